@@ -1,0 +1,16 @@
+"""Names of shapes.
+
+`n` tokens of dimension `d`; `m` classes of equal tokens, m <= n. A `Row` is one exact token: d integers whose common
+denominator is kept elsewhere.
+"""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.intp]
+BoolArray: TypeAlias = NDArray[np.bool_]
+AnyArray: TypeAlias = NDArray[Any]  # floats of any width, or Fractions in an object array
+Row: TypeAlias = tuple[int, ...]

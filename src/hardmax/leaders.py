@@ -1,0 +1,54 @@
+"""Leaders of a trajectory: who, since when, by what margin, and who follows them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardmax._types import FloatArray, IntArray
+from hardmax.trajectory import Trajectory
+
+
+@dataclass(frozen=True, eq=False)
+class Leader:
+    """One leader: token `index` stands still from layer `emerged` on."""
+
+    index: int
+    emerged: int
+    margin: float  # by which C_i = {i} held at that layer, in the units of the tokens
+    position: FloatArray
+    copies: IntArray  # all tokens equal to it, itself included
+    followers: IntArray  # who follows it at the last layer
+
+    def __repr__(self) -> str:
+        return (
+            f"Leader {self.index}: since layer {self.emerged}, by a margin of {self.margin:.3g}, "
+            f"followed by {len(self.followers)} at the last layer"
+        )
+
+
+def leader_table(trajectory: Trajectory) -> list[Leader]:
+    """Describe every leader of one cloud, in the order of their indices.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate([[1.0, 1.0], [-1.0, -1.0], [0.5, 0.25]], hm.Hardmax(0.5), layers=3)
+    >>> for leader in hm.leader_table(trajectory):
+    ...     print(leader)
+    Leader 0: since layer 0, by a margin of 0.884, followed by 1 at the last layer
+    Leader 1: since layer 0, by a margin of 2.47, followed by 0 at the last layer
+    """
+    cloud = trajectory._one("leaders")
+    labels = np.full(trajectory.n, -1)
+    labels[cloud.real] = cloud.classes.labels
+    followers = trajectory.followers(-1)
+    layers = {int(k) for k in trajectory.emerged[trajectory.leaders]} & set(trajectory.saved.tolist())
+    margins = {k: trajectory.margins(k) for k in layers}
+    table = []
+    for i in trajectory.leaders.tolist():
+        emerged = int(trajectory.emerged[i])
+        copies = np.flatnonzero(labels == labels[i])
+        crowd = np.setdiff1d(followers.get(i, np.empty(0, np.intp)), copies)
+        margin = float(margins[emerged][i]) if emerged in margins else float("nan")
+        table.append(Leader(i, emerged, margin, trajectory.tokens[-1, i], copies, crowd))
+    return table

@@ -1,0 +1,71 @@
+"""The polytope K of a limit. Its vertices are the leaders, so no hull code is needed to know them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.spatial import ConvexHull
+
+from hardmax._types import FloatArray, IntArray
+
+MAX_FACET_DIMENSION = 8  # the number of facets grows too fast beyond it
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Polytope:
+    """Convex hull of the leaders.
+
+    Attributes
+    ----------
+    vertices : (n_leaders, d) array
+        In the order of `limit.leaders`.
+    """
+
+    vertices: FloatArray
+
+    def __repr__(self) -> str:
+        return f"Polytope of dimension {self.dimension} with {len(self.vertices)} vertices in dimension {self.vertices.shape[1]}"
+
+    @cached_property
+    def _frame(self) -> tuple[FloatArray, FloatArray]:
+        """Vertices in coordinates of their own affine hull, scaled to about 1, and an orthonormal basis of it."""
+        offsets = self.vertices - self.vertices[0]
+        size = float(np.abs(offsets).max()) or 1.0
+        _, scales, basis = np.linalg.svd(offsets / size, full_matrices=False)
+        rank = int((scales > max(offsets.shape) * np.finfo(np.float64).eps * (scales[0] or 1.0)).sum())
+        return offsets / size @ basis[:rank].T, basis[:rank]
+
+    @cached_property
+    def dimension(self) -> int:
+        """Rank of the differences of the vertices: 0 for a point, 1 for a segment."""
+        return self._frame[0].shape[1]
+
+    @cached_property
+    def facets(self) -> IntArray:
+        """Facets as rows of vertex indices, triangulated: (n_facets, dimension). Points and segments by hand.
+
+        Raises
+        ------
+        ValueError
+            If the dimension is above 8, where facets are too many to list.
+        """
+        if self.dimension == 0:
+            return np.empty((0, 0), np.intp)
+        if self.dimension == 1:
+            line = self._frame[0][:, 0]
+            return np.array([[line.argmin()], [line.argmax()]], np.intp)
+        if self.dimension > MAX_FACET_DIMENSION:
+            raise ValueError(
+                f"Facets must be asked of a polytope of dimension at most {MAX_FACET_DIMENSION}. "
+                f"Got dimension {self.dimension}. Its vertices are known all the same: `polytope.vertices`."
+            )
+        return np.asarray(ConvexHull(self._frame[0]).simplices, np.intp)
+
+    @cached_property
+    def outline(self) -> IntArray:
+        """Vertex indices in order around a polygon; for a point or a segment all of them."""
+        if self.dimension > 2:
+            raise ValueError(f"Only a polygon has an outline. Got dimension {self.dimension}. Use `facets`.")
+        if self.dimension < 2:
+            return np.arange(len(self.vertices))
+        return np.asarray(ConvexHull(self._frame[0]).vertices, np.intp)

@@ -1,0 +1,132 @@
+"""The hardmax rule of arXiv 2407.01602."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hardmax import _checks
+from hardmax._types import AnyArray
+from hardmax.classes import Classes
+from hardmax.exact import History
+from hardmax.rules.base import Rule
+from hardmax.run import Run
+from hardmax.states import State
+from hardmax.states.adaptive import Adaptive
+from hardmax.states.rational import Rational
+from hardmax.states.tolerant import Tolerant
+
+
+@dataclass(frozen=True, eq=False)
+class Hardmax(Rule):
+    """Tokens follow the tokens with the largest projection on their own direction.
+
+    C_i = argmax_j <A z_i, z_j>,   z_i <- z_i + alpha/(1 + alpha) mean_{j in C_i} (z_j - z_i).
+
+    Parameters
+    ----------
+    alpha : positive number or sequence of numbers
+        Step size; the exact value of a float, or a Fraction. A sequence gives one a layer, and its last one goes on.
+    A : (d, d) array, optional
+        Symmetric positive definite (one that misses symmetry by rounding is replaced by its symmetric part); None is
+        the identity. Floats or Fractions.
+    normalize : bool
+        False leaves out the division by 1 + alpha: tokens are exactly (1 + alpha)^k times larger, with the same sets.
+    ties : "exact" or float
+        "exact" decides every set as in real arithmetic. A number t in [0, 1) is a modelling choice that takes near-ties
+        for ties: all j within t |A z_i| max_j |z_j| of the maximum are in C_i. No theorem covers it.
+    exact : bool
+        True computes everything in rational arithmetic, without any float (python-flint). The sets are the same.
+    any_A : bool
+        True allows an A that is not symmetric positive definite, outside the hypotheses of the theorems.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range, with a sentence that says which.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> hm.Hardmax(alpha=0.5)
+    Hardmax(alpha=1/2)
+    >>> hm.Hardmax(alpha=1, A=[[2, 1], [1, 1]], exact=True)
+    Hardmax(alpha=1, A=2 by 2, exact=True)
+
+    References
+    ----------
+    Alcalde, Fantuzzi, Zuazua: Clustering in pure-attention hardmax transformers, arXiv 2407.01602, equations (1.1).
+    """
+
+    alpha: float | Fraction | Sequence[float]
+    A: ArrayLike | None = None
+    normalize: bool = field(default=True, kw_only=True)
+    ties: str | float = field(default="exact", kw_only=True)
+    exact: bool = field(default=False, kw_only=True)
+    any_A: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_steps", _checks.check_alpha(self.alpha))
+        object.__setattr__(self, "ties", _checks.check_ties(self.ties))
+        if self.exact and self.ties != "exact":
+            raise ValueError(
+                f"`exact=True` must go with ties=\"exact\". Got ties={self.ties}. Drop one of them: rational arithmetic "
+                "has no near-ties."
+            )
+        if self.A is not None:
+            object.__setattr__(self, "A", _checks.check_matrix(self.A, any_A=self.any_A))
+
+    def __repr__(self) -> str:
+        steps = ", ".join(str(a.limit_denominator(10**6)) for a in self.steps[:3])
+        more = ", ..." if len(self.steps) > 3 else ""
+        parts = [f"alpha={steps}" if len(self.steps) == 1 else f"alpha=[{steps}{more}]"]
+        if self.matrix is not None:
+            parts.append(f"A={len(self.matrix)} by {len(self.matrix)}")
+        for name, usual in (("normalize", True), ("ties", "exact"), ("exact", False), ("any_A", False)):
+            if getattr(self, name) != usual:
+                parts.append(f"{name}={getattr(self, name)}")
+        return f"Hardmax({', '.join(parts)})"
+
+    @property
+    def steps(self) -> tuple[Fraction, ...]:
+        """Alpha of each layer as a Fraction; the last one goes on."""
+        return self._steps  # type: ignore[attr-defined, no-any-return]
+
+    def step(self, layer: int) -> Fraction:
+        """Alpha of one layer."""
+        return self.steps[min(layer, len(self.steps) - 1)]
+
+    def growth(self, layer: int) -> Fraction:
+        """How much larger tokens are at a layer than normalised ones: the product of 1 + alpha, or 1."""
+        factor = Fraction(1)
+        if not self.normalize:
+            for k in range(min(layer, len(self.steps))):
+                factor *= 1 + self.steps[k]
+            factor *= (1 + self.steps[-1]) ** max(0, layer - len(self.steps))
+        return factor
+
+    @property
+    def matrix(self) -> AnyArray | None:
+        """A as a checked array; None is the identity."""
+        return self.A  # type: ignore[return-value]
+
+    @property
+    def positive_definite(self) -> bool:
+        """True when A is symmetric positive definite, as the theorems ask."""
+        A = self.matrix
+        if A is None or not self.any_A:
+            return True
+        return bool((A == A.T).all()) and _checks.smallest_eigenvalue(A.astype(np.float64)) > 0
+
+    def start(self, tokens: AnyArray) -> Run:
+        """Place tokens of shape (n, d) at layer 0, in the arithmetic asked for."""
+        _checks.check_dimension(self.matrix, tokens.shape)
+        classes = Classes.of(tokens)
+        if isinstance(self.ties, float):
+            state: State = Tolerant(classes, self.matrix, self.ties)
+        else:
+            arithmetic = Rational if self.exact else Adaptive
+            state = arithmetic(classes, self.matrix, History(classes.rows, classes.counts, self.step))
+        return Run(state, self.step)

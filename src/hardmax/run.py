@@ -1,0 +1,92 @@
+"""One cloud on its way through the layers: who leads, who is decided, and by which theorem.
+
+Theorem 1: C_i = {l} and C_l = {l} at one layer fix C_i for ever, and z_i tends to z_l.
+Theorem 4: C_i made of leaders, all still seen from their centroid c_i, fix C_i for ever, and z_i tends to c_i.
+Both hold for any A and any steps. A decided token needs no more queries; it stays a key.
+"""
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+
+from hardmax._types import BoolArray, IntArray
+from hardmax.sets import Sets
+from hardmax.states import State
+
+
+class Run:
+    """The classes of one cloud, moving.
+
+    `shortcuts=False` asks every token at every layer, decided or not; the theorems' own checks use that.
+    """
+
+    def __init__(self, state: State, step: Callable[[int], Fraction], *, shortcuts: bool = True) -> None:
+        m = len(state.classes)
+        self.state = state
+        self.classes = state.classes
+        self.shortcuts = shortcuts
+        self._step = step
+        self.sets: Sets | None = None
+        self.emerged: IntArray = np.full(m, -1)  # layer from which a class leads
+        self.settled: IntArray = np.full(m, -1)  # layer from which it is decided
+        self.theorem: IntArray = np.zeros(m, np.intp)  # by which theorem: 1 or 4
+        self.smallest_gap = np.inf  # over all undecided classes and layers so far
+        self.queries = 0
+
+    @property
+    def layer(self) -> int:
+        """The layer at which the tokens are."""
+        return self.state.layer
+
+    @property
+    def decided(self) -> BoolArray:
+        """Classes whose limit is proved, shape (m,)."""
+        return np.asarray(self.settled >= 0)
+
+    def choose(self) -> Sets:
+        """Find C_i at this layer, then who leads and who is decided."""
+        everyone = np.arange(len(self.classes))
+        rows = everyone[~self.decided] if self.shortcuts else everyone
+        if len(rows) or self.sets is None:
+            chosen, gaps = self.state.choose(rows)
+            self.sets = chosen if self.sets is None else self.sets.replace(rows, chosen)
+            self.smallest_gap = min(self.smallest_gap, float(gaps.min()))
+            self.queries += len(rows)
+            self._find_leaders(self.sets)
+            if self.state.history is not None:
+                self._decide(self.sets)
+        return self.sets
+
+    def _find_leaders(self, sets: Sets) -> None:
+        """i leads when C_i holds nothing but i; classes that have come to one place count as one."""
+        everyone = np.arange(len(sets))
+        leads = (sets.sizes == 1) & (sets.targets == everyone)
+        if self.state.history is not None:
+            for i in sets.tied:
+                if self.emerged[i] < 0 and i in sets[i]:
+                    leads[i] = len(set(self.state.history.at(self.layer, sets[i].tolist()))) == 1
+        self.emerged[leads & (self.emerged < 0)] = self.layer
+
+    def _decide(self, sets: Sets) -> None:
+        leads = self.emerged >= 0
+        follows_leader = (sets.sizes == 1) & leads[sets.targets]
+        self._settle(np.flatnonzero(follows_leader & ~self.decided), 1)
+        groups: dict[bytes, list[int]] = {}
+        for i in sets.tied:
+            if self.settled[i] < 0 and leads[sets[i]].all():
+                groups.setdefault(sets[i].tobytes(), []).append(int(i))
+        if groups:
+            seen = self.state.sees([np.frombuffer(key, np.intp) for key in groups])
+            for rows, holds in zip(groups.values(), seen, strict=True):
+                if holds:
+                    self._settle(np.array(rows), 4)
+
+    def _settle(self, rows: IntArray, theorem: int) -> None:
+        self.settled[rows] = self.layer
+        self.theorem[rows] = theorem
+
+    def advance(self) -> None:
+        """Move every class by its set: one layer."""
+        assert self.sets is not None, "choose() comes before advance()"
+        self.state.advance(self.sets, self._step(self.layer))

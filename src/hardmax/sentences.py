@@ -1,0 +1,72 @@
+"""Results as sentences: the first thing a person reads of a trajectory or a limit."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from hardmax.limits import Limit
+    from hardmax.trajectory import Trajectory
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun, in the plural where it must be."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def trajectory_status(trajectory: "Trajectory") -> str:
+    """Layers, tokens, leaders, and how many tokens are decided."""
+    d = trajectory.tokens.shape[-1]
+    ran = f"Ran {count(trajectory.layers, 'layer')} on "
+    if trajectory.batched:
+        sizes = f"{count(len(trajectory.clouds), 'cloud')} of up to {count(trajectory.n, 'token')} of dimension {d}."
+        done = sum(bool((cloud.settled >= 0).all()) for cloud in trajectory.clouds)
+        return f"{ran}{sizes} Every token is decided in {done} of them.{_overflow(trajectory)}"
+    n = int(trajectory.mask.sum())
+    return (
+        f"{ran}{count(n, 'token')} of dimension {d}. {_leaders(trajectory.leaders, trajectory.emerged)} "
+        f"{_decided(trajectory, n)}{_overflow(trajectory)}"
+    )
+
+
+def _leaders(leaders: np.ndarray, emerged: np.ndarray) -> str:
+    if not len(leaders):
+        return "No leader."
+    return f"{count(len(leaders), 'leader')}, the last since layer {emerged[leaders].max()}."
+
+
+def _decided(trajectory: "Trajectory", n: int) -> str:
+    if trajectory.rule.ties != "exact":
+        return f"Products within {trajectory.rule.ties:g} count as ties, so no limit is proved."
+    settled = trajectory.decided[trajectory.mask]
+    if (settled >= 0).all():
+        return f"Every token is decided since layer {settled.max()}."
+    return f"{(settled >= 0).sum()} of {n} tokens are decided."
+
+
+def _overflow(trajectory: "Trajectory") -> str:
+    finite = np.isfinite(trajectory.tokens[..., trajectory.mask, :]).all(axis=(-1, -2))
+    if finite.all():
+        return ""
+    layer = int(trajectory.saved[np.argmin(finite)])
+    return f" Without normalisation tokens leave the range of {trajectory.tokens.dtype} from layer {layer} on."
+
+
+def limit_status(limit: "Limit", n_points: int, moved: float) -> str:
+    """Whether the limit is proved, since when and by what; else what is known."""
+    n = len(limit.clusters)
+    leaders = _leaders(limit.leaders, _as_lookup(limit.leaders, limit.emerged, n))
+    if limit.certified:
+        by = ", ".join(f"{name} {number}" for name, number in limit.proofs.items())
+        return f"Certified at layer {limit.layer}. {leaders} {count(n_points, 'cluster point')}. Tokens proved: {by}."
+    known = f"{int((limit.clusters >= 0).sum())} of {n} tokens are decided"
+    return (
+        f"Not certified within {count(limit.layer, 'layer')}. {leaders} {known}; "
+        f"in the last layer a token moved by at most {moved:.2g}. {limit.reason}".rstrip()
+    )
+
+
+def _as_lookup(leaders: np.ndarray, emerged: np.ndarray, n: int) -> np.ndarray:
+    full = np.full(n, -1)
+    full[leaders] = emerged
+    return full

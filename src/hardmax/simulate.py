@@ -1,0 +1,129 @@
+"""The one driver."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from hardmax import _checks, kernels
+from hardmax._types import AnyArray
+from hardmax.rules.hardmax import Hardmax
+from hardmax.run import Run
+from hardmax.trajectory import Cloud, Trajectory
+
+
+def simulate(
+    tokens: Any,
+    rule: Hardmax,
+    *,
+    layers: int,
+    save: Literal["all", "last"] = "all",
+    mask: Any = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Trajectory:
+    """Run tokens through the layers of a transformer.
+
+    For the limit at infinite depth use `hardmax.limit`, which stops as soon as it is proved.
+
+    Parameters
+    ----------
+    tokens : (n, d) or (batch, n, d) array
+        Floats, integers or Fractions. The state is float64, or the float dtype that comes in; sets are those of exact
+        arithmetic on the values given.
+    rule : Hardmax
+    layers : int
+        How many layers to run, 0 or more. Sets are found at the last one too.
+    save : "all" or "last"
+        Whether to keep every layer or the last alone.
+    mask : (n,) or (batch, n) boolean array, optional
+        True for real tokens. The others are padding, may hold anything, and change nothing.
+    progress : callable, optional
+        Called with (layers done, layers in all) after each.
+
+    Returns
+    -------
+    Trajectory
+
+    Raises
+    ------
+    ValueError, TypeError
+        On input without a meaning: what must hold, what came, what to do.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> square = [[1, 1], [1, -1], [-1, 1], [-1, -1], [0.5, 0]]
+    >>> trajectory = hm.simulate(square, hm.Hardmax(alpha=1), layers=2)
+    >>> trajectory.tokens[:, 4]
+    array([[0.5 , 0.  ],
+           [0.75, 0.  ],
+           [0.875, 0.  ]])
+    >>> trajectory.attention(0)[4]
+    array([0.5, 0.5, 0. , 0. , 0. ])
+    """
+    if not isinstance(rule, Hardmax):
+        raise TypeError(f"`rule` must be a rule such as hm.Hardmax(alpha=0.5). Got {type(rule).__name__}.")
+    if save not in ("all", "last"):
+        raise ValueError(f'`save` must be "all" or "last". Got {save!r}. "last" keeps the final layer alone.')
+    layers = _checks.check_count(layers, "layers", least=0)
+    if mask is not None:
+        mask = _checks.check_mask(mask, np.shape(tokens)[:-1])
+    array = _checks.check_tokens(tokens, mask)
+    _checks.check_dimension(rule.matrix, array.shape)
+
+    batched = array.ndim == 3
+    batch = array if batched else array[None]  # (batch, n, d)
+    real = np.ones(batch.shape[:2], bool) if mask is None else mask.reshape(batch.shape[:2])
+    saved = np.arange(layers + 1) if save == "all" else np.array([layers])
+    dtype = np.float64 if array.dtype == object else array.dtype
+    kept = np.empty((len(saved), *batch.shape), dtype)
+    kept[:] = batch  # padding stays as it came; so does layer 0
+    clouds, queries, exact_rows = [], 0, 0
+    for b, cloud in enumerate(batch):
+        run = rule.start(cloud[real[b]])
+        where = np.flatnonzero(real[b])
+        report = None if progress is None else (lambda k, b=b: progress(b * (layers + 1) + k, len(batch) * (layers + 1)))
+        clouds.append(_run_cloud(run, rule, kept[:, b], saved, where, report))
+        queries += run.queries
+        exact_rows += run.state.exact_rows
+    stats = {
+        "kernel": kernels.METHOD,
+        "arithmetic": type(run.state).__name__.lower(),
+        "dtype": str(dtype),
+        "layers": layers,
+        "queries": queries,
+        "sets_compared_exactly": exact_rows,
+    }
+    return Trajectory(kept if batched else kept[:, 0], rule, saved, tuple(clouds), batched, stats)
+
+
+def _run_cloud(
+    run: Run, rule: Hardmax, kept: AnyArray, saved: Any, real: Any, report: Callable[[int], None] | None
+) -> Cloud:
+    """Advance one cloud to the last layer, writing its tokens into `kept`, shape (saved layers, n, d)."""
+    layers, sets = int(saved[-1]), []
+    for k in range(layers + 1):
+        chosen = run.choose()
+        if k == layers or len(saved) > 1:
+            at = k if len(saved) > 1 else 0
+            if k > 0:
+                kept[at, real] = _grown(run, rule)[run.classes.labels]
+            sets.append(chosen)
+        if report is not None:
+            report(k + 1)
+        if k < layers:
+            run.advance()
+    return Cloud(run.classes, tuple(sets), run.emerged, run.settled, real)
+
+
+def _grown(run: Run, rule: Hardmax) -> AnyArray:
+    """Tokens as the rule reports them: without normalisation exactly (1 + alpha)^k times larger."""
+    if rule.normalize:
+        return run.state.tokens
+    try:
+        growth = float(rule.growth(run.layer))
+    except OverflowError:
+        growth = np.inf
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.where(run.state.tokens == 0, 0.0, run.state.tokens * growth)
+

@@ -1,0 +1,89 @@
+"""Floating-point positions with a rigorous error bound, and what is computed from them.
+
+Tokens are scaled by a power of two so that the largest coordinate lies in [1/2, 1]: products neither overflow nor, but
+for the smallest numbers, underflow. `error` bounds each coordinate's distance from the exact state. It grows by a few
+units of rounding a layer, because a layer with given sets is a convex combination and so never enlarges it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardmax._types import AnyArray, FloatArray, IntArray
+from hardmax.exact import TINY, UNIT
+from hardmax.sets import Sets
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """values * 2**exponent is the array meant, each coordinate within `error` (in scaled units)."""
+
+    values: FloatArray
+    exponent: int
+    error: float
+
+    @classmethod
+    def of(cls, array: AnyArray) -> "Scaled":
+        """Scale an array of floats or Fractions so that its largest entry lies in [1/2, 1]."""
+        floats = array.astype(np.float64)
+        exponent = int(np.frexp(np.abs(floats).max())[1])
+        values = np.ldexp(floats, -exponent)
+        if array.dtype == object:
+            return cls(values, exponent, UNIT + TINY)
+        lossless = np.array_equal(np.ldexp(values, exponent), floats)
+        return cls(values, exponent, 0.0 if lossless else TINY)
+
+
+@dataclass(frozen=True, eq=False)
+class Metric:
+    """The matrix A, scaled, and the bounds that a product with it needs."""
+
+    A: FloatArray | None
+    exponent: int
+    error: float
+    row_sum: float  # the largest sum of |a_rs| over s
+    norm: float  # an upper bound of |A|_2
+
+    @classmethod
+    def of(cls, A: AnyArray | None) -> "Metric":
+        """None is the identity."""
+        if A is None:
+            return cls(None, 0, 0.0, 1.0, 1.0)
+        scaled = Scaled.of(A)
+        row_sum = 1.01 * float(np.abs(scaled.values).sum(axis=1).max())
+        return cls(scaled.values, scaled.exponent, scaled.error, row_sum, 1.01 * float(np.linalg.norm(scaled.values, 2)))
+
+    def queries(self, points: FloatArray, error: float) -> tuple[FloatArray, float]:
+        """A z for each row z, with the error of each coordinate."""
+        if self.A is None:
+            return points, error
+        d = points.shape[1]
+        # Coordinates of points are at most 1, so the sum of d products is off by (d + 1) UNIT row_sum.
+        spread = self.row_sum * (error + (d + 1) * UNIT) + d * (self.error * (1 + error) + TINY)
+        return points @ self.A.T, spread
+
+
+def slack_of(queries: FloatArray, query_error: float, keys: FloatArray, error: float) -> FloatArray:
+    """How far apart two computed products may be while the exact ones are equal, for each query: shape (rows,).
+
+    |<q, z> - fl<q~, z~>| <= (d + 4) u |q~| |z~| + e_z |q~|_1 + e_q |z~|_1 + d e_q e_z + d tiny, twice, a hundredth more.
+    """
+    d = keys.shape[1]
+    longest = float(np.sqrt((keys * keys).sum(axis=1).max()))
+    widest = float(np.abs(keys).sum(axis=1).max())
+    rounding = (d + 4) * UNIT * np.sqrt((queries * queries).sum(axis=1)) * longest
+    inherited = error * np.abs(queries).sum(axis=1) + query_error * widest + d * (query_error * error + TINY)
+    return np.asarray(2.02 * (rounding + inherited))
+
+
+def next_layer(tokens: FloatArray, error: float, sets: Sets, counts: IntArray, b: float) -> tuple[FloatArray, float]:
+    """One layer in float64, z + b (c - z), and the error after it."""
+    moved = tokens + b * (sets.mean(tokens, counts) - tokens)
+    largest = int(sets.sizes.max())
+    return moved, error + 8 * UNIT + (2 * largest * UNIT if largest > 1 else 0.0) + 4 * TINY
+
+
+def robustness(gap: float, reach: float, norm: float) -> float:
+    """Largest eps with |A| (4 R eps + 2 eps^2) <= gap: moving each input row by less changes no set."""
+    ratio = gap / (2 * norm)
+    return float(ratio / (reach + np.sqrt(reach**2 + ratio))) if np.isfinite(ratio) else np.inf

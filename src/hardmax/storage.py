@@ -1,0 +1,140 @@
+"""Trajectories as files: a NumPy archive that holds everything, and JSON for other programs. No pickle, no code."""
+
+import json
+import zipfile
+from fractions import Fraction
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from hardmax._files import written_whole
+from hardmax._types import AnyArray
+from hardmax.classes import Classes
+from hardmax.rules.hardmax import Hardmax
+from hardmax.sets import Sets
+from hardmax.trajectory import Cloud, Trajectory
+
+FORMAT = "hardmax-trajectory-1"
+
+
+def save_trajectory(trajectory: Trajectory, path: str | PathLike[str]) -> None:
+    """Write a trajectory to `path`, an .npz file."""
+    arrays: dict[str, AnyArray] = {
+        "format": np.array(FORMAT),
+        "tokens": trajectory.tokens,
+        "saved": trajectory.saved,
+        "batched": np.array(trajectory.batched),
+        "rule": np.array(json.dumps(rule_to_dict(trajectory.rule))),
+        "stats": np.array(json.dumps(trajectory.stats)),
+        "clouds": np.array(len(trajectory.clouds)),
+    }
+    for b, cloud in enumerate(trajectory.clouds):
+        parts = {
+            "rows": _plain(cloud.classes.rows),
+            "labels": cloud.classes.labels,
+            "first": cloud.classes.first,
+            "emerged": cloud.emerged,
+            "settled": cloud.settled,
+            "real": cloud.real,
+            "sizes": np.stack([sets.sizes for sets in cloud.sets]),
+            "members": np.concatenate([sets.members for sets in cloud.sets]),
+        }
+        arrays |= {f"{b}/{name}": part for name, part in parts.items()}
+    with written_whole(path) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)
+
+
+def load_trajectory(path: str | PathLike[str]) -> Trajectory:
+    """Read a trajectory that `save_trajectory` wrote."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if "format" not in file:
+                raise ValueError("another kind of archive")
+            if str(file["format"]) != FORMAT:
+                raise ValueError(f"format {str(file['format'])!r}; a newer version of hardmax may read it")
+            return _read(file)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"`{path}` must be a trajectory saved with to_npz. Got no such file.") from None
+    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+        raise ValueError(
+            f"`{path}` must be a trajectory saved with to_npz. Got {error or 'a broken file'}. Save it again."
+        ) from None
+
+
+def _read(file: Any) -> Trajectory:
+    clouds = []
+    for b in range(int(file["clouds"])):
+        rows, labels, members = file[f"{b}/rows"], file[f"{b}/labels"], file[f"{b}/members"]
+        classes = Classes(_exact(rows), labels, file[f"{b}/first"], np.bincount(labels))
+        sets, start = [], 0
+        for sizes in file[f"{b}/sizes"]:
+            end = start + int(sizes.sum())
+            sets.append(Sets(np.r_[0, np.cumsum(sizes)].astype(np.intp), members[start:end]))
+            start = end
+        clouds.append(
+            Cloud(classes, tuple(sets), file[f"{b}/emerged"], file[f"{b}/settled"], file[f"{b}/real"])
+        )
+    rule = rule_from_dict(json.loads(str(file["rule"])))
+    stats = json.loads(str(file["stats"]))
+    return Trajectory(file["tokens"], rule, file["saved"], tuple(clouds), bool(file["batched"]), stats)
+
+
+def _plain(array: AnyArray) -> AnyArray:
+    """Fractions as text, everything else as it is."""
+    return array.astype(str) if array.dtype == object else array
+
+
+def _exact(array: AnyArray) -> AnyArray:
+    return np.vectorize(Fraction, otypes=[object])(array) if array.dtype.kind == "U" else array
+
+
+def rule_to_dict(rule: Hardmax) -> dict[str, Any]:
+    """A rule as plain data: numbers as exact text."""
+    A = rule.matrix
+    return {
+        "alpha": [str(step) for step in rule.steps],
+        "A": None if A is None else [[str(Fraction(x)) for x in row] for row in A.tolist()],
+        "A_exact": A is not None and A.dtype == object,
+        "normalize": rule.normalize,
+        "ties": rule.ties,
+        "exact": rule.exact,
+        "any_A": rule.any_A,
+    }
+
+
+def rule_from_dict(data: dict[str, Any]) -> Hardmax:
+    """The rule that `rule_to_dict` wrote."""
+    A = data["A"]
+    if A is not None:
+        A = _exact(np.array(A))
+        A = A if data["A_exact"] else A.astype(np.float64)
+    steps = [Fraction(step) for step in data["alpha"]]
+    options = {name: data[name] for name in ("normalize", "ties", "exact", "any_A")}
+    return Hardmax(steps[0] if len(steps) == 1 else steps, A, **options)
+
+
+def trajectory_json(trajectory: Trajectory) -> str:
+    """Status, tokens, leaders, layers of emergence and decision, and sets, as JSON text; no NaN or infinity in it."""
+    single = not trajectory.batched
+    clouds = [trajectory] if single else [trajectory[b] for b in range(len(trajectory.clouds))]
+    items = [
+        {
+            "status": cloud.status,
+            "leaders": cloud.leaders.tolist(),
+            "emerged": cloud.emerged.tolist(),
+            "decided": cloud.decided.tolist(),
+            "tokens": finite(cloud.tokens.tolist()),
+            "sets": [[members.tolist() for members in cloud.sets(int(k))] for k in cloud.saved],
+        }
+        for cloud in clouds
+    ]
+    head = {"rule": rule_to_dict(trajectory.rule), "saved": trajectory.saved.tolist(), "stats": trajectory.stats}
+    return json.dumps(head | (items[0] if single else {"status": trajectory.status, "clouds": items}), allow_nan=False)
+
+
+def finite(value: Any) -> Any:
+    """The same nested lists with None for NaN and infinities, which JSON does not have."""
+    if isinstance(value, list):
+        return [finite(item) for item in value]
+    return value if not isinstance(value, float) or np.isfinite(value) else None
