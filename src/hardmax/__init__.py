@@ -4,6 +4,8 @@ The public names are below. `import hardmax` loads NumPy and SciPy and nothing o
 picture is asked for, and python-flint until `exact=True` is.
 """
 
+from hardmax import theorems
+from hardmax.configurations import configuration
 from hardmax.leaders import Leader, leader_table
 from hardmax.limits import Limit, limit
 from hardmax.polytope import Polytope
@@ -19,7 +21,9 @@ __all__ = [
     "Limit",
     "Polytope",
     "Trajectory",
+    "configuration",
     "leader_table",
     "limit",
     "simulate",
+    "theorems",
 ]

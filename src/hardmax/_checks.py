@@ -93,7 +93,7 @@ def check_mask(mask: Any, shape: tuple[int, ...]) -> BoolArray:
     if array.dtype != bool or array.shape != shape:
         raise ValueError(
             f"`mask` must be boolean of shape {shape}, True for real tokens. "
-            f"Got {array.dtype} of shape {array.shape}. Leave out the last axis of `tokens`, and use `mask.astype(bool)`."
+            f"Got {array.dtype} of shape {array.shape}. Use `mask.astype(bool)`, without the last axis of `tokens`."
         )
     if not array.any(axis=-1).all():
         raise ValueError(
@@ -172,7 +172,7 @@ def check_ties(ties: Any) -> str | float:
     """Return "exact", or the tolerance as a float in [0, 1)."""
     if isinstance(ties, str) and ties == "exact":
         return ties
-    if isinstance(ties, Real) and not isinstance(ties, bool) and 0 <= ties < 1:
+    if isinstance(ties, int | float | np.number) and not isinstance(ties, bool) and 0 <= ties < 1:
         return float(ties)
     raise ValueError(
         f'`ties` must be "exact" or a relative tolerance in [0, 1). Got {ties!r}. '

@@ -16,7 +16,9 @@ def written_whole(path: str | PathLike[str]) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent)
     except OSError as error:
-        raise OSError(f"`{target}` must be a file that can be written. Got: {error.strerror}. Choose another path.") from None
+        raise OSError(
+            f"`{target}` must be a file that can be written. Got: {error.strerror}. Choose another path."
+        ) from None
     os.close(handle)
     temporary = Path(name)
     try:

@@ -41,7 +41,7 @@ class Frozen:
     def mean(self, i: int, rows: list[Point]) -> Point:
         """Mean of `rows` over C_i."""
         members, weights, total = self.sets.shares(i, self.counts)
-        return tuple(x / total for x in combine(weights, [rows[j] for j in members]))  # type: ignore[arg-type, misc]
+        return tuple(x / total for x in combine(weights, [rows[j] for j in members]))  # type: ignore[misc]
 
 
 def certify(frozen: Frozen) -> tuple[str, dict[int, Point]] | None:

@@ -116,9 +116,7 @@ class History:
         return exact
 
 
-def argmax(
-    queries: list[Row], candidates: list[IntArray], keys: dict[int, Row], A: list[Row] | None
-) -> list[IntArray]:
+def argmax(queries: list[Row], candidates: list[IntArray], keys: dict[int, Row], A: list[Row] | None) -> list[IntArray]:
     """For each query x, the candidates j with the largest <A x, N_j>, exactly.
 
     Queries with the same candidates are treated together. Where there are many, a float filter on the differences of
@@ -131,8 +129,8 @@ def argmax(
     while work:
         rows, options = work.pop()
         groups: dict[bytes, list[int]] = {}
-        for r, option in zip(rows, options, strict=True):
-            groups.setdefault(option.tobytes(), []).append(int(r))
+        for row, option in zip(rows.tolist(), options, strict=True):
+            groups.setdefault(option.tobytes(), []).append(row)
         for key, members in groups.items():
             option = np.frombuffer(key, np.intp)
             narrowed = _narrow([directions[r] for r in members], [keys[j] for j in option.tolist()])

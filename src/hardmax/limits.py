@@ -5,17 +5,16 @@ Then the limit is known exactly: leaders stand still, and every other token tend
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from hardmax import _checks, exact, kernels
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.certificates import Frozen, Point, certify
+from hardmax.ends import Ends
 from hardmax.polytope import Polytope
 from hardmax.rules.hardmax import Hardmax
 from hardmax.run import Run
@@ -58,9 +57,9 @@ class Limit:
     proofs: dict[str, int]
     reason: str
     stats: dict[str, Any]
-    status: str = field(default="")
-    sparse_weights: Any = None  # (n, n_leaders) csr_array
-    _exact_points: Callable[[], list[Point]] = list
+    sparse_weights: Any  # (n, n_leaders) csr_array
+    _exact_points: Callable[[], list[Point]]
+    status: str = ""
 
     def __repr__(self) -> str:
         return self.status
@@ -83,9 +82,14 @@ class Limit:
         """The limits as an (n, d) array of Fractions, without any rounding."""
         if not self.certified:
             raise ValueError(f"Exact limits need a certificate. Got: {self.status} Raise `max_layers`.")
+        return np.asarray(self.exact_points[self.clusters])
+
+    @cached_property
+    def exact_points(self) -> AnyArray:
+        """`points` as Fractions."""
         points = np.empty(self.points.shape, object)
         points[:] = self._exact_points()
-        return points[self.clusters]
+        return points
 
 
 def limit(
@@ -122,7 +126,8 @@ def limit(
     >>> square = [[1, 1], [1, -1], [-1, 1], [-1, -1], [0.5, 0], [-0.5, 0]]
     >>> limit = hm.limit(square, hm.Hardmax(alpha=0.5))
     >>> limit
-    Certified at layer 0. 4 leaders, the last since layer 0. 6 cluster points. Tokens proved: Theorem 1 4, Theorem 4 2.
+    Certified at layer 0. 4 leaders, all since layer 0. 6 cluster points. Proved by
+    Theorem 1 for 4 tokens, Theorem 4 for 2 tokens.
     >>> limit.tokens[4:]
     array([[ 1., 0.],
            [-1., 0.]])
@@ -191,112 +196,34 @@ def _settle_the_rest(run: Run, rule: Hardmax) -> dict[int, Point]:
 
 def _assemble(run: Run, rule: Hardmax, found: dict[int, Point], moved: float) -> Limit:
     """Turn a finished run over classes into the limit of every token."""
-    assert run.sets is not None
-    classes, labels, counts = run.classes, run.classes.labels, run.classes.counts
-    history, layer = run.state.history, run.layer
-    by_index = np.flatnonzero(run.emerged >= 0)
-    by_index = by_index[np.argsort(classes.first[by_index])]  # leaders in the order of their tokens
-    if history is not None:
-        D = history.denominator(layer)
-        rows = history.at(layer, by_index.tolist())
-        by_index, rows, column = _distinct(by_index, rows, len(classes))
-        leader_points = exact.as_floats(rows, D) if rows else np.empty((0, classes.rows.shape[1]))
-    else:
-        leader_points, column = run.state.tokens[by_index], np.full(len(classes), -1)
-        column[by_index] = np.arange(len(by_index))
-
-    place = np.full(len(classes), -1)  # class -> point
-    simple = run.theorem == 1
-    place[simple] = column[run.sets.targets[simple]]
-    further: dict[Point, int] = {}
-    for i in np.flatnonzero(run.theorem > 1).tolist():
-        point = found.get(i)
-        if point is None:
-            assert history is not None
-            members, weights, total = run.sets.shares(i, counts)
-            point = tuple(Fraction(x, D * total) for x in exact.combine(weights, history.at(layer, members)))
-        place[i] = further.setdefault(point, len(by_index) + len(further))
-    if further and history is not None:
-        place = _merge_with_leaders(place, further, [tuple(Fraction(x, D) for x in row) for row in rows])
-    points = np.vstack([leader_points, *[np.array([list(map(float, point))]) for point in further]])
-    if points.shape[0] == 0:
-        points = np.empty((0, classes.rows.shape[1]))
+    ends = Ends.of(run, found)
+    classes, labels = run.classes, run.classes.labels
     tokens = run.state.tokens
-    tokens[place >= 0] = points[place[place >= 0]]
+    tokens[ends.place >= 0] = ends.points[ends.place[ends.place >= 0]]
     certified = bool(run.decided.all())
-    names, numbers = np.unique(run.theorem[labels], return_counts=True)
-    result = {
-        "tokens": tokens[labels],
-        "certified": certified,
-        "layer": layer,
-        "leaders": classes.first[by_index],
-        "emerged": run.emerged[by_index],
-        "clusters": place[labels],
-        "points": points,
-        "radius": run.state.radius(run.smallest_gap) if certified and classes.distinct and not found else 0.0,
-        "proofs": {PROOFS[int(k)]: int(v) for k, v in zip(names, numbers, strict=True) if k},
-        "reason": _reason(run, rule),
-        "stats": {
+    codes, numbers = np.unique(run.theorem[labels], return_counts=True)
+    result = Limit(
+        tokens=tokens[labels],
+        certified=certified,
+        layer=run.layer,
+        leaders=classes.first[ends.leaders],
+        emerged=run.emerged[ends.leaders],
+        clusters=ends.place[labels],
+        points=ends.points,
+        radius=run.state.radius(run.smallest_gap) if certified and classes.distinct and not found else 0.0,
+        proofs={PROOFS[int(code)]: int(number) for code, number in zip(codes, numbers, strict=True) if code},
+        reason=_reason(run, rule),
+        stats={
             "kernel": kernels.METHOD,
             "arithmetic": type(run.state).__name__.lower(),
-            "layers": layer,
+            "layers": run.layer,
             "queries": run.queries,
             "sets_compared_exactly": run.state.exact_rows,
         },
-        "sparse_weights": _weights(run, column, len(by_index))[labels],
-        "_exact_points": lambda: [tuple(Fraction(x, D) for x in row) for row in rows] + list(further),
-    }
-    return Limit(**result, status=limit_status(Limit(**result), len(points), moved))
-
-
-def _distinct(by_index: IntArray, rows: list[Any], m: int) -> tuple[IntArray, list[Any], IntArray]:
-    """Leaders that came to one place, which only an A outside the hypotheses allows, count once."""
-    column = np.full(m, -1)
-    seen: dict[Any, int] = {}
-    kept = []
-    for i, row in zip(by_index.tolist(), rows, strict=True):
-        if row not in seen:
-            seen[row] = len(kept)
-            kept.append(i)
-        column[i] = seen[row]
-    return np.array(kept, np.intp), list(seen), column
-
-
-def _merge_with_leaders(place: IntArray, further: dict[Point, int], leaders: list[Point]) -> IntArray:
-    """A chain may end at a leader after all: give such points the leader's number, and close the ranks."""
-    known = {point: number for number, point in enumerate(leaders)}
-    renumber = np.arange(len(leaders) + len(further) + 1)
-    renumber[-1] = -1
-    new = len(leaders)
-    for point, number in list(further.items()):
-        if point in known:
-            renumber[number] = known[point]
-            del further[point]
-        else:
-            renumber[number] = new
-            further[point] = new
-            new += 1
-    return np.asarray(renumber[place])
-
-
-def _weights(run: Run, column: IntArray, n_leaders: int) -> sparse.csr_array:
-    """Absorption probabilities of the frozen matrix P: W = P_L on leaders, (I - P_NN) W = P_NL elsewhere."""
-    assert run.sets is not None
-    P = run.sets.matrix(run.classes.counts)
-    m = len(run.classes)
-    leads = np.flatnonzero(column >= 0)
-    onto = sparse.csr_array((np.ones(len(leads)), (leads, column[leads])), shape=(m, n_leaders))
-    one_step = sparse.csr_array(P @ onto)  # exact for Theorems 1 and 4: all their members lead
-    deep = np.flatnonzero(run.theorem > 4)
-    if not len(deep):
-        keep = sparse.diags_array((run.decided).astype(np.float64))
-        return sparse.csr_array(keep @ one_step)
-    inside = np.eye(len(deep)) - P[deep][:, deep].toarray()
-    outside = np.setdiff1d(np.arange(m), deep)
-    solved = np.linalg.lstsq(inside, (P[deep][:, outside] @ one_step[outside]).toarray(), rcond=None)[0]
-    W = one_step.tolil()
-    W[deep] = solved
-    return sparse.csr_array(W)
+        sparse_weights=ends.weights(run)[labels],
+        _exact_points=ends.exact_points,
+    )
+    return replace(result, status=limit_status(result, moved))
 
 
 def _reason(run: Run, rule: Hardmax) -> str:

@@ -24,7 +24,8 @@ class Polytope:
     vertices: FloatArray
 
     def __repr__(self) -> str:
-        return f"Polytope of dimension {self.dimension} with {len(self.vertices)} vertices in dimension {self.vertices.shape[1]}"
+        number, d = self.vertices.shape
+        return f"Polytope of dimension {self.dimension} with {number} vertices in dimension {d}"
 
     @cached_property
     def _frame(self) -> tuple[FloatArray, FloatArray]:

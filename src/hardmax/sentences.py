@@ -24,15 +24,16 @@ def trajectory_status(trajectory: "Trajectory") -> str:
         return f"{ran}{sizes} Every token is decided in {done} of them.{_overflow(trajectory)}"
     n = int(trajectory.mask.sum())
     return (
-        f"{ran}{count(n, 'token')} of dimension {d}. {_leaders(trajectory.leaders, trajectory.emerged)} "
+        f"{ran}{count(n, 'token')} of dimension {d}. {_leaders(trajectory.emerged[trajectory.leaders])} "
         f"{_decided(trajectory, n)}{_overflow(trajectory)}"
     )
 
 
-def _leaders(leaders: np.ndarray, emerged: np.ndarray) -> str:
-    if not len(leaders):
-        return "No leader."
-    return f"{count(len(leaders), 'leader')}, the last since layer {emerged[leaders].max()}."
+def _leaders(emerged: np.ndarray) -> str:
+    if len(emerged) < 2:
+        return f"1 leader, since layer {emerged[0]}." if len(emerged) else "No leader."
+    last = emerged.max()
+    return f"{len(emerged)} leaders, {f'the last since layer {last}' if last else 'all since layer 0'}."
 
 
 def _decided(trajectory: "Trajectory", n: int) -> str:
@@ -52,21 +53,16 @@ def _overflow(trajectory: "Trajectory") -> str:
     return f" Without normalisation tokens leave the range of {trajectory.tokens.dtype} from layer {layer} on."
 
 
-def limit_status(limit: "Limit", n_points: int, moved: float) -> str:
+def limit_status(limit: "Limit", moved: float) -> str:
     """Whether the limit is proved, since when and by what; else what is known."""
     n = len(limit.clusters)
-    leaders = _leaders(limit.leaders, _as_lookup(limit.leaders, limit.emerged, n))
+    leaders = _leaders(limit.emerged)
     if limit.certified:
-        by = ", ".join(f"{name} {number}" for name, number in limit.proofs.items())
-        return f"Certified at layer {limit.layer}. {leaders} {count(n_points, 'cluster point')}. Tokens proved: {by}."
+        by = ", ".join(f"{name} for {count(number, 'token')}" for name, number in limit.proofs.items())
+        points = count(len(limit.points), "cluster point")
+        return f"Certified at layer {limit.layer}. {leaders} {points}. Proved by {by}."
     known = f"{int((limit.clusters >= 0).sum())} of {n} tokens are decided"
     return (
         f"Not certified within {count(limit.layer, 'layer')}. {leaders} {known}; "
         f"in the last layer a token moved by at most {moved:.2g}. {limit.reason}".rstrip()
     )
-
-
-def _as_lookup(leaders: np.ndarray, emerged: np.ndarray, n: int) -> np.ndarray:
-    full = np.full(n, -1)
-    full[leaders] = emerged
-    return full

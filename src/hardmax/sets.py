@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, lcm
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -25,7 +26,7 @@ class Sets:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    def __getitem__(self, i: int) -> IntArray:
+    def __getitem__(self, i: int | np.integer[Any]) -> IntArray:
         return self.members[self.starts[i] : self.starts[i + 1]]
 
     def __eq__(self, other: object) -> bool:
@@ -81,7 +82,7 @@ class Sets:
             means[i] = np.average(tokens[self[i]], axis=0, weights=counts[self[i]])
         return means
 
-    def shares(self, i: int, counts: IntArray) -> tuple[list[int], list[int], int]:
+    def shares(self, i: int | np.integer[Any], counts: IntArray) -> tuple[list[int], list[int], int]:
         """Members, their whole-number weights in lowest terms, and the sum of those: P_ij = weight / sum."""
         members = self[i].tolist()
         if len(members) == 1:

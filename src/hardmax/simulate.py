@@ -82,7 +82,9 @@ def simulate(
     for b, cloud in enumerate(batch):
         run = rule.start(cloud[real[b]])
         where = np.flatnonzero(real[b])
-        report = None if progress is None else (lambda k, b=b: progress(b * (layers + 1) + k, len(batch) * (layers + 1)))
+        report = (
+            None if progress is None else (lambda k, b=b: progress(b * (layers + 1) + k, len(batch) * (layers + 1)))
+        )
         clouds.append(_run_cloud(run, rule, kept[:, b], saved, where, report))
         queries += run.queries
         exact_rows += run.state.exact_rows
@@ -126,4 +128,3 @@ def _grown(run: Run, rule: Hardmax) -> AnyArray:
         growth = np.inf
     with np.errstate(over="ignore", invalid="ignore"):
         return np.where(run.state.tokens == 0, 0.0, run.state.tokens * growth)
-

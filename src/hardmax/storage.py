@@ -72,9 +72,7 @@ def _read(file: Any) -> Trajectory:
             end = start + int(sizes.sum())
             sets.append(Sets(np.r_[0, np.cumsum(sizes)].astype(np.intp), members[start:end]))
             start = end
-        clouds.append(
-            Cloud(classes, tuple(sets), file[f"{b}/emerged"], file[f"{b}/settled"], file[f"{b}/real"])
-        )
+        clouds.append(Cloud(classes, tuple(sets), file[f"{b}/emerged"], file[f"{b}/settled"], file[f"{b}/real"]))
     rule = rule_from_dict(json.loads(str(file["rule"])))
     stats = json.loads(str(file["stats"]))
     return Trajectory(file["tokens"], rule, file["saved"], tuple(clouds), bool(file["batched"]), stats)

@@ -64,7 +64,7 @@ class Trajectory:
     >>> import hardmax as hm
     >>> trajectory = hm.simulate([[1.0, 1.0], [0.5, -0.5], [-1.0, -1.0], [0.3, 0.2]], hm.Hardmax(0.5), layers=30)
     >>> trajectory
-    Ran 30 layers on 4 tokens of dimension 2. 3 leaders, the last since layer 0. Every token is decided since layer 0.
+    Ran 30 layers on 4 tokens of dimension 2. 3 leaders, all since layer 0. Every token is decided since layer 0.
     >>> trajectory.leaders
     array([0, 1, 2])
     >>> trajectory.sets(0)[3]
@@ -86,7 +86,9 @@ class Trajectory:
 
     def __getitem__(self, b: int) -> "Trajectory":
         if not self.batched:
-            raise TypeError("Only the trajectory of a batch has items. Got one cloud. Index `trajectory.tokens` instead.")
+            raise TypeError(
+                "Only the trajectory of a batch has items. Got one cloud. Index `trajectory.tokens` instead."
+            )
         return replace(self, tokens=self.tokens[:, b], clouds=(self.clouds[b],), batched=False)
 
     @property
@@ -200,7 +202,7 @@ class Trajectory:
         if self.rule.ties != "exact" or len(self.saved) <= self.layers:
             raise ValueError(
                 'Exact positions need every set: simulate with ties="exact" and save="all". '
-                f'Got ties={self.rule.ties!r} and {len(self.saved)} of {self.layers + 1} layers.'
+                f"Got ties={self.rule.ties!r} and {len(self.saved)} of {self.layers + 1} layers."
             )
         history = History(cloud.classes.rows, cloud.classes.counts, self.rule.step)
         for sets in cloud.sets[:-1]:

@@ -60,7 +60,7 @@ class Hardmax(Rule):
     Alcalde, Fantuzzi, Zuazua: Clustering in pure-attention hardmax transformers, arXiv 2407.01602, equations (1.1).
     """
 
-    alpha: float | Fraction | Sequence[float]
+    alpha: float | Fraction | Sequence[float | Fraction]
     A: ArrayLike | None = None
     normalize: bool = field(default=True, kw_only=True)
     ties: str | float = field(default="exact", kw_only=True)
@@ -72,7 +72,7 @@ class Hardmax(Rule):
         object.__setattr__(self, "ties", _checks.check_ties(self.ties))
         if self.exact and self.ties != "exact":
             raise ValueError(
-                f"`exact=True` must go with ties=\"exact\". Got ties={self.ties}. Drop one of them: rational arithmetic "
+                f'`exact=True` must go with ties="exact". Got ties={self.ties}. Drop one of them: rational arithmetic '
                 "has no near-ties."
             )
         if self.A is not None:
@@ -92,7 +92,7 @@ class Hardmax(Rule):
     @property
     def steps(self) -> tuple[Fraction, ...]:
         """Alpha of each layer as a Fraction; the last one goes on."""
-        return self._steps  # type: ignore[attr-defined, no-any-return]
+        return self._steps  # type: ignore[attr-defined]
 
     def step(self, layer: int) -> Fraction:
         """Alpha of one layer."""

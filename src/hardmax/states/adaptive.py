@@ -45,7 +45,9 @@ class Adaptive(State):
 
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:
         """Exact C_i of the given rows."""
-        return self._maximisers(self._Z[rows], self.error, lambda some: self.history.at(self.layer, rows[some].tolist()))
+        return self._maximisers(
+            self._Z[rows], self.error, lambda some: self.history.at(self.layer, rows[some].tolist())
+        )
 
     def sees(self, groups: list[IntArray]) -> list[bool]:
         """Exact test that a token at the centroid of a group would see all of it."""

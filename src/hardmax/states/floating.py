@@ -51,7 +51,9 @@ class Metric:
             return cls(None, 0, 0.0, 1.0, 1.0)
         scaled = Scaled.of(A)
         row_sum = 1.01 * float(np.abs(scaled.values).sum(axis=1).max())
-        return cls(scaled.values, scaled.exponent, scaled.error, row_sum, 1.01 * float(np.linalg.norm(scaled.values, 2)))
+        return cls(
+            scaled.values, scaled.exponent, scaled.error, row_sum, 1.01 * float(np.linalg.norm(scaled.values, 2))
+        )
 
     def queries(self, points: FloatArray, error: float) -> tuple[FloatArray, float]:
         """A z for each row z, with the error of each coordinate."""
@@ -66,7 +68,7 @@ class Metric:
 def slack_of(queries: FloatArray, query_error: float, keys: FloatArray, error: float) -> FloatArray:
     """How far apart two computed products may be while the exact ones are equal, for each query: shape (rows,).
 
-    |<q, z> - fl<q~, z~>| <= (d + 4) u |q~| |z~| + e_z |q~|_1 + e_q |z~|_1 + d e_q e_z + d tiny, twice, a hundredth more.
+    |<q, z> - fl<q~, z~>| <= (d + 4) u |q~| |z~| + e_z |q~|_1 + e_q |z~|_1 + d e_q e_z + d tiny, twice, and a bit.
     """
     d = keys.shape[1]
     longest = float(np.sqrt((keys * keys).sum(axis=1).max()))

@@ -18,9 +18,9 @@ from hardmax.states.base import State
 from hardmax.states.floating import Metric, Scaled, robustness
 
 try:
-    from flint import fmpz_mat
+    import flint
 except ImportError:  # an extra; its absence is an error only at use
-    fmpz_mat = None
+    flint = None  # type: ignore[assignment]
 
 
 class Rational(State):
@@ -29,12 +29,13 @@ class Rational(State):
     history: History
 
     def __init__(self, classes: Classes, A: AnyArray | None, history: History) -> None:
-        if fmpz_mat is None:
+        if flint is None:
             raise missing_extra("`exact=True`", "python-flint", "exact")
         self.classes = classes
         self.history = history
         self.layer = 0
         self.exact_rows = 0
+        self._A: list[Row] | None
         self._A, self._A_denominator = (None, 1) if A is None else exact.over_one_denominator(A)
         self._metric = Metric.of(A)
         start = Scaled.of(classes.rows)
@@ -66,8 +67,8 @@ class Rational(State):
         return [set(group.tolist()) <= set(seen[r].tolist()) for r, group in enumerate(groups)]
 
     def _maximisers(self, points: list[Row]) -> tuple[Sets, FloatArray]:
-        queries = fmpz_mat([list(exact.apply(self._A, x)) for x in points])  # (rows, d)
-        keys = fmpz_mat([list(x) for x in self._rows]).transpose()  # (d, m)
+        queries = flint.fmpz_mat([list(exact.apply(self._A, x)) for x in points])  # (rows, d)
+        keys = flint.fmpz_mat([list(x) for x in self._rows]).transpose()  # (d, m)
         scale = Fraction(2) ** (2 * self._exponent + self._metric.exponent)  # gaps in the units of scaled tokens and A
         unit = scale * self.history.denominator(self.layer) ** 2 * self._A_denominator
         members, gaps = [], np.full(len(points), np.inf)

@@ -1,0 +1,17 @@
+"""`hardmax demo`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hardmax.cli import output
+
+
+def demo(out: Annotated[Path, typer.Option("--out", help="Folder for the report.")] = Path("demo")) -> None:
+    """Everything at a glance: a self-contained HTML report."""
+    from hardmax import report
+
+    path = out / "index.html"
+    output.save_text(report.demo(), path)
+    output.say(f"Wrote {path}. Open it in a browser; it needs no network.")

@@ -1,0 +1,62 @@
+"""The `hardmax` command."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from hardmax import __version__
+from hardmax.cli import output
+from hardmax.cli.demo import demo
+from hardmax.cli.limit import limit
+from hardmax.cli.reproduce import reproduce
+from hardmax.cli.simulate import simulate
+from hardmax.cli.verify import verify
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    epilog="Try: hardmax demo, then hardmax limit triangle --out triangle.png",
+)
+for command in (demo, simulate, limit, verify, reproduce):
+    app.command()(command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"hardmax {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def about(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Why attention clusters: tokens follow the token with the largest projection, and gather around leaders.
+
+    hardmax simulates that, layer by layer and without rounding errors in any decision, and proves where every token
+    ends. TOKENS is a CSV or .npy file with one token a row, or the name of a ready-made input such as triangle.
+    """
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line. Exit codes: 0 done, 1 the answer is no, 2 bad input."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")  # files only: no window, no display needed
+    try:
+        app(args=arguments)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    except (ValueError, OSError, ImportError) as problem:
+        output.error(str(problem))
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""What commands print and write."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from hardmax._files import written_whole
+
+PICTURES = (".png", ".svg", ".pdf")
+MOVIES = (".gif", ".mp4")
+MOST_ROWS = 20
+
+
+def console() -> Console:
+    """Standard output, made anew so that it follows redirection."""
+    return Console(highlight=False)
+
+
+def say(sentence: str) -> None:
+    """A sentence to standard output, on one line however narrow the terminal."""
+    Console(highlight=False, markup=False, soft_wrap=True).print(sentence)
+
+
+def error(message: str) -> None:
+    """A sentence to standard error."""
+    Console(stderr=True, highlight=False, soft_wrap=True).print("[bold red]Error:[/]", end=" ")
+    Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(message)
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal, nothing in a pipe."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
+        task = progress.add_task(label, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def table(title: str, *columns: str) -> Table:
+    """A plain table with a title."""
+    grid = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for name in columns:
+        grid.add_column(name, overflow="fold")
+    return grid
+
+
+def numbers(values: np.ndarray) -> str:
+    """A point, shortened beyond six coordinates."""
+    shown = ", ".join(f"{float(x):.4g}" for x in values[:6])
+    return f"({shown}, ...)" if len(values) > 6 else f"({shown})"
+
+
+def check_endings(paths: list[Path] | None, allowed: tuple[str, ...]) -> list[Path]:
+    """The files to write, refused before any work if an ending is unknown."""
+    for path in paths or []:
+        if path.suffix.lower() not in allowed:
+            raise ValueError(f"`--out` must end in one of {', '.join(allowed)}. Got {str(path)!r}. Change the ending.")
+    return list(paths or [])
+
+
+def save_text(text: str, path: Path) -> None:
+    """Write text whole or not at all."""
+    with written_whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def save_figure(figure: object, path: Path) -> None:
+    """Write a picture whole or not at all, and forget the figure."""
+    import matplotlib.pyplot as plt
+
+    plain = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}  # the same bytes on every run
+    with written_whole(path) as temporary:
+        figure.savefig(temporary, dpi=150, metadata=plain.get(path.suffix.lower()))  # type: ignore[attr-defined]
+    plt.close(figure)  # type: ignore[arg-type]

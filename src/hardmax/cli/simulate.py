@@ -1,0 +1,89 @@
+"""`hardmax simulate`."""
+
+from pathlib import Path
+
+from hardmax import Trajectory, leader_table
+from hardmax import simulate as run_simulation
+from hardmax.cli import options, output
+
+ENDINGS = (*output.PICTURES, *output.MOVIES, ".npz", ".json", ".html")
+
+
+def simulate(
+    tokens: options.Input,
+    layers: options.Layers = 30,
+    alpha: options.Alpha = "0.5",
+    A: options.A = None,
+    n: options.N = 100,
+    d: options.D = 2,
+    seed: options.Seed = 0,
+    any_A: options.AnyA = False,
+    exact: options.Exact = False,
+    ties: options.Ties = "exact",
+    normalize: options.Normalize = True,
+    json: options.Json = False,
+    out: options.Out = None,
+) -> None:
+    """Run tokens through the layers of a hardmax transformer, and say who leads.
+
+    --out writes a picture (.png, .svg, .pdf), a movie (.gif, .mp4), everything (.npz, .json) or a page (.html).
+    """
+    files = output.check_endings(out, ENDINGS)
+    cloud = options.read_tokens(tokens, n=n, d=d, seed=seed, exact=exact)
+    rule = options.read_rule(alpha, A, any_A=any_A, exact=exact, ties=ties, normalize=normalize)
+    with output.progress_bar("Layers") as progress:
+        trajectory = run_simulation(cloud, rule, layers=layers, progress=progress)
+    for path in files:
+        write(trajectory, path, tokens)
+    if json:
+        print(trajectory.to_json())
+        return
+    output.say(trajectory.status)
+    if not trajectory.batched and len(trajectory.leaders):
+        output.console().print(leaders(trajectory))
+    for path in files:
+        output.say(f"Wrote {path}")
+
+
+def leaders(trajectory: Trajectory) -> object:
+    """Who leads, since when, by what margin, and how many follow."""
+    grid = output.table("Leaders", "token", "position", "since layer", "margin", "followers at the end")
+    rows = leader_table(trajectory)
+    for leader in rows[: output.MOST_ROWS]:
+        followed = str(len(leader.followers))
+        grid.add_row(
+            str(leader.index), output.numbers(leader.position), str(leader.emerged), f"{leader.margin:.3g}", followed
+        )
+    if len(rows) > output.MOST_ROWS:
+        grid.add_row("...", f"and {len(rows) - output.MOST_ROWS} more", "", "", "")
+    return grid
+
+
+def write(trajectory: Trajectory, path: Path, title: str) -> None:
+    """One file, by its ending."""
+    ending = path.suffix.lower()
+    if ending == ".npz":
+        trajectory.to_npz(path)
+    elif ending == ".json":
+        output.save_text(trajectory.to_json(), path)
+    elif ending in output.MOVIES:
+        from hardmax.movies import movie
+
+        with output.progress_bar("Frames") as progress:
+            movie(trajectory, path, progress=progress)
+    elif ending == ".html":
+        write_page(trajectory, path, title)
+    else:
+        from hardmax.plotting import plot_tokens
+
+        output.save_figure(plot_tokens(trajectory).figure, path)
+
+
+def write_page(trajectory: Trajectory, path: Path, title: str) -> None:
+    """A page with pictures, limit and verdicts of one cloud."""
+    from hardmax import limit, theorems
+    from hardmax.report import Section, page
+
+    end = limit(trajectory.tokens[0], trajectory.rule) if trajectory.rule.normalize else None
+    section = Section(title, trajectory.status, trajectory, end, theorems.check(trajectory))
+    output.save_text(page(f"hardmax: {title}", f"{trajectory.rule!r}", [section]), path)

@@ -1,0 +1,56 @@
+"""`hardmax verify`."""
+
+import json as json_format
+
+import typer
+
+from hardmax import simulate, theorems
+from hardmax.cli import options, output
+
+COLOURS = {"holds": "green", "fails": "bold red", "hypotheses not met": "yellow", "undecided": "yellow"}
+
+
+def verify(
+    tokens: options.Input,
+    layers: options.Layers = 30,
+    alpha: options.Alpha = "0.5",
+    A: options.A = None,
+    n: options.N = 100,
+    d: options.D = 2,
+    seed: options.Seed = 0,
+    any_A: options.AnyA = False,
+    exact: options.Exact = False,
+    ties: options.Ties = "exact",
+    normalize: options.Normalize = True,
+    json: options.Json = False,
+    out: options.Out = None,
+) -> None:
+    """Test every lemma and theorem on a simulation. Exit code 1 when one fails.
+
+    --out writes the verdicts (.json) or a page with pictures (.html).
+    """
+    files = output.check_endings(out, (".json", ".html"))
+    cloud = options.read_tokens(tokens, n=n, d=d, seed=seed, exact=exact)
+    rule = options.read_rule(alpha, A, any_A=any_A, exact=exact, ties=ties, normalize=normalize)
+    trajectory = simulate(cloud, rule, layers=layers)
+    verdicts = theorems.check(trajectory)
+    text = json_format.dumps([verdict.to_dict() for verdict in verdicts], allow_nan=False)
+    for path in files:
+        if path.suffix.lower() == ".json":
+            output.save_text(text, path)
+        else:
+            from hardmax.cli.simulate import write_page
+
+            write_page(trajectory, path, tokens)
+    if json:
+        print(text)
+    else:
+        output.say(trajectory.status)
+        grid = output.table("Verdicts", "statement", "verdict", "found")
+        for verdict in verdicts:
+            grid.add_row(verdict.name, f"[{COLOURS[verdict.outcome]}]{verdict.outcome}[/]", verdict.reason)
+        output.console().print(grid)
+        for path in files:
+            output.say(f"Wrote {path}")
+    if any(verdict.holds is False for verdict in verdicts):
+        raise typer.Exit(1)

@@ -1,0 +1,51 @@
+"""Figure 4 of arXiv 2407.01602: a neighbourhood of the attracting set S, here from a computed limit."""
+
+from fractions import Fraction
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle
+
+from hardmax import Hardmax, Limit, Trajectory, configuration, limit, simulate
+from hardmax.plotting import COLOURS, EDGE, SIZE, shade_polytope
+
+TITLE = "Figure 4: the delta-neighbourhood of the attracting set S"
+DELTA = 0.22
+
+
+def compute() -> tuple[Trajectory, Limit, int]:
+    """The square with two tokens on the way to its edges, its limit, and the first layer with every token near S."""
+    tokens, rule = configuration("edge-clusters"), Hardmax(Fraction(1, 2))
+    end, trajectory = limit(tokens, rule), simulate(tokens, rule, layers=30)
+    distances = np.linalg.norm(trajectory.tokens[:, :, None] - end.points, axis=-1).min(axis=2)  # (layers + 1, n)
+    inside = int(np.argmax((distances < DELTA).all(axis=1)))
+    return trajectory, end, inside
+
+
+def draw(numbers: tuple[Trajectory, Limit, int]) -> Figure:
+    """K shaded, S with its balls, and the tokens' ways into them."""
+    trajectory, end, inside = numbers
+    ax: Any
+    figure, ax = plt.subplots(figsize=(5.8, 6), layout="constrained")
+    shade_polytope(ax, end.polytope)
+    for point in end.points:
+        ax.add_patch(Circle(tuple(point), DELTA, color=COLOURS[5], alpha=0.35, lw=0))
+    leads = len(end.leaders)
+    for points, marker, size, colour, label in (
+        (end.points[:leads], "*", 3 * SIZE, COLOURS[1], "leaders"),
+        (end.points[leads:], "D", SIZE, COLOURS[2], "other points of S"),
+    ):
+        ax.scatter(*points.T, s=size, marker=marker, color=colour, edgecolors=EDGE, label=label, zorder=4)
+    for i in range(trajectory.n):
+        ax.plot(*trajectory.tokens[: inside + 1, i].T, color="#777777", lw=0.9, marker=".", ms=4, zorder=2)
+    ax.scatter(*trajectory.tokens[inside].T, s=28, color=COLOURS[0], zorder=5, label=f"tokens at layer {inside}")
+    ax.annotate(r"$\mathcal{K}$", (0, 0), fontsize=18, ha="center", va="center")
+    ax.set(xlim=(-1.35, 1.35), ylim=(-1.35, 1.75), aspect="equal")
+    ax.set_title(
+        rf"$\mathcal{{S}}$ and balls of radius $\delta$ = {DELTA}: every token is inside from layer {inside} on",
+        fontsize=9,
+    )
+    ax.legend(loc="upper center", ncols=3, fontsize=8, frameon=False)
+    return figure

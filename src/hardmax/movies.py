@@ -1,0 +1,107 @@
+"""Movies of a trajectory: GIF through Pillow, MP4 through ffmpeg."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib import animation
+
+from hardmax._checks import missing_extra
+from hardmax._files import written_whole
+from hardmax.plotting import Palette, new_axes, plot_tokens
+from hardmax.projection import Projection
+from hardmax.trajectory import Trajectory
+
+SUFFIXES = (".gif", ".mp4")
+
+
+def movie(
+    trajectory: Trajectory,
+    path: str | PathLike[str],
+    *,
+    steps: int = 4,
+    fps: int = 12,
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Film one cloud from layer 0 to the last.
+
+    Between two layers tokens glide along the straight line that the layer moves them, in `steps` frames, so that the
+    eye can follow; whole layers are what is computed. The file is written whole or not at all.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+        Of one cloud, simulated with save="all".
+    path : path ending in .gif or .mp4
+    steps, fps : int
+        Frames a layer, and frames a second.
+    progress : callable, optional
+        Called with (frames done, frames in all).
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise ValueError(f"A movie must be a .gif or .mp4 file. Got {str(path)!r}. Change the ending.")
+    trajectory._one("movie")
+    projection = Projection.of(trajectory.tokens[:, trajectory.mask].astype(np.float64))
+    palette = Palette(trajectory)
+    ax = new_axes(projection.dimension)
+    figure = ax.figure
+    frames = [(k, s / steps) for k in range(trajectory.layers) for s in range(steps)] + [(trajectory.layers, 0.0)] * fps
+
+    def draw(frame: tuple[int, float]) -> list[Any]:
+        ax.clear()
+        k, glide = frame
+        shown = trajectory if glide == 0 else _between(trajectory, k, glide)
+        plot_tokens(shown, k, ax=ax, palette=palette, projection=projection, polytope=k == trajectory.layers)
+        return []
+
+    film = animation.FuncAnimation(figure, draw, frames, init_func=list, cache_frame_data=False)
+    report = None if progress is None else (lambda i, n: progress(i + 1, len(frames)))
+    try:
+        with _writer(suffix, fps) as writer, written_whole(path) as temporary:
+            film.save(str(temporary), writer=writer, dpi=100, progress_callback=report)
+    finally:
+        plt.close(figure)
+
+
+def _between(trajectory: Trajectory, k: int, glide: float) -> Trajectory:
+    """The same trajectory with the tokens of layer k a part of the way to the next."""
+    tokens = trajectory.tokens.copy()
+    tokens[k] += (glide * (tokens[k + 1] - tokens[k])).astype(tokens.dtype)
+    return replace(trajectory, tokens=tokens)
+
+
+class _writer:
+    """A Matplotlib writer for the ending, with an ffmpeg found on the machine or in the `movies` extra."""
+
+    def __init__(self, suffix: str, fps: int) -> None:
+        self._suffix, self._fps = suffix, fps
+
+    def __enter__(self) -> animation.AbstractMovieWriter:
+        if self._suffix == ".gif":
+            return animation.PillowWriter(fps=self._fps)
+        self._before = mpl.rcParams["animation.ffmpeg_path"]
+        mpl.rcParams["animation.ffmpeg_path"] = find_ffmpeg()
+        return animation.FFMpegWriter(fps=self._fps, extra_args=["-pix_fmt", "yuv420p"])
+
+    def __exit__(self, *error: object) -> None:
+        if self._suffix == ".mp4":
+            mpl.rcParams["animation.ffmpeg_path"] = self._before
+
+
+def find_ffmpeg() -> str:
+    """Path of an ffmpeg: the machine's own, else the one that the `movies` extra brings."""
+    found = shutil.which("ffmpeg")
+    if found:
+        return found
+    try:
+        import imageio_ffmpeg
+    except ImportError:
+        raise missing_extra("An MP4 movie", "ffmpeg (or a .gif instead)", "movies") from None
+    return str(imageio_ffmpeg.get_ffmpeg_exe())

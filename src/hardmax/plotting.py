@@ -1,0 +1,206 @@
+"""Pictures of trajectories and limits, in the manner of Figures 1 and 2 of arXiv 2407.01602.
+
+Stars are tokens with C_i = {i}, circles all others. A circle's inside has the colour of the token it follows, in as
+many parts as it follows tokens; its edge has its own colour if others follow it. Colours are Okabe and Ito's, which
+people with colour-blindness can tell apart.
+"""
+
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.patches import Polygon
+from matplotlib.path import Path
+from mpl_toolkits.mplot3d import Axes3D
+from mpl_toolkits.mplot3d.art3d import Poly3DCollection
+
+from hardmax._types import FloatArray, IntArray
+from hardmax.limits import Limit
+from hardmax.polytope import Polytope
+from hardmax.projection import Projection
+from hardmax.trajectory import Trajectory
+
+# Okabe and Ito, "Color Universal Design", 2008; without black, which is for edges.
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#8C6BB1", "#666666"]
+EDGE = "#222222"
+SHADE = "#B8C4D6"
+SIZE = 70
+
+
+class Palette:
+    """One colour for each token that is ever followed: leaders first, in their order, then the others."""
+
+    def __init__(self, trajectory: Trajectory) -> None:
+        followed = {j for k in trajectory.saved for j in trajectory.followers(int(k))}
+        leaders = trajectory.leaders.tolist()
+        order = leaders + sorted(followed - set(leaders))
+        if len(order) <= len(COLOURS):
+            self._colours = {j: COLOURS[c] for c, j in enumerate(order)}
+        else:  # more than eyes can name: a colour-blind-safe scale by index
+            scale = plt.get_cmap("viridis")(np.linspace(0, 1, len(order)))
+            self._colours = {j: scale[c] for c, j in enumerate(order)}
+
+    def __call__(self, j: int) -> Any:
+        """Colour of token j; white for one that nobody follows."""
+        return self._colours.get(j, "#FFFFFF")
+
+
+def plot_tokens(
+    trajectory: Trajectory,
+    k: int = -1,
+    *,
+    ax: Any = None,
+    tails: bool = True,
+    polytope: bool | None = None,
+    palette: Palette | None = None,
+    projection: Projection | None = None,
+) -> Any:
+    """Draw the tokens of one cloud at layer k.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+    k : int
+        Layer; negative counts from the last.
+    ax : matplotlib Axes, optional
+        3-D axes for d = 3; made if not given.
+    tails : bool
+        Draw the way from layer 0.
+    polytope : bool, optional
+        Shade the hull of the leaders; by default at the last layer.
+    palette, projection : optional
+        To share colours and axes between panels.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    projection = projection or Projection.of(trajectory.tokens[:, trajectory.mask].astype(np.float64))
+    ax = new_axes(projection.dimension) if ax is None else ax
+    palette = palette or Palette(trajectory)
+    at = trajectory.index(k)
+    real = np.flatnonzero(trajectory.mask)
+    Z = projection(trajectory.tokens[:, real].astype(np.float64))  # (saved layers, tokens, 2 or 3)
+    projection.label(ax)
+    if (at == len(trajectory) - 1 if polytope is None else polytope) and len(trajectory.leaders):
+        shade_polytope(ax, Polytope(projection(trajectory.tokens[at, trajectory.leaders].astype(np.float64))))
+    if tails and at > 0:
+        for i in range(len(real)):
+            ax.plot(*Z[: at + 1, i].T, color="#999999", lw=0.7, alpha=0.6, zorder=1)
+    _scatter_tokens(ax, Z[at], real, trajectory.sets(k), trajectory.followers(k), palette)
+    ax.set_title(f"layer {trajectory.saved[at]}", fontsize=10)
+    return ax
+
+
+def _scatter_tokens(
+    ax: Any, Z: FloatArray, real: IntArray, sets: list[IntArray], followers: dict[int, IntArray], palette: Palette
+) -> None:
+    stars = np.array([sets[i].tolist() == [i] for i in real])
+    own = {i: palette(i) if i in followers else EDGE for i in real.tolist()}
+    for p in np.flatnonzero(~stars):
+        chosen = sets[real[p]]
+        edge = own[int(real[p])]
+        if len(chosen) > 6:  # more parts than can be seen
+            ax.scatter(*Z[[p]].T, s=SIZE, color="#FFFFFF", edgecolors=edge, linewidths=1.4, zorder=3)
+            continue
+        for part, j in enumerate(chosen):
+            marker = "o" if len(chosen) == 1 else _slice(part, len(chosen))
+            ax.scatter(*Z[[p]].T, s=SIZE, marker=marker, color=palette(int(j)), linewidths=0, zorder=3)
+        ax.scatter(
+            *Z[[p]].T, s=SIZE, facecolors="none", edgecolors=edge, linewidths=1.8 if edge != EDGE else 0.6, zorder=3
+        )
+    if stars.any():
+        colours = [palette(int(i)) for i in real[stars]]
+        ax.scatter(*Z[stars].T, s=3.2 * SIZE, marker="*", c=colours, edgecolors=EDGE, linewidths=0.7, zorder=4)
+
+
+def _slice(part: int, parts: int) -> Path:
+    """One of several equal parts of a disk, as a marker of the disk's size."""
+    angles = np.linspace(0, 2 * np.pi / parts, 32) + 2 * np.pi * part / parts + np.pi / 2
+    arc = np.column_stack([np.cos(angles), np.sin(angles)])
+    corners = [[-1, -1], [1, 1]]  # bare moves: a marker is scaled by its extent, which must be the whole disk's
+    vertices = np.vstack([corners, [[0, 0]], arc, [[0, 0]]])
+    codes = [Path.MOVETO, Path.MOVETO, Path.MOVETO, *[Path.LINETO] * len(arc), Path.CLOSEPOLY]
+    return Path(vertices, codes)
+
+
+def plot_limit(limit: Limit, tokens: Any, *, ax: Any = None) -> Any:
+    """Draw where tokens end: from each token a line to its limit, leaders as stars, K shaded.
+
+    Parameters
+    ----------
+    limit : Limit
+    tokens : (n, d) array
+        The input.
+    ax : matplotlib Axes, optional
+    """
+    start = np.asarray(tokens).astype(np.float64)
+    projection = Projection.of(np.stack([start, limit.tokens]))
+    ax = new_axes(projection.dimension) if ax is None else ax
+    projection.label(ax)
+    if len(limit.leaders):
+        shade_polytope(ax, Polytope(projection(limit.points[: len(limit.leaders)])))
+    colours = _point_colours(len(limit.points))
+    before, after, points = projection(start), projection(limit.tokens), projection(limit.points)
+    for i in range(len(start)):
+        colour = colours[limit.clusters[i]] if limit.clusters[i] >= 0 else "#999999"
+        ax.plot(*np.stack([before[i], after[i]]).T, color=colour, lw=0.7, alpha=0.5, zorder=1)
+        ax.scatter(*before[[i]].T, s=14, color=colour, alpha=0.8, linewidths=0, zorder=2)
+    leads = len(limit.leaders)
+    ax.scatter(
+        *points[:leads].T, s=3.2 * SIZE, marker="*", c=colours[:leads], edgecolors=EDGE, linewidths=0.7, zorder=4
+    )
+    if len(points) > leads:
+        ax.scatter(*points[leads:].T, s=SIZE, marker="D", c=colours[leads:], edgecolors=EDGE, linewidths=0.7, zorder=4)
+    proved = f"certified at layer {limit.layer}" if limit.certified else f"not certified within {limit.layer} layers"
+    ax.set_title(f"limit: {proved}", fontsize=10)
+    return ax
+
+
+def _point_colours(number: int) -> list[Any]:
+    if number <= len(COLOURS):
+        return list(COLOURS[:number])
+    return list(plt.get_cmap("viridis")(np.linspace(0, 1, number)))
+
+
+def shade_polytope(ax: Any, polytope: Polytope) -> None:
+    """Shade a polytope of dimension at most 3 in the axes' own coordinates."""
+    vertices = polytope.vertices
+    if polytope.dimension == 1:
+        ax.plot(*vertices[polytope.facets[:, 0]].T, color=SHADE, lw=5, alpha=0.7, solid_capstyle="round", zorder=0)
+    elif polytope.dimension == 2 and vertices.shape[1] == 2:
+        ax.add_patch(Polygon(vertices[polytope.outline], closed=True, color=SHADE, alpha=0.45, lw=0, zorder=0))
+    elif polytope.dimension >= 2 and isinstance(ax, Axes3D):
+        faces = [vertices[polytope.outline]] if polytope.dimension == 2 else list(vertices[polytope.facets])
+        ax.add_collection3d(Poly3DCollection(faces, facecolors=SHADE, edgecolors="#8899AA", alpha=0.18, linewidths=0.4))
+
+
+def plot_half_space(ax: Any, token: FloatArray, A: FloatArray | None = None, *, reach: float = 10.0) -> None:
+    """Shade {z : <A z_i, z - z_i> >= 0}, where everything that attracts z_i lies, and draw the direction A z_i.
+
+    In 3-D the bounding plane is drawn instead of the half-space.
+    """
+    normal = token if A is None else A @ token
+    normal = normal / np.linalg.norm(normal)
+    if len(token) == 2:
+        along = np.array([-normal[1], normal[0]])
+        corners = [token - reach * along, token + reach * along]
+        corners += [corners[1] + 2 * reach * normal, corners[0] + 2 * reach * normal]
+        limits = ax.get_xlim(), ax.get_ylim()
+        ax.add_patch(Polygon(corners, closed=True, color="#56B4E9", alpha=0.25, lw=0, zorder=0))
+        ax.plot(*np.stack(corners[:2]).T, color="#0072B2", lw=1, zorder=1)
+        ax.annotate("", token + 0.45 * normal, token, arrowprops={"arrowstyle": "-|>", "color": EDGE, "lw": 1.3})
+        ax.set_xlim(limits[0])
+        ax.set_ylim(limits[1])
+    elif isinstance(ax, Axes3D):
+        u, v = np.linalg.svd(normal[None])[2][1:]
+        span = 0.5 * min(reach, float(np.diff(ax.get_xlim3d())[0]))
+        plane = [token + span * (a * u + b * v) for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
+        ax.add_collection3d(Poly3DCollection([plane], facecolors="#56B4E9", alpha=0.25))
+        ax.quiver(*token, *(0.45 * span * normal), color=EDGE, lw=1.3)
+
+
+def new_axes(dimension: int) -> Any:
+    """Axes for tokens of dimension 2 or 3 in a figure of their own."""
+    figure = plt.figure(figsize=(5.2, 5), layout="constrained")
+    return figure.add_subplot(projection="3d" if dimension == 3 else None)

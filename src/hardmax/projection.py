@@ -1,0 +1,65 @@
+"""How tokens of any dimension come onto paper: as they are for d = 2 and 3, else on principal axes, and labelled so."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hardmax._types import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """An affine map to 2 or 3 coordinates, with its axes' names and limits."""
+
+    basis: FloatArray | None  # (d, 2), or None for the coordinates themselves
+    labels: tuple[str, ...]
+    low: FloatArray
+    high: FloatArray
+    source: int  # dimension of the tokens
+
+    @classmethod
+    def of(cls, tokens: FloatArray) -> "Projection":
+        """Choose axes for tokens of shape (..., d); all layers at once, so that the view does not move."""
+        points = tokens.reshape(-1, tokens.shape[-1])
+        d = points.shape[1]
+        basis, labels = None, tuple(f"$z_{{{r + 1}}}$" for r in range(d))
+        if d == 1:
+            labels = ("$z$", "")
+        elif d > 3:
+            size = float(np.abs(points).max()) or 1.0
+            _, scales, axes = np.linalg.svd((points - points.mean(axis=0)) / size, full_matrices=False)
+            share = scales**2 / ((scales**2).sum() or 1.0)
+            signs = np.sign(axes[np.arange(2), np.abs(axes[:2]).argmax(axis=1)])  # one of the two mirror images
+            basis = (axes[:2] * signs[:, None]).T
+            labels = tuple(f"principal axis {r + 1} of {d} ({share[r]:.0%} of the spread)" for r in range(2))
+        shown = cls(basis, labels, np.zeros(0), np.zeros(0), d)(points)
+        low, high = shown.min(axis=0), shown.max(axis=0)
+        pad = 0.08 * float((high - low).max() or 1.0)
+        return cls(basis, labels, low - pad, high + pad, d)
+
+    @property
+    def dimension(self) -> int:
+        """Of the picture: 3 for d = 3, else 2."""
+        return 3 if self.source == 3 else 2
+
+    def __call__(self, tokens: FloatArray) -> FloatArray:
+        """Coordinates in the picture, shape (..., 2 or 3)."""
+        if self.source == 1:
+            return np.concatenate([tokens, np.zeros_like(tokens)], axis=-1)
+        return tokens if self.basis is None else tokens @ self.basis
+
+    def label(self, ax: Any) -> None:
+        """Name the axes and set their limits and aspect."""
+        ax.set_xlabel(self.labels[0])
+        ax.set_ylabel(self.labels[1])
+        ax.set_xlim(self.low[0], self.high[0])
+        ax.set_ylim(self.low[1], self.high[1])
+        if self.dimension == 3:
+            ax.set_zlabel(self.labels[2])
+            ax.set_zlim(self.low[2], self.high[2])
+            ax.set_box_aspect(self.high - self.low)
+        else:
+            ax.set_aspect("equal")
+        if self.source == 1:
+            ax.set_yticks([])

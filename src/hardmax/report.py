@@ -1,0 +1,144 @@
+"""A self-contained HTML page: pictures inside it, nothing loaded from anywhere."""
+
+import base64
+import io
+from dataclasses import dataclass
+from fractions import Fraction
+from html import escape
+from typing import Any
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+import hardmax as hm
+from hardmax.configurations import PAPER
+from hardmax.plotting import Palette, plot_limit, plot_tokens
+from hardmax.projection import Projection
+
+LAYERS = (0, 1, 2, 5, 30)
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+h1, h2 { line-height: 1.2; } h2 { margin-top: 3rem; border-top: 1px solid #ccc; padding-top: 1.5rem; }
+img { max-width: 100%; height: auto; } figure { margin: 1rem 0; } figcaption { color: #555; font-size: .9rem; }
+table { border-collapse: collapse; margin: 1rem 0; font-size: .92rem; }
+th, td { text-align: left; padding: .25rem .8rem .25rem 0; border-bottom: 1px solid #ddd; vertical-align: top; }
+.status { background: #eef3f8; padding: .6rem .9rem; border-left: 4px solid #0072b2; }
+.holds { color: #00654a; font-weight: 600; } .fails { color: #b23a00; font-weight: 600; } .other { color: #666; }
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """One input and everything the library says of it."""
+
+    title: str
+    about: str
+    trajectory: hm.Trajectory
+    limit: hm.Limit | None  # without normalisation there is none
+    verdicts: list[hm.theorems.Verdict]
+
+    @classmethod
+    def of(cls, title: str, about: str, tokens: Any, rule: hm.Hardmax, *, layers: int = LAYERS[-1]) -> "Section":
+        """Simulate, find the limit, check every theorem."""
+        trajectory = hm.simulate(tokens, rule, layers=layers)
+        end = hm.limit(tokens, rule) if rule.normalize else None
+        return cls(title, about, trajectory, end, hm.theorems.check(trajectory))
+
+    def to_html(self) -> str:
+        """This section as HTML."""
+        parts = [f"<h2>{escape(self.title)}</h2>", f"<p>{escape(self.about)}</p>" if self.about else ""]
+        parts += [f'<p class="status">{escape((self.limit or self.trajectory).status)}</p>']
+        caption = (
+            "Stars lead (C<sub>i</sub> = {i}); circles have the colour of whom they follow. Shaded: the polytope K."
+        )
+        parts += [_picture(_panels(self.trajectory), f"{self.title}: layers", caption)]
+        if self.limit is not None:
+            figure = plot_limit(self.limit, self.trajectory.tokens[0]).figure
+            caption = "From every token to its limit. Stars are leaders, diamonds convex combinations of leaders."
+            parts += [_picture(figure, f"{self.title}: limit", caption, width=26), _limit_table(self.limit)]
+        return "\n".join([*parts, _verdict_table(self.verdicts)])
+
+
+def page(title: str, intro: str, sections: list[Section]) -> str:
+    """The whole page as one string."""
+    body = "\n".join(section.to_html() for section in sections)
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>\n'
+        f"<body><h1>{escape(title)}</h1><p>{escape(intro)}</p>\n{body}\n"
+        f"<p class=other>Made by hardmax {escape(hm.__version__)}.</p></body></html>\n"
+    )
+
+
+def demo() -> str:
+    """The report of `hardmax demo`: the four configurations of Figure 2, with limits and verdicts."""
+    rule = hm.Hardmax(Fraction(1, 2))
+    sections = [
+        Section.of(name.replace("-", " ").capitalize(), make.__doc__ or "", hm.configuration(name), rule)
+        for name, make in PAPER.items()
+    ]
+    intro = (
+        "Layer after layer, each token moves towards the tokens with the largest projection on its own direction. They "
+        "gather around leaders, and every limit below is proved, not guessed: alpha = 1/2, A = I, the four inputs of "
+        "Figure 2 of arXiv 2407.01602."
+    )
+    return page("Tokens gathering around their leaders", intro, sections)
+
+
+def _panels(trajectory: hm.Trajectory) -> Figure:
+    layers = [k for k in LAYERS if k < trajectory.layers] + [trajectory.layers]
+    projection = Projection.of(trajectory.tokens[:, trajectory.mask].astype(float))
+    options = {"projection": "3d"} if projection.dimension == 3 else {}
+    figure, axes = plt.subplots(
+        1, len(layers), figsize=(3.1 * len(layers), 3.2), layout="constrained", squeeze=False, subplot_kw=options
+    )
+    palette = Palette(trajectory)
+    for ax, k in zip(axes[0], layers, strict=True):
+        plot_tokens(trajectory, k, ax=ax, palette=palette, projection=projection)
+        if len(layers) > 1:
+            ax.tick_params(labelsize=7)
+            ax.set(xlabel="", ylabel="")
+    return figure
+
+
+def _picture(figure: Any, alternative: str, caption: str, *, width: int = 0) -> str:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    plt.close(figure)
+    data = base64.b64encode(buffer.getvalue()).decode()
+    size = f' style="width:{width}rem"' if width else ""
+    return (
+        f'<figure><img{size} alt="{escape(alternative)}" src="data:image/svg+xml;base64,{data}">'
+        f"<figcaption>{caption}</figcaption></figure>"
+    )
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    cells = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return (
+        f"<table><thead><tr>{''.join(f'<th>{name}</th>' for name in head)}</tr></thead><tbody>{cells}</tbody></table>"
+    )
+
+
+def _limit_table(limit: hm.Limit) -> str:
+    rows = []
+    for p, point in enumerate(limit.points[:40]):
+        ends = int((limit.clusters == p).sum())
+        if p < len(limit.leaders):
+            what = f"leader {limit.leaders[p]}, since layer {limit.emerged[p]}"
+        else:
+            weights = limit.weights[int((limit.clusters == p).argmax())]
+            what = " + ".join(f"{w:.3g} &middot; leader {i}" for w, i in zip(weights, limit.leaders, strict=True) if w)
+        rows.append([what, ", ".join(f"{x:.4g}" for x in point), str(ends)])
+    if len(limit.points) > len(rows):
+        rows.append([f"and {len(limit.points) - len(rows)} more", "", ""])
+    return _table(["cluster point", "position", "tokens that end there"], rows)
+
+
+def _verdict_table(verdicts: list[hm.theorems.Verdict]) -> str:
+    rows = []
+    for v in verdicts:
+        mark = v.outcome if v.outcome in ("holds", "fails") else "other"
+        outcome = f'<span class="{mark}">{v.outcome}</span>'
+        rows.append([f'<span title="{escape(v.statement)}">{escape(v.name)}</span>', outcome, escape(v.reason)])
+    return _table(["statement", "verdict", "found"], rows)

@@ -1,0 +1,64 @@
+"""Every statement as a function from a trajectory to a `Verdict`; `check` runs them all."""
+
+from collections.abc import Callable
+
+from hardmax.theorems.base import Statement, Verdict
+from hardmax.theorems.decided import theorem1, theorem4
+from hardmax.theorems.finite import theorem2, theorem3
+from hardmax.theorems.half_space import half_space
+from hardmax.theorems.hull import hull
+from hardmax.theorems.leaders import leaders
+from hardmax.theorems.limit import limit
+from hardmax.theorems.norm import norm
+from hardmax.trajectory import Trajectory
+
+STATEMENTS: tuple[Callable[[Trajectory], Verdict], ...] = (
+    hull,
+    norm,
+    half_space,
+    leaders,
+    limit,
+    theorem1,
+    theorem2,
+    theorem3,
+    theorem4,
+)
+
+
+def check(trajectory: Trajectory) -> list[Verdict]:
+    """Test every statement of the theory on one trajectory.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate([[1.0, 1.0], [-1.0, -1.0], [0.5, 0.25]], hm.Hardmax(0.5), layers=5)
+    >>> for verdict in hm.theorems.check(trajectory):
+    ...     print(f"{verdict.name}: {verdict.outcome}")
+    F1 hull: holds
+    F2 norm: holds
+    F3 half-space: holds
+    F4 leaders: holds
+    F5 limit: holds
+    Theorem 1: holds
+    Theorem 2: holds
+    Theorem 3: holds
+    Theorem 4: hypotheses not met
+    """
+    return [statement(trajectory) for statement in STATEMENTS]
+
+
+__all__ = [
+    "STATEMENTS",
+    "Statement",
+    "Verdict",
+    "check",
+    "half_space",
+    "hull",
+    "leaders",
+    "limit",
+    "norm",
+    "theorem1",
+    "theorem2",
+    "theorem3",
+    "theorem4",
+]

@@ -1,0 +1,176 @@
+"""What a verdict is, and what the checks share."""
+
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from hardmax._types import FloatArray
+from hardmax.limits import Limit, limit
+from hardmax.run import Run
+from hardmax.sets import Sets
+from hardmax.trajectory import Trajectory
+
+PAPER = "arXiv 2407.01602"
+PROJECT = "hardmax, docs/theorems.md"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One statement, tested on one trajectory.
+
+    Attributes
+    ----------
+    name, statement, reference : str
+    holds : bool or None
+        None when the hypotheses are not met, or when this trajectory cannot tell; `outcome` says which.
+    margin : float
+        By how much it holds (or, negative, fails), in the unit that `reason` names; NaN where there is none.
+    witness : object
+        Where the margin is smallest: usually a dict with the layer and the token.
+    reason : str
+        What was found, as a sentence.
+    met : bool
+        Whether the hypotheses are met.
+    """
+
+    name: str
+    statement: str
+    reference: str
+    holds: bool | None
+    margin: float
+    witness: Any
+    reason: str
+    met: bool = True
+
+    @property
+    def outcome(self) -> str:
+        """One of "holds", "fails", "hypotheses not met", "undecided"."""
+        if not self.met:
+            return "hypotheses not met"
+        return "undecided" if self.holds is None else "holds" if self.holds else "fails"
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.outcome}. {self.reason}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data for JSON."""
+        margin = float(self.margin) if np.isfinite(self.margin) else None
+        return {
+            "name": self.name,
+            "statement": self.statement,
+            "reference": self.reference,
+            "outcome": self.outcome,
+            "holds": self.holds,
+            "margin": margin,
+            "witness": self.witness,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A theorem in words; its methods make verdicts of it."""
+
+    name: str
+    text: str
+    reference: str
+
+    def verdict(self, holds: bool | None, reason: str, *, margin: float = np.nan, witness: Any = None) -> Verdict:
+        """Make the verdict that was found."""
+        return Verdict(self.name, self.text, self.reference, holds, margin, witness, reason)
+
+    def not_met(self, reasons: list[str]) -> Verdict:
+        """Make the verdict for hypotheses that do not hold."""
+        why = "; ".join(reasons)
+        return Verdict(
+            self.name, self.text, self.reference, None, np.nan, None, f"{why[0].upper()}{why[1:]}.", met=False
+        )
+
+
+def missing_hypotheses(trajectory: Trajectory) -> list[str]:
+    """Which hypotheses of the paper this trajectory misses: A SPD, tokens distinct and nonzero, exact ties."""
+    classes = trajectory._one("theorems").classes
+    missing = computed_otherwise(trajectory)
+    if not trajectory.rule.positive_definite:
+        missing.append("A is not symmetric positive definite")
+    zero = np.flatnonzero(~(trajectory.tokens[0] != 0).any(axis=1) & trajectory.mask)
+    if len(zero):
+        missing.append(f"token {zero[0]} is zero")
+    if not classes.distinct:
+        label = int(np.flatnonzero(classes.counts > 1)[0])
+        i, j = trajectory._one("theorems").real[np.flatnonzero(classes.labels == label)[:2]]
+        missing.append(f"tokens {i} and {j} are equal")
+    return missing
+
+
+def computed_otherwise(trajectory: Trajectory) -> list[str]:
+    """What puts a trajectory outside every statement, those for any A too."""
+    missing = []
+    if trajectory.rule.ties != "exact":
+        missing.append(f"products within {trajectory.rule.ties:g} count as ties")
+    if not trajectory.rule.normalize:
+        missing.append("tokens are not normalised")
+    if len(trajectory.saved) <= trajectory.layers:
+        missing.append('only the last layer was kept; simulate with save="all"')
+    return missing
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The same run again, asking every token at every layer: no theorem was used to find these sets."""
+
+    sets: tuple[Sets, ...]
+    run: Run
+
+
+_evidence: "WeakKeyDictionary[Trajectory, Evidence]" = WeakKeyDictionary()
+_limits: "WeakKeyDictionary[Trajectory, Limit]" = WeakKeyDictionary()
+
+
+def evidence(trajectory: Trajectory) -> Evidence:
+    """Run the input again without shortcuts, once for all checks."""
+    if trajectory not in _evidence:
+        run = trajectory.rule.start(trajectory.clouds[0].classes.rows[trajectory.clouds[0].classes.labels])
+        run.shortcuts = False
+        sets = []
+        for k in range(trajectory.layers + 1):
+            sets.append(run.choose())
+            if k < trajectory.layers:
+                run.advance()
+        _evidence[trajectory] = Evidence(tuple(sets), run)
+    return _evidence[trajectory]
+
+
+def limit_of(trajectory: Trajectory) -> Limit:
+    """The limit of the trajectory's input, once for all checks."""
+    if trajectory not in _limits:
+        classes = trajectory.clouds[0].classes
+        _limits[trajectory] = limit(classes.rows[classes.labels], trajectory.rule)
+    return _limits[trajectory]
+
+
+def rounding(trajectory: Trajectory) -> float:
+    """What a coordinate may be off by after one layer, in the units of the tokens."""
+    members = max(int(sets.sizes.max()) for sets in trajectory.clouds[0].sets)
+    eps = float(np.finfo(trajectory.tokens.dtype).eps)
+    return (16 + 4 * members) * eps * float(np.abs(trajectory.tokens[:, trajectory.mask]).max())
+
+
+def class_tokens(trajectory: Trajectory) -> FloatArray:
+    """Tokens by classes at every layer: (layers + 1, m, d)."""
+    cloud = trajectory.clouds[0]
+    return trajectory.tokens[:, cloud.real[cloud.classes.first]].astype(np.float64)
+
+
+def images(trajectory: Trajectory, tokens: FloatArray) -> FloatArray:
+    """A z for every token."""
+    A = trajectory.rule.matrix
+    return tokens if A is None else tokens @ A.astype(np.float64).T
+
+
+def token_of(trajectory: Trajectory, i: int) -> int:
+    """Index in the input of a class."""
+    cloud = trajectory.clouds[0]
+    return int(cloud.real[cloud.classes.first[i]])

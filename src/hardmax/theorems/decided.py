@@ -1,0 +1,73 @@
+"""Theorems 1 and 4: tokens that are decided stay so. Tested against sets found without using either theorem."""
+
+import numpy as np
+
+from hardmax._types import IntArray
+from hardmax.theorems.base import PROJECT, Statement, Verdict, class_tokens, computed_otherwise, evidence, token_of
+from hardmax.trajectory import Trajectory
+
+THEOREM_1 = Statement(
+    "Theorem 1",
+    "If C_i = {l} and C_l = {l} at one layer, then C_i = {l} at every later layer, and the distance from z_i to z_l "
+    "shrinks by exactly 1/(1 + alpha) a layer. For any A.",
+    f"{PROJECT}, Theorem 1",
+)
+THEOREM_4 = Statement(
+    "Theorem 4",
+    "If C_i holds leaders alone and a token at their centroid c_i would still see all of them, then C_i is final and "
+    "z_i tends to c_i. For any A.",
+    f"{PROJECT}, Theorem 4",
+)
+
+
+def theorem1(trajectory: Trajectory) -> Verdict:
+    """Follow each token that follows one leader."""
+    return _check(trajectory, THEOREM_1, 1, "no token follows a single leader")
+
+
+def theorem4(trajectory: Trajectory) -> Verdict:
+    """Follow each token that follows several leaders at once."""
+    return _check(trajectory, THEOREM_4, 4, "no token follows several leaders that it still sees from their centroid")
+
+
+def _check(trajectory: Trajectory, statement: Statement, theorem: int, none: str) -> Verdict:
+    missing = computed_otherwise(trajectory)
+    if missing:
+        return statement.not_met(missing)
+    seen = evidence(trajectory)
+    rows = np.flatnonzero(seen.run.theorem == theorem)
+    if not len(rows):
+        return statement.not_met([none])
+    for i in rows:
+        since = seen.run.settled[i]
+        for k in range(since, trajectory.layers + 1):
+            recorded = trajectory.clouds[0].sets[k][i]
+            if not np.array_equal(seen.sets[k][i], seen.sets[since][i]) or not np.array_equal(
+                recorded, seen.sets[k][i]
+            ):
+                where = {"layer": k, "token": token_of(trajectory, int(i))}
+                return statement.verdict(False, f"C_i of token {where['token']} changes at layer {k}.", witness=where)
+    worst, where = _contraction_error(trajectory, rows)
+    allowed = 64 * float(np.finfo(trajectory.tokens.dtype).eps) * (trajectory.layers + 1)
+    reason = (
+        f"{len(rows)} tokens, sets asked again at every layer and constant; distances shrink as claimed up to "
+        f"{worst:.2g} of the largest token (rounding: {allowed:.2g})."
+    )
+    return statement.verdict(worst <= allowed, reason, margin=allowed - worst, witness=where)
+
+
+def _contraction_error(trajectory: Trajectory, rows: IntArray) -> tuple[float, dict[str, int]]:
+    """Largest deviation of z_i^{k+1} - c from (z_i^k - c)/(1 + alpha), c the centroid of C_i, after the decision."""
+    Z, seen, cloud = class_tokens(trajectory), evidence(trajectory), trajectory.clouds[0]
+    Z = Z / (float(np.abs(Z).max()) or 1.0)
+    worst, where = 0.0, {}
+    for k in range(trajectory.layers):
+        active = rows[seen.run.settled[rows] <= k]
+        if not len(active):
+            continue
+        centres = seen.sets[k].mean(Z[k], cloud.classes.counts)[active]
+        rate = float(1 / (1 + trajectory.rule.step(k)))
+        off = np.abs(Z[k + 1, active] - centres - rate * (Z[k, active] - centres)).max(axis=1)
+        if off.max() >= worst:
+            worst, where = float(off.max()), {"layer": k, "token": token_of(trajectory, int(active[off.argmax()]))}
+    return worst, where

@@ -1,0 +1,54 @@
+"""F3: what attracts a token lies ahead of it."""
+
+import numpy as np
+
+from hardmax import exact
+from hardmax.theorems.base import PAPER, Statement, Verdict, class_tokens, images, missing_hypotheses, token_of
+from hardmax.trajectory import Trajectory
+
+STATEMENT = Statement(
+    "F3 half-space",
+    "Tokens that attract z_i lie in the closed half-space {z : <A z_i, z - z_i> >= 0}.",
+    f"{PAPER}, Figure 1",
+)
+
+
+def half_space(trajectory: Trajectory) -> Verdict:
+    """Compute <A z_i, z_j - z_i> for every j in C_i at every layer; exactly where it is too close to 0 for floats."""
+    missing = missing_hypotheses(trajectory)
+    if missing:
+        return STATEMENT.not_met(missing)
+    Z = class_tokens(trajectory)
+    Z = Z / float(np.abs(Z).max())
+    AZ = images(trajectory, Z)
+    sure = 64 * Z.shape[-1] ** 2 * float(np.finfo(trajectory.tokens.dtype).eps) * float(np.abs(AZ).max())
+    smallest, witness = np.inf, None
+    for k, sets in enumerate(trajectory.clouds[0].sets):
+        owner = np.repeat(np.arange(len(sets)), sets.sizes)
+        ahead = (AZ[k, owner] * (Z[k, sets.members] - Z[k, owner])).sum(axis=1)
+        ahead[owner == sets.members] = np.inf  # z_i itself lies on the boundary, whatever A is
+        for p in np.flatnonzero(ahead <= sure):
+            ahead[p] = _exact_sign(trajectory, k, int(owner[p]), int(sets.members[p]))
+        if ahead.min() < smallest:
+            least = int(ahead.argmin())
+            smallest = float(ahead[least])
+            i, j = token_of(trajectory, int(owner[least])), token_of(trajectory, int(sets.members[least]))
+            witness = {"layer": k, "token": i, "attracted by": j}
+    if witness is None:
+        return STATEMENT.verdict(True, "Every token leads, so none attracts another.")
+    return STATEMENT.verdict(
+        smallest >= 0,
+        f"The smallest <A z_i, z_j - z_i> over j in C_i, relative to the largest token, is {smallest:.2g}.",
+        margin=smallest,
+        witness=witness,
+    )
+
+
+def _exact_sign(trajectory: Trajectory, layer: int, i: int, j: int) -> float:
+    """The sign of <A z_i, z_j - z_i>, as a number of the size of rounding."""
+    A = trajectory.rule.matrix
+    rows = None if A is None else exact.over_one_denominator(A)[0]
+    here, there = trajectory.history.at(layer, [i, j])
+    Az = exact.apply(rows, here)
+    product = exact.dot(Az, there) - exact.dot(Az, here)
+    return float(np.sign(product)) * 1e-300 if product else 0.0

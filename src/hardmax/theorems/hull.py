@@ -1,0 +1,38 @@
+"""F1: the hull never grows."""
+
+import numpy as np
+
+from hardmax.theorems.base import PAPER, Statement, Verdict, class_tokens, missing_hypotheses, rounding, token_of
+from hardmax.trajectory import Trajectory
+
+STATEMENT = Statement(
+    "F1 hull",
+    "The convex hull of the tokens of a layer lies inside that of the layer before.",
+    f"{PAPER}, section 3.3",
+)
+
+
+def hull(trajectory: Trajectory) -> Verdict:
+    """Show each new token as the convex combination (1 - b) z_i + b mean(C_i) of old ones, up to rounding."""
+    missing = missing_hypotheses(trajectory)
+    if missing:
+        return STATEMENT.not_met(missing)
+    if trajectory.layers == 0:
+        return STATEMENT.verdict(True, "No layer was run.")
+    Z, cloud = class_tokens(trajectory), trajectory.clouds[0]
+    size = float(np.abs(Z).max())
+    worst, where = -1.0, (0, 0)
+    for k in range(trajectory.layers):
+        alpha = trajectory.rule.step(k)
+        b = float(alpha / (1 + alpha))
+        expected = (1 - b) * Z[k] / size + b * cloud.sets[k].mean(Z[k] / size, cloud.classes.counts)  # (m, d)
+        residual = np.abs(Z[k + 1] / size - expected).max(axis=1) * size
+        if residual.max() > worst:
+            worst, where = float(residual.max()), (k, int(residual.argmax()))
+    allowed = rounding(trajectory)
+    return STATEMENT.verdict(
+        worst <= allowed,
+        f"Every token is a convex combination of tokens a layer before, up to {worst:.2g} (rounding: {allowed:.2g}).",
+        margin=allowed - worst,
+        witness={"layer": where[0], "token": token_of(trajectory, where[1])},
+    )

@@ -1,0 +1,34 @@
+"""F4: leaders exist and stand still."""
+
+import numpy as np
+
+from hardmax.theorems.base import PAPER, Statement, Verdict, class_tokens, evidence, missing_hypotheses, token_of
+from hardmax.trajectory import Trajectory
+
+STATEMENT = Statement(
+    "F4 leaders",
+    "A token with C_i = {i} at some layer never moves again, and at least one token leads.",
+    f"{PAPER}, Lemma 5.1",
+)
+
+
+def leaders(trajectory: Trajectory) -> Verdict:
+    """Measure how far each leader moves after it emerged, and ask at every later layer whether C_i = {i} still."""
+    missing = missing_hypotheses(trajectory)
+    if missing:
+        return STATEMENT.not_met(missing)
+    Z, emerged = class_tokens(trajectory), trajectory.clouds[0].emerged
+    found = np.flatnonzero(emerged >= 0)
+    if not len(found):
+        return STATEMENT.verdict(False, "No token leads.")
+    worst, witness = 0.0, {"token": token_of(trajectory, int(found[0]))}
+    for i in found:
+        moved = float(np.abs(Z[emerged[i] :, i] - Z[emerged[i], i]).max())
+        lost = [k for k in range(emerged[i], trajectory.layers + 1) if evidence(trajectory).sets[k][i].tolist() != [i]]
+        if lost:
+            where = {"layer": lost[0], "token": token_of(trajectory, int(i))}
+            return STATEMENT.verdict(False, f"Token {where['token']} stops leading at layer {lost[0]}.", witness=where)
+        if moved > worst:
+            worst, witness = moved, {"token": token_of(trajectory, int(i))}
+    reason = f"{len(found)} of {len(emerged)} tokens lead; after that they move by {worst:.2g}."
+    return STATEMENT.verdict(worst == 0, reason, margin=-worst, witness=witness)
