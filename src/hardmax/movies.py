@@ -52,20 +52,21 @@ def movie(
     palette = Palette(trajectory)
     ax = new_axes(projection.dimension)
     figure = ax.figure
+    plot_tokens(trajectory, 0, ax=ax, palette=palette, projection=projection)
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # laid out once; doing it for every frame takes most of the time
     frames = [(k, s / steps) for k in range(trajectory.layers) for s in range(steps)] + [(trajectory.layers, 0.0)] * fps
 
-    def draw(frame: tuple[int, float]) -> list[Any]:
-        ax.clear()
-        k, glide = frame
-        shown = trajectory if glide == 0 else _between(trajectory, k, glide)
-        plot_tokens(shown, k, ax=ax, palette=palette, projection=projection, polytope=k == trajectory.layers)
-        return []
-
-    film = animation.FuncAnimation(figure, draw, frames, init_func=list, cache_frame_data=False)
-    report = None if progress is None else (lambda i, n: progress(i + 1, len(frames)))
+    writer = _writer(suffix, fps)
     try:
-        with _writer(suffix, fps) as writer, written_whole(path) as temporary:
-            film.save(str(temporary), writer=writer, dpi=100, progress_callback=report)
+        with written_whole(path) as temporary, writer.saving(figure, str(temporary), 100):
+            for done, (k, glide) in enumerate(frames, 1):
+                ax.clear()
+                shown = trajectory if glide == 0 else _between(trajectory, k, glide)
+                plot_tokens(shown, k, ax=ax, palette=palette, projection=projection, polytope=k == trajectory.layers)
+                writer.grab_frame()
+                if progress is not None:
+                    progress(done, len(frames))
     finally:
         plt.close(figure)
 
@@ -77,22 +78,12 @@ def _between(trajectory: Trajectory, k: int, glide: float) -> Trajectory:
     return replace(trajectory, tokens=tokens)
 
 
-class _writer:
-    """A Matplotlib writer for the ending, with an ffmpeg found on the machine or in the `movies` extra."""
-
-    def __init__(self, suffix: str, fps: int) -> None:
-        self._suffix, self._fps = suffix, fps
-
-    def __enter__(self) -> animation.AbstractMovieWriter:
-        if self._suffix == ".gif":
-            return animation.PillowWriter(fps=self._fps)
-        self._before = mpl.rcParams["animation.ffmpeg_path"]
-        mpl.rcParams["animation.ffmpeg_path"] = find_ffmpeg()
-        return animation.FFMpegWriter(fps=self._fps, extra_args=["-pix_fmt", "yuv420p"])
-
-    def __exit__(self, *error: object) -> None:
-        if self._suffix == ".mp4":
-            mpl.rcParams["animation.ffmpeg_path"] = self._before
+def _writer(suffix: str, fps: int) -> Any:
+    """A Matplotlib writer for the ending."""
+    if suffix == ".gif":
+        return animation.PillowWriter(fps=fps)
+    mpl.rcParams["animation.ffmpeg_path"] = find_ffmpeg()
+    return animation.FFMpegWriter(fps=fps, extra_args=["-pix_fmt", "yuv420p"])
 
 
 def find_ffmpeg() -> str:

@@ -9,10 +9,11 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.collections import LineCollection
 from matplotlib.patches import Polygon
 from matplotlib.path import Path
 from mpl_toolkits.mplot3d import Axes3D
-from mpl_toolkits.mplot3d.art3d import Poly3DCollection
+from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 
 from hardmax._types import FloatArray, IntArray
 from hardmax.limits import Limit
@@ -20,11 +21,13 @@ from hardmax.polytope import Polytope
 from hardmax.projection import Projection
 from hardmax.trajectory import Trajectory
 
-# Okabe and Ito, "Color Universal Design", 2008; without black, which is for edges.
-COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#8C6BB1", "#666666"]
+# Okabe and Ito, "Color Universal Design", 2008, without black, which is for edges; then Tol's "muted", 2021.
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
+COLOURS += ["#332288", "#882255", "#999933", "#44AA99", "#F0E442", "#666666"]
 EDGE = "#222222"
 SHADE = "#B8C4D6"
 SIZE = 70
+MOST_PARTS = 6  # a disk in more parts than that is drawn white
 
 
 class Palette:
@@ -85,8 +88,8 @@ def plot_tokens(
     if (at == len(trajectory) - 1 if polytope is None else polytope) and len(trajectory.leaders):
         shade_polytope(ax, Polytope(projection(trajectory.tokens[at, trajectory.leaders].astype(np.float64))))
     if tails and at > 0:
-        for i in range(len(real)):
-            ax.plot(*Z[: at + 1, i].T, color="#999999", lw=0.7, alpha=0.6, zorder=1)
+        lines: Any = Line3DCollection if projection.dimension == 3 else LineCollection
+        ax.add_collection(lines(Z[: at + 1].swapaxes(0, 1), colors="#999999", linewidths=0.7, alpha=0.6, zorder=1))
     _scatter_tokens(ax, Z[at], real, trajectory.sets(k), trajectory.followers(k), palette)
     ax.set_title(f"layer {trajectory.saved[at]}", fontsize=10)
     return ax
@@ -96,22 +99,25 @@ def _scatter_tokens(
     ax: Any, Z: FloatArray, real: IntArray, sets: list[IntArray], followers: dict[int, IntArray], palette: Palette
 ) -> None:
     stars = np.array([sets[i].tolist() == [i] for i in real])
-    own = {i: palette(i) if i in followers else EDGE for i in real.tolist()}
-    for p in np.flatnonzero(~stars):
-        chosen = sets[real[p]]
-        edge = own[int(real[p])]
-        if len(chosen) > 6:  # more parts than can be seen
-            ax.scatter(*Z[[p]].T, s=SIZE, color="#FFFFFF", edgecolors=edge, linewidths=1.4, zorder=3)
-            continue
-        for part, j in enumerate(chosen):
-            marker = "o" if len(chosen) == 1 else _slice(part, len(chosen))
-            ax.scatter(*Z[[p]].T, s=SIZE, marker=marker, color=palette(int(j)), linewidths=0, zorder=3)
-        ax.scatter(
-            *Z[[p]].T, s=SIZE, facecolors="none", edgecolors=edge, linewidths=1.8 if edge != EDGE else 0.6, zorder=3
-        )
-    if stars.any():
-        colours = [palette(int(i)) for i in real[stars]]
-        ax.scatter(*Z[stars].T, s=3.2 * SIZE, marker="*", c=colours, edgecolors=EDGE, linewidths=0.7, zorder=4)
+    parts = np.array([len(sets[i]) for i in real])
+    edges = np.array([palette(i) if i in followers else EDGE for i in real.tolist()], object)
+    widths = np.array([1.8 if i in followers else 0.6 for i in real.tolist()])
+
+    def draw(rows: IntArray, colours: list[Any], size: float = SIZE, **options: Any) -> None:
+        if len(rows):
+            ax.scatter(*Z[rows].T, s=size, c=colours, zorder=3, **options)
+
+    plain = np.flatnonzero(~stars & (parts == 1))
+    colours = [palette(int(sets[i][0])) for i in real[plain]]
+    draw(plain, colours, edgecolors=list(edges[plain]), linewidths=widths[plain])
+    for p in np.flatnonzero(~stars & (parts > 1)):
+        shown = sets[real[p]] if parts[p] <= MOST_PARTS else []
+        for part, j in enumerate(shown):
+            draw(np.array([p]), [palette(int(j))], marker=_slice(part, len(shown)), linewidths=0)
+        face = "none" if len(shown) else "white"
+        ax.scatter(*Z[[p]].T, s=SIZE, facecolors=face, edgecolors=edges[p], linewidths=widths[p], zorder=3)
+    lead = np.flatnonzero(stars)
+    draw(lead, [palette(int(i)) for i in real[lead]], 3.2 * SIZE, marker="*", edgecolors=EDGE, linewidths=0.7)
 
 
 def _slice(part: int, parts: int) -> Path:
@@ -142,10 +148,10 @@ def plot_limit(limit: Limit, tokens: Any, *, ax: Any = None) -> Any:
         shade_polytope(ax, Polytope(projection(limit.points[: len(limit.leaders)])))
     colours = _point_colours(len(limit.points))
     before, after, points = projection(start), projection(limit.tokens), projection(limit.points)
-    for i in range(len(start)):
-        colour = colours[limit.clusters[i]] if limit.clusters[i] >= 0 else "#999999"
-        ax.plot(*np.stack([before[i], after[i]]).T, color=colour, lw=0.7, alpha=0.5, zorder=1)
-        ax.scatter(*before[[i]].T, s=14, color=colour, alpha=0.8, linewidths=0, zorder=2)
+    own = [colours[c] if c >= 0 else "#999999" for c in limit.clusters.tolist()]
+    lines: Any = Line3DCollection if projection.dimension == 3 else LineCollection
+    ax.add_collection(lines(np.stack([before, after], axis=1), colors=own, linewidths=0.7, alpha=0.5, zorder=1))
+    ax.scatter(*before.T, s=14, c=own, alpha=0.8, linewidths=0, zorder=2)
     leads = len(limit.leaders)
     ax.scatter(
         *points[:leads].T, s=3.2 * SIZE, marker="*", c=colours[:leads], edgecolors=EDGE, linewidths=0.7, zorder=4

@@ -62,7 +62,5 @@ def limit_status(limit: "Limit", moved: float) -> str:
         points = count(len(limit.points), "cluster point")
         return f"Certified at layer {limit.layer}. {leaders} {points}. Proved by {by}."
     known = f"{int((limit.clusters >= 0).sum())} of {n} tokens are decided"
-    return (
-        f"Not certified within {count(limit.layer, 'layer')}. {leaders} {known}; "
-        f"in the last layer a token moved by at most {moved:.2g}. {limit.reason}".rstrip()
-    )
+    pace = f"; in the last layer no token moved by more than {moved:.2g}" if limit.layer else ""
+    return f"Not certified within {count(limit.layer, 'layer')}. {leaders} {known}{pace}. {limit.reason}"

@@ -65,9 +65,10 @@ def read_matrix(path: Path, *, exact: bool) -> Any:
     if path.suffix.lower() == ".npy":
         try:
             return np.load(path, allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
+        except (ValueError, EOFError, OSError):
             raise ValueError(
-                f"`{path}` must be a NumPy array of numbers. Got: {error}. Save it with np.save."
+                f"`{path}` must be a NumPy array of numbers. Got a broken file, or one with Python objects, which are "
+                "never loaded. Save it again with np.save."
             ) from None
     try:
         text = path.read_text(encoding="utf-8-sig")

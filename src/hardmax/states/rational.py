@@ -17,11 +17,6 @@ from hardmax.sets import Sets
 from hardmax.states.base import State
 from hardmax.states.floating import Metric, Scaled, robustness
 
-try:
-    import flint
-except ImportError:  # an extra; its absence is an error only at use
-    flint = None  # type: ignore[assignment]
-
 
 class Rational(State):
     """Integer rows over one denominator."""
@@ -29,8 +24,11 @@ class Rational(State):
     history: History
 
     def __init__(self, classes: Classes, A: AnyArray | None, history: History) -> None:
-        if flint is None:
-            raise missing_extra("`exact=True`", "python-flint", "exact")
+        try:
+            from flint import fmpz_mat
+        except ImportError:
+            raise missing_extra("`exact=True`", "python-flint", "exact") from None
+        self._matrix = fmpz_mat
         self.classes = classes
         self.history = history
         self.layer = 0
@@ -67,8 +65,8 @@ class Rational(State):
         return [set(group.tolist()) <= set(seen[r].tolist()) for r, group in enumerate(groups)]
 
     def _maximisers(self, points: list[Row]) -> tuple[Sets, FloatArray]:
-        queries = flint.fmpz_mat([list(exact.apply(self._A, x)) for x in points])  # (rows, d)
-        keys = flint.fmpz_mat([list(x) for x in self._rows]).transpose()  # (d, m)
+        queries = self._matrix([list(exact.apply(self._A, x)) for x in points])  # (rows, d)
+        keys = self._matrix([list(x) for x in self._rows]).transpose()  # (d, m)
         scale = Fraction(2) ** (2 * self._exponent + self._metric.exponent)  # gaps in the units of scaled tokens and A
         unit = scale * self.history.denominator(self.layer) ** 2 * self._A_denominator
         members, gaps = [], np.full(len(points), np.inf)

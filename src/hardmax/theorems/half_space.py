@@ -27,7 +27,7 @@ def half_space(trajectory: Trajectory) -> Verdict:
         owner = np.repeat(np.arange(len(sets)), sets.sizes)
         ahead = (AZ[k, owner] * (Z[k, sets.members] - Z[k, owner])).sum(axis=1)
         ahead[owner == sets.members] = np.inf  # z_i itself lies on the boundary, whatever A is
-        for p in np.flatnonzero(ahead <= sure):
+        for p in np.flatnonzero(np.abs(ahead) <= sure):
             ahead[p] = _exact_sign(trajectory, k, int(owner[p]), int(sets.members[p]))
         if ahead.min() < smallest:
             least = int(ahead.argmin())

@@ -27,7 +27,7 @@ def norm(trajectory: Trajectory) -> Verdict:
     for k, sets in enumerate(trajectory.clouds[0].sets[:-1]):
         growth = squares[k + 1] - squares[k]
         stays = (sets.sizes == 1) & (sets.targets == np.arange(len(sets)))
-        for i in np.flatnonzero(~stays & (growth <= sure)):
+        for i in np.flatnonzero(~stays & (np.abs(growth) <= sure)):
             growth[i] = _exact_growth(trajectory, k, int(i))
         growth[stays] = np.inf  # a leader's norm is constant: F4 tests that it stands still
         if growth.min() < smallest:
