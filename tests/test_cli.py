@@ -1,0 +1,217 @@
+"""The command line as a newcomer meets it: help, tables, files, JSON, exit codes, sentences."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from hardmax.cli.main import main
+
+
+@pytest.fixture
+def run(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = main(list(arguments))
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+def test_version_and_help(run) -> None:
+    assert run("--version") == (0, f"hardmax {hm.__version__}\n", "")
+    code, out, _ = run("--help")
+    assert code == 0
+    assert all(word in out for word in ("demo", "simulate", "limit", "verify", "reproduce", "leaders"))
+    assert "CSV" in run("simulate", "--help")[1]
+    assert "demo" in run()[1]
+
+
+def test_simulate_prints_leaders(run) -> None:
+    code, out, _ = run("simulate", "emerging-leader")
+    assert code == 0
+    assert out.startswith("Ran 30 layers on 8 tokens of dimension 2. 3 leaders, the last since layer 1.")
+    assert re.search(r"1 +\(-0.05556, 0.1389\) +1 +0.0155", out)
+
+
+def test_limit_prints_points_and_radius(run) -> None:
+    code, out, _ = run("limit", "edge-clusters")
+    assert code == 0
+    assert "Certified at layer 0." in out
+    assert re.search(r"\(1, 0\) +0.5 x leader 0 \+ 0.5 x leader 1", out)
+    assert "Moving each token by less than" in run("limit", "triangle")[1]
+    assert "and 80 more" in run("limit", "sphere")[1]
+
+
+def test_limit_says_no_with_exit_code_1(run) -> None:
+    code, out, _ = run("limit", "emerging-leader", "--max-layers", "0")
+    assert code == 1
+    assert out.startswith("Not certified within 0 layers. 2 leaders, all since layer 0. 7 of 8 tokens are decided.")
+
+
+def test_verify(run) -> None:
+    code, out, _ = run("verify", "gaussian", "--n", "30", "--d", "4", "--alpha", "1/10")
+    assert code == 0
+    assert len(re.findall(r"\bholds\b", out)) == 8
+    code, out, _ = run("verify", "triangle", "--json", "--out", "verdicts.json", "--out", "page.html")
+    assert [item["outcome"] for item in json.loads(out)][:5] == ["holds"] * 5
+    assert json.loads(Path("verdicts.json").read_text()) == json.loads(out)
+    assert "Theorem 1" in Path("page.html").read_text()
+
+
+def test_verify_exits_1_when_a_statement_fails(run, monkeypatch) -> None:
+    false = hm.theorems.Statement("F0", "", "").verdict(False, "Made up for this test.")
+    monkeypatch.setattr(hm.theorems, "check", lambda trajectory: [false])
+    assert run("verify", "triangle")[0] == 1
+
+
+def test_files_of_every_ending(run) -> None:
+    endings = ("png", "svg", "pdf", "gif", "npz", "json", "html")
+    code, out, _ = run("simulate", "square", "--layers", "2", *[x for e in endings for x in ("--out", f"run.{e}")])
+    assert code == 0
+    heads = {
+        "png": b"\x89PNG",
+        "svg": b"<?xml",
+        "pdf": b"%PDF",
+        "gif": b"GIF8",
+        "npz": b"PK",
+        "json": b"{",
+        "html": b"<!doc",
+    }
+    for ending, head in heads.items():
+        assert f"Wrote run.{ending}" in out
+        assert Path(f"run.{ending}").read_bytes().startswith(head)
+    assert hm.Trajectory.from_npz("run.npz").layers == 2
+    code, _, _ = run("limit", "square", *[x for e in ("png", "npz", "json", "html") for x in ("--out", f"limit.{e}")])
+    assert code == 0
+    with np.load("limit.npz") as file:
+        assert np.array_equal(file["leaders"], [0, 1, 2, 3])
+    assert json.loads(Path("limit.json").read_text())["certified"] is True
+
+
+def test_json_is_the_library_result(run) -> None:
+    tokens = hm.configuration("ball", n=12, d=3, seed=4)
+    _, out, _ = run("simulate", "ball", "--n", "12", "--d", "3", "--seed", "4", "--layers", "3", "--json")
+    assert json.loads(out) == json.loads(hm.simulate(tokens, hm.Hardmax(0.5), layers=3).to_json())
+    _, out, _ = run("limit", "ball", "--n", "12", "--d", "3", "--seed", "4", "--json")
+    assert json.loads(out)["leaders"] == hm.limit(tokens, hm.Hardmax(0.5)).leaders.tolist()
+
+
+def test_csv_and_npy_and_matrices(run) -> None:
+    tokens = np.array([[1.0, 0.5], [-0.25, 2], [0.1, 0.1]])
+    np.save("tokens.npy", tokens)
+    np.save("A.npy", [[2.0, 1], [1, 1]])
+    Path("tokens.csv").write_text("x,y\n1,0.5\n-0.25,2\n0.1,0.1\n")
+    Path("tabs.tsv").write_text("1\t0.5\n-0.25\t2\n0.1\t0.1\n")
+    Path("blanks.txt").write_text("\n1 0.5\n-0.25 2\n\n0.1 0.1\n")
+    answers = [
+        run("simulate", name, "--json", "--A", "A.npy")[1]
+        for name in ("tokens.npy", "tokens.csv", "tabs.tsv", "blanks.txt")
+    ]
+    assert len(set(answers)) == 1
+    assert json.loads(answers[0])["tokens"][0] == tokens.tolist()
+
+
+def test_decimals_are_exact_on_request(run) -> None:
+    Path("tenths.csv").write_text("0.1,0.1\n0.1,-0.1\n-0.1,0\n0.03,0\n")
+    Path("ratios.csv").write_text("1/3,1/3\n1/3,-1/3\n-1/3,0\n1/10,0\n")
+    for name in ("tenths.csv", "ratios.csv"):
+        _, out, _ = run("limit", name, "--exact", "--json")
+        assert json.loads(out)["weights"][3] == [0.5, 0.5, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "must hold one token a row. Got an empty file"),
+        ("x,y\n1,2\n3,four\n", "Got 'four' in line 3, column 2"),
+        ("1,2\n3\n", "Got 1 in line 2, 2 before it"),
+        ("1,nan\n2,3\n", "`tokens` must be finite. Got nan at index (0, 1)"),
+        ("1,inf\n", "`tokens` must be finite. Got inf"),
+        ("1,1/0\n", "Got '1/0' in line 1, column 2"),
+        ("a,b\nc,d\n", "Got 'c' in line 2, column 1"),
+        ("word\n", "Got 'word' in line 1, column 1"),
+    ],
+)
+def test_bad_csv_gets_a_sentence(run, text: str, sentence: str) -> None:
+    Path("bad.csv").write_text(text)
+    code, out, err = run("simulate", "bad.csv", "--out", "never.png")
+    assert (code, out) == (2, "")
+    assert err.startswith("Error: ")
+    assert sentence in err
+    assert not Path("never.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["simulate", "trangle"], "one of triangle, emerging-leader, square, edge-clusters, gaussian"),
+        (["simulate", "missing.csv"], "must be a file. Got none by that name"),
+        (["simulate", "triangle", "--alpha", "-1"], "`alpha` must be a positive finite number"),
+        (
+            ["simulate", "triangle", "--alpha", "big"],
+            "`--alpha` must be a positive number, a ratio or a list. Got 'big'",
+        ),
+        (["simulate", "triangle", "--ties", "some"], "`--ties` must be \"exact\" or a number in [0, 1). Got 'some'"),
+        (["simulate", "triangle", "--layers", "-1"], "`layers` must be a whole number of at least 0. Got -1"),
+        (["simulate", "triangle", "--out", "run.doc"], "`--out` must end in one of .png"),
+        (["simulate", "triangle", "--n", "4"], "`--n` and `--d` must go with gaussian, ball, sphere"),
+        (["limit", "triangle", "--A", "saddle.csv"], "whose smallest eigenvalue is -1. Pass any_A=True"),
+        (
+            ["limit", "gaussian", "--d", "3", "--A", "saddle.csv", "--any-A"],
+            "with d = 2, the size of `A`. Got (100, 3)",
+        ),
+        (["limit", "junk.npy"], "Got a broken file, or one with Python objects, which are never loaded"),
+        (["limit", "bytes.csv"], "must be text in UTF-8"),
+        (["limit", "triangle", "--out", "file.txt/x.png"], "must be a file that can be written"),
+        (["reproduce", "fig3"], "FIGURE must be one of fig1, fig2, fig4, fig5, or all. Got 'fig3'"),
+        (["reproduce", "fig1", "--format", "bmp"], "`--format` must be png, svg or pdf. Got 'bmp'"),
+    ],
+)
+def test_bad_arguments_get_a_sentence(run, arguments: list[str], sentence: str) -> None:
+    Path("saddle.csv").write_text("1,2\n2,1\n")
+    Path("junk.npy").write_bytes(b"\x93NUMPY but not really")
+    Path("bytes.csv").write_bytes(b"\xff\xfe\x00")
+    Path("file.txt").touch()
+    before = sorted(Path().iterdir())
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert sentence in err
+    assert "Traceback" not in err
+    assert sorted(Path().iterdir()) == before
+
+
+def test_unknown_commands_and_options_exit_with_2(run) -> None:
+    assert run("dance")[0] == 2
+    assert run("simulate")[0] == 2
+    assert run("simulate", "triangle", "--speed", "9")[0] == 2
+
+
+def test_reproduce_and_demo(run) -> None:
+    code, out, _ = run("reproduce", "--list")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()] == ["fig1", "fig2", "fig4", "fig5"]
+    assert run("reproduce", "fig1", "--format", "svg")[0] == 0
+    assert Path("figures/fig1_half_space.svg").exists()
+    assert run("demo", "--out", "pages")[0] == 0
+    page = Path("pages/index.html").read_text()
+    assert page.count("<h2>") == 4
+    assert page.count("Certified at layer") == 4
+    assert 'class="fails"' not in page
+    loads = re.findall(r"""(?:src|href)=["']([^"']{0,30})""", page) + re.findall(r"url\(([^)]{0,30})", page)
+    assert loads
+    assert all(target.startswith("data:image/svg+xml;base64,") for target in loads)
+
+
+def test_the_same_files_on_every_run(run) -> None:
+    for name in ("a.svg", "b.svg"):
+        run("simulate", "triangle", "--out", name)
+    assert "Date" not in Path("a.svg").read_text()
+    run("demo", "--out", "one")
+    assert Path("one/index.html").stat().st_size < 3_000_000

@@ -1,0 +1,69 @@
+"""What the package promises as a whole."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import hardmax as hm
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def test_import_loads_nothing_optional() -> None:
+    heavy = ("matplotlib", "flint", "typer", "rich", "torch", "sklearn", "numba", "imageio_ffmpeg")
+    code = f"import hardmax, sys; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_missing_extra_says_what_to_install() -> None:
+    code = "import sys; sys.modules['flint'] = None; import hardmax as hm; hm.limit([[1.0]], hm.Hardmax(1, exact=True))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "ImportError: `exact=True` needs python-flint: pip install 'hardmax[exact]'." in done.stderr
+
+
+def test_without_flint_the_default_is_still_exact() -> None:
+    code = (
+        "import sys; sys.modules['flint'] = None; import hardmax as hm;"
+        "print(hm.limit([[1, 1], [1, -1], [-1, 0], [0.5, 0]], hm.Hardmax(1)).exact()[3])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[Fraction(1, 1) Fraction(0, 1)]"
+
+
+def test_public_names_exist() -> None:
+    assert all(hasattr(hm, name) for name in hm.__all__)
+    assert list(hm.__all__) == sorted(hm.__all__)
+
+
+def test_the_citation_has_the_version_and_both_papers() -> None:
+    text = (ROOT / "CITATION.cff").read_text()
+    assert f"version: {hm.__version__}" in text
+    assert "2407.01602" in text
+    assert "2305.05465" in text
+
+
+def test_every_public_name_is_documented() -> None:
+    pages = (ROOT / "docs" / "api.md").read_text()
+    documented = set(re.findall(r"::: hardmax\.(\w+)", pages))
+    assert set(hm.__all__) <= documented
+
+
+def test_extras_are_pinned_by_ranges_only() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["requires-python"] == ">=3.11"
+    assert {"exact", "movies", "all", "test"} <= set(project["optional-dependencies"])
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_examples_run(path: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(path)], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout

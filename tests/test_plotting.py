@@ -1,0 +1,154 @@
+"""Pictures show what they claim: markers, colours, halves, shading, projections."""
+
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.colors import to_hex, to_rgba
+from mpl_toolkits.mplot3d import Axes3D
+
+import hardmax as hm
+from hardmax import movies
+from hardmax.plotting import EDGE, MOST_PARTS, Palette, plot_half_space, plot_limit, plot_tokens
+from hardmax.projection import Projection
+
+RULE = hm.Hardmax(0.5)
+
+
+@pytest.fixture(autouse=True)
+def _headless():
+    mpl.use("Agg")
+    yield
+    plt.close("all")
+
+
+def drawn(ax) -> list[PathCollection]:
+    return [c for c in ax.collections if isinstance(c, PathCollection)]
+
+
+def test_stars_lead_and_circles_follow_in_their_colours() -> None:
+    trajectory = hm.simulate(hm.configuration("emerging-leader"), RULE, layers=5)
+    palette = Palette(trajectory)
+    ax = plot_tokens(trajectory, 0, palette=palette)
+    circles, stars = drawn(ax)
+    leaders = [i for i, members in enumerate(trajectory.sets(0)) if members.tolist() == [i]]
+    assert np.allclose(stars.get_offsets(), trajectory.tokens[0, leaders])
+    assert [to_hex(c) for c in stars.get_facecolors()] == [palette(i).lower() for i in leaders]
+    others = [i for i in range(8) if i not in leaders]
+    assert np.allclose(circles.get_offsets(), trajectory.tokens[0, others])
+    chosen = [int(trajectory.sets(0)[i][0]) for i in others]
+    assert [to_hex(c) for c in circles.get_facecolors()] == [palette(j).lower() for j in chosen]
+    followed = trajectory.followers(0)
+    edges = [palette(i).lower() if i in followed else EDGE.lower() for i in others]
+    assert [to_hex(c) for c in circles.get_edgecolors()] == edges
+    assert any(edge != EDGE.lower() for edge in edges)  # (0, 1/4) is followed
+
+
+def test_two_halves_when_two_are_followed() -> None:
+    trajectory = hm.simulate([[1, 1], [1, -1], [-1, 0], [0.5, 0]], RULE, layers=2)
+    palette = Palette(trajectory)
+    ax = plot_tokens(trajectory, 0, palette=palette)
+    halves = [c for c in drawn(ax) if np.allclose(c.get_offsets(), [[0.5, 0]]) and len(c.get_facecolors())]
+    assert [to_hex(c.get_facecolors()[0]) for c in halves] == [palette(0).lower(), palette(1).lower()]
+    left, right = (c.get_paths()[0].vertices[2:, 0] for c in halves)  # after the two corners that fix the scale
+    assert left.max() < 1e-9
+    assert right.min() > -1e-9
+
+
+def test_a_token_that_follows_everything_is_white() -> None:
+    circle = [[np.cos(t), np.sin(t)] for t in range(MOST_PARTS + 2)]
+    trajectory = hm.simulate([*circle, [0, 0]], RULE, layers=0)
+    ax = plot_tokens(trajectory, 0)
+    (blank,) = [c for c in drawn(ax) if np.allclose(c.get_offsets(), [[0, 0]])]
+    assert tuple(blank.get_facecolors()[0]) == to_rgba("white")
+
+
+def test_tails_and_polytope() -> None:
+    trajectory = hm.simulate(hm.configuration("square"), RULE, layers=6)
+    first, last = plot_tokens(trajectory, 0), plot_tokens(trajectory)
+    assert not first.patches
+    assert not [c for c in first.collections if isinstance(c, LineCollection)]
+    corners = {tuple(p) for p in last.patches[0].get_xy().round(12).tolist()}
+    assert corners == {(1, 1), (1, -1), (-1, -1), (-1, 1)}
+    (tails,) = [c for c in last.collections if isinstance(c, LineCollection)]
+    assert len(tails.get_segments()) == 10
+    assert not [c for c in plot_tokens(trajectory, tails=False).collections if isinstance(c, LineCollection)]
+
+
+@pytest.mark.parametrize(("d", "labels"), [(1, ("$z$", "")), (2, ("$z_{1}$", "$z_{2}$")), (5, "principal axis 1 of 5")])
+def test_axes_say_what_they_are(d: int, labels: object) -> None:
+    tokens = hm.configuration("gaussian", n=30, d=d)
+    trajectory = hm.simulate(tokens, RULE, layers=3)
+    for ax in (plot_tokens(trajectory), plot_limit(hm.limit(tokens, RULE), tokens)):
+        if d > 3:
+            assert ax.get_xlabel().startswith(str(labels))
+            assert ax.get_xlabel().endswith("of the spread)")
+        else:
+            assert (ax.get_xlabel(), ax.get_ylabel()) == labels
+
+
+def test_a_projection_keeps_distances_within_its_plane() -> None:
+    rng = np.random.default_rng(0)
+    plane = np.linalg.qr(rng.normal(size=(6, 2)))[0]
+    points = rng.normal(size=(20, 2)) @ plane.T
+    shown = Projection.of(points)(points)
+    assert np.allclose(np.linalg.norm(shown[0] - shown[1:], axis=1), np.linalg.norm(points[0] - points[1:], axis=1))
+
+
+def test_three_dimensions() -> None:
+    tokens = hm.configuration("ball", n=20, d=3)
+    ax = plot_tokens(hm.simulate(tokens, RULE, layers=3))
+    assert isinstance(ax, Axes3D)
+    assert isinstance(plot_limit(hm.limit(tokens, RULE), tokens), Axes3D)
+    plot_half_space(ax, tokens[0])
+    ax.figure.canvas.draw()
+
+
+def test_half_space_holds_what_attracts() -> None:
+    A = np.array([[2.0, 1], [1, 1]])
+    tokens = hm.configuration("gaussian", n=20)
+    trajectory = hm.simulate(tokens, hm.Hardmax(0.5, A), layers=0)
+    ax = plot_tokens(trajectory)
+    plot_half_space(ax, tokens[3], A)
+    shaded = ax.patches[-1].get_path()
+    for j in trajectory.sets(0)[3]:
+        assert shaded.contains_point(tokens[j], radius=1e-9) or j == 3
+    assert not shaded.contains_point(tokens[3] - 0.01 * (A @ tokens[3]))
+
+
+def test_many_leaders_and_padding_and_undecided_tokens_draw() -> None:
+    sphere = hm.simulate(hm.configuration("sphere", n=40), RULE, layers=1)
+    colours = {to_hex(c) for c in drawn(plot_tokens(sphere))[-1].get_facecolors()}
+    assert len(colours) == 40
+    mask = np.array([True, True, True, False])
+    padded = hm.simulate([[1, 1], [-1, 1], [0.2, 0.1], [np.nan, np.nan]], RULE, layers=2, mask=mask)
+    plot_tokens(padded).figure.canvas.draw()
+    tokens = hm.configuration("emerging-leader")
+    plot_limit(hm.limit(tokens, RULE, max_layers=0), tokens).figure.canvas.draw()
+
+
+@pytest.mark.parametrize(("ending", "magic"), [(".gif", b"GIF89a"), (".mp4", b"ftyp")])
+def test_movies(tmp_path: Path, ending: str, magic: bytes) -> None:
+    trajectory = hm.simulate(hm.configuration("triangle"), RULE, layers=2)
+    path, frames = tmp_path / f"movie{ending}", []
+    movies.movie(trajectory, path, steps=2, fps=3, progress=lambda done, total: frames.append((done, total)))
+    assert magic in path.read_bytes()[:16]
+    assert frames[-1] == (7, 7)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_movie_that_breaks_leaves_nothing(tmp_path: Path) -> None:
+    trajectory = hm.simulate(hm.configuration("triangle"), RULE, layers=2)
+
+    def stop(done: int, total: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        movies.movie(trajectory, tmp_path / "movie.gif", progress=stop)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ValueError, match=r"must be a .gif or .mp4 file. Got 'film.avi'"):
+        movies.movie(trajectory, "film.avi")

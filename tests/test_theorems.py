@@ -1,0 +1,155 @@
+"""Verdicts hold where the theory says so, fail on forged trajectories, and say when hypotheses are not met."""
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from hardmax.sets import Sets
+from hardmax.theorems import base
+from hardmax.theorems.limit import _smallest_lead
+
+NAMES = ["F1 hull", "F2 norm", "F3 half-space", "F4 leaders", "F5 limit"] + [f"Theorem {k}" for k in (1, 2, 3, 4)]
+RULE = hm.Hardmax(Fraction(1, 2))
+
+
+def outcomes(trajectory: hm.Trajectory) -> dict[str, str]:
+    return {verdict.name: verdict.outcome for verdict in hm.theorems.check(trajectory)}
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.5, 5.0])
+@pytest.mark.parametrize(("name", "d"), [("gaussian", 1), ("gaussian", 2), ("ball", 3), ("ball", 8)])
+def test_everything_holds_on_random_clouds(name: str, d: int, alpha: float) -> None:
+    trajectory = hm.simulate(hm.configuration(name, n=60, d=d, seed=3), hm.Hardmax(alpha), layers=40)
+    found = outcomes(trajectory)
+    assert list(found) == NAMES
+    assert found.pop("Theorem 4") == "hypotheses not met"
+    assert set(found.values()) == {"holds"}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_everything_holds_for_any_positive_definite_matrix(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    B = rng.normal(size=(3, 3))
+    rule = hm.Hardmax(0.3, B @ B.T + 0.01 * np.eye(3))
+    found = outcomes(hm.simulate(rng.normal(size=(40, 3)), rule, layers=30))
+    assert set(found.values()) <= {"holds", "hypotheses not met"}
+    assert all(found[name] == "holds" for name in NAMES[:-1])
+
+
+def test_a_tie_between_leaders_is_theorem_4_and_an_exception_to_theorem_3() -> None:
+    trajectory = hm.simulate(hm.configuration("edge-clusters"), RULE, layers=120)
+    found = outcomes(trajectory)
+    assert found["Theorem 4"] == found["Theorem 2"] == found["F2 norm"] == "holds"
+    assert found["Theorem 3"] == "hypotheses not met"
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_low_precision_tokens_are_judged_by_their_own_rounding(dtype: type) -> None:
+    tokens = np.random.default_rng(0).normal(size=(30, 3)).astype(dtype)
+    found = outcomes(hm.simulate(tokens, RULE, layers=30))
+    assert all(found[name] == "holds" for name in NAMES[:-1])
+
+
+@pytest.mark.parametrize(
+    ("tokens", "rule", "why"),
+    [
+        ([[1, 0], [0, 0], [-1, 1]], RULE, "Token 1 is zero"),
+        ([[1, 0], [2, 1], [1, 0]], RULE, "Tokens 0 and 2 are equal"),
+        ([[1, 0], [2, 1]], hm.Hardmax(0.5, -np.eye(2), any_A=True), "A is not symmetric positive definite"),
+        ([[1, 0], [2, 1]], hm.Hardmax(0.5, [[1, 2], [0, 1]], any_A=True), "A is not symmetric positive definite"),
+        ([[1, 0], [2, 1]], hm.Hardmax(0.5, normalize=False), "Tokens are not normalised"),
+        ([[1, 0], [2, 1]], hm.Hardmax(0.5, ties=1e-3), "Products within 0.001 count as ties"),
+    ],
+)
+def test_hypotheses_not_met_says_which(tokens: list, rule: hm.Hardmax, why: str) -> None:
+    verdicts = hm.theorems.check(hm.simulate(tokens, rule, layers=3))
+    for verdict in verdicts[:5]:
+        assert verdict.outcome == "hypotheses not met"
+        assert verdict.holds is None
+        assert why in verdict.reason
+
+
+def test_only_the_last_layer_is_too_little() -> None:
+    verdicts = hm.theorems.check(hm.simulate(hm.configuration("triangle"), RULE, layers=5, save="last"))
+    assert all('simulate with save="all"' in verdict.reason for verdict in verdicts)
+
+
+def test_theorem_1_needs_no_positive_definite_matrix() -> None:
+    rng = np.random.default_rng(4)
+    skew = hm.Hardmax(0.5, np.array([[1.0, 3, 0], [-3, 1, 0], [0, 0, 1]]), any_A=True)
+    found = outcomes(hm.simulate(rng.normal(size=(20, 3)), skew, layers=60))
+    assert found["Theorem 1"] == "holds"
+    assert found["F2 norm"] == "hypotheses not met"
+
+
+def forged(**changes: object) -> hm.Trajectory:
+    trajectory = hm.simulate(hm.configuration("square"), RULE, layers=10)
+    return replace(trajectory, **changes)
+
+
+def test_forged_tokens_fail() -> None:
+    honest = forged().tokens
+    outside = honest.copy()
+    outside[4, 6] += 1e-3
+    found = outcomes(forged(tokens=outside))
+    assert found["F1 hull"] == found["Theorem 1"] == "fails"
+    shrinking = honest.copy()
+    shrinking[7, 6] *= 0.5
+    assert outcomes(forged(tokens=shrinking))["F2 norm"] == "fails"
+    restless = honest.copy()
+    restless[3, 0] += 1e-15
+    verdict = hm.theorems.leaders(forged(tokens=restless))
+    assert verdict.outcome == "fails"
+    assert verdict.margin < 0
+    assert verdict.witness == {"token": 0}
+
+
+def test_forged_sets_fail() -> None:
+    trajectory = forged()
+    cloud = trajectory.clouds[0]
+    behind = int(np.flatnonzero(cloud.classes.first == 2)[0])  # the corner (-1, -1)
+    ahead = int(np.flatnonzero(cloud.classes.first == 0)[0])  # the corner (1, 1)
+    wrong = [cloud.sets[0][i] for i in range(len(cloud.sets[0]))]
+    wrong[ahead] = np.array([behind])
+    sets = (Sets.of(wrong), *cloud.sets[1:])
+    liar = replace(trajectory, clouds=(replace(cloud, sets=sets),))
+    verdict = hm.theorems.half_space(liar)
+    assert verdict.outcome == "fails"
+    assert verdict.witness == {"layer": 0, "token": 0, "attracted by": 2}
+    assert outcomes(liar)["F1 hull"] == outcomes(liar)["Theorem 1"] == "fails"
+
+
+def test_f5_needs_exposed_vertices_and_supported_points() -> None:
+    triangle = np.array([[1, 1], [-1, 1], [0, -1]], object)
+    middle = np.array([[0, Fraction(1, 2)]], object)
+    edge = np.array([[0, 1]], object)
+    assert _smallest_lead(triangle, triangle, None, strict=True) > 0
+    assert _smallest_lead(np.vstack([triangle, middle]), np.vstack([triangle, middle]), None, strict=True) < 0
+    assert _smallest_lead(edge, triangle, None, strict=False) == 0
+    assert _smallest_lead(middle, triangle, None, strict=False) < 0
+
+
+def test_an_uncertified_limit_leaves_f5_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "limit", lambda tokens, rule: hm.limit(tokens, rule, max_layers=0))
+    verdict = hm.theorems.limit(hm.simulate(hm.configuration("emerging-leader"), RULE, layers=3))
+    assert verdict.outcome == "undecided"
+    assert verdict.holds is None
+    assert "7 of 8 tokens are decided" in verdict.reason
+
+
+def test_verdicts_are_plain_data() -> None:
+    verdicts = hm.theorems.check(hm.simulate(hm.configuration("triangle"), RULE, layers=4))
+    text = json.dumps([verdict.to_dict() for verdict in verdicts], allow_nan=False)
+    assert [item["name"] for item in json.loads(text)] == NAMES
+    assert repr(verdicts[0]).startswith("F1 hull: holds. Every token is a convex combination")
+
+
+def test_a_batch_is_asked_cloud_by_cloud() -> None:
+    batch = hm.simulate(np.random.default_rng(0).normal(size=(2, 9, 2)), RULE, layers=4)
+    with pytest.raises(ValueError, match=r"must be asked of one cloud. Got a batch. Use `trajectory\[b\]"):
+        hm.theorems.check(batch)
+    assert outcomes(batch[1])["F1 hull"] == "holds"
