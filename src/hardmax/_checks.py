@@ -56,6 +56,8 @@ def _check_finite(array: AnyArray, real: BoolArray) -> AnyArray:
 
 def _as_exact(array: AnyArray, real: BoolArray) -> AnyArray:
     """Integers and objects: float64 where that is exact, Fractions where it is not."""
+    if array.dtype.kind == "b" or (array.dtype.kind in "iu" and max(int(array.max()), -int(array.min())) <= 2**53):
+        return array.astype(np.float64)
     fractions = np.empty(array.shape, object)
     for index in np.ndindex(array.shape):
         if real[index[:-1]]:

@@ -5,7 +5,7 @@ import numpy as np
 from hardmax._types import FloatArray
 from hardmax.sets import Sets
 
-TILE = 1 << 19  # products held at a time: 4 MB in float64, so that the passes over them stay in cache
+TILE = 1 << 18  # products held at a time: 2 MB in float64, so that the passes over them stay in cache
 
 
 def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> tuple[Sets, FloatArray]:
@@ -27,18 +27,21 @@ def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> tup
         From the maximum down to the best key outside the set; infinite where the set holds every key.
     """
     rows, m = len(queries), len(keys)
-    height = max(1, TILE // m)
+    height = min(rows, max(1, TILE // m))
     sizes = np.empty(rows, np.intp)
     gaps = np.empty(rows)
-    members = []
+    members = [np.empty(0, np.intp)]
+    tile, near_tile = np.empty((height, m)), np.empty((height, m), bool)  # filled anew for each tile of queries
     for top in range(0, rows, height):
-        tile = slice(top, min(top + height, rows))
-        products = queries[tile] @ keys.T  # (height, m)
+        these = slice(top, min(top + height, rows))
+        products = np.matmul(queries[these], keys.T, out=tile[: these.stop - top])  # (height, m)
         best = products.max(axis=1)  # (height,)
-        near = products >= (best - slack[tile])[:, None]  # (height, m)
-        sizes[tile] = near.sum(axis=1)
-        members.append(np.flatnonzero(near) % m)
-        products[near] = -np.inf
-        gaps[tile] = best - products.max(axis=1)
+        near = np.greater_equal(products, (best - slack[these])[:, None], out=near_tile[: len(best)])
+        found = np.flatnonzero(near)
+        owners = found // m
+        sizes[these] = np.bincount(owners, minlength=len(best))
+        members.append(found - owners * m)
+        products.reshape(-1)[found] = -np.inf
+        gaps[these] = best - products.max(axis=1)
     starts = np.r_[0, np.cumsum(sizes)].astype(np.intp)
-    return Sets(starts, np.concatenate(members) if members else np.empty(0, np.intp)), gaps
+    return Sets(starts, np.concatenate(members)), gaps
