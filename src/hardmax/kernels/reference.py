@@ -27,7 +27,7 @@ def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> tup
         From the maximum down to the best key outside the set; infinite where the set holds every key.
     """
     rows, m = len(queries), len(keys)
-    height = min(rows, max(1, TILE // m))
+    height = max(1, min(rows, TILE // m))
     sizes = np.empty(rows, np.intp)
     gaps = np.empty(rows)
     members = [np.empty(0, np.intp)]
