@@ -4,6 +4,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EISDIR
 from os import PathLike
 from pathlib import Path
 
@@ -13,6 +14,8 @@ def written_whole(path: str | PathLike[str]) -> Iterator[Path]:
     """Give a temporary path beside `path`, with its ending; rename it when the block ends well, else remove it."""
     target = Path(path)
     try:
+        if target.is_dir():
+            raise IsADirectoryError(EISDIR, "It is a folder")
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent)
     except OSError as error:

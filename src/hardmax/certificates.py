@@ -1,14 +1,17 @@
-"""Proofs that all sets are final although some tokens follow tokens that still move.
+"""A proof that all sets are final although some tokens follow tokens that still move.
 
-Theorems 1 and 4 (`run.py`) decide tokens one by one. The two certificates here look at the whole frozen picture: assume
-that every C_i of this layer goes on for ever, write all later positions in closed form, and test in exact arithmetic
-that the products then choose the same sets at every later layer. If so, the assumption was right, by induction.
+Theorems 1 and 4 (`run.py`) decide tokens one by one. The certificate here looks at the whole frozen picture: assume
+that every C_i of this layer goes on for ever, write all later positions in closed form,
 
-T      all centroids c_i stand still: z_i(m) = c_i + rho^m (z_i - c_i).
-chain  no cycle among tokens that move: z_i(m) = s_i + rho^m q_i(m) with polynomials q_i, s_i the limit.
+    z_i(m) = s_i + rho^m sum_r C(m, r) a_{i,r},     rho = 1/(1 + alpha),
 
-With b = alpha/(1 + alpha) and rho = 1/(1 + alpha), and all positions as integers over one denominator, which changes no
-sign.
+and test in exact arithmetic that the products then choose the same sets at every later layer. If so, the assumption was
+right, by induction. Two kinds of undecided tokens have such a form:
+
+T      the centroids of their sets stand still, so s_i = c_i and the sum is the one term z_i - c_i;
+chain  they follow tokens that have a form already, and nobody in a circle.
+
+All positions are integers over one denominator, which changes no sign.
 """
 
 from dataclasses import dataclass
@@ -19,7 +22,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hardmax._types import BoolArray, IntArray, Row
+from hardmax._types import IntArray, Row
 from hardmax.exact import apply, combine, dot
 from hardmax.sets import Sets
 
@@ -33,7 +36,6 @@ class Frozen:
     positions: list[Row]  # of every class
     sets: Sets
     counts: IntArray
-    leads: BoolArray
     undecided: list[int]
     alpha: Fraction
     A: list[Row] | None
@@ -45,55 +47,63 @@ class Frozen:
 
 
 def certify(frozen: Frozen) -> tuple[str, dict[int, Point]] | None:
-    """Try T, then chain. Return its name and the limit of each undecided class, or None."""
-    for name, proof in (("T", _certificate_t), ("chain", _certificate_chain)):
-        limits = proof(frozen)
-        if limits is not None:
-            return name, limits
-    return None
-
-
-def _certificate_t(frozen: Frozen) -> dict[int, Point] | None:
+    """Return the name of the proof, T or chain, and the limit of each undecided class; or None if there is none yet."""
     points = [tuple(map(Fraction, row)) for row in frozen.positions]
-    means = [frozen.mean(i, points) for i in range(len(points))]
-    if any(frozen.mean(i, means) != means[i] for i in frozen.undecided):  # (T1)
-        return None
-    (z, c), _ = _integers(points, means)
-    for i in frozen.undecided:
-        Az, Ac = apply(frozen.A, z[i]), apply(frozen.A, c[i])
-        members = set(frozen.sets[i].tolist())
-        for j in range(len(z)):
-            to_z, to_c = tuple(map(sub, c[i], z[j])), tuple(map(sub, c[i], c[j]))
-            f00, f11 = dot(Az, to_z), dot(Ac, to_c)
-            cross = dot(Az, to_c) + dot(Ac, to_z)
-            if j in members:
-                if f00 or cross or f11:  # (T2): the member stays level with the others
-                    return None
-            elif f11 < 0 or (cross < 0 and cross * cross >= 4 * f00 * f11):  # (T3): the others stay below
-                return None
-    return {i: means[i] for i in frozen.undecided}
-
-
-def _certificate_chain(frozen: Frozen) -> dict[int, Point] | None:
-    order = _from_leaders(frozen)
+    limits = [frozen.mean(i, points) for i in range(len(points))]  # right for decided classes, and under T
+    standing = _standing(frozen, limits)
+    order = _chain(frozen, standing)
     if order is None:
         return None
-    points = [tuple(map(Fraction, row)) for row in frozen.positions]
-    limits = list(points)
     for i in order:
         limits[i] = frozen.mean(i, limits)
-    if not _plausible(frozen, limits):
+    if not _plausible(frozen, limits) or not _same_sets_for_ever(
+        frozen, limits, _levels(frozen, points, limits, order)
+    ):
         return None
-    # q_i(m) = sum_r C(m, r) a_{i,r}:  a_{i,0} = z_i - s_i,  a_{i,r+1} = (b/rho) sum_j P_ij a_{j,r},  b/rho = alpha.
+    return "chain" if order else "T", {i: limits[i] for i in frozen.undecided}
+
+
+def _standing(frozen: Frozen, means: list[Point]) -> set[int]:
+    """Undecided classes whose centroid stands still: the mean of c_j over C_i is c_i, and the same for all members."""
+    open_rows = set(frozen.undecided)
+    standing = {i for i in open_rows if frozen.mean(i, means) == means[i]}
+    while True:
+        unsure = {i for i in standing if not (set(frozen.sets[i].tolist()) & open_rows) <= standing}
+        if not unsure:
+            return standing
+        standing -= unsure
+
+
+def _chain(frozen: Frozen, standing: set[int]) -> list[int] | None:
+    """The other undecided classes, each after all that it follows; None if some follow each other in a circle."""
+    order: list[int] = []
+    waiting = {i: set(frozen.sets[i].tolist()) for i in frozen.undecided if i not in standing}
+    while waiting:
+        ready = [i for i, members in waiting.items() if not members & waiting.keys()]
+        if not ready:
+            return None
+        order += ready
+        for i in ready:
+            del waiting[i]
+    return order
+
+
+def _levels(frozen: Frozen, points: list[Point], limits: list[Point], order: list[int]) -> list[list[Point]]:
+    """a_{i,0} = z_i - s_i and a_{i,r+1} = alpha sum_j P_ij a_{j,r}, until all are 0; beyond r = 0 only along chains."""
     levels = [[tuple(map(sub, z, s)) for z, s in zip(points, limits, strict=True)]]
-    while any(map(any, levels[-1])):
-        last = levels[-1]
-        zero = tuple(Fraction(0) for _ in last[0])
-        following = [zero] * len(last)
+    zero = tuple(Fraction(0) for _ in points[0])
+    while True:
+        following = [zero] * len(points)
         for i in order:
-            following[i] = tuple(frozen.alpha * x for x in frozen.mean(i, last))
+            following[i] = tuple(frozen.alpha * x for x in frozen.mean(i, levels[-1]))
+        if not any(map(any, following)):
+            return levels
         levels.append(following)
-    (s, *a), _ = _integers(limits, *levels[:-1])
+
+
+def _same_sets_for_ever(frozen: Frozen, limits: list[Point], levels: list[list[Point]]) -> bool:
+    """Members of C_i stay level with each other, and all others stay strictly below, at every later layer."""
+    s, *a = _integers(limits, *levels)
     rho = 1 / (1 + frozen.alpha)
     for i in frozen.undecided:
         members = set(frozen.sets[i].tolist())
@@ -102,24 +112,8 @@ def _certificate_chain(frozen: Frozen) -> dict[int, Point] | None:
         for j in range(len(s)):
             gap = _gap(As, Aa, tuple(map(sub, s[level], s[j])), [tuple(map(sub, row[level], row[j])) for row in a])
             if not (_vanishes(gap) if j in members else _stays_positive(gap, rho)):
-                return None
-    return {i: limits[i] for i in frozen.undecided}
-
-
-def _from_leaders(frozen: Frozen) -> list[int] | None:
-    """Classes that do not lead, each after all that it follows; None if some follow each other in a circle."""
-    order: list[int] = []
-    waiting = {i: set(frozen.sets[i].tolist()) for i in range(len(frozen.sets)) if not frozen.leads[i]}
-    done = set(np.flatnonzero(frozen.leads).tolist())
-    while waiting:
-        ready = [i for i, members in waiting.items() if members <= done]
-        if not ready:
-            return None
-        order += ready
-        done.update(ready)
-        for i in ready:
-            del waiting[i]
-    return order
+                return False
+    return True
 
 
 def _plausible(frozen: Frozen, limits: list[Point]) -> bool:
@@ -138,10 +132,10 @@ def _unit(A: list[Row]) -> np.ndarray:
     return np.array([[x / size for x in row] for row in A])
 
 
-def _integers(*groups: list[Point]) -> tuple[list[list[Row]], int]:
+def _integers(*groups: list[Point]) -> list[list[Row]]:
     """Several lists of points as integers over one denominator."""
     denominator = lcm(*{x.denominator for rows in groups for row in rows for x in row})
-    return [[tuple(int(x * denominator) for x in row) for row in rows] for rows in groups], denominator
+    return [[tuple(int(x * denominator) for x in row) for row in rows] for rows in groups]
 
 
 Gap: TypeAlias = tuple[int, list[int], list[int]]
@@ -150,7 +144,7 @@ Gap: TypeAlias = tuple[int, list[int], list[int]]
 def _gap(As: Row, Aa: list[Row], S: Row, q: list[Row]) -> Gap:
     """<A z_i(m), z_l(m) - z_j(m)> = F0 + rho^m F1(m) + rho^{2m} F2(m), polynomials in the basis C(m, r)."""
     first = [dot(As, row) + dot(Ai, S) for row, Ai in zip(q, Aa, strict=True)]
-    second = [0] * max(0, 2 * len(q) - 1)
+    second = [0] * (2 * len(q) - 1)
     for u, Ai in enumerate(Aa):
         for v, row in enumerate(q):
             product = dot(Ai, row)
@@ -167,11 +161,19 @@ def _vanishes(gap: Gap) -> bool:
 def _stays_positive(gap: Gap, rho: Fraction) -> bool:
     """Sufficient for F0 + rho^m F1(m) + rho^{2m} F2(m) > 0 at every m >= 0."""
     constant, first, second = gap
+    if len(first) == 1 and _positive_parabola(constant, first[0], second[0]):
+        return True
     if constant:
         return constant > _worst(first, rho) + _worst(second, rho * rho)
     if any(first):
         return min(first) >= 0 and first[0] > _worst(second, rho)
-    return bool(second) and min(second) >= 0 and second[0] > 0
+    return min(second) >= 0 and second[0] > 0
+
+
+def _positive_parabola(f0: int, f1: int, f2: int) -> bool:
+    """f0 + f1 t + f2 t^2 > 0 for 0 < t <= 1, read off its coefficients over t^2, t(1 - t) and (1 - t)^2."""
+    start, middle, end = f0 + f1 + f2, 2 * f0 + f1, f0
+    return start > 0 and end >= 0 and (middle >= 0 or middle * middle < 4 * start * end)
 
 
 def _worst(coefficients: list[int], rho: Fraction) -> Fraction:

@@ -48,7 +48,7 @@ class Ends:
         place[simple] = column[run.sets.targets[simple]]
         others: dict[Point, int] = {}
         deep = np.flatnonzero(run.theorem > 1).tolist()
-        known = {_point(row, D): number for row, number in numbered.items()} if found else {}
+        known = {_point(row, D): number for row, number in numbered.items()} if deep else {}
         for i in deep:
             point = found.get(i) or _centroid(run, i, D)
             place[i] = known[point] if point in known else len(rows) + others.setdefault(point, len(others))

@@ -36,7 +36,7 @@ def leader_table(trajectory: Trajectory) -> list[Leader]:
     >>> for leader in hm.leader_table(trajectory):
     ...     print(leader)
     Leader 0: since layer 0, by a margin of 0.884, followed by 1 at the last layer
-    Leader 1: since layer 0, by a margin of 2.47, followed by 0 at the last layer
+    Leader 1: since layer 0, by a margin of 1.94, followed by 0 at the last layer
     """
     cloud = trajectory._one("leaders")
     labels = np.full(trajectory.n, -1)

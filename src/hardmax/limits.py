@@ -166,7 +166,7 @@ def _check_input(tokens: Any, rule: Hardmax) -> AnyArray:
             "`limit` must have normalize=True. Got normalize=False, where tokens grow by 1 + alpha a layer and have no "
             "limit. Leaders and sets are the same with normalisation."
         )
-    array = _checks.check_tokens(tokens)
+    array, _ = _checks.check_tokens(tokens)
     if array.ndim == 3:
         raise ValueError(
             f"`limit` takes one cloud of shape (n, d). Got a batch of shape {array.shape}. "
@@ -182,9 +182,10 @@ def _settle_the_rest(run: Run, rule: Hardmax) -> dict[int, Point]:
         return {}
     A = None if rule.matrix is None else exact.over_one_denominator(rule.matrix)[0]
     undecided = np.flatnonzero(~run.decided).tolist()
+    if (sets.sizes[undecided] == 1).all():  # without a tie all limits would be leaders, and Theorem 1 will see to them
+        return {}
     positions = history.at(run.layer, range(len(run.classes)))
-    leads = run.emerged >= 0
-    proved = certify(Frozen(positions, sets, run.classes.counts, leads, undecided, rule.step(run.layer), A))
+    proved = certify(Frozen(positions, sets, run.classes.counts, undecided, rule.step(run.layer), A))
     if proved is None:
         return {}
     name, limits = proved

@@ -55,9 +55,9 @@ def simulate(
     >>> square = [[1, 1], [1, -1], [-1, 1], [-1, -1], [0.5, 0]]
     >>> trajectory = hm.simulate(square, hm.Hardmax(alpha=1), layers=2)
     >>> trajectory.tokens[:, 4]
-    array([[0.5 , 0.  ],
-           [0.75, 0.  ],
-           [0.875, 0.  ]])
+    array([[0.5  , 0.   ],
+           [0.75 , 0.   ],
+           [0.875, 0.   ]])
     >>> trajectory.attention(0)[4]
     array([0.5, 0.5, 0. , 0. , 0. ])
     """
@@ -66,14 +66,12 @@ def simulate(
     if save not in ("all", "last"):
         raise ValueError(f'`save` must be "all" or "last". Got {save!r}. "last" keeps the final layer alone.')
     layers = _checks.check_count(layers, "layers", least=0)
-    if mask is not None:
-        mask = _checks.check_mask(mask, np.shape(tokens)[:-1])
-    array = _checks.check_tokens(tokens, mask)
+    array, real = _checks.check_tokens(tokens, mask)
     _checks.check_dimension(rule.matrix, array.shape)
 
     batched = array.ndim == 3
     batch = array if batched else array[None]  # (batch, n, d)
-    real = np.ones(batch.shape[:2], bool) if mask is None else mask.reshape(batch.shape[:2])
+    real = real.reshape(batch.shape[:2])
     saved = np.arange(layers + 1) if save == "all" else np.array([layers])
     dtype = np.float64 if array.dtype == object else array.dtype
     kept = np.empty((len(saved), *batch.shape), dtype)
@@ -109,7 +107,8 @@ def _run_cloud(
         if k == layers or len(saved) > 1:
             at = k if len(saved) > 1 else 0
             if k > 0:
-                kept[at, real] = _grown(run, rule)[run.classes.labels]
+                with np.errstate(over="ignore"):  # a narrow dtype may not hold what grew without normalisation
+                    kept[at, real] = _grown(run, rule)[run.classes.labels]
             sets.append(chosen)
         if report is not None:
             report(k + 1)

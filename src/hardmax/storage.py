@@ -2,8 +2,10 @@
 
 import json
 import zipfile
+import zlib
 from fractions import Fraction
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,11 @@ from hardmax.sets import Sets
 from hardmax.trajectory import Cloud, Trajectory
 
 FORMAT = "hardmax-trajectory-1"
+# What NumPy, zipfile and JSON raise on an archive with wrong bytes in it.
+BROKEN = (
+    OSError, KeyError, IndexError, ValueError, TypeError, AttributeError, EOFError, OverflowError, MemoryError,
+    NotImplementedError, RuntimeError, ZeroDivisionError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 
 
 def save_trajectory(trajectory: Trajectory, path: str | PathLike[str]) -> None:
@@ -47,19 +54,24 @@ def save_trajectory(trajectory: Trajectory, path: str | PathLike[str]) -> None:
 
 def load_trajectory(path: str | PathLike[str]) -> Trajectory:
     """Read a trajectory that `save_trajectory` wrote."""
+    must = f"`{path}` must be a trajectory saved with to_npz."
+    if not Path(path).exists():
+        raise FileNotFoundError(f"{must} Got no file by that name. Check the path.")
+    if Path(path).is_dir() or not zipfile.is_zipfile(path):
+        raise ValueError(f"{must} Got another kind of file, or one that was cut short. Save it again.")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if "format" not in file:
-                raise ValueError("another kind of archive")
+        with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            if "format" not in file or not str(file["format"]).startswith(FORMAT[:-1]):
+                raise ValueError(f"{must} Got another kind of archive. Choose another file.")
             if str(file["format"]) != FORMAT:
-                raise ValueError(f"format {str(file['format'])!r}; a newer version of hardmax may read it")
+                raise ValueError(
+                    f"{must} Got the format {str(file['format'])!r}. A newer version of hardmax may read it."
+                )
             return _read(file)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"`{path}` must be a trajectory saved with to_npz. Got no such file.") from None
-    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
-        raise ValueError(
-            f"`{path}` must be a trajectory saved with to_npz. Got {error or 'a broken file'}. Save it again."
-        ) from None
+    except BROKEN as error:
+        if str(error).startswith(must):
+            raise
+        raise ValueError(f"{must} Got a broken file ({error}). Save it again.") from None
 
 
 def _read(file: Any) -> Trajectory:

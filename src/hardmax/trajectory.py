@@ -172,28 +172,36 @@ class Trajectory:
         min over j outside C_i of <A z_i, z_C - z_j> / |A z_i|; infinite where C_i holds every token, NaN for padding.
         """
         cloud, at = self._one("margins(k)"), self.index(k)
-        _, first = np.unique(cloud.classes.labels, return_index=True)
-        Z = self.tokens[at][cloud.real[first]].astype(np.float64)  # (m, d)
-        A = self.rule.matrix
-        size = float(np.abs(Z).max()) or 1.0
-        Q = (Z / size) if A is None else (Z / size) @ A.astype(np.float64).T
-        products = Q @ (Z / size).T  # (m, m)
-        best = products[np.arange(len(Z)), cloud.sets[at].targets]
-        products[np.repeat(np.arange(len(Z)), cloud.sets[at].sizes), cloud.sets[at].members] = -np.inf
-        lengths = np.linalg.norm(Q, axis=1)
-        gaps = np.maximum(best - products.max(axis=1), 0) / np.where(lengths > 0, lengths, 1) * size
+        Z = self.tokens[at][cloud.real[cloud.classes.first]].astype(np.float64)  # (m, d)
+        sets, rows = cloud.sets[at], np.arange(len(Z))
+        size = np.abs(Z).max() or 1.0
+        with np.errstate(invalid="ignore"):  # tokens that left the range of floats have no margin: NaN
+            Q = self._images(Z / size)
+            products = Q @ (Z / size).T  # (m, m)
+            best = products[rows, sets.targets]
+            products[np.repeat(rows, sets.sizes), sets.members] = -np.inf
+            lengths = np.linalg.norm(Q, axis=1)
+            gaps = np.maximum(best - products.max(axis=1), 0) / np.where(lengths > 0, lengths, 1) * size
         margins = np.full(self.n, np.nan)
         margins[cloud.real] = gaps[cloud.classes.labels]
         return margins
 
+    def _images(self, Z: FloatArray) -> FloatArray:
+        """A z for each row, up to a positive factor that keeps it in the range of floats."""
+        A = self.rule.matrix
+        return Z if A is None else Z @ (A / np.abs(A).max()).astype(np.float64).T
+
     @cached_property
     def norms(self) -> FloatArray:
         """|z_i|_A = sqrt <A z_i, z_i> at every saved layer; Euclidean where A is not symmetric positive definite."""
-        A = self.rule.matrix if self.rule.positive_definite else None
+        definite = self.rule.matrix is not None and self.rule.positive_definite
+        factor = float(np.sqrt(float(np.abs(self.rule.matrix).max()))) if definite else 1.0  # type: ignore[arg-type]
         size = np.abs(self.tokens).max(axis=-1, keepdims=True).astype(np.float64)
-        unit = self.tokens / np.where(size > 0, size, 1)
-        images = unit if A is None else unit @ A.astype(np.float64).T
-        return np.asarray(np.sqrt((images * unit).sum(axis=-1)) * size[..., 0])
+        with np.errstate(invalid="ignore", over="ignore"):
+            unit = self.tokens / np.where(size > 0, size, 1)
+            squares = ((self._images(unit) if definite else unit) * unit).sum(axis=-1)
+            norms = np.sqrt(squares) * factor * size[..., 0]
+        return np.where(np.isinf(size[..., 0]), np.inf, norms)
 
     @cached_property
     def history(self) -> History:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from hardmax import _checks
@@ -118,7 +117,7 @@ class Hardmax(Rule):
         A = self.matrix
         if A is None or not self.any_A:
             return True
-        return bool((A == A.T).all()) and _checks.smallest_eigenvalue(A.astype(np.float64)) > 0
+        return _checks.is_positive_definite(A)
 
     def start(self, tokens: AnyArray) -> Run:
         """Place tokens of shape (n, d) at layer 0, in the arithmetic asked for."""

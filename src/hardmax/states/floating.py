@@ -1,11 +1,12 @@
 """Floating-point positions with a rigorous error bound, and what is computed from them.
 
-Tokens are scaled by a power of two so that the largest coordinate lies in [1/2, 1]: products neither overflow nor, but
+Tokens are scaled by a power of two so that the largest coordinate lies in [1/4, 1]: products neither overflow nor, but
 for the smallest numbers, underflow. `error` bounds each coordinate's distance from the exact state. It grows by a few
 units of rounding a layer, because a layer with given sets is a convex combination and so never enlarges it.
 """
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -24,12 +25,14 @@ class Scaled:
 
     @classmethod
     def of(cls, array: AnyArray) -> "Scaled":
-        """Scale an array of floats or Fractions so that its largest entry lies in [1/2, 1]."""
+        """Scale an array of floats or Fractions so that its largest entry lies in [1/4, 1]."""
+        if array.dtype == object:
+            largest = max(map(abs, array.flat))
+            exponent = largest.numerator.bit_length() - largest.denominator.bit_length() + 1 if largest else 0
+            return cls((array / Fraction(2) ** exponent).astype(np.float64), exponent, UNIT + TINY)
         floats = array.astype(np.float64)
         exponent = int(np.frexp(np.abs(floats).max())[1])
         values = np.ldexp(floats, -exponent)
-        if array.dtype == object:
-            return cls(values, exponent, UNIT + TINY)
         lossless = np.array_equal(np.ldexp(values, exponent), floats)
         return cls(values, exponent, 0.0 if lossless else TINY)
 

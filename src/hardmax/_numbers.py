@@ -1,0 +1,63 @@
+"""Numbers as they were meant: floats where these hold them exactly, Fractions where they do not."""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from hardmax._types import AnyArray, BoolArray
+
+LARGEST = Fraction(float(np.finfo(np.float64).max))
+
+
+ADVICE = {
+    "tokens": "Turn words into vectors first, drop or fill rows with gaps, and for padding pass `mask`.",
+    "A": "Check how it was computed.",
+}
+
+
+def exact_numbers(array: AnyArray, name: str, real: BoolArray | None = None) -> AnyArray:
+    """Return an array of finite floats, or of Fractions where float64 could not hold the values.
+
+    float16, float32 and float64 keep their dtype. Rows where `real` is False may hold anything.
+    """
+    if array.dtype.kind not in "fiubO":
+        raise TypeError(f"`{name}` must hold real numbers. Got values of type {array.dtype}. {ADVICE[name]}")
+    real = np.ones(array.shape[:-1], bool) if real is None else real
+    if array.dtype.kind == "f" and array.dtype.itemsize <= 8:
+        return _finite(array, name, real)
+    if array.dtype.kind == "b" or (array.dtype.kind in "iu" and max(int(array.max()), -int(array.min())) <= 2**53):
+        return array.astype(np.float64)
+    fractions = np.full(array.shape, Fraction(0), object)  # padding that is no float becomes 0
+    for index in np.argwhere(np.broadcast_to(real[..., None], array.shape)):
+        where = tuple(index.tolist())
+        fractions[where] = _fraction(array[where], name, where)
+    floats = fractions.astype(np.float64)
+    return floats if (floats.astype(object) == fractions).all() else fractions
+
+
+def _finite(array: AnyArray, name: str, real: BoolArray) -> AnyArray:
+    bad = ~np.isfinite(array) & real[..., None]
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        more = f", {int(bad.sum())} such values in all" if bad.sum() > 1 else ""
+        raise ValueError(f"`{name}` must be finite. Got {array[where]} at index {where}{more}. {ADVICE[name]}")
+    return array
+
+
+def _fraction(value: Any, name: str, index: tuple[int, ...]) -> Fraction:
+    try:
+        if isinstance(value, str | bytes):
+            raise TypeError
+        exact = value.as_integer_ratio() if hasattr(value, "as_integer_ratio") else (value, 1)
+        fraction = Fraction(int(exact[0]), int(exact[1])) if value == value else None
+    except (TypeError, ValueError, OverflowError, AttributeError):
+        fraction = None
+    if fraction is None:
+        raise ValueError(f"`{name}` must hold finite real numbers. Got {value!r} at index {index}. {ADVICE[name]}")
+    if abs(fraction) > LARGEST:
+        raise ValueError(
+            f"`{name}` must lie within float64's range, 1.8e308. Got a larger number at index {index}. "
+            "Divide all of it by one constant: leaders and sets stay the same."
+        )
+    return fraction

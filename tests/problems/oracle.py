@@ -1,0 +1,91 @@
+"""The definition and nothing else: loops over i, j and the coordinates, in Fractions.
+
+C_i = argmax_j <A z_i, z_j> over tokens,   z_i <- z_i + alpha/(1 + alpha) mean_{j in C_i} (z_j - z_i)
+(arXiv 2407.01602, equation (1.1)). Equal tokens are counted one by one, which is the same as weighting classes by their
+multiplicities. A token leads when everything in C_i stands where it stands itself.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+
+def fractions(rows):
+    """Rows of numbers as tuples of Fractions, exactly."""
+    return [tuple(Fraction(x) for x in row) for row in np.asarray(rows, object).tolist()]
+
+
+def dot(x, y):
+    return sum((a * b for a, b in zip(x, y, strict=True)), Fraction(0))
+
+
+def choose(tokens, A=None):
+    """C_i of every token as a sorted list of indices.
+
+    >>> choose([(1, 0), (2, 0), (-1, 0), (2, 0), (0, 0)])
+    [[1, 3], [1, 3], [2], [1, 3], [0, 1, 2, 3, 4]]
+    """
+    sets = []
+    for z in tokens:
+        query = z if A is None else tuple(dot(row, z) for row in A)
+        products = [dot(query, other) for other in tokens]
+        best = max(products)
+        sets.append([j for j, product in enumerate(products) if product == best])
+    return sets
+
+
+def layer(tokens, sets, alpha):
+    """Every token moved once.
+
+    >>> layer([(Fraction(0),), (Fraction(3),)], [[1], [1]], Fraction(1, 2))
+    [(Fraction(1, 1),), (Fraction(3, 1),)]
+    """
+    b = alpha / (1 + alpha)
+    moved = []
+    for z, members in zip(tokens, sets, strict=True):
+        mean = [sum(tokens[j][r] for j in members) / len(members) for r in range(len(z))]
+        moved.append(tuple(x + b * (m - x) for x, m in zip(z, mean, strict=True)))
+    return moved
+
+
+@dataclass
+class Truth:
+    """Positions and sets of every layer, and the layer from which each token leads, -1 for never."""
+
+    positions: list
+    sets: list
+    emerged: list
+
+    @property
+    def leaders(self):
+        """Tokens that lead, the first of each set of equal inputs."""
+        start = self.positions[0]
+        return [i for i, k in enumerate(self.emerged) if k >= 0 and start.index(start[i]) == i]
+
+
+def definition(tokens, alpha, *, layers, A=None):
+    """Run the definition; `alpha` is a number, or a list whose last value goes on."""
+    steps = [Fraction(a) for a in (alpha if isinstance(alpha, list) else [alpha])]
+    A = None if A is None else fractions(A)
+    now, positions, all_sets = fractions(tokens), [], []
+    emerged = [-1] * len(now)
+    for k in range(layers + 1):
+        sets = choose(now, A)
+        for i, members in enumerate(sets):
+            if emerged[i] < 0 and all(now[j] == now[i] for j in members):
+                emerged[i] = k
+        positions.append(now)
+        all_sets.append(sets)
+        now = layer(now, sets, steps[min(k, len(steps) - 1)])
+    return Truth(positions, all_sets, emerged)
+
+
+def sets_of(trajectory, k):
+    """The sets of a trajectory as lists, to compare with those of the definition."""
+    return [members.tolist() for members in trajectory.sets(k)]
+
+
+def positions_of(trajectory, k):
+    """The exact positions of a trajectory as tuples."""
+    return [tuple(row) for row in trajectory.exact(k)]

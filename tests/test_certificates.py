@@ -1,0 +1,227 @@
+"""The proofs that end an infinite run: examples with exact answers, and hundreds of tied clouds run on as a check."""
+
+from collections import Counter
+from fractions import Fraction
+from math import comb
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from hardmax.certificates import (
+    Frozen,
+    _gap,
+    _stays_positive,
+    _vanishes,
+    _worst,
+    certify,
+)
+from tests.problems import clouds, theory
+
+HALF = Fraction(1, 2)
+
+
+def exact_limits(limit):
+    return [tuple(row) for row in limit.exact()]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("alpha", [Fraction(1, 10), HALF, 5], ids=str)
+def test_square_by_theorem_4_at_layer_0(alpha, exact):
+    limit = hm.limit(theory.SQUARE, hm.Hardmax(alpha, exact=exact))
+    assert (limit.certified, limit.layer, limit.proofs) == (True, 0, {"Theorem 1": 4, "Theorem 4": 2})
+    assert exact_limits(limit) == theory.SQUARE_LIMITS
+    assert limit.weights.tolist() == theory.SQUARE_WEIGHTS
+    assert limit.leaders.tolist() == [0, 1, 2, 3]
+    assert limit.radius == 0
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_token_in_the_middle_of_an_edge_by_t(exact):
+    limit = hm.limit(theory.MIDDLE, hm.Hardmax(HALF, exact=exact))
+    assert (limit.certified, limit.proofs) == (True, {"Theorem 1": 4, "T": 2})
+    assert exact_limits(limit) == theory.MIDDLE_LIMITS
+    assert limit.leaders.tolist() == [0, 1, 2, 3]
+    np.testing.assert_allclose(limit.weights[4:], [[0.5, 0.5, 0, 0]] * 2, atol=1e-15)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_token_that_follows_followers_by_chain(exact):
+    rule = hm.Hardmax(HALF, exact=exact)
+    run = hm.simulate(theory.FOLLOWS_FOLLOWERS, rule, layers=30)
+    assert run.sets(6)[12].tolist() != theory.FOLLOWS_FOLLOWERS_MEMBERS
+    for k in range(7, 31):
+        assert run.sets(k)[12].tolist() == theory.FOLLOWS_FOLLOWERS_MEMBERS
+    assert not set(theory.FOLLOWS_FOLLOWERS_MEMBERS) & set(run.leaders.tolist())
+    limit = hm.limit(theory.FOLLOWS_FOLLOWERS, rule)
+    assert limit.certified
+    assert 7 < limit.layer <= 10
+    assert limit.proofs == {"Theorem 1": 12, "chain": 1}
+    assert exact_limits(limit)[12] == theory.FOLLOWS_FOLLOWERS_LIMIT
+    assert limit.tokens[12].tolist() == list(theory.FOLLOWS_FOLLOWERS_LIMIT)
+
+
+def test_equal_products_do_not_freeze_a_tie():
+    run = hm.simulate(theory.EQUAL_PRODUCTS, hm.Hardmax(HALF), layers=1)
+    assert [run.sets(0)[4].tolist(), run.sets(1)[4].tolist()] == [[0, 1], [3]]
+    assert run.decided[4] == 1
+    limit = hm.limit(theory.EQUAL_PRODUCTS, hm.Hardmax(HALF))
+    assert (limit.layer, limit.proofs) == (1, {"Theorem 1": 5})
+    assert exact_limits(limit)[4] == (Fraction(3, 2), 0, -HALF)
+
+
+def test_zero_inside_the_hull_with_one_leader():
+    limit = hm.limit(theory.ONE_LEADER, hm.Hardmax(HALF))
+    assert limit.certified
+    assert limit.leaders.tolist() == [2]
+    assert exact_limits(limit) == [(100, 30)] * 4
+
+
+def test_t_and_chain_side_by_side():
+    chain = [(*row, 0, 0) for row in theory.FOLLOWS_FOLLOWERS]
+    middle = [(0, 0, 0, *row) for row in theory.MIDDLE]  # at right angles: neither part sees the other
+    limit = hm.limit(chain + middle, hm.Hardmax(HALF), max_layers=60)
+    assert exact_limits(limit)[12] == (0, 3, -3, 0, 0)
+    assert exact_limits(limit)[17] == (0, 0, 0, 1, 0)
+
+
+def tied_cloud(seed):
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(2, 4))
+    tokens = clouds.mirrored(rng, int(rng.integers(6, 15)), d, int(rng.integers(2, 6)))
+    A = rng.integers(1, 4, size=d)  # a diagonal A keeps the mirror
+    return tokens, [Fraction(1, 10), HALF, Fraction(1), Fraction(5)][seed % 4], np.diag(A) if seed % 3 == 0 else None
+
+
+CHAIN_SEEDS = [354, 2773, 3553, 5120, 5300, 5752, 7165, 7465, 9025, 9046, 9114, 10831, 11121]  # by a search
+
+
+def unaided(tokens, rule, layers):
+    """The sets of every layer with every token asked again, decided or not, and the last positions."""
+    run = rule.start(np.asarray(tokens, float))
+    run.shortcuts = False
+    sets = [run.choose()]
+    for _ in range(layers):
+        run.advance()
+        sets.append(run.choose())
+    return sets, run.state.tokens[run.classes.labels]
+
+
+@pytest.mark.parametrize("seeds", [*(range(100 * k, 100 * k + 100) for k in range(4)), CHAIN_SEEDS], ids=str)
+def test_tied_clouds_end_where_their_certificate_says(seeds):
+    proofs = Counter()
+    for seed in seeds:
+        tokens, alpha, A = tied_cloud(seed)
+        rule = hm.Hardmax(alpha, A)
+        limit = hm.limit(tokens, rule, max_layers=300)
+        assert limit.certified, (seed, limit.status)
+        proofs.update(limit.proofs.keys())
+        more = 60 if alpha >= HALF else 250  # (1 + alpha)^-more < 1e-10
+        sets, end = unaided(tokens, rule, limit.layer + more)
+        assert all(later == sets[limit.layer] for later in sets[limit.layer :]), seed
+        assert np.abs(end - limit.tokens).max() < 1e-6, seed
+        leaders = limit.tokens[limit.leaders]
+        assert np.abs(limit.weights @ leaders - limit.tokens).max() < 1e-12
+        assert limit.weights.min() > -1e-12
+        np.testing.assert_allclose(limit.weights.sum(axis=1), 1, rtol=1e-12)
+    assert {"Theorem 1", "Theorem 4", "chain" if seeds is CHAIN_SEEDS else "T"} <= proofs.keys()
+    assert seeds is not CHAIN_SEEDS or proofs["chain"] == len(seeds)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 354, 2773])
+def test_exact_positions_approach_the_exact_limit_at_the_rate_of_the_theorem(seed):
+    tokens, alpha, A = tied_cloud(seed)
+    rule = hm.Hardmax(alpha, A)
+    limit = hm.limit(tokens, rule)
+    run = hm.simulate(tokens, rule, layers=limit.layer + 20)
+    start, end = (abs(run.exact(k) - limit.exact()) for k in (limit.layer, limit.layer + 20))
+    rate = (1 + alpha) ** -20
+    if "chain" in limit.proofs:  # a polynomial in the number of layers comes on top
+        assert end.max() <= 400 * rate * start.max()
+    else:
+        assert (end == rate * start).all()
+
+
+def frozen_at(layer, tokens, alpha, A=None):
+    """What a certificate sees at a layer with all followers undecided, and the run to go on with."""
+    run = hm.Hardmax(alpha, A).start(np.asarray(tokens, float))
+    run.shortcuts = False
+    sets = run.choose()
+    for _ in range(layer):
+        run.advance()
+        sets = run.choose()
+    rows = run.state.history.at(layer, range(len(run.classes)))
+    matrix = None if A is None else [tuple(map(int, row)) for row in A]
+    undecided = np.flatnonzero(run.emerged < 0).tolist()
+    return Frozen(rows, sets, run.classes.counts, undecided, Fraction(alpha), matrix), run
+
+
+def test_a_certificate_at_any_layer_is_never_wrong():
+    proofs = Counter()
+    for seed in [*range(1000), *CHAIN_SEEDS]:
+        frozen, run = frozen_at(0 if seed % 2 and seed < 1000 else 4, *tied_cloud(seed))
+        proved = certify(frozen) if frozen.undecided else None
+        proofs[proved and proved[0]] += 1
+        for _ in range(20 if proved else 0):
+            run.advance()
+            assert run.choose() == frozen.sets, (seed, proved)
+    assert min(proofs["T"], proofs["chain"], proofs[None]) > 3, proofs
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        [(10 * x, 10 * y, 10 * z) for x, y, z in theory.EQUAL_PRODUCTS],  # another token overtakes: T3
+        [(1, 2), (1, -1), (Fraction(1, 2), 0)],  # the two members do not stay level: T2
+    ],
+    ids=["overtaken", "not level"],
+)
+def test_ties_that_will_break_are_not_certified(tokens):
+    frozen, run = frozen_at(0, tokens, Fraction(1, 2))
+    assert run.sets.sizes.max() == 2
+    assert certify(frozen) is None
+
+
+def binomials(coefficients, m):
+    return sum(f * comb(m, r) for r, f in enumerate(coefficients))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_gap_in_closed_form_is_the_product_of_the_moving_tokens(seed):
+    rng = np.random.default_rng(seed)
+    As, S = (tuple(map(int, row)) for row in rng.integers(-5, 6, size=(2, 3)))
+    Aa, q = ([tuple(map(int, row)) for row in rng.integers(-5, 6, size=(4, 3))] for _ in range(2))
+    constant, first, second = _gap(As, Aa, S, q)
+    rho = Fraction(2, 3)
+    for m in range(8):
+        left = [s + rho**m * binomials([row[r] for row in Aa], m) for r, s in enumerate(As)]
+        right = [s + rho**m * binomials([row[r] for row in q], m) for r, s in enumerate(S)]
+        product = sum(x * y for x, y in zip(left, right, strict=True))
+        assert constant + rho**m * binomials(first, m) + rho ** (2 * m) * binomials(second, m) == product
+
+
+@pytest.mark.parametrize("rho", [Fraction(1, 6), Fraction(2, 3), Fraction(10, 11)])
+def test_sign_test_never_promises_too_much(rho):
+    rng = np.random.default_rng(0)
+    promised = 0
+    for _ in range(300):
+        constant = int(rng.integers(0, 9)) * int(rng.integers(0, 9))
+        first, second = rng.integers(-3, 6, size=(2, 3)).tolist()
+        values = [constant + rho**m * binomials(first, m) + rho ** (2 * m) * binomials(second, m) for m in range(60)]
+        if _stays_positive((constant, first, second), rho):
+            promised += 1
+            assert min(values) > 0
+        assert _worst(first, rho) >= max(-(rho**m) * binomials(first, m) for m in range(60))
+    assert promised > 20
+
+
+def test_signs_by_hand():
+    rho = HALF
+    assert _vanishes((0, [0, 0], [0, 0, 0]))
+    assert not _vanishes((0, [0, 0], [0, 0, 1]))
+    assert _stays_positive((2, [-1], [0]), rho)
+    assert not _stays_positive((1, [-1], [0]), rho)  # 0 at m = 0
+    assert _stays_positive((0, [1, 1], [0, 0, 0]), rho)
+    assert _stays_positive((0, [0], [1]), rho)
+    assert not _stays_positive((0, [0], [0]), rho)
+    assert not _stays_positive((-1, [5], [5]), rho)

@@ -1,0 +1,94 @@
+"""Rational arithmetic against Fractions and the definition."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from hardmax import exact
+from hardmax.classes import Classes
+from hardmax.exact import History
+from hardmax.sets import Sets
+from tests.problems import clouds
+from tests.problems.oracle import definition
+
+
+def test_one_denominator_for_floats_and_fractions():
+    rows, D = exact.over_one_denominator(np.array([[0.5, -0.75], [3.0, 2.0**-20]]))
+    assert (rows, D) == ([(2**19, -3 * 2**18), (3 * 2**20, 1)], 2**20)
+    rows, D = exact.over_one_denominator(np.array([[Fraction(1, 6), Fraction(3, 4)]], object))
+    assert (rows, D) == ([(2, 9)], 12)
+
+
+def test_one_denominator_holds_the_whole_range_of_floats():
+    values = np.array([[5e-324, 1.7e308, -1e-300]])
+    rows, D = exact.over_one_denominator(values)
+    assert [Fraction(x, D) for x in rows[0]] == [Fraction(x) for x in values[0]]
+    assert exact.as_floats(rows, D).tolist() == values.tolist()
+
+
+def test_products_with_and_without_a_matrix():
+    assert exact.dot((1, 2, 3), (4, 5, -6)) == -4
+    assert exact.apply(None, (1, 2)) == (1, 2)
+    assert exact.apply([(1, 2), (0, 3)], (5, 7)) == (19, 21)
+    assert exact.combine([1, 2], [(1, 0), (3, 5)]) == (7, 10)
+
+
+@pytest.mark.parametrize("alpha", [Fraction(1, 2), 0.1, [Fraction(1, 3), 2]], ids=str)
+def test_history_is_lazy_and_right(alpha):
+    tokens = clouds.mirrored(np.random.default_rng(2))
+    run = hm.simulate(tokens, hm.Hardmax(alpha), layers=6)
+    truth = definition(tokens, alpha, layers=6)
+    classes = run.clouds[0].classes
+    history = History(classes.rows, classes.counts, run.rule.step)
+    for sets in run.clouds[0].sets[:-1]:
+        history.record(sets)
+    last = len(classes) - 1
+    for layer, ids in ((5, [last]), (6, [0, last]), (2, [1]), (0, [0])):  # out of order, with what is known in between
+        D = history.denominator(layer)
+        for i, row in zip(ids, history.at(layer, ids), strict=True):
+            assert tuple(Fraction(x, D) for x in row) == truth.positions[layer][classes.first[i]]
+    assert [tuple(row) for row in history.fractions(4)[classes.labels]] == truth.positions[4]
+
+
+def test_history_computes_no_more_than_it_needs():
+    classes = Classes.of(np.array([[1.0], [2.0], [3.0]]))
+    history = History(classes.rows, classes.counts, lambda k: Fraction(1))
+    history.record(Sets.of([[1], [1], [2]]))
+    assert history.at(1, [0]) == [(3,)]
+    assert list(history._known[1]) == [0]
+    assert history.denominator(1) == 2
+
+
+@pytest.mark.parametrize("A", [None, [(2, 1), (-1, 0)]])
+@pytest.mark.parametrize("spread", [3, 10**30])
+@pytest.mark.parametrize("queries", [2, 60])  # below and above the count where the float filter starts
+def test_argmax_is_exact_among_near_equal_positions(A, spread, queries):
+    rng = np.random.default_rng(queries)
+    base = (10**60, -(10**60))  # as floats all keys are equal
+    keys = {
+        j: (base[0] + int(x) * spread // 3, base[1] + int(y)) for j, (x, y) in enumerate(rng.integers(-9, 9, (40, 2)))
+    }
+    points = [tuple(int(x) for x in row) for row in rng.integers(-(10**9), 10**9, size=(queries, 2))]
+    points[0] = (0, 0)
+    candidates = [np.arange(40) if r % 2 else np.arange(5, 40) for r in range(queries)]
+    answers = exact.argmax(points, candidates, keys, A)
+    for point, options, answer in zip(points, candidates, answers, strict=True):
+        query = point if A is None else tuple(a * point[0] + b * point[1] for a, b in A)
+        products = [query[0] * keys[j][0] + query[1] * keys[j][1] for j in options.tolist()]
+        assert answer.tolist() == [j for j, p in zip(options.tolist(), products, strict=True) if p == max(products)]
+
+
+def test_argmax_where_all_keys_are_equal():
+    keys = dict.fromkeys(range(30), (7, 7))
+    answers = exact.argmax([(1, 2)] * 30, [np.arange(30)] * 30, keys, None)
+    assert all(answer.tolist() == list(range(30)) for answer in answers)
+
+
+def test_argmax_keeps_ties_that_floats_would_break():
+    q = (123456789, 987654321)
+    keys = {t: (7 * 10**40 + q[1] * t, 10**41 - q[0] * t) for t in range(1, 31)}  # all level for every multiple of q
+    candidates = [np.arange(1, 31)] * 30
+    answers = exact.argmax([(q[0] * s, q[1] * s) for s in range(1, 31)], candidates, keys, None)
+    assert all(answer.tolist() == list(range(1, 31)) for answer in answers)

@@ -1,0 +1,68 @@
+"""Leaders: who, since when, by what margin, and who follows."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from tests.problems import clouds, theory
+from tests.problems.oracle import definition
+
+
+def test_table_of_the_square():
+    table = hm.leader_table(hm.simulate(theory.SQUARE, hm.Hardmax(1), layers=2))
+    assert [leader.index for leader in table] == [0, 1, 2, 3]
+    assert [leader.emerged for leader in table] == [0] * 4
+    assert [leader.followers.tolist() for leader in table] == [[4], [4], [5], [5]]
+    assert [leader.position.tolist() for leader in table] == [[1, 1], [1, -1], [-1, 1], [-1, -1]]
+    assert table[0].margin == pytest.approx(1.5 / 2**0.5)  # (1, 1) before (1/2, 0): (2 - 1/2) / |(1, 1)|
+    assert repr(table[0]) == "Leader 0: since layer 0, by a margin of 1.06, followed by 1 at the last layer"
+
+
+def test_copies_lead_together_under_the_first_index():
+    tokens = [[0.5, 0.0], [1.0, 0.0], [-1.0, 0.0], [1.0, 0.0], [1.0, -0.0]]
+    run = hm.simulate(tokens, hm.Hardmax(1), layers=1)
+    first, second = hm.leader_table(run)
+    assert (first.index, first.copies.tolist(), first.followers.tolist()) == (1, [1, 3, 4], [0])
+    assert (second.index, second.copies.tolist(), second.followers.tolist()) == (2, [2], [])
+    assert run.leaders.tolist() == [1, 2]
+    assert run.emerged.tolist() == [-1, 0, 0, 0, 0]
+
+
+def test_margin_is_unknown_where_the_layer_was_not_kept():
+    run = hm.simulate(theory.SQUARE, hm.Hardmax(1), layers=2, save="last")
+    assert all(np.isnan(leader.margin) for leader in hm.leader_table(run))
+
+
+def test_table_looks_through_a_mask():
+    tokens = np.vstack([[[np.nan] * 2], np.array(theory.SQUARE, float)])
+    run = hm.simulate(tokens, hm.Hardmax(1), layers=1, mask=np.arange(7) > 0)
+    table = hm.leader_table(run)
+    assert [leader.index for leader in table] == [1, 2, 3, 4]
+    assert table[0].followers.tolist() == [5]
+    assert table[0].copies.tolist() == [1]
+
+
+@pytest.mark.parametrize("alpha", theory.DEPENDS_ON_ALPHA_ANSWERS, ids=str)
+def test_leaders_depend_on_alpha(alpha):
+    answer = theory.DEPENDS_ON_ALPHA_ANSWERS[alpha]
+    run = hm.simulate(theory.DEPENDS_ON_ALPHA, hm.Hardmax(alpha), layers=60)
+    assert run.emerged[0] == answer
+    assert (run.decided >= 0).all()
+    assert definition(theory.DEPENDS_ON_ALPHA, alpha, layers=8).emerged[0] == answer
+    if answer > 0:
+        leader = hm.leader_table(run)[0]
+        assert (leader.index, leader.emerged) == (0, answer)
+        assert leader.margin == pytest.approx(run.margins(answer)[0])
+
+
+@pytest.mark.parametrize("kind", ["lattice", "mirrored", "duplicates", "gaussian"])
+def test_leaders_of_many_layers_are_those_of_the_definition(kind):
+    for seed in range(4):
+        tokens = clouds.KINDS[kind](np.random.default_rng(seed))
+        truth = definition(tokens, Fraction(1, 10) if kind != "gaussian" else 1, layers=9)
+        run = hm.simulate(tokens, hm.Hardmax(Fraction(1, 10) if kind != "gaussian" else 1), layers=9)
+        assert run.emerged.tolist() == truth.emerged
+        assert [leader.index for leader in hm.leader_table(run)] == truth.leaders
+        assert truth.leaders

@@ -1,0 +1,169 @@
+"""Limits: geometry, weights, robustness, cost, and what is said when nothing is proved."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from tests.problems import clouds, theory
+from tests.problems.oracle import sets_of
+
+MATRIX = np.array([[3.0, 1.0], [1.0, 0.5]])
+
+
+@pytest.mark.parametrize("kind", [k for k in clouds.KINDS if k != "mixed"])
+@pytest.mark.parametrize("exact", [False, True])
+def test_every_kind_of_cloud_is_certified_and_adds_up(kind, exact):
+    tokens = clouds.KINDS[kind](np.random.default_rng(7))
+    limit = hm.limit(tokens, hm.Hardmax(Fraction(1, 2), exact=exact))
+    assert limit.certified
+    assert limit.status.startswith(f"Certified at layer {limit.layer}.")
+    assert sum(limit.proofs.values()) == len(tokens)
+    scale = np.abs(np.asarray(tokens, float)).max()
+    assert (limit.weights >= -1e-13).all()
+    np.testing.assert_allclose(limit.weights.sum(axis=1), 1, rtol=1e-12)
+    np.testing.assert_allclose(limit.weights @ (limit.tokens[limit.leaders] / scale), limit.tokens / scale, atol=1e-12)
+    assert np.array_equal(limit.points[limit.clusters], limit.tokens)
+    assert np.array_equal(limit.exact().astype(float), limit.tokens)
+    assert limit.clusters[limit.leaders].tolist() == list(range(len(limit.leaders)))
+    assert len({tuple(row) for row in limit.exact()}) == len(limit.points)
+    run = hm.simulate(tokens, hm.Hardmax(Fraction(1, 2), exact=exact), layers=limit.layer)
+    assert limit.leaders.tolist() == run.leaders.tolist()
+    assert limit.emerged.tolist() == run.emerged[run.leaders].tolist()
+
+
+@pytest.mark.parametrize("d", [2, 3, 8])
+@pytest.mark.parametrize("alpha", [0.1, 0.5, 5])
+def test_a_long_plain_run_ends_at_the_limit(d, alpha):
+    tokens = clouds.ball(np.random.default_rng(d), 80, d)
+    limit = hm.limit(tokens, hm.Hardmax(alpha))
+    z = tokens.copy()
+    for _ in range(limit.layer + 400):
+        z += alpha / (1 + alpha) * (z[(z @ z.T).argmax(axis=1)] - z)
+    assert limit.certified
+    np.testing.assert_allclose(z, limit.tokens, atol=1e-12)
+
+
+def test_copies_weigh_in_the_mean():
+    tokens = [*theory.SQUARE, (1, 1)]  # the corner (1, 1) twice: (1/2, 0) tends to (1, 1/3) if it keeps seeing both
+    limit = hm.limit(tokens, hm.Hardmax(1))
+    run = hm.simulate(tokens, hm.Hardmax(1), layers=1)
+    assert run.exact(1)[4].tolist() == [Fraction(3, 4), Fraction(1, 6)]
+    assert limit.exact()[4].tolist() == [1, 1]  # after one layer it leans to the double corner
+    assert limit.clusters[0] == limit.clusters[6] == limit.clusters[4]
+    assert limit.leaders.tolist() == [0, 1, 2, 3]
+
+
+def histories(tokens, rule, layers):
+    run = hm.simulate(tokens, rule, layers=layers)
+    return [sets_of(run, k) for k in range(layers + 1)]
+
+
+@pytest.mark.parametrize("A", [None, MATRIX, MATRIX * 1e-100], ids=["identity", "matrix", "tiny matrix"])
+@pytest.mark.parametrize("seed", range(6))
+def test_no_move_within_the_radius_changes_any_set(A, seed):
+    rng = np.random.default_rng(seed)
+    tokens = clouds.gaussian(rng, 7, 2) * 10.0 ** rng.integers(-3, 4)
+    rule = hm.Hardmax(0.5, A)
+    limit = hm.limit(tokens, rule)
+    assert 0 < limit.radius < np.abs(tokens).max()
+    layers = limit.layer + 5
+    expected = histories(tokens, rule, layers)
+    changed = 0
+    for _ in range(6):
+        moves = rng.normal(size=tokens.shape)
+        moves /= np.linalg.norm(moves, axis=1, keepdims=True)
+        assert histories(tokens + 0.999 * limit.radius * moves, rule, layers) == expected
+        changed += histories(tokens + 1000 * limit.radius * moves, rule, layers) != expected
+    assert changed
+
+
+def test_the_radius_of_two_tokens_by_hand():
+    limit = hm.limit([[1.0], [0.5]], hm.Hardmax(1))  # gap 1/4 of token 1, R = 1: 4 eps + 2 eps^2 = 1/4
+    assert limit.radius == pytest.approx((1 + 1 / 8) ** 0.5 - 1, rel=0.02)
+    assert limit.radius <= (1 + 1 / 8) ** 0.5 - 1
+    exact = hm.limit([[1.0], [0.5]], hm.Hardmax(1, exact=True))
+    assert exact.radius == pytest.approx(limit.radius)
+    assert hm.limit([[1e200], [0.5e200]], hm.Hardmax(1)).radius == pytest.approx(limit.radius * 1e200)
+
+
+@pytest.mark.parametrize("tokens", [theory.SQUARE, theory.MIDDLE, [[1.0], [1.0], [0.5]], theory.EQUAL_PRODUCTS])
+def test_ties_and_copies_have_no_radius(tokens):
+    for exact in (False, True):
+        limit = hm.limit(tokens, hm.Hardmax(Fraction(1, 2), exact=exact))
+        assert limit.certified
+        assert limit.radius == 0
+
+
+def test_too_few_layers():
+    limit = hm.limit(theory.FOLLOWS_FOLLOWERS, hm.Hardmax(Fraction(1, 2)), max_layers=7)
+    assert (limit.certified, limit.layer, limit.radius) == (False, 7, 0)
+    assert limit.status.startswith("Not certified within 7 layers. 6 leaders")
+    assert "12 of 13 tokens are decided" in limit.status
+    assert limit.status.endswith("Raise max_layers to go on.")
+    assert limit.clusters[12] == -1
+    assert np.isnan(limit.weights[12]).all()
+    assert not np.isnan(limit.weights[:12]).any()
+    run = hm.simulate(theory.FOLLOWS_FOLLOWERS, hm.Hardmax(Fraction(1, 2)), layers=7)
+    np.testing.assert_allclose(limit.tokens[12], run.tokens[7, 12])
+    with pytest.raises(ValueError, match=r"Exact limits need a certificate. Got: Not certified within 7 layers."):
+        limit.exact()
+
+
+def test_no_layer_at_all():
+    limit = hm.limit(theory.DEPENDS_ON_ALPHA, hm.Hardmax(0.5), max_layers=0)
+    assert (limit.certified, limit.layer) == (False, 0)
+    assert "within 0 layers" in limit.status
+    assert "nan" not in limit.status
+
+
+def test_a_tolerance_proves_nothing_and_says_so():
+    limit = hm.limit(theory.SQUARE, hm.Hardmax(1, ties=1e-3), max_layers=20)
+    assert (limit.certified, limit.radius, limit.stats["arithmetic"]) == (False, 0, "tolerant")
+    assert (limit.clusters == -1).all()
+    assert "0 of 6 tokens are decided" in limit.status
+    assert 'no theorem covers that; use ties="exact"' in limit.status
+    np.testing.assert_allclose(limit.tokens, theory.SQUARE_LIMITS, atol=1e-4)
+
+
+def test_outside_the_hypotheses_nothing_is_promised():
+    limit = hm.limit([[1.0], [-1.0]], hm.Hardmax(0.5, [[-1.0]], any_A=True), max_layers=10)
+    assert not limit.certified
+    assert "A is not symmetric positive definite, so no theorem promises a certificate." in limit.status
+    skew = hm.limit(clouds.gaussian(np.random.default_rng(0), 10, 2), hm.Hardmax(1, [[1, 1], [-1, 1]], any_A=True))
+    assert skew.certified  # Theorem 1 holds for any A
+
+
+def test_leaders_that_met_count_once():
+    limit = hm.limit([[1.0], [-1.0]], hm.Hardmax(1, [[-1.0]], any_A=True))  # both jump to 0
+    assert limit.certified
+    assert limit.tokens.tolist() == [[0], [0]]
+    assert (limit.leaders.tolist(), limit.clusters.tolist(), limit.weights.tolist()) == ([0], [0, 0], [[1], [1]])
+
+
+def test_alpha_per_layer():
+    steps = [Fraction(1, 10), Fraction(3), Fraction(1, 2)]
+    limit = hm.limit(theory.FOLLOWS_FOLLOWERS, hm.Hardmax(steps))
+    run = hm.simulate(theory.FOLLOWS_FOLLOWERS, hm.Hardmax(steps), layers=120)
+    assert limit.certified
+    np.testing.assert_allclose(run.tokens[-1], limit.tokens, atol=1e-9)
+
+
+def test_decided_tokens_cost_no_queries_and_progress_is_told():
+    calls = []
+    tokens = clouds.ball(np.random.default_rng(0), 500, 2)
+    limit = hm.limit(tokens, hm.Hardmax(0.1), progress=lambda *at: calls.append(at))
+    assert limit.layer >= 8
+    assert limit.stats["queries"] < 0.5 * 500 * (limit.layer + 1)
+    assert [total for _, total in calls] == [500] * (limit.layer + 1)
+    assert [done for done, _ in calls] == sorted(done for done, _ in calls)
+    assert calls[-1] == (500, 500)
+
+
+def test_t_and_chain_are_not_tried_where_nothing_is_tied(monkeypatch):
+    calls = []
+    monkeypatch.setattr("hardmax.limits.certify", lambda frozen: calls.append(frozen))
+    limit = hm.limit(clouds.ball(np.random.default_rng(0), 1000, 8), hm.Hardmax(0.1))
+    assert limit.certified
+    assert not calls  # they cost a hundred times more than the layers themselves

@@ -1,0 +1,169 @@
+"""Properties that hold for every cloud: symmetries of the model, facts F1 to F4 of the paper, and exactness."""
+
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.optimize import linprog
+
+import hardmax as hm
+from tests.problems.oracle import definition, positions_of, sets_of
+
+settings.register_profile("hardmax", deadline=None, derandomize=True, max_examples=60)
+settings.load_profile("hardmax")
+
+shapes = st.tuples(st.integers(1, 9), st.integers(1, 3))
+lattices = shapes.flatmap(lambda shape: arrays(np.int64, shape, elements=st.integers(-4, 4)))
+floats = st.floats(-1e300, 1e300) | st.floats(-2, 2) | st.sampled_from([0.0, -0.0, 5e-324, 1e-300, 1.0, 0.1])
+clouds = lattices | shapes.flatmap(lambda shape: arrays(np.float64, shape, elements=floats))
+alphas = st.sampled_from([Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(5)])
+LAYERS = 4
+
+
+def run(tokens, alpha, **options):
+    return hm.simulate(tokens, hm.Hardmax(alpha, **options), layers=LAYERS)
+
+
+def same_sets(one, other, order=None):
+    for k in range(LAYERS + 1):
+        expected = sets_of(one, k)
+        if order is not None:  # token i of `other` is token order[i] of `one`
+            place = np.argsort(order)
+            expected = [sorted(place[expected[i]].tolist()) for i in order]
+        assert sets_of(other, k) == expected
+
+
+@given(clouds, alphas)
+def test_float_agrees_with_exact_and_with_the_definition(tokens, alpha):
+    fast, exact = run(tokens, alpha), run(tokens, alpha, exact=True)
+    truth = definition(tokens, alpha, layers=LAYERS)
+    same_sets(exact, fast)
+    assert all(sets_of(fast, k) == truth.sets[k] for k in range(LAYERS + 1))
+    assert positions_of(fast, LAYERS) == truth.positions[LAYERS]
+    size = float(np.abs(tokens).max()) or 1.0
+    np.testing.assert_allclose(fast.tokens[-1] / size, exact.tokens[-1] / size, rtol=0, atol=1e-14)
+
+
+@given(lattices, alphas, st.data())
+def test_signed_permutation_of_the_axes(tokens, alpha, data):
+    d = tokens.shape[1]
+    axes = data.draw(st.permutations(range(d)))
+    signs = data.draw(arrays(np.int64, d, elements=st.sampled_from([-1, 1])))
+    plain, turned = run(tokens, alpha), run(tokens[:, axes] * signs, alpha)
+    same_sets(plain, turned)
+    assert (turned.exact(-1) == plain.exact(-1)[:, axes] * signs).all()
+
+
+@given(lattices.filter(lambda z: z.shape[1] > 1), alphas, st.sampled_from([(3, 4, 5), (5, 12, 13), (8, -15, 17)]))
+def test_pythagorean_rotation(tokens, alpha, triple):
+    a, b, c = triple
+    R = np.full((tokens.shape[1],) * 2, Fraction(0), object)
+    np.fill_diagonal(R, Fraction(1))
+    R[:2, :2] = [[Fraction(a, c), Fraction(-b, c)], [Fraction(b, c), Fraction(a, c)]]
+    plain, turned = run(tokens, alpha), run(tokens @ R, alpha)
+    same_sets(plain, turned)
+    assert (turned.exact(-1) == plain.exact(-1) @ R).all()
+
+
+@given(lattices.filter(lambda z: z.shape[1] == 2), alphas)
+def test_change_of_coordinates_turns_a_into_the_identity(tokens, alpha):
+    L = np.array([[2, 0], [1, 1]])  # y = L^T z has A = I where z has A = L L^T
+    same_sets(run(tokens @ L, alpha), run(tokens, alpha, A=L @ L.T))
+
+
+@given(clouds, alphas, st.integers(-60, 20))
+def test_scaling_by_a_power_of_two_is_exact(tokens, alpha, power):
+    tokens = np.where(np.abs(tokens) < 1e-200, 0, tokens)  # no rounding among the denormals
+    plain, scaled = run(tokens, alpha), run(np.ldexp(tokens.astype(float), power), alpha)
+    same_sets(plain, scaled)
+    assert np.array_equal(scaled.tokens, np.ldexp(plain.tokens, power))
+
+
+@given(lattices, alphas, st.fractions(min_value=Fraction(1, 50), max_value=50))
+def test_scaling_by_a_fraction_is_exact(tokens, alpha, factor):
+    plain, scaled = run(tokens, alpha), run(tokens * factor, alpha)
+    same_sets(plain, scaled)
+    assert (scaled.exact(-1) == plain.exact(-1) * factor).all()
+    one, other = (hm.limit(z, hm.Hardmax(alpha)) for z in (tokens, tokens * factor))
+    assert one.leaders.tolist() == other.leaders.tolist()
+    assert (other.exact() == one.exact() * factor).all()
+
+
+@given(clouds, alphas, st.data())
+def test_order_of_tokens_changes_nothing_bit_by_bit(tokens, alpha, data):
+    order = np.array(data.draw(st.permutations(range(len(tokens)))))
+    plain, shuffled = run(tokens, alpha), run(tokens[order], alpha)
+    same_sets(plain, shuffled, order)
+    assert np.array_equal(shuffled.tokens, plain.tokens[:, order])
+    one, other = (hm.limit(z, hm.Hardmax(alpha)) for z in (tokens, tokens[order]))
+    assert np.array_equal(other.tokens, one.tokens[order])
+    assert (other.certified, other.layer, other.radius) == (one.certified, one.layer, one.radius)
+
+
+@given(st.lists(arrays(np.float64, (5, 2), elements=floats), min_size=1, max_size=4), alphas)
+def test_batch_and_padding_change_nothing_bit_by_bit(cloud_list, alpha):
+    padded = np.full((len(cloud_list), 7, 2), np.nan)
+    padded[:, 1:6] = cloud_list
+    mask = np.zeros(padded.shape[:2], bool)
+    mask[:, 1:6] = True
+    together = hm.simulate(padded, hm.Hardmax(alpha), layers=LAYERS, mask=mask)
+    for b, cloud in enumerate(cloud_list):
+        alone = run(cloud, alpha)
+        assert together.tokens[:, b, 1:6].tobytes() == alone.tokens.tobytes()
+        for k in range(LAYERS + 1):
+            assert [[j - 1 for j in members] for members in sets_of(together[b], k)[1:6]] == sets_of(alone, k)
+
+
+@given(lattices, alphas)
+def test_f1_tokens_stay_in_the_hull_of_the_layer_before(tokens, alpha):
+    result = run(tokens, alpha)
+    for k in range(LAYERS):
+        before, after = (result.tokens[at] for at in (k, k + 1))
+        for z in after:
+            solved = linprog(
+                np.zeros(len(before)), A_eq=np.vstack([before.T, np.ones(len(before))]), b_eq=[*z, 1], method="highs"
+            )
+            assert solved.status == 0  # weights exist, up to the solver's 1e-7
+
+
+@given(lattices, alphas)
+def test_f2_norms_grow_strictly_unless_a_token_leads(tokens, alpha):
+    result = run(tokens, alpha)
+    for k in range(LAYERS):
+        before, after = ([sum(x * x for x in row) for row in result.exact(at)] for at in (k, k + 1))
+        still = (result.exact(k) == result.exact(k + 1)).all(axis=1)
+        assert all(a > b or s for b, a, s in zip(before, after, still, strict=True))
+        for i, members in enumerate(result.sets(k)):
+            if (result.exact(k)[members] != result.exact(k)[i]).any() and any(result.exact(k)[i]):
+                assert after[i] > before[i] or still[i]
+
+
+@given(lattices, alphas)
+def test_f3_attracting_tokens_lie_in_the_half_space(tokens, alpha):
+    result = run(tokens, alpha)
+    for k in range(LAYERS + 1):
+        z = result.exact(k)
+        assert all(z[i] @ (z[j] - z[i]) >= 0 for i, members in enumerate(result.sets(k)) for j in members)
+
+
+@given(clouds, alphas)
+def test_f4_leaders_exist_and_never_move(tokens, alpha):
+    result = run(tokens, alpha)
+    assert len(result.leaders)
+    for i in np.flatnonzero(result.emerged >= 0):
+        since = result.emerged[i]
+        assert all((result.exact(k)[i] == result.exact(since)[i]).all() for k in range(since, LAYERS + 1))
+        assert all(result.sets(k)[i].tolist() == result.sets(since)[i].tolist() for k in range(since, LAYERS + 1))
+        size = np.abs(result.tokens[since, i]).max()
+        moved = np.abs(result.tokens[since:, i] - result.tokens[since, i]).max()
+        assert moved == 0 or (since == 0 and moved < 1e-300 * size)  # scaling may lose a coordinate far below others
+
+
+@given(lattices, alphas)
+def test_without_normalisation_tokens_are_exactly_larger(tokens, alpha):
+    plain, grown = run(tokens, alpha), run(tokens, alpha, normalize=False)
+    same_sets(plain, grown)
+    for k in range(LAYERS + 1):
+        assert (grown.exact(k) == (1 + alpha) ** k * plain.exact(k)).all()

@@ -1,0 +1,60 @@
+"""The flat arrays that hold the sets of a layer."""
+
+import numpy as np
+import pytest
+
+from hardmax.sets import Sets
+
+
+@pytest.fixture
+def sets():
+    return Sets.of([[1], [0, 2], [2], [0, 1, 3]])
+
+
+def test_rows_sizes_targets(sets):
+    assert len(sets) == 4
+    assert [row.tolist() for row in sets] == [[1], [0, 2], [2], [0, 1, 3]]
+    assert sets.sizes.tolist() == [1, 2, 1, 3]
+    assert sets.targets.tolist() == [1, 0, 2, 0]
+    assert sets.tied.tolist() == [1, 3]
+    assert len(Sets.of([])) == 0
+
+
+def test_equality_looks_at_rows_not_only_members(sets):
+    assert sets == Sets.of([[1], [0, 2], [2], [0, 1, 3]])
+    assert sets != Sets.of([[1, 0], [2], [2], [0, 1, 3]])
+    assert sets != Sets.of([[1], [0, 2], [2], [0, 1, 2]])
+    assert sets != [[1], [0, 2], [2], [0, 1, 3]]
+
+
+@pytest.mark.parametrize("rows", [[], [0], [1, 3], [0, 1, 2, 3]])
+def test_replace_is_replacing_row_by_row(sets, rows):
+    new = [[3, 4, 5], [2], [0, 1], [7]][: len(rows)]
+    expected = [row.tolist() for row in sets]
+    for r, row in zip(rows, new, strict=True):
+        expected[r] = row
+    replaced = sets.replace(np.array(rows, int), Sets.of(new))
+    assert [row.tolist() for row in replaced] == expected
+    assert [row.tolist() for row in sets] == [[1], [0, 2], [2], [0, 1, 3]]  # the old ones stay
+
+
+def test_mean_is_weighted_by_multiplicity(sets):
+    tokens = np.array([[0.0, 0.0], [4.0, 1.0], [1.0, 1.0], [8.0, 0.0]])
+    counts = np.array([3, 1, 1, 2])
+    assert sets.mean(tokens, counts).tolist() == [[4, 1], [0.25, 0.25], [1, 1], [20 / 6, 1 / 6]]
+
+
+def test_shares_are_in_lowest_terms(sets):
+    counts = np.array([4, 6, 2, 2])
+    assert sets.shares(0, counts) == ([1], [1], 1)
+    assert sets.shares(1, counts) == ([0, 2], [2, 1], 3)
+    assert sets.shares(3, counts) == ([0, 1, 3], [2, 3, 1], 6)
+    assert sets.denominator(counts) == 6
+    assert sets.denominator(np.array([1, 1, 1, 1])) == 6  # of 2 and 3
+    assert Sets.of([[0], [1]]).denominator(np.array([5, 7])) == 1
+
+
+def test_matrix_is_row_stochastic(sets):
+    matrix = sets.matrix(np.array([3, 1, 1, 2])).toarray()
+    expected = [[0, 1, 0, 0], [3 / 4, 0, 1 / 4, 0], [0, 0, 1, 0], [3 / 6, 1 / 6, 0, 2 / 6]]
+    np.testing.assert_allclose(matrix, expected, rtol=1e-15)

@@ -1,0 +1,164 @@
+"""`simulate` against the definition, on every kind of cloud, and what its options do."""
+
+import os
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from tests.problems import clouds
+from tests.problems.oracle import definition, positions_of, sets_of
+
+ALPHAS = [0.1, Fraction(1, 10), Fraction(1, 2), 5, [Fraction(1, 2), 3, Fraction(1, 10)]]
+
+
+def assert_follows_definition(tokens, alpha, A=None, layers=5):
+    truth = definition(tokens, alpha, layers=layers, A=A)
+    for exact in (False, True):
+        run = hm.simulate(tokens, hm.Hardmax(alpha, A, exact=exact, any_A=True), layers=layers)
+        assert run.stats["arithmetic"] == ("rational" if exact else "adaptive")
+        for k in range(layers + 1):
+            assert sets_of(run, k) == truth.sets[k]
+            assert positions_of(run, k) == truth.positions[k]
+        assert run.emerged.tolist() == truth.emerged
+        assert run.leaders.tolist() == truth.leaders
+
+
+@pytest.mark.parametrize("alpha", ALPHAS, ids=str)
+@pytest.mark.parametrize("kind", clouds.KINDS)
+def test_every_kind_of_cloud_follows_the_definition(kind, alpha):
+    for seed in range(3):
+        assert_follows_definition(clouds.KINDS[kind](np.random.default_rng(seed)), alpha, layers=4)
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "lattice", "zeros", "mirrored", "mixed"])
+@pytest.mark.parametrize("seed", range(3))
+def test_any_matrix_follows_the_definition(kind, seed):
+    rng = np.random.default_rng(seed)
+    tokens = clouds.KINDS[kind](rng)
+    for A in clouds.matrices(rng, tokens.shape[1]).values():
+        assert_follows_definition(tokens, [Fraction(1, 2), 1], A, layers=4)
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e-300, 2.0**-1074])
+def test_matrix_of_any_size(scale):
+    tokens = clouds.lattice(np.random.default_rng(0))
+    assert_follows_definition(tokens, Fraction(1, 2), np.array([[2, 1], [1, 3]]) * scale)
+
+
+def test_matrix_of_fractions():
+    A = [[Fraction(1, 3), Fraction(1, 7)], [Fraction(1, 7), Fraction(2, 3)]]
+    assert_follows_definition(clouds.lattice(np.random.default_rng(0)), 1, A)
+
+
+def test_float_positions_are_the_exact_ones_rounded():
+    tokens = clouds.gaussian(np.random.default_rng(0))
+    run = hm.simulate(tokens, hm.Hardmax(0.1), layers=20)
+    for k in (1, 20):
+        np.testing.assert_allclose(run.tokens[k], run.exact(k).astype(float), rtol=0, atol=1e-14)
+
+
+def test_merged_tokens_lead_as_one():
+    run = hm.simulate([[1.0], [-1.0]], hm.Hardmax(1, [[-1.0]], any_A=True), layers=2)  # both go to 0 at once
+    assert [positions_of(run, 1), sets_of(run, 1)] == [[(0,), (0,)], [[0, 1], [0, 1]]]
+    assert run.emerged.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("alpha", [Fraction(1, 2), [Fraction(1, 2), 3]], ids=str)
+def test_without_normalisation_growth_is_exact(alpha):
+    tokens = clouds.lattice(np.random.default_rng(1))
+    plain = hm.simulate(tokens, hm.Hardmax(alpha), layers=6)
+    grown = hm.simulate(tokens, hm.Hardmax(alpha, normalize=False), layers=6)
+    factor = Fraction(1)
+    for k in range(7):
+        assert (grown.exact(k) == plain.exact(k) * factor).all()
+        assert sets_of(grown, k) == sets_of(plain, k)
+        np.testing.assert_allclose(grown.tokens[k], plain.tokens[k] * float(factor), rtol=1e-15)
+        factor *= 1 + (alpha if not isinstance(alpha, list) else alpha[min(k, 1)])
+
+
+def test_growth_beyond_the_range_of_floats_is_said():
+    run = hm.simulate([[1.0, 0.0], [-2.0, 1.0]], hm.Hardmax(1, normalize=False), layers=1100)
+    assert "tokens leave the range of float64 from layer 1023 on" in run.status
+    assert run.tokens[-1, 0].tolist() == [np.inf, 0.0]
+    assert run.exact(-1)[0, 0] == 2**1100
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_narrow_floats_keep_their_dtype_and_get_exact_sets(dtype):
+    tokens = clouds.gaussian(np.random.default_rng(0), n=40).astype(dtype)
+    narrow = hm.simulate(tokens, hm.Hardmax(0.5), layers=8)
+    wide = hm.simulate(tokens.astype(np.float64), hm.Hardmax(0.5), layers=8)
+    assert (narrow.tokens.dtype, narrow.stats["dtype"]) == (dtype, np.dtype(dtype).name)
+    for k in range(9):
+        assert sets_of(narrow, k) == sets_of(wide, k)
+        assert np.array_equal(narrow.tokens[k], wide.tokens[k].astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_narrow_floats_may_grow_beyond_their_range(dtype):
+    run = hm.simulate(np.array([[1, 2], [-3, 1]], dtype), hm.Hardmax(1, normalize=False), layers=200)
+    assert np.isinf(run.tokens[-1]).all()
+
+
+def test_integers_beyond_2_to_53_are_exact():
+    big = 2**53
+    tokens = np.array([[big, 1], [big + 1, 1], [-big, 0]])  # the first two are equal as floats
+    run = hm.simulate(tokens, hm.Hardmax(1), layers=1)
+    assert sets_of(run, 0) == [[1], [1], [2]]
+    assert run.exact(1)[0].tolist() == [Fraction(2 * big + 1, 2), 1]
+    assert hm.simulate([[10**30, 1], [10**30 + 1, 1]], hm.Hardmax(1), layers=0).leaders.tolist() == [1]
+
+
+def test_fractions_among_the_denormals_are_exact():
+    tokens = [[Fraction(x, 10 * 2**1074) for x in row] for row in ((14, 14), (24, 24), (16, 26))]
+    assert sets_of(hm.simulate(tokens, hm.Hardmax(1), layers=0), 0) == [[1], [1], [1]]
+
+
+def test_integers_of_a_beyond_2_to_53_are_exact():
+    A = np.array([[2**53 + 1, 2**53], [0, 0]])
+    run = hm.simulate([[1, -1], [2, 0]], hm.Hardmax(1, A, any_A=True), layers=0)
+    assert sets_of(run, 0) == [[1], [1]]  # A (1, -1) = (1, 0)
+
+
+def test_save_last_keeps_the_same_last_layer():
+    tokens = clouds.mirrored(np.random.default_rng(3))
+    every, last = (hm.simulate(tokens, hm.Hardmax(0.5), layers=7, save=save) for save in ("all", "last"))
+    assert (last.tokens.shape, last.saved.tolist(), last.layers) == ((1, *tokens.shape), [7], 7)
+    assert np.array_equal(last.tokens[0], every.tokens[-1])
+    assert sets_of(last, -1) == sets_of(every, 7)
+    assert last.emerged.tolist() == every.emerged.tolist()
+
+
+def test_progress_counts_layers_of_all_clouds():
+    calls = []
+    hm.simulate(np.ones((2, 3, 1)), hm.Hardmax(1), layers=2, progress=lambda *at: calls.append(at))
+    assert calls == [(k, 6) for k in range(1, 7)]
+
+
+def test_decided_tokens_cost_no_queries():
+    run = hm.simulate(clouds.gaussian(np.random.default_rng(0), 300, 2), hm.Hardmax(0.5), layers=50)
+    assert 300 <= run.stats["queries"] < 300 * 4
+    assert (run.decided >= 0).all()
+
+
+def test_sets_do_not_depend_on_the_number_of_threads():
+    script = """
+import hashlib, numpy as np, hardmax as hm
+from tests.problems import clouds
+rng = np.random.default_rng(0)
+cloud = np.vstack([clouds.flattened_sphere(rng, 300), clouds.lattice(rng, 300)])
+run = hm.simulate(cloud, hm.Hardmax(0.1), layers=6)
+print(hashlib.sha256(b"".join(s.tobytes() + b"|" for k in range(7) for s in run.sets(k))).hexdigest())
+"""
+    answers = set()
+    for threads in ("1", "2"):
+        environment = os.environ | {"OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
+        done = subprocess.run(
+            [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+        )
+        answers.add(done.stdout)
+    assert len(answers) == 1
