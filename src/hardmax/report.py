@@ -22,6 +22,7 @@ h1, h2 { line-height: 1.2; } h2 { margin-top: 3rem; border-top: 1px solid #ccc; 
 img { max-width: 100%; height: auto; } figure { margin: 1rem 0; } figcaption { color: #555; font-size: .9rem; }
 table { border-collapse: collapse; margin: 1rem 0; font-size: .92rem; }
 th, td { text-align: left; padding: .25rem .8rem .25rem 0; border-bottom: 1px solid #ddd; vertical-align: top; }
+td:nth-child(-n+2) { white-space: nowrap; }
 .status { background: #eef3f8; padding: .6rem .9rem; border-left: 4px solid #0072b2; }
 .holds { color: #00654a; font-weight: 600; } .fails { color: #b23a00; font-weight: 600; } .other { color: #666; }
 """
