@@ -88,8 +88,13 @@ def test_files_of_every_ending(run) -> None:
         assert f"Wrote run.{ending}" in out
         assert Path(f"run.{ending}").read_bytes().startswith(head)
     assert hm.Trajectory.from_npz("run.npz").layers == 2
-    code, _, _ = run("limit", "square", *[x for e in ("png", "npz", "json", "html") for x in ("--out", f"limit.{e}")])
+    code, _, _ = run("verify", "square", "--layers", "2", "--out", "verify.pdf", "--out", "verify.npz")
     assert code == 0
+    assert hm.Trajectory.from_npz("verify.npz").layers == 2
+    endings = ("png", "gif", "npz", "json", "html")
+    code, _, _ = run("limit", "square", *[x for e in endings for x in ("--out", f"limit.{e}")])
+    assert code == 0
+    assert Path("limit.gif").read_bytes().startswith(b"GIF8")
     with np.load("limit.npz") as file:
         assert np.array_equal(file["leaders"], [0, 1, 2, 3])
     assert json.loads(Path("limit.json").read_text())["certified"] is True

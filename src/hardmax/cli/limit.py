@@ -7,13 +7,14 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from hardmax import Limit
+from hardmax import Limit, simulate
 from hardmax import limit as find_limit
 from hardmax._files import written_whole
 from hardmax.cli import options, output
+from hardmax.cli.simulate import write_movie
 from hardmax.storage import finite
 
-ENDINGS = (*output.PICTURES, ".npz", ".json", ".html")
+AFTERWARDS = 12  # layers that a movie goes on after the certificate, to be seen arriving
 
 
 def limit(
@@ -32,10 +33,10 @@ def limit(
 ) -> None:
     """Find where every token ends, with a proof.
 
-    Exit code 1 when the limit is not certified. --out writes a picture (.png, .svg, .pdf), the result (.npz, .json) or
-    a page (.html).
+    Exit code 1 when the limit is not certified. --out writes a picture (.png, .svg, .pdf), a movie of the way there
+    (.gif, .mp4), the result (.npz, .json) or a page (.html).
     """
-    files = output.check_endings(out, ENDINGS)
+    files = output.check_endings(out)
     cloud = options.read_tokens(tokens, n=n, d=d, seed=seed, exact=exact)
     rule = options.read_rule(alpha, A, any_A=any_A, exact=exact, ties=ties, normalize=True)
     with output.progress_bar("Tokens decided") as progress:
@@ -110,6 +111,8 @@ def write(result: Limit, cloud: Any, rule: Any, path: Path, title: str) -> None:
         )
         with written_whole(path) as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, allow_pickle=False, **{name: np.asarray(getattr(result, name)) for name in names})
+    elif ending in output.MOVIES:
+        write_movie(simulate(cloud, rule, layers=result.layer + AFTERWARDS), path)
     elif ending == ".html":
         from hardmax.report import Section, page
 

@@ -14,6 +14,7 @@ from hardmax._files import written_whole
 
 PICTURES = (".png", ".svg", ".pdf")
 MOVIES = (".gif", ".mp4")
+ENDINGS = (*PICTURES, *MOVIES, ".npz", ".json", ".html")
 MOST_ROWS = 20
 
 
@@ -61,11 +62,11 @@ def numbers(values: np.ndarray) -> str:
     return f"({shown}, ...)" if len(values) > 6 else f"({shown})"
 
 
-def check_endings(paths: list[Path] | None, allowed: tuple[str, ...]) -> list[Path]:
+def check_endings(paths: list[Path] | None) -> list[Path]:
     """The files to write, refused before any work if an ending is unknown."""
     for path in paths or []:
-        if path.suffix.lower() not in allowed:
-            raise ValueError(f"`--out` must end in one of {', '.join(allowed)}. Got {str(path)!r}. Change the ending.")
+        if path.suffix.lower() not in ENDINGS:
+            raise ValueError(f"`--out` must end in one of {', '.join(ENDINGS)}. Got {str(path)!r}. Change the ending.")
     return list(paths or [])
 
 

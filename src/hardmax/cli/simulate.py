@@ -6,8 +6,6 @@ from hardmax import Trajectory, leader_table
 from hardmax import simulate as run_simulation
 from hardmax.cli import options, output
 
-ENDINGS = (*output.PICTURES, *output.MOVIES, ".npz", ".json", ".html")
-
 
 def simulate(
     tokens: options.Input,
@@ -28,7 +26,7 @@ def simulate(
 
     --out writes a picture (.png, .svg, .pdf), a movie (.gif, .mp4), everything (.npz, .json) or a page (.html).
     """
-    files = output.check_endings(out, ENDINGS)
+    files = output.check_endings(out)
     cloud = options.read_tokens(tokens, n=n, d=d, seed=seed, exact=exact)
     rule = options.read_rule(alpha, A, any_A=any_A, exact=exact, ties=ties, normalize=normalize)
     with output.progress_bar("Layers") as progress:
@@ -67,16 +65,21 @@ def write(trajectory: Trajectory, path: Path, title: str) -> None:
     elif ending == ".json":
         output.save_text(trajectory.to_json(), path)
     elif ending in output.MOVIES:
-        from hardmax.movies import movie
-
-        with output.progress_bar("Frames") as progress:
-            movie(trajectory, path, progress=progress)
+        write_movie(trajectory, path)
     elif ending == ".html":
         write_page(trajectory, path, title)
     else:
         from hardmax.plotting import plot_tokens
 
         output.save_figure(plot_tokens(trajectory).figure, path)
+
+
+def write_movie(trajectory: Trajectory, path: Path) -> None:
+    """A movie, with a bar while it is drawn."""
+    from hardmax.movies import movie
+
+    with output.progress_bar("Frames") as progress:
+        movie(trajectory, path, progress=progress)
 
 
 def write_page(trajectory: Trajectory, path: Path, title: str) -> None:

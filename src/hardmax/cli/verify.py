@@ -6,6 +6,7 @@ import typer
 
 from hardmax import simulate, theorems
 from hardmax.cli import options, output
+from hardmax.cli.simulate import write
 
 COLOURS = {"holds": "green", "fails": "bold red", "hypotheses not met": "yellow", "undecided": "yellow"}
 
@@ -27,9 +28,10 @@ def verify(
 ) -> None:
     """Test every lemma and theorem on a simulation. Exit code 1 when one fails.
 
-    --out writes the verdicts (.json) or a page with pictures (.html).
+    --out writes the verdicts (.json), a page with pictures (.html), or the simulation as a picture (.png, .svg, .pdf),
+    a movie (.gif, .mp4) or an archive (.npz).
     """
-    files = output.check_endings(out, (".json", ".html"))
+    files = output.check_endings(out)
     cloud = options.read_tokens(tokens, n=n, d=d, seed=seed, exact=exact)
     rule = options.read_rule(alpha, A, any_A=any_A, exact=exact, ties=ties, normalize=normalize)
     trajectory = simulate(cloud, rule, layers=layers)
@@ -39,9 +41,7 @@ def verify(
         if path.suffix.lower() == ".json":
             output.save_text(text, path)
         else:
-            from hardmax.cli.simulate import write_page
-
-            write_page(trajectory, path, tokens)
+            write(trajectory, path, tokens)
     if json:
         print(text)
     else:
