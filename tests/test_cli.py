@@ -52,7 +52,9 @@ def test_limit_prints_points_and_radius(run) -> None:
 def test_limit_says_no_with_exit_code_1(run) -> None:
     code, out, _ = run("limit", "emerging-leader", "--max-layers", "0")
     assert code == 1
-    assert out.startswith("Not certified within 0 layers. 2 leaders, all since layer 0. 7 of 8 tokens are decided.")
+    assert out.startswith(
+        "Not certified within 0 layers. 2 leaders, all since layer 0. 7 of 8 tokens are decided; the next layer"
+    )
 
 
 def test_verify(run) -> None:

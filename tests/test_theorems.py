@@ -124,13 +124,13 @@ def test_forged_sets_fail() -> None:
 
 
 def test_f5_needs_exposed_vertices_and_supported_points() -> None:
-    triangle = np.array([[1, 1], [-1, 1], [0, -1]], object)
-    middle = np.array([[0, Fraction(1, 2)]], object)
-    edge = np.array([[0, 1]], object)
-    assert _smallest_lead(triangle, triangle, None, strict=True) > 0
-    assert _smallest_lead(np.vstack([triangle, middle]), np.vstack([triangle, middle]), None, strict=True) < 0
-    assert _smallest_lead(edge, triangle, None, strict=False) == 0
-    assert _smallest_lead(middle, triangle, None, strict=False) < 0
+    triangle, middle, edge = [(2, 2), (-2, 2), (0, -2)], (0, 1), (0, 2)
+    assert _smallest_lead(triangle, triangle, None, strict=True) == pytest.approx(1)
+    assert _smallest_lead([*triangle, middle], [*triangle, middle], None, strict=True) < 0
+    assert _smallest_lead([edge], triangle, None, strict=False) == 0
+    assert _smallest_lead([middle], triangle, None, strict=False) < 0
+    huge = 10**400
+    assert 0 < _smallest_lead([(huge, 1), (huge, -1)], [(huge, 1), (huge, -1)], None, strict=True) <= 1e-300
 
 
 def test_an_uncertified_limit_leaves_f5_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,6 +150,6 @@ def test_verdicts_are_plain_data() -> None:
 
 def test_a_batch_is_asked_cloud_by_cloud() -> None:
     batch = hm.simulate(np.random.default_rng(0).normal(size=(2, 9, 2)), RULE, layers=4)
-    with pytest.raises(ValueError, match=r"must be asked of one cloud. Got a batch. Use `trajectory\[b\]"):
+    with pytest.raises(ValueError, match=r"one cloud. Got a batch. Use hm.theorems.check\(trajectory\[b\]\)."):
         hm.theorems.check(batch)
     assert outcomes(batch[1])["F1 hull"] == "holds"

@@ -72,7 +72,7 @@ def test_norms_are_those_of_a():
 
 def test_layers_count_from_both_ends():
     run = hm.simulate(theory.SQUARE, hm.Hardmax(1), layers=3)
-    assert (len(run), run.layers, run.n) == (4, 3, 6)
+    assert (len(run.saved), run.layers, run.n) == (4, 3, 6)
     assert (run.exact(-1) == run.exact(3)).all()
     for k in (4, -5):
         with pytest.raises(
@@ -112,7 +112,7 @@ def test_batch_is_its_clouds_one_by_one():
 
 def test_a_batch_says_how_to_ask_one_cloud():
     run = hm.simulate(np.ones((2, 1, 1)), hm.Hardmax(1), layers=0)
-    with pytest.raises(ValueError, match=r"`sets\(k\)` must be asked of one cloud. Got a batch. Use `trajectory\[b\]"):
+    with pytest.raises(ValueError, match=r"asked of one cloud. Got a batch. Use trajectory\[b\].sets\(k\)."):
         run.sets(0)
     with pytest.raises(TypeError, match=r"Only the trajectory of a batch has items. Got one cloud. Index"):
         run[0][0]

@@ -28,10 +28,14 @@ def exact_numbers(array: AnyArray, name: str, real: BoolArray | None = None) -> 
         return _finite(array, name, real)
     if array.dtype.kind == "b" or (array.dtype.kind in "iu" and max(int(array.max()), -int(array.min())) <= 2**53):
         return array.astype(np.float64)
-    fractions = np.full(array.shape, Fraction(0), object)  # padding that is no float becomes 0
-    for index in np.argwhere(np.broadcast_to(real[..., None], array.shape)):
-        where = tuple(index.tolist())
-        fractions[where] = _fraction(array[where], name, where)
+    fractions = np.empty(array.shape, object)
+    for where in np.ndindex(array.shape):
+        try:
+            fractions[where] = _fraction(array[where], name, where)
+        except ValueError:
+            if real[where[:-1]]:
+                raise
+            fractions[where] = Fraction(0)  # padding may hold anything; what is no number becomes 0
     floats = fractions.astype(np.float64)
     return floats if (floats.astype(object) == fractions).all() else fractions
 

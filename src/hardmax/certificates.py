@@ -16,6 +16,7 @@ All positions are integers over one denominator, which changes no sign.
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import comb, lcm
 from operator import sub
 from typing import TypeAlias
@@ -27,6 +28,7 @@ from hardmax.exact import apply, combine, dot
 from hardmax.sets import Sets
 
 Point: TypeAlias = tuple[Fraction, ...]
+FAR_OUT = 1000  # beyond this exponent powers of rho are dearer than a looser bound
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,10 +179,12 @@ def _positive_parabola(f0: int, f1: int, f2: int) -> bool:
 
 
 def _worst(coefficients: list[int], rho: Fraction) -> Fraction:
-    """How negative rho^m sum_r f_r C(m, r) can be: each C(m, r) rho^m is largest at m = floor(r / (1 - rho))."""
-    worst = Fraction(0)
-    for r, f in enumerate(coefficients):
-        if f < 0:
-            m = int(r / (1 - rho))
-            worst -= f * comb(m, r) * rho**m
-    return worst
+    """How negative rho^m sum_r f_r C(m, r) can be at most."""
+    return sum((-f * _peak(r, rho) for r, f in enumerate(coefficients) if f < 0), Fraction(0))
+
+
+@lru_cache(maxsize=256)
+def _peak(r: int, rho: Fraction) -> Fraction:
+    """The largest C(m, r) rho^m over m, taken at m = floor(r / (1 - rho)); far out, the sum over all m instead."""
+    m = int(r / (1 - rho))
+    return comb(m, r) * rho**m if m <= FAR_OUT else rho**r / (1 - rho) ** (r + 1)

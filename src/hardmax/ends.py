@@ -61,23 +61,41 @@ class Ends:
         return [_point(row, self.denominator) for row in self.rows] + self.others
 
     def weights(self, run: Run) -> sparse.csr_array:
-        """Convex weights of the limits on the leaders, (m, n_leaders): absorption probabilities of the frozen matrix P.
+        """Convex weights of the limits on the leaders, (m, n_leaders); an empty row where there are none.
 
-        One step suffices under Theorems 1 and 4, whose members all lead; else (I - P_NN) W = P_NL.
+        Absorption probabilities of the frozen matrix P, W_i = sum_{j != i} P_ij W_j / (1 - P_ii), substituted from the
+        leaders on. Exact fractions, so that no weight is negative by rounding.
         """
         assert run.sets is not None
-        m, P = len(run.classes), run.sets.matrix(run.classes.counts)
+        m = len(run.classes)
         leads = np.flatnonzero(self.column >= 0)
         onto = sparse.csr_array((np.ones(len(leads)), (leads, self.column[leads])), shape=(m, len(self.leaders)))
-        known = sparse.diags_array((run.decided & (run.theorem <= 4)).astype(np.float64))
-        W = sparse.csr_array(known @ (P @ onto))
-        deep = np.flatnonzero(run.theorem > 4)
-        if len(deep):
-            inside = np.eye(len(deep)) - P[deep][:, deep].toarray()
-            solved = np.linalg.lstsq(inside, (P[deep] @ W).toarray(), rcond=None)[0]
-            spread = sparse.csr_array((np.ones(len(deep)), (deep, np.arange(len(deep)))), shape=(m, len(deep)))
-            W = sparse.csr_array(W + spread @ sparse.csr_array(solved))
-        return W
+        one_step = run.decided & (run.theorem <= 4)  # all their members lead
+        W = sparse.diags_array(one_step.astype(np.float64)) @ (run.sets.matrix(run.classes.counts) @ onto)
+        deep = np.flatnonzero(run.theorem > 4).tolist()
+        entries = [(i, c, float(w)) for i, row in self._absorbed(run, deep).items() for c, w in row.items()]
+        if entries:
+            rows, columns, values = zip(*entries, strict=True)
+            W = W + sparse.csr_array((values, (rows, columns)), shape=W.shape)
+        return sparse.csr_array(W)
+
+    def _absorbed(self, run: Run, deep: list[int]) -> dict[int, dict[int, Fraction]]:
+        """Weights of the classes in `deep` by leader; a class that reaches no leader is left out."""
+        assert run.sets is not None
+        leads = np.flatnonzero(self.column >= 0).tolist()
+        known = {i: {int(self.column[i]): Fraction(1)} for i in leads} if deep else {}
+        waiting = {j for i in deep for j in [i, *run.sets[i].tolist()]} - known.keys()
+        while ready := [i for i in waiting if set(run.sets[i].tolist()) - {i} <= known.keys()]:
+            for i in ready:
+                members, shares, total = run.sets.shares(i, run.classes.counts)
+                others = total - sum(w for j, w in zip(members, shares, strict=True) if j == i)
+                row: dict[int, Fraction] = {}
+                for j, w in zip(members, shares, strict=True):
+                    for c, weight in known[j].items() if j != i else ():
+                        row[c] = row.get(c, Fraction(0)) + Fraction(w, others) * weight
+                known[i] = row
+            waiting.difference_update(ready)
+        return {i: known[i] for i in deep if i in known}
 
 
 def _point(row: Row, denominator: int) -> Point:
@@ -87,5 +105,5 @@ def _point(row: Row, denominator: int) -> Point:
 def _centroid(run: Run, i: int, D: int) -> Point:
     assert run.sets is not None
     assert run.state.history is not None
-    members, weights, total = run.sets.shares(i, run.classes.counts)
-    return _point(exact.combine(weights, run.state.history.at(run.layer, members)), D * total)
+    total = run.sets.shares(i, run.classes.counts)[2]
+    return _point(run.state.history.centroid(run.layer, run.sets, i), D * total)

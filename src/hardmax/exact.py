@@ -107,6 +107,11 @@ class History:
             moved = before[members[0]] if total == 1 else combine(weights, [before[j] for j in members])
             after[i] = tuple(keep * x + pull * y for x, y in zip(before[i], moved, strict=True))
 
+    def centroid(self, layer: int, groups: Sets, r: int) -> Row:
+        """Centroid of a group of classes, times its whole-number weight, which changes no argmax."""
+        members, weights, _ = groups.shares(r, self._counts)
+        return combine(weights, self.at(layer, members))
+
     def fractions(self, layer: int) -> AnyArray:
         """All classes at a layer as an (m, d) array of Fractions."""
         D = self.denominator(layer)

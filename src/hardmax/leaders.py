@@ -38,7 +38,7 @@ def leader_table(trajectory: Trajectory) -> list[Leader]:
     Leader 0: since layer 0, by a margin of 0.884, followed by 1 at the last layer
     Leader 1: since layer 0, by a margin of 1.94, followed by 0 at the last layer
     """
-    cloud = trajectory._one("leaders")
+    cloud = trajectory.only_cloud("hm.leader_table(trajectory[b])")
     labels = np.full(trajectory.n, -1)
     labels[cloud.real] = cloud.classes.labels
     followers = trajectory.followers(-1)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax import _checks, exact, kernels
+from hardmax import _checks, kernels
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.certificates import Frozen, Point, certify
 from hardmax.ends import Ends
@@ -66,9 +66,13 @@ class Limit:
 
     @cached_property
     def weights(self) -> FloatArray:
-        """Every limit as a convex combination of leaders: (n, n_leaders), rows of NaN where undecided."""
+        """Every limit as a convex combination of leaders: (n, n_leaders).
+
+        A row is NaN where the token is undecided, or where its limit is no such combination, which only an A outside
+        the hypotheses allows.
+        """
         dense = np.asarray(self.sparse_weights.toarray())
-        dense[self.clusters < 0] = np.nan
+        dense[self.sparse_weights.sum(axis=1) == 0] = np.nan
         return dense
 
     @cached_property
@@ -87,8 +91,11 @@ class Limit:
     @cached_property
     def exact_points(self) -> AnyArray:
         """`points` as Fractions."""
+        exact = self._exact_points()
+        if len(exact) != len(self.points):
+            raise ValueError(f"Exact points need exact ties. Got: {self.status}")
         points = np.empty(self.points.shape, object)
-        points[:] = self._exact_points()
+        points[:] = exact
         return points
 
 
@@ -138,7 +145,7 @@ def limit(
     max_layers = _checks.check_count(max_layers, "max_layers", least=0)
     run = rule.start(array)
     found: dict[int, Point] = {}
-    before, next_try, moved = None, 0, float("nan")
+    before, next_try = None, 0
     while True:
         sets = run.choose()
         if progress is not None:
@@ -152,10 +159,9 @@ def limit(
                 break
         if run.layer == max_layers:
             break
-        start = run.state.tokens
         run.advance()
-        moved, before = float(np.abs(run.state.tokens - start).max()), sets
-    return _assemble(run, rule, found, moved)
+        before = sets
+    return _assemble(run, rule, found)
 
 
 def _check_input(tokens: Any, rule: Hardmax) -> AnyArray:
@@ -180,12 +186,11 @@ def _settle_the_rest(run: Run, rule: Hardmax) -> dict[int, Point]:
     history, sets = run.state.history, run.sets
     if history is None or sets is None or run.layer < len(rule.steps) - 1:  # alpha must be constant from here on
         return {}
-    A = None if rule.matrix is None else exact.over_one_denominator(rule.matrix)[0]
     undecided = np.flatnonzero(~run.decided).tolist()
-    if (sets.sizes[undecided] == 1).all():  # without a tie all limits would be leaders, and Theorem 1 will see to them
+    if (sets.sizes[undecided] == 1).all():  # then the frozen picture ends at leaders, which is Theorem 1's to see
         return {}
     positions = history.at(run.layer, range(len(run.classes)))
-    proved = certify(Frozen(positions, sets, run.classes.counts, undecided, rule.step(run.layer), A))
+    proved = certify(Frozen(positions, sets, run.classes.counts, undecided, rule.step(run.layer), rule.metric.rows))
     if proved is None:
         return {}
     name, limits = proved
@@ -195,11 +200,11 @@ def _settle_the_rest(run: Run, rule: Hardmax) -> dict[int, Point]:
     return {i: tuple(x / D for x in point) for i, point in limits.items()}
 
 
-def _assemble(run: Run, rule: Hardmax, found: dict[int, Point], moved: float) -> Limit:
+def _assemble(run: Run, rule: Hardmax, found: dict[int, Point]) -> Limit:
     """Turn a finished run over classes into the limit of every token."""
     ends = Ends.of(run, found)
     classes, labels = run.classes, run.classes.labels
-    tokens = run.state.tokens
+    tokens, pace = run.tokens, 0.0 if run.decided.all() else run.pace
     tokens[ends.place >= 0] = ends.points[ends.place[ends.place >= 0]]
     certified = bool(run.decided.all())
     codes, numbers = np.unique(run.theorem[labels], return_counts=True)
@@ -224,7 +229,7 @@ def _assemble(run: Run, rule: Hardmax, found: dict[int, Point], moved: float) ->
         sparse_weights=ends.weights(run)[labels],
         _exact_points=ends.exact_points,
     )
-    return replace(result, status=limit_status(result, moved))
+    return replace(result, status=limit_status(result, pace))
 
 
 def _reason(run: Run, rule: Hardmax) -> str:

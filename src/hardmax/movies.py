@@ -47,7 +47,9 @@ def movie(
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
         raise ValueError(f"A movie must be a .gif or .mp4 file. Got {str(path)!r}. Change the ending.")
-    trajectory._one("movie")
+    trajectory.only_cloud("movie(trajectory[b], path)")
+    if len(trajectory.saved) <= trajectory.layers:
+        raise ValueError('A movie needs every layer. Got the last alone. Simulate with save="all".')
     projection = Projection.of(trajectory.tokens[:, trajectory.mask].astype(np.float64))
     palette = Palette(trajectory)
     ax = new_axes(projection.dimension)

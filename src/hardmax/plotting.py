@@ -78,6 +78,7 @@ def plot_tokens(
     -------
     matplotlib Axes
     """
+    trajectory.only_cloud("plot_tokens(trajectory[b], k)")
     projection = projection or Projection.of(trajectory.tokens[:, trajectory.mask].astype(np.float64))
     ax = new_axes(projection.dimension) if ax is None else ax
     palette = palette or Palette(trajectory)
@@ -85,7 +86,7 @@ def plot_tokens(
     real = np.flatnonzero(trajectory.mask)
     Z = projection(trajectory.tokens[:, real].astype(np.float64))  # (saved layers, tokens, 2 or 3)
     projection.label(ax)
-    if (at == len(trajectory) - 1 if polytope is None else polytope) and len(trajectory.leaders):
+    if (at == len(trajectory.saved) - 1 if polytope is None else polytope) and len(trajectory.leaders):
         shade_polytope(ax, Polytope(projection(trajectory.tokens[at, trajectory.leaders].astype(np.float64))))
     if tails and at > 0:
         lines: Any = Line3DCollection if projection.dimension == 3 else LineCollection

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.spatial import ConvexHull
+from scipy.spatial import ConvexHull, QhullError
 
 from hardmax._types import FloatArray, IntArray
 
@@ -60,7 +60,7 @@ class Polytope:
                 f"Facets must be asked of a polytope of dimension at most {MAX_FACET_DIMENSION}. "
                 f"Got dimension {self.dimension}. Its vertices are known all the same: `polytope.vertices`."
             )
-        return np.asarray(ConvexHull(self._frame[0]).simplices, np.intp)
+        return np.asarray(self._hull.simplices, np.intp)
 
     @cached_property
     def outline(self) -> IntArray:
@@ -69,4 +69,12 @@ class Polytope:
             raise ValueError(f"Only a polygon has an outline. Got dimension {self.dimension}. Use `facets`.")
         if self.dimension < 2:
             return np.arange(len(self.vertices))
-        return np.asarray(ConvexHull(self._frame[0]).vertices, np.intp)
+        return np.asarray(self._hull.vertices, np.intp)
+
+    @cached_property
+    def _hull(self) -> ConvexHull:
+        """Qhull on the vertices; where they are flat within rounding, with joggled input."""
+        try:
+            return ConvexHull(self._frame[0])
+        except QhullError:
+            return ConvexHull(self._frame[0], qhull_options="QJ")

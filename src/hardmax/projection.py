@@ -17,26 +17,38 @@ class Projection:
     low: FloatArray
     high: FloatArray
     source: int  # dimension of the tokens
+    unit: float  # a power of ten by which tokens far from 1 are divided
 
     @classmethod
     def of(cls, tokens: FloatArray) -> "Projection":
         """Choose axes for tokens of shape (..., d); all layers at once, so that the view does not move."""
         points = tokens.reshape(-1, tokens.shape[-1])
         d = points.shape[1]
+        size = float(np.abs(points).max()) or 1.0
+        if not np.isfinite(size):
+            raise ValueError(
+                "Tokens must be finite to be drawn. Got infinities: without normalisation they left the range of "
+                "floats. Simulate fewer layers, or with normalize=True."
+            )
+        unit = 1.0 if 1e-100 < size < 1e100 else 10.0 ** int(np.floor(np.log10(size)))
+        points = points / unit
         basis, labels = None, tuple(f"$z_{{{r + 1}}}$" for r in range(d))
         if d == 1:
             labels = ("$z$", "")
         elif d > 3:
-            size = float(np.abs(points).max()) or 1.0
-            _, scales, axes = np.linalg.svd((points - points.mean(axis=0)) / size, full_matrices=False)
+            centred = (points - points.mean(axis=0)) / (size / unit)
+            _, scales, axes = np.linalg.svd(np.vstack([centred, np.zeros((2, d))]), full_matrices=False)
             share = scales**2 / ((scales**2).sum() or 1.0)
             signs = np.sign(axes[np.arange(2), np.abs(axes[:2]).argmax(axis=1)])  # one of the two mirror images
             basis = (axes[:2] * signs[:, None]).T
             labels = tuple(f"principal axis {r + 1} of {d} ({share[r]:.0%} of the spread)" for r in range(2))
-        shown = cls(basis, labels, np.zeros(0), np.zeros(0), d)(points)
+        if unit != 1.0:
+            labels = tuple(f"{label}, in units of {unit:g}" if label else "" for label in labels)
+        shown = cls(basis, labels, np.zeros(0), np.zeros(0), d, 1.0)(points)
         low, high = shown.min(axis=0), shown.max(axis=0)
-        pad = 0.08 * float((high - low).max() or 1.0)
-        return cls(basis, labels, low - pad, high + pad, d)
+        spread = float((high - low).max())
+        pad = 0.08 * spread if spread > 1e-9 * size / unit else 0.5 * size / unit
+        return cls(basis, labels, low - pad, high + pad, d, unit)
 
     @property
     def dimension(self) -> int:
@@ -45,6 +57,7 @@ class Projection:
 
     def __call__(self, tokens: FloatArray) -> FloatArray:
         """Coordinates in the picture, shape (..., 2 or 3)."""
+        tokens = tokens / self.unit
         if self.source == 1:
             return np.concatenate([tokens, np.zeros_like(tokens)], axis=-1)
         return tokens if self.basis is None else tokens @ self.basis

@@ -39,10 +39,9 @@ class Section:
     verdicts: list[hm.theorems.Verdict]
 
     @classmethod
-    def of(cls, title: str, about: str, tokens: Any, rule: hm.Hardmax, *, layers: int = LAYERS[-1]) -> "Section":
-        """Simulate, find the limit, check every theorem."""
-        trajectory = hm.simulate(tokens, rule, layers=layers)
-        end = hm.limit(tokens, rule) if rule.normalize else None
+    def of(cls, title: str, about: str, trajectory: hm.Trajectory) -> "Section":
+        """Find the limit of a trajectory's input and check every theorem."""
+        end = hm.theorems.limit_of(trajectory) if trajectory.rule.normalize else None
         return cls(title, about, trajectory, end, hm.theorems.check(trajectory))
 
     def to_html(self) -> str:
@@ -75,7 +74,11 @@ def demo() -> str:
     """The report of `hardmax demo`: the four configurations of Figure 2, with limits and verdicts."""
     rule = hm.Hardmax(Fraction(1, 2))
     sections = [
-        Section.of(name.replace("-", " ").capitalize(), make.__doc__ or "", hm.configuration(name), rule)
+        Section.of(
+            name.replace("-", " ").capitalize(),
+            make.__doc__ or "",
+            hm.simulate(hm.configuration(name), rule, layers=LAYERS[-1]),
+        )
         for name, make in PAPER.items()
     ]
     intro = (

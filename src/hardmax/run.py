@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax._types import BoolArray, IntArray
+from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.sets import Sets
 from hardmax.states import State
 
@@ -43,6 +43,23 @@ class Run:
     def decided(self) -> BoolArray:
         """Classes whose limit is proved, shape (m,)."""
         return np.asarray(self.settled >= 0)
+
+    @property
+    def tokens(self) -> FloatArray:
+        """Positions, shape (m, d). Whoever leads from the start is where the input has it, to the last bit."""
+        tokens = self.state.tokens
+        still = self.emerged == 0
+        tokens[still] = self.classes.rows[still]
+        return tokens
+
+    @property
+    def pace(self) -> float:
+        """How far the next layer moves a coordinate at most."""
+        assert self.sets is not None
+        alpha, tokens = self._step(self.layer), self.state.tokens
+        size = float(np.abs(tokens).max()) or 1.0
+        offsets = self.sets.mean(tokens / size, self.classes.counts) - tokens / size
+        return float(alpha / (1 + alpha)) * float(np.abs(offsets).max()) * size
 
     def choose(self) -> Sets:
         """Find C_i at this layer, then who leads and who is decided."""

@@ -53,7 +53,7 @@ def _overflow(trajectory: "Trajectory") -> str:
     return f" Without normalisation tokens leave the range of {trajectory.tokens.dtype} from layer {layer} on."
 
 
-def limit_status(limit: "Limit", moved: float) -> str:
+def limit_status(limit: "Limit", pace: float) -> str:
     """Whether the limit is proved, since when and by what; else what is known."""
     n = len(limit.clusters)
     leaders = _leaders(limit.emerged)
@@ -62,5 +62,7 @@ def limit_status(limit: "Limit", moved: float) -> str:
         points = count(len(limit.points), "cluster point")
         return f"Certified at layer {limit.layer}. {leaders} {points}. Proved by {by}."
     known = f"{int((limit.clusters >= 0).sum())} of {n} tokens are decided"
-    pace = f"; in the last layer no token moved by more than {moved:.2g}" if limit.layer else ""
-    return f"Not certified within {count(limit.layer, 'layer')}. {leaders} {known}{pace}. {limit.reason}"
+    return (
+        f"Not certified within {count(limit.layer, 'layer')}. {leaders} {known}; "
+        f"the next layer would move no token by more than {pace:.2g}. {limit.reason}"
+    )

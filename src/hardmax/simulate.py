@@ -1,12 +1,13 @@
 """The one driver."""
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
 
 from hardmax import _checks, kernels
-from hardmax._types import AnyArray
+from hardmax._types import AnyArray, FloatArray
 from hardmax.rules.hardmax import Hardmax
 from hardmax.run import Run
 from hardmax.trajectory import Cloud, Trajectory
@@ -117,13 +118,11 @@ def _run_cloud(
     return Cloud(run.classes, tuple(sets), run.emerged, run.settled, real)
 
 
-def _grown(run: Run, rule: Hardmax) -> AnyArray:
+def _grown(run: Run, rule: Hardmax) -> FloatArray:
     """Tokens as the rule reports them: without normalisation exactly (1 + alpha)^k times larger."""
     if rule.normalize:
-        return run.state.tokens
-    try:
-        growth = float(rule.growth(run.layer))
-    except OverflowError:
-        growth = np.inf
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.where(run.state.tokens == 0, 0.0, run.state.tokens * growth)
+        return run.tokens
+    growth = rule.growth(run.layer)
+    exponent = growth.numerator.bit_length() - growth.denominator.bit_length()
+    with np.errstate(over="ignore"):
+        return np.ldexp(run.tokens * float(growth / Fraction(2) ** exponent), exponent)

@@ -4,6 +4,7 @@ Layer k has the tokens Z^k and the sets C_i(Z^k). A trajectory of a batch has on
 `trajectory[b]` is the trajectory of one cloud. Padding keeps its input values, attends to nothing and is never chosen.
 """
 
+import operator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -81,14 +82,12 @@ class Trajectory:
     def __repr__(self) -> str:
         return self.status
 
-    def __len__(self) -> int:
-        return len(self.saved)
-
     def __getitem__(self, b: int) -> "Trajectory":
         if not self.batched:
             raise TypeError(
                 "Only the trajectory of a batch has items. Got one cloud. Index `trajectory.tokens` instead."
             )
+        b = operator.index(b)
         return replace(self, tokens=self.tokens[:, b], clouds=(self.clouds[b],), batched=False)
 
     @property
@@ -119,9 +118,10 @@ class Trajectory:
             raise IndexError(f'`k` must be a saved layer: {kept}. Got {k}. Simulate more layers, or with save="all".')
         return int(found[0])
 
-    def _one(self, what: str) -> Cloud:
+    def only_cloud(self, call: str) -> Cloud:
+        """The one cloud there is; for a batch an error that shows the `call` to make instead."""
         if self.batched:
-            raise ValueError(f"`{what}` must be asked of one cloud. Got a batch. Use `trajectory[b].{what}`.")
+            raise ValueError(f"This must be asked of one cloud. Got a batch. Use {call}.")
         return self.clouds[0]
 
     def attention(self, k: int = -1, *, sparse: bool = False) -> Any:
@@ -132,18 +132,18 @@ class Trajectory:
         """
         at = self.index(k)
         if sparse:
-            return self._one("attention(k, sparse=True)").matrix(at, self.n)
+            return self.only_cloud("trajectory[b].attention(k, sparse=True)").matrix(at, self.n)
         dense = [cloud.matrix(at, self.n).toarray() for cloud in self.clouds]
         return np.stack(dense) if self.batched else dense[0]
 
     def sets(self, k: int = -1) -> list[IntArray]:
         """C_i at layer k for each token i, as sorted arrays of token indices."""
-        matrix = self._one("sets(k)").matrix(self.index(k), self.n)
+        matrix = self.only_cloud("trajectory[b].sets(k)").matrix(self.index(k), self.n)
         return [np.asarray(row, np.intp) for row in np.split(matrix.indices, matrix.indptr[1:-1])]
 
     def followers(self, k: int = -1) -> dict[int, IntArray]:
         """For each token that is followed at layer k: who follows it, itself left out."""
-        matrix = self._one("followers(k)").matrix(self.index(k), self.n).tocoo()
+        matrix = self.only_cloud("trajectory[b].followers(k)").matrix(self.index(k), self.n).tocoo()
         by_target: dict[int, list[int]] = {}
         for i, j in zip(matrix.row.tolist(), matrix.col.tolist(), strict=True):
             if i != j:
@@ -171,7 +171,7 @@ class Trajectory:
 
         min over j outside C_i of <A z_i, z_C - z_j> / |A z_i|; infinite where C_i holds every token, NaN for padding.
         """
-        cloud, at = self._one("margins(k)"), self.index(k)
+        cloud, at = self.only_cloud("trajectory[b].margins(k)"), self.index(k)
         Z = self.tokens[at][cloud.real[cloud.classes.first]].astype(np.float64)  # (m, d)
         sets, rows = cloud.sets[at], np.arange(len(Z))
         size = np.abs(Z).max() or 1.0
@@ -180,7 +180,8 @@ class Trajectory:
             products = Q @ (Z / size).T  # (m, m)
             best = products[rows, sets.targets]
             products[np.repeat(rows, sets.sizes), sets.members] = -np.inf
-            lengths = np.linalg.norm(Q, axis=1)
+            widths = np.abs(Q).max(axis=1)
+            lengths = np.linalg.norm(Q / np.where(widths > 0, widths, 1)[:, None], axis=1) * widths
             gaps = np.maximum(best - products.max(axis=1), 0) / np.where(lengths > 0, lengths, 1) * size
         margins = np.full(self.n, np.nan)
         margins[cloud.real] = gaps[cloud.classes.labels]
@@ -206,7 +207,7 @@ class Trajectory:
     @cached_property
     def history(self) -> History:
         """Exact positions of the classes at every layer, as they follow from the sets."""
-        cloud = self._one("exact(k)")
+        cloud = self.only_cloud("trajectory[b].exact(k)")
         if self.rule.ties != "exact" or len(self.saved) <= self.layers:
             raise ValueError(
                 'Exact positions need every set: simulate with ties="exact" and save="all". '
@@ -219,7 +220,7 @@ class Trajectory:
 
     def exact(self, k: int = -1) -> AnyArray:
         """Tokens of layer k as an (n, d) array of Fractions, without any rounding."""
-        cloud, layer = self._one("exact(k)"), int(self.saved[self.index(k)])
+        cloud, layer = self.only_cloud("trajectory[b].exact(k)"), int(self.saved[self.index(k)])
         exact = np.full(self.tokens.shape[-2:], None, object)
         exact[cloud.real] = (self.history.fractions(layer) * self.rule.growth(layer))[cloud.classes.labels]
         return exact

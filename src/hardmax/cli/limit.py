@@ -11,7 +11,7 @@ from hardmax import Limit, simulate
 from hardmax import limit as find_limit
 from hardmax._files import written_whole
 from hardmax.cli import options, output
-from hardmax.cli.simulate import write_movie
+from hardmax.cli.simulate import write_movie, write_page
 from hardmax.storage import finite
 
 AFTERWARDS = 12  # layers that a movie goes on after the certificate, to be seen arriving
@@ -114,10 +114,7 @@ def write(result: Limit, cloud: Any, rule: Any, path: Path, title: str) -> None:
     elif ending in output.MOVIES:
         write_movie(simulate(cloud, rule, layers=result.layer + AFTERWARDS), path)
     elif ending == ".html":
-        from hardmax.report import Section, page
-
-        section = Section.of(title, "", cloud, rule)
-        output.save_text(page(f"hardmax: {title}", f"{rule!r}", [section]), path)
+        write_page(simulate(cloud, rule, layers=max(30, result.layer)), path, title)
     else:
         from hardmax.plotting import plot_limit
 

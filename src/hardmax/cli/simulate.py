@@ -84,9 +84,7 @@ def write_movie(trajectory: Trajectory, path: Path) -> None:
 
 def write_page(trajectory: Trajectory, path: Path, title: str) -> None:
     """A page with pictures, limit and verdicts of one cloud."""
-    from hardmax import limit, theorems
     from hardmax.report import Section, page
 
-    end = limit(trajectory.tokens[0], trajectory.rule) if trajectory.rule.normalize else None
-    section = Section(title, trajectory.status, trajectory, end, theorems.check(trajectory))
+    section = Section.of(title, trajectory.status, trajectory)
     output.save_text(page(f"hardmax: {title}", f"{trajectory.rule!r}", [section]), path)

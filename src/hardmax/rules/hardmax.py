@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 
 from numpy.typing import ArrayLike
 
@@ -14,6 +15,7 @@ from hardmax.rules.base import Rule
 from hardmax.run import Run
 from hardmax.states import State
 from hardmax.states.adaptive import Adaptive
+from hardmax.states.floating import Metric
 from hardmax.states.rational import Rational
 from hardmax.states.tolerant import Tolerant
 
@@ -50,7 +52,7 @@ class Hardmax(Rule):
     --------
     >>> import hardmax as hm
     >>> hm.Hardmax(alpha=0.5)
-    Hardmax(alpha=1/2)
+    Hardmax(alpha=0.5)
     >>> hm.Hardmax(alpha=1, A=[[2, 1], [1, 1]], exact=True)
     Hardmax(alpha=1, A=2 by 2, exact=True)
 
@@ -78,9 +80,8 @@ class Hardmax(Rule):
             object.__setattr__(self, "A", _checks.check_matrix(self.A, any_A=self.any_A))
 
     def __repr__(self) -> str:
-        steps = ", ".join(str(a.limit_denominator(10**6)) for a in self.steps[:3])
-        more = ", ..." if len(self.steps) > 3 else ""
-        parts = [f"alpha={steps}" if len(self.steps) == 1 else f"alpha=[{steps}{more}]"]
+        shown = ", ".join(map(_shown, self.steps[:3])) + (", ..." if len(self.steps) > 3 else "")
+        parts = [f"alpha={shown}" if len(self.steps) == 1 else f"alpha=[{shown}]"]
         if self.matrix is not None:
             parts.append(f"A={len(self.matrix)} by {len(self.matrix)}")
         for name, usual in (("normalize", True), ("ties", "exact"), ("exact", False), ("any_A", False)):
@@ -111,6 +112,11 @@ class Hardmax(Rule):
         """A as a checked array; None is the identity."""
         return self.A  # type: ignore[return-value]
 
+    @cached_property
+    def metric(self) -> Metric:
+        """A in the forms that computations need."""
+        return Metric.of(self.matrix)
+
     @property
     def positive_definite(self) -> bool:
         """True when A is symmetric positive definite, as the theorems ask."""
@@ -124,8 +130,13 @@ class Hardmax(Rule):
         _checks.check_dimension(self.matrix, tokens.shape)
         classes = Classes.of(tokens)
         if isinstance(self.ties, float):
-            state: State = Tolerant(classes, self.matrix, self.ties)
+            state: State = Tolerant(classes, self.metric, self.ties)
         else:
             arithmetic = Rational if self.exact else Adaptive
-            state = arithmetic(classes, self.matrix, History(classes.rows, classes.counts, self.step))
+            state = arithmetic(classes, self.metric, History(classes.rows, classes.counts, self.step))
         return Run(state, self.step)
+
+
+def _shown(step: Fraction) -> str:
+    """0.1 for the float, 1/10 for the Fraction: ties may depend on the difference."""
+    return str(step) if step.denominator == 1 or Fraction(float(step)) != step else repr(float(step))

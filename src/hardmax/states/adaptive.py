@@ -5,21 +5,19 @@ Only the other rows are compared in rational arithmetic, on exact positions comp
 """
 
 from collections.abc import Callable
-from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
 
 from hardmax import exact
-from hardmax._types import AnyArray, FloatArray, IntArray, Row
-from hardmax.classes import Classes
+from hardmax._types import FloatArray, IntArray, Row
 from hardmax.exact import UNIT, History
 from hardmax.kernels import near_maxima
 from hardmax.sets import Sets
 from hardmax.states.base import State
-from hardmax.states.floating import Metric, Scaled, next_layer, robustness, slack_of
+from hardmax.states.floating import slack_of
 
-ExactPoints: TypeAlias = Callable[[IntArray], list[Row]]
+ExactPoints: TypeAlias = Callable[[list[int]], list[Row]]
 
 
 class Adaptive(State):
@@ -27,40 +25,19 @@ class Adaptive(State):
 
     history: History
 
-    def __init__(self, classes: Classes, A: AnyArray | None, history: History) -> None:
-        self.classes = classes
-        self.history = history
-        self.layer = 0
-        self.exact_rows = 0
-        start = Scaled.of(classes.rows)
-        self._Z, self._exponent, self.error = start.values, start.exponent, start.error
-        self._metric = Metric.of(A)
-        self._A = None if A is None else exact.over_one_denominator(A)[0]
-        self._reach = 1.01 * float(np.sqrt((self._Z * self._Z).sum(axis=1).max()))
-
-    @property
-    def tokens(self) -> FloatArray:
-        """Positions, shape (m, d)."""
-        return np.ldexp(self._Z, self._exponent)
-
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:
         """Exact C_i of the given rows."""
         return self._maximisers(
             self._Z[rows], self.error, lambda some: self.history.at(self.layer, rows[some].tolist())
         )
 
-    def sees(self, groups: list[IntArray]) -> list[bool]:
-        """Exact test that a token at the centroid of a group would see all of it."""
-        counts = self.classes.counts
-        sets = Sets.of(groups)
-        error = self.error + 2 * UNIT * int(sets.sizes.max())
-
-        def centroid(r: int) -> Row:  # times the size of the group, which changes no argmax
-            members, weights, _ = sets.shares(r, counts)
-            return exact.combine(weights, self.history.at(self.layer, members))
-
-        seen, _ = self._maximisers(sets.mean(self._Z, counts), error, lambda some: [centroid(r) for r in some.tolist()])
-        return [set(group.tolist()) <= set(seen[r].tolist()) for r, group in enumerate(groups)]
+    def from_centroids(self, groups: Sets) -> Sets:
+        """Exact maximisers of the centroids."""
+        means = groups.mean(self._Z, self.classes.counts)
+        error = self.error + 2 * UNIT * int(groups.sizes.max())
+        return self._maximisers(
+            means, error, lambda some: [self.history.centroid(self.layer, groups, r) for r in some]
+        )[0]
 
     def _maximisers(self, points: FloatArray, error: float, exact_points: ExactPoints) -> tuple[Sets, FloatArray]:
         queries, query_error = self._metric.queries(points, error)
@@ -75,16 +52,5 @@ class Adaptive(State):
         candidates = [near[r] for r in close]
         ids = np.unique(np.concatenate(candidates)).tolist()
         keys = dict(zip(ids, self.history.at(self.layer, ids), strict=True))
-        decided = exact.argmax(exact_points(close), candidates, keys, self._A)
+        decided = exact.argmax(exact_points(close.tolist()), candidates, keys, self._metric.rows)
         return near.replace(close, Sets.of(decided)), gaps
-
-    def radius(self, gap: float) -> float:
-        """How far each input row may move while every gap of at least `gap` stays open."""
-        return float(np.ldexp(robustness(gap, self._reach, self._metric.norm), self._exponent))
-
-    def advance(self, sets: Sets, alpha: Fraction) -> None:
-        """Take a layer, and record its sets for the exact positions."""
-        b = float(alpha / (1 + alpha))
-        self._Z, self.error = next_layer(self._Z, self.error, sets, self.classes.counts, b)
-        self.history.record(sets)
-        self.layer += 1

@@ -1,39 +1,57 @@
-"""What every state can do. To add an arithmetic: say how sets are chosen, how a layer is taken, and the error kept."""
+"""What every state is and can do. To add an arithmetic: say how sets are chosen, and what is seen from a centroid."""
 
 from abc import ABC, abstractmethod
 from fractions import Fraction
+
+import numpy as np
 
 from hardmax._types import FloatArray, IntArray
 from hardmax.classes import Classes
 from hardmax.exact import History
 from hardmax.sets import Sets
+from hardmax.states.floating import Metric, Scaled, next_layer, robustness
 
 
 class State(ABC):
-    """Distinct tokens at one layer. `history` holds exact positions; None where the arithmetic keeps none."""
+    """Distinct tokens at one layer: scaled floats within `error` of the exact ones, and, if kept, an exact history."""
 
-    classes: Classes
-    history: History | None
-    layer: int
-    exact_rows: int  # how many sets had to be compared in exact arithmetic
+    def __init__(self, classes: Classes, metric: Metric, history: History | None) -> None:
+        start = Scaled.of(classes.rows)
+        self.classes = classes
+        self.history = history
+        self.layer = 0
+        self.exact_rows = 0  # how many sets had to be compared in exact arithmetic
+        self.error = start.error
+        self._Z, self._exponent = start.values, start.exponent
+        self._metric = metric
+        self._reach = 1.01 * float(np.linalg.norm(start.values, axis=1).max())
 
     @property
-    @abstractmethod
     def tokens(self) -> FloatArray:
         """Positions, shape (m, d), in the units of the input."""
+        return np.ldexp(self._Z, self._exponent)
 
     @abstractmethod
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:
         """Return C_i for the given rows, and a lower bound of each one's gap to all others, for `radius`."""
 
     @abstractmethod
-    def advance(self, sets: Sets, alpha: Fraction) -> None:
-        """Move every class: z_i <- z_i + alpha/(1 + alpha) (c_i - z_i)."""
+    def from_centroids(self, groups: Sets) -> Sets:
+        """Return the maximisers that a token at the centroid of each group would have."""
 
-    @abstractmethod
     def sees(self, groups: list[IntArray]) -> list[bool]:
         """For each group: would a token at its centroid have the whole group among its maximisers?"""
+        seen = self.from_centroids(Sets.of(groups))
+        return [set(group.tolist()) <= set(seen[r].tolist()) for r, group in enumerate(groups)]
 
-    @abstractmethod
     def radius(self, gap: float) -> float:
         """How far each input row may move, in the units of the input, while all gaps of at least `gap` stay open."""
+        return float(np.ldexp(robustness(gap, self._reach, self._metric.norm), self._exponent))
+
+    def advance(self, sets: Sets, alpha: Fraction) -> None:
+        """Move every class: z_i <- z_i + alpha/(1 + alpha) (c_i - z_i)."""
+        b = float(alpha / (1 + alpha))
+        self._Z, self.error = next_layer(self._Z, self.error, sets, self.classes.counts, b)
+        if self.history is not None:
+            self.history.record(sets)
+        self.layer += 1

@@ -10,8 +10,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.exact import TINY, UNIT
+from hardmax._types import AnyArray, FloatArray, IntArray, Row
+from hardmax.exact import TINY, UNIT, over_one_denominator
 from hardmax.sets import Sets
 
 
@@ -39,24 +39,25 @@ class Scaled:
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """The matrix A, scaled, and the bounds that a product with it needs."""
+    """The matrix A, scaled for floats with the bounds that a product needs, and exactly as integers."""
 
-    A: FloatArray | None
+    A: FloatArray | None  # None is the identity
     exponent: int
     error: float
     row_sum: float  # the largest sum of |a_rs| over s
     norm: float  # an upper bound of |A|_2
+    rows: list[Row] | None  # A as integers, over
+    denominator: int
 
     @classmethod
     def of(cls, A: AnyArray | None) -> "Metric":
-        """None is the identity."""
+        """Prepare A once for all states and checks."""
         if A is None:
-            return cls(None, 0, 0.0, 1.0, 1.0)
+            return cls(None, 0, 0.0, 1.0, 1.0, None, 1)
         scaled = Scaled.of(A)
         row_sum = 1.01 * float(np.abs(scaled.values).sum(axis=1).max())
-        return cls(
-            scaled.values, scaled.exponent, scaled.error, row_sum, 1.01 * float(np.linalg.norm(scaled.values, 2))
-        )
+        norm = 1.01 * float(np.linalg.norm(scaled.values, 2))
+        return cls(scaled.values, scaled.exponent, scaled.error, row_sum, norm, *over_one_denominator(A))
 
     def queries(self, points: FloatArray, error: float) -> tuple[FloatArray, float]:
         """A z for each row z, with the error of each coordinate."""
@@ -71,13 +72,14 @@ class Metric:
 def slack_of(queries: FloatArray, query_error: float, keys: FloatArray, error: float) -> FloatArray:
     """How far apart two computed products may be while the exact ones are equal, for each query: shape (rows,).
 
-    |<q, z> - fl<q~, z~>| <= (d + 4) u |q~| |z~| + e_z |q~|_1 + e_q |z~|_1 + d e_q e_z + d tiny, twice, and a bit.
+    |<q, z> - fl<q~, z~>| <= (d + 4) u |q~|_1 |z~|_max + e_z |q~|_1 + e_q |z~|_1 + d e_q e_z + d tiny, twice, and a bit.
+    No square is taken, which would underflow for the smallest queries.
     """
     d = keys.shape[1]
-    longest = float(np.sqrt((keys * keys).sum(axis=1).max()))
-    widest = float(np.abs(keys).sum(axis=1).max())
-    rounding = (d + 4) * UNIT * np.sqrt((queries * queries).sum(axis=1)) * longest
-    inherited = error * np.abs(queries).sum(axis=1) + query_error * widest + d * (query_error * error + TINY)
+    sizes = np.abs(queries).sum(axis=1)  # (rows,)
+    highest, widest = float(np.abs(keys).max()), float(np.abs(keys).sum(axis=1).max())
+    rounding = (d + 4) * UNIT * highest * sizes
+    inherited = error * sizes + query_error * widest + d * (query_error * error + TINY)
     return np.asarray(2.02 * (rounding + inherited))
 
 
@@ -90,5 +92,7 @@ def next_layer(tokens: FloatArray, error: float, sets: Sets, counts: IntArray, b
 
 def robustness(gap: float, reach: float, norm: float) -> float:
     """Largest eps with |A| (4 R eps + 2 eps^2) <= gap: moving each input row by less changes no set."""
+    if np.isinf(gap) or norm == 0:
+        return np.inf
     ratio = gap / (2 * norm)
-    return float(ratio / (reach + np.sqrt(reach**2 + ratio))) if np.isfinite(ratio) else np.inf
+    return float(ratio / (reach + np.sqrt(reach**2 + ratio))) if ratio else 0.0

@@ -10,12 +10,12 @@ import numpy as np
 
 from hardmax import exact
 from hardmax._checks import missing_extra
-from hardmax._types import AnyArray, FloatArray, IntArray, Row
+from hardmax._types import FloatArray, IntArray, Row
 from hardmax.classes import Classes
 from hardmax.exact import History
 from hardmax.sets import Sets
 from hardmax.states.base import State
-from hardmax.states.floating import Metric, Scaled, robustness
+from hardmax.states.floating import Metric
 
 
 class Rational(State):
@@ -23,22 +23,13 @@ class Rational(State):
 
     history: History
 
-    def __init__(self, classes: Classes, A: AnyArray | None, history: History) -> None:
+    def __init__(self, classes: Classes, metric: Metric, history: History) -> None:
         try:
             from flint import fmpz_mat
         except ImportError:
             raise missing_extra("`exact=True`", "python-flint", "exact") from None
+        super().__init__(classes, metric, history)
         self._matrix = fmpz_mat
-        self.classes = classes
-        self.history = history
-        self.layer = 0
-        self.exact_rows = 0
-        self._A: list[Row] | None
-        self._A, self._A_denominator = (None, 1) if A is None else exact.over_one_denominator(A)
-        self._metric = Metric.of(A)
-        start = Scaled.of(classes.rows)
-        self._exponent = start.exponent
-        self._reach = 1.01 * float(np.linalg.norm(start.values, axis=1).max())
 
     @property
     def tokens(self) -> FloatArray:
@@ -54,35 +45,20 @@ class Rational(State):
         self.exact_rows += len(rows)
         return self._maximisers(self.history.at(self.layer, rows.tolist()))
 
-    def sees(self, groups: list[IntArray]) -> list[bool]:
-        """Exact test that a token at the centroid of a group would see all of it."""
-        sets = Sets.of(groups)
-        points = []
-        for r in range(len(groups)):
-            members, weights, _ = sets.shares(r, self.classes.counts)
-            points.append(exact.combine(weights, self.history.at(self.layer, members)))
-        seen, _ = self._maximisers(points)
-        return [set(group.tolist()) <= set(seen[r].tolist()) for r, group in enumerate(groups)]
+    def from_centroids(self, groups: Sets) -> Sets:
+        """Exact maximisers of the centroids."""
+        return self._maximisers([self.history.centroid(self.layer, groups, r) for r in range(len(groups))])[0]
 
     def _maximisers(self, points: list[Row]) -> tuple[Sets, FloatArray]:
-        queries = self._matrix([list(exact.apply(self._A, x)) for x in points])  # (rows, d)
+        queries = self._matrix([list(exact.apply(self._metric.rows, x)) for x in points])  # (rows, d)
         keys = self._matrix([list(x) for x in self._rows]).transpose()  # (d, m)
         scale = Fraction(2) ** (2 * self._exponent + self._metric.exponent)  # gaps in the units of scaled tokens and A
-        unit = scale * self.history.denominator(self.layer) ** 2 * self._A_denominator
-        members, gaps = [], np.full(len(points), np.inf)
+        unit = scale * self.history.denominator(self.layer) ** 2 * self._metric.denominator
+        members, gaps = [], np.zeros(len(points))  # 0 where tied
         for r, products in enumerate((queries * keys).tolist()):
             best = max(products)
             members.append([j for j, x in enumerate(products) if x == best])
-            if len(members[r]) < len(products):
-                second = max(x for x in products if x != best)
-                gaps[r] = float(int(best - second) / unit) * (1 - 1e-15) if len(members[r]) == 1 else 0.0
+            if len(members[r]) == 1:
+                second = max((x for x in products if x != best), default=None)
+                gaps[r] = np.inf if second is None else float(int(best - second) / unit) * (1 - 1e-15)
         return Sets.of(members), gaps
-
-    def radius(self, gap: float) -> float:
-        """How far each input row may move while every gap of at least `gap` stays open."""
-        return float(np.ldexp(robustness(gap, self._reach, self._metric.norm), self._exponent))
-
-    def advance(self, sets: Sets, alpha: Fraction) -> None:
-        """Record the sets; the exact positions follow from them."""
-        self.history.record(sets)
-        self.layer += 1

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from hardmax.theorems.base import Statement, Verdict
+from hardmax.theorems.base import Statement, Verdict, limit_of
 from hardmax.theorems.decided import theorem1, theorem4
 from hardmax.theorems.finite import theorem2, theorem3
 from hardmax.theorems.half_space import half_space
@@ -56,6 +56,7 @@ __all__ = [
     "hull",
     "leaders",
     "limit",
+    "limit_of",
     "norm",
     "theorem1",
     "theorem2",

@@ -91,7 +91,8 @@ class Statement:
 
 def missing_hypotheses(trajectory: Trajectory) -> list[str]:
     """Which hypotheses of the paper this trajectory misses: A SPD, tokens distinct and nonzero, exact ties."""
-    classes = trajectory._one("theorems").classes
+    cloud = trajectory.only_cloud("hm.theorems.check(trajectory[b])")
+    classes = cloud.classes
     missing = computed_otherwise(trajectory)
     if not trajectory.rule.positive_definite:
         missing.append("A is not symmetric positive definite")
@@ -100,7 +101,7 @@ def missing_hypotheses(trajectory: Trajectory) -> list[str]:
         missing.append(f"token {zero[0]} is zero")
     if not classes.distinct:
         label = int(np.flatnonzero(classes.counts > 1)[0])
-        i, j = trajectory._one("theorems").real[np.flatnonzero(classes.labels == label)[:2]]
+        i, j = cloud.real[np.flatnonzero(classes.labels == label)[:2]]
         missing.append(f"tokens {i} and {j} are equal")
     return missing
 
@@ -152,22 +153,30 @@ def limit_of(trajectory: Trajectory) -> Limit:
 
 
 def rounding(trajectory: Trajectory) -> float:
-    """What a coordinate may be off by after one layer, in the units of the tokens."""
+    """What a coordinate may be off by after one layer, relative to the largest one."""
     members = max(int(sets.sizes.max()) for sets in trajectory.clouds[0].sets)
-    eps = float(np.finfo(trajectory.tokens.dtype).eps)
-    return (16 + 4 * members) * eps * float(np.abs(trajectory.tokens[:, trajectory.mask]).max())
+    info = np.finfo(trajectory.tokens.dtype)
+    coarse = float(info.smallest_subnormal) / largest(trajectory)  # the grid of the dtype near zero
+    return (16 + 4 * members) * float(info.eps) + 4 * coarse
 
 
-def class_tokens(trajectory: Trajectory) -> FloatArray:
-    """Tokens by classes at every layer: (layers + 1, m, d)."""
+def largest(trajectory: Trajectory) -> float:
+    """The largest coordinate of any real token at any layer; 1 if all are zero."""
+    return float(np.abs(trajectory.tokens[:, trajectory.mask]).max()) or 1.0
+
+
+def unit_tokens(trajectory: Trajectory) -> FloatArray:
+    """Tokens by classes at every layer, divided by the largest coordinate: (layers + 1, m, d)."""
     cloud = trajectory.clouds[0]
-    return trajectory.tokens[:, cloud.real[cloud.classes.first]].astype(np.float64)
+    return trajectory.tokens[:, cloud.real[cloud.classes.first]].astype(np.float64) / largest(trajectory)
 
 
-def images(trajectory: Trajectory, tokens: FloatArray) -> FloatArray:
-    """A z for every token."""
-    A = trajectory.rule.matrix
-    return tokens if A is None else tokens @ A.astype(np.float64).T
+def images(trajectory: Trajectory, tokens: FloatArray) -> tuple[FloatArray, float]:
+    """A z for every token with A scaled to at most 1, and what <A z, z'> may be off by for unit tokens."""
+    A = trajectory.rule.metric.A
+    d = tokens.shape[-1]
+    size = d if A is None else float(np.abs(A).sum())
+    return tokens if A is None else tokens @ A.T, 4 * d * size * rounding(trajectory)
 
 
 def token_of(trajectory: Trajectory, i: int) -> int:

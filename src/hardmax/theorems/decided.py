@@ -3,7 +3,16 @@
 import numpy as np
 
 from hardmax._types import IntArray
-from hardmax.theorems.base import PROJECT, Statement, Verdict, class_tokens, computed_otherwise, evidence, token_of
+from hardmax.theorems.base import (
+    PROJECT,
+    Statement,
+    Verdict,
+    computed_otherwise,
+    evidence,
+    rounding,
+    token_of,
+    unit_tokens,
+)
 from hardmax.trajectory import Trajectory
 
 THEOREM_1 = Statement(
@@ -48,7 +57,7 @@ def _check(trajectory: Trajectory, statement: Statement, theorem: int, none: str
                 where = {"layer": k, "token": token_of(trajectory, int(i))}
                 return statement.verdict(False, f"C_i of token {where['token']} changes at layer {k}.", witness=where)
     worst, where = _contraction_error(trajectory, rows)
-    allowed = 64 * float(np.finfo(trajectory.tokens.dtype).eps) * (trajectory.layers + 1)
+    allowed = rounding(trajectory)
     reason = (
         f"{len(rows)} tokens, sets asked again at every layer and constant; distances shrink as claimed up to "
         f"{worst:.2g} of the largest token (rounding: {allowed:.2g})."
@@ -58,8 +67,7 @@ def _check(trajectory: Trajectory, statement: Statement, theorem: int, none: str
 
 def _contraction_error(trajectory: Trajectory, rows: IntArray) -> tuple[float, dict[str, int]]:
     """Largest deviation of z_i^{k+1} - c from (z_i^k - c)/(1 + alpha), c the centroid of C_i, after the decision."""
-    Z, seen, cloud = class_tokens(trajectory), evidence(trajectory), trajectory.clouds[0]
-    Z = Z / (float(np.abs(Z).max()) or 1.0)
+    Z, seen, cloud = unit_tokens(trajectory), evidence(trajectory), trajectory.clouds[0]
     worst, where = 0.0, {}
     for k in range(trajectory.layers):
         active = rows[seen.run.settled[rows] <= k]

@@ -59,4 +59,6 @@ def theorem3(trajectory: Trajectory) -> Verdict:
     tied = any(len(sets.tied) for sets in trajectory.clouds[0].sets)
     if tied:
         return THEOREM_3.not_met([f"token {others[0]} follows several tokens at once: one of the exceptional inputs"])
+    if trajectory.layers < found.layer:
+        return THEOREM_3.verdict(None, f"Token {others[0]} ends at no leader; its tie comes after the last layer kept.")
     return THEOREM_3.verdict(False, f"Token {others[0]} ends at no leader although no tie was met.")

@@ -3,7 +3,7 @@
 import numpy as np
 
 from hardmax import exact
-from hardmax.theorems.base import PAPER, Statement, Verdict, class_tokens, images, missing_hypotheses, token_of
+from hardmax.theorems.base import PAPER, Statement, Verdict, images, missing_hypotheses, token_of, unit_tokens
 from hardmax.trajectory import Trajectory
 
 STATEMENT = Statement(
@@ -18,10 +18,8 @@ def half_space(trajectory: Trajectory) -> Verdict:
     missing = missing_hypotheses(trajectory)
     if missing:
         return STATEMENT.not_met(missing)
-    Z = class_tokens(trajectory)
-    Z = Z / float(np.abs(Z).max())
-    AZ = images(trajectory, Z)
-    sure = 64 * Z.shape[-1] ** 2 * float(np.finfo(trajectory.tokens.dtype).eps) * float(np.abs(AZ).max())
+    Z = unit_tokens(trajectory)
+    AZ, sure = images(trajectory, Z)
     smallest, witness = np.inf, None
     for k, sets in enumerate(trajectory.clouds[0].sets):
         owner = np.repeat(np.arange(len(sets)), sets.sizes)
@@ -45,10 +43,8 @@ def half_space(trajectory: Trajectory) -> Verdict:
 
 
 def _exact_sign(trajectory: Trajectory, layer: int, i: int, j: int) -> float:
-    """The sign of <A z_i, z_j - z_i>, as a number of the size of rounding."""
-    A = trajectory.rule.matrix
-    rows = None if A is None else exact.over_one_denominator(A)[0]
+    """The sign of <A z_i, z_j - z_i> from integers, as a tiny number."""
     here, there = trajectory.history.at(layer, [i, j])
-    Az = exact.apply(rows, here)
+    Az = exact.apply(trajectory.rule.metric.rows, here)
     product = exact.dot(Az, there) - exact.dot(Az, here)
-    return float(np.sign(product)) * 1e-300 if product else 0.0
+    return 1e-300 * ((product > 0) - (product < 0))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hardmax.theorems.base import PAPER, Statement, Verdict, class_tokens, missing_hypotheses, rounding, token_of
+from hardmax.theorems.base import PAPER, Statement, Verdict, missing_hypotheses, rounding, token_of, unit_tokens
 from hardmax.trajectory import Trajectory
 
 STATEMENT = Statement(
@@ -19,20 +19,20 @@ def hull(trajectory: Trajectory) -> Verdict:
         return STATEMENT.not_met(missing)
     if trajectory.layers == 0:
         return STATEMENT.verdict(True, "No layer was run.")
-    Z, cloud = class_tokens(trajectory), trajectory.clouds[0]
-    size = float(np.abs(Z).max())
+    Z, cloud = unit_tokens(trajectory), trajectory.clouds[0]
     worst, where = -1.0, (0, 0)
     for k in range(trajectory.layers):
         alpha = trajectory.rule.step(k)
         b = float(alpha / (1 + alpha))
-        expected = (1 - b) * Z[k] / size + b * cloud.sets[k].mean(Z[k] / size, cloud.classes.counts)  # (m, d)
-        residual = np.abs(Z[k + 1] / size - expected).max(axis=1) * size
+        expected = (1 - b) * Z[k] + b * cloud.sets[k].mean(Z[k], cloud.classes.counts)  # (m, d)
+        residual = np.abs(Z[k + 1] - expected).max(axis=1)
         if residual.max() > worst:
             worst, where = float(residual.max()), (k, int(residual.argmax()))
     allowed = rounding(trajectory)
     return STATEMENT.verdict(
         worst <= allowed,
-        f"Every token is a convex combination of tokens a layer before, up to {worst:.2g} (rounding: {allowed:.2g}).",
+        f"Every token is a convex combination of tokens a layer before, up to {worst:.2g} of the largest one "
+        f"(rounding: {allowed:.2g}).",
         margin=allowed - worst,
         witness={"layer": where[0], "token": token_of(trajectory, where[1])},
     )

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hardmax.theorems.base import PAPER, Statement, Verdict, class_tokens, evidence, missing_hypotheses, token_of
+from hardmax.theorems.base import PAPER, Statement, Verdict, evidence, missing_hypotheses, token_of, unit_tokens
 from hardmax.trajectory import Trajectory
 
 STATEMENT = Statement(
@@ -17,7 +17,7 @@ def leaders(trajectory: Trajectory) -> Verdict:
     missing = missing_hypotheses(trajectory)
     if missing:
         return STATEMENT.not_met(missing)
-    Z, emerged = class_tokens(trajectory), trajectory.clouds[0].emerged
+    Z, emerged = unit_tokens(trajectory), trajectory.clouds[0].emerged
     found = np.flatnonzero(emerged >= 0)
     if not len(found):
         return STATEMENT.verdict(False, "No token leads.")
@@ -30,5 +30,5 @@ def leaders(trajectory: Trajectory) -> Verdict:
             return STATEMENT.verdict(False, f"Token {where['token']} stops leading at layer {lost[0]}.", witness=where)
         if moved > worst:
             worst, witness = moved, {"token": token_of(trajectory, int(i))}
-    reason = f"{len(found)} of {len(emerged)} tokens lead; after that they move by {worst:.2g}."
+    reason = f"{len(found)} of {len(emerged)} tokens lead; after that they move by {worst:.2g} of the largest token."
     return STATEMENT.verdict(worst == 0, reason, margin=-worst, witness=witness)

@@ -1,12 +1,13 @@
 """F5: the limit is a finite set on the boundary of the polytope of the leaders."""
 
-from fractions import Fraction
-
 import numpy as np
 
-from hardmax._types import AnyArray
+from hardmax import exact
+from hardmax._types import Row
 from hardmax.theorems.base import PAPER, Statement, Verdict, limit_of, missing_hypotheses
 from hardmax.trajectory import Trajectory
+
+CLOSE = 1e-9  # leads below this are computed exactly
 
 STATEMENT = Statement(
     "F5 limit",
@@ -24,34 +25,46 @@ def limit(trajectory: Trajectory) -> Verdict:
     found = limit_of(trajectory)
     if not found.certified:
         return STATEMENT.verdict(None, found.status)
-    points = found.exact_points  # (n_points, d) Fractions, leaders first
-    A = trajectory.rule.matrix
-    exact_A = None if A is None else np.vectorize(Fraction, otypes=[object])(A)
-    vertices = points[: len(found.leaders)]
-    exposed = _smallest_lead(vertices, vertices, exact_A, strict=True)
-    supported = _smallest_lead(points[len(found.leaders) :], vertices, exact_A, strict=False)
+    leads = len(found.leaders)
+    rows, _ = exact.over_one_denominator(found.exact_points)  # leaders first
+    exposed = _smallest_lead(rows[:leads], rows[:leads], trajectory.rule.metric.rows, strict=True)
+    supported = _smallest_lead(rows[leads:], rows[:leads], trajectory.rule.metric.rows, strict=False)
     weights = found.sparse_weights
     size = float(np.abs(found.tokens).max()) or 1.0
     residual = float(np.abs(weights @ (found.points[: len(found.leaders)] / size) - found.tokens / size).max())
     convex = weights.data.min() >= 0 and np.abs(weights.sum(axis=1) - 1).max() < 1e-9 and residual < 1e-9
     holds = exposed > 0 and supported >= 0 and convex
     reason = (
-        f"{len(points)} limit points, {len(vertices)} vertices; each leader is ahead of the others by at least "
+        f"{len(rows)} limit points, {leads} vertices; each leader is ahead of the others by at least "
         f"{exposed:.2g} along A z (relative), and convex weights reproduce the limits to {residual:.2g}."
     )
     return STATEMENT.verdict(bool(holds), reason, margin=min(exposed, supported), witness={"layer": found.layer})
 
 
-def _smallest_lead(points: AnyArray, vertices: AnyArray, A: AnyArray | None, *, strict: bool) -> float:
-    """Smallest <A s, s - v> / <A s, s> over points s and vertices v, s itself left out if `strict`; exact in sign."""
+def _smallest_lead(points: list[Row], vertices: list[Row], A: list[Row] | None, *, strict: bool) -> float:
+    """Smallest <A s, s - v> / <A s, s> over points s and vertices v, s itself left out if `strict`; exact in sign.
+
+    Floats show which vertices come close; only those are compared exactly.
+    """
+    size = max((abs(x) for row in vertices for x in row), default=1)
+    V = exact.as_floats(vertices, size)
     smallest = np.inf
     for p, s in enumerate(points):
-        As = s if A is None else A @ s
-        own = As @ s
+        direction = exact.apply(A, s)
+        own = exact.dot(direction, s)
         if own <= 0:
             return -np.inf
-        others = np.delete(vertices, p, axis=0) if strict else vertices
-        if len(others):
-            lead = own - max(others @ As)
-            smallest = min(smallest, float(lead / own) or float(np.sign(lead)) * 5e-324)
+        length = max(map(abs, direction))
+        level = own / (length * size)
+        leads = level - V @ exact.as_floats([direction], length)[0]  # (vertices,), in units of length * size
+        close = np.flatnonzero(leads < CLOSE * (level + len(s)))
+        leads /= level or 1.0
+        for v in close:
+            lead = own - exact.dot(direction, vertices[v])
+            leads[v] = lead / own if abs(lead) < own else np.sign(float(lead > 0) - 0.5)
+            if lead and not leads[v]:
+                leads[v] = 1e-300 if lead > 0 else -1e-300
+        if strict:
+            leads[p] = np.inf
+        smallest = min(smallest, float(leads.min()))
     return smallest

@@ -3,13 +3,13 @@
 import numpy as np
 
 from hardmax import exact
-from hardmax.theorems.base import PAPER, Statement, Verdict, class_tokens, images, missing_hypotheses, token_of
+from hardmax.theorems.base import PAPER, Statement, Verdict, images, missing_hypotheses, token_of, unit_tokens
 from hardmax.trajectory import Trajectory
 
 STATEMENT = Statement(
     "F2 norm",
-    "|z_i|_A never decreases, and grows strictly unless C_i = {i}.",
-    f"{PAPER}, section 3",
+    "|z_i|_A never decreases, and grows strictly unless the token stands still: unless z_i is the mean of C_i.",
+    f"{PAPER}, section 3; a leader stands still, and so does a token in the middle of those it follows",
 )
 
 
@@ -18,23 +18,21 @@ def norm(trajectory: Trajectory) -> Verdict:
     missing = missing_hypotheses(trajectory)
     if missing:
         return STATEMENT.not_met(missing)
-    Z = class_tokens(trajectory)
-    Z = Z / float(np.abs(Z).max())
-    squares = (images(trajectory, Z) * Z).sum(axis=-1)  # (layers + 1, m)
-    eps = float(np.finfo(trajectory.tokens.dtype).eps)
-    sure = 64 * Z.shape[-1] ** 2 * eps * float(np.abs(squares).max())
+    Z = unit_tokens(trajectory)
+    AZ, sure = images(trajectory, Z)
+    squares = (AZ * Z).sum(axis=-1)  # (layers + 1, m)
     smallest, witness = np.inf, None
     for k, sets in enumerate(trajectory.clouds[0].sets[:-1]):
         growth = squares[k + 1] - squares[k]
         stays = (sets.sizes == 1) & (sets.targets == np.arange(len(sets)))
         for i in np.flatnonzero(~stays & (np.abs(growth) <= sure)):
             growth[i] = _exact_growth(trajectory, k, int(i))
-        growth[stays] = np.inf  # a leader's norm is constant: F4 tests that it stands still
+        growth[stays] = np.inf  # F4 tests that leaders stand still
         if growth.min() < smallest:
             smallest = float(growth.min())
             witness = {"layer": k, "token": token_of(trajectory, int(growth.argmin()))}
     if witness is None:
-        return STATEMENT.verdict(True, "Every token leads, so no norm changes.")
+        return STATEMENT.verdict(True, "No token moves.")
     return STATEMENT.verdict(
         smallest > 0,
         f"The smallest growth of a squared norm, relative to the largest token, is {smallest:.2g}.",
@@ -44,13 +42,12 @@ def norm(trajectory: Trajectory) -> Verdict:
 
 
 def _exact_growth(trajectory: Trajectory, layer: int, i: int) -> float:
-    """Sign and relative size of |z_i^{k+1}|_A^2 - |z_i^k|_A^2, from integers."""
-    history, A = trajectory.history, trajectory.rule.matrix
-    rows = None if A is None else exact.over_one_denominator(A)[0]
+    """Sign of |z_i^{k+1}|_A^2 - |z_i^k|_A^2 from integers, as a tiny number; infinite if z_i does not move at all."""
+    history, A = trajectory.history, trajectory.rule.metric.rows
     (old,), (new,) = history.at(layer, [i]), history.at(layer + 1, [i])
-    before = exact.dot(exact.apply(rows, old), old) * history.denominator(layer + 1) ** 2
-    after = exact.dot(exact.apply(rows, new), new) * history.denominator(layer) ** 2
-    if after == before:
-        return 0.0
-    ratio = (after - before) / before
-    return ratio if ratio else np.copysign(5e-324, after - before)
+    scale = history.denominator(layer + 1) // history.denominator(layer)
+    if new == tuple(scale * x for x in old):
+        return np.inf
+    before = exact.dot(exact.apply(A, old), old) * scale**2
+    after = exact.dot(exact.apply(A, new), new)
+    return 1e-300 * ((after > before) - (after < before))
