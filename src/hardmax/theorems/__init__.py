@@ -1,8 +1,6 @@
 """Every statement as a function from a trajectory to a `Verdict`; `check` runs them all."""
 
-from collections.abc import Callable
-
-from hardmax.theorems.base import Statement, Verdict, limit_of
+from hardmax.theorems.base import Check, Statement, Verdict, limit_of
 from hardmax.theorems.decided import theorem1, theorem4
 from hardmax.theorems.finite import theorem2, theorem3
 from hardmax.theorems.half_space import half_space
@@ -12,7 +10,7 @@ from hardmax.theorems.limit import limit
 from hardmax.theorems.norm import norm
 from hardmax.trajectory import Trajectory
 
-STATEMENTS: tuple[Callable[[Trajectory], Verdict], ...] = (
+STATEMENTS: tuple[Check, ...] = (
     hull,
     norm,
     half_space,

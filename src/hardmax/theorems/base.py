@@ -1,7 +1,9 @@
 """What a verdict is, and what the checks share."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -69,6 +71,9 @@ class Verdict:
         }
 
 
+Check: TypeAlias = Callable[[Trajectory], Verdict]
+
+
 @dataclass(frozen=True)
 class Statement:
     """A theorem in words; its methods make verdicts of it."""
@@ -80,6 +85,19 @@ class Statement:
     def verdict(self, holds: bool | None, reason: str, *, margin: float = np.nan, witness: Any = None) -> Verdict:
         """Make the verdict that was found."""
         return Verdict(self.name, self.text, self.reference, holds, margin, witness, reason)
+
+    def given(self, hypotheses: Callable[[Trajectory], list[str]]) -> Callable[[Check], Check]:
+        """Decorate a check so that it runs only where no hypothesis is missing."""
+
+        def decorate(check: Check) -> Check:
+            @wraps(check)
+            def guarded(trajectory: Trajectory) -> Verdict:
+                missing = hypotheses(trajectory)
+                return self.not_met(missing) if missing else check(trajectory)
+
+            return guarded
+
+        return decorate
 
     def not_met(self, reasons: list[str]) -> Verdict:
         """Make the verdict for hypotheses that do not hold."""

@@ -19,11 +19,9 @@ THEOREM_3 = Statement(
 )
 
 
+@THEOREM_2.given(missing_hypotheses)
 def theorem2(trajectory: Trajectory) -> Verdict:
     """Compare where the limit says tokens end with which tokens Theorem 1 decides."""
-    missing = missing_hypotheses(trajectory)
-    if missing:
-        return THEOREM_2.not_met(missing)
     found = limit_of(trajectory)
     if not found.certified:
         return THEOREM_2.verdict(None, found.status)
@@ -45,11 +43,9 @@ def theorem2(trajectory: Trajectory) -> Verdict:
     return THEOREM_2.verdict(by_theorem_1 == all_leaders, reason, witness={"layer": run.layer})
 
 
+@THEOREM_3.given(missing_hypotheses)
 def theorem3(trajectory: Trajectory) -> Verdict:
     """Look for a tie: an input whose limits are not all leaders must have one."""
-    missing = missing_hypotheses(trajectory)
-    if missing:
-        return THEOREM_3.not_met(missing)
     found = limit_of(trajectory)
     if not found.certified:
         return THEOREM_3.verdict(None, found.status)

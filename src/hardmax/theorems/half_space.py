@@ -13,11 +13,9 @@ STATEMENT = Statement(
 )
 
 
+@STATEMENT.given(missing_hypotheses)
 def half_space(trajectory: Trajectory) -> Verdict:
     """Compute <A z_i, z_j - z_i> for every j in C_i at every layer; exactly where it is too close to 0 for floats."""
-    missing = missing_hypotheses(trajectory)
-    if missing:
-        return STATEMENT.not_met(missing)
     Z = unit_tokens(trajectory)
     AZ, sure = images(trajectory, Z)
     smallest, witness = np.inf, None

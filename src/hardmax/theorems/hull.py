@@ -12,11 +12,9 @@ STATEMENT = Statement(
 )
 
 
+@STATEMENT.given(missing_hypotheses)
 def hull(trajectory: Trajectory) -> Verdict:
     """Show each new token as the convex combination (1 - b) z_i + b mean(C_i) of old ones, up to rounding."""
-    missing = missing_hypotheses(trajectory)
-    if missing:
-        return STATEMENT.not_met(missing)
     if trajectory.layers == 0:
         return STATEMENT.verdict(True, "No layer was run.")
     Z, cloud = unit_tokens(trajectory), trajectory.clouds[0]

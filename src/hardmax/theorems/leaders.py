@@ -12,11 +12,9 @@ STATEMENT = Statement(
 )
 
 
+@STATEMENT.given(missing_hypotheses)
 def leaders(trajectory: Trajectory) -> Verdict:
     """Measure how far each leader moves after it emerged, and ask at every later layer whether C_i = {i} still."""
-    missing = missing_hypotheses(trajectory)
-    if missing:
-        return STATEMENT.not_met(missing)
     Z, emerged = unit_tokens(trajectory), trajectory.clouds[0].emerged
     found = np.flatnonzero(emerged >= 0)
     if not len(found):

@@ -17,11 +17,9 @@ STATEMENT = Statement(
 )
 
 
+@STATEMENT.given(missing_hypotheses)
 def limit(trajectory: Trajectory) -> Verdict:
     """Certify the limit, then test that leaders are exposed, that S is on the boundary, and that weights are convex."""
-    missing = missing_hypotheses(trajectory)
-    if missing:
-        return STATEMENT.not_met(missing)
     found = limit_of(trajectory)
     if not found.certified:
         return STATEMENT.verdict(None, found.status)

@@ -13,11 +13,9 @@ STATEMENT = Statement(
 )
 
 
+@STATEMENT.given(missing_hypotheses)
 def norm(trajectory: Trajectory) -> Verdict:
     """Compare squared norms of neighbouring layers; where floats cannot tell, exact positions do."""
-    missing = missing_hypotheses(trajectory)
-    if missing:
-        return STATEMENT.not_met(missing)
     Z = unit_tokens(trajectory)
     AZ, sure = images(trajectory, Z)
     squares = (AZ * Z).sum(axis=-1)  # (layers + 1, m)
