@@ -27,7 +27,6 @@ class Ends:
     @classmethod
     def of(cls, run: Run, found: dict[int, Point]) -> "Ends":
         """Collect the limits of all decided classes; `found` holds those that T or chain proved."""
-        assert run.sets is not None
         leaders = np.flatnonzero(run.emerged >= 0)
         leaders = leaders[np.argsort(run.classes.first[leaders])]
         column = np.full(len(run.classes), -1)
@@ -66,7 +65,6 @@ class Ends:
         Absorption probabilities of the frozen matrix P, W_i = sum_{j != i} P_ij W_j / (1 - P_ii), substituted from the
         leaders on. Exact fractions, so that no weight is negative by rounding.
         """
-        assert run.sets is not None
         m = len(run.classes)
         leads = np.flatnonzero(self.column >= 0)
         onto = sparse.csr_array((np.ones(len(leads)), (leads, self.column[leads])), shape=(m, len(self.leaders)))
@@ -81,7 +79,6 @@ class Ends:
 
     def _absorbed(self, run: Run, deep: list[int]) -> dict[int, dict[int, Fraction]]:
         """Weights of the classes in `deep` by leader; a class that reaches no leader is left out."""
-        assert run.sets is not None
         leads = np.flatnonzero(self.column >= 0).tolist()
         known = {i: {int(self.column[i]): Fraction(1)} for i in leads} if deep else {}
         waiting = {j for i in deep for j in [i, *run.sets[i].tolist()]} - known.keys()
@@ -103,7 +100,6 @@ def _point(row: Row, denominator: int) -> Point:
 
 
 def _centroid(run: Run, i: int, D: int) -> Point:
-    assert run.sets is not None
     assert run.state.history is not None
     total = run.sets.shares(i, run.classes.counts)[2]
     return _point(run.state.history.centroid(run.layer, run.sets, i), D * total)

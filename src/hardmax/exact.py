@@ -61,6 +61,7 @@ class History:
         self.sets: list[Sets] = []
         self._known: list[dict[int, Row]] = []
         self._denominators: list[int] = []
+        self._commons: dict[int, int] = {}
 
     @cached_property
     def _start(self) -> tuple[list[Row], int]:
@@ -76,8 +77,14 @@ class History:
             self._denominators.append(self._start[1])
         for k in range(len(self._denominators) - 1, layer):
             p, q = self._alpha(k).as_integer_ratio()
-            self._denominators.append(self._denominators[k] * (p + q) * self.sets[k].denominator(self._counts))
+            self._denominators.append(self._denominators[k] * (p + q) * self._common(k))
         return self._denominators[layer]
+
+    def _common(self, layer: int) -> int:
+        """L of a layer."""
+        if layer not in self._commons:
+            self._commons[layer] = self.sets[layer].denominator(self._counts)
+        return self._commons[layer]
 
     def at(self, layer: int, ids: Iterable[int]) -> list[Row]:
         """Integer rows of the given classes at a layer; divide by `denominator(layer)`."""
@@ -100,7 +107,7 @@ class History:
     def _advance(self, layer: int, ids: set[int]) -> None:
         before, after, sets = self._known[layer - 1], self._known[layer], self.sets[layer - 1]
         p, q = self._alpha(layer - 1).as_integer_ratio()
-        L = sets.denominator(self._counts)
+        L = self._common(layer - 1)
         for i in ids:
             members, weights, total = sets.shares(i, self._counts)
             keep, pull = q * L, p * (L // total)

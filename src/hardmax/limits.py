@@ -44,6 +44,14 @@ class Limit:
         The set S of distinct limits.
     radius : float
         Moving every input token by less than this changes no set at any layer; 0 where a tie makes it so.
+    proofs : dict
+        How many tokens each theorem or certificate decided.
+    status, reason : str
+        The result as a sentence; why there is no certificate, if there is none.
+    stats : dict
+        What ran: kernel, arithmetic, layers, queries, sets compared exactly.
+    sparse_weights : (n, n_leaders) csr_array
+        `weights` without the zeros.
     """
 
     tokens: FloatArray
@@ -184,7 +192,7 @@ def _check_input(tokens: Any, rule: Hardmax) -> AnyArray:
 def _settle_the_rest(run: Run, rule: Hardmax) -> dict[int, Point]:
     """Try T and chain on the exact picture of this layer; mark what they prove, and return those limits."""
     history, sets = run.state.history, run.sets
-    if history is None or sets is None or run.layer < len(rule.steps) - 1:  # alpha must be constant from here on
+    if history is None or run.layer < len(rule.steps) - 1:  # alpha must be constant from here on
         return {}
     undecided = np.flatnonzero(~run.decided).tolist()
     if (sets.sizes[undecided] == 1).all():  # then the frozen picture ends at leaders, which is Theorem 1's to see

@@ -27,7 +27,7 @@ class Run:
         self.classes = state.classes
         self.shortcuts = shortcuts
         self._step = step
-        self.sets: Sets | None = None
+        self._sets: Sets | None = None
         self.emerged: IntArray = np.full(m, -1)  # layer from which a class leads
         self.settled: IntArray = np.full(m, -1)  # layer from which it is decided
         self.theorem: IntArray = np.zeros(m, np.intp)  # by which theorem: 1 or 4
@@ -38,6 +38,12 @@ class Run:
     def layer(self) -> int:
         """The layer at which the tokens are."""
         return self.state.layer
+
+    @property
+    def sets(self) -> Sets:
+        """C_i of every class, as last chosen."""
+        assert self._sets is not None, "choose() comes first"
+        return self._sets
 
     @property
     def decided(self) -> BoolArray:
@@ -55,7 +61,6 @@ class Run:
     @property
     def pace(self) -> float:
         """How far the next layer moves a coordinate at most."""
-        assert self.sets is not None
         alpha, tokens = self._step(self.layer), self.state.tokens
         size = float(np.abs(tokens).max()) or 1.0
         offsets = self.sets.mean(tokens / size, self.classes.counts) - tokens / size
@@ -65,18 +70,19 @@ class Run:
         """Find C_i at this layer, then who leads and who is decided."""
         everyone = np.arange(len(self.classes))
         rows = everyone[~self.decided] if self.shortcuts else everyone
-        if len(rows) or self.sets is None:
+        if len(rows) or self._sets is None:
             chosen, gaps = self.state.choose(rows)
-            self.sets = chosen if self.sets is None else self.sets.replace(rows, chosen)
+            self._sets = chosen if self._sets is None else self._sets.replace(rows, chosen)
             self.smallest_gap = min(self.smallest_gap, float(gaps.min()))
             self.queries += len(rows)
-            self._find_leaders(self.sets)
+            self._find_leaders()
             if self.state.history is not None:
-                self._decide(self.sets)
+                self._decide()
         return self.sets
 
-    def _find_leaders(self, sets: Sets) -> None:
+    def _find_leaders(self) -> None:
         """i leads when C_i holds nothing but i; classes that have come to one place count as one."""
+        sets = self.sets
         everyone = np.arange(len(sets))
         leads = (sets.sizes == 1) & (sets.targets == everyone)
         if self.state.history is not None:
@@ -85,7 +91,8 @@ class Run:
                     leads[i] = len(set(self.state.history.at(self.layer, sets[i].tolist()))) == 1
         self.emerged[leads & (self.emerged < 0)] = self.layer
 
-    def _decide(self, sets: Sets) -> None:
+    def _decide(self) -> None:
+        sets = self.sets
         leads = self.emerged >= 0
         follows_leader = (sets.sizes == 1) & leads[sets.targets]
         self._settle(np.flatnonzero(follows_leader & ~self.decided), 1)
@@ -105,5 +112,4 @@ class Run:
 
     def advance(self) -> None:
         """Move every class by its set: one layer."""
-        assert self.sets is not None, "choose() comes before advance()"
         self.state.advance(self.sets, self._step(self.layer))

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import count
 from typing import Any, Literal
 
 import numpy as np
 
 from hardmax import _checks, kernels
-from hardmax._types import AnyArray, FloatArray
+from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.rules.hardmax import Hardmax
 from hardmax.run import Run
 from hardmax.trajectory import Cloud, Trajectory
@@ -77,14 +78,11 @@ def simulate(
     dtype = np.float64 if array.dtype == object else array.dtype
     kept = np.empty((len(saved), *batch.shape), dtype)
     kept[:] = batch  # padding stays as it came; so does layer 0
+    tick = _ticker(progress, len(batch) * (layers + 1))
     clouds, queries, exact_rows = [], 0, 0
     for b, cloud in enumerate(batch):
         run = rule.start(cloud[real[b]])
-        where = np.flatnonzero(real[b])
-        report = (
-            None if progress is None else (lambda k, b=b: progress(b * (layers + 1) + k, len(batch) * (layers + 1)))
-        )
-        clouds.append(_run_cloud(run, rule, kept[:, b], saved, where, report))
+        clouds.append(_run_cloud(run, rule, kept[:, b], saved, np.flatnonzero(real[b]), tick))
         queries += run.queries
         exact_rows += run.state.exact_rows
     stats = {
@@ -98,8 +96,14 @@ def simulate(
     return Trajectory(kept if batched else kept[:, 0], rule, saved, tuple(clouds), batched, stats)
 
 
+def _ticker(progress: Callable[[int, int], None] | None, total: int) -> Callable[[], None]:
+    """What to call after each layer: it counts, and tells `progress` if there is one."""
+    done = count(1)
+    return (lambda: None) if progress is None else (lambda: progress(next(done), total))
+
+
 def _run_cloud(
-    run: Run, rule: Hardmax, kept: AnyArray, saved: Any, real: Any, report: Callable[[int], None] | None
+    run: Run, rule: Hardmax, kept: AnyArray, saved: IntArray, real: IntArray, tick: Callable[[], None]
 ) -> Cloud:
     """Advance one cloud to the last layer, writing its tokens into `kept`, shape (saved layers, n, d)."""
     layers, sets = int(saved[-1]), []
@@ -111,8 +115,7 @@ def _run_cloud(
                 with np.errstate(over="ignore"):  # a narrow dtype may not hold what grew without normalisation
                     kept[at, real] = _grown(run, rule)[run.classes.labels]
             sets.append(chosen)
-        if report is not None:
-            report(k + 1)
+        tick()
         if k < layers:
             run.advance()
     return Cloud(run.classes, tuple(sets), run.emerged, run.settled, real)

@@ -17,6 +17,7 @@ from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.classes import Classes
 from hardmax.exact import History
 from hardmax.rules.hardmax import Hardmax
+from hardmax.sentences import trajectory_status
 from hardmax.sets import Sets
 
 
@@ -228,8 +229,6 @@ class Trajectory:
     @cached_property
     def status(self) -> str:
         """What happened, as a sentence."""
-        from hardmax.sentences import trajectory_status
-
         return trajectory_status(self)
 
     def to_npz(self, path: str | PathLike[str]) -> None:
