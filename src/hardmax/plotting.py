@@ -27,6 +27,7 @@ COLOURS += ["#332288", "#882255", "#999933", "#44AA99", "#F0E442", "#666666"]
 EDGE = "#222222"
 SHADE = "#B8C4D6"
 SIZE = 70
+CROWD = 80  # tokens beyond which markers shrink
 MOST_PARTS = 6  # a disk in more parts than that is drawn white
 
 
@@ -104,9 +105,11 @@ def _scatter_tokens(
     edges = np.array([palette(i) if i in followers else EDGE for i in real.tolist()], object)
     widths = np.array([1.8 if i in followers else 0.6 for i in real.tolist()])
 
-    def draw(rows: IntArray, colours: list[Any], size: float = SIZE, **options: Any) -> None:
+    size = marker_size(len(real))
+
+    def draw(rows: IntArray, colours: list[Any], scale: float = 1, **options: Any) -> None:
         if len(rows):
-            ax.scatter(*Z[rows].T, s=size, c=colours, zorder=3, **options)
+            ax.scatter(*Z[rows].T, s=scale * size, c=colours, zorder=3, **options)
 
     plain = np.flatnonzero(~stars & (parts == 1))
     colours = [palette(int(sets[i][0])) for i in real[plain]]
@@ -116,9 +119,15 @@ def _scatter_tokens(
         for part, j in enumerate(shown):
             draw(np.array([p]), [palette(int(j))], marker=_slice(part, len(shown)), linewidths=0)
         face = "none" if len(shown) else "white"
-        ax.scatter(*Z[[p]].T, s=SIZE, facecolors=face, edgecolors=edges[p], linewidths=widths[p], zorder=3)
+        ax.scatter(*Z[[p]].T, s=size, facecolors=face, edgecolors=edges[p], linewidths=widths[p], zorder=3)
     lead = np.flatnonzero(stars)
-    draw(lead, [palette(int(i)) for i in real[lead]], 3.2 * SIZE, marker="*", edgecolors=EDGE, linewidths=0.7)
+    scale = 3.2 * marker_size(len(lead)) / size if len(lead) else 0
+    draw(lead, [palette(int(i)) for i in real[lead]], scale, marker="*", edgecolors=EDGE, linewidths=0.7)
+
+
+def marker_size(n: int) -> float:
+    """Area of a circle in points: smaller in a crowd, so that it can be seen through."""
+    return SIZE * min(1.0, max(CROWD / n, 0.15))
 
 
 def _slice(part: int, parts: int) -> Path:
@@ -152,13 +161,13 @@ def plot_limit(limit: Limit, tokens: Any, *, ax: Any = None) -> Any:
     own = [colours[c] if c >= 0 else "#999999" for c in limit.clusters.tolist()]
     lines: Any = Line3DCollection if projection.dimension == 3 else LineCollection
     ax.add_collection(lines(np.stack([before, after], axis=1), colors=own, linewidths=0.7, alpha=0.5, zorder=1))
-    ax.scatter(*before.T, s=14, c=own, alpha=0.8, linewidths=0, zorder=2)
+    ax.scatter(*before.T, s=0.2 * marker_size(len(start)), c=own, alpha=0.8, linewidths=0, zorder=2)
     leads = len(limit.leaders)
-    ax.scatter(
-        *points[:leads].T, s=3.2 * SIZE, marker="*", c=colours[:leads], edgecolors=EDGE, linewidths=0.7, zorder=4
-    )
-    if len(points) > leads:
-        ax.scatter(*points[leads:].T, s=SIZE, marker="D", c=colours[leads:], edgecolors=EDGE, linewidths=0.7, zorder=4)
+    for chosen, marker, scale in ((slice(leads), "*", 3.2), (slice(leads, None), "D", 1)):
+        if len(points[chosen]):
+            own, edge = colours[chosen], {"edgecolors": EDGE, "linewidths": 0.7}
+            size = scale * marker_size(len(points[chosen]))
+            ax.scatter(*points[chosen].T, s=size, marker=marker, c=own, zorder=4, **edge)
     proved = f"certified at layer {limit.layer}" if limit.certified else f"not certified within {limit.layer} layers"
     ax.set_title(f"limit: {proved}", fontsize=10)
     return ax
