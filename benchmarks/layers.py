@@ -24,8 +24,7 @@ def _peers(tokens: FloatArray, alpha: float, layers: int, exact: bool = False) -
 
 def _without_shortcuts(tokens: FloatArray) -> list[list[list[int]]]:
     """The same 30 layers as if no token were ever decided: what the shortcut of Theorem 1 is worth."""
-    run = hm.Hardmax(0.5).start(tokens)
-    run.shortcuts = False
+    run = hm.Hardmax(0.5).start(tokens, shortcuts=False)
     place = run.classes.first  # all tokens are distinct: class c is token place[c]
     history = []
     for _ in range(31):

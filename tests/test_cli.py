@@ -1,5 +1,6 @@
 """The command line as a newcomer meets it: help, tables, files, JSON, exit codes, sentences."""
 
+import io
 import json
 import re
 from pathlib import Path
@@ -125,6 +126,47 @@ def test_csv_and_npy_and_matrices(run) -> None:
     assert json.loads(answers[0])["tokens"][0] == tokens.tolist()
 
 
+def test_csv_as_other_programs_write_it(run, monkeypatch) -> None:
+    plain = "1,0.5\n-0.25,2\n0.1,0.1\n"
+    Path("plain.csv").write_text(plain)
+    Path("pandas.csv").write_text(",x,y\n0,1,0.5\n1,-0.25,2\n2,0.1,0.1\n")
+    Path("savetxt.csv").write_text("# x y\n" + plain.replace(",", " "))
+    Path("excel.csv").write_bytes(b"\xef\xbb\xbfx;y\r\n" + plain.replace(",", ";").replace("\n", "\r\n").encode())
+    expected = run("simulate", "plain.csv", "--json")[1]
+    for name in ("pandas.csv", "savetxt.csv", "excel.csv"):
+        assert run("simulate", name, "--json")[1] == expected
+    assert "Left out the first column of pandas.csv, which numbers the rows." in run("simulate", "pandas.csv")[2]
+    monkeypatch.setattr("sys.stdin", io.StringIO(plain))
+    assert run("simulate", "-", "--json")[1] == expected
+
+
+def test_whole_numbers_beyond_floats_stay_apart(run) -> None:
+    Path("big.csv").write_text("9007199254740993,1\n9007199254740992,1\n-5,-5\n")
+    assert json.loads(run("limit", "big.csv", "--json")[1])["leaders"] == [0, 2]
+
+
+def test_batches_are_asked_for_one_cloud(run) -> None:
+    batch = np.random.default_rng(0).normal(size=(3, 5, 2))
+    np.save("batch.npy", batch)
+    assert run("simulate", "batch.npy")[1].startswith("Ran 30 layers on 3 clouds of up to 5 tokens")
+    code, _, err = run("simulate", "batch.npy", "--out", "a.npz", "--out", "b.png")
+    assert code == 2
+    assert "`--cloud` must name one of the 3 clouds in batch.npy. Got no choice. Pass a number from 0 to 2." in err
+    assert not Path("a.npz").exists()
+    assert run("verify", "batch.npy", "--cloud", "7")[0] == 2
+    found = json.loads(run("limit", "batch.npy", "--cloud", "1", "--json")[1])
+    assert found["leaders"] == hm.limit(batch[1], hm.Hardmax(0.5)).leaders.tolist()
+
+
+def test_one_layer_or_a_row_of_them(run) -> None:
+    run("simulate", "triangle", "--out", "row.svg")
+    run("simulate", "triangle", "--layer", "2", "--out", "one.svg")
+    sizes = [
+        float(re.search(r'width="([\d.]+)pt"', Path(name).read_text()).group(1)) for name in ("row.svg", "one.svg")
+    ]
+    assert sizes[0] > 2 * sizes[1]
+
+
 def test_decimals_are_exact_on_request(run) -> None:
     Path("tenths.csv").write_text("0.1,0.1\n0.1,-0.1\n-0.1,0\n0.03,0\n")
     Path("ratios.csv").write_text("1/3,1/3\n1/3,-1/3\n-1/3,0\n1/10,0\n")
@@ -143,7 +185,10 @@ def test_decimals_are_exact_on_request(run) -> None:
         ("1,inf\n", "`tokens` must be finite. Got inf"),
         ("1,1/0\n", "Got '1/0' in line 1, column 2"),
         ("a,b\nc,d\n", "Got 'c' in line 2, column 1"),
-        ("word\n", "Got 'word' in line 1, column 1"),
+        ("x,y\n", "Got a header or text alone"),
+        ("1,2,\n3,4,\n", "Got an empty cell in line 1, column 3"),
+        ("1,5;2,5\n", "Got '1,5' in line 1, column 1. Write decimals with a point"),
+        ("word\n", "Got a header or text alone. Add rows of numbers"),
     ],
 )
 def test_bad_csv_gets_a_sentence(run, text: str, sentence: str) -> None:
@@ -160,19 +205,19 @@ def test_bad_csv_gets_a_sentence(run, text: str, sentence: str) -> None:
     [
         (["simulate", "trangle"], "one of triangle, emerging-leader, square, edge-clusters, gaussian"),
         (["simulate", "missing.csv"], "must be a file. Got none by that name"),
-        (["simulate", "triangle", "--alpha", "-1"], "`alpha` must be a positive finite number"),
+        (["simulate", "triangle", "--alpha", "-1"], "`--alpha` must be a positive finite number"),
         (
             ["simulate", "triangle", "--alpha", "big"],
             "`--alpha` must be a positive number, a ratio or a list. Got 'big'",
         ),
         (["simulate", "triangle", "--ties", "some"], "`--ties` must be \"exact\" or a number in [0, 1). Got 'some'"),
-        (["simulate", "triangle", "--layers", "-1"], "`layers` must be a whole number of at least 0. Got -1"),
+        (["simulate", "triangle", "--layers", "-1"], "`--layers` must be a whole number of at least 0. Got -1"),
         (["simulate", "triangle", "--out", "run.doc"], "`--out` must end in one of .png"),
         (["simulate", "triangle", "--n", "4"], "`--n` and `--d` must go with gaussian, ball, sphere"),
-        (["limit", "triangle", "--A", "saddle.csv"], "whose smallest eigenvalue is -1. Pass any_A=True"),
+        (["limit", "triangle", "--A", "saddle.csv"], "whose smallest eigenvalue is -1. Pass --any-A"),
         (
             ["limit", "gaussian", "--d", "3", "--A", "saddle.csv", "--any-A"],
-            "with d = 2, the size of `A`. Got (100, 3)",
+            "with d = 2, the size of `--A`. Got (100, 3)",
         ),
         (["limit", "junk.npy"], "Got a broken file, or one with Python objects, which are never loaded"),
         (["limit", "bytes.csv"], "must be text in UTF-8"),
@@ -219,6 +264,8 @@ def test_reproduce_and_demo(run) -> None:
 def test_the_same_files_on_every_run(run) -> None:
     for name in ("a.svg", "b.svg"):
         run("simulate", "triangle", "--out", name)
-    assert "Date" not in Path("a.svg").read_text()
-    run("demo", "--out", "one")
+    assert Path("a.svg").read_bytes() == Path("b.svg").read_bytes()
+    for name in ("one", "two"):
+        run("demo", "--out", name)
+    assert Path("one/index.html").read_bytes() == Path("two/index.html").read_bytes()
     assert Path("one/index.html").stat().st_size < 3_000_000

@@ -36,6 +36,7 @@ def test_random_ones() -> None:
     ("options", "sentence"),
     [
         ({"name": "circle"}, "`name` must be one of triangle, .* Got 'circle'"),
+        ({"name": "square", "n": 5}, "`n` and `d` must go with gaussian, ball, sphere. Got them with 'square'"),
         ({"name": "ball", "n": 0}, "`n` must be a whole number of at least 1. Got 0"),
         ({"name": "ball", "d": 1.5}, "`d` must be a whole number of at least 1. Got 1.5"),
         ({"name": "ball", "seed": -1}, "`seed` must be a whole number of at least 0. Got -1"),

@@ -2,11 +2,14 @@
 
 import doctest
 import re
+from operator import attrgetter
 from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pytest
+
+import hardmax as hm
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -26,3 +29,20 @@ def test_blocks_run(page: Path) -> None:
     runner.run(test, out=report.append)
     plt.close("all")
     assert runner.failures == 0, "".join(report)
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
+def test_no_formula_looks_like_a_tag(page: Path) -> None:
+    """Markdown passes <A z, x> on as HTML, and the browser swallows it; code keeps it."""
+    text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    prose = [line for line in text.splitlines() if not line.startswith("    ")]
+    assert not [line for line in prose if re.search(r"<[A-Za-z]", line)]
+
+
+def test_docstrings_on_the_api_page_have_no_tags() -> None:
+    names = re.findall(r"::: hardmax\.(\S+)", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"))
+    for name in names:
+        thing = attrgetter(name)(hm)
+        members = vars(thing).values() if isinstance(thing, type) else [thing]
+        for member in [thing, *members]:
+            assert not re.search(r"<[A-Z]", getattr(member, "__doc__", None) or ""), name

@@ -1,5 +1,6 @@
 """Inputs at the edge, each of which a simpler program would get wrong."""
 
+import json
 from fractions import Fraction
 
 import matplotlib as mpl
@@ -99,7 +100,7 @@ def test_verdicts_for_a_matrix_near_singular() -> None:
 def test_verdicts_at_every_scale(scale: float) -> None:
     tokens = np.random.default_rng(1).integers(-9, 10, (12, 3)) * scale
     found = outcomes(np.unique(tokens[tokens.any(axis=1)], axis=0), hm.Hardmax(0.5), 12)
-    assert set(found.values()) <= {"holds", "hypotheses not met"}
+    assert set(found.values()) <= {"holds", "hypotheses not met", "nothing to check"}
     assert found["F1 hull"] == found["Theorem 1"] == "holds"
 
 
@@ -205,3 +206,42 @@ def test_the_command_line_survives_odd_numbers(tmp_path, monkeypatch, capsys) ->
         assert main(["limit", name]) == 2
     assert "must hold real numbers" in capsys.readouterr().err
     assert main(["limit", "triangle", "--alpha", "1e400", "--exact"]) == 0
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_strict_choice_never_shows_a_margin_of_zero(exact: bool) -> None:
+    for tokens, i, margin in (
+        ([[2**53 + 1, 1], [2**53, 1], [-5, -5]], 0, 1),
+        ([[1e300, 1], [-1e300, 1], [1e-300, 2]], 2, 0.5),
+        ([[1, 1e-9], [1, 0], [-1, 0]], 0, 1e-18),
+    ):
+        trajectory = hm.simulate(tokens, hm.Hardmax(0.5, exact=exact), layers=1)
+        assert trajectory.margins(0)[i] == pytest.approx(margin)
+    late = hm.simulate([[1.0, 1], [-1, -1], [0.5, 0.25]], hm.Hardmax(0.5, exact=exact), layers=200)
+    assert 0 < late.margins(200)[0] < 1e-30
+
+
+def test_a_radius_between_integers_beyond_floats() -> None:
+    tokens = [[2**53 + 1, 1], [2**53, 1], [-5, -5]]
+    radii = [hm.limit(tokens, hm.Hardmax(0.5, exact=exact)).radius for exact in (False, True)]
+    assert radii == pytest.approx([0.25, 0.25], rel=0.1)
+
+
+def test_rules_are_values() -> None:
+    assert hm.Hardmax(0.5) == hm.Hardmax(Fraction(1, 2)) != hm.Hardmax(0.5, exact=True)
+    assert len({hm.Hardmax(0.5, np.eye(2)), hm.Hardmax(0.5, [[1, 0], [0, 1]]), hm.Hardmax(0.5)}) == 2
+
+
+def test_points_come_in_the_order_of_their_tokens() -> None:
+    assert hm.limit(hm.configuration("edge-clusters"), hm.Hardmax(0.5)).clusters[4:6].tolist() == [4, 5]
+
+
+def test_a_limit_as_json_and_archive(tmp_path) -> None:
+    limit = hm.limit(hm.configuration("emerging-leader"), hm.Hardmax(0.5), max_layers=0)
+    data = json.loads(limit.to_json())
+    assert data["certified"] is False
+    assert data["weights"][1] == [None, None]
+    limit.to_npz(tmp_path / "limit.npz")
+    with np.load(tmp_path / "limit.npz") as file:
+        assert np.array_equal(file["clusters"], limit.clusters)
+        assert str(file["status"]) == limit.status

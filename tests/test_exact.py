@@ -73,7 +73,7 @@ def test_argmax_is_exact_among_near_equal_positions(A, spread, queries):
     points = [tuple(int(x) for x in row) for row in rng.integers(-(10**9), 10**9, size=(queries, 2))]
     points[0] = (0, 0)
     candidates = [np.arange(40) if r % 2 else np.arange(5, 40) for r in range(queries)]
-    answers = exact.argmax(points, candidates, keys, A)
+    answers, _ = exact.argmax(points, candidates, keys, A)
     for point, options, answer in zip(points, candidates, answers, strict=True):
         query = point if A is None else tuple(a * point[0] + b * point[1] for a, b in A)
         products = [query[0] * keys[j][0] + query[1] * keys[j][1] for j in options.tolist()]
@@ -82,7 +82,7 @@ def test_argmax_is_exact_among_near_equal_positions(A, spread, queries):
 
 def test_argmax_where_all_keys_are_equal():
     keys = dict.fromkeys(range(30), (7, 7))
-    answers = exact.argmax([(1, 2)] * 30, [np.arange(30)] * 30, keys, None)
+    answers, _ = exact.argmax([(1, 2)] * 30, [np.arange(30)] * 30, keys, None)
     assert all(answer.tolist() == list(range(30)) for answer in answers)
 
 
@@ -90,5 +90,5 @@ def test_argmax_keeps_ties_that_floats_would_break():
     q = (123456789, 987654321)
     keys = {t: (7 * 10**40 + q[1] * t, 10**41 - q[0] * t) for t in range(1, 31)}  # all level for every multiple of q
     candidates = [np.arange(1, 31)] * 30
-    answers = exact.argmax([(q[0] * s, q[1] * s) for s in range(1, 31)], candidates, keys, None)
+    answers, _ = exact.argmax([(q[0] * s, q[1] * s) for s in range(1, 31)], candidates, keys, None)
     assert all(answer.tolist() == list(range(1, 31)) for answer in answers)

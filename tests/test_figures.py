@@ -34,6 +34,7 @@ def test_figure_2_has_its_panels() -> None:
     assert [len(run.leaders) for run in rows.values()] == [3, 3, 4, 4]
     figure = fig2_clusters.draw(rows)
     assert len(figure.axes) == 20
+    assert [ax.get_title() for ax in figure.axes[:5]] == [f"layer {k}" for k in (0, 1, 2, 5, 30)]
     shaded = [bool(ax.patches) for ax in figure.axes]
     assert shaded == [False, False, False, False, True] * 4
 

@@ -36,6 +36,12 @@ def test_without_flint_the_default_is_still_exact() -> None:
     assert done.stdout.strip() == "[Fraction(1, 1) Fraction(0, 1)]"
 
 
+def test_completion_offers_the_public_names() -> None:
+    assert set(dir(hm)) == {*hm.__all__, "__version__", "movies", "plotting"}
+    assert hm.plotting.plot_tokens
+    assert hm.movies.movie
+
+
 def test_public_names_exist() -> None:
     assert all(hasattr(hm, name) for name in hm.__all__)
     assert list(hm.__all__) == sorted(hm.__all__)

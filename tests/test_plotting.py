@@ -9,10 +9,11 @@ import pytest
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_hex, to_rgba
 from mpl_toolkits.mplot3d import Axes3D
+from PIL import Image
 
 import hardmax as hm
 from hardmax import movies
-from hardmax.plotting import EDGE, MOST_PARTS, Palette, plot_half_space, plot_limit, plot_tokens
+from hardmax.plotting import COLOURS, EDGE, MOST_PARTS, Palette, plot_half_space, plot_layers, plot_limit, plot_tokens
 from hardmax.projection import Projection
 
 RULE = hm.Hardmax(0.5)
@@ -121,8 +122,8 @@ def test_half_space_holds_what_attracts() -> None:
 
 def test_many_leaders_and_padding_and_undecided_tokens_draw() -> None:
     sphere = hm.simulate(hm.configuration("sphere", n=40), RULE, layers=1)
-    colours = {to_hex(c) for c in drawn(plot_tokens(sphere))[-1].get_facecolors()}
-    assert len(colours) == 40
+    colours = [to_hex(c) for c in drawn(plot_tokens(sphere))[-1].get_facecolors()]
+    assert colours == [COLOURS[i % len(COLOURS)].lower() for i in range(40)]
     mask = np.array([True, True, True, False])
     padded = hm.simulate([[1, 1], [-1, 1], [0.2, 0.1], [np.nan, np.nan]], RULE, layers=2, mask=mask)
     plot_tokens(padded).figure.canvas.draw()
@@ -152,3 +153,43 @@ def test_a_movie_that_breaks_leaves_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
     with pytest.raises(ValueError, match=r"must be a .gif or .mp4 file. Got 'film.avi'"):
         movies.movie(trajectory, "film.avi")
+
+
+def test_a_leader_with_copies_is_a_star_and_keeps_its_colour() -> None:
+    tokens = [[1, 1], [1, 1], [-1, -1], [0.5, 0.2]]
+    trajectory = hm.simulate(tokens, RULE, layers=1)
+    circles, stars = drawn(plot_tokens(trajectory, 0))
+    assert np.allclose(stars.get_offsets(), tokens[:3])
+    assert [to_hex(c) for c in stars.get_facecolors()] == [COLOURS[c].lower() for c in (0, 0, 1)]
+    assert len(circles.get_offsets()) == 1
+
+
+def test_leaders_have_one_colour_in_every_picture() -> None:
+    tokens = hm.configuration("ball", n=60)
+    trajectory, limit = hm.simulate(tokens, RULE, layers=30), hm.limit(tokens, RULE)
+    for ax in (plot_tokens(trajectory), plot_limit(limit, tokens)):
+        stars = drawn(ax)[-1]
+        assert [to_hex(c) for c in stars.get_facecolors()] == [
+            COLOURS[c % 12].lower() for c in range(len(limit.leaders))
+        ]
+
+
+def test_a_row_of_layers_says_that_it_is_a_projection() -> None:
+    figure = plot_layers(hm.simulate(hm.configuration("ball", n=20, d=5), RULE, layers=4))
+    assert [ax.get_title() for ax in figure.axes] == ["layer 0", "layer 1", "layer 2", "layer 4"]
+    assert figure.get_supxlabel().startswith("principal axis 1 of 5")
+
+
+def test_a_colour_means_the_same_in_every_frame(tmp_path: Path) -> None:
+    trajectory = hm.simulate(hm.configuration("gaussian", n=40, seed=2), RULE, layers=3)
+    movies.movie(trajectory, tmp_path / "movie.gif", steps=1, fps=2)
+    with Image.open(tmp_path / "movie.gif") as film:
+        frames = []
+        for k in range(film.n_frames):
+            film.seek(k)
+            frames.append({tuple(colour) for _, colour in film.convert("RGB").getcolors(1 << 20)})
+    shown = [tuple(int(COLOURS[c][i : i + 2], 16) for i in (1, 3, 5)) for c in range(len(trajectory.leaders))]
+    for colour in shown:
+        near = [{c for c in frame if max(abs(a - b) for a, b in zip(c, colour, strict=True)) < 16} for frame in frames]
+        assert all(near), colour
+        assert set.intersection(*near), colour  # the very same entry of the palette

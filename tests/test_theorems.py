@@ -26,7 +26,7 @@ def test_everything_holds_on_random_clouds(name: str, d: int, alpha: float) -> N
     trajectory = hm.simulate(hm.configuration(name, n=60, d=d, seed=3), hm.Hardmax(alpha), layers=40)
     found = outcomes(trajectory)
     assert list(found) == NAMES
-    assert found.pop("Theorem 4") == "hypotheses not met"
+    assert found.pop("Theorem 4") == "nothing to check"
     assert set(found.values()) == {"holds"}
 
 
@@ -36,7 +36,7 @@ def test_everything_holds_for_any_positive_definite_matrix(seed: int) -> None:
     B = rng.normal(size=(3, 3))
     rule = hm.Hardmax(0.3, B @ B.T + 0.01 * np.eye(3))
     found = outcomes(hm.simulate(rng.normal(size=(40, 3)), rule, layers=30))
-    assert set(found.values()) <= {"holds", "hypotheses not met"}
+    assert set(found.values()) <= {"holds", "nothing to check"}
     assert all(found[name] == "holds" for name in NAMES[:-1])
 
 
@@ -75,7 +75,10 @@ def test_hypotheses_not_met_says_which(tokens: list, rule: hm.Hardmax, why: str)
 
 def test_only_the_last_layer_is_too_little() -> None:
     verdicts = hm.theorems.check(hm.simulate(hm.configuration("triangle"), RULE, layers=5, save="last"))
+    assert all(verdict.outcome == "undecided" for verdict in verdicts)
     assert all('simulate with save="all"' in verdict.reason for verdict in verdicts)
+    with pytest.raises(TypeError, match=r"`check` must get a Trajectory from hm.simulate. Got Limit."):
+        hm.theorems.check(hm.limit([[1.0]], RULE))
 
 
 def test_theorem_1_needs_no_positive_definite_matrix() -> None:

@@ -1,8 +1,12 @@
 """hardmax: why attention clusters.
 
-The public names are below. `import hardmax` loads NumPy and SciPy and nothing optional; Matplotlib waits until a
-picture is asked for, and python-flint until `exact=True` is.
+The public names are below. `import hardmax` loads NumPy and SciPy and nothing optional: `hardmax.plotting` and
+`hardmax.movies` load Matplotlib when they are first asked for, and `exact=True` loads python-flint. The functions
+`simulate` and `limit` take the place of the modules they are written in.
 """
+
+from importlib import import_module
+from typing import Any
 
 from hardmax import theorems
 from hardmax.configurations import configuration
@@ -27,3 +31,13 @@ __all__ = [
     "simulate",
     "theorems",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("movies", "plotting"):
+        return import_module(f"hardmax.{name}")
+    raise AttributeError(f"module 'hardmax' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__", "movies", "plotting"])

@@ -23,8 +23,8 @@ def check_tokens(tokens: Any, mask: Any = None) -> tuple[AnyArray, BoolArray]:
             "Pad them to one length and pass `mask`, True for the real tokens."
         ) from None
     if array.ndim not in (2, 3):
-        hint = " For tokens on a line, pass `tokens.reshape(-1, 1)`." if array.ndim == 1 else ""
-        raise ValueError(f"`tokens` must have shape (n, d) or (batch, n, d). Got shape {array.shape}.{hint}")
+        hint = "For tokens on a line, pass `tokens.reshape(-1, 1)`." if array.ndim == 1 else "Use one token a row."
+        raise ValueError(f"`tokens` must have shape (n, d) or (batch, n, d). Got shape {array.shape}. {hint}")
     if 0 in array.shape:
         raise ValueError(
             f"`tokens` must hold at least one token of at least one dimension. Got shape {array.shape}. "

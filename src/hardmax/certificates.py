@@ -25,6 +25,7 @@ import numpy as np
 
 from hardmax._types import IntArray, Row
 from hardmax.exact import apply, combine, dot
+from hardmax.run import Proof
 from hardmax.sets import Sets
 
 Point: TypeAlias = tuple[Fraction, ...]
@@ -48,8 +49,8 @@ class Frozen:
         return tuple(x / total for x in combine(weights, [rows[j] for j in members]))  # type: ignore[misc]
 
 
-def certify(frozen: Frozen) -> tuple[str, dict[int, Point]] | None:
-    """Return the name of the proof, T or chain, and the limit of each undecided class; or None if there is none yet."""
+def certify(frozen: Frozen) -> tuple[Proof, dict[int, Point]] | None:
+    """Return the kind of proof, T or chain, and the limit of each undecided class; or None if there is none yet."""
     points = [tuple(map(Fraction, row)) for row in frozen.positions]
     limits = [frozen.mean(i, points) for i in range(len(points))]  # right for decided classes, and under T
     standing = _standing(frozen, limits)
@@ -62,7 +63,7 @@ def certify(frozen: Frozen) -> tuple[str, dict[int, Point]] | None:
         frozen, limits, _levels(frozen, points, limits, order)
     ):
         return None
-    return "chain" if order else "T", {i: limits[i] for i in frozen.undecided}
+    return Proof.CHAIN if order else Proof.T, {i: limits[i] for i in frozen.undecided}
 
 
 def _standing(frozen: Frozen, means: list[Point]) -> set[int]:

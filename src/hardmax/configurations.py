@@ -62,10 +62,21 @@ RANDOM: dict[str, Callable[[np.random.Generator, int, int], FloatArray]] = {
 NAMES = (*PAPER, *RANDOM)
 
 
-def configuration(name: str, *, n: int = 100, d: int = 2, seed: int = 0) -> FloatArray:
+def configuration(name: str, *, n: int | None = None, d: int | None = None, seed: int = 0) -> FloatArray:
     """Tokens of a named configuration, the same for the same seed.
 
-    `n` and `d` are for "gaussian", "ball" and "sphere"; the paper's four configurations have their own.
+    Parameters
+    ----------
+    name : str
+        "triangle", "emerging-leader", "square" or "edge-clusters", the rows of Figure 2 of arXiv 2407.01602; or
+        "gaussian", "ball" or "sphere".
+    n, d : int, optional
+        How many random tokens, 100 unless said, and of which dimension, 2. The paper's configurations have their own.
+    seed : int
+
+    Returns
+    -------
+    (n, d) array
 
     Examples
     --------
@@ -78,7 +89,10 @@ def configuration(name: str, *, n: int = 100, d: int = 2, seed: int = 0) -> Floa
     """
     rng = np.random.default_rng(_checks.check_count(seed, "seed", least=0))
     if name in PAPER:
+        if n is not None or d is not None:
+            raise ValueError(f"`n` and `d` must go with {', '.join(RANDOM)}. Got them with {name!r}. Leave them out.")
         return PAPER[name](rng)
     if name in RANDOM:
+        n, d = 100 if n is None else n, 2 if d is None else d
         return RANDOM[name](rng, _checks.check_count(n, "n", least=1), _checks.check_count(d, "d", least=1))
-    raise ValueError(f"`name` must be one of {', '.join(NAMES)}. Got {name!r}.")
+    raise ValueError(f"`name` must be one of {', '.join(NAMES)}. Got {name!r}. Check the spelling.")

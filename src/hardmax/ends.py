@@ -9,7 +9,7 @@ from scipy import sparse
 from hardmax import exact
 from hardmax._types import FloatArray, IntArray, Row
 from hardmax.certificates import Point
-from hardmax.run import Run
+from hardmax.run import Proof, Run
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +43,11 @@ class Ends:
         rows = list(numbered)
 
         place = np.full(len(run.classes), -1)
-        simple = run.theorem == 1
+        simple = run.proof == Proof.THEOREM_1
         place[simple] = column[run.sets.targets[simple]]
         others: dict[Point, int] = {}
-        deep = np.flatnonzero(run.theorem > 1).tolist()
+        deep = np.flatnonzero(run.proof > Proof.THEOREM_1)
+        deep = deep[np.argsort(run.classes.first[deep])].tolist()
         known = {_point(row, D): number for row, number in numbered.items()} if deep else {}
         for i in deep:
             point = found.get(i) or _centroid(run, i, D)
@@ -68,9 +69,9 @@ class Ends:
         m = len(run.classes)
         leads = np.flatnonzero(self.column >= 0)
         onto = sparse.csr_array((np.ones(len(leads)), (leads, self.column[leads])), shape=(m, len(self.leaders)))
-        one_step = run.decided & (run.theorem <= 4)  # all their members lead
+        one_step = run.decided & (run.proof <= Proof.THEOREM_4)  # all their members lead
         W = sparse.diags_array(one_step.astype(np.float64)) @ (run.sets.matrix(run.classes.counts) @ onto)
-        deep = np.flatnonzero(run.theorem > 4).tolist()
+        deep = np.flatnonzero(run.proof > Proof.THEOREM_4).tolist()
         entries = [(i, c, float(w)) for i, row in self._absorbed(run, deep).items() for c, w in row.items()]
         if entries:
             rows, columns, values = zip(*entries, strict=True)

@@ -128,14 +128,19 @@ class History:
         return exact
 
 
-def argmax(queries: list[Row], candidates: list[IntArray], keys: dict[int, Row], A: list[Row] | None) -> list[IntArray]:
-    """For each query x, the candidates j with the largest <A x, N_j>, exactly.
+def argmax(
+    queries: list[Row], candidates: list[IntArray], keys: dict[int, Row], A: list[Row] | None
+) -> tuple[list[IntArray], list[int]]:
+    """For each query x, the candidates j with the largest <A x, N_j>, exactly, and by how much that leads the others.
+
+    The lead is 0 where candidates are tied, and where floats were enough to tell them apart.
 
     Queries with the same candidates are treated together. Where there are many, a float filter on the differences of
     the candidates goes first: once tokens have gathered, their differences are far below their size, so a filter on
     positions no longer separates them while one on exact differences, rounded last, does.
     """
     answers: list[IntArray] = [np.empty(0, np.intp)] * len(queries)
+    leads = [0] * len(queries)
     directions = [apply(A, x) for x in queries]
     work = [(np.arange(len(queries)), candidates)]
     while work:
@@ -148,20 +153,21 @@ def argmax(queries: list[Row], candidates: list[IntArray], keys: dict[int, Row],
             narrowed = _narrow([directions[r] for r in members], [keys[j] for j in option.tolist()])
             if narrowed is None:
                 for r in members:
-                    answers[r] = _largest(directions[r], option, keys)
+                    answers[r], leads[r] = _largest(directions[r], option, keys)
             else:
                 work.append((np.array(members), [option[near] for near in narrowed]))
-    return answers
+    return answers, leads
 
 
-def _largest(direction: Row, option: IntArray, keys: dict[int, Row]) -> IntArray:
+def _largest(direction: Row, option: IntArray, keys: dict[int, Row]) -> tuple[IntArray, int]:
     """Compare directly; equal positions are compared once."""
     products: dict[Row, int] = {}
     for j in option.tolist():
         if keys[j] not in products:
             products[keys[j]] = dot(direction, keys[j])
-    best = max(products.values())
-    return np.array([j for j in option.tolist() if products[keys[j]] == best], np.intp)
+    best, *rest = sorted(products.values(), reverse=True)
+    winners = np.array([j for j in option.tolist() if products[keys[j]] == best], np.intp)
+    return winners, best - rest[0] if rest and len(winners) == 1 else 0
 
 
 def _narrow(directions: list[Row], positions: list[Row]) -> list[IntArray] | None:

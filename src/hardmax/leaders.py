@@ -10,14 +10,29 @@ from hardmax.trajectory import Trajectory
 
 @dataclass(frozen=True, eq=False)
 class Leader:
-    """One leader: token `index` stands still from layer `emerged` on."""
+    """One leader.
+
+    Attributes
+    ----------
+    index : int
+        Which token.
+    emerged : int
+        The layer from which it stands still.
+    margin : float
+        By which C_i = {i} held at that layer, in the units of the tokens; NaN if the layer was not kept.
+    position : (d,) array
+    copies : array
+        All tokens equal to it, itself included.
+    followers : array
+        Who follows it at the last layer.
+    """
 
     index: int
     emerged: int
-    margin: float  # by which C_i = {i} held at that layer, in the units of the tokens
+    margin: float
     position: FloatArray
-    copies: IntArray  # all tokens equal to it, itself included
-    followers: IntArray  # who follows it at the last layer
+    copies: IntArray
+    followers: IntArray
 
     def __repr__(self) -> str:
         return (
@@ -29,6 +44,14 @@ class Leader:
 def leader_table(trajectory: Trajectory) -> list[Leader]:
     """Describe every leader of one cloud, in the order of their indices.
 
+    Parameters
+    ----------
+    trajectory : Trajectory
+
+    Returns
+    -------
+    list of Leader
+
     Examples
     --------
     >>> import hardmax as hm
@@ -38,6 +61,8 @@ def leader_table(trajectory: Trajectory) -> list[Leader]:
     Leader 0: since layer 0, by a margin of 0.884, followed by 1 at the last layer
     Leader 1: since layer 0, by a margin of 1.94, followed by 0 at the last layer
     """
+    if not isinstance(trajectory, Trajectory):
+        raise TypeError(f"`leader_table` must get a Trajectory from hm.simulate. Got {type(trajectory).__name__}.")
     cloud = trajectory.only_cloud("hm.leader_table(trajectory[b])")
     labels = np.full(trajectory.n, -1)
     labels[cloud.real] = cloud.classes.labels

@@ -5,8 +5,9 @@ Then the limit is known exactly: leaders stand still, and every other token tend
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,8 @@ from hardmax.certificates import Frozen, Point, certify
 from hardmax.ends import Ends
 from hardmax.polytope import Polytope
 from hardmax.rules.hardmax import Hardmax
-from hardmax.run import Run
+from hardmax.run import Proof, Run
 from hardmax.sentences import limit_status
-
-PROOFS = {1: "Theorem 1", 4: "Theorem 4", 5: "T", 6: "chain"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -30,8 +29,8 @@ class Limit:
     Attributes
     ----------
     tokens : (n, d) array
-        The limit of every token, each coordinate rounded once from its exact value; where a token is undecided, its
-        position at `layer`.
+        The limit of every token in float64, each coordinate rounded once from its exact value; where a token is
+        undecided, its position at `layer`.
     certified : bool
         True when every limit is proved.
     layer : int
@@ -43,11 +42,14 @@ class Limit:
     points : (n_points, d) array
         The set S of distinct limits.
     radius : float
-        Moving every input token by less than this changes no set at any layer; 0 where a tie makes it so.
+        Moving every input token by less than this changes no set at any layer. 0 where tokens are tied or equal, and
+        where they are so nearly tied that no bound was computed.
+    pace : float
+        How far the next layer would move an undecided token at most; 0 when certified.
     proofs : dict
         How many tokens each theorem or certificate decided.
-    status, reason : str
-        The result as a sentence; why there is no certificate, if there is none.
+    reason : str
+        Why there is no certificate, if there is none.
     stats : dict
         What ran: kernel, arithmetic, layers, queries, sets compared exactly.
     sparse_weights : (n, n_leaders) csr_array
@@ -62,15 +64,20 @@ class Limit:
     clusters: IntArray
     points: FloatArray
     radius: float
+    pace: float
     proofs: dict[str, int]
     reason: str
     stats: dict[str, Any]
-    sparse_weights: Any  # (n, n_leaders) csr_array
-    _exact_points: Callable[[], list[Point]]
-    status: str = ""
+    sparse_weights: Any
+    _ends: Ends
 
     def __repr__(self) -> str:
         return self.status
+
+    @cached_property
+    def status(self) -> str:
+        """Whether the limit is proved, since when and by what, as a sentence; else what is known."""
+        return limit_status(self)
 
     @cached_property
     def weights(self) -> FloatArray:
@@ -99,12 +106,24 @@ class Limit:
     @cached_property
     def exact_points(self) -> AnyArray:
         """`points` as Fractions."""
-        exact = self._exact_points()
+        exact = self._ends.exact_points()
         if len(exact) != len(self.points):
             raise ValueError(f"Exact points need exact ties. Got: {self.status}")
         points = np.empty(self.points.shape, object)
         points[:] = exact
         return points
+
+    def to_npz(self, path: str | PathLike[str]) -> None:
+        """Write the arrays above to a NumPy archive, whole or not at all; `numpy.load` reads it."""
+        from hardmax.storage import save_limit
+
+        save_limit(self, path)
+
+    def to_json(self) -> str:
+        """Everything above as JSON."""
+        from hardmax.storage import limit_json
+
+        return limit_json(self)
 
 
 def limit(
@@ -201,10 +220,9 @@ def _settle_the_rest(run: Run, rule: Hardmax) -> dict[int, Point]:
     proved = certify(Frozen(positions, sets, run.classes.counts, undecided, rule.step(run.layer), rule.metric.rows))
     if proved is None:
         return {}
-    name, limits = proved
+    proof, limits = proved
     D = history.denominator(run.layer)
-    run.settled[undecided] = run.layer
-    run.theorem[undecided] = next(code for code, proof in PROOFS.items() if proof == name)
+    run.settle(np.array(undecided), proof)
     return {i: tuple(x / D for x in point) for i, point in limits.items()}
 
 
@@ -212,11 +230,11 @@ def _assemble(run: Run, rule: Hardmax, found: dict[int, Point]) -> Limit:
     """Turn a finished run over classes into the limit of every token."""
     ends = Ends.of(run, found)
     classes, labels = run.classes, run.classes.labels
-    tokens, pace = run.tokens, 0.0 if run.decided.all() else run.pace
+    tokens = run.tokens
     tokens[ends.place >= 0] = ends.points[ends.place[ends.place >= 0]]
     certified = bool(run.decided.all())
-    codes, numbers = np.unique(run.theorem[labels], return_counts=True)
-    result = Limit(
+    codes, numbers = np.unique(run.proof[labels], return_counts=True)
+    return Limit(
         tokens=tokens[labels],
         certified=certified,
         layer=run.layer,
@@ -225,8 +243,9 @@ def _assemble(run: Run, rule: Hardmax, found: dict[int, Point]) -> Limit:
         clusters=ends.place[labels],
         points=ends.points,
         radius=run.state.radius(run.smallest_gap) if certified and classes.distinct and not found else 0.0,
-        proofs={PROOFS[int(code)]: int(number) for code, number in zip(codes, numbers, strict=True) if code},
-        reason=_reason(run, rule),
+        pace=0.0 if certified else run.pace,
+        proofs={str(Proof(code)): int(number) for code, number in zip(codes, numbers, strict=True) if code},
+        reason="" if certified else _reason(rule),
         stats={
             "kernel": kernels.METHOD,
             "arithmetic": type(run.state).__name__.lower(),
@@ -235,14 +254,11 @@ def _assemble(run: Run, rule: Hardmax, found: dict[int, Point]) -> Limit:
             "sets_compared_exactly": run.state.exact_rows,
         },
         sparse_weights=ends.weights(run)[labels],
-        _exact_points=ends.exact_points,
+        _ends=ends,
     )
-    return replace(result, status=limit_status(result, pace))
 
 
-def _reason(run: Run, rule: Hardmax) -> str:
-    if run.decided.all():
-        return ""
+def _reason(rule: Hardmax) -> str:
     if rule.ties != "exact":
         return 'A tolerance treats near-ties as ties, and no theorem covers that; use ties="exact".'
     if not rule.positive_definite:

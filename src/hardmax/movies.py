@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib import animation
+from PIL import Image
 
 from hardmax._checks import missing_extra
 from hardmax._files import written_whole
@@ -52,7 +54,7 @@ def movie(
         raise ValueError('A movie needs every layer. Got the last alone. Simulate with save="all".')
     projection = Projection.of(trajectory.tokens[:, trajectory.mask].astype(np.float64))
     palette = Palette(trajectory)
-    ax = new_axes(projection.dimension)
+    ax = new_axes(projection)
     figure = ax.figure
     plot_tokens(trajectory, 0, ax=ax, palette=palette, projection=projection)
     figure.draw_without_rendering()
@@ -83,9 +85,34 @@ def _between(trajectory: Trajectory, k: int, glide: float) -> Trajectory:
 def _writer(suffix: str, fps: int) -> Any:
     """A Matplotlib writer for the ending."""
     if suffix == ".gif":
-        return animation.PillowWriter(fps=fps)
+        return OnePalette(fps=fps)
     mpl.rcParams["animation.ffmpeg_path"] = find_ffmpeg()
     return animation.FFMpegWriter(fps=fps, extra_args=["-pix_fmt", "yuv420p"])
+
+
+class OnePalette(animation.PillowWriter):
+    """A GIF whose frames share one palette, taken from its first and last: a colour means the same in all of them."""
+
+    def setup(self, *figure_and_file: Any, **options: Any) -> None:
+        """Begin without frames."""
+        super().setup(*figure_and_file, **options)
+        self.frames: list[Image.Image] = []
+
+    def grab_frame(self, **options: Any) -> None:
+        """Keep the figure as it is now."""
+        buffer = BytesIO()
+        self.fig.savefig(buffer, format="rgba", dpi=self.dpi, **options)
+        self.frames.append(Image.frombytes("RGBA", self.frame_size, buffer.getvalue()).convert("RGB"))
+
+    def finish(self) -> None:
+        """Quantise all frames alike, then write."""
+        frames, (width, height) = self.frames, self.frames[0].size
+        both = Image.new("RGB", (2 * width, height))
+        both.paste(frames[0], (0, 0))
+        both.paste(frames[-1], (width, 0))
+        palette = both.quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+        first, *rest = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+        first.save(self.outfile, save_all=True, append_images=rest, duration=int(1000 / self.fps), loop=0, disposal=2)
 
 
 def find_ffmpeg() -> str:

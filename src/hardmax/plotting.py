@@ -10,12 +10,13 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
 from matplotlib.path import Path
 from mpl_toolkits.mplot3d import Axes3D
 from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 
-from hardmax._types import FloatArray, IntArray
+from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.limits import Limit
 from hardmax.polytope import Polytope
 from hardmax.projection import Projection
@@ -25,28 +26,42 @@ from hardmax.trajectory import Trajectory
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
 COLOURS += ["#332288", "#882255", "#999933", "#44AA99", "#F0E442", "#666666"]
 EDGE = "#222222"
+GREY = "#999999"
 SHADE = "#B8C4D6"
 SIZE = 70
+LAYERS = (0, 1, 2, 5, 30)  # those of Figure 2
 CROWD = 80  # tokens beyond which markers shrink
 MOST_PARTS = 6  # a disk in more parts than that is drawn white
 
 
 class Palette:
-    """One colour for each token that is ever followed: leaders first, in their order, then the others."""
+    """Colours of tokens: leaders by their number, the same in every picture; other followed ones next; then grey."""
 
     def __init__(self, trajectory: Trajectory) -> None:
-        followed = {j for k in trajectory.saved for j in trajectory.followers(int(k))}
+        cloud = trajectory.only_cloud("Palette(trajectory[b])")
         leaders = trajectory.leaders.tolist()
-        order = leaders + sorted(followed - set(leaders))
-        if len(order) <= len(COLOURS):
-            self._colours = {j: COLOURS[c] for c, j in enumerate(order)}
-        else:  # more than eyes can name: a colour-blind-safe scale by index
-            scale = plt.get_cmap("viridis")(np.linspace(0, 1, len(order)))
-            self._colours = {j: scale[c] for c, j in enumerate(order)}
+        followed = {j for k in trajectory.saved for j in trajectory.followers(int(k))}
+        self._first = dict(
+            zip(cloud.real.tolist(), cloud.real[cloud.classes.first[cloud.classes.labels]].tolist(), strict=True)
+        )
+        others = sorted({self._first[j] for j in followed} - set(leaders))
+        free = COLOURS[len(leaders) :] + [GREY] * len(others)
+        self._colours = dict(zip(leaders, point_colours(len(leaders)), strict=True)) | dict(
+            zip(others, free, strict=False)
+        )
 
-    def __call__(self, j: int) -> Any:
-        """Colour of token j; white for one that nobody follows."""
-        return self._colours.get(j, "#FFFFFF")
+    def __call__(self, j: int) -> str:
+        """Colour of token j; white for one that nobody follows. Equal tokens have one colour."""
+        return self._colours.get(self._first[j], "#FFFFFF")
+
+    def distinct(self, members: IntArray) -> list[int]:
+        """These tokens, the first of each set of equal ones."""
+        return sorted({self._first[j] for j in members.tolist()})
+
+
+def point_colours(number: int) -> list[str]:
+    """Colours of leaders and cluster points, by their number; beyond twelve they come round again."""
+    return [COLOURS[p % len(COLOURS)] for p in range(number)]
 
 
 def plot_tokens(
@@ -81,7 +96,7 @@ def plot_tokens(
     """
     trajectory.only_cloud("plot_tokens(trajectory[b], k)")
     projection = projection or Projection.of(trajectory.tokens[:, trajectory.mask].astype(np.float64))
-    ax = new_axes(projection.dimension) if ax is None else ax
+    ax = new_axes(projection) if ax is None else ax
     palette = palette or Palette(trajectory)
     at = trajectory.index(k)
     real = np.flatnonzero(trajectory.mask)
@@ -91,35 +106,90 @@ def plot_tokens(
         shade_polytope(ax, Polytope(projection(trajectory.tokens[at, trajectory.leaders].astype(np.float64))))
     if tails and at > 0:
         lines: Any = Line3DCollection if projection.dimension == 3 else LineCollection
-        ax.add_collection(lines(Z[: at + 1].swapaxes(0, 1), colors="#999999", linewidths=0.7, alpha=0.6, zorder=1))
-    _scatter_tokens(ax, Z[at], real, trajectory.sets(k), trajectory.followers(k), palette)
-    ax.set_title(f"layer {trajectory.saved[at]}", fontsize=10)
+        faint = max(0.6 * min(1.0, CROWD / len(real)), 0.08)
+        ax.add_collection(lines(Z[: at + 1].swapaxes(0, 1), colors=GREY, linewidths=0.7, alpha=faint, zorder=1))
+    layer, sets = int(trajectory.saved[at]), trajectory.sets(k)
+    if trajectory.rule.ties == "exact":
+        stars = (trajectory.emerged[real] >= 0) & (trajectory.emerged[real] <= layer)
+    else:
+        stars = np.array([sets[i].tolist() == [i] for i in real])
+    _scatter_tokens(ax, Z[at], real, stars, sets, trajectory.followers(k), palette)
+    tolerance = "" if trajectory.rule.ties == "exact" else f", ties within {trajectory.rule.ties:g}"
+    ax.set_title(f"layer {layer}{tolerance}", fontsize=10)
     return ax
 
 
+def plot_layers(
+    trajectory: Trajectory, layers: tuple[int, ...] = LAYERS, *, projection: Projection | None = None
+) -> Figure:
+    """Draw several layers of one cloud side by side, and always the last.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+    layers : tuple of int
+        Which; those beyond the last are left out.
+    projection : Projection, optional
+        To share axes with other pictures.
+
+    Returns
+    -------
+    matplotlib Figure
+    """
+    trajectory.only_cloud("plot_layers(trajectory[b])")
+    kept = [k for k in layers if k < trajectory.layers and k in trajectory.saved] + [trajectory.layers]
+    projection = projection or Projection.of(trajectory.tokens[:, trajectory.mask].astype(np.float64))
+    width, height = (3.1, 3.2) if projection.source != 1 else (3.1, 1.4)
+    figure, axes = plt.subplots(
+        1,
+        len(kept),
+        figsize=(width * len(kept) + 0.4, height),
+        layout="constrained",
+        squeeze=False,
+        subplot_kw={"projection": "3d"} if projection.dimension == 3 else {},
+    )
+    palette = Palette(trajectory)
+    for ax, k in zip(axes[0], kept, strict=True):
+        plot_tokens(trajectory, k, ax=ax, palette=palette, projection=projection)
+        ax.tick_params(labelsize=7)
+        if projection.dimension == 2:  # one pair of labels for the row
+            ax.set(xlabel="", ylabel="")
+    if projection.dimension == 2:
+        figure.supxlabel(projection.labels[0], fontsize=9)
+        figure.supylabel(projection.labels[1], fontsize=9)
+    return figure
+
+
 def _scatter_tokens(
-    ax: Any, Z: FloatArray, real: IntArray, sets: list[IntArray], followers: dict[int, IntArray], palette: Palette
+    ax: Any,
+    Z: FloatArray,
+    real: IntArray,
+    stars: BoolArray,
+    sets: list[IntArray],
+    followers: dict[int, IntArray],
+    palette: Palette,
 ) -> None:
-    stars = np.array([sets[i].tolist() == [i] for i in real])
-    parts = np.array([len(sets[i]) for i in real])
+    chosen = [palette.distinct(sets[i]) for i in real]
+    parts = np.array([len(members) for members in chosen])
     edges = np.array([palette(i) if i in followers else EDGE for i in real.tolist()], object)
     widths = np.array([1.8 if i in followers else 0.6 for i in real.tolist()])
 
     size = marker_size(len(real))
+    flat = {"depthshade": False} if isinstance(ax, Axes3D) else {}  # shading by depth would change the colours
 
     def draw(rows: IntArray, colours: list[Any], scale: float = 1, **options: Any) -> None:
         if len(rows):
-            ax.scatter(*Z[rows].T, s=scale * size, c=colours, zorder=3, **options)
+            ax.scatter(*Z[rows].T, s=scale * size, c=colours, zorder=3, **flat, **options)
 
     plain = np.flatnonzero(~stars & (parts == 1))
-    colours = [palette(int(sets[i][0])) for i in real[plain]]
+    colours = [palette(chosen[p][0]) for p in plain]
     draw(plain, colours, edgecolors=list(edges[plain]), linewidths=widths[plain])
     for p in np.flatnonzero(~stars & (parts > 1)):
-        shown = sets[real[p]] if parts[p] <= MOST_PARTS else []
+        shown = chosen[p] if parts[p] <= MOST_PARTS else []
         for part, j in enumerate(shown):
-            draw(np.array([p]), [palette(int(j))], marker=_slice(part, len(shown)), linewidths=0)
+            draw(np.array([p]), [palette(j)], marker=_slice(part, len(shown)), linewidths=0)
         face = "none" if len(shown) else "white"
-        ax.scatter(*Z[[p]].T, s=size, facecolors=face, edgecolors=edges[p], linewidths=widths[p], zorder=3)
+        ax.scatter(*Z[[p]].T, s=size, facecolors=face, edgecolors=edges[p], linewidths=widths[p], zorder=3, **flat)
     lead = np.flatnonzero(stars)
     scale = 3.2 * marker_size(len(lead)) / size if len(lead) else 0
     draw(lead, [palette(int(i)) for i in real[lead]], scale, marker="*", edgecolors=EDGE, linewidths=0.7)
@@ -140,7 +210,7 @@ def _slice(part: int, parts: int) -> Path:
     return Path(vertices, codes)
 
 
-def plot_limit(limit: Limit, tokens: Any, *, ax: Any = None) -> Any:
+def plot_limit(limit: Limit, tokens: Any, *, ax: Any = None, projection: Projection | None = None) -> Any:
     """Draw where tokens end: from each token a line to its limit, leaders as stars, K shaded.
 
     Parameters
@@ -149,34 +219,35 @@ def plot_limit(limit: Limit, tokens: Any, *, ax: Any = None) -> Any:
     tokens : (n, d) array
         The input.
     ax : matplotlib Axes, optional
+    projection : Projection, optional
+        To share axes with other pictures.
+
+    Returns
+    -------
+    matplotlib Axes
     """
     start = np.asarray(tokens).astype(np.float64)
-    projection = Projection.of(np.stack([start, limit.tokens]))
-    ax = new_axes(projection.dimension) if ax is None else ax
+    projection = projection or Projection.of(np.stack([start, limit.tokens]))
+    ax = new_axes(projection) if ax is None else ax
     projection.label(ax)
     if len(limit.leaders):
         shade_polytope(ax, Polytope(projection(limit.points[: len(limit.leaders)])))
-    colours = _point_colours(len(limit.points))
+    colours = point_colours(len(limit.points))
     before, after, points = projection(start), projection(limit.tokens), projection(limit.points)
-    own = [colours[c] if c >= 0 else "#999999" for c in limit.clusters.tolist()]
+    own = [colours[c] if c >= 0 else GREY for c in limit.clusters.tolist()]
+    flat = {"depthshade": False} if isinstance(ax, Axes3D) else {}
     lines: Any = Line3DCollection if projection.dimension == 3 else LineCollection
     ax.add_collection(lines(np.stack([before, after], axis=1), colors=own, linewidths=0.7, alpha=0.5, zorder=1))
-    ax.scatter(*before.T, s=0.2 * marker_size(len(start)), c=own, alpha=0.8, linewidths=0, zorder=2)
+    ax.scatter(*before.T, s=0.2 * marker_size(len(start)), c=own, alpha=0.8, linewidths=0, zorder=2, **flat)
     leads = len(limit.leaders)
     for chosen, marker, scale in ((slice(leads), "*", 3.2), (slice(leads, None), "D", 1)):
         if len(points[chosen]):
-            own, edge = colours[chosen], {"edgecolors": EDGE, "linewidths": 0.7}
+            own, edge = colours[chosen], {"edgecolors": EDGE, "linewidths": 0.7, **flat}
             size = scale * marker_size(len(points[chosen]))
             ax.scatter(*points[chosen].T, s=size, marker=marker, c=own, zorder=4, **edge)
     proved = f"certified at layer {limit.layer}" if limit.certified else f"not certified within {limit.layer} layers"
     ax.set_title(f"limit: {proved}", fontsize=10)
     return ax
-
-
-def _point_colours(number: int) -> list[Any]:
-    if number <= len(COLOURS):
-        return list(COLOURS[:number])
-    return list(plt.get_cmap("viridis")(np.linspace(0, 1, number)))
 
 
 def shade_polytope(ax: Any, polytope: Polytope) -> None:
@@ -192,7 +263,7 @@ def shade_polytope(ax: Any, polytope: Polytope) -> None:
 
 
 def plot_half_space(ax: Any, token: FloatArray, A: FloatArray | None = None, *, reach: float = 10.0) -> None:
-    """Shade {z : <A z_i, z - z_i> >= 0}, where everything that attracts z_i lies, and draw the direction A z_i.
+    """Shade {z : ⟨A z_i, z - z_i⟩ >= 0}, where everything that attracts z_i lies, and draw the direction A z_i.
 
     In 3-D the bounding plane is drawn instead of the half-space.
     """
@@ -216,7 +287,7 @@ def plot_half_space(ax: Any, token: FloatArray, A: FloatArray | None = None, *, 
         ax.quiver(*token, *(0.45 * span * normal), color=EDGE, lw=1.3)
 
 
-def new_axes(dimension: int) -> Any:
-    """Axes for tokens of dimension 2 or 3 in a figure of their own."""
-    figure = plt.figure(figsize=(5.2, 5), layout="constrained")
-    return figure.add_subplot(projection="3d" if dimension == 3 else None)
+def new_axes(projection: Projection) -> Any:
+    """Axes for a projection, in a figure of their own."""
+    figure = plt.figure(figsize=(5.2, 5) if projection.source != 1 else (5.2, 1.6), layout="constrained")
+    return figure.add_subplot(projection="3d" if projection.dimension == 3 else None)

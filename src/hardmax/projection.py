@@ -72,8 +72,8 @@ class Projection:
             ax.set_zlabel(self.labels[2])
             ax.set_zlim(self.low[2], self.high[2])
             ax.set_box_aspect(self.high - self.low)
-            ax.locator_params(nbins=4)  # more labels than that run into each other
         else:
             ax.set_aspect("equal")
+        ax.locator_params(nbins=4 if self.dimension == 3 else 6)  # more labels than that run into each other
         if self.source == 1:
             ax.set_yticks([])

@@ -8,18 +8,18 @@ from html import escape
 from typing import Any
 
 import matplotlib.pyplot as plt
-from matplotlib.figure import Figure
 
 import hardmax as hm
 from hardmax.configurations import PAPER
-from hardmax.plotting import Palette, plot_limit, plot_tokens
+from hardmax.plotting import LAYERS, plot_layers, plot_limit
 from hardmax.projection import Projection
+from hardmax.sentences import limit_points
 
-LAYERS = (0, 1, 2, 5, 30)
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
 h1, h2 { line-height: 1.2; } h2 { margin-top: 3rem; border-top: 1px solid #ccc; padding-top: 1.5rem; }
-img { max-width: 100%; height: auto; } figure { margin: 1rem 0; } figcaption { color: #555; font-size: .9rem; }
+img { max-width: 100%; height: auto; } figure { margin: 1rem 0; }
+.wide { overflow-x: auto; } small { color: #666; } figcaption { color: #555; font-size: .9rem; }
 table { border-collapse: collapse; margin: 1rem 0; font-size: .92rem; }
 th, td { text-align: left; padding: .25rem .8rem .25rem 0; border-bottom: 1px solid #ddd; vertical-align: top; }
 td:nth-child(-n+2) { white-space: nowrap; }
@@ -51,9 +51,10 @@ class Section:
         caption = (
             "Stars lead (C<sub>i</sub> = {i}); circles have the colour of whom they follow. Shaded: the polytope K."
         )
-        parts += [_picture(_panels(self.trajectory), f"{self.title}: layers", caption)]
+        view = Projection.of(self.trajectory.tokens[:, self.trajectory.mask].astype(float))
+        parts += [_picture(plot_layers(self.trajectory, projection=view), f"{self.title}: layers", caption)]
         if self.limit is not None:
-            figure = plot_limit(self.limit, self.trajectory.tokens[0]).figure
+            figure = plot_limit(self.limit, self.trajectory.tokens[0], projection=view).figure
             caption = "From every token to its limit. Stars are leaders, diamonds convex combinations of leaders."
             parts += [_picture(figure, f"{self.title}: limit", caption, width=26), _limit_table(self.limit)]
         return "\n".join([*parts, _verdict_table(self.verdicts)])
@@ -89,25 +90,10 @@ def demo() -> str:
     return page("Tokens gathering around their leaders", intro, sections)
 
 
-def _panels(trajectory: hm.Trajectory) -> Figure:
-    layers = [k for k in LAYERS if k < trajectory.layers] + [trajectory.layers]
-    projection = Projection.of(trajectory.tokens[:, trajectory.mask].astype(float))
-    options = {"projection": "3d"} if projection.dimension == 3 else {}
-    figure, axes = plt.subplots(
-        1, len(layers), figsize=(3.1 * len(layers), 3.2), layout="constrained", squeeze=False, subplot_kw=options
-    )
-    palette = Palette(trajectory)
-    for ax, k in zip(axes[0], layers, strict=True):
-        plot_tokens(trajectory, k, ax=ax, palette=palette, projection=projection)
-        if len(layers) > 1:
-            ax.tick_params(labelsize=7)
-            ax.set(xlabel="", ylabel="")
-    return figure
-
-
 def _picture(figure: Any, alternative: str, caption: str, *, width: int = 0) -> str:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    with plt.rc_context({"svg.hashsalt": "hardmax"}):  # the same bytes on every run
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
     plt.close(figure)
     data = base64.b64encode(buffer.getvalue()).decode()
     size = f' style="width:{width}rem"' if width else ""
@@ -119,24 +105,13 @@ def _picture(figure: Any, alternative: str, caption: str, *, width: int = 0) -> 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
     cells = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-    return (
-        f"<table><thead><tr>{''.join(f'<th>{name}</th>' for name in head)}</tr></thead><tbody>{cells}</tbody></table>"
-    )
+    names = "".join(f"<th>{name}</th>" for name in head)
+    return f"<div class=wide><table><thead><tr>{names}</tr></thead><tbody>{cells}</tbody></table></div>"
 
 
 def _limit_table(limit: hm.Limit) -> str:
-    rows = []
-    for p, point in enumerate(limit.points[:40]):
-        ends = int((limit.clusters == p).sum())
-        if p < len(limit.leaders):
-            what = f"leader {limit.leaders[p]}, since layer {limit.emerged[p]}"
-        else:
-            weights = limit.weights[int((limit.clusters == p).argmax())]
-            what = " + ".join(f"{w:.3g} &middot; leader {i}" for w, i in zip(weights, limit.leaders, strict=True) if w)
-        rows.append([what, ", ".join(f"{x:.4g}" for x in point), str(ends)])
-    if len(limit.points) > len(rows):
-        rows.append([f"and {len(limit.points) - len(rows)} more", "", ""])
-    return _table(["cluster point", "position", "tokens that end there"], rows)
+    head = ["point", "what it is", "since layer", "tokens that end there"]
+    return _table(head, [list(map(escape, row)) for row in limit_points(limit, 40)])
 
 
 def _verdict_table(verdicts: list[hm.theorems.Verdict]) -> str:
@@ -144,5 +119,5 @@ def _verdict_table(verdicts: list[hm.theorems.Verdict]) -> str:
     for v in verdicts:
         mark = v.outcome if v.outcome in ("holds", "fails") else "other"
         outcome = f'<span class="{mark}">{v.outcome}</span>'
-        rows.append([f'<span title="{escape(v.statement)}">{escape(v.name)}</span>', outcome, escape(v.reason)])
+        rows.append([escape(v.name), outcome, f"{escape(v.reason)}<br><small>{escape(v.statement)}</small>"])
     return _table(["statement", "verdict", "found"], rows)

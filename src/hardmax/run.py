@@ -6,6 +6,7 @@ Both hold for any A and any steps. A decided token needs no more queries; it sta
 """
 
 from collections.abc import Callable
+from enum import IntEnum
 from fractions import Fraction
 
 import numpy as np
@@ -13,6 +14,19 @@ import numpy as np
 from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.sets import Sets
 from hardmax.states import State
+
+
+class Proof(IntEnum):
+    """What decided a token, from the simplest on."""
+
+    NONE = 0
+    THEOREM_1 = 1
+    THEOREM_4 = 2
+    T = 3
+    CHAIN = 4
+
+    def __str__(self) -> str:
+        return {Proof.THEOREM_1: "Theorem 1", Proof.THEOREM_4: "Theorem 4", Proof.CHAIN: "chain"}.get(self, self.name)
 
 
 class Run:
@@ -30,7 +44,7 @@ class Run:
         self._sets: Sets | None = None
         self.emerged: IntArray = np.full(m, -1)  # layer from which a class leads
         self.settled: IntArray = np.full(m, -1)  # layer from which it is decided
-        self.theorem: IntArray = np.zeros(m, np.intp)  # by which theorem: 1 or 4
+        self.proof: IntArray = np.full(m, Proof.NONE)
         self.smallest_gap = np.inf  # over all undecided classes and layers so far
         self.queries = 0
 
@@ -95,7 +109,7 @@ class Run:
         sets = self.sets
         leads = self.emerged >= 0
         follows_leader = (sets.sizes == 1) & leads[sets.targets]
-        self._settle(np.flatnonzero(follows_leader & ~self.decided), 1)
+        self.settle(np.flatnonzero(follows_leader & ~self.decided), Proof.THEOREM_1)
         groups: dict[bytes, list[int]] = {}
         for i in sets.tied:
             if self.settled[i] < 0 and leads[sets[i]].all():
@@ -104,11 +118,12 @@ class Run:
             seen = self.state.sees([np.frombuffer(key, np.intp) for key in groups])
             for rows, holds in zip(groups.values(), seen, strict=True):
                 if holds:
-                    self._settle(np.array(rows), 4)
+                    self.settle(np.array(rows), Proof.THEOREM_4)
 
-    def _settle(self, rows: IntArray, theorem: int) -> None:
+    def settle(self, rows: IntArray, proof: Proof) -> None:
+        """Mark classes as decided at this layer."""
         self.settled[rows] = self.layer
-        self.theorem[rows] = theorem
+        self.proof[rows] = proof
 
     def advance(self) -> None:
         """Move every class by its set: one layer."""

@@ -53,7 +53,7 @@ def _overflow(trajectory: "Trajectory") -> str:
     return f" Without normalisation tokens leave the range of {trajectory.tokens.dtype} from layer {layer} on."
 
 
-def limit_status(limit: "Limit", pace: float) -> str:
+def limit_status(limit: "Limit") -> str:
     """Whether the limit is proved, since when and by what; else what is known."""
     n = len(limit.clusters)
     leaders = _leaders(limit.emerged)
@@ -64,5 +64,31 @@ def limit_status(limit: "Limit", pace: float) -> str:
     known = f"{int((limit.clusters >= 0).sum())} of {n} tokens are decided"
     return (
         f"Not certified within {count(limit.layer, 'layer')}. {leaders} {known}; "
-        f"the next layer would move no token by more than {pace:.2g}. {limit.reason}"
+        f"the next layer would move no token by more than {limit.pace:.2g}. {limit.reason}"
     )
+
+
+def limit_points(limit: "Limit", most: int) -> list[tuple[str, str, str, str]]:
+    """Rows of a table of the set S: the point, what it is, since which layer, how many tokens end there."""
+    rows = []
+    for p, point in enumerate(limit.points[:most]):
+        ends = np.flatnonzero(limit.clusters == p)
+        if p < len(limit.leaders):
+            what, since = f"leader {limit.leaders[p]}", str(limit.emerged[p])
+        else:
+            weights = limit.weights[ends[0]]
+            terms = [f"{w:.3g} x leader {i}" for w, i in zip(weights, limit.leaders, strict=True) if w > 0]
+            what, since = " + ".join(terms) or "no combination of leaders", ""
+        rows.append((coordinates(point), what, since, str(len(ends))))
+    if len(limit.points) > most:
+        rows.append(("...", f"and {len(limit.points) - most} more", "", ""))
+    undecided = int((limit.clusters < 0).sum())
+    if undecided:
+        rows.append(("", "undecided", "", str(undecided)))
+    return rows
+
+
+def coordinates(point: np.ndarray) -> str:
+    """A point, shortened beyond six coordinates."""
+    shown = ", ".join(f"{float(x):.4g}" for x in point[:6])
+    return f"({shown}, ...)" if len(point) > 6 else f"({shown})"

@@ -1,14 +1,13 @@
 """The one driver."""
 
 from collections.abc import Callable
-from fractions import Fraction
 from itertools import count
 from typing import Any, Literal
 
 import numpy as np
 
 from hardmax import _checks, kernels
-from hardmax._types import AnyArray, FloatArray, IntArray
+from hardmax._types import AnyArray, IntArray
 from hardmax.rules.hardmax import Hardmax
 from hardmax.run import Run
 from hardmax.trajectory import Cloud, Trajectory
@@ -113,19 +112,9 @@ def _run_cloud(
             at = k if len(saved) > 1 else 0
             if k > 0:
                 with np.errstate(over="ignore"):  # a narrow dtype may not hold what grew without normalisation
-                    kept[at, real] = _grown(run, rule)[run.classes.labels]
+                    kept[at, real] = rule.grown(run.tokens, k)[run.classes.labels]
             sets.append(chosen)
         tick()
         if k < layers:
             run.advance()
     return Cloud(run.classes, tuple(sets), run.emerged, run.settled, real)
-
-
-def _grown(run: Run, rule: Hardmax) -> FloatArray:
-    """Tokens as the rule reports them: without normalisation exactly (1 + alpha)^k times larger."""
-    if rule.normalize:
-        return run.tokens
-    growth = rule.growth(run.layer)
-    exponent = growth.numerator.bit_length() - growth.denominator.bit_length()
-    with np.errstate(over="ignore"):
-        return np.ldexp(run.tokens * float(growth / Fraction(2) ** exponent), exponent)

@@ -12,11 +12,16 @@ import numpy as np
 from hardmax._files import written_whole
 from hardmax._types import AnyArray
 from hardmax.classes import Classes
+from hardmax.limits import Limit
 from hardmax.rules.hardmax import Hardmax
 from hardmax.sets import Sets
 from hardmax.trajectory import Cloud, Trajectory
 
 FORMAT = "hardmax-trajectory-1"
+LIMIT_FIELDS = (
+    *("status", "certified", "layer", "tokens", "leaders", "emerged", "clusters", "points", "weights"),
+    *("radius", "pace", "reason"),
+)
 
 
 def save_trajectory(trajectory: Trajectory, path: str | PathLike[str]) -> None:
@@ -142,3 +147,16 @@ def finite(value: Any) -> Any:
     if isinstance(value, list):
         return [finite(item) for item in value]
     return value if not isinstance(value, float) or np.isfinite(value) else None
+
+
+def limit_json(limit: Limit) -> str:
+    """Everything a program may want of a limit, as JSON text; null for NaN and infinities."""
+    arrays = {name: finite(np.asarray(getattr(limit, name)).tolist()) for name in LIMIT_FIELDS}
+    return json.dumps(arrays | {"proofs": limit.proofs, "stats": limit.stats}, allow_nan=False)
+
+
+def save_limit(limit: Limit, path: str | PathLike[str]) -> None:
+    """Write the arrays of a limit to `path`, an .npz file."""
+    arrays = {name: np.asarray(getattr(limit, name)) for name in LIMIT_FIELDS}
+    with written_whole(path) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)

@@ -16,6 +16,7 @@ from scipy import sparse
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.classes import Classes
 from hardmax.exact import History
+from hardmax.margins import margins_of
 from hardmax.rules.hardmax import Hardmax
 from hardmax.sentences import trajectory_status
 from hardmax.sets import Sets
@@ -58,6 +59,10 @@ class Trajectory:
     rule : Hardmax
     saved : (saved layers,) array
         Which layers `tokens` holds.
+    clouds : tuple of Cloud
+        The sets of each cloud by classes of equal tokens; `sets`, `attention` and `leaders` are made of them.
+    batched : bool
+        Whether `tokens` has an axis for the batch.
     stats : dict
         What ran: kernel, dtype, arithmetic, layers, queries, sets compared exactly.
 
@@ -95,6 +100,11 @@ class Trajectory:
     def n(self) -> int:
         """Tokens in a cloud, padding included."""
         return self.tokens.shape[-2]
+
+    @property
+    def keeps_exact_positions(self) -> bool:
+        """Whether `exact(k)` can be had: ties decided exactly, and every layer kept."""
+        return self.rule.ties == "exact" and len(self.saved) > self.layers
 
     @property
     def layers(self) -> int:
@@ -170,38 +180,29 @@ class Trajectory:
     def margins(self, k: int = -1) -> FloatArray:
         """How far ahead the chosen tokens are at layer k, in the units of the tokens: shape (n,).
 
-        min over j outside C_i of <A z_i, z_C - z_j> / |A z_i|; infinite where C_i holds every token, NaN for padding.
+        min over j outside C_i of ⟨A z_i, z_C - z_j⟩ / |A z_i|; infinite where C_i holds every token, NaN for padding.
+        Where floats would cancel, exact differences are used, so that a strict choice never shows 0.
         """
         cloud, at = self.only_cloud("trajectory[b].margins(k)"), self.index(k)
-        Z = self.tokens[at][cloud.real[cloud.classes.first]].astype(np.float64)  # (m, d)
-        sets, rows = cloud.sets[at], np.arange(len(Z))
-        size = np.abs(Z).max() or 1.0
-        with np.errstate(invalid="ignore"):  # tokens that left the range of floats have no margin: NaN
-            Q = self._images(Z / size)
-            products = Q @ (Z / size).T  # (m, m)
-            best = products[rows, sets.targets]
-            products[np.repeat(rows, sets.sizes), sets.members] = -np.inf
-            widths = np.abs(Q).max(axis=1)
-            lengths = np.linalg.norm(Q / np.where(widths > 0, widths, 1)[:, None], axis=1) * widths
-            gaps = np.maximum(best - products.max(axis=1), 0) / np.where(lengths > 0, lengths, 1) * size
+        by_class = margins_of(self, at)
         margins = np.full(self.n, np.nan)
-        margins[cloud.real] = gaps[cloud.classes.labels]
+        margins[cloud.real] = by_class[cloud.classes.labels]
         return margins
 
-    def _images(self, Z: FloatArray) -> FloatArray:
+    def images(self, Z: FloatArray) -> FloatArray:
         """A z for each row, up to a positive factor that keeps it in the range of floats."""
         A = self.rule.matrix
         return Z if A is None else Z @ (A / np.abs(A).max()).astype(np.float64).T
 
     @cached_property
     def norms(self) -> FloatArray:
-        """|z_i|_A = sqrt <A z_i, z_i> at every saved layer; Euclidean where A is not symmetric positive definite."""
+        """|z_i|_A = sqrt ⟨A z_i, z_i⟩ at every saved layer; Euclidean where A is not symmetric positive definite."""
         definite = self.rule.matrix is not None and self.rule.positive_definite
         factor = float(np.sqrt(float(np.abs(self.rule.matrix).max()))) if definite else 1.0  # type: ignore[arg-type]
         size = np.abs(self.tokens).max(axis=-1, keepdims=True).astype(np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
             unit = self.tokens / np.where(size > 0, size, 1)
-            squares = ((self._images(unit) if definite else unit) * unit).sum(axis=-1)
+            squares = ((self.images(unit) if definite else unit) * unit).sum(axis=-1)
             norms = np.sqrt(squares) * factor * size[..., 0]
         return np.where(np.isinf(size[..., 0]), np.inf, norms)
 
@@ -209,7 +210,7 @@ class Trajectory:
     def history(self) -> History:
         """Exact positions of the classes at every layer, as they follow from the sets."""
         cloud = self.only_cloud("trajectory[b].exact(k)")
-        if self.rule.ties != "exact" or len(self.saved) <= self.layers:
+        if not self.keeps_exact_positions:
             raise ValueError(
                 'Exact positions need every set: simulate with ties="exact" and save="all". '
                 f"Got ties={self.rule.ties!r} and {len(self.saved)} of {self.layers + 1} layers."

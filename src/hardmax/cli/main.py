@@ -17,7 +17,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
     epilog="Try: hardmax demo, then hardmax limit triangle --out triangle.png",
 )
 for command in (demo, simulate, limit, verify, reproduce):

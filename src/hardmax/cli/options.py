@@ -1,6 +1,7 @@
 """Options that commands share, and how their text becomes tokens and rules."""
 
 import csv
+import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,25 +10,29 @@ import numpy as np
 import typer
 
 from hardmax import Hardmax, configuration
+from hardmax.cli import output
 from hardmax.configurations import NAMES, RANDOM
 
 Input = Annotated[
     str,
     typer.Argument(
         metavar="TOKENS",
-        help=f"A CSV or .npy file with one token a row, or a name: {', '.join(NAMES)}.",
+        help=f"A CSV (also .tsv, .txt, or - for standard input) or .npy file, or a name: {', '.join(NAMES)}.",
         show_default=False,
     ),
 ]
-N = Annotated[int, typer.Option("--n", help="How many random tokens, for gaussian, ball and sphere.")]
-D = Annotated[int, typer.Option("--d", help="Their dimension.")]
+N = Annotated[int | None, typer.Option("--n", help="How many random tokens, for gaussian, ball and sphere: 100.")]
+D = Annotated[int | None, typer.Option("--d", help="Their dimension: 2.")]
+Cloud = Annotated[int | None, typer.Option("--cloud", help="Which cloud of a .npy batch, counted from 0.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the random tokens.")]
 Alpha = Annotated[
     str, typer.Option("--alpha", help="Step size: a number, a ratio such as 1/2, or a list, one a layer.")
 ]
 A = Annotated[
     str | None,
-    typer.Option("--A", help="The matrix A as a CSV or .npy file. Left out: the identity.", show_default=False),
+    typer.Option(
+        "--A", metavar="FILE", help="The matrix A as a CSV or .npy file. Left out: the identity.", show_default=False
+    ),
 ]
 AnyA = Annotated[bool, typer.Option("--any-A", help="Allow an A that is not symmetric positive definite.")]
 Exact = Annotated[
@@ -39,28 +44,45 @@ Layers = Annotated[int, typer.Option("--layers", help="How many layers to run.")
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Out = Annotated[
     list[Path] | None,
-    typer.Option("--out", help="Write a file, by its ending; may be given several times.", show_default=False),
+    typer.Option(
+        "--out", metavar="FILE", help="Write a file, by its ending; may be given several times.", show_default=False
+    ),
 ]
 
 
-def read_tokens(source: str, *, n: int, d: int, seed: int, exact: bool) -> Any:
-    """Tokens from a file or a named configuration."""
+def read_tokens(
+    source: str, *, n: int | None, d: int | None, seed: int, exact: bool, cloud: int | None, single: bool
+) -> Any:
+    """Tokens from a file, standard input or a named configuration; `single` asks for one cloud, not a batch."""
     path = Path(source)
     if source in NAMES:
-        if source not in RANDOM and (n, d) != (100, 2):
-            raise ValueError(f"`--n` and `--d` must go with {', '.join(RANDOM)}. Got them with {source!r}. Drop them.")
         return configuration(source, n=n, d=d, seed=seed)
-    if path.suffix.lower() not in (".csv", ".tsv", ".txt", ".npy"):
+    if n is not None or d is not None:
+        raise ValueError(f"`--n` and `--d` must go with {', '.join(RANDOM)}. Got them with {source!r}. Leave them out.")
+    if source != "-" and path.suffix.lower() not in (".csv", ".tsv", ".txt", ".npy"):
         raise ValueError(
             f"TOKENS must be a .csv or .npy file, or one of {', '.join(NAMES)}. Got {source!r}. "
             "Check the spelling, or save the tokens as CSV."
         )
-    return read_matrix(path, exact=exact)
+    tokens = parse_table(sys.stdin.read(), "-", exact=exact) if source == "-" else read_matrix(path, exact=exact)
+    if tokens.ndim != 3:
+        return tokens
+    if cloud is not None and 0 <= cloud < len(tokens):
+        return tokens[cloud]
+    if cloud is not None or single:
+        got = "no choice" if cloud is None else f"{cloud}"
+        raise ValueError(
+            f"`--cloud` must name one of the {len(tokens)} clouds in {source}. Got {got}. "
+            f"Pass a number from 0 to {len(tokens) - 1}."
+        )
+    return tokens
 
 
 def read_matrix(path: Path, *, exact: bool) -> Any:
     """Numbers from a CSV (separated by commas, semicolons, tabs or spaces; a header is skipped) or .npy file."""
-    if not path.is_file():
+    if path.is_dir():
+        raise ValueError(f"`{path}` must be a file. Got a folder. Name a file in it.")
+    if not path.exists():
         raise ValueError(f"`{path}` must be a file. Got none by that name. Check the path.")
     if path.suffix.lower() == ".npy":
         try:
@@ -78,27 +100,49 @@ def read_matrix(path: Path, *, exact: bool) -> Any:
 
 
 def parse_table(text: str, name: str, *, exact: bool) -> Any:
-    """Rows of numbers; Fractions if `exact` or if some cell is written as a ratio."""
-    rows = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
-    if not rows:
+    """Rows of numbers; Fractions if `exact`, if some cell is a ratio, or if a whole number exceeds 2**53.
+
+    Empty lines and lines that begin with # are skipped, then a header without any number.
+    """
+    lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
+    lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
+    if not lines:
         raise ValueError(f"`{name}` must hold one token a row. Got an empty file. Check how it was written.")
-    separator = next((mark for mark in (",", ";", "\t") if mark in rows[0][1]), None)
-    cells = [
-        (number, next(csv.reader([line], delimiter=separator)) if separator else line.split()) for number, line in rows
-    ]
-    if not any(_is_number(cell) for cell in cells[0][1]) and len(cells) > 1:
-        cells = cells[1:]  # a header
-    width = len(cells[0][1])
-    table: list[list[Fraction | float]] = []
-    rational = exact or "/" in text
-    for number, row in cells:
+    mark = next((mark for mark in (";", "\t", ",") if mark in lines[0][1]), None)
+    rows = [(number, next(csv.reader([line], delimiter=mark)) if mark else line.split()) for number, line in lines]
+    header: list[str] = []
+    if not any(_is_number(cell) or _has_decimal_comma(cell) for cell in rows[0][1]):
+        header = rows.pop(0)[1]
+    if not rows:
+        raise ValueError(f"`{name}` must hold one token a row. Got a header or text alone. Add rows of numbers.")
+    width = len(rows[0][1])
+    for number, row in rows:
         if len(row) != width:
             raise ValueError(
                 f"`{name}` must have the same number of columns in each row. Got {len(row)} in line {number}, "
                 f"{width} before it. Fill the gaps."
             )
-        table.append([_number(cell, name, number, c, rational) for c, cell in enumerate(row, 1)])
+    if _has_row_numbers(header, [row for _, row in rows]):
+        rows = [(number, row[1:]) for number, row in rows]
+        output.note(f"Left out the first column of {name}, which numbers the rows.")
+    rational = exact or "/" in text or any(_is_big(cell) for _, row in rows for cell in row)
+    table = [[_number(cell, name, n, c, rational) for c, cell in enumerate(row, 1)] for n, row in rows]
     return np.array(table, dtype=object if rational else np.float64)
+
+
+def _has_row_numbers(header: list[str], rows: list[list[str]]) -> bool:
+    """Whether the first column is an index as pandas writes it: no proper name, and 0, 1, 2, ..."""
+    named = len(header) > 1 and header[0].strip().lower() in ("", "index", "unnamed: 0")
+    return named and [row[0].strip() for row in rows] == [str(i) for i in range(len(rows))]
+
+
+def _has_decimal_comma(cell: str) -> bool:
+    return "," in cell and cell.replace(",", "", 1).strip().lstrip("+-").isdecimal()
+
+
+def _is_big(cell: str) -> bool:
+    digits = cell.strip().lstrip("+-")
+    return digits.isdecimal() and int(digits) > 2**53
 
 
 def _is_number(cell: str) -> bool:
@@ -113,9 +157,15 @@ def _number(cell: str, name: str, line: int, column: int, rational: bool) -> Fra
     try:
         return Fraction(cell.strip()) if rational else float(cell)
     except (ValueError, ZeroDivisionError):
+        advice = (
+            "Write decimals with a point."
+            if _has_decimal_comma(cell)
+            else "Drop columns of text, and fill or drop missing values."
+        )
+        what = repr(cell) if cell.strip() else "an empty cell"
         raise ValueError(
-            f"`{name}` must hold numbers, after an optional header. Got {cell!r} in line {line}, column {column}. "
-            "Drop columns of text, and fill or drop missing values."
+            f"`{name}` must hold numbers, after an optional header. Got {what} in line {line}, column {column}. "
+            + advice
         ) from None
 
 

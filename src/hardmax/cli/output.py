@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -18,6 +17,32 @@ ENDINGS = (*PICTURES, *MOVIES, ".npz", ".json", ".html")
 MOST_ROWS = 20
 
 
+# The library speaks of its own parameters; here they are flags.
+FLAGS = {
+    "Pass any_A=True": "Pass --any-A",
+    "pass any_A=True": "pass --any-A",
+    'use ties="exact"': "use --ties exact",
+    "Raise max_layers": "Raise --max-layers",
+    "pass `tokens.reshape(-1, 1)`": "write one number a line in a CSV",
+    ", and for padding pass `mask`": "",
+    "`layers`": "`--layers`",
+    "`max_layers`": "`--max-layers`",
+    "`alpha`": "`--alpha`",
+    "`seed`": "`--seed`",
+    "`n` and `d`": "`--n` and `--d`",
+    "`n`": "`--n`",
+    "`d`": "`--d`",
+    "`A`": "`--A`",
+}
+
+
+def in_flags(sentence: str) -> str:
+    """A sentence of the library in the words of the command line."""
+    for parameter, flag in FLAGS.items():
+        sentence = sentence.replace(parameter, flag)
+    return sentence
+
+
 def console() -> Console:
     """Standard output, made anew so that it follows redirection."""
     return Console(highlight=False)
@@ -25,13 +50,18 @@ def console() -> Console:
 
 def say(sentence: str) -> None:
     """A sentence to standard output, on one line however narrow the terminal."""
-    Console(highlight=False, markup=False, soft_wrap=True).print(sentence)
+    Console(highlight=False, markup=False, soft_wrap=True).print(in_flags(sentence))
+
+
+def note(sentence: str) -> None:
+    """A sentence to standard error, beside the result."""
+    Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(sentence)
 
 
 def error(message: str) -> None:
     """A sentence to standard error."""
     Console(stderr=True, highlight=False, soft_wrap=True).print("[bold red]Error:[/]", end=" ")
-    Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(message)
+    Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(in_flags(message))
 
 
 @contextmanager
@@ -56,12 +86,6 @@ def table(title: str, *columns: str) -> Table:
     return grid
 
 
-def numbers(values: np.ndarray) -> str:
-    """A point, shortened beyond six coordinates."""
-    shown = ", ".join(f"{float(x):.4g}" for x in values[:6])
-    return f"({shown}, ...)" if len(values) > 6 else f"({shown})"
-
-
 def check_endings(paths: list[Path] | None) -> list[Path]:
     """The files to write, refused before any work if an ending is unknown."""
     for path in paths or []:
@@ -80,7 +104,8 @@ def save_figure(figure: object, path: Path) -> None:
     """Write a picture whole or not at all, and forget the figure."""
     import matplotlib.pyplot as plt
 
-    plain = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}  # the same bytes on every run
-    with written_whole(path) as temporary:
+    plain = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    # The same bytes on every run, and fonts that journals take.
+    with plt.rc_context({"svg.hashsalt": "hardmax", "pdf.fonttype": 42}), written_whole(path) as temporary:
         figure.savefig(temporary, dpi=150, metadata=plain.get(path.suffix.lower()))  # type: ignore[attr-defined]
     plt.close(figure)  # type: ignore[arg-type]

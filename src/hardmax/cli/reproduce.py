@@ -26,7 +26,7 @@ def reproduce(
             f"FIGURE must be one of {', '.join(FIGURES)}, or all. Got {name!r}. See hardmax reproduce --list."
         )
     if f".{file_format}" not in output.PICTURES:
-        raise ValueError(f"`--format` must be png, svg or pdf. Got {file_format!r}.")
+        raise ValueError(f"`--format` must be png, svg or pdf. Got {file_format!r}. Use pdf for a paper.")
     for key in FIGURES if name == "all" else [name]:
         module = FIGURES[key]
         path = out / f"{module.__name__.rsplit('.', 1)[-1]}.{file_format}"

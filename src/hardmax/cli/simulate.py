@@ -1,10 +1,14 @@
 """`hardmax simulate`."""
 
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from hardmax import Trajectory, leader_table
 from hardmax import simulate as run_simulation
 from hardmax.cli import options, output
+from hardmax.sentences import coordinates
 
 
 def simulate(
@@ -12,13 +16,17 @@ def simulate(
     layers: options.Layers = 30,
     alpha: options.Alpha = "0.5",
     A: options.A = None,
-    n: options.N = 100,
-    d: options.D = 2,
+    n: options.N = None,
+    d: options.D = None,
     seed: options.Seed = 0,
+    cloud: options.Cloud = None,
     any_A: options.AnyA = False,
     exact: options.Exact = False,
     ties: options.Ties = "exact",
     normalize: options.Normalize = True,
+    layer: Annotated[
+        int | None, typer.Option("--layer", help="Draw this layer alone, not a row of them.", show_default=False)
+    ] = None,
     json: options.Json = False,
     out: options.Out = None,
 ) -> None:
@@ -27,12 +35,13 @@ def simulate(
     --out writes a picture (.png, .svg, .pdf), a movie (.gif, .mp4), everything (.npz, .json) or a page (.html).
     """
     files = output.check_endings(out)
-    cloud = options.read_tokens(tokens, n=n, d=d, seed=seed, exact=exact)
+    single = any(path.suffix.lower() not in (".npz", ".json") for path in files)
+    clouds = options.read_tokens(tokens, n=n, d=d, seed=seed, exact=exact, cloud=cloud, single=single)
     rule = options.read_rule(alpha, A, any_A=any_A, exact=exact, ties=ties, normalize=normalize)
     with output.progress_bar("Layers") as progress:
-        trajectory = run_simulation(cloud, rule, layers=layers, progress=progress)
+        trajectory = run_simulation(clouds, rule, layers=layers, progress=progress)
     for path in files:
-        write(trajectory, path, tokens)
+        write(trajectory, path, tokens, layer)
     if json:
         print(trajectory.to_json())
         return
@@ -50,14 +59,14 @@ def leaders(trajectory: Trajectory) -> object:
     for leader in rows[: output.MOST_ROWS]:
         followed = str(len(leader.followers))
         grid.add_row(
-            str(leader.index), output.numbers(leader.position), str(leader.emerged), f"{leader.margin:.3g}", followed
+            str(leader.index), coordinates(leader.position), str(leader.emerged), f"{leader.margin:.3g}", followed
         )
     if len(rows) > output.MOST_ROWS:
         grid.add_row("...", f"and {len(rows) - output.MOST_ROWS} more", "", "", "")
     return grid
 
 
-def write(trajectory: Trajectory, path: Path, title: str) -> None:
+def write(trajectory: Trajectory, path: Path, title: str, layer: int | None = None) -> None:
     """One file, by its ending."""
     ending = path.suffix.lower()
     if ending == ".npz":
@@ -69,9 +78,10 @@ def write(trajectory: Trajectory, path: Path, title: str) -> None:
     elif ending == ".html":
         write_page(trajectory, path, title)
     else:
-        from hardmax.plotting import plot_tokens
+        from hardmax.plotting import plot_layers, plot_tokens
 
-        output.save_figure(plot_tokens(trajectory).figure, path)
+        figure = plot_layers(trajectory) if layer is None else plot_tokens(trajectory, layer).figure
+        output.save_figure(figure, path)
 
 
 def write_movie(trajectory: Trajectory, path: Path) -> None:

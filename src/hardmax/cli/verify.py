@@ -8,7 +8,13 @@ from hardmax import simulate, theorems
 from hardmax.cli import options, output
 from hardmax.cli.simulate import write
 
-COLOURS = {"holds": "green", "fails": "bold red", "hypotheses not met": "yellow", "undecided": "yellow"}
+COLOURS = {
+    "holds": "green",
+    "fails": "bold red",
+    "hypotheses not met": "yellow",
+    "undecided": "yellow",
+    "nothing to check": "dim",
+}
 
 
 def verify(
@@ -16,9 +22,10 @@ def verify(
     layers: options.Layers = 30,
     alpha: options.Alpha = "0.5",
     A: options.A = None,
-    n: options.N = 100,
-    d: options.D = 2,
+    n: options.N = None,
+    d: options.D = None,
     seed: options.Seed = 0,
+    cloud: options.Cloud = None,
     any_A: options.AnyA = False,
     exact: options.Exact = False,
     ties: options.Ties = "exact",
@@ -32,9 +39,9 @@ def verify(
     a movie (.gif, .mp4) or an archive (.npz).
     """
     files = output.check_endings(out)
-    cloud = options.read_tokens(tokens, n=n, d=d, seed=seed, exact=exact)
+    points_in = options.read_tokens(tokens, n=n, d=d, seed=seed, exact=exact, cloud=cloud, single=True)
     rule = options.read_rule(alpha, A, any_A=any_A, exact=exact, ties=ties, normalize=normalize)
-    trajectory = simulate(cloud, rule, layers=layers)
+    trajectory = simulate(points_in, rule, layers=layers)
     verdicts = theorems.check(trajectory)
     text = json_format.dumps([verdict.to_dict() for verdict in verdicts], allow_nan=False)
     for path in files:

@@ -38,7 +38,7 @@ def draw(panels: dict[str, Trajectory]) -> Figure:
             ax.plot(*np.stack([z, foot]).T, color="#999999", lw=0.8, ls=":", zorder=1)
             colour = EDGE if j == 0 else COLOURS[1] if j in chosen else COLOURS[0]
             ax.scatter(*z, s=60, color=colour, zorder=3)
-            ax.annotate(f"$z_{j + 1}$", z, (-22, -2) if j == 0 else (7, 5), textcoords="offset points", fontsize=12)
+            ax.annotate(f"$z_{j + 1}$", z, (-10, 10) if j == 0 else (7, 5), textcoords="offset points", fontsize=12)
         names = ", ".join(str(j + 1) for j in chosen)
         ax.text(0.03, 0.03, rf"$\mathcal{{C}}_1(Z) = \{{{names}\}}$", transform=ax.transAxes, fontsize=13)
         ax.text(0.97, 0.93, r"$\mathcal{H}_1$", transform=ax.transAxes, fontsize=14, ha="right", color=COLOURS[0])

@@ -7,11 +7,10 @@ from matplotlib.figure import Figure
 
 from hardmax import Hardmax, Trajectory, configuration, simulate
 from hardmax.configurations import PAPER
-from hardmax.plotting import Palette, plot_tokens
+from hardmax.plotting import LAYERS, Palette, plot_tokens
 from hardmax.projection import Projection
 
 TITLE = "Figure 2: layers 0, 1, 2, 5 and 30 of four inputs, alpha = 0.5, A = I"
-LAYERS = (0, 1, 2, 5, 30)
 
 
 def compute() -> dict[str, Trajectory]:
@@ -23,11 +22,11 @@ def compute() -> dict[str, Trajectory]:
 def draw(rows: dict[str, Trajectory]) -> Figure:
     """A row for each configuration, a column for each layer; the hull of the leaders in the last column."""
     figure, axes = plt.subplots(len(rows), len(LAYERS), figsize=(13, 10.6), layout="constrained")
-    for line, (name, trajectory) in zip(axes, rows.items(), strict=True):
+    for row, (line, (name, trajectory)) in enumerate(zip(axes, rows.items(), strict=True)):
         palette, projection = Palette(trajectory), Projection.of(trajectory.tokens)
         for ax, k in zip(line, LAYERS, strict=True):
             plot_tokens(trajectory, k, ax=ax, palette=palette, projection=projection, tails=False)
-            ax.set(xlabel="", ylabel="", title=f"layer {k}" if line is axes[0] else "")
+            ax.set(xlabel="", ylabel="", title=f"layer {k}" if row == 0 else "")
             ax.tick_params(labelsize=7)
         line[0].set_ylabel(name)
     return figure

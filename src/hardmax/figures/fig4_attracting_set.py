@@ -40,7 +40,7 @@ def draw(numbers: tuple[Trajectory, Limit, int]) -> Figure:
         ax.scatter(*points.T, s=size, marker=marker, color=colour, edgecolors=EDGE, label=label, zorder=4)
     for i in range(trajectory.n):
         ax.plot(*trajectory.tokens[: inside + 1, i].T, color="#777777", lw=0.9, marker=".", ms=4, zorder=2)
-    ax.scatter(*trajectory.tokens[inside].T, s=28, color=COLOURS[0], zorder=5, label=f"tokens at layer {inside}")
+    ax.scatter(*trajectory.tokens[inside].T, s=28, color=COLOURS[0], zorder=3, label=f"tokens at layer {inside}")
     ax.annotate(r"$\mathcal{K}$", (0, 0), fontsize=18, ha="center", va="center")
     ax.set(xlim=(-1.35, 1.35), ylim=(-1.35, 1.75), aspect="equal")
     ax.set_title(

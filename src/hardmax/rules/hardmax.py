@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from hardmax import _checks
-from hardmax._types import AnyArray
+from hardmax._types import AnyArray, FloatArray
 from hardmax.classes import Classes
 from hardmax.exact import History
-from hardmax.rules.base import Rule
 from hardmax.run import Run
 from hardmax.states import State
 from hardmax.states.adaptive import Adaptive
@@ -21,10 +22,10 @@ from hardmax.states.tolerant import Tolerant
 
 
 @dataclass(frozen=True, eq=False)
-class Hardmax(Rule):
+class Hardmax:
     """Tokens follow the tokens with the largest projection on their own direction.
 
-    C_i = argmax_j <A z_i, z_j>,   z_i <- z_i + alpha/(1 + alpha) mean_{j in C_i} (z_j - z_i).
+    C_i = argmax_j ⟨A z_i, z_j⟩,   z_i <- z_i + alpha/(1 + alpha) mean_{j in C_i} (z_j - z_i).
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ class Hardmax(Rule):
     >>> hm.Hardmax(alpha=0.5)
     Hardmax(alpha=0.5)
     >>> hm.Hardmax(alpha=1, A=[[2, 1], [1, 1]], exact=True)
-    Hardmax(alpha=1, A=2 by 2, exact=True)
+    Hardmax(alpha=1, A=[[2, 1], [1, 1]], exact=True)
 
     References
     ----------
@@ -79,11 +80,23 @@ class Hardmax(Rule):
         if self.A is not None:
             object.__setattr__(self, "A", _checks.check_matrix(self.A, any_A=self.any_A))
 
+    def _key(self) -> tuple[Any, ...]:
+        A = None if self.matrix is None else tuple(map(tuple, self.matrix.tolist()))
+        return self.steps, A, self.normalize, self.ties, self.exact, self.any_A
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Hardmax) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
     def __repr__(self) -> str:
         shown = ", ".join(map(_shown, self.steps[:3])) + (", ..." if len(self.steps) > 3 else "")
         parts = [f"alpha={shown}" if len(self.steps) == 1 else f"alpha=[{shown}]"]
         if self.matrix is not None:
-            parts.append(f"A={len(self.matrix)} by {len(self.matrix)}")
+            rows = ["[" + ", ".join(_shown(Fraction(x)) for x in row) + "]" for row in self.matrix.tolist()]
+            shown = f"[{', '.join(rows)}]" if len(rows) <= 3 else f"{len(rows)} by {len(rows)}"
+            parts.append(f"A={shown}")
         for name, usual in (("normalize", True), ("ties", "exact"), ("exact", False), ("any_A", False)):
             if getattr(self, name) != usual:
                 parts.append(f"{name}={getattr(self, name)}")
@@ -107,6 +120,13 @@ class Hardmax(Rule):
             factor *= (1 + self.steps[-1]) ** max(0, layer - len(self.steps))
         return factor
 
+    def grown(self, values: FloatArray, layer: int) -> FloatArray:
+        """Normalised lengths as this rule has them at a layer; the factor may exceed the range of floats."""
+        growth = self.growth(layer)
+        exponent = growth.numerator.bit_length() - growth.denominator.bit_length()
+        with np.errstate(over="ignore"):
+            return np.ldexp(values * float(growth / Fraction(2) ** exponent), exponent)
+
     @property
     def matrix(self) -> AnyArray | None:
         """A as a checked array; None is the identity."""
@@ -125,8 +145,8 @@ class Hardmax(Rule):
             return True
         return _checks.is_positive_definite(A)
 
-    def start(self, tokens: AnyArray) -> Run:
-        """Place tokens of shape (n, d) at layer 0, in the arithmetic asked for."""
+    def start(self, tokens: AnyArray, *, shortcuts: bool = True) -> Run:
+        """Place checked tokens of shape (n, d) at layer 0, in the arithmetic asked for."""
         _checks.check_dimension(self.matrix, tokens.shape)
         classes = Classes.of(tokens)
         if isinstance(self.ties, float):
@@ -134,7 +154,7 @@ class Hardmax(Rule):
         else:
             arithmetic = Rational if self.exact else Adaptive
             state = arithmetic(classes, self.metric, History(classes.rows, classes.counts, self.step))
-        return Run(state, self.step)
+        return Run(state, self.step, shortcuts=shortcuts)
 
 
 def _shown(step: Fraction) -> str:

@@ -48,9 +48,9 @@ class Adaptive(State):
         if not len(close):
             return near, gaps
         self.exact_rows += len(close)
-        gaps[close] = 0.0
         candidates = [near[r] for r in close]
         ids = np.unique(np.concatenate(candidates)).tolist()
         keys = dict(zip(ids, self.history.at(self.layer, ids), strict=True))
-        decided = exact.argmax(exact_points(close.tolist()), candidates, keys, self._metric.rows)
+        decided, leads = exact.argmax(exact_points(close.tolist()), candidates, keys, self._metric.rows)
+        gaps[close] = np.minimum(gaps[close], [self._scaled_gap(lead) for lead in leads])
         return near.replace(close, Sets.of(decided)), gaps

@@ -48,6 +48,13 @@ class State(ABC):
         """How far each input row may move, in the units of the input, while all gaps of at least `gap` stay open."""
         return float(np.ldexp(robustness(gap, self._reach, self._metric.norm), self._exponent))
 
+    def _scaled_gap(self, gap: int) -> float:
+        """A gap between integer products of this layer in the units of scaled tokens and A, rounded down."""
+        assert self.history is not None
+        scale = Fraction(2) ** (2 * self._exponent + self._metric.exponent)
+        unit = scale * self.history.denominator(self.layer) ** 2 * self._metric.denominator
+        return float(gap / unit) * (1 - 1e-15)
+
     def advance(self, sets: Sets, alpha: Fraction) -> None:
         """Move every class: z_i <- z_i + alpha/(1 + alpha) (c_i - z_i)."""
         b = float(alpha / (1 + alpha))

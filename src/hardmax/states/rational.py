@@ -4,8 +4,6 @@ Every product is an exact integer, computed as one matrix product of python-flin
 independent of its error bounds: each is the other's test.
 """
 
-from fractions import Fraction
-
 import numpy as np
 
 from hardmax import exact
@@ -52,13 +50,11 @@ class Rational(State):
     def _maximisers(self, points: list[Row]) -> tuple[Sets, FloatArray]:
         queries = self._matrix([list(exact.apply(self._metric.rows, x)) for x in points])  # (rows, d)
         keys = self._matrix([list(x) for x in self._rows]).transpose()  # (d, m)
-        scale = Fraction(2) ** (2 * self._exponent + self._metric.exponent)  # gaps in the units of scaled tokens and A
-        unit = scale * self.history.denominator(self.layer) ** 2 * self._metric.denominator
         members, gaps = [], np.zeros(len(points))  # 0 where tied
         for r, products in enumerate((queries * keys).tolist()):
             best = max(products)
             members.append([j for j, x in enumerate(products) if x == best])
             if len(members[r]) == 1:
                 second = max((x for x in products if x != best), default=None)
-                gaps[r] = np.inf if second is None else float(int(best - second) / unit) * (1 - 1e-15)
+                gaps[r] = np.inf if second is None else self._scaled_gap(int(best - second))
         return Sets.of(members), gaps

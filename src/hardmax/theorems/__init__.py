@@ -26,6 +26,16 @@ STATEMENTS: tuple[Check, ...] = (
 def check(trajectory: Trajectory) -> list[Verdict]:
     """Test every statement of the theory on one trajectory.
 
+    Parameters
+    ----------
+    trajectory : Trajectory
+        Of one cloud, simulated with save="all".
+
+    Returns
+    -------
+    list of Verdict
+        One for each statement, in the order of `STATEMENTS`.
+
     Examples
     --------
     >>> import hardmax as hm
@@ -40,8 +50,10 @@ def check(trajectory: Trajectory) -> list[Verdict]:
     Theorem 1: holds
     Theorem 2: holds
     Theorem 3: holds
-    Theorem 4: hypotheses not met
+    Theorem 4: nothing to check
     """
+    if not isinstance(trajectory, Trajectory):
+        raise TypeError(f"`check` must get a Trajectory from hm.simulate. Got {type(trajectory).__name__}.")
     return [statement(trajectory) for statement in STATEMENTS]
 
 

@@ -26,15 +26,15 @@ class Verdict:
     ----------
     name, statement, reference : str
     holds : bool or None
-        None when the hypotheses are not met, or when this trajectory cannot tell; `outcome` says which.
+        None where there is no answer; `outcome` says why.
     margin : float
         By how much it holds (or, negative, fails), in the unit that `reason` names; NaN where there is none.
     witness : object
         Where the margin is smallest: usually a dict with the layer and the token.
     reason : str
         What was found, as a sentence.
-    met : bool
-        Whether the hypotheses are met.
+    unanswered : str
+        Why there is no answer, if there is none: "hypotheses not met", "nothing to check" or "undecided".
     """
 
     name: str
@@ -44,14 +44,12 @@ class Verdict:
     margin: float
     witness: Any
     reason: str
-    met: bool = True
+    unanswered: str = "undecided"
 
     @property
     def outcome(self) -> str:
-        """One of "holds", "fails", "hypotheses not met", "undecided"."""
-        if not self.met:
-            return "hypotheses not met"
-        return "undecided" if self.holds is None else "holds" if self.holds else "fails"
+        """One of "holds", "fails", "hypotheses not met", "nothing to check", "undecided"."""
+        return self.unanswered if self.holds is None else "holds" if self.holds else "fails"
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.outcome}. {self.reason}"
@@ -92,6 +90,9 @@ class Statement:
         def decorate(check: Check) -> Check:
             @wraps(check)
             def guarded(trajectory: Trajectory) -> Verdict:
+                trajectory.only_cloud("hm.theorems.check(trajectory[b])")
+                if len(trajectory.saved) <= trajectory.layers:
+                    return self.verdict(None, 'Only the last layer was kept; simulate with save="all".')
                 missing = hypotheses(trajectory)
                 return self.not_met(missing) if missing else check(trajectory)
 
@@ -102,14 +103,19 @@ class Statement:
     def not_met(self, reasons: list[str]) -> Verdict:
         """Make the verdict for hypotheses that do not hold."""
         why = "; ".join(reasons)
-        return Verdict(
-            self.name, self.text, self.reference, None, np.nan, None, f"{why[0].upper()}{why[1:]}.", met=False
-        )
+        return self._unanswered("hypotheses not met", f"{why[0].upper()}{why[1:]}.")
+
+    def nothing(self, reason: str) -> Verdict:
+        """Make the verdict where no token meets the premise."""
+        return self._unanswered("nothing to check", reason)
+
+    def _unanswered(self, kind: str, reason: str) -> Verdict:
+        return Verdict(self.name, self.text, self.reference, None, np.nan, None, reason, kind)
 
 
 def missing_hypotheses(trajectory: Trajectory) -> list[str]:
     """Which hypotheses of the paper this trajectory misses: A SPD, tokens distinct and nonzero, exact ties."""
-    cloud = trajectory.only_cloud("hm.theorems.check(trajectory[b])")
+    cloud = trajectory.clouds[0]
     classes = cloud.classes
     missing = computed_otherwise(trajectory)
     if not trajectory.rule.positive_definite:
@@ -131,8 +137,6 @@ def computed_otherwise(trajectory: Trajectory) -> list[str]:
         missing.append(f"products within {trajectory.rule.ties:g} count as ties")
     if not trajectory.rule.normalize:
         missing.append("tokens are not normalised")
-    if len(trajectory.saved) <= trajectory.layers:
-        missing.append('only the last layer was kept; simulate with save="all"')
     return missing
 
 
@@ -151,8 +155,8 @@ _limits: "WeakKeyDictionary[Trajectory, Limit]" = WeakKeyDictionary()
 def evidence(trajectory: Trajectory) -> Evidence:
     """Run the input again without shortcuts, once for all checks."""
     if trajectory not in _evidence:
-        run = trajectory.rule.start(trajectory.clouds[0].classes.rows[trajectory.clouds[0].classes.labels])
-        run.shortcuts = False
+        classes = trajectory.clouds[0].classes
+        run = trajectory.rule.start(classes.rows[classes.labels], shortcuts=False)
         sets = []
         for k in range(trajectory.layers + 1):
             sets.append(run.choose())

@@ -3,6 +3,7 @@
 import numpy as np
 
 from hardmax._types import IntArray
+from hardmax.run import Proof
 from hardmax.theorems.base import (
     PROJECT,
     Statement,
@@ -29,24 +30,28 @@ THEOREM_4 = Statement(
 )
 
 
+@THEOREM_1.given(computed_otherwise)
 def theorem1(trajectory: Trajectory) -> Verdict:
     """Follow each token that follows one leader."""
-    return _check(trajectory, THEOREM_1, 1, "no token follows a single leader")
+    return _check(trajectory, THEOREM_1, Proof.THEOREM_1, "No token follows a single leader.")
 
 
+@THEOREM_4.given(computed_otherwise)
 def theorem4(trajectory: Trajectory) -> Verdict:
     """Follow each token that follows several leaders at once."""
-    return _check(trajectory, THEOREM_4, 4, "no token follows several leaders that it still sees from their centroid")
+    return _check(
+        trajectory,
+        THEOREM_4,
+        Proof.THEOREM_4,
+        "No token follows several leaders that it still sees from their centroid.",
+    )
 
 
-def _check(trajectory: Trajectory, statement: Statement, theorem: int, none: str) -> Verdict:
-    missing = computed_otherwise(trajectory)
-    if missing:
-        return statement.not_met(missing)
+def _check(trajectory: Trajectory, statement: Statement, proof: Proof, none: str) -> Verdict:
     seen = evidence(trajectory)
-    rows = np.flatnonzero(seen.run.theorem == theorem)
+    rows = np.flatnonzero(seen.run.proof == proof)
     if not len(rows):
-        return statement.not_met([none])
+        return statement.nothing(none)
     for i in rows:
         since = seen.run.settled[i]
         for k in range(since, trajectory.layers + 1):

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from hardmax.run import Proof
 from hardmax.theorems.base import PROJECT, Statement, Verdict, limit_of, missing_hypotheses
 from hardmax.trajectory import Trajectory
 
@@ -31,14 +32,14 @@ def theorem2(trajectory: Trajectory) -> Verdict:
     while run.layer < (PATIENCE if all_leaders else found.layer) and not run.decided.all():
         run.advance()
         run.choose()
-    by_theorem_1 = bool((run.theorem == 1).all())
+    by_theorem_1 = bool((run.proof == Proof.THEOREM_1).all())
     if all_leaders and not by_theorem_1 and run.layer == PATIENCE:
         return THEOREM_2.verdict(None, f"Every limit is a leader; Theorem 1 has not decided all in {PATIENCE} layers.")
     reason = (
         f"Every limit is a leader, and Theorem 1 has decided every token at layer {run.layer}."
         if all_leaders
         else f"{len(found.points) - len(found.leaders)} limit(s) are no leader, and Theorem 1 leaves "
-        f"{int((run.theorem != 1).sum())} token(s) open."
+        f"{int((run.proof != Proof.THEOREM_1).sum())} token(s) open."
     )
     return THEOREM_2.verdict(by_theorem_1 == all_leaders, reason, witness={"layer": run.layer})
 
@@ -51,10 +52,10 @@ def theorem3(trajectory: Trajectory) -> Verdict:
         return THEOREM_3.verdict(None, found.status)
     others = np.flatnonzero(found.clusters >= len(found.leaders))
     if not len(others):
-        return THEOREM_3.verdict(True, "Every limit is a leader.", margin=found.radius)
+        return THEOREM_3.verdict(True, "Every limit is a leader here, as it is almost always.", margin=found.radius)
     tied = any(len(sets.tied) for sets in trajectory.clouds[0].sets)
     if tied:
-        return THEOREM_3.not_met([f"token {others[0]} follows several tokens at once: one of the exceptional inputs"])
+        return THEOREM_3.not_met([f"token {others[0]} ends between leaders, by a tie: one of the exceptional inputs"])
     if trajectory.layers < found.layer:
         return THEOREM_3.verdict(None, f"Token {others[0]} ends at no leader; its tie comes after the last layer kept.")
     return THEOREM_3.verdict(False, f"Token {others[0]} ends at no leader although no tie was met.")

@@ -29,4 +29,4 @@ def leaders(trajectory: Trajectory) -> Verdict:
         if moved > worst:
             worst, witness = moved, {"token": token_of(trajectory, int(i))}
     reason = f"{len(found)} of {len(emerged)} tokens lead; after that they move by {worst:.2g} of the largest token."
-    return STATEMENT.verdict(worst == 0, reason, margin=-worst, witness=witness)
+    return STATEMENT.verdict(worst == 0, reason, margin=-worst if worst else 0.0, witness=witness)
