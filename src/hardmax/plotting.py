@@ -139,7 +139,7 @@ def plot_layers(
     trajectory.only_cloud("plot_layers(trajectory[b])")
     kept = [k for k in layers if k < trajectory.layers and k in trajectory.saved] + [trajectory.layers]
     projection = projection or Projection.of(trajectory.tokens[:, trajectory.mask].astype(np.float64))
-    width, height = (3.1, 3.2) if projection.source != 1 else (3.1, 1.4)
+    width, height = (3.1, 3.5) if projection.source != 1 else (3.1, 1.5)
     figure, axes = plt.subplots(
         1,
         len(kept),
