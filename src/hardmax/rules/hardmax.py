@@ -59,7 +59,7 @@ class Hardmax:
 
     References
     ----------
-    Alcalde, Fantuzzi, Zuazua: Clustering in pure-attention hardmax transformers, arXiv 2407.01602, equations (1.1).
+    Alcalde, Fantuzzi, Zuazua: Clustering in pure-attention hardmax transformers, arXiv 2407.01602.
     """
 
     alpha: float | Fraction | Sequence[float | Fraction]
