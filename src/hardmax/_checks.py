@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._numbers import exact_numbers
+from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, BoolArray, FloatArray
 
 SYMMETRY_TOL = 1e-12  # an A built as B @ B.T may miss symmetry by rounding; more than that is meant
@@ -16,7 +17,7 @@ SYMMETRY_TOL = 1e-12  # an A built as B @ B.T may miss symmetry by rounding; mor
 def check_tokens(tokens: Any, mask: Any = None) -> tuple[AnyArray, BoolArray]:
     """Return tokens as floats, or as Fractions where floats could not hold them, and which of them are real."""
     try:
-        array = np.asarray(tokens)
+        array = np.asarray(to_numpy(tokens))
     except ValueError:
         raise ValueError(
             "`tokens` must have rows of equal length. Got rows of different lengths. "
@@ -36,7 +37,7 @@ def check_tokens(tokens: Any, mask: Any = None) -> tuple[AnyArray, BoolArray]:
 
 def check_mask(mask: Any, shape: tuple[int, ...]) -> BoolArray:
     """Return a mask of shape `shape`, True for real tokens, with at least one real token in each cloud."""
-    array = np.asarray(mask)
+    array = np.asarray(to_numpy(mask))
     if array.dtype != bool or array.shape != shape:
         raise ValueError(
             f"`mask` must be boolean of shape {shape}, True for real tokens. "
@@ -72,7 +73,7 @@ def _step(value: Any) -> Fraction:
 def check_matrix(A: Any, *, any_A: bool) -> AnyArray:
     """Return A as a square array; unless `any_A`, symmetric and positive definite."""
     try:
-        array = np.asarray(A)
+        array = np.asarray(to_numpy(A))
     except ValueError:
         raise ValueError("`A` must be a square matrix. Got rows of different lengths. Fill them up.") from None
     if array.ndim != 2 or array.shape[0] != array.shape[1] or array.size == 0:

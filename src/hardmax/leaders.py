@@ -75,5 +75,5 @@ def leader_table(trajectory: Trajectory) -> list[Leader]:
         copies = np.flatnonzero(labels == labels[i])
         crowd = np.setdiff1d(followers.get(i, np.empty(0, np.intp)), copies)
         margin = float(margins[emerged][i]) if emerged in margins else float("nan")
-        table.append(Leader(i, emerged, margin, trajectory.tokens[-1, i], copies, crowd))
+        table.append(Leader(i, emerged, margin, trajectory.array[-1, i], copies, crowd))
     return table

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hardmax import _checks, kernels
+from hardmax._tensors import like
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.certificates import Frozen, Point, certify
 from hardmax.ends import Ends
@@ -29,8 +30,8 @@ class Limit:
     Attributes
     ----------
     tokens : (n, d) array
-        The limit of every token in float64, each coordinate rounded once from its exact value; where a token is
-        undecided, its position at `layer`.
+        The limit of every token, each coordinate rounded once from its exact value; where a token is undecided, its
+        position at `layer`. Float64, or a torch tensor like the one that came in.
     certified : bool
         True when every limit is proved.
     layer : int
@@ -56,7 +57,7 @@ class Limit:
         `weights` without the zeros.
     """
 
-    tokens: FloatArray
+    tokens: Any
     certified: bool
     layer: int
     leaders: IntArray
@@ -188,7 +189,7 @@ def limit(
             break
         run.advance()
         before = sets
-    return _assemble(run, rule, found)
+    return _assemble(run, rule, found, tokens)
 
 
 def _check_input(tokens: Any, rule: Hardmax) -> AnyArray:
@@ -226,16 +227,16 @@ def _settle_the_rest(run: Run, rule: Hardmax) -> dict[int, Point]:
     return {i: tuple(x / D for x in point) for i, point in limits.items()}
 
 
-def _assemble(run: Run, rule: Hardmax, found: dict[int, Point]) -> Limit:
+def _assemble(run: Run, rule: Hardmax, found: dict[int, Point], given: Any) -> Limit:
     """Turn a finished run over classes into the limit of every token."""
     ends = Ends.of(run, found)
     classes, labels = run.classes, run.classes.labels
-    tokens = run.tokens
-    tokens[ends.place >= 0] = ends.points[ends.place[ends.place >= 0]]
+    ends_at = run.tokens
+    ends_at[ends.place >= 0] = ends.points[ends.place[ends.place >= 0]]
     certified = bool(run.decided.all())
     codes, numbers = np.unique(run.proof[labels], return_counts=True)
     return Limit(
-        tokens=tokens[labels],
+        tokens=like(ends_at[labels], given),
         certified=certified,
         layer=run.layer,
         leaders=classes.first[ends.leaders],

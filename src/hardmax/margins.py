@@ -17,7 +17,7 @@ CLOSE = 1e-9  # relative gaps below this are computed from exact differences
 def margins_of(trajectory: "Trajectory", at: int) -> FloatArray:
     """Margin of each class at a saved layer, shape (m,)."""
     cloud = trajectory.clouds[0]
-    Z = trajectory.tokens[at][cloud.real[cloud.classes.first]].astype(np.float64)  # (m, d)
+    Z = trajectory.array[at][cloud.real[cloud.classes.first]].astype(np.float64)  # (m, d)
     size = np.abs(Z).max() or 1.0
     if not np.isfinite(size):
         return np.full(len(Z), np.nan)  # tokens that left the range of floats

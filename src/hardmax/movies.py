@@ -52,7 +52,7 @@ def movie(
     trajectory.only_cloud("movie(trajectory[b], path)")
     if len(trajectory.saved) <= trajectory.layers:
         raise ValueError('A movie needs every layer. Got the last alone. Simulate with save="all".')
-    projection = Projection.of(trajectory.tokens[:, trajectory.mask].astype(np.float64))
+    projection = Projection.of(trajectory.array[:, trajectory.mask].astype(np.float64))
     palette = Palette(trajectory)
     ax = new_axes(projection)
     figure = ax.figure
@@ -77,7 +77,7 @@ def movie(
 
 def _between(trajectory: Trajectory, k: int, glide: float) -> Trajectory:
     """The same trajectory with the tokens of layer k a part of the way to the next."""
-    tokens = trajectory.tokens.copy()
+    tokens = trajectory.array.copy()
     tokens[k] += (glide * (tokens[k + 1] - tokens[k])).astype(tokens.dtype)
     return replace(trajectory, tokens=tokens)
 

@@ -16,6 +16,7 @@ from matplotlib.path import Path
 from mpl_toolkits.mplot3d import Axes3D
 from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 
+from hardmax._tensors import to_numpy
 from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.limits import Limit
 from hardmax.polytope import Polytope
@@ -95,15 +96,15 @@ def plot_tokens(
     matplotlib Axes
     """
     trajectory.only_cloud("plot_tokens(trajectory[b], k)")
-    projection = projection or Projection.of(trajectory.tokens[:, trajectory.mask].astype(np.float64))
+    projection = projection or Projection.of(trajectory.array[:, trajectory.mask].astype(np.float64))
     ax = new_axes(projection) if ax is None else ax
     palette = palette or Palette(trajectory)
     at = trajectory.index(k)
     real = np.flatnonzero(trajectory.mask)
-    Z = projection(trajectory.tokens[:, real].astype(np.float64))  # (saved layers, tokens, 2 or 3)
+    Z = projection(trajectory.array[:, real].astype(np.float64))  # (saved layers, tokens, 2 or 3)
     projection.label(ax)
     if (at == len(trajectory.saved) - 1 if polytope is None else polytope) and len(trajectory.leaders):
-        shade_polytope(ax, Polytope(projection(trajectory.tokens[at, trajectory.leaders].astype(np.float64))))
+        shade_polytope(ax, Polytope(projection(trajectory.array[at, trajectory.leaders].astype(np.float64))))
     if tails and at > 0:
         lines: Any = Line3DCollection if projection.dimension == 3 else LineCollection
         faint = max(0.6 * min(1.0, CROWD / len(real)), 0.08)
@@ -138,7 +139,7 @@ def plot_layers(
     """
     trajectory.only_cloud("plot_layers(trajectory[b])")
     kept = [k for k in layers if k < trajectory.layers and k in trajectory.saved] + [trajectory.layers]
-    projection = projection or Projection.of(trajectory.tokens[:, trajectory.mask].astype(np.float64))
+    projection = projection or Projection.of(trajectory.array[:, trajectory.mask].astype(np.float64))
     width, height = (3.1, 3.5) if projection.source != 1 else (3.1, 1.5)
     figure, axes = plt.subplots(
         1,
@@ -226,14 +227,14 @@ def plot_limit(limit: Limit, tokens: Any, *, ax: Any = None, projection: Project
     -------
     matplotlib Axes
     """
-    start = np.asarray(tokens).astype(np.float64)
-    projection = projection or Projection.of(np.stack([start, limit.tokens]))
+    start, end = (np.asarray(to_numpy(x)).astype(np.float64) for x in (tokens, limit.tokens))
+    projection = projection or Projection.of(np.stack([start, end]))
     ax = new_axes(projection) if ax is None else ax
     projection.label(ax)
     if len(limit.leaders):
         shade_polytope(ax, Polytope(projection(limit.points[: len(limit.leaders)])))
     colours = point_colours(len(limit.points))
-    before, after, points = projection(start), projection(limit.tokens), projection(limit.points)
+    before, after, points = projection(start), projection(end), projection(limit.points)
     own = [colours[c] if c >= 0 else GREY for c in limit.clusters.tolist()]
     flat = {"depthshade": False} if isinstance(ax, Axes3D) else {}
     lines: Any = Line3DCollection if projection.dimension == 3 else LineCollection

@@ -51,10 +51,10 @@ class Section:
         caption = (
             "Stars lead (C<sub>i</sub> = {i}); circles have the colour of whom they follow. Shaded: the polytope K."
         )
-        view = Projection.of(self.trajectory.tokens[:, self.trajectory.mask].astype(float))
+        view = Projection.of(self.trajectory.array[:, self.trajectory.mask].astype(float))
         parts += [_picture(plot_layers(self.trajectory, projection=view), f"{self.title}: layers", caption)]
         if self.limit is not None:
-            figure = plot_limit(self.limit, self.trajectory.tokens[0], projection=view).figure
+            figure = plot_limit(self.limit, self.trajectory.array[0], projection=view).figure
             caption = "From every token to its limit. Stars are leaders, diamonds convex combinations of leaders."
             parts += [_picture(figure, f"{self.title}: limit", caption, width=26), _limit_table(self.limit)]
         return "\n".join([*parts, _verdict_table(self.verdicts)])

@@ -16,7 +16,7 @@ def count(number: int, noun: str) -> str:
 
 def trajectory_status(trajectory: "Trajectory") -> str:
     """Layers, tokens, leaders, and how many tokens are decided."""
-    d = trajectory.tokens.shape[-1]
+    d = trajectory.array.shape[-1]
     ran = f"Ran {count(trajectory.layers, 'layer')} on "
     if trajectory.batched:
         sizes = f"{count(len(trajectory.clouds), 'cloud')} of up to {count(trajectory.n, 'token')} of dimension {d}."
@@ -46,11 +46,11 @@ def _decided(trajectory: "Trajectory", n: int) -> str:
 
 
 def _overflow(trajectory: "Trajectory") -> str:
-    finite = np.isfinite(trajectory.tokens[..., trajectory.mask, :]).all(axis=(-1, -2))
+    finite = np.isfinite(trajectory.array[..., trajectory.mask, :]).all(axis=(-1, -2))
     if finite.all():
         return ""
     layer = int(trajectory.saved[np.argmin(finite)])
-    return f" Without normalisation tokens leave the range of {trajectory.tokens.dtype} from layer {layer} on."
+    return f" Without normalisation tokens leave the range of {trajectory.array.dtype} from layer {layer} on."
 
 
 def limit_status(limit: "Limit") -> str:

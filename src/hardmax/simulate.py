@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hardmax import _checks, kernels
+from hardmax._tensors import like
 from hardmax._types import AnyArray, IntArray
 from hardmax.rules.hardmax import Hardmax
 from hardmax.run import Run
@@ -30,7 +31,7 @@ def simulate(
     ----------
     tokens : (n, d) or (batch, n, d) array
         Floats, integers or Fractions. The state is float64, or the float dtype that comes in; sets are those of exact
-        arithmetic on the values given.
+        arithmetic on the values given. Torch tensors give torch tensors back, without gradients.
     rule : Hardmax
     layers : int
         How many layers to run, 0 or more. Sets are found at the last one too.
@@ -55,7 +56,7 @@ def simulate(
     >>> import hardmax as hm
     >>> square = [[1, 1], [1, -1], [-1, 1], [-1, -1], [0.5, 0]]
     >>> trajectory = hm.simulate(square, hm.Hardmax(alpha=1), layers=2)
-    >>> trajectory.tokens[:, 4]
+    >>> trajectory.array[:, 4]
     array([[0.5  , 0.   ],
            [0.75 , 0.   ],
            [0.875, 0.   ]])
@@ -92,7 +93,7 @@ def simulate(
         "queries": queries,
         "sets_compared_exactly": exact_rows,
     }
-    return Trajectory(kept if batched else kept[:, 0], rule, saved, tuple(clouds), batched, stats)
+    return Trajectory(like(kept if batched else kept[:, 0], tokens), rule, saved, tuple(clouds), batched, stats)
 
 
 def _ticker(progress: Callable[[int, int], None] | None, total: int) -> Callable[[], None]:

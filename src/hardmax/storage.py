@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._files import written_whole
+from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray
 from hardmax.classes import Classes
 from hardmax.limits import Limit
@@ -28,7 +29,7 @@ def save_trajectory(trajectory: Trajectory, path: str | PathLike[str]) -> None:
     """Write a trajectory to `path`, an .npz file."""
     arrays: dict[str, AnyArray] = {
         "format": np.array(FORMAT),
-        "tokens": trajectory.tokens,
+        "tokens": trajectory.array,
         "saved": trajectory.saved,
         "batched": np.array(trajectory.batched),
         "rule": np.array(json.dumps(rule_to_dict(trajectory.rule))),
@@ -133,7 +134,7 @@ def trajectory_json(trajectory: Trajectory) -> str:
             "leaders": cloud.leaders.tolist(),
             "emerged": cloud.emerged.tolist(),
             "decided": cloud.decided.tolist(),
-            "tokens": finite(cloud.tokens.tolist()),
+            "tokens": finite(cloud.array.tolist()),
             "sets": [[members.tolist() for members in cloud.sets(int(k))] for k in cloud.saved],
         }
         for cloud in clouds
@@ -151,12 +152,12 @@ def finite(value: Any) -> Any:
 
 def limit_json(limit: Limit) -> str:
     """Everything a program may want of a limit, as JSON text; null for NaN and infinities."""
-    arrays = {name: finite(np.asarray(getattr(limit, name)).tolist()) for name in LIMIT_FIELDS}
+    arrays = {name: finite(np.asarray(to_numpy(getattr(limit, name))).tolist()) for name in LIMIT_FIELDS}
     return json.dumps(arrays | {"proofs": limit.proofs, "stats": limit.stats}, allow_nan=False)
 
 
 def save_limit(limit: Limit, path: str | PathLike[str]) -> None:
     """Write the arrays of a limit to `path`, an .npz file."""
-    arrays = {name: np.asarray(getattr(limit, name)) for name in LIMIT_FIELDS}
+    arrays = {name: np.asarray(to_numpy(getattr(limit, name))) for name in LIMIT_FIELDS}
     with written_whole(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)

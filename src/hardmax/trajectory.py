@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from hardmax._tensors import like, to_numpy
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.classes import Classes
 from hardmax.exact import History
@@ -55,7 +56,7 @@ class Trajectory:
     Attributes
     ----------
     tokens : (saved layers, n, d) or (saved layers, batch, n, d) array
-        Layer 0 is the input. With save="last" only the last layer is kept.
+        Layer 0 is the input. With save="last" only the last layer is kept. A torch tensor if that came in.
     rule : Hardmax
     saved : (saved layers,) array
         Which layers `tokens` holds.
@@ -78,7 +79,7 @@ class Trajectory:
     array([0])
     """
 
-    tokens: AnyArray
+    tokens: Any
     rule: Hardmax
     saved: IntArray
     clouds: tuple[Cloud, ...]
@@ -96,10 +97,15 @@ class Trajectory:
         b = operator.index(b)
         return replace(self, tokens=self.tokens[:, b], clouds=(self.clouds[b],), batched=False)
 
+    @cached_property
+    def array(self) -> AnyArray:
+        """`tokens` as a NumPy array."""
+        return np.asarray(to_numpy(self.tokens))
+
     @property
     def n(self) -> int:
         """Tokens in a cloud, padding included."""
-        return self.tokens.shape[-2]
+        return self.array.shape[-2]
 
     @property
     def keeps_exact_positions(self) -> bool:
@@ -145,7 +151,7 @@ class Trajectory:
         if sparse:
             return self.only_cloud("trajectory[b].attention(k, sparse=True)").matrix(at, self.n)
         dense = [cloud.matrix(at, self.n).toarray() for cloud in self.clouds]
-        return np.stack(dense) if self.batched else dense[0]
+        return like(np.stack(dense) if self.batched else dense[0], self.tokens)
 
     def sets(self, k: int = -1) -> list[IntArray]:
         """C_i at layer k for each token i, as sorted arrays of token indices."""
@@ -199,9 +205,9 @@ class Trajectory:
         """|z_i|_A = sqrt ⟨A z_i, z_i⟩ at every saved layer; Euclidean where A is not symmetric positive definite."""
         definite = self.rule.matrix is not None and self.rule.positive_definite
         factor = float(np.sqrt(float(np.abs(self.rule.matrix).max()))) if definite else 1.0  # type: ignore[arg-type]
-        size = np.abs(self.tokens).max(axis=-1, keepdims=True).astype(np.float64)
+        size = np.abs(self.array).max(axis=-1, keepdims=True).astype(np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
-            unit = self.tokens / np.where(size > 0, size, 1)
+            unit = self.array / np.where(size > 0, size, 1)
             squares = ((self.images(unit) if definite else unit) * unit).sum(axis=-1)
             norms = np.sqrt(squares) * factor * size[..., 0]
         return np.where(np.isinf(size[..., 0]), np.inf, norms)
@@ -223,7 +229,7 @@ class Trajectory:
     def exact(self, k: int = -1) -> AnyArray:
         """Tokens of layer k as an (n, d) array of Fractions, without any rounding."""
         cloud, layer = self.only_cloud("trajectory[b].exact(k)"), int(self.saved[self.index(k)])
-        exact = np.full(self.tokens.shape[-2:], None, object)
+        exact = np.full(self.array.shape[-2:], None, object)
         exact[cloud.real] = (self.history.fractions(layer) * self.rule.growth(layer))[cloud.classes.labels]
         return exact
 

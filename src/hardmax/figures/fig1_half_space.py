@@ -26,7 +26,7 @@ def draw(panels: dict[str, Trajectory]) -> Figure:
     """Half-space H_1, the direction A z_1, the projections, and the chosen tokens in colour."""
     figure, axes = plt.subplots(1, 2, figsize=(10, 5), layout="constrained")
     for ax, (title, trajectory) in zip(axes, panels.items(), strict=True):
-        Z = trajectory.tokens[0]
+        Z = trajectory.array[0]
         A = np.eye(2) if trajectory.rule.matrix is None else trajectory.rule.matrix
         ax.set(xlim=(-2.2, 3), ylim=(-2.2, 3), aspect="equal", title=title, xticks=[], yticks=[])
         plot_half_space(ax, Z[0], A)

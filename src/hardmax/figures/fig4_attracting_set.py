@@ -19,7 +19,7 @@ def compute() -> tuple[Trajectory, Limit, int]:
     """The square with two tokens on the way to its edges, its limit, and the first layer with every token near S."""
     tokens, rule = configuration("edge-clusters"), Hardmax(Fraction(1, 2))
     end, trajectory = limit(tokens, rule), simulate(tokens, rule, layers=30)
-    distances = np.linalg.norm(trajectory.tokens[:, :, None] - end.points, axis=-1).min(axis=2)  # (layers + 1, n)
+    distances = np.linalg.norm(trajectory.array[:, :, None] - end.points, axis=-1).min(axis=2)  # (layers + 1, n)
     inside = int(np.argmax((distances < DELTA).all(axis=1)))
     return trajectory, end, inside
 
@@ -39,8 +39,8 @@ def draw(numbers: tuple[Trajectory, Limit, int]) -> Figure:
     ):
         ax.scatter(*points.T, s=size, marker=marker, color=colour, edgecolors=EDGE, label=label, zorder=4)
     for i in range(trajectory.n):
-        ax.plot(*trajectory.tokens[: inside + 1, i].T, color="#777777", lw=0.9, marker=".", ms=4, zorder=2)
-    ax.scatter(*trajectory.tokens[inside].T, s=28, color=COLOURS[0], zorder=3, label=f"tokens at layer {inside}")
+        ax.plot(*trajectory.array[: inside + 1, i].T, color="#777777", lw=0.9, marker=".", ms=4, zorder=2)
+    ax.scatter(*trajectory.array[inside].T, s=28, color=COLOURS[0], zorder=3, label=f"tokens at layer {inside}")
     ax.annotate(r"$\mathcal{K}$", (0, 0), fontsize=18, ha="center", va="center")
     ax.set(xlim=(-1.35, 1.35), ylim=(-1.35, 1.75), aspect="equal")
     ax.set_title(

@@ -120,7 +120,7 @@ def missing_hypotheses(trajectory: Trajectory) -> list[str]:
     missing = computed_otherwise(trajectory)
     if not trajectory.rule.positive_definite:
         missing.append("A is not symmetric positive definite")
-    zero = np.flatnonzero(~(trajectory.tokens[0] != 0).any(axis=1) & trajectory.mask)
+    zero = np.flatnonzero(~(trajectory.array[0] != 0).any(axis=1) & trajectory.mask)
     if len(zero):
         missing.append(f"token {zero[0]} is zero")
     if not classes.distinct:
@@ -177,20 +177,20 @@ def limit_of(trajectory: Trajectory) -> Limit:
 def rounding(trajectory: Trajectory) -> float:
     """What a coordinate may be off by after one layer, relative to the largest one."""
     members = max(int(sets.sizes.max()) for sets in trajectory.clouds[0].sets)
-    info = np.finfo(trajectory.tokens.dtype)
+    info = np.finfo(trajectory.array.dtype)
     coarse = float(info.smallest_subnormal) / largest(trajectory)  # the grid of the dtype near zero
     return (16 + 4 * members) * float(info.eps) + 4 * coarse
 
 
 def largest(trajectory: Trajectory) -> float:
     """The largest coordinate of any real token at any layer; 1 if all are zero."""
-    return float(np.abs(trajectory.tokens[:, trajectory.mask]).max()) or 1.0
+    return float(np.abs(trajectory.array[:, trajectory.mask]).max()) or 1.0
 
 
 def unit_tokens(trajectory: Trajectory) -> FloatArray:
     """Tokens by classes at every layer, divided by the largest coordinate: (layers + 1, m, d)."""
     cloud = trajectory.clouds[0]
-    return trajectory.tokens[:, cloud.real[cloud.classes.first]].astype(np.float64) / largest(trajectory)
+    return trajectory.array[:, cloud.real[cloud.classes.first]].astype(np.float64) / largest(trajectory)
 
 
 def images(trajectory: Trajectory, tokens: FloatArray) -> tuple[FloatArray, float]:
