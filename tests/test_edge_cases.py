@@ -104,6 +104,13 @@ def test_verdicts_at_every_scale(scale: float) -> None:
     assert found["F1 hull"] == found["Theorem 1"] == "holds"
 
 
+def test_limits_between_the_smallest_floats() -> None:
+    tokens = np.array([[8, -7], [9, 9], [-9, 7], [-9, 2], [-6, 3]]) * 5e-324  # one ends halfway between two of these
+    A = [[6, 3], [3, 6]]
+    assert len(hm.limit(tokens, hm.Hardmax(5, A)).points) == 5
+    assert outcomes(tokens, hm.Hardmax(5, A), 3)["F5 limit"] == "holds"
+
+
 def test_leaders_keep_their_last_bit_beside_huge_numbers() -> None:
     tokens = [[1e308, 5e-324], [-1e308, 1.0]]
     trajectory = hm.simulate(tokens, hm.Hardmax(0.5), layers=3)
