@@ -110,7 +110,7 @@ class OnePalette(animation.PillowWriter):
         both = Image.new("RGB", (2 * width, height))
         both.paste(frames[0], (0, 0))
         both.paste(frames[-1], (width, 0))
-        palette = both.quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+        palette = both.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
         first, *rest = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
         first.save(self.outfile, save_all=True, append_images=rest, duration=int(1000 / self.fps), loop=0, disposal=2)
 
