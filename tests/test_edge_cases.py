@@ -122,6 +122,8 @@ def test_a_zero_matrix_ties_everything() -> None:
     limit = hm.limit([[1.0, 2.0]], hm.Hardmax(0.5, np.zeros((2, 2)), any_A=True))
     assert limit.certified
     assert limit.radius == np.inf
+    trajectory = hm.simulate([[1.0, 2.0], [3.0, 4.0]], hm.Hardmax(0.5, np.zeros((2, 2)), any_A=True), layers=1)
+    assert trajectory.margins(0).tolist() == [np.inf, np.inf]
 
 
 def test_growth_beyond_floats_of_tokens_below_them() -> None:

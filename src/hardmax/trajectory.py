@@ -196,15 +196,15 @@ class Trajectory:
         return margins
 
     def images(self, Z: FloatArray) -> FloatArray:
-        """A z for each row, up to a positive factor that keeps it in the range of floats."""
-        A = self.rule.matrix
-        return Z if A is None else Z @ (A / np.abs(A).max()).astype(np.float64).T
+        """A z for each row, with A scaled by a power of two so that it stays in the range of floats."""
+        A = self.rule.metric.A
+        return Z if A is None else Z @ A.T
 
     @cached_property
     def norms(self) -> FloatArray:
         """|z_i|_A = sqrt ⟨A z_i, z_i⟩ at every saved layer; Euclidean where A is not symmetric positive definite."""
-        definite = self.rule.matrix is not None and self.rule.positive_definite
-        factor = float(np.sqrt(float(np.abs(self.rule.matrix).max()))) if definite else 1.0  # type: ignore[arg-type]
+        definite = self.rule.positive_definite
+        factor = 2.0 ** (self.rule.metric.exponent / 2) if definite else 1.0
         size = np.abs(self.array).max(axis=-1, keepdims=True).astype(np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
             unit = self.array / np.where(size > 0, size, 1)

@@ -195,10 +195,9 @@ def unit_tokens(trajectory: Trajectory) -> FloatArray:
 
 def images(trajectory: Trajectory, tokens: FloatArray) -> tuple[FloatArray, float]:
     """A z for every token with A scaled to at most 1, and what <A z, z'> may be off by for unit tokens."""
-    A = trajectory.rule.metric.A
-    d = tokens.shape[-1]
+    A, d = trajectory.rule.metric.A, tokens.shape[-1]
     size = d if A is None else float(np.abs(A).sum())
-    return tokens if A is None else tokens @ A.T, 4 * d * size * rounding(trajectory)
+    return trajectory.images(tokens), 4 * d * size * rounding(trajectory)
 
 
 def token_of(trajectory: Trajectory, i: int) -> int:
