@@ -111,6 +111,11 @@ def test_limits_between_the_smallest_floats() -> None:
     assert outcomes(tokens, hm.Hardmax(5, A), 3)["F5 limit"] == "holds"
 
 
+def test_a_token_below_all_floats_is_not_zero() -> None:
+    found = outcomes([[Fraction(1, 2**1200), 0], [1, 1], [-1, 2]], hm.Hardmax(0.5), 3)
+    assert found["F1 hull"] == found["F5 limit"] == "holds"
+
+
 def test_leaders_keep_their_last_bit_beside_huge_numbers() -> None:
     tokens = [[1e308, 5e-324], [-1e308, 1.0]]
     trajectory = hm.simulate(tokens, hm.Hardmax(0.5), layers=3)

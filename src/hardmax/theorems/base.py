@@ -120,9 +120,9 @@ def missing_hypotheses(trajectory: Trajectory) -> list[str]:
     missing = computed_otherwise(trajectory)
     if not trajectory.rule.positive_definite:
         missing.append("A is not symmetric positive definite")
-    zero = np.flatnonzero(~(trajectory.array[0] != 0).any(axis=1) & trajectory.mask)
+    zero = np.flatnonzero(~(classes.rows != 0).any(axis=1))  # the exact input: floats may round a token to zero
     if len(zero):
-        missing.append(f"token {zero[0]} is zero")
+        missing.append(f"token {token_of(trajectory, int(zero[0]))} is zero")
     if not classes.distinct:
         label = int(np.flatnonzero(classes.counts > 1)[0])
         i, j = cloud.real[np.flatnonzero(classes.labels == label)[:2]]
