@@ -10,7 +10,6 @@ from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
-import numpy as np
 from matplotlib import animation
 from PIL import Image
 
@@ -52,7 +51,7 @@ def movie(
     trajectory.only_cloud("movie(trajectory[b], path)")
     if len(trajectory.saved) <= trajectory.layers:
         raise ValueError('A movie needs every layer. Got the last alone. Simulate with save="all".')
-    projection = Projection.of(trajectory.array[:, trajectory.mask].astype(np.float64))
+    projection = Projection.of_trajectory(trajectory)
     palette = Palette(trajectory)
     ax = new_axes(projection)
     figure = ax.figure

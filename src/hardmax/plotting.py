@@ -96,7 +96,7 @@ def plot_tokens(
     matplotlib Axes
     """
     trajectory.only_cloud("plot_tokens(trajectory[b], k)")
-    projection = projection or Projection.of(trajectory.array[:, trajectory.mask].astype(np.float64))
+    projection = projection or Projection.of_trajectory(trajectory)
     ax = new_axes(projection) if ax is None else ax
     palette = palette or Palette(trajectory)
     at = trajectory.index(k)
@@ -139,7 +139,7 @@ def plot_layers(
     """
     trajectory.only_cloud("plot_layers(trajectory[b])")
     kept = [k for k in layers if k < trajectory.layers and k in trajectory.saved] + [trajectory.layers]
-    projection = projection or Projection.of(trajectory.array[:, trajectory.mask].astype(np.float64))
+    projection = projection or Projection.of_trajectory(trajectory)
     width, height = (3.1, 3.5) if projection.source != 1 else (3.1, 1.5)
     figure, axes = plt.subplots(
         1,

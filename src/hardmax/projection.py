@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._types import FloatArray
+from hardmax.trajectory import Trajectory
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,11 @@ class Projection:
         spread = float((high - low).max())
         pad = 0.08 * spread if spread > 1e-9 * size / unit else 0.5 * size / unit
         return cls(basis, labels, low - pad, high + pad, d, unit)
+
+    @classmethod
+    def of_trajectory(cls, trajectory: Trajectory) -> "Projection":
+        """Choose axes for all layers and all real tokens of one cloud."""
+        return cls.of(trajectory.array[:, trajectory.mask].astype(np.float64))
 
     @property
     def dimension(self) -> int:

@@ -51,7 +51,7 @@ class Section:
         caption = (
             "Stars lead (C<sub>i</sub> = {i}); circles have the colour of whom they follow. Shaded: the polytope K."
         )
-        view = Projection.of(self.trajectory.array[:, self.trajectory.mask].astype(float))
+        view = Projection.of_trajectory(self.trajectory)
         parts += [_picture(plot_layers(self.trajectory, projection=view), f"{self.title}: layers", caption)]
         if self.limit is not None:
             figure = plot_limit(self.limit, self.trajectory.array[0], projection=view).figure

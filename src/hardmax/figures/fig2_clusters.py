@@ -23,7 +23,7 @@ def draw(rows: dict[str, Trajectory]) -> Figure:
     """A row for each configuration, a column for each layer; the hull of the leaders in the last column."""
     figure, axes = plt.subplots(len(rows), len(LAYERS), figsize=(13, 10.6), layout="constrained")
     for row, (line, (name, trajectory)) in enumerate(zip(axes, rows.items(), strict=True)):
-        palette, projection = Palette(trajectory), Projection.of(trajectory.array)
+        palette, projection = Palette(trajectory), Projection.of_trajectory(trajectory)
         for ax, k in zip(line, LAYERS, strict=True):
             plot_tokens(trajectory, k, ax=ax, palette=palette, projection=projection, tails=False)
             ax.set(xlabel="", ylabel="", title=f"layer {k}" if row == 0 else "")
