@@ -60,10 +60,12 @@ def test_every_public_name_is_documented() -> None:
     assert set(hm.__all__) <= documented
 
 
-def test_extras_are_pinned_by_ranges_only() -> None:
+def test_extras_state_ranges_and_constraints_pin_torch() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["requires-python"] == ">=3.11"
-    assert {"exact", "movies", "all", "test"} <= set(project["optional-dependencies"])
+    extras = project["optional-dependencies"]
+    assert not [entry for entries in [project["dependencies"], *extras.values()] for entry in entries if "==" in entry]
+    assert extras["all"] == ["hardmax[exact,movies]"]
+    assert "torch==2.13.0" in (ROOT / "constraints.txt").read_text().splitlines()
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
