@@ -221,7 +221,10 @@ def test_bad_csv_gets_a_sentence(run, text: str, sentence: str) -> None:
         ),
         (["limit", "junk.npy"], "Got a broken file, or one with Python objects, which are never loaded"),
         (["limit", "bytes.csv"], "must be text in UTF-8"),
-        (["limit", "triangle", "--out", "file.txt/x.png"], "must be a file that can be written"),
+        (
+            ["limit", "triangle", "--out", "file.txt/x.png"],
+            "must be a file that can be written. Got: Its folder is a file. Choose",
+        ),
         (["reproduce", "fig3"], "FIGURE must be one of fig1, fig2, fig4, fig5, or all. Got 'fig3'"),
         (["reproduce", "fig1", "--format", "bmp"], "`--format` must be png, svg or pdf. Got 'bmp'"),
     ],

@@ -19,6 +19,8 @@ def written_whole(path: str | PathLike[str]) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent)
     except OSError as error:
+        if isinstance(error, FileExistsError | NotADirectoryError):
+            error.strerror = "Its folder is a file"
         raise OSError(
             f"`{target}` must be a file that can be written. Got: {error.strerror}. Choose another path."
         ) from None
