@@ -56,6 +56,8 @@ def test_limit_says_no_with_exit_code_1(run) -> None:
     assert out.startswith(
         "Not certified within 0 layers. 2 leaders, all since layer 0. 7 of 8 tokens are decided; the next layer"
     )
+    run("limit", "emerging-leader", "--max-layers", "0", "--out", "page.html")
+    assert "Not certified within 0 layers." in Path("page.html").read_text()
 
 
 def test_verify(run) -> None:

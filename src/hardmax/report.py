@@ -39,9 +39,10 @@ class Section:
     verdicts: list[hm.theorems.Verdict]
 
     @classmethod
-    def of(cls, title: str, about: str, trajectory: hm.Trajectory) -> "Section":
-        """Find the limit of a trajectory's input and check every theorem."""
-        end = hm.theorems.limit_of(trajectory) if trajectory.rule.normalize else None
+    def of(cls, title: str, about: str, trajectory: hm.Trajectory, end: hm.Limit | None = None) -> "Section":
+        """Check every theorem, and find the limit of the trajectory's input unless it is given."""
+        if end is None and trajectory.rule.normalize:
+            end = hm.theorems.limit_of(trajectory)
         return cls(title, about, trajectory, end, hm.theorems.check(trajectory))
 
     def to_html(self) -> str:

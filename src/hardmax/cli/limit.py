@@ -13,7 +13,7 @@ from hardmax.cli.simulate import write_movie, write_page
 from hardmax.sentences import limit_points
 
 AFTERWARDS = 12  # layers that a movie goes on after the certificate, to be seen arriving
-LONGEST = 100  # layers of a movie at the most, where nothing is certified for long
+LONGEST = 100  # layers of a movie or page at the most, where nothing is certified for long
 
 
 def limit(
@@ -74,7 +74,7 @@ def write(result: Limit, cloud: Any, rule: Any, path: Path, title: str) -> None:
     elif ending in output.MOVIES:
         write_movie(simulate(cloud, rule, layers=min(result.layer, LONGEST) + AFTERWARDS), path)
     elif ending == ".html":
-        write_page(simulate(cloud, rule, layers=max(30, result.layer)), path, title)
+        write_page(simulate(cloud, rule, layers=max(30, min(result.layer, LONGEST))), path, title, result)
     else:
         from hardmax.plotting import plot_limit
 

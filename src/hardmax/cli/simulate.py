@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from hardmax import Trajectory, leader_table
+from hardmax import Limit, Trajectory, leader_table
 from hardmax import simulate as run_simulation
 from hardmax.cli import options, output
 from hardmax.sentences import coordinates
@@ -92,9 +92,9 @@ def write_movie(trajectory: Trajectory, path: Path) -> None:
         movie(trajectory, path, progress=progress)
 
 
-def write_page(trajectory: Trajectory, path: Path, title: str) -> None:
+def write_page(trajectory: Trajectory, path: Path, title: str, end: Limit | None = None) -> None:
     """A page with pictures, limit and verdicts of one cloud."""
     from hardmax.report import Section, page
 
-    section = Section.of(title, trajectory.status, trajectory)
+    section = Section.of(title, trajectory.status, trajectory, end)
     output.save_text(page(f"hardmax: {title}", f"{trajectory.rule!r}", [section]), path)
