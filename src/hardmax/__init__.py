@@ -10,6 +10,7 @@ from typing import Any
 
 from hardmax import theorems
 from hardmax.configurations import configuration
+from hardmax.hardmax_trajectory import HardmaxTrajectory
 from hardmax.leaders import Leader, leader_table
 from hardmax.limits import Limit, limit
 from hardmax.polytope import Polytope
@@ -21,6 +22,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Hardmax",
+    "HardmaxTrajectory",
     "Leader",
     "Limit",
     "Polytope",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax._types import FloatArray, IntArray
-from hardmax.trajectory import Trajectory
+from hardmax.hardmax_trajectory import HardmaxTrajectory
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +41,12 @@ class Leader:
         )
 
 
-def leader_table(trajectory: Trajectory) -> list[Leader]:
+def leader_table(trajectory: HardmaxTrajectory) -> list[Leader]:
     """Describe every leader of one cloud, in the order of their indices.
 
     Parameters
     ----------
-    trajectory : Trajectory
+    trajectory : HardmaxTrajectory
 
     Returns
     -------
@@ -61,7 +61,7 @@ def leader_table(trajectory: Trajectory) -> list[Leader]:
     Leader 0: since layer 0, by a margin of 0.884, followed by 1 at the last layer
     Leader 1: since layer 0, by a margin of 1.94, followed by 0 at the last layer
     """
-    if not isinstance(trajectory, Trajectory):
+    if not isinstance(trajectory, HardmaxTrajectory):
         raise TypeError(f"`leader_table` must get a Trajectory from hm.simulate. Got {type(trajectory).__name__}.")
     cloud = trajectory.only_cloud("hm.leader_table(trajectory[b])")
     labels = np.full(trajectory.n, -1)

@@ -9,12 +9,12 @@ from hardmax import exact
 from hardmax._types import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from hardmax.trajectory import Trajectory
+    from hardmax.hardmax_trajectory import HardmaxTrajectory
 
 CLOSE = 1e-9  # relative gaps below this are computed from exact differences
 
 
-def margins_of(trajectory: "Trajectory", at: int) -> FloatArray:
+def margins_of(trajectory: "HardmaxTrajectory", at: int) -> FloatArray:
     """Margin of each class at a saved layer, shape (m,)."""
     cloud = trajectory.clouds[0]
     Z = trajectory.array[at][cloud.real[cloud.classes.first]].astype(np.float64)  # (m, d)
@@ -42,7 +42,7 @@ def _unit(Q: FloatArray) -> FloatArray:
     return np.asarray(Q / np.where(lengths > 0, lengths, 1))
 
 
-def _from_differences(trajectory: "Trajectory", layer: int, rows: IntArray) -> FloatArray:
+def _from_differences(trajectory: "HardmaxTrajectory", layer: int, rows: IntArray) -> FloatArray:
     """⟨A z_i, z_C - z_j⟩ / |A z_i| with exact differences rounded last; rows with one target share them."""
     sets, history, A = trajectory.clouds[0].sets[layer], trajectory.history, trajectory.rule.metric.rows
     positions, D = history.at(layer, range(len(sets))), history.denominator(layer)

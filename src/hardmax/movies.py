@@ -15,15 +15,15 @@ from PIL import Image
 
 from hardmax._checks import missing_extra
 from hardmax._files import written_whole
+from hardmax.hardmax_trajectory import HardmaxTrajectory
 from hardmax.plotting import Palette, new_axes, plot_tokens
 from hardmax.projection import Projection
-from hardmax.trajectory import Trajectory
 
 SUFFIXES = (".gif", ".mp4")
 
 
 def movie(
-    trajectory: Trajectory,
+    trajectory: HardmaxTrajectory,
     path: str | PathLike[str],
     *,
     steps: int = 4,
@@ -37,7 +37,7 @@ def movie(
 
     Parameters
     ----------
-    trajectory : Trajectory
+    trajectory : HardmaxTrajectory
         Of one cloud, simulated with save="all".
     path : path ending in .gif or .mp4
     steps, fps : int
@@ -74,7 +74,7 @@ def movie(
         plt.close(figure)
 
 
-def _between(trajectory: Trajectory, k: int, glide: float) -> Trajectory:
+def _between(trajectory: HardmaxTrajectory, k: int, glide: float) -> HardmaxTrajectory:
     """The same trajectory with the tokens of layer k a part of the way to the next."""
     tokens = trajectory.array.copy()
     tokens[k] += (glide * (tokens[k + 1] - tokens[k])).astype(tokens.dtype)

@@ -18,10 +18,10 @@ from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 
 from hardmax._tensors import to_numpy
 from hardmax._types import BoolArray, FloatArray, IntArray
+from hardmax.hardmax_trajectory import HardmaxTrajectory
 from hardmax.limits import Limit
 from hardmax.polytope import Polytope
 from hardmax.projection import Projection
-from hardmax.trajectory import Trajectory
 
 # Okabe and Ito, "Color Universal Design", 2008, without black, which is for edges; then Tol's "muted", 2021.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
@@ -38,7 +38,7 @@ MOST_PARTS = 6  # a disk in more parts than that is drawn white
 class Palette:
     """Colours of tokens: leaders by their number, the same in every picture; other followed ones next; then grey."""
 
-    def __init__(self, trajectory: Trajectory) -> None:
+    def __init__(self, trajectory: HardmaxTrajectory) -> None:
         cloud = trajectory.only_cloud("Palette(trajectory[b])")
         leaders = trajectory.leaders.tolist()
         followed = {j for k in trajectory.saved for j in trajectory.followers(int(k))}
@@ -66,7 +66,7 @@ def point_colours(number: int) -> list[str]:
 
 
 def plot_tokens(
-    trajectory: Trajectory,
+    trajectory: HardmaxTrajectory,
     k: int = -1,
     *,
     ax: Any = None,
@@ -79,7 +79,7 @@ def plot_tokens(
 
     Parameters
     ----------
-    trajectory : Trajectory
+    trajectory : HardmaxTrajectory
     k : int
         Layer; negative counts from the last.
     ax : matplotlib Axes, optional
@@ -115,19 +115,18 @@ def plot_tokens(
     else:
         stars = np.array([sets[i].tolist() == [i] for i in real])
     _scatter_tokens(ax, Z[at], real, stars, sets, trajectory.followers(k), palette)
-    tolerance = "" if trajectory.rule.ties == "exact" else f", ties within {trajectory.rule.ties:g}"
-    ax.set_title(f"layer {layer}{tolerance}", fontsize=10)
+    ax.set_title(trajectory.label(at), fontsize=10)
     return ax
 
 
 def plot_layers(
-    trajectory: Trajectory, layers: tuple[int, ...] = LAYERS, *, projection: Projection | None = None
+    trajectory: HardmaxTrajectory, layers: tuple[int, ...] = LAYERS, *, projection: Projection | None = None
 ) -> Figure:
     """Draw several layers of one cloud side by side, and always the last.
 
     Parameters
     ----------
-    trajectory : Trajectory
+    trajectory : HardmaxTrajectory
     layers : tuple of int
         Which; those beyond the last are left out.
     projection : Projection, optional

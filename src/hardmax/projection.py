@@ -54,7 +54,7 @@ class Projection:
     @classmethod
     def of_trajectory(cls, trajectory: Trajectory) -> "Projection":
         """Choose axes for all layers and all real tokens of one cloud."""
-        return cls.of(trajectory.array[:, trajectory.mask].astype(np.float64))
+        return cls.of(trajectory.drawn[:, trajectory.mask].astype(np.float64))
 
     @property
     def dimension(self) -> int:

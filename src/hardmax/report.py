@@ -34,12 +34,12 @@ class Section:
 
     title: str
     about: str
-    trajectory: hm.Trajectory
+    trajectory: hm.HardmaxTrajectory
     limit: hm.Limit | None  # without normalisation there is none
     verdicts: list[hm.theorems.Verdict]
 
     @classmethod
-    def of(cls, title: str, about: str, trajectory: hm.Trajectory, end: hm.Limit | None = None) -> "Section":
+    def of(cls, title: str, about: str, trajectory: hm.HardmaxTrajectory, end: hm.Limit | None = None) -> "Section":
         """Check every theorem, and find the limit of the trajectory's input unless it is given."""
         if end is None and trajectory.rule.normalize:
             end = hm.theorems.limit_of(trajectory)

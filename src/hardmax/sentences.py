@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from hardmax.hardmax_trajectory import HardmaxTrajectory
     from hardmax.limits import Limit
-    from hardmax.trajectory import Trajectory
 
 
 def count(number: int, noun: str) -> str:
@@ -14,7 +14,7 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def trajectory_status(trajectory: "Trajectory") -> str:
+def trajectory_status(trajectory: "HardmaxTrajectory") -> str:
     """Layers, tokens, leaders, and how many tokens are decided."""
     d = trajectory.array.shape[-1]
     ran = f"Ran {count(trajectory.layers, 'layer')} on "
@@ -36,7 +36,7 @@ def _leaders(emerged: np.ndarray) -> str:
     return f"{len(emerged)} leaders, {f'the last since layer {last}' if last else 'all since layer 0'}."
 
 
-def _decided(trajectory: "Trajectory", n: int) -> str:
+def _decided(trajectory: "HardmaxTrajectory", n: int) -> str:
     if trajectory.rule.ties != "exact":
         return f"Products within {trajectory.rule.ties:g} count as ties, so no limit is proved."
     settled = trajectory.decided[trajectory.mask]
@@ -45,7 +45,7 @@ def _decided(trajectory: "Trajectory", n: int) -> str:
     return f"{(settled >= 0).sum()} of {n} tokens are decided."
 
 
-def _overflow(trajectory: "Trajectory") -> str:
+def _overflow(trajectory: "HardmaxTrajectory") -> str:
     finite = np.isfinite(trajectory.array[..., trajectory.mask, :]).all(axis=(-1, -2))
     if finite.all():
         return ""

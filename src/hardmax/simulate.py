@@ -9,9 +9,9 @@ import numpy as np
 from hardmax import _checks, kernels
 from hardmax._tensors import like
 from hardmax._types import AnyArray, IntArray
+from hardmax.hardmax_trajectory import Cloud, HardmaxTrajectory
 from hardmax.rules.hardmax import Hardmax
 from hardmax.run import Run
-from hardmax.trajectory import Cloud, Trajectory
 
 
 def simulate(
@@ -22,7 +22,7 @@ def simulate(
     save: Literal["all", "last"] = "all",
     mask: Any = None,
     progress: Callable[[int, int], None] | None = None,
-) -> Trajectory:
+) -> HardmaxTrajectory:
     """Run tokens through the layers of a transformer.
 
     For the limit at infinite depth use `hardmax.limit`, which stops as soon as it is proved.
@@ -44,7 +44,7 @@ def simulate(
 
     Returns
     -------
-    Trajectory
+    HardmaxTrajectory
 
     Raises
     ------
@@ -93,7 +93,7 @@ def simulate(
         "queries": queries,
         "sets_compared_exactly": exact_rows,
     }
-    return Trajectory(like(kept if batched else kept[:, 0], tokens), rule, saved, tuple(clouds), batched, stats)
+    return HardmaxTrajectory(like(kept if batched else kept[:, 0], tokens), rule, saved, tuple(clouds), batched, stats)
 
 
 def _ticker(progress: Callable[[int, int], None] | None, total: int) -> Callable[[], None]:

@@ -13,10 +13,10 @@ from hardmax._files import written_whole
 from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray
 from hardmax.classes import Classes
+from hardmax.hardmax_trajectory import Cloud, HardmaxTrajectory
 from hardmax.limits import Limit
 from hardmax.rules.hardmax import Hardmax
 from hardmax.sets import Sets
-from hardmax.trajectory import Cloud, Trajectory
 
 FORMAT = "hardmax-trajectory-1"
 LIMIT_FIELDS = (
@@ -25,7 +25,7 @@ LIMIT_FIELDS = (
 )
 
 
-def save_trajectory(trajectory: Trajectory, path: str | PathLike[str]) -> None:
+def save_trajectory(trajectory: HardmaxTrajectory, path: str | PathLike[str]) -> None:
     """Write a trajectory to `path`, an .npz file."""
     arrays: dict[str, AnyArray] = {
         "format": np.array(FORMAT),
@@ -52,7 +52,7 @@ def save_trajectory(trajectory: Trajectory, path: str | PathLike[str]) -> None:
         np.savez_compressed(file, allow_pickle=False, **arrays)
 
 
-def load_trajectory(path: str | PathLike[str]) -> Trajectory:
+def load_trajectory(path: str | PathLike[str]) -> HardmaxTrajectory:
     """Read a trajectory that `save_trajectory` wrote."""
     must = f"`{path}` must be a trajectory saved with to_npz."
     if not Path(path).exists():
@@ -74,7 +74,7 @@ def load_trajectory(path: str | PathLike[str]) -> Trajectory:
         raise ValueError(f"{must} Got a broken file ({error}). Save it again.") from None
 
 
-def _read(file: Any) -> Trajectory:
+def _read(file: Any) -> HardmaxTrajectory:
     clouds = []
     for b in range(int(file["clouds"])):
         rows, labels, members = file[f"{b}/rows"], file[f"{b}/labels"], file[f"{b}/members"]
@@ -87,7 +87,7 @@ def _read(file: Any) -> Trajectory:
         clouds.append(Cloud(classes, tuple(sets), file[f"{b}/emerged"], file[f"{b}/settled"], file[f"{b}/real"]))
     rule = rule_from_dict(json.loads(str(file["rule"])))
     stats = json.loads(str(file["stats"]))
-    return Trajectory(file["tokens"], rule, file["saved"], tuple(clouds), bool(file["batched"]), stats)
+    return HardmaxTrajectory(file["tokens"], rule, file["saved"], tuple(clouds), bool(file["batched"]), stats)
 
 
 def _plain(array: AnyArray) -> AnyArray:
@@ -124,7 +124,7 @@ def rule_from_dict(data: dict[str, Any]) -> Hardmax:
     return Hardmax(steps[0] if len(steps) == 1 else steps, A, **options)
 
 
-def trajectory_json(trajectory: Trajectory) -> str:
+def trajectory_json(trajectory: HardmaxTrajectory) -> str:
     """Status, tokens, leaders, layers of emergence and decision, and sets, as JSON text; no NaN or infinity in it."""
     single = not trajectory.batched
     clouds = [trajectory] if single else [trajectory[b] for b in range(len(trajectory.clouds))]

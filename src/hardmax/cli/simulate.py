@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from hardmax import Limit, Trajectory, leader_table
+from hardmax import HardmaxTrajectory, Limit, leader_table
 from hardmax import simulate as run_simulation
 from hardmax.cli import options, output
 from hardmax.sentences import coordinates
@@ -52,7 +52,7 @@ def simulate(
         output.say(f"Wrote {path}")
 
 
-def leaders(trajectory: Trajectory) -> object:
+def leaders(trajectory: HardmaxTrajectory) -> object:
     """Who leads, since when, by what margin, and how many follow."""
     grid = output.table("Leaders", "token", "position", "since layer", "margin", "followers at the end")
     rows = leader_table(trajectory)
@@ -66,7 +66,7 @@ def leaders(trajectory: Trajectory) -> object:
     return grid
 
 
-def write(trajectory: Trajectory, path: Path, title: str, layer: int | None = None) -> None:
+def write(trajectory: HardmaxTrajectory, path: Path, title: str, layer: int | None = None) -> None:
     """One file, by its ending."""
     ending = path.suffix.lower()
     if ending == ".npz":
@@ -84,7 +84,7 @@ def write(trajectory: Trajectory, path: Path, title: str, layer: int | None = No
         output.save_figure(figure, path)
 
 
-def write_movie(trajectory: Trajectory, path: Path) -> None:
+def write_movie(trajectory: HardmaxTrajectory, path: Path) -> None:
     """A movie, with a bar while it is drawn."""
     from hardmax.movies import movie
 
@@ -92,7 +92,7 @@ def write_movie(trajectory: Trajectory, path: Path) -> None:
         movie(trajectory, path, progress=progress)
 
 
-def write_page(trajectory: Trajectory, path: Path, title: str, end: Limit | None = None) -> None:
+def write_page(trajectory: HardmaxTrajectory, path: Path, title: str, end: Limit | None = None) -> None:
     """A page with pictures, limit and verdicts of one cloud."""
     from hardmax.report import Section, page
 

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from hardmax import Hardmax, Trajectory, simulate
+from hardmax import Hardmax, HardmaxTrajectory, simulate
 from hardmax.plotting import COLOURS, EDGE, plot_half_space
 
 TITLE = "Figure 1: tokens that attract z1 have the largest projection on A z1"
@@ -16,13 +16,13 @@ TENTHS = [(10, 5), (13, 12), (19, 0), (5, 27), (-16, 10), (-6, -12)]
 MATRICES = {"(a) A = I": None, "(b) A = (2 1; 1 1)": [[2, 1], [1, 1]]}
 
 
-def compute() -> dict[str, Trajectory]:
+def compute() -> dict[str, HardmaxTrajectory]:
     """One layer for each of the two matrices, on exact tenths."""
     tokens = [[Fraction(x, 10) for x in row] for row in TENTHS]
     return {title: simulate(tokens, Hardmax(Fraction(1, 2), A), layers=1) for title, A in MATRICES.items()}
 
 
-def draw(panels: dict[str, Trajectory]) -> Figure:
+def draw(panels: dict[str, HardmaxTrajectory]) -> Figure:
     """Half-space H_1, the direction A z_1, the projections, and the chosen tokens in colour."""
     figure, axes = plt.subplots(1, 2, figsize=(10, 5), layout="constrained")
     for ax, (title, trajectory) in zip(axes, panels.items(), strict=True):

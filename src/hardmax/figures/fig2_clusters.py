@@ -5,7 +5,7 @@ from fractions import Fraction
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from hardmax import Hardmax, Trajectory, configuration, simulate
+from hardmax import Hardmax, HardmaxTrajectory, configuration, simulate
 from hardmax.configurations import PAPER
 from hardmax.plotting import LAYERS, Palette, plot_tokens
 from hardmax.projection import Projection
@@ -13,13 +13,13 @@ from hardmax.projection import Projection
 TITLE = "Figure 2: layers 0, 1, 2, 5 and 30 of four inputs, alpha = 0.5, A = I"
 
 
-def compute() -> dict[str, Trajectory]:
+def compute() -> dict[str, HardmaxTrajectory]:
     """The four configurations through 30 layers."""
     rule = Hardmax(Fraction(1, 2))
     return {name: simulate(configuration(name), rule, layers=LAYERS[-1]) for name in PAPER}
 
 
-def draw(rows: dict[str, Trajectory]) -> Figure:
+def draw(rows: dict[str, HardmaxTrajectory]) -> Figure:
     """A row for each configuration, a column for each layer; the hull of the leaders in the last column."""
     figure, axes = plt.subplots(len(rows), len(LAYERS), figsize=(13, 10.6), layout="constrained")
     for row, (line, (name, trajectory)) in enumerate(zip(axes, rows.items(), strict=True)):

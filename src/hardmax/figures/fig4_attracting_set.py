@@ -8,14 +8,14 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from hardmax import Hardmax, Limit, Trajectory, configuration, limit, simulate
+from hardmax import Hardmax, HardmaxTrajectory, Limit, configuration, limit, simulate
 from hardmax.plotting import COLOURS, EDGE, SIZE, shade_polytope
 
 TITLE = "Figure 4: the delta-neighbourhood of the attracting set S"
 DELTA = 0.22
 
 
-def compute() -> tuple[Trajectory, Limit, int]:
+def compute() -> tuple[HardmaxTrajectory, Limit, int]:
     """The square with two tokens on the way to its edges, its limit, and the first layer with every token near S."""
     tokens, rule = configuration("edge-clusters"), Hardmax(Fraction(1, 2))
     end, trajectory = limit(tokens, rule), simulate(tokens, rule, layers=30)
@@ -24,7 +24,7 @@ def compute() -> tuple[Trajectory, Limit, int]:
     return trajectory, end, inside
 
 
-def draw(numbers: tuple[Trajectory, Limit, int]) -> Figure:
+def draw(numbers: tuple[HardmaxTrajectory, Limit, int]) -> Figure:
     """K shaded, S with its balls, and the tokens' ways into them."""
     trajectory, end, inside = numbers
     ax: Any

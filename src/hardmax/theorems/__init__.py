@@ -1,5 +1,6 @@
 """Every statement as a function from a trajectory to a `Verdict`; `check` runs them all."""
 
+from hardmax.hardmax_trajectory import HardmaxTrajectory
 from hardmax.theorems.base import Check, Statement, Verdict, limit_of
 from hardmax.theorems.decided import theorem1, theorem4
 from hardmax.theorems.finite import theorem2, theorem3
@@ -8,7 +9,6 @@ from hardmax.theorems.hull import hull
 from hardmax.theorems.leaders import leaders
 from hardmax.theorems.limit import limit
 from hardmax.theorems.norm import norm
-from hardmax.trajectory import Trajectory
 
 STATEMENTS: tuple[Check, ...] = (
     hull,
@@ -23,12 +23,12 @@ STATEMENTS: tuple[Check, ...] = (
 )
 
 
-def check(trajectory: Trajectory) -> list[Verdict]:
+def check(trajectory: HardmaxTrajectory) -> list[Verdict]:
     """Test every statement of the theory on one trajectory.
 
     Parameters
     ----------
-    trajectory : Trajectory
+    trajectory : HardmaxTrajectory
         Of one cloud, simulated with save="all".
 
     Returns
@@ -52,7 +52,7 @@ def check(trajectory: Trajectory) -> list[Verdict]:
     Theorem 3: holds
     Theorem 4: nothing to check
     """
-    if not isinstance(trajectory, Trajectory):
+    if not isinstance(trajectory, HardmaxTrajectory):
         raise TypeError(f"`check` must get a Trajectory from hm.simulate. Got {type(trajectory).__name__}.")
     return [statement(trajectory) for statement in STATEMENTS]
 

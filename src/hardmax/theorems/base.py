@@ -9,10 +9,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from hardmax._types import FloatArray
+from hardmax.hardmax_trajectory import HardmaxTrajectory
 from hardmax.limits import Limit, limit
 from hardmax.run import Run
 from hardmax.sets import Sets
-from hardmax.trajectory import Trajectory
 
 PAPER = "arXiv 2407.01602"
 PROJECT = "hardmax, docs/theorems.md"
@@ -69,7 +69,7 @@ class Verdict:
         }
 
 
-Check: TypeAlias = Callable[[Trajectory], Verdict]
+Check: TypeAlias = Callable[[HardmaxTrajectory], Verdict]
 
 
 @dataclass(frozen=True)
@@ -84,12 +84,12 @@ class Statement:
         """Make the verdict that was found."""
         return Verdict(self.name, self.text, self.reference, holds, margin, witness, reason)
 
-    def given(self, hypotheses: Callable[[Trajectory], list[str]]) -> Callable[[Check], Check]:
+    def given(self, hypotheses: Callable[[HardmaxTrajectory], list[str]]) -> Callable[[Check], Check]:
         """Decorate a check so that it runs only where no hypothesis is missing."""
 
         def decorate(check: Check) -> Check:
             @wraps(check)
-            def guarded(trajectory: Trajectory) -> Verdict:
+            def guarded(trajectory: HardmaxTrajectory) -> Verdict:
                 trajectory.only_cloud("hm.theorems.check(trajectory[b])")
                 if len(trajectory.saved) <= trajectory.layers:
                     return self.verdict(None, 'Only the last layer was kept; simulate with save="all".')
@@ -113,7 +113,7 @@ class Statement:
         return Verdict(self.name, self.text, self.reference, None, np.nan, None, reason, kind)
 
 
-def missing_hypotheses(trajectory: Trajectory) -> list[str]:
+def missing_hypotheses(trajectory: HardmaxTrajectory) -> list[str]:
     """Which hypotheses of the paper this trajectory misses: A SPD, tokens distinct and nonzero, exact ties."""
     cloud = trajectory.clouds[0]
     classes = cloud.classes
@@ -130,7 +130,7 @@ def missing_hypotheses(trajectory: Trajectory) -> list[str]:
     return missing
 
 
-def computed_otherwise(trajectory: Trajectory) -> list[str]:
+def computed_otherwise(trajectory: HardmaxTrajectory) -> list[str]:
     """What puts a trajectory outside every statement, those for any A too."""
     missing = []
     if trajectory.rule.ties != "exact":
@@ -148,11 +148,11 @@ class Evidence:
     run: Run
 
 
-_evidence: "WeakKeyDictionary[Trajectory, Evidence]" = WeakKeyDictionary()
-_limits: "WeakKeyDictionary[Trajectory, Limit]" = WeakKeyDictionary()
+_evidence: "WeakKeyDictionary[HardmaxTrajectory, Evidence]" = WeakKeyDictionary()
+_limits: "WeakKeyDictionary[HardmaxTrajectory, Limit]" = WeakKeyDictionary()
 
 
-def evidence(trajectory: Trajectory) -> Evidence:
+def evidence(trajectory: HardmaxTrajectory) -> Evidence:
     """Run the input again without shortcuts, once for all checks."""
     if trajectory not in _evidence:
         classes = trajectory.clouds[0].classes
@@ -166,7 +166,7 @@ def evidence(trajectory: Trajectory) -> Evidence:
     return _evidence[trajectory]
 
 
-def limit_of(trajectory: Trajectory) -> Limit:
+def limit_of(trajectory: HardmaxTrajectory) -> Limit:
     """The limit of the trajectory's input, once for all checks."""
     if trajectory not in _limits:
         classes = trajectory.clouds[0].classes
@@ -174,7 +174,7 @@ def limit_of(trajectory: Trajectory) -> Limit:
     return _limits[trajectory]
 
 
-def rounding(trajectory: Trajectory) -> float:
+def rounding(trajectory: HardmaxTrajectory) -> float:
     """What a coordinate may be off by after one layer, relative to the largest one."""
     members = max(int(sets.sizes.max()) for sets in trajectory.clouds[0].sets)
     info = np.finfo(trajectory.array.dtype)
@@ -182,25 +182,25 @@ def rounding(trajectory: Trajectory) -> float:
     return (16 + 4 * members) * float(info.eps) + 4 * coarse
 
 
-def largest(trajectory: Trajectory) -> float:
+def largest(trajectory: HardmaxTrajectory) -> float:
     """The largest coordinate of any real token at any layer; 1 if all are zero."""
     return float(np.abs(trajectory.array[:, trajectory.mask]).max()) or 1.0
 
 
-def unit_tokens(trajectory: Trajectory) -> FloatArray:
+def unit_tokens(trajectory: HardmaxTrajectory) -> FloatArray:
     """Tokens by classes at every layer, divided by the largest coordinate: (layers + 1, m, d)."""
     cloud = trajectory.clouds[0]
     return trajectory.array[:, cloud.real[cloud.classes.first]].astype(np.float64) / largest(trajectory)
 
 
-def images(trajectory: Trajectory, tokens: FloatArray) -> tuple[FloatArray, float]:
+def images(trajectory: HardmaxTrajectory, tokens: FloatArray) -> tuple[FloatArray, float]:
     """A z for every token with A scaled to at most 1, and what <A z, z'> may be off by for unit tokens."""
     A, d = trajectory.rule.metric.A, tokens.shape[-1]
     size = d if A is None else float(np.abs(A).sum())
     return trajectory.images(tokens), 4 * d * size * rounding(trajectory)
 
 
-def token_of(trajectory: Trajectory, i: int) -> int:
+def token_of(trajectory: HardmaxTrajectory, i: int) -> int:
     """Index in the input of a class."""
     cloud = trajectory.clouds[0]
     return int(cloud.real[cloud.classes.first[i]])

@@ -3,6 +3,7 @@
 import numpy as np
 
 from hardmax._types import IntArray
+from hardmax.hardmax_trajectory import HardmaxTrajectory
 from hardmax.run import Proof
 from hardmax.theorems.base import (
     PROJECT,
@@ -14,7 +15,6 @@ from hardmax.theorems.base import (
     token_of,
     unit_tokens,
 )
-from hardmax.trajectory import Trajectory
 
 THEOREM_1 = Statement(
     "Theorem 1",
@@ -31,13 +31,13 @@ THEOREM_4 = Statement(
 
 
 @THEOREM_1.given(computed_otherwise)
-def theorem1(trajectory: Trajectory) -> Verdict:
+def theorem1(trajectory: HardmaxTrajectory) -> Verdict:
     """Follow each token that follows one leader."""
     return _check(trajectory, THEOREM_1, Proof.THEOREM_1, "No token follows a single leader.")
 
 
 @THEOREM_4.given(computed_otherwise)
-def theorem4(trajectory: Trajectory) -> Verdict:
+def theorem4(trajectory: HardmaxTrajectory) -> Verdict:
     """Follow each token that follows several leaders at once."""
     return _check(
         trajectory,
@@ -47,7 +47,7 @@ def theorem4(trajectory: Trajectory) -> Verdict:
     )
 
 
-def _check(trajectory: Trajectory, statement: Statement, proof: Proof, none: str) -> Verdict:
+def _check(trajectory: HardmaxTrajectory, statement: Statement, proof: Proof, none: str) -> Verdict:
     seen = evidence(trajectory)
     rows = np.flatnonzero(seen.run.proof == proof)
     if not len(rows):
@@ -70,7 +70,7 @@ def _check(trajectory: Trajectory, statement: Statement, proof: Proof, none: str
     return statement.verdict(worst <= allowed, reason, margin=allowed - worst, witness=where)
 
 
-def _contraction_error(trajectory: Trajectory, rows: IntArray) -> tuple[float, dict[str, int]]:
+def _contraction_error(trajectory: HardmaxTrajectory, rows: IntArray) -> tuple[float, dict[str, int]]:
     """Largest deviation of z_i^{k+1} - c from (z_i^k - c)/(1 + alpha), c the centroid of C_i, after the decision."""
     Z, seen, cloud = unit_tokens(trajectory), evidence(trajectory), trajectory.clouds[0]
     worst, where = 0.0, {}

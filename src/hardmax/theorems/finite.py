@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from hardmax.hardmax_trajectory import HardmaxTrajectory
 from hardmax.run import Proof
 from hardmax.theorems.base import PROJECT, Statement, Verdict, limit_of, missing_hypotheses
-from hardmax.trajectory import Trajectory
 
 PATIENCE = 1000  # layers within which Theorem 1 must have decided what the limit says it will
 
@@ -21,7 +21,7 @@ THEOREM_3 = Statement(
 
 
 @THEOREM_2.given(missing_hypotheses)
-def theorem2(trajectory: Trajectory) -> Verdict:
+def theorem2(trajectory: HardmaxTrajectory) -> Verdict:
     """Compare where the limit says tokens end with which tokens Theorem 1 decides."""
     found = limit_of(trajectory)
     if not found.certified:
@@ -45,7 +45,7 @@ def theorem2(trajectory: Trajectory) -> Verdict:
 
 
 @THEOREM_3.given(missing_hypotheses)
-def theorem3(trajectory: Trajectory) -> Verdict:
+def theorem3(trajectory: HardmaxTrajectory) -> Verdict:
     """Look for a tie: an input whose limits are not all leaders must have one."""
     found = limit_of(trajectory)
     if not found.certified:

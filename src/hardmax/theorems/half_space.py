@@ -3,8 +3,8 @@
 import numpy as np
 
 from hardmax import exact
+from hardmax.hardmax_trajectory import HardmaxTrajectory
 from hardmax.theorems.base import PAPER, Statement, Verdict, images, missing_hypotheses, token_of, unit_tokens
-from hardmax.trajectory import Trajectory
 
 STATEMENT = Statement(
     "F3 half-space",
@@ -14,7 +14,7 @@ STATEMENT = Statement(
 
 
 @STATEMENT.given(missing_hypotheses)
-def half_space(trajectory: Trajectory) -> Verdict:
+def half_space(trajectory: HardmaxTrajectory) -> Verdict:
     """Compute <A z_i, z_j - z_i> for every j in C_i at every layer; exactly where it is too close to 0 for floats."""
     Z = unit_tokens(trajectory)
     AZ, sure = images(trajectory, Z)
@@ -40,7 +40,7 @@ def half_space(trajectory: Trajectory) -> Verdict:
     )
 
 
-def _exact_sign(trajectory: Trajectory, layer: int, i: int, j: int) -> float:
+def _exact_sign(trajectory: HardmaxTrajectory, layer: int, i: int, j: int) -> float:
     """The sign of <A z_i, z_j - z_i> from integers, as a tiny number."""
     here, there = trajectory.history.at(layer, [i, j])
     Az = exact.apply(trajectory.rule.metric.rows, here)

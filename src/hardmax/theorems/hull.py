@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from hardmax.hardmax_trajectory import HardmaxTrajectory
 from hardmax.theorems.base import PAPER, Statement, Verdict, missing_hypotheses, rounding, token_of, unit_tokens
-from hardmax.trajectory import Trajectory
 
 STATEMENT = Statement(
     "F1 hull",
@@ -13,7 +13,7 @@ STATEMENT = Statement(
 
 
 @STATEMENT.given(missing_hypotheses)
-def hull(trajectory: Trajectory) -> Verdict:
+def hull(trajectory: HardmaxTrajectory) -> Verdict:
     """Show each new token as the convex combination (1 - b) z_i + b mean(C_i) of old ones, up to rounding."""
     if trajectory.layers == 0:
         return STATEMENT.verdict(True, "No layer was run.")

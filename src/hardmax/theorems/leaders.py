@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from hardmax.hardmax_trajectory import HardmaxTrajectory
 from hardmax.theorems.base import PAPER, Statement, Verdict, evidence, missing_hypotheses, token_of, unit_tokens
-from hardmax.trajectory import Trajectory
 
 STATEMENT = Statement(
     "F4 leaders",
@@ -13,7 +13,7 @@ STATEMENT = Statement(
 
 
 @STATEMENT.given(missing_hypotheses)
-def leaders(trajectory: Trajectory) -> Verdict:
+def leaders(trajectory: HardmaxTrajectory) -> Verdict:
     """Measure how far each leader moves after it emerged, and ask at every later layer whether C_i = {i} still."""
     Z, emerged = unit_tokens(trajectory), trajectory.clouds[0].emerged
     found = np.flatnonzero(emerged >= 0)

@@ -4,8 +4,8 @@ import numpy as np
 
 from hardmax import exact
 from hardmax._types import Row
+from hardmax.hardmax_trajectory import HardmaxTrajectory
 from hardmax.theorems.base import PAPER, Statement, Verdict, limit_of, missing_hypotheses
-from hardmax.trajectory import Trajectory
 
 CLOSE = 1e-9  # leads below this are computed exactly; weights must reproduce the limits this well
 
@@ -18,7 +18,7 @@ STATEMENT = Statement(
 
 
 @STATEMENT.given(missing_hypotheses)
-def limit(trajectory: Trajectory) -> Verdict:
+def limit(trajectory: HardmaxTrajectory) -> Verdict:
     """Certify the limit, then test that leaders are exposed, that S is on the boundary, and that weights are convex."""
     found = limit_of(trajectory)
     if not found.certified:

@@ -3,8 +3,8 @@
 import numpy as np
 
 from hardmax import exact
+from hardmax.hardmax_trajectory import HardmaxTrajectory
 from hardmax.theorems.base import PAPER, Statement, Verdict, images, missing_hypotheses, token_of, unit_tokens
-from hardmax.trajectory import Trajectory
 
 STATEMENT = Statement(
     "F2 norm",
@@ -14,7 +14,7 @@ STATEMENT = Statement(
 
 
 @STATEMENT.given(missing_hypotheses)
-def norm(trajectory: Trajectory) -> Verdict:
+def norm(trajectory: HardmaxTrajectory) -> Verdict:
     """Compare squared norms of neighbouring layers; where floats cannot tell, exact positions do."""
     Z = unit_tokens(trajectory)
     AZ, sure = images(trajectory, Z)
@@ -39,7 +39,7 @@ def norm(trajectory: Trajectory) -> Verdict:
     )
 
 
-def _exact_growth(trajectory: Trajectory, layer: int, i: int) -> float:
+def _exact_growth(trajectory: HardmaxTrajectory, layer: int, i: int) -> float:
     """Sign of |z_i^{k+1}|_A^2 - |z_i^k|_A^2 from integers, as a tiny number; infinite if z_i does not move at all."""
     history, A = trajectory.history, trajectory.rule.metric.rows
     (old,), (new,) = history.at(layer, [i]), history.at(layer + 1, [i])
