@@ -14,18 +14,27 @@ from hardmax.hardmax_trajectory import HardmaxTrajectory
 from hardmax.leaders import Leader, leader_table
 from hardmax.limits import Limit, limit
 from hardmax.polytope import Polytope
-from hardmax.rules import Hardmax
+from hardmax.rules import Compose, FeedForward, Hardmax, MultiHead, Normalize, SelfAttention, Softmax, Sphere
 from hardmax.simulate import simulate
+from hardmax.smooth_trajectory import SmoothTrajectory
 from hardmax.trajectory import Trajectory
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Compose",
+    "FeedForward",
     "Hardmax",
     "HardmaxTrajectory",
     "Leader",
     "Limit",
+    "MultiHead",
+    "Normalize",
     "Polytope",
+    "SelfAttention",
+    "SmoothTrajectory",
+    "Softmax",
+    "Sphere",
     "Trajectory",
     "configuration",
     "leader_table",

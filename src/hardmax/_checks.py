@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._numbers import exact_numbers
-from hardmax._tensors import to_numpy
+from hardmax._tensors import is_tensor, to_numpy
 from hardmax._types import AnyArray, BoolArray, FloatArray
 
 SYMMETRY_TOL = 1e-12  # an A built as B @ B.T may miss symmetry by rounding; more than that is meant
@@ -149,6 +149,98 @@ def check_dimension(A: AnyArray | None, shape: tuple[int, ...]) -> None:
             f"`tokens` must have shape (n, d) or (batch, n, d) with d = {len(A)}, the size of `A`. Got {shape}. "
             f"Use tokens of dimension {len(A)}, or an A of size {shape[-1]}."
         )
+
+
+def check_positive(value: Any, name: str, advice: str, *, zero: bool = False) -> None:
+    """Refuse anything but one finite positive number, or zero where that is allowed."""
+    plain = to_numpy(value)
+    good = np.ndim(plain) == 0 and not isinstance(plain, bool | str | complex) and plain is not None
+    number = float(plain) if good else np.nan
+    if not (0 < number < np.inf and 1 / number < np.inf) and not (zero and number == 0):
+        least = "a finite number, 0 or larger" if zero else "a positive finite number"
+        raise ValueError(f"`{name}` must be {least}. Got {value!r}. {advice}")
+
+
+def check_weight(weight: Any, name: str, *, square: bool) -> Any:
+    """Return a matrix of finite numbers: a read-only float64 array, or the tensor that came."""
+    try:
+        array = np.asarray(to_numpy(weight))
+    except ValueError:
+        raise ValueError(f"`{name}` must be a matrix. Got rows of different lengths. Fill them up.") from None
+    if array.ndim != 2 or array.size == 0 or (square and array.shape[0] != array.shape[1]):
+        kind = "a square matrix" if square else "a matrix"
+        raise ValueError(f"`{name}` must be {kind}. Got shape {array.shape}. Pass an array with two axes.")
+    return _finite_weight(weight, array, name)
+
+
+def check_bias(bias: Any, name: str, size: int) -> Any:
+    """Return a vector of `size` finite numbers: a read-only float64 array, or the tensor that came."""
+    array = np.asarray(to_numpy(bias))
+    if array.shape != (size,):
+        raise ValueError(f"`{name}` must have shape ({size},). Got shape {array.shape}. Pass one number for each.")
+    return _finite_weight(bias, array, name)
+
+
+def _finite_weight(weight: Any, array: AnyArray, name: str) -> Any:
+    try:
+        floats = array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"`{name}` must hold real numbers. Got {array.dtype}. Convert it to floats.") from None
+    if np.iscomplexobj(array) or not np.isfinite(floats).all():
+        raise ValueError(f"`{name}` must hold finite real numbers. Got NaN, infinite or complex ones. Clean it first.")
+    if is_tensor(weight):
+        return weight
+    floats.setflags(write=False)
+    return floats
+
+
+def check_shapes(shapes: dict[str, tuple[int, ...]]) -> None:
+    """Q and K must have one shape, and all must act on tokens of one dimension."""
+    widths = {name: shape[1] for name, shape in shapes.items()}
+    heights = {shapes[name][0] if name in shapes else None for name in ("Q", "K")}
+    lone = len(heights) == 2 and None in heights  # the identity stands for the other one
+    bad_pair = len(heights - {None}) == 2 or (lone and next(iter(heights - {None})) not in set(widths.values()))
+    if len(set(widths.values())) > 1 or bad_pair:
+        got = ", ".join(f"{name} of shape {shape}" for name, shape in shapes.items())
+        raise ValueError(
+            f"`Q` and `K` must have one shape (k, d), and `V` the shape (d, d). Got {got}. "
+            "A head of width k has Q and K of shape (k, d)."
+        )
+
+
+def check_rules(rules: Any, name: str) -> tuple[Any, ...]:
+    """Return rules as a tuple with at least one."""
+    from hardmax.rules.base import Rule
+
+    try:
+        found = tuple(rules)
+    except TypeError:
+        found = ()
+    wrong = [rule for rule in found if not isinstance(rule, Rule)]
+    if not found or wrong:
+        got = repr(wrong[0]) if wrong else repr(rules)
+        raise ValueError(f"`{name}` must be a list of rules, at least one. Got {got}. Try [hm.Softmax(0.5)].")
+    return found
+
+
+def check_times(times: Any) -> FloatArray:
+    """Return times as an array that starts at 0 or later and increases; a number T is 0 to T in 100 steps."""
+    array = np.asarray(to_numpy(times))
+    good = array.dtype.kind in "iuf" and array.ndim <= 1 and array.size > 0
+    array = array.astype(np.float64) if good else np.full(1, np.nan)
+    if array.ndim == 0:
+        array = np.linspace(0, array, 101)
+    if not np.isfinite(array).all() or array[0] < 0 or (np.diff(array) <= 0).any():
+        raise ValueError(
+            "`times` must be a positive number, or numbers that start at 0 or later and increase. "
+            f"Got {_short(times)}. Try times=np.linspace(0, 15, 101)."
+        )
+    return array
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def missing_extra(feature: str, package: str, extra: str) -> ImportError:

@@ -29,6 +29,12 @@ class Classes:
         return len(self.labels) == len(self.rows)
 
     @classmethod
+    def singly(cls, tokens: AnyArray) -> "Classes":
+        """Every token a class of its own, in the order given: for rules that know positions."""
+        each = np.arange(len(tokens))
+        return cls(tokens, each, each, np.ones_like(each))
+
+    @classmethod
     def of(cls, tokens: AnyArray) -> "Classes":
         """Group equal rows of `tokens`, shape (n, d). Zero and minus zero are equal."""
         if tokens.dtype != object:

@@ -200,6 +200,11 @@ def _check_input(tokens: Any, rule: Hardmax) -> AnyArray:
             "`limit` must have normalize=True. Got normalize=False, where tokens grow by 1 + alpha a layer and have no "
             "limit. Leaders and sets are the same with normalisation."
         )
+    if rule.causal:
+        raise ValueError(
+            "`limit` must have causal=False: no theorem covers a causal mask. Got causal=True. "
+            "Use hm.simulate with many layers."
+        )
     array, _ = _checks.check_tokens(tokens)
     if array.ndim == 3:
         raise ValueError(

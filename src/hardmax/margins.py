@@ -24,6 +24,8 @@ def margins_of(trajectory: "HardmaxTrajectory", at: int) -> FloatArray:
     sets, rows = cloud.sets[at], np.arange(len(Z))
     Q = _unit(trajectory.images(Z / size))
     products = Q @ (Z / size).T  # (m, m)
+    if trajectory.rule.causal:
+        products[~np.tri(len(Z), dtype=bool)] = -np.inf
     best = products[rows, sets.targets]
     products[np.repeat(rows, sets.sizes), sets.members] = -np.inf
     gaps = np.maximum(best - products.max(axis=1), 0) * size
@@ -55,5 +57,7 @@ def _from_differences(trajectory: "HardmaxTrajectory", layer: int, rows: IntArra
             direction = exact.apply(A, positions[rows[p]])
             leads = steps @ _unit(exact.as_floats([direction], max(map(abs, direction)) or 1))[0]
             leads[sets[rows[p]]] = np.inf
+            if trajectory.rule.causal:
+                leads[rows[p] + 1 :] = np.inf
             gaps[p] = max(leads.min(), 0.0) * (spread / D)
     return gaps

@@ -7,6 +7,7 @@ import numpy as np
 if TYPE_CHECKING:
     from hardmax.hardmax_trajectory import HardmaxTrajectory
     from hardmax.limits import Limit
+    from hardmax.smooth_trajectory import SmoothTrajectory
 
 
 def count(number: int, noun: str) -> str:
@@ -21,7 +22,8 @@ def trajectory_status(trajectory: "HardmaxTrajectory") -> str:
     if trajectory.batched:
         sizes = f"{count(len(trajectory.clouds), 'cloud')} of up to {count(trajectory.n, 'token')} of dimension {d}."
         done = sum(bool((cloud.settled >= 0).all()) for cloud in trajectory.clouds)
-        return f"{ran}{sizes} Every token is decided in {done} of them.{_overflow(trajectory)}"
+        known = _decided(trajectory, 0) if trajectory.rule.causal else f"Every token is decided in {done} of them."
+        return f"{ran}{sizes} {known}{_overflow(trajectory)}"
     n = int(trajectory.mask.sum())
     return (
         f"{ran}{count(n, 'token')} of dimension {d}. {_leaders(trajectory.emerged[trajectory.leaders])} "
@@ -39,6 +41,8 @@ def _leaders(emerged: np.ndarray) -> str:
 def _decided(trajectory: "HardmaxTrajectory", n: int) -> str:
     if trajectory.rule.ties != "exact":
         return f"Products within {trajectory.rule.ties:g} count as ties, so no limit is proved."
+    if trajectory.rule.causal:
+        return "With a causal mask no theorem decides where tokens end."
     settled = trajectory.decided[trajectory.mask]
     if (settled >= 0).all():
         return f"Every token is decided since layer {settled.max()}."
@@ -92,3 +96,35 @@ def coordinates(point: np.ndarray) -> str:
     """A point, shortened beyond six coordinates."""
     shown = ", ".join(f"{float(x):.4g}" for x in point[:6])
     return f"({shown}, ...)" if len(point) > 6 else f"({shown})"
+
+
+def smooth_status(trajectory: "SmoothTrajectory") -> str:
+    """How far it ran, how many clusters and leaders there are at the end, and what went wrong if something did."""
+    rule, saved, reached = trajectory.rule, trajectory.saved, trajectory.reached
+    d = trajectory.array.shape[-1]
+    if rule.continuous:
+        ran = f"Ran from t = 0 to {saved[max(reached - 1, 0)]:.4g} on "
+    else:
+        ran = f"Ran {count(int(saved[-1]), 'layer')} on "
+    if trajectory.batched:
+        size = f"{count(len(trajectory.real), 'cloud')} of up to {count(trajectory.n, 'token')} of dimension {d}."
+        return f"{ran}{size}{_trouble(trajectory)}"
+    size = f"{count(int(trajectory.real.sum()), 'token')} of dimension {d}."
+    if not reached:
+        return f"{ran}{size}{_trouble(trajectory)}"
+    which = "rescaled tokens" if trajectory.rescaled is not None else "tokens"
+    end = "the end" if rule.continuous else "the last layer"
+    clusters = count(int(trajectory.clusters.max()) + 1, "cluster")
+    leaders = f" {count(len(trajectory.leaders), 'leader') if len(trajectory.leaders) else 'No leader'}."
+    return f"{ran}{size} {clusters} of {which} at {end}.{leaders if rule.attends else ''}{_trouble(trajectory)}"
+
+
+def _trouble(trajectory: "SmoothTrajectory") -> str:
+    """The integrator's complaint, and where tokens left the range of floats."""
+    said = f" {trajectory.problem}" if trajectory.problem else ""
+    finite = np.isfinite(trajectory.array[..., trajectory.real, :]).all(axis=(-1, -2))
+    if finite.all() or trajectory.problem:
+        return said
+    at = trajectory.label(int(np.argmin(finite)))
+    rest = "; the rescaled ones stay in it" if trajectory.reached == len(trajectory.saved) else ""
+    return f"{said} Tokens leave the range of {trajectory.array.dtype} from {at} on{rest}."

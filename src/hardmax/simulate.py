@@ -1,19 +1,20 @@
-"""The one driver."""
+"""The one verb."""
 
 from collections.abc import Callable
-from itertools import count
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 
-from hardmax import _checks, kernels
-from hardmax._tensors import like
-from hardmax._types import AnyArray, IntArray
-from hardmax.hardmax_trajectory import Cloud, HardmaxTrajectory
+from hardmax import _checks
+from hardmax.drivers import Job, check_method, run
+from hardmax.hardmax_trajectory import HardmaxTrajectory
+from hardmax.rules.base import Rule
 from hardmax.rules.hardmax import Hardmax
-from hardmax.run import Run
+from hardmax.smooth_trajectory import SmoothTrajectory
+from hardmax.trajectory import Trajectory
 
 
+@overload
 def simulate(
     tokens: Any,
     rule: Hardmax,
@@ -22,29 +23,75 @@ def simulate(
     save: Literal["all", "last"] = "all",
     mask: Any = None,
     progress: Callable[[int, int], None] | None = None,
-) -> HardmaxTrajectory:
-    """Run tokens through the layers of a transformer.
+) -> HardmaxTrajectory: ...
 
-    For the limit at infinite depth use `hardmax.limit`, which stops as soon as it is proved.
+
+@overload
+def simulate(
+    tokens: Any,
+    rule: Rule,
+    *,
+    layers: int | None = None,
+    times: Any = None,
+    save: Literal["all", "last"] = "all",
+    mask: Any = None,
+    method: str = "DOP853",
+    rtol: float = 1e-8,
+    atol: float = 1e-10,
+    dt: float | None = None,
+    max_steps: int = 100_000,
+    progress: Callable[[int, int], None] | None = None,
+) -> SmoothTrajectory: ...
+
+
+def simulate(
+    tokens: Any,
+    rule: Rule,
+    *,
+    layers: int | None = None,
+    times: Any = None,
+    save: Literal["all", "last"] = "all",
+    mask: Any = None,
+    method: str = "DOP853",
+    rtol: float = 1e-8,
+    atol: float = 1e-10,
+    dt: float | None = None,
+    max_steps: int = 100_000,
+    progress: Callable[[int, int], None] | None = None,
+) -> Trajectory:
+    """Run tokens under a rule: through layers, or in continuous time.
+
+    For the limit of `Hardmax` at infinite depth use `hardmax.limit`, which stops as soon as it is proved.
 
     Parameters
     ----------
     tokens : (n, d) or (batch, n, d) array
-        Floats, integers or Fractions. The state is float64, or the float dtype that comes in; sets are those of exact
-        arithmetic on the values given. Torch tensors give torch tensors back, without gradients.
-    rule : Hardmax
+        Floats, integers or Fractions. The state is float64, or the float dtype that comes in. Torch tensors give torch
+        tensors back; gradients pass through every rule but `Hardmax` by itself, whose sets are found exactly.
+    rule : Rule
+        `Hardmax`, `Softmax`, `FeedForward`, `Normalize`, `Compose` (layers); `SelfAttention`, `Sphere` (time);
+        `MultiHead` of either.
     layers : int
-        How many layers to run, 0 or more. Sets are found at the last one too.
+        How many layers to run, 0 or more; for rules with layers.
+    times : increasing numbers, or one positive number
+        When to save tokens; those given are the state at time 0. One number T means 0 to T in 100 steps. For flows.
     save : "all" or "last"
-        Whether to keep every layer or the last alone.
+        Whether to keep every layer (or time), or the last alone.
     mask : (n,) or (batch, n) boolean array, optional
         True for real tokens. The others are padding, may hold anything, and change nothing.
+    method : str
+        For flows. "DOP853" (the default), "RK45", "RK23", "Radau", "BDF" or "LSODA" of SciPy control their error by
+        `rtol` and `atol` and give up after `max_steps`; the status then says so. "euler" and "rk4" take steps of length
+        `dt` and carry gradients: Euler is the residual network.
+    rtol, atol, dt, max_steps : numbers
+        See `method`.
     progress : callable, optional
-        Called with (layers done, layers in all) after each.
+        Called with (done, in all) after each layer or saved time.
 
     Returns
     -------
-    HardmaxTrajectory
+    Trajectory
+        A `HardmaxTrajectory` for `Hardmax`, else a `SmoothTrajectory`.
 
     Raises
     ------
@@ -62,60 +109,32 @@ def simulate(
            [0.875, 0.   ]])
     >>> trajectory.attention(0)[4]
     array([0.5, 0.5, 0. , 0. , 0. ])
+    >>> flow = hm.simulate([[1, 1], [-1, -1], [0.5, 0]], hm.SelfAttention(), times=[0, 1, 10])
+    >>> flow.rescaled[:, 2].round(3)
+    array([[0.5 , 0. ],
+           [0.707, 0.463],
+           [0.967, 0.94 ]])
     """
-    if not isinstance(rule, Hardmax):
+    if not isinstance(rule, Rule):
         raise TypeError(f"`rule` must be a rule such as hm.Hardmax(alpha=0.5). Got {type(rule).__name__}.")
     if save not in ("all", "last"):
         raise ValueError(f'`save` must be "all" or "last". Got {save!r}. "last" keeps the final layer alone.')
-    layers = _checks.check_count(layers, "layers", least=0)
     array, real = _checks.check_tokens(tokens, mask)
-    _checks.check_dimension(rule.matrix, array.shape)
-
-    batched = array.ndim == 3
-    batch = array if batched else array[None]  # (batch, n, d)
-    real = real.reshape(batch.shape[:2])
-    saved = np.arange(layers + 1) if save == "all" else np.array([layers])
-    dtype = np.float64 if array.dtype == object else array.dtype
-    kept = np.empty((len(saved), *batch.shape), dtype)
-    kept[:] = batch  # padding stays as it came; so does layer 0
-    tick = _ticker(progress, len(batch) * (layers + 1))
-    clouds, queries, exact_rows = [], 0, 0
-    for b, cloud in enumerate(batch):
-        run = rule.start(cloud[real[b]])
-        clouds.append(_run_cloud(run, rule, kept[:, b], saved, np.flatnonzero(real[b]), tick))
-        queries += run.queries
-        exact_rows += run.state.exact_rows
-    stats = {
-        "kernel": kernels.METHOD,
-        "arithmetic": type(run.state).__name__.lower(),
-        "dtype": str(dtype),
-        "layers": layers,
-        "queries": queries,
-        "sets_compared_exactly": exact_rows,
-    }
-    return HardmaxTrajectory(like(kept if batched else kept[:, 0], tokens), rule, saved, tuple(clouds), batched, stats)
+    rule.check(np.where(real[..., None], array, array[real][0]) if not real.all() else array)
+    settings = check_method(method, rtol, atol, dt, max_steps)
+    saved = _saved(rule, layers, times)
+    return run(Job(tokens, array, real, saved if save == "all" else saved[-1:], settings, progress), rule)
 
 
-def _ticker(progress: Callable[[int, int], None] | None, total: int) -> Callable[[], None]:
-    """What to call after each layer: it counts, and tells `progress` if there is one."""
-    done = count(1)
-    return (lambda: None) if progress is None else (lambda: progress(next(done), total))
-
-
-def _run_cloud(
-    run: Run, rule: Hardmax, kept: AnyArray, saved: IntArray, real: IntArray, tick: Callable[[], None]
-) -> Cloud:
-    """Advance one cloud to the last layer, writing its tokens into `kept`, shape (saved layers, n, d)."""
-    layers, sets = int(saved[-1]), []
-    for k in range(layers + 1):
-        chosen = run.choose()
-        if k == layers or len(saved) > 1:
-            at = k if len(saved) > 1 else 0
-            if k > 0:
-                with np.errstate(over="ignore"):  # a narrow dtype may not hold what grew without normalisation
-                    kept[at, real] = rule.grown(run.tokens, k)[run.classes.labels]
-            sets.append(chosen)
-        tick()
-        if k < layers:
-            run.advance()
-    return Cloud(run.classes, tuple(sets), run.emerged, run.settled, real)
+def _saved(rule: Rule, layers: Any, times: Any) -> Any:
+    """All layers or times of a run."""
+    name, wrong = ("times", "layers") if rule.continuous else ("layers", "times")
+    given = {"layers": layers, "times": times}
+    if given[wrong] is not None or (given[name] is None and rule.continuous):
+        kind = "moves tokens in continuous time" if rule.continuous else "moves tokens by layers"
+        example = "times=np.linspace(0, 15, 101)" if rule.continuous else "layers=30"
+        got = "no times" if given[wrong] is None else f"`{wrong}`"
+        raise ValueError(f"`{name}` must be given: {type(rule).__name__} {kind}. Got {got}. Pass {example}.")
+    if rule.continuous:
+        return _checks.check_times(times)
+    return np.arange(_checks.check_count(layers, "layers", least=0) + 1)

@@ -17,6 +17,7 @@ from hardmax.hardmax_trajectory import Cloud, HardmaxTrajectory
 from hardmax.limits import Limit
 from hardmax.rules.hardmax import Hardmax
 from hardmax.sets import Sets
+from hardmax.trajectory import Trajectory
 
 FORMAT = "hardmax-trajectory-1"
 LIMIT_FIELDS = (
@@ -52,8 +53,11 @@ def save_trajectory(trajectory: HardmaxTrajectory, path: str | PathLike[str]) ->
         np.savez_compressed(file, allow_pickle=False, **arrays)
 
 
-def load_trajectory(path: str | PathLike[str]) -> HardmaxTrajectory:
-    """Read a trajectory that `save_trajectory` wrote."""
+def load_trajectory(path: str | PathLike[str]) -> Trajectory:
+    """Read a trajectory of either kind."""
+    from hardmax.smooth_storage import FORMAT as SMOOTH
+    from hardmax.smooth_storage import read_smooth
+
     must = f"`{path}` must be a trajectory saved with to_npz."
     if not Path(path).exists():
         raise FileNotFoundError(f"{must} Got no file by that name. Check the path.")
@@ -61,13 +65,12 @@ def load_trajectory(path: str | PathLike[str]) -> HardmaxTrajectory:
         raise ValueError(f"{must} Got another kind of file, or one that was cut short. Save it again.")
     try:
         with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            if "format" not in file or not str(file["format"]).startswith(FORMAT[:-1]):
+            kind = str(file["format"]) if "format" in file else ""
+            if not kind.startswith((FORMAT[:-1], SMOOTH[:-1])):
                 raise ValueError(f"{must} Got another kind of archive. Choose another file.")
-            if str(file["format"]) != FORMAT:
-                raise ValueError(
-                    f"{must} Got the format {str(file['format'])!r}. A newer version of hardmax may read it."
-                )
-            return _read(file)
+            if kind not in (FORMAT, SMOOTH):
+                raise ValueError(f"{must} Got the format {kind!r}. A newer version of hardmax may read it.")
+            return _read(file) if kind == FORMAT else read_smooth(file)
     except Exception as error:  # NumPy, zipfile, zlib and JSON have a dozen kinds for wrong bytes
         if str(error).startswith(must):
             raise
@@ -110,6 +113,7 @@ def rule_to_dict(rule: Hardmax) -> dict[str, Any]:
         "ties": rule.ties,
         "exact": rule.exact,
         "any_A": rule.any_A,
+        "causal": rule.causal,
     }
 
 
@@ -121,6 +125,7 @@ def rule_from_dict(data: dict[str, Any]) -> Hardmax:
         A = A if data["A_exact"] else A.astype(np.float64)
     steps = [Fraction(step) for step in data["alpha"]]
     options = {name: data[name] for name in ("normalize", "ties", "exact", "any_A")}
+    options["causal"] = data.get("causal", False)  # older files have none
     return Hardmax(steps[0] if len(steps) == 1 else steps, A, **options)
 
 

@@ -2,13 +2,15 @@
 
 import numpy as np
 
-from hardmax._types import FloatArray
+from hardmax._types import FloatArray, IntArray
 from hardmax.sets import Sets
 
 TILE = 1 << 18  # products held at a time: 2 MB in float64, so that the passes over them stay in cache
 
 
-def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> tuple[Sets, FloatArray]:
+def near_maxima(
+    queries: FloatArray, keys: FloatArray, slack: FloatArray, limits: IntArray | None = None
+) -> tuple[Sets, FloatArray]:
     """Find, for each query, every key whose product is within `slack` of the largest.
 
     C_i = {j : <q_i, k_j> >= max_l <q_i, k_l> - slack_i}
@@ -18,6 +20,8 @@ def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> tup
     queries : (rows, d) array
     keys : (m, d) array
     slack : (rows,) array, not negative
+    limits : (rows,) array, optional
+        How many of the keys, from the first on, each query sees; at least one. All unless given.
 
     Returns
     -------
@@ -35,6 +39,8 @@ def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> tup
     for top in range(0, rows, height):
         these = slice(top, min(top + height, rows))
         products = np.matmul(queries[these], keys.T, out=tile[: these.stop - top])  # (height, m)
+        if limits is not None:
+            products[np.arange(m) >= limits[these, None]] = -np.inf
         best = products.max(axis=1)  # (height,)
         near = np.greater_equal(products, (best - slack[these])[:, None], out=near_tile[: len(best)])
         found = np.flatnonzero(near)

@@ -1,5 +1,25 @@
-"""How one layer moves tokens. One rule a file; a rule is immutable and holds no tokens."""
+"""How tokens move. One rule a file; a rule is immutable and holds no tokens."""
 
+from hardmax.rules.base import Flow, Layered, Rule
+from hardmax.rules.compose import Compose
+from hardmax.rules.feed_forward import FeedForward
 from hardmax.rules.hardmax import Hardmax
+from hardmax.rules.heads import MultiHead
+from hardmax.rules.normalization import Normalize
+from hardmax.rules.self_attention import SelfAttention
+from hardmax.rules.softmax import Softmax
+from hardmax.rules.sphere import Sphere
 
-__all__ = ["Hardmax"]
+__all__ = [
+    "Compose",
+    "FeedForward",
+    "Flow",
+    "Hardmax",
+    "Layered",
+    "MultiHead",
+    "Normalize",
+    "Rule",
+    "SelfAttention",
+    "Softmax",
+    "Sphere",
+]

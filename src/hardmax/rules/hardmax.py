@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hardmax import _checks
+from hardmax._tensors import like, to_numpy
 from hardmax._types import AnyArray, FloatArray
 from hardmax.classes import Classes
 from hardmax.exact import History
+from hardmax.rules.base import Layered
 from hardmax.run import Run
 from hardmax.states import State
 from hardmax.states.adaptive import Adaptive
@@ -21,8 +23,8 @@ from hardmax.states.rational import Rational
 from hardmax.states.tolerant import Tolerant
 
 
-@dataclass(frozen=True, eq=False)
-class Hardmax:
+@dataclass(frozen=True, eq=False, repr=False)
+class Hardmax(Layered):
     """Tokens follow the tokens with the largest projection on their own direction.
 
     C_i = argmax_j ⟨A z_i, z_j⟩,   z_i <- z_i + alpha/(1 + alpha) mean_{j in C_i} (z_j - z_i).
@@ -43,6 +45,9 @@ class Hardmax:
         True computes everything in rational arithmetic, without any float (python-flint). The sets are the same.
     any_A : bool
         True allows an A that is not symmetric positive definite, outside the hypotheses of the theorems.
+    causal : bool
+        True lets token i follow tokens 0 to i alone. Sets are exact as ever and leaders lead for ever, but nothing is
+        proved of where the others end.
 
     Raises
     ------
@@ -68,6 +73,7 @@ class Hardmax:
     ties: str | float = field(default="exact", kw_only=True)
     exact: bool = field(default=False, kw_only=True)
     any_A: bool = field(default=False, kw_only=True)
+    causal: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_steps", _checks.check_alpha(self.alpha))
@@ -82,7 +88,7 @@ class Hardmax:
 
     def _key(self) -> tuple[Any, ...]:
         A = None if self.matrix is None else tuple(map(tuple, self.matrix.tolist()))
-        return self.steps, A, self.normalize, self.ties, self.exact, self.any_A
+        return self.steps, A, self.normalize, self.ties, self.exact, self.any_A, self.causal
 
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, Hardmax) else NotImplemented
@@ -97,8 +103,9 @@ class Hardmax:
             rows = ["[" + ", ".join(_shown(Fraction(x)) for x in row) + "]" for row in self.matrix.tolist()]
             shown = f"[{', '.join(rows)}]" if len(rows) <= 3 else f"{len(rows)} by {len(rows)}"
             parts.append(f"A={shown}")
-        for name, usual in (("normalize", True), ("ties", "exact"), ("exact", False), ("any_A", False)):
-            if getattr(self, name) != usual:
+        usual = {"normalize": True, "ties": "exact", "exact": False, "any_A": False, "causal": False}
+        for name in usual:
+            if getattr(self, name) != usual[name]:
                 parts.append(f"{name}={getattr(self, name)}")
         return f"Hardmax({', '.join(parts)})"
 
@@ -145,15 +152,43 @@ class Hardmax:
             return True
         return _checks.is_positive_definite(A)
 
+    @property
+    def dimension(self) -> int | None:
+        """The size of A."""
+        return None if self.matrix is None else len(self.matrix)
+
+    def check(self, tokens: Any) -> None:
+        """A and the tokens must live in the same space."""
+        _checks.check_dimension(self.matrix, tuple(tokens.shape))
+
+    def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
+        """Uniform on the exact C_i of these tokens, which floats give exactly: shape (..., n, n)."""
+        array = np.asarray(to_numpy(tokens))
+        clouds = array.reshape(-1, *array.shape[-2:])
+        real = np.ones(clouds.shape[:2], bool) if keys is None else np.asarray(to_numpy(keys)).reshape(clouds.shape[:2])
+        P = np.zeros((*clouds.shape[:2], clouds.shape[1]))
+        for b, cloud in enumerate(clouds):
+            run = self.start(cloud[real[b]])
+            labels, counts = run.classes.labels, run.classes.counts
+            over_classes = (run.choose().matrix(counts) / counts).toarray()  # (m, m)
+            P[b][np.ix_(real[b], real[b])] = over_classes[np.ix_(labels, labels)]
+        return like(P.reshape(*array.shape[:-1], array.shape[-2]), tokens)
+
+    def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
+        """One layer in floats, for compositions: gradients go through the chosen values. `simulate` is exact."""
+        means, alpha = self.attention(tokens, k, keys) @ tokens, float(self.step(k))
+        return tokens + alpha / (1 + alpha) * (means - tokens) if self.normalize else tokens + alpha * means
+
     def start(self, tokens: AnyArray, *, shortcuts: bool = True) -> Run:
         """Place checked tokens of shape (n, d) at layer 0, in the arithmetic asked for."""
         _checks.check_dimension(self.matrix, tokens.shape)
-        classes = Classes.of(tokens)
+        classes = Classes.singly(tokens) if self.causal else Classes.of(tokens)
         if isinstance(self.ties, float):
-            state: State = Tolerant(classes, self.metric, self.ties)
+            state: State = Tolerant(classes, self.metric, self.ties, causal=self.causal)
         else:
             arithmetic = Rational if self.exact else Adaptive
-            state = arithmetic(classes, self.metric, History(classes.rows, classes.counts, self.step))
+            history = History(classes.rows, classes.counts, self.step)
+            state = arithmetic(classes, self.metric, history, causal=self.causal)
         return Run(state, self.step, shortcuts=shortcuts)
 
 

@@ -27,9 +27,8 @@ class Adaptive(State):
 
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:
         """Exact C_i of the given rows."""
-        return self._maximisers(
-            self._Z[rows], self.error, lambda some: self.history.at(self.layer, rows[some].tolist())
-        )
+        exact_points: ExactPoints = lambda some: self.history.at(self.layer, rows[some].tolist())  # noqa: E731
+        return self._maximisers(self._Z[rows], self.error, exact_points, self._limits(rows))
 
     def from_centroids(self, groups: Sets) -> Sets:
         """Exact maximisers of the centroids."""
@@ -39,10 +38,12 @@ class Adaptive(State):
             means, error, lambda some: [self.history.centroid(self.layer, groups, r) for r in some]
         )[0]
 
-    def _maximisers(self, points: FloatArray, error: float, exact_points: ExactPoints) -> tuple[Sets, FloatArray]:
+    def _maximisers(
+        self, points: FloatArray, error: float, exact_points: ExactPoints, limits: IntArray | None = None
+    ) -> tuple[Sets, FloatArray]:
         queries, query_error = self._metric.queries(points, error)
         slack = slack_of(queries, query_error, self._Z, self.error)
-        near, gaps = near_maxima(queries, self._Z, slack)
+        near, gaps = near_maxima(queries, self._Z, slack, limits)
         gaps = np.maximum(gaps - slack, 0.0)
         close = near.tied
         if not len(close):

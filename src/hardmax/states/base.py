@@ -15,10 +15,11 @@ from hardmax.states.floating import Metric, Scaled, next_layer, robustness
 class State(ABC):
     """Distinct tokens at one layer: scaled floats within `error` of the exact ones, and, if kept, an exact history."""
 
-    def __init__(self, classes: Classes, metric: Metric, history: History | None) -> None:
+    def __init__(self, classes: Classes, metric: Metric, history: History | None, *, causal: bool = False) -> None:
         start = Scaled.of(classes.rows)
         self.classes = classes
         self.history = history
+        self.causal = causal  # whether a row sees the rows up to itself alone
         self.layer = 0
         self.exact_rows = 0  # how many sets had to be compared in exact arithmetic
         self.error = start.error
@@ -30,6 +31,10 @@ class State(ABC):
     def tokens(self) -> FloatArray:
         """Positions, shape (m, d), in the units of the input."""
         return np.ldexp(self._Z, self._exponent)
+
+    def _limits(self, rows: IntArray) -> IntArray | None:
+        """How many classes each row sees; None is all."""
+        return rows + 1 if self.causal else None
 
     @abstractmethod
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:

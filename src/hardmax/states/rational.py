@@ -21,12 +21,12 @@ class Rational(State):
 
     history: History
 
-    def __init__(self, classes: Classes, metric: Metric, history: History) -> None:
+    def __init__(self, classes: Classes, metric: Metric, history: History, *, causal: bool = False) -> None:
         try:
             from flint import fmpz_mat
         except ImportError:
             raise missing_extra("`exact=True`", "python-flint", "exact") from None
-        super().__init__(classes, metric, history)
+        super().__init__(classes, metric, history, causal=causal)
         self._matrix = fmpz_mat
 
     @property
@@ -41,17 +41,18 @@ class Rational(State):
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:
         """Exact C_i of the given rows."""
         self.exact_rows += len(rows)
-        return self._maximisers(self.history.at(self.layer, rows.tolist()))
+        return self._maximisers(self.history.at(self.layer, rows.tolist()), self._limits(rows))
 
     def from_centroids(self, groups: Sets) -> Sets:
         """Exact maximisers of the centroids."""
         return self._maximisers([self.history.centroid(self.layer, groups, r) for r in range(len(groups))])[0]
 
-    def _maximisers(self, points: list[Row]) -> tuple[Sets, FloatArray]:
+    def _maximisers(self, points: list[Row], limits: IntArray | None = None) -> tuple[Sets, FloatArray]:
         queries = self._matrix([list(exact.apply(self._metric.rows, x)) for x in points])  # (rows, d)
         keys = self._matrix([list(x) for x in self._rows]).transpose()  # (d, m)
         members, gaps = [], np.zeros(len(points))  # 0 where tied
         for r, products in enumerate((queries * keys).tolist()):
+            products = products if limits is None else products[: limits[r]]
             best = max(products)
             members.append([j for j, x in enumerate(products) if x == best])
             if len(members[r]) == 1:

@@ -13,20 +13,21 @@ from hardmax.states.floating import Metric
 class Tolerant(State):
     """Float64 positions; C_i = {j : <A z_i, z_j> >= max - tolerance |A z_i| max_j |z_j|}."""
 
-    def __init__(self, classes: Classes, metric: Metric, tolerance: float) -> None:
-        super().__init__(classes, metric, None)
+    def __init__(self, classes: Classes, metric: Metric, tolerance: float, *, causal: bool = False) -> None:
+        super().__init__(classes, metric, None, causal=causal)
         self._tolerance = tolerance
 
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:
         """C_i of the given rows, near-ties included; no gap is claimed."""
-        sets = self._maximisers(self._Z[rows])
+        sets = self._maximisers(self._Z[rows], self._limits(rows))
         return sets, np.zeros(len(sets))
 
     def from_centroids(self, groups: Sets) -> Sets:
         """What a token at the centroid would follow. It proves nothing here."""
         return self._maximisers(groups.mean(self._Z, self.classes.counts))
 
-    def _maximisers(self, points: FloatArray) -> Sets:
+    def _maximisers(self, points: FloatArray, limits: IntArray | None = None) -> Sets:
         queries, _ = self._metric.queries(points, 0.0)
         longest = np.linalg.norm(self._Z, axis=1).max()
-        return near_maxima(queries, self._Z, self._tolerance * longest * np.linalg.norm(queries, axis=1))[0]
+        slack = self._tolerance * longest * np.linalg.norm(queries, axis=1)
+        return near_maxima(queries, self._Z, slack, limits)[0]

@@ -137,6 +137,8 @@ def computed_otherwise(trajectory: HardmaxTrajectory) -> list[str]:
         missing.append(f"products within {trajectory.rule.ties:g} count as ties")
     if not trajectory.rule.normalize:
         missing.append("tokens are not normalised")
+    if trajectory.rule.causal:
+        missing.append("attention is causal")
     return missing
 
 

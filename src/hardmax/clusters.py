@@ -1,0 +1,26 @@
+"""Which tokens are together, for rules whose limit is not known exactly."""
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+
+from hardmax._types import AnyArray, BoolArray, IntArray
+
+NEAR = 1e-3  # of the present spread: tokens that close count as together
+GONE = 1e-6  # of the first spread: below it a whole cloud is one point
+
+
+def labels_of(tokens: AnyArray, first: AnyArray, real: BoolArray) -> IntArray:
+    """Label of each token's cluster, counted in the order of the tokens; -1 for padding."""
+    points = tokens[real].astype(np.float64)
+    reach = max(NEAR * spread(points), GONE * spread(first[real].astype(np.float64)))
+    pairs = cKDTree(points).sparse_distance_matrix(cKDTree(points), reach, output_type="coo_matrix")
+    pairs.data[:] = 1.0  # equal tokens have distance 0, which would not count as an edge
+    labels = np.full(len(real), -1)
+    labels[real] = connected_components(pairs, directed=False)[1]
+    return labels
+
+
+def spread(points: AnyArray) -> float:
+    """The longest side of the box around the points."""
+    return float((points.max(axis=0) - points.min(axis=0)).max())

@@ -1,0 +1,232 @@
+"""How each kind of rule is run: exactly, layer by layer in floats, in time, or head by head."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from hardmax import _checks, integrate, kernels
+from hardmax._tensors import is_tensor, join, like, needs_gradient, stack, where
+from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
+from hardmax.frames import frame_of
+from hardmax.hardmax_trajectory import Cloud, HardmaxTrajectory
+from hardmax.integrate import Method
+from hardmax.motions import Motion
+from hardmax.rules.base import Rule
+from hardmax.rules.hardmax import Hardmax
+from hardmax.rules.heads import MultiHead
+from hardmax.run import Run
+from hardmax.smooth_trajectory import SmoothTrajectory
+from hardmax.trajectory import Trajectory
+
+STEPPERS = {"euler": integrate.euler, "rk4": integrate.rk4}
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """Checked input of a simulation."""
+
+    tokens: Any  # as they came
+    array: AnyArray  # (n, d) or (batch, n, d), floats or Fractions
+    real: BoolArray  # which tokens are not padding
+    saved: AnyArray  # layers or times to keep
+    method: Method
+    progress: Callable[[int, int], None] | None
+
+    @property
+    def batched(self) -> bool:
+        """Whether there is an axis for the batch."""
+        return self.array.ndim == 3
+
+    @property
+    def dtype(self) -> Any:
+        """Of the result: that of the input, or float64."""
+        return np.float64 if self.array.dtype == object else self.array.dtype
+
+    def ticker(self, total: int) -> Callable[[], None]:
+        """What to call after each layer or time: it counts, and tells `progress` if there is one."""
+        done, progress = count(1), self.progress
+        return (lambda: None) if progress is None else (lambda: progress(next(done), total))
+
+    def floats(self) -> tuple[Any, Any]:
+        """Tokens as a float array or tensor with zeros for padding, and the keys that may be attended to."""
+        state = like(self.array.astype(np.float64), self.tokens) if self.array.dtype == object else self.tokens
+        if is_tensor(state):
+            state = state if state.dtype.is_floating_point else state.double()
+        else:
+            state = self.array.astype(self.dtype)
+        if self.real.all():
+            return state, None
+        keys: Any = self.real[..., None, :]
+        if is_tensor(state):
+            import torch
+
+            keys = torch.from_numpy(keys).to(state.device)
+        return where(self.real[..., None], state, 0.0), keys
+
+    def with_padding(self, kept: Any) -> Any:
+        """Tokens of all saved positions, with what came in for padding."""
+        if self.real.all():
+            return kept
+        original = like(self.array.astype(self.dtype), kept) if is_tensor(kept) else self.array.astype(self.dtype)
+        return where(np.broadcast_to(self.real[..., None], tuple(kept.shape)), kept, original)
+
+
+def run(job: Job, rule: Rule) -> Trajectory:
+    """Run any rule."""
+    if isinstance(rule, Hardmax):
+        return run_hardmax(job, rule)
+    exactly = rule.continuous or not needs_gradient(job.tokens, *rule.weights)  # exact sets carry no gradient
+    if isinstance(rule, MultiHead) and not rule.shared and exactly:
+        return run_heads(job, rule)
+    if not rule.continuous:
+        return run_layers(job, rule)
+    return run_adaptive(job, rule) if job.method.adaptive else run_fixed(job, rule)
+
+
+def run_hardmax(job: Job, rule: Hardmax) -> HardmaxTrajectory:
+    """Every cloud by itself, with exact sets."""
+    batch = job.array if job.batched else job.array[None]  # (batch, n, d)
+    real = job.real.reshape(batch.shape[:2])
+    kept = np.empty((len(job.saved), *batch.shape), job.dtype)
+    kept[:] = batch  # padding stays as it came; so does layer 0
+    tick = job.ticker(len(batch) * (int(job.saved[-1]) + 1))
+    clouds, queries, exact_rows = [], 0, 0
+    for b, cloud in enumerate(batch):
+        one = rule.start(cloud[real[b]])
+        clouds.append(_run_cloud(one, rule, kept[:, b], job.saved, np.flatnonzero(real[b]), tick))
+        queries += one.queries
+        exact_rows += one.state.exact_rows
+    stats = {
+        "kernel": kernels.METHOD,
+        "arithmetic": type(one.state).__name__.lower(),
+        "dtype": str(np.dtype(job.dtype)),
+        "layers": int(job.saved[-1]),
+        "queries": queries,
+        "sets_compared_exactly": exact_rows,
+    }
+    tokens = like(kept if job.batched else kept[:, 0], job.tokens)
+    return HardmaxTrajectory(tokens, rule, job.saved, tuple(clouds), job.batched, stats)
+
+
+def _run_cloud(
+    one: Run, rule: Hardmax, kept: AnyArray, saved: IntArray, real: IntArray, tick: Callable[[], None]
+) -> Cloud:
+    """Advance one cloud to the last layer, writing its tokens into `kept`, shape (saved layers, n, d)."""
+    layers, sets = int(saved[-1]), []
+    for k in range(layers + 1):
+        chosen = one.choose()
+        if k == layers or len(saved) > 1:
+            at = k if len(saved) > 1 else 0
+            if k > 0:
+                kept[at, real] = integrate.cast(rule.grown(one.tokens, k)[one.classes.labels], kept.dtype)
+            sets.append(chosen)
+        tick()
+        if k < layers:
+            one.advance()
+    return Cloud(one.classes, tuple(sets), one.emerged, one.settled, real)
+
+
+def run_layers(job: Job, rule: Any) -> SmoothTrajectory:
+    """All clouds at once, layer by layer; tensors keep their gradients."""
+    state, keys = job.floats()
+    layers = int(job.saved[-1])
+    tick, kept = job.ticker(layers + 1), []
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        for k in range(layers + 1):
+            if k == layers or len(job.saved) > 1:
+                kept.append(state)
+            tick()
+            if k < layers:
+                state = rule.layer(state, k, keys)
+    stats = {"method": "layers", "dtype": _name(state), "layers": layers, "adaptive": False}
+    return SmoothTrajectory(job.with_padding(stack(kept)), rule, job.saved, job.real, job.batched, stats)
+
+
+def run_fixed(job: Job, rule: Any) -> SmoothTrajectory:
+    """All clouds at once with Euler or RK4 steps; tensors keep their gradients."""
+    state, keys = job.floats()
+    frame = frame_of(rule, job.method.name, STEPPERS[job.method.name], keys, state)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        shown, steps = integrate.fixed(frame, state, job.saved, job.method, job.ticker(len(job.saved)))
+    raw, rescaled = job.with_padding(stack([x for x, _ in shown])), None
+    if shown[0][1] is not None:
+        rescaled = job.with_padding(stack([z for _, z in shown]))
+    stats = {"method": job.method.name, "dt": job.method.dt, "dtype": _name(state), "steps": steps, "adaptive": False}
+    return SmoothTrajectory(raw, rule, job.saved, job.real, job.batched, stats, rescaled)
+
+
+def run_adaptive(job: Job, rule: Any) -> SmoothTrajectory:
+    """Every cloud by itself in float64 with error control."""
+    if needs_gradient(job.tokens, *rule.weights):
+        raise ValueError(
+            f"`method` must take fixed steps where gradients are asked for. Got {job.method.name!r}, which runs "
+            'outside torch. Use method="rk4", dt=0.1, or detach the tensors.'
+        )
+    batch = (job.array if job.batched else job.array[None]).astype(np.float64)  # (batch, n, d)
+    real = job.real.reshape(batch.shape[:2])
+    kept = np.broadcast_to(batch, (len(job.saved), *batch.shape)).copy()
+    rescaled = kept.copy()
+    tick, problem, steps, evaluations, has_rescaled = job.ticker(len(batch) * len(job.saved)), "", 0, 0, False
+    for b, cloud in enumerate(batch):
+        motion = Motion.of(rule, cloud[real[b]].shape)
+        solution = integrate.adaptive(motion, motion.start(cloud[real[b]]), job.saved, job.method, tick)
+        steps, evaluations = steps + solution.steps, evaluations + solution.evaluations
+        if solution.problem and not problem:
+            problem = (f"Cloud {b}: " if job.batched else "") + solution.problem
+        for at, (t, state) in enumerate(zip(job.saved, solution.states, strict=True)):
+            tokens, z = motion.read(float(t), state) if np.isfinite(state).all() else (np.nan, np.nan)
+            kept[at, b, real[b]] = tokens
+            if z is not None:
+                rescaled[at, b, real[b]], has_rescaled = z, True
+    stats = {
+        "method": job.method.name,
+        "rtol": job.method.rtol,
+        "atol": job.method.atol,
+        "dtype": "float64",
+        "steps": steps,
+        "evaluations": evaluations,
+        "adaptive": True,
+    }
+    raw, z_all = (_like_input(values, job) for values in (kept, rescaled))
+    return SmoothTrajectory(
+        raw, rule, job.saved, job.real, job.batched, stats, z_all if has_rescaled else None, problem=problem
+    )
+
+
+def _like_input(values: FloatArray, job: Job) -> Any:
+    return like(integrate.cast(values if job.batched else values[:, 0], job.dtype), job.tokens)
+
+
+def run_heads(job: Job, rule: MultiHead) -> SmoothTrajectory:
+    """Heads on coordinates of their own are independent models: each is run by itself, by what runs it best."""
+    heads = []
+    for head, part in zip(rule.heads, rule.columns(job.array.shape[-1]), strict=True):
+        tokens = job.tokens[..., part] if is_tensor(job.tokens) else job.array[..., part]
+        heads.append(run(Job(tokens, job.array[..., part], job.real, job.saved, job.method, None), head))
+    job.ticker(1)()
+    tokens = join([head.tokens for head in heads])
+    stats = {"method": "heads", "dtype": _name(tokens), "adaptive": False, "heads": [head.stats for head in heads]}
+    problem = " ".join(filter(None, (getattr(head, "problem", "") for head in heads)))
+    return SmoothTrajectory(tokens, rule, job.saved, job.real, job.batched, stats, heads=tuple(heads), problem=problem)
+
+
+def _name(tokens: Any) -> str:
+    return str(tokens.dtype).removeprefix("torch.")
+
+
+def check_method(name: Any, rtol: Any, atol: Any, dt: Any, max_steps: Any) -> Method:
+    """A method from the arguments of `simulate`."""
+    known = (*integrate.ADAPTIVE, *integrate.FIXED)
+    if name not in known:
+        raise ValueError(f"`method` must be one of {', '.join(known)}. Got {name!r}. DOP853 suits nearly everything.")
+    _checks.check_positive(rtol, "rtol", "1e-8 is usual.")
+    _checks.check_positive(atol, "atol", "1e-10 is usual.")
+    if (dt is None) == (name in integrate.FIXED):
+        need = f'"{name}" needs `dt`, the length of its steps' if dt is None else f'"{name}" chooses its own steps'
+        raise ValueError(f"`dt` must go with the methods {' and '.join(integrate.FIXED)}. Got dt={dt}: {need}.")
+    if dt is not None:
+        _checks.check_positive(dt, "dt", "0.1 is usual.")
+    return Method(name, float(rtol), float(atol), dt, _checks.check_count(max_steps, "max_steps", least=1))

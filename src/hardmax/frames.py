@@ -1,0 +1,129 @@
+"""Fixed steps of a flow, in coordinates that do not overflow.
+
+For self-attention with constant V, a step of any explicit Runge-Kutta method multiplies equal tokens by a polynomial
+R = R(hV): I + hV for Euler. The discrete counterpart of z = e^{-tV} x is therefore z_k = R^{-k} x_k. Since V commutes
+with R, the step can be done on z itself with the scores of R^k z:
+
+    z_{k+1} = R^{-1} step(z_k),    step of w' = V sum_j P_ij(R^k w) w_j,
+
+which is the residual network x_{k+1} = step(x_k) in other coordinates, exactly.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hardmax._tensors import matching, softmax, solve, to_numpy
+from hardmax.rules.base import seen_keys
+from hardmax.rules.growth import LARGEST
+from hardmax.rules.self_attention import SelfAttention
+from hardmax.rules.sphere import Sphere, on_sphere
+
+Stepper = Callable[[Callable[[Any, float], Any], Any, float, float], Any]
+SINGULAR = 1e12  # condition number of R beyond which z_k cannot be had
+TERMS = {"euler": 1, "rk4": 4}  # of the exponential series that R(hV) has
+
+
+class Frame(ABC):
+    """Coordinates in which steps are taken; to tokens x and, where there are such, rescaled tokens z."""
+
+    def __init__(self, rule: Any, stepper: Stepper, keys: Any) -> None:
+        self._rule = rule
+        self._stepper = stepper
+        self._keys = keys
+
+    @abstractmethod
+    def step(self, state: Any, t: float, h: float) -> Any:
+        """The state a step later."""
+
+    @abstractmethod
+    def show(self, state: Any) -> tuple[Any, Any]:
+        """x, and z or None."""
+
+
+def frame_of(rule: Any, name: str, stepper: Stepper, keys: Any, tokens: Any) -> Frame:
+    """The frame for a rule."""
+    if isinstance(rule, SelfAttention):
+        identity = matching(np.eye(tokens.shape[-1]), tokens)
+        return (RescaledFrame if rule.has_constant_values else JointFrame)(rule, name, stepper, keys, identity)
+    return PlainFrame(rule, stepper, keys)
+
+
+class PlainFrame(Frame):
+    """The tokens themselves."""
+
+    def step(self, state: Any, t: float, h: float) -> Any:
+        """One step, brought back to the sphere where it belongs there."""
+        moved = self._stepper(lambda x, s: self._rule.velocity(x, s, self._keys), state, t, h)
+        return on_sphere(moved) if isinstance(self._rule, Sphere) else moved
+
+    def show(self, state: Any) -> tuple[Any, None]:
+        """x."""
+        return state, None
+
+
+class RescaledFrame(Frame):
+    """z_k = R^{-k} x_k; R^k is kept as a number and a matrix of moderate size."""
+
+    def __init__(self, rule: Any, name: str, stepper: Stepper, keys: Any, identity: Any) -> None:
+        super().__init__(rule, stepper, keys)
+        self._terms = TERMS[name]
+        self._identity = identity
+        self._power, self._log = identity, 0.0  # R^k = e^log power
+        self._factors: dict[float, tuple[Any, float]] = {}
+
+    def step(self, state: Any, t: float, h: float) -> Any:
+        """One step in the coordinates of R^k, then R^{-1}."""
+        R, radius = self._factor(h)
+        moved = solve(R, self._stepper(self._rate, state, t, h))
+        self._power, self._log = self._power @ R / radius, self._log + float(np.log(radius))
+        return moved
+
+    def _rate(self, state: Any, t: float) -> Any:
+        scores = self._rule.scores(state @ self._power.T, t)
+        scale = float(np.exp(min(2 * self._log, LARGEST)))
+        P = softmax(scores, seen_keys(state, self._keys, self._rule.causal), scale)
+        return self._rule.values(P @ state, t)
+
+    def _factor(self, h: float) -> tuple[Any, float]:
+        """R(hV) and its spectral radius."""
+        if h not in self._factors:
+            term = R = self._identity
+            for order in range(1, self._terms + 1):
+                term = term @ (h * self._rule.values(self._identity, 0.0).T) / order
+                R = R + term
+            plain = np.asarray(to_numpy(R), np.float64)
+            if np.linalg.cond(plain) > SINGULAR:
+                raise ValueError(
+                    f"`dt` must leave R(dt V) invertible, I + dt V for Euler. Got a step of {h:g}, for which it is "
+                    "singular: V has a negative eigenvalue of the size of 1/dt. Use a smaller dt."
+                )
+            self._factors[h] = (R, float(np.abs(np.linalg.eigvals(plain)).max()))
+        return self._factors[h]
+
+    def show(self, state: Any) -> tuple[Any, Any]:
+        """x = R^k z, and z."""
+        grown = state @ self._power.T
+        with np.errstate(over="ignore", invalid="ignore"):
+            return grown * float(np.exp(self._log)), state
+
+
+class JointFrame(Frame):
+    """x for a V that depends on time, and beside it F with F' = V(t) F in the same steps: z = F^{-1} x."""
+
+    def __init__(self, rule: Any, name: str, stepper: Stepper, keys: Any, identity: Any) -> None:
+        super().__init__(rule, stepper, keys)
+        self._fundamental = identity
+
+    def step(self, state: Any, t: float, h: float) -> Any:
+        """One step of x, and the same of F."""
+        moved = self._stepper(lambda x, s: self._rule.velocity(x, s, self._keys), state, t, h)
+        # Rows of F^T are columns of F: values() multiplies each by V.
+        self._fundamental = self._stepper(lambda F, s: self._rule.values(F.T, s).T, self._fundamental, t, h)
+        return moved
+
+    def show(self, state: Any) -> tuple[Any, Any]:
+        """x, and z = F^{-1} x."""
+        return state, solve(self._fundamental, state)

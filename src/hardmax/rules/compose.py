@@ -1,0 +1,91 @@
+"""Rules one after another: a transformer block is a composition."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hardmax import _checks
+from hardmax.rules.base import Flow, Layered, Rule
+from hardmax.rules.heads import MultiHead
+from hardmax.rules.normalization import no_attention
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Compose(Layered):
+    """One layer that runs several rules in turn.
+
+    A flow among them takes one forward Euler step of length dt: z <- z + dt v(z), which is the residual connection of a
+    transformer.
+
+    Parameters
+    ----------
+    parts : sequence of rules
+    dt : positive number
+        Length of the step of flows.
+
+    Examples
+    --------
+    A transformer block: two heads with softmax attention, a feed-forward part, a norm after each.
+
+    >>> import numpy as np
+    >>> import hardmax as hm
+    >>> rng = np.random.default_rng(0)
+    >>> heads = [hm.SelfAttention(*rng.normal(size=(3, 4, 4)) / 2) for _ in range(2)]
+    >>> norm = hm.Normalize("layer")
+    >>> block = hm.Compose([hm.MultiHead(heads, shared=True), norm, hm.FeedForward.random(4), norm])
+    >>> hm.simulate(hm.configuration("gaussian", n=6, d=4), block, layers=12)
+    Ran 12 layers on 6 tokens of dimension 4. 6 clusters of tokens at the last layer. No leader.
+    """
+
+    parts: Sequence[Rule]
+    dt: float = field(default=1.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", _checks.check_rules(self.parts, "parts"))
+        _checks.check_positive(self.dt, "dt", "1 is the residual connection of a transformer.")
+        sizes = {part.dimension for part in self.parts} - {None}
+        if len(sizes) > 1:
+            raise ValueError(
+                f"`parts` must ask for tokens of one dimension. Got {sorted(map(str, sizes))}. Change the matrices."
+            )
+
+    @property
+    def attends(self) -> bool:
+        """Whether tokens attend to each other in some part."""
+        return any(part.attends for part in self.parts)
+
+    @property
+    def dimension(self) -> int | None:
+        """What the parts ask for."""
+        return next((part.dimension for part in self.parts if part.dimension is not None), None)
+
+    @property
+    def weights(self) -> tuple[Any, ...]:
+        """Those of all parts."""
+        return tuple(weight for part in self.parts for weight in part.weights)
+
+    def check(self, tokens: Any) -> None:
+        """The first part sees the input; the others need its dimension."""
+        super().check(tokens)
+        self.parts[0].check(tokens)
+
+    def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
+        """All parts in turn."""
+        for part in self.parts:
+            tokens = self._moved(part, tokens, k, keys)
+        return tokens
+
+    def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
+        """P of the first part with attention, at the tokens that reach it."""
+        for part in self.parts:
+            if part.attends:
+                return part.attention(tokens, at, keys)
+            tokens = self._moved(part, tokens, int(at), keys)
+        raise no_attention(self)
+
+    def _moved(self, part: Rule, tokens: Any, k: int, keys: Any) -> Any:
+        if part.continuous:
+            assert isinstance(part, Flow | MultiHead)
+            return tokens + self.dt * part.velocity(tokens, k * self.dt, keys)
+        assert isinstance(part, Layered | MultiHead)
+        return part.layer(tokens, k, keys)

@@ -1,0 +1,116 @@
+"""The feed-forward part of a transformer block."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.special import erf
+
+from hardmax import _checks
+from hardmax._tensors import is_tensor, matching
+from hardmax.rules.base import Layered
+from hardmax.rules.normalization import no_attention
+
+Activation = str | Callable[[Any], Any]
+
+
+def _relu(values: Any) -> Any:
+    return values * (values > 0)
+
+
+def _tanh(values: Any) -> Any:
+    return values.tanh() if is_tensor(values) else np.tanh(values)
+
+
+def _gelu(values: Any) -> Any:
+    scaled = values / 2**0.5
+    return values * (1 + (scaled.erf() if is_tensor(values) else erf(scaled))) / 2
+
+
+ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"relu": _relu, "tanh": _tanh, "gelu": _gelu}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FeedForward(Layered):
+    """Each token moves by itself, through two matrices with a nonlinearity between them.
+
+    z_i <- z_i + gain (W2 s(W1 z_i + b1) + b2).
+
+    Parameters
+    ----------
+    W1 : (width, d) array
+    W2 : (d, width) array
+    b1, b2 : (width,) and (d,) arrays, optional
+    activation : "relu", "tanh", "gelu" or a callable
+    gain : number
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> rule = hm.FeedForward([[1.0, 0.0]], [[1.0], [1.0]])
+    >>> hm.simulate([[2.0, 0.0], [-2.0, 0.0]], rule, layers=1).array[-1]
+    array([[ 4., 2.],
+           [-2., 0.]])
+    """
+
+    W1: Any
+    W2: Any
+    b1: Any = None
+    b2: Any = None
+    activation: Activation = field(default="relu", kw_only=True)
+    gain: float = field(default=1.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name in ("W1", "W2"):
+            object.__setattr__(self, name, _checks.check_weight(getattr(self, name), name, square=False))
+        if tuple(self.W2.shape) != tuple(self.W1.shape)[::-1]:
+            raise ValueError(
+                f"`W1` and `W2` must have shapes (width, d) and (d, width). Got {tuple(self.W1.shape)} and "
+                f"{tuple(self.W2.shape)}. Transpose one, or change its size."
+            )
+        for name, size in (("b1", len(self.W1)), ("b2", len(self.W2))):
+            bias = getattr(self, name)
+            if bias is not None:
+                object.__setattr__(self, name, _checks.check_bias(bias, name, size))
+        if not callable(self.activation) and self.activation not in ACTIVATIONS:
+            raise ValueError(
+                f"`activation` must be one of {', '.join(ACTIVATIONS)}, or a callable. Got {self.activation!r}. "
+                "The papers use relu."
+            )
+
+    @classmethod
+    def random(cls, d: int, *, width: int | None = None, gain: float = 1.0, seed: int = 0) -> "FeedForward":
+        """Gaussian weights with variance 1/d and 1/width, for experiments; width 4 d unless said."""
+        d = _checks.check_count(d, "d", least=1)
+        width = 4 * d if width is None else _checks.check_count(width, "width", least=1)
+        rng = np.random.default_rng(_checks.check_count(seed, "seed", least=0))
+        W1, W2 = rng.normal(size=(width, d)) / d**0.5, rng.normal(size=(d, width)) / width**0.5
+        return cls(W1, W2, gain=gain)
+
+    @property
+    def dimension(self) -> int:
+        """d."""
+        return len(self.W2)
+
+    @property
+    def weights(self) -> tuple[Any, ...]:
+        """W1, W2, b1, b2 and the gain."""
+        return (self.W1, self.W2, self.b1, self.b2, self.gain)
+
+    @property
+    def attends(self) -> bool:
+        """False."""
+        return False
+
+    def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
+        """One step of the formula above."""
+        hidden = tokens @ matching(self.W1, tokens).T
+        hidden = hidden if self.b1 is None else hidden + matching(self.b1, tokens)
+        activation = self.activation if callable(self.activation) else ACTIVATIONS[self.activation]
+        out = activation(hidden) @ matching(self.W2, tokens).T
+        return tokens + self.gain * (out if self.b2 is None else out + matching(self.b2, tokens))
+
+    def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
+        """Refused: there is none."""
+        raise no_attention(self)

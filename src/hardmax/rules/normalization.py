@@ -1,0 +1,74 @@
+"""What keeps tokens from growing: nothing, rescaling, RMS norm or layer norm."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from hardmax.rules.base import Layered
+
+KINDS = ("none", "rescaling", "rms", "layer")
+EPSILON = 1e-12  # under the root, so that a zero token stays where it is and has a gradient
+
+
+def check_normalize(normalize: Any) -> str:
+    """One of KINDS; True is "rescaling", False and None are "none"."""
+    kind = {True: "rescaling", False: "none", None: "none"}.get(normalize) if not isinstance(normalize, str) else None
+    kind = kind or normalize
+    if kind not in KINDS:
+        raise ValueError(
+            f"`normalize` must be one of {', '.join(map(repr, KINDS))} (True is 'rescaling', False is 'none'). "
+            f"Got {normalize!r}. The papers use 'rescaling'."
+        )
+    return kind
+
+
+def normalized(tokens: Any, kind: str) -> Any:
+    """Tokens after RMS norm or layer norm, without learned gains: each has mean square 1."""
+    if kind == "layer":
+        tokens = tokens - tokens.mean(-1)[..., None]
+    return tokens / ((tokens * tokens).mean(-1)[..., None] + EPSILON) ** 0.5
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Normalize(Layered):
+    """Norm as a layer of its own, to be composed with others.
+
+    "rms":    z_i <- z_i / sqrt(mean_r z_ir^2).
+    "layer":  the same after the mean of the coordinates of z_i is taken off.
+
+    Parameters
+    ----------
+    kind : "rms" or "layer"
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> hm.simulate([[3.0, 4.0]], hm.Normalize("rms"), layers=1).array[-1].round(3)
+    array([[0.849, 1.131]])
+    """
+
+    kind: str = "rms"
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("rms", "layer"):
+            raise ValueError(f'`kind` must be "rms" or "layer". Got {self.kind!r}. "layer" also centres each token.')
+
+    @property
+    def attends(self) -> bool:
+        """False."""
+        return False
+
+    def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
+        """Each token normalised by itself."""
+        return normalized(tokens, self.kind)
+
+    def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
+        """Refused: there is none."""
+        raise no_attention(self)
+
+
+def no_attention(rule: Layered) -> ValueError:
+    """The error for a rule whose tokens do not see each other."""
+    return ValueError(
+        f"`attention` must be asked of a rule in which tokens attend to each other. Got {rule!r}, in which each moves "
+        "by itself. Compose it with an attention rule."
+    )

@@ -1,0 +1,146 @@
+"""The self-attention dynamics of arXiv 2305.05465."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hardmax import _checks
+from hardmax._tensors import matching, softmax, to_numpy
+from hardmax._types import FloatArray
+from hardmax.rules.base import Flow, seen_keys
+from hardmax.rules.growth import Growth
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SelfAttention(Flow):
+    """Continuous self-attention with queries Q, keys K and values V.
+
+    x_i' = sum_j P_ij V x_j,   P_ij = softmax_j ⟨Q x_i, K x_j⟩.
+
+    With V constant, `simulate` integrates the rescaled tokens z = e^{-tV} x, whose P is the same and whose hull shrinks
+    for V = I: z_i' = sum_j P_ij V (z_j - z_i). A trajectory has both, `tokens` for x and `rescaled` for z.
+
+    Parameters
+    ----------
+    Q, K : (k, d) arrays, or callables of t that return them, optional
+        None is the identity.
+    V : (d, d) array, or a callable of t that returns one, optional
+        None is the identity.
+    causal : bool
+        True lets token i attend to tokens 0 to i alone.
+
+    Raises
+    ------
+    ValueError
+        If a shape is wrong or a number is not finite, with a sentence that says which.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> rule = hm.SelfAttention(Q=None, K=None, V=None)
+    >>> trajectory = hm.simulate([[1.0, 1.0], [-1.0, -1.0], [0.5, 0.25]], rule, times=[0, 5])
+    >>> trajectory.attention(-1).round(3)
+    array([[1., 0., 0.],
+           [0., 1., 0.],
+           [1., 0., 0.]])
+
+    References
+    ----------
+    Geshkovski, Letrouit, Polyanskiy, Rigollet: The emergence of clusters in self-attention dynamics, arXiv 2305.05465.
+    """
+
+    Q: Any = None
+    K: Any = None
+    V: Any = None
+    causal: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name in ("Q", "K", "V"):
+            weight = getattr(self, name)
+            if weight is not None and not callable(weight):
+                object.__setattr__(self, name, _checks.check_weight(weight, name, square=name == "V"))
+        shapes = {
+            name: np.shape(to_numpy(self.weight(name, 0.0)))
+            for name in ("Q", "K", "V")
+            if getattr(self, name) is not None
+        }
+        _checks.check_shapes(shapes)
+        object.__setattr__(self, "_dimension", next((shape[1] for shape in shapes.values()), None))
+
+    @property
+    def dimension(self) -> int | None:
+        """The width of Q, K and V."""
+        return self._dimension  # type: ignore[attr-defined]
+
+    @property
+    def weights(self) -> tuple[Any, ...]:
+        """Q, K and V."""
+        return (self.Q, self.K, self.V)
+
+    @property
+    def has_constant_values(self) -> bool:
+        """Whether V does not depend on time, so that tokens can be rescaled by e^{-tV}."""
+        return not callable(self.V)
+
+    def weight(self, name: str, t: float) -> Any:
+        """Q, K or V at time t; None is the identity."""
+        weight = getattr(self, name)
+        if not callable(weight):
+            return weight
+        return _checks.check_weight(weight(t), name, square=name == "V")
+
+    def value_matrix(self, d: int, t: float = 0.0) -> FloatArray:
+        """V as an array."""
+        V = self.weight("V", t)
+        return np.eye(d) if V is None else np.asarray(to_numpy(V), np.float64)
+
+    def form(self, d: int, t: float = 0.0) -> FloatArray:
+        """B = Q^T K, the bilinear form of the scores, as an array."""
+        Q, K = (
+            np.eye(d) if weight is None else np.asarray(to_numpy(weight), np.float64)
+            for weight in (self.weight("Q", t), self.weight("K", t))
+        )
+        return np.asarray(Q.T @ K)
+
+    @cached_property
+    def _growths(self) -> dict[int, Growth]:
+        return {}
+
+    def growth(self, d: int) -> Growth:
+        """e^{tV} for the constant V."""
+        if d not in self._growths:
+            self._growths[d] = Growth.of(self.value_matrix(d))
+        return self._growths[d]
+
+    def scores(self, tokens: Any, t: float) -> Any:
+        """⟨Q x_i, K x_j⟩, shape (..., n, n)."""
+        Q, K = self.weight("Q", t), self.weight("K", t)
+        queries = tokens if Q is None else tokens @ matching(Q, tokens).T
+        keys = tokens if K is None else tokens @ matching(K, tokens).T
+        return queries @ keys.swapaxes(-1, -2)
+
+    def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
+        """P for raw tokens x."""
+        return softmax(self.scores(tokens, at), seen_keys(tokens, keys, self.causal))
+
+    def rescaled_attention(self, rescaled: FloatArray, t: float, keys: Any = None) -> FloatArray:
+        """P for rescaled tokens z: scores e^{2 lambda t} ⟨Q u_i, K u_j⟩ with u = e^{t(V - lambda I)} z."""
+        growth = self.growth(rescaled.shape[-1])
+        unit = rescaled @ growth.unit(t).T
+        seen = seen_keys(rescaled, keys, self.causal)
+        return np.asarray(softmax(self.scores(unit, t), seen, growth.scale(t)))
+
+    def values(self, tokens: Any, t: float) -> Any:
+        """V x for each token."""
+        V = self.weight("V", t)
+        return tokens if V is None else tokens @ matching(V, tokens).T
+
+    def velocity(self, tokens: Any, t: float, keys: Any = None) -> Any:
+        """dx/dt, first formula above."""
+        return self.values(self.attention(tokens, t, keys) @ tokens, t)
+
+    def rescaled_velocity(self, rescaled: FloatArray, t: float, keys: Any = None) -> FloatArray:
+        """dz/dt, second formula above."""
+        return np.asarray(self.values(self.rescaled_attention(rescaled, t, keys) @ rescaled - rescaled, t))

@@ -1,0 +1,92 @@
+"""The softmax counterpart of the hardmax rule of arXiv 2407.01602."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hardmax import _checks
+from hardmax._tensors import is_tensor, matching, softmax
+from hardmax.rules.base import Layered, seen_keys
+from hardmax.rules.normalization import check_normalize, normalized
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Softmax(Layered):
+    """Tokens follow all tokens, with weights by softmax.
+
+    P_ij = softmax_j(⟨A z_i, z_j⟩ / temperature),   z_i <- z_i + alpha/(1 + alpha) sum_j P_ij (z_j - z_i).
+
+    As the temperature tends to 0 this tends to `Hardmax`: a layer differs from it by at most a constant times
+    exp(-gap / temperature), where gap is the smallest lead of a chosen token over one that is not. Use `Hardmax` for
+    the limit itself, with proofs.
+
+    Parameters
+    ----------
+    alpha : positive number or sequence of numbers
+        Step size. A sequence gives one a layer, and its last one goes on. A torch tensor keeps its gradient.
+    A : (d, d) array, optional
+        Any square matrix; None is the identity.
+    temperature : positive number
+    normalize : "rescaling", "none", "rms" or "layer"
+        "rescaling" (or True) divides by 1 + alpha as above. "none" (or False) is z_i + alpha sum_j P_ij z_j; "rms" and
+        "layer" take the norm of that.
+    causal : bool
+        True lets token i attend to tokens 0 to i alone.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range, with a sentence that says which.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> tokens = [[1.0, 1.0], [-1.0, -1.0], [0.5, 0.25]]
+    >>> hm.simulate(tokens, hm.Softmax(0.5, temperature=0.1), layers=1).attention(0)[2].round(3)
+    array([0.988, 0. , 0.012])
+    """
+
+    alpha: Any
+    A: Any = None
+    temperature: Any = field(default=1.0, kw_only=True)
+    normalize: Any = field(default="rescaling", kw_only=True)
+    causal: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        steps: Sequence[Any] = [self.alpha] if is_tensor(self.alpha) else _checks.check_alpha(self.alpha)
+        object.__setattr__(self, "_steps", steps)
+        _checks.check_positive(self.temperature, "temperature", "Small values such as 0.01 come close to hardmax.")
+        object.__setattr__(self, "normalize", check_normalize(self.normalize))
+        if self.A is not None:
+            object.__setattr__(self, "A", _checks.check_weight(self.A, "A", square=True))
+
+    @property
+    def dimension(self) -> int | None:
+        """The size of A."""
+        return None if self.A is None else len(self.A)
+
+    @property
+    def weights(self) -> tuple[Any, ...]:
+        """Alpha, A and the temperature."""
+        return (self.alpha, self.A, self.temperature)
+
+    def step(self, k: int) -> Any:
+        """Alpha of layer k."""
+        steps = self._steps  # type: ignore[attr-defined]
+        value = steps[min(k, len(steps) - 1)]
+        return value if is_tensor(value) else float(value)
+
+    def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
+        """P, shape (..., n, n)."""
+        images = tokens if self.A is None else tokens @ matching(self.A, tokens).T  # A z_i
+        scores = images @ tokens.swapaxes(-1, -2)  # (..., n, n)
+        return softmax(scores, seen_keys(tokens, keys, self.causal), 1 / self.temperature)
+
+    def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
+        """One layer of the formula above."""
+        means = self.attention(tokens, k, keys) @ tokens
+        alpha = self.step(k)
+        if self.normalize == "rescaling":
+            return tokens + alpha / (1 + alpha) * (means - tokens)
+        grown = tokens + alpha * means
+        return grown if self.normalize == "none" else normalized(grown, self.normalize)

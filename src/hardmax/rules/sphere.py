@@ -1,0 +1,109 @@
+"""Self-attention on the unit sphere (Geshkovski, Letrouit, Polyanskiy, Rigollet, arXiv 2312.10794)."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hardmax import _checks
+from hardmax._tensors import softmax, to_numpy
+from hardmax.rules.base import Flow, seen_keys
+
+OFF_SPHERE = 1e-6  # how far a norm may be from 1 on input
+LARGEST_BETA = 700.0  # e^beta beyond that leaves the range of floats
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sphere(Flow):
+    """Self-attention with V = I on the unit sphere, where layer normalisation keeps tokens.
+
+    x_i' = p_i(sum_j P_ij x_j),   P_ij = softmax_j(beta ⟨x_i, x_j⟩),   p_i(y) = y - ⟨x_i, y⟩ x_i;
+
+    with `normalized=False`, x_i' = p_i(1/n sum_j exp(beta ⟨x_i, x_j⟩) x_j), the gradient flow of the energy
+    E = 1/(2 beta n^2) sum_ij exp(beta ⟨x_i, x_j⟩). E never decreases along either of the two.
+
+    Parameters
+    ----------
+    beta : number, 0 or larger
+        Inverse temperature.
+    normalized : bool
+        False leaves out the division by the sum of each row; beta must then be below 700.
+    causal : bool
+        True lets token i attend to tokens 0 to i alone. E need not grow then.
+
+    Raises
+    ------
+    ValueError
+        If beta is out of its range; from `simulate` if a token is off the sphere.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate(hm.configuration("sphere", n=20, d=3), hm.Sphere(beta=1.0), times=[0, 1, 30])
+    >>> trajectory.similarity.round(3)
+    array([0.028, 0.095, 1. ])
+    """
+
+    beta: float
+    normalized: bool = field(default=True, kw_only=True)
+    causal: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _checks.check_positive(self.beta, "beta", "Values between 1 and 100 are usual.", zero=True)
+        if not self.normalized and float(self.beta) > LARGEST_BETA:
+            raise ValueError(
+                f"`beta` must be at most {LARGEST_BETA:g} with normalized=False, where e^beta must be finite. "
+                f"Got {self.beta}. Use normalized=True."
+            )
+
+    @property
+    def weights(self) -> tuple[Any, ...]:
+        """Beta."""
+        return (self.beta,)
+
+    def check(self, tokens: Any) -> None:
+        """Refuse tokens off the sphere."""
+        norms = np.linalg.norm(np.asarray(to_numpy(tokens), np.float64), axis=-1)
+        off = np.abs(norms - 1)
+        if off.max() > OFF_SPHERE:
+            where = tuple(int(i) for i in np.unravel_index(off.argmax(), off.shape))
+            name = f"token {where[0]}" if len(where) == 1 else f"token {where[1]} of cloud {where[0]}"
+            raise ValueError(
+                f"`tokens` must lie on the unit sphere: norms within {OFF_SPHERE:g} of 1. "
+                f"Got norm {norms[where]:.6g} for {name}. "
+                "Use tokens / np.linalg.norm(tokens, axis=-1, keepdims=True)."
+            )
+
+    def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
+        """P, shape (..., n, n). With `normalized=False` it is not what moves tokens, but shows whom they see."""
+        return softmax(tokens @ tokens.swapaxes(-1, -2), seen_keys(tokens, keys, self.causal), self.beta)
+
+    def velocity(self, tokens: Any, t: float, keys: Any = None) -> Any:
+        """dx/dt, tangent to the sphere."""
+        tokens = on_sphere(tokens)
+        pull = self.attention(tokens, t, keys) @ tokens if self.normalized else self._kernel(tokens, keys) @ tokens
+        return pull - (tokens * pull).sum(-1)[..., None] * tokens
+
+    def _kernel(self, tokens: Any, keys: Any) -> Any:
+        """exp(beta ⟨x_i, x_j⟩) divided by the number of tokens that i sees."""
+        weights = self.beta * (tokens @ tokens.swapaxes(-1, -2))
+        weights = weights.exp() if hasattr(weights, "exp") else np.exp(weights)
+        seen = seen_keys(tokens, keys, self.causal)
+        if seen is None:
+            return weights / tokens.shape[-2]
+        return weights * seen / (seen * (weights * 0 + 1)).sum(-1)[..., None]
+
+    def energy(self, tokens: Any) -> Any:
+        """E of one cloud or of each: 1/(2 beta) times the mean of exp(beta ⟨x_i, x_j⟩); half the mean for beta = 0."""
+        products = np.asarray(to_numpy(tokens), np.float64)
+        products = products @ products.swapaxes(-1, -2)
+        beta = float(self.beta)
+        if beta == 0:
+            return products.mean(axis=(-1, -2)) / 2
+        with np.errstate(over="ignore"):
+            return np.exp(beta * products).mean(axis=(-1, -2)) / (2 * beta)
+
+
+def on_sphere(tokens: Any) -> Any:
+    """Tokens divided by their norms."""
+    return tokens / ((tokens * tokens).sum(-1)[..., None]) ** 0.5

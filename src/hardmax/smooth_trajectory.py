@@ -1,0 +1,200 @@
+"""The result of `simulate` for every rule but `Hardmax`: tokens by layers or in time, and what follows from them."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+
+from hardmax._tensors import like, to_numpy, where
+from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
+from hardmax.clusters import labels_of
+from hardmax.rules.base import Rule
+from hardmax.rules.self_attention import SelfAttention
+from hardmax.rules.sphere import Sphere
+from hardmax.sentences import smooth_status
+from hardmax.trajectory import Trajectory
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SmoothTrajectory(Trajectory):
+    """Tokens under a rule with smooth attention, by layers or in continuous time.
+
+    Attributes
+    ----------
+    tokens : (saved, n, d) or (saved, batch, n, d) array
+        Positions at each saved layer or time: x, for self-attention. Where an integrator had to stop, the rest is NaN.
+    rule : Rule
+    saved : (saved,) array
+        Layers or times.
+    real : (n,) or (batch, n) array
+        True for real tokens, False for padding.
+    batched : bool
+    stats : dict
+        What ran: method, dtype, layers or steps and evaluations.
+    rescaled : (saved, n, d) or (saved, batch, n, d) array, or None
+        z = e^{-tV} x for self-attention (with fixed steps its discrete counterpart R^{-k} x); None for other rules.
+    heads : tuple of Trajectory
+        Of heads on coordinates of their own; empty for other rules.
+    problem : str
+        Why an integration stopped early, as a sentence; empty if it did not.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> tokens = hm.configuration("gaussian", n=8, d=2)
+    >>> trajectory = hm.simulate(tokens, hm.SelfAttention(), times=10)
+    >>> trajectory
+    Ran from t = 0 to 10 on 8 tokens of dimension 2. 2 clusters of rescaled tokens at the end. 2 leaders.
+    >>> trajectory.leaders
+    array([3, 6])
+    """
+
+    tokens: Any
+    rule: Rule
+    saved: AnyArray
+    real: BoolArray
+    batched: bool
+    stats: dict[str, Any]
+    rescaled: Any = None
+    heads: tuple[Trajectory, ...] = ()
+    problem: str = ""
+
+    def _cloud(self, b: int) -> Self:
+        return replace(
+            self,
+            tokens=self.tokens[:, b],
+            real=self.real[b],
+            batched=False,
+            rescaled=None if self.rescaled is None else self.rescaled[:, b],
+            heads=tuple(head[b] for head in self.heads),
+        )
+
+    @property
+    def mask(self) -> BoolArray:
+        """True for real tokens: (n,) or (batch, n)."""
+        return self.real
+
+    @property
+    def times(self) -> FloatArray:
+        """The saved times; for layers an error."""
+        if not self.rule.continuous:
+            raise ValueError("`times` must be asked of a flow. Got a rule with layers. Use `saved`.")
+        return self.saved
+
+    @cached_property
+    def drawn(self) -> AnyArray:
+        """The rescaled tokens where there are such, else the tokens."""
+        return self.array if self.rescaled is None else np.asarray(to_numpy(self.rescaled))
+
+    @property
+    def reached(self) -> int:
+        """How many of the saved layers or times hold finite tokens: all, unless something overflowed or stopped."""
+        finite = np.asarray(np.isfinite(self.drawn[..., self.real, :]).all(axis=(-1, -2)))
+        return len(finite) if finite.all() else int(np.argmin(finite))
+
+    def index(self, k: int) -> int:
+        """Position k in `tokens`; negative counts from the last. With every layer saved it is the layer."""
+        count = len(self.saved)
+        at = k if k >= 0 else count + k
+        if not 0 <= at < count:
+            raise IndexError(f"`k` must lie between {-count} and {count - 1}. Got {k}. Save more layers or times.")
+        return at
+
+    def label(self, at: int) -> str:
+        """ "layer k" or "t = ..."."""
+        return f"t = {self.saved[at]:.3g}" if self.rule.continuous else f"layer {self.saved[at]}"
+
+    def attention(self, k: int = -1) -> Any:
+        """Row-stochastic matrix P at position k: (n, n), or (batch, n, n); for several heads (..., heads, n, n).
+
+        Computed when asked for, from the rescaled tokens where these exist. Rows and columns of padding are zero.
+        """
+        at = self.index(k)
+        when = float(self.saved[at])
+        if self.heads:
+            each = [np.asarray(to_numpy(head.attention(k))) for head in self.heads]
+            return like(np.stack(each, axis=-3), self.tokens)
+        keys = None if self.real.all() else self.real[..., None, :]
+        if isinstance(self.rule, SelfAttention) and self.rule.has_constant_values and self.stats["adaptive"]:
+            rescaled = np.where(self.real[..., None], self.drawn[at], 0).astype(np.float64)
+            P = like(self.rule.rescaled_attention(rescaled, when, keys), self.tokens)
+        else:
+            tokens = self.tokens[at]
+            P = self.rule.attention(where(self.real[..., None], tokens, 0.0), when, _as(keys, tokens))
+        rows = self.real[..., None, :, None] if P.ndim > self.real.ndim + 1 else self.real[..., None]
+        return P if keys is None else where(np.broadcast_to(rows, tuple(P.shape)), P, 0.0)
+
+    @cached_property
+    def leaders(self) -> Any:
+        """Tokens that attend to themselves more than to all others together, P_ii > 1/2, at the last position.
+
+        As attention sharpens this becomes C_i = {i}. For a batch a list; with several heads a token that leads in one.
+        """
+        if not self.rule.attends or not self.reached:
+            nobody = np.empty(0, np.intp)
+            return [nobody] * len(self.real) if self.batched else nobody
+        P = np.asarray(to_numpy(self.attention(self.reached - 1)))
+        own = np.diagonal(P, axis1=-2, axis2=-1) > 0.5  # (..., heads if several, n)
+        own = np.asarray(own.any(axis=-2)) if own.ndim > self.real.ndim else own
+        return [np.flatnonzero(row) for row in own] if self.batched else np.flatnonzero(own)
+
+    @cached_property
+    def clusters(self) -> IntArray:
+        """Label of each token's cluster at the end, -1 for padding: (n,) or (batch, n).
+
+        Tokens are in one cluster when a chain of steps of at most 1e-3 times the present spread (or 1e-6 times the
+        first) joins them. For self-attention this is about the rescaled tokens.
+        """
+        if not self.reached:
+            return np.full(self.real.shape, -1)
+        first, last = self.drawn[0], self.drawn[self.reached - 1]
+        if not self.batched:
+            return labels_of(last, first, self.real)
+        return np.stack([labels_of(z, start, row) for z, start, row in zip(last, first, self.real, strict=True)])
+
+    @cached_property
+    def similarity(self) -> FloatArray:
+        """Mean of ⟨x_i, x_j⟩/(|x_i||x_j|) over all pairs at each saved position: 1 when all tokens point one way."""
+        norms = np.linalg.norm(self.array, axis=-1, keepdims=True)
+        units = self.array / np.where(norms > 0, norms, 1)
+        units = np.where(self.real[..., None], units, 0)
+        total = units.sum(axis=-2) / self.real.sum(axis=-1)[..., None]
+        return np.asarray((total * total).sum(axis=-1))
+
+    @cached_property
+    def energy(self) -> FloatArray:
+        """E = 1/(2 beta n^2) sum_ij exp(beta ⟨x_i, x_j⟩) at each saved time, for tokens on the sphere."""
+        if not isinstance(self.rule, Sphere):
+            raise ValueError(f"`energy` must be asked of tokens under hm.Sphere. Got {self.rule!r}. See `similarity`.")
+        if self.real.all():
+            return np.asarray(self.rule.energy(self.array))
+        each = [self.rule.energy(self.array[:, b, row]) for b, row in enumerate(np.atleast_2d(self.real))]
+        return np.stack(each, axis=-1) if self.batched else np.asarray(self.rule.energy(self.array[:, self.real]))
+
+    @cached_property
+    def status(self) -> str:
+        """What happened, as a sentence."""
+        return smooth_status(self)
+
+    def to_npz(self, path: str | PathLike[str]) -> None:
+        """Write everything to a NumPy archive, whole or not at all."""
+        from hardmax.smooth_storage import save_smooth
+
+        save_smooth(self, path)
+
+    def to_json(self) -> str:
+        """Status, rule, saved layers or times, tokens, rescaled tokens, leaders and clusters as JSON."""
+        from hardmax.smooth_storage import smooth_json
+
+        return smooth_json(self)
+
+
+def _as(keys: Any, tokens: Any) -> Any:
+    """A boolean array as the tokens are, array or tensor."""
+    if keys is None or isinstance(tokens, np.ndarray):
+        return keys
+    import torch
+
+    return torch.from_numpy(keys).to(tokens.device)
