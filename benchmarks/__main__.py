@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 import hardmax
-from benchmarks import layers  # noqa: F401  registers its benchmarks
+from benchmarks import flows, layers  # noqa: F401  register their benchmarks
 from benchmarks.registry import BENCHMARKS, measure
 
 console = Console()

@@ -1,7 +1,13 @@
-"""The rule as the paper writes it: three nested loops, floats, ties by equality. What everything is measured with."""
+"""The rules as the papers write them: nested loops, floats. What everything is measured with."""
+
+import math
+
+import numpy as np
+from scipy.linalg import expm
 
 
 def triple_loop(tokens: list[list[float]], alpha: float, layers: int) -> list[list[list[int]]]:
+    """Hardmax: three nested loops, ties by equality."""
     n, d = len(tokens), len(tokens[0])
     b = alpha / (1 + alpha)
     z = [list(row) for row in tokens]
@@ -24,3 +30,27 @@ def triple_loop(tokens: list[list[float]], alpha: float, layers: int) -> list[li
             means = [[sum(z[j][r] for j in chosen) / len(chosen) for r in range(d)] for chosen in sets]
             z = [[z[i][r] + b * (means[i][r] - z[i][r]) for r in range(d)] for i in range(n)]
     return history
+
+
+def euler_loop(tokens: list[list[float]], V: list[list[float]], time: float, dt: float) -> list[list[float]]:
+    """Rescaled self-attention with Q^T K = I as the paper's script does it: loops, and steps of order 1.
+
+    Kinder than the script, which finds e^{tV} anew for every pair of tokens and each entry of P in O(n): here once a
+    step and in O(1).
+    """
+    n, d = len(tokens), len(tokens[0])
+    z = [list(row) for row in tokens]
+    steps = round(time / dt)
+    for step in range(steps):
+        E = expm(step * dt * np.array(V)).tolist()
+        x = [[sum(E[r][s] * row[s] for s in range(d)) for r in range(d)] for row in z]
+        moved = []
+        for i in range(n):
+            scores = [sum(x[i][r] * x[j][r] for r in range(d)) for j in range(n)]
+            largest = max(scores)
+            weights = [math.exp(score - largest) for score in scores]
+            total = sum(weights)
+            mean = [sum(weights[j] * z[j][r] for j in range(n)) / total - z[i][r] for r in range(d)]
+            moved.append([z[i][r] + dt * sum(V[r][s] * mean[s] for s in range(d)) for r in range(d)])
+        z = moved
+    return z

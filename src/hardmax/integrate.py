@@ -5,7 +5,8 @@ all clouds at once, for arrays and tensors alike, and carries gradients.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from hardmax.motions import Motion
 
 ADAPTIVE = ("DOP853", "RK45", "RK23", "Radau", "BDF", "LSODA")
 FIXED = ("euler", "rk4")
+PATIENCE = 100  # steps between looks at how far they came
+MOST_NOISE = 1e-5  # of attention by rounding: below it the error control is loosened, above it attention is held
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ class Solution:
     problem: str
     steps: int
     evaluations: int
+    held_from: float  # the time from which attention was held, or infinity
+    rtol: float  # what the error control ended with: larger than asked where rounding stood in its way
 
 
 def adaptive(
@@ -50,10 +55,9 @@ def adaptive(
 ) -> Solution:
     """Integrate one cloud from time 0 with error control, and read its state off at `times`."""
     states = np.full((len(times), start.size), np.nan)
-    solver_class: Any = getattr(scipy_integrate, method.name)
-    problem, reached = "", 0
+    problem, reached, evaluations, held_from, seen = "", 0, 0, np.inf, 0.0
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        solver = solver_class(motion.rate, 0.0, start, float(times[-1]), rtol=method.rtol, atol=method.atol)
+        solver = _solver(motion, SimpleNamespace(t=0.0, y=start), times, method)
         while reached < len(times) and times[reached] == 0:
             states[reached], reached = start, reached + 1
             tick()
@@ -71,21 +75,38 @@ def adaptive(
                 for _ in range(reached, within):
                     tick()
                 reached = within
+            if steps % PATIENCE == 0 and reached < len(times):
+                noise = motion.noise(solver.t, solver.y) if solver.t - seen < motion.least_progress else 0.0
+                if noise > MOST_NOISE and motion.hold_attention(solver.t, solver.y):
+                    held_from = min(held_from, float(solver.t))
+                    evaluations, solver = evaluations + int(solver.nfev), _solver(motion, solver, times, method)
+                elif 0.01 * method.rtol < noise <= MOST_NOISE:
+                    method = replace(method, rtol=max(100 * noise, 10 * method.rtol), atol=noise)
+                    evaluations, solver = evaluations + int(solver.nfev), _solver(motion, solver, times, method)
+                seen = float(solver.t)
             if steps >= method.max_steps and reached < len(times):
                 problem = (
                     f"The integrator stopped at t = {solver.t:.4g} after {steps} steps, the most allowed. "
                     "Raise max_steps, loosen rtol, or use a method for stiff problems such as Radau."
                 )
                 break
-    return Solution(states, problem, steps, int(solver.nfev))
+    return Solution(states, problem, steps, evaluations + int(solver.nfev), held_from, method.rtol)
+
+
+def _solver(motion: Motion, here: Any, times: FloatArray, method: Method) -> Any:
+    """A solver that starts where another one is."""
+    make: Any = getattr(scipy_integrate, method.name)
+    return make(motion.rate, here.t, here.y, float(times[-1]), rtol=method.rtol, atol=method.atol)
 
 
 def _step(solver: Any) -> str:
     """One step; what went wrong, or nothing."""
+    if not np.isfinite(getattr(solver, "h_abs", 0.0)):  # SciPy would look for a first step for ever
+        return "the velocity is not finite"
     try:
         message = solver.step()
     except (ValueError, FloatingPointError, np.linalg.LinAlgError) as error:  # implicit methods meet NaN in a matrix
-        return str(error).rstrip(".").lower()
+        return str(error).rstrip(".")
     failed = solver.status == "failed"
     return (message or "the step became too small").rstrip(".").lower() if failed else ""
 
@@ -93,7 +114,7 @@ def _step(solver: Any) -> str:
 def fixed(
     frame: Frame, start: Any, times: FloatArray, method: Method, tick: Callable[[], None]
 ) -> tuple[list[Any], int]:
-    """Steps of at most `dt` from time to time: what the frame shows at each, and how many steps."""
+    """Steps of at most `dt` from time to time: x, z and the frame's snapshot at each, and how many steps."""
     shown, steps, t, state = [], 0, 0.0, start
     for end in times:
         span = float(end) - t
@@ -104,7 +125,7 @@ def fixed(
             state = frame.step(state, t + s * h, h)
             steps += 1
         t = float(end)
-        shown.append(frame.show(state))
+        shown.append((*frame.show(state), frame.snapshot()))
         tick()
     return shown, steps
 

@@ -10,34 +10,39 @@ from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib import animation
 from PIL import Image
 
 from hardmax._checks import missing_extra
 from hardmax._files import written_whole
+from hardmax.flow_pictures import color_groups, plot_flow, position
 from hardmax.hardmax_trajectory import HardmaxTrajectory
 from hardmax.plotting import Palette, new_axes, plot_tokens
 from hardmax.projection import Projection
+from hardmax.trajectory import Trajectory
 
 SUFFIXES = (".gif", ".mp4")
+MOST_FRAMES = 120  # of a flow
 
 
 def movie(
-    trajectory: HardmaxTrajectory,
+    trajectory: Trajectory,
     path: str | PathLike[str],
     *,
     steps: int = 4,
     fps: int = 12,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Film one cloud from layer 0 to the last.
+    """Film one cloud from layer 0 to the last, or over the saved times.
 
     Between two layers tokens glide along the straight line that the layer moves them, in `steps` frames, so that the
-    eye can follow; whole layers are what is computed. The file is written whole or not at all.
+    eye can follow; whole layers are what is computed. A `SmoothTrajectory` has a frame for each saved layer or time, at
+    most 120 of them evenly chosen. The file is written whole or not at all.
 
     Parameters
     ----------
-    trajectory : HardmaxTrajectory
+    trajectory : Trajectory
         Of one cloud, simulated with save="all".
     path : path ending in .gif or .mp4
     steps, fps : int
@@ -48,30 +53,61 @@ def movie(
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
         raise ValueError(f"A movie must be a .gif or .mp4 file. Got {str(path)!r}. Change the ending.")
-    trajectory.only_cloud("movie(trajectory[b], path)")
-    if len(trajectory.saved) <= trajectory.layers:
-        raise ValueError('A movie needs every layer. Got the last alone. Simulate with save="all".')
+    trajectory.single("movie(trajectory[b], path)")
     projection = Projection.of_trajectory(trajectory)
-    palette = Palette(trajectory)
+    draw, shown = (
+        _hardmax_frames(trajectory, projection, steps)
+        if isinstance(trajectory, HardmaxTrajectory)
+        else (_flow_frames(trajectory, projection))
+    )
+    frames = shown + [shown[-1]] * (fps - 1)  # the end stays for a second
     ax = new_axes(projection)
     figure = ax.figure
-    plot_tokens(trajectory, 0, ax=ax, palette=palette, projection=projection)
+    draw(ax, *frames[0])
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # laid out once; doing it for every frame takes most of the time
-    frames = [(k, s / steps) for k in range(trajectory.layers) for s in range(steps)] + [(trajectory.layers, 0.0)] * fps
 
     writer = _writer(suffix, fps)
     try:
         with written_whole(path) as temporary, writer.saving(figure, str(temporary), 100):
-            for done, (k, glide) in enumerate(frames, 1):
+            for done, frame in enumerate(frames, 1):
                 ax.clear()
-                shown = trajectory if glide == 0 else _between(trajectory, k, glide)
-                plot_tokens(shown, k, ax=ax, palette=palette, projection=projection, polytope=k == trajectory.layers)
+                draw(ax, *frame)
                 writer.grab_frame()
                 if progress is not None:
                     progress(done, len(frames))
     finally:
         plt.close(figure)
+
+
+def _hardmax_frames(
+    trajectory: HardmaxTrajectory, projection: Projection, steps: int
+) -> tuple[Callable[..., None], list[tuple[int, float]]]:
+    """How to draw a frame (layer, part of the way to the next), and all frames."""
+    if len(trajectory.saved) <= trajectory.layers:
+        raise ValueError('A movie needs every layer. Got the last alone. Simulate with save="all".')
+    palette = Palette(trajectory)
+
+    def draw(ax: Any, k: int, glide: float) -> None:
+        shown = trajectory if glide == 0 else _between(trajectory, k, glide)
+        plot_tokens(shown, k, ax=ax, palette=palette, projection=projection, polytope=k == trajectory.layers)
+
+    return draw, [(k, s / steps) for k in range(trajectory.layers) for s in range(steps)] + [(trajectory.layers, 0.0)]
+
+
+def _flow_frames(trajectory: Any, projection: Projection) -> tuple[Callable[..., None], list[tuple[int]]]:
+    """How to draw a frame (position), and at most 120 frames."""
+    if len(trajectory.saved) < 2:
+        raise ValueError('A movie needs several layers or times. Got the last alone. Simulate with save="all".')
+    groups = color_groups(trajectory)
+    last = position(trajectory, -1)
+
+    def draw(ax: Any, k: int) -> None:
+        plot_flow(trajectory, k, ax=ax, projection=projection, groups=groups)
+
+    return draw, [
+        (k,) for k in np.unique(np.linspace(0, last, min(last + 1, MOST_FRAMES)).round().astype(int)).tolist()
+    ]
 
 
 def _between(trajectory: HardmaxTrajectory, k: int, glide: float) -> HardmaxTrajectory:
@@ -109,7 +145,7 @@ class OnePalette(animation.PillowWriter):
         both = Image.new("RGB", (2 * width, height))
         both.paste(frames[0], (0, 0))
         both.paste(frames[-1], (width, 0))
-        palette = both.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        palette = both.quantize(256, method=Image.Quantize.MAXCOVERAGE, kmeans=4, dither=Image.Dither.NONE)
         first, *rest = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
         first.save(self.outfile, save_all=True, append_images=rest, duration=int(1000 / self.fps), loop=0, disposal=2)
 

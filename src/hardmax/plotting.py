@@ -5,6 +5,7 @@ many parts as it follows tokens; its edge has its own colour if others follow it
 people with colour-blindness can tell apart.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -22,6 +23,7 @@ from hardmax.hardmax_trajectory import HardmaxTrajectory
 from hardmax.limits import Limit
 from hardmax.polytope import Polytope
 from hardmax.projection import Projection
+from hardmax.trajectory import Trajectory
 
 # Okabe and Ito, "Color Universal Design", 2008, without black, which is for edges; then Tol's "muted", 2021.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
@@ -66,7 +68,7 @@ def point_colours(number: int) -> list[str]:
 
 
 def plot_tokens(
-    trajectory: HardmaxTrajectory,
+    trajectory: Trajectory,
     k: int = -1,
     *,
     ax: Any = None,
@@ -77,24 +79,28 @@ def plot_tokens(
 ) -> Any:
     """Draw the tokens of one cloud at layer k.
 
+    A `SmoothTrajectory` is drawn by `hardmax.flow_pictures.plot_flow`.
+
     Parameters
     ----------
-    trajectory : HardmaxTrajectory
+    trajectory : Trajectory
     k : int
-        Layer; negative counts from the last.
+        Layer, for a flow position among the saved times; negative counts from the last.
     ax : matplotlib Axes, optional
         3-D axes for d = 3; made if not given.
     tails : bool
         Draw the way from layer 0.
     polytope : bool, optional
-        Shade the hull of the leaders; by default at the last layer.
+        Shade the hull of the leaders, for a flow of the tokens; by default at the last layer.
     palette, projection : optional
-        To share colours and axes between panels.
+        To share colours and axes between panels; a flow has colours by its clusters.
 
     Returns
     -------
     matplotlib Axes
     """
+    if not isinstance(trajectory, HardmaxTrajectory):
+        return _flows().plot_flow(trajectory, k, ax=ax, tails=tails, hull=polytope, projection=projection)
     trajectory.only_cloud("plot_tokens(trajectory[b], k)")
     projection = projection or Projection.of_trajectory(trajectory)
     ax = new_axes(projection) if ax is None else ax
@@ -120,15 +126,16 @@ def plot_tokens(
 
 
 def plot_layers(
-    trajectory: HardmaxTrajectory, layers: tuple[int, ...] = LAYERS, *, projection: Projection | None = None
+    trajectory: Trajectory, layers: Sequence[int] | None = None, *, projection: Projection | None = None
 ) -> Figure:
     """Draw several layers of one cloud side by side, and always the last.
 
     Parameters
     ----------
-    trajectory : HardmaxTrajectory
-    layers : tuple of int
-        Which; those beyond the last are left out.
+    trajectory : Trajectory
+    layers : sequence of int, optional
+        Which, by default those of Figure 2, for a flow some positions among its saved times; those beyond the last are
+        left out.
     projection : Projection, optional
         To share axes with other pictures.
 
@@ -136,28 +143,45 @@ def plot_layers(
     -------
     matplotlib Figure
     """
+    if not isinstance(trajectory, HardmaxTrajectory):
+        return _flows().plot_times(trajectory, layers, projection=projection)
     trajectory.only_cloud("plot_layers(trajectory[b])")
-    kept = [k for k in layers if k < trajectory.layers and k in trajectory.saved] + [trajectory.layers]
+    wanted = LAYERS if layers is None else layers
+    kept = [k for k in wanted if k < trajectory.layers and k in trajectory.saved] + [trajectory.layers]
     projection = projection or Projection.of_trajectory(trajectory)
+    figure, axes = panels(projection, len(kept))
+    palette = Palette(trajectory)
+    for ax, k in zip(axes, kept, strict=True):
+        plot_tokens(trajectory, k, ax=ax, palette=palette, projection=projection)
+        if projection.dimension == 2:  # one pair of labels for the row
+            ax.set(xlabel="", ylabel="")
+    return figure
+
+
+def panels(projection: Projection, number: int) -> tuple[Figure, list[Any]]:
+    """A figure with a row of axes for one projection, named once for all of them."""
     width, height = (3.1, 3.5) if projection.source != 1 else (3.1, 1.5)
     figure, axes = plt.subplots(
         1,
-        len(kept),
-        figsize=(width * len(kept) + 0.4, height),
+        number,
+        figsize=(width * number + 0.4, height),
         layout="constrained",
         squeeze=False,
         subplot_kw={"projection": "3d"} if projection.dimension == 3 else {},
     )
-    palette = Palette(trajectory)
-    for ax, k in zip(axes[0], kept, strict=True):
-        plot_tokens(trajectory, k, ax=ax, palette=palette, projection=projection)
+    for ax in axes[0]:
         ax.tick_params(labelsize=7)
-        if projection.dimension == 2:  # one pair of labels for the row
-            ax.set(xlabel="", ylabel="")
     if projection.dimension == 2:
         figure.supxlabel(projection.labels[0], fontsize=9)
         figure.supylabel(projection.labels[1], fontsize=9)
-    return figure
+    return figure, list(axes[0])
+
+
+def _flows() -> Any:
+    """Pictures of flows, which draw with the functions of this file."""
+    from hardmax import flow_pictures
+
+    return flow_pictures
 
 
 def _scatter_tokens(

@@ -6,7 +6,11 @@ from typing import Any
 import numpy as np
 
 from hardmax._types import FloatArray
+from hardmax.rules.sphere import Sphere
+from hardmax.smooth_trajectory import SmoothTrajectory
 from hardmax.trajectory import Trajectory
+
+UNEQUAL = 20.0  # how many times one spread may be another before both cannot be seen on one scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,10 +23,14 @@ class Projection:
     high: FloatArray
     source: int  # dimension of the tokens
     unit: float  # a power of ten by which tokens far from 1 are divided
+    equal: bool = True  # whether all axes have one scale
 
     @classmethod
-    def of(cls, tokens: FloatArray) -> "Projection":
-        """Choose axes for tokens of shape (..., d); all layers at once, so that the view does not move."""
+    def of(cls, tokens: FloatArray, *, letter: str = "z", stretch: bool = False) -> "Projection":
+        """Choose axes for tokens of shape (..., d); all layers at once, so that the view does not move.
+
+        With `stretch`, coordinates that differ more than twentyfold in their spread get scales of their own.
+        """
         points = tokens.reshape(-1, tokens.shape[-1])
         d = points.shape[1]
         size = float(np.abs(points).max()) or 1.0
@@ -33,9 +41,9 @@ class Projection:
             )
         unit = 1.0 if 1e-100 < size < 1e100 else 10.0 ** int(np.floor(np.log10(size)))
         points = points / unit
-        basis, labels = None, tuple(f"$z_{{{r + 1}}}$" for r in range(d))
+        basis, labels = None, tuple(f"${letter}_{{{r + 1}}}$" for r in range(d))
         if d == 1:
-            labels = ("$z$", "")
+            labels = (f"${letter}$", "")
         elif d > 3:
             centred = (points - points.mean(axis=0)) / (size / unit)
             _, scales, axes = np.linalg.svd(np.vstack([centred, np.zeros((2, d))]), full_matrices=False)
@@ -48,13 +56,23 @@ class Projection:
         shown = cls(basis, labels, np.zeros(0), np.zeros(0), d, 1.0)(points)
         low, high = shown.min(axis=0), shown.max(axis=0)
         spread = float((high - low).max())
+        if stretch and d in (2, 3) and spread > UNEQUAL * float((high - low).min()) > 0:
+            pads = 0.08 * (high - low)
+            return cls(basis, labels, low - pads, high + pads, d, unit, equal=False)
         pad = 0.08 * spread if spread > 1e-9 * size / unit else 0.5 * size / unit
         return cls(basis, labels, low - pad, high + pad, d, unit)
 
     @classmethod
     def of_trajectory(cls, trajectory: Trajectory) -> "Projection":
-        """Choose axes for all layers and all real tokens of one cloud."""
-        return cls.of(trajectory.drawn[:, trajectory.mask].astype(np.float64))
+        """Choose axes for all layers or times and all real tokens of one cloud; on the sphere for the whole of it."""
+        tokens = trajectory.drawn[:, trajectory.mask].astype(np.float64)
+        if not isinstance(trajectory, SmoothTrajectory):
+            return cls.of(tokens)
+        tokens, d = tokens[: trajectory.reached], tokens.shape[-1]
+        if isinstance(trajectory.rule, Sphere) and d <= 3:
+            tokens = np.vstack([tokens.reshape(-1, d), np.eye(d), -np.eye(d)])
+        rescaled = not trajectory.rule.continuous or trajectory.rescaled is not None
+        return cls.of(tokens, letter="z" if rescaled else "x", stretch=True)
 
     @property
     def dimension(self) -> int:
@@ -77,9 +95,9 @@ class Projection:
         if self.dimension == 3:
             ax.set_zlabel(self.labels[2])
             ax.set_zlim(self.low[2], self.high[2])
-            ax.set_box_aspect(self.high - self.low)
+            ax.set_box_aspect(self.high - self.low if self.equal else (1, 1, 1))
         else:
-            ax.set_aspect("equal")
+            ax.set_aspect("equal" if self.equal else "auto")
         ax.locator_params(nbins=4 if self.dimension == 3 else 6)  # more labels than that run into each other
         if self.source == 1:
             ax.set_yticks([])

@@ -103,7 +103,7 @@ def smooth_status(trajectory: "SmoothTrajectory") -> str:
     rule, saved, reached = trajectory.rule, trajectory.saved, trajectory.reached
     d = trajectory.array.shape[-1]
     if rule.continuous:
-        ran = f"Ran from t = 0 to {saved[max(reached - 1, 0)]:.4g} on "
+        ran = f"Ran from t = 0 to {saved[reached - 1] if reached else 0:.4g} on "
     else:
         ran = f"Ran {count(int(saved[-1]), 'layer')} on "
     if trajectory.batched:
@@ -113,6 +113,8 @@ def smooth_status(trajectory: "SmoothTrajectory") -> str:
     if not reached:
         return f"{ran}{size}{_trouble(trajectory)}"
     which = "rescaled tokens" if trajectory.rescaled is not None else "tokens"
+    if trajectory.gathering is not trajectory.drawn:
+        which += " in the leading directions of V"
     end = "the end" if rule.continuous else "the last layer"
     clusters = count(int(trajectory.clusters.max()) + 1, "cluster")
     leaders = f" {count(len(trajectory.leaders), 'leader') if len(trajectory.leaders) else 'No leader'}."
@@ -122,6 +124,11 @@ def smooth_status(trajectory: "SmoothTrajectory") -> str:
 def _trouble(trajectory: "SmoothTrajectory") -> str:
     """The integrator's complaint, and where tokens left the range of floats."""
     said = f" {trajectory.problem}" if trajectory.problem else ""
+    held = trajectory.stats.get("held_from")
+    if trajectory.stats.get("rtol_reached", 0) > trajectory.stats.get("rtol", np.inf):
+        said = f" Rounding limits the accuracy to {trajectory.stats['rtol_reached']:.0e} in the end.{said}"
+    if held is not None:
+        said = f" From t = {held:.4g} on rounding would decide attention, which is held as it was then.{said}"
     finite = np.isfinite(trajectory.array[..., trajectory.real, :]).all(axis=(-1, -2))
     if finite.all() or trajectory.problem:
         return said

@@ -39,7 +39,7 @@ def simulate(
     rtol: float = 1e-8,
     atol: float = 1e-10,
     dt: float | None = None,
-    max_steps: int = 100_000,
+    max_steps: int = 10_000,
     progress: Callable[[int, int], None] | None = None,
 ) -> SmoothTrajectory: ...
 
@@ -56,7 +56,7 @@ def simulate(
     rtol: float = 1e-8,
     atol: float = 1e-10,
     dt: float | None = None,
-    max_steps: int = 100_000,
+    max_steps: int = 10_000,
     progress: Callable[[int, int], None] | None = None,
 ) -> Trajectory:
     """Run tokens under a rule: through layers, or in continuous time.

@@ -78,7 +78,11 @@ def save_smooth(trajectory: SmoothTrajectory, path: str | PathLike[str]) -> None
         "rule": np.array(json.dumps(describe(trajectory.rule))),
         "stats": np.array(json.dumps(trajectory.stats)),
         "problem": np.array(trajectory.problem),
+        "start": trajectory.array[0] if trajectory.start is None else np.asarray(trajectory.start),
     }
+    if trajectory.frames:
+        arrays["powers"] = np.stack([np.asarray(to_numpy(power)) for power, _ in trajectory.frames])
+        arrays["logs"] = np.array([log for _, log in trajectory.frames])
     if trajectory.rescaled is not None:
         arrays["rescaled"] = trajectory.drawn
     with written_whole(path) as temporary, temporary.open("wb") as file:
@@ -96,6 +100,8 @@ def read_smooth(file: Any) -> SmoothTrajectory:
         json.loads(str(file["stats"])),
         file.get("rescaled"),
         problem=str(file["problem"]),
+        start=file["start"],
+        frames=tuple(zip(file["powers"], file["logs"].tolist(), strict=True)) if "powers" in file else (),
     )
 
 

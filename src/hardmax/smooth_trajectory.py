@@ -7,13 +7,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from hardmax._tensors import like, to_numpy, where
+from hardmax._tensors import largest, like, to_numpy, where
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.clusters import labels_of
+from hardmax.frames import framed_attention
 from hardmax.rules.base import Rule
+from hardmax.rules.heads import by_heads
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
 from hardmax.sentences import smooth_status
+from hardmax.spectrum import expectation
 from hardmax.trajectory import Trajectory
 
 
@@ -39,6 +42,10 @@ class SmoothTrajectory(Trajectory):
         Of heads on coordinates of their own; empty for other rules.
     problem : str
         Why an integration stopped early, as a sentence; empty if it did not.
+    start : (n, d) or (batch, n, d) array
+        The input, from which the spread is taken.
+    frames : tuple
+        With fixed steps, what turns z into x at each saved time.
 
     Examples
     --------
@@ -60,6 +67,8 @@ class SmoothTrajectory(Trajectory):
     rescaled: Any = None
     heads: tuple[Trajectory, ...] = ()
     problem: str = ""
+    start: Any = None
+    frames: tuple[tuple[Any, float], ...] = ()
 
     def _cloud(self, b: int) -> Self:
         return replace(
@@ -69,6 +78,7 @@ class SmoothTrajectory(Trajectory):
             batched=False,
             rescaled=None if self.rescaled is None else self.rescaled[:, b],
             heads=tuple(head[b] for head in self.heads),
+            start=None if self.start is None else self.start[b],
         )
 
     @property
@@ -111,20 +121,57 @@ class SmoothTrajectory(Trajectory):
 
         Computed when asked for, from the rescaled tokens where these exist. Rows and columns of padding are zero.
         """
-        at = self.index(k)
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):  # tokens beyond the range of floats have NaN
+            return self._attention(self.index(k))
+
+    def _attention(self, at: int) -> Any:
         when = float(self.saved[at])
         if self.heads:
-            each = [np.asarray(to_numpy(head.attention(k))) for head in self.heads]
-            return like(np.stack(each, axis=-3), self.tokens)
+            return by_heads([head.attention(at) for head in self.heads], self.real.ndim + 1)
         keys = None if self.real.all() else self.real[..., None, :]
-        if isinstance(self.rule, SelfAttention) and self.rule.has_constant_values and self.stats["adaptive"]:
+        growing = self._growing
+        if growing is not None:
             rescaled = np.where(self.real[..., None], self.drawn[at], 0).astype(np.float64)
-            P = like(self.rule.rescaled_attention(rescaled, when, keys), self.tokens)
+            P = like(growing.rescaled_attention(rescaled, when, keys), self.tokens)
+        elif self.frames:
+            assert isinstance(self.rule, SelfAttention)
+            tokens = where(self.real[..., None], self.rescaled[at], 0.0)
+            P = framed_attention(self.rule, tokens, when, _as(keys, tokens), self.frames[at])
         else:
             tokens = self.tokens[at]
             P = self.rule.attention(where(self.real[..., None], tokens, 0.0), when, _as(keys, tokens))
         rows = self.real[..., None, :, None] if P.ndim > self.real.ndim + 1 else self.real[..., None]
         return P if keys is None else where(np.broadcast_to(rows, tuple(P.shape)), P, 0.0)
+
+    @property
+    def _growing(self) -> SelfAttention | None:
+        """The rule, if under it x = e^{tV} z may leave the range of floats while z does not."""
+        rule = self.rule
+        if isinstance(rule, SelfAttention) and rule.has_constant_values and self.stats["adaptive"]:
+            return rule if rule.growth(self.array.shape[-1]).rate > 0 else None
+        return None
+
+    @cached_property
+    def gathering(self) -> AnyArray:
+        """The coordinates in which tokens gather: of `drawn`, the components in the leading eigenspace of V.
+
+        All of them where that eigenspace is the whole space, and for rules other than self-attention.
+        """
+        rule, d = self.rule, self.array.shape[-1]
+        if isinstance(rule, SelfAttention) and rule.has_constant_values:
+            expected = expectation(rule.value_matrix(d), rule.form(d))
+            if expected.kind in ("hyperplanes", "product", "complex"):
+                return np.asarray(self.drawn @ expected.dual)
+        return self.drawn
+
+    @property
+    def _first_gathering(self) -> AnyArray:
+        """The input in the coordinates of `gathering`: z = x at time 0."""
+        if self.start is None or self.start.shape[-1] == self.gathering.shape[-1]:
+            return self.gathering[0] if self.start is None else self.start
+        rule, d = self.rule, self.array.shape[-1]
+        assert isinstance(rule, SelfAttention)
+        return np.asarray(self.start @ expectation(rule.value_matrix(d), rule.form(d)).dual)
 
     @cached_property
     def leaders(self) -> Any:
@@ -144,12 +191,13 @@ class SmoothTrajectory(Trajectory):
     def clusters(self) -> IntArray:
         """Label of each token's cluster at the end, -1 for padding: (n,) or (batch, n).
 
-        Tokens are in one cluster when a chain of steps of at most 1e-3 times the present spread (or 1e-6 times the
-        first) joins them. For self-attention this is about the rescaled tokens.
+        Tokens are in one cluster when a chain of steps of at most 1e-3 times the spread, the first or the last,
+        whichever is larger, joins them in the coordinates of `gathering`: tokens on one of the hyperplanes of
+        Theorem 4.2 are one cluster.
         """
         if not self.reached:
             return np.full(self.real.shape, -1)
-        first, last = self.drawn[0], self.drawn[self.reached - 1]
+        first, last = self._first_gathering, self.gathering[self.reached - 1]
         if not self.batched:
             return labels_of(last, first, self.real)
         return np.stack([labels_of(z, start, row) for z, start, row in zip(last, first, self.real, strict=True)])
@@ -157,11 +205,12 @@ class SmoothTrajectory(Trajectory):
     @cached_property
     def similarity(self) -> FloatArray:
         """Mean of ⟨x_i, x_j⟩/(|x_i||x_j|) over all pairs at each saved position: 1 when all tokens point one way."""
-        norms = np.linalg.norm(self.array, axis=-1, keepdims=True)
-        units = self.array / np.where(norms > 0, norms, 1)
-        units = np.where(self.real[..., None], units, 0)
-        total = units.sum(axis=-2) / self.real.sum(axis=-1)[..., None]
-        return np.asarray((total * total).sum(axis=-1))
+        with np.errstate(invalid="ignore"):  # directions of infinite tokens are NaN
+            units = self.array / largest(self.array)
+            norms = np.linalg.norm(units, axis=-1, keepdims=True)
+            units = np.where(self.real[..., None], units / np.where(norms > 0, norms, 1), 0)
+            total = units.sum(axis=-2) / self.real.sum(axis=-1)[..., None]
+            return np.asarray((total * total).sum(axis=-1))
 
     @cached_property
     def energy(self) -> FloatArray:
@@ -170,8 +219,9 @@ class SmoothTrajectory(Trajectory):
             raise ValueError(f"`energy` must be asked of tokens under hm.Sphere. Got {self.rule!r}. See `similarity`.")
         if self.real.all():
             return np.asarray(self.rule.energy(self.array))
-        each = [self.rule.energy(self.array[:, b, row]) for b, row in enumerate(np.atleast_2d(self.real))]
-        return np.stack(each, axis=-1) if self.batched else np.asarray(self.rule.energy(self.array[:, self.real]))
+        if not self.batched:
+            return np.asarray(self.rule.energy(self.array[:, self.real]))
+        return np.stack([self.rule.energy(self.array[:, b, row]) for b, row in enumerate(self.real)], axis=-1)
 
     @cached_property
     def status(self) -> str:

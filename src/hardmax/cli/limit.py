@@ -8,7 +8,7 @@ import typer
 
 from hardmax import Limit, simulate
 from hardmax import limit as find_limit
-from hardmax.cli import options, output
+from hardmax.cli import options, output, rules
 from hardmax.cli.simulate import write_movie, write_page
 from hardmax.sentences import limit_points
 
@@ -17,17 +17,18 @@ LONGEST = 100  # layers of a movie or page at the most, where nothing is certifi
 
 
 def limit(
+    context: typer.Context,
     tokens: options.Input,
-    alpha: options.Alpha = "0.5",
-    A: options.A = None,
+    alpha: rules.Alpha = "0.5",
+    A: rules.A = None,
     max_layers: Annotated[int, typer.Option("--max-layers", help="Give up after so many layers.")] = 1000,
     n: options.N = None,
     d: options.D = None,
     seed: options.Seed = 0,
     cloud: options.Cloud = None,
-    any_A: options.AnyA = False,
+    any_A: rules.AnyA = False,
     exact: options.Exact = False,
-    ties: options.Ties = "exact",
+    ties: rules.Ties = "exact",
     json: options.Json = False,
     out: options.Out = None,
 ) -> None:
@@ -38,7 +39,7 @@ def limit(
     """
     files = output.check_endings(out)
     points_in = options.read_tokens(tokens, n=n, d=d, seed=seed, exact=exact, cloud=cloud, single=True)
-    rule = options.read_rule(alpha, A, any_A=any_A, exact=exact, ties=ties, normalize=True)
+    rule = rules.read_rule(context, points_in.shape[-1])
     with output.progress_bar("Tokens decided") as progress:
         result = find_limit(points_in, rule, max_layers=max_layers, progress=progress)
     for path in files:

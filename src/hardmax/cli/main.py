@@ -8,6 +8,7 @@ import typer
 from hardmax import __version__
 from hardmax.cli import output
 from hardmax.cli.demo import demo
+from hardmax.cli.inspect import inspect
 from hardmax.cli.limit import limit
 from hardmax.cli.reproduce import reproduce
 from hardmax.cli.simulate import simulate
@@ -20,7 +21,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     epilog="Try: hardmax demo, then hardmax limit triangle --out triangle.png",
 )
-for command in (demo, simulate, limit, verify, reproduce):
+for command in (demo, simulate, limit, verify, reproduce, inspect):
     app.command()(command)
 
 

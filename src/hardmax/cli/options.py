@@ -1,4 +1,4 @@
-"""Options that commands share, and how their text becomes tokens and rules."""
+"""Options that commands share, and how their text becomes tokens."""
 
 import csv
 import sys
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from hardmax import Hardmax, configuration
+from hardmax import configuration
 from hardmax.cli import output
 from hardmax.configurations import NAMES, RANDOM
 
@@ -25,22 +25,9 @@ N = Annotated[int | None, typer.Option("--n", help="How many random tokens, for 
 D = Annotated[int | None, typer.Option("--d", help="Their dimension: 2.")]
 Cloud = Annotated[int | None, typer.Option("--cloud", help="Which cloud of a .npy batch, counted from 0.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the random tokens.")]
-Alpha = Annotated[
-    str, typer.Option("--alpha", help="Step size: a number, a ratio such as 1/2, or a list, one a layer.")
-]
-A = Annotated[
-    str | None,
-    typer.Option(
-        "--A", metavar="FILE", help="The matrix A as a CSV or .npy file. Left out: the identity.", show_default=False
-    ),
-]
-AnyA = Annotated[bool, typer.Option("--any-A", help="Allow an A that is not symmetric positive definite.")]
 Exact = Annotated[
     bool, typer.Option("--exact", help="Rational arithmetic throughout; decimals in a CSV are read exactly.")
 ]
-Ties = Annotated[str, typer.Option("--ties", help='"exact", or a relative tolerance that takes near-ties for ties.')]
-Normalize = Annotated[bool, typer.Option("--normalize/--no-normalize", help="Divide by 1 + alpha after each layer.")]
-Layers = Annotated[int, typer.Option("--layers", help="How many layers to run.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Out = Annotated[
     list[Path] | None,
@@ -167,20 +154,3 @@ def _number(cell: str, name: str, line: int, column: int, rational: bool) -> Fra
             f"`{name}` must hold numbers, after an optional header. Got {what} in line {line}, column {column}. "
             + advice
         ) from None
-
-
-def read_rule(alpha: str, matrix: str | None, *, any_A: bool, exact: bool, ties: str, normalize: bool) -> Hardmax:
-    """A rule from the text of the options."""
-    try:
-        steps = [Fraction(part) if exact or "/" in part else float(part) for part in alpha.split(",")]
-    except (ValueError, ZeroDivisionError):
-        raise ValueError(f"`--alpha` must be a positive number, a ratio or a list. Got {alpha!r}. Try 0.5.") from None
-    try:
-        tolerance: str | float = ties if ties == "exact" else float(ties)
-    except ValueError:
-        raise ValueError(
-            f'`--ties` must be "exact" or a number in [0, 1). Got {ties!r}. Leave it out if unsure.'
-        ) from None
-    A = None if matrix is None else read_matrix(Path(matrix), exact=exact)
-    step = steps[0] if len(steps) == 1 else steps
-    return Hardmax(step, A, normalize=normalize, ties=tolerance, exact=exact, any_A=any_A)

@@ -33,6 +33,17 @@ FLAGS = {
     "`n`": "`--n`",
     "`d`": "`--d`",
     "`A`": "`--A`",
+    "`Q` and `K`": "`--Q` and `--K`",
+    "`V`": "`--V`",
+    "`beta`": "`--beta`",
+    "normalized=False": "--unnormalized",
+    "Use normalized=True": "Leave out --unnormalized",
+    "`temperature`": "`--temperature`",
+    "`method`": "`--method`",
+    "`dt`": "`--dt`",
+    "Got dt=None: ": "Got none: ",
+    "causal=True": "--causal",
+    ": tokens / np.linalg.norm(tokens, axis=-1, keepdims=True)": "",
 }
 
 

@@ -1,34 +1,73 @@
 """`hardmax reproduce`."""
 
 from pathlib import Path
-from typing import Annotated
+from types import ModuleType
+from typing import Annotated, Any
 
 import typer
 
 from hardmax.cli import output
 
+MOVING = (*output.MOVIES, ".html")
+
 
 def reproduce(
     name: Annotated[str, typer.Argument(metavar="FIGURE", help='A name from --list, or "all".')] = "all",
     out: Annotated[Path, typer.Option("--out", help="Folder for the files.")] = Path("figures"),
-    file_format: Annotated[str, typer.Option("--format", help="png, svg or pdf.")] = "png",
+    file_format: Annotated[
+        str,
+        typer.Option(
+            "--format", help="png, svg or pdf; for figures of tokens on their way also gif, mp4 or html, to play them."
+        ),
+    ] = "png",
     show_list: Annotated[bool, typer.Option("--list", help="Name the figures and stop.")] = False,
 ) -> None:
     """Draw figures of the papers, computed anew."""
     from hardmax.figures import FIGURES
 
     if show_list:
+        width = max(map(len, FIGURES))
         for key, module in FIGURES.items():
-            output.say(f"{key}   {module.TITLE}")
+            output.say(f"{key:{width}}   {module.TITLE}")
         return
     if name not in (*FIGURES, "all"):
         raise ValueError(
             f"FIGURE must be one of {', '.join(FIGURES)}, or all. Got {name!r}. See hardmax reproduce --list."
         )
-    if f".{file_format}" not in output.PICTURES:
-        raise ValueError(f"`--format` must be png, svg or pdf. Got {file_format!r}. Use pdf for a paper.")
-    for key in FIGURES if name == "all" else [name]:
-        module = FIGURES[key]
-        path = out / f"{module.__name__.rsplit('.', 1)[-1]}.{file_format}"
-        output.save_figure(module.draw(module.compute()), path)
+    ending = f".{file_format}"
+    if ending not in (*output.PICTURES, *MOVING):
+        raise ValueError(
+            f"`--format` must be png, svg or pdf. Got {file_format!r}. Use pdf for a paper; figures of tokens on their "
+            "way can also be gif, mp4 or html."
+        )
+    moving = [key for key, module in FIGURES.items() if hasattr(module, "movie_of")]
+    if ending in MOVING and name not in (*moving, "all"):
+        raise ValueError(
+            f"`--format {file_format}` must go with a figure that can be played: {', '.join(moving)}. Got {name!r}. "
+            "Use png, svg or pdf."
+        )
+    chosen = [name] if name != "all" else moving if ending in MOVING else FIGURES
+    for key in chosen:
+        path = out / f"{FIGURES[key].__name__.rsplit('.', 1)[-1]}{ending}"
+        _write(FIGURES[key], path)
         output.say(f"Wrote {path}")
+    if name == "all" and ending in MOVING:
+        still = ", ".join(key for key in FIGURES if key not in moving)
+        output.note(f"Left out {still}, which cannot be played. Draw them with --format png.")
+
+
+def _write(module: ModuleType, path: Path) -> None:
+    """One figure: drawn, filmed, or as a page that plays it."""
+    numbers: Any = module.compute()
+    ending = path.suffix
+    if ending in output.MOVIES:
+        from hardmax.movies import movie
+
+        with output.progress_bar("Frames") as progress:
+            movie(module.movie_of(numbers), path, progress=progress)
+    elif ending == ".html":
+        from hardmax.pages import interactive
+
+        interactive(module.movie_of(numbers), path, title=module.TITLE)
+    else:
+        output.save_figure(module.draw(numbers), path)

@@ -3,50 +3,76 @@
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
-from hardmax import HardmaxTrajectory, Limit, leader_table
+from hardmax import (
+    HardmaxTrajectory,
+    Limit,
+    SelfAttention,
+    SmoothTrajectory,
+    Trajectory,
+    classify,
+    leader_table,
+)
 from hardmax import simulate as run_simulation
-from hardmax.cli import options, output
+from hardmax.cli import options, output, rules
 from hardmax.sentences import coordinates
 
 
 def simulate(
+    context: typer.Context,
     tokens: options.Input,
-    layers: options.Layers = 30,
-    alpha: options.Alpha = "0.5",
-    A: options.A = None,
+    rule: rules.RuleName = "hardmax",
+    layers: rules.Layers = rules.LAYERS,
+    alpha: rules.Alpha = "0.5",
+    A: rules.A = None,
+    temperature: rules.Temperature = 1.0,
+    Q: rules.Q = None,
+    K: rules.K = None,
+    V: rules.V = None,
+    beta: rules.Beta = 9.0,
+    unnormalized: rules.Unnormalized = False,
+    time: rules.Time = None,
+    method: rules.Method = "DOP853",
+    dt: rules.Dt = None,
+    causal: rules.Causal = False,
     n: options.N = None,
     d: options.D = None,
     seed: options.Seed = 0,
     cloud: options.Cloud = None,
-    any_A: options.AnyA = False,
+    any_A: rules.AnyA = False,
     exact: options.Exact = False,
-    ties: options.Ties = "exact",
-    normalize: options.Normalize = True,
+    ties: rules.Ties = "exact",
+    normalize: rules.Normalize = True,
     layer: Annotated[
         int | None, typer.Option("--layer", help="Draw this layer alone, not a row of them.", show_default=False)
     ] = None,
     json: options.Json = False,
     out: options.Out = None,
 ) -> None:
-    """Run tokens through the layers of a hardmax transformer, and say who leads.
+    """Run tokens under a rule, by layers or in time, and say who leads and who gathers.
 
     --out writes a picture (.png, .svg, .pdf), a movie (.gif, .mp4), everything (.npz, .json) or a page (.html).
     """
     files = output.check_endings(out)
     single = any(path.suffix.lower() not in (".npz", ".json") for path in files)
     clouds = options.read_tokens(tokens, n=n, d=d, seed=seed, exact=exact, cloud=cloud, single=single)
-    rule = options.read_rule(alpha, A, any_A=any_A, exact=exact, ties=ties, normalize=normalize)
-    with output.progress_bar("Layers") as progress:
-        trajectory = run_simulation(clouds, rule, layers=layers, progress=progress)
+    chosen = rules.read_rule(context, clouds.shape[-1])
+    with output.progress_bar("Times" if chosen.continuous else "Layers") as progress:
+        run = rules.running(chosen, context.params, clouds.shape[-1])
+        trajectory = run_simulation(clouds, chosen, **run, progress=progress)
     for path in files:
         write(trajectory, path, tokens, layer)
     if json:
         print(trajectory.to_json())
         return
     output.say(trajectory.status)
-    if not trajectory.batched and len(trajectory.leaders):
+    if isinstance(chosen, SelfAttention):
+        output.say(repr(classify(chosen.value_matrix(clouds.shape[-1]), chosen.Q, chosen.K)))
+    if not trajectory.batched and isinstance(trajectory, SmoothTrajectory):
+        output.console().print(clusters(trajectory))
+    elif not trajectory.batched and len(trajectory.leaders):
         output.console().print(leaders(trajectory))
     for path in files:
         output.say(f"Wrote {path}")
@@ -66,7 +92,25 @@ def leaders(trajectory: HardmaxTrajectory) -> object:
     return grid
 
 
-def write(trajectory: HardmaxTrajectory, path: Path, title: str, layer: int | None = None) -> None:
+def clusters(trajectory: SmoothTrajectory) -> object:
+    """Who is together at the end, and who leads there."""
+    what = "rescaled position" if trajectory.rescaled is not None else "position"
+    if trajectory.gathering is not trajectory.drawn:
+        what += " in the leading directions"
+    grid = output.table("Clusters at the end", "cluster", what, "tokens", "leaders")
+    labels, points = trajectory.clusters, trajectory.gathering[max(trajectory.reached - 1, 0)]
+    sizes = np.bincount(labels[labels >= 0])
+    order = np.argsort(-sizes, kind="stable")
+    for label in order[: output.MOST_ROWS].tolist():
+        members = np.flatnonzero(labels == label)
+        lead = ", ".join(map(str, np.intersect1d(members, trajectory.leaders)[:6]))
+        grid.add_row(str(label), coordinates(points[members].mean(axis=0)), str(len(members)), lead)
+    if len(order) > output.MOST_ROWS:
+        grid.add_row("...", f"and {len(order) - output.MOST_ROWS} more", "", "")
+    return grid
+
+
+def write(trajectory: Trajectory, path: Path, title: str, layer: int | None = None) -> None:
     """One file, by its ending."""
     ending = path.suffix.lower()
     if ending == ".npz":
@@ -75,8 +119,12 @@ def write(trajectory: HardmaxTrajectory, path: Path, title: str, layer: int | No
         output.save_text(trajectory.to_json(), path)
     elif ending in output.MOVIES:
         write_movie(trajectory, path)
-    elif ending == ".html":
+    elif ending == ".html" and isinstance(trajectory, HardmaxTrajectory):
         write_page(trajectory, path, title)
+    elif ending == ".html":
+        from hardmax.pages import interactive
+
+        interactive(trajectory, path)
     else:
         from hardmax.plotting import plot_layers, plot_tokens
 
@@ -84,7 +132,7 @@ def write(trajectory: HardmaxTrajectory, path: Path, title: str, layer: int | No
         output.save_figure(figure, path)
 
 
-def write_movie(trajectory: HardmaxTrajectory, path: Path) -> None:
+def write_movie(trajectory: Trajectory, path: Path) -> None:
     """A movie, with a bar while it is drawn."""
     from hardmax.movies import movie
 

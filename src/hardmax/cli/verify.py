@@ -5,7 +5,7 @@ import json as json_format
 import typer
 
 from hardmax import simulate, theorems
-from hardmax.cli import options, output
+from hardmax.cli import options, output, rules
 from hardmax.cli.simulate import write
 
 COLOURS = {
@@ -18,18 +18,30 @@ COLOURS = {
 
 
 def verify(
+    context: typer.Context,
     tokens: options.Input,
-    layers: options.Layers = 30,
-    alpha: options.Alpha = "0.5",
-    A: options.A = None,
+    rule: rules.RuleName = "hardmax",
+    layers: rules.Layers = rules.LAYERS,
+    alpha: rules.Alpha = "0.5",
+    A: rules.A = None,
+    temperature: rules.Temperature = 1.0,
+    Q: rules.Q = None,
+    K: rules.K = None,
+    V: rules.V = None,
+    beta: rules.Beta = 9.0,
+    unnormalized: rules.Unnormalized = False,
+    time: rules.Time = None,
+    method: rules.Method = "DOP853",
+    dt: rules.Dt = None,
+    causal: rules.Causal = False,
     n: options.N = None,
     d: options.D = None,
     seed: options.Seed = 0,
     cloud: options.Cloud = None,
-    any_A: options.AnyA = False,
+    any_A: rules.AnyA = False,
     exact: options.Exact = False,
-    ties: options.Ties = "exact",
-    normalize: options.Normalize = True,
+    ties: rules.Ties = "exact",
+    normalize: rules.Normalize = True,
     json: options.Json = False,
     out: options.Out = None,
 ) -> None:
@@ -40,8 +52,8 @@ def verify(
     """
     files = output.check_endings(out)
     points_in = options.read_tokens(tokens, n=n, d=d, seed=seed, exact=exact, cloud=cloud, single=True)
-    rule = options.read_rule(alpha, A, any_A=any_A, exact=exact, ties=ties, normalize=normalize)
-    trajectory = simulate(points_in, rule, layers=layers)
+    chosen = rules.read_rule(context, points_in.shape[-1])
+    trajectory = simulate(points_in, chosen, **rules.running(chosen, context.params, points_in.shape[-1]))
     verdicts = theorems.check(trajectory)
     text = json_format.dumps([verdict.to_dict() for verdict in verdicts], allow_nan=False)
     for path in files:
@@ -55,9 +67,13 @@ def verify(
         output.say(trajectory.status)
         grid = output.table("Verdicts", "statement", "verdict", "found")
         for verdict in verdicts:
-            grid.add_row(verdict.name, f"[{COLOURS[verdict.outcome]}]{verdict.outcome}[/]", verdict.reason)
-        output.console().print(grid)
+            outcome = f"[{COLOURS[verdict.outcome]}]{verdict.outcome}[/]"
+            grid.add_row(verdict.name, outcome + (" (conjecture)" if verdict.conjecture else ""), verdict.reason)
+        if verdicts:
+            output.console().print(grid)
+        else:
+            output.say(f"OPEN: no theorem speaks of {type(chosen).__name__}.")
         for path in files:
             output.say(f"Wrote {path}")
-    if any(verdict.holds is False for verdict in verdicts):
+    if any(verdict.holds is False and not verdict.conjecture for verdict in verdicts):
         raise typer.Exit(1)

@@ -1,13 +1,42 @@
 """Figures of the papers, one file each: `compute()` gives the numbers, `draw(numbers)` the figure.
 
-A figure's name on the command line is the part of its file's name before the first underscore.
+A figure's name on the command line is the part of its file's name before the first underscore. A figure that shows
+tokens on their way has `movie_of(numbers)` too, the trajectory to film.
 """
 
 from types import ModuleType
 
-from hardmax.figures import fig1_half_space, fig2_clusters, fig4_attracting_set, fig5_separation
+from hardmax.figures import (
+    attention_rank,
+    codimension_k,
+    connections_leaders,
+    coordinates_128,
+    fig1_half_space,
+    fig2_clusters,
+    fig4_attracting_set,
+    fig5_separation,
+    hyperplanes_2d3d,
+    phase_sphere,
+    polytope_2d3d,
+    product_polytope_subspace,
+    spectra_heads,
+)
 
 FIGURES: dict[str, ModuleType] = {
     module.__name__.rsplit(".", 1)[-1].split("_")[0]: module
-    for module in (fig1_half_space, fig2_clusters, fig4_attracting_set, fig5_separation)
+    for module in (
+        fig1_half_space,
+        fig2_clusters,
+        fig4_attracting_set,
+        fig5_separation,
+        polytope_2d3d,
+        hyperplanes_2d3d,
+        codimension_k,
+        product_polytope_subspace,
+        attention_rank,
+        connections_leaders,
+        coordinates_128,
+        spectra_heads,
+        phase_sphere,
+    )
 }

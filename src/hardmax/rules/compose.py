@@ -34,7 +34,7 @@ class Compose(Layered):
     >>> norm = hm.Normalize("layer")
     >>> block = hm.Compose([hm.MultiHead(heads, shared=True), norm, hm.FeedForward.random(4), norm])
     >>> hm.simulate(hm.configuration("gaussian", n=6, d=4), block, layers=12)
-    Ran 12 layers on 6 tokens of dimension 4. 6 clusters of tokens at the last layer. No leader.
+    Ran 12 layers on 6 tokens of dimension 4. 2 clusters of tokens at the last layer. No leader.
     """
 
     parts: Sequence[Rule]
@@ -42,7 +42,8 @@ class Compose(Layered):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", _checks.check_rules(self.parts, "parts"))
-        _checks.check_positive(self.dt, "dt", "1 is the residual connection of a transformer.")
+        advice = "1 is the residual connection of a transformer."
+        object.__setattr__(self, "dt", _checks.check_positive(self.dt, "dt", advice))
         sizes = {part.dimension for part in self.parts} - {None}
         if len(sizes) > 1:
             raise ValueError(
@@ -79,7 +80,7 @@ class Compose(Layered):
         """P of the first part with attention, at the tokens that reach it."""
         for part in self.parts:
             if part.attends:
-                return part.attention(tokens, at, keys)
+                return part.attention(tokens, at * self.dt if part.continuous else at, keys)
             tokens = self._moved(part, tokens, int(at), keys)
         raise no_attention(self)
 

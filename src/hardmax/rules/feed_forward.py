@@ -73,7 +73,9 @@ class FeedForward(Layered):
             bias = getattr(self, name)
             if bias is not None:
                 object.__setattr__(self, name, _checks.check_bias(bias, name, size))
-        if not callable(self.activation) and self.activation not in ACTIVATIONS:
+        if not is_tensor(self.gain):
+            object.__setattr__(self, "gain", _checks.check_number(self.gain, "gain"))
+        if not callable(self.activation) and not (isinstance(self.activation, str) and self.activation in ACTIVATIONS):
             raise ValueError(
                 f"`activation` must be one of {', '.join(ACTIVATIONS)}, or a callable. Got {self.activation!r}. "
                 "The papers use relu."

@@ -44,7 +44,7 @@ class Growth:
         return float(np.exp(min(2 * self.rate * t, LARGEST)))
 
     def grown(self, rescaled: FloatArray, t: float) -> FloatArray:
-        """x = e^{tV} z; infinite where that leaves the range of floats."""
+        """x = e^{tV} z, for negative t its inverse; infinite where that leaves the range of floats."""
         with np.errstate(over="ignore", invalid="ignore"):
             unit = rescaled @ self.unit(t).T
             return np.asarray(np.where(unit == 0, 0.0, unit * np.exp(self.rate * t)))

@@ -168,6 +168,9 @@ class Hardmax(Layered):
         real = np.ones(clouds.shape[:2], bool) if keys is None else np.asarray(to_numpy(keys)).reshape(clouds.shape[:2])
         P = np.zeros((*clouds.shape[:2], clouds.shape[1]))
         for b, cloud in enumerate(clouds):
+            if not np.isfinite(cloud[real[b]]).all():  # a composition left the range of floats
+                P[b] = np.nan
+                continue
             run = self.start(cloud[real[b]])
             labels, counts = run.classes.labels, run.classes.counts
             over_classes = (run.choose().matrix(counts) / counts).toarray()  # (m, m)

@@ -9,6 +9,12 @@ from hardmax._tensors import join, stack
 from hardmax.rules.base import Flow, Layered, Rule
 
 
+def by_heads(matrices: list[Any], axes: int) -> Any:
+    """Attention of all heads, (..., heads, n, n); a head that has heads of its own brings them all."""
+    single = [P if P.ndim > axes else P[..., None, :, :] for P in matrices]
+    return stack([P[..., h, :, :] for P in single for h in range(P.shape[-3])], axis=-3)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class MultiHead(Rule):
     """Rules side by side, as the heads of a transformer.
@@ -114,7 +120,7 @@ class MultiHead(Rule):
     def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
         """P of each head, shape (..., heads, n, n)."""
         each = zip(self.heads, self.parts(tokens), strict=True)
-        return stack([head.attention(part, at, keys) for head, part in each], axis=-3)
+        return by_heads([head.attention(part, at, keys) for head, part in each], tokens.ndim)
 
     def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
         """Every head's layer, joined or added."""

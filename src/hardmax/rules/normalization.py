@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from hardmax._tensors import largest
 from hardmax.rules.base import Layered
 
 KINDS = ("none", "rescaling", "rms", "layer")
@@ -11,9 +12,8 @@ EPSILON = 1e-12  # under the root, so that a zero token stays where it is and ha
 
 def check_normalize(normalize: Any) -> str:
     """One of KINDS; True is "rescaling", False and None are "none"."""
-    kind = {True: "rescaling", False: "none", None: "none"}.get(normalize) if not isinstance(normalize, str) else None
-    kind = kind or normalize
-    if kind not in KINDS:
+    kind = "rescaling" if normalize is True else "none" if normalize is False or normalize is None else normalize
+    if not isinstance(kind, str) or kind not in KINDS:
         raise ValueError(
             f"`normalize` must be one of {', '.join(map(repr, KINDS))} (True is 'rescaling', False is 'none'). "
             f"Got {normalize!r}. The papers use 'rescaling'."
@@ -23,9 +23,11 @@ def check_normalize(normalize: Any) -> str:
 
 def normalized(tokens: Any, kind: str) -> Any:
     """Tokens after RMS norm or layer norm, without learned gains: each has mean square 1."""
+    size = largest(tokens)
+    units = tokens / size  # so that squares neither overflow nor underflow
     if kind == "layer":
-        tokens = tokens - tokens.mean(-1)[..., None]
-    return tokens / ((tokens * tokens).mean(-1)[..., None] + EPSILON) ** 0.5
+        units = units - units.mean(-1)[..., None]
+    return units / ((units * units).mean(-1)[..., None] + EPSILON / size / size) ** 0.5
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hardmax import _checks
-from hardmax._tensors import matching, softmax, to_numpy
+from hardmax._tensors import matching, softmax, tamed, to_numpy
 from hardmax._types import FloatArray
 from hardmax.rules.base import Flow, seen_keys
 from hardmax.rules.growth import Growth
@@ -123,14 +123,23 @@ class SelfAttention(Flow):
 
     def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
         """P for raw tokens x."""
-        return softmax(self.scores(tokens, at), seen_keys(tokens, keys, self.causal))
+        tokens, square = tamed(tokens)
+        return softmax(self.scores(tokens, at), seen_keys(tokens, keys, self.causal), square)
 
     def rescaled_attention(self, rescaled: FloatArray, t: float, keys: Any = None) -> FloatArray:
         """P for rescaled tokens z: scores e^{2 lambda t} ⟨Q u_i, K u_j⟩ with u = e^{t(V - lambda I)} z."""
         growth = self.growth(rescaled.shape[-1])
-        unit = rescaled @ growth.unit(t).T
+        unit, square = tamed(rescaled @ growth.unit(t).T)
         seen = seen_keys(rescaled, keys, self.causal)
-        return np.asarray(softmax(self.scores(unit, t), seen, growth.scale(t)))
+        return np.asarray(softmax(self.scores(unit, t), seen, square * growth.scale(t)))
+
+    def largest_score(self, rescaled: FloatArray, t: float) -> float:
+        """A bound of |⟨Q x_i, K x_j⟩| over all pairs."""
+        growth = self.growth(rescaled.shape[-1])
+        unit = rescaled @ growth.unit(t).T
+        with np.errstate(over="ignore"):
+            length = float(np.linalg.norm(unit, axis=1).max())
+            return growth.scale(t) * length * length * float(np.linalg.norm(self.form(len(unit.T), t), 2))
 
     def values(self, tokens: Any, t: float) -> Any:
         """V x for each token."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hardmax import _checks
-from hardmax._tensors import is_tensor, matching, softmax
+from hardmax._tensors import is_tensor, matching, softmax, tamed, to_numpy
 from hardmax.rules.base import Layered, seen_keys
 from hardmax.rules.normalization import check_normalize, normalized
 
@@ -53,9 +53,12 @@ class Softmax(Layered):
     causal: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
+        if is_tensor(self.alpha):
+            _checks.check_positive(self.alpha, "alpha", "A tensor must hold one number.")
         steps: Sequence[Any] = [self.alpha] if is_tensor(self.alpha) else _checks.check_alpha(self.alpha)
         object.__setattr__(self, "_steps", steps)
-        _checks.check_positive(self.temperature, "temperature", "Small values such as 0.01 come close to hardmax.")
+        advice = "Small values such as 0.01 come close to hardmax."
+        object.__setattr__(self, "temperature", _checks.check_positive(self.temperature, "temperature", advice))
         object.__setattr__(self, "normalize", check_normalize(self.normalize))
         if self.A is not None:
             object.__setattr__(self, "A", _checks.check_weight(self.A, "A", square=True))
@@ -78,14 +81,15 @@ class Softmax(Layered):
 
     def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
         """P, shape (..., n, n)."""
+        tokens, square = tamed(tokens)
         images = tokens if self.A is None else tokens @ matching(self.A, tokens).T  # A z_i
         scores = images @ tokens.swapaxes(-1, -2)  # (..., n, n)
-        return softmax(scores, seen_keys(tokens, keys, self.causal), 1 / self.temperature)
+        return softmax(scores, seen_keys(tokens, keys, self.causal), square / self.temperature)
 
     def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
         """One layer of the formula above."""
         means = self.attention(tokens, k, keys) @ tokens
-        alpha = self.step(k)
+        alpha = self.step(k) if is_tensor(tokens) else float(to_numpy(self.step(k)))
         if self.normalize == "rescaling":
             return tokens + alpha / (1 + alpha) * (means - tokens)
         grown = tokens + alpha * means

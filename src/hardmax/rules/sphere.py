@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from hardmax import _checks
-from hardmax._tensors import softmax, to_numpy
+from hardmax._tensors import is_tensor, softmax, to_numpy
 from hardmax.rules.base import Flow, seen_keys
 
 OFF_SPHERE = 1e-6  # how far a norm may be from 1 on input
@@ -49,7 +49,8 @@ class Sphere(Flow):
     causal: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        _checks.check_positive(self.beta, "beta", "Values between 1 and 100 are usual.", zero=True)
+        advice = "Values between 1 and 100 are usual."
+        object.__setattr__(self, "beta", _checks.check_positive(self.beta, "beta", advice, zero=True))
         if not self.normalized and float(self.beta) > LARGEST_BETA:
             raise ValueError(
                 f"`beta` must be at most {LARGEST_BETA:g} with normalized=False, where e^beta must be finite. "
@@ -71,7 +72,7 @@ class Sphere(Flow):
             raise ValueError(
                 f"`tokens` must lie on the unit sphere: norms within {OFF_SPHERE:g} of 1. "
                 f"Got norm {norms[where]:.6g} for {name}. "
-                "Use tokens / np.linalg.norm(tokens, axis=-1, keepdims=True)."
+                "Divide each token by its norm: tokens / np.linalg.norm(tokens, axis=-1, keepdims=True)."
             )
 
     def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
@@ -86,7 +87,8 @@ class Sphere(Flow):
 
     def _kernel(self, tokens: Any, keys: Any) -> Any:
         """exp(beta ⟨x_i, x_j⟩) divided by the number of tokens that i sees."""
-        weights = self.beta * (tokens @ tokens.swapaxes(-1, -2))
+        beta = self.beta if is_tensor(tokens) else float(to_numpy(self.beta))
+        weights = beta * (tokens @ tokens.swapaxes(-1, -2))
         weights = weights.exp() if hasattr(weights, "exp") else np.exp(weights)
         seen = seen_keys(tokens, keys, self.causal)
         if seen is None:
@@ -106,4 +108,5 @@ class Sphere(Flow):
 
 def on_sphere(tokens: Any) -> Any:
     """Tokens divided by their norms."""
-    return tokens / ((tokens * tokens).sum(-1)[..., None]) ** 0.5
+    squares = (tokens * tokens).sum(-1)[..., None]
+    return tokens / (squares + (squares == 0)) ** 0.5

@@ -28,6 +28,7 @@ class Tolerant(State):
 
     def _maximisers(self, points: FloatArray, limits: IntArray | None = None) -> Sets:
         queries, _ = self._metric.queries(points, 0.0)
-        longest = np.linalg.norm(self._Z, axis=1).max()
+        norms = np.linalg.norm(self._Z, axis=1)
+        longest = norms.max() if limits is None else np.maximum.accumulate(norms)[limits - 1]
         slack = self._tolerance * longest * np.linalg.norm(queries, axis=1)
         return near_maxima(queries, self._Z, slack, limits)[0]

@@ -1,14 +1,25 @@
-"""Every statement as a function from a trajectory to a `Verdict`; `check` runs them all."""
+"""Every statement as a function from a trajectory to a `Verdict`; `check` runs those that speak of its rule."""
 
 from hardmax.hardmax_trajectory import HardmaxTrajectory
+from hardmax.rules.self_attention import SelfAttention
+from hardmax.rules.sphere import Sphere
+from hardmax.smooth_trajectory import SmoothTrajectory
 from hardmax.theorems.base import Check, Statement, Verdict, limit_of
+from hardmax.theorems.boolean import boolean
+from hardmax.theorems.collapse import collapse
+from hardmax.theorems.complex_pair import complex_pair
 from hardmax.theorems.decided import theorem1, theorem4
+from hardmax.theorems.energy import energy
 from hardmax.theorems.finite import theorem2, theorem3
+from hardmax.theorems.flow import FlowCheck
 from hardmax.theorems.half_space import half_space
 from hardmax.theorems.hull import hull
+from hardmax.theorems.hyperplanes import codimension, hyperplanes
 from hardmax.theorems.leaders import leaders
 from hardmax.theorems.limit import limit
 from hardmax.theorems.norm import norm
+from hardmax.theorems.self_maximal import polytope, product
+from hardmax.trajectory import Trajectory
 
 STATEMENTS: tuple[Check, ...] = (
     hull,
@@ -23,18 +34,31 @@ STATEMENTS: tuple[Check, ...] = (
 )
 
 
-def check(trajectory: HardmaxTrajectory) -> list[Verdict]:
-    """Test every statement of the theory on one trajectory.
+SELF_ATTENTION: tuple[FlowCheck, ...] = (
+    boolean,
+    polytope,
+    hyperplanes,
+    product,
+    collapse,
+    codimension,
+    complex_pair,
+)
+
+
+def check(trajectory: Trajectory) -> list[Verdict]:
+    """Test every statement of the theory that speaks of a trajectory's rule.
 
     Parameters
     ----------
-    trajectory : HardmaxTrajectory
-        Of one cloud, simulated with save="all".
+    trajectory : Trajectory
+        Of one cloud. Under `Hardmax`, simulated with save="all". Under `SelfAttention` the limit is tested at
+        lambda t = 15, 30 or 60, further than the trajectory if need be.
 
     Returns
     -------
     list of Verdict
-        One for each statement, in the order of `STATEMENTS`.
+        One for each statement: `STATEMENTS` for `Hardmax`, `SELF_ATTENTION`, or the energy on the sphere. Empty for
+        rules of which nothing is proved.
 
     Examples
     --------
@@ -52,22 +76,35 @@ def check(trajectory: HardmaxTrajectory) -> list[Verdict]:
     Theorem 3: holds
     Theorem 4: nothing to check
     """
-    if not isinstance(trajectory, HardmaxTrajectory):
+    if isinstance(trajectory, HardmaxTrajectory):
+        return [statement(trajectory) for statement in STATEMENTS]
+    if not isinstance(trajectory, SmoothTrajectory):
         raise TypeError(f"`check` must get a Trajectory from hm.simulate. Got {type(trajectory).__name__}.")
-    return [statement(trajectory) for statement in STATEMENTS]
+    if isinstance(trajectory.rule, SelfAttention):
+        return [statement(trajectory) for statement in SELF_ATTENTION]
+    return [energy(trajectory)] if isinstance(trajectory.rule, Sphere) else []
 
 
 __all__ = [
+    "SELF_ATTENTION",
     "STATEMENTS",
     "Statement",
     "Verdict",
+    "boolean",
     "check",
+    "codimension",
+    "collapse",
+    "complex_pair",
+    "energy",
     "half_space",
     "hull",
+    "hyperplanes",
     "leaders",
     "limit",
     "limit_of",
     "norm",
+    "polytope",
+    "product",
     "theorem1",
     "theorem2",
     "theorem3",

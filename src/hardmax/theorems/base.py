@@ -1,7 +1,7 @@
 """What a verdict is, and what the checks share."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
@@ -35,6 +35,8 @@ class Verdict:
         What was found, as a sentence.
     unanswered : str
         Why there is no answer, if there is none: "hypotheses not met", "nothing to check" or "undecided".
+    conjecture : bool
+        True where the statement is not proved, so that a failure is a discovery.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Verdict:
     witness: Any
     reason: str
     unanswered: str = "undecided"
+    conjecture: bool = False
 
     @property
     def outcome(self) -> str:
@@ -66,6 +69,7 @@ class Verdict:
             "margin": margin,
             "witness": self.witness,
             "reason": self.reason,
+            "conjecture": self.conjecture,
         }
 
 
@@ -79,10 +83,12 @@ class Statement:
     name: str
     text: str
     reference: str
+    conjecture: bool = False
 
     def verdict(self, holds: bool | None, reason: str, *, margin: float = np.nan, witness: Any = None) -> Verdict:
         """Make the verdict that was found."""
-        return Verdict(self.name, self.text, self.reference, holds, margin, witness, reason)
+        found = Verdict(self.name, self.text, self.reference, holds, margin, witness, reason)
+        return replace(found, conjecture=self.conjecture)
 
     def given(self, hypotheses: Callable[[HardmaxTrajectory], list[str]]) -> Callable[[Check], Check]:
         """Decorate a check so that it runs only where no hypothesis is missing."""
@@ -110,7 +116,7 @@ class Statement:
         return self._unanswered("nothing to check", reason)
 
     def _unanswered(self, kind: str, reason: str) -> Verdict:
-        return Verdict(self.name, self.text, self.reference, None, np.nan, None, reason, kind)
+        return Verdict(self.name, self.text, self.reference, None, np.nan, None, reason, kind, self.conjecture)
 
 
 def missing_hypotheses(trajectory: HardmaxTrajectory) -> list[str]:

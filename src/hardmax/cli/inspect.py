@@ -1,0 +1,130 @@
+"""`hardmax inspect`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hardmax.cli import options, output
+
+if TYPE_CHECKING:
+    from hardmax.inspection import Inspection
+
+WRITABLE = (*output.PICTURES, ".json")
+MOST_PIECES = 12  # named in a cell
+
+
+def inspect(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="A folder with config.json and safetensors weights, a name in the cache of transformers, or minilm.",
+            show_default=False,
+        ),
+    ],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="A sentence, in quotes.", show_default=False)],
+    layer: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--layer", help="Look at this layer, head by head; may be given several times.", show_default=False
+        ),
+    ] = None,
+    json: options.Json = False,
+    out: options.Out = None,
+) -> None:
+    """Look inside a trained BERT, ALBERT, MiniLM, DistilBERT, RoBERTa or GPT-2: spectra, attention, clusters, leaders.
+
+    Nothing is downloaded. --out writes a picture (.png, .svg, .pdf) or everything (.json).
+    """
+    files = _check_endings(out)
+    from hardmax.inspection import inspect as look
+
+    result = look(model, text, layers=layer or None)
+    for path in files:
+        write(result, path)
+    if json:
+        print(result.to_json())
+        return
+    output.say(result.status)
+    output.console().print(heads_table(result) if len(result.layers) == 1 else attention_table(result))
+    output.console().print(states_table(result))
+    for path in files:
+        output.say(f"Wrote {path}")
+
+
+def _check_endings(out: list[Path] | None) -> list[Path]:
+    files = list(out or [])
+    for path in files:
+        if path.suffix.lower() not in WRITABLE:
+            raise ValueError(f"`--out` must end in one of {', '.join(WRITABLE)}. Got {str(path)!r}. Change the ending.")
+    return files
+
+
+def attention_table(result: "Inspection") -> object:
+    """Attention by layer, as mean over heads (least to most), and who gets most of it."""
+    names = ("layer", "rank", "effective rank", "Boolean distance", "most attended")
+    grid = output.table("Attention: mean over heads (least to most)", *names)
+    for at, k in enumerate(result.layers):
+        rank, effective, distance = result.rank[at], result.effective_rank[at], result.boolean_distance[at]
+        grid.add_row(
+            str(k),
+            f"{rank.min()} to {rank.max()}" if rank.min() < rank.max() else str(rank.max()),
+            f"{effective.mean():.1f} ({effective.min():.1f} to {effective.max():.1f})",
+            f"{distance.mean():.2f} ({distance.min():.2f} to {distance.max():.2f})",
+            _attended(result, k),
+        )
+    return grid
+
+
+def heads_table(result: "Inspection") -> object:
+    """The heads of a single layer: attention on the sentence, and eigenvalues of the weights."""
+    k = result.layers[0]
+    names = ("head", "rank", "effective rank", "Boolean distance")
+    spectra = ("largest eigenvalue of V", "symmetric part of query-key")
+    grid = output.table(f"Heads of layer {k}; most attended: {_attended(result, k)}", *names, *spectra)
+    weights = result.heads(k)
+    for a, leading in enumerate(weights.value_eigenvalues[:, 0]):
+        symmetric = weights.symmetric_eigenvalues[a]
+        grid.add_row(
+            str(a + 1),
+            str(result.rank[0, a]),
+            f"{result.effective_rank[0, a]:.1f}",
+            f"{result.boolean_distance[0, a]:.2f}",
+            f"{leading.real:.3f}" if leading.imag == 0 else f"{leading.real:.3f} ± {abs(leading.imag):.3f}i",
+            f"{symmetric[0]:.3f} to {symmetric[-1]:.3f}",
+        )
+    return grid
+
+
+def states_table(result: "Inspection") -> object:
+    """Clusters and leaders of the hidden states by layer."""
+    grid = output.table("Hidden states", "layer", "effective clusters", "mean cosine", "leaders", "who leads")
+    for at, k in enumerate((0, *result.layers)):
+        leaders = [result.pieces[i] for i in result.leaders[at]]
+        more = f" and {len(leaders) - MOST_PIECES} more" if len(leaders) > MOST_PIECES else ""
+        clusters, cosine = result.effective_clusters[at], result.mean_cosine[at]
+        who = "all" if len(leaders) == len(result.pieces) else " ".join(leaders[:MOST_PIECES]) + more
+        grid.add_row(str(k), f"{clusters:.2f}", f"{cosine:.2f}", str(len(leaders)), _plain(who))
+    return grid
+
+
+def _attended(result: "Inspection", layer: int) -> str:
+    return _plain(", ".join(f"{result.pieces[j]} {share:.0%}" for j, share in result.most_attended(layer)))
+
+
+def _plain(text: str) -> str:
+    """Text that Rich prints as it stands: [CLS] is a word piece, not a style."""
+    from rich.markup import escape
+
+    return escape(text)
+
+
+def write(result: "Inspection", path: Path) -> None:
+    """One file, by its ending."""
+    if path.suffix.lower() == ".json":
+        output.save_text(result.to_json(), path)
+        return
+    from hardmax.inspection.picture import plot_inspection
+
+    output.save_figure(plot_inspection(result), path)

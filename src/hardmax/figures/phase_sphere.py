@@ -1,0 +1,61 @@
+"""arXiv 2312.10794: metastable clusters on the circle, by inverse temperature beta and time t."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+
+from hardmax import Sphere, configuration, simulate
+from hardmax._types import FloatArray, IntArray
+
+TITLE = "arXiv 2312.10794: number of clusters on the circle by beta and t, n = 32"
+BETAS = np.geomspace(0.1, 200, 25)
+TIMES = np.geomspace(0.1, 1000, 41)
+N, SEEDS = 32, 8
+GAP = 0.05  # radians: neighbours farther apart than that are in different clusters
+
+
+@dataclass(frozen=True, eq=False)
+class Phases:
+    """Means over seeds, by beta and time: (betas, times)."""
+
+    clusters: FloatArray
+    similarity: FloatArray  # mean of ⟨x_i, x_j⟩ over all pairs
+
+
+def compute() -> Phases:
+    """The same eight clouds for every beta."""
+    tokens = np.stack([configuration("sphere", n=N, d=2, seed=seed) for seed in range(SEEDS)])
+    runs = [simulate(tokens, Sphere(beta), times=TIMES, method="LSODA", rtol=1e-5, atol=1e-7) for beta in BETAS]
+    clusters = [count_clusters(run.array).mean(axis=1) for run in runs]
+    return Phases(np.array(clusters), np.array([run.similarity.mean(axis=1) for run in runs]))
+
+
+def count_clusters(tokens: FloatArray) -> IntArray:
+    """How many gaps between neighbours on the circle, (..., n, 2), exceed 0.05 radians; at least 1."""
+    angles = np.sort(np.arctan2(tokens[..., 1], tokens[..., 0]), axis=-1)
+    gaps = np.diff(angles, axis=-1, append=angles[..., :1] + 2 * np.pi)
+    return np.maximum((gaps > GAP).sum(axis=-1), 1)
+
+
+def draw(result: Phases) -> Figure:
+    """Two maps with beta upwards and t to the right, both logarithmic."""
+    axes: Any
+    figure, axes = plt.subplots(1, 2, figsize=(12.5, 5), layout="constrained", sharey=True)
+    mesh = axes[0].pcolormesh(TIMES, BETAS, result.clusters, norm=LogNorm(1, N), cmap="cividis", shading="gouraud")
+    bar = figure.colorbar(mesh, ax=axes[0], ticks=[1, 2, 4, 8, 16, 32], format="%d")
+    bar.minorticks_off()
+    levels = [1.5, 2.5, 4.5, 8.5, 16.5]
+    lines = axes[0].contour(TIMES, BETAS, result.clusters, levels=levels, colors="white", linewidths=0.8)
+    axes[0].clabel(lines, fmt="%g", fontsize=9, manual=[(200, beta) for beta in (3.5, 8, 24, 105)])
+    axes[0].set_title(f"mean number of clusters (gaps above {GAP:g} rad), {SEEDS} clouds", fontsize=12)
+    mesh = axes[1].pcolormesh(TIMES, BETAS, result.similarity, vmin=0, vmax=1, cmap="cividis", shading="gouraud")
+    figure.colorbar(mesh, ax=axes[1])
+    axes[1].set_title(r"mean similarity $\langle x_i, x_j \rangle$", fontsize=12)
+    for ax in axes:
+        ax.set(xscale="log", yscale="log", xlabel="t")
+    axes[0].set_ylabel(r"$\beta$", fontsize=13)
+    return figure

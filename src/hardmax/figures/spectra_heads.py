@@ -1,0 +1,61 @@
+"""arXiv 2305.05465: eigenvalues of trained value matrices, here of the six layers of all-MiniLM-L6-v2.
+
+The paper shows ALBERT. Where the packaged weights cannot be read, heads of Gaussian matrices take their place, and the
+title says so.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from hardmax.inspection.measures import ComplexArray, product_eigenvalues
+from hardmax.inspection.picture import plot_spectra
+from hardmax.inspection.weights import load, read_heads
+
+TITLE = "arXiv 2305.05465: eigenvalues of the value matrices of trained heads"
+MODEL = "minilm"
+LAYERS, HEADS, WIDTH, DIMENSION = 6, 12, 32, 384  # those of the model, for Gaussian heads
+
+
+@dataclass(frozen=True, eq=False)
+class Spectra:
+    """Eigenvalues of the value matrices of all heads, layer by layer, and whose they are."""
+
+    name: str
+    layers: list[ComplexArray]  # (heads, width) each
+
+    @property
+    def positive(self) -> int:
+        """In how many heads the eigenvalue of largest modulus is real and positive."""
+        leading = np.concatenate([values[:, 0] for values in self.layers])
+        return int(((leading.imag == 0) & (leading.real > 0)).sum())
+
+
+def compute() -> Spectra:
+    """The eigenvalues of O_a V_a for every head a of every layer."""
+    try:
+        _, model, _ = load(MODEL)
+    except (ImportError, ValueError):  # transformers, or the package with the weights, is not installed
+        return gaussian()
+    weights, used = read_heads(model, list(range(1, LAYERS + 1)))
+    return Spectra("all-MiniLM-L6-v2", [weights[w].value_eigenvalues for w in used])
+
+
+def gaussian() -> Spectra:
+    """Heads O_a V_a of Gaussian matrices with entries of variance 1/d."""
+    rng = np.random.default_rng(0)
+    shape = (LAYERS, HEADS, WIDTH, DIMENSION)
+    outputs, values = rng.normal(size=(2, *shape)) / np.sqrt(DIMENSION)
+    layers = product_eigenvalues(outputs.swapaxes(-1, -2), values)
+    return Spectra("Gaussian heads, no trained weights found", list(layers))
+
+
+def draw(result: Spectra) -> Figure:
+    """One complex plane a layer, the eigenvalue of largest modulus of each head marked."""
+    heads = sum(len(values) for values in result.layers)
+    title = f"{result.name}: leading eigenvalue real and positive in {result.positive} of {heads} heads"
+    labels = [f"layer {k}" for k in range(1, len(result.layers) + 1)]
+    figure: Figure = plot_spectra(result.layers, labels=labels, title=title)
+    figure.set_size_inches(10, 5.4)
+    return figure

@@ -1,0 +1,5 @@
+"""Trained transformers seen as the dynamics of the papers: spectra, attention, clusters and leaders by layer."""
+
+from hardmax.inspection.inspect import Inspection, inspect
+
+__all__ = ["Inspection", "inspect"]

@@ -1,0 +1,33 @@
+"""Theorem 2.1 of arXiv 2305.05465: on the line, attention becomes Boolean."""
+
+import numpy as np
+
+from hardmax._types import FloatArray
+from hardmax.smooth_trajectory import SmoothTrajectory
+from hardmax.theorems.base import Statement, Verdict
+from hardmax.theorems.flow import PAPER, Scene, given_kind, settle
+
+STATEMENT = Statement(
+    "Boolean limit",
+    "For d = 1, V > 0 and QK > 0, P tends to a Boolean matrix: all rows but at most one tend to the unit vector of the "
+    "smallest or of the largest token.",
+    f"{PAPER}, Theorem 2.1",
+)
+TOLERANCE = 1e-6
+
+
+@given_kind(STATEMENT, "boolean")
+def boolean(scene: Scene) -> Verdict:
+    """The second largest distance of a row from the unit vectors of the extreme tokens: the rows, not the rank."""
+    if len(np.unique(scene.start)) < len(scene.start):
+        return STATEMENT.not_met(["two tokens are equal"])
+    if len(scene.start) == 1:
+        return STATEMENT.nothing("There is one token, which attends to itself.")
+    return settle(STATEMENT, scene, _distance, TOLERANCE)
+
+
+def _distance(tokens: FloatArray, trajectory: SmoothTrajectory) -> tuple[float, str, object]:
+    P, z = trajectory.attention(trajectory.reached - 1), tokens[:, 0]
+    off = 1 - np.maximum(P[:, z.argmin()], P[:, z.argmax()])
+    order = np.argsort(off)
+    return float(off[order[-2]]), "The distance of the second farthest row from Boolean", {"token": int(order[-2])}

@@ -1,0 +1,224 @@
+"""Pictures of flows show what they claim: colours, stars, hulls, ranks, connections."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.colors import to_hex
+from mpl_toolkits.mplot3d import Axes3D
+from mpl_toolkits.mplot3d.art3d import Line3DCollection
+from PIL import Image
+
+import hardmax as hm
+from hardmax import movies
+from hardmax.flow_pictures import (
+    LEAST_WEIGHT,
+    color_groups,
+    even_positions,
+    numerical_rank,
+    plot_attention,
+    plot_connections,
+    plot_flow,
+    position,
+)
+from hardmax.plotting import COLOURS, GREY, plot_layers, plot_tokens
+from hardmax.projection import Projection
+
+
+@pytest.fixture(autouse=True)
+def _headless():
+    mpl.use("Agg")
+    yield
+    plt.close("all")
+
+
+def uniform(n: int, d: int, seed: int = 1, side: float = 5.0) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(-side, side, (n, d))
+
+
+@pytest.fixture(scope="module")
+def plane() -> hm.SmoothTrajectory:
+    return hm.simulate(uniform(30, 2), hm.SelfAttention(), times=10)
+
+
+def drawn(ax) -> list[PathCollection]:
+    return [c for c in ax.collections if isinstance(c, PathCollection)]
+
+
+def test_tokens_have_the_colour_of_their_cluster_and_leaders_are_stars(plane) -> None:
+    circles, stars = drawn(plot_flow(plane))
+    assert np.allclose(stars.get_offsets(), plane.rescaled[-1, plane.leaders])
+    groups = color_groups(plane)
+    sizes = np.bincount(groups)
+    assert (np.diff(sizes) <= 0).all()  # the largest cluster has the first colour
+    assert [to_hex(c) for c in stars.get_facecolors()] == [COLOURS[g].lower() for g in groups[plane.leaders]]
+    others = np.setdiff1d(np.arange(30), plane.leaders)
+    assert [to_hex(c) for c in circles.get_facecolors()] == [COLOURS[g].lower() for g in groups[others]]
+    for group in range(len(sizes)):
+        assert len({*plane.clusters[groups == group].tolist()}) == 1
+
+
+def test_a_lonely_token_that_does_not_lead_is_grey() -> None:
+    early = hm.simulate(uniform(30, 2), hm.SelfAttention(), times=[0, 1])
+    groups = color_groups(early)
+    sizes = np.bincount(early.clusters)[early.clusters]
+    lonely = (sizes == 1) & ~np.isin(np.arange(30), early.leaders)
+    assert lonely.any()
+    assert (groups[lonely] == -1).all()
+    circles = drawn(plot_flow(early))[0]
+    assert GREY.lower() in {to_hex(c) for c in circles.get_facecolors()}
+
+
+def test_the_hull_is_shaded_at_the_end_where_it_shrinks(plane) -> None:
+    assert not plot_flow(plane, 50).patches
+    (shade,) = plot_flow(plane).patches
+    corners = np.unique(shade.get_xy().round(3), axis=0)
+    assert {tuple(c) for c in corners} <= {tuple(z) for z in plane.rescaled[-1].round(3)}
+    assert not plot_flow(plane, hull=False).patches
+    stretched = hm.simulate(uniform(30, 2), hm.SelfAttention(V=np.diag([1.0, -0.5])), times=2)
+    assert not plot_flow(stretched).patches
+    assert plot_flow(stretched, hull=True).patches
+
+
+def test_tails_end_at_the_tokens(plane) -> None:
+    (tails,) = [c for c in plot_flow(plane, 40).collections if isinstance(c, LineCollection)]
+    ends = np.array([segment[-1] for segment in tails.get_segments()])
+    assert np.allclose(ends, plane.rescaled[40])
+    assert not [c for c in plot_flow(plane, 40, tails=False).collections if isinstance(c, LineCollection)]
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 6])
+def test_every_dimension_draws(d: int) -> None:
+    trajectory = hm.simulate(uniform(12, d), hm.SelfAttention(), times=3)
+    ax = plot_tokens(trajectory)
+    assert isinstance(ax, Axes3D) == (d == 3)
+    assert ax.get_xlabel().startswith({1: "$z$", 6: "principal axis 1 of 6"}.get(d, "$z_{1}$"))
+    plot_layers(trajectory).canvas.draw()
+
+
+def test_the_sphere_is_drawn_whole_and_in_x() -> None:
+    for d in (2, 3):
+        trajectory = hm.simulate(hm.configuration("sphere", n=10, d=d), hm.Sphere(20.0), times=2)
+        projection = Projection.of_trajectory(trajectory)
+        assert (projection.low < -1).all()
+        assert (projection.high > 1).all()
+        ax = plot_flow(trajectory, 0, tails=False)
+        assert ax.get_xlabel() == "$x_{1}$"
+        if d == 3:
+            (wires,) = [c for c in ax.collections if isinstance(c, Line3DCollection)]
+            norms = [np.linalg.norm(segment, axis=1) for segment in wires._segments3d]
+            assert np.allclose(np.concatenate(norms), 1)
+        else:
+            assert np.allclose(np.linalg.norm(ax.lines[0].get_xydata(), axis=1), 1)
+
+
+def test_coordinates_that_diverge_have_a_scale_of_their_own() -> None:
+    for d in (2, 3):
+        V = np.diag([1.0, 0.9, -0.8][-d:])
+        far, near = (hm.simulate(uniform(12, d), hm.SelfAttention(V=V), times=T) for T in (8, 1))
+        assert not Projection.of_trajectory(far).equal
+        assert Projection.of_trajectory(near).equal
+        ax = plot_flow(far)
+        spread = np.ptp(far.rescaled[..., 0])
+        assert 1.1 * spread < np.diff(ax.get_xlim())[0] < 1.2 * spread
+        plot_layers(far).canvas.draw()
+
+
+def test_attention_is_drawn_with_its_rank(plane) -> None:
+    for k, rank in ((0, numerical_rank(plane.attention(0))), (-1, len(plane.leaders))):
+        ax = plot_attention(plane, k)
+        assert np.allclose(ax.images[0].get_array(), plane.attention(k))
+        assert ax.get_title() == f"{plane.label(plane.index(k))}: rank {rank}"
+    hardmax = hm.simulate(hm.configuration("square"), hm.Hardmax(0.5), layers=3)
+    assert plot_attention(hardmax, 3).get_title() == "layer 3: rank 4"
+
+
+def test_attention_of_heads_is_their_mean_and_padding_is_left_out() -> None:
+    heads = hm.MultiHead([hm.SelfAttention(), hm.SelfAttention(Q=2 * np.eye(2))], shared=True)
+    trajectory = hm.simulate(uniform(6, 2, side=1), heads, times=1)
+    ax = plot_attention(trajectory)
+    assert ax.get_title().endswith("mean of 2 heads")
+    assert np.allclose(np.sum(ax.images[0].get_array(), axis=1), 1)
+    mask = np.array([True] * 5 + [False])
+    padded = hm.simulate(uniform(6, 2), hm.SelfAttention(), times=1, mask=mask)
+    assert plot_attention(padded).images[0].get_array().shape == (5, 5)
+    assert sum(len(c.get_offsets()) for c in drawn(plot_flow(padded))) == 5
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_connections_follow_the_weights(d: int) -> None:
+    Q = np.random.default_rng(0).normal(size=(d, d))  # not symmetric
+    trajectory = hm.simulate(uniform(8, d, side=1), hm.SelfAttention(Q=Q), times=1)
+    ax = plot_connections(trajectory, 50)
+    P, X = trajectory.attention(50), trajectory.tokens[50]
+    kind = Line3DCollection if d == 3 else LineCollection
+    (lines,) = [c for c in ax.collections if isinstance(c, kind)]
+    rows, columns = np.nonzero(P > LEAST_WEIGHT)
+    assert np.allclose(np.argsort(lines.get_linewidths()), np.argsort(P[rows, columns]))
+    segments = np.array(lines._segments3d if d == 3 else lines.get_segments())
+    assert np.allclose(segments[:, 1], X[columns])
+    queries = segments[:, 0]
+    scores = queries @ X.T
+    assert (scores.argmax(axis=1) == P[rows].argmax(axis=1)).all()
+    assert np.allclose(np.einsum("sd,sd->s", queries, X[columns]), (X @ Q.T @ X.T)[rows, columns])
+
+
+def test_connections_need_one_form() -> None:
+    for rule in (hm.Sphere(2.0), hm.Softmax(0.5, np.diag([1.0, 2.0]))):
+        tokens = hm.configuration("sphere", n=6)
+        run = {"times": 1} if rule.continuous else {"layers": 2}
+        plot_connections(hm.simulate(tokens, rule, **run))
+    heads = hm.simulate(uniform(6, 2), hm.MultiHead([hm.SelfAttention(), hm.SelfAttention()]), times=1)
+    with pytest.raises(ValueError, match="must be under SelfAttention, Softmax or Sphere, with one bilinear form"):
+        plot_connections(heads)
+
+
+def test_a_row_shows_the_first_time_and_the_last(plane) -> None:
+    titles = [ax.get_title() for ax in plot_layers(plane).axes]
+    assert (titles[0], titles[-1], len(titles)) == ("t = 0", "t = 10", 5)
+    way = np.linalg.norm(np.diff(plane.rescaled, axis=0), axis=-1).sum(axis=1).cumsum()
+    parts = [way[k - 1] / way[-1] for k in even_positions(plane, 5)[1:]]
+    assert np.allclose(parts, [0.25, 0.5, 0.75], atol=0.05)
+    assert [ax.get_title() for ax in plot_layers(plane, [0, 10]).axes] == ["t = 0", "t = 1", "t = 10"]
+    softmax = hm.simulate(uniform(10, 2), hm.Softmax(0.5), layers=8)
+    assert [ax.get_title() for ax in plot_layers(softmax).axes] == [f"layer {k}" for k in (0, 1, 2, 5, 8)]
+
+
+def test_what_is_not_finite_is_not_drawn(plane) -> None:
+    rescaled = plane.rescaled.copy()
+    rescaled[60:] = np.nan
+    broken = replace(plane, rescaled=rescaled)
+    assert position(broken, -1) == 59
+    assert plot_flow(broken).get_title() == "t = 5.9"
+    assert plot_layers(broken).axes[-1].get_title() == "t = 5.9"
+    with pytest.raises(ValueError, match=r"must be finite to be drawn. Got t = 8, beyond .* Draw a position below 60"):
+        plot_flow(broken, 80)
+
+
+def test_a_batch_gets_a_sentence() -> None:
+    batch = hm.simulate(np.stack([uniform(4, 2), uniform(4, 2, 2)]), hm.SelfAttention(), times=1)
+    for draw in (plot_tokens, plot_layers, plot_attention, plot_connections):
+        with pytest.raises(ValueError, match=r"must be asked of one cloud. Got a batch. Use plot_"):
+            draw(batch)
+    plot_flow(batch[1])
+
+
+def test_a_movie_of_a_flow_has_a_frame_a_time(tmp_path: Path) -> None:
+    trajectory = hm.simulate(uniform(5, 2), hm.SelfAttention(), times=np.linspace(0, 2, 6))
+    frames: list[tuple[int, int]] = []
+    movies.movie(trajectory, tmp_path / "flow.gif", fps=2, progress=lambda done, total: frames.append((done, total)))
+    assert frames[-1] == (7, 7)
+    with Image.open(tmp_path / "flow.gif") as film:
+        assert film.n_frames >= 6
+    long = hm.simulate(uniform(5, 2), hm.SelfAttention(), times=np.linspace(0, 2, 400))
+    _, shown = movies._flow_frames(long, Projection.of_trajectory(long))
+    assert (len(shown), shown[0], shown[-1]) == (movies.MOST_FRAMES, (0,), (399,))
+    last = hm.simulate(uniform(5, 2), hm.SelfAttention(), times=2, save="last")
+    with pytest.raises(
+        ValueError, match=r'needs several layers or times. Got the last alone. Simulate with save="all"'
+    ):
+        movies.movie(last, tmp_path / "last.gif")

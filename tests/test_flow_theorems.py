@@ -1,0 +1,169 @@
+"""Theorems of arXiv 2305.05465 as verdicts: they hold where they are proved, and can fail."""
+
+from collections import Counter
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from hardmax.theorems import flow, self_maximal
+
+boolean, collapse, hyperplanes = (  # the package has functions of these names
+    import_module(f"hardmax.theorems.{name}") for name in ("boolean", "collapse", "hyperplanes")
+)
+
+KINDS = ("boolean", "polytope", "hyperplanes", "product", "collapse", "codimension", "complex_pair")
+
+
+def definite(rng, d):
+    W = rng.normal(size=(d, d))
+    return W @ W.T / d + 0.1 * np.eye(d)
+
+
+def problem(kind, seed):
+    """Random tokens and a rule that meets the hypotheses of one statement."""
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(2, 5))
+    if kind == "boolean":
+        return rng.normal(size=(20, 1)), hm.SelfAttention(*rng.uniform(0.5, 2, (3, 1, 1)))
+    if kind == "polytope":
+        return rng.uniform(-1, 1, (20, d)), hm.SelfAttention(definite(rng, d), None, rng.uniform(0.5, 2) * np.eye(d))
+    if kind == "hyperplanes":
+        return rng.uniform(-1, 1, (20, d)), hm.SelfAttention(V=rng.random((d, d)))
+    if kind == "product":
+        S = rng.normal(size=(4, 4))
+        return rng.uniform(-1, 1, (20, 4)), hm.SelfAttention(V=S @ np.diag([1, 1, 0.3, -0.5]) @ np.linalg.inv(S))
+    if kind == "collapse":
+        return rng.uniform(-1, 1, (20, d)), hm.SelfAttention(definite(rng, d), None, -np.eye(d))
+    if kind == "codimension":
+        U = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+        return rng.uniform(-5, 5, (20, 3)), hm.SelfAttention(V=U @ np.diag([1.5, 0.8, -0.5]) @ U.T)
+    return rng.uniform(-1, 1, (20, 3)), hm.SelfAttention(V=[[1, -1, 0], [1, 1, 0], [0, 0, -0.3]])
+
+
+def verdict(kind, seed):
+    tokens, rule = problem(kind, seed)
+    return getattr(hm.theorems, kind)(hm.simulate(tokens, rule, times=[0, 0.1]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_statement_holds_on_a_hundred_seeds(kind):
+    found = [verdict(kind, seed) for seed in range(100)]
+    assert Counter(v.outcome for v in found) == {"holds": 100}, [v for v in found if not v.holds][:3]
+    assert all(v.margin > 0 for v in found)
+    assert {v.conjecture for v in found} == {kind in ("codimension", "complex_pair")}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_exactly_the_statements_of_the_kind_are_answered(kind):
+    tokens, rule = problem(kind, 7)
+    verdicts = hm.theorems.check(hm.simulate(tokens, rule, times=[0, 0.1]))
+    answered = [v.name for v in verdicts if v.outcome in ("holds", "fails")]
+    names = {"boolean": "Boolean limit", "product": "polytope times subspace", "complex_pair": "complex pair"}
+    expected = {"codimension": ["hyperplanes", "codimension k"]}.get(kind, [names.get(kind, kind)])
+    assert answered == expected
+    assert all(v.holds for v in verdicts if v.name in answered)
+
+
+def scene_of(tokens, rule):
+    d = tokens.shape[1]
+    V, B = rule.value_matrix(d), rule.form(d)
+    return flow.Scene(rule, tokens, V, B, hm.spectrum.expectation(V, B))
+
+
+def test_the_self_maximal_test_fails_where_nothing_follows_itself(monkeypatch):
+    """V = -I drives tokens to 0, where all of them are equal only in the end: none is a vertex."""
+    monkeypatch.setattr(flow, "HORIZONS", (1.0, 2.0))
+    tokens = np.random.default_rng(0).uniform(-1, 1, (20, 2))
+    scene = scene_of(tokens, hm.SelfAttention(V=-np.eye(2)))
+    found = flow.settle(self_maximal.POLYTOPE, scene, self_maximal._gain(np.eye(2), np.eye(2)), 1e-4)
+    assert found.outcome == "fails"
+    assert found.margin < 0
+
+
+def test_the_hyperplane_test_fails_in_a_direction_that_is_not_the_leading_one():
+    tokens, rule = problem("hyperplanes", 3)
+    scene = scene_of(tokens, rule)
+    across = np.linalg.svd(scene.expected.dual.T)[2][-1:].T  # orthogonal to phi: free
+    found = flow.settle(hyperplanes.HYPERPLANES, scene, hyperplanes._scatter(across), 1e-3)
+    assert found.outcome == "fails"
+
+
+def test_the_boolean_test_needs_sharp_rows(monkeypatch):
+    monkeypatch.setattr(flow, "HORIZONS", (0.01,))
+    tokens, rule = problem("boolean", 0)
+    found = flow.settle(boolean.STATEMENT, scene_of(tokens, rule), boolean._distance, 1e-6)
+    assert found.outcome == "fails"
+    assert "is 0." in found.reason
+
+
+def test_the_collapse_fails_if_norms_do_not_fall(monkeypatch):
+    monkeypatch.setattr(collapse, "SHRINKS", 0.5)
+    assert verdict("collapse", 0).outcome == "fails"
+
+
+def test_the_covariance_of_a_collapse_tends_to_the_identity_over_2t():
+    tokens = np.random.default_rng(0).uniform(-1, 1, (40, 3))
+    x = hm.simulate(tokens, hm.SelfAttention(V=-np.eye(3)), times=[0, 2000], save="last").array[-1]
+    np.testing.assert_allclose(np.cov(x.T, bias=True) * 2 * 2000, np.eye(3), atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("rule", "reason"),
+    [
+        (hm.SelfAttention(causal=True), "Attention is causal."),
+        (hm.SelfAttention(V=lambda t: np.eye(2)), "Q, K or V depends on time."),
+        (hm.SelfAttention(Q=-np.eye(2)), "Not so: Q^T K is symmetric positive definite."),
+        (hm.SelfAttention(V=[[1, 1], [0, 1]]), "leads to another limit (product)"),
+    ],
+)
+def test_hypotheses_that_are_not_met_are_named(rule, reason):
+    trajectory = hm.simulate([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.5]], rule, times=[0, 1])
+    found = hm.theorems.polytope(trajectory)
+    assert found.outcome == "hypotheses not met"
+    assert reason in found.reason
+
+
+def test_more_hypotheses_and_degenerate_clouds():
+    line = hm.SelfAttention(V=[[1.0]])
+    run = lambda tokens, rule: hm.simulate(tokens, rule, times=[0, 1])  # noqa: E731
+    assert "two tokens are equal" in hm.theorems.boolean(run([[1.0], [1.0]], line)).reason.lower()
+    assert hm.theorems.boolean(run([[1.0]], line)).outcome == "nothing to check"
+    assert "QK > 0" in hm.theorems.boolean(run([[1.0], [2.0]], hm.SelfAttention(Q=[[-1]], V=[[1]]))).reason
+    assert hm.theorems.collapse(run([[0.0, 0.0]], hm.SelfAttention(V=-np.eye(2)))).outcome == "nothing to check"
+    softmax = hm.simulate([[1.0, 0.0]], hm.Softmax(1), layers=1)
+    assert hm.theorems.check(softmax) == []
+    assert "Softmax, not SelfAttention" in hm.theorems.polytope(softmax).reason
+    batch = hm.simulate(np.ones((2, 3, 2)), hm.SelfAttention(), times=[0, 1])
+    with pytest.raises(ValueError, match="must be asked of one cloud"):
+        hm.theorems.check(batch)
+
+
+def test_codimension_is_undecided_where_a_direction_is_too_slow_for_floats():
+    tokens = np.random.default_rng(0).uniform(-1, 1, (10, 2))
+    found = hm.theorems.codimension(hm.simulate(tokens, hm.SelfAttention(V=np.diag([1.0, 0.1])), times=[0, 1]))
+    assert found.outcome == "undecided"
+    assert "The smallest positive real part is 0.1 of the leading one" in found.reason
+
+
+def test_an_integrator_that_stops_leaves_the_question_open(monkeypatch):
+    monkeypatch.setattr(flow, "MOST_STEPS", 3)
+    found = verdict("polytope", 0)
+    assert found.outcome == "undecided"
+    assert "after 3 steps" in found.reason
+
+
+def test_the_energy_of_the_sphere():
+    tokens = hm.configuration("sphere", n=12, d=3)
+    for normalized in (True, False):
+        trajectory = hm.simulate(tokens, hm.Sphere(4.0, normalized=normalized), times=10)
+        (found,) = hm.theorems.check(trajectory)
+        assert found.outcome == "holds"
+    backwards = hm.simulate(trajectory.array[-1], hm.Sphere(4.0), times=[0, 1])
+    object.__setattr__(backwards, "tokens", trajectory.array[[60, 10]])  # a later time first: the energy falls
+    assert hm.theorems.energy(backwards).outcome == "fails"
+    causal = hm.simulate(tokens, hm.Sphere(4.0, causal=True), times=1)
+    assert hm.theorems.energy(causal).outcome == "hypotheses not met"
+    assert hm.theorems.energy(hm.simulate(tokens, hm.Sphere(4.0), times=[1])).outcome == "nothing to check"

@@ -1,0 +1,120 @@
+"""The page that plays a trajectory holds everything it needs, and what it says is true."""
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from hardmax.pages import MOST_FRAMES, figure_of, interactive
+
+pytest.importorskip("plotly")
+
+
+def uniform(n: int, d: int) -> np.ndarray:
+    return np.random.default_rng(1).uniform(-5, 5, (n, d))
+
+
+@pytest.fixture(scope="module")
+def solid() -> hm.SmoothTrajectory:
+    return hm.simulate(uniform(20, 3), hm.SelfAttention(), times=10)
+
+
+def test_the_page_is_whole_and_loads_nothing(solid, tmp_path: Path) -> None:
+    path = tmp_path / "pages" / "flow.html"
+    page = interactive(solid, path, title="a < b")
+    assert path.read_text(encoding="utf-8") == page
+    assert list(path.parent.iterdir()) == [path]
+    assert len(page) < 8e6
+    assert "<h1>a &lt; b</h1>" in page
+    assert solid.status in page
+    assert not re.search(r"<script[^>]*\ssrc=", page)
+    assert not re.search(r"<(link|img|iframe)\b[^>]*\s(href|src)=", page)
+    ours = re.sub(r"<script[^>]*>/\*\*.*?</script>", "", page, flags=re.DOTALL)  # without Plotly's own script
+    assert len(ours) < 2e6 < len(page)
+    assert "http" not in ours
+    assert "Plotly.addFrames" in ours
+    assert "token 19<br>" in ours.replace("\\u003c", "<").replace("\\u003e", ">")
+
+
+def test_the_same_page_on_every_run(solid) -> None:
+    assert interactive(solid) == interactive(solid)
+
+
+def test_frames_are_the_saved_times(solid) -> None:
+    figure = figure_of(solid)
+    frames = figure["frames"]
+    assert len(frames) == MOST_FRAMES
+    assert [step["label"] for step in figure["layout"]["sliders"][0]["steps"]] == [frame["name"] for frame in frames]
+    assert (frames[0]["name"], frames[-1]["name"]) == ("t = 0", "t = 10")
+    for frame, at in ((frames[0], 0), (frames[-1], -1)):
+        tokens = frame["data"][1]
+        assert np.allclose(np.column_stack([tokens[axis] for axis in "xyz"]), solid.rescaled[at], atol=1e-5)
+    stars = np.flatnonzero(np.array(frames[-1]["data"][1]["marker"]["symbol"]) == "diamond")
+    assert stars.tolist() == solid.leaders.tolist()
+    tails = frames[-1]["data"][0]
+    assert np.isnan(tails["x"]).sum() == 20  # a gap after each
+    ways = tails["x"].reshape(20, -1)[:, :-1]
+    assert np.allclose(ways[:, [0, -1]], solid.rescaled[[0, -1], :, 0].T, atol=1e-5)
+
+
+def test_the_hull_comes_with_the_last_frame(solid) -> None:
+    figure = figure_of(solid)
+    assert figure["data"][2]["type"] == "mesh3d"
+    assert [frame["data"][2]["opacity"] > 0 for frame in figure["frames"]] == [False] * (MOST_FRAMES - 1) + [True]
+    without = figure_of(hm.simulate(uniform(10, 3), hm.SelfAttention(V=np.diag([1, 1, -0.5])), times=2))
+    assert [trace["type"] for trace in without["data"]] == ["scatter3d"] * 2
+
+
+def test_words_for_each_token(solid) -> None:
+    texts = figure_of(solid)["data"][1]["text"]
+    for i, text in enumerate(texts):
+        number, cluster, leader = text.split("<br>")
+        assert (number, cluster) == (f"token {i}", f"cluster {solid.clusters[i]}")
+        heard = int(solid.attention(-1)[i].argmax())
+        assert leader == "leads" if heard == i else leader.startswith(f"follows {heard} (")
+
+
+def test_hardmax_plays_too() -> None:
+    trajectory = hm.simulate(hm.configuration("edge-clusters"), hm.Hardmax(0.5), layers=5)
+    figure = figure_of(trajectory)
+    assert [frame["name"] for frame in figure["frames"]] == [f"layer {k}" for k in range(6)]
+    texts = figure["data"][1]["text"]
+    assert texts[0].endswith("leads")
+    assert texts[4].endswith("follows 0, 1")  # (1/2, 0) goes to the middle of an edge
+    assert figure["frames"][0]["data"][1]["marker"]["color"][4] == "#FFFFFF"
+    assert figure["data"][2]["fill"] == "toself"
+    assert "Every token is decided" in interactive(trajectory)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "rule", "run"),
+    [
+        (uniform(6, 1), hm.SelfAttention(), {"times": 2}),
+        (uniform(6, 5), hm.Softmax(0.5), {"layers": 4}),
+        (hm.configuration("sphere", n=8, d=3), hm.Sphere(5.0), {"times": 2}),
+        (hm.configuration("sphere", n=8, d=2), hm.Sphere(5.0), {"times": 2}),
+        (np.ones((1, 2)), hm.SelfAttention(), {"times": 2}),
+        (np.array([[1.0, 0, 0], [-1, 0, 0]]), hm.SelfAttention(), {"times": 2}),
+        (uniform(6, 3), hm.Hardmax(0.5, normalize=False), {"layers": 4}),
+        (uniform(6, 2), hm.MultiHead([hm.SelfAttention(), hm.SelfAttention()]), {"times": 1}),
+    ],
+)
+def test_every_rule_and_dimension_plays(tokens, rule, run) -> None:
+    trajectory = hm.simulate(tokens, rule, **run)
+    assert "Plotly.newPlot" in interactive(trajectory)
+    names = [
+        axis["title"]["text"] for key, axis in figure_of(trajectory)["layout"].items() if key in ("xaxis", "yaxis")
+    ]
+    assert not any("$" in name for name in names)  # formulas would need a script that is not in the page
+
+
+def test_bad_input_gets_a_sentence(monkeypatch: pytest.MonkeyPatch, solid) -> None:
+    batch = hm.simulate(np.stack([uniform(4, 2)] * 2), hm.SelfAttention(), times=1)
+    with pytest.raises(ValueError, match=r"Got a batch. Use interactive\(trajectory\[b\]\)"):
+        interactive(batch)
+    monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
+    with pytest.raises(ImportError, match=r"`hardmax.interactive` needs Plotly: pip install 'hardmax\[app\]'"):
+        interactive(solid)

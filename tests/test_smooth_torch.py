@@ -1,0 +1,238 @@
+"""Torch in, torch out, for every rule; and gradients against finite differences."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from torch.autograd import gradcheck
+
+import hardmax as hm
+
+RNG = np.random.default_rng(9)
+TOKENS = RNG.normal(size=(4, 2))
+SPHERE = TOKENS / np.linalg.norm(TOKENS, axis=1, keepdims=True)
+Q, K, V = RNG.normal(size=(3, 2, 2)) * 0.7
+B = np.array([0.3, -0.2])
+
+
+def rules(make):
+    """Every rule, with weights made by `make` of an array."""
+    q, k, v, b = (make(x) for x in (Q, K, V, B))
+    return {
+        "softmax": hm.Softmax(0.5, v, temperature=0.5),
+        "softmax none": hm.Softmax(0.5, v, normalize="none"),
+        "softmax rms": hm.Softmax(0.5, v, normalize="rms"),
+        "softmax causal": hm.Softmax(0.5, v, causal=True),
+        "feed-forward": hm.FeedForward(q, k, b, b, activation="tanh", gain=0.5),
+        "gelu": hm.FeedForward(q, k, activation="gelu"),
+        "relu": hm.FeedForward(q, k, activation="relu"),
+        "norm": hm.Normalize("rms"),
+        "block": hm.Compose(
+            [hm.MultiHead([hm.SelfAttention(q, k, v)] * 2, shared=True), hm.Normalize(), hm.Softmax(1)]
+        ),
+        "heads": hm.MultiHead([hm.Softmax(1), hm.Softmax(2)]),
+        "shared heads": hm.MultiHead([hm.Softmax(1, q), hm.Softmax(2)], shared=True, shares=b),
+        "flow": hm.SelfAttention(q, k, v),
+        "causal flow": hm.SelfAttention(q, k, v, causal=True),
+        "flow in time": hm.SelfAttention(q, k, lambda t: np.cos(t) * v),
+        "shared flows": hm.MultiHead([hm.SelfAttention(q, k, v), hm.SelfAttention()], shared=True),
+        "flows": hm.MultiHead([hm.SelfAttention(), hm.SelfAttention()]),
+        "sphere": hm.Sphere(2.0),
+        "causal sphere": hm.Sphere(2.0, normalized=False, causal=True),
+    }
+
+
+NAMES = list(rules(np.array))
+
+
+def ran(tokens, rule, method="rk4", **options):
+    fixed = {} if method is None else {"method": method, "dt": 0.25}
+    how = {"times": [0, 0.5, 1], **fixed} if rule.continuous else {"layers": 2}
+    return hm.simulate(tokens, rule, **how, **options)
+
+
+def cloud(name):
+    return SPHERE if "sphere" in name else TOKENS
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("method", ["rk4", "euler", None])
+def test_the_same_numbers_as_numpy(name, method):
+    rule = rules(np.array)[name]
+    ours, theirs = ran(torch.tensor(cloud(name)), rule, method), ran(cloud(name), rule, method)
+    assert isinstance(ours.tokens, torch.Tensor)
+    assert ours.tokens.dtype == torch.float64
+    np.testing.assert_allclose(ours.tokens.numpy(), theirs.tokens, rtol=0, atol=1e-12)
+    if theirs.rescaled is not None:
+        np.testing.assert_allclose(ours.rescaled.numpy(), theirs.rescaled, rtol=0, atol=1e-12)
+    if rule.attends:
+        assert isinstance(ours.attention(1), torch.Tensor)
+        np.testing.assert_allclose(ours.attention(1).numpy(), theirs.attention(1), rtol=0, atol=1e-12)
+    assert ours.leaders.tolist() == theirs.leaders.tolist()
+    assert ours.clusters.tolist() == theirs.clusters.tolist()
+    assert ours.status == theirs.status
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_single_precision_stays(name):
+    single = torch.tensor(cloud(name), dtype=torch.float32)
+    rule = (
+        rules(lambda x: torch.tensor(x, dtype=torch.float32))[name] if name != "flow in time" else rules(np.array)[name]
+    )
+    for method in ("rk4", None):
+        run = ran(single, rule, method)
+        assert run.tokens.dtype == torch.float32
+        np.testing.assert_allclose(
+            run.tokens.numpy(), ran(cloud(name), rules(np.array)[name], method).tokens, atol=1e-4
+        )
+
+
+@pytest.mark.parametrize("name", ["softmax", "feed-forward", "flow", "heads"])
+def test_whole_numbers_become_double(name):
+    whole = torch.tensor([[1, 2], [-1, 0], [3, 1]])
+    run = ran(whole, rules(np.array)[name])
+    assert run.tokens.dtype == torch.float64
+    np.testing.assert_allclose(run.tokens.numpy(), ran(whole.numpy(), rules(np.array)[name]).tokens, atol=1e-12)
+
+
+def test_weights_may_be_tensors_where_tokens_are_arrays():
+    made = rules(torch.tensor)
+    for name in ("softmax", "feed-forward", "flow", "shared flows"):
+        run = ran(TOKENS, made[name])
+        assert isinstance(run.tokens, np.ndarray)
+        np.testing.assert_allclose(run.tokens, ran(TOKENS, rules(np.array)[name]).tokens, atol=1e-12)
+
+
+# Numbers as tensors too: alpha, temperature, beta.
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (hm.Softmax(torch.tensor(0.5, dtype=torch.float64)), hm.Softmax(0.5)),
+        (hm.Softmax(0.5, temperature=torch.tensor(0.25)), hm.Softmax(0.5, temperature=0.25)),
+        (hm.Sphere(torch.tensor(2.0)), hm.Sphere(2.0)),
+    ],
+    ids=["alpha", "temperature", "beta"],
+)
+def test_numbers_may_be_tensors_where_tokens_are_arrays(ours, theirs):
+    run = ran(SPHERE, ours)
+    assert isinstance(run.tokens, np.ndarray)
+    np.testing.assert_allclose(run.tokens, ran(SPHERE, theirs).tokens, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["softmax", "flow", "block", "shared heads"])
+@pytest.mark.parametrize("method", ["rk4", None])
+def test_masks_and_batches(name, method):
+    batch = torch.full((2, 6, 2), float("nan"), dtype=torch.float64)
+    batch[0, :4], batch[1, 2:] = torch.tensor(TOKENS), torch.tensor(TOKENS * 0.5)
+    mask = torch.isfinite(batch).all(dim=-1)
+    rule = rules(np.array)[name]
+    run = ran(batch, rule, method, mask=mask)
+    for b, factor in enumerate([1, 0.5]):
+        alone = ran(TOKENS * factor, rule, method)
+        np.testing.assert_allclose(run[b].tokens[:, mask[b]].numpy(), alone.tokens, atol=1e-12)
+        assert run[b].attention(1)[..., ~mask[b], :].abs().sum() == 0
+
+
+def test_files_of_tensors(tmp_path):
+    run = ran(torch.tensor(TOKENS), rules(torch.tensor)["flow"])
+    run.to_npz(tmp_path / "run.npz")
+    again = hm.Trajectory.from_npz(tmp_path / "run.npz")
+    np.testing.assert_array_equal(again.tokens, run.tokens.numpy())
+    assert again.to_json() == run.to_json()
+
+
+# Gradients
+
+
+def leaf(array):
+    return torch.tensor(array, dtype=torch.float64, requires_grad=True)
+
+
+def ends(run):
+    return (run.tokens[-1],) if run.rescaled is None else (run.tokens[-1], run.rescaled[-1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("method", ["rk4", "euler"])
+def test_gradients_of_tokens(name, method):
+    rule = rules(np.array)[name]
+    if "sphere" in name:  # the input is on the sphere, its perturbation need not be
+        assert gradcheck(lambda x: ends(ran(x / x.norm(dim=-1, keepdim=True), rule, method)), (leaf(SPHERE),))
+    else:
+        assert gradcheck(lambda x: ends(ran(x, rule, method)), (leaf(TOKENS),))
+
+
+@pytest.mark.parametrize("method", ["rk4", "euler"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradients_of_queries_keys_and_values(method, causal):
+    tokens = torch.tensor(TOKENS)
+    assert gradcheck(
+        lambda q, k, v: ends(ran(tokens, hm.SelfAttention(q, k, v, causal=causal), method)), (leaf(Q), leaf(K), leaf(V))
+    )
+
+
+def test_gradients_of_values_in_time():
+    tokens = torch.tensor(TOKENS)
+    assert gradcheck(lambda v: ends(ran(tokens, hm.SelfAttention(V=lambda t: np.cos(t) * v))), (leaf(V),))
+
+
+def test_gradients_of_other_weights():
+    tokens = torch.tensor(TOKENS)
+    assert gradcheck(
+        lambda a, A, T: ran(tokens, hm.Softmax(a, A, temperature=T)).tokens[-1], (leaf(0.5), leaf(V), leaf(0.7))
+    )
+    assert gradcheck(
+        lambda *w: ran(tokens, hm.FeedForward(*w, activation="tanh")).tokens[-1], (leaf(Q), leaf(K), leaf(B), leaf(B))
+    )
+    assert gradcheck(
+        lambda s, q: ran(tokens, hm.MultiHead([hm.Softmax(1, q), hm.Softmax(2)], shared=True, shares=s)).tokens[-1],
+        (leaf(B), leaf(Q)),
+    )
+    assert gradcheck(lambda beta: ran(torch.tensor(SPHERE), hm.Sphere(beta)).tokens[-1], (leaf(2.0),))
+
+
+def test_gradients_reach_every_layer_and_stop_at_padding():
+    tokens = torch.tensor(np.vstack([TOKENS, [[np.nan, np.inf]]]), requires_grad=True)
+    run = hm.simulate(tokens, hm.Softmax(0.5), layers=3, mask=[True] * 4 + [False])
+    run.tokens[1:, :4].sum().backward()
+    assert torch.isfinite(tokens.grad[:4]).all()
+    assert (tokens.grad[:4] != 0).all()
+    assert (tokens.grad[4] == 0).all()
+
+
+def test_hardmax_passes_gradients_to_the_values_in_a_composition():
+    tokens = leaf([[2.0, 0.0], [1.0, 0.5]])
+    rule = hm.Compose([hm.Hardmax(1)])
+    end = hm.simulate(tokens, rule, layers=1).tokens[-1]
+    end[1].sum().backward()
+    assert tokens.grad.tolist() == [[0.5, 0.5], [0.5, 0.5]]  # token 1 is half itself, half token 0
+    heads = hm.simulate(leaf(TOKENS), hm.MultiHead([hm.Hardmax(1), hm.Softmax(1)]), layers=1)
+    assert heads.tokens.requires_grad
+
+
+@pytest.mark.parametrize("name", ["flow", "sphere", "shared flows", "flows"])
+def test_adaptive_methods_refuse_gradients(name):
+    sentence = (
+        "`method` must take fixed steps where gradients are asked for. Got 'DOP853', which runs outside torch. "
+        'Use method="rk4", dt=0.1, or detach the tensors.'
+    )
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        ran(leaf(cloud(name)), rules(np.array)[name], None)
+    if name in ("flow", "shared flows"):
+        with pytest.raises(ValueError, match=re.escape(sentence)):
+            ran(torch.tensor(TOKENS), rules(leaf)[name], None)
+
+
+# A tensor of several steps is no step: it would be taken for one a coordinate.
+def test_alpha_as_a_tensor_is_one_positive_number():
+    for alpha in (torch.tensor([0.5, 0.1]), torch.tensor(-1.0), torch.tensor(float("nan"))):
+        with pytest.raises(ValueError, match="`alpha` must be a positive finite number"):
+            hm.Softmax(alpha)
+
+
+# e^600 is no single-precision number.
+def test_fixed_steps_at_large_times_in_single_precision():
+    tokens = torch.tensor(TOKENS, dtype=torch.float32)
+    run = hm.simulate(tokens, hm.SelfAttention(), times=[0, 20, 100], method="euler", dt=0.5)
+    assert torch.isfinite(run.rescaled).all()

@@ -1,0 +1,96 @@
+"""What the spectrum of V lets one expect."""
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from hardmax.matrices import NAMES, PAPER
+
+GROWING_PAIR = [[1, -1, 0], [1, 1, 0], [0, 0, -0.3]]
+
+
+@pytest.mark.parametrize(
+    ("V", "kind", "proved"),
+    [
+        ([[2.0]], "boolean", True),
+        ([[-1.0]], "collapse", True),
+        (np.eye(3), "polytope", True),
+        (3 * np.eye(2), "polytope", True),
+        (-np.eye(2), "collapse", True),
+        (np.diag([1, 1, -0.5]), "product", True),
+        (np.diag([1, 1, -1.5]), "product", False),
+        (np.diag([2.0, 1.0]), "hyperplanes", True),
+        (np.diag([2.0, -3.0]), "hyperplanes", False),
+        ([[1, 1], [0, 1]], "product", False),
+        (GROWING_PAIR, "complex", False),
+        ([[0, -1], [1, 0]], "unknown", False),
+        (np.diag([-1.0, -2.0]), "unknown", False),
+        (np.zeros((2, 2)), "still", True),
+    ],
+)
+def test_kinds(V, kind, proved):
+    found = hm.classify(V)
+    assert (found.kind, found.proved) == (kind, proved)
+
+
+def test_sentences():
+    assert repr(hm.classify(np.zeros((1, 1)))) == "Tokens do not move. Proved: V = 0."
+    assert repr(hm.classify(np.diag([-1.0, -2.0]))) == "No theorem says where tokens end. OPEN."
+    assert "Not proved here: conjecture in arXiv 2305.05465." in repr(hm.classify(GROWING_PAIR))
+    assert "not so: all other eigenvalues are smaller in modulus" in repr(hm.classify(np.diag([2.0, -3.0])))
+    assert repr(hm.classify(np.diag([3.0, 2.0, 1.0]))).endswith(
+        "CONJECTURE: they tend to parallel subspaces of codimension 3."
+    )
+
+
+def test_queries_and_keys_matter():
+    skew = np.array([[1.0, 2.0], [-2.0, 1.0]])
+    assert hm.classify(np.eye(2)).proved
+    assert hm.classify(np.eye(2), Q=skew).missing == ["not so: Q^T K is symmetric positive definite"]
+    assert not hm.classify(np.diag([2.0, 1.0]), Q=np.diag([-1.0, 1.0])).proved
+    assert hm.classify(np.diag([2.0, 1.0]), Q=[[1.0, 0.0]], K=[[1.0, 0.0]]).proved
+    with pytest.raises(ValueError, match=r"`Q` and `K` must have one shape \(k, d\), and `V` the shape \(d, d\)"):
+        hm.classify(np.eye(2), Q=np.eye(3))
+    with pytest.raises(ValueError, match="`V` must be a square matrix"):
+        hm.classify(np.ones((2, 3)))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_dual_basis_is_that_of_the_leading_eigenspace(seed):
+    rng = np.random.default_rng(seed)
+    S = rng.normal(size=(5, 5))
+    block = np.diag([1.5, 1.5, 0.5, -0.2, -1.0])
+    if seed % 2:  # a complex pair instead
+        block[:2, :2] = [[1.5, -0.7], [0.7, 1.5]]
+    V = S @ block @ np.linalg.inv(S)
+    found = hm.classify(V)
+    assert found.kind == ("complex" if seed % 2 else "product")
+    np.testing.assert_allclose(found.dual.T @ found.leading, np.eye(2), atol=1e-8)
+    np.testing.assert_allclose(found.dual.T @ S[:, 2:], 0, atol=1e-7)  # it vanishes on the other eigenvectors
+    np.testing.assert_allclose(found.leading @ found.dual.T @ S[:, :2], S[:, :2], atol=1e-7)
+
+
+def test_torch_weights_are_taken():
+    torch = pytest.importorskip("torch")
+    assert hm.classify(torch.eye(2)).kind == "polytope"
+
+
+def test_named_matrices():
+    kinds = {name: hm.classify(hm.matrix(name)).kind for name in PAPER}
+    assert kinds == {
+        "paper-2d": "hyperplanes",
+        "paper-3d": "hyperplanes",
+        "paper-3d-positive": "hyperplanes",
+        "paper-codimension": "hyperplanes",
+        "paper-product": "product",
+    }
+    assert hm.classify(hm.matrix("paper-codimension")).positive == 2
+    for name in set(NAMES) - set(PAPER):
+        assert hm.matrix(name, d=4, seed=1).shape == (4, 4)
+        np.testing.assert_array_equal(hm.matrix(name, d=4, seed=1), hm.matrix(name, d=4, seed=1))
+    assert np.linalg.eigvalsh(hm.matrix("definite", d=6)).min() > 0
+    assert hm.classify(hm.matrix("positive", d=5)).proved
+    with pytest.raises(ValueError, match=r"`d` must be 3 for 'paper-3d', which has its own size. Got 2."):
+        hm.matrix("paper-3d", d=2)
+    with pytest.raises(ValueError, match=r"`name` must be one of identity, .* Got 'eye'. Check the spelling."):
+        hm.matrix("eye")

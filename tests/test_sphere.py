@@ -1,0 +1,239 @@
+"""Self-attention on the sphere: tokens stay on it, the energy grows as the gradient flow says, clusters form."""
+
+import re
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+
+TOKENS = hm.configuration("sphere", n=8, d=3, seed=3)
+BETAS = [0, 1, 9, 50]
+
+
+def velocity(x, beta, normalized=True, causal=False):
+    """p_i(sum_j w_ij x_j) by loops."""
+    moved = []
+    for i in range(len(x)):
+        seen = range(i + 1 if causal else len(x))
+        powers = [np.exp(beta * (x[i] @ x[j])) for j in seen]
+        total = sum(powers) if normalized else len(powers)
+        pull = sum(power / total * x[j] for power, j in zip(powers, seen, strict=True))
+        moved.append(pull - (x[i] @ pull) * x[i])
+    return np.array(moved)
+
+
+def energy(x, beta):
+    n = len(x)
+    if beta == 0:
+        return sum(x[i] @ x[j] for i in range(n) for j in range(n)) / (2 * n**2)
+    return sum(np.exp(beta * (x[i] @ x[j])) for i in range(n) for j in range(n)) / (2 * beta * n**2)
+
+
+@pytest.mark.parametrize("beta", BETAS)
+@pytest.mark.parametrize("normalized", [True, False])
+@pytest.mark.parametrize("causal", [True, False])
+def test_velocity_is_the_sum_of_the_definition(beta, normalized, causal):
+    rule, expected = hm.Sphere(beta, normalized=normalized, causal=causal), velocity(TOKENS, beta, normalized, causal)
+    got = rule.velocity(TOKENS, 0.0)
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-13 * max(1, np.abs(expected).max()))
+    np.testing.assert_allclose((got * TOKENS).sum(axis=1), 0, atol=1e-13 * np.exp(0 if normalized else beta))
+
+
+@pytest.mark.parametrize("beta", BETAS)
+@pytest.mark.parametrize("options", [{}, {"method": "euler", "dt": 0.2}, {"method": "rk4", "dt": 0.2}], ids=str)
+def test_tokens_stay_on_the_sphere(beta, options):
+    run = hm.simulate(TOKENS, hm.Sphere(beta), times=[0, 1, 10, 50], **options)
+    np.testing.assert_allclose(np.linalg.norm(run.tokens, axis=-1), 1, rtol=0, atol=1e-12)
+    assert run.rescaled is None
+    assert run.drawn is run.array
+
+
+@pytest.mark.parametrize("beta", BETAS)
+@pytest.mark.parametrize("normalized", [True, False])
+def test_the_energy_never_decreases(beta, normalized):
+    end = 20.0 if normalized else 160 * np.exp(-beta)  # without the division by row sums time runs as e^beta / n
+    run = hm.simulate(TOKENS, hm.Sphere(beta, normalized=normalized), times=np.linspace(0, end, 60))
+    expected = [energy(x, beta) for x in run.tokens]
+    np.testing.assert_allclose(run.energy, expected, rtol=1e-12)
+    assert np.diff(run.energy).min() >= -1e-9 * run.energy[-1]
+    assert run.energy[-1] > run.energy[0]
+
+
+@pytest.mark.parametrize("beta", [0, 1, 4])
+@pytest.mark.parametrize("normalized", [True, False])
+def test_the_energy_grows_by_the_squared_gradient(beta, normalized):
+    """The gradient of E at x_i is 1/n of the velocity of the flow without row sums, so dE/dt = 1/n sum_i <u_i, x_i'>.
+
+    There u_i is that velocity, and x_i' = u_i n / Z_i with row sums Z_i. Without them dE/dt is the mean of |x_i'|^2.
+    """
+    h, t = 1e-3, 0.5
+    rule = hm.Sphere(beta, normalized=normalized)
+    run = hm.simulate(TOKENS, rule, times=[t - h, t, t + h], rtol=1e-12, atol=1e-14)
+    x = run.tokens[1]
+    grown = (run.energy[2] - run.energy[0]) / (2 * h)
+    expected = (velocity(x, beta, False) * velocity(x, beta, normalized)).sum() / len(x)
+    assert grown == pytest.approx(expected, rel=1e-4)
+    if not normalized:
+        assert grown == pytest.approx((rule.velocity(x, t) ** 2).sum() / len(x), rel=1e-4)
+
+
+@pytest.mark.parametrize("beta", [0, 1])
+def test_all_tokens_end_in_one_point(beta):
+    run = hm.simulate(TOKENS, hm.Sphere(beta), times=[0, 1, 5, 60])
+    expected = [np.mean([x[i] @ x[j] for i in range(8) for j in range(8)]) for x in run.tokens]
+    np.testing.assert_allclose(run.similarity, expected, rtol=0, atol=1e-12)
+    assert (np.diff(run.similarity) > 0).all()
+    assert run.similarity[-1] == pytest.approx(1, abs=1e-6)
+    assert run.clusters.tolist() == [0] * 8
+    assert "1 cluster of tokens at the end." in run.status
+
+
+def test_large_beta_keeps_clusters_for_long():
+    run = hm.simulate(TOKENS, hm.Sphere(50), times=[0, 10])
+    assert run.similarity[-1] < 0.9
+    assert len(run.leaders) > 0
+
+
+@pytest.mark.parametrize("normalized", [True, False])
+def test_antipodal_tokens_stay(normalized):
+    pair = np.array([[0.6, 0.8], [-0.6, -0.8]])
+    for options in ({}, {"method": "rk4", "dt": 0.5}):
+        run = hm.simulate(pair, hm.Sphere(2, normalized=normalized), times=[0, 5], **options)
+        np.testing.assert_allclose(run.tokens[-1], pair, rtol=0, atol=1e-12)
+
+
+def test_two_tokens_meet_as_the_formula_says():
+    """For two tokens at an angle 2 a and beta = 0, a' = -sin(2 a)/2, so tan a falls as e^{-t}."""
+    a = 0.9
+    pair = [[np.cos(a), np.sin(a)], [np.cos(a), -np.sin(a)]]
+    times = np.array([0, 0.5, 2])
+    run = hm.simulate(pair, hm.Sphere(0), times=times, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(run.tokens[:, 0, 1] / run.tokens[:, 0, 0], np.tan(a) * np.exp(-times), rtol=1e-8)
+
+
+def test_one_token_and_one_dimension():
+    assert hm.simulate([[1.0]], hm.Sphere(3), times=[0, 5]).tokens.tolist() == [[[1.0]], [[1.0]]]
+    run = hm.simulate([[1.0], [-1.0]], hm.Sphere(3), times=[0, 5])
+    assert run.tokens[-1].tolist() == [[1.0], [-1.0]]
+    assert run.clusters.tolist() == [0, 1]
+
+
+def test_order_and_rotation():
+    order = np.random.default_rng(0).permutation(8)
+    R = np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]
+    plain = hm.simulate(TOKENS, hm.Sphere(4), times=[0, 3])
+    turned = hm.simulate(TOKENS[order] @ R.T, hm.Sphere(4), times=[0, 3])
+    np.testing.assert_allclose(turned.tokens, plain.tokens[:, order] @ R.T, rtol=0, atol=1e-7)
+
+
+def test_attention_is_softmax_of_the_products():
+    run = hm.simulate(TOKENS, hm.Sphere(5), times=[0, 1])
+    powers = np.exp(5 * run.tokens[1] @ run.tokens[1].T)
+    np.testing.assert_allclose(run.attention(1), powers / powers.sum(axis=1, keepdims=True), rtol=1e-12)
+
+
+@pytest.mark.parametrize("normalized", [True, False])
+def test_batches_and_padding(normalized):
+    batch = np.stack([np.vstack([TOKENS, [[np.nan, np.inf, 0]]]), np.vstack([[[5, 5, 5]], TOKENS[::-1]])])
+    mask = np.ones((2, 9), bool)
+    mask[0, 8] = mask[1, 0] = False
+    rule = hm.Sphere(3, normalized=normalized)
+    run = hm.simulate(batch, rule, times=[0, 2], mask=mask)
+    for b, cloud in enumerate([TOKENS, TOKENS[::-1]]):
+        alone = hm.simulate(cloud, rule, times=[0, 2])
+        np.testing.assert_array_equal(run.tokens[:, b, mask[b]], alone.tokens)
+        np.testing.assert_allclose(run.energy[:, b], alone.energy, rtol=1e-12)
+        np.testing.assert_allclose(run[b].attention(1)[np.ix_(mask[b], mask[b])], alone.attention(1), rtol=1e-12)
+
+
+# Padding of fixed steps is held at zero, which has no direction: it must not spoil the others.
+@pytest.mark.parametrize("normalized", [True, False])
+@pytest.mark.parametrize("method", ["euler", "rk4"])
+def test_padding_with_fixed_steps(normalized, method):
+    padded, mask = np.vstack([[[np.nan, 7, 7]], TOKENS]), [False] + [True] * 8
+    options = {"times": [0, 1], "method": method, "dt": 0.1}
+    rule = hm.Sphere(3, normalized=normalized)
+    run = hm.simulate(padded, rule, mask=mask, **options)
+    np.testing.assert_allclose(run.tokens[:, 1:], hm.simulate(TOKENS, rule, **options).tokens, rtol=1e-12)
+
+
+# One cloud with padding has an energy and a similarity too.
+def test_energy_and_similarity_of_one_cloud_with_padding():
+    padded, mask = np.vstack([[[np.nan, 7, np.inf]], TOKENS]), [False] + [True] * 8
+    run = hm.simulate(padded, hm.Sphere(3), times=[0, 1], mask=mask)
+    alone = hm.simulate(TOKENS, hm.Sphere(3), times=[0, 1])
+    np.testing.assert_allclose(run.energy, alone.energy, rtol=1e-12)
+    np.testing.assert_allclose(run.similarity, alone.similarity, rtol=1e-12)
+
+
+def test_heads_on_spheres_of_their_own():
+    tokens = np.hstack([TOKENS, TOKENS[::-1]])
+    run = hm.simulate(tokens, hm.MultiHead([hm.Sphere(1), hm.Sphere(9)]), times=[0, 2])
+    np.testing.assert_array_equal(run.tokens[..., 3:], hm.simulate(TOKENS[::-1], hm.Sphere(9), times=[0, 2]).tokens)
+
+
+# A flow without rescaled tokens has none when it fails either.
+def test_a_run_that_stops():
+    run = hm.simulate(TOKENS, hm.Sphere(9), times=[0, 0.001, 20], max_steps=3)
+    assert "after 3 steps, the most allowed" in run.status
+    assert np.isnan(run.tokens[run.reached :]).all()
+    assert run.rescaled is None
+    assert "rescaled" not in run.status
+
+
+# With beta = 0 all that is seen weighs the same, and what is not seen still nothing.
+def test_beta_zero_with_masks():
+    causal = hm.Sphere(0, causal=True).attention(TOKENS, 0.0)
+    np.testing.assert_allclose(causal[2], [1 / 3] * 3 + [0] * 5)
+    masked = hm.Sphere(0).attention(TOKENS, 0.0, np.array([[True] * 7 + [False]]))
+    np.testing.assert_allclose(masked[2], [1 / 7] * 7 + [0])
+
+
+BAD = {
+    "off": (
+        lambda: hm.simulate([[1.0, 0.0], [0.6, 0.9]], hm.Sphere(1), times=1),
+        "`tokens` must lie on the unit sphere: norms within 1e-06 of 1. Got norm 1.08167 for token 1. "
+        "Divide each token by its norm: tokens / np.linalg.norm(tokens, axis=-1, keepdims=True).",
+    ),
+    "off in a batch": (
+        lambda: hm.simulate([[[1.0, 0.0]] * 3, [[1.0, 0.0], [0, 1], [0, 2]]], hm.Sphere(1), times=1),
+        "Got norm 2 for token 2 of cloud 1.",
+    ),
+    "beta negative": (
+        lambda: hm.Sphere(-1),
+        "`beta` must be a finite number, 0 or larger. Got -1. Values between 1 and",
+    ),
+    "beta nan": (lambda: hm.Sphere(np.nan), "`beta` must be a finite number, 0 or larger. Got nan."),
+    "beta infinite": (lambda: hm.Sphere(np.inf), "`beta` must be a finite number, 0 or larger. Got inf."),
+    "beta text": (lambda: hm.Sphere("hot"), "`beta` must be a finite number, 0 or larger. Got 'hot'."),
+    "beta large": (
+        lambda: hm.Sphere(701, normalized=False),
+        "`beta` must be at most 700 with normalized=False, where e^beta must be finite. Got 701.0. Use",
+    ),
+    "layers": (
+        lambda: hm.simulate(TOKENS, hm.Sphere(1), layers=3),
+        "`times` must be given: Sphere moves tokens in continuous time. Got `layers`.",
+    ),
+    "energy of others": (
+        lambda: hm.simulate(TOKENS, hm.Softmax(1), layers=1).energy,
+        "`energy` must be asked of tokens under hm.Sphere. Got Softmax(alpha=1). See `similarity`.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_gets_a_sentence(name):
+    call, sentence = BAD[name]
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        call()
+
+
+def test_what_is_not_bad():
+    slightly_off = TOKENS * (1 + 5e-7)
+    run = hm.simulate(slightly_off, hm.Sphere(1), times=[0.5, 1])
+    np.testing.assert_allclose(np.linalg.norm(run.tokens, axis=-1), 1, atol=1e-12)
+    masked = hm.simulate([[1.0, 0.0], [5.0, 5.0]], hm.Sphere(1), times=[0, 1], mask=[True, False])
+    assert masked.tokens[-1].tolist() == [[1.0, 0.0], [5.0, 5.0]]
+    assert np.isfinite(hm.simulate(TOKENS, hm.Sphere(1e6), times=[0, 1]).tokens).all()
+    assert np.isfinite(hm.Sphere(700, normalized=False).velocity(TOKENS, 0.0)).all()
