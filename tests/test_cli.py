@@ -259,6 +259,7 @@ def test_reproduce_and_demo(run) -> None:
     assert Path("figures/fig1_half_space.svg").exists()
     assert run("demo", "--out", "pages")[0] == 0
     page = Path("pages/index.html").read_text()
+    assert all(f"Proved: Theorem {number} of arXiv 2305.05465." in page for number in ("3.1", "4.2", "5.2"))
     assert page.count("<h2>") == 4
     assert page.count("Certified at layer") == 4
     assert 'class="fails"' not in page
@@ -275,3 +276,94 @@ def test_the_same_files_on_every_run(run) -> None:
         run("demo", "--out", name)
     assert Path("one/index.html").read_bytes() == Path("two/index.html").read_bytes()
     assert Path("one/index.html").stat().st_size < 3_000_000
+
+
+FLOW = ["simulate", "gaussian", "--n", "12", "--rule", "self-attention"]
+
+
+def test_self_attention_says_what_to_expect_and_who_gathers(run) -> None:
+    code, out, _ = run(*FLOW, "--V", "paper-2d", "--seed", "1")
+    assert code == 0
+    assert "of rescaled tokens in the leading directions of V at the end" in out
+    assert "Proved: Theorem 4.2 of arXiv 2305.05465." in out
+    assert "Clusters at the end" in out
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf", "gif", "npz", "json", "html"])
+def test_flows_are_written_by_their_ending(run, ending: str) -> None:
+    path = Path(f"flow.{ending}")
+    assert run(*FLOW, "--time", "2", "--out", str(path))[0] == 0
+    assert path.stat().st_size > 1000
+    if ending == "npz":
+        trajectory = hm.Trajectory.from_npz(path)
+        assert isinstance(trajectory, hm.SmoothTrajectory)
+        assert trajectory.times[-1] == 2
+    if ending == "json":
+        assert json.loads(path.read_text())["rule"] == {
+            "rule": "SelfAttention",
+            "Q": None,
+            "K": None,
+            "V": None,
+            "causal": False,
+        }
+
+
+def test_every_rule_has_its_options(run) -> None:
+    sphere = ["simulate", "sphere", "--n", "10", "--d", "3", "--rule", "sphere", "--time", "3"]
+    assert "Ran from t = 0 to 3 on 10 tokens" in run(*sphere, "--beta", "4")[1]
+    assert run(*sphere, "--beta", "4", "--json")[1] != run(*sphere, "--beta", "4", "--unnormalized", "--json")[1]
+    softmax = ["simulate", "gaussian", "--n", "10", "--rule", "softmax", "--layers", "20"]
+    assert run(*softmax, "--temperature", "0.01", "--json")[1] != run(*softmax, "--json")[1]
+    assert run(*softmax, "--causal", "--json")[1] != run(*softmax, "--json")[1]
+    stats = json.loads(run(*FLOW, "--method", "euler", "--dt", "0.1", "--time", "1", "--json")[1])["stats"]
+    assert (stats["method"], stats["dt"], stats["steps"]) == ("euler", 0.1, 100)  # 101 times are saved
+    assert "With a causal mask no theorem decides" in run("simulate", "triangle", "--causal")[1]
+
+
+def test_matrices_come_from_files_too(run) -> None:
+    np.save("V.npy", np.diag([2.0, 1.0]))
+    Path("Q.csv").write_text("1,0\n0,2\n")
+    code, out, _ = run(*FLOW, "--V", "V.npy", "--Q", "Q.csv", "--json")
+    rule = json.loads(out)["rule"]
+    assert code == 0
+    assert (rule["V"], rule["Q"]) == ([[2.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 2.0]])
+
+
+def test_two_random_matrices_differ(run) -> None:
+    rule = json.loads(run(*FLOW, "--Q", "random", "--K", "random", "--json", "--time", "1")[1])["rule"]
+    assert rule["Q"] != rule["K"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--rule", "soft"], "`--rule` must be one of hardmax, softmax, self-attention, sphere. Got 'soft'."),
+        (["--rule", "sphere"], "`tokens` must lie on the unit sphere: norms within 1e-06 of 1. Got norm"),
+        (["--rule", "sphere", "--alpha", "3"], "`--alpha` must go with another rule. Got it with --rule sphere, which"),
+        (["--V", "identity"], "`--V` must go with another rule. Got it with --rule hardmax"),
+        (["--rule", "softmax", "--temperature", "0"], "`--temperature` must be a positive finite number. Got 0.0."),
+        (["--rule", "self-attention", "--V", "paper-3d"], "`--d` must be 3 for 'paper-3d', which has its own size."),
+        (["--rule", "self-attention", "--V", "none.npy"], "`none.npy` must be a file. Got none by that name."),
+        (["--rule", "self-attention", "--time", "-3"], "`--time` must be a positive number. Got -3.0. Try 15."),
+        (["--rule", "self-attention", "--method", "rk9"], "`--method` must be one of DOP853, RK45"),
+        (["--rule", "self-attention", "--method", "rk4"], '"rk4" needs `--dt`, the length of its steps'),
+        (["--rule", "self-attention", "--dt", "0.1"], '"DOP853" chooses its own steps'),
+    ],
+)
+def test_bad_options_of_rules_get_a_sentence(run, arguments: list[str], sentence: str) -> None:
+    code, _, errors = run("simulate", "gaussian", "--n", "6", *arguments)
+    assert code == 2
+    assert sentence in errors
+
+
+def test_verify_flows(run) -> None:
+    code, out, _ = run(
+        "verify", "gaussian", "--n", "12", "--d", "3", "--rule", "self-attention", "--V", "paper-product"
+    )
+    assert code == 0
+    assert re.search(r"polytope times subspace\s+holds", out)
+    code, out, _ = run("verify", "gaussian", "--n", "12", "--rule", "softmax")
+    assert code == 0
+    assert "OPEN: no theorem speaks of Softmax." in out
+    verdicts = json.loads(run("verify", "gaussian", "--n", "9", "--rule", "self-attention", "--json")[1])
+    assert [v["conjecture"] for v in verdicts] == [False] * 5 + [True] * 2

