@@ -260,7 +260,7 @@ def test_reproduce_and_demo(run) -> None:
     assert run("demo", "--out", "pages")[0] == 0
     page = Path("pages/index.html").read_text()
     assert all(f"Proved: Theorem {number} of arXiv 2305.05465." in page for number in ("3.1", "4.2", "5.2"))
-    assert page.count("<h2>") == 4
+    assert page.count("<h2>") == 7
     assert page.count("Certified at layer") == 4
     assert 'class="fails"' not in page
     loads = re.findall(r"""(?:src|href)=["']([^"']{0,30})""", page) + re.findall(r"url\(([^)]{0,30})", page)

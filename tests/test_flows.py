@@ -2,6 +2,7 @@
 
 import math
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -591,3 +592,50 @@ def test_stranger_input_gets_a_sentence_too(name):
 def test_flows_print_what_they_are():
     assert repr(hm.SelfAttention()) == "SelfAttention()"
     assert repr(hm.SelfAttention(V=waves, causal=True)) == "SelfAttention(V=waves(t), causal=True)"
+
+
+def codimension_problem():
+    rng = np.random.default_rng(0)
+    U = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    return rng.uniform(-5, 5, (20, 3)), U @ np.diag([1.5, 0.8, -0.5]) @ U.T, U
+
+
+def test_attention_is_held_once_rounding_decides_it():
+    """Tokens that are equal in the leading directions differ in the third: error control alone would never end."""
+    tokens, V, U = codimension_problem()
+    run = hm.simulate(tokens, hm.SelfAttention(V=V), times=[0, 8, 40], max_steps=2000)
+    assert run.problem == ""
+    assert 1.5 * run.stats["held_from"] > 17  # lambda t: not before scores reach 1/rounding
+    assert f"From t = {run.stats['held_from']:.4g} on rounding would decide attention, which is held" in run.status
+    early, late = run.rescaled[1] @ U[:, :2], run.rescaled[2] @ U[:, :2]
+    assert np.abs(early - late).max() < 0.05  # what was still to go at rate 0.8 from t = 8 on
+    for side in (late[late[:, 0] > 0], late[late[:, 0] < 0]):
+        assert np.ptp(side, axis=0).max() < 1e-5
+
+
+def test_the_error_control_is_loosened_where_rounding_stands_in_its_way():
+    rng = np.random.default_rng(29)
+    tokens, S = rng.uniform(-1, 1, (20, 4)), rng.normal(size=(4, 4))
+    V = S @ np.diag([1, 1, 0.3, -0.5]) @ np.linalg.inv(S)
+    run = hm.simulate(tokens, hm.SelfAttention(V=V), times=[0, 8, 15])
+    assert run.problem == ""
+    assert run.stats["rtol_reached"] > 1e-8
+    assert f"Rounding limits the accuracy to {run.stats['rtol_reached']:.0e} in the end." in run.status
+
+
+def test_nothing_is_held_or_loosened_where_attention_is_resolved():
+    tokens, V, _ = codimension_problem()
+    stats = hm.simulate(tokens, hm.SelfAttention(V=V), times=[0, 5]).stats
+    assert stats["held_from"] is None
+    assert stats["rtol_reached"] == 1e-8
+
+
+def test_one_matrix_of_attention_is_in_memory_at_a_time():
+    n = 1000
+    tokens, rule = np.random.default_rng(0).normal(size=(n, 16)), hm.SelfAttention()
+    rule.rescaled_velocity(tokens, 0.5)
+    tracemalloc.start()
+    rule.rescaled_velocity(tokens, 0.5)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.2 * 8 * n**2

@@ -19,7 +19,7 @@ from hardmax.motions import Motion
 ADAPTIVE = ("DOP853", "RK45", "RK23", "Radau", "BDF", "LSODA")
 FIXED = ("euler", "rk4")
 PATIENCE = 100  # steps between looks at how far they came
-MOST_NOISE = 1e-5  # of attention by rounding: below it the error control is loosened, above it attention is held
+MOST_NOISE = 1e-3  # of attention by rounding: below it the error control is loosened, above it attention is held
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def adaptive(
                     held_from = min(held_from, float(solver.t))
                     evaluations, solver = evaluations + int(solver.nfev), _solver(motion, solver, times, method)
                 elif 0.01 * method.rtol < noise <= MOST_NOISE:
-                    method = replace(method, rtol=max(100 * noise, 10 * method.rtol), atol=noise)
+                    method = replace(method, rtol=max(10 * noise, 10 * method.rtol), atol=noise)
                     evaluations, solver = evaluations + int(solver.nfev), _solver(motion, solver, times, method)
                 seen = float(solver.t)
             if steps >= method.max_steps and reached < len(times):
