@@ -65,13 +65,13 @@ def softmax(scores: Any, seen: Any = None, scale: Any = 1.0) -> Any:
         if not is_tensor(scale):
             import torch
 
-            scale = min(float(scale), torch.finfo(scores.dtype).max)
+            scale = matching(np.minimum(scale, torch.finfo(scores.dtype).max), scores)
         hidden = None if seen is None else ~(seen | blind)
         visible = scores if hidden is None else scores.masked_fill(hidden, -float("inf"))
         scores = (scores - visible.detach().amax(dim=-1, keepdim=True)) * scale
         P = (scores if hidden is None else scores.masked_fill(hidden, -float("inf"))).softmax(dim=-1)
         return P if seen is None else P.masked_fill(~seen, 0.0)
-    scale = min(float(to_numpy(scale)), largest_float(scores.dtype))
+    scale = np.minimum(to_numpy(scale), largest_float(scores.dtype)).astype(scores.dtype)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # scores that are not finite stay visible as NaN
         if seen is None:
             scores -= scores.max(axis=-1, keepdims=True)
@@ -98,18 +98,20 @@ def largest(tokens: Any) -> Any:
     return size + (size == 0)
 
 
-def tamed(tokens: Any) -> tuple[Any, float]:
+def tamed(tokens: Any) -> tuple[Any, Any]:
     """Tokens whose products are in the range of their floats, and what to multiply those products by.
 
-    Divided by a power of two, and only where they are so large that products would overflow.
+    Each cloud is divided by a power of two, and only where it is so large that products would overflow.
     """
     plain = to_numpy(tokens)
-    size = float(max(plain.max(), -plain.min()))
-    if not 1e-2 * largest_float(plain.dtype) ** 0.5 / plain.shape[-1] < size < np.inf:
+    most = 1e-2 * largest_float(plain.dtype) ** 0.5 / plain.shape[-1]
+    if max(plain.max(), -plain.min()) <= most:
         return tokens, 1.0
-    exponent = int(np.frexp(size)[1])
+    sizes = np.abs(plain).max(axis=(-1, -2), keepdims=True).astype(np.float64)  # (..., 1, 1)
+    exponents = np.where((sizes > most) & np.isfinite(sizes), np.frexp(sizes)[1], 0)
     with np.errstate(over="ignore"):
-        return tokens * 2.0**-exponent, float(np.ldexp(1.0, min(2 * exponent, 1023)))
+        factors, squares = np.ldexp(1.0, -exponents), np.ldexp(1.0, np.minimum(2 * exponents, 1023))
+    return tokens * matching(factors, tokens), squares
 
 
 def scaled(values: Any, factor: float) -> Any:

@@ -14,6 +14,7 @@ def labels_of(tokens: AnyArray, first: AnyArray, real: BoolArray, *, near: float
     points = tokens[real].astype(np.float64)
     unit = float(np.abs(points).max()) or 1.0  # squares of the distances must not overflow
     reach = near * max(spread(points / unit), spread(first[real].astype(np.float64) / unit))
+    reach = max(reach, len(points) * float(np.finfo(np.float64).eps))  # equal tokens may differ by rounding
     points = points / unit
     pairs = cKDTree(points).sparse_distance_matrix(cKDTree(points), reach, output_type="coo_matrix")
     pairs.data[:] = 1.0  # equal tokens have distance 0, which would not count as an edge

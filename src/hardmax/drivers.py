@@ -21,6 +21,7 @@ from hardmax.run import Run
 from hardmax.smooth_trajectory import SmoothTrajectory
 from hardmax.trajectory import Trajectory
 
+MOST_STEPS, MOST_FIXED_STEPS = 10_000, 1_000_000  # unless said
 STEPPERS = {"euler": integrate.euler, "rk4": integrate.rk4}
 
 
@@ -180,6 +181,7 @@ def run_adaptive(job: Job, rule: Any) -> SmoothTrajectory:
     rescaled = kept.copy()
     tick, problem, held_from = job.ticker(len(batch) * len(job.saved)), "", np.inf
     steps, evaluations, has_rescaled, rtol = 0, 0, False, job.method.rtol
+    held: list[tuple[float, FloatArray] | None] = []
     for b, cloud in enumerate(batch):
         motion = Motion.of(rule, cloud[real[b]].shape)
         solution = integrate.adaptive(motion, motion.start(cloud[real[b]]), job.saved, job.method, tick)
@@ -187,6 +189,7 @@ def run_adaptive(job: Job, rule: Any) -> SmoothTrajectory:
         if solution.problem and not problem:
             problem = (f"Cloud {b}: " if job.batched else "") + solution.problem
         held_from, rtol = min(held_from, solution.held_from), max(rtol, solution.rtol)
+        held.append(None if solution.held is None else (solution.held_from, solution.held))
         for at, (t, state) in enumerate(zip(job.saved, solution.states, strict=True)):
             tokens, z = motion.read(float(t), state) if np.isfinite(state).all() else (np.nan, np.nan)
             kept[at, b, real[b]] = tokens
@@ -205,17 +208,9 @@ def run_adaptive(job: Job, rule: Any) -> SmoothTrajectory:
         "rtol_reached": rtol,
     }
     raw, z_all = (_like_input(values, job) for values in (kept, rescaled))
-    return SmoothTrajectory(
-        raw,
-        rule,
-        job.saved,
-        job.real,
-        job.batched,
-        stats,
-        z_all if has_rescaled else None,
-        problem=problem,
-        start=job.start,
-    )
+    more: dict[str, Any] = {"problem": problem, "start": job.start, "held": tuple(held) if any(held) else ()}
+    z_all = z_all if has_rescaled else None
+    return SmoothTrajectory(raw, rule, job.saved, job.real, job.batched, stats, z_all, **more)
 
 
 def _like_input(values: FloatArray, job: Job) -> Any:
@@ -241,6 +236,24 @@ def _name(tokens: Any) -> str:
     return str(tokens.dtype).removeprefix("torch.")
 
 
+def check_grid(times: FloatArray, method: Method) -> None:
+    """Fixed steps must meet the times to save exactly, and not be too many."""
+    assert method.dt is not None
+    steps = times / method.dt
+    off = np.abs(steps - np.rint(steps))
+    if off.max() > 1e-6 * max(1.0, float(steps[-1]) * 1e-3):
+        worst = float(times[int(off.argmax())])
+        raise ValueError(
+            f"`times` must be multiples of dt, which steps of one length meet. Got {worst:.6g} with dt={method.dt:g}. "
+            f"Use times=dt * np.arange(n), or dt={worst / max(1, np.ceil(worst / method.dt)):.6g}."
+        )
+    if steps[-1] > method.max_steps:
+        raise ValueError(
+            f"`dt` must need at most max_steps={method.max_steps} steps. Got {steps[-1]:.3g} steps of {method.dt:g} to "
+            f"{times[-1]:g}. Use a larger dt, or raise max_steps."
+        )
+
+
 def check_method(name: Any, rtol: Any, atol: Any, dt: Any, max_steps: Any) -> Method:
     """A method from the arguments of `simulate`."""
     known = (*integrate.ADAPTIVE, *integrate.FIXED)
@@ -253,10 +266,6 @@ def check_method(name: Any, rtol: Any, atol: Any, dt: Any, max_steps: Any) -> Me
         raise ValueError(f"`dt` must go with the methods {' and '.join(integrate.FIXED)}. Got dt={dt}: {need}.")
     if dt is not None:
         _checks.check_positive(dt, "dt", "0.1 is usual.")
-    return Method(
-        name,
-        float(rtol),
-        float(atol),
-        None if dt is None else float(dt),
-        _checks.check_count(max_steps, "max_steps", least=1),
-    )
+    usual = MOST_FIXED_STEPS if name in integrate.FIXED else MOST_STEPS
+    most = usual if max_steps is None else _checks.check_count(max_steps, "max_steps", least=1)
+    return Method(name, float(rtol), float(atol), None if dt is None else float(dt), most)

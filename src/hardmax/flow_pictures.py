@@ -1,7 +1,8 @@
 """Pictures of flows and other smooth rules, in the manner of arXiv 2305.05465.
 
 Tokens have the colour of the cluster they end in, the largest cluster the first colour; a lonely token that does not
-lead is grey. Stars lead. Self-attention is drawn in its rescaled tokens z = e^{-tV} x, save where x is asked for.
+lead is grey, and so are the clusters beyond the twelfth. Stars lead. Self-attention is drawn in its rescaled tokens
+z = e^{-tV} x, save where x is asked for, and where it is x that has a limit.
 """
 
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from mpl_toolkits.mplot3d.art3d import Line3DCollection
 
 from hardmax._tensors import to_numpy
 from hardmax._types import BoolArray, FloatArray, IntArray
+from hardmax.classes import Classes
 from hardmax.plotting import (
     COLOURS,
     CROWD,
@@ -26,7 +28,6 @@ from hardmax.plotting import (
     marker_size,
     new_axes,
     panels,
-    point_colours,
     shade_polytope,
 )
 from hardmax.polytope import Polytope
@@ -39,6 +40,7 @@ from hardmax.smooth_trajectory import SmoothTrajectory
 RANK_TOL = 1e-6  # of the largest singular value: what is below counts as zero
 LEAST_WEIGHT = 1e-2  # attention below it has no line
 PANELS = 5  # how many times a row shows
+UNDER = 0.01  # of the view: a circle that close to a star is not drawn, the star stands for it
 
 
 def plot_flow(
@@ -76,7 +78,7 @@ def plot_flow(
     trajectory.single("plot_flow(trajectory[b], k)")
     at = position(trajectory, k)
     projection = projection or Projection.of_trajectory(trajectory)
-    ax = new_axes(projection) if ax is None else ax
+    alone, ax = ax is None, new_axes(projection) if ax is None else ax
     real = trajectory.mask
     Z = projection(trajectory.drawn[: at + 1, real].astype(np.float64))  # (saved until k, tokens, 2 or 3)
     groups = (color_groups(trajectory) if groups is None else np.asarray(groups))[real]
@@ -84,19 +86,23 @@ def plot_flow(
     if isinstance(trajectory.rule, Sphere):
         draw_sphere(ax, projection.source)
     at_end = at == trajectory.reached - 1
-    if (at_end and has_shrinking_hull(trajectory) if hull is None else hull) and len(Z[at]):
+    shaded = bool((at_end and has_shrinking_hull(trajectory) if hull is None else hull) and len(Z[at]))
+    if shaded:
         shade_polytope(ax, Polytope(Z[at]))
     colours = group_colours(groups)
     if tails and at > 0:
         _draw_tails(ax, Z, colours)
     stars = leads(trajectory, at)[real]
     flat = {"depthshade": False} if isinstance(ax, Axes3D) else {}  # shading by depth would change the colours
-    for rows, marker, scale in ((~stars, "o", 1.0), (stars, "*", 3.2)):
+    seen = ~stars & ~_is_under(Z[at], stars, projection)
+    for rows, marker, scale in ((seen, "o", 1.0), (stars, "*", 3.2)):
         size = scale * marker_size(max(int(rows.sum()), 1))
         own = [colour for colour, shown in zip(colours, rows.tolist(), strict=True) if shown]
         if own:
             ax.scatter(*Z[at, rows].T, s=size, c=own, marker=marker, edgecolors=EDGE, linewidths=0.6, zorder=3, **flat)
     ax.set_title(trajectory.label(at), fontsize=10)
+    if alone:
+        add_legend(ax.figure, legend_line(groups, stars=bool(stars.any()), hull=shaded))
     return ax
 
 
@@ -109,8 +115,8 @@ def plot_times(
     ----------
     trajectory : SmoothTrajectory
     positions : sequence of int, optional
-        Which; by default five that part the way of the tokens into equal lengths, for layers those of Figure 2 of
-        arXiv 2407.01602.
+        Which; by default five that part the way of the tokens, in the coordinates in which they gather, into equal
+        lengths; for layers those of Figure 2 of arXiv 2407.01602.
     projection : Projection, optional
         To share axes with other pictures.
 
@@ -129,7 +135,28 @@ def plot_times(
         plot_flow(trajectory, k, ax=ax, projection=projection, groups=groups)
         if projection.dimension == 2:  # one pair of labels for the row
             ax.set(xlabel="", ylabel="")
+    stars = any(leads(trajectory, k)[trajectory.mask].any() for k in kept)
+    hull = has_shrinking_hull(trajectory)
+    add_legend(figure, legend_line(groups[trajectory.mask], stars=stars, hull=hull))
     return figure
+
+
+def legend_line(groups: IntArray, *, stars: bool, hull: bool) -> str:
+    """What markers, colours and shading mean, in one line: only of what is there."""
+    said = ["stars attend to themselves"] if stars else []
+    said += ["colours: who ends together"] if (groups >= 0).any() else []
+    if (groups >= len(COLOURS)).any():
+        said += ["grey: alone, or in a small cluster"]
+    elif (groups < 0).any():
+        said += ["grey: alone"]
+    said += ["shaded: hull"] if hull else []
+    return "; ".join(said)
+
+
+def add_legend(figure: Any, line: str, *, fontsize: float = 9) -> None:
+    """Write a line below a figure, under the name of its axis where it has one for all panels."""
+    name = figure.get_supxlabel()
+    figure.supxlabel("\n".join(filter(None, (name, line))), fontsize=fontsize)
 
 
 def plot_attention(trajectory: Any, k: int = -1, *, ax: Any = None) -> Any:
@@ -192,6 +219,9 @@ def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Any = Non
     projection = Projection.of(np.stack([X, queries]), letter="x")
     ax = new_axes(projection) if ax is None else ax
     projection.label(ax)
+    if len(X[0]) <= 3 and form is not None:  # both are in the picture
+        for letter, name in zip("xyz", projection.labels, strict=False):
+            getattr(ax, f"set_{letter}label")(name and f"{name}, {name.replace('$x', '$(Bx)')}")
     keys, queries = projection(X), projection(queries)
     P = np.asarray(to_numpy(trajectory.attention(at)))[real][:, real]
     rows, columns = np.nonzero(P > LEAST_WEIGHT)
@@ -239,18 +269,19 @@ def color_groups(trajectory: SmoothTrajectory) -> IntArray:
 
 
 def group_colours(groups: IntArray) -> list[str]:
-    """Colour of each token by its label, grey for -1."""
-    colours = point_colours(int(groups.max(initial=-1)) + 1)
-    return [colours[g] if g >= 0 else GREY for g in groups.tolist()]
+    """Colour of each token by its label, grey for -1 and for labels beyond the palette."""
+    return [COLOURS[g] if 0 <= g < len(COLOURS) else GREY for g in groups.tolist()]
 
 
 def leads(trajectory: SmoothTrajectory, at: int) -> BoolArray:
-    """Which tokens attend to themselves more than to all others together, P_ii > 1/2, in some head."""
+    """Which tokens attend to themselves more than to all others together, in some head; equal tokens count as one."""
     if not trajectory.rule.attends:
         return np.zeros(trajectory.n, bool)
-    P = np.asarray(to_numpy(trajectory.attention(at)))
-    own = np.asarray(np.diagonal(P, axis1=-2, axis2=-1) > 0.5)
-    return np.asarray(own.any(axis=0)) if own.ndim == 2 else own
+    P, real = np.asarray(to_numpy(trajectory.attention(at))), trajectory.mask
+    labels = np.full(trajectory.n, -1)
+    labels[real] = Classes.of(trajectory.drawn[at, real]).labels
+    own = np.where(labels[:, None] == labels, P, 0).sum(axis=-1) > 0.5  # (heads if several, n)
+    return np.asarray(own.any(axis=0) if own.ndim == 2 else own) & real
 
 
 def has_shrinking_hull(trajectory: SmoothTrajectory) -> bool:
@@ -284,11 +315,15 @@ def numerical_rank(P: FloatArray) -> int:
 
 
 def even_positions(trajectory: SmoothTrajectory, number: int) -> list[int]:
-    """Positions that part the way of the tokens into equal lengths; for layers those of Figure 2."""
+    """Positions that part the way of the tokens into equal lengths; for layers those of Figure 2.
+
+    The way is that in the coordinates in which tokens gather: others may grow without bound, and would leave all
+    positions but the first to the very end.
+    """
     reached = trajectory.reached
     if not trajectory.rule.continuous:
         return [at for at in range(reached) if trajectory.saved[at] in LAYERS]
-    Z = trajectory.drawn[:reached, trajectory.mask].astype(np.float64)
+    Z = trajectory.gathering[:reached, trajectory.mask].astype(np.float64)
     lengths = np.linalg.norm(np.diff(Z, axis=0), axis=-1).sum(axis=-1)  # of all tokens, between saved times
     way = np.concatenate([[0.0], np.cumsum(lengths)])
     return np.searchsorted(way, np.linspace(0, way[-1], number)[:-1]).tolist()
@@ -303,6 +338,15 @@ def draw_sphere(ax: Any, d: int) -> None:
         u, v = np.meshgrid(np.linspace(0, 2 * np.pi, 25), np.linspace(0, np.pi, 13))
         round_ = np.cos(u) * np.sin(v), np.sin(u) * np.sin(v), np.cos(v)
         ax.plot_wireframe(*round_, color=GREY, lw=0.4, alpha=0.35, rcount=13, ccount=25, zorder=0)
+
+
+def _is_under(Z: FloatArray, stars: BoolArray, projection: Projection) -> BoolArray:
+    """Which tokens have a star on top of them in the picture."""
+    if not stars.any():
+        return np.zeros(len(Z), bool)
+    unit = np.where(projection.high > projection.low, projection.high - projection.low, 1.0)
+    gaps = np.linalg.norm((Z[:, None] - Z[stars]) / unit, axis=-1)
+    return np.asarray(gaps.min(axis=1) < UNDER)
 
 
 def _draw_tails(ax: Any, Z: FloatArray, colours: list[str]) -> None:

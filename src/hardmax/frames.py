@@ -6,7 +6,7 @@ with R, the step can be done on z itself with the scores of R^k z:
 
     z_{k+1} = R^{-1} step(z_k),    step of w' = V sum_j P_ij(R^k w) w_j,
 
-which is the residual network x_{k+1} = step(x_k) in other coordinates, exactly.
+which is the residual network x_{k+1} = step(x_k) in other coordinates.
 """
 
 from abc import ABC, abstractmethod
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._tensors import matching, scaled, softmax, solve, tamed, to_numpy
+from hardmax._tensors import matching, needs_gradient, scaled, softmax, solve, tamed, to_numpy
 from hardmax.rules.base import seen_keys
 from hardmax.rules.growth import LARGEST
 from hardmax.rules.self_attention import SelfAttention
@@ -33,6 +33,10 @@ class Frame(ABC):
         self._rule = rule
         self._stepper = stepper
         self._keys = keys
+
+    def start(self, tokens: Any) -> Any:
+        """The state at time 0."""
+        return tokens
 
     @abstractmethod
     def step(self, state: Any, t: float, h: float) -> Any:
@@ -69,14 +73,27 @@ class PlainFrame(Frame):
 
 
 class RescaledFrame(Frame):
-    """z_k = R^{-k} x_k; R^k is kept as a number and a matrix of moderate size."""
+    """z_k = R^{-k} x_k, in the eigenbasis S of V as y = S^{-1} z; R^k is kept as a number and a moderate matrix.
+
+    Where gradients with respect to V are asked for, S is the identity: they have parts outside the blocks.
+    """
 
     def __init__(self, rule: Any, name: str, stepper: Stepper, keys: Any, identity: Any) -> None:
         super().__init__(rule, stepper, keys)
-        self._terms = TERMS[name]
-        self._identity = identity
-        self._power, self._log = identity, 0.0  # R^k = e^log power
+        growth = rule.growth(len(identity))
+        self._terms, self._identity = TERMS[name], identity
+        self._basis = self._inverse = identity
+        self._blocks = rule.values(identity, 0.0).T
+        if not needs_gradient(rule.V):
+            self._basis, self._inverse, self._blocks = (
+                matching(matrix, identity) for matrix in (growth.basis, growth.inverse, growth.blocks)
+            )
+        self._power, self._log = identity, 0.0  # R(hD)^k = e^log power
         self._factors: dict[float, tuple[Any, float]] = {}
+
+    def start(self, tokens: Any) -> Any:
+        """y = S^{-1} x."""
+        return tokens @ self._inverse.T
 
     def step(self, state: Any, t: float, h: float) -> Any:
         """One step in the coordinates of R^k, then R^{-1}."""
@@ -86,15 +103,15 @@ class RescaledFrame(Frame):
         return moved
 
     def _rate(self, state: Any, t: float) -> Any:
-        P = framed_attention(self._rule, state, t, self._keys, self.snapshot())
-        return self._rule.values(P @ state, t)
+        P = unit_attention(self._rule, state @ (self._basis @ self._power).T, t, self._keys, self._log)
+        return P @ state @ self._blocks.T
 
     def _factor(self, h: float) -> tuple[Any, float]:
-        """R(hV) and its spectral radius."""
+        """R(hD) and its spectral radius."""
         if h not in self._factors:
             term = R = self._identity
             for order in range(1, self._terms + 1):
-                term = term @ (h * self._rule.values(self._identity, 0.0).T) / order
+                term = term @ (h * self._blocks) / order
                 R = R + term
             plain = np.asarray(to_numpy(R), np.float64)
             if np.linalg.cond(plain) > SINGULAR:
@@ -106,21 +123,21 @@ class RescaledFrame(Frame):
         return self._factors[h]
 
     def show(self, state: Any) -> tuple[Any, Any]:
-        """x = R^k z, and z."""
+        """x = R^k z, and z = S y."""
         with np.errstate(over="ignore"):
-            return scaled(state @ self._power.T, float(np.exp(self._log))), state
+            grown = scaled(state @ (self._basis @ self._power).T, float(np.exp(self._log)))
+        return grown, state @ self._basis.T
 
     def snapshot(self) -> tuple[Any, float]:
         """R^k as a matrix and the logarithm of its factor."""
-        return self._power, self._log
+        return self._basis @ self._power @ self._inverse, self._log
 
 
-def framed_attention(rule: SelfAttention, state: Any, t: float, keys: Any, snapshot: tuple[Any, float]) -> Any:
-    """P for z_k, with the scores of R^k z_k."""
-    power, log = snapshot
-    unit, square = tamed(state @ power.T)
+def unit_attention(rule: SelfAttention, unit: Any, t: float, keys: Any, log: float) -> Any:
+    """P for x_k = e^log u."""
+    tame, square = tamed(unit)
     scale = square * float(np.exp(min(2 * log, LARGEST)))
-    return softmax(rule.scores(unit, t), seen_keys(state, keys, rule.causal), scale)
+    return softmax(rule.scores(tame, t), seen_keys(unit, keys, rule.causal), scale)
 
 
 class JointFrame(Frame):

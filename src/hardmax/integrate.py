@@ -19,7 +19,8 @@ from hardmax.motions import Motion
 ADAPTIVE = ("DOP853", "RK45", "RK23", "Radau", "BDF", "LSODA")
 FIXED = ("euler", "rk4")
 PATIENCE = 100  # steps between looks at how far they came
-MOST_NOISE = 1e-3  # of attention by rounding: below it the error control is loosened, above it attention is held
+MOST_NOISE = 1e-3  # of attention by rounding: above it attention that is Boolean is held
+LOOSEST = 1e-2  # what rtol is loosened to at the most
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Solution:
     steps: int
     evaluations: int
     held_from: float  # the time from which attention was held, or infinity
+    held: FloatArray | None  # that attention
     rtol: float  # what the error control ended with: larger than asked where rounding stood in its way
 
 
@@ -56,8 +58,9 @@ def adaptive(
     """Integrate one cloud from time 0 with error control, and read its state off at `times`."""
     states = np.full((len(times), start.size), np.nan)
     problem, reached, evaluations, held_from, seen = "", 0, 0, np.inf, 0.0
+    sizes = motion.sizes(start)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        solver = _solver(motion, SimpleNamespace(t=0.0, y=start), times, method)
+        solver = _solver(motion, SimpleNamespace(t=0.0, y=start), times, method, sizes)
         while reached < len(times) and times[reached] == 0:
             states[reached], reached = start, reached + 1
             tick()
@@ -79,10 +82,12 @@ def adaptive(
                 noise = motion.noise(solver.t, solver.y) if solver.t - seen < motion.least_progress else 0.0
                 if noise > MOST_NOISE and motion.hold_attention(solver.t, solver.y):
                     held_from = min(held_from, float(solver.t))
-                    evaluations, solver = evaluations + int(solver.nfev), _solver(motion, solver, times, method)
-                elif 0.01 * method.rtol < noise <= MOST_NOISE:
-                    method = replace(method, rtol=max(10 * noise, 10 * method.rtol), atol=noise)
-                    evaluations, solver = evaluations + int(solver.nfev), _solver(motion, solver, times, method)
+                    evaluations, solver = evaluations + int(solver.nfev), _solver(motion, solver, times, method, sizes)
+                elif noise > 0.01 * method.rtol and method.rtol < LOOSEST:
+                    method = replace(
+                        method, rtol=min(max(10 * noise, 10 * method.rtol), LOOSEST), atol=min(noise, LOOSEST)
+                    )
+                    evaluations, solver = evaluations + int(solver.nfev), _solver(motion, solver, times, method, sizes)
                 seen = float(solver.t)
             if steps >= method.max_steps and reached < len(times):
                 problem = (
@@ -90,13 +95,13 @@ def adaptive(
                     "Raise max_steps, loosen rtol, or use a method for stiff problems such as Radau."
                 )
                 break
-    return Solution(states, problem, steps, evaluations + int(solver.nfev), held_from, method.rtol)
+    return Solution(states, problem, steps, evaluations + int(solver.nfev), held_from, motion.held, method.rtol)
 
 
-def _solver(motion: Motion, here: Any, times: FloatArray, method: Method) -> Any:
+def _solver(motion: Motion, here: Any, times: FloatArray, method: Method, sizes: FloatArray) -> Any:
     """A solver that starts where another one is."""
     make: Any = getattr(scipy_integrate, method.name)
-    return make(motion.rate, here.t, here.y, float(times[-1]), rtol=method.rtol, atol=method.atol)
+    return make(motion.rate, here.t, here.y, float(times[-1]), rtol=method.rtol, atol=method.atol * sizes)
 
 
 def _step(solver: Any) -> str:
@@ -114,20 +119,16 @@ def _step(solver: Any) -> str:
 def fixed(
     frame: Frame, start: Any, times: FloatArray, method: Method, tick: Callable[[], None]
 ) -> tuple[list[Any], int]:
-    """Steps of at most `dt` from time to time: x, z and the frame's snapshot at each, and how many steps."""
-    shown, steps, t, state = [], 0, 0.0, start
-    for end in times:
-        span = float(end) - t
-        assert method.dt is not None
-        count = max(1, int(np.ceil(span / method.dt - 1e-9))) if span > 0 else 0
-        for s in range(count):
-            h = span / count
-            state = frame.step(state, t + s * h, h)
-            steps += 1
-        t = float(end)
+    """Steps of length `dt` to each time: x, z and the frame's snapshot there, and how many steps."""
+    assert method.dt is not None
+    shown, done, state = [], 0, frame.start(start)
+    for end in np.rint(times / method.dt).astype(int).tolist():
+        for step in range(done, end):
+            state = frame.step(state, step * method.dt, method.dt)
+        done = end
         shown.append((*frame.show(state), frame.snapshot()))
         tick()
-    return shown, steps
+    return shown, done
 
 
 def euler(rate: Callable[[Any, float], Any], state: Any, t: float, h: float) -> Any:

@@ -9,6 +9,8 @@ from hardmax._types import FloatArray
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere, on_sphere
 
+BOOLEAN = 1 - 1e-3  # the least that the largest entry of each row must be for attention to be held
+
 
 class Motion(ABC):
     """A flat state with its rate of change; to tokens x and, where there are such, rescaled tokens z."""
@@ -26,6 +28,8 @@ class Motion(ABC):
             return (Rescaled if rule.growth(shape[1]).rate > 0 else Decaying)(rule, shape)
         return Plain(rule, shape)
 
+    held: FloatArray | None = None  # attention, once it is held
+
     @property
     def least_progress(self) -> float:
         """How far in time 100 steps should come at the least, before attention is looked at."""
@@ -42,6 +46,10 @@ class Motion(ABC):
     def start(self, tokens: FloatArray) -> FloatArray:
         """The state at time 0."""
         return tokens.ravel()
+
+    def sizes(self, start: FloatArray) -> FloatArray:
+        """What the absolute tolerance is relative to: the largest coordinate at time 0."""
+        return np.full(start.size, float(np.abs(start).max()) or 1.0)
 
     @abstractmethod
     def rate(self, t: float, state: FloatArray) -> FloatArray:
@@ -66,43 +74,54 @@ class Plain(Motion):
 
 
 class Rescaled(Motion):
-    """z = e^{-tV} x, which stays bounded where x grows.
+    """y = S^{-1} z with z = e^{-tV} x, in the eigenbasis S of V: y_i' = sum_j P_ij D (y_j - y_i).
 
-    Scores grow as e^{2 lambda t}, and their rounding errors with them. Once these are seen, rounding decides whom a
-    token attends to among those that have come together in the leading directions; and where these differ in others, no
-    step is small enough for the error control, which is then loosened. In the end attention is Boolean and does not
-    change any more, and it is held.
+    Scores grow as e^{2 lambda t}, and attention with them becomes as sharp. Where tokens have come together in the
+    leading directions and differ in others, it may then switch between them faster than the error control can follow,
+    and in the end by rounding alone. The error control is loosened where it makes no headway; where attention is
+    Boolean, it is held instead.
     """
 
-    _held: FloatArray | None = None
+    def __init__(self, rule: Any, shape: tuple[int, int]) -> None:
+        super().__init__(rule, shape)
+        self._growth = rule.growth(shape[1])
+        self._constant = not (callable(rule.Q) or callable(rule.K))
 
     @property
     def least_progress(self) -> float:
-        """Half the time in which tokens move."""
-        return 0.5 / max(float(np.linalg.norm(self._rule.value_matrix(self._shape[1]), 2)), 1e-300)
+        """Half the time in which tokens move; nothing where Q or K may ask for small steps themselves."""
+        size = float(np.linalg.norm(self._growth.blocks, 2))
+        return 0.5 / max(size, 1e-300) if self._constant else 0.0
+
+    def start(self, tokens: FloatArray) -> FloatArray:
+        """y = S^{-1} x."""
+        return np.asarray(tokens @ self._growth.inverse.T).ravel()
+
+    def _unit(self, t: float, state: FloatArray) -> FloatArray:
+        """e^{-lambda t} x."""
+        return np.asarray(state.reshape(self._shape) @ self._growth.frame(t).T)
 
     def hold_attention(self, t: float, state: FloatArray) -> bool:
-        """Hold it, once."""
-        if self._held is not None:
+        """Hold it, once, where it is Boolean."""
+        P = self._rule.unit_attention(self._unit(t, state), t)
+        if self.held is not None or P.max(axis=1).min() < BOOLEAN:
             return False
-        self._held = self._rule.rescaled_attention(state.reshape(self._shape), t)
+        self.held = P
         return True
 
     def noise(self, t: float, state: FloatArray) -> float:
         """Rounding of the largest score."""
-        return float(self._rule.largest_score(state.reshape(self._shape), t) * np.finfo(np.float64).eps)
+        return float(self._rule.largest_score(self._unit(t, state), t) * np.finfo(np.float64).eps)
 
     def rate(self, t: float, state: FloatArray) -> FloatArray:
-        """dz/dt."""
-        rescaled = state.reshape(self._shape)
-        if self._held is not None:
-            return np.asarray(self._rule.values(self._held @ rescaled - rescaled, t)).ravel()
-        return np.asarray(self._rule.rescaled_velocity(rescaled, t)).ravel()
+        """dy/dt."""
+        y = state.reshape(self._shape)
+        P = self._rule.unit_attention(self._unit(t, state), t) if self.held is None else self.held
+        return np.asarray((P @ y - y) @ self._growth.blocks.T).ravel()
 
     def read(self, t: float, state: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """x = e^{tV} z, and z."""
-        rescaled = state.reshape(self._shape)
-        return self._rule.growth(self._shape[1]).grown(rescaled, t), rescaled
+        """x = e^{tV} z, and z = S y."""
+        return self._growth.grown(self._unit(t, state), t), state.reshape(self._shape) @ self._growth.basis.T
 
 
 class Decaying(Plain):
@@ -110,8 +129,8 @@ class Decaying(Plain):
 
     def read(self, t: float, state: FloatArray) -> tuple[FloatArray, FloatArray]:
         """x, and z = e^{-tV} x."""
-        tokens = state.reshape(self._shape)
-        return tokens, self._rule.growth(self._shape[1]).grown(tokens, -t)
+        tokens, growth = state.reshape(self._shape), self._rule.growth(self._shape[1])
+        return tokens, growth.grown(tokens @ growth.unit(-t).T, -t)
 
 
 class Joint(Motion):
@@ -120,6 +139,12 @@ class Joint(Motion):
     def start(self, tokens: FloatArray) -> FloatArray:
         """x, then F = I."""
         return np.concatenate([tokens.ravel(), np.eye(self._shape[1]).ravel()])
+
+    def sizes(self, start: FloatArray) -> FloatArray:
+        """The largest coordinate for x, 1 for F."""
+        sizes = np.ones(start.size)
+        sizes[: -(self._shape[1] ** 2)] = float(np.abs(start[: -(self._shape[1] ** 2)]).max()) or 1.0
+        return sizes
 
     def _split(self, state: FloatArray) -> tuple[FloatArray, FloatArray]:
         d = self._shape[1]

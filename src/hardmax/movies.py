@@ -1,8 +1,8 @@
 """Movies of a trajectory: GIF through Pillow, MP4 through ffmpeg."""
 
 import shutil
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
@@ -12,11 +12,12 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib import animation
+from matplotlib.figure import Figure
 from PIL import Image
 
 from hardmax._checks import missing_extra
 from hardmax._files import written_whole
-from hardmax.flow_pictures import color_groups, plot_flow, position
+from hardmax.flow_pictures import add_legend, color_groups, has_shrinking_hull, leads, legend_line, plot_flow, position
 from hardmax.hardmax_trajectory import HardmaxTrajectory
 from hardmax.plotting import Palette, new_axes, plot_tokens
 from hardmax.projection import Projection
@@ -24,6 +25,15 @@ from hardmax.trajectory import Trajectory
 
 SUFFIXES = (".gif", ".mp4")
 MOST_FRAMES = 120  # of a flow
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """A figure, how to draw one frame into it, and what is passed for each frame."""
+
+    figure: Figure
+    draw: Callable[..., None]
+    frames: Sequence[tuple[Any, ...]]
 
 
 def movie(
@@ -50,34 +60,65 @@ def movie(
     progress : callable, optional
         Called with (frames done, frames in all).
     """
-    suffix = Path(path).suffix.lower()
-    if suffix not in SUFFIXES:
-        raise ValueError(f"A movie must be a .gif or .mp4 file. Got {str(path)!r}. Change the ending.")
+    _check_ending(path)
     trajectory.single("movie(trajectory[b], path)")
     projection = Projection.of_trajectory(trajectory)
-    draw, shown = (
+    draw, frames = (
         _hardmax_frames(trajectory, projection, steps)
         if isinstance(trajectory, HardmaxTrajectory)
-        else (_flow_frames(trajectory, projection))
+        else _flow_frames(trajectory, projection)
     )
-    frames = shown + [shown[-1]] * (fps - 1)  # the end stays for a second
     ax = new_axes(projection)
-    figure = ax.figure
-    draw(ax, *frames[0])
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # laid out once; doing it for every frame takes most of the time
+    if not isinstance(trajectory, HardmaxTrajectory):
+        add_legend(ax.figure, _legend_of(trajectory, [k for (k,) in frames]))
 
-    writer = _writer(suffix, fps)
+    def redraw(*frame: Any) -> None:
+        ax.clear()
+        draw(ax, *frame)
+
+    film(Scene(ax.figure, redraw, frames), path, fps=fps, progress=progress)
+
+
+def film(
+    scene: Scene, path: str | PathLike[str], *, fps: int = 12, progress: Callable[[int, int], None] | None = None
+) -> None:
+    """Film a scene: any figure that can be drawn frame by frame. The file is written whole or not at all.
+
+    Parameters
+    ----------
+    scene : Scene
+    path : path ending in .gif or .mp4
+    fps : int
+        Frames a second.
+    progress : callable, optional
+        Called with (frames done, frames in all).
+    """
+    figure, frames = scene.figure, [*scene.frames, *[scene.frames[-1]] * (fps - 1)]  # the end stays for a second
+    writer = _writer(_check_ending(path), fps)
     try:
+        scene.draw(*frames[0])
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # laid out once; doing it for every frame takes most of the time
         with written_whole(path) as temporary, writer.saving(figure, str(temporary), 100):
             for done, frame in enumerate(frames, 1):
-                ax.clear()
-                draw(ax, *frame)
+                scene.draw(*frame)
                 writer.grab_frame()
                 if progress is not None:
                     progress(done, len(frames))
     finally:
         plt.close(figure)
+
+
+def even_frames(last: int) -> list[tuple[int]]:
+    """Positions 0 to `last`, at most 120 of them evenly chosen, a frame each."""
+    return [(k,) for k in np.unique(np.linspace(0, last, min(last + 1, MOST_FRAMES)).round().astype(int)).tolist()]
+
+
+def _check_ending(path: str | PathLike[str]) -> str:
+    suffix = Path(path).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise ValueError(f"A movie must be a .gif or .mp4 file. Got {str(path)!r}. Change the ending.")
+    return suffix
 
 
 def _hardmax_frames(
@@ -105,9 +146,14 @@ def _flow_frames(trajectory: Any, projection: Projection) -> tuple[Callable[...,
     def draw(ax: Any, k: int) -> None:
         plot_flow(trajectory, k, ax=ax, projection=projection, groups=groups)
 
-    return draw, [
-        (k,) for k in np.unique(np.linspace(0, last, min(last + 1, MOST_FRAMES)).round().astype(int)).tolist()
-    ]
+    return draw, even_frames(last)
+
+
+def _legend_of(trajectory: Any, positions: list[int]) -> str:
+    """One line for the whole film."""
+    real = trajectory.mask
+    stars = any(leads(trajectory, k)[real].any() for k in positions)
+    return legend_line(color_groups(trajectory)[real], stars=stars, hull=has_shrinking_hull(trajectory))
 
 
 def _between(trajectory: HardmaxTrajectory, k: int, glide: float) -> HardmaxTrajectory:

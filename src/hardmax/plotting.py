@@ -165,13 +165,15 @@ def panels(projection: Projection, number: int) -> tuple[Figure, list[Any]]:
         1,
         number,
         figsize=(width * number + 0.4, height),
-        layout="constrained",
+        layout=None if projection.dimension == 3 else "constrained",
         squeeze=False,
         subplot_kw={"projection": "3d"} if projection.dimension == 3 else {},
     )
     for ax in axes[0]:
         ax.tick_params(labelsize=7)
-    if projection.dimension == 2:
+    if projection.dimension == 3:
+        _leave_room(figure, right=1 - 0.35 / figure.get_figwidth())
+    else:
         figure.supxlabel(projection.labels[0], fontsize=9)
         figure.supylabel(projection.labels[1], fontsize=9)
     return figure, list(axes[0])
@@ -313,5 +315,14 @@ def plot_half_space(ax: Any, token: FloatArray, A: FloatArray | None = None, *, 
 
 def new_axes(projection: Projection) -> Any:
     """Axes for a projection, in a figure of their own."""
-    figure = plt.figure(figsize=(5.2, 5) if projection.source != 1 else (5.2, 1.6), layout="constrained")
-    return figure.add_subplot(projection="3d" if projection.dimension == 3 else None)
+    if projection.dimension == 2:
+        size = (5.2, 5) if projection.source != 1 else (5.2, 1.6)
+        return plt.figure(figsize=size, layout="constrained").add_subplot()
+    figure = plt.figure(figsize=(5.2, 5))
+    _leave_room(figure, right=0.93)
+    return figure.add_subplot(projection="3d")
+
+
+def _leave_room(figure: Figure, right: float) -> None:
+    """Place 3-D axes by hand: an automatic layout does not know how far the name of the third axis reaches."""
+    figure.subplots_adjust(left=0.0, right=right, bottom=0.09, top=0.92, wspace=0.05)

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hardmax.rules.sphere import Sphere
+
 if TYPE_CHECKING:
     from hardmax.hardmax_trajectory import HardmaxTrajectory
     from hardmax.limits import Limit
@@ -112,13 +114,14 @@ def smooth_status(trajectory: "SmoothTrajectory") -> str:
     size = f"{count(int(trajectory.real.sum()), 'token')} of dimension {d}."
     if not reached:
         return f"{ran}{size}{_trouble(trajectory)}"
-    which = "rescaled tokens" if trajectory.rescaled is not None else "tokens"
+    which = "rescaled tokens" if trajectory.shows_rescaled else "tokens"
     if trajectory.gathering is not trajectory.drawn:
         which += " in the leading directions of V"
     end = "the end" if rule.continuous else "the last layer"
     clusters = count(int(trajectory.clusters.max()) + 1, "cluster")
     leaders = f" {count(len(trajectory.leaders), 'leader') if len(trajectory.leaders) else 'No leader'}."
-    return f"{ran}{size} {clusters} of {which} at {end}.{leaders if rule.attends else ''}{_trouble(trajectory)}"
+    told = rule.attends and not isinstance(rule, Sphere)  # there tokens that have met share their attention
+    return f"{ran}{size} {clusters} of {which} at {end}.{leaders if told else ''}{_trouble(trajectory)}"
 
 
 def _trouble(trajectory: "SmoothTrajectory") -> str:
@@ -126,9 +129,9 @@ def _trouble(trajectory: "SmoothTrajectory") -> str:
     said = f" {trajectory.problem}" if trajectory.problem else ""
     held = trajectory.stats.get("held_from")
     if trajectory.stats.get("rtol_reached", 0) > trajectory.stats.get("rtol", np.inf):
-        said = f" Rounding limits the accuracy to {trajectory.stats['rtol_reached']:.0e} in the end.{said}"
+        said = f" The error control was loosened to {trajectory.stats['rtol_reached']:.0e} for sharp attention.{said}"
     if held is not None:
-        said = f" From t = {held:.4g} on rounding would decide attention, which is held as it was then.{said}"
+        said = f" From t = {held:.4g} on attention is Boolean up to rounding, and was held.{said}"
     finite = np.isfinite(trajectory.array[..., trajectory.real, :]).all(axis=(-1, -2))
     if finite.all() or trajectory.problem:
         return said

@@ -6,8 +6,9 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from hardmax import _checks
-from hardmax.drivers import Job, check_method, run
+from hardmax.drivers import Job, check_grid, check_method, run
 from hardmax.hardmax_trajectory import HardmaxTrajectory
+from hardmax.integrate import Method
 from hardmax.rules.base import Rule
 from hardmax.rules.hardmax import Hardmax
 from hardmax.smooth_trajectory import SmoothTrajectory
@@ -39,7 +40,7 @@ def simulate(
     rtol: float = 1e-8,
     atol: float = 1e-10,
     dt: float | None = None,
-    max_steps: int = 10_000,
+    max_steps: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> SmoothTrajectory: ...
 
@@ -56,7 +57,7 @@ def simulate(
     rtol: float = 1e-8,
     atol: float = 1e-10,
     dt: float | None = None,
-    max_steps: int = 10_000,
+    max_steps: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Trajectory:
     """Run tokens under a rule: through layers, or in continuous time.
@@ -74,15 +75,17 @@ def simulate(
     layers : int
         How many layers to run, 0 or more; for rules with layers.
     times : increasing numbers, or one positive number
-        When to save tokens; those given are the state at time 0. One number T means 0 to T in 100 steps. For flows.
+        When to save tokens; those given are the state at time 0. One number T means 101 times from 0 to T, or every
+        step of length `dt`. For flows.
     save : "all" or "last"
         Whether to keep every layer (or time), or the last alone.
     mask : (n,) or (batch, n) boolean array, optional
         True for real tokens. The others are padding, may hold anything, and change nothing.
     method : str
         For flows. "DOP853" (the default), "RK45", "RK23", "Radau", "BDF" or "LSODA" of SciPy control their error by
-        `rtol` and `atol` and give up after `max_steps`; the status then says so. "euler" and "rk4" take steps of length
-        `dt` and carry gradients: Euler is the residual network.
+        `rtol`, and by `atol` relative to the largest coordinate of the input; they give up after `max_steps` (10,000
+        unless said), and the status says so. "euler" and "rk4" take steps of length `dt`, of which `times` must be
+        multiples, and carry gradients: Euler is the residual network.
     rtol, atol, dt, max_steps : numbers
         See `method`.
     progress : callable, optional
@@ -122,11 +125,11 @@ def simulate(
     array, real = _checks.check_tokens(tokens, mask)
     rule.check(np.where(real[..., None], array, array[real][0]) if not real.all() else array)
     settings = check_method(method, rtol, atol, dt, max_steps)
-    saved = _saved(rule, layers, times)
+    saved = _saved(rule, layers, times, settings)
     return run(Job(tokens, array, real, saved if save == "all" else saved[-1:], settings, progress), rule)
 
 
-def _saved(rule: Rule, layers: Any, times: Any) -> Any:
+def _saved(rule: Rule, layers: Any, times: Any, method: Method) -> Any:
     """All layers or times of a run."""
     name, wrong = ("times", "layers") if rule.continuous else ("layers", "times")
     given = {"layers": layers, "times": times}
@@ -136,5 +139,10 @@ def _saved(rule: Rule, layers: Any, times: Any) -> Any:
         got = "no times" if given[wrong] is None else f"`{wrong}`"
         raise ValueError(f"`{name}` must be given: {type(rule).__name__} {kind}. Got {got}. Pass {example}.")
     if rule.continuous:
-        return _checks.check_times(times)
+        checked = _checks.check_times(times)
+        if method.dt is not None:
+            if np.ndim(times) == 0 and method.dt <= checked[-1]:  # every step, where only the end was named
+                checked = method.dt * np.arange(np.rint(checked[-1] / method.dt) + 1)
+            check_grid(checked, method)
+        return checked
     return np.arange(_checks.check_count(layers, "layers", least=0) + 1)

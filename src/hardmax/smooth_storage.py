@@ -80,6 +80,9 @@ def save_smooth(trajectory: SmoothTrajectory, path: str | PathLike[str]) -> None
         "problem": np.array(trajectory.problem),
         "start": trajectory.array[0] if trajectory.start is None else np.asarray(trajectory.start),
     }
+    for b, held in enumerate(trajectory.held):
+        if held is not None:
+            arrays |= {f"held/{b}/from": np.array(held[0]), f"held/{b}/attention": held[1]}
     if trajectory.frames:
         arrays["powers"] = np.stack([np.asarray(to_numpy(power)) for power, _ in trajectory.frames])
         arrays["logs"] = np.array([log for _, log in trajectory.frames])
@@ -101,8 +104,18 @@ def read_smooth(file: Any) -> SmoothTrajectory:
         file.get("rescaled"),
         problem=str(file["problem"]),
         start=file["start"],
+        held=_read_held(file),
         frames=tuple(zip(file["powers"], file["logs"].tolist(), strict=True)) if "powers" in file else (),
     )
+
+
+def _read_held(file: Any) -> tuple[tuple[float, AnyArray] | None, ...]:
+    clouds = len(file["real"]) if bool(file["batched"]) else 1
+    found = [
+        (float(file[f"held/{b}/from"]), file[f"held/{b}/attention"]) if f"held/{b}/from" in file else None
+        for b in range(clouds)
+    ]
+    return tuple(found) if any(found) else ()
 
 
 def smooth_json(trajectory: SmoothTrajectory) -> str:

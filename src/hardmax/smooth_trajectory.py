@@ -9,8 +9,9 @@ import numpy as np
 
 from hardmax._tensors import largest, like, to_numpy, where
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
+from hardmax.classes import Classes
 from hardmax.clusters import labels_of
-from hardmax.frames import framed_attention
+from hardmax.frames import unit_attention
 from hardmax.rules.base import Rule
 from hardmax.rules.heads import by_heads
 from hardmax.rules.self_attention import SelfAttention
@@ -46,6 +47,8 @@ class SmoothTrajectory(Trajectory):
         The input, from which the spread is taken.
     frames : tuple
         With fixed steps, what turns z into x at each saved time.
+    held : tuple
+        For each cloud None, or the time from which attention was held and that matrix; empty where none was.
 
     Examples
     --------
@@ -69,6 +72,7 @@ class SmoothTrajectory(Trajectory):
     problem: str = ""
     start: Any = None
     frames: tuple[tuple[Any, float], ...] = ()
+    held: tuple[tuple[float, FloatArray] | None, ...] = ()
 
     def _cloud(self, b: int) -> Self:
         return replace(
@@ -79,6 +83,7 @@ class SmoothTrajectory(Trajectory):
             rescaled=None if self.rescaled is None else self.rescaled[:, b],
             heads=tuple(head[b] for head in self.heads),
             start=None if self.start is None else self.start[b],
+            held=self.held[b : b + 1],
         )
 
     @property
@@ -93,10 +98,23 @@ class SmoothTrajectory(Trajectory):
             raise ValueError("`times` must be asked of a flow. Got a rule with layers. Use `saved`.")
         return self.saved
 
+    @property
+    def shows_rescaled(self) -> bool:
+        """Whether it is the rescaled tokens that have a limit: not where every real part of V is 0 or negative."""
+        rule = self.rule
+        if self.rescaled is None or not isinstance(rule, SelfAttention):
+            return False
+        return not rule.has_constant_values or rule.growth(self.array.shape[-1]).rate > 0
+
+    @property
+    def letter(self) -> str:
+        """What pictures call the coordinates: z for rescaled tokens and for layers, x for others in time."""
+        return "x" if self.rule.continuous and not self.shows_rescaled else "z"
+
     @cached_property
     def drawn(self) -> AnyArray:
-        """The rescaled tokens where there are such, else the tokens."""
-        return self.array if self.rescaled is None else np.asarray(to_numpy(self.rescaled))
+        """The rescaled tokens where it is these that have a limit, else the tokens."""
+        return np.asarray(to_numpy(self.rescaled)) if self.shows_rescaled else self.array
 
     @property
     def reached(self) -> int:
@@ -131,17 +149,35 @@ class SmoothTrajectory(Trajectory):
         keys = None if self.real.all() else self.real[..., None, :]
         growing = self._growing
         if growing is not None:
-            rescaled = np.where(self.real[..., None], self.drawn[at], 0).astype(np.float64)
-            P = like(growing.rescaled_attention(rescaled, when, keys), self.tokens)
+            rate = growing.growth(self.array.shape[-1]).rate
+            unit = self._unit(at, growing.growth(self.array.shape[-1]).unit(when), rate * when)
+            P = like(self._with_held(growing.unit_attention(unit, when, keys), when), self.tokens)
         elif self.frames:
             assert isinstance(self.rule, SelfAttention)
-            tokens = where(self.real[..., None], self.rescaled[at], 0.0)
-            P = framed_attention(self.rule, tokens, when, _as(keys, tokens), self.frames[at])
+            power, log = self.frames[at]
+            tokens = self._unit(at, power, log)
+            P = unit_attention(self.rule, tokens, when, _as(keys, tokens), log)
         else:
             tokens = self.tokens[at]
             P = self.rule.attention(where(self.real[..., None], tokens, 0.0), when, _as(keys, tokens))
         rows = self.real[..., None, :, None] if P.ndim > self.real.ndim + 1 else self.real[..., None]
         return P if keys is None else where(np.broadcast_to(rows, tuple(P.shape)), P, 0.0)
+
+    def _unit(self, at: int, power: Any, log: float) -> Any:
+        """e^{-log} x, from x itself where it is finite: weak directions of z would blur the leading ones."""
+        if np.isfinite(self.array[at][self.real]).all():
+            tokens = where(self.real[..., None], self.tokens[at], 0.0) * float(np.exp(-log))
+        else:
+            tokens = where(self.real[..., None], self.rescaled[at], 0.0) @ power.T
+        return tokens if self.frames else np.asarray(to_numpy(tokens), np.float64)
+
+    def _with_held(self, P: FloatArray, when: float) -> FloatArray:
+        """P, with the matrix that moved the tokens in its place where attention was held."""
+        clouds, real = P.reshape(-1, *P.shape[-2:]), np.atleast_2d(self.real)
+        for b, held in enumerate(self.held):
+            if held is not None and when >= held[0]:
+                clouds[b][np.ix_(real[b], real[b])] = held[1]
+        return P
 
     @property
     def _growing(self) -> SelfAttention | None:
@@ -177,15 +213,17 @@ class SmoothTrajectory(Trajectory):
     def leaders(self) -> Any:
         """Tokens that attend to themselves more than to all others together, P_ii > 1/2, at the last position.
 
-        As attention sharpens this becomes C_i = {i}. For a batch a list; with several heads a token that leads in one.
+        As attention sharpens this becomes C_i = {i}. Tokens that are equal count as one, named by the first. For a
+        batch a list; with several heads a token that leads in one.
         """
         if not self.rule.attends or not self.reached:
             nobody = np.empty(0, np.intp)
             return [nobody] * len(self.real) if self.batched else nobody
         P = np.asarray(to_numpy(self.attention(self.reached - 1)))
-        own = np.diagonal(P, axis1=-2, axis2=-1) > 0.5  # (..., heads if several, n)
-        own = np.asarray(own.any(axis=-2)) if own.ndim > self.real.ndim else own
-        return [np.flatnonzero(row) for row in own] if self.batched else np.flatnonzero(own)
+        points = self.drawn[self.reached - 1]
+        if not self.batched:
+            return _leaders(P, points)
+        return [_leaders(one, z) for one, z in zip(P, points, strict=True)]
 
     @cached_property
     def clusters(self) -> IntArray:
@@ -239,6 +277,17 @@ class SmoothTrajectory(Trajectory):
         from hardmax.smooth_storage import smooth_json
 
         return smooth_json(self)
+
+
+def _leaders(P: AnyArray, points: AnyArray) -> IntArray:
+    """First tokens of each set of equal ones whose attention to their own set exceeds 1/2, in some head."""
+    classes = Classes.of(points)
+    own = np.zeros(P.shape[:-1])
+    for label in range(len(classes)):
+        members = classes.labels == label
+        own[..., members] = P[..., members, :][..., members].sum(axis=-1)
+    leads = np.atleast_2d(own > 0.5).any(axis=0)
+    return np.intersect1d(np.flatnonzero(leads), classes.first)
 
 
 def _as(keys: Any, tokens: Any) -> Any:

@@ -11,6 +11,23 @@ from hardmax._types import AnyArray, FloatArray
 
 PAPER = "arXiv 2305.05465"
 EQUAL = 1e-7  # eigenvalues that close, relative to |V|, count as one
+EXACT = 1e-12  # entries of V may miss a multiple of the identity by that, relative to |V|
+NULL = 1e-10  # singular values of V - lambda I below that, relative to |V|, are zero
+DOMINANT = "all other eigenvalues are smaller in modulus than the leading one"
+WHOLE = "the leading eigenvalue has as many eigenvectors as its multiplicity"
+SEPARATED = "the leading eigenvalue is apart from the others by more than rounding"
+DEFINITE = "Q^T K is symmetric positive definite"
+FORM = "⟨Q phi, K phi⟩ > 0 for the leading eigenvector phi"
+UNMASKED = "attention is not causal"
+NEGATED = {  # each hypothesis when it does not hold
+    "QK > 0": "QK is not positive",
+    DOMINANT: "another eigenvalue is as large in modulus as the leading one",
+    WHOLE: "the leading eigenvalue has fewer eigenvectors than its multiplicity",
+    SEPARATED: "rounding may have parted the leading eigenvalue from another one",
+    DEFINITE: "Q^T K is not symmetric positive definite",
+    FORM: "⟨Q phi, K phi⟩ is not positive for the leading eigenvector phi",
+    UNMASKED: "attention is causal",
+}
 KINDS: dict[str, tuple[str, bool, str]] = {
     "boolean": (
         f"Theorem 2.1 of {PAPER}",
@@ -36,7 +53,7 @@ KINDS: dict[str, tuple[str, bool, str]] = {
     "complex": (
         f"conjecture in {PAPER}",
         False,
-        "The leading eigenvalues are a complex pair: rescaled tokens are expected to settle in its plane.",
+        "Rescaled tokens settle in the plane of the leading complex pair of eigenvalues.",
     ),
     "still": ("V = 0", True, "Tokens do not move."),
     "unknown": ("", False, "No theorem says where tokens end."),
@@ -60,13 +77,13 @@ class Expectation:
     eigenvalues : (d,) array
         Of V, the largest real part first.
     multiplicity : int
-        Of the leading eigenvalue.
+        Of the leading eigenvalue; 1 for each one of a complex pair.
     positive : int
         How many eigenvalues have a positive real part. With a simple leading one and k = `positive` >= 2, the paper
         conjectures clusters on parallel subspaces of codimension k.
-    leading : (d, multiplicity) array
+    leading : (d, k) array
         A basis of the leading eigenspace; for a complex pair, of its plane.
-    dual : (d, multiplicity) array
+    dual : (d, k) array
         The coordinates of z in that basis are dual.T @ z.
     """
 
@@ -83,22 +100,21 @@ class Expectation:
     @property
     def missing(self) -> list[str]:
         """Hypotheses that do not hold."""
-        return [f"not so: {name}" for name, holds in self.hypotheses.items() if not holds]
+        return [NEGATED[name] for name, holds in self.hypotheses.items() if not holds]
 
     def __repr__(self) -> str:
         said = KINDS[self.kind][2]
         if self.kind == "unknown":
-            return f"{said} OPEN."
-        if self.proved:
-            said += f" Proved: {self.theorem}."
-        else:
-            said += f" Not proved here: {'; '.join([self.theorem, *self.missing])}."
+            return f"OPEN: {said[0].lower()}{said[1:]}"
+        if self.missing:
+            return f"OPEN: {'; '.join(self.missing)}. Were it not so: {said[0].lower()}{said[1:]} {self.theorem}."
+        said = f"{said} Proved: {self.theorem}." if self.proved else f"CONJECTURE: {said[0].lower()}{said[1:]}"
         if self.kind == "hyperplanes" and self.positive > 1:
             said += f" CONJECTURE: they tend to parallel subspaces of codimension {self.positive}."
         return said
 
 
-def classify(V: Any, Q: Any = None, K: Any = None) -> Expectation:
+def classify(V: Any, Q: Any = None, K: Any = None, *, causal: bool = False) -> Expectation:
     """Say from the spectrum of V which limit to expect of x_i' = sum_j P_ij V x_j.
 
     Parameters
@@ -106,6 +122,8 @@ def classify(V: Any, Q: Any = None, K: Any = None) -> Expectation:
     V : (d, d) array
     Q, K : (k, d) arrays, optional
         None is the identity.
+    causal : bool
+        Whether tokens see only those before them; no theorem covers that.
 
     Returns
     -------
@@ -120,7 +138,7 @@ def classify(V: Any, Q: Any = None, K: Any = None) -> Expectation:
     >>> hm.classify([[1, 0], [0, 1]]).kind
     'polytope'
     >>> hm.classify([[0, -1], [1, 0]])
-    No theorem says where tokens end. OPEN.
+    OPEN: no theorem says where tokens end.
     """
     V = np.asarray(to_numpy(_checks.check_weight(V, "V", square=True)), np.float64)
     d = len(V)
@@ -128,10 +146,10 @@ def classify(V: Any, Q: Any = None, K: Any = None) -> Expectation:
     given |= {name: _checks.check_weight(M, name, square=False) for name, M in (("Q", Q), ("K", K)) if M is not None}
     _checks.check_shapes({name: tuple(M.shape) for name, M in given.items()})
     Q, K = (np.asarray(to_numpy(given[name]), np.float64) if name in given else np.eye(d) for name in ("Q", "K"))
-    return expectation(V, Q.T @ K)
+    return expectation(V, Q.T @ K, causal=causal)
 
 
-def expectation(V: FloatArray, B: FloatArray) -> Expectation:
+def expectation(V: FloatArray, B: FloatArray, *, causal: bool = False) -> Expectation:
     """The same for a checked V and B = Q^T K."""
     d, size = len(V), float(np.linalg.norm(V, 2))
     values = np.linalg.eigvals(V)
@@ -140,7 +158,6 @@ def expectation(V: FloatArray, B: FloatArray) -> Expectation:
     same = np.abs(values - top) <= EQUAL * size
     positive = int((values.real > EQUAL * size).sum())
     leading, dual = _eigenspace(V, top, int(same.sum()))
-    definite = "Q^T K is symmetric positive definite"
     hypotheses: dict[str, bool]
     if size == 0:
         kind, hypotheses = "still", {}
@@ -148,26 +165,22 @@ def expectation(V: FloatArray, B: FloatArray) -> Expectation:
         kind, hypotheses = ("complex" if top.real > EQUAL * size else "unknown"), {}
     elif d == 1 and V[0, 0] > 0:
         kind, hypotheses = "boolean", {"QK > 0": bool(B[0, 0] > 0)}
-    elif same.all() and np.allclose(V, top.real * np.eye(d), rtol=0, atol=EQUAL * size):
-        kind, hypotheses = ("polytope" if top.real > 0 else "collapse"), {definite: _is_spd(B)}
+    elif same.all() and np.allclose(V, top.real * np.eye(d), rtol=0, atol=EXACT * size):
+        kind, hypotheses = ("polytope" if top.real > 0 else "collapse"), {DEFINITE: _is_spd(B)}
     elif top.real <= EQUAL * size:
         kind, hypotheses = "unknown", {}
     else:
         smaller = bool((np.abs(values[~same]) < top.real - EQUAL * size).all())
-        hypotheses = {"all other eigenvalues are smaller in modulus than the leading one": smaller}
+        hypotheses = {DOMINANT: smaller}
         if same.sum() == 1:
             phi = leading[:, 0]
-            kind, hypotheses = "hyperplanes", hypotheses | {"⟨Q phi, K phi⟩ > 0": bool(phi @ B @ phi > 0)}
+            separated = _is_separated(values, leading, dual, size)
+            kind, hypotheses = "hyperplanes", hypotheses | {FORM: bool(phi @ B @ phi > 0), SEPARATED: separated}
         else:
             whole = leading.shape[1] == same.sum()
-            kind, hypotheses = (
-                "product",
-                hypotheses
-                | {
-                    "the leading eigenvalue has as many eigenvectors as its multiplicity": whole,
-                    definite: _is_spd(B),
-                },
-            )
+            kind, hypotheses = "product", hypotheses | {WHOLE: bool(whole), DEFINITE: _is_spd(B)}
+    if causal:
+        hypotheses = hypotheses | {UNMASKED: False}
     theorem, known, _ = KINDS[kind]
     proved = known and all(hypotheses.values())
     return Expectation(kind, theorem, proved, hypotheses, values, int(same.sum()), positive, leading, dual)
@@ -176,7 +189,14 @@ def expectation(V: FloatArray, B: FloatArray) -> Expectation:
 def _is_spd(B: FloatArray) -> bool:
     size = float(np.abs(B).max()) or 1.0
     symmetric = float(np.abs(B - B.T).max()) <= _checks.SYMMETRY_TOL * size
-    return symmetric and _checks.smallest_eigenvalue(B / size) > 0
+    return bool(symmetric and _checks.smallest_eigenvalue(B / size) > 0)
+
+
+def _is_separated(values: AnyArray, leading: FloatArray, dual: FloatArray, size: float) -> bool:
+    """Whether a simple leading eigenvalue is apart from the others by more than rounding may have moved it."""
+    condition = float(np.linalg.norm(dual) * np.linalg.norm(leading))
+    gap = float(np.abs(values[1:] - values[0]).min()) if len(values) > 1 else np.inf
+    return gap > 1e3 * float(np.finfo(np.float64).eps) * size * condition
 
 
 def _eigenspace(V: FloatArray, top: complex, multiplicity: int) -> tuple[FloatArray, FloatArray]:
@@ -200,5 +220,5 @@ def _null(V: FloatArray, top: complex, most: int) -> AnyArray:
     """An orthonormal basis of the null space of V - top I."""
     shift = top if abs(np.imag(top)) > 0 else np.real(top)
     _, sizes, rows = np.linalg.svd(V - shift * np.eye(len(V)))
-    count = max(1, min(most, int((sizes <= 1e2 * EQUAL * float(np.linalg.norm(V, 2))).sum())))
+    count = max(1, min(most, int((sizes <= NULL * float(np.linalg.norm(V, 2))).sum())))
     return np.asarray(rows[-count:].conj().T)

@@ -1,50 +1,68 @@
-"""e^{tV} = e^{t lambda} e^{t(V - lambda I)}, lambda = max Re eig V: a number that grows, a matrix that does not."""
+"""e^{tV} = e^{t lambda} e^{t(V - lambda I)}, lambda = max Re eig V: a number that grows, a matrix that does not.
+
+Where V has both growing and shrinking directions, z = e^{-tV} x has components of very different size, and rounding
+errors of the large ones would leak into the leading ones. In a real eigenbasis S, with V = S D S^{-1} and D made of
+blocks of size 1 and 2, each component keeps its own: integrators work on y = S^{-1} z.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
 
-from hardmax._types import AnyArray, FloatArray
+from hardmax._types import FloatArray
 
-WELL_CONDITIONED = 1e4  # of eigenvectors: beyond it the matrix exponential is taken without them
+WELL_CONDITIONED = 1e4  # of the eigenbasis: beyond it the coordinates themselves are used
 LARGEST = 600.0  # a score beyond e^600 times a difference decides a row as an infinite one would
 
 
 @dataclass(frozen=True, eq=False)
 class Growth:
-    """The matrix exponential of one V at any time."""
+    """One V in its real eigenbasis, and its exponential at any time."""
 
-    V: FloatArray
     rate: float  # lambda
-    eigenvalues: AnyArray | None  # of V - lambda I, with
-    vectors: AnyArray | None  # and
-    inverse: AnyArray | None  # where these are well conditioned
+    basis: FloatArray  # S
+    inverse: FloatArray
+    blocks: FloatArray  # D; V itself where S is the identity
+    turning: FloatArray | None  # (d,) imaginary part of each column's eigenvalue, or None where S is the identity
 
     @classmethod
     def of(cls, V: FloatArray) -> "Growth":
         """Prepare V once for all times."""
         if np.array_equal(V, V.T):
-            values, vectors = np.linalg.eigh(V)
-            return cls(V, float(values.max()), values - values.max(), vectors, vectors.T)
-        values, vectors = np.linalg.eig(V)
-        rate = float(values.real.max())
-        if np.linalg.cond(vectors) > WELL_CONDITIONED:
-            return cls(V, rate, None, None, None)
-        return cls(V, rate, values - rate, vectors, np.linalg.inv(vectors))
+            values, S = np.linalg.eigh(V)
+            return cls(float(values.max()), S, S.T, np.diag(values), np.zeros(len(V)))
+        values, vectors = np.linalg.eig(V)  # complex pairs are neighbours, the positive imaginary part first
+        rate, turning = float(values.real.max()), values.imag.astype(np.float64)
+        S = np.where(turning < 0, np.roll(vectors.imag, 1, axis=1), vectors.real)
+        blocks = np.diag(values.real)
+        for p in np.flatnonzero(turning > 0):
+            blocks[p, p + 1], blocks[p + 1, p] = turning[p], -turning[p]
+        if np.linalg.cond(S) > WELL_CONDITIONED:
+            identity = np.eye(len(V))
+            return cls(rate, identity, identity, V, None)
+        return cls(rate, S, np.linalg.inv(S), blocks, turning)
+
+    def frame(self, t: float) -> FloatArray:
+        """S e^{t(D - lambda I)}, which turns y into e^{-lambda t} x."""
+        if self.turning is None:
+            return np.asarray(linalg.expm(t * (self.blocks - self.rate * np.eye(len(self.blocks)))))
+        decay = np.exp(t * (np.diag(self.blocks) - self.rate))
+        straight = self.basis * (decay * np.cos(t * self.turning))
+        if not self.turning.any():
+            return straight
+        partner = np.arange(len(decay)) + np.sign(self.turning).astype(np.intp)  # the other one of a pair
+        return np.asarray(straight - self.basis[:, partner] * (decay * np.sin(t * self.turning)))
 
     def unit(self, t: float) -> FloatArray:
         """e^{t(V - lambda I)}."""
-        if self.eigenvalues is None or self.vectors is None or self.inverse is None:
-            return np.asarray(linalg.expm(t * (self.V - self.rate * np.eye(len(self.V)))))
-        return np.asarray(((self.vectors * np.exp(t * self.eigenvalues)) @ self.inverse).real)
+        return np.asarray(self.frame(t) @ self.inverse)
 
     def scale(self, t: float) -> float:
         """e^{2 lambda t}, what products of two tokens grow by."""
         return float(np.exp(min(2 * self.rate * t, LARGEST)))
 
-    def grown(self, rescaled: FloatArray, t: float) -> FloatArray:
-        """x = e^{tV} z, for negative t its inverse; infinite where that leaves the range of floats."""
+    def grown(self, unit: FloatArray, t: float) -> FloatArray:
+        """e^{lambda t} times what does not grow; infinite where that leaves the range of floats."""
         with np.errstate(over="ignore", invalid="ignore"):
-            unit = rescaled @ self.unit(t).T
             return np.asarray(np.where(unit == 0, 0.0, unit * np.exp(self.rate * t)))

@@ -128,18 +128,22 @@ class SelfAttention(Flow):
 
     def rescaled_attention(self, rescaled: FloatArray, t: float, keys: Any = None) -> FloatArray:
         """P for rescaled tokens z: scores e^{2 lambda t} ⟨Q u_i, K u_j⟩ with u = e^{t(V - lambda I)} z."""
-        growth = self.growth(rescaled.shape[-1])
-        unit, square = tamed(rescaled @ growth.unit(t).T)
-        seen = seen_keys(rescaled, keys, self.causal)
-        return np.asarray(softmax(self.scores(unit, t), seen, square * growth.scale(t)))
+        return self.unit_attention(rescaled @ self.growth(rescaled.shape[-1]).unit(t).T, t, keys)
 
-    def largest_score(self, rescaled: FloatArray, t: float) -> float:
-        """A bound of |⟨Q x_i, K x_j⟩| over all pairs."""
-        growth = self.growth(rescaled.shape[-1])
-        unit = rescaled @ growth.unit(t).T
+    def unit_attention(self, unit: FloatArray, t: float, keys: Any = None) -> FloatArray:
+        """P for u = e^{-lambda t} x."""
+        growth = self.growth(unit.shape[-1])
+        tame, square = tamed(unit)
+        seen = seen_keys(unit, keys, self.causal)
+        return np.asarray(softmax(self.scores(tame, t), seen, square * growth.scale(t)))
+
+    def largest_score(self, unit: FloatArray, t: float) -> float:
+        """A bound of |⟨Q x_i, K x_j⟩| over all pairs, for u = e^{-lambda t} x."""
         with np.errstate(over="ignore"):
             length = float(np.linalg.norm(unit, axis=1).max())
-            return growth.scale(t) * length * length * float(np.linalg.norm(self.form(len(unit.T), t), 2))
+            return (
+                self.growth(unit.shape[1]).scale(t) * length**2 * float(np.linalg.norm(self.form(unit.shape[1], t), 2))
+            )
 
     def values(self, tokens: Any, t: float) -> Any:
         """V x for each token."""
@@ -149,7 +153,3 @@ class SelfAttention(Flow):
     def velocity(self, tokens: Any, t: float, keys: Any = None) -> Any:
         """dx/dt, first formula above."""
         return self.values(self.attention(tokens, t, keys) @ tokens, t)
-
-    def rescaled_velocity(self, rescaled: FloatArray, t: float, keys: Any = None) -> FloatArray:
-        """dz/dt, second formula above."""
-        return np.asarray(self.values(self.rescaled_attention(rescaled, t, keys) @ rescaled - rescaled, t))

@@ -7,7 +7,7 @@ from hardmax._types import FloatArray, IntArray
 from hardmax.clusters import labels_of
 from hardmax.smooth_trajectory import SmoothTrajectory
 from hardmax.theorems.base import Statement, Verdict
-from hardmax.theorems.flow import HORIZONS, PAPER, Measure, Scene, given_kind, settle
+from hardmax.theorems.flow import HORIZONS, PAPER, Measure, Scene, gap_of, given_kind, settle, unit_size
 
 HYPERPLANES = Statement(
     "hyperplanes",
@@ -29,7 +29,7 @@ TOLERANCE = 1e-3  # of the spread
 @given_kind(HYPERPLANES, "hyperplanes")
 def hyperplanes(scene: Scene) -> Verdict:
     """How far coordinates are from the centres of their groups, when there are at most three groups."""
-    return settle(HYPERPLANES, scene, _scatter(scene.expected.dual), TOLERANCE)
+    return settle(HYPERPLANES, scene, _scatter(scene.expected.dual), TOLERANCE, gap=gap_of(scene))
 
 
 @given_kind(CODIMENSION, "hyperplanes")
@@ -44,29 +44,32 @@ def codimension(scene: Scene) -> Verdict:
             f"The smallest positive real part is {slowest:.2g} of the leading one: rounding decides attention before "
             "that direction settles.",
         )
-    return settle(CODIMENSION, scene, _scatter(_positive_dual(scene.V)), TOLERANCE)
+    return settle(CODIMENSION, scene, _scatter(_positive_dual(scene)), TOLERANCE)
 
 
-def _positive_dual(V: FloatArray) -> FloatArray:
-    """Left invariant vectors of the eigenvalues with positive real part, from a real Schur form of V^T."""
-    _, vectors, count = linalg.schur(V.T, output="real", sort=_is_positive)
-    return np.asarray(vectors[:, :count])
+def _positive_dual(scene: Scene) -> FloatArray:
+    """Left invariant vectors of the eigenvalues that count as positive, from a real Schur form of V^T."""
+    positive = scene.expected.eigenvalues.real[: scene.expected.positive]
+    least = positive[-1] / 2
 
+    def counts(real: float, imaginary: float = 0.0) -> bool:
+        return bool(real > least)
 
-def _is_positive(real: float, imaginary: float = 0.0) -> bool:
-    return real > 0
+    _, vectors, _ = linalg.schur(scene.V.T, output="real", sort=counts)
+    return np.asarray(vectors[:, : len(positive)])
 
 
 def _scatter(dual: FloatArray) -> Measure:
     def measure(tokens: FloatArray, trajectory: SmoothTrajectory) -> tuple[float, str, object]:
-        coordinates = tokens @ dual  # (n, k)
+        coordinates = unit_size(tokens @ dual)  # (n, k)
         labels = groups(coordinates)
         values = np.stack([coordinates[labels == g].mean(axis=0) for g in range(int(labels.max()) + 1)])
         spread = float(np.ptp(coordinates, axis=0).max())
         size = max(spread, float(np.abs(coordinates).max())) or 1.0
         off = float(np.abs(coordinates - values[labels]).max()) / size
         phrase = f"The scatter around {len(values)} value{'s' if len(values) > 1 else ''}, relative to their size,"
-        return off, phrase, {"values": values.round(6).tolist()}
+        scale = float(np.abs(tokens @ dual).max()) or 1.0
+        return off, phrase, {"values": (values * scale).round(6).tolist()}
 
     return measure
 

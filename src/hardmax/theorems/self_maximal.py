@@ -5,7 +5,7 @@ import numpy as np
 from hardmax._types import FloatArray
 from hardmax.smooth_trajectory import SmoothTrajectory
 from hardmax.theorems.base import Statement, Verdict
-from hardmax.theorems.flow import PAPER, Measure, Scene, given_kind, settle
+from hardmax.theorems.flow import PAPER, Measure, Scene, gap_of, given_kind, settle, unit_size
 
 POLYTOPE = Statement(
     "polytope",
@@ -31,12 +31,14 @@ def polytope(scene: Scene) -> Verdict:
 @given_kind(PRODUCT, "product")
 def product(scene: Scene) -> Verdict:
     """The same of the components in the leading eigenspace."""
-    return settle(PRODUCT, scene, _gain(scene.B, scene.expected.leading @ scene.expected.dual.T), TOLERANCE)
+    return settle(
+        PRODUCT, scene, _gain(scene.B, scene.expected.leading @ scene.expected.dual.T), TOLERANCE, gap=gap_of(scene)
+    )
 
 
 def _gain(B: FloatArray, projector: FloatArray) -> Measure:
     def measure(tokens: FloatArray, trajectory: SmoothTrajectory) -> tuple[float, str, object]:
-        points = tokens @ projector.T
+        points = unit_size(tokens @ projector.T)
         points = points / (float(np.linalg.norm(points, axis=1).max()) or 1.0)
         products = points @ B @ points.T  # ⟨B^T z_i, z_j⟩: B is symmetric
         gains = (products - np.diag(products)[:, None]).max(axis=1) / float(np.linalg.norm(B, 2))
