@@ -186,9 +186,20 @@ def test_bad_mask():
 
 
 def test_bad_rule_and_options():
-    for call in (lambda: hm.simulate(GOOD, 0.5, layers=1), lambda: hm.limit(GOOD, 0.5)):
-        with pytest.raises(TypeError, match=r"`rule` must be a rule such as hm.Hardmax\(alpha=0.5\). Got float."):
-            call()
+    with pytest.raises(TypeError, match=r"`rule` must be a rule such as hm.Hardmax\(alpha=0.5\). Got float."):
+        hm.simulate(GOOD, 0.5, layers=1)
+    with pytest.raises(TypeError, match=r"`rule` must be a rule such as .* Got the class Softmax; call it."):
+        hm.simulate(GOOD, hm.Softmax, layers=1)
+    for rule in (0.5, hm.Softmax(1)):
+        with pytest.raises(
+            TypeError, match=r"`rule` must be a hm.Hardmax, whose limits are proved. Got (float|Softmax)"
+        ):
+            hm.limit(GOOD, rule)
+    smooth = hm.simulate(GOOD, hm.Softmax(1), layers=1)
+    with pytest.raises(TypeError, match=r"`leader_table` must get the trajectory of hm.Hardmax. Got SmoothTrajectory"):
+        hm.leader_table(smooth)
+    with pytest.raises(ValueError, match=r"`V` must be a square matrix. Got the text 'paper-2d'. hm.matrix\(name\)"):
+        hm.SelfAttention(V="paper-2d")
     with pytest.raises(ValueError, match=r'`save` must be "all" or "last". Got .first.'):
         hm.simulate(GOOD, RULE, layers=1, save="first")
     with pytest.raises(

@@ -316,8 +316,27 @@ def test_every_rule_has_its_options(run) -> None:
     assert run(*softmax, "--temperature", "0.01", "--json")[1] != run(*softmax, "--json")[1]
     assert run(*softmax, "--causal", "--json")[1] != run(*softmax, "--json")[1]
     stats = json.loads(run(*FLOW, "--method", "euler", "--dt", "0.1", "--time", "1", "--json")[1])["stats"]
-    assert (stats["method"], stats["dt"], stats["steps"]) == ("euler", 0.1, 100)  # 101 times are saved
+    assert (stats["method"], stats["dt"], stats["steps"]) == ("euler", 0.1, 10)
     assert "With a causal mask no theorem decides" in run("simulate", "triangle", "--causal")[1]
+
+
+def test_a_run_that_stops_early_has_exit_code_1(run) -> None:
+    code, out, _ = run(*FLOW, "--max-steps", "2")
+    assert code == 1
+    assert "after 2 steps, the most allowed. Raise --max-steps, loosen --rtol" in out
+
+
+def test_causal_attention_is_not_called_proved(run) -> None:
+    assert "OPEN: attention is causal." in run(*FLOW, "--causal")[1]
+
+
+def test_batches_of_flows(run) -> None:
+    np.save("batch.npy", np.random.default_rng(0).normal(size=(2, 5, 2)))
+    flow = ["simulate", "batch.npy", "--rule", "self-attention"]
+    assert "pass --cloud with its number" in run(*flow)[1]
+    assert "Clusters at the end" in run(*flow, "--cloud", "1")[1]
+    np.save("one.npy", np.eye(2))
+    assert "`--cloud` must go with a batch" in run("simulate", "one.npy", "--cloud", "0")[2]
 
 
 def test_matrices_come_from_files_too(run) -> None:
@@ -339,15 +358,26 @@ def test_two_random_matrices_differ(run) -> None:
     [
         (["--rule", "soft"], "`--rule` must be one of hardmax, softmax, self-attention, sphere. Got 'soft'."),
         (["--rule", "sphere"], "`tokens` must lie on the unit sphere: norms within 1e-06 of 1. Got norm"),
-        (["--rule", "sphere", "--alpha", "3"], "`--alpha` must go with another rule. Got it with --rule sphere, which"),
-        (["--V", "identity"], "`--V` must go with another rule. Got it with --rule hardmax"),
+        (
+            ["--rule", "sphere", "--alpha", "3"],
+            "`--alpha` must go with --rule hardmax or softmax. Got it with --rule",
+        ),
+        (["--V", "identity"], "`--V` must go with --rule self-attention. Got it with --rule hardmax"),
         (["--rule", "softmax", "--temperature", "0"], "`--temperature` must be a positive finite number. Got 0.0."),
-        (["--rule", "self-attention", "--V", "paper-3d"], "`--d` must be 3 for 'paper-3d', which has its own size."),
+        (
+            ["--rule", "self-attention", "--V", "paper-3d"],
+            "`--V` must have the size of the tokens, 2. Got paper-3d",
+        ),
         (["--rule", "self-attention", "--V", "none.npy"], "`none.npy` must be a file. Got none by that name."),
         (["--rule", "self-attention", "--time", "-3"], "`--time` must be a positive number. Got -3.0. Try 15."),
         (["--rule", "self-attention", "--method", "rk9"], "`--method` must be one of DOP853, RK45"),
         (["--rule", "self-attention", "--method", "rk4"], '"rk4" needs `--dt`, the length of its steps'),
         (["--rule", "self-attention", "--dt", "0.1"], '"DOP853" chooses its own steps'),
+        (["--rule", "self-attention", "--V", "paper-4d"], "`--V` must be a .npy or CSV file, or one of identity"),
+        (["--rule", "self-attention", "--time", "nan"], "`--time` must be a positive number. Got nan. Try 15."),
+        (["--rule", "sphere", "--no-normalize"], "`--no-normalize` must go with --rule hardmax or softmax."),
+        (["--rule", "self-attention", "--layer", "3"], "`--layer` must go with a rule that has layers."),
+        (["--layer", "99", "--out", "x.png"], "`--layer` must be a saved layer: layers 0 to 30. Got 99."),
     ],
 )
 def test_bad_options_of_rules_get_a_sentence(run, arguments: list[str], sentence: str) -> None:
@@ -357,13 +387,14 @@ def test_bad_options_of_rules_get_a_sentence(run, arguments: list[str], sentence
 
 
 def test_verify_flows(run) -> None:
-    code, out, _ = run(
-        "verify", "gaussian", "--n", "12", "--d", "3", "--rule", "self-attention", "--V", "paper-product"
-    )
+    flow = ["--rule", "self-attention"]
+    code, out, _ = run("verify", "gaussian", "--n", "12", "--d", "3", *flow, "--V", "paper-product")
     assert code == 0
     assert re.search(r"polytope times subspace\s+holds", out)
     code, out, _ = run("verify", "gaussian", "--n", "12", "--rule", "softmax")
     assert code == 0
     assert "OPEN: no theorem speaks of Softmax." in out
+    assert run("verify", "gaussian", "--n", "12", *flow, "--out", "page.html")[0] == 0
+    assert "polytope</td>" in Path("page.html").read_text()
     verdicts = json.loads(run("verify", "gaussian", "--n", "9", "--rule", "self-attention", "--json")[1])
     assert [v["conjecture"] for v in verdicts] == [False] * 5 + [True] * 2

@@ -185,7 +185,9 @@ def check_weight(weight: Any, name: str, *, square: bool) -> Any:
         raise ValueError(f"`{name}` must be a matrix. Got rows of different lengths. Fill them up.") from None
     if array.ndim != 2 or array.size == 0 or (square and array.shape[0] != array.shape[1]):
         kind = "a square matrix" if square else "a matrix"
-        raise ValueError(f"`{name}` must be {kind}. Got shape {array.shape}. Pass an array with two axes.")
+        got = f"the text {weight!r}" if isinstance(weight, str) else f"shape {array.shape}"
+        advice = "hm.matrix(name) makes a named one." if isinstance(weight, str) else "Pass an array with two axes."
+        raise ValueError(f"`{name}` must be {kind}. Got {got}. {advice}")
     return _finite_weight(weight, array, name)
 
 

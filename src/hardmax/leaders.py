@@ -62,7 +62,10 @@ def leader_table(trajectory: HardmaxTrajectory) -> list[Leader]:
     Leader 1: since layer 0, by a margin of 1.94, followed by 0 at the last layer
     """
     if not isinstance(trajectory, HardmaxTrajectory):
-        raise TypeError(f"`leader_table` must get a Trajectory from hm.simulate. Got {type(trajectory).__name__}.")
+        raise TypeError(
+            f"`leader_table` must get the trajectory of hm.Hardmax. Got {type(trajectory).__name__}. "
+            "A SmoothTrajectory has `leaders` and `clusters`."
+        )
     cloud = trajectory.only_cloud("hm.leader_table(trajectory[b])")
     labels = np.full(trajectory.n, -1)
     labels[cloud.real] = cloud.classes.labels

@@ -194,7 +194,10 @@ def limit(
 
 def _check_input(tokens: Any, rule: Hardmax) -> AnyArray:
     if not isinstance(rule, Hardmax):
-        raise TypeError(f"`rule` must be a rule such as hm.Hardmax(alpha=0.5). Got {type(rule).__name__}.")
+        raise TypeError(
+            f"`rule` must be a hm.Hardmax, whose limits are proved. Got {type(rule).__name__}. For other rules use "
+            "hm.simulate, and hm.classify for self-attention."
+        )
     if not rule.normalize:
         raise ValueError(
             "`limit` must have normalize=True. Got normalize=False, where tokens grow by 1 + alpha a layer and have no "

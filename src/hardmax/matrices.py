@@ -72,9 +72,7 @@ def matrix(name: str, *, d: int | None = None, seed: int = 0) -> FloatArray:
     if name in PAPER:
         size = len(PAPER[name])
         if d not in (None, size):
-            raise ValueError(
-                f"`d` must be {size} for {name!r}, which has its own size. Got {d}. Use {size}, or a file."
-            )
+            raise ValueError(f"`d` must be {size} for {name!r}, which has its own size. Got {d}. Leave d out.")
         return np.array(PAPER[name])
     if name in SIZED:
         return SIZED[name](rng, 2 if d is None else _checks.check_count(d, "d", least=1))

@@ -63,37 +63,37 @@ class Section:
 
 
 @dataclass(frozen=True, eq=False)
-class FlowSection:
-    """Self-attention in time on one input: what to expect, what is seen, and the theorems that speak of it."""
+class SmoothSection:
+    """Tokens under a smooth rule: what to expect, what is seen, and the theorems that speak of it."""
 
     title: str
     trajectory: hm.SmoothTrajectory
-    expected: hm.Expectation
 
     @classmethod
-    def of(cls, title: str, V: Any, *, horizon: float = 15.0) -> "FlowSection":
-        """Gaussian tokens under a value matrix until lambda t = horizon."""
-        expected = hm.classify(V)
+    def of_values(cls, title: str, V: Any, *, horizon: float = 15.0) -> "SmoothSection":
+        """Gaussian tokens under self-attention with a value matrix until lambda t = horizon."""
         tokens = 2 * hm.configuration("gaussian", n=30, d=len(V), seed=3)
-        time = horizon / abs(expected.eigenvalues[0].real)
-        return cls(title, hm.simulate(tokens, hm.SelfAttention(V=V), times=time), expected)
+        time = horizon / abs(hm.classify(V).eigenvalues[0].real)
+        return cls(title, hm.simulate(tokens, hm.SelfAttention(V=V), times=time))
 
     def to_html(self) -> str:
         """This section as HTML."""
-        caption = "Rescaled tokens z = e<sup>-tV</sup> x, coloured by where they end; stars attend to themselves."
+        rule, letter = self.trajectory.rule, self.trajectory.letter
+        what = "Rescaled tokens z = e<sup>-tV</sup> x" if self.trajectory.shows_rescaled else f"Tokens {letter}"
+        caption = f"{what}, coloured by where they end; stars attend to themselves."
+        parts = [f"<h2>{escape(self.title)}</h2>", f'<p class="status">{escape(self.trajectory.status)}</p>']
+        if isinstance(rule, hm.SelfAttention) and rule.has_constant_values:
+            expected = hm.classify(
+                rule.value_matrix(self.trajectory.array.shape[-1]), rule.Q, rule.K, causal=rule.causal
+            )
+            parts.insert(1, f"<p>{escape(repr(expected))}</p>")
+        parts.append(_picture(plot_layers(self.trajectory), f"{self.title}: times", caption))
         answered = [v for v in hm.theorems.check(self.trajectory) if v.outcome in ("holds", "fails", "undecided")]
-        return "\n".join(
-            [
-                f"<h2>{escape(self.title)}</h2>",
-                f"<p>{escape(repr(self.expected))}</p>",
-                f'<p class="status">{escape(self.trajectory.status)}</p>',
-                _picture(plot_layers(self.trajectory), f"{self.title}: times", caption),
-                _verdict_table(answered),
-            ]
-        )
+        parts.append(_verdict_table(answered) if answered else "<p>No theorem speaks of this run.</p>")
+        return "\n".join(parts)
 
 
-def page(title: str, intro: str, sections: Sequence[Section | FlowSection]) -> str:
+def page(title: str, intro: str, sections: Sequence[Section | SmoothSection]) -> str:
     """The whole page as one string."""
     body = "\n".join(section.to_html() for section in sections)
     return (
@@ -107,7 +107,7 @@ def page(title: str, intro: str, sections: Sequence[Section | FlowSection]) -> s
 def demo() -> str:
     """The report of `hardmax demo`: the four configurations of Figure 2 and three value matrices, with verdicts."""
     rule = hm.Hardmax(Fraction(1, 2))
-    sections: list[Section | FlowSection] = [
+    sections: list[Section | SmoothSection] = [
         Section.of(
             name.replace("-", " ").capitalize(),
             make.__doc__ or "",
@@ -116,9 +116,9 @@ def demo() -> str:
         for name, make in PAPER.items()
     ]
     sections += [
-        FlowSection.of("Self-attention with V = I", hm.matrix("identity")),
-        FlowSection.of("Self-attention with positive V", hm.matrix("paper-2d")),
-        FlowSection.of("Self-attention with V = diag(1, 1, -1/2)", hm.matrix("paper-product"), horizon=5),
+        SmoothSection.of_values("Self-attention with V = I", hm.matrix("identity")),
+        SmoothSection.of_values("Self-attention with positive V", hm.matrix("paper-2d")),
+        SmoothSection.of_values("Self-attention with V = diag(1, 1, -1/2)", hm.matrix("paper-product"), horizon=5),
     ]
     intro = (
         "Layer after layer, each token moves towards the tokens with the largest projection on its own direction. They "

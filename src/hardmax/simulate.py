@@ -119,7 +119,8 @@ def simulate(
            [0.967, 0.94 ]])
     """
     if not isinstance(rule, Rule):
-        raise TypeError(f"`rule` must be a rule such as hm.Hardmax(alpha=0.5). Got {type(rule).__name__}.")
+        got = f"the class {rule.__name__}; call it" if isinstance(rule, type) else type(rule).__name__
+        raise TypeError(f"`rule` must be a rule such as hm.Hardmax(alpha=0.5). Got {got}.")
     if save not in ("all", "last"):
         raise ValueError(f'`save` must be "all" or "last". Got {save!r}. "last" keeps the final layer alone.')
     array, real = _checks.check_tokens(tokens, mask)

@@ -53,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
         app(args=arguments)
     except SystemExit as stop:
         return int(stop.code or 0)
-    except (ValueError, TypeError, OverflowError, OSError, ImportError) as problem:
+    except (ValueError, TypeError, IndexError, OverflowError, OSError, ImportError) as problem:
         output.error(str(problem))
         return 2
     return 0

@@ -53,6 +53,11 @@ def read_tokens(
         )
     tokens = parse_table(sys.stdin.read(), "-", exact=exact) if source == "-" else read_matrix(path, exact=exact)
     if tokens.ndim != 3:
+        if cloud is not None:
+            raise ValueError(
+                f"`--cloud` must go with a batch, a .npy file of shape (batch, n, d). Got {source}, one cloud. "
+                "Leave it out."
+            )
         return tokens
     if cloud is not None and 0 <= cloud < len(tokens):
         return tokens[cloud]

@@ -9,41 +9,55 @@ import typer
 
 from hardmax import Hardmax, SelfAttention, Softmax, Sphere
 from hardmax.cli.options import read_matrix
-from hardmax.matrices import NAMES, matrix
+from hardmax.matrices import NAMES, PAPER, matrix
 
 # Which options belong to which rule; all others go with every rule.
 BELONGS = {
     "hardmax": ("alpha", "A", "any_A", "exact", "ties", "normalize", "layers"),
     "softmax": ("alpha", "A", "temperature", "normalize", "layers"),
-    "self-attention": ("Q", "K", "V", "time", "method", "dt"),
-    "sphere": ("beta", "unnormalized", "time", "method", "dt"),
+    "self-attention": ("Q", "K", "V", "time", "method", "dt", "rtol", "max_steps"),
+    "sphere": ("beta", "unnormalized", "time", "method", "dt", "rtol", "max_steps"),
 }
+PAPER_SIZES = {name: len(rows) for name, rows in PAPER.items()}
 LAYERS = 30
 HORIZON = 15.0  # lambda t at which limits are seen
 
-_matrix = f"a .npy or CSV file, or {', '.join(NAMES)}. Left out: the identity."
+MATRIX = f"a .npy or CSV file, or {', '.join(NAMES)}. Left out: the identity."
+LAYERED, FLOWS = "Rules with layers: hardmax, softmax", "Flows: self-attention, sphere"
+HARDMAX, SOFTMAX = "--rule hardmax", "--rule softmax"
+SELF_ATTENTION, SPHERE = "--rule self-attention", "--rule sphere"
+
+
+def _option(panel: str, flag: str, about: str, **more: Any) -> Any:
+    return typer.Option(flag, help=about, rich_help_panel=panel, **more)
+
+
+def _given(panel: str, flag: str, about: str, **more: Any) -> Any:
+    """An option whose default is told in words."""
+    return _option(panel, flag, about, show_default=False, **more)
+
+
 RuleName = Annotated[str, typer.Option("--rule", help=f"How tokens move: {', '.join(BELONGS)}.")]
-Layers = Annotated[int, typer.Option("--layers", help="How many layers to run.")]
-Alpha = Annotated[
-    str, typer.Option("--alpha", help="Step size: a number, a ratio such as 1/2, or a list, one a layer.")
-]
-A = Annotated[str | None, typer.Option("--A", metavar="MATRIX", help=f"{_matrix}", show_default=False)]
-AnyA = Annotated[bool, typer.Option("--any-A", help="Allow an A that is not symmetric positive definite.")]
-Ties = Annotated[str, typer.Option("--ties", help='"exact", or a relative tolerance that takes near-ties for ties.')]
-Normalize = Annotated[bool, typer.Option("--normalize/--no-normalize", help="Divide by 1 + alpha after each layer.")]
 Causal = Annotated[bool, typer.Option("--causal", help="Let each token see itself and those before it alone.")]
-Temperature = Annotated[float, typer.Option("--temperature", help="Of softmax; towards 0 it becomes hardmax.")]
-Q = Annotated[str | None, typer.Option("--Q", metavar="MATRIX", help="Queries, as --A.", show_default=False)]
-K = Annotated[str | None, typer.Option("--K", metavar="MATRIX", help="Keys, as --A.", show_default=False)]
-V = Annotated[str | None, typer.Option("--V", metavar="MATRIX", help="Values, as --A.", show_default=False)]
-Beta = Annotated[float, typer.Option("--beta", help="Inverse temperature on the sphere.")]
-Unnormalized = Annotated[bool, typer.Option("--unnormalized", help="On the sphere, without the softmax denominator.")]
+Layers = Annotated[int, _option(LAYERED, "--layers", "How many layers to run.")]
+Alpha = Annotated[str, _option(LAYERED, "--alpha", "Step size: a number, a ratio such as 1/2, or a list, one a layer.")]
+A = Annotated[str | None, _given(LAYERED, "--A", f"The matrix A: {MATRIX}", metavar="MATRIX")]
+Normalize = Annotated[bool, _option(LAYERED, "--normalize/--no-normalize", "Divide by 1 + alpha after each layer.")]
+AnyA = Annotated[bool, _option(HARDMAX, "--any-A", "Allow an A that is not symmetric positive definite.")]
+Ties = Annotated[str, _option(HARDMAX, "--ties", '"exact", or a relative tolerance that takes near-ties for ties.')]
+Temperature = Annotated[float, _option(SOFTMAX, "--temperature", "Towards 0 softmax becomes hardmax.")]
+Q = Annotated[str | None, _given(SELF_ATTENTION, "--Q", "Queries, as --A.", metavar="MATRIX")]
+K = Annotated[str | None, _given(SELF_ATTENTION, "--K", "Keys, as --A.", metavar="MATRIX")]
+V = Annotated[str | None, _given(SELF_ATTENTION, "--V", "Values, as --A.", metavar="MATRIX")]
+Beta = Annotated[float, _option(SPHERE, "--beta", "Inverse temperature.")]
+Unnormalized = Annotated[bool, _option(SPHERE, "--unnormalized", "Leave out the denominator of softmax.")]
 Time = Annotated[
-    float | None,
-    typer.Option("--time", help="How long a flow runs: 15 over the leading eigenvalue of V.", show_default=False),
+    float | None, _given(FLOWS, "--time", "How long it runs. Left out: 15 over the leading eigenvalue of V, or 15.")
 ]
-Method = Annotated[str, typer.Option("--method", help="DOP853, another one of SciPy, or euler or rk4 with --dt.")]
-Dt = Annotated[float | None, typer.Option("--dt", help="Step length of euler and rk4.", show_default=False)]
+Method = Annotated[str, _option(FLOWS, "--method", "DOP853, another one of SciPy, or euler or rk4 with --dt.")]
+Dt = Annotated[float | None, _given(FLOWS, "--dt", "Step length of euler and rk4.")]
+Rtol = Annotated[float, _option(FLOWS, "--rtol", "Relative tolerance of the error control.")]
+MaxSteps = Annotated[int | None, _given(FLOWS, "--max-steps", "Give up after so many steps.")]
 
 
 def read_rule(context: typer.Context, d: int) -> Any:
@@ -79,19 +93,33 @@ def _refuse_others(context: typer.Context, name: str) -> None:
     for option in sorted(others & set(context.params)):
         source = context.get_parameter_source(option)
         if source is not None and source.name == "COMMANDLINE":
+            owners = " or ".join(rule for rule, options in BELONGS.items() if option in options)
             mine = ", ".join(f"--{one.replace('_', '-')}" for one in BELONGS[name])
+            flag = "no-normalize" if option == "normalize" and not context.params[option] else option.replace("_", "-")
             raise ValueError(
-                f"`--{option.replace('_', '-')}` must go with another rule. Got it with --rule {name}, which takes "
-                f"{mine}. Leave it out."
+                f"`--{flag}` must go with --rule {owners}. Got it with --rule {name}, which takes {mine}, --causal. "
+                "Leave it out."
             )
 
 
 def read_weight(given: dict[str, Any], name: str, d: int, *, exact: bool = False) -> Any:
     """A matrix from a file, or a named one of the tokens' size; None stays None."""
     source = given[name]
-    if source is None or source not in NAMES:
-        return None if source is None else read_matrix(Path(source), exact=exact)
-    return matrix(source, d=d, seed=given["seed"] + "AQKV".index(name))  # so that two random ones differ
+    if source is None:
+        return None
+    if source in NAMES:
+        own = PAPER_SIZES.get(source, d)
+        if own != d:
+            raise ValueError(
+                f"`--{name}` must have the size of the tokens, {d}. Got {source}, of size {own}. "
+                f"Use tokens of dimension {own}."
+            )
+        return matrix(source, d=d, seed=given["seed"] + "AQKV".index(name))  # so that two random ones differ
+    if Path(source).suffix.lower() not in (".csv", ".tsv", ".txt", ".npy"):
+        raise ValueError(
+            f"`--{name}` must be a .npy or CSV file, or one of {', '.join(NAMES)}. Got {source!r}. Check the spelling."
+        )
+    return read_matrix(Path(source), exact=exact)
 
 
 def running(rule: Any, given: dict[str, Any], d: int) -> dict[str, Any]:
@@ -102,9 +130,11 @@ def running(rule: Any, given: dict[str, Any], d: int) -> dict[str, Any]:
     if end is None:
         rate = float(np.linalg.eigvals(rule.value_matrix(d)).real.max()) if isinstance(rule, SelfAttention) else 1.0
         end = HORIZON / (rate if rate > 0 else 1.0)
-    if end <= 0:
+    if not 0 < end < np.inf:
         raise ValueError(f"`--time` must be a positive number. Got {end}. Try 15.")
-    return {"times": end, "method": given["method"], "dt": given["dt"]}
+    if given["dt"] is not None and given["time"] is None:
+        end = given["dt"] * max(1, round(end / given["dt"]))
+    return {"times": end, **{name: given[name] for name in ("method", "dt", "rtol", "max_steps")}}
 
 
 def _steps(alpha: str, *, exact: bool) -> Any:

@@ -36,6 +36,8 @@ def simulate(
     time: rules.Time = None,
     method: rules.Method = "DOP853",
     dt: rules.Dt = None,
+    rtol: rules.Rtol = 1e-8,
+    max_steps: rules.MaxSteps = None,
     causal: rules.Causal = False,
     n: options.N = None,
     d: options.D = None,
@@ -59,6 +61,8 @@ def simulate(
     single = any(path.suffix.lower() not in (".npz", ".json") for path in files)
     clouds = options.read_tokens(tokens, n=n, d=d, seed=seed, exact=exact, cloud=cloud, single=single)
     chosen = rules.read_rule(context, clouds.shape[-1])
+    if chosen.continuous and layer is not None:
+        raise ValueError("`--layer` must go with a rule that has layers. Got it with a flow. Use --time for the end.")
     with output.progress_bar("Times" if chosen.continuous else "Layers") as progress:
         run = rules.running(chosen, context.params, clouds.shape[-1])
         trajectory = run_simulation(clouds, chosen, **run, progress=progress)
@@ -69,13 +73,18 @@ def simulate(
         return
     output.say(trajectory.status)
     if isinstance(chosen, SelfAttention):
-        output.say(repr(classify(chosen.value_matrix(clouds.shape[-1]), chosen.Q, chosen.K)))
+        values = chosen.value_matrix(clouds.shape[-1])
+        output.say(repr(classify(values, chosen.Q, chosen.K, causal=chosen.causal)))
     if not trajectory.batched and isinstance(trajectory, SmoothTrajectory):
         output.console().print(clusters(trajectory))
     elif not trajectory.batched and len(trajectory.leaders):
         output.console().print(leaders(trajectory))
+    if trajectory.batched:
+        output.say("For the tokens of one cloud pass --cloud with its number.")
     for path in files:
         output.say(f"Wrote {path}")
+    if isinstance(trajectory, SmoothTrajectory) and trajectory.problem:
+        raise typer.Exit(1)
 
 
 def leaders(trajectory: HardmaxTrajectory) -> object:
@@ -94,19 +103,19 @@ def leaders(trajectory: HardmaxTrajectory) -> object:
 
 def clusters(trajectory: SmoothTrajectory) -> object:
     """Who is together at the end, and who leads there."""
-    what = "rescaled position" if trajectory.rescaled is not None else "position"
+    what = "rescaled position" if trajectory.shows_rescaled else "position"
     if trajectory.gathering is not trajectory.drawn:
         what += " in the leading directions"
-    grid = output.table("Clusters at the end", "cluster", what, "tokens", "leaders")
+    grid = output.table("Clusters at the end", what, "how many tokens", "led by token")
     labels, points = trajectory.clusters, trajectory.gathering[max(trajectory.reached - 1, 0)]
     sizes = np.bincount(labels[labels >= 0])
     order = np.argsort(-sizes, kind="stable")
     for label in order[: output.MOST_ROWS].tolist():
         members = np.flatnonzero(labels == label)
         lead = ", ".join(map(str, np.intersect1d(members, trajectory.leaders)[:6]))
-        grid.add_row(str(label), coordinates(points[members].mean(axis=0)), str(len(members)), lead)
+        grid.add_row(coordinates(points[members].mean(axis=0)), str(len(members)), lead)
     if len(order) > output.MOST_ROWS:
-        grid.add_row("...", f"and {len(order) - output.MOST_ROWS} more", "", "")
+        grid.add_row(f"... and {len(order) - output.MOST_ROWS} more", "", "")
     return grid
 
 
@@ -146,3 +155,10 @@ def write_page(trajectory: HardmaxTrajectory, path: Path, title: str, end: Limit
 
     section = Section.of(title, trajectory.status, trajectory, end)
     output.save_text(page(f"hardmax: {title}", f"{trajectory.rule!r}", [section]), path)
+
+
+def write_smooth_page(trajectory: SmoothTrajectory, path: Path, title: str) -> None:
+    """A page with pictures and verdicts of one cloud under a smooth rule."""
+    from hardmax.report import SmoothSection, page
+
+    output.save_text(page(f"hardmax: {title}", f"{trajectory.rule!r}", [SmoothSection(title, trajectory)]), path)

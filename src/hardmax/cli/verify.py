@@ -4,9 +4,9 @@ import json as json_format
 
 import typer
 
-from hardmax import simulate, theorems
+from hardmax import SelfAttention, SmoothTrajectory, simulate, theorems
 from hardmax.cli import options, output, rules
-from hardmax.cli.simulate import write
+from hardmax.cli.simulate import write, write_smooth_page
 
 COLOURS = {
     "holds": "green",
@@ -33,6 +33,8 @@ def verify(
     time: rules.Time = None,
     method: rules.Method = "DOP853",
     dt: rules.Dt = None,
+    rtol: rules.Rtol = 1e-8,
+    max_steps: rules.MaxSteps = None,
     causal: rules.Causal = False,
     n: options.N = None,
     d: options.D = None,
@@ -59,6 +61,8 @@ def verify(
     for path in files:
         if path.suffix.lower() == ".json":
             output.save_text(text, path)
+        elif path.suffix.lower() == ".html" and isinstance(trajectory, SmoothTrajectory):
+            write_smooth_page(trajectory, path, tokens)
         else:
             write(trajectory, path, tokens)
     if json:
@@ -66,13 +70,19 @@ def verify(
     else:
         output.say(trajectory.status)
         grid = output.table("Verdicts", "statement", "verdict", "found")
+        of_others = [v for v in verdicts if "belongs to another statement" in v.reason]
         for verdict in verdicts:
             outcome = f"[{COLOURS[verdict.outcome]}]{verdict.outcome}[/]"
-            grid.add_row(verdict.name, outcome + (" (conjecture)" if verdict.conjecture else ""), verdict.reason)
+            if verdict not in of_others:
+                grid.add_row(verdict.name, outcome + (" (conjecture)" if verdict.conjecture else ""), verdict.reason)
         if verdicts:
             output.console().print(grid)
         else:
             output.say(f"OPEN: no theorem speaks of {type(chosen).__name__}.")
+        if isinstance(chosen, SelfAttention):
+            output.say("Limits are tested at lambda t = 15, 30 or 60, from the same tokens by DOP853.")
+        if of_others:
+            output.say(f"For other spectra of V: {', '.join(v.name for v in of_others)}.")
         for path in files:
             output.say(f"Wrote {path}")
     if any(verdict.holds is False and not verdict.conjecture for verdict in verdicts):
