@@ -191,9 +191,7 @@ def test_bad_rule_and_options():
     with pytest.raises(TypeError, match=r"`rule` must be a rule such as .* Got the class Softmax; call it."):
         hm.simulate(GOOD, hm.Softmax, layers=1)
     for rule in (0.5, hm.Softmax(1)):
-        with pytest.raises(
-            TypeError, match=r"`rule` must be a hm.Hardmax, whose limits are proved. Got (float|Softmax)"
-        ):
+        with pytest.raises(TypeError, match=r"`rule` must be a hm.Hardmax, whose limits are proved. Got (float|S)"):
             hm.limit(GOOD, rule)
     smooth = hm.simulate(GOOD, hm.Softmax(1), layers=1)
     with pytest.raises(TypeError, match=r"`leader_table` must get the trajectory of hm.Hardmax. Got SmoothTrajectory"):
@@ -234,3 +232,15 @@ def test_one_token_in_one_dimension_leads_at_once(value):
     assert run.tokens.ravel().tolist() == [value] * 3
     assert run.leaders.tolist() == limit.leaders.tolist() == [0]
     assert (limit.certified, limit.layer, limit.tokens.tolist(), limit.radius) == (True, 0, [[value]], np.inf)
+
+
+def test_hardmax_knows_rescaling_and_none_alone():
+    assert hm.Hardmax(1, normalize="rescaling") == hm.Hardmax(1)
+    assert hm.Hardmax(1, normalize="none") == hm.Hardmax(1, normalize=False)
+    for kind in ("rms", "layer"):
+        with pytest.raises(
+            ValueError, match=rf'`normalize` must be "rescaling" or "none" for Hardmax.* Got \'{kind}\''
+        ):
+            hm.Hardmax(1, normalize=kind)
+    with pytest.raises(ValueError, match="`normalize` must be one of 'none', 'rescaling', 'rms', 'layer'"):
+        hm.Hardmax(1, normalize="batch")

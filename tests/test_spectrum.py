@@ -88,6 +88,15 @@ def test_the_dual_basis_is_that_of_the_leading_eigenspace(seed):
     np.testing.assert_allclose(found.leading @ found.dual.T @ S[:, :2], S[:, :2], atol=1e-7)
 
 
+def test_a_rule_brings_its_own_matrices():
+    assert hm.classify(hm.SelfAttention(V=np.eye(2))).proved
+    assert hm.classify(hm.SelfAttention(Q=-np.eye(2))).missing == ["Q^T K is not symmetric positive definite"]
+    assert hm.classify(hm.SelfAttention(V=np.eye(2), causal=True)).missing == ["attention is causal"]
+    for rule in (hm.SelfAttention(), hm.SelfAttention(V=lambda t: np.eye(2))):
+        with pytest.raises(ValueError, match="A rule to classify must have at least one matrix, and none that depends"):
+            hm.classify(rule)
+
+
 def test_torch_weights_are_taken():
     torch = pytest.importorskip("torch")
     assert hm.classify(torch.eye(2)).kind == "polytope"

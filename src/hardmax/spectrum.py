@@ -8,6 +8,7 @@ import numpy as np
 from hardmax import _checks
 from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, FloatArray
+from hardmax.rules.self_attention import SelfAttention
 
 PAPER = "arXiv 2305.05465"
 EQUAL = 1e-7  # eigenvalues that close, relative to |V|, count as one
@@ -119,7 +120,8 @@ def classify(V: Any, Q: Any = None, K: Any = None, *, causal: bool = False) -> E
 
     Parameters
     ----------
-    V : (d, d) array
+    V : (d, d) array, or SelfAttention
+        A rule brings its own Q, K and mask.
     Q, K : (k, d) arrays, optional
         None is the identity.
     causal : bool
@@ -140,6 +142,8 @@ def classify(V: Any, Q: Any = None, K: Any = None, *, causal: bool = False) -> E
     >>> hm.classify([[0, -1], [1, 0]])
     OPEN: no theorem says where tokens end.
     """
+    if isinstance(V, SelfAttention):
+        return _of_rule(V)
     V = np.asarray(to_numpy(_checks.check_weight(V, "V", square=True)), np.float64)
     d = len(V)
     given = {"V": V}
@@ -147,6 +151,16 @@ def classify(V: Any, Q: Any = None, K: Any = None, *, causal: bool = False) -> E
     _checks.check_shapes({name: tuple(M.shape) for name, M in given.items()})
     Q, K = (np.asarray(to_numpy(given[name]), np.float64) if name in given else np.eye(d) for name in ("Q", "K"))
     return expectation(V, Q.T @ K, causal=causal)
+
+
+def _of_rule(rule: SelfAttention) -> Expectation:
+    d = rule.dimension
+    if d is None or any(callable(weight) for weight in rule.weights):
+        raise ValueError(
+            "A rule to classify must have at least one matrix, and none that depends on time. "
+            f"Got {rule!r}. Pass V itself, such as np.eye(2)."
+        )
+    return expectation(rule.value_matrix(d), rule.form(d), causal=rule.causal)
 
 
 def expectation(V: FloatArray, B: FloatArray, *, causal: bool = False) -> Expectation:

@@ -87,7 +87,7 @@ class Trajectory(ABC):
     @property
     @abstractmethod
     def leaders(self) -> Any:
-        """Indices of tokens that lead at some saved layer; for a batch a list."""
+        """Indices of tokens that lead; for a batch a list."""
 
     @property
     @abstractmethod

@@ -15,6 +15,7 @@ from hardmax._types import AnyArray, FloatArray
 from hardmax.classes import Classes
 from hardmax.exact import History
 from hardmax.rules.base import Layered
+from hardmax.rules.normalization import check_normalize
 from hardmax.run import Run
 from hardmax.states import State
 from hardmax.states.adaptive import Adaptive
@@ -36,8 +37,9 @@ class Hardmax(Layered):
     A : (d, d) array, optional
         Symmetric positive definite (one that misses symmetry by rounding is replaced by its symmetric part); None is
         the identity. Floats or Fractions.
-    normalize : bool
-        False leaves out the division by 1 + alpha: tokens are exactly (1 + alpha)^k times larger, with the same sets.
+    normalize : bool, "rescaling" or "none"
+        False (or "none") leaves out the division by 1 + alpha: tokens are exactly (1 + alpha)^k times larger, with the
+        same sets.
     ties : "exact" or float
         "exact" decides every set as in real arithmetic. A number t in [0, 1) is a modelling choice that takes near-ties
         for ties: all j within t |A z_i| max_j |z_j| of the maximum are in C_i. No theorem covers it.
@@ -78,6 +80,13 @@ class Hardmax(Layered):
     def __post_init__(self) -> None:
         object.__setattr__(self, "_steps", _checks.check_alpha(self.alpha))
         object.__setattr__(self, "ties", _checks.check_ties(self.ties))
+        kind = check_normalize(self.normalize)
+        if kind in ("rms", "layer"):
+            raise ValueError(
+                f'`normalize` must be "rescaling" or "none" for Hardmax, whose sets are exact. Got {kind!r}. '
+                f'Use hm.Compose([hm.Hardmax(alpha, normalize=False), hm.Normalize("{kind}")]).'
+            )
+        object.__setattr__(self, "normalize", kind == "rescaling")
         if self.exact and self.ties != "exact":
             raise ValueError(
                 f'`exact=True` must go with ties="exact". Got ties={self.ties}. Drop one of them: rational arithmetic '
