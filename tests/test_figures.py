@@ -6,7 +6,11 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.collections import PathCollection
+from matplotlib.colors import to_hex
+from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
+from hardmax import simulate
 from hardmax.cli import reproduce
 from hardmax.figures import (
     FIGURES,
@@ -24,6 +28,7 @@ from hardmax.figures import (
     product_polytope_subspace,
     spectra_heads,
 )
+from hardmax.plotting import COLOURS
 
 _NUMBERS: dict[str, object] = {}
 
@@ -123,9 +128,16 @@ def test_codimension_k_is_called_a_conjecture_and_gathers_on_lines() -> None:
     assert [value > 0 for value in numbers.eigenvalues] == [True, True, False]
     groups = range(numbers.groups.max() + 1)
     assert 1 < len(groups) <= 3
+    figure = codimension_k.draw(numbers)
+    assert [ax.get_title() for ax in figure.axes] == ["t = 0", "t = 12", "t = 12"]
+    assert f"not yet settled: scatter of $\\varphi_2 \\cdot z$ within a group up to {numbers.scatter:.2g}" in (
+        figure.get_suptitle()
+    )
     start, end = numbers.coordinates[[0, -1]]
     for g in groups:
-        assert np.ptp(end[numbers.groups == g, :2], axis=0).max() < 0.02 * np.ptp(start[:, :2])
+        apart = np.ptp(end[numbers.groups == g, :2], axis=0)
+        assert apart[0] < 1e-6 * np.ptp(start[:, 0])
+        assert apart[1] <= numbers.scatter < 0.05 * np.ptp(start[:, :2])
     assert np.abs(end[:, 2]).max() > 10 * np.abs(start[:, 2]).max()
     assert codimension_k.movie_of(numbers).times[-1] == codimension_k.FILMED
 
@@ -218,14 +230,87 @@ def test_clusters_on_the_circle_are_counted_by_gaps() -> None:
     assert phase_sphere.count_clusters(np.column_stack([np.cos(ring), np.sin(ring)])) == 1
 
 
+def test_codimension_does_not_depend_on_the_last_bits() -> None:
+    numbers = computed("codimension")
+    moved = numbers.trajectory.tokens[0] * (1 + 1e-14 * np.random.default_rng(0).normal(size=(20, 3)))
+    again = simulate(moved, numbers.trajectory.rule, times=codimension_k.TIMES)
+    assert np.allclose(again.rescaled[-1], numbers.trajectory.rescaled[-1], atol=1e-9)
+
+
+def test_hyperplanes_have_the_colour_of_their_tokens() -> None:
+    figure = hyperplanes_2d3d.draw(computed("hyperplanes"))
+    titles = [ax.get_title() for ax in figure.axes]
+    assert "d = 3, other eigenvalues\nwith negative real part, t = 10" in titles
+    solid = next(ax for ax in figure.axes if ax.name == "3d")
+    planes = [c for c in solid.collections if isinstance(c, Poly3DCollection)]
+    assert [to_hex(c.get_facecolor()[0]) for c in planes] == [c.lower() for c in COLOURS[: len(planes)]]
+    assert len(planes) >= 2
+
+
+def test_product_has_a_star_on_every_vertex() -> None:
+    trajectory, groups = computed("product")
+    ax = product_polytope_subspace.draw((trajectory, groups)).axes[1]
+    (stars,) = [c for c in ax.collections if isinstance(c, PathCollection)]
+    ends = [trajectory.rescaled[-1, groups == g, :2].mean(axis=0) for g in range(groups.max() + 1)]
+    gaps = np.linalg.norm(np.array(ends)[:, None] - stars.get_offsets(), axis=-1)
+    assert gaps.min(axis=1).max() < 1e-2 * np.ptp(ends)
+
+
+def test_thresholds_and_names_are_said() -> None:
+    titles = [ax.get_title() for ax in attention_rank.draw(computed("attention")).axes]
+    assert "rank: singular values above $10^{-6}$ times the largest" in titles
+    figure = connections_leaders.draw(computed("connections"))
+    assert "seen: $P_{ij}$ > 0.01" in figure.legends[0].get_title().get_text()
+    titles = [ax.get_title() for ax in coordinates_128.draw(computed("coordinates")).axes]
+    assert titles[0] == "14 of the 65 coordinates with positive eigenvalue,\ntokens with positive limit"
+    texts = [text.get_text() for text in phase_sphere.draw(computed("phase")).axes[0].texts]
+    assert {"1.5", "2.5", "4.5", "8.5", "16.5"} == set(texts)
+    assert "largest in modulus" in spectra_heads.draw(computed("spectra")).get_suptitle()
+
+
+@pytest.mark.parametrize("name", ["polytope", "hyperplanes", "codimension", "product", "connections"])
+def test_titles_and_names_are_within_the_figure(name: str) -> None:
+    figure = FIGURES[name].draw(computed(name))
+    figure.canvas.draw()
+    for ax in figure.axes:
+        axes = [ax.xaxis, ax.yaxis] + ([ax.zaxis] if ax.name == "3d" else [])
+        for text in (ax.title, *(axis.label for axis in axes)):
+            box = text.get_window_extent()
+            assert not text.get_text() or (box.x0 >= 0 and box.x1 <= figure.bbox.x1)
+            assert not text.get_text() or (box.y0 >= 0 and box.y1 <= figure.bbox.y1)
+
+
+def test_scenes_show_what_their_figures_show() -> None:
+    scene = attention_rank.scene(computed("attention"))
+    scene.draw(8)
+    above, below = scene.figure.axes
+    assert np.allclose(above.images[0].get_array(), computed("attention").attention(8))
+    assert len(below.lines[0].get_xdata()) == 9
+    scene = connections_leaders.scene(computed("connections"))
+    scene.draw(80)
+    assert scene.figure.axes[0].get_title() == r"$\lambda_1 t$ = 4: 2 tokens seen"
+    for module, name in ((hyperplanes_2d3d, "hyperplanes"), (product_polytope_subspace, "product")):
+        scene = module.scene(computed(name))
+        scene.draw(*scene.frames[-1])
+        assert any(isinstance(c, Poly3DCollection) for c in scene.figure.axes[0].collections)
+    assert scene.frames[-1] == (product_polytope_subspace.LAST,)
+    scene = codimension_k.scene(computed("codimension"))
+    scene.draw(*scene.frames[-1])
+    assert scene.figure.axes[0].get_title() == "t = 12"
+    assert "Conjecture" in scene.figure.get_suptitle()
+
+
 def test_figures_of_tokens_on_their_way_can_be_played(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    reproduce.reproduce("connections", tmp_path, "html")
-    page = (tmp_path / "connections_leaders.html").read_text(encoding="utf-8")
-    assert f"<h1>{connections_leaders.TITLE}</h1>" in page
-    assert "connections_leaders.html" in capsys.readouterr().out
-    reproduce.reproduce("connections", tmp_path, "gif")
-    assert (tmp_path / "connections_leaders.gif").read_bytes()[:6] == b"GIF89a"
+    reproduce.reproduce("polytope", tmp_path, "html")
+    page = (tmp_path / "polytope_2d3d.html").read_text(encoding="utf-8")
+    assert f"<h1>{polytope_2d3d.TITLE} (here d = 3)</h1>" in page
+    assert "polytope_2d3d.html (d = 3)" in capsys.readouterr().out
+    reproduce.reproduce("attention", tmp_path, "gif")
+    assert (tmp_path / "attention_rank.gif").read_bytes()[:6] == b"GIF89a"
     with pytest.raises(
-        ValueError, match=r"`--format gif` must go with a figure that can be played: polytope, .*'fig1'"
+        ValueError,
+        match=r"`--format gif` must go with a figure that can be played: polytope, .*connections. Got 'fig1'",
     ):
         reproduce.reproduce("fig1", tmp_path, "gif")
+    with pytest.raises(ValueError, match=r"`--format html` must go with .*: polytope, .*product. Got 'connections'"):
+        reproduce.reproduce("connections", tmp_path, "html")

@@ -17,8 +17,12 @@ import hardmax as hm
 from hardmax import movies
 from hardmax.flow_pictures import (
     LEAST_WEIGHT,
+    UNDER,
     color_groups,
     even_positions,
+    group_colours,
+    leads,
+    legend_line,
     numerical_rank,
     plot_attention,
     plot_connections,
@@ -45,18 +49,31 @@ def plane() -> hm.SmoothTrajectory:
     return hm.simulate(uniform(30, 2), hm.SelfAttention(), times=10)
 
 
+def free_axis(d: int, times: float = 12.0) -> hm.SmoothTrajectory:
+    """Tokens that gather in d - 1 coordinates and grow without bound in the last."""
+    V = np.diag([*[1.0] * (d - 1), -0.9])
+    return hm.simulate(uniform(12, d), hm.SelfAttention(V=V), times=times)
+
+
 def drawn(ax) -> list[PathCollection]:
     return [c for c in ax.collections if isinstance(c, PathCollection)]
 
 
 def test_tokens_have_the_colour_of_their_cluster_and_leaders_are_stars(plane) -> None:
-    circles, stars = drawn(plot_flow(plane))
+    (stars,) = drawn(plot_flow(plane))  # every follower is under one
     assert np.allclose(stars.get_offsets(), plane.rescaled[-1, plane.leaders])
     groups = color_groups(plane)
     sizes = np.bincount(groups)
     assert (np.diff(sizes) <= 0).all()  # the largest cluster has the first colour
     assert [to_hex(c) for c in stars.get_facecolors()] == [COLOURS[g].lower() for g in groups[plane.leaders]]
-    others = np.setdiff1d(np.arange(30), plane.leaders)
+    early = 15
+    circles, stars = drawn(plot_flow(plane, early))
+    Z, lead = plane.rescaled[early], leads(plane, early)
+    view = Projection.of_trajectory(plane)
+    gaps = np.linalg.norm((Z[:, None] - Z[lead]) / (view.high - view.low), axis=-1).min(axis=1)
+    others = np.flatnonzero(gaps > UNDER)  # a star stands for those that it covers
+    assert 0 < len(others) < 30 - lead.sum()
+    assert np.allclose(circles.get_offsets(), Z[others])
     assert [to_hex(c) for c in circles.get_facecolors()] == [COLOURS[g].lower() for g in groups[others]]
     for group in range(len(sizes)):
         assert len({*plane.clusters[groups == group].tolist()}) == 1
@@ -126,6 +143,114 @@ def test_coordinates_that_diverge_have_a_scale_of_their_own() -> None:
         spread = np.ptp(far.rescaled[..., 0])
         assert 1.1 * spread < np.diff(ax.get_xlim())[0] < 1.2 * spread
         plot_layers(far).canvas.draw()
+
+
+def test_times_follow_the_coordinates_in_which_tokens_gather() -> None:
+    trajectory = hm.simulate(
+        hm.configuration("gaussian", d=3), hm.SelfAttention(V=hm.matrix("paper-product")), times=20
+    )
+    chosen = trajectory.times[even_positions(trajectory, 5)]
+    way = np.linalg.norm(np.diff(trajectory.rescaled[..., :2], axis=0), axis=-1).sum(axis=1).cumsum()
+    parts = [way[k - 1] / way[-1] for k in even_positions(trajectory, 5)[1:]]
+    assert np.allclose(parts, [0.25, 0.5, 0.75], atol=0.1)
+    assert chosen.max() < 5  # z_3 does almost all of its way after t = 15
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_a_free_coordinate_is_logarithmic_and_says_so(d: int) -> None:
+    trajectory = free_axis(d)
+    view = Projection.of_trajectory(trajectory)
+    assert view.labels[:-1] == tuple(f"$z_{{{r}}}$" for r in range(1, d))
+    assert view.labels[-1].startswith(f"$z_{{{d}}}$, log beyond ")
+    shown = view(trajectory.rescaled)
+    assert np.allclose(shown[..., :-1], trajectory.rescaled[..., :-1])
+    size = float(view.folds[-1])
+    assert np.allclose(size * np.sinh(shown[..., -1] / size), trajectory.rescaled[..., -1])
+    assert (view.low < shown.min(axis=(0, 1))).all()
+    assert (view.high > shown.max(axis=(0, 1))).all()
+    ticks = view.ticks(d - 1)
+    assert [size * np.sinh(place / size) for place in ticks] == pytest.approx(list(ticks.values()))
+    powers = np.log10([x for x in ticks.values() if x > 0])
+    assert len(powers)
+    assert np.allclose(powers, powers.round())
+    assert view.ticks(0) is None
+    ax = plot_flow(trajectory)
+    labels = getattr(ax, "get_zticklabels" if d == 3 else "get_yticklabels")()
+    assert [label.get_text() for label in labels].count("0") == 1
+
+
+def test_axes_turn_to_the_leading_direction_where_others_are_far_wider() -> None:
+    V = hm.matrix("paper-2d")
+    trajectory = hm.simulate(hm.configuration("gaussian"), hm.SelfAttention(V=V), times=60)
+    view = Projection.of_trajectory(trajectory)
+    assert view.labels[0] == "leading direction"
+    assert view.labels[1].startswith("free direction, log beyond")
+    values, left = np.linalg.eig(V.T)
+    phi = left[:, values.argmax()]
+    assert np.allclose(view.basis[:, 0], phi * np.sign(phi[np.abs(phi).argmax()]))
+    assert np.allclose(view.basis.T @ view.basis, np.eye(2))
+    near = hm.simulate(hm.configuration("gaussian"), hm.SelfAttention(V=V), times=5)
+    assert Projection.of_trajectory(near).labels == ("$z_{1}$", "$z_{2}$")
+
+
+def test_in_many_dimensions_the_leading_plane_is_drawn() -> None:
+    V = np.diag([0.5, 1.0, 1.0, -0.5, -0.5])
+    trajectory = hm.simulate(uniform(20, 5), hm.SelfAttention(V=V), times=12)
+    view = Projection.of_trajectory(trajectory)
+    assert view.labels == ("$z_{2}$ (d = 5)", "$z_{3}$ (d = 5)")
+    assert np.allclose(view(trajectory.rescaled), trajectory.rescaled[..., 1:3])
+    simple = hm.simulate(uniform(20, 5), hm.SelfAttention(V=np.diag([1.0, 0.5, 0.3, -0.8, -0.5])), times=10)
+    labels = Projection.of_trajectory(simple).labels
+    assert labels[0] == "$z_{1}$ (d = 5)"
+    assert "(d = 5), log beyond" in labels[1]
+    plot_layers(simple).canvas.draw()
+
+
+@pytest.mark.parametrize("times", [3, 12])
+def test_all_three_names_are_within_the_figure(times: float) -> None:
+    for trajectory in (
+        free_axis(3, times),
+        hm.simulate(uniform(12, 3), hm.SelfAttention(V=hm.matrix("paper-codimension")), times=times),
+        hm.simulate(uniform(12, 3), hm.Hardmax(0.5), layers=3),
+    ):
+        for figure in (plot_layers(trajectory), plot_tokens(trajectory).figure):
+            figure.canvas.draw()
+            whole = figure.bbox
+            for ax in figure.axes:
+                for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
+                    box = axis.label.get_window_extent()
+                    assert axis.label.get_text()
+                    assert whole.x0 <= box.x0 < box.x1 <= whole.x1
+                    assert whole.y0 <= box.y0 < box.y1 <= whole.y1
+
+
+def test_one_line_says_what_is_drawn(plane) -> None:
+    whole = "stars attend to themselves; colours: who ends together; shaded: hull"
+    assert plot_layers(plane).get_supxlabel() == f"$z_{{1}}$\n{whole}"
+    assert plot_flow(plane).figure.get_supxlabel() == whole
+    assert "shaded" not in plot_flow(plane, 3).figure.get_supxlabel()
+    assert plot_layers(free_axis(3)).get_supxlabel() == whole.removesuffix("; shaded: hull")
+    _, ax = plt.subplots()
+    assert plot_flow(plane, ax=ax).figure.get_supxlabel() == ""  # whose figure it is, says it
+    assert legend_line(np.array([-1, -1]), stars=False, hull=False) == "grey: alone"
+
+
+def test_clusters_beyond_the_palette_are_grey() -> None:
+    groups = np.array([0, 11, 12, 40, -1])
+    assert group_colours(groups) == [COLOURS[0], COLOURS[11], GREY, GREY, GREY]
+    assert "grey: alone, or in a small cluster" in legend_line(groups, stars=True, hull=False)
+
+
+def test_equal_tokens_lead_together() -> None:
+    tokens = np.array([[3.0, 0], [3, 0], [-3, 1], [0.5, 0.2]])
+    trajectory = hm.simulate(tokens, hm.SelfAttention(), times=3)
+    assert leads(trajectory, len(trajectory.saved) - 1)[:3].all()
+
+
+def test_connections_name_keys_and_queries() -> None:
+    rule = hm.SelfAttention(Q=np.diag([2.0, 1.0]))
+    ax = plot_connections(hm.simulate(uniform(5, 2, side=1), rule, times=1))
+    assert ax.get_xlabel() == "$x_{1}$, $(Bx)_{1}$"
 
 
 def test_attention_is_drawn_with_its_rank(plane) -> None:

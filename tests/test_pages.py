@@ -24,12 +24,15 @@ def solid() -> hm.SmoothTrajectory:
 
 def test_the_page_is_whole_and_loads_nothing(solid, tmp_path: Path) -> None:
     path = tmp_path / "pages" / "flow.html"
-    page = interactive(solid, path, title="a < b")
-    assert path.read_text(encoding="utf-8") == page
+    assert interactive(solid, path, title="a < b") is None
+    page = path.read_text(encoding="utf-8")
+    assert page == interactive(solid, title="a < b")
     assert list(path.parent.iterdir()) == [path]
     assert len(page) < 8e6
     assert "<h1>a &lt; b</h1>" in page
     assert solid.status in page
+    assert repr(hm.classify(np.eye(3))) in page
+    assert "Diamonds attend to themselves; colours: who ends together; shaded: hull. Drag" in page
     assert not re.search(r"<script[^>]*\ssrc=", page)
     assert not re.search(r"<(link|img|iframe)\b[^>]*\s(href|src)=", page)
     ours = re.sub(r"<script[^>]*>/\*\*.*?</script>", "", page, flags=re.DOTALL)  # without Plotly's own script
@@ -66,6 +69,40 @@ def test_the_hull_comes_with_the_last_frame(solid) -> None:
     assert [frame["data"][2]["opacity"] > 0 for frame in figure["frames"]] == [False] * (MOST_FRAMES - 1) + [True]
     without = figure_of(hm.simulate(uniform(10, 3), hm.SelfAttention(V=np.diag([1, 1, -0.5])), times=2))
     assert [trace["type"] for trace in without["data"]] == ["scatter3d"] * 2
+
+
+def test_a_hull_that_is_a_segment_is_left_out() -> None:
+    two = hm.simulate(np.array([[1.0, 0], [-1, 0.2], [0.5, 0.1]]), hm.SelfAttention(), times=10)
+    assert two.clusters.max() == 1
+    assert [trace.get("name") for trace in figure_of(two)["data"]] == [None, None]
+    assert "shaded" not in interactive(two)
+
+
+def test_markers_can_be_seen_and_pointed_at(solid) -> None:
+    for frame in figure_of(solid)["frames"]:
+        marker = frame["data"][1]["marker"]
+        sizes = dict(zip(marker["symbol"], marker["size"], strict=True))
+        assert sizes["diamond"] >= 8
+        assert set(marker["size"]) <= {0, 7, sizes["diamond"]}  # none where a leader is on top
+    assert 0 not in figure_of(solid)["frames"][0]["data"][1]["marker"]["size"]
+    assert 0 in marker["size"]
+
+
+def test_the_slider_is_below_the_buttons(solid) -> None:
+    layout = figure_of(solid)["layout"]
+    (menu,), (slider,) = layout["updatemenus"], layout["sliders"]
+    assert slider["pad"]["t"] > menu["pad"]["t"]
+    assert (slider["x"], slider["len"]) == (0, 1)
+
+
+def test_axes_are_those_of_the_pictures() -> None:
+    far = hm.simulate(uniform(10, 2), hm.SelfAttention(V=np.diag([1.0, -0.8])), times=10)
+    axis = figure_of(far)["layout"]["yaxis"]
+    assert axis["title"]["text"].startswith("z<sub>2</sub>, log beyond")
+    assert "0" in axis["ticktext"]
+    assert len(axis["tickvals"]) == len(axis["ticktext"])
+    back = hm.simulate(uniform(10, 2), hm.SelfAttention(V=-np.eye(2)), times=2)
+    assert figure_of(back)["layout"]["xaxis"]["title"]["text"] == "x<sub>1</sub>"
 
 
 def test_words_for_each_token(solid) -> None:
@@ -115,6 +152,10 @@ def test_bad_input_gets_a_sentence(monkeypatch: pytest.MonkeyPatch, solid) -> No
     batch = hm.simulate(np.stack([uniform(4, 2)] * 2), hm.SelfAttention(), times=1)
     with pytest.raises(ValueError, match=r"Got a batch. Use interactive\(trajectory\[b\]\)"):
         interactive(batch)
+    with pytest.raises(TypeError, match=r"`trajectory` must be a Trajectory from hm.simulate. Got ndarray."):
+        interactive(np.ones((3, 2)))
+    with pytest.raises(ValueError, match=r"`path` must end in .html or .htm. Got 'flow.png'. Change the ending."):
+        interactive(solid, "flow.png")
     monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
     with pytest.raises(ImportError, match=r"`hardmax.interactive` needs Plotly: pip install 'hardmax\[app\]'"):
         interactive(solid)

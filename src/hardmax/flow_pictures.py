@@ -6,6 +6,7 @@ z = e^{-tV} x, save where x is asked for, and where it is x that has a limit.
 """
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -94,7 +95,7 @@ def plot_flow(
         _draw_tails(ax, Z, colours)
     stars = leads(trajectory, at)[real]
     flat = {"depthshade": False} if isinstance(ax, Axes3D) else {}  # shading by depth would change the colours
-    seen = ~stars & ~_is_under(Z[at], stars, projection)
+    seen = ~stars & ~is_under(Z[at], stars, projection)
     for rows, marker, scale in ((seen, "o", 1.0), (stars, "*", 3.2)):
         size = scale * marker_size(max(int(rows.sum()), 1))
         own = [colour for colour, shown in zip(colours, rows.tolist(), strict=True) if shown]
@@ -155,8 +156,8 @@ def legend_line(groups: IntArray, *, stars: bool, hull: bool) -> str:
 
 def add_legend(figure: Any, line: str, *, fontsize: float = 9) -> None:
     """Write a line below a figure, under the name of its axis where it has one for all panels."""
-    name = figure.get_supxlabel()
-    figure.supxlabel("\n".join(filter(None, (name, line))), fontsize=fontsize)
+    wrapped = fill(line, int(130 * figure.get_figwidth() / fontsize))
+    figure.supxlabel("\n".join(filter(None, (figure.get_supxlabel(), wrapped))), fontsize=fontsize)
 
 
 def plot_attention(trajectory: Any, k: int = -1, *, ax: Any = None) -> Any:
@@ -340,7 +341,7 @@ def draw_sphere(ax: Any, d: int) -> None:
         ax.plot_wireframe(*round_, color=GREY, lw=0.4, alpha=0.35, rcount=13, ccount=25, zorder=0)
 
 
-def _is_under(Z: FloatArray, stars: BoolArray, projection: Projection) -> BoolArray:
+def is_under(Z: FloatArray, stars: BoolArray, projection: Projection) -> BoolArray:
     """Which tokens have a star on top of them in the picture."""
     if not stars.any():
         return np.zeros(len(Z), bool)

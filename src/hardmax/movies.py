@@ -70,7 +70,7 @@ def movie(
     )
     ax = new_axes(projection)
     if not isinstance(trajectory, HardmaxTrajectory):
-        add_legend(ax.figure, _legend_of(trajectory, [k for (k,) in frames]))
+        add_legend(ax.figure, _legend_of(trajectory, [frame[0] for frame in frames]))
 
     def redraw(*frame: Any) -> None:
         ax.clear()

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from os import PathLike
-from typing import Any
+from pathlib import Path
+from typing import Any, overload
 
 import numpy as np
 
@@ -21,42 +22,53 @@ from hardmax.hardmax_trajectory import HardmaxTrajectory
 from hardmax.plotting import EDGE, GREY, SHADE, Palette
 from hardmax.polytope import Polytope
 from hardmax.projection import Projection
+from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
 from hardmax.smooth_trajectory import SmoothTrajectory
+from hardmax.spectrum import classify
 from hardmax.trajectory import Trajectory
 
+SUFFIXES = (".html", ".htm")
 MOST_FRAMES = 60
 MOST_TAIL_POINTS = 50_000  # over all frames: tails are thinned to keep the page at a few megabytes
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 1.5rem auto; padding: 0 1rem; color: #222; }
 h1 { font-size: 1.4rem; line-height: 1.2; } .status { background: #eef3f8; padding: .6rem .9rem;
-border-left: 4px solid #0072b2; } small { color: #666; }
+border-left: 4px solid #0072b2; overflow-wrap: anywhere; } small { color: #666; }
 """
 
 
-def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None, *, title: str = "") -> str:
+@overload
+def interactive(trajectory: Trajectory, path: None = None, *, title: str = "") -> str: ...
+@overload
+def interactive(trajectory: Trajectory, path: str | PathLike[str], *, title: str = "") -> None: ...
+def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None, *, title: str = "") -> str | None:
     """Make a page that plays one cloud in the browser.
 
     It has a play button and a slider over at most 60 saved layers or times, tails, and the hull at the end for rules
     whose hull never grows. Pointing at a token shows its number, its cluster and whom it follows at the end. Leaders
-    are stars, in 3-D diamonds.
+    are stars, in 3-D diamonds. Above stands what happened and, for self-attention, what `classify` expects.
 
     Parameters
     ----------
     trajectory : Trajectory
         Of one cloud, under any rule.
-    path : path, optional
+    path : path ending in .html or .htm, optional
         Where to write the page, whole or not at all.
     title : str
         Heading; the rule if not given.
 
     Returns
     -------
-    str
-        The page.
+    str or None
+        The page if no path is given; it has some megabytes.
 
     Raises
     ------
+    TypeError
+        If `trajectory` is not one.
+    ValueError
+        If it is that of a batch, or `path` has another ending.
     ImportError
         If Plotly is not installed, with the command that helps.
     """
@@ -64,42 +76,78 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
         import plotly.graph_objects as plotly
     except ImportError:
         raise missing_extra("`hardmax.interactive`", "Plotly", "app") from None
+    if not isinstance(trajectory, Trajectory):
+        raise TypeError(f"`trajectory` must be a Trajectory from hm.simulate. Got {type(trajectory).__name__}.")
+    if path is not None and Path(path).suffix.lower() not in SUFFIXES:
+        raise ValueError(f"`path` must end in .html or .htm. Got {str(path)!r}. Change the ending.")
     trajectory.single("interactive(trajectory[b])")
     heading = escape(title or repr(trajectory.rule))
-    plot = plotly.Figure(figure_of(trajectory)).to_html(
+    figure = figure_of(trajectory)
+    plot = plotly.Figure(figure).to_html(
         include_plotlyjs=True,
         include_mathjax=False,
         full_html=False,
         div_id="tokens",  # the same bytes on every run
         auto_play=False,
+        default_height="clamp(470px, 110vw, 720px)",  # on a narrow screen a tall scene would be cut at its sides
         config={"displaylogo": False, "responsive": True, "plotlyServerURL": ""},
     )
     page = (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{heading}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>\n'
-        f'<body><h1>{heading}</h1><p class="status">{escape(trajectory.status)}</p>\n{plot}\n'
-        "<p><small>Drag to turn or zoom, point at a token for its number, cluster and leader.</small></p>"
+        f'<body><h1>{heading}</h1><p class="status">{_sentences(trajectory)}</p>\n{plot}\n'
+        f"<p><small>{escape(_legend(trajectory, figure))}"
+        "Drag to turn or zoom, point at a token for its number, cluster and leader.</small></p>"
         "</body></html>\n"
     )
-    if path is not None:
-        with written_whole(path) as temporary:
-            temporary.write_text(page, encoding="utf-8")
-    return page
+    if path is None:
+        return page
+    with written_whole(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+    return None
+
+
+def _sentences(trajectory: Trajectory) -> str:
+    """What happened, and what the spectrum of V lets one expect."""
+    said, rule = [trajectory.status], trajectory.rule
+    if isinstance(rule, SelfAttention) and not any(map(callable, (rule.Q, rule.K, rule.V))):
+        said.append(repr(classify(rule.value_matrix(trajectory.array.shape[-1]), rule.Q, rule.K)))
+    return "<br>".join(map(escape, said))
+
+
+def _legend(trajectory: Trajectory, figure: dict[str, Any]) -> str:
+    """What markers, colours and shading of a flow mean, as in its pictures."""
+    if not isinstance(trajectory, SmoothTrajectory):
+        return ""
+    symbols = {symbol for frame in figure["frames"] for symbol in frame["data"][1]["marker"]["symbol"]}
+    groups = flow_pictures.color_groups(trajectory)[trajectory.mask]
+    hull = any(trace.get("name") == "hull" for trace in figure["data"])
+    line = flow_pictures.legend_line(groups, stars=len(symbols - {"circle"}) > 0, hull=hull)
+    line = line.replace("stars", "diamonds") if "diamond" in symbols else line
+    return f"{line[:1].upper()}{line[1:]}. " if line else ""
+
+
+def _positions(last: int) -> list[int]:
+    """At most 60 positions, evenly chosen."""
+    return [int(k) for k in np.unique(np.linspace(0, last, min(last + 1, MOST_FRAMES)).round())]
 
 
 def figure_of(trajectory: Trajectory) -> dict[str, Any]:
     """Data, layout and frames for Plotly, as a dictionary."""
     projection, look = Projection.of_trajectory(trajectory), _look_of(trajectory)
-    positions = np.unique(np.linspace(0, look.last, min(look.last + 1, MOST_FRAMES)).round().astype(int)).tolist()
+    positions = _positions(look.last)
     Z = projection(trajectory.drawn[: look.last + 1, trajectory.mask].astype(np.float64)).astype(np.float32)
-    frames = [_frame(Z, positions, f, look, trajectory.label(at)) for f, at in enumerate(positions)]
+    frames = [
+        _frame(Z, positions, f, look, projection) | {"name": trajectory.label(at)} for f, at in enumerate(positions)
+    ]
     moving: list[dict[str, Any]] = [
         {"mode": "lines", "line": {"color": GREY, "width": 1.5}, "opacity": 0.6, "hoverinfo": "skip"},
         {"mode": "markers", "text": look.texts, "hovertemplate": "%{text}<extra></extra>"},
     ]
     data = [{"showlegend": False, **trace, **now} for trace, now in zip(moving, frames[0]["data"], strict=True)]
-    if look.hull is not None:
-        hull = _hull(projection(look.hull), projection.dimension)
+    corners = None if look.hull is None else projection(look.hull)
+    if corners is not None and Polytope(corners).dimension > 1:  # a segment would look like a tail
+        hull = _hull(corners, projection.dimension)
         data.append({**hull, "opacity": 0.0})
         for f, frame in enumerate(frames):  # it comes with the last frame
             frame["data"].append({"type": hull["type"], "opacity": 0.25 if f == len(frames) - 1 else 0.0})
@@ -167,28 +215,33 @@ def _smooth_look(trajectory: SmoothTrajectory) -> Look:
             f"{text}<br>{'leads' if P[i, i] > 0.5 else f'follows {heard[i]} ({P[i, heard[i]]:.0%})'}"
             for i, text in zip(real, texts, strict=True)
         ]
-    hull = trajectory.drawn[last, real] if flow_pictures.has_shrinking_hull(trajectory) else None
+    hull = None
+    if flow_pictures.has_shrinking_hull(trajectory):
+        ends = trajectory.drawn[last, real].astype(np.float64)
+        labels = trajectory.clusters[real]
+        hull = np.array([ends[labels == c].mean(axis=0) for c in range(labels.max() + 1)])
     return Look(last, lambda at: own, lambda at: flow_pictures.leads(trajectory, at)[real], texts, hull)
 
 
-def _frame(Z: AnyArray, positions: list[int], f: int, look: Look, name: str) -> dict[str, Any]:
-    """Tails up to a position, and the tokens there."""
+def _frame(Z: AnyArray, positions: list[int], f: int, look: Look, projection: Projection) -> dict[str, Any]:
+    """Tails up to a position, and the tokens there; those under a star have no size."""
     at, (n, dimension) = positions[f], Z.shape[1:]
     step = max(1, -(-n * len(positions) ** 2 // (2 * MOST_TAIL_POINTS)))  # each tail has (f / step) points
     way = Z[[*positions[:f:step], at]]  # (points, n, dimension)
     gap = np.full((1, n, dimension), np.nan, np.float32)  # parts one tail from the next
     tails = np.concatenate([way, gap]).swapaxes(0, 1).reshape(-1, dimension)
     stars = look.leads(at)
-    symbol, large = ("diamond", 7) if dimension == 3 else ("star", 15)
+    hidden = ~stars & flow_pictures.is_under(Z[at], stars, projection)
+    symbol, large, small = ("diamond", 9, 7) if dimension == 3 else ("star", 15, 9)
     marker = {
         "color": look.colours(at),
         "symbol": [symbol if star else "circle" for star in stars],
-        "size": [large if star else (5 if dimension == 3 else 9) for star in stars],
+        "size": np.where(stars, large, np.where(hidden, 0, small)).tolist(),
         "line": {"color": EDGE, "width": 1},
         "opacity": 1,
     }
     kind = _kind(dimension)
-    return {"name": name, "data": [{**kind, **_along(tails)}, {**kind, **_along(Z[at]), "marker": marker}]}
+    return {"data": [{**kind, **_along(tails)}, {**kind, **_along(Z[at]), "marker": marker}]}
 
 
 def _kind(dimension: int) -> dict[str, Any]:
@@ -202,12 +255,12 @@ def _along(points: AnyArray) -> dict[str, AnyArray]:
 
 
 def _hull(points: AnyArray, dimension: int) -> dict[str, Any]:
-    """The hull of points as a trace."""
-    hull, about = Polytope(points), {"hoverinfo": "skip", "showlegend": False}
+    """The hull of points, at least a polygon, as a trace."""
+    hull, about = Polytope(points), {"name": "hull", "hoverinfo": "skip", "showlegend": False}
     if dimension == 3 and hull.dimension == 3:
         corners = dict(zip("ijk", hull.facets.T, strict=True))
         return {"type": "mesh3d", **_along(points), **corners, "color": SHADE, **about}
-    outline = points[hull.facets[:, 0]] if hull.dimension == 1 else points[np.append(hull.outline, hull.outline[:1])]
+    outline = points[np.append(hull.outline, hull.outline[:1])]
     filled = {} if dimension == 3 else {"fill": "toself", "fillcolor": SHADE}
     line = {"mode": "lines", "line": {"color": SHADE, "width": 4}}
     return {**_kind(dimension), **_along(outline), **line, **filled, **about}
@@ -235,10 +288,17 @@ def _layout(projection: Projection, frames: list[dict[str, Any]]) -> dict[str, A
     """Axes as in the pictures, a play button and a slider."""
     names = [re.sub(r"\$(\w)(?:_\{(\d+)\})?\$", _plain, label) for label in projection.labels]
     span = projection.high - projection.low
-    axes = [
+    axes: list[dict[str, Any]] = [
         {"title": {"text": name}, "range": [low, high], "zeroline": False}
         for name, low, high in zip(names, projection.low.tolist(), projection.high.tolist(), strict=True)
     ]
+    for r, axis in enumerate(axes):
+        ticks = projection.ticks(r)
+        if ticks is not None:
+            axis |= {
+                "tickvals": list(ticks),
+                "ticktext": [f"{x:.0e}".replace("e+0", "e") if x else "0" for x in ticks.values()],
+            }
     if projection.dimension == 3:
         ratio = span / span.max() if projection.equal else np.ones(3)
         scene = {f"{letter}axis": axis for letter, axis in zip("xyz", axes, strict=True)}
@@ -247,7 +307,7 @@ def _layout(projection: Projection, frames: list[dict[str, Any]]) -> dict[str, A
                 **scene,
                 "aspectmode": "manual",
                 "aspectratio": dict(zip("xyz", ratio.tolist(), strict=True)),
-                "camera": {"eye": {"x": 1.25, "y": -1.4, "z": 0.8}},
+                "camera": {"eye": {"x": 1.2, "y": -1.35, "z": 0.75}, "center": {"x": 0, "y": 0, "z": -0.15}},
             }
         }
     else:
@@ -255,6 +315,8 @@ def _layout(projection: Projection, frames: list[dict[str, Any]]) -> dict[str, A
         if projection.equal and projection.source > 1:
             across["scaleanchor"] = "x"
         view = {"xaxis": axes[0], "yaxis": {**axes[1], **across}, "hovermode": "closest"}
+    solid = projection.dimension == 3
+    top = 10 if solid else 62  # below the name of the axis
     at_once = {"mode": "immediate", "transition": {"duration": 0}}
     play = {"frame": {"duration": 80, "redraw": True}, "fromcurrent": True, **at_once}
     stop = {"frame": {"duration": 0, "redraw": False}, **at_once}
@@ -264,13 +326,13 @@ def _layout(projection: Projection, frames: list[dict[str, Any]]) -> dict[str, A
         {"label": "Pause", "method": "animate", "args": [[None], stop]},
     ]
     steps = [{"label": f["name"], "method": "animate", "args": [[f["name"]], show]} for f in frames]
-    menu = {"type": "buttons", "buttons": buttons, "direction": "right", "x": 0, "y": 0, "pad": {"t": 62}}
-    slider = {"steps": steps, "x": 0.2, "len": 0.8, "pad": {"t": 40}, "currentvalue": {"xanchor": "right"}}
+    menu = {"type": "buttons", "buttons": buttons, "direction": "right", "x": 0, "y": 0, "pad": {"t": top}}
+    # Below the buttons, so that they do not meet on a narrow screen.
+    slider = {"steps": steps, "x": 0, "len": 1, "pad": {"t": top + 10, "b": 16}, "currentvalue": {"xanchor": "right"}}
     return {
         **view,
         "template": "none",
-        "height": 680,
-        "margin": {"l": 50, "r": 20, "t": 20, "b": 40},
+        "margin": {"l": 10, "r": 10, "t": 0, "b": 40} if solid else {"l": 55, "r": 20, "t": 20, "b": 40},
         "updatemenus": [{**menu, "xanchor": "left", "yanchor": "top", "showactive": False}],
         "sliders": [slider],
     }

@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Polygon
 from matplotlib.path import Path
 from mpl_toolkits.mplot3d import Axes3D
@@ -321,6 +322,11 @@ def new_axes(projection: Projection) -> Any:
     figure = plt.figure(figsize=(5.2, 5))
     _leave_room(figure, right=0.93)
     return figure.add_subplot(projection="3d")
+
+
+def roomy() -> ConstrainedLayoutEngine:
+    """A layout whose titles keep off the edges of the figure."""
+    return ConstrainedLayoutEngine(h_pad=0.12, w_pad=0.1)
 
 
 def _leave_room(figure: Figure, right: float) -> None:

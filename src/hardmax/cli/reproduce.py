@@ -40,7 +40,7 @@ def reproduce(
             f"`--format` must be png, svg or pdf. Got {file_format!r}. Use pdf for a paper; figures of tokens on their "
             "way can also be gif, mp4 or html."
         )
-    moving = [key for key, module in FIGURES.items() if hasattr(module, "movie_of")]
+    moving = [key for key, module in FIGURES.items() if _can_be(module, ending)]
     if ending in MOVING and name not in (*moving, "all"):
         raise ValueError(
             f"`--format {file_format}` must go with a figure that can be played: {', '.join(moving)}. Got {name!r}. "
@@ -50,10 +50,16 @@ def reproduce(
     for key in chosen:
         path = out / f"{FIGURES[key].__name__.rsplit('.', 1)[-1]}{ending}"
         _write(FIGURES[key], path)
-        output.say(f"Wrote {path}")
+        played = getattr(FIGURES[key], "PLAYED", "") if ending in MOVING else ""
+        output.say(f"Wrote {path}{played and f' ({played})'}")
     if name == "all" and ending in MOVING:
         still = ", ".join(key for key in FIGURES if key not in moving)
         output.note(f"Left out {still}, which cannot be played. Draw them with --format png.")
+
+
+def _can_be(module: ModuleType, ending: str) -> bool:
+    """Whether a figure can be filmed, or played in a page: there tokens alone are shown."""
+    return hasattr(module, "movie_of") or (ending in output.MOVIES and hasattr(module, "scene"))
 
 
 def _write(module: ModuleType, path: Path) -> None:
@@ -61,13 +67,17 @@ def _write(module: ModuleType, path: Path) -> None:
     numbers: Any = module.compute()
     ending = path.suffix
     if ending in output.MOVIES:
-        from hardmax.movies import movie
+        from hardmax.movies import film, movie
 
         with output.progress_bar("Frames") as progress:
-            movie(module.movie_of(numbers), path, progress=progress)
+            if hasattr(module, "scene"):
+                film(module.scene(numbers), path, progress=progress)
+            else:
+                movie(module.movie_of(numbers), path, progress=progress)
     elif ending == ".html":
         from hardmax.pages import interactive
 
-        interactive(module.movie_of(numbers), path, title=module.TITLE)
+        played = getattr(module, "PLAYED", "")
+        interactive(module.movie_of(numbers), path, title=module.TITLE + (played and f" (here {played})"))
     else:
         output.save_figure(module.draw(numbers), path)

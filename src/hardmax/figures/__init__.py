@@ -1,7 +1,8 @@
 """Figures of the papers, one file each: `compute()` gives the numbers, `draw(numbers)` the figure.
 
 A figure's name on the command line is the part of its file's name before the first underscore. A figure that shows
-tokens on their way has `movie_of(numbers)` too, the trajectory to film.
+tokens on their way has `movie_of(numbers)` too, the trajectory to play, and in `PLAYED` which of several that is. One
+whose film shows more than tokens has `scene(numbers)`, which draws itself.
 """
 
 from types import ModuleType

@@ -8,8 +8,9 @@ from matplotlib.figure import Figure
 
 from hardmax import SelfAttention, SmoothTrajectory, simulate
 from hardmax._types import FloatArray
-from hardmax.flow_pictures import numerical_rank, plot_attention
-from hardmax.plotting import COLOURS
+from hardmax.flow_pictures import RANK_TOL, numerical_rank, plot_attention
+from hardmax.movies import Scene, even_frames
+from hardmax.plotting import COLOURS, roomy
 
 TITLE = "arXiv 2305.05465: the rank of the attention matrix falls as leaders emerge, n = 40, d = 80"
 UNITS = np.linspace(0, 16, 33)  # times in units of 1 / lambda_1
@@ -30,9 +31,19 @@ def ranks(trajectory: SmoothTrajectory) -> FloatArray:
     return np.array([numerical_rank(trajectory.attention(k)) for k in range(len(trajectory.saved))])
 
 
-def movie_of(trajectory: SmoothTrajectory) -> SmoothTrajectory:
-    """The trajectory to film."""
-    return trajectory
+def scene(trajectory: SmoothTrajectory) -> Scene:
+    """The matrix in time, and its rank until then."""
+    figure = plt.figure(figsize=(6.2, 6.8), layout=roomy())
+    above, below = figure.subplots(2, 1, height_ratios=(2.4, 1))
+    rank = ranks(trajectory)
+
+    def draw_frame(k: int) -> None:
+        above.clear()
+        below.clear()
+        _draw_matrix(above, trajectory, k, rank)
+        _draw_ranks(below, rank[: k + 1])
+
+    return Scene(figure, draw_frame, even_frames(len(UNITS) - 1))
 
 
 def draw(trajectory: SmoothTrajectory) -> Figure:
@@ -41,15 +52,26 @@ def draw(trajectory: SmoothTrajectory) -> Figure:
     grid = figure.add_gridspec(2, len(SHOWN), height_ratios=(1.5, 1))
     axes: list[Any] = [figure.add_subplot(grid[0, column]) for column in range(len(SHOWN))]
     rank = ranks(trajectory)
-    for ax, unit in zip(axes, SHOWN, strict=True):
-        k = int(np.abs(UNITS - unit).argmin())
-        plot_attention(trajectory, k, ax=ax)
-        ax.set_title(rf"$\lambda_1 t$ = {unit}: rank {rank[k]}", fontsize=12)
-        ax.set(xlabel="token $j$", ylabel="token $i$" if unit == 0 else "", xticks=[0, 20, 39], yticks=[0, 20, 39])
+    positions = [int(np.abs(UNITS - unit).argmin()) for unit in SHOWN]
+    for ax, k in zip(axes, positions, strict=True):
+        _draw_matrix(ax, trajectory, k, rank)
+        ax.set_ylabel("token $i$" if k == 0 else "")
     figure.colorbar(axes[-1].images[0], ax=axes, shrink=0.8, pad=0.01).set_label("$P_{ij}$")
     below = figure.add_subplot(grid[1, :])
-    below.plot(UNITS, rank, color=COLOURS[0], lw=2, marker="o", ms=4)
-    below.plot(SHOWN, [rank[int(np.abs(UNITS - unit).argmin())] for unit in SHOWN], "o", color=COLOURS[1], ms=8)
-    below.set(xlabel=r"$\lambda_1 t$", ylabel="rank of $P$", ylim=(0, 42), xlim=(-0.2, UNITS[-1] + 0.2))
-    below.spines[["top", "right"]].set_visible(False)
+    _draw_ranks(below, rank)
+    below.plot(UNITS[positions], rank[positions], "o", color=COLOURS[1], ms=8)
     return figure
+
+
+def _draw_matrix(ax: Any, trajectory: SmoothTrajectory, k: int, rank: FloatArray) -> None:
+    plot_attention(trajectory, k, ax=ax)
+    ax.set_title(rf"$\lambda_1 t$ = {UNITS[k]:g}: rank {rank[k]}", fontsize=12)
+    ax.set(xlabel="token $j$", ylabel="token $i$", xticks=[0, 20, 39], yticks=[0, 20, 39])
+
+
+def _draw_ranks(ax: Any, rank: FloatArray) -> None:
+    """The rank in time, and what counts as zero."""
+    ax.plot(UNITS[: len(rank)], rank, color=COLOURS[0], lw=2, marker="o", ms=4)
+    ax.set(xlabel=r"$\lambda_1 t$", ylabel="rank of $P$", ylim=(0, 42), xlim=(-0.2, UNITS[-1] + 0.2))
+    ax.set_title(rf"rank: singular values above $10^{{{np.log10(RANK_TOL):.0f}}}$ times the largest", fontsize=11)
+    ax.spines[["top", "right"]].set_visible(False)

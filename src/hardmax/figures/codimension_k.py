@@ -7,20 +7,18 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from hardmax import SelfAttention, SmoothTrajectory, simulate
+from hardmax import SelfAttention, SmoothTrajectory, matrix, simulate
 from hardmax._types import FloatArray, IntArray
-from hardmax.flow_pictures import group_colours
-from hardmax.plotting import EDGE, GREY, SIZE
+from hardmax.flow_pictures import add_legend, group_colours
+from hardmax.movies import Scene, even_frames
+from hardmax.plotting import EDGE, GREY, SIZE, roomy
 
 TITLE = "arXiv 2305.05465: conjecture, two positive eigenvalues of three give lines (codimension 2)"
-V = np.array([
-    [0.92761287, 0.94333073, 0.3827744],
-    [0.94333073, 0.59991396, 0.47825472],
-    [0.3827744, 0.47825472, 0.46668605],
-])  # fmt: skip
-TIMES = np.linspace(0, 16, 161)  # later, rounding would decide attention
+V = matrix("paper-codimension")
+TIMES = np.linspace(0, 12, 121)  # later, rounding would decide attention
 FILMED = 8.0  # until when a movie runs
-NEAR = 0.05  # of the spread at the start: points of the plane closer than that are one
+LEGEND = "colours: who ends on one line"
+NEAR = 0.2  # of the spread at the start: points of the plane closer than that are one
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +29,11 @@ class Numbers:
     eigenvalues: FloatArray  # (3,)
     coordinates: FloatArray  # (times, n, 3), phi_r . z
     groups: IntArray  # (n,)
+
+    @property
+    def scatter(self) -> float:
+        """How far phi_2 . z still differs within a group at the end, at most."""
+        return max(float(np.ptp(self.coordinates[-1, self.groups == g, 1])) for g in range(int(self.groups.max()) + 1))
 
 
 def compute() -> Numbers:
@@ -46,41 +49,76 @@ def compute() -> Numbers:
 
 
 def movie_of(numbers: Numbers) -> SmoothTrajectory:
-    """The trajectory to film, while the third coordinate is near."""
+    """The trajectory to play, while the third coordinate is near."""
     return simulate(numbers.trajectory.tokens[0], numbers.trajectory.rule, times=TIMES[TIMES <= FILMED])
 
 
+def scene(numbers: Numbers) -> Scene:
+    """The coordinates of positive eigenvalues in time."""
+    figure, ax = plt.subplots(figsize=(5.6, 5.4), layout=roomy())
+    figure.suptitle(f"Conjecture: two eigenvalues positive\n{_unsettled(numbers)}", fontsize=11)
+    add_legend(figure, LEGEND)
+
+    def draw_frame(k: int) -> None:
+        ax.clear()
+        _draw_plane(ax, numbers, k)
+
+    return Scene(figure, draw_frame, even_frames(len(TIMES) - 1))
+
+
 def draw(numbers: Numbers) -> Figure:
-    """Tokens in the eigenbasis: all three coordinates, then those of positive eigenvalues, at the start and the end."""
-    figure = plt.figure(figsize=(13.5, 4.9), layout="constrained")
+    """Tokens in the eigenbasis: coordinates of positive eigenvalues at the start and the end, then all three."""
+    figure = plt.figure(figsize=(13.5, 5.6))
+    figure.subplots_adjust(left=0.05, right=0.95, bottom=0.15, top=0.81, wspace=0.2)
     figure.suptitle(
-        "Conjecture: tokens gather on parallel lines when two of three eigenvalues are positive", fontsize=13
+        "Conjecture: tokens gather on parallel lines when two of three eigenvalues are positive\n"
+        f"t = {TIMES[-1]:g}, {_unsettled(numbers)}",
+        fontsize=13,
     )
-    names = [rf"$\varphi_{r + 1} \cdot z$  ($\lambda_{r + 1}$ = {x:.2f})" for r, x in enumerate(numbers.eigenvalues)]
-    colours, end = group_colours(numbers.groups), numbers.coordinates[-1]
-    style: dict[str, Any] = {"s": SIZE, "c": colours, "edgecolors": EDGE, "linewidths": 0.6}
-    ax: Any = figure.add_subplot(1, 3, 1, projection="3d")
+    for place, k in ((1, 0), (2, len(TIMES) - 1)):
+        _draw_plane(figure.add_subplot(1, 3, place), numbers, k)
+    _draw_lines(figure.add_subplot(1, 3, 3, projection="3d"), numbers)
+    add_legend(figure, LEGEND, fontsize=11)
+    return figure
+
+
+def _unsettled(numbers: Numbers) -> str:
+    """How far tokens still are from the lines."""
+    return rf"not yet settled: scatter of $\varphi_2 \cdot z$ within a group up to {numbers.scatter:.2g}"
+
+
+def _names(numbers: Numbers) -> list[str]:
+    return [rf"$\varphi_{r + 1} \cdot z$  ($\lambda_{r + 1}$ = {x:.2f})" for r, x in enumerate(numbers.eigenvalues)]
+
+
+def _style(numbers: Numbers) -> dict[str, Any]:
+    return {"s": SIZE, "c": group_colours(numbers.groups), "edgecolors": EDGE, "linewidths": 0.6}
+
+
+def _draw_plane(ax: Any, numbers: Numbers, k: int) -> None:
+    """The coordinates of positive eigenvalues at position k, with the way there."""
+    plane, names = numbers.coordinates[..., :2], _names(numbers)
+    for i, colour in enumerate(group_colours(numbers.groups)):
+        ax.plot(*plane[: k + 1, i].T, color=colour, lw=0.8, alpha=0.6)
+    ax.scatter(*plane[k].T, zorder=3, **_style(numbers))
+    low, high, pad = plane.min(axis=(0, 1)), plane.max(axis=(0, 1)), 0.06 * np.ptp(plane)
+    ax.set(xlim=(low[0] - pad, high[0] + pad), ylim=(low[1] - pad, high[1] + pad), aspect="equal")
+    ax.set(xlabel=names[0], ylabel=names[1])
+    ax.set_title(f"t = {TIMES[k]:g}", fontsize=12)
+
+
+def _draw_lines(ax: Any, numbers: Numbers) -> None:
+    """All three coordinates at the end, and through the middle of each group a line along the third."""
+    end, names = numbers.coordinates[-1], _names(numbers)
     reach = 1.15 * np.abs(end[:, 2]).max()
     for g in range(numbers.groups.max() + 1):
         foot = end[numbers.groups == g, :2].mean(axis=0)
         ax.plot(*np.repeat(foot[:, None], 2, axis=1), [-reach, reach], color=GREY, lw=1.2)
-    ax.scatter(*end.T, depthshade=False, **style)
+    ax.scatter(*end.T, depthshade=False, **_style(numbers))
     ax.set(xlabel=names[0], ylabel=names[1], zlabel=names[2], zlim=(-reach, reach))
-    ax.locator_params(nbins=5)
-    ax.zaxis.labelpad = 9
+    ax.locator_params(nbins=4)
+    ax.xaxis.labelpad, ax.yaxis.labelpad, ax.zaxis.labelpad = 8, 10, 12
     ax.tick_params(axis="z", pad=5)
     ax.set_title(f"t = {TIMES[-1]:g}", fontsize=12)
     ax.view_init(elev=18, azim=-60)
-    ax.set_box_aspect((1, 1, 1), zoom=0.88)
-    for place, k in ((2, 0), (3, -1)):
-        ax = figure.add_subplot(1, 3, place)
-        for i, colour in enumerate(colours if k else []):
-            ax.plot(*numbers.coordinates[:, i, :2].T, color=colour, lw=0.8, alpha=0.6)
-        ax.scatter(*numbers.coordinates[k, :, :2].T, zorder=3, **style)
-        ax.set(xlabel=names[0], ylabel=names[1])
-        ax.set_title(f"t = {TIMES[k]:g}", fontsize=12)
-        points = numbers.coordinates[..., :2].reshape(-1, 2)
-        pad = 0.06 * np.ptp(points)
-        ax.set(xlim=(points[:, 0].min() - pad, points[:, 0].max() + pad))
-        ax.set(ylim=(points[:, 1].min() - pad, points[:, 1].max() + pad), aspect="equal")
-    return figure
+    ax.set_box_aspect((1, 1, 1), zoom=0.9)

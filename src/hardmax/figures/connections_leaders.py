@@ -8,6 +8,8 @@ from matplotlib.figure import Figure
 
 from hardmax import SelfAttention, SmoothTrajectory, simulate
 from hardmax.flow_pictures import LEAST_WEIGHT, plot_connections
+from hardmax.movies import Scene, even_frames
+from hardmax.plotting import roomy
 
 TITLE = "arXiv 2305.05465: queries connect to fewer and fewer tokens, the leaders, n = 20, d = 2"
 UNITS = np.linspace(0, 4, 81)  # times in units of 1 / lambda_1
@@ -27,21 +29,40 @@ def followed(trajectory: SmoothTrajectory, k: int) -> int:
     return int((trajectory.attention(k) > LEAST_WEIGHT).any(axis=0).sum())
 
 
-def movie_of(trajectory: SmoothTrajectory) -> SmoothTrajectory:
-    """The trajectory to film."""
-    return trajectory
+def scene(trajectory: SmoothTrajectory) -> Scene:
+    """Keys, queries and connections in time; the axes grow with the tokens."""
+    figure, ax = plt.subplots(figsize=(6.4, 5.8), layout=roomy())
+    _draw_panel(ax, trajectory, 0)
+    _add_legend(figure, ax)
+
+    def draw_frame(k: int) -> None:
+        ax.clear()
+        _draw_panel(ax, trajectory, k)
+
+    return Scene(figure, draw_frame, even_frames(len(UNITS) - 1))
 
 
 def draw(trajectory: SmoothTrajectory) -> Figure:
     """Keys and queries at four times, each with axes of its own, for tokens x grow."""
     axes: Any
-    figure, axes = plt.subplots(2, 2, figsize=(11, 7.2), layout="constrained")
+    figure, axes = plt.subplots(2, 2, figsize=(11, 7.8), layout=roomy())
     for ax, unit in zip(axes.flat, SHOWN, strict=True):
-        k = int(np.abs(UNITS - unit).argmin())
-        plot_connections(trajectory, k, ax=ax, legend=False)
-        ax.set_title(rf"$\lambda_1 t$ = {unit}: {followed(trajectory, k)} tokens seen", fontsize=12)
-        ax.locator_params(nbins=6)
-        ax.tick_params(labelsize=8)
-    handles, labels = axes.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=11, frameon=False)
+        _draw_panel(ax, trajectory, int(np.abs(UNITS - unit).argmin()))
+    _add_legend(figure, axes.flat[0])
     return figure
+
+
+def _draw_panel(ax: Any, trajectory: SmoothTrajectory, k: int) -> None:
+    plot_connections(trajectory, k, ax=ax, legend=False)
+    ax.set_title(rf"$\lambda_1 t$ = {UNITS[k]:.2g}: {followed(trajectory, k)} tokens seen", fontsize=12)
+    ax.locator_params(nbins=6)
+    ax.tick_params(labelsize=8)
+
+
+def _add_legend(figure: Figure, ax: Any) -> None:
+    """Keys, queries, and when a token is seen."""
+    handles, labels = ax.get_legend_handles_labels()
+    title = rf"lines: $P_{{ij}}$ > {LEAST_WEIGHT:g}; seen: $P_{{ij}}$ > {LEAST_WEIGHT:g} for some $i$"
+    figure.legend(
+        handles, labels, title=title, loc="outside lower center", ncols=2, fontsize=11, title_fontsize=10, frameon=False
+    )

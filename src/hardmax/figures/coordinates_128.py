@@ -53,12 +53,15 @@ def draw(result: Coordinates) -> Figure:
             _draw_band(
                 ax, result.values[:, sign * result.values[-1, :, r] > 0, r], scale.to_rgba(result.eigenvalues[r])
             )
-        ax.set_title(f"{DRAWN} of {len(growing)} eigenvalues > 0,\ntokens with {name} limit", fontsize=12)
+        ax.set_title(
+            f"{DRAWN} of the {len(growing)} coordinates with positive eigenvalue,\ntokens with {name} limit",
+            fontsize=11,
+        )
         ax.set_ylabel(r"$\varphi_r \cdot z_i$, mean $\pm$ std" if sign > 0 else "", fontsize=11)
     for r in falling:
         _draw_band(axes[2], np.abs(result.values[..., r]), scale.to_rgba(-result.eigenvalues[r]), spread=False)
     axes[2].set_yscale("log")
-    axes[2].set_title(f"all {len(falling)} eigenvalues < 0,\nall tokens", fontsize=12)
+    axes[2].set_title(f"all {len(falling)} coordinates with negative eigenvalue,\nall tokens", fontsize=11)
     axes[2].set_ylabel(r"mean of $|\varphi_r \cdot z_i|$", fontsize=11)
     for ax in axes:
         ax.set(xlabel="t", xlim=(0, TIMES[-1]))

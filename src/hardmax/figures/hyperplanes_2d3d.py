@@ -8,29 +8,25 @@ import numpy as np
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
-from hardmax import SelfAttention, SmoothTrajectory, simulate
+from hardmax import SelfAttention, SmoothTrajectory, matrix, simulate
 from hardmax._types import FloatArray, IntArray
-from hardmax.flow_pictures import group_colours, plot_flow
-from hardmax.plotting import COLOURS, SHADE
+from hardmax.flow_pictures import add_legend, group_colours, legend_line, plot_flow
+from hardmax.movies import Scene, even_frames
+from hardmax.plotting import COLOURS, new_axes, roomy
+from hardmax.projection import Projection
 
 TITLE = (
     "arXiv 2305.05465: tokens converge to at most three parallel hyperplanes, leading eigenvalue simple and positive"
 )
+NEGATIVE = "d = 3, other eigenvalues with negative real part"
 MATRICES = {
-    "d = 2": [[0.64709742, 0.81911926], [0.61210449, 0.63263484]],
-    "d = 3, others with negative real part": [
-        [0.2362413, 0.0599536, 0.40506019],
-        [0.81321448, 0.49948705, 0.33754772],
-        [0.2160645, 0.38505272, 0.14588075],
-    ],
-    "d = 3, others with positive real part": [
-        [0.18608476, 0.34391026, 0.13905949],
-        [0.35244288, 0.6694859, 0.39992145],
-        [0.46685606, 0.17094454, 0.42092308],
-    ],
+    "d = 2": matrix("paper-2d"),
+    NEGATIVE: matrix("paper-3d"),
+    "d = 3, other eigenvalues with positive real part": matrix("paper-3d-positive"),
 }
 SEEDS = (5, 2, 2)
 TIMES = np.linspace(0, 10, 201)
+LEGEND = f"{legend_line(np.zeros(1, np.intp), stars=True, hull=False)}; planes and lines: where they tend to"
 NEAR = 1e-3  # of the spread: values closer than that are one
 
 
@@ -73,33 +69,58 @@ def leading_functional(V: FloatArray) -> FloatArray:
 
 
 def movie_of(panels: dict[str, Panel]) -> SmoothTrajectory:
-    """The trajectory to film."""
-    return panels["d = 3, others with negative real part"].trajectory
+    """The trajectory to play: the first in three dimensions."""
+    return panels[NEGATIVE].trajectory
+
+
+def scene(panels: dict[str, Panel]) -> Scene:
+    """The same, with the planes that tokens tend to."""
+    panel = panels[NEGATIVE]
+    projection = Projection.of_trajectory(panel.trajectory)
+    ax = new_axes(projection)
+    add_legend(ax.figure, LEGEND)
+
+    def draw_frame(k: int) -> None:
+        ax.clear()
+        plot_flow(panel.trajectory, k, ax=ax, groups=panel.groups, projection=projection)
+        _draw_hyperplanes(ax, panel)
+
+    return Scene(ax.figure, draw_frame, even_frames(len(TIMES) - 1))
 
 
 def draw(panels: dict[str, Panel]) -> Figure:
     """Above: tokens at the end on their hyperplanes. Below: phi_1 . z_i in time."""
-    figure = plt.figure(figsize=(13, 7.4), layout="constrained")
+    figure = plt.figure(figsize=(13, 7.8), layout=roomy())
     grid = figure.add_gridspec(2, len(panels), height_ratios=(1.75, 1))
     for column, (name, panel) in enumerate(panels.items()):
         d = len(panel.phi)
         ax: Any = figure.add_subplot(grid[0, column], projection="3d" if d == 3 else None)
         plot_flow(panel.trajectory, ax=ax, groups=panel.groups)
-        ax.set_title(f"{name}\nt = {TIMES[-1]:g}", fontsize=12)
-        for level in panel.levels:
-            _draw_hyperplane(ax, panel.phi, level, panel.trajectory.drawn[-1])
-        if d == 3:
-            _look_along(ax, panel.phi)
+        ax.set_title(f"{name}, t = {TIMES[-1]:g}".replace(" with ", "\nwith "), fontsize=12)
+        _draw_hyperplanes(ax, panel)
+        if d == 2:
+            ax.locator_params(axis="x", nbins=4)
         below = figure.add_subplot(grid[1, column])
         for curve, colour in zip(panel.values.T, group_colours(panel.groups), strict=True):
             below.plot(TIMES, curve, color=colour, lw=1.1)
         below.set(xlabel="t", xlim=(0, TIMES[-1]))
         below.set_ylabel(r"$\varphi_1 \cdot z_i(t)$" if column == 0 else "", fontsize=12)
         below.spines[["top", "right"]].set_visible(False)
+    add_legend(figure, LEGEND, fontsize=11)
     return figure
 
 
-def _draw_hyperplane(ax: Any, phi: FloatArray, level: float, Z: FloatArray) -> None:
+def _draw_hyperplanes(ax: Any, panel: Panel) -> None:
+    """Each in the colour of its tokens, seen from the side."""
+    for group, level in enumerate(panel.levels):
+        _draw_hyperplane(ax, panel.phi, level, panel.trajectory.drawn[-1], COLOURS[group])
+    if len(panel.phi) == 3:
+        limits = np.array([ax.get_xlim(), ax.get_ylim(), ax.get_zlim()])
+        ax.set_box_aspect(np.ptp(limits, axis=1), zoom=0.92)  # from the side there is more room
+        _look_along(ax, panel.phi)
+
+
+def _draw_hyperplane(ax: Any, phi: FloatArray, level: float, Z: FloatArray, colour: str) -> None:
     """{z : phi . z = level}, as a line, or as a piece of a plane around the tokens."""
     middle = Z.mean(axis=0)
     foot = middle + (level - middle @ phi) * phi
@@ -107,14 +128,16 @@ def _draw_hyperplane(ax: Any, phi: FloatArray, level: float, Z: FloatArray) -> N
     if len(phi) == 2:
         reach = 2 * np.ptp(Z)
         limits = ax.axis()
-        ax.plot(*np.stack([foot - reach * across[0], foot + reach * across[0]]).T, color=SHADE, lw=5, zorder=0)
+        ax.plot(
+            *np.stack([foot - reach * across[0], foot + reach * across[0]]).T, color=colour, alpha=0.25, lw=6, zorder=0
+        )
         ax.axis(limits)
         return
     offsets = (Z - middle) @ across.T
     low, high = offsets.min(axis=0) - 0.5, offsets.max(axis=0) + 0.5
     corners = [(low[0], low[1]), (high[0], low[1]), (high[0], high[1]), (low[0], high[1])]
     piece = [foot + a * across[0] + b * across[1] for a, b in corners]
-    ax.add_collection3d(Poly3DCollection([piece], facecolors=SHADE, edgecolors=COLOURS[0], alpha=0.22, linewidths=0.6))
+    ax.add_collection3d(Poly3DCollection([piece], facecolors=colour, edgecolors=colour, alpha=0.16, linewidths=0.6))
 
 
 def _look_along(ax: Any, phi: FloatArray) -> None:

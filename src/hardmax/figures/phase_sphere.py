@@ -51,6 +51,9 @@ def draw(result: Phases) -> Figure:
     levels = [1.5, 2.5, 4.5, 8.5, 16.5]
     lines = axes[0].contour(TIMES, BETAS, result.clusters, levels=levels, colors="white", linewidths=0.8)
     axes[0].clabel(lines, fmt="%g", fontsize=9, manual=[(200, beta) for beta in (3.5, 8, 24, 105)])
+    row = int(np.abs(BETAS - 60).argmin())  # the outermost is too steep for a label within it
+    crossed = TIMES[int((result.clusters[row] < levels[-1]).argmax())]
+    axes[0].text(1.1 * crossed, BETAS[row], f"{levels[-1]:g}", color="white", fontsize=9, va="center")
     axes[0].set_title(f"mean number of clusters (gaps above {GAP:g} rad), {SEEDS} clouds", fontsize=12)
     mesh = axes[1].pcolormesh(TIMES, BETAS, result.similarity, vmin=0, vmax=1, cmap="cividis", shading="gouraud")
     figure.colorbar(mesh, ax=axes[1])

@@ -7,10 +7,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from hardmax import SelfAttention, SmoothTrajectory, simulate
-from hardmax.flow_pictures import color_groups, plot_flow
+from hardmax.flow_pictures import add_legend, color_groups, legend_line, plot_flow
 from hardmax.projection import Projection
 
 TITLE = "arXiv 2305.05465: tokens converge to the vertices of a convex polytope, V = I, d = 2 and 3"
+PLAYED = "d = 3"
 TOKENS = {2: 40, 3: 25}  # how many for each dimension
 TIMES = np.linspace(0, 10, 201)
 SHOWN = (0.0, 0.5, 1.5, 10.0)
@@ -23,13 +24,14 @@ def compute() -> dict[int, SmoothTrajectory]:
 
 
 def movie_of(rows: dict[int, SmoothTrajectory]) -> SmoothTrajectory:
-    """The trajectory to film."""
+    """The trajectory to film: that in three dimensions."""
     return rows[3]
 
 
 def draw(rows: dict[int, SmoothTrajectory]) -> Figure:
     """A row for each dimension, a column for each time; the hull of the tokens in the last column."""
-    figure = plt.figure(figsize=(13, 7.2), layout="constrained")
+    figure = plt.figure(figsize=(13, 7.2))
+    figure.subplots_adjust(left=0.04, right=0.97, bottom=0.08, top=0.94, wspace=0.16, hspace=0.18)
     for row, (d, trajectory) in enumerate(rows.items()):
         projection, groups = Projection.of_trajectory(trajectory), color_groups(trajectory)
         for column, t in enumerate(SHOWN):
@@ -39,8 +41,8 @@ def draw(rows: dict[int, SmoothTrajectory]) -> Figure:
             plot_flow(trajectory, k, ax=ax, projection=projection, groups=groups)
             ax.set_title(f"t = {t:g}" if row == 0 else "", fontsize=13)
             ax.tick_params(labelsize=8)
-            if d == 3:
-                ax.set_box_aspect(projection.high - projection.low, zoom=1.03)
             if d == 2 and column:
                 ax.set_ylabel("")
+    groups = np.concatenate([color_groups(trajectory) for trajectory in rows.values()])
+    add_legend(figure, legend_line(groups, stars=True, hull=True), fontsize=11)
     return figure

@@ -9,14 +9,19 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from hardmax import Polytope, SelfAttention, SmoothTrajectory, simulate
 from hardmax._types import FloatArray, IntArray
-from hardmax.flow_pictures import group_colours, plot_flow
-from hardmax.plotting import SHADE, shade_polytope
+from hardmax.flow_pictures import add_legend, group_colours, leads, plot_flow
+from hardmax.movies import Scene, even_frames
+from hardmax.plotting import EDGE, SHADE, SIZE, new_axes, shade_polytope
 from hardmax.projection import Projection
 
 TITLE = "arXiv 2305.05465: tokens converge to a polytope times a subspace, V = diag(1, 1, -1/2)"
 V = np.diag([1.0, 1.0, -0.5])
 TIMES = np.linspace(0, 10, 201)
 SOLID = 3.0  # the time of the picture in 3-D: later the third coordinate is far away
+LAST = int(np.abs(TIMES - SOLID).argmin())
+LEGEND = (
+    "stars attend to themselves; colours: who ends together in $(z_1, z_2)$; shaded: hull of $(z_1, z_2)$ at the end"
+)
 NEAR = 1e-2  # of the spread: points of the plane closer than that are one
 
 
@@ -29,33 +34,61 @@ def compute() -> tuple[SmoothTrajectory, IntArray]:
 
 
 def movie_of(numbers: tuple[SmoothTrajectory, IntArray]) -> SmoothTrajectory:
-    """The trajectory to film."""
+    """The trajectory to play, on a logarithmic third axis."""
     return numbers[0]
 
 
+def scene(numbers: tuple[SmoothTrajectory, IntArray]) -> Scene:
+    """The prism while it forms."""
+    projection = _solid_view(numbers[0])
+    ax = new_axes(projection)
+    add_legend(ax.figure, LEGEND)
+
+    def draw_frame(k: int) -> None:
+        ax.clear()
+        _draw_solid(ax, numbers, k, projection)
+
+    return Scene(ax.figure, draw_frame, even_frames(LAST))
+
+
 def draw(numbers: tuple[SmoothTrajectory, IntArray]) -> Figure:
-    """The prism in 3-D while it forms, and the polygon that it stands on, at the end."""
+    """The prism in 3-D while it forms, and the polygon that it stands on, at the end; stars as they are then."""
     trajectory, groups = numbers
-    figure = plt.figure(figsize=(11.5, 5.8), layout="constrained")
-    k = int(np.abs(TIMES - SOLID).argmin())
-    Z, plane = trajectory.rescaled, trajectory.rescaled[..., :2]
+    figure = plt.figure(figsize=(11.5, 6.4))
+    figure.subplots_adjust(left=0.0, right=0.97, bottom=0.13, top=0.93, wspace=0.12)
+    plane = trajectory.rescaled[..., :2]
     solid: Any = figure.add_subplot(1, 2, 1, projection="3d")
-    plot_flow(trajectory, k, ax=solid, groups=groups, projection=Projection.of(Z[: k + 1]))
+    _draw_solid(solid, numbers, LAST, _solid_view(trajectory))
     solid.set_title(f"t = {SOLID:g}", fontsize=12)
-    base = Polytope(plane[-1])
-    _draw_prism(solid, base.vertices[base.outline], 1.05 * np.abs(Z[k, :, 2]).max())
-    solid.view_init(elev=22, azim=-58)
-    solid.set_box_aspect((1, 1, 1.25))
 
     ax: Any = figure.add_subplot(1, 2, 2)
     Projection.of(plane).label(ax)
-    shade_polytope(ax, base)
-    colours = group_colours(groups)
+    shade_polytope(ax, Polytope(plane[-1]))
+    colours = np.array(group_colours(groups))
     for i, colour in enumerate(colours):
         ax.plot(*plane[:, i].T, color=colour, lw=0.8, alpha=0.6)
-    ax.scatter(*plane[-1].T, s=70, c=colours, edgecolors="#222222", linewidths=0.6, zorder=3)
+    stars = leads(trajectory, len(TIMES) - 1)  # on each vertex one, above the others
+    ax.scatter(
+        *plane[-1, stars].T, s=3.2 * SIZE, c=colours[stars], marker="*", edgecolors=EDGE, linewidths=0.6, zorder=3
+    )
     ax.set_title(f"the leading eigenspace, t = {TIMES[-1]:g}", fontsize=12)
+    add_legend(figure, LEGEND, fontsize=11)
     return figure
+
+
+def _solid_view(trajectory: SmoothTrajectory) -> Projection:
+    """Axes for the times of the picture in 3-D."""
+    return Projection.of(trajectory.rescaled[: LAST + 1])
+
+
+def _draw_solid(ax: Any, numbers: tuple[SmoothTrajectory, IntArray], k: int, projection: Projection) -> None:
+    """Tokens at position k and the prism that they tend to."""
+    trajectory, groups = numbers
+    plot_flow(trajectory, k, ax=ax, groups=groups, projection=projection)
+    base = Polytope(trajectory.rescaled[-1, :, :2])
+    _draw_prism(ax, base.vertices[base.outline], 1.05 * np.abs(trajectory.rescaled[LAST, :, 2]).max())
+    ax.view_init(elev=22, azim=-58)
+    ax.set_box_aspect((1, 1, 1.25), zoom=0.9)
 
 
 def _draw_prism(ax: Any, outline: FloatArray, reach: float) -> None:

@@ -55,7 +55,9 @@ def gaussian() -> Spectra:
 def draw(result: Spectra) -> Figure:
     """One complex plane a layer, the eigenvalue of largest modulus of each head marked."""
     heads = sum(len(values) for values in result.layers)
-    title = f"{result.name}: leading eigenvalue real and positive in {result.positive} of {heads} heads"
+    title = (
+        f"{result.name}: the eigenvalue largest in modulus is real and positive in {result.positive} of {heads} heads"
+    )
     labels = [f"layer {k}" for k in range(1, len(result.layers) + 1)]
     figure: Figure = plot_spectra(result.layers, labels=labels, title=title)
     figure.set_size_inches(10, 5.4)

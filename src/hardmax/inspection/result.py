@@ -22,8 +22,9 @@ class Inspection:
     """A model on a sentence: weights and attention of some layers, and the hidden states after them.
 
     Layers are counted from 1; layer 0 is the embeddings. Attention of layer k acts on the hidden states of layer
-    k - 1, in GPT-2 after their normalisation, whose gain the spectra leave out. In GPT-2 the states of the last layer are those after the final normalisation, and a token attends only to
-    itself and to those before it, so that the first tokens gather attention by their place alone.
+    k - 1, in GPT-2 after their normalisation, whose gain the spectra leave out. There the states of the last layer are
+    those after the final normalisation, and a token attends only to itself and to those before it, so that the first
+    tokens gather attention by their place alone.
 
     Attributes
     ----------
