@@ -71,7 +71,10 @@ def softmax(scores: Any, seen: Any = None, scale: Any = 1.0) -> Any:
         scores = (scores - visible.detach().amax(dim=-1, keepdim=True)) * scale
         P = (scores if hidden is None else scores.masked_fill(hidden, -float("inf"))).softmax(dim=-1)
         return P if seen is None else P.masked_fill(~seen, 0.0)
-    scale = np.minimum(to_numpy(scale), largest_float(scores.dtype)).astype(scores.dtype)
+    if isinstance(scale, float):
+        scale = min(scale, largest_float(scores.dtype))
+    else:
+        scale = np.minimum(to_numpy(scale), largest_float(scores.dtype)).astype(scores.dtype)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # scores that are not finite stay visible as NaN
         if seen is None:
             scores -= scores.max(axis=-1, keepdims=True)
@@ -104,9 +107,10 @@ def tamed(tokens: Any) -> tuple[Any, Any]:
     Each cloud is divided by a power of two, and only where it is so large that products would overflow.
     """
     plain = to_numpy(tokens)
+    with np.errstate(over="ignore"):
+        if np.vdot(plain, plain) < 1e-4 * largest_float(plain.dtype):  # no product of two tokens exceeds that
+            return tokens, 1.0
     most = 1e-2 * largest_float(plain.dtype) ** 0.5 / plain.shape[-1]
-    if max(plain.max(), -plain.min()) <= most:
-        return tokens, 1.0
     sizes = np.abs(plain).max(axis=(-1, -2), keepdims=True).astype(np.float64)  # (..., 1, 1)
     exponents = np.where((sizes > most) & np.isfinite(sizes), np.frexp(sizes)[1], 0)
     with np.errstate(over="ignore"):

@@ -6,6 +6,7 @@ blocks of size 1 and 2, each component keeps its own: integrators work on y = S^
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import linalg
@@ -47,12 +48,23 @@ class Growth:
         """S e^{t(D - lambda I)}, which turns y into e^{-lambda t} x."""
         if self.turning is None:
             return np.asarray(linalg.expm(t * (self.blocks - self.rate * np.eye(len(self.blocks)))))
-        decay = np.exp(t * (np.diag(self.blocks) - self.rate))
+        decay = np.exp(t * self._rates)
+        if self._partners is None:
+            return np.asarray(self.basis * decay)
         straight = self.basis * (decay * np.cos(t * self.turning))
-        if not self.turning.any():
-            return straight
-        partner = np.arange(len(decay)) + np.sign(self.turning).astype(np.intp)  # the other one of a pair
-        return np.asarray(straight - self.basis[:, partner] * (decay * np.sin(t * self.turning)))
+        return np.asarray(straight - self._partners * (decay * np.sin(t * self.turning)))
+
+    @cached_property
+    def _rates(self) -> FloatArray:
+        """Real parts of the eigenvalues, relative to lambda."""
+        return np.asarray(np.diag(self.blocks) - self.rate)
+
+    @cached_property
+    def _partners(self) -> FloatArray | None:
+        """Columns of S with those of each pair exchanged; None where there is no pair."""
+        if self.turning is None or not self.turning.any():
+            return None
+        return self.basis[:, np.arange(len(self.turning)) + np.sign(self.turning).astype(np.intp)]
 
     def unit(self, t: float) -> FloatArray:
         """e^{t(V - lambda I)}."""
