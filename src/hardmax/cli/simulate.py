@@ -76,7 +76,8 @@ def simulate(
         values = chosen.value_matrix(clouds.shape[-1])
         output.say(repr(classify(values, chosen.Q, chosen.K, causal=chosen.causal)))
     if not trajectory.batched and isinstance(trajectory, SmoothTrajectory):
-        output.console().print(clusters(trajectory))
+        if trajectory.clusters.max() + 1 < trajectory.mask.sum() or trajectory.n == 1:  # else every token is alone
+            output.console().print(clusters(trajectory))
     elif not trajectory.batched and len(trajectory.leaders):
         output.console().print(leaders(trajectory))
     if trajectory.batched:
