@@ -1,5 +1,6 @@
 """Self-attention in continuous time: against loops, against SciPy on the raw equation, and in its order of accuracy."""
 
+import json
 import math
 import re
 import tracemalloc
@@ -596,7 +597,7 @@ BAD = {
     ),
     "dt negative": (lambda: run(times=1, method="rk4", dt=-1), "`dt` must be a positive finite number. Got -1."),
     "rtol": (lambda: run(times=1, rtol=0), "`rtol` must be a positive finite number. Got 0. 1e-8 is usual."),
-    "atol": (lambda: run(times=1, atol=np.nan), "`atol` must be a positive finite number. Got nan. 1e-10 is usual."),
+    "atol": (lambda: run(times=1, atol=np.nan), "`atol` must be a positive finite number. Got nan. 1e-13 is usual."),
     "max_steps": (lambda: run(times=1, max_steps=0), "`max_steps` must be a whole number of at least 1. Got 0."),
     "times of layers": (
         lambda: hm.simulate(TOKENS, hm.Softmax(1), layers=1).times,
@@ -684,3 +685,57 @@ def test_one_matrix_of_attention_is_in_memory_at_a_time():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1.2 * 8 * n**2
+
+
+def test_leaders_keep_their_names_when_tokens_have_met():
+    tokens = hm.configuration("gaussian", n=30)
+    named = [hm.simulate(tokens, hm.SelfAttention(), times=[0, end]).leaders.tolist() for end in (15, 30, 60, 500)]
+    assert named == [named[0]] * 4
+    twice = hm.simulate(np.vstack([tokens, tokens]), hm.SelfAttention(), times=[0, 15])
+    assert [i % 30 for i in twice.leaders] == hm.simulate(tokens, hm.SelfAttention(), times=[0, 15]).leaders.tolist()
+
+
+def test_queries_that_do_not_see_the_leading_direction_stay_sharp():
+    """⟨Q x_i, K x_j⟩ = x_i2 x_j2 grows as e^{0.2 t} while x grows as e^t."""
+    tokens = np.random.default_rng(0).normal(size=(4, 2))
+    rule = hm.SelfAttention([[0.0, 1.0]], [[0.0, 1.0]], np.diag([1.0, 0.1]))
+    runs = [hm.simulate(tokens, rule, times=[0, end]) for end in (100, 350, 400)]
+    assert runs[0].attention(-1).max(axis=1).min() > 0.999
+    for run in runs[1:]:
+        np.testing.assert_allclose(run.rescaled[-1, :, 1], runs[0].rescaled[-1, :, 1], rtol=1e-3)
+        assert np.ptp(run.rescaled[-1, :, 1]) < 1e-9  # met, and not dispersed again
+
+
+def test_a_tensor_that_changes_in_place_is_seen():
+    torch = pytest.importorskip("torch")
+    values = torch.eye(2, dtype=torch.float64)
+    rule = hm.SelfAttention(V=values)
+    before = hm.simulate(TOKENS, rule, times=[0, 1], method="euler", dt=0.1).tokens
+    values *= -1
+    after = hm.simulate(TOKENS, rule, times=[0, 1], method="euler", dt=0.1).tokens
+    turned = hm.simulate(TOKENS, hm.SelfAttention(V=-np.eye(2)), times=[0, 1], method="euler", dt=0.1).tokens
+    np.testing.assert_allclose(after, turned)
+    assert not np.allclose(before, after)
+
+
+def test_half_precision_keeps_the_input():
+    torch = pytest.importorskip("torch")
+    tokens = torch.tensor(TOKENS).bfloat16()
+    run = hm.simulate(tokens, hm.SelfAttention(V=[[1, 1], [0, 1.001]]), times=[0, 1], method="euler", dt=0.1)
+    assert run.tokens.dtype == torch.bfloat16
+    assert torch.equal(run.tokens[0], tokens)
+
+
+def test_each_cloud_has_its_own_trouble():
+    batch = np.stack([TOKENS, TOKENS * 1e3])
+    run = hm.simulate(batch, hm.SelfAttention(V=-np.eye(2)), times=[0, 0.01, 30], max_steps=50)
+    assert "Cloud 1: The integrator stopped" in run.problem
+    assert run[0].problem == ""
+    assert run[1].problem.startswith("The integrator stopped")
+
+
+def test_files_hold_z_also_where_it_is_not_drawn(tmp_path):
+    run = hm.simulate(TOKENS, hm.SelfAttention(V=-np.eye(2)), times=[0, 1, 2])
+    run.to_npz(tmp_path / "run.npz")
+    np.testing.assert_array_equal(hm.Trajectory.from_npz(tmp_path / "run.npz").rescaled, run.rescaled)
+    np.testing.assert_array_equal(json.loads(run.to_json())["rescaled"], run.rescaled)

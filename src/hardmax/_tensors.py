@@ -41,6 +41,11 @@ def matching(weight: Any, tokens: Any) -> Any:
     return np.asarray(to_numpy(weight), tokens.dtype)
 
 
+def in_double(tokens: Any) -> Any:
+    """The same array or tensor in float64; gradients are kept."""
+    return tokens.double() if is_tensor(tokens) else np.asarray(tokens, np.float64)
+
+
 def needs_gradient(*values: Any) -> bool:
     """Whether some value is a tensor that asks for gradients."""
     return any(is_tensor(value) and value.requires_grad for value in values)
@@ -116,6 +121,16 @@ def tamed(tokens: Any) -> tuple[Any, Any]:
     with np.errstate(over="ignore"):
         factors, squares = np.ldexp(1.0, -exponents), np.ldexp(1.0, np.minimum(2 * exponents, 1023))
     return tokens * matching(factors, tokens), squares
+
+
+def peaks(tokens: Any) -> AnyArray:
+    """For each cloud the power of two just above its largest coordinate, as an exponent: shape (..., 1, 1).
+
+    Dividing by a power of two is exact, so that it changes nothing but the range; 0 where there is nothing to scale.
+    """
+    plain = to_numpy(tokens)
+    size = np.maximum(plain.max(axis=(-1, -2)), -plain.min(axis=(-1, -2))).astype(np.float64)[..., None, None]
+    return np.where(np.isfinite(size), np.frexp(size)[1], 0)
 
 
 def scaled(values: Any, factor: float) -> Any:

@@ -18,7 +18,7 @@ from hardmax.rules.base import Rule
 from hardmax.rules.hardmax import Hardmax
 from hardmax.rules.heads import MultiHead
 from hardmax.run import Run
-from hardmax.smooth_trajectory import SmoothTrajectory
+from hardmax.smooth_trajectory import NEXT_CLOUD, SmoothTrajectory
 from hardmax.trajectory import Trajectory
 
 MOST_STEPS, MOST_FIXED_STEPS = 10_000, 1_000_000  # unless said
@@ -179,15 +179,16 @@ def run_adaptive(job: Job, rule: Any) -> SmoothTrajectory:
     real = job.real.reshape(batch.shape[:2])
     kept = np.broadcast_to(batch, (len(job.saved), *batch.shape)).copy()
     rescaled = kept.copy()
-    tick, problem, held_from = job.ticker(len(batch) * len(job.saved)), "", np.inf
+    tick, held_from = job.ticker(len(batch) * len(job.saved)), np.inf
+    problems: list[str] = []
     steps, evaluations, has_rescaled, rtol = 0, 0, False, job.method.rtol
     held: list[tuple[float, FloatArray] | None] = []
     for b, cloud in enumerate(batch):
         motion = Motion.of(rule, cloud[real[b]].shape)
         solution = integrate.adaptive(motion, motion.start(cloud[real[b]]), job.saved, job.method, tick)
         steps, evaluations = steps + solution.steps, evaluations + solution.evaluations
-        if solution.problem and not problem:
-            problem = (f"Cloud {b}: " if job.batched else "") + solution.problem
+        if solution.problem:
+            problems.append((f"Cloud {b}: " if job.batched else "") + solution.problem)
         held_from, rtol = min(held_from, solution.held_from), max(rtol, solution.rtol)
         held.append(None if solution.held is None else (solution.held_from, solution.held))
         for at, (t, state) in enumerate(zip(job.saved, solution.states, strict=True)):
@@ -208,7 +209,11 @@ def run_adaptive(job: Job, rule: Any) -> SmoothTrajectory:
         "rtol_reached": rtol,
     }
     raw, z_all = (_like_input(values, job) for values in (kept, rescaled))
-    more: dict[str, Any] = {"problem": problem, "start": job.start, "held": tuple(held) if any(held) else ()}
+    more: dict[str, Any] = {
+        "problem": NEXT_CLOUD.join(problems),
+        "start": job.start,
+        "held": tuple(held) if any(held) else (),
+    }
     z_all = z_all if has_rescaled else None
     return SmoothTrajectory(raw, rule, job.saved, job.real, job.batched, stats, z_all, **more)
 
@@ -260,7 +265,7 @@ def check_method(name: Any, rtol: Any, atol: Any, dt: Any, max_steps: Any) -> Me
     if name not in known:
         raise ValueError(f"`method` must be one of {', '.join(known)}. Got {name!r}. DOP853 suits nearly everything.")
     _checks.check_positive(rtol, "rtol", "1e-8 is usual.")
-    _checks.check_positive(atol, "atol", "1e-10 is usual.")
+    _checks.check_positive(atol, "atol", "1e-13 is usual.")
     if (dt is None) == (name in integrate.FIXED):
         need = f'"{name}" needs `dt`, the length of its steps' if dt is None else f'"{name}" chooses its own steps'
         raise ValueError(f"`dt` must go with the methods {' and '.join(integrate.FIXED)}. Got dt={dt}: {need}.")

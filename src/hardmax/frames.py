@@ -15,9 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._tensors import matching, needs_gradient, scaled, softmax, solve, tamed, to_numpy
-from hardmax.rules.base import seen_keys
-from hardmax.rules.growth import LARGEST
+from hardmax._tensors import in_double, matching, needs_gradient, scaled, solve, to_numpy
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere, on_sphere
 
@@ -81,6 +79,7 @@ class RescaledFrame(Frame):
     def __init__(self, rule: Any, name: str, stepper: Stepper, keys: Any, identity: Any) -> None:
         super().__init__(rule, stepper, keys)
         growth = rule.growth(len(identity))
+        self._given, identity = identity, in_double(identity)
         self._terms, self._identity = TERMS[name], identity
         self._basis = self._inverse = identity
         self._blocks = rule.values(identity, 0.0).T
@@ -92,8 +91,8 @@ class RescaledFrame(Frame):
         self._factors: dict[float, tuple[Any, float]] = {}
 
     def start(self, tokens: Any) -> Any:
-        """y = S^{-1} x."""
-        return tokens @ self._inverse.T
+        """y = S^{-1} x, in float64: narrower floats would lose the input itself in S."""
+        return in_double(tokens) @ self._inverse.T
 
     def step(self, state: Any, t: float, h: float) -> Any:
         """One step in the coordinates of R^k, then R^{-1}."""
@@ -103,7 +102,7 @@ class RescaledFrame(Frame):
         return moved
 
     def _rate(self, state: Any, t: float) -> Any:
-        P = unit_attention(self._rule, state @ (self._basis @ self._power).T, t, self._keys, self._log)
+        P = self._rule.unit_attention(state @ (self._basis @ self._power).T, t, self._keys, self._log)
         return P @ state @ self._blocks.T
 
     def _factor(self, h: float) -> tuple[Any, float]:
@@ -114,7 +113,7 @@ class RescaledFrame(Frame):
                 term = term @ (h * self._blocks) / order
                 R = R + term
             plain = np.asarray(to_numpy(R), np.float64)
-            if np.linalg.cond(plain) > SINGULAR:
+            if not np.isfinite(plain).all() or np.linalg.cond(plain) > SINGULAR:
                 raise ValueError(
                     f"`dt` must leave R(dt V) invertible, I + dt V for Euler. Got a step of {h:g}, for which it is "
                     "singular: V has a negative eigenvalue of the size of 1/dt. Use a smaller dt."
@@ -126,18 +125,11 @@ class RescaledFrame(Frame):
         """x = R^k z, and z = S y."""
         with np.errstate(over="ignore"):
             grown = scaled(state @ (self._basis @ self._power).T, float(np.exp(self._log)))
-        return grown, state @ self._basis.T
+            return matching(grown, self._given), matching(state @ self._basis.T, self._given)
 
     def snapshot(self) -> tuple[Any, float]:
         """R^k as a matrix and the logarithm of its factor."""
         return self._basis @ self._power @ self._inverse, self._log
-
-
-def unit_attention(rule: SelfAttention, unit: Any, t: float, keys: Any, log: float) -> Any:
-    """P for x_k = e^log u."""
-    tame, square = tamed(unit)
-    scale = square * float(np.exp(min(2 * log, LARGEST)))
-    return softmax(rule.scores(tame, t), seen_keys(unit, keys, rule.causal), scale)
 
 
 class JointFrame(Frame):

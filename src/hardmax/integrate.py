@@ -85,7 +85,9 @@ def adaptive(
                     evaluations, solver = evaluations + int(solver.nfev), _solver(motion, solver, times, method, sizes)
                 elif noise > 0.01 * method.rtol and method.rtol < LOOSEST:
                     method = replace(
-                        method, rtol=min(max(10 * noise, 10 * method.rtol), LOOSEST), atol=min(noise, LOOSEST)
+                        method,
+                        rtol=min(max(10 * noise, 10 * method.rtol), LOOSEST),
+                        atol=max(method.atol, min(noise, LOOSEST)),
                     )
                     evaluations, solver = evaluations + int(solver.nfev), _solver(motion, solver, times, method, sizes)
                 seen = float(solver.t)

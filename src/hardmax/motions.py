@@ -25,7 +25,7 @@ class Motion(ABC):
         if isinstance(rule, SelfAttention):
             if not rule.has_constant_values:
                 return Joint(rule, shape)
-            return (Rescaled if rule.growth(shape[1]).rate > 0 else Decaying)(rule, shape)
+            return (Rescaled if rule.growth(shape[1]).grows else Decaying)(rule, shape)
         return Plain(rule, shape)
 
     held: FloatArray | None = None  # attention, once it is held
@@ -101,9 +101,12 @@ class Rescaled(Motion):
         """e^{-lambda t} x."""
         return np.asarray(state.reshape(self._shape) @ self._growth.frame(t).T)
 
+    def _attention(self, t: float, state: FloatArray) -> FloatArray:
+        return np.asarray(self._rule.unit_attention(self._unit(t, state), t, None, self._growth.rate * t))
+
     def hold_attention(self, t: float, state: FloatArray) -> bool:
         """Hold it, once, where it is Boolean."""
-        P = self._rule.unit_attention(self._unit(t, state), t)
+        P = self._attention(t, state)
         if self.held is not None or P.max(axis=1).min() < BOOLEAN:
             return False
         self.held = P
@@ -116,7 +119,7 @@ class Rescaled(Motion):
     def rate(self, t: float, state: FloatArray) -> FloatArray:
         """dy/dt."""
         y = state.reshape(self._shape)
-        P = self._rule.unit_attention(self._unit(t, state), t) if self.held is None else self.held
+        P = self._attention(t, state) if self.held is None else self.held
         return np.asarray((P @ y - y) @ self._growth.blocks.T).ravel()
 
     def read(self, t: float, state: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -130,7 +133,8 @@ class Decaying(Plain):
     def read(self, t: float, state: FloatArray) -> tuple[FloatArray, FloatArray]:
         """x, and z = e^{-tV} x."""
         tokens, growth = state.reshape(self._shape), self._rule.growth(self._shape[1])
-        return tokens, growth.grown(tokens @ growth.unit(-t).T, -t)
+        with np.errstate(over="ignore", invalid="ignore"):  # z leaves the range of floats sooner than x
+            return tokens, growth.grown(tokens @ growth.unit(-t).T, -t)
 
 
 class Joint(Motion):

@@ -87,7 +87,7 @@ def save_smooth(trajectory: SmoothTrajectory, path: str | PathLike[str]) -> None
         arrays["powers"] = np.stack([np.asarray(to_numpy(power)) for power, _ in trajectory.frames])
         arrays["logs"] = np.array([log for _, log in trajectory.frames])
     if trajectory.rescaled is not None:
-        arrays["rescaled"] = trajectory.drawn
+        arrays["rescaled"] = np.asarray(to_numpy(trajectory.rescaled))
     with written_whole(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
 
@@ -131,5 +131,5 @@ def smooth_json(trajectory: SmoothTrajectory) -> str:
         "tokens": finite(trajectory.array.tolist()),
     }
     if trajectory.rescaled is not None:
-        data["rescaled"] = finite(trajectory.drawn.tolist())
+        data["rescaled"] = finite(np.asarray(to_numpy(trajectory.rescaled)).tolist())
     return json.dumps(data, allow_nan=False)

@@ -7,11 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from hardmax._tensors import largest, like, to_numpy, where
+from hardmax._tensors import largest, like, matching, to_numpy, where
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.classes import Classes
 from hardmax.clusters import labels_of
-from hardmax.frames import unit_attention
 from hardmax.rules.base import Rule
 from hardmax.rules.heads import by_heads
 from hardmax.rules.self_attention import SelfAttention
@@ -19,6 +17,9 @@ from hardmax.rules.sphere import Sphere
 from hardmax.sentences import smooth_status
 from hardmax.spectrum import expectation
 from hardmax.trajectory import Trajectory
+
+NEXT_CLOUD = " | "  # between what is said of several clouds
+ONE_PLACE = 1e-9  # of the spread: tokens that close count as one when leaders are named
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,9 +76,14 @@ class SmoothTrajectory(Trajectory):
     held: tuple[tuple[float, FloatArray] | None, ...] = ()
 
     def _cloud(self, b: int) -> Self:
+        b = range(len(self.real))[b]
+        own = next((text for text in self.problem.split(NEXT_CLOUD) if text.startswith(f"Cloud {b}: ")), "")
+        held = self.held[b] if self.held else None
         return replace(
             self,
             tokens=self.tokens[:, b],
+            problem=own.removeprefix(f"Cloud {b}: "),
+            stats=self.stats | ({"held_from": None if held is None else held[0]} if "held_from" in self.stats else {}),
             real=self.real[b],
             batched=False,
             rescaled=None if self.rescaled is None else self.rescaled[:, b],
@@ -104,7 +110,7 @@ class SmoothTrajectory(Trajectory):
         rule = self.rule
         if self.rescaled is None or not isinstance(rule, SelfAttention):
             return False
-        return not rule.has_constant_values or rule.growth(self.array.shape[-1]).rate > 0
+        return not rule.has_constant_values or rule.growth(self.array.shape[-1]).grows
 
     @property
     def letter(self) -> str:
@@ -149,14 +155,15 @@ class SmoothTrajectory(Trajectory):
         keys = None if self.real.all() else self.real[..., None, :]
         growing = self._growing
         if growing is not None:
-            rate = growing.growth(self.array.shape[-1]).rate
-            unit = self._unit(at, growing.growth(self.array.shape[-1]).unit(when), rate * when)
-            P = like(self._with_held(growing.unit_attention(unit, when, keys), when), self.tokens)
+            growth = growing.growth(self.array.shape[-1])
+            unit = self._unit(at, growth.unit(when), growth.rate * when)
+            P = growing.unit_attention(unit, when, keys, growth.rate * when)
+            P = like(self._with_held(np.asarray(P), when), self.tokens)
         elif self.frames:
             assert isinstance(self.rule, SelfAttention)
             power, log = self.frames[at]
             tokens = self._unit(at, power, log)
-            P = unit_attention(self.rule, tokens, when, _as(keys, tokens), log)
+            P = self.rule.unit_attention(tokens, when, _as(keys, tokens), log)
         else:
             tokens = self.tokens[at]
             P = self.rule.attention(where(self.real[..., None], tokens, 0.0), when, _as(keys, tokens))
@@ -168,7 +175,8 @@ class SmoothTrajectory(Trajectory):
         if np.isfinite(self.array[at][self.real]).all():
             tokens = where(self.real[..., None], self.tokens[at], 0.0) * float(np.exp(-log))
         else:
-            tokens = where(self.real[..., None], self.rescaled[at], 0.0) @ power.T
+            tokens = where(self.real[..., None], self.rescaled[at], 0.0)
+            tokens = tokens @ matching(power, tokens).T
         return tokens if self.frames else np.asarray(to_numpy(tokens), np.float64)
 
     def _with_held(self, P: FloatArray, when: float) -> FloatArray:
@@ -184,7 +192,7 @@ class SmoothTrajectory(Trajectory):
         """The rule, if under it x = e^{tV} z may leave the range of floats while z does not."""
         rule = self.rule
         if isinstance(rule, SelfAttention) and rule.has_constant_values and self.stats["adaptive"]:
-            return rule if rule.growth(self.array.shape[-1]).rate > 0 else None
+            return rule if rule.growth(self.array.shape[-1]).grows else None
         return None
 
     @cached_property
@@ -213,17 +221,18 @@ class SmoothTrajectory(Trajectory):
     def leaders(self) -> Any:
         """Tokens that attend to themselves more than to all others together, P_ii > 1/2, at the last position.
 
-        As attention sharpens this becomes C_i = {i}. Tokens that are equal count as one, named by the first. For a
-        batch a list; with several heads a token that leads in one.
+        As attention sharpens this becomes C_i = {i}. Tokens that have come to one place count as one, named by the one
+        that moved least. For a batch a list; with several heads a token that leads in one.
         """
         if not self.rule.attends or not self.reached:
             nobody = np.empty(0, np.intp)
             return [nobody] * len(self.real) if self.batched else nobody
         P = np.asarray(to_numpy(self.attention(self.reached - 1)))
-        points = self.drawn[self.reached - 1]
-        if not self.batched:
-            return _leaders(P, points)
-        return [_leaders(one, z) for one, z in zip(P, points, strict=True)]
+        points, start = self.drawn[self.reached - 1], self.drawn[0] if self.start is None else self.start
+        with np.errstate(over="ignore", invalid="ignore"):  # padding may hold anything
+            if not self.batched:
+                return _leaders(P, points, start, self.real)
+            return [_leaders(*one) for one in zip(P, points, start, self.real, strict=True)]
 
     @cached_property
     def clusters(self) -> IntArray:
@@ -279,15 +288,15 @@ class SmoothTrajectory(Trajectory):
         return smooth_json(self)
 
 
-def _leaders(P: AnyArray, points: AnyArray) -> IntArray:
-    """First tokens of each set of equal ones whose attention to their own set exceeds 1/2, in some head."""
-    classes = Classes.of(points)
-    own = np.zeros(P.shape[:-1])
-    for label in range(len(classes)):
-        members = classes.labels == label
-        own[..., members] = P[..., members, :][..., members].sum(axis=-1)
-    leads = np.atleast_2d(own > 0.5).any(axis=0)
-    return np.intersect1d(np.flatnonzero(leads), classes.first)
+def _leaders(P: AnyArray, points: AnyArray, start: AnyArray, real: BoolArray) -> IntArray:
+    """For each place where tokens attend to it by more than 1/2 in some head, the token there that moved least."""
+    labels = labels_of(points, start, real, near=ONE_PLACE)
+    inside = labels[:, None] == np.arange(labels.max() + 1)  # (n, places)
+    own = (P @ inside)[..., np.arange(len(labels)), labels]  # (..., n), attention of each token to its own place
+    leads = np.atleast_2d(own > 0.5).any(axis=0) & real
+    moved = np.linalg.norm(np.where(real[:, None], points - start, 0.0), axis=-1)
+    found = [np.flatnonzero(leads & inside[:, place]) for place in range(inside.shape[1])]
+    return np.sort([members[moved[members].argmin()] for members in found if len(members)]).astype(np.intp)
 
 
 def _as(keys: Any, tokens: Any) -> Any:

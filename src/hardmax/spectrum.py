@@ -189,7 +189,8 @@ def expectation(V: FloatArray, B: FloatArray, *, causal: bool = False) -> Expect
         if same.sum() == 1:
             phi = leading[:, 0]
             separated = _is_separated(values, leading, dual, size)
-            kind, hypotheses = "hyperplanes", hypotheses | {FORM: bool(phi @ B @ phi > 0), SEPARATED: separated}
+            positive_form = bool(phi @ B @ phi > 1e-12 * np.linalg.norm(B, 2))
+            kind, hypotheses = "hyperplanes", hypotheses | {FORM: positive_form, SEPARATED: separated}
         else:
             whole = leading.shape[1] == same.sum()
             kind, hypotheses = "product", hypotheses | {WHOLE: bool(whole), DEFINITE: _is_spd(B)}

@@ -44,6 +44,11 @@ class Growth:
             return cls(rate, identity, identity, V, None)
         return cls(rate, S, np.linalg.inv(S), blocks, turning)
 
+    @property
+    def grows(self) -> bool:
+        """Whether some real part is positive, beyond rounding."""
+        return self.rate > 1e-12 * float(np.linalg.norm(self.blocks, 2))
+
     def frame(self, t: float) -> FloatArray:
         """S e^{t(D - lambda I)}, which turns y into e^{-lambda t} x."""
         if self.turning is None:

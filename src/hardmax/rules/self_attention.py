@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from hardmax import _checks
-from hardmax._tensors import matching, softmax, tamed, to_numpy
+from hardmax._tensors import matching, peaks, softmax, to_numpy
 from hardmax._types import FloatArray
 from hardmax.rules.base import Flow, seen_keys
-from hardmax.rules.growth import Growth
+from hardmax.rules.growth import LARGEST, Growth
+
+MODERATE = 200.0  # e^{2 log} far below the largest float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -105,37 +107,48 @@ class SelfAttention(Flow):
         return np.asarray(Q.T @ K)
 
     @cached_property
-    def _growths(self) -> dict[int, Growth]:
+    def _growths(self) -> dict[tuple[int, int], Growth]:
         return {}
 
     def growth(self, d: int) -> Growth:
         """e^{tV} for the constant V."""
-        if d not in self._growths:
-            self._growths[d] = Growth.of(self.value_matrix(d))
-        return self._growths[d]
+        key = (d, getattr(self.V, "_version", 0))  # a tensor may change in place
+        if key not in self._growths:
+            self._growths[key] = Growth.of(self.value_matrix(d))
+        return self._growths[key]
 
-    def scores(self, tokens: Any, t: float) -> Any:
-        """⟨Q x_i, K x_j⟩, shape (..., n, n)."""
+    def queries_and_keys(self, tokens: Any, t: float) -> tuple[Any, Any]:
+        """Q x_i and K x_j."""
         Q, K = self.weight("Q", t), self.weight("K", t)
         queries = tokens if Q is None else tokens @ matching(Q, tokens).T
-        keys = tokens if K is None else tokens @ matching(K, tokens).T
-        return queries @ keys.swapaxes(-1, -2)
+        return queries, tokens if K is None else tokens @ matching(K, tokens).T
 
     def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
         """P for raw tokens x."""
-        tokens, square = tamed(tokens)
-        return softmax(self.scores(tokens, at), seen_keys(tokens, keys, self.causal), square)
+        return self.unit_attention(tokens, at, keys, 0.0)
 
     def rescaled_attention(self, rescaled: FloatArray, t: float, keys: Any = None) -> FloatArray:
-        """P for rescaled tokens z: scores e^{2 lambda t} ⟨Q u_i, K u_j⟩ with u = e^{t(V - lambda I)} z."""
-        return self.unit_attention(rescaled @ self.growth(rescaled.shape[-1]).unit(t).T, t, keys)
+        """P for rescaled tokens z, from u = e^{t(V - lambda I)} z."""
+        growth = self.growth(rescaled.shape[-1])
+        return np.asarray(self.unit_attention(rescaled @ growth.unit(t).T, t, keys, growth.rate * t))
 
-    def unit_attention(self, unit: FloatArray, t: float, keys: Any = None) -> FloatArray:
-        """P for u = e^{-lambda t} x."""
-        growth = self.growth(unit.shape[-1])
-        tame, square = tamed(unit)
-        seen = seen_keys(unit, keys, self.causal)
-        return np.asarray(softmax(self.scores(tame, t), seen, square * growth.scale(t)))
+    def unit_attention(self, unit: Any, t: float, keys: Any, log: float) -> Any:
+        """P for u = e^{-log} x: scores e^{2 log} ⟨Q u_i, K u_j⟩, in numbers that neither overflow nor vanish."""
+        queries, values = self.queries_and_keys(unit, t)
+        if log < MODERATE and _is_moderate(queries) and (values is queries or _is_moderate(values)):
+            scores = queries @ values.swapaxes(-1, -2)
+            return softmax(scores, seen_keys(unit, keys, self.causal), float(np.exp(2 * log)))
+        high = peaks(queries)
+        low = high if values is queries else peaks(values)
+        with np.errstate(over="ignore", invalid="ignore"):
+            power = int(2 * log / np.log(2))  # e^{2 log} = 2^power times a number near 1: nothing overflows
+            most = int(LARGEST / np.log(2))
+            scale = np.ldexp(np.exp(2 * log - power * np.log(2)), np.minimum(power + high + low, most))  # (..., 1, 1)
+            queries, values = (
+                queries * matching(np.ldexp(1.0, -high), unit),
+                values * matching(np.ldexp(1.0, -low), unit),
+            )
+            return softmax(queries @ values.swapaxes(-1, -2), seen_keys(unit, keys, self.causal), scale)
 
     def largest_score(self, unit: FloatArray, t: float) -> float:
         """A bound of |⟨Q x_i, K x_j⟩| over all pairs, for u = e^{-lambda t} x."""
@@ -153,3 +166,11 @@ class SelfAttention(Flow):
     def velocity(self, tokens: Any, t: float, keys: Any = None) -> Any:
         """dx/dt, first formula above."""
         return self.values(self.attention(tokens, t, keys) @ tokens, t)
+
+
+def _is_moderate(vectors: Any) -> bool:
+    """Whether products of these are far from the ends of the range of float64; a quick look that may say no in vain."""
+    if not isinstance(vectors, np.ndarray) or vectors.dtype != np.float64 or vectors.ndim > 2:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(1e-60 < np.vdot(vectors, vectors) < 1e60)

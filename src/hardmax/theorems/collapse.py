@@ -33,6 +33,8 @@ def collapse(scene: Scene) -> Verdict:
         middle, end = (trajectory.array[k] @ root.T for k in (len(trajectory.saved) // 2, -1))
         mean = float(np.linalg.norm(trajectory.array[-1].mean(axis=0))) / first
         pace = (1 / _largest(end) - 1 / _largest(middle)) / (2 * horizon) if _largest(end) > 0 else np.inf
+        if _largest(end) > 0 and np.finfo(np.float64).eps / _largest(end) > 0.1 * horizon:
+            return STATEMENT.verdict(None, "The tokens are so small that floats cannot see how 1/c grows.")
         found = (
             f"1/c grew by {pace:.3g} of 2t from lambda t = {horizon:g} to {2 * horizon:g} (at least {LEAST_PACE:g}), "
             f"and the mean is {mean:.2g} of the first norm."

@@ -7,7 +7,18 @@ from hardmax._types import FloatArray, IntArray
 from hardmax.clusters import labels_of
 from hardmax.smooth_trajectory import SmoothTrajectory
 from hardmax.theorems.base import Statement, Verdict
-from hardmax.theorems.flow import HORIZONS, PAPER, Measure, Scene, gap_of, given_kind, settle, unit_size
+from hardmax.theorems.flow import (
+    HORIZONS,
+    OUTSIDE,
+    PAPER,
+    Measure,
+    Scene,
+    gap_of,
+    given_kind,
+    is_outside,
+    settle,
+    unit_size,
+)
 
 HYPERPLANES = Statement(
     "hyperplanes",
@@ -29,6 +40,8 @@ TOLERANCE = 1e-3  # of the spread
 @given_kind(HYPERPLANES, "hyperplanes")
 def hyperplanes(scene: Scene) -> Verdict:
     """How far coordinates are from the centres of their groups, when there are at most three groups."""
+    if is_outside(scene, scene.expected.dual):
+        return HYPERPLANES.nothing(OUTSIDE)
     return settle(HYPERPLANES, scene, _scatter(scene.expected.dual), TOLERANCE, gap=gap_of(scene))
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from hardmax._types import FloatArray
 from hardmax.smooth_trajectory import SmoothTrajectory
 from hardmax.theorems.base import Statement, Verdict
-from hardmax.theorems.flow import PAPER, Measure, Scene, gap_of, given_kind, settle, unit_size
+from hardmax.theorems.flow import OUTSIDE, PAPER, Measure, Scene, gap_of, given_kind, is_outside, settle, unit_size
 
 POLYTOPE = Statement(
     "polytope",
@@ -31,6 +31,8 @@ def polytope(scene: Scene) -> Verdict:
 @given_kind(PRODUCT, "product")
 def product(scene: Scene) -> Verdict:
     """The same of the components in the leading eigenspace."""
+    if is_outside(scene, scene.expected.dual):
+        return PRODUCT.nothing(OUTSIDE)
     return settle(
         PRODUCT, scene, _gain(scene.B, scene.expected.leading @ scene.expected.dual.T), TOLERANCE, gap=gap_of(scene)
     )
