@@ -6,7 +6,6 @@ all clouds at once, for arrays and tensors alike, and carries gradients.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -56,54 +55,82 @@ def adaptive(
     motion: Motion, start: FloatArray, times: FloatArray, method: Method, tick: Callable[[], None]
 ) -> Solution:
     """Integrate one cloud from time 0 with error control, and read its state off at `times`."""
-    states = np.full((len(times), start.size), np.nan)
-    problem, reached, evaluations, held_from, seen = "", 0, 0, np.inf, 0.0
-    sizes = motion.sizes(start)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        solver = _solver(motion, SimpleNamespace(t=0.0, y=start), times, method, sizes)
-        while reached < len(times) and times[reached] == 0:
-            states[reached], reached = start, reached + 1
-            tick()
-        steps = 0
-        while reached < len(times):
-            message = _step(solver)
-            steps += 1
-            if message or not np.isfinite(solver.y).all():
+        return _Integration(motion, start, times, method, tick).solve()
+
+
+class _Integration:
+    """One cloud under way: SciPy's solver, what it has reached, and what was done to keep it going."""
+
+    def __init__(
+        self, motion: Motion, start: FloatArray, times: FloatArray, method: Method, tick: Callable[[], None]
+    ) -> None:
+        self._motion, self._times, self._method, self._tick = motion, times, method, tick
+        self._sizes = motion.sizes(start)
+        self._states = np.full((len(times), start.size), np.nan)
+        self._reached = self._steps = self._evaluations = 0
+        self._held_from, self._seen = np.inf, 0.0
+        self._start_at(0.0, start)
+        if times[0] == 0:
+            self._save(start[None], 1)
+
+    def _start_at(self, t: float, state: FloatArray) -> None:
+        make: Any = getattr(scipy_integrate, self._method.name)
+        tolerances = {"rtol": self._method.rtol, "atol": self._method.atol * self._sizes}
+        self._solver = make(self._motion.rate, t, state, float(self._times[-1]), **tolerances)
+
+    def _save(self, states: FloatArray, count: int) -> None:
+        self._states[self._reached : self._reached + count] = states
+        self._reached += count
+        for _ in range(count):
+            self._tick()
+
+    def solve(self) -> Solution:
+        """Step until the last time is reached, or no further."""
+        problem = ""
+        while self._reached < len(self._times) and not problem:
+            message = _step(self._solver)
+            self._steps += 1
+            if message or not np.isfinite(self._solver.y).all():
                 why = message or "tokens left the range of floats"
-                problem = f"The integrator stopped at t = {solver.t:.4g}: {why}."
-                break
-            within = reached + int(np.searchsorted(times[reached:], solver.t, side="right"))
-            if within > reached:
-                states[reached:within] = solver.dense_output()(times[reached:within]).T
-                for _ in range(reached, within):
-                    tick()
-                reached = within
-            if steps % PATIENCE == 0 and reached < len(times):
-                noise = motion.noise(solver.t, solver.y) if solver.t - seen < motion.least_progress else 0.0
-                if noise > MOST_NOISE and motion.hold_attention(solver.t, solver.y):
-                    held_from = min(held_from, float(solver.t))
-                    evaluations, solver = evaluations + int(solver.nfev), _solver(motion, solver, times, method, sizes)
-                elif noise > 0.01 * method.rtol and method.rtol < LOOSEST:
-                    method = replace(
-                        method,
-                        rtol=min(max(10 * noise, 10 * method.rtol), LOOSEST),
-                        atol=max(method.atol, min(noise, LOOSEST)),
-                    )
-                    evaluations, solver = evaluations + int(solver.nfev), _solver(motion, solver, times, method, sizes)
-                seen = float(solver.t)
-            if steps >= method.max_steps and reached < len(times):
-                problem = (
-                    f"The integrator stopped at t = {solver.t:.4g} after {steps} steps, the most allowed. "
-                    "Raise max_steps, loosen rtol, or use a method for stiff problems such as Radau."
-                )
-                break
-    return Solution(states, problem, steps, evaluations + int(solver.nfev), held_from, motion.held, method.rtol)
+                problem = f"The integrator stopped at t = {self._solver.t:.4g}: {why}."
+            else:
+                problem = self._after_step()
+        evaluations = self._evaluations + int(self._solver.nfev)
+        held = (self._held_from, self._motion.held)
+        return Solution(self._states, problem, self._steps, evaluations, *held, self._method.rtol)
 
+    def _after_step(self) -> str:
+        """Save what the step has passed, and see to it that the next ones make headway; what went wrong, or nothing."""
+        ahead = self._times[self._reached :]
+        passed = int(np.searchsorted(ahead, self._solver.t, side="right"))
+        if passed:
+            self._save(self._solver.dense_output()(ahead[:passed]).T, passed)
+        if self._reached == len(self._times):
+            return ""
+        if self._steps % PATIENCE == 0:
+            self._keep_going()
+        if self._steps < self._method.max_steps:
+            return ""
+        return (
+            f"The integrator stopped at t = {self._solver.t:.4g} after {self._steps} steps, the most allowed. "
+            "Raise max_steps, loosen rtol, or use a method for stiff problems such as Radau."
+        )
 
-def _solver(motion: Motion, here: Any, times: FloatArray, method: Method, sizes: FloatArray) -> Any:
-    """A solver that starts where another one is."""
-    make: Any = getattr(scipy_integrate, method.name)
-    return make(motion.rate, here.t, here.y, float(times[-1]), rtol=method.rtol, atol=method.atol * sizes)
+    def _keep_going(self) -> None:
+        """Where the last steps made no headway because attention is too sharp: hold it, or loosen the error control."""
+        t, state = float(self._solver.t), self._solver.y
+        slow, self._seen = t - self._seen < self._motion.least_progress, t
+        noise = self._motion.noise(t, state) if slow else 0.0
+        if noise > MOST_NOISE and self._motion.hold_attention(t, state):
+            self._held_from = t
+        elif noise > 0.01 * self._method.rtol and self._method.rtol < LOOSEST:
+            rtol = min(10 * max(noise, self._method.rtol), LOOSEST)
+            self._method = replace(self._method, rtol=rtol, atol=max(self._method.atol, rtol / 10))
+        else:
+            return
+        self._evaluations += int(self._solver.nfev)
+        self._start_at(t, state)
 
 
 def _step(solver: Any) -> str:

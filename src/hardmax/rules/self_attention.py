@@ -127,36 +127,25 @@ class SelfAttention(Flow):
         """P for raw tokens x."""
         return self.unit_attention(tokens, at, keys, 0.0)
 
-    def rescaled_attention(self, rescaled: FloatArray, t: float, keys: Any = None) -> FloatArray:
-        """P for rescaled tokens z, from u = e^{t(V - lambda I)} z."""
-        growth = self.growth(rescaled.shape[-1])
-        return np.asarray(self.unit_attention(rescaled @ growth.unit(t).T, t, keys, growth.rate * t))
-
     def unit_attention(self, unit: Any, t: float, keys: Any, log: float) -> Any:
         """P for u = e^{-log} x: scores e^{2 log} ⟨Q u_i, K u_j⟩, in numbers that neither overflow nor vanish."""
-        queries, values = self.queries_and_keys(unit, t)
-        if log < MODERATE and _is_moderate(queries) and (values is queries or _is_moderate(values)):
-            scores = queries @ values.swapaxes(-1, -2)
-            return softmax(scores, seen_keys(unit, keys, self.causal), float(np.exp(2 * log)))
-        high = peaks(queries)
-        low = high if values is queries else peaks(values)
+        left, right = self.queries_and_keys(unit, t)
+        seen = seen_keys(unit, keys, self.causal)
+        if log < MODERATE and _is_moderate(left) and (right is left or _is_moderate(right)):
+            return softmax(left @ right.swapaxes(-1, -2), seen, float(np.exp(2 * log)))
+        high, low = peaks(left), peaks(right)
+        power = int(2 * log / np.log(2))  # e^{2 log} = 2^power times a number near 1: nothing overflows
         with np.errstate(over="ignore", invalid="ignore"):
-            power = int(2 * log / np.log(2))  # e^{2 log} = 2^power times a number near 1: nothing overflows
-            most = int(LARGEST / np.log(2))
-            scale = np.ldexp(np.exp(2 * log - power * np.log(2)), np.minimum(power + high + low, most))  # (..., 1, 1)
-            queries, values = (
-                queries * matching(np.ldexp(1.0, -high), unit),
-                values * matching(np.ldexp(1.0, -low), unit),
-            )
-            return softmax(queries @ values.swapaxes(-1, -2), seen_keys(unit, keys, self.causal), scale)
+            exponents = np.minimum(power + high + low, int(LARGEST / np.log(2)))
+            scale = np.ldexp(np.exp(2 * log - power * np.log(2)), exponents)  # (..., 1, 1)
+            left, right = (v * matching(np.ldexp(1.0, -e), unit) for v, e in ((left, high), (right, low)))
+            return softmax(left @ right.swapaxes(-1, -2), seen, scale)
 
     def largest_score(self, unit: FloatArray, t: float) -> float:
         """A bound of |⟨Q x_i, K x_j⟩| over all pairs, for u = e^{-lambda t} x."""
         with np.errstate(over="ignore"):
-            length = float(np.linalg.norm(unit, axis=1).max())
-            return (
-                self.growth(unit.shape[1]).scale(t) * length**2 * float(np.linalg.norm(self.form(unit.shape[1], t), 2))
-            )
+            length, d = float(np.linalg.norm(unit, axis=1).max()), unit.shape[1]
+            return self.growth(d).scale(t) * length**2 * float(np.linalg.norm(self.form(d, t), 2))
 
     def values(self, tokens: Any, t: float) -> Any:
         """V x for each token."""
