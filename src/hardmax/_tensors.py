@@ -10,6 +10,9 @@ import numpy as np
 
 from hardmax._types import AnyArray
 
+MODERATE = 200.0  # e^{2 log} far below the largest float
+SHARPEST = 865  # the scale of scores is at most 2 to that power, about e^600
+
 
 def is_tensor(value: Any) -> bool:
     """Whether this is a torch tensor."""
@@ -106,29 +109,33 @@ def largest(tokens: Any) -> Any:
     return size + (size == 0)
 
 
-def tamed(tokens: Any) -> tuple[Any, Any]:
-    """Tokens whose products are in the range of their floats, and what to multiply those products by.
+def products(left: Any, right: Any, log: float = 0.0) -> tuple[Any, Any]:
+    """⟨left_i, right_j⟩ and a scale, such that scale times the first is e^{2 log} ⟨left_i, right_j⟩.
 
-    Each cloud is divided by a power of two, and only where it is so large that products would overflow.
+    Where these would leave the range of floats, each cloud is divided by a power of two, which is exact; the scale is
+    capped where any difference decides a row as an infinite one would.
     """
-    plain = to_numpy(tokens)
-    with np.errstate(over="ignore"):
-        if np.vdot(plain, plain) < 1e-4 * largest_float(plain.dtype):  # no product of two tokens exceeds that
-            return tokens, 1.0
-    most = 1e-2 * largest_float(plain.dtype) ** 0.5 / plain.shape[-1]
-    sizes = np.abs(plain).max(axis=(-1, -2), keepdims=True).astype(np.float64)  # (..., 1, 1)
-    exponents = np.where((sizes > most) & np.isfinite(sizes), np.frexp(sizes)[1], 0)
-    with np.errstate(over="ignore"):
-        factors, squares = np.ldexp(1.0, -exponents), np.ldexp(1.0, np.minimum(2 * exponents, 1023))
-    return tokens * matching(factors, tokens), squares
+    if log < MODERATE and _is_moderate(left) and (right is left or _is_moderate(right)):
+        return left @ right.swapaxes(-1, -2), float(np.exp(2 * log))
+    high, low = _exponents(left), _exponents(right)
+    power = int(2 * log / np.log(2))  # e^{2 log} = 2^power times a number near 1: nothing overflows
+    with np.errstate(over="ignore", invalid="ignore"):
+        scale = np.ldexp(np.exp(2 * log - power * np.log(2)), np.minimum(power + high + low, SHARPEST))  # (..., 1, 1)
+        left, right = (vectors * matching(np.ldexp(1.0, -e), vectors) for vectors, e in ((left, high), (right, low)))
+        return left @ right.swapaxes(-1, -2), scale
 
 
-def peaks(tokens: Any) -> AnyArray:
-    """For each cloud the power of two just above its largest coordinate, as an exponent: shape (..., 1, 1).
+def _is_moderate(vectors: Any) -> bool:
+    """Whether products of these are far from the ends of the range of float64; a quick look that may say no in vain."""
+    if not isinstance(vectors, np.ndarray) or vectors.dtype != np.float64 or vectors.ndim > 2:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(1e-60 < np.vdot(vectors, vectors) < 1e60)
 
-    Dividing by a power of two is exact, so that it changes nothing but the range; 0 where there is nothing to scale.
-    """
-    plain = to_numpy(tokens)
+
+def _exponents(vectors: Any) -> AnyArray:
+    """For each cloud that of the power of two just above its largest coordinate: shape (..., 1, 1)."""
+    plain = to_numpy(vectors)
     size = np.maximum(plain.max(axis=(-1, -2)), -plain.min(axis=(-1, -2))).astype(np.float64)[..., None, None]
     return np.where(np.isfinite(size), np.frexp(size)[1], 0)
 
@@ -140,13 +147,22 @@ def scaled(values: Any, factor: float) -> Any:
     return where(np.asarray(to_numpy(values)) == 0, values, product)
 
 
+def as_mask(mask: Any, tokens: Any) -> Any:
+    """A boolean array as what can mask `tokens`: an array, or a tensor in the same place. None stays None."""
+    if mask is None or not is_tensor(tokens):
+        return mask
+    import torch
+
+    return torch.from_numpy(np.array(mask)).to(tokens.device)
+
+
 def where(condition: AnyArray, left: Any, right: Any) -> Any:
     """Entries of `left` where the boolean array holds, of `right` elsewhere."""
     if not is_tensor(left):
         return np.where(condition, left, right)
     import torch
 
-    return torch.where(torch.from_numpy(np.array(condition)).to(left.device), left, right)
+    return torch.where(as_mask(condition, left), left, right)
 
 
 def stack(parts: list[Any], axis: int = 0) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hardmax import _checks, integrate, kernels
-from hardmax._tensors import is_tensor, join, like, needs_gradient, stack, where
+from hardmax._tensors import as_mask, is_tensor, join, like, needs_gradient, stack, where
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.frames import frame_of
 from hardmax.hardmax_trajectory import Cloud, HardmaxTrajectory
@@ -58,26 +58,18 @@ class Job:
 
     def floats(self) -> tuple[Any, Any]:
         """Tokens as a float array or tensor with zeros for padding, and the keys that may be attended to."""
-        state = like(self.array.astype(np.float64), self.tokens) if self.array.dtype == object else self.tokens
-        if is_tensor(state):
-            state = state if state.dtype.is_floating_point else state.double()
-        else:
-            state = self.array.astype(self.dtype)
+        state: Any = self.tokens if is_tensor(self.tokens) else self.start
+        if is_tensor(state) and not state.dtype.is_floating_point:
+            state = state.double()
         if self.real.all():
             return state, None
-        keys: Any = self.real[..., None, :]
-        if is_tensor(state):
-            import torch
-
-            keys = torch.from_numpy(keys).to(state.device)
-        return where(self.real[..., None], state, 0.0), keys
+        return where(self.real[..., None], state, 0.0), as_mask(self.real[..., None, :], state)
 
     def with_padding(self, kept: Any) -> Any:
         """Tokens of all saved positions, with what came in for padding."""
         if self.real.all():
             return kept
-        original = like(self.array.astype(self.dtype), kept) if is_tensor(kept) else self.array.astype(self.dtype)
-        return where(np.broadcast_to(self.real[..., None], tuple(kept.shape)), kept, original)
+        return where(np.broadcast_to(self.real[..., None], tuple(kept.shape)), kept, like(self.start, kept))
 
 
 def run(job: Job, rule: Rule) -> Trajectory:

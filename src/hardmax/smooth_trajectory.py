@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from hardmax._tensors import largest, like, matching, to_numpy, where
+from hardmax._tensors import as_mask, largest, like, matching, to_numpy, where
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.clusters import labels_of
 from hardmax.rules.base import Rule
@@ -143,7 +143,8 @@ class SmoothTrajectory(Trajectory):
     def attention(self, k: int = -1) -> Any:
         """Row-stochastic matrix P at position k: (n, n), or (batch, n, n); for several heads (..., heads, n, n).
 
-        Computed when asked for, from the rescaled tokens where these exist. Rows and columns of padding are zero.
+        Computed when asked for; where attention was held, the matrix that moved the tokens. Rows and columns of padding
+        are zero.
         """
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):  # tokens beyond the range of floats have NaN
             return self._attention(self.index(k))
@@ -163,10 +164,10 @@ class SmoothTrajectory(Trajectory):
             assert isinstance(self.rule, SelfAttention)
             power, log = self.frames[at]
             tokens = self._unit(at, power, log)
-            P = self.rule.unit_attention(tokens, when, _as(keys, tokens), log)
+            P = self.rule.unit_attention(tokens, when, as_mask(keys, tokens), log)
         else:
             tokens = self.tokens[at]
-            P = self.rule.attention(where(self.real[..., None], tokens, 0.0), when, _as(keys, tokens))
+            P = self.rule.attention(where(self.real[..., None], tokens, 0.0), when, as_mask(keys, tokens))
         rows = self.real[..., None, :, None] if P.ndim > self.real.ndim + 1 else self.real[..., None]
         return P if keys is None else where(np.broadcast_to(rows, tuple(P.shape)), P, 0.0)
 
@@ -181,7 +182,7 @@ class SmoothTrajectory(Trajectory):
 
     def _with_held(self, P: FloatArray, when: float) -> FloatArray:
         """P, with the matrix that moved the tokens in its place where attention was held."""
-        clouds, real = P.reshape(-1, *P.shape[-2:]), np.atleast_2d(self.real)
+        clouds, real = P if self.batched else P[None], np.atleast_2d(self.real)
         for b, held in enumerate(self.held):
             if held is not None and when >= held[0]:
                 clouds[b][np.ix_(real[b], real[b])] = held[1]
@@ -196,26 +197,21 @@ class SmoothTrajectory(Trajectory):
         return None
 
     @cached_property
+    def _dual(self) -> FloatArray | None:
+        """What reads the components in the leading eigenspace of V, if that is not the whole space."""
+        rule, d = self.rule, self.array.shape[-1]
+        if isinstance(rule, SelfAttention) and rule.has_constant_values:
+            expected = expectation(rule.value_matrix(d), rule.form(d))
+            return expected.dual if expected.kind in ("hyperplanes", "product", "complex") else None
+        return None
+
+    @cached_property
     def gathering(self) -> AnyArray:
         """The coordinates in which tokens gather: of `drawn`, the components in the leading eigenspace of V.
 
         All of them where that eigenspace is the whole space, and for rules other than self-attention.
         """
-        rule, d = self.rule, self.array.shape[-1]
-        if isinstance(rule, SelfAttention) and rule.has_constant_values:
-            expected = expectation(rule.value_matrix(d), rule.form(d))
-            if expected.kind in ("hyperplanes", "product", "complex"):
-                return np.asarray(self.drawn @ expected.dual)
-        return self.drawn
-
-    @property
-    def _first_gathering(self) -> AnyArray:
-        """The input in the coordinates of `gathering`: z = x at time 0."""
-        if self.start is None or self.start.shape[-1] == self.gathering.shape[-1]:
-            return self.gathering[0] if self.start is None else self.start
-        rule, d = self.rule, self.array.shape[-1]
-        assert isinstance(rule, SelfAttention)
-        return np.asarray(self.start @ expectation(rule.value_matrix(d), rule.form(d)).dual)
+        return self.drawn if self._dual is None else np.asarray(self.drawn @ self._dual)
 
     @cached_property
     def leaders(self) -> Any:
@@ -244,7 +240,8 @@ class SmoothTrajectory(Trajectory):
         """
         if not self.reached:
             return np.full(self.real.shape, -1)
-        first, last = self._first_gathering, self.gathering[self.reached - 1]
+        start = self.drawn[0] if self.start is None else self.start  # z = x at time 0
+        first, last = start if self._dual is None else start @ self._dual, self.gathering[self.reached - 1]
         if not self.batched:
             return labels_of(last, first, self.real)
         return np.stack([labels_of(z, start, row) for z, start, row in zip(last, first, self.real, strict=True)])
@@ -297,12 +294,3 @@ def _leaders(P: AnyArray, points: AnyArray, start: AnyArray, real: BoolArray) ->
     moved = np.linalg.norm(np.where(real[:, None], points - start, 0.0), axis=-1)
     found = [np.flatnonzero(leads & inside[:, place]) for place in range(inside.shape[1])]
     return np.sort([members[moved[members].argmin()] for members in found if len(members)]).astype(np.intp)
-
-
-def _as(keys: Any, tokens: Any) -> Any:
-    """A boolean array as the tokens are, array or tensor."""
-    if keys is None or isinstance(tokens, np.ndarray):
-        return keys
-    import torch
-
-    return torch.from_numpy(keys).to(tokens.device)

@@ -224,9 +224,8 @@ def _eigenspace(V: FloatArray, top: complex, multiplicity: int) -> tuple[FloatAr
         right, left = (np.linalg.qr(np.hstack([M.real, M.imag]))[0] for M in (right, left))
     right, left = right.real, left.real
     pairing = left.T @ right
-    if (
-        right.shape != left.shape or np.linalg.cond(pairing) > 1e12
-    ):  # a defective eigenvalue has left and right orthogonal
+    defective = right.shape != left.shape or np.linalg.cond(pairing) > 1e12  # left and right are orthogonal
+    if defective:
         return right, left
     return right, np.asarray(left @ np.linalg.inv(pairing).T)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._tensors import is_tensor, to_numpy
+from hardmax._tensors import as_mask, is_tensor, to_numpy
 
 
 class Rule(ABC):
@@ -90,11 +90,7 @@ def seen_keys(tokens: Any, keys: Any, causal: bool) -> Any:
     if not causal:
         return keys
     n = tokens.shape[-2]
-    before: Any = np.tri(n, dtype=bool)
-    if is_tensor(tokens):
-        import torch
-
-        before = torch.from_numpy(before).to(tokens.device)
+    before = as_mask(np.tri(n, dtype=bool), tokens)
     return before if keys is None else before & keys
 
 

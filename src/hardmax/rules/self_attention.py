@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 
 from hardmax import _checks
-from hardmax._tensors import matching, peaks, softmax, to_numpy
+from hardmax._tensors import matching, products, softmax, to_numpy
 from hardmax._types import FloatArray
 from hardmax.rules.base import Flow, seen_keys
-from hardmax.rules.growth import LARGEST, Growth
-
-MODERATE = 200.0  # e^{2 log} far below the largest float
+from hardmax.rules.growth import Growth
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -128,18 +126,9 @@ class SelfAttention(Flow):
         return self.unit_attention(tokens, at, keys, 0.0)
 
     def unit_attention(self, unit: Any, t: float, keys: Any, log: float) -> Any:
-        """P for u = e^{-log} x: scores e^{2 log} ⟨Q u_i, K u_j⟩, in numbers that neither overflow nor vanish."""
-        left, right = self.queries_and_keys(unit, t)
-        seen = seen_keys(unit, keys, self.causal)
-        if log < MODERATE and _is_moderate(left) and (right is left or _is_moderate(right)):
-            return softmax(left @ right.swapaxes(-1, -2), seen, float(np.exp(2 * log)))
-        high, low = peaks(left), peaks(right)
-        power = int(2 * log / np.log(2))  # e^{2 log} = 2^power times a number near 1: nothing overflows
-        with np.errstate(over="ignore", invalid="ignore"):
-            exponents = np.minimum(power + high + low, int(LARGEST / np.log(2)))
-            scale = np.ldexp(np.exp(2 * log - power * np.log(2)), exponents)  # (..., 1, 1)
-            left, right = (v * matching(np.ldexp(1.0, -e), unit) for v, e in ((left, high), (right, low)))
-            return softmax(left @ right.swapaxes(-1, -2), seen, scale)
+        """P for u = e^{-log} x: scores e^{2 log} ⟨Q u_i, K u_j⟩."""
+        scores, scale = products(*self.queries_and_keys(unit, t), log)
+        return softmax(scores, seen_keys(unit, keys, self.causal), scale)
 
     def largest_score(self, unit: FloatArray, t: float) -> float:
         """A bound of |⟨Q x_i, K x_j⟩| over all pairs, for u = e^{-lambda t} x."""
@@ -155,11 +144,3 @@ class SelfAttention(Flow):
     def velocity(self, tokens: Any, t: float, keys: Any = None) -> Any:
         """dx/dt, first formula above."""
         return self.values(self.attention(tokens, t, keys) @ tokens, t)
-
-
-def _is_moderate(vectors: Any) -> bool:
-    """Whether products of these are far from the ends of the range of float64; a quick look that may say no in vain."""
-    if not isinstance(vectors, np.ndarray) or vectors.dtype != np.float64 or vectors.ndim > 2:
-        return False
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(1e-60 < np.vdot(vectors, vectors) < 1e60)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hardmax import _checks
-from hardmax._tensors import is_tensor, matching, softmax, tamed, to_numpy
+from hardmax._tensors import is_tensor, matching, products, softmax, to_numpy
 from hardmax.rules.base import Layered, seen_keys
 from hardmax.rules.normalization import check_normalize, normalized
 
@@ -81,10 +81,10 @@ class Softmax(Layered):
 
     def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
         """P, shape (..., n, n)."""
-        tokens, square = tamed(tokens)
         images = tokens if self.A is None else tokens @ matching(self.A, tokens).T  # A z_i
-        scores = images @ tokens.swapaxes(-1, -2)  # (..., n, n)
-        return softmax(scores, seen_keys(tokens, keys, self.causal), square / self.temperature)
+        scores, scale = products(images, tokens)  # (..., n, n)
+        scale = matching(scale, tokens) if is_tensor(tokens) else scale
+        return softmax(scores, seen_keys(tokens, keys, self.causal), scale / self.temperature)
 
     def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
         """One layer of the formula above."""
