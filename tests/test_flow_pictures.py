@@ -241,10 +241,13 @@ def test_clusters_beyond_the_palette_are_grey() -> None:
     assert "grey: alone, or in a small cluster" in legend_line(groups, stars=True, hull=False)
 
 
-def test_equal_tokens_lead_together() -> None:
+def test_stars_are_the_leaders_and_equal_tokens_have_one() -> None:
     tokens = np.array([[3.0, 0], [3, 0], [-3, 1], [0.5, 0.2]])
     trajectory = hm.simulate(tokens, hm.SelfAttention(), times=3)
-    assert leads(trajectory, len(trajectory.saved) - 1)[:3].all()
+    last = len(trajectory.saved) - 1
+    assert np.flatnonzero(leads(trajectory, last)).tolist() == trajectory.leaders.tolist() == [0, 2]
+    early = trajectory.leaders_at(0)
+    assert np.flatnonzero(leads(trajectory, 0)).tolist() == early.tolist() == [0, 2]
 
 
 def test_connections_name_keys_and_queries() -> None:

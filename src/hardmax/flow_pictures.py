@@ -19,7 +19,6 @@ from mpl_toolkits.mplot3d.art3d import Line3DCollection
 
 from hardmax._tensors import to_numpy
 from hardmax._types import BoolArray, FloatArray, IntArray
-from hardmax.classes import Classes
 from hardmax.plotting import (
     COLOURS,
     CROWD,
@@ -275,14 +274,10 @@ def group_colours(groups: IntArray) -> list[str]:
 
 
 def leads(trajectory: SmoothTrajectory, at: int) -> BoolArray:
-    """Which tokens attend to themselves more than to all others together, in some head; equal tokens count as one."""
-    if not trajectory.rule.attends:
-        return np.zeros(trajectory.n, bool)
-    P, real = np.asarray(to_numpy(trajectory.attention(at))), trajectory.mask
-    labels = np.full(trajectory.n, -1)
-    labels[real] = Classes.of(trajectory.drawn[at, real]).labels
-    own = np.where(labels[:, None] == labels, P, 0).sum(axis=-1) > 0.5  # (heads if several, n)
-    return np.asarray(own.any(axis=0) if own.ndim == 2 else own) & real
+    """Which tokens lead at a position."""
+    found = np.zeros(trajectory.n, bool)
+    found[trajectory.leaders_at(at)] = True
+    return found
 
 
 def has_shrinking_hull(trajectory: SmoothTrajectory) -> bool:

@@ -215,7 +215,11 @@ class SmoothTrajectory(Trajectory):
 
     @cached_property
     def leaders(self) -> Any:
-        """Tokens that attend to themselves more than to all others together, P_ii > 1/2, at the last position.
+        """Tokens that lead at the last position that holds finite tokens; for a batch a list."""
+        return self.leaders_at(self.reached - 1)
+
+    def leaders_at(self, k: int) -> Any:
+        """Tokens that attend to themselves more than to all others together, P_ii > 1/2, at position k.
 
         As attention sharpens this becomes C_i = {i}. Tokens that have come to one place count as one, named by the one
         that moved least. For a batch a list; with several heads a token that leads in one.
@@ -223,8 +227,9 @@ class SmoothTrajectory(Trajectory):
         if not self.rule.attends or not self.reached:
             nobody = np.empty(0, np.intp)
             return [nobody] * len(self.real) if self.batched else nobody
-        P = np.asarray(to_numpy(self.attention(self.reached - 1)))
-        points, start = self.drawn[self.reached - 1], self.drawn[0] if self.start is None else self.start
+        at = self.index(k)
+        P = np.asarray(to_numpy(self.attention(at)))
+        points, start = self.drawn[at], self.drawn[0] if self.start is None else self.start
         with np.errstate(over="ignore", invalid="ignore"):  # padding may hold anything
             if not self.batched:
                 return _leaders(P, points, start, self.real)
