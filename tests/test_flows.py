@@ -215,8 +215,13 @@ def test_fixed_steps_are_dt_whatever_is_saved():
         np.testing.assert_array_equal(run.tokens[-1], runs[0].tokens[-1])
     with pytest.raises(ValueError, match=r"`times` must be multiples of dt.* Got 1 with dt=0.3. .* or dt=0.25."):
         hm.simulate(TOKENS, rule, times=[0, 1], method="euler", dt=0.3)
-    with pytest.raises(ValueError, match=r"`dt` must need at most max_steps=1000000 steps. Got 1e\+09 steps of 1e-09"):
-        hm.simulate(TOKENS, rule, times=[0, 1], method="rk4", dt=1e-9)
+    with pytest.raises(ValueError, match=r"`times` must be multiples of dt.* Got 1 with dt=0.3. .* or dt=0.25."):
+        hm.simulate(TOKENS, rule, times=1, method="euler", dt=0.3)
+    for times in ([0, 1], 1):
+        with pytest.raises(
+            ValueError, match=r"`dt` must need at most max_steps=1000000 steps. Got 1e\+09 steps of 1e-09"
+        ):
+            hm.simulate(TOKENS, rule, times=times, method="rk4", dt=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(5))

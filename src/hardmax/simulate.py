@@ -142,8 +142,9 @@ def _saved(rule: Rule, layers: Any, times: Any, method: Method) -> Any:
     if rule.continuous:
         checked = _checks.check_times(times)
         if method.dt is not None:
-            if np.ndim(times) == 0 and method.dt <= checked[-1]:  # every step, where only the end was named
+            end_alone = np.ndim(times) == 0
+            check_grid(checked[-1:] if end_alone else checked, method)
+            if end_alone:  # then every step is saved
                 checked = method.dt * np.arange(np.rint(checked[-1] / method.dt) + 1)
-            check_grid(checked, method)
         return checked
     return np.arange(_checks.check_count(layers, "layers", least=0) + 1)
