@@ -289,7 +289,7 @@ def test_self_attention_says_what_to_expect_and_who_gathers(run) -> None:
     assert "Clusters at the end" in out
 
 
-@pytest.mark.parametrize("ending", ["png", "svg", "pdf", "gif", "npz", "json", "html"])
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf", "gif", "mp4", "npz", "json", "html"])
 def test_flows_are_written_by_their_ending(run, ending: str) -> None:
     path = Path(f"flow.{ending}")
     assert run(*FLOW, "--time", "2", "--out", str(path))[0] == 0
