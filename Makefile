@@ -24,7 +24,7 @@ docs: .venv/installed
 	$(BIN)/mkdocs build --strict
 
 bench: .venv/installed
-	$(BIN)/python -m benchmarks
+	$(BIN)/hardmax bench --out benchmarks/results/cpu.json --markdown benchmarks/README.md
 
 clean:
 	rm -rf .venv demo site figures

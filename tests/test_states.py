@@ -11,8 +11,8 @@ from tests.problems import clouds
 from tests.problems.oracle import choose, dot, fractions, sets_of
 
 
-def advanced(tokens, rule, layers):
-    run = rule.start(np.asarray(tokens, float))
+def advanced(tokens, rule, layers, **options):
+    run = rule.start(np.asarray(tokens, float), **options)
     for _ in range(layers):
         run.choose()
         run.advance()
@@ -40,7 +40,7 @@ def test_the_error_bound_of_the_float_state_holds(kind, alpha):
 def test_gaps_are_lower_bounds_of_the_exact_ones(kind, A):
     tokens = np.asarray(clouds.KINDS[kind](np.random.default_rng(4))[:, :2], float)
     for exact in (False, True):
-        run = advanced(tokens, hm.Hardmax(0.5, A, exact=exact), 1)
+        run = advanced(tokens, hm.Hardmax(0.5, A, exact=exact), 1, gaps=True)
         sets, gaps = run.state.choose(np.arange(len(run.classes)))
         points = [tuple(row) for row in run.state.history.fractions(1)]
         unit = Fraction(2) ** (2 * run.state._exponent + run.state._metric.exponent)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax import _checks, integrate, kernels
+from hardmax import _checks, integrate
 from hardmax._tensors import as_mask, is_tensor, join, like, needs_gradient, stack, where
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.frames import frame_of
@@ -35,6 +35,7 @@ class Job:
     saved: AnyArray  # layers or times to keep
     method: Method
     progress: Callable[[int, int], None] | None
+    kernel: str = "auto"
 
     @property
     def batched(self) -> bool:
@@ -93,12 +94,12 @@ def run_hardmax(job: Job, rule: Hardmax) -> HardmaxTrajectory:
     tick = job.ticker(len(batch) * (int(job.saved[-1]) + 1))
     clouds, queries, exact_rows = [], 0, 0
     for b, cloud in enumerate(batch):
-        one = rule.start(cloud[real[b]])
+        one = rule.start(cloud[real[b]], kernel=job.kernel)
         clouds.append(_run_cloud(one, rule, kept[:, b], job.saved, np.flatnonzero(real[b]), tick))
         queries += one.queries
         exact_rows += one.state.exact_rows
     stats = {
-        "kernel": kernels.METHOD,
+        "kernel": one.state.kernel,
         "arithmetic": type(one.state).__name__.lower(),
         "dtype": str(np.dtype(job.dtype)),
         "layers": int(job.saved[-1]),

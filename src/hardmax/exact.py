@@ -16,7 +16,7 @@ from operator import mul, sub
 import numpy as np
 
 from hardmax._types import AnyArray, FloatArray, IntArray, Row
-from hardmax.kernels import near_maxima
+from hardmax.kernels import Search
 from hardmax.sets import Sets
 
 UNIT = 2.0**-53  # rounding of one float64 operation, relative
@@ -29,6 +29,16 @@ def over_one_denominator(values: AnyArray) -> tuple[list[Row], int]:
     ratios = [[x.as_integer_ratio() for x in row] for row in values.tolist()]
     denominator = lcm(*{q for row in ratios for _, q in row})
     return [tuple(p * (denominator // q) for p, q in row) for row in ratios], denominator
+
+
+def common_denominator(values: AnyArray) -> int:
+    """The least common denominator of an array of floats or Fractions."""
+    if values.dtype == object:
+        return lcm(*{x.denominator for x in values.flat})
+    mantissas, exponents = np.frexp(values.astype(np.float64))
+    whole = np.ldexp(mantissas, 53).astype(np.int64)  # x = whole * 2^(exponent - 53)
+    zeros = np.frexp((whole & -whole).astype(np.float64))[1] - 1  # at the end of `whole`; -1 for 0
+    return 1 << max(0, int(np.where(whole == 0, 0, 53 - exponents - zeros).max()))
 
 
 def dot(x: Iterable[int], y: Iterable[int]) -> int:
@@ -64,8 +74,8 @@ class History:
         self._commons: dict[int, int] = {}
 
     @cached_property
-    def _start(self) -> tuple[list[Row], int]:
-        return over_one_denominator(self._rows)
+    def _first_denominator(self) -> int:
+        return common_denominator(self._rows)
 
     def record(self, sets: Sets) -> None:
         """Append the sets by which the last layer moves."""
@@ -74,7 +84,7 @@ class History:
     def denominator(self, layer: int) -> int:
         """D of a layer."""
         if not self._denominators:
-            self._denominators.append(self._start[1])
+            self._denominators.append(self._first_denominator)
         for k in range(len(self._denominators) - 1, layer):
             p, q = self._alpha(k).as_integer_ratio()
             self._denominators.append(self._denominators[k] * (p + q) * self._common(k))
@@ -89,8 +99,6 @@ class History:
     def at(self, layer: int, ids: Iterable[int]) -> list[Row]:
         """Integer rows of the given classes at a layer; divide by `denominator(layer)`."""
         ids = list(ids)
-        if not self._known:
-            self._known.append(dict(enumerate(self._start[0])))
         while len(self._known) <= layer:
             self._known.append({})
         missing = {}
@@ -100,9 +108,17 @@ class History:
             missing[k] = todo
             needed = todo | {j for i in todo for j in self.sets[k - 1][i].tolist()}
             k -= 1
+        self._begin(needed - self._known[0].keys() if k == 0 else set())
         for k in sorted(missing):
             self._advance(k, missing[k])
         return [self._known[layer][i] for i in ids]
+
+    def _begin(self, ids: set[int]) -> None:
+        """Write rows of the input as integers."""
+        D = self._first_denominator
+        for i in ids:
+            ratios = (x.as_integer_ratio() for x in self._rows[i].tolist())
+            self._known[0][i] = tuple(p * (D // q) for p, q in ratios)
 
     def _advance(self, layer: int, ids: set[int]) -> None:
         before, after, sets = self._known[layer - 1], self._known[layer], self.sets[layer - 1]
@@ -184,5 +200,5 @@ def _narrow(directions: list[Row], positions: list[Row]) -> list[IntArray] | Non
     d = keys.shape[1]
     # Each product of two once-rounded numbers, and their sum of d terms, is off by at most (d + 3) units in all.
     slack = 2.02 * ((d + 3) * UNIT * np.abs(Q).sum(axis=1) + d * TINY)  # (directions,)
-    near, _ = near_maxima(Q, keys, slack)
+    near, _ = Search().near_maxima(Q, keys, slack)
     return None if (near.sizes == len(positions)).all() else [near[r] for r in range(len(near))]

@@ -12,15 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from hardmax import _checks, kernels
+from hardmax import _checks
 from hardmax._tensors import like
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.certificates import Frozen, Point, certify
 from hardmax.ends import Ends
+from hardmax.kernels import check_kernel
 from hardmax.polytope import Polytope
 from hardmax.rules.hardmax import Hardmax
 from hardmax.run import Proof, Run
 from hardmax.sentences import limit_status
+
+QUICK = 10**10  # products that NumPy finds in seconds
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,9 +45,6 @@ class Limit:
         Which point of `points` a token tends to; -1 where undecided. The leaders' points come first, in their order.
     points : (n_points, d) array
         The set S of distinct limits.
-    radius : float
-        Moving every input token by less than this changes no set at any layer. 0 where tokens are tied or equal, and
-        where they are so nearly tied that no bound was computed.
     pace : float
         How far the next layer would move an undecided token at most; 0 when certified.
     proofs : dict
@@ -64,13 +64,13 @@ class Limit:
     emerged: IntArray
     clusters: IntArray
     points: FloatArray
-    radius: float
     pace: float
     proofs: dict[str, int]
     reason: str
     stats: dict[str, Any]
     sparse_weights: Any
     _ends: Ends
+    _radius: Callable[[], float]
 
     def __repr__(self) -> str:
         return self.status
@@ -79,6 +79,15 @@ class Limit:
     def status(self) -> str:
         """Whether the limit is proved, since when and by what, as a sentence; else what is known."""
         return limit_status(self)
+
+    @cached_property
+    def radius(self) -> float:
+        """Moving every input token by less than this changes no set at any layer.
+
+        0 where tokens are tied or equal, and where they are so nearly tied that no bound was computed. Found when first
+        asked for, by a second run that compares every query with every key: quadratic in n, whatever the kernel.
+        """
+        return self._radius()
 
     @cached_property
     def weights(self) -> FloatArray:
@@ -132,6 +141,7 @@ def limit(
     rule: Hardmax,
     *,
     max_layers: int = 1000,
+    kernel: str = "auto",
     progress: Callable[[int, int], None] | None = None,
 ) -> Limit:
     """Find where every token ends, with a proof.
@@ -143,6 +153,8 @@ def limit(
         With `normalize=True`; without normalisation tokens grow for ever.
     max_layers : int
         Give up after this many layers; the answer then says what is known.
+    kernel : str
+        How the largest products are found, with the same sets: see `simulate`.
     progress : callable, optional
         Called with (tokens decided, tokens in all) after each layer.
 
@@ -171,7 +183,7 @@ def limit(
     """
     array = _check_input(tokens, rule)
     max_layers = _checks.check_count(max_layers, "max_layers", least=0)
-    run = rule.start(array)
+    run = rule.start(array, kernel=check_kernel(kernel))
     found: dict[int, Point] = {}
     before, next_try = None, 0
     while True:
@@ -251,12 +263,11 @@ def _assemble(run: Run, rule: Hardmax, found: dict[int, Point], given: Any) -> L
         emerged=run.emerged[ends.leaders],
         clusters=ends.place[labels],
         points=ends.points,
-        radius=run.state.radius(run.smallest_gap) if certified and classes.distinct and not found else 0.0,
         pace=0.0 if certified else run.pace,
         proofs={str(Proof(code)): int(number) for code, number in zip(codes, numbers, strict=True) if code},
         reason="" if certified else _reason(rule),
         stats={
-            "kernel": kernels.METHOD,
+            "kernel": run.state.kernel,
             "arithmetic": type(run.state).__name__.lower(),
             "layers": run.layer,
             "queries": run.queries,
@@ -264,7 +275,23 @@ def _assemble(run: Run, rule: Hardmax, found: dict[int, Point], given: Any) -> L
         },
         sparse_weights=ends.weights(run)[labels],
         _ends=ends,
+        _radius=(lambda: _radius(run, rule)) if certified and classes.distinct and not found else (lambda: 0.0),
     )
+
+
+def quick_radius(limit: Limit) -> float:
+    """`limit.radius` where it takes seconds, else NaN: for files and reports, which nobody wants to wait for."""
+    return limit.radius if len(limit.clusters) * limit.stats["queries"] <= QUICK else np.nan
+
+
+def _radius(run: Run, rule: Hardmax) -> float:
+    """Go through the layers again, with the gaps."""
+    again = rule.start(run.classes.rows, gaps=True)
+    again.choose()
+    while again.layer < run.layer:
+        again.advance()
+        again.choose()
+    return again.state.radius(again.smallest_gap)
 
 
 def _reason(rule: Hardmax) -> str:

@@ -45,7 +45,7 @@ class Run:
         self.emerged: IntArray = np.full(m, -1)  # layer from which a class leads
         self.settled: IntArray = np.full(m, -1)  # layer from which it is decided
         self.proof: IntArray = np.full(m, Proof.NONE)
-        self.smallest_gap = np.inf  # over all undecided classes and layers so far
+        self.smallest_gap = np.inf  # over all undecided classes and layers so far, if the state finds gaps
         self.queries = 0
 
     @property
@@ -82,43 +82,42 @@ class Run:
 
     def choose(self) -> Sets:
         """Find C_i at this layer, then who leads and who is decided."""
-        everyone = np.arange(len(self.classes))
-        rows = everyone[~self.decided] if self.shortcuts else everyone
+        rows = np.flatnonzero(~self.decided) if self.shortcuts else np.arange(len(self.classes))
         if len(rows) or self._sets is None:
             chosen, gaps = self.state.choose(rows)
             self._sets = chosen if self._sets is None else self._sets.replace(rows, chosen)
-            self.smallest_gap = min(self.smallest_gap, float(gaps.min()))
+            if gaps is not None:
+                self.smallest_gap = min(self.smallest_gap, float(gaps.min()))
             self.queries += len(rows)
-            self._find_leaders()
+            self._find_leaders(rows, chosen)
             if self.state.history is not None and not self.state.causal:  # the theorems need leaders to see all keys
-                self._decide()
+                self._decide(rows, chosen)
         return self.sets
 
-    def _find_leaders(self) -> None:
+    def _find_leaders(self, rows: IntArray, sets: Sets) -> None:
         """i leads when C_i holds nothing but i; classes that have come to one place count as one."""
-        sets = self.sets
-        everyone = np.arange(len(sets))
-        leads = (sets.sizes == 1) & (sets.targets == everyone)
+        leads = (sets.sizes == 1) & (sets.targets == rows)
         if self.state.history is not None:
-            for i in sets.tied:
-                if self.emerged[i] < 0 and i in sets[i]:
-                    leads[i] = len(set(self.state.history.at(self.layer, sets[i].tolist()))) == 1
-        self.emerged[leads & (self.emerged < 0)] = self.layer
+            for r in sets.tied:
+                if self.emerged[rows[r]] < 0 and rows[r] in sets[r]:
+                    leads[r] = len(set(self.state.history.at(self.layer, sets[r].tolist()))) == 1
+        fresh = rows[leads]
+        self.emerged[fresh[self.emerged[fresh] < 0]] = self.layer
 
-    def _decide(self) -> None:
-        sets = self.sets
+    def _decide(self, rows: IntArray, sets: Sets) -> None:
+        """Apply Theorems 1 and 4 to what was chosen at this layer."""
         leads = self.emerged >= 0
         follows_leader = (sets.sizes == 1) & leads[sets.targets]
-        self.settle(np.flatnonzero(follows_leader & ~self.decided), Proof.THEOREM_1)
+        self.settle(rows[follows_leader & (self.settled[rows] < 0)], Proof.THEOREM_1)
         groups: dict[bytes, list[int]] = {}
-        for i in sets.tied:
-            if self.settled[i] < 0 and leads[sets[i]].all():
-                groups.setdefault(sets[i].tobytes(), []).append(int(i))
+        for r in sets.tied:
+            if self.settled[rows[r]] < 0 and leads[sets[r]].all():
+                groups.setdefault(sets[r].tobytes(), []).append(int(rows[r]))
         if groups:
             seen = self.state.sees([np.frombuffer(key, np.intp) for key in groups])
-            for rows, holds in zip(groups.values(), seen, strict=True):
+            for members, holds in zip(groups.values(), seen, strict=True):
                 if holds:
-                    self.settle(np.array(rows), Proof.THEOREM_4)
+                    self.settle(np.array(members), Proof.THEOREM_4)
 
     def settle(self, rows: IntArray, proof: Proof) -> None:
         """Mark classes as decided at this layer."""

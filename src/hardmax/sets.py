@@ -44,19 +44,24 @@ class Sets:
         return cls(np.r_[0, np.cumsum(sizes)].astype(np.intp), members)
 
     @cached_property
+    def single(self) -> bool:
+        """Whether every row has one member."""
+        return len(self.members) == len(self) and bool((self.starts[1:] > self.starts[:-1]).all())
+
+    @cached_property
     def sizes(self) -> IntArray:
         """|C_i|, shape (rows,)."""
-        return np.diff(self.starts)
+        return np.ones(len(self), np.intp) if self.single else np.diff(self.starts)
 
     @cached_property
     def targets(self) -> IntArray:
         """The first member of each C_i; the only one where |C_i| = 1."""
-        return self.members[self.starts[:-1]]
+        return self.members if self.single else self.members[self.starts[:-1]]
 
     @cached_property
     def tied(self) -> IntArray:
         """Rows with more than one member."""
-        return np.flatnonzero(self.sizes > 1)
+        return np.empty(0, np.intp) if self.single else np.flatnonzero(self.sizes > 1)
 
     def replace(self, rows: IntArray, new: "Sets") -> "Sets":
         """Return these sets with `rows` taken from `new`, in order."""
@@ -64,6 +69,10 @@ class Sets:
             return self
         if len(rows) == len(self):
             return new
+        if self.single and new.single:
+            members = self.members.copy()
+            members[rows] = new.members
+            return Sets(self.starts, members)
         sizes = self.sizes.copy()
         sizes[rows] = new.sizes
         starts = np.r_[0, np.cumsum(sizes)].astype(np.intp)
@@ -77,7 +86,7 @@ class Sets:
 
     def mean(self, tokens: FloatArray, counts: IntArray) -> FloatArray:
         """c_i, the mean of C_i with multiplicities: shape (rows, d)."""
-        means = tokens[self.targets]
+        means = tokens.take(self.targets, axis=0)
         for i in self.tied:
             means[i] = np.average(tokens[self[i]], axis=0, weights=counts[self[i]])
         return means

@@ -9,6 +9,7 @@ from hardmax import _checks
 from hardmax.drivers import Job, check_grid, check_method, run
 from hardmax.hardmax_trajectory import HardmaxTrajectory
 from hardmax.integrate import Method
+from hardmax.kernels import check_kernel
 from hardmax.rules.base import Rule
 from hardmax.rules.hardmax import Hardmax
 from hardmax.smooth_trajectory import SmoothTrajectory
@@ -23,6 +24,7 @@ def simulate(
     layers: int,
     save: Literal["all", "last"] = "all",
     mask: Any = None,
+    kernel: str = "auto",
     progress: Callable[[int, int], None] | None = None,
 ) -> HardmaxTrajectory: ...
 
@@ -58,6 +60,7 @@ def simulate(
     atol: float = 1e-13,
     dt: float | None = None,
     max_steps: int | None = None,
+    kernel: str = "auto",
     progress: Callable[[int, int], None] | None = None,
 ) -> Trajectory:
     """Run tokens under a rule: through layers, or in continuous time.
@@ -88,6 +91,9 @@ def simulate(
         multiples, and carry gradients: Euler is the residual network.
     rtol, atol, dt, max_steps : numbers
         See `method`.
+    kernel : str
+        For `Hardmax`: how the largest products are found. "auto" takes the fastest for the shape; "numpy" (the
+        definition), "hull", "fused" and "gemm" name one. The sets are the same; `stats["kernel"]` says what ran.
     progress : callable, optional
         Called with (done, in all) after each layer or saved time.
 
@@ -127,7 +133,9 @@ def simulate(
     rule.check(np.where(real[..., None], array, array[real][0]) if not real.all() else array)
     settings = check_method(method, rtol, atol, dt, max_steps)
     saved = _saved(rule, layers, times, settings)
-    return run(Job(tokens, array, real, saved if save == "all" else saved[-1:], settings, progress), rule)
+    return run(
+        Job(tokens, array, real, saved if save == "all" else saved[-1:], settings, progress, check_kernel(kernel)), rule
+    )
 
 
 def _saved(rule: Rule, layers: Any, times: Any, method: Method) -> Any:

@@ -14,7 +14,7 @@ from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray
 from hardmax.classes import Classes
 from hardmax.hardmax_trajectory import Cloud, HardmaxTrajectory
-from hardmax.limits import Limit
+from hardmax.limits import Limit, quick_radius
 from hardmax.rules.hardmax import Hardmax
 from hardmax.sets import Sets
 from hardmax.trajectory import Trajectory
@@ -22,7 +22,7 @@ from hardmax.trajectory import Trajectory
 FORMAT = "hardmax-trajectory-1"
 LIMIT_FIELDS = (
     *("status", "certified", "layer", "tokens", "leaders", "emerged", "clusters", "points", "weights"),
-    *("radius", "pace", "reason"),
+    *("pace", "reason"),
 )
 
 
@@ -157,12 +157,17 @@ def finite(value: Any) -> Any:
 
 def limit_json(limit: Limit) -> str:
     """Everything a program may want of a limit, as JSON text; null for NaN and infinities."""
-    arrays = {name: finite(np.asarray(to_numpy(getattr(limit, name))).tolist()) for name in LIMIT_FIELDS}
+    arrays = {name: finite(array.tolist()) for name, array in _arrays(limit).items()}
     return json.dumps(arrays | {"proofs": limit.proofs, "stats": limit.stats}, allow_nan=False)
 
 
 def save_limit(limit: Limit, path: str | PathLike[str]) -> None:
     """Write the arrays of a limit to `path`, an .npz file."""
-    arrays = {name: np.asarray(to_numpy(getattr(limit, name))) for name in LIMIT_FIELDS}
     with written_whole(path) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, **arrays)
+        np.savez_compressed(file, allow_pickle=False, **_arrays(limit))
+
+
+def _arrays(limit: Limit) -> dict[str, AnyArray]:
+    """What is written of a limit; the radius is NaN where it would take minutes."""
+    fields = {name: np.asarray(to_numpy(getattr(limit, name))) for name in LIMIT_FIELDS}
+    return fields | {"radius": np.asarray(quick_radius(limit))}

@@ -10,6 +10,7 @@ from hardmax import Limit, simulate
 from hardmax import limit as find_limit
 from hardmax.cli import options, output, rules
 from hardmax.cli.simulate import write_movie, write_page
+from hardmax.limits import quick_radius
 from hardmax.sentences import limit_points
 
 AFTERWARDS = 12  # layers that a movie goes on after the certificate, to be seen arriving
@@ -29,6 +30,7 @@ def limit(
     any_A: rules.AnyA = False,
     exact: options.Exact = False,
     ties: rules.Ties = "exact",
+    kernel: rules.Kernel = "auto",
     json: options.Json = False,
     out: options.Out = None,
 ) -> None:
@@ -41,15 +43,16 @@ def limit(
     points_in = options.read_tokens(tokens, n=n, d=d, seed=seed, exact=exact, cloud=cloud, single=True)
     rule = rules.read_rule(context, points_in.shape[-1])
     with output.progress_bar("Tokens decided") as progress:
-        result = find_limit(points_in, rule, max_layers=max_layers, progress=progress)
+        result = find_limit(points_in, rule, max_layers=max_layers, kernel=kernel, progress=progress)
     for path in files:
         write(result, points_in, rule, path, tokens)
     if json:
         print(result.to_json())
     else:
         output.say(result.status)
-        if 0 < result.radius < np.inf:
-            output.say(f"Moving each token by less than {result.radius:.2g} changes no set at any layer.")
+        radius = quick_radius(result)
+        if 0 < radius < np.inf:
+            output.say(f"Moving each token by less than {radius:.2g} changes no set at any layer.")
         output.console().print(points(result))
         for path in files:
             output.say(f"Wrote {path}")

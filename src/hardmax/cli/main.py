@@ -7,6 +7,7 @@ import typer
 
 from hardmax import __version__
 from hardmax.cli import output
+from hardmax.cli.bench import bench
 from hardmax.cli.demo import demo
 from hardmax.cli.inspect import inspect
 from hardmax.cli.limit import limit
@@ -21,7 +22,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     epilog="Try: hardmax demo, then hardmax limit triangle --out triangle.png",
 )
-for command in (demo, simulate, limit, verify, reproduce, inspect):
+for command in (demo, simulate, limit, verify, reproduce, inspect, bench):
     app.command()(command)
 
 

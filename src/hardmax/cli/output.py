@@ -31,6 +31,8 @@ FLAGS = {
     "`seed`": "`--seed`",
     "`n` and `d`": "`--n` and `--d`",
     "`n`": "`--n`",
+    "`kernel`": "`--kernel`",
+    "`kernel=": "`--kernel ",
     "`d`": "`--d`",
     "`A`": "`--A`",
     "`Q` and `K`": "`--Q` and `--K`",

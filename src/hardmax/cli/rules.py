@@ -9,11 +9,12 @@ import typer
 
 from hardmax import Hardmax, SelfAttention, Softmax, Sphere
 from hardmax.cli.options import read_matrix
+from hardmax.kernels import KERNELS
 from hardmax.matrices import NAMES, PAPER, matrix
 
 # Which options belong to which rule; all others go with every rule.
 BELONGS = {
-    "hardmax": ("alpha", "A", "any_A", "exact", "ties", "normalize", "layers"),
+    "hardmax": ("alpha", "A", "any_A", "exact", "ties", "normalize", "kernel", "layers"),
     "softmax": ("alpha", "A", "temperature", "normalize", "layers"),
     "self-attention": ("Q", "K", "V", "time", "method", "dt", "rtol", "max_steps"),
     "sphere": ("beta", "unnormalized", "time", "method", "dt", "rtol", "max_steps"),
@@ -43,6 +44,9 @@ Layers = Annotated[int, _option(LAYERED, "--layers", "How many layers to run.")]
 Alpha = Annotated[str, _option(LAYERED, "--alpha", "Step size: a number, a ratio such as 1/2, or a list, one a layer.")]
 A = Annotated[str | None, _given(LAYERED, "--A", f"The matrix A: {MATRIX}", metavar="MATRIX")]
 Normalize = Annotated[bool, _option(LAYERED, "--normalize/--no-normalize", "Divide by 1 + alpha after each layer.")]
+Kernel = Annotated[
+    str, _option(HARDMAX, "--kernel", f"How sets are found, with the same result: {', '.join(KERNELS)}.")
+]
 AnyA = Annotated[bool, _option(HARDMAX, "--any-A", "Allow an A that is not symmetric positive definite.")]
 Ties = Annotated[str, _option(HARDMAX, "--ties", '"exact", or a relative tolerance that takes near-ties for ties.')]
 Temperature = Annotated[float, _option(SOFTMAX, "--temperature", "Towards 0 softmax becomes hardmax.")]
@@ -125,7 +129,8 @@ def read_weight(given: dict[str, Any], name: str, d: int, *, exact: bool = False
 def running(rule: Any, given: dict[str, Any], d: int) -> dict[str, Any]:
     """How long to run and by which method, as arguments of `simulate`."""
     if not rule.continuous:
-        return {"layers": given["layers"]}
+        named = {"kernel": given["kernel"]} if given.get("kernel", "auto") != "auto" else {}
+        return {"layers": given["layers"], **named}
     end = given["time"]
     if end is None:
         rate = float(np.linalg.eigvals(rule.value_matrix(d)).real.max()) if isinstance(rule, SelfAttention) else 1.0

@@ -46,6 +46,7 @@ def simulate(
     any_A: rules.AnyA = False,
     exact: options.Exact = False,
     ties: rules.Ties = "exact",
+    kernel: rules.Kernel = "auto",
     normalize: rules.Normalize = True,
     layer: Annotated[
         int | None, typer.Option("--layer", help="Draw this layer alone, not a row of them.", show_default=False)

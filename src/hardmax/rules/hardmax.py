@@ -14,6 +14,7 @@ from hardmax._tensors import like, to_numpy
 from hardmax._types import AnyArray, FloatArray
 from hardmax.classes import Classes
 from hardmax.exact import History
+from hardmax.kernels import Search
 from hardmax.rules.base import Layered
 from hardmax.rules.normalization import check_normalize
 from hardmax.run import Run
@@ -191,7 +192,7 @@ class Hardmax(Layered):
         means, alpha = self.attention(tokens, k, keys) @ tokens, float(self.step(k))
         return tokens + alpha / (1 + alpha) * (means - tokens) if self.normalize else tokens + alpha * means
 
-    def start(self, tokens: AnyArray, *, shortcuts: bool = True) -> Run:
+    def start(self, tokens: AnyArray, *, shortcuts: bool = True, kernel: str = "auto", gaps: bool = False) -> Run:
         """Place checked tokens of shape (n, d) at layer 0, in the arithmetic asked for."""
         _checks.check_dimension(self.matrix, tokens.shape)
         classes = Classes.singly(tokens) if self.causal else Classes.of(tokens)
@@ -200,7 +201,7 @@ class Hardmax(Layered):
         else:
             arithmetic = Rational if self.exact else Adaptive
             history = History(classes.rows, classes.counts, self.step)
-            state = arithmetic(classes, self.metric, history, causal=self.causal)
+            state = arithmetic(classes, self.metric, history, Search(kernel, gaps=gaps), causal=self.causal)
         return Run(state, self.step, shortcuts=shortcuts)
 
 

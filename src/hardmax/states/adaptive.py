@@ -12,7 +12,6 @@ import numpy as np
 from hardmax import exact
 from hardmax._types import FloatArray, IntArray, Row
 from hardmax.exact import UNIT, History
-from hardmax.kernels import near_maxima
 from hardmax.sets import Sets
 from hardmax.states.base import State
 from hardmax.states.floating import slack_of
@@ -25,7 +24,7 @@ class Adaptive(State):
 
     history: History
 
-    def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:
+    def choose(self, rows: IntArray) -> tuple[Sets, FloatArray | None]:
         """Exact C_i of the given rows."""
         exact_points: ExactPoints = lambda some: self.history.at(self.layer, rows[some].tolist())  # noqa: E731
         return self._maximisers(self._Z[rows], self.error, exact_points, self._limits(rows))
@@ -40,11 +39,12 @@ class Adaptive(State):
 
     def _maximisers(
         self, points: FloatArray, error: float, exact_points: ExactPoints, limits: IntArray | None = None
-    ) -> tuple[Sets, FloatArray]:
+    ) -> tuple[Sets, FloatArray | None]:
         queries, query_error = self._metric.queries(points, error)
         slack = slack_of(queries, query_error, self._Z, self.error)
-        near, gaps = near_maxima(queries, self._Z, slack, limits)
-        gaps = np.maximum(gaps - slack, 0.0)
+        near, gaps = self._search.near_maxima(queries, self._Z, slack, limits)
+        if gaps is not None:
+            gaps = np.maximum(gaps - slack, 0.0)
         close = near.tied
         if not len(close):
             return near, gaps
@@ -53,5 +53,6 @@ class Adaptive(State):
         ids = np.unique(np.concatenate(candidates)).tolist()
         keys = dict(zip(ids, self.history.at(self.layer, ids), strict=True))
         decided, leads = exact.argmax(exact_points(close.tolist()), candidates, keys, self._metric.rows)
-        gaps[close] = np.minimum(gaps[close], [self._scaled_gap(lead) for lead in leads])
+        if gaps is not None:
+            gaps[close] = np.minimum(gaps[close], [self._scaled_gap(lead) for lead in leads])
         return near.replace(close, Sets.of(decided)), gaps

@@ -8,6 +8,7 @@ import numpy as np
 from hardmax._types import FloatArray, IntArray
 from hardmax.classes import Classes
 from hardmax.exact import History
+from hardmax.kernels import Search
 from hardmax.sets import Sets
 from hardmax.states.floating import Metric, Scaled, next_layer, robustness
 
@@ -15,7 +16,9 @@ from hardmax.states.floating import Metric, Scaled, next_layer, robustness
 class State(ABC):
     """Distinct tokens at one layer: scaled floats within `error` of the exact ones, and, if kept, an exact history."""
 
-    def __init__(self, classes: Classes, metric: Metric, history: History | None, *, causal: bool = False) -> None:
+    def __init__(
+        self, classes: Classes, metric: Metric, history: History | None, search: Search, *, causal: bool = False
+    ) -> None:
         start = Scaled.of(classes.rows)
         self.classes = classes
         self.history = history
@@ -25,6 +28,7 @@ class State(ABC):
         self.error = start.error
         self._Z, self._exponent = start.values, start.exponent
         self._metric = metric
+        self._search = search
         self._reach = 1.01 * float(np.linalg.norm(start.values, axis=1).max())
 
     @property
@@ -32,13 +36,18 @@ class State(ABC):
         """Positions, shape (m, d), in the units of the input."""
         return np.ldexp(self._Z, self._exponent)
 
+    @property
+    def kernel(self) -> str:
+        """Which methods found the sets, the busiest first."""
+        return str(self._search)
+
     def _limits(self, rows: IntArray) -> IntArray | None:
         """How many classes each row sees; None is all."""
         return rows + 1 if self.causal else None
 
     @abstractmethod
-    def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:
-        """Return C_i for the given rows, and a lower bound of each one's gap to all others, for `radius`."""
+    def choose(self, rows: IntArray) -> tuple[Sets, FloatArray | None]:
+        """Return C_i for the given rows, and, if the search has gaps, a lower bound of each one's, for `radius`."""
 
     @abstractmethod
     def from_centroids(self, groups: Sets) -> Sets:

@@ -76,8 +76,9 @@ def slack_of(queries: FloatArray, query_error: float, keys: FloatArray, error: f
     No square is taken, which would underflow for the smallest queries.
     """
     d = keys.shape[1]
-    sizes = np.abs(queries).sum(axis=1)  # (rows,)
-    highest, widest = float(np.abs(keys).max()), float(np.abs(keys).sum(axis=1).max())
+    sizes = np.abs(queries) @ np.ones(d)  # (rows,); faster than a sum over a short axis
+    highest = max(float(keys.max()), -float(keys.min()))
+    widest = d * highest if d <= 4 else float(np.abs(keys).sum(axis=1).max())
     rounding = (d + 4) * UNIT * highest * sizes
     inherited = error * sizes + query_error * widest + d * (query_error * error + TINY)
     return np.asarray(2.02 * (rounding + inherited))
@@ -86,7 +87,7 @@ def slack_of(queries: FloatArray, query_error: float, keys: FloatArray, error: f
 def next_layer(tokens: FloatArray, error: float, sets: Sets, counts: IntArray, b: float) -> tuple[FloatArray, float]:
     """One layer in float64, z + b (c - z), and the error after it."""
     moved = tokens + b * (sets.mean(tokens, counts) - tokens)
-    largest = int(sets.sizes.max())
+    largest = 1 if sets.single else int(sets.sizes.max())
     return moved, error + 8 * UNIT + (2 * largest * UNIT if largest > 1 else 0.0) + 4 * TINY
 
 

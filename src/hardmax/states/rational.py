@@ -11,6 +11,7 @@ from hardmax._checks import missing_extra
 from hardmax._types import FloatArray, IntArray, Row
 from hardmax.classes import Classes
 from hardmax.exact import History
+from hardmax.kernels import Search
 from hardmax.sets import Sets
 from hardmax.states.base import State
 from hardmax.states.floating import Metric
@@ -21,12 +22,14 @@ class Rational(State):
 
     history: History
 
-    def __init__(self, classes: Classes, metric: Metric, history: History, *, causal: bool = False) -> None:
+    def __init__(
+        self, classes: Classes, metric: Metric, history: History, search: Search, *, causal: bool = False
+    ) -> None:
         try:
             from flint import fmpz_mat
         except ImportError:
             raise missing_extra("`exact=True`", "python-flint", "exact") from None
-        super().__init__(classes, metric, history, causal=causal)
+        super().__init__(classes, metric, history, search, causal=causal)
         self._matrix = fmpz_mat
 
     @property
@@ -37,6 +40,11 @@ class Rational(State):
     @property
     def _rows(self) -> list[Row]:
         return self.history.at(self.layer, range(len(self.classes)))
+
+    @property
+    def kernel(self) -> str:
+        """Integer matrices."""
+        return "flint"
 
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:
         """Exact C_i of the given rows."""

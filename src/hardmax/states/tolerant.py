@@ -4,7 +4,8 @@ import numpy as np
 
 from hardmax._types import FloatArray, IntArray
 from hardmax.classes import Classes
-from hardmax.kernels import near_maxima
+from hardmax.kernels import Search
+from hardmax.kernels.reference import near_maxima
 from hardmax.sets import Sets
 from hardmax.states.base import State
 from hardmax.states.floating import Metric
@@ -14,7 +15,7 @@ class Tolerant(State):
     """Float64 positions; C_i = {j : <A z_i, z_j> >= max - tolerance |A z_i| max_j |z_j|}."""
 
     def __init__(self, classes: Classes, metric: Metric, tolerance: float, *, causal: bool = False) -> None:
-        super().__init__(classes, metric, None, causal=causal)
+        super().__init__(classes, metric, None, Search("numpy"), causal=causal)
         self._tolerance = tolerance
 
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:

@@ -5,6 +5,9 @@ import math
 import numpy as np
 from scipy.linalg import expm
 
+from hardmax._types import FloatArray
+from hardmax.sets import Sets
+
 
 def triple_loop(tokens: list[list[float]], alpha: float, layers: int) -> list[list[list[int]]]:
     """Hardmax: three nested loops, ties by equality."""
@@ -54,3 +57,12 @@ def euler_loop(tokens: list[list[float]], V: list[list[float]], time: float, dt:
             moved.append([z[i][r] + dt * sum(V[r][s] * mean[s] for s in range(d)) for r in range(d)])
         z = moved
     return z
+
+
+def loop_over_tokens(tokens: FloatArray) -> Sets:
+    """Hardmax, one layer: for each token all products, their maximum, and who equals it."""
+    rows = []
+    for token in tokens:
+        products = tokens @ token  # (n,)
+        rows.append(np.flatnonzero(products == products.max()))
+    return Sets.of(rows)

@@ -1,0 +1,44 @@
+"""Where a measurement was made: processor, threads, versions."""
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from hardmax import __version__
+
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+THREADS = min(2, CORES)  # for everyone
+LIBRARIES = ("OMP", "OPENBLAS", "MKL", "NUMBA")
+PACKAGES = ("numpy", "scipy", "numba", "faiss-cpu", "pykeops", "torch")
+
+
+def machine() -> dict[str, str]:
+    """Facts to print beside every table."""
+    found = {"hardmax": __version__, "Python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return {"processor": _processor(), "cores": str(CORES), "threads": str(THREADS)} | found
+
+
+def environment() -> dict[str, str]:
+    """Variables that give every library the same number of threads, and KeOps this processor's instructions."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return {f"{library}_NUM_THREADS": str(THREADS) for library in LIBRARIES} | {
+        "CXXFLAGS": "-march=native",
+        # A folder of its own: KeOps would take what it compiled before, without these flags.
+        "KEOPS_CACHE_FOLDER": str(home / "hardmax" / "keops-native"),
+        "KEOPS_VERBOSE": "0",
+        "PYKEOPS_VERBOSE": "0",
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

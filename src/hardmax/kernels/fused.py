@@ -1,0 +1,240 @@
+"""Compiled search: float32 finds where the maximum may be, float64 decides there.
+
+For a query q, the float32 maximum of each panel of 16 keys is known up to a bound e. A key within `slack` of the
+largest float64 product lies in a panel whose maximum is at least best - slack - 2 e, so only those panels, often one,
+are computed in float64. What is returned therefore does not depend on float32.
+
+Keys are taken about the middle c of the box around them, since <q, k> and <q, k - c> have the same maximisers, and in
+the order of falling |k - c|: as <q, k - c> <= |q| |k - c|, a query is done once its best product exceeds that bound for
+all that follow. In low dimension this leaves few keys; in high dimension, or with `limits`, all are scanned.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
+from hardmax.kernels import plane
+from hardmax.kernels.blocks import FLAGS, LANES, borrowed
+from hardmax.kernels.compiled import entry, share
+from hardmax.kernels.groups import (
+    Group,
+    begin,
+    collect,
+    collect_many,
+    decide,
+    hit,
+    load,
+    one_of,
+    same,
+    scan,
+    work_space,
+)
+from hardmax.kernels.panels import Panels, empty_panels, pack
+from hardmax.sets import Sets
+
+TASK = 256  # queries that a thread takes at a time
+PACKING = 8.0  # multiplications that take as long as packing one number
+SHORT = 96  # coordinates up to which all keys pass through the cache fast enough for 16 queries
+TOGETHER = 8  # groups of longer queries that go over the same keys in turn
+CACHED = 4096  # of their coordinates, 64 bytes each: the second-level cache holds the groups beside
+FEW = 32  # members up to which insertion sorts best
+SMALL = 4096  # queries of a cloud in the plane that one thread sees through
+ROOM = 16  # members of a tied query on average, beyond which a search runs again with more room
+
+
+class Candidates(NamedTuple):
+    """Near-maximal keys of every query, row after row; only rows with more than one are written out."""
+
+    first: IntArray  # (rows,) the lowest; -1 where a query sees no key
+    sizes: IntArray  # (rows,)
+    tied: IntArray  # (t,) rows with more than one, ascending
+    starts: IntArray  # (t + 1,)
+    members: IntArray  # (sum of sizes over tied rows,) ascending within a row
+    equal: BoolArray  # (t,) whether those keys are all the same
+
+
+class Task(NamedTuple):
+    """Queries of one cloud."""
+
+    queries: AnyArray  # (n, d)
+    keys: AnyArray  # (m, d)
+    slack: FloatArray  # (n,), or empty: as large as the error of the products
+    limits: IntArray  # (n,), or empty: none
+    room: IntArray  # for the members of tied queries
+
+
+class Output(NamedTuple):
+    """What the search writes."""
+
+    first: IntArray  # (rows,)
+    sizes: IntArray  # (rows,)
+    equal: BoolArray  # (rows,)
+    members: IntArray  # those of tied rows, task after task
+    starts: IntArray  # (tasks + 1,) where the room of each task starts
+    used: IntArray  # (tasks,) the room it needs
+
+
+@njit(inline="always", fastmath=FLAGS)
+def _fetch(task: Task, top: int, cloud: int, panels: Panels, group: Group) -> None:
+    """Load 16 queries, the last one again where there are fewer."""
+    count = panels.counts[cloud]
+    for lane in range(LANES):
+        row = min(top + lane, len(task.queries) - 1)
+        limit = min(task.limits[row], count) if len(task.limits) else count
+        group.limits[lane] = limit
+        group.whole[lane] = (limit + LANES - 1) // LANES if limit == count else limit // LANES
+        given = task.slack[row] if len(task.slack) else -1.0
+        load(task.queries[row], lane, given, panels.scales[cloud], panels.highest[cloud], group)
+    begin(task.queries.shape[1], group)
+
+
+@njit(inline="always", fastmath=FLAGS)
+def _keep(task: Task, cloud: int, top: int, stop: int, used: int, group: Group, panels: Panels, output: Output) -> int:
+    """Write what 16 queries found; return the room used with theirs."""
+    n, d = task.queries.shape
+    order = panels.order[cloud]
+    for lane in range(min(LANES, stop - top)):
+        row = cloud * n + top + lane
+        size, place, cut = decide(panels.fine[cloud], d, lane, group)
+        output.sizes[row] = size
+        output.first[row] = order[place] if size == 1 else -1
+        if size > 1:
+            if used + size <= len(task.room):
+                mine = task.room[used : used + size]
+                if size <= FEW:
+                    collect(order, lane, cut, group, mine)
+                else:
+                    collect_many(order, lane, cut, group, mine)
+                output.first[row], output.equal[row] = mine[0], same(task.keys, mine)
+            used += size
+    return used
+
+
+@njit(fastmath=FLAGS)
+def _rows(task: Task, cloud: int, start: int, stop: int, space: Group, panels: Panels, output: Output) -> int:
+    """Find the near-maxima of some queries of a cloud; return the room that the members of tied ones need."""
+    task, space, panels, output = borrowed(task), borrowed(space), borrowed(panels), borrowed(output)
+    d, used, groups = task.queries.shape[1], 0, len(space.best)
+    count = (panels.counts[cloud] + LANES - 1) // LANES
+    step = max(1, CACHED // d if groups > 1 else count)
+    for first in range(start, stop, LANES * groups):
+        last = min(stop, first + LANES * groups)
+        for top in range(first, last, LANES):
+            _fetch(task, top, cloud, panels, one_of(space, (top - first) // LANES))
+        for until in range(step, count + step, step):
+            for top in range(first, last, LANES):
+                group = one_of(space, (top - first) // LANES)
+                seen = (group.limits.max() + LANES - 1) // LANES
+                scan(panels.coarse[cloud], panels.reach[cloud], d, min(until, seen), group)
+        for top in range(first, last, LANES):
+            group = one_of(space, (top - first) // LANES)
+            hit(group)
+            used = _keep(task, cloud, top, stop, used, group, panels, output)
+    return used
+
+
+@entry(fastmath=FLAGS)
+def _search(
+    tasks: IntArray,
+    height: int,
+    queries: AnyArray,
+    keys: AnyArray,
+    slack: FloatArray,
+    limits: IntArray,
+    panels: Panels,
+    output: Output,
+) -> None:
+    """Find the near-maxima of some tasks: `height` queries each of (clouds, n, d)."""
+    n, d = queries.shape[1:]
+    per_cloud = (n + height - 1) // height
+    space = work_space(TOGETHER if d > SHORT else 1, d, panels.reach.shape[1])
+    for number in tasks:
+        cloud, start = number // per_cloud, number % per_cloud * height
+        rows = slice(cloud * n, cloud * n + n)
+        room = output.members[output.starts[number] : output.starts[number + 1]]
+        task = Task(queries[cloud], keys[cloud], slack[rows], limits[rows], room)
+        output.used[number] = _rows(task, cloud, start, min(start + height, n), space, panels, output)
+
+
+def _candidates(
+    queries: AnyArray, keys: AnyArray, slack: FloatArray, limits: IntArray | None, mask: BoolArray | None
+) -> Candidates:
+    """Search clouds of queries (clouds, n, d) among keys (clouds, m, d)."""
+    clouds, n, _ = queries.shape
+    flat = queries.shape[2] == 2 and limits is None and len(slack) == 0 and 0 < n <= SMALL
+    rows, height = clouds * n, max(LANES, n if flat else min(TASK, n))
+    count = clouds * -(-n // height)
+    output = Output(
+        np.empty(rows, np.intp),
+        np.empty(rows, np.intp),
+        np.empty(rows, np.bool_),
+        np.empty(count * height * ROOM, np.intp),
+        np.arange(count + 1) * (height * ROOM),
+        np.empty(count, np.intp),
+    )
+    first_keys = np.empty(0, np.intp) if limits is None else _plain(limits)
+    seen = np.empty((0, 0), bool) if mask is None else _plain(mask)
+    panels, effort = empty_panels(0 if flat else clouds, *keys.shape[1:]), float(queries.size) * keys.shape[1]
+
+    def prepare(some: IntArray) -> None:
+        pack(some, keys, seen, limits is not None, panels)
+
+    def search(some: IntArray) -> None:
+        _search(some, height, queries, keys, slack, first_keys, panels, output)
+
+    def both(some: IntArray) -> None:
+        if flat:
+            plane.search(some, queries, keys, seen, output)
+        else:
+            prepare(some)
+            search(some)
+
+    if count == clouds:
+        share(both, clouds, effort)
+    else:
+        share(prepare, clouds, keys.size * PACKING)
+        share(search, count, effort)
+    if count and output.used.max() > height * ROOM:
+        starts = np.r_[0, np.cumsum(output.used)]
+        output = output._replace(members=np.empty(starts[-1], np.intp), starts=starts)
+        share(both if flat else search, count, effort)
+    tied = np.flatnonzero(output.sizes > 1)
+    parts = [output.members[s : s + u] for s, u in zip(output.starts[:-1], output.used, strict=True) if u]
+    return Candidates(
+        output.first,
+        output.sizes,
+        tied,
+        np.r_[0, np.cumsum(output.sizes[tied])],
+        np.concatenate([np.empty(0, np.intp), *parts]),
+        output.equal[tied],
+    )
+
+
+def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray, limits: IntArray | None = None) -> Sets:
+    """Find, for each query, every key whose float64 product is within `slack` of the largest; see the reference."""
+    found = _candidates(_plain(queries)[None], _plain(keys)[None], _plain(slack), limits, None)
+    starts = np.r_[0, np.cumsum(found.sizes)]
+    if not len(found.tied):
+        return Sets(starts, found.first)
+    return Sets(np.arange(len(starts)), found.first).replace(found.tied, Sets(found.starts, found.members))
+
+
+def choose(queries: AnyArray, keys: AnyArray, mask: BoolArray | None = None, causal: bool = False) -> Candidates:
+    """Find the keys whose exact products may be the largest, for clouds of floats (clouds, n, d) and (clouds, m, d).
+
+    Rows with one, and those where all are `equal`, are decided. With `mask` (clouds, m) only keys where it is true are
+    seen, with `causal` only the first i + 1 of them by query i.
+    """
+    clouds, n, _ = queries.shape
+    limits: IntArray | None = None
+    if causal:
+        seen = np.ones((clouds, keys.shape[1]), np.intp) if mask is None else mask
+        limits = np.cumsum(seen, axis=1, dtype=np.intp)[:, np.minimum(np.arange(n), keys.shape[1] - 1)].reshape(-1)
+    return _candidates(_plain(queries), _plain(keys), np.empty(0), limits, mask)
+
+
+def _plain(array: AnyArray) -> AnyArray:
+    """Make an array contiguous and writeable, as another kind would be compiled for again."""
+    return np.require(array, requirements=["C", "W"])

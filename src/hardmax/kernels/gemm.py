@@ -1,0 +1,154 @@
+"""Very many dimensions: tiles of a float32 matrix product, and float64 where those are too close to call.
+
+A tile of products is reduced at once to the maxima of blocks of 64 keys, and each query keeps its few best blocks. With
+e a bound of the float32 error, a key within `slack` of the largest product lies in a block whose maximum is at least
+best - slack - 2 e. Those blocks, nearly always one, are computed again in float64.
+
+It is for tokens that are their own keys, as they are at first unless there is a matrix A: then products are symmetric,
+a tile above the diagonal serves its rows and its columns, and half the arithmetic is enough. Tokens are scaled by the
+caller so that no coordinate exceeds 1, and products stay in the range of float32.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from hardmax._types import AnyArray, FloatArray, IntArray
+from hardmax.kernels.compiled import entry, share
+from hardmax.sets import Sets
+
+TILE = 1024  # queries, and keys, of a tile: 4 MB of products
+BLOCK = 64  # keys that share a maximum
+KEPT = 8  # best blocks of a query
+GROUP = 64  # queries in a task
+PASS = 8  # multiplications that take as long as a look at a product
+FLAGS = {"nnan", "ninf", "nsz"}  # all numbers are finite
+SINGLE = 2.0**-24  # rounding of one float32 operation, relative
+LOWEST = -3e38  # finite, so that the compiler may assume that all is
+TINY = 2.0**-125  # and absolute, with a factor to spare
+
+
+class Best(NamedTuple):
+    """The blocks of keys with the largest maxima, for every query."""
+
+    values: AnyArray  # (n, KEPT) float32 maxima, falling
+    blocks: AnyArray  # (n, KEPT) which block
+
+
+def near_maxima(tokens: FloatArray, slack: FloatArray) -> tuple[Sets, IntArray]:
+    """As `reference.near_maxima`, for tokens that are their own keys; and the rows left out, without a clear winner."""
+    n = len(tokens)
+    best = _best_blocks(tokens)
+    unsure = slack + _error(tokens)
+    members = np.empty(n, np.intp)
+    tasks, effort = (n + GROUP - 1) // GROUP, float(n * BLOCK * tokens.shape[1])
+    share(lambda some: _look_again(some, tokens, slack, unsure, *best, members), tasks, effort)
+    clear = members >= 0
+    return Sets(np.r_[0, np.cumsum(clear)], members[clear]), np.flatnonzero(~clear)
+
+
+def _error(tokens: FloatArray) -> FloatArray:
+    """Twice how far a float32 product of rounded numbers may be off, and a bit, for each query.
+
+    |fl(q k) - q k| <= (d + 3) u |q|_2 |k|_2 in any order of the sum: d for the sum, two for the rounded numbers, and
+    one for what is left of higher order.
+    """
+    d = tokens.shape[1]
+    lengths = np.sqrt(np.einsum("ij,ij->i", tokens, tokens))
+    return np.asarray(2.02 * ((d + 3) * SINGLE * lengths.max() * lengths + d * TINY))
+
+
+def _best_blocks(tokens: FloatArray) -> Best:
+    """Go through the tiles on and above the diagonal."""
+    Z, n = tokens.astype(np.float32), len(tokens)
+    best = Best(np.full((n, KEPT), LOWEST, np.float32), np.zeros((n, KEPT), np.int32))
+    buffer = np.empty(TILE * TILE, np.float32)
+    for top in range(0, n, TILE):
+        for left in range(top, n, TILE):
+            Q, K = Z[top : top + TILE], Z[left : left + TILE]
+            tile = np.matmul(Q, K.T, out=buffer[: len(Q) * len(K)].reshape(len(Q), len(K)))
+            _reduce(_along_rows, len(Q), tile, top, left, best)
+            if left > top:
+                _reduce(_along_columns, len(K), tile, top, left, best)
+    return best
+
+
+def _reduce(along: Any, count: int, tile: AnyArray, top: int, left: int, best: Best) -> None:
+    """Share the rows or columns of a tile, 64 at a time, among threads."""
+    share(lambda some: along(some, tile, top, left, *best), (count + BLOCK - 1) // BLOCK, float(PASS * tile.size))
+
+
+@njit(inline="always")
+def _keep(value, block, values, blocks):  # type: ignore[no-untyped-def]
+    """Insert a maximum into the falling list of one query."""
+    at = KEPT - 1
+    while at > 0 and values[at - 1] < value:
+        values[at], blocks[at] = values[at - 1], blocks[at - 1]
+        at -= 1
+    values[at], blocks[at] = value, block
+
+
+@entry(fastmath=FLAGS)
+def _along_rows(parts, tile, top, left, values, blocks):  # type: ignore[no-untyped-def]
+    """Reduce a tile of products to the maxima of blocks of keys, for the queries of its rows."""
+    height, width = tile.shape
+    for part in parts:
+        for r in range(part * BLOCK, min(height, (part + 1) * BLOCK)):
+            row, i = tile[r], top + r
+            for start in range(0, width, BLOCK):
+                value = row[start]
+                if start + BLOCK <= width:  # a constant length, which the compiler unrolls
+                    for c in range(BLOCK):
+                        value = max(value, row[start + c])
+                else:
+                    for c in range(start, width):
+                        value = max(value, row[c])
+                if value > values[i, KEPT - 1]:
+                    _keep(value, (left + start) // BLOCK, values[i], blocks[i])
+
+
+@entry(fastmath=FLAGS)
+def _along_columns(parts, tile, top, left, values, blocks):  # type: ignore[no-untyped-def]
+    """The same for the queries of its columns, whose keys are the rows."""
+    height, width = tile.shape
+    maxima = np.empty(BLOCK, np.float32)
+    for part in parts:
+        first, last = part * BLOCK, min(width, (part + 1) * BLOCK)
+        for start in range(0, height, BLOCK):
+            for c in range(first, last):
+                maxima[c - first] = tile[start, c]
+            for r in range(start + 1, min(start + BLOCK, height)):
+                for c in range(first, last):
+                    maxima[c - first] = max(maxima[c - first], tile[r, c])
+            for c in range(first, last):
+                if maxima[c - first] > values[left + c, KEPT - 1]:
+                    _keep(maxima[c - first], (top + start) // BLOCK, values[left + c], blocks[left + c])
+
+
+@njit(inline="always", fastmath={"reassoc", "contract", "nsz"})
+def _dot(x, y):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for r in range(len(x)):
+        total += x[r] * y[r]
+    return total
+
+
+@entry()
+def _look_again(groups, tokens, slack, unsure, values, blocks, members):  # type: ignore[no-untyped-def]
+    """Float64 in the blocks that may matter: the key that wins by more than the slack, or -1."""
+    n = len(tokens)
+    for group in groups:
+        for i in range(group * GROUP, min(n, (group + 1) * GROUP)):
+            best, second, winner, count = -np.inf, -np.inf, -1, 0
+            while count < KEPT and values[i, count] >= values[i, 0] - unsure[i]:
+                start = blocks[i, count] * BLOCK
+                for j in range(start, min(start + BLOCK, n)):
+                    product = _dot(tokens[i], tokens[j])
+                    if product > best:
+                        best, second, winner = product, best, j
+                    else:
+                        second = max(second, product)
+                count += 1
+            complete = count < KEPT or n <= KEPT * BLOCK  # else there may be more blocks than were kept
+            members[i] = winner if complete and second < best - slack[i] else -1

@@ -1,0 +1,139 @@
+"""Which method runs: the one named, or the fastest for this shape."""
+
+import os
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hardmax._checks import missing_extra
+from hardmax._types import FloatArray, IntArray
+from hardmax.kernels import reference
+from hardmax.sets import Sets
+
+KERNELS = {
+    "auto": "the fastest for the shape",
+    "numpy": "all products, tile by tile, in NumPy: the definition",
+    "hull": "d = 2: convex hull, and a binary search by angle",
+    "fused": "any d: products and their maxima in registers, from the keys that are farthest from their centre on",
+    "gemm": "many dimensions, tokens that are their own keys: half of a matrix product, tile by tile",
+}
+MANY = 256  # dimensions from which on half of a matrix product is faster than all of a fused one
+SMALL = 1 << 13  # products below which NumPy is done before anything else has begun
+LOAD, COMPILE = 1 << 27, 1 << 31  # products that NumPy finds while compiled code is loaded, or made: once a machine
+
+
+@cache
+def has_numba() -> bool:
+    """Whether compiled kernels can be had."""
+    return find_spec("numba") is not None
+
+
+def check_kernel(kernel: str) -> str:
+    """Return a name from KERNELS that can run here, or say what to do."""
+    if kernel not in KERNELS:
+        raise ValueError(f"`kernel` must be one of {', '.join(map(repr, KERNELS))}. Got {kernel!r}.")
+    if kernel not in ("auto", "numpy") and not has_numba():
+        raise missing_extra(f'`kernel="{kernel}"`', "numba", "fast")
+    return kernel
+
+
+def _compiled_before() -> bool:
+    """Whether numba has left compiled kernels on this disk, where it usually does."""
+    folder = os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parent / "__pycache__"
+    return any(Path(folder).rglob("hull._walk*.nbi"))
+
+
+class Search:
+    """Finds near-maxima, layer after layer; it remembers what ran, and what helps at the next layer.
+
+    With `gaps=True` it is the definition that runs, which knows them.
+    """
+
+    _left: ClassVar[int | None] = None  # products that NumPy still finds in this process before compiled code comes in
+
+    def __init__(self, kernel: str = "auto", *, gaps: bool = False) -> None:
+        self.kernel = "numpy" if gaps else kernel
+        self.gaps = gaps
+        self.ran: dict[str, int] = {}  # queries answered by each method
+        self._hull: Any = None  # of the last layer
+
+    def __str__(self) -> str:
+        return ", ".join(sorted(self.ran, key=lambda name: -self.ran[name])) or self.kernel
+
+    def near_maxima(
+        self, queries: FloatArray, keys: FloatArray, slack: FloatArray, limits: IntArray | None = None
+    ) -> tuple[Sets, FloatArray | None]:
+        """Every key whose product with a query is within `slack` of the largest, and the gaps if asked for."""
+        if self._plain(len(queries) * len(keys)):
+            sets, gaps = reference.near_maxima(queries, keys, slack, limits)
+            self._count("numpy", len(queries))
+            return sets, gaps if self.gaps else None
+        queries, keys, slack = (np.ascontiguousarray(x, np.float64) for x in (queries, keys, slack))
+        name = self._compiled(keys.shape[1], limits is not None)
+        if name == "hull":
+            return self._by_hull(queries, keys, slack), None
+        if name == "gemm" and limits is None and np.array_equal(queries, keys):
+            return self._by_gemm(keys, slack), None
+        return self._by_scan(queries, keys, slack, limits), None
+
+    def _plain(self, products: int) -> bool:
+        """Whether NumPy is the one to ask; compiled code comes in for large work, and when small work has added up."""
+        if self.kernel != "auto":
+            return self.kernel == "numpy"
+        if products < SMALL or not has_numba():
+            return True
+        if Search._left is None:
+            Search._left = LOAD if _compiled_before() else COMPILE
+        Search._left -= products
+        return Search._left > 0
+
+    def _compiled(self, d: int, limited: bool) -> str:
+        """The compiled method for this shape; for a hull that is named and does not fit, an error."""
+        if self.kernel == "auto":
+            return "hull" if d == 2 and not limited else "gemm" if d >= MANY else "fused"
+        if self.kernel == "hull" and d != 2:
+            raise ValueError(f'`kernel="hull"` must have tokens in two dimensions. Got d = {d}. Use kernel="auto".')
+        if self.kernel == "hull" and limited:
+            raise ValueError(
+                '`kernel="hull"` must have causal=False: a hull has no order of the tokens. Got causal=True. '
+                'Use kernel="auto".'
+            )
+        return self.kernel
+
+    def _by_hull(self, queries: FloatArray, keys: FloatArray, slack: FloatArray) -> Sets:
+        from hardmax.kernels import hull
+
+        found = hull.near_maxima(queries, keys, slack, self._hull)
+        if found is None:
+            return self._by_scan(queries, keys, slack)
+        sets, self._hull, apart = found
+        return self._rest("hull", sets, apart, queries, keys, slack)
+
+    def _by_gemm(self, tokens: FloatArray, slack: FloatArray) -> Sets:
+        from hardmax.kernels import gemm
+
+        sets, apart = gemm.near_maxima(tokens, slack)
+        return self._rest("gemm", sets, apart, tokens, tokens, slack)
+
+    def _rest(
+        self, name: str, sets: Sets, apart: IntArray, queries: FloatArray, keys: FloatArray, slack: FloatArray
+    ) -> Sets:
+        """Ask for the rows that a method has left out."""
+        self._count(name, len(queries) - len(apart))
+        return sets.replace(apart, self._by_scan(queries[apart], keys, slack[apart])) if len(apart) else sets
+
+    def _by_scan(
+        self, queries: FloatArray, keys: FloatArray, slack: FloatArray, limits: IntArray | None = None
+    ) -> Sets:
+        """Every query against every key that may matter to it."""
+        from hardmax.kernels import fused
+
+        self._count("fused", len(queries))
+        return fused.near_maxima(queries, keys, slack, limits)
+
+    def _count(self, name: str, queries: int) -> None:
+        if queries:
+            self.ran[name] = self.ran.get(name, 0) + queries

@@ -1,0 +1,155 @@
+"""Hardmax attention of torch on the CPU: exact sets, gradients, compilation, errors."""
+
+from fractions import Fraction
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from hardmax.kernels.attention import HardmaxAttention, hardmax_attention  # noqa: E402
+
+
+def weights(q, k, mask=None, causal=False):
+    """The matrix P with P_ij = 1/|C_i| for j in C_i, by rational arithmetic; (B, n, m)."""
+    P = torch.zeros(q.shape[0], q.shape[1], k.shape[1], dtype=torch.float64)
+    Q, K = ([[[Fraction(x) for x in row] for row in entry] for entry in z.double().tolist()] for z in (q, k))
+    for b, i in ((b, i) for b in range(P.shape[0]) for i in range(P.shape[1])):
+        seen = [j for j in range(P.shape[2]) if (mask is None or mask[b, j]) and (not causal or j <= i)]
+        scores = {j: sum(x * y for x, y in zip(Q[b][i], K[b][j], strict=True)) for j in seen}
+        chosen = [j for j in seen if scores[j] == max(scores.values())]
+        P[b, i, chosen] = 1 / max(1, len(chosen))
+    return P
+
+
+def tokens(kind, shape, generator):
+    if kind == "lattice":
+        return torch.randint(-1, 2, shape, generator=generator).double()
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("kind", ["random", "lattice"])
+def test_outputs_and_gradients_are_those_of_the_dense_matrix(kind, masked, causal, dtype):
+    generator = torch.Generator().manual_seed(1)
+    dtype = getattr(torch, dtype)
+    q, k = (tokens(kind, (2, 7, 3), generator).to(dtype) for _ in range(2))
+    v = tokens("random", (2, 7, 5), generator).to(dtype).requires_grad_()
+    g = tokens("random", (2, 7, 5), generator).to(dtype)
+    mask = torch.rand(2, 7, generator=generator) < 0.5 if masked else None
+    out = hardmax_attention(q, k, v, mask, causal=causal)
+    (grad,) = torch.autograd.grad(out, v, g)
+    P = weights(q, k, mask, causal)
+    close = {"rtol": 1e-2, "atol": 2e-2} if dtype.itemsize == 2 else {"rtol": 1e-6, "atol": 1e-6}
+    assert out.dtype == grad.dtype == dtype
+    torch.testing.assert_close(out.double(), P @ v.detach().double(), **close)
+    torch.testing.assert_close(grad.double(), P.transpose(1, 2) @ g.double(), **close)
+
+
+def test_near_ties_are_decided_as_in_real_arithmetic():
+    q = torch.tensor([[[1.0, 2.0**-60, 2.0**-60]]])
+    k = torch.tensor([[[1.0, 1.0, 0.0], [1.0, 0.5, 0.5], [1.0, 0.5, 0.5 - 2.0**-24], [1.0, 0.0, 1.0]]])
+    v = torch.tensor([[[1.0], [2.0], [4.0], [9.0]]])
+    assert hardmax_attention(q, k, v).item() == 4.0  # the mean of 1, 2 and 9
+
+
+def test_leading_axes_broadcast():
+    generator = torch.Generator().manual_seed(2)
+    q, k = torch.randn(2, 3, 6, 4, generator=generator), torch.randn(2, 1, 5, 4, generator=generator)
+    v = torch.randn(5, 2, generator=generator, requires_grad=True)
+    mask = torch.tensor([True, True, False, True, True])
+    out = hardmax_attention(q, k, v, mask)
+    P = weights(q.reshape(6, 6, 4), k.expand(2, 3, 5, 4).reshape(6, 5, 4), mask.expand(6, 5)).float()
+    torch.testing.assert_close(out, (P @ v.detach()).view(2, 3, 6, 2))
+    out.sum().backward()
+    torch.testing.assert_close(v.grad, P.sum((0, 1))[:, None].expand(5, 2))
+
+
+def test_inputs_need_not_be_contiguous():
+    x = torch.randn(4, 2, 9, generator=torch.Generator().manual_seed(3))
+    q = k = v = x.permute(1, 2, 0)
+    torch.testing.assert_close(hardmax_attention(q, k, v), hardmax_attention(*(z.contiguous() for z in (q, k, v))))
+
+
+def test_a_query_that_sees_no_key_gets_zero_and_sends_no_gradient():
+    v = torch.ones(1, 3, 2, requires_grad=True)
+    out = hardmax_attention(torch.ones(1, 2, 2), torch.ones(1, 3, 2), v, torch.zeros(1, 3, dtype=torch.bool))
+    out.sum().backward()
+    assert not out.any()
+    assert not v.grad.any()
+
+
+@pytest.mark.parametrize(("n", "m"), [(0, 3), (3, 0)])
+def test_nothing_to_do(n, m):
+    v = torch.ones(1, m, 2, requires_grad=True)
+    out = hardmax_attention(torch.ones(1, n, 2), torch.ones(1, m, 2), v)
+    out.sum().backward()
+    assert out.shape == (1, n, 2)
+    assert not out.any()
+    assert not v.grad.any()
+
+
+def test_sets_follow_a_permutation_of_the_keys():
+    generator = torch.Generator().manual_seed(4)
+    q, k = (tokens("lattice", (1, 20, 3), generator) for _ in range(2))
+    v = torch.randint(0, 9, (1, 20, 2), generator=generator).double()
+    order = torch.randperm(20, generator=generator)
+    torch.testing.assert_close(hardmax_attention(q, k, v), hardmax_attention(q, k[:, order], v[:, order]))
+
+
+def test_gradcheck():
+    generator = torch.Generator().manual_seed(5)
+    q, k = (tokens("random", (2, 4, 3), generator).requires_grad_() for _ in range(2))
+    v = tokens("random", (2, 4, 2), generator).requires_grad_()
+    assert torch.autograd.gradcheck(hardmax_attention, (q, k, v))
+
+
+def test_the_operators_meet_the_contracts_of_torch():
+    generator = torch.Generator().manual_seed(6)
+    q, k = (tokens("lattice", (2, 4, 3), generator) for _ in range(2))
+    v = tokens("random", (2, 4, 2), generator).requires_grad_()
+    torch.library.opcheck(torch.ops.hardmax.attend, (q, k, v, None, True))
+    torch.library.opcheck(torch.ops.hardmax.attend, (q, k, v, torch.rand(2, 4, generator=generator) < 0.5, False))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_compiled_in_one_graph():
+    generator = torch.Generator().manual_seed(7)
+    q, k = (tokens("lattice", (2, 6, 3), generator).float() for _ in range(2))
+    v = torch.randn(2, 6, 4, generator=generator, requires_grad=True)
+    layer = HardmaxAttention(causal=True)
+
+    def loss(q, k, v):
+        return (layer(2 * q, k, v) ** 2).sum()
+
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    (expected,), (grad,) = (torch.autograd.grad(f(q, k, v), v) for f in (loss, compiled))
+    assert torch.equal(expected, grad)
+    assert torch.equal(loss(q, k, v), compiled(q, k, v))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"k": torch.ones(2, 5, 8)}, r"`k` must have the last axis of `q`, 3\. Got shape \(2, 5, 8\)\."),
+        ({"v": torch.ones(2, 4, 3)}, r"`v` must have one row for each row of `k`, 5\. Got shape \(2, 4, 3\)\."),
+        ({"q": torch.ones(3)}, r"`q` must be a tensor of at least 2 axes, .* Got shape \(3,\)\."),
+        ({"q": [[1.0]]}, r"`q` must be a tensor of at least 2 axes, .* Got list\."),
+        ({"k": torch.ones(2, 5, 3).double()}, r"`k` must have the type of `q`, torch\.float32\. Got torch\.float64\."),
+        ({"v": torch.ones(2, 5, 3).int()}, r"`v` must be one of float32, .* Got torch\.int32\. Convert it\."),
+        ({"causal": True}, r"`causal` attention must have as many queries as keys\. Got 4 and 5\."),
+        ({"mask": torch.ones(2, 5)}, r"`mask` must be a boolean tensor, .* Got torch\.float32\."),
+        ({"mask": torch.ones(2, 4).bool()}, r"`mask` must end in the number of keys, 5\. Got shape \(2, 4\)\."),
+        ({"k": torch.full((2, 5, 3), torch.nan)}, r"`k` must be finite\."),
+        ({"v": torch.ones(2, 5, 3, device="meta")}, r"`v` must be on the device of `q`, cpu\. Got meta\."),
+    ],
+)
+def test_errors_are_sentences(change, sentence):
+    given = {"q": torch.ones(2, 4, 3), "k": torch.ones(2, 5, 3), "v": torch.ones(2, 5, 2)} | change
+    with pytest.raises(ValueError, match=sentence):
+        hardmax_attention(**given)
+
+
+def test_the_module_says_what_it_is():
+    assert repr(HardmaxAttention(causal=True)) == "HardmaxAttention(causal=True)"

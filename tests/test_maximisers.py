@@ -1,0 +1,225 @@
+"""Every kernel chooses the sets of the definition: exact oracle on small clouds, NumPy on large ones."""
+
+import numba
+import numpy as np
+import pytest
+
+import hardmax as hm
+from hardmax.kernels import KERNELS, Search, maximisers, search
+from hardmax.kernels.hull import Hull
+from hardmax.sets import Sets
+from tests.problems import clouds
+from tests.problems.oracle import choose, fractions
+
+COMPILED = [name for name in KERNELS if name not in ("auto", "numpy")]
+SIZES = [1, 2, 3, 63, 100, 257]
+KINDS = {
+    "gaussian": lambda rng, n, d: rng.normal(size=(n, d)),
+    "off centre": lambda rng, n, d: rng.normal(size=(n, d)) + 30,
+    "sphere": lambda rng, n, d: clouds.flattened_sphere(rng, n, d, flat=1.0),
+    "lattice": lambda rng, n, d: clouds.lattice(rng, n, d),
+    "mirrored": lambda rng, n, d: clouds.mirrored(rng, n, d)[:n],
+    "collinear": lambda rng, n, d: clouds.collinear(rng, n, d),
+    "nearly collinear": lambda rng, n, d: rng.normal(size=(n, 1)) * np.linspace(1, 1 / 3, d),
+    "all equal": lambda rng, n, d: np.tile(rng.normal(size=d), (n, 1)),
+    "duplicates": lambda rng, n, d: clouds.duplicates(rng, n, d),
+    "zero": lambda rng, n, d: np.zeros((n, d)),
+    "denormal": lambda rng, n, d: clouds.denormal(rng, n, d),
+    "1e150": lambda rng, n, d: rng.normal(size=(n, d)) * 1e150,
+    "lattice of 1e150": lambda rng, n, d: clouds.lattice(rng, n, d) * 1e150,
+    "mixed": lambda rng, n, d: clouds.mixed(rng, n, d),
+    "clusters": lambda rng, n, d: rng.normal(size=(4, d))[rng.integers(4, size=n)] + 1e-15 * rng.normal(size=(n, d)),
+    "almost tied": lambda rng, n, d: (
+        np.r_[rng.normal(size=(n - n // 2, d)), np.ones((n // 2, d))] + 2.0**-52 * rng.integers(-2, 3, (n, d))
+    ),
+}
+
+
+def kernels_for(d):
+    return [name for name in COMPILED if name != "hull" or d == 2]
+
+
+def cloud(kind, n, d, dtype=np.float64, seed=0):
+    with np.errstate(over="ignore"):
+        made = np.asarray(KINDS[kind](np.random.default_rng(seed), n, d)).astype(dtype)
+    return made if np.isfinite(made).all() else np.asarray(clouds.lattice(np.random.default_rng(seed), n, d), dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_sets_are_those_of_real_arithmetic(kind, dtype):
+    for n, d in [(1, 2), (2, 3), (3, 1), (24, 2), (40, 3), (17, 16), (9, 60)]:
+        tokens = cloud(kind, n, d, dtype)
+        expected = choose(fractions(tokens))
+        for kernel in ["numpy", *kernels_for(d)]:
+            sets = maximisers(tokens, kernel=kernel)
+            assert [row.tolist() for row in sets] == expected, kernel
+        batch = maximisers(np.stack([tokens, tokens]))
+        assert [row.tolist() for row in batch] == expected * 2
+
+
+@pytest.mark.parametrize("d", [2, 3, 16, 64])
+@pytest.mark.parametrize("kind", KINDS)
+def test_kernels_agree_at_awkward_sizes(kind, d):
+    for n in SIZES:
+        tokens = cloud(kind, n, d)
+        expected = maximisers(tokens, kernel="numpy")
+        for kernel in kernels_for(d):
+            assert maximisers(tokens, kernel=kernel) == expected, (kernel, n)
+
+
+@pytest.mark.parametrize(("d", "n"), [(2, 2000), (3, 2000), (7, 2000), (17, 1000), (100, 1000)])
+def test_kernels_agree_on_many_tokens(d, n):
+    for kind in ("gaussian", "sphere", "off centre", "lattice"):
+        tokens = cloud(kind, n, d)
+        expected = maximisers(tokens, kernel="numpy")
+        for kernel in kernels_for(d):
+            assert maximisers(tokens, kernel=kernel) == expected, (kernel, kind)
+
+
+@pytest.mark.parametrize("kernel", COMPILED)
+def test_other_keys_than_queries(kernel):
+    rng = np.random.default_rng(3)
+    for n, m in [(1, 257), (257, 1), (100, 63)]:
+        queries, keys = rng.normal(size=(n, 2)), rng.normal(size=(m, 2))
+        assert maximisers(queries, keys, kernel=kernel) == maximisers(queries, keys, kernel="numpy")
+
+
+@pytest.mark.parametrize("kernel", COMPILED)
+@pytest.mark.parametrize("kind", ["gaussian", "lattice", "almost tied"])
+def test_the_order_of_tokens_changes_nothing(kernel, kind):
+    tokens = cloud(kind, 150, 2)
+    order = np.random.default_rng(1).permutation(150)
+    one, other = maximisers(tokens, kernel=kernel), maximisers(tokens[order], kernel=kernel)
+    for i in range(150):
+        assert sorted(order[other[i]]) == one[order[i]].tolist()
+
+
+@pytest.mark.parametrize("kernel", COMPILED)
+def test_threads_change_nothing(kernel):
+    tokens, threads = cloud("lattice", 3000, 2), numba.get_num_threads()
+    two = maximisers(tokens, kernel=kernel)
+    numba.set_num_threads(1)
+    try:
+        assert maximisers(tokens, kernel=kernel) == two
+    finally:
+        numba.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("kernel", COMPILED)
+@pytest.mark.parametrize("kind", ["gaussian", "lattice", "mirrored", "flattened", "denormal", "huge"])
+def test_whole_runs_are_the_same(kernel, kind):
+    tokens = np.asarray(clouds.KINDS[kind](np.random.default_rng(2)), float)[:, :2]
+    rule = hm.Hardmax(0.5, A=[[3, 1], [1, 0.5]])
+    one, other = (hm.simulate(tokens, rule, layers=12, kernel=name) for name in ("numpy", kernel))
+    for k in range(13):
+        assert [row.tolist() for row in one.sets(k)] == [row.tolist() for row in other.sets(k)]
+    assert np.array_equal(one.tokens, other.tokens)
+    assert ("fused" if kernel == "gemm" else kernel) in other.stats["kernel"]  # A makes queries other than keys
+
+
+@pytest.mark.parametrize("kernel", ["fused", "gemm"])
+def test_causal_runs_are_the_same(kernel):
+    tokens = cloud("lattice", 70, 5)
+    one, other = (hm.simulate(tokens, hm.Hardmax(1, causal=True), layers=3, kernel=k) for k in ("numpy", kernel))
+    assert [row.tolist() for row in one.sets(3)] == [row.tolist() for row in other.sets(3)]
+
+
+def test_a_hull_from_the_last_layer_finds_the_same():
+    rng = np.random.default_rng(0)
+    warm, tokens = Search("hull"), rng.normal(size=(5000, 2)) / 6
+    for _ in range(6):
+        slack = np.full(5000, 1e-15)
+        sets, _ = warm.near_maxima(tokens, tokens, slack)
+        assert sets == Search("hull").near_maxima(tokens, tokens, slack)[0]
+        tokens = tokens + (tokens[sets.targets] - tokens) / 3
+        tokens = tokens[:, ::-1].copy() if rng.uniform() < 0.3 else tokens  # a turn that the last hull knows nothing of
+
+
+def test_the_hull_of_a_square_with_tokens_on_its_edges():
+    keys = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1], [0, 1], [0.5, 1], [0, 0], [0, 1 - 2.0**-40]])
+    hull = Hull.of(keys, 1e-15)
+    assert sorted(hull.vertices.tolist()) == [0, 1, 2, 3]
+    assert sorted(hull.chain.tolist()) == [0, 1, 2, 3, 4, 5]
+    around = hull.chain.tolist() * 2
+    start = around.index(0)
+    assert around[start : start + 6] == [0, 5, 4, 1, 2, 3]
+
+
+def test_a_million_tokens_are_certified():
+    tokens = np.random.default_rng(0).normal(size=(10**6, 2))
+    limit = hm.limit(tokens, hm.Hardmax(0.5))
+    assert limit.certified
+    assert limit.stats["kernel"].startswith("hull")
+    some = tokens[::50000]  # whom they follow at first, by the definition
+    first = hm.simulate(tokens, hm.Hardmax(0.5), layers=0).clouds[0]
+    followed = tokens[first.classes.first[first.sets[0].targets]][first.classes.labels][::50000]
+    assert np.allclose((some * followed).sum(axis=1), (some @ tokens.T).max(axis=1), rtol=1e-15)
+
+
+def test_small_work_is_done_by_numpy_until_it_adds_up(monkeypatch):
+    monkeypatch.setattr(Search, "_left", 10**6)
+    tokens = np.random.default_rng(0).normal(size=(500, 2))
+    slack = np.zeros(500)
+    ran = []
+    for _ in range(6):
+        one = Search()
+        one.near_maxima(tokens, tokens, slack)
+        ran.append(str(one))
+    assert ran == ["numpy"] * 3 + ["hull"] * 3
+    few = Search()
+    few.near_maxima(tokens[:9], tokens[:9], slack[:9])
+    assert str(few) == "numpy"
+
+
+@pytest.mark.parametrize(
+    ("d", "causal", "kind", "expected"),
+    [
+        (1, False, "gaussian", "fused"),
+        (2, False, "gaussian", "hull"),
+        (2, True, "gaussian", "fused"),
+        (3, False, "gaussian", "fused"),
+        (16, False, "gaussian", "fused"),
+        (256, False, "gaussian", "gemm"),
+        (256, False, "lattice", "gemm"),
+        (256, True, "gaussian", "fused"),
+    ],
+)
+def test_auto_picks_by_shape(monkeypatch, d, causal, kind, expected):
+    monkeypatch.setattr(Search, "_left", 0)
+    run = hm.simulate(cloud(kind, 600, d), hm.Hardmax(0.5, causal=causal), layers=0)
+    assert run.stats["kernel"] == expected
+
+
+def test_without_numba_everything_works(monkeypatch):
+    monkeypatch.setattr(search, "has_numba", lambda: False)
+    monkeypatch.setattr("hardmax.kernels.batched.has_numba", lambda: False)
+    tokens = cloud("gaussian", 3000, 2)
+    limit = hm.limit(tokens, hm.Hardmax(0.5))
+    assert (limit.certified, limit.stats["kernel"]) == (True, "numpy")
+    small = cloud("lattice", 30, 3)
+    assert maximisers(small[None]) == maximisers(small)
+    with pytest.raises(ImportError, match=r"kernel=\"hull\"` needs numba: pip install 'hardmax\[fast\]'"):
+        hm.limit(tokens, hm.Hardmax(0.5), kernel="hull")
+
+
+def test_bad_input_gets_a_sentence():
+    with pytest.raises(ValueError, match=r"`kernel` must be one of 'auto', 'numpy'.* Got 'fast'\."):
+        hm.simulate([[1.0]], hm.Hardmax(1), layers=1, kernel="fast")
+    with pytest.raises(ValueError, match=r"`kernel=\"hull\"` must have tokens in two dimensions\. Got d = 3\."):
+        maximisers(np.ones((2, 3)), kernel="hull")
+    with pytest.raises(ValueError, match=r"`kernel=\"hull\"` must have causal=False"):
+        hm.simulate(np.ones((2, 2)), hm.Hardmax(1, causal=True), layers=1, kernel="hull")
+    for bad in (np.ones(3), np.ones((2, 2, 2, 2))):
+        with pytest.raises(ValueError, match="`queries` and `keys` must have shapes"):
+            maximisers(bad)
+    with pytest.raises(ValueError, match=r"must have shapes .* Got \(2, 3\) and \(2, 4\)"):
+        maximisers(np.ones((2, 3)), np.ones((2, 4)))
+    with pytest.raises(ValueError, match=r"`keys` must hold at least one key. Got shape \(0, 2\)"):
+        maximisers(np.ones((1, 2)), np.ones((0, 2)))
+    with pytest.raises(ValueError, match="`keys` must be finite"):
+        maximisers(np.ones((1, 2)), [[np.nan, 1]])
+
+
+def test_no_queries():
+    assert maximisers(np.ones((0, 2)), np.ones((3, 2))) == Sets(np.zeros(1, np.intp), np.empty(0, np.intp))
