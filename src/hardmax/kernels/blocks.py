@@ -103,6 +103,48 @@ def panel_maxima(
 
 
 @intrinsic
+def panel_winners(
+    typing: Any,
+    queries: Any,
+    panels: Any,
+    panel_at: Any,
+    d: Any,
+    left: Any,
+    number: Any,
+    best: Any,
+    second: Any,
+    at: Any,
+) -> tuple[Any, Body]:
+    """Add the first `left` keys of a panel to the best and second best float32 products of 16 queries.
+
+    `at` holds where the best is: the number of its panel, times 16, and its place there, as a float.
+    """
+
+    def body(context: Any, builder: ir.IRBuilder, signature: Any, args: list[ir.Value]) -> ir.Value:
+        lanes = _start(context, builder, queries, args[0])
+        others = _start(context, builder, panels, args[1], args[2])
+        places = [_start(context, builder, kind, args[i]) for i, kind in ((6, best), (7, second), (8, at))]
+        first, next_one, place = (_load(builder, start, SINGLES) for start in places)
+        lowest_float = ir.Constant(SINGLES[0], [-3e38] * LANES)
+        for start in range(0, LANES, AT_ONCE):
+            some = range(start, start + AT_ONCE)
+            for t, one in zip(some, _sums(builder, lanes, others, args[3], LANES, some, SINGLES), strict=True):
+                product = builder.select(builder.icmp_signed("<", args[4].type(t), args[4]), one, lowest_float)
+                here = builder.fadd(args[5], ir.FloatType()(t))
+                wins = builder.fcmp_ordered(">", product, first)
+                smaller = builder.select(wins, first, product)
+                next_one = _larger(builder, smaller, next_one)
+                place = builder.select(wins, _everywhere(builder, here), place)
+                first = builder.select(wins, product, first)
+        for value, start in zip((first, next_one, place), places, strict=True):
+            _store(builder, value, start, SINGLES)
+        return context.get_dummy_value()
+
+    number_at = types.int64
+    return types.void(queries, panels, number_at, number_at, number_at, types.float32, best, second, at), body
+
+
+@intrinsic
 def panel_products(
     typing: Any, panels: Any, panel_at: Any, query: Any, query_at: Any, d: Any, out: Any, out_at: Any, seen: Any
 ) -> tuple[Any, Body]:

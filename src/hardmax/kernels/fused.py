@@ -9,13 +9,13 @@ the order of falling |k - c|: as <q, k - c> <= |q| |k - c|, a query is done once
 all that follow. In low dimension this leaves few keys; in high dimension, or with `limits`, all are scanned.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.kernels import plane
+from hardmax.kernels import plane, short
 from hardmax.kernels.blocks import FLAGS, LANES, borrowed
 from hardmax.kernels.compiled import entry, share
 from hardmax.kernels.groups import (
@@ -40,7 +40,7 @@ SHORT = 96  # coordinates up to which all keys pass through the cache fast enoug
 TOGETHER = 8  # groups of longer queries that go over the same keys in turn
 CACHED = 4096  # of their coordinates, 64 bytes each: the second-level cache holds the groups beside
 FEW = 32  # members up to which insertion sorts best
-SMALL = 4096  # queries of a cloud in the plane that one thread sees through
+PLANE, SHORT_CLOUD = 4096, 512  # keys of a cloud up to which the methods for small ones are faster
 ROOM = 16  # members of a tied query on average, beyond which a search runs again with more room
 
 
@@ -163,8 +163,8 @@ def _candidates(
 ) -> Candidates:
     """Search clouds of queries (clouds, n, d) among keys (clouds, m, d)."""
     clouds, n, _ = queries.shape
-    flat = queries.shape[2] == 2 and limits is None and len(slack) == 0 and 0 < n <= SMALL
-    rows, height = clouds * n, max(LANES, n if flat else min(TASK, n))
+    small = None if limits is not None or len(slack) else _for_small(queries, keys)
+    rows, height = clouds * n, max(LANES, min(TASK, n) if small is None else n)
     count = clouds * -(-n // height)
     output = Output(
         np.empty(rows, np.intp),
@@ -176,7 +176,7 @@ def _candidates(
     )
     first_keys = np.empty(0, np.intp) if limits is None else _plain(limits)
     seen = np.empty((0, 0), bool) if mask is None else _plain(mask)
-    panels, effort = empty_panels(0 if flat else clouds, *keys.shape[1:]), float(queries.size) * keys.shape[1]
+    panels, effort = empty_panels(clouds if small is None else 0, *keys.shape[1:]), float(queries.size) * keys.shape[1]
 
     def prepare(some: IntArray) -> None:
         pack(some, keys, seen, limits is not None, panels)
@@ -185,8 +185,8 @@ def _candidates(
         _search(some, height, queries, keys, slack, first_keys, panels, output)
 
     def both(some: IntArray) -> None:
-        if flat:
-            plane.search(some, queries, keys, seen, output)
+        if small is not None:
+            small(some, queries, keys, seen, output)
         else:
             prepare(some)
             search(some)
@@ -199,7 +199,7 @@ def _candidates(
     if count and output.used.max() > height * ROOM:
         starts = np.r_[0, np.cumsum(output.used)]
         output = output._replace(members=np.empty(starts[-1], np.intp), starts=starts)
-        share(both if flat else search, count, effort)
+        share(search if small is None else both, count, effort)
     tied = np.flatnonzero(output.sizes > 1)
     parts = [output.members[s : s + u] for s, u in zip(output.starts[:-1], output.used, strict=True) if u]
     return Candidates(
@@ -210,6 +210,17 @@ def _candidates(
         np.concatenate([np.empty(0, np.intp), *parts]),
         output.equal[tied],
     )
+
+
+def _for_small(queries: AnyArray, keys: AnyArray) -> Any:
+    """The method for batches of clouds of this size, if there is one."""
+    (n, d), m = queries.shape[1:], keys.shape[1]
+    if not n:
+        return None
+    if d == 2 and max(n, m) <= PLANE:
+        return plane.search
+    single = queries.dtype == keys.dtype == np.float32
+    return short.search if single and d > 3 and max(n, m) <= SHORT_CLOUD else None
 
 
 def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray, limits: IntArray | None = None) -> Sets:

@@ -1,0 +1,250 @@
+"""Hardmax attention on a GPU against rational arithmetic, a dense reference and itself."""
+
+from fractions import Fraction
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch")
+pytest.importorskip("triton", reason="needs triton")
+if not torch.cuda.is_available():
+    pytest.skip("needs a CUDA device", allow_module_level=True)
+
+from hardmax.kernels import gpu  # noqa: E402
+from hardmax.kernels.attention import hardmax_attention  # noqa: E402
+
+pytestmark = pytest.mark.gpu
+
+TYPES = [torch.float32, torch.bfloat16, torch.float16]
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    torch.manual_seed(0)
+
+
+def normal(*shape, dtype=torch.float32):
+    return torch.randn(*shape, device="cuda").to(dtype)
+
+
+def visible(q, k, mask, causal):
+    seen = torch.ones(q.shape[0], q.shape[1], k.shape[1], dtype=torch.bool, device="cuda")
+    if causal:
+        seen = seen.tril()
+    return seen if mask is None else seen & mask[:, None, :]
+
+
+def membership(q, k, mask=None, causal=False):
+    """(B, n, m) boolean: float64 products, and fractions where these are too close to tell."""
+    seen = visible(q, k, mask, causal)
+    Q, K = q.double(), k.double()
+    scores = (Q @ K.transpose(1, 2)).masked_fill(~seen, -torch.inf)
+    slack = 2 * (q.shape[-1] + 8) * 2.0**-52 * Q.norm(dim=-1)[..., None] * K.norm(dim=-1).amax(-1)[:, None, None]
+    near = seen & (scores >= scores.amax(-1, keepdim=True) - slack)
+    for b, i in torch.nonzero(near.sum(-1) > 1).tolist():
+        query = [Fraction(x) for x in Q[b, i].tolist()]
+        keys = near[b, i].nonzero().flatten()
+        exact = {}
+        values = []
+        for key in map(tuple, K[b, keys].tolist()):
+            if key not in exact:
+                exact[key] = sum(x * Fraction(y) for x, y in zip(query, key, strict=True))
+            values.append(exact[key])
+        near[b, i, keys] = torch.tensor([value == max(values) for value in values], device="cuda")
+    return near
+
+
+def written_out(chosen, shape):
+    """(B, n, m) boolean, of a `Chosen`; checks what it says of sizes and order along the way."""
+    found = torch.zeros(shape, dtype=torch.bool, device="cuda").view(-1, shape[-1])
+    single = chosen.sizes == 1
+    found[single.nonzero().flatten(), chosen.first[single]] = True
+    owners = torch.repeat_interleave(chosen.tied, chosen.sizes[chosen.tied])
+    found[owners, chosen.members] = True
+    assert torch.equal(chosen.tied, (chosen.sizes > 1).nonzero().flatten())
+    assert torch.equal(chosen.starts.diff(), chosen.sizes[chosen.tied])
+    assert torch.equal(found.sum(1), chosen.sizes)
+    assert torch.equal(torch.where(found.any(1), found.int().argmax(1), -1), chosen.first)
+    for start, end in zip(chosen.starts[:-1].tolist(), chosen.starts[1:].tolist(), strict=True):
+        assert (chosen.members[start:end].diff() > 0).all()
+    return found.view(shape)
+
+
+def check(q, k, mask=None, causal=False):
+    expected = membership(q, k, mask, causal)
+    found = written_out(gpu.choose(q, k, mask, causal), expected.shape)
+    assert torch.equal(found, expected)
+    return expected
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    ("n", "m", "d"),
+    [(1, 1, 1), (2, 3, 2), (3, 63, 3), (63, 100, 16), (100, 257, 64), (257, 2000, 80), (2000, 257, 128), (40, 90, 300)],
+)
+def test_sets_of_random_tokens_are_exact(n, m, d, dtype):
+    check(normal(2, n, d, dtype=dtype), normal(2, m, d, dtype=dtype))
+
+
+def mirrored(dtype):
+    half = normal(1, 40, 3, dtype=dtype)
+    return torch.cat([half, -half], 1), torch.cat([half, half * torch.tensor([1, 1, -1], device="cuda")], 1)
+
+
+def collinear(dtype):
+    direction = normal(3, dtype=dtype)
+    return torch.arange(-20, 20, device="cuda").to(dtype)[None, :, None] * direction
+
+
+TIES = {
+    "lattice": lambda dtype: tuple(torch.randint(-2, 3, (2, 50, 3), device="cuda").to(dtype) for _ in range(2)),
+    "wide lattice": lambda dtype: tuple(torch.randint(-1, 2, (1, 60, 80), device="cuda").to(dtype) for _ in range(2)),
+    "mirrored": mirrored,
+    "collinear": lambda dtype: (collinear(dtype), collinear(dtype)),
+    "all equal": lambda dtype: (torch.ones(1, 9, 5, device="cuda", dtype=dtype),) * 2,
+    "no query": lambda dtype: (torch.zeros(1, 9, 5, device="cuda", dtype=dtype), normal(1, 200, 5, dtype=dtype)),
+    "duplicates": lambda dtype: (normal(1, 70, 16, dtype=dtype), normal(1, 30, 16, dtype=dtype).repeat(1, 8, 1)),
+    "denormal": lambda dtype: (normal(1, 30, 4).mul(2.0**-130).to(dtype), normal(1, 40, 4).mul(2.0**-130).to(dtype)),
+    "few bits": lambda dtype: tuple(normal(1, 300, 2).mul(2).round().div(2).to(dtype) for _ in range(2)),
+}
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("name", TIES)
+def test_sets_with_ties_are_exact(name, dtype):
+    check(*TIES[name](dtype))
+
+
+def test_a_lead_of_one_bit_counts():
+    q = torch.tensor([[[1.0, 2.0**-60, 2.0**-60]]], device="cuda")
+    k = torch.tensor([[1.0, 1.0, 0.0], [1.0, 0.5, 0.5], [1.0, 0.5, 0.5 + 2.0**-24], [1.0, 0.0, 1.0]], device="cuda")
+    assert check(q, k[None, :2])[0, 0].tolist() == [True, True]
+    assert check(q, k[None])[0, 0].tolist() == [False, False, True, False]
+
+
+@pytest.mark.parametrize(("left", "right"), [(1e18, 1e18), (1e30, 1e35), (1e-30, 1e-30), (1e-44, 1e30)])
+def test_scores_may_overflow_and_underflow(left, right):
+    check(normal(1, 20, 7) * left, normal(1, 50, 7) * right)
+    check(
+        torch.randint(-1, 2, (1, 20, 3), device="cuda") * left, torch.randint(-1, 2, (1, 50, 3), device="cuda") * right
+    )
+
+
+@pytest.mark.parametrize("dtype", TYPES[:2])
+def test_masks_and_causal_attention(dtype):
+    q, k = normal(3, 150, 16, dtype=dtype), normal(3, 150, 16, dtype=dtype)
+    mask = torch.rand(3, 150, device="cuda") < 0.5
+    mask[1] = False
+    mask[2, :40] = False
+    check(q, k, mask)
+    check(q, k, causal=True)
+    check(q, k, mask, causal=True)
+
+
+def test_causal_attention_over_many_tiles():
+    check(normal(1, 700, 64, dtype=torch.bfloat16), normal(1, 700, 64, dtype=torch.bfloat16), causal=True)
+
+
+def test_sets_follow_a_permutation_of_the_keys():
+    q, k = TIES["lattice"](torch.float32)
+    order = torch.randperm(k.shape[1], device="cuda")
+    shape = (*q.shape[:2], k.shape[1])
+    found, moved = (written_out(gpu.choose(q, keys), shape) for keys in (k, k[:, order].contiguous()))
+    assert torch.equal(found[..., order], moved)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("n", "d", "dv"), [(257, 64, 80), (63, 3, 128)])
+@pytest.mark.parametrize("tied", [False, True])
+def test_outputs_and_gradients_are_those_of_the_dense_matrix(n, d, dv, tied, dtype):
+    q, k = (normal(2, n, d) for _ in range(2))
+    q, k = ((x.round() if tied else x).to(dtype) for x in (q, k))
+    if tied:
+        k[:, n // 2 :] = k[:, : n - n // 2].clone()
+    v, g = (normal(2, n, dv, dtype=dtype) for _ in range(2))
+    mask = torch.rand(2, n, device="cuda") < 0.9
+    v.requires_grad_()
+    P = membership(q, k, mask).double()
+    P /= P.sum(-1, keepdim=True).clamp(min=1)
+    out = hardmax_attention(q, k, v, mask)
+    (grad,) = torch.autograd.grad(out, v, g)
+    close = {"rtol": 1e-6, "atol": 1e-5} if dtype == torch.float32 else {"rtol": 1e-2, "atol": 1e-2}
+    torch.testing.assert_close(out.double(), P @ v.detach().double(), **close)
+    torch.testing.assert_close(grad.double(), P.transpose(1, 2) @ g.double(), **close)
+
+
+def test_two_runs_have_the_same_bits_whatever_memory_held():
+    q, k = (normal(4, 500, 64, dtype=torch.bfloat16).mul(2).round() for _ in range(2))
+    v, g = (normal(4, 500, 64, dtype=torch.bfloat16) for _ in range(2))
+    results = []
+    for _ in range(3):
+        poison = [torch.full((1 << 20,), torch.nan, device="cuda") for _ in range(64)]
+        del poison  # the allocator hands this memory out again
+        x = v.clone().requires_grad_()
+        out = hardmax_attention(q, k, x)
+        results.append((out.detach(), *torch.autograd.grad(out, x, g)))
+    for result in results[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(results[0], result, strict=True))
+    assert all(x.isfinite().all() for x in results[0])
+
+
+def test_one_key_for_all_rows():
+    q, k = torch.ones(2, 3000, 8, device="cuda"), -normal(2, 500, 8).abs()
+    k[:, 123] = 1
+    v, g = normal(2, 500, 16).requires_grad_(), normal(2, 3000, 16)
+    (grad,) = torch.autograd.grad(hardmax_attention(q, k, v), v, g)
+    expected = torch.zeros_like(grad)
+    expected[:, 123] = g.double().sum(1).float()
+    torch.testing.assert_close(grad, expected)
+
+
+def test_a_gradient_that_is_not_finite_stays_so():
+    q, k, v = (normal(1, 20, 8) for _ in range(3))
+    g = normal(1, 20, 8)
+    g[0, 3, 2] = torch.inf
+    v.requires_grad_()
+    (grad,) = torch.autograd.grad(hardmax_attention(q, k, v), v, g)
+    assert (~grad.isfinite()).nonzero()[:, 2].unique().tolist() == [2]
+
+
+def test_heads_broadcast_and_inputs_need_not_be_contiguous():
+    q, k, v = normal(2, 60, 3, 16).transpose(1, 2), normal(2, 1, 50, 16), normal(2, 1, 5, 50).transpose(2, 3)
+    P = membership(q.reshape(6, 60, 16), k.expand(2, 3, 50, 16).reshape(6, 50, 16)).float()
+    out = hardmax_attention(q, k, v)
+    torch.testing.assert_close(out, (P.view(2, 3, 60, 50) @ v))
+    shifted = torch.empty(2 * 50 * 16 + 1, device="cuda")[1:].view(2, 1, 50, 16).copy_(k)  # not on 16 bytes
+    assert torch.equal(hardmax_attention(q, shifted, v), out)
+
+
+def test_no_token_and_no_key():
+    assert hardmax_attention(normal(2, 0, 8), normal(2, 5, 8), normal(2, 5, 3)).shape == (2, 0, 3)
+    assert not hardmax_attention(normal(2, 4, 8), normal(2, 0, 8), normal(2, 0, 3)).any()
+
+
+def test_not_finite_inputs_end():
+    q, k, v = (normal(1, 40, 8) for _ in range(3))
+    q[0, :10] = torch.nan
+    k[0, 5] = torch.inf
+    hardmax_attention(q, k, v)
+    torch.cuda.synchronize()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_compiled_in_one_graph():
+    q, k = (torch.randint(-2, 3, (2, 70, 16), device="cuda").bfloat16() for _ in range(2))
+    v = normal(2, 70, 16, dtype=torch.bfloat16).requires_grad_()
+
+    def loss(q, k, v):
+        return (hardmax_attention(q, k + k, v, causal=True).float() ** 2).sum()
+
+    compiled = torch.compile(loss, fullgraph=True)
+    (expected,), (grad,) = (torch.autograd.grad(f(q, k, v), v) for f in (loss, compiled))
+    torch.testing.assert_close(grad, expected)
+    torch.library.opcheck(torch.ops.hardmax.attend, (q, k, v, None, True))
+
+
+def test_double_precision_stays_on_the_cpu():
+    x = normal(1, 2, 2).double()
+    with pytest.raises(
+        ValueError, match=r"`q` must be one of float32, bfloat16, float16 on cuda\. Got torch\.float64\."
+    ):
+        hardmax_attention(x, x, x)
