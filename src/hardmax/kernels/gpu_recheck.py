@@ -189,7 +189,7 @@ def decide(
                             at_members = v + (b * m + keys[:, None]) * DV + columns[None, :]
                             x = tl.load(at_members, mask=member[:, None] & within[None, :], other=0.0)
                             total += tl.sum(x.to(tl.float32), 0)
-                total /= size.to(tl.float32)
+                total /= size.to(tl.float32)  # type: ignore[attr-defined]
             tl.store(out + row * DV + columns, total.to(out.dtype.element_ty), mask=within)
 
 
