@@ -8,9 +8,24 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+import torch
 
 import hardmax as hm
-from hardmax.bench import CASES, Case, Method, Target, data, flows, layers, measure, plots, report, scaling, training
+from hardmax.bench import (
+    CASES,
+    Case,
+    Method,
+    Target,
+    data,
+    flows,
+    gpu,
+    layers,
+    measure,
+    plots,
+    report,
+    scaling,
+    training,
+)
 from hardmax.bench.agreement import choice, float_choice, same_sets
 from hardmax.bench.definition import euler_loop, loop_over_tokens, triple_loop
 from hardmax.bench.limits import SIZES, growth
@@ -214,6 +229,15 @@ def test_the_readme_shows_the_results_in_the_repository() -> None:
     assert {result["name"] for result in values["cases"]} <= CASES.keys()
 
 
+def test_the_readme_shows_what_was_measured_on_a_gpu() -> None:
+    text = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    found = json.loads((ROOT / "benchmarks" / "results" / "gpu.json").read_text(encoding="utf-8"))
+    assert report.fill(text, gpu.markdown(found), report.GPU) == text
+    for row in found["rows"]:
+        again = gpu.row(row["case"], row["how"], row["ours ms"], row["other ms"], (0, 0), row["target"] or None)
+        assert (again["times as fast"], again["reached?"]) == (row["times as fast"], row["reached?"])
+
+
 def test_the_page_on_speed_says_what_the_study_found() -> None:
     rows = json.loads((ROOT / "benchmarks" / "results" / "decided.json").read_text(encoding="utf-8"))["rows"]
     half = [row for row in rows if row["alpha"] == 0.5]
@@ -242,7 +266,7 @@ def test_studies_are_drawn() -> None:
     assert [ax.get_title() for ax in figure.axes] == ["d = 2", "d = 3", "d = 16", "d = 128"]
     assert len(figure.axes[0].lines) == 3  # two curves, and where they end
     plt.close(figure)
-    assert set(STUDIES) == {"scaling", "decided"}
+    assert [name for name, study in STUDIES.items() if study.picture] == ["scaling", "decided"]
 
 
 @pytest.fixture
@@ -307,3 +331,12 @@ def test_bad_input_is_a_sentence(run, arguments: list[str], sentence: str) -> No
     code, _, err = run(*arguments)
     assert code == 2
     assert sentence in err
+
+
+def test_a_gpu_is_asked_for_in_a_sentence(run) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    code, _, err = run("gpu")
+    assert code == 2
+    assert "`gpu` must" in err
+    assert "`--plot` must go with scaling or decided" in run("gpu", "--plot", "a.png")[2]

@@ -9,7 +9,7 @@ from hardmax._files import written_whole
 from hardmax.bench.machine import machine
 from hardmax.bench.results import COLUMNS, Result
 
-BEGIN, END = "<!-- made by hardmax bench -->", "<!-- end -->"
+BEGIN, GPU, END = "<!-- made by hardmax bench -->", "<!-- made by hardmax bench gpu -->", "<!-- end -->"
 
 
 def document(results: Iterable[Result]) -> dict[str, Any]:
@@ -63,9 +63,9 @@ def markdown(values: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def fill(text: str, table: str) -> str:
+def fill(text: str, table: str, begin: str = BEGIN) -> str:
     """Text with the table between its marks."""
-    if text.count(BEGIN) != 1 or END not in text.partition(BEGIN)[2]:
-        raise ValueError(f"`--markdown` must be a file with the marks {BEGIN} and {END}. Got one without. Add them.")
-    before, _, rest = text.partition(BEGIN)
-    return f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}"
+    if text.count(begin) != 1 or END not in text.partition(begin)[2]:
+        raise ValueError(f"`--markdown` must be a file with the marks {begin} and {END}. Got one without. Add them.")
+    before, _, rest = text.partition(begin)
+    return f"{before}{begin}\n{table}\n{END}{rest.partition(END)[2]}"

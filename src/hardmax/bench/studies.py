@@ -1,22 +1,24 @@
-"""Studies: curves instead of ratios, each with its picture."""
+"""Studies: what has no turns on two cores. Curves, each with its picture, and what runs on a GPU."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from hardmax.bench import decided, scaling
+from hardmax.bench import decided, gpu, scaling
 
 
 @dataclass(frozen=True)
 class Study:
-    """What is measured, and the name of the function of `plots` that draws it."""
+    """What is measured, and the name of the function of `plots` that draws it, if one does."""
 
     title: str
     measure: Callable[..., dict[str, Any]]
-    picture: str
+    picture: str = ""
+    table: Callable[[dict[str, Any]], str] | None = None  # what --markdown writes
 
 
 STUDIES = {
     "scaling": Study("Seconds for one layer against n, for every kernel and FAISS", scaling.measure, "draw_scaling"),
     "decided": Study("Layers until all tokens are decided against n", decided.measure, "draw_decided"),
+    "gpu": Study("Hardmax attention on a GPU against softmax attention", gpu.measure, table=gpu.markdown),
 }

@@ -36,7 +36,8 @@ def bench(
 ) -> None:
     """Measure the speed as ratios to real peers. Exit code 1 when answers differ, and there is no ratio.
 
-    scaling and decided are studies: curves, with --out for their numbers and --plot for their picture.
+    scaling and decided are studies: curves, with --out for their numbers and --plot for their picture. gpu needs a CUDA
+    device.
     """
     from hardmax.bench import CASES
     from hardmax.bench.studies import STUDIES
@@ -48,9 +49,9 @@ def bench(
     for name in chosen:
         if name not in (*CASES, *STUDIES):
             raise ValueError(f"NAME must be one of {', '.join((*CASES, *STUDIES))}. Got {name!r}. See --list.")
-    _check_files(chosen, list(STUDIES), out, markdown, plot)
+    _check_files(chosen, STUDIES, out, markdown, plot)
     if chosen[0] in STUDIES:
-        _study(STUDIES[chosen[0]], json, out, plot, quick)
+        _study(STUDIES[chosen[0]], json, out, markdown, plot, quick)
     else:
         _cases(chosen, json, out, markdown, slow, quick)
 
@@ -62,26 +63,27 @@ def _list(cases: dict[str, Any], studies: dict[str, Any]) -> None:
 
 
 def _check_files(
-    chosen: list[str], studies: list[str], out: Path | None, table: Path | None, plot: Path | None
+    chosen: list[str], studies: dict[str, Any], out: Path | None, table: Path | None, plot: Path | None
 ) -> None:
     """Refuse what cannot be written, before minutes of work."""
+    from hardmax.bench import report
+
     if len(chosen) > 1 and (both := [name for name in chosen if name in studies]):
         raise ValueError(f"NAME must be {both[0]} alone, or cases. Got {len(chosen)} names. Run it by itself.")
     if out is not None and out.suffix.lower() != ".json":
         raise ValueError(f"`--out` must end in .json. Got {str(out)!r}. Change the ending.")
-    if plot is not None and chosen[0] not in studies:
-        raise ValueError(f"`--plot` must go with {' or '.join(studies)}. Got {chosen[0]!r}. Leave it out.")
+    drawn = [name for name, study in studies.items() if study.picture]
+    if plot is not None and chosen[0] not in drawn:
+        raise ValueError(f"`--plot` must go with {' or '.join(drawn)}. Got {chosen[0]!r}. Leave it out.")
     if plot is not None and plot.suffix.lower() not in output.PICTURES:
         raise ValueError(f"`--plot` must end in one of {', '.join(output.PICTURES)}. Got {str(plot)!r}. Change it.")
-    if table is not None and (out is None or chosen[0] in studies):
+    tables = [name for name, study in studies.items() if study.table]
+    if table is not None and (out is None or (chosen[0] in studies and chosen[0] not in tables)):
         raise ValueError("`--markdown` must go with cases and --out, whose results it shows. Got no such. Add --out.")
-    if chosen[0] not in studies:
-        from hardmax.bench import report
-
-        if out is not None:
-            report.check_same_machine(out)
-        if table is not None:
-            report.fill(table.read_text(encoding="utf-8"), "")
+    if table is not None:
+        report.fill(table.read_text(encoding="utf-8"), "", report.GPU if chosen[0] in tables else report.BEGIN)
+    if chosen[0] not in studies and out is not None:
+        report.check_same_machine(out)
 
 
 def _cases(names: list[str], json: bool, out: Path | None, table: Path | None, slow: bool, quick: bool) -> None:
@@ -123,7 +125,7 @@ def _print(result: Any) -> None:
     output.console().print(grid, "")
 
 
-def _study(study: Any, json: bool, out: Path | None, plot: Path | None, quick: bool) -> None:
+def _study(study: Any, json: bool, out: Path | None, table: Path | None, plot: Path | None, quick: bool) -> None:
     from hardmax.bench import plots, report
     from hardmax.bench.machine import machine
 
@@ -138,9 +140,11 @@ def _study(study: Any, json: bool, out: Path | None, plot: Path | None, quick: b
         output.console().print(grid)
     if out is not None:
         report.write(found, out)
+    if table is not None:
+        output.save_text(report.fill(table.read_text(encoding="utf-8"), study.table(found), report.GPU), table)
     if plot is not None:
         output.save_figure(getattr(plots, study.picture)(found), plot)
-    for path in filter(None, (out, plot)):
+    for path in filter(None, (out, table, plot)):
         output.note(f"Wrote {path}")
 
 
