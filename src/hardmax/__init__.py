@@ -2,14 +2,14 @@
 
 The public names are below. `import hardmax` loads NumPy and SciPy and nothing optional: `hardmax.plotting` and
 `hardmax.movies` load Matplotlib when they are first asked for, `hardmax.inspect` the transformers library,
-`hardmax.interactive` Plotly, and `exact=True` python-flint. The functions `simulate` and `limit` take the place of the
-modules they are written in.
+`hardmax.interactive` Plotly, `hardmax.kernels.hardmax_attention` torch, large inputs numba, and `exact=True`
+python-flint. The functions `simulate` and `limit` take the place of the modules they are written in.
 """
 
 from importlib import import_module
 from typing import Any
 
-from hardmax import theorems
+from hardmax import kernels, theorems
 from hardmax.configurations import configuration
 from hardmax.hardmax_trajectory import HardmaxTrajectory
 from hardmax.leaders import Leader, leader_table
@@ -42,6 +42,7 @@ __all__ = [
     "Trajectory",
     "classify",
     "configuration",
+    "kernels",
     "leader_table",
     "limit",
     "matrix",
