@@ -1,11 +1,15 @@
 """Every kernel chooses the sets of the definition: exact oracle on small clouds, NumPy on large ones."""
 
+import threading
+import time
+from fractions import Fraction
+
 import numba
 import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.kernels import KERNELS, Search, maximisers, search
+from hardmax.kernels import KERNELS, Search, compiled, maximisers, reference, search
 from hardmax.kernels.hull import Hull
 from hardmax.sets import Sets
 from tests.problems import clouds
@@ -223,3 +227,58 @@ def test_bad_input_gets_a_sentence():
 
 def test_no_queries():
     assert maximisers(np.ones((0, 2)), np.ones((3, 2))) == Sets(np.zeros(1, np.intp), np.empty(0, np.intp))
+
+
+@pytest.mark.parametrize("scale", [1e-130, 1e-150, 1.3e-162, 1e-165, 1e-300])
+def test_tiny_keys_and_queries_of_usual_size(scale):
+    rng = np.random.default_rng(0)
+    keys = scale * np.array([[1.0, 0.97], [-1, 0.97], [-1, -0.97], [1, -0.97], [0, 0], [0.1, 0.2]])
+    queries = rng.normal(size=(200, 2))
+    expected = [[row] for row in (2 * (queries[:, 1] < 0) + (queries[:, 0] < 0) ^ (queries[:, 1] < 0)).tolist()]
+    for given in (maximisers(queries[None], keys[None]), maximisers(queries, keys, kernel="hull")):
+        assert [row.tolist() for row in given] == expected
+
+
+def test_a_hull_of_other_keys_is_not_used():
+    rng = np.random.default_rng(0)
+    search, many, few = Search("hull"), rng.uniform(-1, 1, (100_000, 2)), rng.uniform(-1, 1, (50, 2))
+    search.near_maxima(many[:10], many, np.full(10, 1e-14))
+    found, _ = search.near_maxima(few, few, np.full(50, 1e-14))
+    assert found == reference.near_maxima(few, few, np.full(50, 1e-14))[0]
+
+
+def test_what_goes_wrong_in_a_thread_is_raised():
+    def work(some):
+        if threading.current_thread() is not caller:
+            raise MemoryError("no room")
+        time.sleep(0.01)  # so that the other thread has its turn
+
+    caller, threads = threading.current_thread(), numba.get_num_threads()
+    if numba.config.NUMBA_NUM_THREADS < 2:
+        pytest.skip("one thread")
+    numba.set_num_threads(2)
+    try:
+        with pytest.raises(MemoryError, match="no room"):
+            compiled.share(work, 100, 1e9)
+        done = []
+        compiled.share(lambda some: done.extend(some), 100, 1e9)
+        assert sorted(done) == list(range(100))
+    finally:
+        numba.set_num_threads(threads)
+
+
+def test_without_a_folder_for_compiled_code_it_is_compiled_all_the_same(monkeypatch):
+    def nowhere(*_, **options):
+        if options.get("cache"):
+            raise RuntimeError("cannot cache function: no locator available")
+        return numba.njit(**options)
+
+    monkeypatch.setattr(compiled, "njit", nowhere)
+    assert compiled.entry()(lambda x: x + 1)(2) == 3
+
+
+def test_numbers_that_floats_cannot_hold_are_refused():
+    assert [row.tolist() for row in maximisers([[1]], [[2], [3]])] == [[1]]
+    for keys in (np.array([[2**53], [2**53 + 1]]), np.array([[Fraction(1, 3)], [1]])):
+        with pytest.raises(ValueError, match=r"`keys` must be floats. Got .* that float64 cannot hold"):
+            maximisers([[1.0]], keys)

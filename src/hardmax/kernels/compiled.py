@@ -25,7 +25,10 @@ def entry(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
     def compile_it(function: Callable[..., Any]) -> Any:
         function.__qualname__ += f"-{SOURCE[:16]}"
-        return njit(nogil=True, cache=True, **options)(function)
+        try:
+            return njit(nogil=True, cache=True, **options)(function)
+        except RuntimeError:  # no folder to write to: compile in every process
+            return njit(nogil=True, **options)(function)
 
     return compile_it
 
@@ -39,9 +42,14 @@ def share(work: Callable[[IntArray], None], tasks: int, effort: float) -> None:
     parts = min(tasks, 1 if threads == 1 else PARTS * threads)
     left = iter([np.arange(first, tasks, parts) for first in range(parts)])  # as causal queries take ever more
 
+    failed: list[BaseException] = []
+
     def run() -> None:
-        for some in left:
-            work(some)
+        try:
+            for some in left:
+                work(some)
+        except BaseException as error:  # a thread would only print it
+            failed.append(error)
 
     others = [Thread(target=run) for _ in range(threads - 1)]
     for thread in others:
@@ -49,3 +57,5 @@ def share(work: Callable[[IntArray], None], tasks: int, effort: float) -> None:
     run()
     for thread in others:
         thread.join()
+    if failed:
+        raise failed[0]

@@ -28,8 +28,9 @@ UNIT = 2.0**-53
 WIDEST = 1e-2  # a walk along a wider band sees too many keys
 DEEPEST = 1e-6  # queries that need a deeper shell, because they are nearly zero, are asked apart
 EVERY = np.empty(0, np.intp)
+BUCKETS = 1 << 16
 GROUP = 2048  # queries in a task
-EFFORT = 400  # multiplications that take as long as a query
+EFFORT = 1000  # multiplications that take as long as a query
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +46,8 @@ class Hull:
     @classmethod
     def of(cls, keys: FloatArray, depth: float, last: "Hull | None" = None) -> "Hull | None":
         """Find the hull and all keys within `depth` of its boundary; None where there is no polygon to speak of."""
-        rough = _polygon(keys, _extremes(keys) if last is None else last.vertices)
+        known = last is not None and last.vertices.max() < len(keys)  # else these are other keys
+        rough = _polygon(keys, last.vertices if last is not None and known else _extremes(keys))
         candidates = _shell(keys, EVERY, rough, depth)[0]
         vertices = _polygon(keys, candidates)
         angles = _angles(keys, vertices)
@@ -53,7 +55,7 @@ class Hull:
             return None
         shell, edges, along, width = _shell(keys, candidates, vertices, depth)
         order = np.lexsort((along, edges))
-        place = np.searchsorted(edges[order], np.arange(len(vertices)))
+        place = np.searchsorted(edges[order], np.arange(len(vertices))) % len(order)
         return cls(vertices, angles, shell[order], place, width) if width < WIDEST else None
 
 
@@ -72,9 +74,11 @@ def near_maxima(
     if hull is None:
         return None
     along, width = keys[hull.chain], 2.02 * hull.width
+    count = min(max(64, 4 * len(hull.angles)), BUCKETS)
+    buckets = np.searchsorted(hull.angles, np.arange(count + 1) * (4 / count))  # where a search by angle starts
     found = Found(*(np.empty(n, np.intp) for _ in range(4)))
     share(
-        lambda some: _walk(some, queries, slack, along, hull.chain, hull.angles, hull.place, width, *found),
+        lambda some: _walk(some, queries, slack, along, hull.chain, hull.angles, buckets, hull.place, width, *found),
         groups,
         effort,
     )
@@ -105,8 +109,9 @@ def _depths(groups, queries, slack, depths):  # type: ignore[no-untyped-def]
     for group in groups:
         deepest = 0.0
         for i in range(group * GROUP, min(len(queries), (group + 1) * GROUP)):
-            depth = slack[i] / _length(queries[i, 0], queries[i, 1])
-            deepest = max(deepest, depth if depth < DEEPEST else 0.0)
+            length = _length(queries[i, 0], queries[i, 1])
+            if deepest * length < slack[i] < DEEPEST * length:
+                deepest = slack[i] / length
         depths[group] = deepest
 
 
@@ -246,13 +251,17 @@ def _shell(keys, some, vertices, depth):  # type: ignore[no-untyped-def]
             found[n] = key
             width = max(width, distance)
             n += 1
-    return found[:n], edges[:n], along[:n], width + 8 * UNIT
+    return found[:n], edges[:n], along[:n], width + 32 * UNIT
 
 
 @njit(inline="always")
 def _first_not_below(ascending, value):  # type: ignore[no-untyped-def]
-    """Binary search."""
-    below, above = 0, len(ascending)
+    return _between(ascending, value, 0, len(ascending))
+
+
+@njit(inline="always")
+def _between(ascending, value, below, above):  # type: ignore[no-untyped-def]
+    """Binary search for the first entry that is not below a value."""
     while below < above:
         middle = (below + above) // 2
         if ascending[middle] < value:
@@ -263,20 +272,23 @@ def _first_not_below(ascending, value):  # type: ignore[no-untyped-def]
 
 
 @entry()
-def _walk(groups, queries, slack, along, chain, angles, place, width, lows, highs, sizes, members):  # type: ignore[no-untyped-def]
+def _walk(groups, queries, slack, along, chain, angles, buckets, place, width, lows, highs, sizes, members):  # type: ignore[no-untyped-def]
     """Find the near-maxima of the queries of some groups."""
-    n, c, h = len(queries), len(along), len(angles)
+    n, c, h, scale = len(queries), len(along), len(angles), (len(buckets) - 1) / 4
     for group in groups:
         for i in range(group * GROUP, min(n, (group + 1) * GROUP)):
             x, y = queries[i, 0], queries[i, 1]
             lows[i] = highs[i] = sizes[i] = members[i] = 0
-            if not slack[i] / _length(x, y) < DEEPEST:
+            if not slack[i] < DEEPEST * _length(x, y):
                 continue
-            low = high = place[_first_not_below(angles, _angle(x, y)) % h] % c
+            angle = _angle(x, y)
+            bucket = min(int(angle * scale), len(buckets) - 2)
+            edge = _between(angles, angle, buckets[bucket], buckets[bucket + 1])
+            low = high = start = place[edge if edge < h else 0]
             best = x * along[low, 0] + y * along[low, 1]
             reach = slack[i] + width * (abs(x) + abs(y))
             while high - low < c - 1:
-                k = high + 1 if high + 1 < c else high + 1 - c
+                k = high + 1 if high + 1 < c else high + 1 - c  # a remainder would take longer than all the rest
                 product = x * along[k, 0] + y * along[k, 1]
                 if product < best - reach:
                     break
@@ -289,12 +301,14 @@ def _walk(groups, queries, slack, along, chain, angles, place, width, lows, high
                     break
                 best = max(best, product)
                 low -= 1
-            for position in range(low, high + 1):
-                k = position % c
-                if x * along[k, 0] + y * along[k, 1] >= best - slack[i]:
-                    sizes[i] += 1
-                    members[i] = chain[k]
-            lows[i], highs[i] = low, high
+            lows[i], highs[i], sizes[i], members[i] = low, high, 1, chain[start]
+            if high > low:
+                sizes[i] = 0
+                for position in range(low, high + 1):
+                    k = position % c
+                    if x * along[k, 0] + y * along[k, 1] >= best - slack[i]:
+                        sizes[i] += 1
+                        members[i] = chain[k]
 
 
 @entry()

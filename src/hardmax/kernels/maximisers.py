@@ -51,7 +51,8 @@ def maximisers(queries: Any, keys: Any = None, *, kernel: str = "auto") -> Sets:
     from hardmax.exact import argmax, over_one_denominator
     from hardmax.states.floating import Scaled, slack_of
 
-    Q, K = Scaled.of(queries), Scaled.of(keys)
+    Q = Scaled.of(queries)
+    K = Q if keys is queries else Scaled.of(keys)
     near, _ = Search(kernel).near_maxima(Q.values, K.values, slack_of(Q.values, Q.error, K.values, K.error))
     close = near.tied
     if not len(close):
@@ -72,7 +73,9 @@ def maximisers(queries: Any, keys: Any = None, *, kernel: str = "auto") -> Sets:
 def _check(queries: Any, keys: Any) -> tuple[AnyArray, AnyArray]:
     Q = np.asarray(queries)
     K = Q if keys is None else np.asarray(keys)
-    Q, K = (x if x.dtype in (np.float32, np.float64) else x.astype(np.float64) for x in (Q, K))
+    own = K is Q
+    Q, K = _as_floats("queries", Q), _as_floats("keys", K)
+    K = Q if own else K
     if Q.ndim not in (2, 3) or Q.ndim != K.ndim or Q.shape[-1] != K.shape[-1] or Q.shape[:-2] != K.shape[:-2]:
         raise ValueError(
             f"`queries` and `keys` must have shapes (n, d) and (m, d), or (batch, n, d) and (batch, m, d). "
@@ -81,9 +84,19 @@ def _check(queries: Any, keys: Any) -> tuple[AnyArray, AnyArray]:
     if not K.size or not Q.shape[-1]:
         raise ValueError(f"`keys` must hold at least one key. Got shape {K.shape}.")
     for name, array in {"queries": Q, "keys": K}.items():
-        if not np.isfinite(array).all():
+        if (name == "queries" or array is not Q) and not np.isfinite(array).all():
             raise ValueError(f"`{name}` must be finite. Got NaN or infinity.")
     return Q, K
+
+
+def _as_floats(name: str, array: AnyArray) -> AnyArray:
+    """Float32 and float64 as they are, other numbers as float64 if that holds them exactly."""
+    if array.dtype in (np.float32, np.float64):
+        return array
+    floats = array.astype(np.float64)
+    if not np.array_equal(floats.astype(array.dtype), array):
+        raise ValueError(f"`{name}` must be floats. Got {array.dtype} that float64 cannot hold. Use hm.simulate.")
+    return floats
 
 
 def _sets(chosen: Any) -> Sets:

@@ -18,6 +18,7 @@ from hardmax.kernels.compiled import entry
 
 BLOCK = 64  # queries at a time
 FAINT = 1e-280  # |q| |k| below which slack is more than a few units of rounding
+TINIEST = 1e-130  # coordinates whose squares keep all their digits
 NONE = -1e308
 
 
@@ -123,7 +124,7 @@ def search(clouds: IntArray, queries: AnyArray, keys: AnyArray, mask: BoolArray,
             continue
         _farthest(x[:count], y[:count], path)
         cx, cy, radius, highest = _disc(x[:count], y[:count], path)
-        inner = max(radius - 20 * UNIT * highest, 0.0)
+        inner = max(radius - 20 * UNIT * highest, 0.0) if highest > TINIEST else 0.0
         inner *= inner * (1 - 1e-14)
         few = 0
         for j in range(count):

@@ -78,7 +78,7 @@ def slack_of(queries: FloatArray, query_error: float, keys: FloatArray, error: f
     d = keys.shape[1]
     sizes = np.abs(queries) @ np.ones(d)  # (rows,); faster than a sum over a short axis
     highest = max(float(keys.max()), -float(keys.min()))
-    widest = d * highest if d <= 4 else float(np.abs(keys).sum(axis=1).max())
+    widest = float((np.abs(keys) @ np.ones(d)).max())
     rounding = (d + 4) * UNIT * highest * sizes
     inherited = error * sizes + query_error * widest + d * (query_error * error + TINY)
     return np.asarray(2.02 * (rounding + inherited))
