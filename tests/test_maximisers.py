@@ -184,9 +184,9 @@ def test_small_work_is_done_by_numpy_until_it_adds_up(monkeypatch):
         (2, True, "gaussian", "fused"),
         (3, False, "gaussian", "fused"),
         (16, False, "gaussian", "fused"),
-        (256, False, "gaussian", "gemm"),
-        (256, False, "lattice", "gemm"),
-        (256, True, "gaussian", "fused"),
+        (320, False, "gaussian", "gemm"),
+        (320, False, "lattice", "gemm"),
+        (320, True, "gaussian", "fused"),
     ],
 )
 def test_auto_picks_by_shape(monkeypatch, d, causal, kind, expected):

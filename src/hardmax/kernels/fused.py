@@ -201,6 +201,9 @@ def _candidates(
         output = output._replace(members=np.empty(starts[-1], np.intp), starts=starts)
         share(search if small is None else both, count, effort)
     tied = np.flatnonzero(output.sizes > 1)
+    if not len(tied):
+        nothing = np.empty(0, np.intp)
+        return Candidates(output.first, output.sizes, tied, np.zeros(1, np.intp), nothing, np.empty(0, bool))
     parts = [output.members[s : s + u] for s, u in zip(output.starts[:-1], output.used, strict=True) if u]
     return Candidates(
         output.first,

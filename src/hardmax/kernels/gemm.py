@@ -126,7 +126,7 @@ def _along_columns(parts, tile, top, left, values, blocks):  # type: ignore[no-u
                     _keep(maxima[c - first], (top + start) // BLOCK, values[left + c], blocks[left + c])
 
 
-@njit(inline="always", fastmath={"reassoc", "contract", "nsz"})
+@njit(inline="always")
 def _dot(x, y):  # type: ignore[no-untyped-def]
     total = 0.0
     for r in range(len(x)):
@@ -134,7 +134,7 @@ def _dot(x, y):  # type: ignore[no-untyped-def]
     return total
 
 
-@entry()
+@entry(fastmath={"reassoc", "contract", "nsz"})  # the bound holds for any order of summing
 def _look_again(groups, tokens, slack, unsure, values, blocks, members):  # type: ignore[no-untyped-def]
     """Float64 in the blocks that may matter: the key that wins by more than the slack, or -1."""
     n = len(tokens)

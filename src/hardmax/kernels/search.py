@@ -20,8 +20,8 @@ KERNELS = {
     "fused": "any d: products and their maxima in registers, from the keys that are farthest from their centre on",
     "gemm": "many dimensions, tokens that are their own keys: half of a matrix product, tile by tile",
 }
-MANY = 256  # dimensions from which on half of a matrix product is faster than all of a fused one
-SMALL = 1 << 13  # products below which NumPy is done before anything else has begun
+MANY = 320  # dimensions from which on half of a matrix product is faster than all of a fused one
+SMALL = 1 << 14  # products below which NumPy is done before anything else has begun
 LOAD, COMPILE = 1 << 27, 1 << 31  # products that NumPy finds while compiled code is loaded, or made: once a machine
 
 

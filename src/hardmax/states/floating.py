@@ -76,12 +76,12 @@ def slack_of(queries: FloatArray, query_error: float, keys: FloatArray, error: f
     No square is taken, which would underflow for the smallest queries.
     """
     d = keys.shape[1]
-    sizes = np.abs(queries) @ np.ones(d)  # (rows,); faster than a sum over a short axis
+    slack = np.abs(queries) @ np.ones(d)  # (rows,) |q~|_1; faster than a sum over a short axis
     highest = max(float(keys.max()), -float(keys.min()))
-    widest = float((np.abs(keys) @ np.ones(d)).max())
-    rounding = (d + 4) * UNIT * highest * sizes
-    inherited = error * sizes + query_error * widest + d * (query_error * error + TINY)
-    return np.asarray(2.02 * (rounding + inherited))
+    widest = float((np.abs(keys) @ np.ones(d)).max()) if query_error else 0.0
+    slack *= 2.02 * ((d + 4) * UNIT * highest + error)
+    slack += 2.02 * (query_error * widest + d * (query_error * error + TINY))
+    return np.asarray(slack)
 
 
 def next_layer(tokens: FloatArray, error: float, sets: Sets, counts: IntArray, b: float) -> tuple[FloatArray, float]:
