@@ -1,5 +1,6 @@
 """Every kernel chooses the sets of the definition: exact oracle on small clouds, NumPy on large ones."""
 
+import sys
 import threading
 import time
 from fractions import Fraction
@@ -162,7 +163,9 @@ def test_a_million_tokens_are_certified():
 
 
 def test_small_work_is_done_by_numpy_until_it_adds_up(monkeypatch):
-    monkeypatch.setattr(Search, "_left", 10**6)
+    monkeypatch.setattr(Search, "_done", search.LOAD - 10**6)
+    monkeypatch.delitem(sys.modules, search.LOADED)
+    monkeypatch.setattr(search, "_compiled_before", lambda: True)
     tokens = np.random.default_rng(0).normal(size=(500, 2))
     slack = np.zeros(500)
     ran = []
@@ -190,7 +193,7 @@ def test_small_work_is_done_by_numpy_until_it_adds_up(monkeypatch):
     ],
 )
 def test_auto_picks_by_shape(monkeypatch, d, causal, kind, expected):
-    monkeypatch.setattr(Search, "_left", 0)
+    monkeypatch.setattr(Search, "_done", search.COMPILE)
     run = hm.simulate(cloud(kind, 600, d), hm.Hardmax(0.5, causal=causal), layers=0)
     assert run.stats["kernel"] == expected
 

@@ -1,6 +1,7 @@
 """Which method runs: the one named, or the fastest for this shape."""
 
 import os
+import sys
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +22,7 @@ KERNELS = {
     "gemm": "many dimensions, tokens that are their own keys: half of a matrix product, tile by tile",
 }
 MANY = 320  # dimensions from which on half of a matrix product is faster than all of a fused one
+LOADED = "hardmax.kernels.compiled"  # the module that all compiled kernels load
 SMALL = 1 << 14  # products below which NumPy is done before anything else has begun
 LOAD, COMPILE = 1 << 27, 1 << 31  # products that NumPy finds while compiled code is loaded, or made: once a machine
 
@@ -40,10 +42,11 @@ def check_kernel(kernel: str) -> str:
     return kernel
 
 
+@cache
 def _compiled_before() -> bool:
-    """Whether numba has left compiled kernels on this disk, where it usually does."""
+    """Whether compiled kernels are there: in this process, or on this disk where numba usually leaves them."""
     folder = os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parent / "__pycache__"
-    return any(Path(folder).rglob("hull._walk*.nbi"))
+    return LOADED in sys.modules or any(Path(folder).rglob("hull._walk*.nbi"))
 
 
 class Search:
@@ -52,7 +55,7 @@ class Search:
     With `gaps=True` it is the definition that runs, which knows them.
     """
 
-    _left: ClassVar[int | None] = None  # products that NumPy still finds in this process before compiled code comes in
+    _done: ClassVar[int] = 0  # products that were asked for in this process: compiled code comes in when they add up
 
     def __init__(self, kernel: str = "auto", *, gaps: bool = False) -> None:
         self.kernel = "numpy" if gaps else kernel
@@ -83,12 +86,12 @@ class Search:
         """Whether NumPy is the one to ask; compiled code comes in for large work, and when small work has added up."""
         if self.kernel != "auto":
             return self.kernel == "numpy"
-        if products < SMALL or not has_numba():
+        if products < SMALL:
             return True
-        if Search._left is None:
-            Search._left = LOAD if _compiled_before() else COMPILE
-        Search._left -= products
-        return Search._left > 0
+        Search._done += products
+        if Search._done < LOAD and LOADED not in sys.modules:
+            return True
+        return not has_numba() or (Search._done < COMPILE and not _compiled_before())
 
     def _compiled(self, d: int, limited: bool) -> str:
         """The compiled method for this shape; for a hull that is named and does not fit, an error."""
