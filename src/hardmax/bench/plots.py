@@ -51,7 +51,7 @@ def draw_decided(data: dict[str, Any]) -> Figure:
         ax.set_xscale("log")
         ax.set_title(f"d = {d}", fontsize=10)
         ax.tick_params(labelsize=8)
-    axes[0][0].legend(fontsize=8, frameon=False)
+    axes[0][-1].legend(fontsize=8, frameon=False)  # where tokens are decided at once and there is room
     figure.supxlabel("Gaussian tokens n", fontsize=9)
     axes[0][0].set_ylabel("layers until all are decided", fontsize=9)
     return figure
