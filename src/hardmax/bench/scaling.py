@@ -30,8 +30,8 @@ METHODS = {
 KINDS = ("gaussian", "sphere")
 SIZES = tuple(round(10 ** (k / 2)) for k in range(4, 13))  # 100 to 1,000,000
 SMALL = SIZES[:3]
-LIMIT = 5.0  # seconds of a run after which a curve ends
-RUNS, ENOUGH = 5, 1.0  # the best of so many, or of those that a second has room for
+LIMIT = 0.1  # seconds of a run after which a curve ends
+RUNS, ENOUGH = 3, 0.1  # the best of so many, or of those that this many seconds have room for
 
 
 def measure(quick: bool, progress: Callable[[str], None] | None = None) -> dict[str, Any]:
