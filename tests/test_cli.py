@@ -42,6 +42,12 @@ def test_simulate_prints_leaders(run) -> None:
     assert re.search(r"1 +\(-0.05556, 0.1389\) +1 +0.0155", out)
 
 
+def test_a_kernel_that_does_not_fit_is_refused_in_flags(run) -> None:
+    code, _, err = run("limit", "gaussian", "--d", "3", "--kernel", "hull")
+    assert code == 2
+    assert "`--kernel hull` must have tokens in two dimensions. Got d = 3. Use --kernel auto." in err
+
+
 def test_limit_prints_points_and_radius(run) -> None:
     code, out, _ = run("limit", "edge-clusters")
     assert code == 0
