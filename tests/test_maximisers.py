@@ -4,6 +4,7 @@ import sys
 import threading
 import time
 from fractions import Fraction
+from functools import partial
 
 import numba
 import numpy as np
@@ -285,3 +286,22 @@ def test_numbers_that_floats_cannot_hold_are_refused():
     for keys in (np.array([[2**53], [2**53 + 1]]), np.array([[Fraction(1, 3)], [1]])):
         with pytest.raises(ValueError, match=r"`keys` must be floats. Got .* that float64 cannot hold"):
             maximisers([[1.0]], keys)
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "lattice", "duplicates", "zero"])
+def test_every_number_of_an_answer_is_written(kind, monkeypatch):
+    inputs = [cloud(kind, 130, 2), cloud(kind, 130, 70)]
+    batches = [cloud(kind, 3 * 40, d, np.float32).reshape(3, 40, d) for d in (2, 5)]
+    runs = [partial(maximisers, tokens, kernel=name) for tokens in inputs for name in kernels_for(tokens.shape[1])]
+    runs += [partial(maximisers, batch) for batch in batches]
+    expected = [run() for run in runs]
+    empty = np.empty
+
+    def poisoned(*args, **options):
+        array = empty(*args, **options)
+        if array.dtype != object:
+            array.view(np.uint8).fill(0xFF)  # not a number, or minus one
+        return array
+
+    monkeypatch.setattr(np, "empty", poisoned)
+    assert [run() for run in runs] == expected
