@@ -21,10 +21,10 @@ import numpy as np
 from numba import njit
 
 from hardmax._types import FloatArray, IntArray
+from hardmax.exact import UNIT
 from hardmax.kernels.compiled import entry, share
 from hardmax.sets import Sets
 
-UNIT = 2.0**-53
 WIDEST = 1e-2  # a walk along a wider band sees too many keys
 DEEPEST = 1e-6  # queries that need a deeper shell, because they are nearly zero, are asked apart
 EVERY = np.empty(0, np.intp)
