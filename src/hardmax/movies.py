@@ -43,6 +43,7 @@ def movie(
     steps: int = 4,
     fps: int = 12,
     progress: Callable[[int, int], None] | None = None,
+    overlay: Callable[[Any], None] | None = None,
 ) -> None:
     """Film one cloud from layer 0 to the last, or over the saved times.
 
@@ -59,6 +60,8 @@ def movie(
         Frames a layer, and frames a second.
     progress : callable, optional
         Called with (frames done, frames in all).
+    overlay : callable, optional
+        Called with the axes after each frame, to draw more into it.
     """
     _check_ending(path)
     trajectory.single("movie(trajectory[b], path)")
@@ -75,6 +78,8 @@ def movie(
     def redraw(*frame: Any) -> None:
         ax.clear()
         draw(ax, *frame)
+        if overlay is not None:
+            overlay(ax)
 
     film(Scene(ax.figure, redraw, frames), path, fps=fps, progress=progress)
 
