@@ -51,8 +51,13 @@ __all__ = [
 ]
 
 
-LAZY = ("movies", "plotting")  # modules that load Matplotlib
-FUNCTIONS = {"inspect": "hardmax.inspection", "interactive": "hardmax.pages"}  # load transformers, Plotly
+LAZY = ("movies", "plotting", "sentiment")  # modules that load Matplotlib, or help to load scikit-learn
+FUNCTIONS = {  # load transformers, Plotly, scikit-learn and torch
+    "HardmaxClassifier": "hardmax.sentiment",
+    "inspect": "hardmax.inspection",
+    "interactive": "hardmax.pages",
+    "pretrained": "hardmax.sentiment",
+}
 
 
 def __getattr__(name: str) -> Any:

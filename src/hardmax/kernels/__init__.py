@@ -4,22 +4,33 @@ Every method finds what `reference.near_maxima` finds, up to a rounding of the s
 that the exact sets are the same. `docs/speed.md` says what wins where.
 """
 
+from importlib import import_module
 from typing import Any
 
 from hardmax.kernels.maximisers import maximisers
 from hardmax.kernels.search import KERNELS, Search, check_kernel
 
-__all__ = ["KERNELS", "HardmaxAttention", "Search", "check_kernel", "hardmax_attention", "maximisers"]
+__all__ = [
+    "KERNELS",
+    "HardmaxAttention",
+    "Search",
+    "check_kernel",
+    "hardmax_attention",
+    "hardmax_layers",
+    "maximisers",
+]
+
+TORCH = {"HardmaxAttention": "attention", "hardmax_attention": "attention", "hardmax_layers": "layers"}
 
 
 def __getattr__(name: str) -> Any:
     """Load what needs torch when it is asked for."""
-    if name in ("HardmaxAttention", "hardmax_attention"):
+    if name in TORCH:
         try:
-            from hardmax.kernels import attention
+            module = import_module(f"hardmax.kernels.{TORCH[name]}")
         except ImportError as error:
             from hardmax._checks import missing_extra
 
             raise missing_extra(f"`hardmax.kernels.{name}`", "torch", "text") from error
-        return getattr(attention, name)
+        return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,136 @@
+"""Several hardmax layers on batches of clouds: one pass forward, and its transpose.
+
+A layer moves z_i to z_i + b (mean of C_i - z_i) with b = alpha / (1 + alpha). When each token of a cloud follows one
+leader, the sets never change again (Theorem 1), so m layers are one with the step 1 - (1 - b)^m: clouds leave as soon
+as they are decided.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
+from hardmax.kernels.batched import choose
+from hardmax.kernels.chosen import Chosen
+
+
+class Followed(NamedTuple):
+    """Whom the tokens of some clouds follow, and how much each member of a tied set counts."""
+
+    chosen: Chosen  # the sets C_i, clouds * n of them
+    places: IntArray  # (clouds * n,) first member of C_i among all tokens of these clouds
+    members: IntArray  # members of tied sets among all tokens of these clouds
+    owners: IntArray  # the place among tied rows of each member
+    parts: AnyArray  # its share of the mean of its set
+
+
+class Layer(NamedTuple):
+    """What one layer did to the clouds that were not decided before it."""
+
+    clouds: IntArray | None  # (a,) which clouds; None for all
+    followed: Followed
+    step: AnyArray  # (a,) b, or that of all layers to come for clouds that are decided now
+    ahead: IntArray  # (a,) of how many layers
+
+
+def layers_of(
+    tokens: AnyArray, step: AnyArray, count: int, *, A: AnyArray | None = None, counts: IntArray | None = None
+) -> Iterator[tuple[Layer, AnyArray]]:
+    """Run `count` layers in place, and yield each with c_i - z_i, which moved the tokens.
+
+    Parameters
+    ----------
+    tokens : (batch, n, d) array
+        Changed in place.
+    step : (batch,) array
+        b of each cloud, between 0 and 1.
+    count : int
+    A : (batch, d, d) array, optional
+    counts : (batch, n) array, optional
+        How many equal tokens each row stands for; 0 for padding, which nobody follows.
+    """
+    batch = len(tokens)
+    clouds = None
+    for k in range(count):
+        some = slice(None) if clouds is None else clouds
+        z = tokens[some]  # (a, n, d)
+        if not len(z):
+            return
+        followed = follow(z if A is None else z @ A[some], z, None if counts is None else counts[some])
+        settled = decided(followed, len(z))
+        ahead = np.where(settled, count - k, 1)
+        b = np.where(settled, 1 - (1 - step[some]) ** ahead, step[some]).astype(tokens.dtype)
+        pull = gather(followed, z)
+        pull -= z
+        tokens[some] = z + b[:, None, None] * pull
+        yield Layer(clouds, followed, b, ahead), pull
+        clouds = (np.arange(batch) if clouds is None else clouds)[~settled] if settled.any() else clouds
+
+
+def shares(
+    tokens: AnyArray, step: AnyArray, count: int, *, A: AnyArray | None = None, counts: IntArray | None = None
+) -> FloatArray:
+    """(batch, n) how much of each input token is in the mean of the outputs: the mean row of M, where z^K = M z^0.
+
+    `tokens` is changed in place to z^K; parameters as in `layers_of`.
+    """
+    weights = np.ones(tokens.shape[:2]) if counts is None else counts.astype(np.float64)
+    total = (weights / np.maximum(1, weights.sum(axis=1, keepdims=True)))[..., None]
+    for layer, _ in reversed(list(layers_of(tokens, step, count, A=A, counts=counts))):
+        some = slice(None) if layer.clouds is None else layer.clouds
+        total[some] = back(layer, total[some])
+    return np.asarray(total[..., 0])
+
+
+def follow(queries: AnyArray, keys: AnyArray, counts: IntArray | None) -> Followed:
+    """C_i = argmax_j <q_i, k_j> in every cloud."""
+    n = keys.shape[1]
+    chosen = choose(queries, keys, None if counts is None else counts > 0)
+    owners = np.repeat(np.arange(len(chosen.tied)), np.diff(chosen.starts))
+    members = chosen.members + (chosen.tied // n * n)[owners]
+    weight = np.ones(len(members)) if counts is None else counts.reshape(-1)[members].astype(np.float64)
+    parts = weight / np.bincount(owners, weight, len(chosen.tied))[owners]
+    places = np.maximum(chosen.first, 0) + np.arange(len(chosen.first)) // n * n
+    return Followed(chosen, places, members, owners, parts)
+
+
+def back(layer: Layer, g: AnyArray) -> AnyArray:
+    """Transpose of a layer: (1 - b) g_i stays, and b g_i goes to C_i."""
+    moved = layer.step[:, None, None] * g
+    return np.asarray(g - moved + spread(layer.followed, moved))
+
+
+def gather(followed: Followed, values: AnyArray) -> AnyArray:
+    """(batch, n, dv) mean of the values of each C_i; 0 for an empty set."""
+    chosen, dv = followed.chosen, values.shape[-1]
+    flat = values.reshape(-1, dv)
+    out = flat[followed.places]
+    if len(chosen.tied):
+        parts = followed.parts[:, None] * flat[followed.members]
+        out[chosen.tied] = _sums(followed.owners, parts, len(chosen.tied))
+    out[chosen.sizes == 0] = 0
+    return out.reshape(values.shape)
+
+
+def spread(followed: Followed, g: AnyArray) -> AnyArray:
+    """(batch, n, dv) transpose of `gather`: each g_i goes to the members of C_i, by their parts."""
+    chosen, flat = followed.chosen, g.reshape(-1, g.shape[-1])
+    single = np.where(chosen.sizes[:, None] == 1, flat, 0)
+    places = followed.places
+    if len(chosen.tied):
+        parts = followed.parts[:, None] * flat[chosen.tied][followed.owners]
+        single, places = np.concatenate([single, parts]), np.concatenate([places, followed.members])
+    return _sums(places, single, len(flat)).astype(g.dtype).reshape(g.shape)
+
+
+def decided(followed: Followed, batch: int) -> BoolArray:
+    """(batch,) whether every token of a cloud has a single leader, which follows itself alone."""
+    places, alone = followed.places, followed.chosen.sizes == 1
+    good = alone & alone[places] & (places[places] == places)
+    return np.asarray(good.reshape(batch, -1).all(axis=1))
+
+
+def _sums(owners: IntArray, values: AnyArray, count: int) -> AnyArray:
+    """(count, dv) sums of the rows of each owner, in the order of the rows."""
+    return np.stack([np.bincount(owners, values[:, c], count) for c in range(values.shape[1])], axis=1)

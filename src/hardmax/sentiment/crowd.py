@@ -1,0 +1,155 @@
+"""What every token of a text adds to its logit, in NumPy and float64: inference and explanation in one.
+
+z^K = M z^0, so logit = beta + sum_j share_j v . z_j^0 with share_j = (1/n) sum_i M_ij: the share of the crowd that
+token j holds in the end times its own score.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hardmax._types import AnyArray, FloatArray, IntArray
+from hardmax.kernels.stack import Layer, layers_of, shares
+from hardmax.kernels.stack import decided as decided_clouds
+from hardmax.sentiment.vocabulary import Encoded
+
+CELLS = 1 << 19  # numbers of tokens times heads at a time: fast memory holds them
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """The numbers of a trained classifier.
+
+    Parameters
+    ----------
+    embedding : (tokens, heads, d) array of float32
+    alpha : (heads,) array
+        Positive.
+    A : (heads, d, d) array or None
+        Symmetric positive definite; None is the identity.
+    decoder : (outputs, heads, d) array
+    bias : (outputs,) array
+    layers : int
+    """
+
+    embedding: AnyArray
+    alpha: FloatArray
+    A: FloatArray | None
+    decoder: FloatArray
+    bias: FloatArray
+    layers: int
+
+    @property
+    def heads(self) -> int:
+        """How many independent hardmax models there are."""
+        return self.embedding.shape[1]
+
+    @property
+    def d(self) -> int:
+        """Coordinates of each head."""
+        return self.embedding.shape[2]
+
+    @property
+    def outputs(self) -> int:
+        """1 for two classes, else the number of classes."""
+        return len(self.bias)
+
+    def tokens(self, ids: IntArray) -> FloatArray:
+        """(..., heads, d) embedded tokens in float64."""
+        return self.embedding[ids].astype(np.float64)
+
+
+def contributions(weights: Weights, encoded: Encoded) -> FloatArray:
+    """(tokens of all texts, outputs) what each adds to the logits of its text."""
+    result = np.empty((len(encoded.ids), weights.outputs))
+    for texts in batches(encoded.sizes, weights.heads):
+        some = encoded.take(texts)
+        ids, counts = some.padded()
+        places = np.repeat(encoded.starts[texts] - some.starts[:-1], some.sizes) + np.arange(len(some.ids))
+        result[places] = _contributions(weights, ids, counts)[counts > 0]
+    return result
+
+
+def logits(weights: Weights, encoded: Encoded) -> FloatArray:
+    """(texts, outputs) bias and contributions of every text, summed."""
+    return weights.bias + sums_by_text(contributions(weights, encoded), encoded)
+
+
+def sums_by_text(parts: FloatArray, encoded: Encoded) -> FloatArray:
+    """(texts, outputs) sums of the rows of each text, in their order."""
+    owners = np.repeat(np.arange(len(encoded)), encoded.sizes)
+    return np.stack([np.bincount(owners, column, len(encoded)) for column in parts.T], axis=1)
+
+
+def head_shares(weights: Weights, ids: IntArray, counts: IntArray) -> FloatArray:
+    """(texts, heads, n) the share of the crowd that each token holds after the last layer; they sum to 1."""
+    found = shares(*_clouds(weights, ids), weights.layers, **_forms(weights, counts))
+    return found.reshape(len(ids), weights.heads, -1)
+
+
+class Following(NamedTuple):
+    """Who follows whom in texts, head by head."""
+
+    emerged: IntArray  # (texts, heads, n) layer at which a token first followed itself alone; -1 for never
+    follows: IntArray  # (texts, heads, n) whom each token followed in the last layer, the first of several
+    decided: IntArray  # (texts, heads) layer at which every token had a single leader; -1 for not yet
+
+
+def following(weights: Weights, ids: IntArray, counts: IntArray) -> Following:
+    """Leaders of texts given as `Encoded.padded` gives them. Padding neither leads nor follows."""
+    texts, n = ids.shape
+    clouds = texts * weights.heads
+    emerged, follows = np.full((clouds, n), -1), np.full((clouds, n), -1)
+    decided = np.full(clouds, -1)
+    for k, (layer, _) in enumerate(_layers(weights, ids, counts)):
+        some = np.arange(clouds) if layer.clouds is None else layer.clouds
+        chosen = layer.followed.chosen
+        first, alone = chosen.first.reshape(-1, n), (chosen.sizes == 1).reshape(-1, n)
+        follows[some] = first
+        leads = alone & (first == np.arange(n))
+        emerged[some] = np.where(leads & (emerged[some] < 0), k, emerged[some])
+        decided[some[decided_clouds(layer.followed, len(some))]] = k
+    shape = (texts, weights.heads, n)
+    real = (counts > 0)[:, None, :]
+    return Following(
+        np.where(real, emerged.reshape(shape), -1),
+        np.where(real, follows.reshape(shape), -1),
+        decided.reshape(shape[:2]),
+    )
+
+
+def _layers(weights: Weights, ids: IntArray, counts: IntArray) -> Iterator[tuple[Layer, AnyArray]]:
+    """Run the layers of every head."""
+    return layers_of(*_clouds(weights, ids), weights.layers, **_forms(weights, counts))
+
+
+def _contributions(weights: Weights, ids: IntArray, counts: IntArray) -> FloatArray:
+    """(texts, n, outputs)."""
+    share = head_shares(weights, ids, counts)
+    scores = np.einsum("tnhd,chd->thnc", weights.tokens(ids), weights.decoder)
+    return np.einsum("thn,thnc->tnc", share, scores)
+
+
+def _clouds(weights: Weights, ids: IntArray) -> tuple[FloatArray, FloatArray]:
+    """(texts * heads, n, d) a cloud for every head of every text, and the step of each."""
+    texts, n = ids.shape
+    z = weights.tokens(ids).transpose(0, 2, 1, 3).reshape(texts * weights.heads, n, weights.d)
+    return z, np.tile(weights.alpha / (1 + weights.alpha), texts)
+
+
+def _forms(weights: Weights, counts: IntArray) -> dict[str, Any]:
+    """A and counts of every cloud."""
+    A = None if weights.A is None else np.tile(weights.A, (len(counts), 1, 1))
+    return {"A": A, "counts": np.repeat(counts, weights.heads, axis=0)}
+
+
+def batches(sizes: IntArray, heads: int) -> Iterator[IntArray]:
+    """Texts of like length together, as many as fit; texts without tokens are left out."""
+    order = np.argsort(sizes, kind="stable")
+    order = order[sizes[order] > 0][::-1]
+    while len(order):
+        count = max(1, CELLS // (int(sizes[order[0]]) * heads))
+        yield order[:count]
+        order = order[count:]

@@ -1,0 +1,31 @@
+"""Models that come with the package."""
+
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).with_name("models")
+
+
+def pretrained(name: str = "imdb") -> Any:
+    """A trained `HardmaxClassifier` from inside the package; no network.
+
+    Parameters
+    ----------
+    name : str
+        "imdb": sentiment of film reviews, the most accurate. "imdb-2d": the paper's model with one head in the plane,
+        for pictures. Their cards, with recipe, data, metrics and limits, lie beside them.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> hm.pretrained("imdb").predict(["A wonderful film, moving and funny."]).tolist()
+    ['pos']
+    """
+    from hardmax.sentiment.classifier import HardmaxClassifier
+
+    names = sorted(path.name for path in FOLDER.iterdir() if path.is_dir())
+    if name not in names:
+        raise ValueError(
+            f"`name` must be one of {', '.join(names)}. Got {name!r}. For a folder use HardmaxClassifier.load."
+        )
+    return HardmaxClassifier.load(FOLDER / name)

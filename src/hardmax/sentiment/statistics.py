@@ -1,0 +1,105 @@
+"""Who leads in a collection of texts: the global view of a classifier."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hardmax._types import AnyArray, FloatArray, IntArray
+from hardmax.sentiment.crowd import batches, following
+from hardmax.sentiment.model import Model
+
+
+@dataclass(frozen=True, eq=False)
+class LeaderStatistics:
+    """Leaders of many texts.
+
+    Attributes
+    ----------
+    leaders : (texts, heads) array of int
+        How many leaders each text has in each head.
+    initial : (texts, heads) array of int
+        How many of them lead at layer 0.
+    decided : (texts, heads) array of int
+        The layer at which every token had a single leader; -1 where the layers were too few.
+    words : (m,) array of str
+        Words that lead somewhere, the most frequent first.
+    texts_led : (m,) array of int
+        In how many texts each of them leads, in some head.
+    scores : (m,) or (m, classes) array
+        v . z of each, summed over heads: what the word would say alone, less the bias.
+    """
+
+    leaders: IntArray
+    initial: IntArray
+    decided: IntArray
+    words: AnyArray
+    texts_led: IntArray
+    scores: FloatArray
+
+    @property
+    def mean(self) -> float:
+        """Leaders of a text in a head, on average; texts without known words are left out."""
+        return float(self.leaders.mean()) if self.leaders.size else float("nan")
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the number of leaders."""
+        return float(self.leaders.std()) if self.leaders.size else float("nan")
+
+    @property
+    def share_initial(self) -> float:
+        """Which part of all leaders leads from layer 0 on."""
+        return float(self.initial.sum() / max(1, self.leaders.sum()))
+
+    def summary(self) -> dict[str, float]:
+        """Average, deviation, least and most leaders of a text in a head, and the share that leads from layer 0."""
+        return {
+            "average": self.mean,
+            "deviation": self.deviation,
+            "min": float(self.leaders.min(initial=10**9)),
+            "max": float(self.leaders.max(initial=0)),
+            "initial": self.share_initial,
+        }
+
+    def __repr__(self) -> str:
+        """The numbers and the most frequent leaders."""
+        return (
+            f"<LeaderStatistics: {self.mean:.1f} leaders a text and head (at most {self.leaders.max(initial=0)}), "
+            f"{self.share_initial:.0%} from layer 0; most often {', '.join(self.words[:5].tolist())}>"
+        )
+
+    def plot(self, *, count: int = 20, ax: Any = None) -> Any:
+        """Histogram of the most frequent leaders, coloured by what they say; returns the figure."""
+        from hardmax.sentiment.pictures import plot_leaders
+
+        return plot_leaders(self, count=count, ax=ax)
+
+
+def leader_statistics(model: Model, texts: Sequence[str]) -> LeaderStatistics:
+    """Count the leaders of every text in every head."""
+    encoded = model.vocabulary.encode(texts)
+    weights = model.weights
+    numbers: list[list[IntArray]] = [[], [], []]
+    led = np.zeros(len(model.vocabulary), np.int64)
+    for some in batches(encoded.sizes, weights.heads):
+        ids, counts = encoded.take(some).padded()
+        found = following(weights, ids, counts)
+        numbers[0].append((found.emerged >= 0).sum(axis=2))
+        numbers[1].append((found.emerged == 0).sum(axis=2))
+        numbers[2].append(found.decided)
+        somewhere = (found.emerged >= 0).any(axis=1)  # (texts, n)
+        np.add.at(led, ids[somewhere], 1)
+    empty = np.empty((0, weights.heads), np.int64)
+    leaders, initial, decided = (np.concatenate([empty, *parts]) for parts in numbers)
+    order = np.argsort(-led, kind="stable")[: (led > 0).sum()]
+    scores = np.einsum("mhd,chd->mc", weights.tokens(order), weights.decoder)
+    return LeaderStatistics(
+        leaders,
+        initial,
+        decided,
+        np.array([model.vocabulary.name(int(token)) for token in order], dtype=np.str_),
+        led[order],
+        scores[:, 0] if weights.outputs == 1 else scores,
+    )

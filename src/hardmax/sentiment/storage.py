@@ -1,0 +1,183 @@
+"""Models on disk: a folder with JSON and safetensors. Reading one executes nothing."""
+
+import json
+from dataclasses import asdict
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardmax._checks import missing_extra
+from hardmax._files import written_whole
+from hardmax._types import AnyArray
+from hardmax.sentiment.crowd import Weights
+from hardmax.sentiment.history import Epoch
+from hardmax.sentiment.model import Model
+from hardmax.sentiment.text import Splitter
+from hardmax.sentiment.vocabulary import Vocabulary
+
+FORMAT, VERSION = "hardmax-classifier", 1
+FILE = "model.json"
+UNSAVED = ("checkpoint", "resume", "verbose", "device")  # of a run, not of a model
+
+
+def save_model(model: Model, folder: Path, *, params: dict[str, Any], history: list[Epoch], grid: bool = False) -> None:
+    """Write a model; `model.json` is renamed into place last, so a kill leaves the old model or the new one.
+
+    Parameters
+    ----------
+    grid : bool
+        Whether to keep the embedding in a byte a number, on a grid without 0; see `on_grid`.
+    """
+    numbers, old = _numbers(model, grid), _named(folder)
+    data = _packed(numbers)
+    name = f"weights-{sha256(data).hexdigest()[:16]}.safetensors"
+    with written_whole(folder / name) as temporary:
+        temporary.write_bytes(data)
+    splitter = model.vocabulary.splitter
+    stop_words = splitter.stop_words
+    about = {
+        "format": FORMAT,
+        "version": VERSION,
+        "weights": name,
+        "sha256": sha256(data).hexdigest(),
+        "classes": model.classes.tolist(),
+        "classes_dtype": model.classes.dtype.str,
+        "layers": model.weights.layers,
+        "distinct": model.vocabulary.distinct,
+        "text": {
+            "stop_words": stop_words if stop_words is None or isinstance(stop_words, str) else sorted(stop_words),
+            "lemmas": splitter.lemmas,
+            "max_words": splitter.max_words,
+        },
+        "params": {k: _plain(v) for k, v in params.items() if k not in UNSAVED},
+        "history": [asdict(epoch) for epoch in history],
+        "words": " ".join(model.vocabulary.words),
+    }
+    with written_whole(folder / FILE) as temporary:
+        temporary.write_text(json.dumps(about, ensure_ascii=False), encoding="utf-8")
+    if old is not None and old != name:
+        (folder / old).unlink(missing_ok=True)
+
+
+def load_model(folder: Path) -> tuple[Model, dict[str, Any], list[Epoch]]:
+    """Read a model, the parameters it was made with, and its history."""
+    about = _about(folder)
+    weights_file = folder / Path(about["weights"]).name
+    try:
+        data = weights_file.read_bytes()
+    except OSError:
+        raise ValueError(f"`{folder}` must hold {weights_file.name}. It does not. Copy the whole folder.") from None
+    if sha256(data).hexdigest() != about["sha256"]:
+        raise ValueError(
+            f"`{weights_file}` must be as it was written. It is truncated or changed: its SHA-256 differs from the one "
+            f"in {FILE}. Copy the folder again."
+        )
+    numbers = _unpacked(data)
+    words = tuple(about["words"].split(" ")) if about["words"] else ()
+    text = about["text"]
+    splitter = Splitter(text["stop_words"], text["lemmas"], text["max_words"])
+    vocabulary = Vocabulary(splitter, words, numbers["runs"], about["distinct"])
+    embedding = numbers["embedding"]
+    if embedding.dtype == np.int8:
+        embedding = off_grid(embedding, numbers["grid"])
+    weights = Weights(
+        embedding,
+        numbers["alpha"],
+        numbers.get("A"),
+        numbers["decoder"],
+        numbers["bias"],
+        about["layers"],
+    )
+    classes = np.array(about["classes"], dtype=np.dtype(about["classes_dtype"]))
+    return Model(vocabulary, weights, classes), about["params"], [Epoch(**epoch) for epoch in about["history"]]
+
+
+def on_grid(embedding: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """(tokens, heads, d) bytes k and (heads, d) steps s with embedding about (k + 1/2) s.
+
+    No number is 0, so that no token is: the zero token follows everybody.
+    """
+    step = (np.abs(embedding).max(axis=0) / 127.5).astype(np.float32)
+    step[step == 0] = 1
+    return np.clip(np.floor(embedding / step), -128, 127).astype(np.int8), step
+
+
+def off_grid(places: AnyArray, step: AnyArray) -> AnyArray:
+    """(tokens, heads, d) float32 numbers that `on_grid` stands for."""
+    return (places.astype(np.float32) + np.float32(0.5)) * step
+
+
+def _numbers(model: Model, grid: bool) -> dict[str, AnyArray]:
+    w = model.weights
+    small = np.uint16 if len(model.vocabulary.words) < 2**16 - 1 else np.uint32
+    runs = model.vocabulary.runs
+    numbers = {"alpha": w.alpha, "decoder": w.decoder, "bias": w.bias, "runs": _unsigned(runs, small)}
+    if grid:
+        numbers["embedding"], numbers["grid"] = on_grid(w.embedding)
+    else:
+        numbers["embedding"] = np.asarray(w.embedding, dtype=np.float32)
+    return numbers if w.A is None else numbers | {"A": w.A}
+
+
+def _unsigned(runs: AnyArray, dtype: type) -> AnyArray:
+    """Word numbers plus 1, so that 0 stands for none."""
+    return (runs + 1).astype(dtype)
+
+
+def _packed(numbers: dict[str, AnyArray]) -> bytes:
+    try:
+        from safetensors.numpy import save
+    except ImportError as error:
+        raise missing_extra("Saving a model", "safetensors", "text") from error
+    data: bytes = save({name: np.ascontiguousarray(array) for name, array in numbers.items()})
+    return data
+
+
+def _unpacked(data: bytes) -> dict[str, AnyArray]:
+    try:
+        from safetensors.numpy import load
+    except ImportError as error:
+        raise missing_extra("Loading a model", "safetensors", "text") from error
+    numbers: dict[str, AnyArray] = load(data)
+    numbers["runs"] = numbers["runs"].astype(np.int64) - 1
+    return numbers
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    """The JSON part, checked."""
+    file = folder / FILE
+    try:
+        about = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"`{folder}` must be a folder that `save` wrote, with {FILE} in it. There is none. Check the path."
+        ) from None
+    except ValueError:
+        raise ValueError(f"`{file}` must be JSON. It is truncated or something else. Copy the folder again.") from None
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        raise ValueError(f"`{file}` must describe a model of hardmax. It is something else. Check the path.")
+    if about["version"] > VERSION:
+        raise ValueError(
+            f"`{file}` must have version {VERSION} or less. Got {about['version']}: a newer hardmax wrote it. Upgrade: "
+            "pip install -U hardmax."
+        )
+    return about
+
+
+def _named(folder: Path) -> str | None:
+    """The weights file that the folder's model uses now."""
+    try:
+        return Path(_about(folder)["weights"]).name
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON has it."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, frozenset | set | tuple | list):
+        return sorted(value) if isinstance(value, frozenset | set) else list(value)
+    return value

@@ -1,0 +1,378 @@
+"""Labelled texts from a file: CSV, JSONL, Parquet, or one text a line."""
+
+import csv
+import gzip
+import io
+import json
+import math
+import sys
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from numbers import Number
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from hardmax._checks import missing_extra
+
+TEXT_NAMES = ("text", "review", "sentence", "content", "comment", "body")
+LABEL_NAMES = ("label", "sentiment", "class", "target", "category", "y")
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+JSON_ENDINGS = (".jsonl", ".ndjson")
+PACKED = tuple(f"{ending}.gz" for ending in (*DELIMITERS, *JSON_ENDINGS))
+ENDINGS = (*DELIMITERS, *JSON_ENDINGS, *PACKED, ".parquet", ".txt")
+
+MANY_CLASSES = 20  # fewer classes than this are always believed, however few the rows
+EVEN_ENOUGH = 0.1  # of an even share: below it, accuracy alone misleads
+FIELD_LIMIT = 2**31 - 1  # the largest that the csv module takes on every platform
+SHOWN = 20  # columns or classes named in a sentence
+
+Columns = tuple[list[str], Callable[[int], list[Any]]]  # the names, and the values of one column by its position
+
+
+@dataclass(frozen=True)
+class Table:
+    """Texts and their labels, as a file holds them.
+
+    Attributes
+    ----------
+    texts : list of str
+    labels : list of str, or None
+        As they are written, without spaces around them. None where none were asked for.
+    text_column, label_column : str or None
+        The columns they came from.
+    skipped : int
+        How many rows were left out because they had no text or no label.
+    """
+
+    texts: list[str]
+    labels: list[str] | None
+    text_column: str | None = None
+    label_column: str | None = None
+    skipped: int = 0
+
+    @property
+    def note(self) -> str:
+        """A sentence about the rows left out, or nothing."""
+        missing = "text" if self.labels is None else "text or label"
+        rows = len(self.texts) + self.skipped
+        return f"Skipped {self.skipped} of {rows} rows without {missing}." if self.skipped else ""
+
+
+def read_texts(
+    path: str | PathLike[str],
+    *,
+    text: str | None = None,
+    label: str | None = None,
+    labelled: bool = True,
+    encoding: str = "utf-8",
+) -> Table:
+    """Read texts, and their labels, from a file.
+
+    Parameters
+    ----------
+    path : str or path
+        A .csv, .tsv, .jsonl or .ndjson file, each also with .gz, or a .parquet file. A .txt file, or "-" for standard
+        input, holds one text a line and no labels.
+    text, label : str, optional
+        Names of the columns. Unless said, the only column with a usual name (`TEXT_NAMES`, `LABEL_NAMES`), or the
+        only column left.
+    labelled : bool
+        Whether to read labels.
+    encoding : str
+        Of anything but Parquet.
+
+    Returns
+    -------
+    Table
+        Empty texts are kept. Rows whose text or label is missing are skipped and counted.
+
+    Raises
+    ------
+    ValueError
+        If the file does not hold what is asked for; the sentence says where.
+    OSError
+        If the file cannot be read.
+    ImportError
+        If the file is Parquet and pyarrow is not installed.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "films.csv")
+    >>> _ = path.write_text("review,stars,label\\na moving film,5,good\\ntoo long,2,bad\\nmy ticket,3,\\n")
+    >>> table = read_texts(path)
+    >>> table.texts, table.labels, table.note
+    (['a moving film', 'too long'], ['good', 'bad'], 'Skipped 1 of 3 rows without text or label.')
+    """
+    path = Path(path)
+    ending = ".txt" if str(path) == "-" else _ending(path)
+    if ending == ".txt":
+        return _read_lines(path, text, label, labelled, encoding)
+    columns, values = _read_columns(path, ending, encoding)
+    first, second = _choose_both(columns, text, label, labelled, path)
+    texts = [_written(value, path, row, "text") for row, value in enumerate(values(first), 1)]
+    if second is None:
+        kept = [found for found in texts if found is not None]
+        return _table(path, kept, None, columns[first], None, len(texts) - len(kept))
+    labels = [_label(value, path, row) for row, value in enumerate(values(second), 1)]
+    pairs = [(a, b) for a, b in zip(texts, labels, strict=True) if a is not None and b is not None]
+    skipped = len(texts) - len(pairs)
+    return _table(path, [a for a, _ in pairs], [b for _, b in pairs], columns[first], columns[second], skipped)
+
+
+def _table(path: Path, texts: list[str], labels: list[str] | None, *rest: Any) -> Table:
+    table = Table(texts, labels, *rest)
+    if not texts:
+        raise ValueError(
+            f"`{path}` must hold at least one row with a text{'' if labels is None else ' and a label'}. "
+            f"Got {table.skipped}, all without. Check the columns."
+        )
+    return table
+
+
+def _ending(path: Path) -> str:
+    ending = "".join(path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]).lower()
+    if ending not in ENDINGS:
+        raise ValueError(
+            f"`path` must be a file that ends in {', '.join(ENDINGS)}. Got {str(path)!r}. "
+            "Rename or convert it; - reads one text a line from standard input."
+        )
+    return ending
+
+
+def _read_lines(path: Path, text: str | None, label: str | None, labelled: bool, encoding: str) -> Table:
+    if labelled:
+        raise ValueError(
+            f"`path` must be a table with a column of labels, such as a .csv file. Got {str(path)!r}, which holds one "
+            "text a line. Pass labelled=False to read the texts alone."
+        )
+    if text is not None or label is not None:
+        raise ValueError(f"`text` and `label` must name columns of a table. Got {str(path)!r}. Leave them out.")
+    lines = io.StringIO(_read_text(path, "", encoding), newline=None)
+    return Table([line.removesuffix("\n") for line in lines], None)
+
+
+def _read_columns(path: Path, ending: str, encoding: str) -> Columns:
+    if ending == ".parquet":
+        return _parquet(path)
+    content = _read_text(path, ending, encoding)
+    delimiter = DELIMITERS.get(ending.removesuffix(".gz"))
+    return _json_lines(path, content) if delimiter is None else _csv(path, content, delimiter)
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+    except FileNotFoundError:
+        raise FileNotFoundError(f"`{path}` must be a file. Got nothing at that path. Check the spelling.") from None
+    except OSError as error:
+        reason = "It is a folder" if path.is_dir() else error.strerror
+        raise OSError(f"`{path}` must be a file that can be read. Got: {reason}. Choose another path.") from None
+
+
+def _read_text(path: Path, ending: str, encoding: str) -> str:
+    data = _read_bytes(path)
+    if ending.endswith(".gz"):
+        try:
+            data = gzip.decompress(data)
+        except (OSError, EOFError, zlib.error) as error:
+            raise ValueError(f"`{path}` must be a whole gzip file. Got: {error}. Download or write it again.") from None
+    text = _decoded(path, data, encoding)
+    if not text.strip():
+        raise ValueError(f"`{path}` must hold texts. Got an empty file. Check how it was written.")
+    return text
+
+
+def _decoded(path: Path, data: bytes, encoding: str) -> str:
+    plain = encoding.lower().replace("_", "-") in ("utf-8", "utf8")
+    try:
+        return data.decode("utf-8-sig" if plain else encoding)  # drops the mark that spreadsheets put in front
+    except LookupError:
+        raise ValueError(
+            f"`encoding` must name a text encoding. Got {encoding!r}. Try utf-8, latin-1 or utf-16."
+        ) from None
+    except UnicodeError as error:
+        start = getattr(error, "start", 0)
+        other = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin-1"
+        raise ValueError(
+            f"`{path}` must be text in {encoding}. Got a byte that is not, at offset {start} in line "
+            f"{data.count(10, 0, start) + 1}. Pass its encoding, such as encoding={other!r} (--encoding {other})."
+        ) from None
+
+
+def _csv(path: Path, content: str, delimiter: str) -> Columns:
+    previous = csv.field_size_limit(FIELD_LIMIT)
+    try:
+        rows = list(_csv_rows(path, csv.reader(io.StringIO(content, newline=""), delimiter=delimiter, strict=True)))
+    finally:
+        csv.field_size_limit(previous)
+    columns, *rows = rows
+    if not rows:
+        raise ValueError(f"`{path}` must hold rows. Got a header alone. Add a row for each text.")
+    return [name.strip() for name in columns], lambda position: [row[position] for row in rows]
+
+
+def _csv_rows(path: Path, reader: Any) -> Iterator[list[str]]:
+    width, line = 0, 1  # a quoted field may hold line breaks, so a row is named by the line where it starts
+    try:
+        for row in reader:
+            width = width or len(row)
+            if row and len(row) != width:
+                raise ValueError(
+                    f"`{path}` must have {width} fields in each row, as in its header. Got {len(row)} in line {line}. "
+                    "Put quotes around a text that holds the delimiter."
+                )
+            if row:
+                yield row
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise ValueError(
+            f"`{path}` must be CSV. Got the row that starts in line {line}: {error}. "
+            "Close each quote, and write a quote inside a quoted text twice."
+        ) from None
+
+
+def _json_lines(path: Path, content: str) -> Columns:
+    lines = enumerate(content.split("\n"), 1)  # not splitlines: JSON strings may hold other line separators
+    rows = [_json_object(path, number, line) for number, line in lines if line.strip()]
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    return columns, lambda position: [row.get(columns[position]) for row in rows]
+
+
+def _json_object(path: Path, number: int, line: str) -> dict[str, Any]:
+    must = f"`{path}` must hold one JSON object a line."
+    try:
+        found = json.loads(line, parse_int=str, parse_float=str)  # numbers stay as they are written
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{must} Got line {number}: {error}. Mend or remove that line.") from None
+    if not isinstance(found, dict):
+        raise ValueError(f'{must} Got {_listed([line.strip()])} in line {number}. Write {{"text": ..., "label": ...}}.')
+    return found
+
+
+def _parquet(path: Path) -> Columns:
+    try:
+        arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ImportError:
+        raise missing_extra("Reading Parquet", "pyarrow", "text") from None
+    data = io.BytesIO(_read_bytes(path))
+
+    def read(columns: list[str] | None) -> Any:
+        try:
+            return parquet.ParquetFile(data) if columns is None else parquet.ParquetFile(data).read(columns)
+        except (arrow.ArrowException, OSError) as error:
+            raise ValueError(f"`{path}` must be a Parquet file. Got: {error} Download or write it again.") from None
+
+    file = read(None)
+    names = file.schema_arrow.names
+    if not file.metadata.num_rows:
+        raise ValueError(f"`{path}` must hold rows. Got columns without any. Add a row for each text.")
+    return names, lambda position: read([names[position]]).column(0).to_pylist()
+
+
+def _choose_both(
+    columns: list[str], text: str | None, label: str | None, labelled: bool, path: Path
+) -> tuple[int, int | None]:
+    if not labelled:
+        return _choose(columns, text, "text", TEXT_NAMES, None, path), None
+    if text is not None and text == label:
+        raise ValueError(
+            f"`text` and `label` must name two columns. Got {text!r} for both. The columns are: {_listed(columns)}."
+        )
+    first = _choose(columns, text, "text", TEXT_NAMES, label, path)
+    return first, _choose(columns, label, "label", LABEL_NAMES, columns[first], path)
+
+
+def _choose(
+    columns: list[str], wanted: str | None, what: str, usual: tuple[str, ...], taken: str | None, path: Path
+) -> int:
+    """The position of the column that is wanted, or else of the only one with a usual name, or the only one left."""
+    free = [name for name in columns if name != taken]
+    named = [name for name in free if name.casefold() in usual]
+    hits = [name for name in columns if name == wanted] if wanted is not None else named or free
+    if len(hits) == 1:
+        return columns.index(hits[0])
+    close = get_close_matches((wanted or "").casefold(), [name.casefold() for name in columns], n=1)
+    meant = next((name for name in columns if close and name.casefold() == close[0]), None)
+    if wanted is None:
+        got, advice = "no name", f"Name one, or add a header line with a column called {usual[0]}."
+    else:
+        got = f"{wanted!r}, which names {len(hits)}" if hits else repr(wanted)
+        advice = "Rename them." if hits else f"Did you mean {meant!r}?" if meant else "Check the spelling."
+    raise ValueError(
+        f"`{what}` must name one column of {path}. Got {got}. {advice} The columns are: {_listed(columns)}."
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    short = [name if len(name) <= 40 else f"{name[:37]}..." for name in names[:SHOWN]]
+    return ", ".join(short) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+
+
+def _written(value: Any, path: Path, row: int, column: str) -> str | None:
+    """A text or number as it is written; None where it is missing."""
+    if isinstance(value, str):
+        return value
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, Number):
+        return str(value)
+    raise ValueError(
+        f"The {column} column of `{path}` must hold texts or numbers. Got a {type(value).__name__} in row {row}. "
+        f"Choose another column with `{column}`, or flatten it."
+    )
+
+
+def _label(value: Any, path: Path, row: int) -> str | None:
+    written = (_written(value, path, row, "label") or "").strip()
+    return written if written and written.casefold() != "nan" else None
+
+
+def check_labels(labels: Sequence[str]) -> dict[str, int]:
+    """The classes in sorted order, each with its number of rows, where there is something to learn.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two classes, or so many that it is probably the wrong column.
+
+    Examples
+    --------
+    >>> check_labels(["pos", "neg", "pos"])
+    {'neg': 1, 'pos': 2}
+    """
+    counts = dict(sorted(Counter(labels).items()))
+    if len(counts) < 2:
+        got = f"only {next(iter(counts))!r} in {len(labels)} rows" if counts else "no rows"
+        raise ValueError(
+            f"`labels` must hold at least two classes. Got {got}. Check the label column, and that the file was not "
+            "cut while sorted by it."
+        )
+    if len(counts) > max(MANY_CLASSES, len(labels) / 2):
+        raise ValueError(
+            f"`labels` must hold the same class many times. Got {len(counts)} classes in {len(labels)} rows, so it is "
+            "probably the wrong column. Name the column of classes with `label`."
+        )
+    return counts
+
+
+def imbalance_note(counts: dict[str, int]) -> str:
+    """A sentence where the rarest class has less than a tenth of an even share of the rows, or nothing.
+
+    Examples
+    --------
+    >>> imbalance_note({"ham": 970, "spam": 30})
+    "The classes are uneven: ham 97.0 %, spam 3.0 %. Always answering 'ham' would be right in 97.0 % of the rows."
+    """
+    rows = sum(counts.values())
+    if not rows or min(counts.values()) >= EVEN_ENOUGH * rows / len(counts):
+        return ""
+    ranked = sorted(counts, key=lambda name: -counts[name])
+    shares = _listed([f"{name} {counts[name] / rows:.1%}".replace("%", " %") for name in ranked])
+    best = f"{counts[ranked[0]] / rows:.1%}".replace("%", " %")
+    return f"The classes are uneven: {shares}. Always answering {ranked[0]!r} would be right in {best} of the rows."

@@ -1,0 +1,55 @@
+"""Processes that train one network together, started by `torchrun`; usually there is just one."""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from hardmax._types import IntArray
+
+
+@dataclass(frozen=True)
+class Team:
+    """One process among `size`; each takes its part of every batch, and sums make them agree."""
+
+    rank: int = 0
+    size: int = 1
+
+    @classmethod
+    def current(cls) -> "Team":
+        """The team of this process."""
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            return cls(torch.distributed.get_rank(), torch.distributed.get_world_size())
+        return cls()
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes files and speaks."""
+        return self.rank == 0
+
+    def part(self, batch: IntArray) -> IntArray:
+        """What this process does of a batch."""
+        return np.asarray(batch[self.rank :: self.size])
+
+    def add(self, tensors: Iterable[Any]) -> None:
+        """Replace tensors by their sums over all processes."""
+        if self.size > 1:
+            for tensor in tensors:
+                torch.distributed.all_reduce(tensor)
+
+
+@contextmanager
+def together(device: str) -> Iterator[Team]:
+    """Join the processes that `torchrun` has started, if it has."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1 or torch.distributed.is_initialized():
+        yield Team.current()
+        return
+    torch.distributed.init_process_group("nccl" if device.startswith("cuda") else "gloo")
+    try:
+        yield Team.current()
+    finally:
+        torch.distributed.destroy_process_group()

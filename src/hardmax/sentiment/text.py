@@ -1,0 +1,135 @@
+"""From text to words: the first thing a classifier does, and the last thing an explanation undoes."""
+
+import re
+import unicodedata
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from itertools import groupby
+from typing import NamedTuple
+
+from hardmax.sentiment.stop_words import ENGLISH
+
+MARKUP = re.compile(r"<[A-Za-z/!][^<>]*>|&#?\w{1,31};")
+EMOJI = "\u2600-\u27bf\U0001f000-\U0001faff"
+
+
+class Word(NamedTuple):
+    """A word of a text and where it stands: `text[start:end]`, before lower-casing."""
+
+    word: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Splitter:
+    """Split texts into words.
+
+    Tags and character references of HTML are skipped, letters become lower-case and composed (NFC), an emoji or one of
+    the signs ! and ? is a word of its own, and words hold letters, digits and marks of any script, with apostrophes
+    inside: "don't".
+
+    Parameters
+    ----------
+    stop_words : "english", collection of str, or None
+        Words to leave out. "english" is a list of function words without negations.
+    lemmas : str or None
+        Language, such as "en", whose words are replaced by their lemmas with simplemma; None leaves them.
+    max_words : int or None
+        Read this many words of a text and no more.
+
+    Examples
+    --------
+    >>> Splitter().words("Don't miss it!<br />A <b>naïve</b> film 🙂")
+    ["don't", 'miss', 'it', '!', 'a', 'naïve', 'film', '🙂']
+    """
+
+    stop_words: str | Collection[str] | None = None
+    lemmas: str | None = None
+    max_words: int | None = None
+    _left_out: frozenset[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_left_out", _stop_words(self.stop_words))
+        if self.lemmas is not None:
+            _lemma("test", self.lemmas)  # a missing package or language is said at once
+        if self.max_words is not None and self.max_words < 1:
+            raise ValueError(f"`max_words` must be at least 1, or None for all. Got {self.max_words}.")
+
+    def words(self, text: str) -> list[str]:
+        """The words of a text in their order."""
+        plain = MARKUP.sub(" ", text) if "<" in text or "&" in text else text
+        if plain.isascii():
+            found = _pattern().findall(plain.lower())
+        else:
+            found = [_normal(word) for word in _pattern().findall(plain)]
+        return self._kept(found)
+
+    def spans(self, text: str) -> list[Word]:
+        """The words of a text, each with its place in it."""
+        plain = MARKUP.sub(lambda tag: " " * len(tag[0]), text)
+        found = [Word(_normal(match[0]), *match.span()) for match in _pattern().finditer(plain)]
+        if not self._left_out and self.lemmas is None:
+            return found[: self.max_words]
+        pairs = zip((self._changed(word) for word, _, _ in found), found, strict=True)
+        return [Word(new, old.start, old.end) for new, old in pairs if new is not None][: self.max_words]
+
+    def _kept(self, found: list[str]) -> list[str]:
+        if self._left_out or self.lemmas is not None:
+            found = [word for word in map(self._changed, found) if word is not None]
+        return found[: self.max_words]
+
+    def _changed(self, word: str) -> str | None:
+        """The word as it is counted; None if it is left out, itself or its lemma."""
+        if word in self._left_out:
+            return None
+        if self.lemmas is None:
+            return word
+        lemma = _lemma(word, self.lemmas)
+        return None if lemma in self._left_out else lemma
+
+
+def _stop_words(given: str | Collection[str] | None) -> frozenset[str]:
+    if given is None:
+        return frozenset()
+    if isinstance(given, str):
+        if given != "english":
+            raise ValueError(f'`stop_words` must be "english", a list of words, or None. Got {given!r}.')
+        return ENGLISH
+    return frozenset(_normal(word) for word in given)
+
+
+def _normal(word: str) -> str:
+    """Lower-case, composed, with one kind of apostrophe."""
+    return unicodedata.normalize("NFC", word.lower()).replace("\u2019", "'")
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    """Words, emoji, and the two signs that carry feeling."""
+    letter = rf"(?:[^\W_]|[{_marks()}])"
+    return re.compile(rf"{letter}+(?:['\u2019]{letter}+)*|[{EMOJI}!?]")
+
+
+def _marks() -> str:
+    """Combining marks of all scripts as ranges: for `re` they are not parts of words."""
+    marks = [code for code in range(0x300, 0x11FFF) if unicodedata.category(chr(code))[0] == "M"]
+    runs = (list(run) for _, run in groupby(enumerate(marks), lambda pair: pair[1] - pair[0]))
+    kept = [(run[0][1], run[-1][1]) for run in runs]
+    return "".join(f"{chr(first)}-{chr(last)}" for first, last in kept if not first <= 0xFE0F <= last)
+
+
+@lru_cache(maxsize=200_000)
+def _lemma(word: str, language: str) -> str:
+    try:
+        import simplemma
+    except ImportError:
+        raise ImportError("Lemmas need simplemma: pip install 'hardmax[text]'.") from None
+    try:
+        lemma: str = simplemma.lemmatize(word, lang=language).lower()
+    except ValueError:
+        raise ValueError(
+            f'`lemmas` must be a language that simplemma knows, such as "en" or "de". Got {language!r}.'
+        ) from None
+    return lemma

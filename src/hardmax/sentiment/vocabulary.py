@@ -1,0 +1,226 @@
+"""Tokens of a classifier: words, and runs of two or more words, each with a number."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, repeat
+from typing import NamedTuple
+
+import numpy as np
+
+from hardmax._types import IntArray
+from hardmax.sentiment.text import Splitter
+
+UNKNOWN = -1
+
+
+class Encoded(NamedTuple):
+    """Distinct tokens of many texts, one text after another: those of text t are `ids[starts[t]:starts[t + 1]]`."""
+
+    ids: IntArray  # (m,) in the order in which a text first has them
+    starts: IntArray  # (texts + 1,)
+    counts: IntArray  # (m,) how often a token counts in its text
+
+    def __len__(self) -> int:
+        """How many texts."""
+        return len(self.starts) - 1
+
+    @property
+    def sizes(self) -> IntArray:
+        """(texts,) how many tokens each text has."""
+        return np.diff(self.starts)
+
+    def take(self, texts: IntArray) -> "Encoded":
+        """Some of the texts."""
+        sizes = self.sizes[texts]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        places = np.repeat(self.starts[:-1][texts] - starts[:-1], sizes) + np.arange(starts[-1])
+        return Encoded(self.ids[places], starts, self.counts[places])
+
+    def padded(self) -> tuple[IntArray, IntArray]:
+        """(texts, longest) token numbers, and how often each counts: 0 behind the end of a text.
+
+        There its first token is repeated: zeros would tie with everything.
+        """
+        sizes = self.sizes
+        real = np.arange(max(1, sizes.max(initial=0))) < sizes[:, None]
+        ids, counts = np.zeros(real.shape, np.int64), np.zeros(real.shape, np.int64)
+        ids[real], counts[real] = self.ids, self.counts
+        return np.where(real, ids, ids[:, :1]), counts
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """Numbers of the tokens that a classifier knows.
+
+    Token t is `words[t]` for t below `len(words)`; then come runs of words, `runs[t - len(words)]`.
+
+    Parameters
+    ----------
+    splitter : Splitter
+        How texts are split into words.
+    words : sequence of str
+        By falling number of texts that hold them.
+    runs : (m, longest) array of int
+        Word numbers of each run, in its order; -1 behind shorter runs.
+    distinct : bool
+        Whether a token that occurs several times in a text counts once.
+    """
+
+    splitter: Splitter
+    words: tuple[str, ...]
+    runs: IntArray
+    distinct: bool = True
+
+    def __len__(self) -> int:
+        """How many tokens."""
+        return len(self.words) + len(self.runs)
+
+    @classmethod
+    def build(
+        cls,
+        texts: Iterable[str],
+        splitter: Splitter,
+        *,
+        longest: int = 2,
+        min_texts: int = 2,
+        max_tokens: int | None = None,
+        distinct: bool = True,
+    ) -> "Vocabulary":
+        """Tokens that occur in at least `min_texts` texts, the most frequent `max_tokens` of them."""
+        documents = [splitter.words(text) for text in texts]
+        counts = Counter(chain.from_iterable(map(set, documents)))
+        common = sorted((word for word, count in counts.items() if count >= min_texts), key=lambda w: (-counts[w], w))
+        words = tuple(common[:max_tokens])
+        numbers = dict(zip(words, range(len(words)), strict=True))
+        stream, owner = _stream(documents, numbers)
+        runs, frequency = _frequent_runs(stream, owner, len(words), longest, min_texts)
+        if max_tokens is not None and len(words) + len(runs) > max_tokens:
+            words_kept, chosen = _most_frequent(np.array([counts[w] for w in words]), frequency, runs, max_tokens)
+            words, runs = words[:words_kept], runs[chosen]
+        return cls(splitter, words, runs, distinct)
+
+    @cached_property
+    def longest(self) -> int:
+        """Words of the longest runs; 1 without runs."""
+        return self.runs.shape[1] if len(self.runs) else 1
+
+    def name(self, token: int) -> str:
+        """The token as text: a word, or words with spaces between."""
+        if token < len(self.words):
+            return self.words[token]
+        return " ".join(self.words[w] for w in self.runs[token - len(self.words)] if w != UNKNOWN)
+
+    def encode(self, texts: Sequence[str]) -> Encoded:
+        """Known tokens of every text."""
+        return self.encode_words(map(self.splitter.words, texts), len(texts))
+
+    def encode_words(self, documents: Iterable[Sequence[str]], count: int) -> Encoded:
+        """As `encode`, of texts that are split already. A word that is not known, "" say, ends all runs."""
+        stream, owner = _stream(documents, self._numbers)
+        tokens, places = [], []
+        for size in range(1, self.longest + 1):
+            found = self._tokens(stream, size)
+            known = np.flatnonzero(found != UNKNOWN)
+            tokens.append(found[known])
+            places.append(known)
+        ids, at = np.concatenate(tokens), np.concatenate(places)
+        _, first, counts = np.unique(owner[at] * len(self) + ids, return_index=True, return_counts=True)
+        order = np.argsort(at[first], kind="stable")
+        first, counts = first[order], np.ones_like(order) if self.distinct else counts[order]
+        sizes = np.bincount(owner[at[first]], minlength=count)
+        return Encoded(ids[first], np.concatenate([[0], np.cumsum(sizes)]), counts)
+
+    def occurrences(self, words: Sequence[str]) -> Iterator[tuple[int, int, int]]:
+        """Token, first word and number of words of every known token in a text that is split already."""
+        stream, _ = _stream([words], self._numbers)
+        for size in range(1, self.longest + 1):
+            found = self._tokens(stream, size)
+            places = np.flatnonzero(found != UNKNOWN)
+            yield from zip(found[places].tolist(), places.tolist(), repeat(size))
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return dict(zip(self.words, range(len(self.words)), strict=True))
+
+    @cached_property
+    def _tables(self) -> dict[int, tuple[IntArray, IntArray]]:
+        """For each length the keys of runs in order, and their token numbers."""
+        sizes = (self.runs != UNKNOWN).sum(axis=1)
+        tables = {}
+        for size in range(2, self.longest + 1):
+            which = np.flatnonzero(sizes == size)
+            keys = _key(self.runs[which, :size].T, len(self.words))
+            order = np.argsort(keys)
+            tables[size] = keys[order], which[order] + len(self.words)
+        return tables
+
+    def _tokens(self, stream: IntArray, size: int) -> IntArray:
+        """(len(stream),) the token of `size` words that starts at each word of a stream; -1 where there is none."""
+        if size == 1:
+            return stream
+        keys, numbers = self._tables[size]
+        found = np.full(len(stream), UNKNOWN)
+        starts = _whole_runs(stream, size)
+        if not len(starts) or not len(keys):
+            return found
+        wanted = _key([stream[starts + k] for k in range(size)], len(self.words))
+        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        found[starts] = np.where(keys[at] == wanted, numbers[at], UNKNOWN)
+        return found
+
+
+def _stream(documents: Iterable[Sequence[str]], numbers: dict[str, int]) -> tuple[IntArray, IntArray]:
+    """Word numbers of all texts in one row, an unknown word between texts; and the text of each place."""
+    stream: list[int] = []
+    lengths: list[int] = []
+    for words in documents:
+        stream += map(numbers.get, words, repeat(UNKNOWN))
+        stream.append(UNKNOWN)
+        lengths.append(len(words) + 1)
+    return np.array(stream, np.int64), np.repeat(np.arange(len(lengths)), lengths)
+
+
+def _whole_runs(stream: IntArray, size: int) -> IntArray:
+    """Where runs of `size` known words start."""
+    whole = stream != UNKNOWN
+    for k in range(1, size):
+        whole = whole & np.append(stream[k:] != UNKNOWN, np.zeros(min(k, len(stream)), bool))
+    return np.flatnonzero(whole)
+
+
+def _key(parts: Iterable[IntArray], base: int) -> IntArray:
+    """One number for each run of words."""
+    total = np.zeros((), np.int64)
+    for part in parts:
+        total = total * base + part
+    return total
+
+
+def _frequent_runs(
+    stream: IntArray, owner: IntArray, base: int, longest: int, min_texts: int
+) -> tuple[IntArray, IntArray]:
+    """Runs of 2 to `longest` words that occur in enough texts, by falling frequency within a length; and how many."""
+    runs, frequency = [np.empty((0, longest), np.int64)], [np.empty(0, np.int64)]
+    for size in range(2, longest + 1):
+        starts = _whole_runs(stream, size)
+        keys = _key([stream[starts + k] for k in range(size)], base)
+        names, place = np.unique(keys, return_inverse=True)
+        counts = np.bincount(np.unique(owner[starts] * max(1, len(names)) + place) % max(1, len(names)))
+        kept = np.flatnonzero(counts >= min_texts) if len(names) else np.empty(0, np.int64)
+        kept = kept[np.lexsort((names[kept], -counts[kept]))]
+        table = np.full((len(kept), longest), UNKNOWN)
+        for k in range(size):
+            table[:, k] = names[kept] // base ** (size - 1 - k) % base
+        runs.append(table)
+        frequency.append(counts[kept])
+    return np.concatenate(runs), np.concatenate(frequency)
+
+
+def _most_frequent(words: IntArray, runs: IntArray, table: IntArray, most: int) -> tuple[int, IntArray]:
+    """How many words and which runs to keep: the most frequent of all, words first where they are equal."""
+    order = np.argsort(-np.concatenate([words, runs]), kind="stable")[:most]
+    n_words = int((order < len(words)).sum())
+    chosen = np.sort(order[order >= len(words)] - len(words))
+    return n_words, chosen[(table[chosen] < n_words).all(axis=1)]

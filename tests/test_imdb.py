@@ -1,0 +1,225 @@
+"""The Large Movie Review Dataset, on a small archive of the same shape."""
+
+import hashlib
+import http.server
+import io
+import sys
+import tarfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hardmax.sentiment import imdb
+from hardmax.sentiment.imdb import FILE, cache_folder, load_imdb
+
+REVIEWS = {
+    f"{split}/{label}/{number}_{rating}.txt": f"{split} {label} {number} caf\u00e9<br />"
+    for split in ("train", "test")
+    for label, rating in (("pos", 9), ("neg", 2))
+    for number in (10, 2, 0)
+}
+TEXTS = [f"{label} {number} caf\u00e9<br />" for label in ("neg", "pos") for number in (0, 2, 10)]
+EXTRA = {"README": "about", "train/unsup/0_0.txt": "no label", "imdb.vocab": "the", "train/pos/notes.txt": "no number"}
+WHOLE = {"train": [f"train {text}" for text in TEXTS], "test": [f"test {text}" for text in TEXTS]}
+
+
+def write_archive(path: Path, files: dict[str, bytes], mode: Any = "w:gz") -> Path:
+    with tarfile.open(path, mode) as archive:
+        link = tarfile.TarInfo("aclImdb/train/pos/7_7.txt")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/hostname"  # a link must not be followed
+        archive.addfile(link)
+        for name, content in files.items():
+            member = tarfile.TarInfo(f"aclImdb/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+def encoded(files: dict[str, str]) -> dict[str, bytes]:
+    return {name: text.encode() for name, text in files.items()}
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    return write_archive(tmp_path / "home.tar.gz", encoded(REVIEWS | EXTRA))
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def check(loaded: dict[str, Any]) -> None:
+    assert {split: table.texts for split, table in loaded.items()} == WHOLE
+    assert all(table.labels == ["neg"] * 3 + ["pos"] * 3 for table in loaded.values())
+    assert list(loaded) == ["train", "test"]
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    content, promised, with_length, status = b"", 0, True, 200
+
+    def do_GET(self) -> None:
+        self.send_response(self.status)
+        if self.with_length:
+            self.send_header("Content-Length", str(self.promised))
+        self.end_headers()
+        self.wfile.write(self.content)
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def server(archive: Path) -> Iterator[tuple[type[Handler], str]]:
+    data = archive.read_bytes()
+    handler = type("Home", (Handler,), {"content": data, "promised": len(data)})
+    with http.server.HTTPServer(("127.0.0.1", 0), handler) as home:
+        thread = threading.Thread(target=home.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield handler, f"http://127.0.0.1:{home.server_port}/{FILE}"
+        home.shutdown()
+        thread.join()
+
+
+def test_download_progress_and_reuse(
+    archive: Path, server: tuple[type[Handler], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, url = server
+    monkeypatch.setattr(imdb, "CHUNK", 100)
+    calls: list[tuple[int, int | None]] = []
+    cache = tmp_path / "new" / "cache"
+    check(load_imdb(cache=cache, url=url, sha256=sha256(archive), progress=lambda *call: calls.append(call)))
+    size = archive.stat().st_size
+    assert [done for done, _ in calls] == [*range(100, size, 100), size]
+    assert {total for _, total in calls} == {size}
+    assert [file.name for file in cache.iterdir()] == [FILE]  # nothing unpacked, no temporary file left
+    monkeypatch.setattr(imdb.urllib.request, "urlopen", lambda *a, **k: pytest.fail("the network was used"))
+    check(load_imdb(cache=cache, url=url, sha256=sha256(archive).upper()))
+
+
+def test_a_server_that_does_not_say_the_length(
+    archive: Path, server: tuple[type[Handler], str], tmp_path: Path
+) -> None:
+    handler, url = server
+    handler.with_length = False
+    calls: list[tuple[int, int | None]] = []
+    check(load_imdb(cache=tmp_path / "c", url=url, sha256=sha256(archive), progress=lambda *call: calls.append(call)))
+    assert calls[-1] == (archive.stat().st_size, None)
+
+
+def test_an_interrupted_download(archive: Path, server: tuple[type[Handler], str], tmp_path: Path) -> None:
+    handler, url = server
+    whole, handler.content = handler.content, handler.content[:50]
+    must = f"must be downloaded once. Got from {url}: only 50 of {len(whole)} bytes. Try again, or download it by hand"
+    with pytest.raises(OSError, match=must):
+        load_imdb(cache=tmp_path / "c", url=url, sha256=sha256(archive))
+    assert list((tmp_path / "c").iterdir()) == []
+    handler.content = whole
+    check(load_imdb(cache=tmp_path / "c", url=url, sha256=sha256(archive)))
+
+
+def test_a_stop_by_the_user_leaves_nothing(archive: Path, tmp_path: Path) -> None:
+    def stop(done: int, total: int | None) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        load_imdb(cache=tmp_path / "c", url=archive.as_uri(), sha256=sha256(archive), progress=stop)
+    assert list((tmp_path / "c").iterdir()) == []
+
+
+def test_no_network(tmp_path: Path, server: tuple[type[Handler], str]) -> None:
+    handler, url = server
+    handler.status, handler.content, handler.promised = 404, b"", 0
+    with pytest.raises(OSError, match=f"404 Not Found. Try again, .* put it at {tmp_path / FILE}, or pass .*`source`"):
+        load_imdb(cache=tmp_path, url=url)
+    with pytest.raises(OSError, match=r"must be downloaded once. Got from http://127.0.0.1:9/x: "):
+        load_imdb(cache=tmp_path, url="http://127.0.0.1:9/x")
+    with pytest.raises(OSError, match=r"must be downloaded once. Got from nowhere: unknown url type"):
+        load_imdb(cache=tmp_path, url="nowhere")
+    assert not (tmp_path / FILE).exists()
+
+
+def test_a_wrong_hash_deletes_the_file(archive: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "c"
+    must = f"must have the SHA-256 {imdb.SHA256}. Got {sha256(archive)} from {archive.as_uri()}, so it is damaged"
+    with pytest.raises(ValueError, match=must):
+        load_imdb(cache=cache, url=archive.as_uri())
+    assert list(cache.iterdir()) == []
+    (cache / FILE).write_bytes(b"half")
+    with pytest.raises(ValueError, match=r"must have the SHA-256 .* and was deleted. Download it again."):
+        load_imdb(cache=cache, url=archive.as_uri(), sha256=sha256(archive))
+    check(load_imdb(cache=cache, url=archive.as_uri(), sha256=sha256(archive)))
+
+
+def test_a_cache_that_cannot_be_written(archive: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(OSError, match=r"must be a file that can be written. Got: Its folder is a file"):
+        load_imdb(cache=tmp_path / "file", url=archive.as_uri(), sha256=sha256(archive))
+
+
+def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("HARDMAX_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    for platform, folder in (("linux", ".cache"), ("darwin", "Library/Caches"), ("win32", "AppData/Local")):
+        monkeypatch.setattr(sys, "platform", platform)
+        assert cache_folder() == tmp_path / folder / "hardmax"
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_folder() == tmp_path / "xdg" / "hardmax"
+    monkeypatch.setenv("HARDMAX_CACHE", str(tmp_path / "mine"))
+    assert cache_folder() == tmp_path / "mine"
+    assert cache_folder("here") == Path("here")
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz"])
+def test_a_local_archive(tmp_path: Path, mode: str) -> None:
+    check(load_imdb(source=write_archive(tmp_path / "copy.tar", encoded(REVIEWS | EXTRA), mode)))
+
+
+@pytest.mark.parametrize("inner", ["", "aclImdb"])
+def test_an_unpacked_folder(tmp_path: Path, inner: str) -> None:
+    for name, text in (REVIEWS | EXTRA).items():
+        path = tmp_path / inner / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+    check(load_imdb(source=str(tmp_path)))
+
+
+def write_parquet(folder: Path, labels: list[Any]) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    for split in ("train", "test"):
+        texts = [f"{split} {TEXTS[i]}" for i in (0, 3, 1, 4, 2, 5)]
+        parquet.write_table(
+            arrow.table({"text": texts, "label": labels, "rating": [1] * 6}), folder / f"{split}.parquet"
+        )
+
+
+@pytest.mark.parametrize("labels", [[0, 1] * 3, ["neg", "pos"] * 3])
+def test_parquet_files(tmp_path: Path, labels: list[Any]) -> None:
+    write_parquet(tmp_path, labels)
+    check(load_imdb(source=tmp_path))
+
+
+def test_bad_copies(tmp_path: Path, archive: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"`source` must be an archive or a folder. Got nothing at '.*nowhere'"):
+        load_imdb(source=tmp_path / "nowhere")
+    (tmp_path / "text.tar.gz").write_text("not an archive")
+    with pytest.raises(ValueError, match=r"must be an archive such as aclImdb_v1.tar.gz. Got: .* Download it again"):
+        load_imdb(source=tmp_path / "text.tar.gz")
+    (tmp_path / "cut.tar.gz").write_bytes(archive.read_bytes()[:150])
+    with pytest.raises(ValueError, match=r"must be an archive such as"):
+        load_imdb(source=tmp_path / "cut.tar.gz")
+    part = {name: text for name, text in REVIEWS.items() if not name.startswith("test/neg")}
+    with pytest.raises(ValueError, match=r"must hold reviews in train/neg, .* Got none in test/neg. Download"):
+        load_imdb(source=write_archive(tmp_path / "part.tar.gz", encoded(part)))
+    odd = encoded(REVIEWS) | {"test/neg/4_1.txt": b"caf\xe9"}
+    with pytest.raises(
+        ValueError, match=r"must hold reviews in UTF-8. Got another byte in test/neg/4_1.txt at offset 3"
+    ):
+        load_imdb(source=write_archive(tmp_path / "odd.tar.gz", odd))
+    write_parquet(tmp_path, [0, 1, 2] * 2)
+    with pytest.raises(ValueError, match=r"The labels of .* must be 0 or 1. Got '2'. Write 0 for neg"):
+        load_imdb(source=tmp_path)
