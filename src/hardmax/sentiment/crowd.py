@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hardmax._types import AnyArray, FloatArray, IntArray
+from hardmax.kernels.search import has_numba
 from hardmax.kernels.stack import Layer, layers_of, shares
 from hardmax.kernels.stack import decided as decided_clouds
 from hardmax.sentiment.vocabulary import Encoded
@@ -63,12 +64,25 @@ class Weights:
 
 def contributions(weights: Weights, encoded: Encoded) -> FloatArray:
     """(tokens of all texts, outputs) what each adds to the logits of its text."""
+    if weights.d != 2 or weights.A is not None or not has_numba():
+        return _by_arrays(weights, encoded)
+    from hardmax.kernels.voices import voices
+
+    step = weights.alpha / (1 + weights.alpha)
+    result, clear = voices(*encoded, weights.embedding, step, weights.decoder, weights.layers)
+    if not clear.all():
+        texts = np.flatnonzero(~clear)
+        result[encoded.places(texts)] = _by_arrays(weights, encoded.take(texts))
+    return result
+
+
+def _by_arrays(weights: Weights, encoded: Encoded) -> FloatArray:
+    """As `contributions`, for all weights, and exact where tokens tie."""
     result = np.empty((len(encoded.ids), weights.outputs))
     for texts in batches(encoded.sizes, weights.heads):
         some = encoded.take(texts)
         ids, counts = some.padded()
-        places = np.repeat(encoded.starts[texts] - some.starts[:-1], some.sizes) + np.arange(len(some.ids))
-        result[places] = _contributions(weights, ids, counts)[counts > 0]
+        result[encoded.places(texts)] = _contributions(weights, ids, counts)[counts > 0]
     return result
 
 
@@ -127,9 +141,12 @@ def _layers(weights: Weights, ids: IntArray, counts: IntArray) -> Iterator[tuple
 
 def _contributions(weights: Weights, ids: IntArray, counts: IntArray) -> FloatArray:
     """(texts, n, outputs)."""
-    share = head_shares(weights, ids, counts)
-    scores = np.einsum("tnhd,chd->thnc", weights.tokens(ids), weights.decoder)
-    return np.einsum("thn,thnc->tnc", share, scores)
+    share, tokens = head_shares(weights, ids, counts), weights.tokens(ids)
+    total = np.zeros((*ids.shape, weights.outputs))
+    for h in range(weights.heads):  # in this order whatever the batch
+        scores = sum(tokens[:, :, h, r, None] * weights.decoder[:, h, r] for r in range(weights.d))
+        total += share[:, h, :, None] * scores
+    return total
 
 
 def _clouds(weights: Weights, ids: IntArray) -> tuple[FloatArray, FloatArray]:

@@ -33,10 +33,14 @@ class Encoded(NamedTuple):
 
     def take(self, texts: IntArray) -> "Encoded":
         """Some of the texts."""
+        places = self.places(texts)
+        return Encoded(self.ids[places], np.concatenate([[0], np.cumsum(self.sizes[texts])]), self.counts[places])
+
+    def places(self, texts: IntArray) -> IntArray:
+        """Where the tokens of some texts lie."""
         sizes = self.sizes[texts]
-        starts = np.concatenate([[0], np.cumsum(sizes)])
-        places = np.repeat(self.starts[:-1][texts] - starts[:-1], sizes) + np.arange(starts[-1])
-        return Encoded(self.ids[places], starts, self.counts[places])
+        before = np.cumsum(sizes) - sizes
+        return np.repeat(self.starts[:-1][texts] - before, sizes) + np.arange(sizes.sum())
 
     def padded(self) -> tuple[IntArray, IntArray]:
         """(texts, longest) token numbers, and how often each counts: 0 behind the end of a text.

@@ -1,0 +1,97 @@
+"""Several layers at once: the same numbers and gradients as layer by layer, and as the simulation."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+import hardmax as hm
+from hardmax.kernels import hardmax_attention, hardmax_layers
+from hardmax.kernels.stack import layers_of, shares
+
+
+def one_by_one(z, alpha, count, A=None, mask=None):
+    step = (alpha / (1 + alpha))[:, None, None]
+    for _ in range(count):
+        z = z + step * (hardmax_attention(z if A is None else z @ A, z, z, mask) - z)
+    return z
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 16])
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("trained", [False, True])
+def test_values_and_gradients_are_those_of_single_layers(d, padded, trained):
+    torch.manual_seed(d)
+    z = torch.randn(6, 40, d, dtype=torch.float64, requires_grad=True)
+    alpha = torch.rand(6, dtype=torch.float64, requires_grad=True)
+    L = torch.randn(6, d, d, dtype=torch.float64)
+    A = L @ L.mT + torch.eye(d) if trained else None
+    counts = (torch.rand(6, 40) < 0.8).long() if padded else None
+    if counts is not None:
+        counts[5] = 0
+    ours = hardmax_layers(z, alpha, 8, A=A, counts=counts)
+    theirs = one_by_one(z, alpha, 8, A, None if counts is None else counts > 0)
+    weight = torch.randn_like(ours)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+    for a, b in zip(
+        torch.autograd.grad((ours * weight).sum(), (z, alpha)),
+        torch.autograd.grad((theirs * weight).sum(), (z, alpha)),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+
+
+def test_decided_clouds_leave():
+    z = np.random.default_rng(0).standard_normal((50, 30, 4))
+    history = list(layers_of(z.copy(), np.full(50, 0.5), 12))
+    active = [50 if layer.clouds is None else len(layer.clouds) for layer, _ in history]
+    assert active == sorted(active, reverse=True)
+    assert len(history) < 12
+
+
+@pytest.mark.parametrize("d", [2, 5])
+def test_tokens_and_shares_are_those_of_the_simulation(d):
+    tokens = np.random.default_rng(d).standard_normal((25, d))
+    trajectory = hm.simulate(tokens, hm.Hardmax(0.7), layers=6)
+    moved = tokens[None].copy()
+    share = shares(moved, np.array([0.7 / 1.7]), 6)[0]
+    np.testing.assert_allclose(moved[0], trajectory.tokens[-1], atol=1e-13)
+    np.testing.assert_allclose(share @ tokens, trajectory.tokens[-1].mean(axis=0), atol=1e-13)
+    M = np.eye(25)
+    for k in range(6):
+        M = (np.eye(25) + 0.7 * trajectory.attention(k)) @ M / 1.7
+    np.testing.assert_allclose(share, M.mean(axis=0), atol=1e-13)
+
+
+def test_counts_stand_for_equal_tokens():
+    # (0, 2) is as far along (1, 0) as (0, -2): a tie in which the first counts three times.
+    tokens = np.array([[1.0, 0.0], [2.0, 2.0], [2.0, -2.0]])
+    counts = np.array([[1, 3, 1]])
+    repeated = np.repeat(tokens, counts[0], axis=0)
+    trajectory = hm.simulate(repeated, hm.Hardmax(Fraction(1, 2)), layers=3)
+    moved = tokens[None].copy()
+    share = shares(moved, np.array([1 / 3]), 3, counts=counts)[0]
+    np.testing.assert_allclose(np.repeat(moved[0], counts[0], axis=0), trajectory.tokens[-1], atol=1e-15)
+    np.testing.assert_allclose(share @ tokens, trajectory.tokens[-1].mean(axis=0), atol=1e-15)
+
+
+def test_no_layers_and_empty_clouds():
+    z = torch.randn(3, 4, 2)
+    assert torch.equal(hardmax_layers(z, torch.ones(3), 0), z)
+    assert hardmax_layers(torch.randn(0, 4, 2), torch.ones(0), 3).shape == (0, 4, 2)
+
+
+def test_nan_gets_a_sentence():
+    with pytest.raises(ValueError, match="`z` must be finite"):
+        hardmax_layers(torch.full((1, 2, 2), float("nan")), torch.ones(1), 1)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_gpu_agrees():
+    torch.manual_seed(0)
+    z = torch.randn(40, 60, 2)
+    counts = (torch.rand(40, 60) < 0.9).long()
+    ours = hardmax_layers(z.cuda(), torch.ones(40).cuda(), 4, counts=counts.cuda()).cpu()
+    torch.testing.assert_close(ours, hardmax_layers(z, torch.ones(40), 4, counts=counts), rtol=1e-5, atol=1e-5)
