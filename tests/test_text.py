@@ -14,9 +14,10 @@ from hardmax.sentiment.vocabulary import Encoded, Vocabulary
     [
         ("", []),
         ("   \n\t ", []),
-        ("Good, GOOD film.", ["good", "good", "film"]),
+        ("Good, GOOD film.", ["good", ",", "good", "film", "."]),
         ("I don't\u2019", ["i", "don't"]),
         ("it\u2019s", ["it's"]),
+        ('"Yes" (no); a: b?!', ['"', "yes", '"', "(", "no", ")", ";", "a", ":", "b", "?", "!"]),
         ("one<br /><br />two", ["one", "two"]),
         ("fish &amp; chips &#39;now&#39;", ["fish", "chips", "now"]),
         ("3 < 4 and 5 > 2", ["3", "4", "and", "5", "2"]),
@@ -40,7 +41,7 @@ def test_words_and_spans_agree(text):
 
 
 def test_stop_words_and_lemmas():
-    splitter = Splitter("english", "en", 3)
+    splitter = Splitter("english", "en", 3, punctuation=False)
     assert splitter.words("These movies were not the best films, I loved them") == ["movie", "not", "good"]
     assert [text for _, *text in splitter.spans("These movies")] == [[6, 12]]
 
@@ -68,7 +69,21 @@ def names(vocabulary, encoded, t=0):
 def test_vocabulary_counts_texts_and_not_words():
     vocabulary = Vocabulary.build(TEXTS, Splitter(), longest=3, min_texts=2)
     assert vocabulary.words == ("a", "film", "good")
+    assert [vocabulary.name(t) for t in range(3)] == ["a", "film", "good"]
     assert [vocabulary.name(t) for t in range(3, len(vocabulary))] == ["a good", "good film", "a good film"]
+
+
+def test_telling_tokens_are_kept():
+    texts = ["the good film"] * 6 + ["the bad film"] * 6 + ["the odd film"] * 2
+    labels = np.array([1] * 6 + [0] * 6 + [0, 1])
+    kept = Vocabulary.build(texts, Splitter(), longest=1, max_tokens=2, labels=labels)
+    assert sorted(kept.words) == ["bad", "good"]
+    runs = Vocabulary.build(texts, Splitter(), longest=2, max_tokens=6, labels=labels)
+    assert sorted(runs.name(t) for t in range(len(runs))) == [
+        "bad", "bad film", "good", "good film", "the bad", "the good",
+    ]  # fmt: skip
+    assert sorted(runs.words) == ["bad", "film", "good", "the"]  # "the" is no token, but part of some
+    assert names(runs, runs.encode(["the good"])) == ["the good", "good"]
 
 
 def test_tokens_are_distinct_and_in_order():

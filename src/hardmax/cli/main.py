@@ -9,10 +9,14 @@ from hardmax import __version__
 from hardmax.cli import output
 from hardmax.cli.bench import bench
 from hardmax.cli.demo import demo
+from hardmax.cli.evaluate import evaluate
+from hardmax.cli.explain import explain
 from hardmax.cli.inspect import inspect
 from hardmax.cli.limit import limit
+from hardmax.cli.predict import predict
 from hardmax.cli.reproduce import reproduce
 from hardmax.cli.simulate import simulate
+from hardmax.cli.train import train
 from hardmax.cli.verify import verify
 
 app = typer.Typer(
@@ -22,7 +26,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     epilog="Try: hardmax demo, then hardmax limit triangle --out triangle.png",
 )
-for command in (demo, simulate, limit, verify, reproduce, inspect, bench):
+for command in (demo, simulate, limit, verify, reproduce, inspect, train, predict, explain, evaluate, bench):
     app.command()(command)
 
 

@@ -71,7 +71,7 @@ def hardmax_attention(q: Any, k: Any, v: Any, mask: Any = None, *, causal: bool 
     if torch.compiler.is_compiling():
         out = torch.ops.hardmax.attend(*flat, rows, causal)[0]
     else:
-        out = _Attend.apply(*flat, rows, causal)
+        out = Attend.apply(*flat, rows, causal)[0]
     return out.view(*leading, *out.shape[1:])
 
 
@@ -199,18 +199,24 @@ def _spread(g: Any, q: Any, k: Any, mask: Any, causal: bool, first: Any, sizes: 
     return total.view(batch, m, dv).to(g.dtype)
 
 
-class _Attend(torch.autograd.Function):
-    """`_attend` with its gradient, for eager torch: an operator that can be compiled costs more to call."""
+class Attend(torch.autograd.Function):
+    """`_attend` with its gradient, for eager torch: an operator that can be compiled costs more to call.
+
+    Gives the outputs, the lowest member of each C_i, -1 for none, and |C_i|, for (B, n, d) tensors.
+    """
 
     @staticmethod
     def forward(ctx: Any, q: Any, k: Any, v: Any, mask: Any, causal: bool) -> Any:
+        """Find the sets."""
         out, *found = _attend(q, k, v, mask, causal)
         ctx.causal = causal
         ctx.save_for_backward(q, k, mask, *found)
-        return out
+        ctx.mark_non_differentiable(*found[:2])
+        return out, *found[:2]
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
+    def backward(ctx: Any, g: Any, *unused: Any) -> Any:
+        """Send the gradient to the members."""
         q, k, mask, *found = ctx.saved_tensors
         wanted = ctx.needs_input_grad[2]
         return None, None, _spread(g, q, k, mask, ctx.causal, *found) if wanted else None, None, None

@@ -3,7 +3,7 @@
 import numpy as np
 
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.kernels import reference
+from hardmax.kernels import line, reference
 from hardmax.kernels.chosen import Chosen
 from hardmax.kernels.search import has_numba
 from hardmax.sets import Sets
@@ -29,6 +29,8 @@ def choose(queries: AnyArray, keys: AnyArray, mask: BoolArray | None = None, cau
     Chosen
         One row for each query, batch * n in all; members count keys within their own cloud.
     """
+    if queries.shape[2] == 1 and not causal:
+        return line.choose(queries, keys, mask)
     if not has_numba() or _too_large(queries) or _too_large(keys):
         near, equal = _by_definition(queries, keys, mask, causal)
     else:

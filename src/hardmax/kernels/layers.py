@@ -4,15 +4,15 @@ from typing import Any
 
 import torch
 
-from hardmax.kernels.attention import _array, hardmax_attention
+from hardmax.kernels.attention import Attend, _array
 from hardmax.kernels.stack import back, layers_of
 
 
 def hardmax_layers(z: Any, alpha: Any, count: int, *, A: Any = None, counts: Any = None) -> Any:
     """Run tokens through hardmax layers: z_i <- z_i + b (mean of C_i - z_i), b = alpha / (1 + alpha).
 
-    The sets C_i are exact, as in `hardmax_attention`. On the CPU a cloud in which each token follows one leader goes
-    through all layers to come in one step, which is the same by Theorem 1; on a GPU every layer is run.
+    The sets C_i are exact, as in `hardmax_attention`. A cloud in which each token follows one leader goes through all
+    layers to come in one step, which is the same by Theorem 1.
 
     Parameters
     ----------
@@ -43,13 +43,55 @@ def hardmax_layers(z: Any, alpha: Any, count: int, *, A: Any = None, counts: Any
              [-1.0000,  0.0000]]])
     """
     step = alpha / (1 + alpha)
+    if z.shape[-1] == 1:
+        return _on_line(z[..., 0], step[:, None], count, None if counts is None else counts > 0)[..., None]
     if z.is_cuda:
-        mask = None if counts is None else counts > 0
-        for _ in range(count):
-            queries = z if A is None else z @ A
-            z = z + step[:, None, None] * (hardmax_attention(queries, z, z, mask) - z)
-        return z
+        return _on_gpu(z, step, count, A, None if counts is None else counts > 0)
     return _Layers.apply(z, step, count, A, counts)
+
+
+def _on_gpu(z: Any, step: Any, count: int, A: Any, mask: Any) -> Any:
+    """Layer by layer; clouds in which each token follows one leader go through the others at once and leave."""
+    done: list[Any] = []  # tokens that are through, and the places of their clouds
+    clouds = torch.arange(len(z), device=z.device)
+    for k in range(count):
+        if not len(clouds):
+            break
+        queries = z if A is None else z @ A
+        out, first, sizes = Attend.apply(queries.contiguous(), z, z, mask, False)
+        settled = _decided(first.view(z.shape[:2]), sizes.view(z.shape[:2]))
+        b = torch.where(settled, 1 - (1 - step) ** (count - k), step)
+        z = z + b[:, None, None] * (out - z)
+        if k + 1 < count and settled.any():
+            done.append((clouds[settled], z[settled]))
+            left = ~settled
+            z, step, clouds = z[left], step[left], clouds[left]
+            A, mask = (None if x is None else x[left] for x in (A, mask))
+    places = torch.cat([clouds, *(where for where, _ in done)])
+    return torch.cat([z, *(tokens for _, tokens in done)])[places.argsort()]
+
+
+def _decided(first: Any, sizes: Any) -> Any:
+    """(batch,) as in `stack.decided`, for (batch, n) first members and sizes of C_i."""
+    places = first.clamp(min=0).long()
+    alone = sizes == 1
+    return (alone & alone.gather(1, places) & (places.gather(1, places) == places)).all(1)
+
+
+def _on_line(z: Any, step: Any, count: int, real: Any) -> Any:
+    """One coordinate: (batch, n) tokens follow the largest or the smallest; 0 follows all. Any positive A is the same.
+
+    The gradient of a tie is shared evenly by `amax`.
+    """
+    real = torch.ones_like(z, dtype=torch.bool) if real is None else real
+    size = real.sum(1, keepdim=True)
+    for _ in range(count):
+        high = z.masked_fill(~real, -torch.inf).amax(1, keepdim=True)
+        low = z.masked_fill(~real, torch.inf).amin(1, keepdim=True)
+        mean = z.masked_fill(~real, 0).sum(1, keepdim=True) / size.clamp(min=1)
+        ends = torch.where(z > 0, high, torch.where(z < 0, low, mean))
+        z = z + step * (torch.where(size > 0, ends, 0) - z)
+    return z
 
 
 class _Layers(torch.autograd.Function):

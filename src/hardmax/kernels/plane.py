@@ -1,9 +1,9 @@
 """Batches of small clouds in the plane: keys near the middle are left out, the few others are scanned in float64.
 
-The keys that are farthest in eight directions make a closed path. If a centre c lies to the left of all its edges, by
-at least r, the path goes round c, so the ray from c through any point of the disc of radius r around c meets an edge
-beyond that point: the disc is inside the hull. A key that has a disc of radius t around it inside the hull is behind
-another one in each direction q by at least t |q|; with t > slack / |q| it is never near-maximal.
+The keys that are farthest in eight directions make a closed path. If a key lies to the left of all its edges, by at
+least r, the path goes round it, so the ray from it through any point of the disc of radius r around it meets an edge
+beyond that point: the disc is inside the hull. Such a key is behind another one in each direction q by at least r |q|;
+with r > slack / |q| it is never near-maximal.
 """
 
 from typing import Any
@@ -44,21 +44,36 @@ def _farthest(x: FloatArray, y: FloatArray, path: IntArray) -> None:
 
 
 @njit(fastmath=FLAGS)
-def _disc(x: FloatArray, y: FloatArray, path: IntArray) -> tuple[float, float, float, float]:
-    """A centre, the radius of a disc around it inside the path, less some rounding, and the largest |coordinate|."""
-    cx, cy, highest, radius = 0.0, 0.0, 0.0, 1e308
+def outer(
+    x: FloatArray, y: FloatArray, path: IntArray, depth: FloatArray, kx: FloatArray, ky: FloatArray, kept: IntArray
+) -> tuple[int, float]:
+    """Copy the keys that may be largest somewhere; how many they are, and the largest |coordinate|.
+
+    `path` and `depth` are work space. `kept` tells where each copy came from.
+    """
+    n = len(x)
+    _farthest(x, y, path)
+    highest = 0.0
     for e in range(8):
-        cx, cy = cx + 0.125 * x[path[e]], cy + 0.125 * y[path[e]]
         highest = max(highest, max(abs(x[path[e]]), abs(y[path[e]])))
+    depth[:n] = 1e308
+    edges = 0
     for e in range(8):
         i, j = path[e], path[(e + 1) % 8]
-        if i != j:
-            dx, dy = x[j] - x[i], y[j] - y[i]
-            length = np.sqrt(dx * dx + dy * dy)
-            left = dx * (cy - y[i]) - dy * (cx - x[i])
-            radius = min(radius, left / length if length > 0.0 else 0.0)
-    alone = radius == 1e308  # all keys at one place have no edges
-    return cx, cy, 0.0 if alone else radius - 64 * UNIT * highest, highest
+        dx, dy = x[j] - x[i], y[j] - y[i]
+        length = np.sqrt(dx * dx + dy * dy)
+        if length > 0.0:
+            edges += 1
+            dx, dy, xi, yi = dx / length, dy / length, x[i], y[i]
+            for k in range(n):
+                depth[k] = min(depth[k], dx * (y[k] - yi) - dy * (x[k] - xi))
+    # The margin holds the slack of each |q|, and what is rounded here. All keys at one place have no edges.
+    margin = 84 * UNIT * highest if edges and highest > TINIEST else 1e308
+    few = 0
+    for k in range(n):
+        kx[few], ky[few], kept[few] = x[k], y[k], k
+        few += depth[k] < margin or margin == 1e308
+    return few, highest
 
 
 @njit(fastmath=FLAGS)
@@ -107,7 +122,8 @@ def search(clouds: IntArray, queries: AnyArray, keys: AnyArray, mask: BoolArray,
     """Find the near-maxima of some clouds of queries (clouds, n, 2) among keys (clouds, m, 2)."""
     n, m = queries.shape[1], keys.shape[1]
     x, y, ids = np.empty(m), np.empty(m), np.empty(m, np.intp)
-    kx, ky, kept = np.empty(m), np.empty(m), np.empty(m, np.intp)
+    kx, ky, kept = np.empty(m + 1), np.empty(m + 1), np.empty(m + 1, np.intp)
+    depth = np.empty(m)
     path = np.zeros(8, np.intp)
     qx, qy = np.zeros(BLOCK), np.zeros(BLOCK)
     best, second, at = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
@@ -122,14 +138,9 @@ def search(clouds: IntArray, queries: AnyArray, keys: AnyArray, mask: BoolArray,
             for i in range(n):
                 output.first[cloud * n + i], output.sizes[cloud * n + i] = -1, 0
             continue
-        _farthest(x[:count], y[:count], path)
-        cx, cy, radius, highest = _disc(x[:count], y[:count], path)
-        inner = max(radius - 20 * UNIT * highest, 0.0) if highest > TINIEST else 0.0
-        inner *= inner * (1 - 1e-14)
-        few = 0
-        for j in range(count):
-            kx[few], ky[few], kept[few] = x[j], y[j], ids[j]
-            few += (x[j] - cx) * (x[j] - cx) + (y[j] - cy) * (y[j] - cy) >= inner
+        few, highest = outer(x[:count], y[:count], path, depth, kx, ky, kept)
+        for j in range(few):
+            kept[j] = ids[kept[j]]
         room = output.members[output.starts[cloud] : output.starts[cloud + 1]]
         used = 0
         for top in range(0, n, BLOCK):

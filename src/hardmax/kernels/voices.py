@@ -1,4 +1,4 @@
-"""What each token adds to the logits of its text, for heads in the plane: search, layers and transpose in one pass.
+"""What each token adds to the logits of its text, for heads on a line or in the plane, in one pass.
 
 The same as `stack.shares` times scores, without arrays in between. A text with a near-tie anywhere is left to that:
 here rounding decides nothing.
@@ -10,10 +10,9 @@ import numpy as np
 from numba import njit
 
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.exact import UNIT
 from hardmax.kernels.blocks import FLAGS
 from hardmax.kernels.compiled import entry, share
-from hardmax.kernels.plane import BLOCK, FAINT, TINIEST, _best, _disc, _farthest, _slack
+from hardmax.kernels.plane import BLOCK, FAINT, _best, _slack, outer
 
 PRODUCTS = 60.0  # multiplications for each token, head and layer, about
 
@@ -21,16 +20,9 @@ PRODUCTS = 60.0  # multiplications for each token, head and layer, about
 @njit(fastmath=FLAGS)
 def _followed(x: FloatArray, y: FloatArray, space: Any, follows: IntArray) -> bool:
     """Write whom each token follows; whether no other was near."""
-    kx, ky, kept, path, qx, qy, best, second, at = space
+    kx, ky, kept, depth, path, qx, qy, best, second, at = space
     n = len(x)
-    _farthest(x, y, path)
-    cx, cy, radius, highest = _disc(x, y, path)
-    inner = max(radius - 20 * UNIT * highest, 0.0) if highest > TINIEST else 0.0
-    inner *= inner * (1 - 1e-14)
-    few = 0
-    for j in range(n):  # keys in the middle are never followed; see `plane`
-        kx[few], ky[few], kept[few] = x[j], y[j], j
-        few += (x[j] - cx) * (x[j] - cx) + (y[j] - cy) * (y[j] - cy) >= inner
+    few, highest = outer(x, y, path, depth, kx, ky, kept)
     clear = True
     for top in range(0, n, BLOCK):
         these = min(BLOCK, n - top)
@@ -45,12 +37,76 @@ def _followed(x: FloatArray, y: FloatArray, space: Any, follows: IntArray) -> bo
 
 
 @njit
+def _followed_on_line(x: FloatArray, follows: IntArray) -> bool:
+    """As `_followed` for heads with one coordinate: the largest or the smallest, without rounding."""
+    high = low = 0
+    for j in range(len(x)):
+        high = j if x[j] > x[high] else high
+        low = j if x[j] < x[low] else low
+    clear = True
+    for j in range(len(x)):
+        clear &= (x[j] != x[high] or j == high) and (x[j] != x[low] or j == low) and x[j] != 0.0
+        follows[j] = high if x[j] > 0.0 else low
+    return clear
+
+
+@njit
 def _settled(follows: IntArray) -> bool:
     """Whether everyone follows somebody who follows himself."""
     settled = True
     for j in follows:
         settled &= follows[j] == j
     return settled
+
+
+@njit(fastmath=FLAGS)
+def _shares(
+    x: FloatArray, y: FloatArray, d: int, step: float, follows: IntArray, space: Any, share: FloatArray
+) -> bool:
+    """Move tokens through all layers, x and y in place, and `share` of the outputs to that of the inputs.
+
+    False where two tokens are as good or nearly so; then nothing is decided.
+    """
+    layers, n = follows.shape[0], len(x)
+    steps, nx, ny = np.empty(layers), space[-3][:n], space[-2][:n]
+    run = 0
+    while run < layers:
+        if not (_followed_on_line(x, follows[run]) if d == 1 else _followed(x, y, space[:-3], follows[run, :n])):
+            return False
+        last = _settled(follows[run, :n])
+        b = 1 - (1 - step) ** (layers - run) if last else step
+        steps[run] = b
+        for i in range(n):
+            j = follows[run, i]
+            nx[i], ny[i] = x[i] + b * (x[j] - x[i]), y[i] + b * (y[j] - y[i])
+        x[:], y[:] = nx, ny
+        run += 1
+        if last:
+            break
+    given = space[-1][:n]
+    for k in range(run - 1, -1, -1):
+        for i in range(n):
+            given[i] = share[i] - steps[k] * share[i]
+        for i in range(n):
+            given[follows[k, i]] += steps[k] * share[i]
+        share[:] = given
+    return True
+
+
+@njit
+def _classes(x: FloatArray, y: FloatArray, counts: IntArray, member: IntArray, size: IntArray) -> int:
+    """Bring one of each class of equal tokens to the front; `member` is the class of a token, `size` what it counts."""
+    m = 0
+    for i in range(len(x)):
+        at = 0
+        while at < m and not (x[at] == x[i] and y[at] == y[i]):
+            at += 1
+        if at == m:
+            x[m], y[m], size[m] = x[i], y[i], 0
+            m += 1
+        member[i] = at
+        size[at] += counts[i]
+    return m
 
 
 @entry(fastmath=FLAGS)
@@ -67,64 +123,58 @@ def _voices(
     clear: BoolArray,
 ) -> None:
     """Contributions of some texts; `clear` tells whether they are decided."""
-    longest = 0
+    longest, d = 1, embedding.shape[2]
     for t in texts:
         longest = max(longest, starts[t + 1] - starts[t])
-    x, y, nx, ny = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
-    share, given = np.empty(longest), np.empty(longest)
-    follows, steps = np.empty((max(1, layers), longest), np.intp), np.empty(max(1, layers))
+    x, y, share, some = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
+    z = np.empty((embedding.shape[1], d, longest))  # a text's tokens, head by head
+    member, size = np.empty(longest, np.intp), np.empty(longest, np.intp)
+    follows = np.empty((layers, longest), np.intp)
     space = (
         np.empty(longest + 1),
         np.empty(longest + 1),
         np.empty(longest + 1, np.intp),
+        np.empty(longest),
         np.zeros(8, np.intp),
         np.zeros(BLOCK),
         np.zeros(BLOCK),
         np.empty(BLOCK),
         np.empty(BLOCK),
         np.empty(BLOCK),
+        np.empty(longest),
+        np.empty(longest),
+        np.empty(longest),
     )
     for t in texts:
-        first, n = starts[t], starts[t + 1] - starts[t]
         clear[t] = True
-        total = 0
+        tokens, many, said = (
+            ids[starts[t] : starts[t + 1]],
+            counts[starts[t] : starts[t + 1]],
+            out[starts[t] : starts[t + 1]],
+        )
+        n, total = len(tokens), many.sum()
+        said[:] = 0.0
         for i in range(n):
-            total += counts[first + i]
+            for h in range(embedding.shape[1]):
+                for r in range(d):
+                    z[h, r, i] = embedding[tokens[i], h, r]
+        for h in range(embedding.shape[1] if n else 0):
+            for i in range(n):
+                x[i], y[i], share[i] = z[h, 0, i], z[h, d - 1, i], many[i] / total
+            if not _shares(x[:n], y[:n], d, step[h], follows[:, :n], space, share[:n]):
+                # Equal tokens stay equal, so they are one that counts as often as all of them.
+                for i in range(n):
+                    x[i], y[i] = z[h, 0, i], z[h, d - 1, i]
+                m = _classes(x[:n], y[:n], many, member, size)
+                for c in range(m):
+                    some[c] = size[c] / total
+                clear[t] &= _shares(x[:m], y[:m], d, step[h], follows[:, :m], space, some[:m])
+                for i in range(n):
+                    share[i] = some[member[i]] * many[i] / size[member[i]]
             for c in range(len(decoder)):
-                out[first + i, c] = 0.0
-        if n == 0:
-            continue
-        for h in range(embedding.shape[1]):
-            for i in range(n):
-                x[i], y[i] = embedding[ids[first + i], h, 0], embedding[ids[first + i], h, 1]
-                share[i] = counts[first + i] / total
-            run = 0
-            while run < layers:
-                if not _followed(x[:n], y[:n], space, follows[run, :n]):
-                    clear[t] = False
-                    break
-                last = _settled(follows[run, :n])
-                b = 1 - (1 - step[h]) ** (layers - run) if last else step[h]
-                steps[run] = b
-                for i in range(n):
-                    j = follows[run, i]
-                    nx[i], ny[i] = x[i] + b * (x[j] - x[i]), y[i] + b * (y[j] - y[i])
-                x[:n], y[:n] = nx[:n], ny[:n]
-                run += 1
-                if last:
-                    break
-            if not clear[t]:
-                break
-            for k in range(run - 1, -1, -1):
-                for i in range(n):
-                    given[i] = share[i] - steps[k] * share[i]
-                for i in range(n):
-                    given[follows[k, i]] += steps[k] * share[i]
-                share[:n] = given[:n]
-            for i in range(n):
-                zx, zy = embedding[ids[first + i], h, 0], embedding[ids[first + i], h, 1]
-                for c in range(len(decoder)):
-                    out[first + i, c] += share[i] * (decoder[c, h, 0] * zx + decoder[c, h, 1] * zy)
+                for r in range(d):
+                    for i in range(n):
+                        said[i, c] += share[i] * (decoder[c, h, r] * z[h, r, i])
 
 
 def voices(
@@ -142,9 +192,9 @@ def voices(
     ----------
     ids, starts, counts : arrays
         Tokens of each text; see `sentiment.vocabulary.Encoded`.
-    embedding : (tokens, heads, 2) array
+    embedding : (tokens, heads, 1 or 2) array
     step : (heads,) array
-    decoder : (outputs, heads, 2) array
+    decoder : (outputs, heads, 1 or 2) array
     """
     out, clear = np.empty((len(ids), len(decoder))), np.empty(len(starts) - 1, np.bool_)
 

@@ -19,6 +19,7 @@ from hardmax.sentiment.storage import load_model, save_model
 from hardmax.sentiment.text import Splitter
 
 TRAINING = ("hardmax", "softmax")
+SELECT = ("telling", "frequent")
 
 
 class HardmaxClassifier(ClassifierMixin, BaseEstimator):
@@ -40,21 +41,29 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator):
         Coordinates of a head. With 1 head of d = 2 the dynamics can be drawn.
     layers : int
         K, how many times tokens move.
+    groups : int
+        Heads are dealt out to so many groups. Each learns from its own random half of the tokens, and the answer is
+        their mean: several small classifiers in one.
     alpha : float
         The alpha that training starts from; each head learns its own, positive.
     trained_A : bool
         Learn A = LL^T for each head instead of the identity. Hardmax gives A no gradient, so it needs
         training="softmax". (With y = L^T z it is a model with A = I again, so it can do no more.)
     longest : int
-        Longest run of words that is a token: 1 for words alone, 2 for pairs as well.
+        Longest run of words that is a token: 1 for words alone, 2 for pairs as well, 3 for triples.
     distinct : bool
         Whether a token that occurs several times in a text counts once, which is also what the theorems ask for.
     min_texts : int
         Tokens in fewer texts are not learned.
     max_tokens : int or None
-        Size of the vocabulary, the most frequent tokens first.
+        Size of the vocabulary.
+    select : {"telling", "frequent"}
+        Which tokens fill it: those whose frequency differs most between classes, |log ratio| sqrt(texts), or the most
+        frequent ones.
     max_words : int or None
         Read this many words of each text; None reads all.
+    punctuation : bool
+        Whether signs such as ! and , are words.
     stop_words : "english", collection of str, or None
         Words to leave out.
     lemmas : str or None
@@ -65,16 +74,20 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator):
     temperature : float
         Of training="softmax".
     epochs : int or None
-        Passes over the texts. None takes 6, or more where the file is small.
-    batch_size, learning_rate, weight_decay, dropout, label_smoothing, scale
-        Of AdamW with one cycle of learning rates; the part of its tokens that a text loses in each epoch; how far
-        labels are moved towards each other; standard deviation of the embedding at the start.
-    ensemble : int
-        Train this many networks and average them, as one with more heads.
+        Passes over the texts. None takes 5, or more where the file is small.
+    batch_size, learning_rate, alpha_rate, weight_decay
+        Of AdamW with one cycle of learning rates. That of the embedding is divided by the coordinates of a group,
+        heads * d / groups; that of alpha is not.
+    dropout, embedding_dropout, label_smoothing : float
+        The part of a text's tokens that a group does not see in a step; of the embedding's numbers that are 0; how far
+        labels are moved towards each other.
+    scale : float
+        Standard deviation of the embedding at the start, times the coordinates of a group.
     validation : float
-        Part of the texts that is held back. The epoch with the best accuracy on it is kept.
+        Part of the texts that is held back, to see how training goes. Training ends with the last epoch, unless an
+        earlier one was better on these texts by more than a standard error.
     patience : int or None
-        Stop after so many epochs without a better one; None runs all.
+        Stop after so many epochs without a better one, and keep the best; None runs all.
     class_weight : "balanced" or None
         Whether rare classes weigh as much as frequent ones.
     random_state : int
@@ -103,8 +116,8 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator):
     --------
     >>> from hardmax import HardmaxClassifier
     >>> from hardmax.sentiment.corpus import reviews
-    >>> corpus = reviews(400, seed=1)
-    >>> classifier = HardmaxClassifier(heads=4, epochs=10).fit(corpus.texts, corpus.labels)
+    >>> corpus = reviews(600, seed=1)
+    >>> classifier = HardmaxClassifier(heads=4, groups=2, epochs=20).fit(corpus.texts, corpus.labels)
     >>> classifier.predict(["a wonderful film", "a dreadful film"]).tolist()
     ['positive', 'negative']
     >>> explanation = classifier.explain("a wonderful film")
@@ -118,25 +131,29 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator):
         heads: int = 32,
         d: int = 2,
         layers: int = 2,
+        groups: int = 4,
         alpha: float = 1.0,
         trained_A: bool = False,
-        longest: int = 2,
+        longest: int = 3,
         distinct: bool = True,
-        min_texts: int = 2,
-        max_tokens: int | None = None,
+        min_texts: int = 3,
+        max_tokens: int | None = 100_000,
+        select: str = "telling",
         max_words: int | None = None,
+        punctuation: bool = True,
         stop_words: str | Collection[str] | None = None,
         lemmas: str | None = None,
         training: str = "hardmax",
         temperature: float = 1e-3,
         epochs: int | None = None,
         batch_size: int = 64,
-        learning_rate: float = 1e-2,
-        weight_decay: float = 0.0,
-        dropout: float = 0.3,
+        learning_rate: float = 0.3,
+        alpha_rate: float = 0.01,
+        weight_decay: float = 0.05,
+        dropout: float = 0.5,
+        embedding_dropout: float = 0.0,
         label_smoothing: float = 0.0,
-        scale: float = 0.1,
-        ensemble: int = 1,
+        scale: float = 6.4,
         validation: float = 0.1,
         patience: int | None = None,
         class_weight: str | None = None,
@@ -149,13 +166,16 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator):
         self.heads = heads
         self.d = d
         self.layers = layers
+        self.groups = groups
         self.alpha = alpha
         self.trained_A = trained_A
         self.longest = longest
         self.distinct = distinct
         self.min_texts = min_texts
         self.max_tokens = max_tokens
+        self.select = select
         self.max_words = max_words
+        self.punctuation = punctuation
         self.stop_words = stop_words
         self.lemmas = lemmas
         self.training = training
@@ -163,11 +183,12 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator):
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.alpha_rate = alpha_rate
         self.weight_decay = weight_decay
         self.dropout = dropout
+        self.embedding_dropout = embedding_dropout
         self.label_smoothing = label_smoothing
         self.scale = scale
-        self.ensemble = ensemble
         self.validation = validation
         self.patience = patience
         self.class_weight = class_weight
@@ -181,7 +202,8 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator):
     def paper(cls, d: int = 2, **changes: Any) -> "HardmaxClassifier":
         """The model of arXiv 2407.01602: one head, 8 layers, A = I, the first 128 words without stop words, as lemmas.
 
-        Unlike the paper's code it masks padding, keeps alpha positive and stops where validation is best.
+        Unlike the paper's code it masks padding and keeps alpha positive. It starts from a small alpha: that is most
+        accurate, but words gather slowly. For pictures take alpha=1.
 
         Examples
         --------
@@ -190,12 +212,24 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator):
         """
         chosen: dict[str, Any] = {
             "heads": 1,
+            "groups": 1,
             "layers": 8,
             "longest": 1,
             "distinct": False,
+            "min_texts": 2,
+            "max_tokens": None,
             "max_words": 128,
+            "punctuation": False,
             "stop_words": "english",
             "lemmas": "en",
+            "alpha": 0.02,
+            "alpha_rate": 0.001,
+            "batch_size": 128,
+            "learning_rate": 2.4,
+            "scale": 38.4,
+            "weight_decay": 0.0,
+            "dropout": 0.4,
+            "embedding_dropout": 0.4,
         }
         return cls(d=d, **(chosen | changes))
 
@@ -232,9 +266,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator):
                 texts,
                 numbers,
                 classes,
-                self._design(),
-                self._recipe(len(texts)),
-                Splitter(self.stop_words, self.lemmas, self.max_words),
+                *self.plan(len(texts)),
                 device=self.device,
                 checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
                 resume=self.resume,
@@ -275,10 +307,15 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return leader_statistics(self.model_, check_texts(X))
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write a folder with JSON and safetensors that `load` reads; nothing in it can run."""
+    def save(self, path: str | PathLike[str], *, compact: bool = False) -> None:
+        """Write a folder with JSON and safetensors that `load` reads; nothing in it can run.
+
+        With `compact` the embedding is rounded to a byte a number, a quarter of the size: the loaded classifier is then
+        a slightly different one, and its explanations are exact for that one.
+        """
         check_is_fitted(self)
-        save_model(self.model_, Path(path), params=self.get_params(deep=False), history=self.history_)
+        params = self.get_params(deep=False)
+        save_model(self.model_, Path(path), params=params, history=self.history_, grid=compact)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "HardmaxClassifier":
@@ -301,6 +338,11 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator):
         tags.non_deterministic = False
         return tags
 
+    def plan(self, texts: int) -> tuple[Design, Recipe, Splitter]:
+        """The model, how it is trained on so many texts, and how they are split into words, as plain objects."""
+        splitter = Splitter(self.stop_words, self.lemmas, self.max_words, self.punctuation)
+        return self._design(), self._recipe(texts), splitter
+
     def _shown(self, report: Callable[..., None] | None) -> Any:
         from hardmax.sentiment.progress import shown
 
@@ -311,6 +353,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator):
             heads=self.heads,
             d=self.d,
             layers=self.layers,
+            groups=self.groups,
             alpha=self.alpha,
             scale=self.scale,
             trained_A=self.trained_A,
@@ -318,9 +361,9 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator):
             distinct=self.distinct,
             min_texts=self.min_texts,
             max_tokens=self.max_tokens,
+            select=self.select,
             validation=self.validation,
             balanced=self.class_weight == "balanced",
-            ensemble=self.ensemble,
         )
 
     def _recipe(self, texts: int) -> Recipe:
@@ -328,8 +371,10 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator):
             epochs=enough_epochs(texts, self.batch_size) if self.epochs is None else self.epochs,
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,
+            alpha_rate=self.alpha_rate,
             weight_decay=self.weight_decay,
             dropout=self.dropout,
+            embedding_dropout=self.embedding_dropout,
             label_smoothing=self.label_smoothing,
             patience=self.patience,
             attention=self.training,
@@ -339,19 +384,26 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_params(self) -> None:
         """Refuse what cannot be trained, in a sentence."""
-        for name in ("heads", "d", "longest", "min_texts", "batch_size", "ensemble"):
+        for name in ("heads", "d", "groups", "longest", "min_texts", "batch_size"):
             check_count(getattr(self, name), name, least=1)
         for name in ("layers", "random_state"):
             check_count(getattr(self, name), name, least=0)
         for name in ("epochs", "max_tokens", "max_words", "patience"):
             if getattr(self, name) is not None:
                 check_count(getattr(self, name), name, least=1)
-        for name in ("alpha", "temperature", "learning_rate", "scale"):
+        for name in ("alpha", "temperature", "learning_rate", "alpha_rate", "scale"):
             check_positive(getattr(self, name), name, "Pass a positive number.")
         check_positive(self.weight_decay, "weight_decay", "Use 0 for none.", zero=True)
-        for name in ("dropout", "validation", "label_smoothing"):
+        for name in ("dropout", "embedding_dropout", "validation", "label_smoothing"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"`{name}` must be at least 0 and below 1. Got {getattr(self, name)!r}.")
+        if self.heads % self.groups:
+            raise ValueError(
+                f"`groups` must divide `heads`. Got {self.groups} groups and {self.heads} heads. Use groups=1, or "
+                "another number of heads."
+            )
+        if self.select not in SELECT:
+            raise ValueError(f"`select` must be one of {', '.join(SELECT)}. Got {self.select!r}.")
         if self.training not in TRAINING:
             raise ValueError(f"`training` must be one of {', '.join(TRAINING)}. Got {self.training!r}.")
         if self.trained_A and self.training != "softmax":
@@ -359,6 +411,8 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator):
                 '`trained_A` must go with training="softmax". Got training="hardmax", which has no gradient for A: '
                 "small changes of A do not change who is followed."
             )
+        if not isinstance(self.device, str) or self.device.split(":")[0] not in ("auto", "cpu", "cuda"):
+            raise ValueError(f'`device` must be "auto", "cpu" or "cuda". Got {self.device!r}.')
         if self.class_weight not in (None, "balanced"):
             raise ValueError(f'`class_weight` must be None or "balanced". Got {self.class_weight!r}.')
         if self.resume and self.checkpoint is None:

@@ -64,7 +64,7 @@ class Weights:
 
 def contributions(weights: Weights, encoded: Encoded) -> FloatArray:
     """(tokens of all texts, outputs) what each adds to the logits of its text."""
-    if weights.d != 2 or weights.A is not None or not has_numba():
+    if weights.d > 2 or weights.A is not None or not has_numba():
         return _by_arrays(weights, encoded)
     from hardmax.kernels.voices import voices
 

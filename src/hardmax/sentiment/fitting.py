@@ -1,21 +1,23 @@
 """From texts and labels to a trained model: vocabulary, validation split, network, training."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hardmax._checks import missing_extra
 from hardmax._types import AnyArray, IntArray
 from hardmax.sentiment.crowd import Weights
+from hardmax.sentiment.history import Epoch
 from hardmax.sentiment.model import Model
 from hardmax.sentiment.recipe import Recipe, class_weights
 from hardmax.sentiment.text import Splitter
 from hardmax.sentiment.vocabulary import Vocabulary
 
 LEAST_STEPS = 600  # small files need more epochs to be learned at all
-LEAST_EPOCHS = 6
+LEAST_EPOCHS = 5
 
 
 @dataclass(frozen=True)
@@ -25,16 +27,27 @@ class Design:
     heads: int = 32
     d: int = 2
     layers: int = 2
+    groups: int = 4
     alpha: float = 1.0
-    scale: float = 0.1
+    scale: float = 6.4
     trained_A: bool = False
-    longest: int = 2
+    longest: int = 3
     distinct: bool = True
-    min_texts: int = 2
-    max_tokens: int | None = None
+    min_texts: int = 3
+    max_tokens: int | None = 100_000
+    select: str = "telling"
     validation: float = 0.1
     balanced: bool = False
-    ensemble: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Texts as tokens, split into those to learn from and those held back."""
+
+    vocabulary: Vocabulary
+    learned: Any  # Data
+    held: Any  # Data or None
+    held_places: IntArray  # which texts were held back
 
 
 def fit_model(
@@ -46,64 +59,67 @@ def fit_model(
     splitter: Splitter,
     *,
     device: str = "auto",
-    checkpoint: str | Path | None = None,
+    checkpoint: Path | None = None,
     resume: bool = False,
     report: Callable[..., None] = lambda *_: None,
-) -> tuple[Model, list[Any]]:
-    """Train a model; returns it with what is known of every epoch.
+) -> tuple[Model, list[Epoch]]:
+    """Train a model; returns it with what is known of every epoch."""
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise missing_extra("Training a classifier", "torch", "text") from error
+    from hardmax.sentiment.training import train
 
-    Several networks, `design.ensemble` of them, are trained one after another with seeds that follow one another, and
-    their logits averaged: heads add, so together they are one network with more heads.
-    """
-    import torch
+    problem = prepare(texts, labels, len(classes), design, splitter, seed=recipe.seed)
+    network = new_network(len(problem.vocabulary), len(classes), design, recipe.seed)
+    history = train(
+        network,
+        problem.learned,
+        problem.held,
+        recipe,
+        weights=class_weights(problem.learned.labels, len(classes), design.balanced),
+        device=place_of(device),
+        file=checkpoint,
+        resume=resume,
+        report=report,
+    )
+    return Model(problem.vocabulary, weights_of(network), classes), history
 
-    from hardmax.sentiment.training import Data, train
 
-    held = held_back(labels, design.validation, recipe.seed)
+def prepare(
+    texts: Sequence[str], labels: IntArray, classes: int, design: Design, splitter: Splitter, *, seed: int
+) -> Problem:
+    """Hold texts back, and make a vocabulary from the others."""
+    from hardmax.sentiment.training import Data
+
+    held = held_back(labels, design.validation, seed)
     learned = np.setdiff1d(np.arange(len(labels)), held)
     vocabulary = Vocabulary.build(
-        (texts[i] for i in learned),
+        [texts[i] for i in learned],
         splitter,
         longest=design.longest,
         min_texts=design.min_texts,
         max_tokens=design.max_tokens,
         distinct=design.distinct,
+        labels=labels[learned] if design.select == "telling" else None,
     )
     if not len(vocabulary):
         raise ValueError(
             f"`texts` must share words: one must occur in {design.min_texts} of them. Got none. Pass more texts, or "
             "lower `min_texts`."
         )
-    encoded = vocabulary.encode(list(texts))
-    data = Data(encoded.take(learned), labels[learned])
+    encoded = vocabulary.encode(texts)
     validation = Data(encoded.take(held), labels[held]) if len(held) else None
-    place = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-    parts, history = [], []
-    for number in range(design.ensemble):
-        own = replace(recipe, seed=recipe.seed + number)
-        network = new_network(len(vocabulary), len(classes), design, own.seed)
-        file = None if checkpoint is None else Path(checkpoint).with_suffix(f".{number}.safetensors")
-        epochs = train(
-            network,
-            data,
-            validation,
-            own,
-            weights=class_weights(data.labels, len(classes), design.balanced),
-            device=place,
-            file=file,
-            resume=resume,
-            report=lambda done, total, *rest, first=number: report(
-                done + first * total, total * design.ensemble, *rest
-            ),
-        )
-        parts.append(weights_of(network))
-        history += epochs
-    return Model(vocabulary, merged(parts), classes), history
+    return Problem(vocabulary, Data(encoded.take(learned), labels[learned]), validation, held)
 
 
-def _report_one(report: Callable[..., None], number: int, of: int, done: int, total: int, *rest: Any) -> None:
-    """Steps of one network among several."""
-    report(done + number * total, total * of, *rest)
+def place_of(device: str) -> str:
+    """The device to train on: for "auto" a GPU where there is one."""
+    import torch
+
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ValueError('`device` must be there. Got "cuda" on a machine without a GPU that torch can use. Use "cpu".')
+    return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
 
 
 def new_network(tokens: int, classes: int, design: Design, seed: int) -> Any:
@@ -113,39 +129,23 @@ def new_network(tokens: int, classes: int, design: Design, seed: int) -> Any:
     from hardmax.sentiment.network import Network, Shape
 
     outputs = 1 if classes == 2 else classes
-    shape = Shape(tokens, outputs, design.heads, design.d, design.layers, design.trained_A)
+    shape = Shape(tokens, outputs, design.heads, design.d, design.layers, design.groups, design.trained_A)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return Network(shape, alpha=design.alpha, scale=design.scale)
 
 
 def weights_of(network: Any) -> Weights:
-    """The numbers of a network."""
+    """The numbers of a network. The mean over groups is part of them, so that heads add."""
     shape = network.shape
-    with_heads = (shape.heads, shape.d)
     A = None if network.A is None else network.A.detach().cpu().double().numpy()
     return Weights(
-        network.embedding.detach().cpu().numpy().reshape(-1, *with_heads),
+        network.embedding.detach().cpu().numpy().reshape(-1, shape.heads, shape.d),
         network.alpha.detach().cpu().double().numpy(),
         A if A is None else (A + A.swapaxes(1, 2)) / 2,
-        network.decoder.weight.detach().cpu().double().numpy().reshape(-1, *with_heads),
-        network.decoder.bias.detach().cpu().double().numpy(),
+        network.decoder.detach().cpu().double().numpy() / shape.groups,
+        network.bias.detach().cpu().double().numpy().mean(axis=0),
         shape.layers,
-    )
-
-
-def merged(parts: Sequence[Weights]) -> Weights:
-    """One model whose logits are the means of those of several, with the heads of all."""
-    first = parts[0]
-    if len(parts) == 1:
-        return first
-    return Weights(
-        np.concatenate([part.embedding for part in parts], axis=1),
-        np.concatenate([part.alpha for part in parts]),
-        None if first.A is None else np.concatenate([part.A for part in parts if part.A is not None]),
-        np.concatenate([part.decoder for part in parts], axis=1) / len(parts),
-        np.mean([part.bias for part in parts], axis=0),
-        first.layers,
     )
 
 

@@ -23,7 +23,7 @@ def pretrained(name: str = "imdb") -> Any:
     """
     from hardmax.sentiment.classifier import HardmaxClassifier
 
-    names = sorted(path.name for path in FOLDER.iterdir() if path.is_dir())
+    names = sorted(path.parent.name for path in FOLDER.glob("*/model.json"))
     if name not in names:
         raise ValueError(
             f"`name` must be one of {', '.join(names)}. Got {name!r}. For a folder use HardmaxClassifier.load."

@@ -58,8 +58,8 @@ class LeaderStatistics:
         return {
             "average": self.mean,
             "deviation": self.deviation,
-            "min": float(self.leaders.min(initial=10**9)),
-            "max": float(self.leaders.max(initial=0)),
+            "min": float(self.leaders.min()) if self.leaders.size else float("nan"),
+            "max": float(self.leaders.max()) if self.leaders.size else float("nan"),
             "initial": self.share_initial,
         }
 

@@ -50,6 +50,7 @@ def save_model(model: Model, folder: Path, *, params: dict[str, Any], history: l
             "stop_words": stop_words if stop_words is None or isinstance(stop_words, str) else sorted(stop_words),
             "lemmas": splitter.lemmas,
             "max_words": splitter.max_words,
+            "punctuation": splitter.punctuation,
         },
         "params": {k: _plain(v) for k, v in params.items() if k not in UNSAVED},
         "history": [asdict(epoch) for epoch in history],
@@ -74,10 +75,20 @@ def load_model(folder: Path) -> tuple[Model, dict[str, Any], list[Epoch]]:
             f"`{weights_file}` must be as it was written. It is truncated or changed: its SHA-256 differs from the one "
             f"in {FILE}. Copy the folder again."
         )
-    numbers = _unpacked(data)
+    try:
+        return _assembled(about, _unpacked(data))
+    except (KeyError, TypeError, AttributeError, IndexError) as problem:
+        raise ValueError(
+            f"`{folder / FILE}` must hold all that a model needs. It is not complete ({problem!r}). Copy the folder "
+            "again."
+        ) from None
+
+
+def _assembled(about: dict[str, Any], numbers: dict[str, AnyArray]) -> tuple[Model, dict[str, Any], list[Epoch]]:
+    """A model from its two files."""
     words = tuple(about["words"].split(" ")) if about["words"] else ()
     text = about["text"]
-    splitter = Splitter(text["stop_words"], text["lemmas"], text["max_words"])
+    splitter = Splitter(text["stop_words"], text["lemmas"], text["max_words"], text["punctuation"])
     vocabulary = Vocabulary(splitter, words, numbers["runs"], about["distinct"])
     embedding = numbers["embedding"]
     if embedding.dtype == np.int8:

@@ -6,10 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
-
-from hardmax._types import IntArray
 
 
 @dataclass(frozen=True)
@@ -31,9 +28,10 @@ class Team:
         """Whether this process writes files and speaks."""
         return self.rank == 0
 
-    def part(self, batch: IntArray) -> IntArray:
+    @property
+    def part(self) -> slice:
         """What this process does of a batch."""
-        return np.asarray(batch[self.rank :: self.size])
+        return slice(self.rank, None, self.size)
 
     def add(self, tensors: Iterable[Any]) -> None:
         """Replace tensors by their sums over all processes."""
@@ -48,7 +46,10 @@ def together(device: str) -> Iterator[Team]:
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or torch.distributed.is_initialized():
         yield Team.current()
         return
-    torch.distributed.init_process_group("nccl" if device.startswith("cuda") else "gloo")
+    on_gpu = torch.cuda.is_available() and not device.startswith("cpu")
+    if on_gpu:
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))  # "cuda" is then a GPU of its own
+    torch.distributed.init_process_group("nccl" if on_gpu else "gloo")
     try:
         yield Team.current()
     finally:

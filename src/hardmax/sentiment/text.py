@@ -11,7 +11,11 @@ from typing import NamedTuple
 from hardmax.sentiment.stop_words import ENGLISH
 
 MARKUP = re.compile(r"<[A-Za-z/!][^<>]*>|&#?\w{1,31};")
-ASCII = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*|[!?]")  # ten times as fast as the pattern for all scripts
+SIGNS = r"""!?.,;:()\""""
+ASCII = {  # several times as fast as the pattern for all scripts
+    True: re.compile(rf"[a-z0-9]+(?:'[a-z0-9]+)*|[{SIGNS}]"),
+    False: re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*"),
+}
 EMOJI = "\u2600-\u27bf\U0001f000-\U0001faff"
 
 
@@ -27,9 +31,8 @@ class Word(NamedTuple):
 class Splitter:
     """Split texts into words.
 
-    Tags and character references of HTML are skipped, letters become lower-case and composed (NFC), an emoji or one of
-    the signs ! and ? is a word of its own, and words hold letters, digits and marks of any script, with apostrophes
-    inside: "don't".
+    Tags and character references of HTML are skipped, letters become lower-case and composed (NFC), an emoji is a word
+    of its own, and words hold letters, digits and marks of any script, with apostrophes inside: "don't".
 
     Parameters
     ----------
@@ -39,6 +42,8 @@ class Splitter:
         Language, such as "en", whose words are replaced by their lemmas with simplemma; None leaves them.
     max_words : int or None
         Read this many words of a text and no more.
+    punctuation : bool
+        Whether the signs ! ? . , ; : ( ) " are words of their own.
 
     Examples
     --------
@@ -49,6 +54,7 @@ class Splitter:
     stop_words: str | Collection[str] | None = None
     lemmas: str | None = None
     max_words: int | None = None
+    punctuation: bool = True
     _left_out: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -62,15 +68,15 @@ class Splitter:
         """The words of a text in their order."""
         plain = MARKUP.sub(" ", text) if "<" in text or "&" in text else text
         if plain.isascii():
-            found = ASCII.findall(plain.lower())
+            found = ASCII[self.punctuation].findall(plain.lower())
         else:
-            found = [_normal(word) for word in _pattern().findall(plain)]
+            found = [_normal(word) for word in _pattern(self.punctuation).findall(plain)]
         return self._kept(found)
 
     def spans(self, text: str) -> list[Word]:
         """The words of a text, each with its place in it."""
         plain = MARKUP.sub(lambda tag: " " * len(tag[0]), text)
-        found = [Word(_normal(match[0]), *match.span()) for match in _pattern().finditer(plain)]
+        found = [Word(_normal(match[0]), *match.span()) for match in _pattern(self.punctuation).finditer(plain)]
         if not self._left_out and self.lemmas is None:
             return found[: self.max_words]
         pairs = zip((self._changed(word) for word, _, _ in found), found, strict=True)
@@ -107,10 +113,11 @@ def _normal(word: str) -> str:
 
 
 @cache
-def _pattern() -> re.Pattern[str]:
-    """Words, emoji, and the two signs that carry feeling."""
+def _pattern(punctuation: bool) -> re.Pattern[str]:
+    """Words, emoji and signs."""
     letter = rf"(?:[^\W_]|[{_marks()}])"
-    return re.compile(rf"{letter}+(?:['\u2019]{letter}+)*|[{EMOJI}!?]")
+    signs = SIGNS if punctuation else ""
+    return re.compile(rf"{letter}+(?:['\u2019]{letter}+)*|[{EMOJI}{signs}]")
 
 
 def _marks() -> str:

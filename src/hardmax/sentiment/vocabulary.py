@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax._types import IntArray
+from hardmax._types import FloatArray, IntArray
 from hardmax.sentiment.text import Splitter
 
 UNKNOWN = -1
@@ -58,16 +58,14 @@ class Encoded(NamedTuple):
 class Vocabulary:
     """Numbers of the tokens that a classifier knows.
 
-    Token t is `words[t]` for t below `len(words)`; then come runs of words, `runs[t - len(words)]`.
-
     Parameters
     ----------
     splitter : Splitter
         How texts are split into words.
     words : sequence of str
-        By falling number of texts that hold them.
-    runs : (m, longest) array of int
-        Word numbers of each run, in its order; -1 behind shorter runs.
+        The words that tokens are made of.
+    runs : (tokens, longest) array of int
+        Word numbers of each token, in their order; -1 behind shorter ones.
     distinct : bool
         Whether a token that occurs several times in a text counts once.
     """
@@ -79,7 +77,7 @@ class Vocabulary:
 
     def __len__(self) -> int:
         """How many tokens."""
-        return len(self.words) + len(self.runs)
+        return len(self.runs)
 
     @classmethod
     def build(
@@ -91,30 +89,33 @@ class Vocabulary:
         min_texts: int = 2,
         max_tokens: int | None = None,
         distinct: bool = True,
+        labels: IntArray | None = None,
     ) -> "Vocabulary":
-        """Tokens that occur in at least `min_texts` texts, the most frequent `max_tokens` of them."""
+        """Tokens of 1 to `longest` words that occur in at least `min_texts` texts.
+
+        Of more than `max_tokens` those are kept that tell most of the labels, or the most frequent ones without labels.
+        """
         documents = [splitter.words(text) for text in texts]
         counts = Counter(chain.from_iterable(map(set, documents)))
-        common = sorted((word for word, count in counts.items() if count >= min_texts), key=lambda w: (-counts[w], w))
-        words = tuple(common[:max_tokens])
-        numbers = dict(zip(words, range(len(words)), strict=True))
-        stream, owner = _stream(documents, numbers)
-        runs, frequency = _frequent_runs(stream, owner, len(words), longest, min_texts)
-        if max_tokens is not None and len(words) + len(runs) > max_tokens:
-            words_kept, chosen = _most_frequent(np.array([counts[w] for w in words]), frequency, runs, max_tokens)
-            words, runs = words[:words_kept], runs[chosen]
-        return cls(splitter, words, runs, distinct)
+        words = sorted((word for word, count in counts.items() if count >= min_texts), key=lambda w: (-counts[w], w))
+        stream, owner = _stream(documents, dict(zip(words, range(len(words)), strict=True)))
+        runs, frequency = frequent_runs(stream, owner, len(words), longest, min_texts, labels)
+        if max_tokens is not None and len(runs) > max_tokens:
+            value = frequency.sum(axis=1) if labels is None else telling(frequency)
+            order = np.argsort(-value, kind="stable")[:max_tokens]
+            runs = runs[np.sort(order)]
+        used = np.unique(runs[runs != UNKNOWN])
+        renumbered = np.searchsorted(used, runs)
+        return cls(splitter, tuple(words[w] for w in used), np.where(runs == UNKNOWN, UNKNOWN, renumbered), distinct)
 
     @cached_property
     def longest(self) -> int:
-        """Words of the longest runs; 1 without runs."""
-        return self.runs.shape[1] if len(self.runs) else 1
+        """Words of the longest tokens."""
+        return self.runs.shape[1]
 
     def name(self, token: int) -> str:
         """The token as text: a word, or words with spaces between."""
-        if token < len(self.words):
-            return self.words[token]
-        return " ".join(self.words[w] for w in self.runs[token - len(self.words)] if w != UNKNOWN)
+        return " ".join(self.words[w] for w in self.runs[token] if w != UNKNOWN)
 
     def encode(self, texts: Sequence[str]) -> Encoded:
         """Known tokens of every text."""
@@ -123,13 +124,9 @@ class Vocabulary:
     def encode_words(self, documents: Iterable[Sequence[str]], count: int) -> Encoded:
         """As `encode`, of texts that are split already. A word that is not known, "" say, ends all runs."""
         stream, owner = _stream(documents, self._numbers)
-        tokens, places = [], []
-        for size in range(1, self.longest + 1):
-            found = self._tokens(stream, size)
-            known = np.flatnonzero(found != UNKNOWN)
-            tokens.append(found[known])
-            places.append(known)
-        ids, at = np.concatenate(tokens), np.concatenate(places)
+        found = [self._tokens(stream, size) for size in range(1, self.longest + 1)]
+        places = [np.flatnonzero(tokens != UNKNOWN) for tokens in found]
+        ids, at = np.concatenate([t[p] for t, p in zip(found, places, strict=True)]), np.concatenate(places)
         _, first, counts = np.unique(owner[at] * len(self) + ids, return_index=True, return_counts=True)
         order = np.argsort(at[first], kind="stable")
         first, counts = first[order], np.ones_like(order) if self.distinct else counts[order]
@@ -150,20 +147,18 @@ class Vocabulary:
 
     @cached_property
     def _tables(self) -> dict[int, tuple[IntArray, IntArray]]:
-        """For each length the keys of runs in order, and their token numbers."""
+        """For each length the keys of tokens in order, and their numbers."""
         sizes = (self.runs != UNKNOWN).sum(axis=1)
         tables = {}
-        for size in range(2, self.longest + 1):
+        for size in range(1, self.longest + 1):
             which = np.flatnonzero(sizes == size)
             keys = _key(self.runs[which, :size].T, len(self.words))
             order = np.argsort(keys)
-            tables[size] = keys[order], which[order] + len(self.words)
+            tables[size] = keys[order], which[order]
         return tables
 
     def _tokens(self, stream: IntArray, size: int) -> IntArray:
         """(len(stream),) the token of `size` words that starts at each word of a stream; -1 where there is none."""
-        if size == 1:
-            return stream
         keys, numbers = self._tables[size]
         found = np.full(len(stream), UNKNOWN)
         starts = _whole_runs(stream, size)
@@ -202,18 +197,29 @@ def _key(parts: Iterable[IntArray], base: int) -> IntArray:
     return total
 
 
-def _frequent_runs(
-    stream: IntArray, owner: IntArray, base: int, longest: int, min_texts: int
+def frequent_runs(
+    stream: IntArray, owner: IntArray, base: int, longest: int, min_texts: int, labels: IntArray | None
 ) -> tuple[IntArray, IntArray]:
-    """Runs of 2 to `longest` words that occur in enough texts, by falling frequency within a length; and how many."""
-    runs, frequency = [np.empty((0, longest), np.int64)], [np.empty(0, np.int64)]
-    for size in range(2, longest + 1):
+    """Runs of 1 to `longest` words in enough texts, by falling frequency within a length.
+
+    Returns
+    -------
+    (tokens, longest) array of word numbers, and (tokens, classes) array of how many texts of each class have them.
+    """
+    kind = np.zeros(int(owner.max(initial=0)) + 1, np.int64) if labels is None else labels
+    classes = int(kind.max(initial=0)) + 1
+    runs, frequency = [np.empty((0, longest), np.int64)], [np.empty((0, classes), np.int64)]
+    for size in range(1, longest + 1):
         starts = _whole_runs(stream, size)
-        keys = _key([stream[starts + k] for k in range(size)], base)
-        names, place = np.unique(keys, return_inverse=True)
-        counts = np.bincount(np.unique(owner[starts] * max(1, len(names)) + place) % max(1, len(names)))
-        kept = np.flatnonzero(counts >= min_texts) if len(names) else np.empty(0, np.int64)
-        kept = kept[np.lexsort((names[kept], -counts[kept]))]
+        if not len(starts):
+            break
+        names, place = np.unique(_key([stream[starts + k] for k in range(size)], base), return_inverse=True)
+        pairs = np.unique(owner[starts] * len(names) + place)  # each run once a text
+        cells = pairs % len(names) * classes + kind[pairs // len(names)]
+        counts = np.bincount(cells, minlength=len(names) * classes).reshape(-1, classes)
+        total = counts.sum(axis=1)
+        kept = np.flatnonzero(total >= min_texts)
+        kept = kept[np.lexsort((names[kept], -total[kept]))]
         table = np.full((len(kept), longest), UNKNOWN)
         for k in range(size):
             table[:, k] = names[kept] // base ** (size - 1 - k) % base
@@ -222,9 +228,13 @@ def _frequent_runs(
     return np.concatenate(runs), np.concatenate(frequency)
 
 
-def _most_frequent(words: IntArray, runs: IntArray, table: IntArray, most: int) -> tuple[int, IntArray]:
-    """How many words and which runs to keep: the most frequent of all, words first where they are equal."""
-    order = np.argsort(-np.concatenate([words, runs]), kind="stable")[:most]
-    n_words = int((order < len(words)).sum())
-    chosen = np.sort(order[order >= len(words)] - len(words))
-    return n_words, chosen[(table[chosen] < n_words).all(axis=1)]
+def telling(frequency: IntArray) -> FloatArray:
+    """(tokens,) |log ratio| sqrt(texts): by how much a token tells one class from the others, the largest over classes.
+
+    The ratio is that of naive Bayes, with one text added to every count.
+    """
+    of_class, of_all = frequency.sum(axis=0), frequency.sum()
+    total = frequency.sum(axis=1, keepdims=True)
+    inside = np.log((frequency + 1) / np.maximum(1, of_class))
+    outside = np.log((total - frequency + 1) / np.maximum(1, of_all - of_class))
+    return np.asarray(np.abs(inside - outside).max(axis=1) * np.sqrt(total[:, 0]))

@@ -1,0 +1,90 @@
+"""`hardmax predict`."""
+
+import csv
+import io
+import json as json_format
+from typing import Annotated, Any
+
+import typer
+
+from hardmax.cli import options, output, texts
+
+ENDINGS = (".csv", ".jsonl")
+SHOWN = 60  # characters of a text
+
+
+def predict(
+    text: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TEXT", help="Texts, each in quotes; - reads one a line from standard input."),
+    ] = None,
+    file: Annotated[
+        str | None,
+        typer.Option("--file", metavar="FILE", help="A .csv, .tsv, .jsonl or .parquet file, or .txt with one a line."),
+    ] = None,
+    column: texts.TextColumn = None,
+    model: texts.Model = "imdb",
+    encoding: texts.Encoding = "utf-8",
+    json: Annotated[bool, typer.Option("--json", help="Print a JSON object a line.")] = False,
+    out: options.Out = None,
+) -> None:
+    """Classify texts: a line for each, with label, probability and how the text begins.
+
+    --out writes row, prediction and probability as .csv or .jsonl. Row 1 is the first text, and each row of --file has
+    its line: a row without text is answered as an empty text.
+    """
+    files = texts.check_endings(out, ENDINGS)
+    given = _read(text, file, column, encoding)
+    rows = _answers(texts.load(model), given)
+    for path in files:
+        output.save_text(_as_csv(rows) if path.suffix.lower() == ".csv" else _as_jsonl(rows), path)
+    if json:
+        print(_as_jsonl(rows), end="")
+        return
+    if not files or file is None:
+        _print(rows, given)
+    for path in files:
+        output.say(f"Wrote {path}")
+
+
+def _read(given: list[str] | None, file: str | None, column: str | None, encoding: str) -> list[str]:
+    if bool(given) == bool(file):
+        got = "both" if file else "neither"
+        raise ValueError(f"Either TEXT or --file must be given. Got {got}. Pass a text in quotes, or --file FILE.")
+    if file is None and column is not None:
+        raise ValueError(f"`--text` must go with --file, whose column it names. Got {column!r} alone. Leave it out.")
+    source = file or ("-" if given == ["-"] else None)
+    return list(given or []) if source is None else texts.read_rows(source, text=column, encoding=encoding)
+
+
+def _answers(classifier: Any, given: list[str]) -> list[dict[str, Any]]:
+    """Row, prediction and probability of each text."""
+    scores = texts.logits(classifier, given)
+    labels = classifier.model_.decide(scores).tolist()
+    sure = classifier.model_.probabilities(scores).max(axis=1).tolist()
+    pairs = enumerate(zip(labels, sure, strict=True), 1)
+    return [{"row": row, "prediction": label, "probability": p} for row, (label, p) in pairs]
+
+
+def _print(rows: list[dict[str, Any]], given: list[str]) -> None:
+    width = max(len(str(row["prediction"])) for row in rows)
+    for row, text in zip(rows, given, strict=True):
+        print(f"{row['prediction']!s:{width}}   {row['probability']:.3f}   {_beginning(text)}".rstrip())
+
+
+def _beginning(text: str) -> str:
+    """The first words on one line, without signs that would move a terminal's cursor."""
+    plain = " ".join("".join(sign if sign.isprintable() else " " for sign in text[: 4 * SHOWN]).split())
+    return plain if len(plain) <= SHOWN else f"{plain[: SHOWN - 3]}..."
+
+
+def _as_jsonl(rows: list[dict[str, Any]]) -> str:
+    return "".join(f"{json_format.dumps(row, ensure_ascii=False)}\n" for row in rows)
+
+
+def _as_csv(rows: list[dict[str, Any]]) -> str:
+    table = io.StringIO(newline="")
+    writer = csv.DictWriter(table, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return table.getvalue()

@@ -1,0 +1,131 @@
+"""What the commands on texts share: their options, labelled texts, models and answers."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from hardmax.cli import output
+
+if TYPE_CHECKING:
+    from hardmax.sentiment.classifier import HardmaxClassifier
+    from hardmax.sentiment.tables import Table
+
+DATA = ("imdb",)
+AT_A_TIME = 500  # texts between two moves of the bar
+MEGABYTE = 10**6
+
+File = Annotated[
+    str | None,
+    typer.Argument(metavar="FILE", help="A .csv, .tsv, .jsonl or .parquet file with texts and labels."),
+]
+TextColumn = Annotated[
+    str | None, typer.Option("--text", metavar="COLUMN", help="Column of the texts; guessed from its name unless said.")
+]
+LabelColumn = Annotated[
+    str | None,
+    typer.Option("--label", metavar="COLUMN", help="Column of the labels; guessed from its name unless said."),
+]
+Encoding = Annotated[str, typer.Option("--encoding", help="How the file writes letters: utf-8, latin-1, utf-16.")]
+Data = Annotated[
+    str | None,
+    typer.Option("--data", metavar="NAME", help="Instead of FILE: imdb, 50,000 film reviews, downloaded once (84 MB)."),
+]
+DataSource = Annotated[
+    str | None,
+    typer.Option("--data-source", metavar="PATH", help="A copy of --data to read: its archive, or a folder."),
+]
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model", metavar="MODEL", help="A folder of hardmax train, or a model that is there: imdb, imdb-2d."
+    ),
+]
+
+
+def load(model: str) -> "HardmaxClassifier":
+    """A model from its folder, or one that comes with the package."""
+    from hardmax import HardmaxClassifier, pretrained
+    from hardmax.sentiment.storage import FILE
+
+    if (Path(model) / FILE).is_file():
+        return HardmaxClassifier.load(model)
+    classifier: HardmaxClassifier = pretrained(model)
+    return classifier
+
+
+def read_labelled(context: typer.Context, split: str) -> "Table":
+    """Texts and labels of FILE, or of a split of --data."""
+    from hardmax.sentiment.tables import read_texts
+
+    given = context.params
+    _check_one_source(given)
+    if given["data"] is not None:
+        return _read_imdb(given["data_source"])[split]
+    return read_texts(given["file"], text=given["text"], label=given["label"], encoding=given["encoding"])
+
+
+def _check_one_source(given: dict[str, Any]) -> None:
+    """Refuse none and two of FILE and --data, and options of the other one."""
+    if (given["file"] is None) == (given["data"] is None):
+        got = "neither" if given["file"] is None else f"both, {given['file']} and {given['data']}"
+        raise ValueError(f"Either FILE or --data must be given. Got {got}. Pass a .csv file, or --data imdb.")
+    if given["data"] is not None and given["data"] not in DATA:
+        raise ValueError(f"`--data` must be {' or '.join(DATA)}. Got {given['data']!r}. Pass other data as FILE.")
+    others = ("text", "label") if given["file"] is None else ("data_source",)
+    for name in others:
+        if given[name] is not None:
+            flag, owner = f"--{name.replace('_', '-')}", "FILE" if given["file"] is None else "--data"
+            raise ValueError(f"`{flag}` must go with {owner}. Got {given[name]!r} without it. Leave it out.")
+
+
+def _read_imdb(source: str | None) -> "dict[str, Table]":
+    from hardmax.sentiment.imdb import load_imdb
+
+    with output.progress_bar("Megabytes") as moved:
+        return load_imdb(
+            source=source, progress=lambda done, total: moved(done // MEGABYTE, (total or done) // MEGABYTE)
+        )
+
+
+def source_name(given: dict[str, Any]) -> str:
+    """What the texts came from, for a sentence."""
+    return str(given["file"] if given["data"] is None else given["data"])
+
+
+def read_rows(path: str, *, text: str | None, encoding: str) -> list[str]:
+    """A text for each row of a file; a missing one is empty, so that answers keep the numbers of their rows."""
+    from hardmax.sentiment import tables
+
+    table = tables.read_texts(path, text=text, labelled=False, encoding=encoding)
+    if not table.skipped:
+        return table.texts
+    names, values = tables._read_columns(Path(path), tables._ending(Path(path)), encoding)
+    column = names.index(str(table.text_column))
+    output.note(f"{table.skipped} of {len(table.texts) + table.skipped} rows have no text; they count as empty texts.")
+    return [tables._written(value, Path(path), row, "text") or "" for row, value in enumerate(values(column), 1)]
+
+
+def logits(classifier: "HardmaxClassifier", texts: Sequence[str]) -> Any:
+    """(texts, outputs) logits, with a bar on a terminal."""
+    parts = []
+    with output.progress_bar("Texts") as moved:
+        for start in range(0, len(texts), AT_A_TIME):
+            parts.append(classifier.model_.logits(texts[start : start + AT_A_TIME]))
+            moved(start + len(parts[-1]), len(texts))
+    return np.concatenate(parts)
+
+
+def spread(texts: Sequence[str], count: int) -> list[str]:
+    """At most `count` texts, evenly from the whole: a file may be sorted by label."""
+    return list(texts[:: max(1, -(-len(texts) // count))])
+
+
+def check_endings(paths: list[Path] | None, endings: tuple[str, ...]) -> list[Path]:
+    """The files to write, refused before any work if an ending is unknown."""
+    for path in paths or []:
+        if path.suffix.lower() not in endings:
+            raise ValueError(f"`--out` must end in one of {', '.join(endings)}. Got {str(path)!r}. Change the ending.")
+    return list(paths or [])

@@ -1,0 +1,240 @@
+"""What each word of a text counts for, by our own sums and by the methods that they are compared with.
+
+All methods answer one question: how much does each word, where it stands, speak for a class? All erase alike: an erased
+word becomes an unknown one, so that its neighbours make no new pairs.
+"""
+
+import warnings
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from hardmax._checks import missing_extra
+from hardmax._types import AnyArray, FloatArray, IntArray
+from hardmax.sentiment import crowd
+from hardmax.sentiment.classifier import HardmaxClassifier
+from hardmax.sentiment.crowd import Weights
+
+STEPS = 50  # of integrated gradients
+EVALUATIONS = 500  # SHAP's own default
+BATCH = 500  # erased texts at a time: their words fit into memory whatever the length of the text
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """How much does each word of a text speak for one of the classes?
+
+    Parameters
+    ----------
+    classifier : HardmaxClassifier
+    text : str
+    place : int
+        Which of `classifier.classes_`.
+    samples : int
+        Erased texts that LIME may look at.
+    """
+
+    classifier: HardmaxClassifier
+    text: str
+    place: int
+    samples: int = 5000
+
+    @classmethod
+    def of_prediction(cls, classifier: HardmaxClassifier, text: str, *, samples: int = 5000) -> "Question":
+        """Ask about the class that is predicted."""
+        classes: list[Any] = classifier.classes_.tolist()
+        return cls(classifier, text, classes.index(classifier.predict([text]).tolist()[0]), samples)
+
+    @cached_property
+    def words(self) -> list[str]:
+        """Words of the text in their order; one that comes twice is there twice."""
+        return self.classifier.model_.vocabulary.splitter.words(self.text)
+
+    def logits(self, kept: AnyArray) -> FloatArray:
+        """(m, outputs) logits of m erased texts; row r of `kept`, (m, words), says which words are left in text r."""
+        words = np.array(self.words, dtype=object)
+        batches = np.split(kept.astype(bool), range(BATCH, len(kept), BATCH))
+        return np.concatenate([self.logits_of_words(np.where(rows, words, "").tolist()) for rows in batches])
+
+    def logits_of_words(self, documents: Sequence[Sequence[str]]) -> FloatArray:
+        """(m, outputs) logits of texts that are split already; an erased word is ""."""
+        model = self.classifier.model_
+        return crowd.logits(model.weights, model.vocabulary.encode_words(documents, len(documents)))
+
+    def probabilities(self, kept: AnyArray) -> FloatArray:
+        """(m,) probability of the class in erased texts."""
+        return self.classifier.model_.probabilities(self.logits(kept))[:, self.place]
+
+    def log_odds(self, kept: AnyArray) -> FloatArray:
+        """(m,) log p / (1 - p) in erased texts; with two classes it is the logit, signed towards the class."""
+        scores = self.logits(kept)
+        if scores.shape[1] == 1:
+            return scores[:, 0] * (1 if self.place == 1 else -1)
+        return np.asarray(scores[:, self.place] - np.logaddexp.reduce(np.delete(scores, self.place, axis=1), axis=1))
+
+    def towards(self, terms: FloatArray) -> FloatArray:
+        """(m,) of (m, outputs) parts of logits those for the class."""
+        return terms[:, 0] * (1 if self.place == 1 else -1) if terms.shape[1] == 1 else terms[:, self.place]
+
+
+def hardmax(question: Question, seed: int = 0) -> FloatArray:
+    """Ours: the part of the logit that a word holds. Nothing is sampled, and the parts sum to the logit."""
+    return _by_word(question, question.classifier.explain(question.text))
+
+
+def leave_one_out(question: Question, seed: int = 0) -> FloatArray:
+    """By how much the log-odds of the class fall when one word is erased; exact, a prediction for each word.
+
+    Log-odds, because near 0 and 1 the probability hardly moves and many words would tie.
+    """
+    every = np.ones((1, len(question.words)), bool)
+    return question.log_odds(every) - question.log_odds(~np.eye(len(question.words), dtype=bool))
+
+
+def lime(question: Question, seed: int = 0) -> FloatArray:
+    """LIME's linear model of the probability around a text, over all its words."""
+    from lime.lime_text import LimeTextExplainer
+
+    model = question.classifier.model_
+    explainer = LimeTextExplainer(split_expression=" ", bow=False, mask_string="", random_state=seed)
+    with _quiet():
+        found = explainer.explain_instance(
+            " ".join(question.words),
+            lambda texts: model.probabilities(question.logits_of_words([text.split(" ") for text in texts])),
+            labels=(question.place,),
+            num_features=len(question.words),
+            num_samples=question.samples,
+        )
+    weights = dict(found.local_exp[question.place])
+    return np.array([weights.get(i, 0.0) for i in range(len(question.words))])
+
+
+def shap_partition(question: Question, seed: int = 0) -> FloatArray:
+    """SHAP's Owen values of the probability over its own tree of neighbouring words, with 500 evaluations."""
+    if len(question.words) == 1:
+        return shap_permutation(question, seed)  # one word makes no tree
+    with _quiet(), _seeded(seed):
+        import shap
+
+        tree = shap.maskers.Text(r"\s+").clustering(" ".join(question.words))
+        nothing = np.zeros((1, len(question.words)))
+        explainer = shap.PartitionExplainer(question.probabilities, shap.maskers.Partition(nothing, clustering=tree))
+        return np.asarray(explainer(1 - nothing, max_evals=EVALUATIONS, silent=True).values[0])
+
+
+def shap_permutation(question: Question, seed: int = 0) -> FloatArray:
+    """SHAP's Shapley values of the probability from random orders of the words: one forwards and back, or more."""
+    with _quiet(), _seeded(seed):
+        import shap
+
+        nothing = np.zeros((1, len(question.words)))
+        masker = shap.maskers.Independent(nothing)
+        explainer = shap.PermutationExplainer(question.probabilities, masker, seed=seed)
+        most = max(EVALUATIONS, 2 * len(question.words) + 1)
+        return np.asarray(explainer(1 - nothing, max_evals=most, silent=True).values[0])
+
+
+def integrated_gradients(question: Question, seed: int = 0) -> FloatArray:
+    """Gradients of the logit along the straight line from no embedding to that of the text, times the embedding.
+
+    Who follows whom does not change when all tokens are scaled alike, so this equals ours: a check of both.
+    """
+    return _gradients(question, (np.arange(STEPS) + 0.5) / STEPS)
+
+
+def gradient_times_input(question: Question, seed: int = 0) -> FloatArray:
+    """Gradient of the logit at the text's embedding, times the embedding; it equals ours as well."""
+    return _gradients(question, np.ones(1))
+
+
+def at_random(question: Question, seed: int = 0) -> FloatArray:
+    """Numbers that know nothing of the text: what every method must beat."""
+    return np.random.default_rng([seed, len(question.text)]).random(len(question.words))
+
+
+Explainer = Callable[[Question, int], FloatArray]
+EXPLAINERS: dict[str, Explainer] = {
+    "hardmax": hardmax,
+    "leave-one-out": leave_one_out,
+    "lime": lime,
+    "shap-partition": shap_partition,
+    "shap-permutation": shap_permutation,
+    "integrated-gradients": integrated_gradients,
+    "gradient-times-input": gradient_times_input,
+    "random": at_random,
+}
+
+
+def check_methods(methods: Collection[str] | None) -> list[str]:
+    """Names of explainers, all for None; refuses unknown ones, and those whose package is missing."""
+    names = list(EXPLAINERS) if methods is None else list(methods)
+    unknown = [name for name in names if name not in EXPLAINERS]
+    if unknown or not names:
+        raise ValueError(
+            f"`methods` must be some of {', '.join(EXPLAINERS)}. Got {unknown[0] if unknown else 'none'!r}. "
+            "Leave it out for all."
+        )
+    for package in ("lime", "shap"):
+        if any(name.startswith(package) for name in names) and find_spec(package) is None:
+            raise missing_extra(f"A comparison with {package.upper()}", package, "explainers")
+    return names
+
+
+def _by_word(question: Question, explanation: Any) -> FloatArray:
+    """(words,) what an explanation gives each word of the text, signed towards the class."""
+    outputs = len(explanation.logits)
+    parts = np.array([highlight.contribution for highlight in explanation.highlights]).reshape(-1, outputs)
+    return question.towards(parts)
+
+
+def _gradients(question: Question, scales: FloatArray) -> FloatArray:
+    """(words,) gradient times input, averaged over scales of the text's embedding."""
+    import torch
+
+    explanation, weights = question.classifier.explain(question.text), question.classifier.model_.weights
+    z = weights.tokens(explanation.ids).transpose(1, 0, 2)  # (heads, n, d)
+    scaled = torch.tensor(scales[:, None, None, None] * z, requires_grad=True)
+    totals = _mean_logits(weights, scaled, explanation.counts)
+    slopes = [torch.autograd.grad(total, scaled, retain_graph=True)[0].numpy().sum(axis=0) for total in totals]
+    terms = np.stack([(slope * z).sum(axis=(0, 2)) for slope in slopes], axis=1)
+    return _by_word(question, replace(explanation, terms=terms))
+
+
+def _mean_logits(weights: Weights, tokens: Any, counts: IntArray) -> Any:
+    """(outputs,) the logits less the bias of (copies, heads, n, d) tokens, averaged over the copies, for autograd."""
+    import torch
+
+    from hardmax.kernels import hardmax_layers
+
+    copies, heads, n, d = tokens.shape
+    alpha = torch.tensor(np.tile(weights.alpha, copies))
+    A = None if weights.A is None else torch.tensor(np.tile(weights.A, (copies, 1, 1)))
+    many = torch.tensor(counts).expand(copies * heads, n)
+    last = hardmax_layers(tokens.reshape(copies * heads, n, d), alpha, weights.layers, A=A, counts=many)
+    share = torch.tensor(counts / (max(1, counts.sum()) * copies))
+    return torch.einsum("chnd,n,ohd->o", last.view(tokens.shape), share, torch.tensor(weights.decoder))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """LIME and SHAP use what their own dependencies have deprecated."""
+    with warnings.catch_warnings():
+        for category in (DeprecationWarning, FutureWarning, PendingDeprecationWarning):
+            warnings.simplefilter("ignore", category)
+        yield
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """SHAP draws from NumPy's global numbers: seed them, and put them back afterwards."""
+    state = np.random.get_state()  # noqa: NPY002
+    np.random.seed(seed)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        np.random.set_state(state)  # noqa: NPY002

@@ -1,0 +1,155 @@
+"""Studies on IMDb: the paper's models for several d, and what each part of the model is worth.
+
+Each returns plain rows, to be kept as JSON; the tables of the docs and the figures are made from those.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from hardmax._types import IntArray
+from hardmax.sentiment.classifier import HardmaxClassifier
+from hardmax.sentiment.crowd import logits
+from hardmax.sentiment.fitting import new_network, place_of, prepare, weights_of
+from hardmax.sentiment.model import Model
+from hardmax.sentiment.statistics import leader_statistics
+
+DIMENSIONS = (2, 4, 8, 16)
+STARTS = {"small alpha": {}, "alpha 1": {"alpha": 1.0, "alpha_rate": 0.01, "learning_rate": 0.6, "scale": 9.6}}
+PAPER_BEST = {2: 0.791, 4: 0.823, 8: 0.851, 16: 0.882}  # Table 1 of arXiv 2407.01602
+PART = 0.7  # of all reviews, to train with
+LONG_ENOUGH = 200  # layers in which trained models have all tokens decided, or are said not to
+COUNTED = 2000  # texts whose leaders are counted
+
+_PREPARED: dict[Any, Any] = {}
+
+BASE: dict[str, Any] = {"max_words": 400}  # softmax attention needs n by n numbers: texts of 2,000 words do not fit
+ABLATIONS: dict[str, dict[str, Any]] = {
+    "hardmax (the model)": {},
+    "no attention: bag of words": {"attention": "none"},
+    "random attention": {"attention": "random"},
+    "softmax attention, temperature 1": {"attention": "softmax", "temperature": 1.0},
+    "softmax attention, temperature 0.1": {"attention": "softmax", "temperature": 0.1},
+    "trained with softmax, served as hardmax": {"attention": "softmax", "temperature": 0.1, "served": "hardmax"},
+    "the same with trained A": {"attention": "softmax", "temperature": 0.1, "served": "hardmax", "trained_A": True},
+    "1 head": {"heads": 1, "groups": 1},
+    "8 heads": {"heads": 8, "groups": 1},
+    "32 heads in 1 group": {"groups": 1},
+    "1 layer": {"layers": 1},
+    "4 layers": {"layers": 4},
+    "8 layers": {"layers": 8},
+    "12 layers": {"layers": 12},
+    "words alone": {"longest": 1, "min_texts": 2, "max_tokens": None},
+}
+
+
+def ablation(
+    name: str, texts: Sequence[str], labels: IntArray, *, seed: int = 0, device: str = "auto"
+) -> dict[str, Any]:
+    """Train one variant of the general model; accuracy is on texts held back from training."""
+    options = BASE | ABLATIONS[name]
+    attention = options.pop("attention", "hardmax")
+    served = options.pop("served", attention)
+    temperature = options.pop("temperature", 1e-3)
+    trained_A = options.pop("trained_A", False)
+    classifier = HardmaxClassifier(**options, epochs=5, random_state=seed)
+    design, recipe, splitter = classifier.plan(len(texts))
+    design = replace(design, trained_A=trained_A)
+    recipe = replace(recipe, attention=attention, served=served, temperature=temperature)
+    start = perf_counter()
+    problem = _prepared(texts, labels, design, splitter)
+    network, history, _ = _trained(problem, design, recipe, device)
+    row = {"variant": name, "seed": seed, "accuracy": history[-1].accuracy, "seconds": perf_counter() - start}
+    model = Model(problem.vocabulary, weights_of(network), np.array([0, 1]))
+    if served == "hardmax":
+        row |= _leaders(model, [texts[i] for i in problem.held_places[:COUNTED]])
+    return row
+
+
+def paper_run(
+    d: int, start: str, texts: Sequence[str], labels: IntArray, *, seed: int = 0, device: str = "auto", **changes: Any
+) -> dict[str, Any]:
+    """Train the paper's model on 70 % of all reviews, with a part held back to choose the epoch; test on the others."""
+    classifier = HardmaxClassifier.paper(d, **({"epochs": 8, "random_state": seed} | STARTS[start] | changes))
+    order = np.random.default_rng(seed).permutation(len(labels))
+    cut = round(PART * len(labels))
+    learned, tested = order[:cut], order[cut:]
+    design, recipe, splitter = classifier.plan(cut)
+    began = perf_counter()
+    problem = prepare([texts[i] for i in learned], labels[learned], 2, design, splitter, seed=seed)
+    network, history, others = _trained(problem, design, recipe, device)
+    model = Model(problem.vocabulary, weights_of(network), np.array([0, 1]))
+    asked = [texts[i] for i in tested]
+    scores = logits(model.weights, model.vocabulary.encode(asked))[:, 0]
+    return {
+        "d": d,
+        "start": start,
+        "seed": seed,
+        "training": recipe.attention,
+        "accuracy": float(np.mean((scores > 0) == labels[tested])),
+        "validation": max(epoch.quality for epoch in history)[0],
+        "alpha": float(model.weights.alpha[0]),
+        "seconds": perf_counter() - began,
+        "epochs": [asdict(epoch) | {"softmax_loss": other} for epoch, other in zip(history, others, strict=True)],
+    } | _leaders(model, asked[:COUNTED])
+
+
+def _prepared(texts: Sequence[str], labels: IntArray, design: Any, splitter: Any) -> Any:
+    """Texts as tokens; most variants read them alike, so the last ones are kept."""
+    key = (id(texts), splitter, design.longest, design.min_texts, design.max_tokens)
+    if key not in _PREPARED:
+        _PREPARED.clear()
+        _PREPARED[key] = prepare(texts, labels, 2, design, splitter, seed=0)
+    return _PREPARED[key]
+
+
+def _trained(problem: Any, design: Any, recipe: Any, device: str) -> tuple[Any, list[Any], list[float]]:
+    """The network, its epochs, and the validation loss after each with softmax attention instead of hardmax."""
+    import torch
+
+    from hardmax.sentiment.training import evaluate, train
+
+    network = new_network(len(problem.vocabulary), 2, design, recipe.seed)
+    factors = torch.ones(2, device=place_of(device))
+    others: list[float] = []
+
+    def report(done: int, total: int, loss: Any, epoch: Any) -> None:
+        if epoch is not None and design.heads == 1:
+            others.append(evaluate(network, problem.held, "softmax", recipe.temperature, factors)[0])
+
+    history = train(
+        network, problem.learned, problem.held, recipe, weights=np.ones(2), device=place_of(device), report=report
+    )
+    return network, history, others
+
+
+def _leaders(model: Model, texts: Sequence[str]) -> dict[str, Any]:
+    """Leaders of a text and head, and the layers until every token is decided, if the model had many layers."""
+    deep = Model(model.vocabulary, replace(model.weights, layers=LONG_ENOUGH), model.classes)
+    decided = leader_statistics(deep, texts).decided
+    settled = decided[decided >= 0]
+    return {
+        "leaders": leader_statistics(model, texts).summary(),
+        "decided_median": float(np.median(settled)) if settled.size else None,
+        "decided_most": int(settled.max()) if settled.size else None,
+        "undecided": float(np.mean(decided < 0)),
+    }
+
+
+def run_all(
+    study: str, load: Callable[[], Any], *, only: Sequence[str] = (), seeds: Sequence[int] = (0,), device: str = "auto"
+) -> list[dict[str, Any]]:
+    """All rows of a study, or those named. `load` gives the two splits of IMDb."""
+    splits = load()
+    train, test = splits["train"], splits["test"]
+    if study == "ablations":
+        labels = np.array([label == "pos" for label in train.labels], dtype=np.int64)
+        names = [name for name in ABLATIONS if not only or name in only]
+        return [ablation(name, train.texts, labels, seed=s, device=device) for name in names for s in seeds]
+    texts = [*train.texts, *test.texts]
+    labels = np.array([label == "pos" for label in [*train.labels, *test.labels]], dtype=np.int64)
+    wanted = [(d, start) for start in STARTS for d in DIMENSIONS if not only or f"{d} {start}" in only]
+    return [paper_run(d, start, texts, labels, seed=s, device=device) for d, start in wanted for s in seeds]

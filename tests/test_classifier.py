@@ -1,0 +1,329 @@
+"""The estimator: scikit-learn's own checks, training, odd input, files."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import estimator_checks_generator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from hardmax import HardmaxClassifier
+from hardmax.sentiment import crowd, fitting
+from hardmax.sentiment.corpus import reviews
+from hardmax.sentiment.network import Network, Shape
+from hardmax.sentiment.recipe import Recipe
+from hardmax.sentiment.vocabulary import Encoded
+
+SMALL = {"heads": 4, "groups": 2, "longest": 2, "epochs": 30}
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return reviews(600, seed=1)
+
+
+@pytest.fixture(scope="module")
+def fresh():
+    return reviews(300, seed=2)
+
+
+@pytest.fixture(scope="module")
+def fitted(corpus):
+    return HardmaxClassifier(**SMALL).fit(corpus.texts, corpus.labels)
+
+
+# scikit-learn's checks feed matrices of numbers, and run just one on an estimator of texts. This twin reads each number
+# of a row as a word, so that all of them run: of fitting, labels, shapes, copies, pickles, errors.
+class OfRows(HardmaxClassifier):
+    """A classifier of rows of numbers."""
+
+    def __init__(self, *, heads=2, epochs=40, random_state=0):
+        super().__init__(
+            heads=heads,
+            epochs=epochs,
+            random_state=random_state,
+            min_texts=1,
+            validation=0.0,
+            dropout=0.0,
+            longest=1,
+            groups=1,
+        )
+
+    def fit(self, X, y):
+        X, y = validate_data(self, X, y)
+        return super().fit(as_texts(X), y)
+
+    def decision_function(self, X):
+        return super().decision_function(self._rows(X))
+
+    def predict(self, X):
+        return super().predict(self._rows(X))
+
+    def predict_proba(self, X):
+        return super().predict_proba(self._rows(X))
+
+    def _rows(self, X):
+        check_is_fitted(self)
+        return as_texts(validate_data(self, X, reset=False))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.one_d_array = False
+        tags.input_tags.two_d_array = True
+        return tags
+
+
+def as_texts(X):
+    bins = np.clip(np.round(2 * X), -99, 99).astype(int) + 100
+    return [" ".join(f"column{j}value{x}" for j, x in enumerate(row)) for row in bins]
+
+
+def checks(estimator):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # says that an estimator of texts has one check
+        pairs = list(estimator_checks_generator(estimator))
+    return [pytest.param(*pair, id=getattr(pair[1], "func", pair[1]).__name__) for pair in pairs]
+
+
+@pytest.mark.parametrize(("estimator", "check"), [*checks(HardmaxClassifier()), *checks(OfRows())])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_it_learns_negations_from_pairs(fresh):
+    corpus = reviews(2000, seed=1)
+    words = HardmaxClassifier(**SMALL | {"longest": 1, "epochs": 15}).fit(corpus.texts, corpus.labels)
+    pairs = HardmaxClassifier(**SMALL | {"epochs": 15}).fit(corpus.texts, corpus.labels)
+    assert pairs.score(fresh.texts, fresh.labels) > max(0.8, words.score(fresh.texts, fresh.labels) + 0.05)
+
+
+def test_works_in_scikit_learn(corpus):
+    few, labels = corpus.texts[:120], corpus.labels[:120]
+    tiny = HardmaxClassifier(heads=2, groups=1, epochs=3)
+    assert clone(tiny).get_params() == tiny.get_params()
+    assert len(cross_val_score(tiny, few, labels, cv=2)) == 2
+    grid = GridSearchCV(tiny, {"layers": [0, 1]}, cv=2).fit(few, labels)
+    assert grid.best_params_["layers"] in (0, 1)
+    pipeline = make_pipeline(FunctionTransformer(lambda texts: [t.upper() for t in texts]), tiny).fit(few, labels)
+    assert pipeline.predict(few).tolist() == clone(tiny).fit(few, labels).predict(few).tolist()
+
+
+def test_the_same_seed_gives_the_same_model(corpus, fitted):
+    again = HardmaxClassifier(**SMALL).fit(corpus.texts, corpus.labels)
+    other = HardmaxClassifier(**SMALL, random_state=1).fit(corpus.texts, corpus.labels)
+    scores = [c.decision_function(corpus.texts).tobytes() for c in (fitted, again, other)]
+    assert scores[0] == scores[1] != scores[2]
+
+
+def test_answers_do_not_depend_on_the_batch(fitted, fresh):
+    together = fitted.decision_function(fresh.texts)
+    assert together.tolist() == [fitted.decision_function([text])[0] for text in fresh.texts]
+
+
+def test_network_and_inference_agree(fitted, fresh):
+    weights, vocabulary = fitted.model_.weights, fitted.model_.vocabulary
+    network = Network(Shape(len(vocabulary), 1, weights.heads, weights.d, weights.layers, groups=2)).double()
+    with torch.no_grad():
+        network.embedding.copy_(torch.from_numpy(weights.embedding.reshape(len(vocabulary), -1)))
+        network.raw_alpha.copy_(torch.from_numpy(weights.alpha).expm1().log())
+        network.decoder.copy_(2 * torch.from_numpy(weights.decoder))
+        network.bias.copy_(torch.from_numpy(weights.bias))
+        ids, counts = (torch.from_numpy(x) for x in vocabulary.encode(fresh.texts).padded())
+        scores = network(ids, counts[:, None]).mean(1)[:, 0].numpy()
+    np.testing.assert_allclose(scores, fitted.decision_function(fresh.texts), atol=1e-12)
+
+
+def test_without_numba_nothing_changes(fitted, fresh, monkeypatch):
+    fast = fitted.decision_function(fresh.texts)
+    monkeypatch.setattr(crowd, "has_numba", lambda: False)
+    np.testing.assert_allclose(fitted.decision_function(fresh.texts), fast, atol=1e-13)
+
+
+def test_three_classes(corpus):
+    labels = ["mixed" if " but " in t else label for t, label in zip(corpus.texts, corpus.labels, strict=True)]
+    classifier = HardmaxClassifier(heads=4, d=3, longest=2, epochs=30).fit(corpus.texts, labels)
+    assert classifier.classes_.tolist() == ["mixed", "negative", "positive"]
+    assert classifier.score(corpus.texts, labels) > 0.9
+    np.testing.assert_allclose(classifier.predict_proba(corpus.texts[:9]).sum(axis=1), 1)
+    explanation = classifier.explain(corpus.texts[0])
+    assert explanation.contributions.shape == (len(explanation.words), 3)
+    np.testing.assert_allclose(explanation.bias + explanation.contributions.sum(0), explanation.logit, atol=1e-12)
+    assert sum(h.contribution for h in explanation.highlights).shape == (3,)
+
+
+@pytest.mark.parametrize("options", [{"training": "softmax"}, {"training": "softmax", "trained_A": True}])
+def test_softmax_training_serves_hardmax(corpus, options):
+    few, labels = corpus.texts[:300], corpus.labels[:300]
+    classifier = HardmaxClassifier(heads=2, groups=1, epochs=40, temperature=1.0, **options).fit(few, labels)
+    assert classifier.score(few, labels) > 0.85
+    A = classifier.model_.weights.A
+    assert (A is not None) == ("trained_A" in options)
+    if A is not None:
+        assert np.abs(A - np.eye(2)).max() > 1e-3
+        assert np.linalg.eigvalsh(A).min() > 0
+
+
+def test_groups_see_different_tokens():
+    texts = Encoded(np.arange(12), np.array([0, 5, 12, 12]), np.ones(12, int))
+    recipe = Recipe(dropout=0.5)
+    whole = recipe.batch(texts, np.array([0, 1, 0]), 3, 4, 7, slice(None))
+    assert (whole.counts.any(axis=2).T == [True, True, False]).all()  # none loses all its tokens
+    assert not (whole.counts[:, 0] == whole.counts[:, 1]).all()
+    halves = [recipe.batch(texts, np.array([0, 1, 0]), 3, 4, 7, slice(k, None, 2)) for k in range(2)]
+    assert (halves[1].counts[0] == whole.counts[1]).all()  # however it is dealt out
+    assert not (recipe.batch(texts, np.array([0, 1, 0]), 3, 4, 8, slice(None)).counts == whole.counts).all()
+
+
+def test_labels_keep_their_type(corpus):
+    for labels in (np.arange(40) % 2, np.arange(40) % 2 == 0, np.where(np.arange(40) % 2, "b", "a")):
+        classifier = HardmaxClassifier(heads=1, groups=1, epochs=1).fit(corpus.texts[:40], labels)
+        assert classifier.predict(["x"]).dtype == labels.dtype
+
+
+def test_early_stopping_and_history(corpus):
+    classifier = HardmaxClassifier(**SMALL | {"patience": 3}).fit(corpus.texts, corpus.labels)
+    best = max(range(classifier.n_iter_), key=lambda k: classifier.history_[k].quality)
+    assert classifier.n_iter_ == best + 4 < 30
+    assert classifier.history_[-1].train_loss < classifier.history_[0].train_loss
+
+
+def test_balanced_classes_weigh_the_same(corpus):
+    rare = [i for i, label in enumerate(corpus.labels) if label == "negative" or i % 12 == 0]
+    texts, labels = [corpus.texts[i] for i in rare], [corpus.labels[i] for i in rare]
+    found = {}
+    for weight in (None, "balanced"):
+        classifier = HardmaxClassifier(**SMALL | {"epochs": 3, "class_weight": weight}).fit(texts, labels)
+        found[weight] = (classifier.predict(corpus.texts) == "positive").mean()
+    assert found["balanced"] > found[None]
+
+
+def test_the_learning_rate_rises_and_falls():
+    recipe = Recipe(warm_up=0.25)
+    np.testing.assert_allclose([recipe.rate(t) for t in (0, 0.125, 0.25, 0.625, 1)], [0, 0.5, 1, 0.5, 0])
+
+
+def test_held_back_texts_are_of_every_class():
+    labels = np.array([0] * 40 + [1] * 10 + [2] * 3)
+    held = fitting.held_back(labels, 0.2, 0)
+    assert np.bincount(labels[held], minlength=3).tolist() == [8, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"heads": 0}, "`heads` must be a whole number of at least 1"),
+        ({"heads": 6}, "`groups` must divide `heads`"),
+        ({"select": "best"}, "`select` must be one of telling, frequent"),
+        ({"layers": -1}, "`layers` must be a whole number of at least 0"),
+        ({"alpha": 0}, "`alpha` must be"),
+        ({"dropout": 1.0}, "`dropout` must be at least 0 and below 1"),
+        ({"training": "sparsemax"}, "`training` must be one of hardmax, softmax"),
+        ({"trained_A": True}, '`trained_A` must go with training="softmax"'),
+        ({"class_weight": "even"}, "`class_weight` must be None"),
+        ({"resume": True}, "`resume` must go with `checkpoint`"),
+        ({"epochs": 0}, "`epochs` must be a whole number"),
+        ({"device": "tpu"}, "`device` must be"),
+    ],
+)
+def test_bad_parameters(corpus, options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        HardmaxClassifier(**options).fit(corpus.texts[:20], corpus.labels[:20])
+
+
+@pytest.mark.parametrize(
+    ("texts", "labels", "sentence"),
+    [
+        ("one text", ["a"], "`X` must be a list of texts. Got a single one"),
+        (["a", 3], [0, 1], "`X` must hold texts alone. Got int at place 1"),
+        (["a", None], [0, 1], "`X` must hold texts alone. Got NoneType at place 1"),
+        ([["a"], ["b"]], [0, 1], "`X` must hold texts alone. Got list"),
+        (np.array([["a"], ["b"]]), [0, 1], "`X` must be one-dimensional"),
+        ([], [], "`X` must hold at least one text"),
+        (3, [0], "`X` must be a list of texts. Got int"),
+        (["a", "b"], [1, 1], "`y` must hold at least two classes"),
+        (["a", "b"], [1], "`y` must hold one label for each of the 2 texts"),
+        (["a", "b"], [0.5, 1.5], "Unknown label type"),
+        (["one", "two"], [0, 1], "`texts` must share words"),
+    ],
+)
+def test_bad_texts(texts, labels, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        HardmaxClassifier(heads=1, groups=1, epochs=1).fit(texts, labels)
+
+
+def test_before_fit():
+    for method in ("predict", "predict_proba", "decision_function", "explain", "explain_many", "leaders"):
+        with pytest.raises(NotFittedError):
+            getattr(HardmaxClassifier(), method)("text")
+
+
+def test_files_give_the_same_answers(fitted, fresh, tmp_path):
+    fitted.save(tmp_path / "model")
+    read = HardmaxClassifier.load(tmp_path / "model")
+    assert read.decision_function(fresh.texts).tobytes() == fitted.decision_function(fresh.texts).tobytes()
+    assert read.get_params() == fitted.get_params()
+    assert read.history_ == fitted.history_
+    fitted.save(tmp_path / "model")
+    assert len(list((tmp_path / "model").iterdir())) == 2
+
+
+def test_compact_files_are_a_quarter_and_nearly_the_same(fitted, fresh, tmp_path):
+    fitted.save(tmp_path / "a")
+    fitted.save(tmp_path / "b", compact=True)
+    sizes = [next((tmp_path / name).glob("*.safetensors")).stat().st_size for name in "ab"]
+    assert sizes[1] < 0.6 * sizes[0]
+    read = HardmaxClassifier.load(tmp_path / "b")
+    assert (read.model_.weights.embedding != 0).all()
+    assert np.mean(read.predict(fresh.texts) == fitted.predict(fresh.texts)) > 0.98
+
+
+def test_paper_model_and_labels_survive_a_file(corpus, tmp_path):
+    labels = np.where(np.array(corpus.labels) == "positive", 5, -5)
+    fitted = HardmaxClassifier.paper(d=2, epochs=2).fit(corpus.texts, labels)
+    fitted.save(tmp_path / "m")
+    read = HardmaxClassifier.load(tmp_path / "m")
+    assert read.classes_.tolist() == [-5, 5]
+    assert read.decision_function(corpus.texts).tobytes() == fitted.decision_function(corpus.texts).tobytes()
+
+
+def test_broken_files_get_a_sentence(fitted, tmp_path):
+    def broken(name, change):
+        folder = tmp_path / name
+        fitted.save(folder)
+        change(folder)
+        with pytest.raises((ValueError, OSError)) as caught:
+            HardmaxClassifier.load(folder)
+        return str(caught.value)
+
+    def edit(**changes):
+        def change(folder):
+            about = json.loads((folder / "model.json").read_text())
+            (folder / "model.json").write_text(json.dumps(about | changes))
+
+        return change
+
+    def shorten(pattern):
+        def change(folder):
+            (file,) = folder.glob(pattern)
+            file.write_bytes(file.read_bytes()[:-9])
+
+        return change
+
+    def remove(pattern):
+        return lambda folder: [file.unlink() for file in folder.glob(pattern)]
+
+    assert "must be JSON" in broken("a", shorten("*.json"))
+    assert "truncated or changed" in broken("b", shorten("*.safetensors"))
+    assert "a newer hardmax wrote it" in broken("c", edit(version=99))
+    assert "must describe a model of hardmax" in broken("d", edit(format="other"))
+    assert "Copy the whole folder" in broken("e", remove("*.safetensors"))
+    assert "with model.json in it" in broken("f", remove("*.json"))
+    assert "Copy the whole folder" in broken("g", edit(weights="../../etc/passwd"))
+    assert "is not complete" in broken("h", edit(words=3))

@@ -1,0 +1,243 @@
+"""Explanations are compared fairly: the measures by hand, ours exact, and every rival at work."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hardmax._types import FloatArray
+from hardmax.sentiment import explainers
+from hardmax.sentiment.classifier import HardmaxClassifier
+from hardmax.sentiment.corpus import Corpus, reviews
+from hardmax.sentiment.crowd import Weights
+from hardmax.sentiment.explainers import EXPLAINERS, Question
+from hardmax.sentiment.faithfulness import (
+    Comparison,
+    Rationale,
+    agreement,
+    compare,
+    erasure,
+    marked_words,
+    read_rationales,
+    top_words,
+)
+from hardmax.sentiment.model import Model
+from hardmax.sentiment.text import Splitter
+from hardmax.sentiment.vocabulary import Vocabulary
+
+EXACT = ("hardmax", "integrated-gradients", "gradient-times-input")
+QUICK = [*EXACT, "leave-one-out", "random"]
+CORPUS = reviews(1040, seed=3, contrast=0)
+SEEN, NEW = 1000, 40  # texts to train on, and texts to explain
+
+
+@pytest.fixture(scope="module")
+def trained() -> HardmaxClassifier:
+    classifier = HardmaxClassifier(heads=4, longest=2, epochs=20)
+    return classifier.fit(CORPUS.texts[:SEEN], CORPUS.labels[:SEEN])
+
+
+@pytest.fixture(scope="module")
+def quick(trained: HardmaxClassifier) -> Comparison:
+    return compare(trained, CORPUS.texts[SEEN : SEEN + NEW], methods=QUICK, rationales=planted(CORPUS, NEW))
+
+
+def planted(corpus: Corpus, count: int) -> list[Rationale]:
+    """The words that decide, as a person would mark them."""
+    found = []
+    for i in range(SEEN, SEEN + count):
+        tokens = [token.strip(".,").lower() for token in corpus.texts[i].split()]
+        words = {word for phrase in corpus.planted[i] for word in phrase.split()}
+        spans = tuple((k, k + 1) for k, token in enumerate(tokens) if token in words)
+        found.append(Rationale(corpus.texts[i], int(corpus.labels[i] == "positive"), spans))
+    return found
+
+
+def made(tokens: dict[str, list[float]], *, decoder: Any, layers: int = 0, **parts: Any) -> HardmaxClassifier:
+    """A classifier by hand: one head, and no training."""
+    distinct, longest = parts.pop("distinct", True), max(len(token.split()) for token in tokens)
+    vocabulary = Vocabulary.build(tokens, Splitter(), longest=longest, min_texts=1, distinct=distinct)
+    embedding = [tokens[vocabulary.name(i)] for i in range(len(vocabulary))]
+    decoder = np.asarray(decoder, np.float64)[:, None, :]
+    alpha, A = parts.get("alpha", np.ones(1)), parts.get("A")
+    weights = Weights(np.array(embedding, np.float32)[:, None, :], alpha, A, decoder, np.zeros(len(decoder)), layers)
+    classifier = HardmaxClassifier()
+    classifier.classes_ = np.array(["a", "b", "c"][: max(2, len(decoder))])
+    classifier.model_ = Model(vocabulary, weights, classifier.classes_)
+    return classifier
+
+
+def plain() -> HardmaxClassifier:
+    """The logit is the mean over known words of 4 for good, -2 for bad, 0 for film."""
+    return made({"good": [4.0], "bad": [-2.0], "film": [0.0]}, decoder=[[1.0]])
+
+
+def sigmoid(x: float) -> float:
+    return 1 / (1 + float(np.exp(-x)))
+
+
+def test_the_measures_are_those_of_eraser() -> None:
+    question = Question.of_prediction(plain(), "Good film bad ok")
+    assert question.place == 1  # the logit is (4 + 0 - 2) / 3
+    scores = EXPLAINERS["hardmax"](question, 0)
+    np.testing.assert_allclose(scores, [4 / 3, 0, -2 / 3, 0], atol=1e-12)
+    full = sigmoid(2 / 3)
+    # of four words 1, 5, 10 and 20 % are one word, 50 % are two: good and, as the earlier of two that tie, film
+    without, alone = [sigmoid(-1)] * 4 + [sigmoid(-2)], [sigmoid(4)] * 4 + [sigmoid(2)]
+    np.testing.assert_allclose(erasure(question, scores), (full - np.mean(without), full - np.mean(alone)))
+
+
+def test_leaving_one_out_and_the_other_class_by_hand() -> None:
+    question = Question(plain(), "good film bad ok", 1)
+    expected = np.array([2 / 3 + 1, 2 / 3 - 1, 2 / 3 - 2, 0])
+    np.testing.assert_allclose(EXPLAINERS["leave-one-out"](question, 0), expected, atol=1e-12)
+    other = Question(plain(), "good film bad ok", 0)
+    np.testing.assert_allclose(EXPLAINERS["leave-one-out"](other, 0), -expected, atol=1e-12)
+    np.testing.assert_allclose(EXPLAINERS["hardmax"](other, 0), [-4 / 3, 0, 2 / 3, 0], atol=1e-12)
+
+
+def test_an_erased_word_makes_no_new_pair() -> None:
+    classifier = made({"good": [3.0], "film": [0.0], "bad": [-1.0], "good bad": [90.0]}, decoder=[[1.0]])
+    question = Question.of_prediction(classifier, "good film bad good")
+    kept = np.array([[True, True, True, True], [True, False, True, True], [False, True, True, False], [False] * 4])
+    np.testing.assert_allclose(question.log_odds(kept), [2 / 3, 1, -1 / 2, 0])  # a word that comes twice counts once
+    assert classifier.decision_function(["good bad"])[0] > 30
+
+
+def test_the_top_words_of_equal_ones_are_the_earlier() -> None:
+    assert top_words(np.array([0.0, 2.0, 1.0, 1.0]), 2).tolist() == [False, True, True, False]
+
+
+@pytest.mark.parametrize("distinct", [True, False])
+def test_three_classes_and_an_A_of_their_own(distinct: bool) -> None:
+    random = np.random.default_rng(5)
+    words = {f"w{i}": random.normal(size=2).tolist() for i in range(12)}
+    parts: dict[str, Any] = {"alpha": np.array([0.7]), "A": np.array([[[2.0, 0.5], [0.5, 1.0]]]), "distinct": distinct}
+    classifier = made(words, decoder=random.normal(size=(3, 2)), layers=3, **parts)
+    text = " ".join(f"w{i}" for i in random.integers(0, 12, 30))
+    rows = compare(classifier, [text], methods=EXACT).rows
+    assert max(row["exact"] for row in rows) < 1e-12
+    question = Question.of_prediction(classifier, text)
+    ours, *others = (EXPLAINERS[name](question, 0) for name in EXACT)
+    for other in others:
+        np.testing.assert_allclose(other, ours, atol=1e-12)
+    every = np.ones((1, 30), bool)
+    p = question.probabilities(every)
+    np.testing.assert_allclose(question.log_odds(every), np.log(p / (1 - p)))
+
+
+def test_ours_is_exact_and_the_same_again(quick: Comparison) -> None:
+    assert [row["method"] for row in quick.rows] == QUICK
+    assert quick.texts == NEW
+    for row in quick.rows:
+        if row["method"] in EXACT:
+            assert row["exact"] < 1e-9
+            assert row["same_again"] == 1
+        else:
+            assert np.isnan(row["exact"])
+    assert quick.rows[-1]["same_again"] < 0.5
+
+
+def test_gradients_equal_ours(trained: HardmaxClassifier) -> None:
+    for text in [*CORPUS.texts[SEEN : SEEN + 5], "unheardof", "wonderful"]:
+        question = Question.of_prediction(trained, text)
+        ours = EXPLAINERS["hardmax"](question, 0)
+        for name in EXACT[1:]:
+            np.testing.assert_allclose(EXPLAINERS[name](question, 0), ours, atol=1e-6)
+
+
+def test_ours_beats_chance_and_finds_the_planted_words(quick: Comparison) -> None:
+    rows = {row["method"]: row for row in quick.rows}
+    ours, chance = rows["hardmax"], rows["random"]
+    assert ours["comprehensiveness"] > chance["comprehensiveness"] + 0.1
+    assert ours["comprehensiveness"] > 0.8 * rows["leave-one-out"]["comprehensiveness"]
+    assert ours["sufficiency"] < chance["sufficiency"] - 0.05
+    people = {row["method"]: row for row in quick.agreement}
+    assert people["hardmax"]["auprc"] > 0.6 > 0.4 > people["random"]["auprc"]
+    assert people["hardmax"]["f1"] > people["random"]["f1"] + 0.3
+
+
+def test_lime_and_shap_run_on_the_same_words(trained: HardmaxClassifier) -> None:
+    names = ["hardmax", "lime", "shap-partition", "shap-permutation", "random"]
+    before = np.random.get_state()[1].copy()  # type: ignore[union-attr]  # noqa: NPY002
+    calls: list[tuple[int, int]] = []
+    found = compare(
+        trained, CORPUS.texts[SEEN : SEEN + 4], methods=names, samples=300, again=2, progress=lambda *c: calls.append(c)
+    )
+    assert calls == [(i + 1, 30) for i in range(30)]
+    assert (np.random.get_state()[1] == before).all()  # type: ignore[union-attr]  # noqa: NPY002
+    rows = {row["method"]: row for row in found.rows}
+    for name in names[:-1]:
+        assert rows[name]["comprehensiveness"] > rows["random"]["comprehensiveness"]
+    for name in names[2:4]:
+        assert rows[name]["exact"] < 1e-9  # the words sum to the probability
+    assert rows["lime"]["speed"] == 1 < rows["hardmax"]["speed"]
+    assert np.isnan(rows["lime"]["exact"])
+
+
+@pytest.mark.parametrize("name", ["lime", "shap-partition", "shap-permutation"])
+def test_a_rival_sees_what_decides_and_keeps_its_seed(name: str) -> None:
+    question = Question.of_prediction(plain(), "film ok bad film good", samples=400)
+    scores: FloatArray = EXPLAINERS[name](question, 7)
+    assert (scores.argmax(), scores.argmin()) == (4, 2)
+    np.testing.assert_array_equal(EXPLAINERS[name](question, 7), scores)
+    assert EXPLAINERS[name](Question.of_prediction(plain(), "good", samples=50), 0).shape == (1,)
+
+
+def test_rationales_come_from_a_file_with_a_known_answer(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "rationales.parquet"
+    rows = [
+        {"id": "1", "text": "ok - film\nis , good !", "label": 1, "spans": [[5, 7]]},
+        {"id": "2", "text": "good and bad", "label": 0, "spans": [[0, 1]]},
+        {"id": "3", "text": "nothing is marked", "label": 0, "spans": []},
+    ]
+    parquet.write_table(arrow.Table.from_pylist(rows), path)
+    first, second, third = read_rationales(path)
+    assert first == Rationale("ok - film\nis , good !", 1, ((5, 7),))
+    words = Question(plain(), first.text, 1).words
+    assert marked_words(plain(), first).tolist() == [word in ("good", "!") for word in words]
+    assert not marked_words(plain(), third).any()
+    # towards 0 bad leads, then and, then good, whose one mark is found with a precision of 1/3, and never at first
+    (row,) = agreement(plain(), [second, third], methods=["hardmax"])
+    assert row["f1"] == 0
+    assert row["auprc"] == pytest.approx((1 / 3 + 0) / 2)
+    (row,) = agreement(plain(), [Rationale("ok film good", 1, ((2, 3),))], methods=["hardmax"])
+    assert (row["f1"], row["auprc"]) == (1, 1)
+    parquet.write_table(arrow.table({"text": ["a"], "label": [1]}), path)
+    with pytest.raises(ValueError, match=r"must have the columns text, label and spans. Got text, label. Add spans."):
+        read_rationales(path)
+
+
+def test_the_result_speaks_in_markdown_and_json(quick: Comparison) -> None:
+    lines = quick.table().splitlines()
+    assert lines[0] == "| method | comprehensiveness | sufficiency | seconds | same_again | exact | speed |"
+    assert lines[1].count("---") == 7
+    assert len(lines) == 2 * (len(QUICK) + 2) + 1
+    assert "nan" not in quick.table()
+    document = json.loads(json.dumps(quick.to_dict(), allow_nan=False))
+    assert document["rows"][0]["speed"] is None  # LIME did not run
+    assert document["agreement"] == quick.agreement
+
+
+def test_a_missing_package_is_named_unless_it_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explainers, "find_spec", lambda name: None)
+    for name in ("lime", "shap"):
+        method = [each for each in EXPLAINERS if each.startswith(name)][:1]
+        with pytest.raises(ImportError, match=rf"needs {name}: pip install 'hardmax\[explainers\]'"):
+            compare(plain(), ["good"], methods=method)
+    assert len(compare(plain(), ["good"], methods=["hardmax"]).rows) == 1
+
+
+def test_what_cannot_be_compared_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"`methods` must be some of hardmax, .* Got 'magic'"):
+        compare(plain(), ["good"], methods=["magic"])
+    with pytest.raises(ValueError, match=r"must hold a text with words. Got none"):
+        compare(plain(), ["", "<br />"], methods=["hardmax"])
+    assert compare(plain(), ["", "good"], methods=["hardmax"], again=0).texts == 1
+    with pytest.raises(ValueError, match=r"must hold a text with a marked word. Got none"):
+        agreement(plain(), [Rationale("good", 1, ())], methods=["hardmax"])
+    with pytest.raises(ValueError, match=r"must be the place of a class, 0 to 1. Got 2"):
+        agreement(plain(), [Rationale("good", 2, ((0, 1),))], methods=["hardmax"])

@@ -1,0 +1,595 @@
+"""Train, predict, explain and evaluate from the command line, as a practitioner meets them."""
+
+import csv
+import inspect
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+torch = pytest.importorskip("torch")
+pyarrow = pytest.importorskip("pyarrow")
+from pyarrow import parquet  # noqa: E402
+
+from hardmax import HardmaxClassifier  # noqa: E402
+from hardmax.cli import texts as shared  # noqa: E402
+from hardmax.cli.main import main  # noqa: E402
+from hardmax.cli.train import train  # noqa: E402
+from hardmax.sentiment import shipped  # noqa: E402
+from hardmax.sentiment.corpus import reviews  # noqa: E402
+from hardmax.sentiment.recipe import Recipe  # noqa: E402
+
+CORPUS = reviews(400, seed=1, negation=0.1, contrast=0, length=(6, 15))
+SMALL = (
+    "--heads",
+    "4",
+    "--groups",
+    "1",
+    "--longest",
+    "2",
+    "--dropout",
+    "0.2",
+    "--learning-rate",
+    "1",
+    "--device",
+    "cpu",
+)
+COUNTS = (
+    "heads",
+    "d",
+    "longest",
+    "min-texts",
+    "max-tokens",
+    "max-words",
+    "epochs",
+    "batch-size",
+    "groups",
+    "patience",
+)
+TINY = ("--heads", "2", "--groups", "1", "--epochs", "1", "--device", "cpu")
+
+
+def write_csv(path: Path | str, rows, header=("review", "sentiment"), **options) -> None:
+    with Path(path).open("w", newline="", **options) as file:
+        csv.writer(file).writerows([header, *rows])
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory) -> Path:
+    """A folder with a file of reviews, a model of it in `model`, and what training it has said."""
+    folder = tmp_path_factory.mktemp("texts")
+    write_csv(folder / "reviews.csv", zip(CORPUS.texts, CORPUS.labels, strict=True))
+    with redirect_stdout(io.StringIO()) as said:
+        code = main(
+            ["train", str(folder / "reviews.csv"), "--out", str(folder / "model"), *SMALL, "--epochs", "15"],
+        )
+    assert code == 0
+    (folder / "said.txt").write_text(said.getvalue())
+    return folder
+
+
+@pytest.fixture
+def run(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        code = main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+@pytest.fixture
+def model(home) -> Path:
+    return home / "model"
+
+
+def standard_input(monkeypatch, text: str) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
+
+
+def test_training_says_what_it_read_learned_and_wrote(home) -> None:
+    said = (home / "said.txt").read_text()
+    assert "texts from column review, labels from column sentiment: negative 200, positive 200." in said
+    assert re.search(r"Trained 15 epochs\. Best validation accuracy 0\.\d{3}, in epoch \d+\.", said)
+    assert re.search(r"The vocabulary has [\d,]+ tokens\. The model is in .*model\.", said)
+    assert 'Next: hardmax explain "a text" --model ' in said
+    assert sorted(path.suffix for path in (home / "model").iterdir()) == [".json", ".safetensors"]
+
+
+def test_predictions_are_those_of_the_library(run, model) -> None:
+    given = ["a wonderful film", "a dreadful [bold]\n\x1bfilm", ""]
+    code, out, err = run("predict", *given, "--model", model)
+    sure = HardmaxClassifier.load(model).predict_proba(given).max(axis=1)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[:2] == [
+        f"positive   {sure[0]:.3f}   a wonderful film",
+        f"negative   {sure[1]:.3f}   a dreadful [bold] film",
+    ]
+    assert out.splitlines()[2].endswith(f"{sure[2]:.3f}")
+    _, out, _ = run("predict", *given, "--model", model, "--json")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row["row"] for row in rows] == [1, 2, 3]
+    assert [row["probability"] for row in rows] == sure.tolist()
+
+
+def test_a_file_of_predictions_has_a_line_for_each_row(run, home, model, monkeypatch) -> None:
+    monkeypatch.setattr(shared, "AT_A_TIME", 150)
+    code, out, _ = run(
+        "predict", "--file", home / "reviews.csv", "--model", model, "--out", "p.csv", "--out", "p.jsonl"
+    )
+    assert (code, out) == (0, "Wrote p.csv\nWrote p.jsonl\n")
+    with Path("p.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["prediction"] for row in rows] == HardmaxClassifier.load(model).predict(CORPUS.texts).tolist()
+    again = [json.loads(line) for line in Path("p.jsonl").read_text().splitlines()]
+    assert [(str(r["row"]), r["prediction"], str(r["probability"])) for r in again] == [tuple(r.values()) for r in rows]
+
+
+def test_rows_without_text_keep_their_place(run, model) -> None:
+    given = ["a superb film", None, "an awful film"]
+    Path("rows.jsonl").write_text("".join(json.dumps({"text": text, "id": 7}) + "\n" for text in given))
+    parquet.write_table(pyarrow.table({"text": given}), "rows.parquet")
+    for name in ("rows.jsonl", "rows.parquet"):
+        code, out, err = run("predict", "--file", name, "--text", "text", "--model", model, "--json")
+        rows = [json.loads(line) for line in out.splitlines()]
+        assert code == 0
+        assert [row["row"] for row in rows] == [1, 2, 3]
+        assert [rows[0]["prediction"], rows[2]["prediction"]] == ["positive", "negative"]
+        assert rows[1]["probability"] == HardmaxClassifier.load(model).predict_proba([""]).max()
+        assert err == "1 of 3 rows have no text; they count as empty texts.\n"
+
+
+def test_texts_come_from_standard_input(run, model, monkeypatch) -> None:
+    standard_input(monkeypatch, "a superb film\nan awful film\n")
+    _, out, _ = run("predict", "-", "--model", model)
+    assert [line.split()[0] for line in out.splitlines()] == ["positive", "negative"]
+    standard_input(monkeypatch, "a superb film,\nbut not superb\n")
+    _, out, _ = run("explain", "-", "--model", model, "--json")
+    assert json.loads(out)["text"] == "a superb film,\nbut not superb\n"
+    standard_input(monkeypatch, "")
+    assert "no known word, so the bias alone decides" in run("explain", "-", "--model", model)[1]
+
+
+def test_an_explanation_is_printed_as_it_is_computed(run, model) -> None:
+    text = "The acting is superb but the story is not good."
+    found = HardmaxClassifier.load(model).explain(text)
+    code, out, _ = run("explain", text, "--model", model)
+    assert code == 0
+    assert out.startswith(f"{found.prediction} with probability {found.probability:.1%} (logit {found.logit:.4f}")
+    word, value = found.top(1)[0]
+    sign = 1 if found.prediction == "positive" else -1
+    assert re.search(rf"{word} +{re.escape(f'{sign * value:+.4f}')} +1", out)
+    assert re.search(rf"^1 +{found.leaders[0][0].word} +{found.leaders[0][0].share:.1%} +\d", out, re.MULTILINE)
+    assert "leave-one-out" not in out
+
+
+def test_leave_one_out_is_the_fall_of_the_logit(run, model) -> None:
+    classifier, text = HardmaxClassifier.load(model), "awful zyxw music"  # no known pair of words
+    _, out, _ = run("explain", text, "--model", model, "--leave-one-out", "--json")
+    result = json.loads(out)
+    without = dict(zip(result["words"], result["leave_one_out"], strict=True))
+    others = dict(zip(("awful", "music"), classifier.decision_function(["music", "awful"]), strict=True))
+    assert without == pytest.approx({word: result["logit"] - others[word] for word in without})
+    _, out, _ = run("explain", text, "--model", model, "--leave-one-out")
+    fall = re.escape(f"{-without['awful']:+.4f}")  # towards negative
+    assert re.search(rf"awful +[+-]\d\.\d+ +{fall} +1", out)
+
+
+@pytest.mark.parametrize("text", ["", "   ", "zyxw qqqq", "<br />"])
+def test_a_text_without_known_words_is_answered(run, model, text: str) -> None:
+    code, out, _ = run("explain", text, "--model", model, "--leave-one-out")
+    assert code == 0
+    assert "no known word, so the bias alone decides" in out
+    assert "Leaders" not in out
+    result = json.loads(run("explain", text, "--model", model, "--leave-one-out", "--json")[1])
+    assert result["logit"] == result["bias"]
+    assert result["words"] == result["leave_one_out"] == []
+    code, _, err = run("explain", text, "--model", model, "--out", "x.gif")
+    assert code == 2
+    assert "Got a text without a known word." in err
+
+
+def test_explanations_are_written_by_their_ending(run, model) -> None:
+    names = ("e.png", "e.svg", "e.pdf", "e.json", "e.html", "e.gif")
+    wanted = [part for name in names for part in ("--out", name)]
+    code, out, _ = run("explain", "a superb film", "--model", model, *wanted, "--html", "page.html")
+    assert code == 0
+    heads = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF", "json": b"{", "html": b"<!doc", "gif": b"GIF8"}
+    for ending, head in heads.items():
+        assert Path(f"e.{ending}").read_bytes().startswith(head)
+        assert f"Wrote e.{ending}" in out
+    assert Path("page.html").read_bytes() == Path("e.html").read_bytes()
+    assert json.loads(Path("e.json").read_text())["text"] == "a superb film"
+    code, _, err = run("explain", "a superb film", "--model", model, "--out", "e.npz")
+    assert code == 2
+    assert "`--out` must end in one of .png, .svg, .pdf, .gif, .mp4, .json, .html. Got 'e.npz'." in err
+
+
+def test_evaluation_counts(run, home, model) -> None:
+    code, out, _ = run("evaluate", home / "reviews.csv", "--model", model)
+    found = HardmaxClassifier.load(model).predict(CORPUS.texts)
+    right = [(found[i] == label, label) for i, label in enumerate(CORPUS.labels)]
+    assert code == 0
+    assert f"Accuracy {np.mean([ok for ok, _ in right]):.4f} on 400 texts" in out
+    true = sum(ok for ok, label in right if label == "positive")
+    false = sum(found == "positive") - true
+    numbers = rf"positive +200 +{true / (true + false):.4f} +{true / 200:.4f} +{200 - true} +{true}"
+    assert re.search(numbers, out)
+    assert re.search(r"Leaders of a text in a head: \d\.\d ± \d\.\d, from \d to \d+; \d+% of them", out)
+    result = json.loads(run("evaluate", home / "reviews.csv", "--model", model, "--json")[1])
+    probabilities = HardmaxClassifier.load(model).predict_proba(CORPUS.texts)
+    truth = np.searchsorted(["negative", "positive"], CORPUS.labels)
+    assert result["loss"] == pytest.approx(-np.log(probabilities[np.arange(400), truth]).mean())
+    assert np.sum(result["confusion"]) == 400
+    assert result["confusion"][1] == [200 - true, true]
+
+
+def test_an_evaluation_of_nothing_known_is_still_json(run, model) -> None:
+    write_csv("odd.csv", [("zyxw", "positive")])
+    result = json.loads(run("evaluate", "odd.csv", "--model", model, "--json")[1], parse_constant=pytest.fail)
+    assert result["leaders"] is None
+    assert None in result["recall"]
+    assert run("evaluate", "odd.csv", "--model", model)[0] == 0
+
+
+def test_a_sample_comes_from_the_whole_file() -> None:
+    numbers = [str(i) for i in range(10)]
+    assert shared.spread(numbers, 4) == ["0", "3", "6", "9"]
+    assert shared.spread(numbers, 10) == shared.spread(numbers, 99) == numbers
+
+
+def test_labels_that_a_model_does_not_know(run, model) -> None:
+    write_csv("odd.csv", [("good", "positive"), ("bad", "great"), ("bad", "poor")])
+    code, out, err = run("evaluate", "odd.csv", "--model", model)
+    assert (code, out) == (2, "")
+    assert (
+        "The labels of odd.csv must be those of the model: negative, positive. Got 'great', 'poor' in 2 of 3 rows."
+        in err
+    )
+
+
+def test_explanations_are_compared(run, home, model) -> None:
+    compared = ("--explanations", "--count", "5", "--method", "hardmax", "--method", "random")
+    code, out, _ = run("evaluate", home / "reviews.csv", "--model", model, *compared)
+    assert code == 0
+    assert "Explanations of 5 texts" in out
+    assert re.search(r"^hardmax +[\d.-]+", out, re.MULTILINE)
+    spans = pyarrow.array([[[0, 2]]], pyarrow.list_(pyarrow.list_(pyarrow.int64())))
+    parquet.write_table(
+        pyarrow.table({"text": ["superb acting in it"], "label": [1], "spans": spans}), "marked.parquet"
+    )
+    marked = (*compared, "--rationales", "marked.parquet", "--json")
+    result = json.loads(run("evaluate", home / "reviews.csv", "--model", model, *marked)[1], parse_constant=pytest.fail)
+    assert [row["method"] for row in result["explanations"]["rows"]] == ["hardmax", "random"]
+    assert len(result["explanations"]["agreement"]) == 2
+    for wrong in (("--method", "random"), ("--rationales", "marked.parquet")):
+        code, _, err = run("evaluate", home / "reviews.csv", "--model", model, *wrong)
+        assert code == 2
+        assert "must go with --explanations." in err
+    code, _, err = run("evaluate", home / "reviews.csv", "--model", model, "--explanations", "--method", "guess")
+    assert code == 2
+    assert "`--method` must be some of hardmax, " in err
+
+
+def test_every_kind_of_table_trains_the_same_model(run) -> None:
+    pairs = list(zip(CORPUS.texts[:60], ["negative", "positive"] * 30, strict=True))
+    write_csv("a.csv", pairs, ("text", "label"))
+    rows = [{"text": text, "label": label} for text, label in pairs]
+    Path("a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*rows, {"text": "lost"}, {"label": "lost"}]))
+    columns = {"label": [label for _, label in pairs], "text": [text for text, _ in pairs]}
+    parquet.write_table(pyarrow.table(columns), "a.parquet")
+    for name in ("a.csv", "a.jsonl", "a.parquet"):
+        code, out, err = run("train", name, "--out", Path(name).suffix[1:], *TINY, "--json")
+        assert code == 0
+        assert json.loads(out)["classes"] == {"negative": 30, "positive": 30}
+        assert err == ("Skipped 2 of 62 rows without text or label.\n" if name == "a.jsonl" else "")
+    hashes = {json.loads(Path(kind, "model.json").read_text())["sha256"] for kind in ("csv", "jsonl", "parquet")}
+    assert len(hashes) == 1
+
+
+def test_json_and_quiet(run, home) -> None:
+    code, out, err = run("train", home / "reviews.csv", "--out", "quiet", *TINY, "--quiet")
+    assert (code, out, err) == (0, "", "")
+    result = json.loads(run("train", home / "reviews.csv", "--out", "loud", *TINY, "--validation", "0", "--json")[1])
+    assert result["validation_accuracy"] is None
+    assert result["epochs"] == result["best_epoch"] == 1
+    assert result["vocabulary"] == len(HardmaxClassifier.load("loud").model_.vocabulary)
+    said = run("train", home / "reviews.csv", "--out", "loud", *TINY, "--validation", "0")[1]
+    assert "Trained 1 epochs. Nothing was held back to validate with." in said
+
+
+def test_defaults_are_those_of_the_classifier() -> None:
+    defaults = HardmaxClassifier().get_params()
+    flags = {name: parameter.default for name, parameter in inspect.signature(train).parameters.items()}
+    shared = defaults.keys() & flags.keys()
+    assert {name: flags[name] for name in shared} == {name: defaults[name] for name in shared}
+    assert defaults.keys() - flags.keys() == {"class_weight", "checkpoint", "verbose"}
+
+
+def test_every_option_reaches_the_classifier(run, home) -> None:
+    given = {
+        "heads": 4,
+        "groups": 2,
+        "d": 3,
+        "layers": 1,
+        "alpha": 0.7,
+        "scale": 3.0,
+        "longest": 1,
+        "select": "frequent",
+        "min_texts": 3,
+        "max_tokens": 400,
+    }
+    given |= {"max_words": 9, "stop_words": "english", "lemmas": "en", "training": "softmax", "temperature": 0.1}
+    given |= {"epochs": 2, "batch_size": 50, "learning_rate": 0.02, "weight_decay": 0.1, "dropout": 0.1}
+    given |= {"label_smoothing": 0.1, "embedding_dropout": 0.2, "alpha_rate": 0.02, "validation": 0.2, "patience": 1}
+    flags = [str(part) for name, value in given.items() for part in (f"--{name.replace('_', '-')}", value)]
+    switches = ("--seed", "5", "--trained-a", "--balanced", "--all-occurrences", "--no-punctuation", "--device", "cpu")
+    code, _, err = run("train", home / "reviews.csv", "--out", "m", *flags, *switches)
+    assert (code, err) == (0, "")
+    given |= {"random_state": 5, "trained_A": True, "class_weight": "balanced", "distinct": False, "punctuation": False}
+    params = HardmaxClassifier.load("m").get_params()
+    assert {name: params[name] for name in given} == given
+    assert json.loads(run("evaluate", home / "reviews.csv", "--model", "m", "--json")[1])["texts"] == 400
+    code, _, err = run("explain", "a superb film", "--model", "m", "--out", "x.gif")
+    assert code == 2
+    assert "Got d = 3 and 2 classes. Use --model imdb-2d, or train with --d 2." in err
+
+
+def test_the_paper_is_a_start_that_flags_change(run, home) -> None:
+    assert (
+        run("train", home / "reviews.csv", "--out", "m", "--paper", "--d", "3", "--epochs", "1", "--layers", "4")[0]
+        == 0
+    )
+    params = HardmaxClassifier.load("m").get_params()
+    paper = HardmaxClassifier.paper(d=3, layers=4, epochs=1).get_params()
+    assert {name: params[name] for name in paper if name != "device"} == {
+        n: v for n, v in paper.items() if n != "device"
+    }
+
+
+def test_more_than_two_classes(run) -> None:
+    labels = ["mixed" if i % 3 == 0 else label for i, label in enumerate(CORPUS.labels[:90])]
+    write_csv("three.csv", zip(CORPUS.texts, labels, strict=False))
+    assert run("train", "three.csv", "--out", "m", *TINY)[0] == 0
+    code, out, _ = run("explain", CORPUS.texts[0], "--model", "m", "--leave-one-out", "--out", "e.png")
+    assert code == 0
+    assert re.search(r"for (mixed|negative|positive) +leave-one-out", out)
+    result = json.loads(run("evaluate", "three.csv", "--model", "m", "--json")[1])
+    assert np.shape(result["confusion"]) == (3, 3)
+    assert "taken for mixed" in run("evaluate", "three.csv", "--model", "m")[1]
+    assert run("predict", "a film", "--model", "m")[0] == 0
+
+
+def imdb_copy(folder: Path) -> Path:
+    for split, shift in (("train", 0), ("test", 60)):
+        for i in range(60):
+            label = {"positive": "pos", "negative": "neg"}[CORPUS.labels[shift + i]]
+            path = folder / split / label / f"{i}_7.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(CORPUS.texts[shift + i])
+    return folder
+
+
+def test_film_reviews_by_name(run, monkeypatch) -> None:
+    copy = imdb_copy(Path("copy"))
+    code, out, _ = run("train", "--data", "imdb", "--data-source", copy, "--out", "models/imdb", *TINY)
+    assert code == 0
+    assert "Read 60 rows of imdb" in out
+    monkeypatch.setattr(shipped, "FOLDER", Path("models").resolve())
+    code, out, _ = run("evaluate", "--data", "imdb", "--data-source", copy)
+    assert code == 0
+    assert "on 60 texts of imdb." in out
+    assert run("predict", "a superb film")[1].split()[0] in ("neg", "pos")
+    assert run("explain", "a superb film", "--model", "imdb")[0] == 0
+    code, _, err = run("predict", "a superb film", "--model", "imbd")
+    assert code == 2
+    assert "`--model` must be a folder that hardmax train wrote, or one of imdb. Got 'imbd'. Check the path." in err
+    Path("folder").mkdir()
+    assert run("evaluate", "--data", "imdb", "--data-source", copy, "--model", "folder")[0] == 2
+
+
+def test_downloads_are_checked(run, monkeypatch) -> None:
+    monkeypatch.setenv("HARDMAX_CACHE", str(Path("cache").resolve()))
+    Path("cache").mkdir()
+    Path("cache/aclImdb_v1.tar.gz").write_bytes(b"cut")
+    code, _, err = run("train", "--data", "imdb", "--out", "m")
+    assert code == 2
+    assert "must have the SHA-256 c40f74a1" in err
+    code, _, err = run("train", "--data", "imdb", "--data-source", "nowhere", "--out", "m")
+    assert code == 2
+    assert "`--data-source` must be an archive or a folder. Got nothing at 'nowhere'." in err
+    assert not Path("m").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "Either FILE or --data must be given. Got neither. Pass a .csv file, or --data imdb."),
+        (["good.csv", "--data", "imdb"], "Either FILE or --data must be given. Got both, good.csv and imdb."),
+        (["--data", "yelp"], "`--data` must be imdb. Got 'yelp'. Pass other data as FILE."),
+        (["--data", "imdb", "--label", "x"], "`--label` must go with FILE. Got 'x' without it. Leave it out."),
+        (["good.csv", "--data-source", "x"], "`--data-source` must go with --data. Got 'x' without it."),
+        (["missing.csv"], "`missing.csv` must be a file. Got nothing at that path. Check the spelling."),
+        (["good.xls"], "FILE must be a file that ends in .csv"),
+        (["lines.txt"], "FILE must be a table with a column of labels, such as a .csv file."),
+        (["good.csv", "--text", "revue"], "Did you mean 'review'? The columns are: review, sentiment."),
+        (["good.csv", "--text", "revue"], "`--text` must name one column of good.csv. Got 'revue'."),
+        (["good.csv", "--label", "x"], "`--label` must name one column of good.csv. Got 'x'."),
+        (["good.csv", "--text", "review", "--label", "review"], "`--text` and `--label` must name two columns."),
+        (
+            ["unlabelled.csv"],
+            "`--label` must name one column of unlabelled.csv. Got no name. Name one with --text or --lab",
+        ),
+        (["one.csv"], "`--label` must hold at least two classes. Got only 'positive' in 3 rows."),
+        (["ids.csv"], "probably the wrong column. Name the column of classes with `--label`."),
+        (["latin.csv"], "must be text in utf-8. Got a byte that is not, at offset"),
+        (["latin.csv"], "Pass its encoding, such as --encoding latin-1."),
+        (["good.csv", "--encoding", "klingon"], "`--encoding` must name a text encoding. Got 'klingon'."),
+        (["good.csv", "--out", "good.csv"], "`--out` must be a folder. Got a file, 'good.csv'."),
+        (["good.csv", "--min-texts", "99"], "The texts must share words: one must occur in 99 of them."),
+        (["good.csv", "--min-texts", "99"], "or lower `--min-texts`."),
+        (
+            ["good.csv", "--trained-a"],
+            "`--trained-a` must go with --training softmax. Got --training hardmax, which has",
+        ),
+        (["good.csv", "--training", "soft"], "`--training` must be one of hardmax, softmax. Got 'soft'."),
+        (["good.csv", "--heads", "6"], "`--groups` must divide `--heads`. Got 4 groups and 6 heads. Use --groups 1,"),
+        (["good.csv", "--select", "rare"], "`--select` must be one of telling, frequent. Got 'rare'."),
+        (["good.csv", "--device", "tpu"], '`--device` must be "auto", "cpu" or "cuda". Got \'tpu\'.'),
+        (["good.csv", "--scale", "0"], "`--scale` must be a positive"),
+        (["good.csv", "--alpha-rate", "0"], "`--alpha-rate` must be a positive"),
+        (["good.csv", "--stop-words", "german"], "`--stop-words` must be \"english\". Got 'german'."),
+        (["good.csv", "--lemmas", "xx"], "`--lemmas` must be a language that simplemma knows"),
+        (["good.csv", "--seed", "-1"], "`--seed` must be a whole number of at least 0. Got -1."),
+        (["good.csv", "--layers", "-1"], "`--layers` must be a whole number of at least 0. Got -1."),
+        (["good.csv", "--alpha", "0"], "`--alpha` must be a positive finite number"),
+        (["good.csv", "--temperature", "0"], "`--temperature` must be a positive"),
+        (["good.csv", "--learning-rate", "nan"], "`--learning-rate` must be a positive"),
+        (["good.csv", "--weight-decay", "-1"], "`--weight-decay` must be"),
+        *[
+            (["good.csv", f"--{name}", "0"], f"`--{name}` must be a whole number of at least 1. Got 0.")
+            for name in COUNTS
+        ],
+        *[
+            (["good.csv", f"--{name}", "1.5"], f"`--{name}` must be at least 0 and below 1. Got 1.5.")
+            for name in ("dropout", "embedding-dropout", "validation", "label-smoothing")
+        ],
+    ],
+)
+def test_bad_training_gets_a_sentence_in_flags(run, arguments: list[str], sentence: str) -> None:
+    pairs = list(zip(CORPUS.texts[:40], CORPUS.labels[:40], strict=True))
+    write_csv("good.csv", pairs)
+    write_csv("unlabelled.csv", [(text,) for text, _ in pairs], ["review"])
+    write_csv("one.csv", [("good", "positive")] * 3)
+    write_csv("ids.csv", [(text, i) for i, (text, _) in enumerate(pairs)])
+    write_csv("latin.csv", [("très bon", "positive"), ("mal", "negative")], encoding="latin-1")
+    Path("lines.txt").write_text("a film\n")
+    before = sorted(Path().iterdir())
+    code, _, err = run("train", "--out", "m", *arguments)
+    assert code == 2
+    assert err.startswith("Error: ")
+    assert sentence in err
+    assert not re.search(r"`\w*_\w*`|random_state|None", err)
+    assert sorted(Path().iterdir()) == before
+
+
+def test_other_encodings_are_read(run) -> None:
+    write_csv("latin.csv", [("très bon", "oui"), ("très mal", "non")] * 5, encoding="latin-1")
+    assert run("train", "latin.csv", "--out", "m", *TINY, "--encoding", "latin-1")[0] == 0
+    assert "très" in HardmaxClassifier.load("m").model_.vocabulary.words
+    assert run("predict", "--file", "latin.csv", "--model", "m", "--encoding", "latin-1")[0] == 0
+
+
+def test_uneven_classes_get_a_note(run) -> None:
+    write_csv("uneven.csv", [("good film", "good")] * 97 + [("bad film", "bad")] * 3)
+    code, _, err = run("train", "uneven.csv", "--out", "m", *TINY)
+    assert code == 0
+    assert "The classes are uneven: good 97.0 %, bad 3.0 %." in err
+    assert "Pass --balanced to let rare classes weigh as much." in err
+    assert "--balanced" not in run("train", "uneven.csv", "--out", "m", *TINY, "--balanced")[2]
+
+
+def test_predicting_takes_texts_or_a_file(run, home, model) -> None:
+    for arguments, got in (((), "neither"), (("a text", "--file", home / "reviews.csv"), "both")):
+        code, _, err = run("predict", *arguments, "--model", model)
+        assert code == 2
+        assert f"Either TEXT or --file must be given. Got {got}." in err
+    code, _, err = run("predict", "a text", "--text", "review", "--model", model)
+    assert code == 2
+    assert "`--text` must go with --file, whose column it names. Got 'review' alone." in err
+    code, _, err = run("predict", "a text", "--model", model, "--out", "p.xlsx")
+    assert code == 2
+    assert "`--out` must end in one of .csv, .jsonl. Got 'p.xlsx'." in err
+
+
+def test_broken_models_get_a_sentence(run, model) -> None:
+    shutil.copytree(model, "cut")
+    weights = next(Path("cut").glob("*.safetensors"))
+    weights.write_bytes(weights.read_bytes()[:-1])
+    code, _, err = run("predict", "a text", "--model", "cut")
+    assert code == 2
+    assert "It is truncated or changed" in err
+    Path("cut/model.json").write_text('{"format": "hardm')
+    code, _, err = run("explain", "a text", "--model", "cut")
+    assert code == 2
+    assert "must be JSON. It is truncated" in err
+
+
+def saved_hash(folder: Path | str) -> str:
+    return str(json.loads(Path(folder, "model.json").read_text())["sha256"])
+
+
+def settings(home: Path, out: Path | str, *more: str) -> list[str]:
+    return ["train", str(home / "reviews.csv"), "--out", str(out), *SMALL, "--epochs", "8", *more]
+
+
+def test_a_killed_run_goes_on_and_ends_with_the_same_model(run, home, monkeypatch) -> None:
+    environment = os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads())}
+    process = subprocess.Popen([sys.executable, "-m", "hardmax.cli.main", *settings(home, "killed")], env=environment)
+    seen, checkpoint = set(), Path("killed/checkpoint")
+    while len(seen) < 2 and process.poll() is None:
+        time.sleep(0.002)
+        if checkpoint.exists():
+            seen.add(checkpoint.stat().st_mtime_ns)
+    process.kill()
+    process.wait()
+    assert checkpoint.exists()
+    assert not Path("killed/model.json").exists()
+    shutil.copytree("killed", "anew")
+    passes, batches = [], Recipe.batches
+    monkeypatch.setattr(
+        Recipe, "batches", lambda self, epoch, sizes: passes.append(epoch) or batches(self, epoch, sizes)
+    )
+    code, _, err = run(*settings(home, "killed", "--resume"))
+    assert (code, err) == (0, "")
+    assert 0 < len(passes) <= 6
+    passes.clear()
+    code, _, err = run(*settings(home, "anew"))
+    assert code == 0
+    assert err == "anew holds an unfinished run. Starting anew; to go on with it, stop and pass --resume.\n"
+    assert len(passes) == 8
+    assert saved_hash("killed") == saved_hash("anew")
+    assert [path for path in Path("killed").iterdir() if "checkpoint" in path.name] == []
+    code, _, err = run("train", home / "reviews.csv", "--out", "new", *TINY, "--resume")
+    assert (code, err) == (0, "new holds no unfinished run. Starting at the beginning.\n")
+
+
+def test_a_checkpoint_of_other_settings_is_refused(run, home, monkeypatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(HardmaxClassifier, "save", lambda *_: sys.exit(3))
+        assert run("train", home / "reviews.csv", "--out", "m", *TINY)[0] == 3
+    code, _, err = run("train", home / "reviews.csv", "--out", "m", *TINY, "--seed", "1", "--resume")
+    assert code == 2
+    assert "must come from a run with the same data and settings." in err
+    assert "or leave out --resume." in err
+
+
+def test_two_processes_train_the_model_of_one(run, home) -> None:
+    few = (*settings(home, "two"), "--epochs", "2")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [*torchrun, "-m", "hardmax.cli.main", *few],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Trained 2 epochs.") == done.stdout.count("Read 400 rows") == 1
+    assert run(*settings(home, "one"), "--epochs", "2")[0] == 0
+    one, two = (HardmaxClassifier.load(name).decision_function(CORPUS.texts) for name in ("one", "two"))
+    assert np.ptp(one) > 0.01
+    np.testing.assert_allclose(two, one, atol=1e-4)
