@@ -161,7 +161,9 @@ def test_three_classes(corpus):
 @pytest.mark.parametrize("options", [{"training": "softmax"}, {"training": "softmax", "trained_A": True}])
 def test_softmax_training_serves_hardmax(corpus, options):
     few, labels = corpus.texts[:300], corpus.labels[:300]
-    classifier = HardmaxClassifier(heads=2, groups=1, epochs=40, temperature=1.0, **options).fit(few, labels)
+    classifier = HardmaxClassifier(
+        heads=2, groups=1, longest=2, epochs=40, temperature=1.0, validation=0.0, **options
+    ).fit(few, labels)
     assert classifier.score(few, labels) > 0.85
     A = classifier.model_.weights.A
     assert (A is not None) == ("trained_A" in options)

@@ -147,7 +147,9 @@ def test_rows_without_text_or_label_are_counted(tmp_path: Path) -> None:
     )
     assert read_texts(path) == Table(["a"], ["x"], "text", "label", 6)
     assert read_texts(path).note == "Skipped 6 of 7 rows without text or label."
-    assert read_texts(path, labelled=False).note == "Skipped 3 of 7 rows without text."
+    unlabelled = read_texts(path, labelled=False)
+    assert unlabelled.texts == ["a", "", "", "b", "c", "d", ""]  # rows keep their numbers
+    assert unlabelled.note == "3 of 7 rows have no text; they count as empty texts."
     rows = [{"text": "a", "label": 1.0}, {"text": "b", "label": float("nan")}, {"text": None, "label": 0.0}]
     assert read_texts(write(tmp_path / "a.parquet", rows)).skipped == 2
     (tmp_path / "a.csv").write_text("text,label\n\n,x\nb,\nc,nan\n")

@@ -569,7 +569,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_model(run, home, monkeypatc
 
 def test_a_checkpoint_of_other_settings_is_refused(run, home, monkeypatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(HardmaxClassifier, "save", lambda *_: sys.exit(3))
+        patch.setattr(HardmaxClassifier, "save", lambda *_, **__: sys.exit(3))
         assert run("train", home / "reviews.csv", "--out", "m", *TINY)[0] == 3
     code, _, err = run("train", home / "reviews.csv", "--out", "m", *TINY, "--seed", "1", "--resume")
     assert code == 2

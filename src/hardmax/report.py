@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
+from importlib.util import find_spec
 from typing import Any
 
 import hardmax as hm
@@ -12,6 +13,18 @@ from hardmax.html import picture, shell, table
 from hardmax.plotting import LAYERS, plot_layers, plot_limit
 from hardmax.projection import Projection
 from hardmax.sentences import limit_points
+
+REVIEWS = {  # written for this report
+    "A review that praises": (
+        "I went in expecting very little and came out smiling. The story takes its time, but the two leads are "
+        "wonderful together, the music is lovely, and the last scene moved me to tears. Not perfect, and a little slow "
+        "in the middle, yet one of the best films I have seen this year."
+    ),
+    "A review that does not": (
+        "What a waste of a good cast. The plot makes no sense, the jokes fall flat, and after an hour I was bored and "
+        "looking at my watch. The photography is beautiful, I admit, but it cannot save a script this lazy. Avoid it."
+    ),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,16 +91,38 @@ class SmoothSection:
         return "\n".join(parts)
 
 
-def page(title: str, intro: str, sections: Sequence[Section | SmoothSection]) -> str:
+@dataclass(frozen=True, eq=False)
+class ReviewSection:
+    """A review, the answer of the shipped classifier, and why."""
+
+    title: str
+    text: str
+
+    def to_html(self) -> str:
+        """This section as HTML: the explanation, and the dynamics of the model in the plane."""
+        from hardmax.sentiment.page import explanation_section
+
+        explained = hm.pretrained("imdb").explain(self.text)
+        plane = hm.pretrained("imdb-2d").explain(self.text)
+        caption = (
+            "The paper's model with one head in the plane: words gather around their leaders. The cross is the mean of "
+            "all words; its side of the dashed line is the answer."
+        )
+        picture_of_plane = picture(plane.plot(kind="plane"), f"{self.title}: the plane", caption)
+        body = explanation_section(explained, level=3)
+        return f"<h2>{escape(self.title)}</h2>\n{body}\n{picture_of_plane}"
+
+
+def page(title: str, intro: str, sections: Sequence[Section | SmoothSection | ReviewSection]) -> str:
     """The whole page as one string."""
     body = "\n".join(section.to_html() for section in sections)
     return shell(title, f"<p>{escape(intro)}</p>\n{body}")
 
 
 def demo() -> str:
-    """The report of `hardmax demo`: the four configurations of Figure 2 and three value matrices, with verdicts."""
+    """The report of `hardmax demo`: the inputs of Figure 2, three value matrices, and two reviews explained."""
     rule = hm.Hardmax(Fraction(1, 2))
-    sections: list[Section | SmoothSection] = [
+    sections: list[Section | SmoothSection | ReviewSection] = [
         Section.of(
             name.replace("-", " ").capitalize(),
             make.__doc__ or "",
@@ -100,13 +135,23 @@ def demo() -> str:
         SmoothSection.of_values("Self-attention with positive V", hm.matrix("paper-2d")),
         SmoothSection.of_values("Self-attention with V = diag(1, 1, -1/2)", hm.matrix("paper-product"), horizon=5),
     ]
+    reviews = _reviews()
+    sections += reviews
     intro = (
         "Layer after layer, each token moves towards the tokens with the largest projection on its own direction. They "
         "gather around leaders, and every limit of the first four inputs, those of Figure 2 of arXiv 2407.01602 with "
         "alpha = 1/2 and A = I, is proved, not guessed. Then softmax attention in continuous time, arXiv 2305.05465: "
-        "the spectrum of the value matrix V decides where tokens end."
+        "the spectrum of the value matrix V decides where tokens end. "
+        + ("Last, two reviews and what a classifier built on hardmax says of them." if reviews else "")
     )
     return page("Tokens gathering around their leaders", intro, sections)
+
+
+def _reviews() -> list[ReviewSection]:
+    """Two reviews, where what the classifier needs is installed."""
+    if any(find_spec(name) is None for name in ("sklearn", "safetensors", "simplemma")):
+        return []
+    return [ReviewSection(title, text) for title, text in REVIEWS.items()]
 
 
 def _limit_table(limit: hm.Limit) -> str:

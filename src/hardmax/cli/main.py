@@ -16,6 +16,7 @@ from hardmax.cli.limit import limit
 from hardmax.cli.predict import predict
 from hardmax.cli.reproduce import reproduce
 from hardmax.cli.simulate import simulate
+from hardmax.cli.study import study
 from hardmax.cli.train import train
 from hardmax.cli.verify import verify
 
@@ -26,7 +27,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     epilog="Try: hardmax demo, then hardmax limit triangle --out triangle.png",
 )
-for command in (demo, simulate, limit, verify, reproduce, inspect, train, predict, explain, evaluate, bench):
+for command in (demo, simulate, limit, verify, reproduce, inspect, train, predict, explain, evaluate, study, bench):
     app.command()(command)
 
 

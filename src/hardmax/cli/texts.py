@@ -63,7 +63,7 @@ def read_labelled(context: typer.Context, split: str) -> "Table":
     given = context.params
     _check_one_source(given)
     if given["data"] is not None:
-        return _read_imdb(given["data_source"])[split]
+        return imdb(given["data_source"])[split]
     return read_texts(given["file"], text=given["text"], label=given["label"], encoding=given["encoding"])
 
 
@@ -81,7 +81,8 @@ def _check_one_source(given: dict[str, Any]) -> None:
             raise ValueError(f"`{flag}` must go with {owner}. Got {given[name]!r} without it. Leave it out.")
 
 
-def _read_imdb(source: str | None) -> "dict[str, Table]":
+def imdb(source: str | None) -> "dict[str, Table]":
+    """Both splits of IMDb, with a bar while it is downloaded."""
     from hardmax.sentiment.imdb import load_imdb
 
     with output.progress_bar("Megabytes") as moved:
@@ -97,15 +98,12 @@ def source_name(given: dict[str, Any]) -> str:
 
 def read_rows(path: str, *, text: str | None, encoding: str) -> list[str]:
     """A text for each row of a file; a missing one is empty, so that answers keep the numbers of their rows."""
-    from hardmax.sentiment import tables
+    from hardmax.sentiment.tables import read_texts
 
-    table = tables.read_texts(path, text=text, labelled=False, encoding=encoding)
-    if not table.skipped:
-        return table.texts
-    names, values = tables._read_columns(Path(path), tables._ending(Path(path)), encoding)
-    column = names.index(str(table.text_column))
-    output.note(f"{table.skipped} of {len(table.texts) + table.skipped} rows have no text; they count as empty texts.")
-    return [tables._written(value, Path(path), row, "text") or "" for row, value in enumerate(values(column), 1)]
+    table = read_texts(path, text=text, labelled=False, encoding=encoding)
+    if table.note:
+        output.note(table.note)
+    return table.texts
 
 
 def logits(classifier: "HardmaxClassifier", texts: Sequence[str]) -> Any:

@@ -103,6 +103,7 @@ def train(
     random_state: Seed = 0,
     device: Device = "auto",
     resume: Resume = False,
+    compact: Annotated[bool, typer.Option("--compact", help="Round the embedding to a byte a number.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print notes and errors alone.")] = False,
     json: options.Json = False,
 ) -> None:
@@ -127,7 +128,7 @@ def train(
             output.say(_what_was_read(table, counts, texts.source_name(context.params)))
         classifier.fit(table.texts, table.labels or [])
         if team.leads:
-            save(classifier, out)
+            save(classifier, out, compact=compact)
             _report(summary(classifier, table, counts, out), quiet=quiet, json=json)
 
 
@@ -172,9 +173,9 @@ def _what_was_read(table: "Table", counts: dict[str, int], name: str) -> str:
     )
 
 
-def save(classifier: "HardmaxClassifier", out: Path) -> None:
+def save(classifier: "HardmaxClassifier", out: Path, *, compact: bool = False) -> None:
     """Write the model, and only then forget the checkpoint and what a kill may have left of one."""
-    classifier.save(out)
+    classifier.save(out, compact=compact)
     for path in (out / CHECKPOINT, *out.glob(f".{CHECKPOINT}-*")):
         path.unlink(missing_ok=True)
 

@@ -8,6 +8,7 @@ whose film shows more than tokens has `scene(numbers)`, which draws itself.
 from types import ModuleType
 
 from hardmax.figures import (
+    accuracy_by_dimension,
     attention_rank,
     codimension_k,
     connections_leaders,
@@ -17,10 +18,14 @@ from hardmax.figures import (
     fig4_attracting_set,
     fig5_separation,
     hyperplanes_2d3d,
+    leaders_histogram,
+    losses_softmax_hardmax,
     phase_sphere,
     polytope_2d3d,
     product_polytope_subspace,
+    reviews_evolution,
     spectra_heads,
+    table1_leaders,
 )
 
 FIGURES: dict[str, ModuleType] = {
@@ -30,6 +35,11 @@ FIGURES: dict[str, ModuleType] = {
         fig2_clusters,
         fig4_attracting_set,
         fig5_separation,
+        accuracy_by_dimension,
+        losses_softmax_hardmax,
+        table1_leaders,
+        reviews_evolution,
+        leaders_histogram,
         polytope_2d3d,
         hyperplanes_2d3d,
         codimension_k,

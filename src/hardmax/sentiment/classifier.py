@@ -228,8 +228,8 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator):
             "learning_rate": 2.4,
             "scale": 38.4,
             "weight_decay": 0.0,
-            "dropout": 0.4,
-            "embedding_dropout": 0.4,
+            "dropout": 0.6,
+            "embedding_dropout": 0.6 if d >= 8 else 0.0,  # with few coordinates it would make whole tokens 0
         }
         return cls(d=d, **(chosen | changes))
 

@@ -107,7 +107,7 @@ class Following(NamedTuple):
     """Who follows whom in texts, head by head."""
 
     emerged: IntArray  # (texts, heads, n) layer at which a token first followed itself alone; -1 for never
-    follows: IntArray  # (texts, heads, n) whom each token followed in the last layer, the first of several
+    follows: IntArray  # (texts, heads, n) whom each token follows after the last layer, the first of several
     decided: IntArray  # (texts, heads) layer at which every token had a single leader; -1 for not yet
 
 
@@ -135,8 +135,8 @@ def following(weights: Weights, ids: IntArray, counts: IntArray) -> Following:
 
 
 def _layers(weights: Weights, ids: IntArray, counts: IntArray) -> Iterator[tuple[Layer, AnyArray]]:
-    """Run the layers of every head."""
-    return layers_of(*_clouds(weights, ids), weights.layers, **_forms(weights, counts))
+    """Run the layers of every head, and one more to see whom the outputs would follow."""
+    return layers_of(*_clouds(weights, ids), weights.layers + 1, **_forms(weights, counts))
 
 
 def _contributions(weights: Weights, ids: IntArray, counts: IntArray) -> FloatArray:

@@ -12,6 +12,7 @@ import numpy as np
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.sentiment.crowd import Following, contributions, following, head_shares, sums_by_text
 from hardmax.sentiment.model import Model
+from hardmax.sentiment.sharing import by_word
 from hardmax.sentiment.vocabulary import Encoded
 
 
@@ -21,12 +22,12 @@ class Highlight(NamedTuple):
     word: str
     start: int
     end: int
-    contribution: Any  # a number, or one for each class
+    contribution: Any  # a number, or a list with one for each class
 
 
 @dataclass(frozen=True)
 class Group:
-    """A leader in one head, and the words that follow it in the last layer.
+    """A leader in one head, and the words that follow it after the last layer.
 
     Parameters
     ----------
@@ -131,15 +132,10 @@ class Explanation:
 
     @cached_property
     def highlights(self) -> tuple[Highlight, ...]:
-        """Every word of the text where it stands. A token's contribution is shared evenly by all its words there."""
+        """Every word of the text where it stands, with its part of the logit; see `sharing.by_word`."""
         spans = self.model.vocabulary.splitter.spans(self.text)
-        parts = np.zeros((len(spans), len(self.logits)))
-        places: dict[int, list[int]] = {}
-        for token, first, size in self.model.vocabulary.occurrences([span.word for span in spans]):
-            places.setdefault(token, []).extend(range(first, first + size))
-        for token, term in zip(self.ids.tolist(), self.terms, strict=True):
-            np.add.at(parts, places[token], term / len(places[token]))
-        values = parts[:, 0] if len(self.logits) == 1 else parts
+        parts = by_word(self.model.vocabulary, [span.word for span in spans], self.ids, self.terms)
+        values = (parts[:, 0] if len(self.logits) == 1 else parts).tolist()
         return tuple(Highlight(*span, value) for span, value in zip(spans, values, strict=True))
 
     @cached_property

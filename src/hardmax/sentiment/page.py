@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from hardmax.sentiment.explanation import Explanation
 
 FOR, AGAINST = "0, 114, 178", "213, 94, 0"  # blue and vermilion: told apart by everyone
-MOST_WORDS, MOST_FOLLOWERS, MOST_HEADS = 20, 12, 8
+MOST_WORDS, MOST_FOLLOWERS, MOST_HEADS = 20, 12, 4
+LEADERS = "<p>In each head words follow the one with the largest projection, and gather around those that lead.</p>"
 
 
 def explanation_page(explanation: "Explanation") -> str:
@@ -19,8 +20,8 @@ def explanation_page(explanation: "Explanation") -> str:
     return shell("Why this answer", explanation_section(explanation))
 
 
-def explanation_section(explanation: "Explanation") -> str:
-    """The body of the page, to be put into another."""
+def explanation_section(explanation: "Explanation", *, level: int = 2) -> str:
+    """The body of the page, to be put into another; `level` is that of its headings."""
     e = explanation
     legend = (
         f'<p><span style="background: rgba({FOR}, .35)">Blue</span> words speak for the answer, '
@@ -29,9 +30,8 @@ def explanation_section(explanation: "Explanation") -> str:
     )
     parts = [f'<p class="status">{escape(sentence(e))}</p>', legend, f'<p class="text">{highlighted(e)}</p>']
     if len(e.ids):
-        parts += ["<h2>Words that count most</h2>", words_table(e)]
-        parts += ["<h2>Leaders</h2>", "<p>In each head words follow the word with the largest projection.</p>"]
-        parts += [leaders_table(e)]
+        parts += [f"<h{level}>Words that count most</h{level}>", words_table(e)]
+        parts += [f"<h{level}>Leaders</h{level}>", LEADERS, leaders_table(e)]
     return "\n".join(parts)
 
 

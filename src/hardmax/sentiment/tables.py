@@ -47,6 +47,8 @@ class Table:
         The columns they came from.
     skipped : int
         How many rows were left out because they had no text or no label.
+    blank : int
+        How many rows without labels had no text; they count as empty texts, so that rows keep their numbers.
     """
 
     texts: list[str]
@@ -54,13 +56,15 @@ class Table:
     text_column: str | None = None
     label_column: str | None = None
     skipped: int = 0
+    blank: int = 0
 
     @property
     def note(self) -> str:
-        """A sentence about the rows left out, or nothing."""
-        missing = "text" if self.labels is None else "text or label"
+        """A sentence about the rows without text or label, or nothing."""
         rows = len(self.texts) + self.skipped
-        return f"Skipped {self.skipped} of {rows} rows without {missing}." if self.skipped else ""
+        if self.blank:
+            return f"{self.blank} of {rows} rows have no text; they count as empty texts."
+        return f"Skipped {self.skipped} of {rows} rows without text or label." if self.skipped else ""
 
 
 def read_texts(
@@ -89,7 +93,8 @@ def read_texts(
     Returns
     -------
     Table
-        Empty texts are kept. Rows whose text or label is missing are skipped and counted.
+        Empty texts are kept. Rows whose text or label is missing are skipped and counted; without labels a missing
+        text is an empty one.
 
     Raises
     ------
@@ -117,8 +122,8 @@ def read_texts(
     first, second = _choose_both(columns, text, label, labelled, path)
     texts = [_written(value, path, row, "text") for row, value in enumerate(values(first), 1)]
     if second is None:
-        kept = [found for found in texts if found is not None]
-        return _table(path, kept, None, columns[first], None, len(texts) - len(kept))
+        blank = sum(found is None for found in texts)
+        return _table(path, [found or "" for found in texts], None, columns[first], None, 0, blank)
     labels = [_label(value, path, row) for row, value in enumerate(values(second), 1)]
     pairs = [(a, b) for a, b in zip(texts, labels, strict=True) if a is not None and b is not None]
     skipped = len(texts) - len(pairs)

@@ -76,7 +76,10 @@ class Splitter:
     def spans(self, text: str) -> list[Word]:
         """The words of a text, each with its place in it."""
         plain = MARKUP.sub(lambda tag: " " * len(tag[0]), text)
-        found = [Word(_normal(match[0]), *match.span()) for match in _pattern(self.punctuation).finditer(plain)]
+        if plain.isascii():
+            found = [Word(match[0], *match.span()) for match in ASCII[self.punctuation].finditer(plain.lower())]
+        else:
+            found = [Word(_normal(match[0]), *match.span()) for match in _pattern(self.punctuation).finditer(plain)]
         if not self._left_out and self.lemmas is None:
             return found[: self.max_words]
         pairs = zip((self._changed(word) for word, _, _ in found), found, strict=True)

@@ -133,13 +133,13 @@ class Vocabulary:
         sizes = np.bincount(owner[at[first]], minlength=count)
         return Encoded(ids[first], np.concatenate([[0], np.cumsum(sizes)]), counts)
 
-    def occurrences(self, words: Sequence[str]) -> Iterator[tuple[int, int, int]]:
-        """Token, first word and number of words of every known token in a text that is split already."""
+    def occurrences(self, words: Sequence[str]) -> Iterator[tuple[int, IntArray, IntArray]]:
+        """For each number of words the first word of every known token in a split text, and the tokens."""
         stream, _ = _stream([words], self._numbers)
         for size in range(1, self.longest + 1):
             found = self._tokens(stream, size)
             places = np.flatnonzero(found != UNKNOWN)
-            yield from zip(found[places].tolist(), places.tolist(), repeat(size))
+            yield size, places, found[places]
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

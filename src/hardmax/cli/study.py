@@ -1,0 +1,54 @@
+"""`hardmax study`."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hardmax.cli import output, texts
+
+STUDIES = ("paper", "ablations")
+
+
+def study(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="paper or ablations.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="JSON file for the rows; others in it are kept.")],
+    data_source: texts.DataSource = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="ROW", help="This row alone; may be given several times.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of the split and the training.")] = 0,
+    device: Annotated[str, typer.Option("--device", help="cpu, cuda, or auto.")] = "auto",
+) -> None:
+    """Train the models behind the tables of the docs on IMDb: the paper's for several d, and what each part is worth.
+
+    A row takes a minute or two on a GPU, some minutes on a CPU. Each is written when it is done.
+    """
+    from hardmax.sentiment.studies import names_of, rows_of
+
+    if name not in STUDIES:
+        raise ValueError(f"NAME must be one of {', '.join(STUDIES)}. Got {name!r}.")
+    unknown = [row for row in only or [] if row not in names_of(name)]
+    if unknown:
+        raise ValueError(f"`--only` must be one of {', '.join(names_of(name))}. Got {unknown[0]!r}.")
+    if out.suffix != ".json":
+        raise ValueError(f"`--out` must end in .json. Got {str(out)!r}. Change the ending.")
+
+    def told(row: dict[str, Any]) -> None:
+        add_row(out, row)
+        output.say(f"{label_of(row)}: accuracy {row['accuracy']:.4f}, {row['seconds']:.0f} s")
+
+    rows_of(name, texts.imdb(data_source), only=only or (), seed=seed, device=device, told=told)
+
+
+def add_row(path: Path, row: dict[str, Any]) -> None:
+    """Put a row into a file, in the place of one of the same name and seed."""
+    rows = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    kept = [old for old in rows if (label_of(old), old["seed"]) != (label_of(row), row["seed"])]
+    output.save_text(json.dumps([*kept, row], indent=1), path)
+
+
+def label_of(row: dict[str, Any]) -> str:
+    """The name of a row."""
+    return str(row["variant"]) if "variant" in row else f"{row['d']} {row['start']}"

@@ -1,0 +1,73 @@
+"""arXiv 2407.01602: words of a positive and of a negative review gather around leaders, layer by layer."""
+
+from typing import TYPE_CHECKING, Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+import hardmax as hm
+from hardmax.plotting import GREY, Palette, plot_tokens
+from hardmax.projection import Projection
+
+if TYPE_CHECKING:
+    from hardmax.sentiment.explanation import Explanation
+
+TITLE = "arXiv 2407.01602: layers 0, 1, 2 and 8 of a positive and a negative review"
+LAYERS = (0, 1, 2, 8)
+REVIEWS = (
+    "A wonderful film, beautiful and moving. The story of a teacher in a small village is simple, the acting is "
+    "excellent, and the music stays with you. I loved the quiet ending and would see it again.",
+    "A terrible film, dull and far too long. The plot makes no sense, the acting is awful, and the jokes are stupid. "
+    "I wanted to leave after an hour, and the boring ending is a waste of time.",
+)
+
+
+def compute() -> list["Explanation"]:
+    """Both reviews, explained by the model that lives in the plane."""
+    classifier = hm.pretrained("imdb-2d")
+    return [classifier.explain(text) for text in REVIEWS]
+
+
+def draw(explanations: list["Explanation"]) -> Figure:
+    """A row for each review, a column for each layer; leaders are named, the mean is a cross."""
+    from hardmax.sentiment.pictures import BLUE, ORANGE, draw_decision, name_leaders
+
+    figure, axes = plt.subplots(
+        len(explanations), len(LAYERS), figsize=(13.6, 3.7 * len(explanations) + 0.5), layout="constrained"
+    )
+    for row, (line, explanation) in enumerate(zip(axes, explanations, strict=True)):
+        (trajectory,) = explanation.trajectory
+        palette, projection = Palette(trajectory), Projection.of_trajectory(trajectory)
+        for ax, k in zip(line, LAYERS, strict=True):
+            plot_tokens(trajectory, k, ax=ax, palette=palette, projection=projection, tails=False)
+            _square(ax)
+            draw_decision(explanation, ax, trajectory.array[trajectory.index(k)].mean(axis=0))
+            name_leaders(explanation, ax)
+            ax.set(xlabel="", ylabel="", title=f"layer {k}" if row == 0 else "")
+            ax.tick_params(labelsize=7)
+        line[0].set_ylabel(f"{explanation.prediction}, probability {explanation.probability:.3f}", fontsize=11)
+    figure.legend(handles=_legend(explanations[0], BLUE, ORANGE), loc="outside lower center", ncols=6, frameon=False)
+    return figure
+
+
+def _square(ax: Any) -> None:
+    """Limits of equal length, with room for the names."""
+    reach = 0.56 * max(np.ptp(ax.get_xlim()), np.ptp(ax.get_ylim()))
+    middle = np.mean(ax.get_xlim()), np.mean(ax.get_ylim())
+    ax.set(xlim=(middle[0] - reach, middle[0] + reach), ylim=(middle[1] - reach, middle[1] + reach))
+
+
+def _legend(explanation: "Explanation", second: str, first: str) -> list[Any]:
+    low, high = (str(name) for name in explanation.classes)
+    dot = {"linestyle": "", "markeredgecolor": "#222"}
+    return [
+        Line2D([], [], marker="*", ms=13, color=GREY, label="leader", **dot),
+        Line2D([], [], marker="o", ms=8, color=GREY, label="word, in the colour of the one it follows", **dot),
+        Line2D([], [], marker="X", ms=9, color="black", linestyle="", label="mean, which decides"),
+        Line2D([], [], color="#444", linestyle="--", label="decision line"),
+        Patch(color=second, alpha=0.15, label=f"side of {high}"),
+        Patch(color=first, alpha=0.15, label=f"side of {low}"),
+    ]
