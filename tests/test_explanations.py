@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import hardmax as hm
 from hardmax import HardmaxClassifier
 from hardmax.sentiment.corpus import reviews
+from hardmax.sentiment.crowd import Weights
 from hardmax.sentiment.sharing import by_word
 from hardmax.sentiment.text import Splitter
 from hardmax.sentiment.vocabulary import Vocabulary
@@ -139,7 +140,9 @@ def test_words_share_their_runs():
     encoded = vocabulary.encode_words([words], 1)
     value = {"not": -1.0, "good": 2.0, "film": 0.1, "not good": -4.0, "good film": 1.0, "not good film": -0.5}
     terms = np.array([[value[names[t]]] for t in encoded.ids])
-    parts = by_word(vocabulary, words, encoded.ids, terms)[:, 0]
+    embedding = np.array([[[{"not": -3.0, "good": 1.0}.get(name, 0.1)]] for name in names])
+    weights = Weights(embedding, np.ones(1), None, np.ones((1, 1, 1)), np.zeros(1), 1)
+    parts = by_word(vocabulary, weights, words, encoded.ids, terms)[:, 0]
     # "not good" stands twice, and "not" speaks for it; "good film" goes to "good", "not good film" to the first "not"
     np.testing.assert_allclose(parts, [-0.5 - 2 - 0.5, 1 + 1, 0.1, -0.5 - 2, 1])
 

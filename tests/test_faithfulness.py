@@ -155,7 +155,7 @@ def test_ours_beats_chance_and_finds_the_planted_words(quick: Comparison) -> Non
     assert ours["comprehensiveness"] > 0.8 * rows["leave-one-out"]["comprehensiveness"]
     assert ours["sufficiency"] < chance["sufficiency"] - 0.05
     people = {row["method"]: row for row in quick.agreement}
-    assert people["hardmax"]["auprc"] > 0.6 > 0.4 > people["random"]["auprc"]
+    assert people["hardmax"]["auprc"] > 0.5 > 0.4 > people["random"]["auprc"]
     assert people["hardmax"]["f1"] > people["random"]["f1"] + 0.3
 
 

@@ -14,6 +14,7 @@ from hardmax import simulate
 from hardmax.cli import reproduce
 from hardmax.figures import (
     FIGURES,
+    accuracy_by_dimension,
     attention_rank,
     codimension_k,
     connections_leaders,
@@ -23,12 +24,19 @@ from hardmax.figures import (
     fig4_attracting_set,
     fig5_separation,
     hyperplanes_2d3d,
+    leaders_histogram,
+    losses_softmax_hardmax,
     phase_sphere,
     polytope_2d3d,
     product_polytope_subspace,
+    reviews_evolution,
     spectra_heads,
+    table1_leaders,
 )
 from hardmax.plotting import COLOURS
+from hardmax.sentiment import tables_of_results
+from hardmax.sentiment.classifier import HardmaxClassifier
+from hardmax.sentiment.corpus import reviews
 
 _NUMBERS: dict[str, object] = {}
 
@@ -52,11 +60,13 @@ def test_every_figure_draws(name: str) -> None:
     module = FIGURES[name]
     figure = module.draw(computed(name))
     figure.canvas.draw()
-    assert module.TITLE.startswith(f"Figure {name[3:]}:" if name.startswith("fig") else "arXiv 23")
+    assert module.TITLE.startswith(f"Figure {name[3:]}:" if name.startswith("fig") else "arXiv 2")
 
 
 def test_the_first_paper_comes_first() -> None:
-    assert list(FIGURES)[:4] == ["fig1", "fig2", "fig4", "fig5"]
+    sentiment = ["accuracy", "losses", "table1", "reviews", "leaders"]
+    assert list(FIGURES)[:9] == ["fig1", "fig2", "fig4", "fig5", *sentiment]
+    assert all("2407.01602" in FIGURES[name].TITLE for name in sentiment)
 
 
 def test_figure_1_has_the_sets_of_the_paper() -> None:
@@ -314,3 +324,73 @@ def test_figures_of_tokens_on_their_way_can_be_played(tmp_path: Path, capsys: py
         reproduce.reproduce("fig1", tmp_path, "gif")
     with pytest.raises(ValueError, match=r"`--format html` must go with .*: polytope, .*product. Got 'connections'"):
         reproduce.reproduce("connections", tmp_path, "html")
+
+
+def epochs(*accuracies: float) -> list[dict[str, float]]:
+    return [
+        {"number": k, "accuracy": accuracy, "loss": 1 - accuracy, "softmax_loss": 1.001 - accuracy}
+        for k, accuracy in enumerate(accuracies)
+    ]
+
+
+LED = {"average": 3.4, "deviation": 1.25, "min": 2.0, "max": 9.0, "initial": 0.987}
+RUNS = [
+    {"d": 4, "start": "alpha 1", "alpha": 1.04, "accuracy": 0.8, "leaders": LED, "epochs": epochs(0.6, 0.7)},
+    {"d": 4, "start": "small alpha", "alpha": 0.0154, "accuracy": 0.85, "leaders": LED, "epochs": epochs(0.7, 0.8)},
+    {"d": 2, "start": "small alpha", "alpha": 0.0133, "accuracy": 0.82, "leaders": LED, "epochs": epochs(0.5, 0.9)},
+]
+
+
+def test_runs_have_a_panel_for_each_start_and_a_dashed_line_for_the_paper() -> None:
+    figure = accuracy_by_dimension.draw(tables_of_results.by_start(RUNS))
+    small, large = figure.axes
+    assert small.get_title() == "small alpha; alpha ends at 0.013 to 0.015"
+    assert large.get_title() == "alpha 1; alpha ends at 1"
+    solid = [line for line in small.lines if line.get_linestyle() == "-"]
+    assert [line.get_ydata().tolist() for line in solid] == [[0.5, 0.9], [0.7, 0.8]]  # d = 2 first
+    assert [line.get_ydata()[0] for line in small.lines if line.get_linestyle() == "--"] == [0.791, 0.823]
+
+
+def test_losses_show_both_ways_to_serve_and_their_gap() -> None:
+    figure = losses_softmax_hardmax.draw(tables_of_results.by_start(RUNS))
+    above, below = figure.axes[0], figure.axes[2]
+    assert np.allclose([line.get_ydata() for line in above.lines[:2]], [[0.5, 0.1], [0.501, 0.101]])
+    assert np.allclose([line.get_ydata() for line in below.lines], 0.001)
+
+
+def test_table_1_has_a_line_for_each_run() -> None:
+    texts = [text.get_text() for text in table1_leaders.draw(tables_of_results.by_start(RUNS)).axes[0].texts]
+    line = ["2", "0.8200", "0.791", "3.4", "1.2", "2", "9", "98.7%"]
+    assert any(texts[i : i + len(line)] == line for i in range(len(texts)))
+    assert texts.count("0.823") == 2
+
+
+def test_leaders_are_bars_in_the_colour_of_what_they_say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    counts = {
+        "model": "imdb-2d",
+        "texts": 200,
+        "words": ["great", "$bad"],
+        "texts_led": [100, 50],
+        "scores": [2.0, -1.0],
+    }
+    (ax,) = leaders_histogram.draw(counts).axes
+    assert [bar.get_height() for bar in ax.patches] == [50, 25]
+    assert [to_hex(bar.get_facecolor()) for bar in ax.patches] == [c.lower() for c in COLOURS[:2]]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["great", "$bad"]
+    monkeypatch.setattr(tables_of_results, "RESULTS", tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"must be in leaders\.json.* It is missing\. Reinstall hardmax\."):
+        leaders_histogram.compute()
+
+
+def test_reviews_have_a_row_each_and_their_leaders_named() -> None:
+    corpus = reviews(300, seed=1)
+    options = {"alpha": 1.0, "alpha_rate": 0.01, "learning_rate": 0.6, "scale": 9.6, "epochs": 2, "device": "cpu"}
+    classifier = HardmaxClassifier.paper(2, **options).fit(corpus.texts, corpus.labels)
+    explained = [classifier.explain(text) for text in corpus.texts[:2]]
+    figure = reviews_evolution.draw(explained)
+    assert len(figure.axes) == 8
+    assert [ax.get_title() for ax in figure.axes[:4]] == ["layer 0", "layer 1", "layer 2", "layer 8"]
+    for explanation, ax in zip(explained, figure.axes[::4], strict=True):
+        assert {text.get_text() for text in ax.texts} == {group.word for group in explanation.leaders[0]}
+        assert ax.get_ylabel() == f"{explanation.prediction}, probability {explanation.probability:.3f}"
+        assert np.ptp(ax.get_xlim()) == pytest.approx(np.ptp(ax.get_ylim()))

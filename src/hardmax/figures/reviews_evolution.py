@@ -36,7 +36,7 @@ def draw(explanations: list["Explanation"]) -> Figure:
     from hardmax.sentiment.pictures import BLUE, ORANGE, draw_decision, name_leaders
 
     figure, axes = plt.subplots(
-        len(explanations), len(LAYERS), figsize=(13.6, 3.7 * len(explanations) + 0.5), layout="constrained"
+        len(explanations), len(LAYERS), figsize=(13.6, 3.3 * len(explanations) + 0.6), layout="constrained"
     )
     for row, (line, explanation) in enumerate(zip(axes, explanations, strict=True)):
         (trajectory,) = explanation.trajectory
@@ -62,7 +62,7 @@ def _square(ax: Any) -> None:
 
 def _legend(explanation: "Explanation", second: str, first: str) -> list[Any]:
     low, high = (str(name) for name in explanation.classes)
-    dot = {"linestyle": "", "markeredgecolor": "#222"}
+    dot: Any = {"linestyle": "", "markeredgecolor": "#222"}
     return [
         Line2D([], [], marker="*", ms=13, color=GREY, label="leader", **dot),
         Line2D([], [], marker="o", ms=8, color=GREY, label="word, in the colour of the one it follows", **dot),

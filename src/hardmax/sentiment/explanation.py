@@ -134,7 +134,8 @@ class Explanation:
     def highlights(self) -> tuple[Highlight, ...]:
         """Every word of the text where it stands, with its part of the logit; see `sharing.by_word`."""
         spans = self.model.vocabulary.splitter.spans(self.text)
-        parts = by_word(self.model.vocabulary, [span.word for span in spans], self.ids, self.terms)
+        words, model = [span.word for span in spans], self.model
+        parts = by_word(model.vocabulary, model.weights, words, self.ids, self.terms)
         values = (parts[:, 0] if len(self.logits) == 1 else parts).tolist()
         return tuple(Highlight(*span, value) for span, value in zip(spans, values, strict=True))
 

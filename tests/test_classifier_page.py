@@ -1,0 +1,95 @@
+"""The page on the classifier says what was recorded, and its commands run."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hardmax.cli.main import main
+from hardmax.sentiment import tables_of_results
+from hardmax.sentiment.studies import COUNTED, LONG_ENOUGH, PAPER_BEST, PART
+from hardmax.sentiment.tables_of_results import by_start, decided, filled, read_results
+
+PAGE = Path(__file__).parents[1] / "docs" / "classifier.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+WORDS = " ".join(TEXT.split())
+HELD = 2500  # a tenth of the training reviews
+ATTENTION = ("no attention: bag of words", "random attention", "softmax attention, temperature 1")
+ATTENTION += ("softmax attention, temperature 0.1", "trained with softmax, served as hardmax")
+
+
+def test_the_tables_are_those_of_the_recorded_runs() -> None:
+    assert filled(TEXT) == TEXT
+    with pytest.raises(ValueError, match=r"The page must have the marks <!-- made by .*: paper -->"):
+        filled("no marks")
+
+
+def test_the_numbers_around_them_are_those_of_the_study() -> None:
+    assert f"random {PART:.0%}".replace("%", " %") in WORDS
+    assert f"counted in {COUNTED:,} reviews" in WORDS
+    assert f"had {LONG_ENOUGH} layers instead of 8" in WORDS
+    assert tables_of_results.PAPER_BEST == PAPER_BEST
+
+
+def test_what_the_page_says_of_attention_is_so() -> None:
+    rows = {row["variant"]: row for row in read_results("ablations")}
+    ours = rows["hardmax (the model)"]
+    error = np.sqrt(ours["accuracy"] * (1 - ours["accuracy"]) / HELD)
+    assert f"on {HELD:,} reviews held back from the training set (standard error {error:.4f})" in WORDS
+    assert all(abs(rows[name]["accuracy"] - ours["accuracy"]) < error for name in ATTENTION)
+    for name in ("1 head", "8 heads", "words alone"):
+        assert ours["accuracy"] - rows[name]["accuracy"] > 2 * error
+    assert rows["4 layers"]["accuracy"] <= ours["accuracy"]
+    assert ours["decided_median"] <= 2
+    assert ours["leaders"]["initial"] > 0.95
+
+
+def test_what_the_page_says_of_alpha_is_so() -> None:
+    starts = by_start(read_results("paper"))
+    small = {row["d"]: row for row in starts.pop("small alpha")}
+    assert all(0.01 < row["alpha"] < 0.02 for row in small.values())
+    assert np.ptp([row["accuracy"] for row in small.values()]) < 0.01  # d matters little
+    for row in (row for rows in starts.values() for row in rows):
+        assert row["alpha"] > 0.5
+        assert row["accuracy"] < small[row["d"]]["accuracy"]
+
+
+def test_cells_say_what_is_missing() -> None:
+    assert decided({"accuracy": 0.9}) == ""
+    assert decided({"decided_median": None, "decided_most": None, "undecided": 1.0}) == ""
+    assert decided({"decided_median": 3.0, "decided_most": 9, "undecided": 0.0}) == "3, 9"
+    assert decided({"decided_median": 3.0, "decided_most": 9, "undecided": 0.021}) == "3, 9; 2.1% never"
+
+
+def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    script, trained, predicted, explained = re.findall(r"```\n(.*?)```", TEXT, re.DOTALL)[:4]
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path)
+    assert main([*said(trained), "--epochs", "1", "--heads", "4"]) == 0  # the page has what a whole run prints
+    printed = capsys.readouterr().out.splitlines()
+    shown = trained.splitlines()[1:]
+    assert [printed[0], printed[2]] == [shown[0], shown[2]]  # what was read, and how many tokens it has
+    assert [number_free(line) for line in printed] == [number_free(line) for line in shown]
+    assert main(said(predicted)) == 0
+    for line, like in zip(capsys.readouterr().out.splitlines(), predicted.splitlines()[1:], strict=True):
+        assert line.split("   ")[-1] == like.split("   ")[-1]
+    assert main(said(explained)) == 0
+    assert "21 known tokens" in capsys.readouterr().out
+    assert "21 known tokens" in explained
+    assert (tmp_path / "why.html").stat().st_size > 1000
+
+
+def said(block: str) -> list[str]:
+    """Arguments of the command on the first line of a block."""
+    import shlex
+
+    first, *arguments = shlex.split(block.splitlines()[0])
+    assert (first, arguments[0]) == ("$", "hardmax")
+    return arguments[1:]
+
+
+def number_free(line: str) -> str:
+    return re.sub(r"[\d.,]+", "#", line)

@@ -1,0 +1,50 @@
+"""The models that come with the package."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from hardmax.report import REVIEWS
+from hardmax.sentiment.imdb import load_imdb
+from hardmax.sentiment.shipped import FOLDER
+
+IMDB = Path(__file__).parents[2] / "shared" / "data" / "imdb"
+ACCURACY = {
+    "imdb": 0.9203,
+    "imdb-2d": 0.8080,
+}  # on all 25,000 test reviews; `hardmax evaluate --data imdb --model NAME`
+
+
+@pytest.mark.parametrize("name", ACCURACY)
+def test_they_load_and_answer(name):
+    classifier = hm.pretrained(name)
+    assert classifier.predict(list(REVIEWS.values())).tolist() == ["pos", "neg"]
+    size = sum(file.stat().st_size for file in (FOLDER / name).iterdir())
+    assert size < 8_000_000
+    assert (classifier.model_.weights.embedding != 0).all()
+
+
+@pytest.mark.parametrize("name", ACCURACY)
+def test_cards_state_what_is_shipped(name):
+    card = (FOLDER / name / "README.md").read_text(encoding="utf-8")
+    assert f"{ACCURACY[name]:.4f}" in card
+    assert "hardmax train --data imdb" in card
+    for part in ("Recipe and metrics", "Data", "Limits"):
+        assert f"## {part}" in card
+
+
+@pytest.mark.skipif(not IMDB.is_dir(), reason="needs a copy of IMDb beside the project")
+@pytest.mark.parametrize("name", ACCURACY)
+def test_accuracy_on_some_test_reviews(name):
+    test = load_imdb(source=IMDB)["test"]
+    some = np.arange(0, 25_000, 10)
+    found = hm.pretrained(name).predict([test.texts[i] for i in some])
+    right = np.mean(found == np.array(test.labels)[some])
+    assert abs(right - ACCURACY[name]) < 3 * (0.09 / len(some)) ** 0.5  # 3 standard errors
+
+
+def test_unknown_names_get_a_sentence():
+    with pytest.raises(ValueError, match="`name` must be one of imdb, imdb-2d"):
+        hm.pretrained("yelp")
