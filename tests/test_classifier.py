@@ -44,7 +44,7 @@ def fitted(corpus):
 class OfRows(HardmaxClassifier):
     """A classifier of rows of numbers."""
 
-    def __init__(self, *, heads=2, epochs=40, random_state=0):
+    def __init__(self, *, heads=2, epochs=20, random_state=0):
         super().__init__(
             heads=heads,
             epochs=epochs,

@@ -28,6 +28,13 @@ def test_a_missing_extra_says_what_to_install() -> None:
     assert "ImportError: `exact=True` needs python-flint: pip install 'hardmax[exact]'." in done.stderr
 
 
+@pytest.mark.parametrize("package", ["sklearn", "safetensors"])
+def test_a_classifier_says_what_to_install(package: str) -> None:
+    code = f"import sys; sys.modules[{package!r}] = None; import hardmax as hm; hm.pretrained('imdb')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert f"needs {package}: pip install 'hardmax[text]'." in done.stderr
+
+
 def test_without_flint_the_default_is_still_exact() -> None:
     code = (
         "import sys; sys.modules['flint'] = None; import hardmax as hm;"
@@ -38,7 +45,8 @@ def test_without_flint_the_default_is_still_exact() -> None:
 
 
 def test_completion_offers_the_public_names() -> None:
-    assert set(dir(hm)) == {*hm.__all__, "__version__", "inspect", "interactive", "movies", "plotting"}
+    functions, modules = {"inspect", "interactive", "pretrained"}, {"movies", "plotting", "sentiment"}
+    assert set(dir(hm)) == {*hm.__all__, "__version__", "HardmaxClassifier", *functions, *modules}
     assert callable(hm.inspect)
     assert callable(hm.interactive)
     assert hm.plotting.plot_tokens

@@ -45,7 +45,7 @@ def draw(explanations: list["Explanation"]) -> Figure:
             plot_tokens(trajectory, k, ax=ax, palette=palette, projection=projection, tails=False)
             _square(ax)
             draw_decision(explanation, ax, trajectory.array[trajectory.index(k)].mean(axis=0))
-            name_leaders(explanation, ax)
+            name_leaders(explanation, ax, layer=k)
             ax.set(xlabel="", ylabel="", title=f"layer {k}" if row == 0 else "")
             ax.tick_params(labelsize=7)
         line[0].set_ylabel(f"{explanation.prediction}, probability {explanation.probability:.3f}", fontsize=11)

@@ -22,4 +22,4 @@ def __getattr__(name: str) -> Any:
             raise
         from hardmax._checks import missing_extra
 
-        raise missing_extra(f"`hardmax.{name}`", str(error.name), "text") from error
+        raise missing_extra(f"`hardmax.{name}`", str(error.name).split(".")[0], "text") from error

@@ -27,7 +27,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator):
 
     A text's tokens, words and pairs of neighbouring words, are embedded in several heads. In each head they follow the
     token with the largest projection, layer after layer: z_i <- z_i + b (mean of C_i - z_i) with
-    C_i = argmax_j <A z_i, z_j> and b = alpha / (1 + alpha). The logit is linear in their mean, so it is a sum over
+    C_i = argmax_j ⟨A z_i, z_j⟩ and b = alpha / (1 + alpha). The logit is linear in their mean, so it is a sum over
     tokens, and `explain` shows its terms.
 
     Use it for short and long texts alike where each answer must be explained. For a one-line baseline without training

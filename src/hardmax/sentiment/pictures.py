@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.patheffects import withStroke
 
 from hardmax.plotting import Palette, plot_tokens
 from hardmax.projection import Projection
@@ -59,7 +60,7 @@ def plot_plane(explanation: "Explanation", *, head: int = 0, layers: tuple[int, 
     for k, ax in zip(shown, axes[0], strict=True):
         plot_tokens(trajectory, k, ax=ax, palette=palette, projection=projection, tails=False)
         draw_decision(explanation, ax, trajectory.array[trajectory.index(k)].mean(axis=0), head=head)
-        name_leaders(explanation, ax, head=head)
+        name_leaders(explanation, ax, head=head, layer=k)
     figure.suptitle(f"{explanation.prediction}, probability {explanation.probability:.3f}", parse_math=False)
     return figure
 
@@ -83,17 +84,24 @@ def draw_decision(explanation: "Explanation", ax: Any, mean: Any = None, *, head
     ax.set(xlim=(x0, x1), ylim=(y0, y1))
 
 
-def name_leaders(explanation: "Explanation", ax: Any, *, head: int = 0) -> None:
-    """Write the words of the leaders beside them."""
-    place = {str(word): i for i, word in enumerate(explanation.words)}
-    tokens = explanation.model.weights.tokens(explanation.ids)[:, head]
+def name_leaders(explanation: "Explanation", ax: Any, *, head: int = 0, layer: int = -1) -> None:
+    """Write the words of the leaders where they stand at a layer, on the side that is away from the mean."""
+    trajectory = explanation.trajectory[head]
+    tokens = trajectory.array[trajectory.index(layer)]
+    place = {str(explanation.words[row]): i for i, row in enumerate(explanation.rows)}  # equal tokens stay together
+    (x0, x1), middle = ax.get_xlim(), tokens[:, 1].mean()
     for group in explanation.leaders[head][:MOST_NAMES]:
+        at = tokens[place[group.word]]
+        above, across = at[1] >= middle, (at[0] - x0) / (x1 - x0)
         ax.annotate(
             group.word,
-            tokens[place[group.word]],
-            xytext=(4, 4),
+            at,
+            xytext=(0, 8 if above else -8),
             textcoords="offset points",
-            fontsize=8,
+            ha="left" if across < 0.15 else "right" if across > 0.85 else "center",
+            va="bottom" if above else "top",
+            fontsize=9,
+            path_effects=[withStroke(linewidth=2.5, foreground="white")],
             parse_math=False,
             zorder=7,
         )

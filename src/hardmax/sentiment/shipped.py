@@ -21,7 +21,7 @@ def pretrained(name: str = "imdb") -> Any:
     >>> hm.pretrained("imdb").predict(["A wonderful film, moving and funny."]).tolist()
     ['pos']
     """
-    from hardmax.sentiment.classifier import HardmaxClassifier
+    from hardmax.sentiment import HardmaxClassifier
 
     names = sorted(path.parent.name for path in FOLDER.glob("*/model.json"))
     if name not in names:

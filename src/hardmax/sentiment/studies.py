@@ -23,7 +23,6 @@ STARTS: dict[str, dict[str, Any]] = {
     # so slowly that it stays near 1: left free it falls to 0.02
     "alpha 1": {"alpha": 1.0, "alpha_rate": 1e-4, "learning_rate": 0.2, "scale": 2.0},
 }
-PAPER_BEST = {2: 0.791, 4: 0.823, 8: 0.851, 16: 0.882}  # Table 1 of arXiv 2407.01602
 PART = 0.7  # of all reviews, to train with
 LONG_ENOUGH = 200  # layers in which trained models have all tokens decided, or are said not to
 COUNTED = 2000  # texts whose leaders are counted
