@@ -174,10 +174,10 @@ def test_numbers_have_three_digits() -> None:
 
 
 def test_names_are_distinct_and_titles_say_how_tokens_lie() -> None:
-    families = ("one_layer", "limits", "ties", "training", "layers", "flows", "first_call")
+    families = ("one_layer", "limits", "ties", "training", "classifier", "layers", "flows", "first_call")
     modules = [sys.modules[f"hardmax.bench.{family}"] for family in families]
     assert len(CASES) == sum(len(module.CASES) for module in modules)
-    kinds = ("gaussian", "ball", "circle", "sphere", "clusters", "uniform")
+    kinds = ("gaussian", "ball", "circle", "sphere", "clusters", "uniform", "zipf")
     assert not [case.title for case in CASES.values() if not any(kind in case.title.lower() for kind in kinds)]
 
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from hardmax.cli.main import main
-from hardmax.sentiment import tables_of_results
-from hardmax.sentiment.studies import COUNTED, LONG_ENOUGH, PAPER_BEST, PART
+from hardmax.sentiment.studies import COUNTED, LONG_ENOUGH, PART
 from hardmax.sentiment.tables_of_results import by_start, decided, filled, read_results
 
 PAGE = Path(__file__).parents[1] / "docs" / "classifier.md"
@@ -31,7 +30,6 @@ def test_the_numbers_around_them_are_those_of_the_study() -> None:
     assert f"random {PART:.0%}".replace("%", " %") in WORDS
     assert f"counted in {COUNTED:,} reviews" in WORDS
     assert f"had {LONG_ENOUGH} layers instead of 8" in WORDS
-    assert tables_of_results.PAPER_BEST == PAPER_BEST
 
 
 def test_what_the_page_says_of_attention_is_so() -> None:

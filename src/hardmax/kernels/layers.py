@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from hardmax.kernels.attention import Attend, _array
+from hardmax.kernels.batched import _too_large
+from hardmax.kernels.search import has_numba
 from hardmax.kernels.stack import back, layers_of
 
 
@@ -100,10 +103,15 @@ class _Layers(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Any, step: Any, count: int, A: Any, counts: Any) -> Any:
         tokens = _array(z, "z").copy()
-        b = step.detach().numpy()
+        b = np.require(step.detach().numpy(), requirements=["C", "W"])
         many = None if counts is None else counts.numpy()
-        forms = None if A is None else A.detach().numpy()
-        ctx.history = list(layers_of(tokens, b, count, A=forms, counts=many))
+        ctx.moves, ctx.left = _moved(tokens, b, count, A, many)
+        ctx.history = []
+        if len(ctx.left):  # clouds with ties, or for which there is no compiled way
+            some = ctx.left
+            rest, forms = tokens[some], None if A is None else A.detach().numpy()[some]
+            ctx.history = list(layers_of(rest, b[some], count, A=forms, counts=None if many is None else many[some]))
+            tokens[some] = rest
         ctx.save_for_backward(step)
         return torch.from_numpy(tokens)
 
@@ -111,10 +119,29 @@ class _Layers(torch.autograd.Function):
     def backward(ctx: Any, g: Any) -> Any:
         (step,) = ctx.saved_tensors
         b = step.detach().numpy()
-        total, slope = g.numpy().copy(), b * 0
-        for layer, pull in reversed(ctx.history):
-            some = slice(None) if layer.clouds is None else layer.clouds
-            # d/db of 1 - (1 - b)^m is m (1 - b)^(m - 1)
-            slope[some] += layer.ahead * (1 - b[some]) ** (layer.ahead - 1) * (total[some] * pull).sum((1, 2))
-            total[some] = back(layer, total[some])
+        total = np.array(g.numpy(), order="C")
+        slope = b * 0 if ctx.moves is None else ctx.moves.back(total, np.require(b, requirements=["C", "W"]))
+        if len(ctx.left):
+            total[ctx.left], slope[ctx.left] = _back(ctx.history, total[ctx.left], b[ctx.left])
         return torch.from_numpy(total), torch.from_numpy(slope), None, None, None
+
+
+def _moved(tokens: Any, b: Any, count: int, A: Any, counts: Any) -> Any:
+    """Move what the compiled pass can; what it did, and the clouds that are left."""
+    moves = None
+    if A is None and has_numba() and tokens.dtype == b.dtype and not _too_large(tokens):
+        from hardmax.kernels.moves import run
+
+        moves = run(tokens, b, count, counts)
+    return moves, np.arange(len(tokens)) if moves is None else np.flatnonzero(~moves.clear)
+
+
+def _back(history: Any, total: Any, b: Any) -> Any:
+    """Gradients of inputs and steps."""
+    slope = b * 0
+    for layer, pull in reversed(history):
+        some = slice(None) if layer.clouds is None else layer.clouds
+        # d/db of 1 - (1 - b)^m is m (1 - b)^(m - 1)
+        slope[some] += layer.ahead * (1 - b[some]) ** (layer.ahead - 1) * (total[some] * pull).sum((1, 2))
+        total[some] = back(layer, total[some])
+    return total, slope

@@ -22,7 +22,7 @@ class Highlight(NamedTuple):
     word: str
     start: int
     end: int
-    contribution: Any  # a number, or a list with one for each class
+    contribution: Any  # a number, or an array with one for each class
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Explanation:
         spans = self.model.vocabulary.splitter.spans(self.text)
         words, model = [span.word for span in spans], self.model
         parts = by_word(model.vocabulary, model.weights, words, self.ids, self.terms)
-        values = (parts[:, 0] if len(self.logits) == 1 else parts).tolist()
+        values = parts[:, 0].tolist() if len(self.logits) == 1 else list(parts)
         return tuple(Highlight(*span, value) for span, value in zip(spans, values, strict=True))
 
     @cached_property

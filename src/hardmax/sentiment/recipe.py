@@ -86,8 +86,9 @@ def _kept(texts: Encoded, dropout: float, groups: int, random: np.random.Generat
         return np.ones((len(texts.ids), groups), bool)
     kept = random.random((len(texts.ids), groups), np.float32) >= dropout
     owners = np.repeat(np.arange(len(texts)), texts.sizes)
-    left = np.zeros((len(texts), groups), np.int64)
-    np.add.at(left, owners, kept)
+    before = np.zeros((len(kept) + 1, groups), np.int64)
+    np.cumsum(kept, axis=0, out=before[1:])
+    left = np.diff(before[texts.starts], axis=0)  # (texts, groups)
     return kept | (left == 0)[owners]
 
 

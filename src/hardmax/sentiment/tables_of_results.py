@@ -55,6 +55,10 @@ PAPER_COLUMNS = (
     *("d", "accuracy", "paper", "alpha after training", "leaders of a text", "from, to", "leaders since layer 0"),
     "layers until decided (median, most)",
 )
+EXPLANATION_COLUMNS = (
+    *("method", "comprehensiveness", "sufficiency", "a text", "the same words again", "error of the sum"),
+    "AUPRC, F1 with people",
+)
 ABLATION_COLUMNS = ("variant", "accuracy", "leaders of a text and head", "layers until decided (median, most)")
 
 
@@ -79,6 +83,25 @@ def ablation_table(rows: Sequence[Row]) -> str:
     return "\n".join(_head(ABLATION_COLUMNS) + [_line(ablation_cells(row)) for row in rows])
 
 
+def explanation_table(found: Row) -> str:
+    """How faithful explanations are, ours and others."""
+    people = {row["method"]: row for row in found["agreement"]}
+    lines = _head(EXPLANATION_COLUMNS)
+    for row in found["rows"]:
+        marked = people.get(row["method"])
+        cells = [
+            row["method"],
+            f"{row['comprehensiveness']:.3f}",
+            f"{row['sufficiency']:.4f}",
+            f"{1000 * row['seconds']:,.3g} ms",
+            f"{row['same_again']:.2f}",
+            "" if row["exact"] is None else f"{row['exact']:.0e}",
+            "" if marked is None else f"{marked['auprc']:.3f}, {marked['f1']:.3f}",
+        ]
+        lines.append(_line(cells))
+    return "\n".join(lines)
+
+
 def decided(row: Row) -> str:
     """The layer by which every token of a text has a single leader: the median and the most, where it was reached."""
     if row.get("decided_median") is None:
@@ -87,7 +110,11 @@ def decided(row: Row) -> str:
     return f"{row['decided_median']:.0f}, {row['decided_most']}{left}"
 
 
-TABLES: dict[str, Callable[[Sequence[Row]], str]] = {"paper": paper_table, "ablations": ablation_table}
+TABLES: dict[str, Callable[[Any], str]] = {
+    "paper": paper_table,
+    "ablations": ablation_table,
+    "explanations": explanation_table,
+}
 
 
 def mark(name: str) -> str:
