@@ -2,10 +2,12 @@
 
 import json
 import warnings
+from hashlib import sha256
 
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load, save
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -328,4 +330,73 @@ def test_broken_files_get_a_sentence(fitted, tmp_path):
     assert "Copy the whole folder" in broken("e", remove("*.safetensors"))
     assert "with model.json in it" in broken("f", remove("*.json"))
     assert "Copy the whole folder" in broken("g", edit(weights="../../etc/passwd"))
-    assert "is not complete" in broken("h", edit(words=3))
+    assert "`words` must be there, as list" in broken("h", edit(words=3))
+
+
+ABOUT = [
+    ({"layers": -1}, "`layers` must lie between"),
+    ({"layers": True}, "`layers` must be there, as int"),
+    ({"layers": 1.5}, "`layers` must be there, as int"),
+    ({"version": "1"}, "must say its version"),
+    ({"sha256": 3}, "`sha256` must be there, as str"),
+    ({"classes": ["a"]}, "at least two different labels"),
+    ({"classes": ["a", "a"]}, "at least two different labels"),
+    ({"classes": [["a"], ["b"]]}, "`classes` must"),
+    ({"classes_dtype": "<U1"}, "at least two different labels"),
+    ({"classes_dtype": "nonsense"}, "`classes` must fit"),
+    ({"classes_dtype": "O"}, "at least two different labels"),
+    ({"words": ["a", "a"]}, "`words` must be different"),
+    ({"words": ["a"]}, "`runs` must be made of the words"),
+    ({"distinct": "no"}, "`distinct` must be there, as bool"),
+    ({"params": []}, "`params` must be there, as dict"),
+    ({"history": [{}]}, "`text` and `history`"),
+]
+
+
+@pytest.mark.parametrize(("changes", "sentence"), ABOUT)
+def test_a_crafted_description_is_refused(fitted, tmp_path, changes, sentence):
+    fitted.save(tmp_path)
+    about = json.loads((tmp_path / "model.json").read_text())
+    (tmp_path / "model.json").write_text(json.dumps(about | changes))
+    with pytest.raises(ValueError, match=sentence):
+        HardmaxClassifier.load(tmp_path)
+
+
+def spoiled(array, value):
+    array = array.copy()
+    array.flat[0] = value
+    return array
+
+
+NUMBERS = [
+    ("decoder", lambda a: a[:, :1], "`decoder` must have the shape"),
+    ("embedding", lambda a: a[:5], "`runs` must be"),
+    ("embedding", lambda a: a.astype(np.float64), "`embedding` must be"),
+    ("embedding", lambda a: spoiled(a, np.nan), "`embedding` must be finite"),
+    ("alpha", lambda a: -a, "`alpha` must be positive"),
+    ("alpha", lambda a: spoiled(a, np.inf), "`alpha` must be finite"),
+    ("bias", lambda a: np.zeros(3), "`bias` must have the shape"),
+    ("runs", lambda a: spoiled(a, 60_000), "`runs` must be made of"),
+    ("runs", lambda a: spoiled(a, 0), "`runs` must be made of"),
+    ("runs", lambda a: a.astype(np.float32), "`runs` must be"),
+    ("runs", lambda a: a[[0, *range(len(a) - 1)]], "`runs` must be different"),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "sentence"), NUMBERS)
+def test_crafted_numbers_are_refused(fitted, tmp_path, name, change, sentence):
+    fitted.save(tmp_path)
+    about = json.loads((tmp_path / "model.json").read_text())
+    file = tmp_path / about["weights"]
+    numbers = load(file.read_bytes())
+    file.write_bytes(save(numbers | {name: np.ascontiguousarray(change(numbers[name]))}))
+    about["sha256"] = sha256(file.read_bytes()).hexdigest()
+    (tmp_path / "model.json").write_text(json.dumps(about))
+    with pytest.raises(ValueError, match=sentence):
+        HardmaxClassifier.load(tmp_path)
+
+
+def test_runs_that_cannot_be_numbered_get_a_sentence():
+    texts = [" ".join(f"w{i}" for i in range(600))] * 4
+    with pytest.raises(ValueError, match="`longest` must be smaller for a vocabulary of 600 words"):
+        HardmaxClassifier(longest=8).fit(texts, [0, 1, 0, 1])

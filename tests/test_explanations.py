@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 import hardmax as hm
 from hardmax import HardmaxClassifier
 from hardmax.sentiment.corpus import reviews
-from hardmax.sentiment.crowd import Weights
+from hardmax.sentiment.crowd import Weights, contributions
 from hardmax.sentiment.sharing import by_word
 from hardmax.sentiment.text import Splitter
-from hardmax.sentiment.vocabulary import Vocabulary
+from hardmax.sentiment.vocabulary import Encoded, Vocabulary
 
 ODD = ["", " ", "zzz qqq", "!!!", "<br />", "😀", "not good " * 300, "a" * 5000, "\x00", "GOOD<b>bad</b> &amp; ugly"]
 
@@ -131,6 +131,19 @@ def test_leave_one_out_is_what_it_says(classifier, corpus):
             classifier.model_.weights.decoder[0, h] @ t.tokens[-1].mean(axis=0) for h, t in enumerate(trajectories)
         )
         assert abs(e.logit - logit - e.leave_one_out()[i]) < 1e-12
+
+
+def test_ties_of_later_layers_are_not_decided_by_rounding():
+    random = np.random.default_rng(0)
+    starts = [np.array([[8, 1], [4, 7], [3, 2], [-6, -4]], float)]  # with alpha = 0.3 two tokens tie at layer 1
+    starts += [random.integers(-6, 7, (n, 2)).astype(float) for n in random.integers(1, 12, 150)]
+    for tokens in starts:
+        n = len(tokens)
+        alpha, layers = float(random.choice([0.3, 0.5, 1.0])), int(random.integers(0, 7))
+        weights = Weights(tokens[:, None], np.array([alpha]), None, np.ones((1, 1, 2)), np.zeros(1), layers)
+        encoded = Encoded(np.arange(n), np.array([0, n]), np.ones(n, int))
+        end = hm.simulate(tokens, hm.Hardmax(alpha), layers=layers).tokens[-1].mean(axis=0)
+        assert abs(contributions(weights, encoded).sum() - end.sum()) < 1e-12
 
 
 def test_words_share_their_runs():

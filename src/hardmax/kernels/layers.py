@@ -14,7 +14,8 @@ from hardmax.kernels.stack import back, layers_of
 def hardmax_layers(z: Any, alpha: Any, count: int, *, A: Any = None, counts: Any = None) -> Any:
     """Run tokens through hardmax layers: z_i <- z_i + b (mean of C_i - z_i), b = alpha / (1 + alpha).
 
-    The sets C_i are exact, as in `hardmax_attention`. A cloud in which each token follows one leader goes through all
+    The sets C_i of each layer are exact for the floats it starts from, as in `hardmax_attention`; `simulate` knows them
+    without the rounding of earlier layers, too. A cloud in which each token follows one leader goes through all
     layers to come in one step, which is the same by Theorem 1.
 
     Parameters

@@ -45,11 +45,19 @@ def _farthest(x: FloatArray, y: FloatArray, path: IntArray) -> None:
 
 @njit(fastmath=FLAGS)
 def outer(
-    x: FloatArray, y: FloatArray, path: IntArray, depth: FloatArray, kx: FloatArray, ky: FloatArray, kept: IntArray
+    x: FloatArray,
+    y: FloatArray,
+    path: IntArray,
+    depth: FloatArray,
+    kx: FloatArray,
+    ky: FloatArray,
+    kept: IntArray,
+    inside: float = 84 * UNIT,
 ) -> tuple[int, float]:
     """Copy the keys that may be largest somewhere; how many they are, and the largest |coordinate|.
 
-    `path` and `depth` are work space. `kept` tells where each copy came from.
+    `path` and `depth` are work space. `kept` tells where each copy came from. A key is left out if it is deeper than
+    `inside` times the largest |coordinate|; the default holds the slack of each |q|, and what is rounded here.
     """
     n = len(x)
     _farthest(x, y, path)
@@ -67,8 +75,7 @@ def outer(
             dx, dy, xi, yi = dx / length, dy / length, x[i], y[i]
             for k in range(n):
                 depth[k] = min(depth[k], dx * (y[k] - yi) - dy * (x[k] - xi))
-    # The margin holds the slack of each |q|, and what is rounded here. All keys at one place have no edges.
-    margin = 84 * UNIT * highest if edges and highest > TINIEST else 1e308
+    margin = inside * highest if edges and highest > TINIEST else 1e308  # all keys at one place have no edges
     few = 0
     for k in range(n):
         kx[few], ky[few], kept[few] = x[k], y[k], k

@@ -1,7 +1,7 @@
 """What each token adds to the logits of its text, for heads on a line or in the plane, in one pass.
 
-The same as `stack.shares` times scores, without arrays in between. A text with a near-tie anywhere is left to that:
-here rounding decides nothing.
+The same as `stack.shares` times scores, without arrays in between. A text with a near-tie anywhere, be it by the
+rounding of earlier layers, is left out: here rounding decides nothing.
 """
 
 from typing import Any
@@ -10,19 +10,22 @@ import numpy as np
 from numba import njit
 
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
+from hardmax.exact import UNIT
 from hardmax.kernels.blocks import FLAGS
 from hardmax.kernels.compiled import entry, share
 from hardmax.kernels.plane import BLOCK, FAINT, _best, _slack, outer
 
+DEEP = 1e-9  # how deep inside a key must be to be left out where positions have errors of 1e-14 or so ...
+FAR = 1e-4  # ... for queries of at least this size: DEEP * FAR is far more than those
 PRODUCTS = 60.0  # multiplications for each token, head and layer, about
 
 
 @njit(fastmath=FLAGS)
-def _followed(x: FloatArray, y: FloatArray, space: Any, follows: IntArray) -> bool:
-    """Write whom each token follows; whether no other was near."""
+def _followed(x: FloatArray, y: FloatArray, error: float, space: Any, follows: IntArray) -> bool:
+    """Write whom each token follows; whether no other was near, for positions that may be wrong by `error`."""
     kx, ky, kept, depth, path, qx, qy, best, second, at = space
     n = len(x)
-    few, highest = outer(x, y, path, depth, kx, ky, kept)
+    few, highest = outer(x, y, path, depth, kx, ky, kept, DEEP if error > 0 else 84 * UNIT)
     clear = True
     for top in range(0, n, BLOCK):
         these = min(BLOCK, n - top)
@@ -31,21 +34,24 @@ def _followed(x: FloatArray, y: FloatArray, space: Any, follows: IntArray) -> bo
         _best(kx[:few], ky[:few], qx, qy, best, second, at)
         for i in range(these):
             follows[top + i] = kept[int(at[i])]
-            clear &= second[i] < best[i] - _slack(qx[i], qy[i], highest)
-            clear &= (abs(qx[i]) + abs(qy[i])) * highest >= FAINT
+            size = abs(qx[i]) + abs(qy[i])
+            moved = 2.02 * error * (size + 2 * highest + 2 * error)  # by errors of positions; see `states.adaptive`
+            clear &= second[i] < best[i] - _slack(qx[i], qy[i], highest) - moved
+            clear &= size * highest >= FAINT and (error == 0 or size > FAR * highest)
     return clear
 
 
 @njit
-def _followed_on_line(x: FloatArray, follows: IntArray) -> bool:
-    """As `_followed` for heads with one coordinate: the largest or the smallest, without rounding."""
+def _followed_on_line(x: FloatArray, error: float, follows: IntArray) -> bool:
+    """As `_followed` for heads with one coordinate: the largest or the smallest, without products."""
     high = low = 0
     for j in range(len(x)):
         high = j if x[j] > x[high] else high
         low = j if x[j] < x[low] else low
     clear = True
     for j in range(len(x)):
-        clear &= (x[j] != x[high] or j == high) and (x[j] != x[low] or j == low) and x[j] != 0.0
+        clear &= (x[high] - x[j] > 2 * error or j == high) and (x[j] - x[low] > 2 * error or j == low)
+        clear &= abs(x[j]) > error
         follows[j] = high if x[j] > 0.0 else low
     return clear
 
@@ -69,10 +75,17 @@ def _shares(
     """
     layers, n = follows.shape[0], len(x)
     steps, nx, ny = np.empty(layers), space[-3][:n], space[-2][:n]
-    run = 0
+    run, error, reach = 0, 0.0, 0.0
+    for i in range(n):
+        reach = max(reach, abs(x[i]) + abs(y[i]))
     while run < layers:
-        if not (_followed_on_line(x, follows[run]) if d == 1 else _followed(x, y, space[:-3], follows[run, :n])):
+        if d == 1:
+            clear = _followed_on_line(x, error, follows[run])
+        else:
+            clear = _followed(x, y, error, space[:-3], follows[run, :n])
+        if not clear:
             return False
+        error += 8 * UNIT * reach  # the layer itself brings positions no farther apart
         last = _settled(follows[run, :n])
         b = 1 - (1 - step) ** (layers - run) if last else step
         steps[run] = b

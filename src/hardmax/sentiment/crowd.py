@@ -70,14 +70,30 @@ def contributions(weights: Weights, encoded: Encoded) -> FloatArray:
 
     step = weights.alpha / (1 + weights.alpha)
     result, clear = voices(*encoded, weights.embedding, step, weights.decoder, weights.layers)
-    if not clear.all():
-        texts = np.flatnonzero(~clear)
-        result[encoded.places(texts)] = _by_arrays(weights, encoded.take(texts))
+    for text in np.flatnonzero(~clear):
+        places = slice(*encoded.starts[text : text + 2])
+        result[places] = _by_simulation(weights, encoded.ids[places], encoded.counts[places])
     return result
 
 
+def _by_simulation(weights: Weights, ids: IntArray, counts: IntArray) -> FloatArray:
+    """(n, outputs) contributions in one text whose tokens tie: the simulation knows its sets without rounding."""
+    from hardmax import Hardmax, simulate
+
+    owners = np.repeat(np.arange(len(ids)), counts)  # of tokens that count several times
+    tokens, total = weights.tokens(ids), np.zeros((len(ids), weights.outputs))
+    for h, alpha in enumerate(weights.alpha.tolist()):
+        run = simulate(np.ascontiguousarray(tokens[owners, h]), Hardmax(alpha), layers=weights.layers)
+        share = np.full(len(owners), 1 / len(owners))
+        for k in reversed(range(weights.layers)):
+            share = (share + alpha * (share @ run.attention(k))) / (1 + alpha)
+        held = np.bincount(owners, share, len(ids))
+        total += held[:, None] * (tokens[:, h] @ weights.decoder[:, h].T)
+    return total
+
+
 def _by_arrays(weights: Weights, encoded: Encoded) -> FloatArray:
-    """As `contributions`, for all weights, and exact where tokens tie."""
+    """As `contributions`, for all weights; each layer is exact for the positions it starts from, rounded to float64."""
     result = np.empty((len(encoded.ids), weights.outputs))
     for texts in batches(encoded.sizes, weights.heads):
         some = encoded.take(texts)

@@ -14,6 +14,7 @@ from hardmax._types import AnyArray
 from hardmax.sentiment.crowd import Weights
 from hardmax.sentiment.history import Epoch
 from hardmax.sentiment.model import Model
+from hardmax.sentiment.stored import check_about, check_numbers
 from hardmax.sentiment.text import Splitter
 from hardmax.sentiment.vocabulary import Vocabulary
 
@@ -54,10 +55,10 @@ def save_model(model: Model, folder: Path, *, params: dict[str, Any], history: l
         },
         "params": {k: _plain(v) for k, v in params.items() if k not in UNSAVED},
         "history": [asdict(epoch) for epoch in history],
-        "words": " ".join(model.vocabulary.words),
+        "words": list(model.vocabulary.words),
     }
     with written_whole(folder / FILE) as temporary:
-        temporary.write_text(json.dumps(about, ensure_ascii=False), encoding="utf-8")
+        temporary.write_text(json.dumps(about, separators=(",", ":")), encoding="utf-8")
     if old is not None and old != name:
         (folder / old).unlink(missing_ok=True)
 
@@ -65,6 +66,7 @@ def save_model(model: Model, folder: Path, *, params: dict[str, Any], history: l
 def load_model(folder: Path) -> tuple[Model, dict[str, Any], list[Epoch]]:
     """Read a model, the parameters it was made with, and its history."""
     about = _about(folder)
+    check_about(about, folder / FILE)
     weights_file = folder / Path(about["weights"]).name
     try:
         data = weights_file.read_bytes()
@@ -75,18 +77,14 @@ def load_model(folder: Path) -> tuple[Model, dict[str, Any], list[Epoch]]:
             f"`{weights_file}` must be as it was written. It is truncated or changed: its SHA-256 differs from the one "
             f"in {FILE}. Copy the folder again."
         )
-    try:
-        return _assembled(about, _unpacked(data))
-    except (KeyError, TypeError, AttributeError, IndexError) as problem:
-        raise ValueError(
-            f"`{folder / FILE}` must hold all that a model needs. It is not complete ({problem!r}). Copy the folder "
-            "again."
-        ) from None
+    numbers = _unpacked(data, weights_file)
+    check_numbers(about, numbers, weights_file)
+    return _assembled(about, numbers)
 
 
 def _assembled(about: dict[str, Any], numbers: dict[str, AnyArray]) -> tuple[Model, dict[str, Any], list[Epoch]]:
     """A model from its two files."""
-    words = tuple(about["words"].split(" ")) if about["words"] else ()
+    words = tuple(about["words"])
     text = about["text"]
     splitter = Splitter(text["stop_words"], text["lemmas"], text["max_words"], text["punctuation"])
     vocabulary = Vocabulary(splitter, words, numbers["runs"], about["distinct"])
@@ -146,13 +144,18 @@ def _packed(numbers: dict[str, AnyArray]) -> bytes:
     return data
 
 
-def _unpacked(data: bytes) -> dict[str, AnyArray]:
+def _unpacked(data: bytes, file: Path) -> dict[str, AnyArray]:
     try:
+        from safetensors import SafetensorError
         from safetensors.numpy import load
     except ImportError as error:
         raise missing_extra("Loading a model", "safetensors", "text") from error
-    numbers: dict[str, AnyArray] = load(data)
-    numbers["runs"] = numbers["runs"].astype(np.int64) - 1
+    try:
+        numbers: dict[str, AnyArray] = load(data)
+    except (SafetensorError, KeyError, ValueError) as problem:
+        raise ValueError(f"`{file}` must be a safetensors file. It is broken ({problem}). Copy the folder.") from None
+    if "runs" in numbers and numbers["runs"].dtype in (np.uint16, np.uint32):
+        numbers["runs"] = numbers["runs"].astype(np.int64) - 1
     return numbers
 
 
@@ -165,10 +168,12 @@ def _about(folder: Path) -> dict[str, Any]:
         raise FileNotFoundError(
             f"`{folder}` must be a folder that `save` wrote, with {FILE} in it. There is none. Check the path."
         ) from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ValueError(f"`{file}` must be JSON. It is truncated or something else. Copy the folder again.") from None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise ValueError(f"`{file}` must describe a model of hardmax. It is something else. Check the path.")
+    if not isinstance(about.get("version"), int):
+        raise ValueError(f"`{file}` must say its version. It does not. Copy the folder again.")
     if about["version"] > VERSION:
         raise ValueError(
             f"`{file}` must have version {VERSION} or less. Got {about['version']}: a newer hardmax wrote it. Upgrade: "

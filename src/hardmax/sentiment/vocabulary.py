@@ -99,6 +99,11 @@ class Vocabulary:
         counts = Counter(chain.from_iterable(map(set, documents)))
         words = sorted((word for word, count in counts.items() if count >= min_texts), key=lambda w: (-counts[w], w))
         stream, owner = _stream(documents, dict(zip(words, range(len(words)), strict=True)))
+        if len(words) ** longest >= 2**62:
+            raise ValueError(
+                f"`longest` must be smaller for a vocabulary of {len(words):,} words: runs of {longest} words are too "
+                "many to be numbered. Use 3, or raise `min_texts`."
+            )
         runs, frequency = frequent_runs(stream, owner, len(words), longest, min_texts, labels)
         if max_tokens is not None and len(runs) > max_tokens:
             value = frequency.sum(axis=1) if labels is None else telling(frequency)
