@@ -158,6 +158,9 @@ def test_words_share_their_runs():
     parts = by_word(vocabulary, weights, words, encoded.ids, terms)[:, 0]
     # "not good" stands twice, and "not" speaks for it; "good film" goes to "good", "not good film" to the first "not"
     np.testing.assert_allclose(parts, [-0.5 - 2 - 0.5, 1 + 1, 0.1, -0.5 - 2, 1])
+    even = by_word(vocabulary, weights, words, encoded.ids, terms, even=True)[:, 0]
+    third = -0.5 / 3
+    np.testing.assert_allclose(even, [-1.5 + third, 1 - 1 + 0.5 + third, 0.1 + 0.5 + third, -1.5, 1 - 1])
 
 
 def test_page_needs_nothing_and_shows_the_text(classifier):

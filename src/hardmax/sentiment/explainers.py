@@ -87,6 +87,11 @@ def hardmax(question: Question, seed: int = 0) -> FloatArray:
     return _by_word(question, question.classifier.explain(question.text))
 
 
+def hardmax_even(question: Question, seed: int = 0) -> FloatArray:
+    """Ours, with runs of words shared evenly by their words."""
+    return _by_word(question, question.classifier.explain(question.text), even=True)
+
+
 def leave_one_out(question: Question, seed: int = 0) -> FloatArray:
     """By how much the log-odds of the class fall when one word is erased; exact, a prediction for each word.
 
@@ -160,6 +165,7 @@ def at_random(question: Question, seed: int = 0) -> FloatArray:
 Explainer = Callable[[Question, int], FloatArray]
 EXPLAINERS: dict[str, Explainer] = {
     "hardmax": hardmax,
+    "hardmax-even": hardmax_even,
     "leave-one-out": leave_one_out,
     "lime": lime,
     "shap-partition": shap_partition,
@@ -185,10 +191,10 @@ def check_methods(methods: Collection[str] | None) -> list[str]:
     return names
 
 
-def _by_word(question: Question, explanation: Any) -> FloatArray:
+def _by_word(question: Question, explanation: Any, *, even: bool = False) -> FloatArray:
     """(words,) what an explanation gives each word of the text, signed towards the class."""
     outputs = len(explanation.logits)
-    parts = np.array([highlight.contribution for highlight in explanation.highlights]).reshape(-1, outputs)
+    parts = np.array([mark.contribution for mark in explanation.highlighted(even=even)]).reshape(-1, outputs)
     return question.towards(parts)
 
 

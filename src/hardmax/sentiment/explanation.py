@@ -132,10 +132,18 @@ class Explanation:
 
     @cached_property
     def highlights(self) -> tuple[Highlight, ...]:
-        """Every word of the text where it stands, with its part of the logit; see `sharing.by_word`."""
+        """Every word of the text where it stands, with its part of the logit: `highlighted()`."""
+        return self.highlighted()
+
+    def highlighted(self, *, even: bool = False) -> tuple[Highlight, ...]:
+        """Every word of the text where it stands, with its part of the logit; all parts sum to the logit less the bias.
+
+        A run of words counts for the one of them that by itself speaks most for the same side, or with `even` for all
+        of them alike. The first names the words that the answer stands on, the second marks phrases as people do.
+        """
         spans = self.model.vocabulary.splitter.spans(self.text)
         words, model = [span.word for span in spans], self.model
-        parts = by_word(model.vocabulary, model.weights, words, self.ids, self.terms)
+        parts = by_word(model.vocabulary, model.weights, words, self.ids, self.terms, even=even)
         values = parts[:, 0].tolist() if len(self.logits) == 1 else list(parts)
         return tuple(Highlight(*span, value) for span, value in zip(spans, values, strict=True))
 

@@ -26,7 +26,7 @@ from hardmax.sentiment.explainers import EXPLAINERS, Question, check_methods
 
 BINS = (1, 5, 10, 20, 50)  # per cent of the words
 TOP = 10  # per cent of the words that two runs are compared by
-SUMS_TO_LOGIT = ("hardmax", "integrated-gradients", "gradient-times-input")
+SUMS_TO_LOGIT = ("hardmax", "hardmax-even", "integrated-gradients", "gradient-times-input")
 SUMS_TO_PROBABILITY = ("shap-partition", "shap-permutation")
 FORMATS = {"seconds": ".2g", "speed": ",.0f", "exact": ".0e"}  # other numbers have three places
 

@@ -10,7 +10,13 @@ from hardmax.sentiment.vocabulary import Vocabulary
 
 
 def by_word(
-    vocabulary: Vocabulary, weights: Weights, words: Sequence[str], ids: IntArray, terms: FloatArray
+    vocabulary: Vocabulary,
+    weights: Weights,
+    words: Sequence[str],
+    ids: IntArray,
+    terms: FloatArray,
+    *,
+    even: bool = False,
 ) -> FloatArray:
     """(words, outputs) parts of the logits that belong to each word of a text, where it stands; their sum is the same.
 
@@ -25,6 +31,8 @@ def by_word(
         Its distinct tokens.
     terms : (n, outputs) array
         Contribution of each.
+    even : bool
+        Share each run evenly by its words instead: better to show phrases, worse to find what a text stands on.
     """
     parts, scores = np.zeros((2, len(words), terms.shape[1]))
     order, columns = np.argsort(ids), np.arange(terms.shape[1])
@@ -37,6 +45,9 @@ def by_word(
         if size == 1:
             scores[places] = np.einsum("mhd,ohd->mo", weights.tokens(tokens), weights.decoder)
         window = places[:, None] + np.arange(size)  # (m, size)
+        if even:
+            np.add.at(parts, window, part[:, None] / size)
+            continue
         speaker = (scores[window] * np.sign(part)[:, None]).argmax(axis=1)  # (m, outputs)
         np.add.at(parts, (places[:, None] + speaker, columns), part)
     return parts

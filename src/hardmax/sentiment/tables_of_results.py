@@ -93,13 +93,19 @@ def explanation_table(found: Row) -> str:
             row["method"],
             f"{row['comprehensiveness']:.3f}",
             f"{row['sufficiency']:.4f}",
-            f"{1000 * row['seconds']:,.3g} ms",
+            _milliseconds(row["seconds"]),
             f"{row['same_again']:.2f}",
             "" if row["exact"] is None else f"{row['exact']:.0e}",
             "" if marked is None else f"{marked['auprc']:.3f}, {marked['f1']:.3f}",
         ]
         lines.append(_line(cells))
     return "\n".join(lines)
+
+
+def _milliseconds(seconds: float) -> str:
+    """Three digits, without powers of ten."""
+    value = 1000 * seconds
+    return f"{value:,.0f} ms" if value >= 100 else f"{value:.2g} ms"
 
 
 def decided(row: Row) -> str:
