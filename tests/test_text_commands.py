@@ -103,7 +103,7 @@ def standard_input(monkeypatch, text: str) -> None:
 def test_training_says_what_it_read_learned_and_wrote(home) -> None:
     said = (home / "said.txt").read_text()
     assert "texts from column review, labels from column sentiment: negative 200, positive 200." in said
-    assert re.search(r"Trained 15 epochs\. Best validation accuracy 0\.\d{3}, in epoch \d+\.", said)
+    assert re.search(r"Trained 15 epochs\. Validation accuracy 0\.\d{3} in epoch \d+, which is kept\.", said)
     assert re.search(r"The vocabulary has [\d,]+ tokens\. The model is in .*model\.", said)
     assert 'Next: hardmax explain "a text" --model ' in said
     assert sorted(path.suffix for path in (home / "model").iterdir()) == [".json", ".safetensors"]
@@ -305,7 +305,7 @@ def test_json_and_quiet(run, home) -> None:
     assert (code, out, err) == (0, "", "")
     result = json.loads(run("train", home / "reviews.csv", "--out", "loud", *TINY, "--validation", "0", "--json")[1])
     assert result["validation_accuracy"] is None
-    assert result["epochs"] == result["best_epoch"] == 1
+    assert result["epochs"] == result["kept_epoch"] == 1
     assert result["vocabulary"] == len(HardmaxClassifier.load("loud").model_.vocabulary)
     said = run("train", home / "reviews.csv", "--out", "loud", *TINY, "--validation", "0")[1]
     assert "Trained 1 epochs. Nothing was held back to validate with." in said

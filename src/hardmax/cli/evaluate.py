@@ -14,6 +14,7 @@ from hardmax.cli import options, output, texts
 
 if TYPE_CHECKING:
     from hardmax.sentiment.classifier import HardmaxClassifier
+    from hardmax.sentiment.faithfulness import Rationale
     from hardmax.sentiment.tables import Table
 
 MOST_LED = 2000  # texts whose leaders are counted
@@ -42,7 +43,7 @@ def evaluate(
     count: Annotated[int, typer.Option("--count", min=1, help="On so many texts, with --explanations.")] = EXPLAINED,
     rationales: Annotated[
         Path | None,
-        typer.Option("--rationales", metavar="FILE", help="And on words that people marked: text, label, spans."),
+        typer.Option("--rationales", metavar="FILE", help="And on a Parquet file of words that people marked."),
     ] = None,
     json: options.Json = False,
 ) -> None:
@@ -51,9 +52,12 @@ def evaluate(
         raise ValueError("`--method` and `--rationales` must go with --explanations. Got them alone. Add it.")
     table, name = texts.read_labelled(context, "test"), texts.source_name(context.params)
     classifier = texts.load(model)
+    from hardmax.sentiment.faithfulness import read_rationales
+
+    marked = None if rationales is None else read_rationales(rationales)  # before the long work
     result = measured(classifier, table, name)
     if explanations:
-        result["explanations"] = compared(classifier, texts.spread(table.texts, count), method, rationales)
+        result["explanations"] = compared(classifier, texts.spread(table.texts, count), method, marked)
     if table.note:
         output.note(table.note)
     if json:
@@ -110,12 +114,11 @@ def _leaders(classifier: "HardmaxClassifier", some: list[str]) -> dict[str, floa
 
 
 def compared(
-    classifier: "HardmaxClassifier", some: list[str], methods: list[str] | None, rationales: Path | None
+    classifier: "HardmaxClassifier", some: list[str], methods: list[str] | None, marked: "list[Rationale] | None"
 ) -> dict[str, Any]:
     """How faithful each way to explain is, ours and others, on the same texts."""
-    from hardmax.sentiment.faithfulness import compare, read_rationales
+    from hardmax.sentiment.faithfulness import compare
 
-    marked = None if rationales is None else read_rationales(rationales)
     with output.progress_bar("Explanations") as progress:
         found = compare(classifier, some, methods=methods or None, progress=progress, rationales=marked)
     return found.to_dict()

@@ -164,7 +164,7 @@ def check_endings(paths: list[Path] | None) -> list[Path]:
 def save_text(text: str, path: Path) -> None:
     """Write text whole or not at all."""
     with written_whole(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", errors="replace")  # bytes of the command line may be no letters
 
 
 def save_figure(figure: object, path: Path) -> None:

@@ -116,6 +116,7 @@ def train(
         raise ValueError(f"`--out` must be a folder. Got a file, {str(out)!r}. Choose another name.")
     from hardmax.sentiment.tables import check_labels
 
+    configured(context, checkpoint=out / CHECKPOINT).check_params()  # before anything is read or downloaded
     table = texts.read_labelled(context, "train")
     counts = check_labels(table.labels or [])
     from hardmax.sentiment.team import together
@@ -182,15 +183,15 @@ def save(classifier: "HardmaxClassifier", out: Path, *, compact: bool = False) -
 
 def summary(classifier: "HardmaxClassifier", table: "Table", counts: dict[str, int], out: Path) -> dict[str, Any]:
     """What is to be said of a finished run."""
-    best = max(classifier.history_, key=lambda epoch: epoch.quality)
+    kept = next(epoch for epoch in classifier.history_ if epoch.kept)
     return {
         "model": str(out),
         "rows": len(table.texts),
         "skipped": table.skipped,
         "classes": counts,
         "epochs": classifier.n_iter_,
-        "best_epoch": best.number + 1,
-        "validation_accuracy": best.accuracy,
+        "kept_epoch": kept.number + 1,
+        "validation_accuracy": kept.accuracy,
         "vocabulary": len(classifier.model_.vocabulary),
     }
 
@@ -201,7 +202,8 @@ def _report(done: dict[str, Any], *, quiet: bool, json: bool) -> None:
     if json or quiet:
         return
     accuracy = done["validation_accuracy"]
-    kept = f"Best validation accuracy {accuracy:.3f}, in epoch {done['best_epoch']}." if accuracy is not None else ""
-    output.say(f"Trained {done['epochs']} epochs. {kept or 'Nothing was held back to validate with.'}")
+    kept = f"Validation accuracy {accuracy:.3f} in epoch {done['kept_epoch']}, which is kept." if accuracy else ""
+    epochs = f"{done['epochs']} epoch{'s' if done['epochs'] > 1 else ''}"
+    output.say(f"Trained {epochs}. {kept or 'Nothing was held back to validate with.'}")
     output.say(f"The vocabulary has {done['vocabulary']:,} tokens. The model is in {done['model']}.")
     output.say(f'Next: hardmax explain "a text" --model {shlex.quote(done["model"])}')

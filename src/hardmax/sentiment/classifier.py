@@ -56,7 +56,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator):
     min_texts : int
         Tokens in fewer texts are not learned.
     max_tokens : int or None
-        Size of the vocabulary.
+        Size of the vocabulary. A tenth of it is for the most frequent words.
     select : {"telling", "frequent"}
         Which tokens fill it: those whose frequency differs most between classes, |log ratio| sqrt(texts), or the most
         frequent ones.
@@ -260,7 +260,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator):
                 f"`y` must hold at least two classes. Got only {classes.tolist()} in {len(labels)} texts: 1 class. "
                 "Check the column of labels."
             )
-        self._check_params()
+        self.check_params()
         with self._shown(report) as told:
             self.model_, self.history_ = fit_model(
                 texts,
@@ -382,7 +382,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator):
             seed=self.random_state,
         )
 
-    def _check_params(self) -> None:
+    def check_params(self) -> None:
         """Refuse what cannot be trained, in a sentence."""
         for name in ("heads", "d", "groups", "longest", "min_texts", "batch_size"):
             check_count(getattr(self, name), name, least=1)

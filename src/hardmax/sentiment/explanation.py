@@ -245,7 +245,7 @@ class Explanation:
             from hardmax._files import written_whole
 
             with written_whole(path) as temporary:
-                temporary.write_text(page, encoding="utf-8")
+                temporary.write_text(page, encoding="utf-8", errors="replace")  # lone surrogates have no bytes
         return page
 
     def plot(self, *, kind: str = "auto", ax: Any = None) -> Any:

@@ -173,7 +173,12 @@ def read_rationales(path: str | PathLike[str]) -> list[Rationale]:
         parquet = import_module("pyarrow.parquet")
     except ImportError:
         raise missing_extra("`read_rationales`", "pyarrow", "text") from None
-    table = parquet.read_table(Path(path))
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"`{path}` must be a Parquet file. There is none. Check the path.")
+    try:
+        table = parquet.read_table(Path(path))
+    except (OSError, ValueError):
+        raise ValueError(f"`{path}` must be a Parquet file. It is something else, or broken. Check the path.") from None
     missing = {"text", "label", "spans"} - set(table.column_names)
     if missing:
         raise ValueError(

@@ -117,7 +117,7 @@ def place_of(device: str) -> str:
     """The device to train on: for "auto" a GPU where there is one."""
     import torch
 
-    if device == "cuda" and not torch.cuda.is_available():
+    if device.startswith("cuda") and not torch.cuda.is_available():
         raise ValueError('`device` must be there. Got "cuda" on a machine without a GPU that torch can use. Use "cpu".')
     return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
 

@@ -11,6 +11,7 @@ class Epoch:
     train_loss: float
     loss: float | None = None  # of validation
     accuracy: float | None = None
+    kept: bool = False  # whether the model has the weights of this epoch
 
     @property
     def quality(self) -> tuple[float, float]:

@@ -9,6 +9,7 @@ from torch import nn
 from hardmax.kernels.layers import hardmax_layers
 
 ATTENTION = ("hardmax", "softmax", "random", "none")
+LARGEST = 1e30  # alpha: b is 1 then
 LOUDNESS = 0.5  # of a head's decoder at the start
 
 
@@ -62,13 +63,14 @@ class Network(nn.Module):
         directions = nn.functional.normalize(torch.randn(shape.outputs, heads, d), dim=-1)
         self.decoder = nn.Parameter(LOUDNESS * d**0.5 * directions)
         self.bias = nn.Parameter(torch.zeros(shape.groups, shape.outputs))
-        self.raw_alpha = nn.Parameter(torch.full((heads,), float(alpha)).expm1().log())
+        start = torch.full((heads,), min(float(alpha), LARGEST), dtype=torch.float64)
+        self.raw_alpha = nn.Parameter((start + (-torch.expm1(-start)).log()).float())  # softplus undone
         self.factor = nn.Parameter(torch.eye(d).repeat(heads, 1, 1)) if shape.trained_A else None
 
     @property
     def alpha(self) -> Any:
         """(heads,) positive."""
-        return nn.functional.softplus(self.raw_alpha)
+        return nn.functional.softplus(self.raw_alpha).clamp(torch.finfo(torch.float32).tiny, LARGEST)
 
     @property
     def A(self) -> Any:

@@ -38,7 +38,8 @@ def explanation_section(explanation: "Explanation", *, level: int = 2) -> str:
 def sentence(explanation: "Explanation") -> str:
     """The answer in words."""
     e = explanation
-    known = f"{len(e.ids)} known tokens" if len(e.ids) else "no known word, so the bias alone decides"
+    count = len(e.ids)
+    known = f"{count} known token{'s' if count > 1 else ''}" if count else "no known word, so the bias alone decides"
     logit = f"logit {e.logit:.4f}, bias {e.bias:.4f}; " if isinstance(e.logit, float) else ""
     return f"{e.prediction} with probability {e.probability:.1%} ({logit}{known})."
 

@@ -21,7 +21,7 @@ KINDS: dict[str, Any] = {
     "words": list,
 }
 TEXT = {"stop_words", "lemmas", "max_words", "punctuation"}
-EPOCH = {"number", "train_loss", "loss", "accuracy"}
+EPOCH = {"number", "train_loss", "loss", "accuracy", "kept"}
 MOST_LAYERS = 10_000
 
 

@@ -65,7 +65,7 @@ def ablation(
     start = perf_counter()
     problem = _prepared(texts, labels, design, splitter)
     network, history, _ = _trained(problem, design, recipe, device)
-    row = {"variant": name, "seed": seed, "accuracy": history[-1].accuracy, "seconds": perf_counter() - start}
+    row = {"variant": name, "seed": seed, "accuracy": _kept(history).accuracy, "seconds": perf_counter() - start}
     model = Model(problem.vocabulary, weights_of(network), np.array([0, 1]))
     if served == "hardmax":
         row |= _leaders(model, [texts[i] for i in problem.held_places[:COUNTED]])
@@ -93,11 +93,15 @@ def paper_run(
         "seed": seed,
         "training": recipe.attention,
         "accuracy": float(np.mean((scores > 0) == labels[tested])),
-        "validation": max(epoch.quality for epoch in history)[0],
+        "validation": _kept(history).accuracy,
         "alpha": float(model.weights.alpha[0]),
         "seconds": perf_counter() - began,
         "epochs": [asdict(epoch) | {"softmax_loss": other} for epoch, other in zip(history, others, strict=True)],
     } | _leaders(model, asked[:COUNTED])
+
+
+def _kept(history: Sequence[Any]) -> Any:
+    return next(epoch for epoch in history if epoch.kept)
 
 
 def _prepared(texts: Sequence[str], labels: IntArray, design: Any, splitter: Any) -> Any:

@@ -1,7 +1,7 @@
 """Training: the loop, its validation, and how it goes on after a kill."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from hardmax.sentiment.vocabulary import Encoded
 
 VALIDATED = 128  # texts at a time
 DECODER_RATE = 0.002
+DIVERGED = "Training must stay finite. Its loss is not. Lower `learning_rate`, or `scale`."
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,14 +73,18 @@ def train(
             loss = _step(network, optimiser, data, batch, recipe, done, factors, team)
             total = total + loss * len(batch)
             report(done + 1, steps, loss, None)
+        if not np.isfinite(float(total)):
+            raise ValueError(DIVERGED)
         history.append(_validated(network, validation, recipe, number, float(total) / len(data.labels), factors, team))
         best = _better(network, history, best)
         if file is not None and team.leads:
             _keep(file, network, best, optimiser, history, mark)
         report((number + 1) * per_epoch, steps, history[-1].train_loss, history[-1])
+    kept = len(history) - 1
     if validation is not None and _should_go_back(history, recipe, len(validation.labels)):
         network.load_state_dict(best)
-    return history
+        kept = max(history, key=lambda epoch: epoch.quality).number
+    return [replace(epoch, kept=epoch.number == kept) for epoch in history]
 
 
 def _optimiser(network: Network, recipe: Recipe) -> torch.optim.Optimizer:
@@ -123,7 +128,10 @@ def _step(
     batch = recipe.batch(some, labels, shape.groups, shape.heads * shape.d, number, team.part)
     ids, counts, kept, labels = (_tensor(x, factors.device) for x in batch)
     optimiser.zero_grad()
-    scores = network(ids, counts, kept, attention=recipe.attention, temperature=recipe.temperature)
+    try:
+        scores = network(ids, counts, kept, attention=recipe.attention, temperature=recipe.temperature)
+    except ValueError:  # the kernels refuse NaN
+        raise ValueError(DIVERGED) from None
     # every group is a classifier of its own: their losses add
     loss = _losses(scores, labels[:, None].expand(scores.shape[:2]), factors, recipe.label_smoothing).sum() / len(texts)
     loss.backward()

@@ -13,6 +13,7 @@ from hardmax._types import FloatArray, IntArray
 from hardmax.sentiment.text import Splitter
 
 UNKNOWN = -1
+COMMON = 10  # one in so many tokens is a common word
 
 
 class Encoded(NamedTuple):
@@ -94,6 +95,7 @@ class Vocabulary:
         """Tokens of 1 to `longest` words that occur in at least `min_texts` texts.
 
         Of more than `max_tokens` those are kept that tell most of the labels, or the most frequent ones without labels.
+        A tenth of the places is for the most frequent words: a classifier that does not know "good" surprises people.
         """
         documents = [splitter.words(text) for text in texts]
         counts = Counter(chain.from_iterable(map(set, documents)))
@@ -106,9 +108,9 @@ class Vocabulary:
             )
         runs, frequency = frequent_runs(stream, owner, len(words), longest, min_texts, labels)
         if max_tokens is not None and len(runs) > max_tokens:
-            value = frequency.sum(axis=1) if labels is None else telling(frequency)
-            order = np.argsort(-value, kind="stable")[:max_tokens]
-            runs = runs[np.sort(order)]
+            value = frequency.sum(axis=1).astype(np.float64) if labels is None else telling(frequency)
+            value[: min(len(words), max_tokens // COMMON)] = np.inf  # the most frequent words come first in runs
+            runs = runs[np.sort(np.argsort(-value, kind="stable")[:max_tokens])]
         used = np.unique(runs[runs != UNKNOWN])
         renumbered = np.searchsorted(used, runs)
         return cls(splitter, tuple(words[w] for w in used), np.where(runs == UNKNOWN, UNKNOWN, renumbered), distinct)
