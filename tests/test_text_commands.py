@@ -308,7 +308,7 @@ def test_json_and_quiet(run, home) -> None:
     assert result["epochs"] == result["kept_epoch"] == 1
     assert result["vocabulary"] == len(HardmaxClassifier.load("loud").model_.vocabulary)
     said = run("train", home / "reviews.csv", "--out", "loud", *TINY, "--validation", "0")[1]
-    assert "Trained 1 epochs. Nothing was held back to validate with." in said
+    assert "Trained 1 epoch. Nothing was held back to validate with." in said
 
 
 def test_defaults_are_those_of_the_classifier() -> None:

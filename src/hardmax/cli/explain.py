@@ -78,7 +78,7 @@ def words(explanation: "Explanation", without: Any = None) -> object:
     e = explanation
     values = {f"for {_plain(str(e.prediction))}": e.towards}
     if without is not None:
-        values["leave-one-out"] = _towards(e, without)
+        values["leave-one-out"] = e.signed(without)
     grid = output.table("Words that count most", "word", *values, "times")
     order = np.argsort(-np.abs(e.towards), kind="stable")
     for i in order[:MOST_WORDS]:
@@ -100,11 +100,6 @@ def leaders(explanation: "Explanation") -> object:
         if len(groups) > MOST_LEADERS:
             grid.add_row(str(h), f"and {len(groups) - MOST_LEADERS} more", "", "", "")
     return grid
-
-
-def _towards(e: "Explanation", values: Any) -> Any:
-    """(n,) values for the prediction, as `Explanation.towards`."""
-    return values * (1 if e.logits[0] > 0 else -1) if len(e.logits) == 1 else values[:, int(e.logits.argmax())]
 
 
 def _plain(text: str) -> str:

@@ -120,9 +120,13 @@ class Explanation:
     @property
     def towards(self) -> FloatArray:
         """(n,) contributions for the prediction: of its class, or with two classes with its sign."""
+        return self.signed(self.contributions)
+
+    def signed(self, values: Any) -> Any:
+        """Parts of the logits for the prediction; (n,) of (n,) parts with two classes, of (n, classes) with more."""
         if len(self.logits) == 1:
-            return self.terms[:, 0] * (1 if self.logits[0] > 0 else -1)
-        return self.terms[:, int(self.logits.argmax())]
+            return np.asarray(values) * (1 if self.logits[0] > 0 else -1)
+        return np.asarray(values)[..., int(self.logits.argmax())]
 
     def top(self, count: int) -> list[tuple[str, float]]:
         """The words that count most, with their contributions (with more classes, for the prediction)."""

@@ -47,7 +47,7 @@ def sentence(explanation: "Explanation") -> str:
 def highlighted(explanation: "Explanation") -> str:
     """The text with a background for each word: the darker, the larger its part of the logit."""
     e = explanation
-    towards = [_towards(e, mark.contribution) for mark in e.highlights]
+    towards = [float(e.signed(mark.contribution)) for mark in e.highlights]
     largest = max((abs(value) for value in towards), default=0.0) or 1.0
     parts, at = [], 0
     for mark, value in zip(e.highlights, towards, strict=True):
@@ -86,9 +86,3 @@ def leaders_table(explanation: "Explanation") -> str:
     left = len(heads) - MOST_HEADS
     note = f"<p><small>{left} more heads are in the JSON.</small></p>" if left > 0 else ""
     return table(["head", "leader", "share of the mean", "since layer", "followed by"], rows) + note
-
-
-def _towards(e: "Explanation", contribution: object) -> float:
-    if len(e.logits) == 1:
-        return float(contribution) * (1 if e.logits[0] > 0 else -1)  # type: ignore[arg-type]
-    return float(np.asarray(contribution)[int(e.logits.argmax())])
