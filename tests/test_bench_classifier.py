@@ -54,8 +54,8 @@ def test_texts_are_like_reviews() -> None:
     assert texts == classifier.reviews(vocabulary, 300, 0)
     assert texts != classifier.reviews(vocabulary, 300, 1)
     lengths = [len(vocabulary.splitter.words(text)) for text in texts]
-    assert 225 < np.mean(lengths) < 265
-    assert 215 < vocabulary.encode(texts).sizes.mean() < 245
+    assert 235 < np.mean(lengths) < 275
+    assert 240 < vocabulary.encode(texts).sizes.mean() < 280
     assert max(lengths) > 3 * min(lengths)
 
 
