@@ -234,7 +234,7 @@ def test_bad_csv_gets_a_sentence(run, text: str, sentence: str) -> None:
             ["limit", "triangle", "--out", "file.txt/x.png"],
             "must be a file that can be written. Got: Its folder is a file. Choose",
         ),
-        (["reproduce", "fig3"], "FIGURE must be one of fig1, fig2, fig4, fig5, polytope"),
+        (["reproduce", "fig3"], "FIGURE must be one of fig1, fig2, fig4, fig5, accuracy, losses"),
         (["reproduce", "fig1", "--format", "bmp"], "`--format` must be png, svg or pdf. Got 'bmp'"),
     ],
 )
@@ -266,7 +266,9 @@ def test_reproduce_and_demo(run) -> None:
     assert run("demo", "--out", "pages")[0] == 0
     page = Path("pages/index.html").read_text()
     assert all(f"Proved: Theorem {number} of arXiv 2305.05465." in page for number in ("3.1", "4.2", "5.2"))
-    assert page.count("<h2>") == 7
+    assert page.count("<h2>") == 9  # four inputs, three value matrices, two reviews
+    assert "pos with probability" in page
+    assert "neg with probability" in page
     assert page.count("Certified at layer") == 4
     assert 'class="fails"' not in page
     loads = re.findall(r"""(?:src|href)=["']([^"']{0,30})""", page) + re.findall(r"url\(([^)]{0,30})", page)
