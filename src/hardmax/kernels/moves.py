@@ -15,6 +15,7 @@ from hardmax.kernels.blocks import FLAGS, LANES, panel_winners
 from hardmax.kernels.compiled import entry, share
 from hardmax.kernels.plane import BLOCK, FAINT, _best, _slack, outer
 from hardmax.kernels.short import LARGEST, SINGLE, SMALLEST, _again, _pack
+from hardmax.kernels.voices import settled
 
 PLANE, SHORT_CLOUD = 4096, 512  # tokens up to which clouds are small, as in `fused`
 PRODUCTS = 60.0  # multiplications for each token of a plane and layer, about
@@ -90,15 +91,6 @@ def _in_space(z: AnyArray, ids: IntArray, space: Any, follows: IntArray) -> bool
 
 
 @njit
-def _settled(follows: IntArray) -> bool:
-    """Whether everyone follows somebody who follows himself."""
-    settled = True
-    for j in follows:
-        settled &= follows[j] == j
-    return settled
-
-
-@njit
 def _move(z: AnyArray, follows: IntArray, pull: AnyArray, b: Any) -> None:
     n, d = z.shape
     for i in range(n):
@@ -155,7 +147,7 @@ def _forward(clouds: IntArray, tokens: AnyArray, step: AnyArray, counts: AnyArra
                 clear[cloud] = _in_space(z, ids[:count], space, follows[cloud, k])
             if not clear[cloud]:
                 break  # not all of them are written
-            last = _settled(follows[cloud, k])
+            last = settled(follows[cloud, k])
             b = 1 - (1 - np.float64(step[cloud])) ** (layers - k) if last else np.float64(step[cloud])
             steps[cloud, k] = b
             _move(z, follows[cloud, k], pulls[cloud, k], steps[cloud, k])

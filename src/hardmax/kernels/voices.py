@@ -57,12 +57,12 @@ def _followed_on_line(x: FloatArray, error: float, follows: IntArray) -> bool:
 
 
 @njit
-def _settled(follows: IntArray) -> bool:
+def settled(follows: IntArray) -> bool:
     """Whether everyone follows somebody who follows himself."""
-    settled = True
+    all_led = True
     for j in follows:
-        settled &= follows[j] == j
-    return settled
+        all_led &= follows[j] == j
+    return all_led
 
 
 @njit(fastmath=FLAGS)
@@ -86,7 +86,7 @@ def _shares(
         if not clear:
             return False
         error += 8 * UNIT * reach  # the layer itself brings positions no farther apart
-        last = _settled(follows[run, :n])
+        last = settled(follows[run, :n])
         b = 1 - (1 - step) ** (layers - run) if last else step
         steps[run] = b
         for i in range(n):

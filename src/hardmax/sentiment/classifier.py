@@ -10,16 +10,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from hardmax._checks import check_count, check_positive
 from hardmax.sentiment.explanation import Explanation, explain, explain_many
 from hardmax.sentiment.fitting import Design, enough_epochs, fit_model
+from hardmax.sentiment.inputs import check_params, check_texts
 from hardmax.sentiment.recipe import Recipe
 from hardmax.sentiment.statistics import LeaderStatistics, leader_statistics
 from hardmax.sentiment.storage import load_model, save_model
 from hardmax.sentiment.text import Splitter
-
-TRAINING = ("hardmax", "softmax")
-SELECT = ("telling", "frequent")
 
 
 class HardmaxClassifier(ClassifierMixin, BaseEstimator):
@@ -384,59 +381,4 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator):
 
     def check_params(self) -> None:
         """Refuse what cannot be trained, in a sentence."""
-        for name in ("heads", "d", "groups", "longest", "min_texts", "batch_size"):
-            check_count(getattr(self, name), name, least=1)
-        for name in ("layers", "random_state"):
-            check_count(getattr(self, name), name, least=0)
-        for name in ("epochs", "max_tokens", "max_words", "patience"):
-            if getattr(self, name) is not None:
-                check_count(getattr(self, name), name, least=1)
-        for name in ("alpha", "temperature", "learning_rate", "alpha_rate", "scale"):
-            check_positive(getattr(self, name), name, "Pass a positive number.")
-        check_positive(self.weight_decay, "weight_decay", "Use 0 for none.", zero=True)
-        for name in ("dropout", "embedding_dropout", "validation", "label_smoothing"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"`{name}` must be at least 0 and below 1. Got {getattr(self, name)!r}.")
-        if self.heads % self.groups:
-            raise ValueError(
-                f"`groups` must divide `heads`. Got {self.groups} groups and {self.heads} heads. Use groups=1, or "
-                "another number of heads."
-            )
-        if self.select not in SELECT:
-            raise ValueError(f"`select` must be one of {', '.join(SELECT)}. Got {self.select!r}.")
-        if self.training not in TRAINING:
-            raise ValueError(f"`training` must be one of {', '.join(TRAINING)}. Got {self.training!r}.")
-        if self.trained_A and self.training != "softmax":
-            raise ValueError(
-                '`trained_A` must go with training="softmax". Got training="hardmax", which has no gradient for A: '
-                "small changes of A do not change who is followed."
-            )
-        if not isinstance(self.device, str) or self.device.split(":")[0] not in ("auto", "cpu", "cuda"):
-            raise ValueError(f'`device` must be "auto", "cpu" or "cuda". Got {self.device!r}.')
-        if self.class_weight not in (None, "balanced"):
-            raise ValueError(f'`class_weight` must be None or "balanced". Got {self.class_weight!r}.')
-        if self.resume and self.checkpoint is None:
-            raise ValueError("`resume` must go with `checkpoint`, the file to go on from. Got none.")
-
-
-def check_texts(X: Any) -> list[str]:
-    """A list of texts, or a sentence about what came instead."""
-    if isinstance(X, str | bytes):
-        raise ValueError("`X` must be a list of texts. Got a single one. Put it in brackets: [text].")
-    if hasattr(X, "ndim") and X.ndim != 1:
-        raise ValueError(
-            f"`X` must be one-dimensional, a text in each place. Got shape {tuple(X.shape)}. Reshape your data or pass "
-            "a single column."
-        )
-    if not hasattr(X, "__len__") or not hasattr(X, "__iter__"):
-        raise ValueError(f"`X` must be a list of texts. Got {type(X).__name__}.")
-    texts = list(X)
-    for i, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise ValueError(
-                f"`X` must hold texts alone. Got {type(text).__name__} at place {i}: {str(text)[:40]!r}. Convert it to "
-                "str, or leave that row out."
-            )
-    if not texts:
-        raise ValueError("`X` must hold at least one text. Got none: 0 sample(s) while a minimum of 1 is required.")
-    return texts
+        check_params(self.get_params(deep=False))

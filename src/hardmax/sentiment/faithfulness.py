@@ -21,8 +21,9 @@ import numpy as np
 
 from hardmax._checks import check_count, missing_extra
 from hardmax._types import BoolArray, FloatArray
-from hardmax.sentiment.classifier import HardmaxClassifier, check_texts
+from hardmax.sentiment.classifier import HardmaxClassifier
 from hardmax.sentiment.explainers import EXPLAINERS, Question, check_methods
+from hardmax.sentiment.inputs import check_texts
 
 BINS = (1, 5, 10, 20, 50)  # per cent of the words
 TOP = 10  # per cent of the words that two runs are compared by
