@@ -381,4 +381,4 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator):
 
     def check_params(self) -> None:
         """Refuse what cannot be trained, in a sentence."""
-        check_params(self.get_params(deep=False))
+        check_params(dict(vars(self)))  # a subclass may have fewer parameters of its own
