@@ -262,6 +262,20 @@ def test_bad_texts(texts, labels, sentence):
         HardmaxClassifier(heads=1, groups=1, epochs=1).fit(texts, labels)
 
 
+@pytest.mark.parametrize("d", [1, 2])
+def test_training_that_diverges_says_so(corpus, d):
+    wild = HardmaxClassifier(heads=2, groups=1, d=d, epochs=3, learning_rate=1e38)
+    with pytest.raises(ValueError, match="Training must stay finite"):
+        wild.fit(corpus.texts[:200], corpus.labels[:200])
+
+
+def test_a_large_alpha_is_no_trouble(corpus):
+    classifier = HardmaxClassifier(heads=2, groups=1, epochs=1, alpha=1000.0).fit(
+        corpus.texts[:200], corpus.labels[:200]
+    )
+    assert classifier.model_.weights.alpha == pytest.approx([1000.0] * 2, rel=1e-3)
+
+
 def test_before_fit():
     for method in ("predict", "predict_proba", "decision_function", "explain", "explain_many", "leaders"):
         with pytest.raises(NotFittedError):

@@ -130,8 +130,10 @@ def _step(
     optimiser.zero_grad()
     try:
         scores = network(ids, counts, kept, attention=recipe.attention, temperature=recipe.temperature)
-    except ValueError:  # the kernels refuse NaN
-        raise ValueError(DIVERGED) from None
+    except ValueError:
+        if torch.isfinite(network.embedding).all():
+            raise
+        raise ValueError(DIVERGED) from None  # the kernels refuse NaN, in words of their own
     # every group is a classifier of its own: their losses add
     loss = _losses(scores, labels[:, None].expand(scores.shape[:2]), factors, recipe.label_smoothing).sum() / len(texts)
     loss.backward()
