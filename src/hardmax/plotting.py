@@ -39,12 +39,16 @@ MOST_PARTS = 6  # a disk in more parts than that is drawn white
 
 
 class Palette:
-    """Colours of tokens: leaders by their number, the same in every picture; other followed ones next; then grey."""
+    """Colours of tokens: leaders by their number, the same in every picture; other followed ones next; then grey.
 
-    def __init__(self, trajectory: HardmaxTrajectory) -> None:
+    Several runs of the same tokens share one palette.
+    """
+
+    def __init__(self, trajectory: HardmaxTrajectory, *more: HardmaxTrajectory) -> None:
         cloud = trajectory.only_cloud("Palette(trajectory[b])")
-        leaders = trajectory.leaders.tolist()
-        followed = {j for k in trajectory.saved for j in trajectory.followers(int(k))}
+        runs = (trajectory, *more)
+        leaders = list(dict.fromkeys(i for run in runs for i in run.leaders.tolist()))
+        followed = {j for run in runs for k in run.saved for j in run.followers(int(k))}
         self._first = dict(
             zip(cloud.real.tolist(), cloud.real[cloud.classes.first[cloud.classes.labels]].tolist(), strict=True)
         )

@@ -8,6 +8,7 @@ import typer
 from hardmax import __version__
 from hardmax.cli import output
 from hardmax.cli.bench import bench
+from hardmax.cli.control import control
 from hardmax.cli.demo import demo
 from hardmax.cli.evaluate import evaluate
 from hardmax.cli.explain import explain
@@ -27,7 +28,21 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     epilog="Try: hardmax demo, then hardmax limit triangle --out triangle.png",
 )
-for command in (demo, simulate, limit, verify, reproduce, inspect, train, predict, explain, evaluate, study, bench):
+for command in (
+    demo,
+    simulate,
+    limit,
+    verify,
+    control,
+    reproduce,
+    inspect,
+    train,
+    predict,
+    explain,
+    evaluate,
+    study,
+    bench,
+):
     app.command()(command)
 
 
@@ -59,7 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
         app(args=arguments)
     except SystemExit as stop:
         return int(stop.code or 0)
-    except (ValueError, TypeError, IndexError, OverflowError, OSError, ImportError) as problem:
+    except (ValueError, TypeError, IndexError, OverflowError, OSError, ImportError, MemoryError) as problem:
         output.error(str(problem))
         return 2
     return 0

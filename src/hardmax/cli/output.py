@@ -36,6 +36,18 @@ FLAGS = {
     'Use kernel="auto"': "Use --kernel auto",
     "`d`": "`--d`",
     "`A`": "`--A`",
+    "`leaders`": "`--leaders`",
+    "`followers`": "`--followers`",
+    "`attempts`": "`--attempts`",
+    "`evaluations`": "`--evaluations`",
+    "`condition`": "`--condition`",
+    "`margin` must": "`--margin` must",
+    "`prefer`": "`--prefer`",
+    'prefer="identity"': "--prefer identity",
+    'prefer="margin"': "--prefer margin",
+    "Pass other `solver_options`": "Try --prefer identity",
+    "with `steer`": "with --limit",
+    "`steer` looks": "--limit looks",
     "`Q` and `K`": "`--Q` and `--K`",
     "`V`": "`--V`",
     "`k` must be a saved layer": "`--layer` must be a saved layer",
@@ -153,11 +165,11 @@ def table(title: str, *columns: str) -> Table:
     return grid
 
 
-def check_endings(paths: list[Path] | None) -> list[Path]:
+def check_endings(paths: list[Path] | None, endings: tuple[str, ...] = ENDINGS) -> list[Path]:
     """The files to write, refused before any work if an ending is unknown."""
     for path in paths or []:
-        if path.suffix.lower() not in ENDINGS:
-            raise ValueError(f"`--out` must end in one of {', '.join(ENDINGS)}. Got {str(path)!r}. Change the ending.")
+        if path.suffix.lower() not in endings:
+            raise ValueError(f"`--out` must end in one of {', '.join(endings)}. Got {str(path)!r}. Change the ending.")
     return list(paths or [])
 
 

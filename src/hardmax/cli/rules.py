@@ -78,10 +78,10 @@ def read_rule(context: typer.Context, d: int) -> Any:
         return SelfAttention(*(read_weight(given, letter, d) for letter in "QKV"), causal=causal)
     if name == "softmax":
         options = {"temperature": given["temperature"], "normalize": given["normalize"], "causal": causal}
-        return Softmax(_steps(given["alpha"], exact=False), read_weight(given, "A", d), **options)
+        return Softmax(read_steps(given["alpha"]), read_weight(given, "A", d), **options)
     exact = given["exact"]
     return Hardmax(
-        _steps(given["alpha"], exact=exact),
+        read_steps(given["alpha"], exact=exact),
         read_weight(given, "A", d, exact=exact),
         normalize=given.get("normalize", True),
         ties=_tolerance(given["ties"]),
@@ -142,7 +142,8 @@ def running(rule: Any, given: dict[str, Any], d: int) -> dict[str, Any]:
     return {"times": end, **{name: given[name] for name in ("method", "dt", "rtol", "max_steps")}}
 
 
-def _steps(alpha: str, *, exact: bool) -> Any:
+def read_steps(alpha: str, *, exact: bool = False) -> Any:
+    """One step size, or a list of them."""
     try:
         steps = [Fraction(part) if exact or "/" in part else float(part) for part in alpha.split(",")]
     except (ValueError, ZeroDivisionError):

@@ -1,0 +1,180 @@
+"""`choose_A`: the programme, its answer checked, and a sentence."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hardmax import _checks
+from hardmax._types import FloatArray
+from hardmax.control.demands import Demands
+from hardmax.control.only import alternate
+from hardmax.control.programme import Programme, Solved
+from hardmax.control.result import ControlResult
+from hardmax.control.sentences import impossible, not_alone, success
+from hardmax.control.wishes import Wish, check_wish
+from hardmax.limits import limit
+from hardmax.rules.hardmax import Hardmax
+from hardmax.simulate import simulate
+
+PREFERENCES = ("margin", "identity")
+METHODS = ("cuts", "full")
+BOUNDS = (1e2, 1e6)  # on the condition number, one after the other, where the caller has none
+KEPT = 0.5  # part of the best margin that `prefer="identity"` keeps unless told
+
+
+def choose_A(
+    tokens: Any,
+    *,
+    leaders: Any,
+    followers: Mapping[int, int] | None = None,
+    only: bool = False,
+    prefer: str = "margin",
+    margin: float | None = None,
+    condition: float | None = None,
+    method: str = "cuts",
+    attempts: int = 10,
+    seed: int = 0,
+    solver_options: Mapping[str, Any] | None = None,
+) -> ControlResult:
+    """Choose A so that chosen tokens lead at layer 0 and chosen tokens follow them.
+
+    Maximises m over symmetric A with trace d, eigenvalues within `condition` of each other, and
+    ⟨A z_i, z_t - z_j⟩ >= m |z_i| |z_t - z_j| for every leader i = t and every follower i of t, and all other tokens j.
+    A leader never moves again, so these tokens lead for every alpha and at every layer. For leaders that may emerge at
+    later layers use `steer`.
+
+    Parameters
+    ----------
+    tokens : (n, d) array
+    leaders : sequence of int
+        Tokens that shall lead.
+    followers : dict, optional
+        Which token shall follow which leader: {7: 0}.
+    only : bool
+        Those leaders and no others: every other token follows one of them at layer 0, so that all limits are decided.
+        A search; where it fails the sentence says "not found", unless impossibility is proved.
+    prefer : {"margin", "identity"}
+        The largest margin, or the A closest to the identity (Frobenius norm) that keeps a margin.
+    margin : float, optional
+        The margin that `prefer="identity"` keeps; half of the largest one unless given.
+    condition : float, optional
+        Largest eigenvalue of A over the smallest, at most. Unless given, 100, and a million where that is not enough.
+    method : {"cuts", "full"}
+        Rows of the programme as they are needed, or all at once: the same optimum, later.
+    attempts, seed : int
+        Random starts of `only=True`.
+    solver_options : dict, optional
+        For Clarabel, such as {"max_iter": 500}.
+
+    Returns
+    -------
+    ControlResult
+        With `found`, `A`, `status` and, where there is no A, the tokens that conflict.
+
+    Raises
+    ------
+    ValueError, TypeError
+        On a wish without a meaning: tokens out of range, one that leads and follows, zero or equal leaders.
+
+    Examples
+    --------
+    Token 1 follows token 0, and leads all the same where A turns its view:
+
+    >>> import hardmax as hm
+    >>> tokens = [[2.0, 0.0], [1.0, 1.0], [0.5, 0.9], [-1.0, 0.0]]
+    >>> hm.simulate(tokens, hm.Hardmax(alpha=1), layers=20).leaders
+    array([0, 3])
+    >>> result = hm.control.choose_A(tokens, leaders=[1], followers={2: 1})
+    >>> result
+    Found: token 1 leads; token 2 follows 1. Margin 0.821, condition number 100. Checked by simulation.
+    >>> hm.simulate(tokens, hm.Hardmax(alpha=1, A=result.A), layers=20).leaders
+    array([1, 3])
+
+    Theorems 5, 6 and 7 of this project (docs/control.md).
+    """
+    wish = check_wish(tokens, leaders, followers)
+    cuts = _one_of(method, "method", METHODS) == "cuts"
+    keep = _check_margin(margin, _one_of(prefer, "prefer", PREFERENCES))
+    attempts = _checks.check_count(attempts, "attempts", least=0)
+    failed: ControlResult | None = None
+    for bound in BOUNDS if condition is None else (check_condition(condition),):
+        programme = Programme(bound, cuts, solver_options)
+        demands, solved, failed = _meet(wish, programme, only, attempts, seed)
+        if failed is None:
+            nearer = _closer(wish, demands, solved, programme, keep) if prefer == "identity" else solved
+            return success(wish, demands, nearer, only, prefer)
+        if failed.proved:
+            break
+    assert failed is not None
+    return failed
+
+
+def _meet(
+    wish: Wish, programme: Programme, only: bool, attempts: int, seed: int
+) -> tuple[Demands, Solved, ControlResult | None]:
+    """Demands that are met, and the A that meets them; or the result that says why there is none."""
+    demands = wish.demands()
+    solved = programme.largest_margin(demands)
+    if solved.A is None or not _works(wish, demands, solved.A):
+        return demands, solved, impossible(wish, demands, solved, programme, only)
+    if not only:
+        return demands, solved, None
+    for all_demands, better in alternate(wish, programme, solved.A, attempts, seed):
+        if better.A is not None and _works(wish, all_demands, better.A) and _alone(wish, better.A):
+            return all_demands, better, None
+    return demands, solved, not_alone(wish, demands, solved, programme)
+
+
+def _works(wish: Wish, demands: Demands, A: FloatArray) -> bool:
+    """Whether every demand is met: positive gaps in NumPy, a definite A, and the exact sets of layer 0."""
+    gaps, _ = demands.tightest(A, 1, 1)
+    if (len(gaps) and gaps[0] <= 0) or not _checks.is_positive_definite(A):
+        return False
+    sets = simulate(wish.given, Hardmax(1, A), layers=0).sets(0)
+    first, labels = wish.classes.first, wish.classes.labels
+    chosen = [labels[sets[first[i]]] for i in demands.who]
+    return all((members == t).all() for members, t in zip(chosen, demands.target, strict=True))
+
+
+def _alone(wish: Wish, A: FloatArray) -> bool:
+    """Whether the leaders of the limit are the ones asked for."""
+    found = limit(wish.given, Hardmax(1, A))
+    return set(wish.classes.labels[found.leaders].tolist()) == set(wish.leading.tolist())
+
+
+def _closer(wish: Wish, demands: Demands, solved: Solved, programme: Programme, keep: float | None) -> Solved:
+    """The A closest to the identity that keeps a margin; the one of largest margin where the solver fails at it."""
+    aim = KEPT * solved.margin if keep is None else keep
+    if not np.isfinite(aim):  # a single token asks for nothing
+        return solved
+    if aim > solved.margin:
+        raise ValueError(
+            f"`margin` must be at most the largest that there is, {solved.margin:.4g}. Got {aim:.4g}. Ask for less."
+        )
+    closer = programme.closest_to_identity(demands, aim, solved.pairs)
+    return closer if closer.A is not None and _works(wish, demands, closer.A) else solved
+
+
+def check_condition(condition: Any) -> float:
+    """Return a bound on the condition number."""
+    value = _checks.check_number(condition, "condition")
+    if value < 1:
+        raise ValueError(
+            f"`condition` must be at least 1, the condition number of the identity. Got {value:g}. Use 1e4, say."
+        )
+    return value
+
+
+def _check_margin(margin: Any, prefer: str) -> float | None:
+    if margin is None:
+        return None
+    if prefer != "identity":
+        raise ValueError('`margin` must go with prefer="identity". Got prefer="margin", which finds the largest one.')
+    return float(_checks.check_positive(margin, "margin", "Leave it out for half of the largest one."))
+
+
+def _one_of(value: Any, name: str, choices: tuple[str, ...]) -> str:
+    if value not in choices:
+        raise ValueError(f"`{name}` must be {' or '.join(map(repr, choices))}. Got {value!r}.")
+    return str(value)

@@ -1,0 +1,90 @@
+"""Which tokens can lead at all (Theorem 5), by linear programmes.
+
+Token i leads at layer 0 for some symmetric positive definite A if and only if z_i is not 0 and is a vertex of the hull
+of all tokens and 0: with p = A z_i, ⟨p, z_i⟩ > 0 and ⟨p, z_i - z_j⟩ > 0; and such a p gives
+A = ppᵀ/⟨p, z_i⟩ + t (I - z_i z_iᵀ/|z_i|²). Each programme has the vertices known so far as its rows, not all tokens,
+and a token that it cannot rule out names a new vertex (Clarkson, "More output-sensitive geometric algorithms", 1994).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hardmax import _checks
+from hardmax._types import BoolArray, FloatArray
+from hardmax.classes import Classes
+from hardmax.control.demands import scaled
+from hardmax.control.directions import forward
+
+
+def can_lead(tokens: Any, *, progress: Callable[[int, int], None] | None = None) -> BoolArray:
+    """Find the tokens that lead at layer 0 for some symmetric positive definite A.
+
+    Parameters
+    ----------
+    tokens : (n, d) array
+    progress : callable, optional
+        Called with (tokens looked at, tokens in all).
+
+    Returns
+    -------
+    (n,) bool array
+        Equal tokens have equal answers: they lead as one. A token that stands out from the hull of the others by less
+        than 1e-8 of its distance to them counts as inside.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> hm.control.can_lead([[1, 1], [1, -1], [-1, 0], [0.9, 0], [0, 0]])
+    array([ True,  True,  True, False, False])
+
+    Theorem 5 of this project (docs/theorems.md).
+    """
+    array, _ = _checks.check_tokens(tokens)
+    if array.ndim == 3:
+        raise ValueError(
+            f"`tokens` must be one cloud of shape (n, d). Got a batch of shape {array.shape}. Ask cloud by cloud."
+        )
+    classes = Classes.of(array)
+    hull = Vertices(scaled(classes.rows))
+    answers = np.zeros(len(classes), bool)
+    for i in range(len(classes)):
+        answers[i] = hull.has(i)
+        if progress is not None:
+            progress(i + 1, len(classes))
+    return answers[classes.labels]
+
+
+class Vertices:
+    """The vertices of conv(tokens and 0), found one by one as they are asked for."""
+
+    def __init__(self, tokens: FloatArray) -> None:
+        self.tokens = tokens  # (m, d) distinct
+        products = np.einsum("id,id->i", tokens, tokens)
+        self.known = {int(np.argmax(products))} if products.any() else set()
+
+    def has(self, i: int) -> bool:
+        """Whether z_i is a vertex, other than 0."""
+        if not self.tokens[i].any():
+            return False
+        while i not in self.known:
+            p = self._separates(i)
+            if p is None:
+                return False
+            before = len(self.known)
+            self.known.add(self._farthest(p))
+            if len(self.known) == before:  # rounding: the direction shows nothing new
+                return False
+        return True
+
+    def _separates(self, i: int) -> FloatArray | None:
+        """A direction in which z_i is ahead of 0 and of every known vertex, or None."""
+        ahead = np.vstack([self.tokens[i], self.tokens[i] - self.tokens[sorted(self.known)]])
+        return forward(ahead)
+
+    def _farthest(self, p: FloatArray) -> int:
+        """The token farthest along p; of several on one face, a vertex of that face."""
+        values = self.tokens @ p
+        face = np.flatnonzero(values >= values.max() - 1e-12 * (np.abs(values).max() or 1.0))
+        return int(face[np.lexsort(self.tokens[face].T)[-1]])

@@ -1,0 +1,500 @@
+"""Choosing A: what is found is simulated, what is impossible has exact reasons, and what is wrong gets its sentence."""
+
+import json
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hardmax as hm
+from hardmax.control.conflicts import exists
+from hardmax.control.demands import Demands
+from hardmax.control.programme import Programme
+from hardmax.control.relations import positive_relation
+from hardmax.control.wishes import check_wish
+
+PROFILE = {"deadline": None, "derandomize": True}
+TRIANGLE = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 0.0], [0.9, 0.0]])
+
+
+def cloud(n: int, d: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+def planted(n: int, d: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Tokens, and those that lead for some hidden A: a wish that can be met."""
+    rng = np.random.default_rng(seed)
+    tokens, B = rng.normal(size=(n, d)), rng.normal(size=(d, d))
+    products = tokens @ (B @ B.T) @ tokens.T
+    return tokens, np.flatnonzero(products.argmax(axis=1) == np.arange(n))
+
+
+def sees(tokens: np.ndarray, A: np.ndarray) -> list[list[int]]:
+    """C_i by the definition, in rational arithmetic."""
+    Z = [[Fraction(x) for x in row] for row in np.asarray(tokens).tolist()]
+    M = [[Fraction(x) for x in row] for row in A.tolist()]
+    queries = [[sum(z[a] * M[a][b] for a in range(len(z))) for b in range(len(z))] for z in Z]
+    products = [[sum(x * y for x, y in zip(q, z, strict=True)) for z in Z] for q in queries]
+    return [[j for j, x in enumerate(row) if x == max(row)] for row in products]
+
+
+@settings(max_examples=40, **PROFILE)
+@given(n=st.integers(2, 14), d=st.integers(1, 5), seed=st.integers(0, 10_000))
+def test_leaders_of_some_A_are_found_again(n: int, d: int, seed: int) -> None:
+    tokens, leaders = planted(n, d, seed)
+    result = hm.control.choose_A(tokens, leaders=leaders)
+    assert result.found, result.status
+    chosen = sees(tokens, result.A)
+    assert all(chosen[i] == [i] for i in leaders)
+    assert (result.A == result.A.T).all()
+    assert np.linalg.eigvalsh(result.A)[0] > 0
+    assert np.trace(result.A) == pytest.approx(d)
+
+
+@settings(max_examples=30, **PROFILE)
+@given(n=st.integers(4, 12), d=st.integers(2, 5), seed=st.integers(0, 10_000))
+def test_followers_follow(n: int, d: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    tokens, leaders = planted(n, d, seed)
+    others = np.setdiff1d(np.arange(n), leaders)
+    B = rng.normal(size=(d, d))
+    followers = {int(i): int(leaders[(tokens[i] @ B @ B.T @ tokens[leaders].T).argmax()]) for i in others[:2]}
+    result = hm.control.choose_A(tokens, leaders=leaders, followers=followers)
+    assert result.found or result.proved, result.status
+    if result.found:
+        chosen = sees(tokens, result.A)
+        assert all(chosen[i] == [t] for i, t in followers.items())
+    else:
+        assert result.conflict
+        assert not any(_meets(tokens, leaders, followers, rng.normal(size=(d, d))) for _ in range(200))
+
+
+def _meets(tokens: np.ndarray, leaders: np.ndarray, followers: dict[int, int], B: np.ndarray) -> bool:
+    chosen = (tokens @ (B @ B.T) @ tokens.T).argmax(axis=1)
+    return all(chosen[i] == i for i in leaders) and all(chosen[i] == t for i, t in followers.items())
+
+
+def test_margin_is_the_smallest_scaled_gap() -> None:
+    tokens, leaders = planted(30, 4, 1)
+    result = hm.control.choose_A(tokens, leaders=leaders[:3])
+    gaps = [
+        tokens[i] @ result.A @ (tokens[i] - z) / (np.linalg.norm(tokens[i]) * np.linalg.norm(tokens[i] - z))
+        for i in leaders[:3]
+        for j, z in enumerate(tokens)
+        if j != i
+    ]
+    assert result.margin == pytest.approx(min(gaps))
+    assert result.margin <= result.stats["bound"] + 1e-6
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_cuts_and_all_rows_have_one_optimum(seed: int) -> None:
+    tokens, leaders = planted(40, 5, seed)
+    wish = {"leaders": leaders[:6], "condition": 1e3}
+    cuts, full = (hm.control.choose_A(tokens, **wish, method=method) for method in ("cuts", "full"))
+    assert cuts.margin == pytest.approx(full.margin, abs=1e-5)
+    assert cuts.stats["rows"] < full.stats["rows"] == full.stats["rows_in_all"] == len(leaders[:6]) * 39
+
+
+def test_no_A_has_a_larger_margin() -> None:
+    """Random changes of the optimum never gain, so it is one."""
+    tokens, leaders = planted(25, 3, 2)
+    demands = check_wish(tokens, leaders, None).demands()
+    solved = Programme(100.0).largest_margin(demands)
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        B = np.linalg.cholesky(solved.A) @ (np.eye(3) + 0.05 * rng.normal(size=(3, 3)))
+        A = B @ B.T
+        values = np.linalg.eigvalsh(A)
+        if values[-1] <= 100 * values[0]:
+            assert demands.tightest(A * 3 / np.trace(A), 1, 1)[0][0] <= solved.margin + 1e-6
+
+
+@pytest.mark.parametrize("condition", [1.5, 5.0, 100.0])
+def test_condition_number_is_bounded(condition: float) -> None:
+    tokens, leaders = planted(20, 4, 3)
+    result = hm.control.choose_A(tokens, leaders=leaders[:1], condition=condition)
+    if result.found:
+        assert result.condition <= condition * (1 + 1e-6)
+    else:
+        assert "Raise `condition`" in result.status
+
+
+def test_identity_is_kept_where_it_does() -> None:
+    result = hm.control.choose_A(TRIANGLE, leaders=[0, 1, 2], prefer="identity", margin=0.01)
+    assert result.found
+    assert np.allclose(result.A, np.eye(2))
+    assert "distance to the identity" in result.status
+
+
+def test_preferring_the_identity_keeps_the_margin_and_comes_closer() -> None:
+    tokens, leaders = planted(30, 4, 5)
+    far = hm.control.choose_A(tokens, leaders=leaders)
+    near = hm.control.choose_A(tokens, leaders=leaders, prefer="identity")
+    assert near.margin == pytest.approx(far.margin / 2, rel=1e-4)
+    assert np.linalg.norm(near.A - np.eye(4)) < np.linalg.norm(far.A - np.eye(4))
+
+
+def test_can_lead_are_the_vertices_of_the_hull_with_zero() -> None:
+    from scipy.spatial import ConvexHull
+
+    for seed in range(6):
+        tokens = cloud(30, 2 + seed % 3, seed) + (seed % 2)
+        hull = ConvexHull(np.vstack([tokens, np.zeros(tokens.shape[1])]))
+        expected = np.isin(np.arange(30), hull.vertices)
+        assert (hm.control.can_lead(tokens) == expected).all()
+
+
+def test_can_lead_on_lattices_with_ties_duplicates_and_zero() -> None:
+    tokens = np.array([[1, 1], [1, 1], [0, 0], [1, -1], [1, 0], [-2, 0], [-1, 0], [2, 2]], float)
+    assert hm.control.can_lead(tokens).tolist() == [False, False, False, True, False, True, False, True]
+    assert hm.control.can_lead([[0.0]]).tolist() == [False]
+    assert hm.control.can_lead([[3.0], [-1.0], [2.0]]).tolist() == [True, True, False]
+
+
+def test_who_can_lead_leads_for_the_A_of_theorem_5() -> None:
+    tokens = cloud(12, 3, 7)
+    for i in np.flatnonzero(hm.control.can_lead(tokens)):
+        assert hm.control.choose_A(tokens, leaders=[i]).found
+
+
+def test_a_token_inside_is_impossible_and_named() -> None:
+    result = hm.control.choose_A(TRIANGLE, leaders=[0, 3])
+    assert (result.found, result.proved, result.A, result.cannot_lead) == (False, True, None, (3,))
+    assert result.status == (
+        "Impossible: tokens 0 and 3 lead. Token 3 leads for no A: it is no vertex of the hull of all tokens and 0 "
+        "(Theorem 5)."
+    )
+
+
+def test_conflicts_are_proved_by_weights() -> None:
+    """Token 5 = -token 4 sees the opposite of what 4 sees, so both cannot prefer 0 to 3 = -0."""
+    tokens = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0], [0.5, 0.1], [-0.5, -0.1]])
+    result = hm.control.choose_A(tokens, leaders=[0, 3], followers={4: 0, 5: 0})
+    assert result.proved
+    assert not result.cannot_lead
+    assert "conflicts for every A, by Farkas weights." in result.status
+    assert 5 in {clash.token for clash in result.conflict}
+    assert sum(clash.weight for clash in result.conflict) == pytest.approx(1, abs=0.01)
+    assert str(result.conflict[0]).startswith("token 5 would follow 0, not follow ")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_farkas_weights_make_S_negative_semidefinite(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    tokens = rng.normal(size=(12, 2))
+    leaders = np.flatnonzero(hm.control.can_lead(tokens))[:2]
+    others = np.setdiff1d(np.arange(12), leaders)[:3]
+    result = hm.control.choose_A(tokens, leaders=leaders, followers={int(i): int(leaders[0]) for i in others})
+    if result.found:
+        return
+    assert result.proved
+    S = np.zeros((2, 2))
+    for clash in result.conflict:
+        z, ahead = tokens[clash.token], tokens[clash.target] - tokens[clash.rival]
+        S += clash.weight * np.outer(z, ahead) / (np.linalg.norm(z) * np.linalg.norm(ahead))
+    assert np.linalg.eigvalsh(S + S.T)[-1] < 1e-2  # the weights shown; those left out are below a thousandth
+
+
+def test_what_can_be_met_is_never_proved_impossible() -> None:
+    """Feasible demands that need a large condition number once looked like a proof."""
+    for seed in range(40):
+        tokens, leaders = planted(14, 6, seed)
+        demands = check_wish(tokens, leaders, None).demands()
+        assert not exists(demands).proof
+        single = Demands(demands.tokens, demands.who[:1], demands.target[:1])
+        assert not exists(single).proof
+
+
+def test_a_bound_on_the_condition_number_is_named() -> None:
+    tokens = np.array([[0.3, 0.0], [0.8, 1.0], [-0.3, -1.1], [-1.3, -3.0]])
+    tight = hm.control.choose_A(tokens, leaders=[0], condition=1.01)
+    assert not tight.found
+    assert not tight.proved
+    assert tight.status.endswith("There is such an A without that bound. Raise `condition`.")
+    assert hm.control.choose_A(tokens, leaders=[0]).found
+
+
+@pytest.mark.parametrize(
+    ("vectors", "expected"),
+    [
+        ([[1, 0], [-1, 0]], True),
+        ([[1, 0], [1, 0]], False),
+        ([[1, 0], [0, 1], [-1, -1]], True),
+        ([[1, 0], [0, 1], [1, -1]], False),
+        ([[1, 0], [-2, 0], [0, 1], [0, -1]], True),
+        ([[1, 0], [0, 1]], False),
+        ([[0, 0]], True),
+    ],
+)
+def test_positive_relations(vectors: list[list[int]], expected: bool) -> None:
+    assert positive_relation([[Fraction(x) for x in v] for v in vectors]) is expected
+
+
+def test_only_decides_every_token_at_layer_0() -> None:
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        tokens = rng.normal(size=(20, 16))
+        leaders = rng.choice(20, 3, replace=False)
+        result = hm.control.choose_A(tokens, leaders=leaders, only=True)
+        assert result.found, result.status
+        limit = hm.limit(tokens, hm.Hardmax(0.3, result.A))
+        assert set(limit.leaders) == set(leaders)
+        assert limit.layer == 0
+
+
+def test_independent_tokens_allow_any_wish() -> None:
+    """Theorem 6."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        tokens = rng.normal(size=(6, 7))
+        leaders = rng.choice(6, 2, replace=False)
+        followers = {int(i): int(rng.choice(leaders)) for i in np.setdiff1d(np.arange(6), leaders)}
+        assert hm.control.choose_A(tokens, leaders=leaders, followers=followers).found
+        assert hm.control.choose_A(tokens, leaders=leaders, only=True).found
+
+
+def test_one_leader_for_all_where_zero_is_outside() -> None:
+    """Theorem 7: in a half-space one leader decides everything at layer 0; around 0 that is impossible."""
+    tokens = cloud(15, 3) + np.array([4.0, 0.0, 0.0])
+    lead = int(tokens[:, 0].argmax())
+    result = hm.control.choose_A(tokens, leaders=[lead], only=True)
+    assert result.found
+    assert hm.limit(tokens, hm.Hardmax(1, result.A)).leaders.tolist() == [lead]
+    around = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 0.1]])
+    never = hm.control.choose_A(around, leaders=[0], only=True)
+    assert never.proved
+    assert never.status.startswith("Impossible at layer 0: token 0 leads, and no others.")
+
+
+def test_only_that_fails_is_not_called_impossible() -> None:
+    tokens = np.random.default_rng(0).normal(size=(12, 4))
+    result = hm.control.choose_A(tokens, leaders=[1, 0], only=True, attempts=0)
+    assert not result.found
+    assert not result.proved
+    assert result.status.startswith("Not found: tokens 1 and 0 lead, and no others.")
+    assert "that is no proof" in result.status
+
+
+def test_steering_reaches_one_leader_though_zero_is_inside() -> None:
+    tokens = [[-1.0, 10.0], [-0.5, -5.0], [100.0, 30.0], [50.0, -20.0]]
+    result = hm.control.steer(tokens, leaders=[2])
+    assert result.found
+    assert hm.limit(tokens, hm.Hardmax(result.alpha, result.A)).leaders.tolist() == [2]
+
+
+@pytest.mark.parametrize("seed", [1015, 1089, 1191, 1395])
+def test_steering_finds_leaders_that_emerge_late(seed: int) -> None:
+    """Tokens on a circle, and the leaders of a hidden A, not all of which lead at layer 0."""
+    rng = np.random.default_rng(seed)
+    tokens = rng.normal(size=(12, 2))
+    tokens /= np.linalg.norm(tokens, axis=1, keepdims=True)
+    B = rng.normal(size=(2, 2))
+    wanted = hm.limit(tokens, hm.Hardmax(0.5, B @ B.T))
+    assert wanted.emerged.max() > 0
+    assert not hm.control.choose_A(tokens, leaders=wanted.leaders, only=True).found
+    result = hm.control.steer(tokens, leaders=wanted.leaders, evaluations=300)
+    assert result.found
+    assert result.stats["limits"] <= 300
+    again = hm.limit(tokens, hm.Hardmax(result.alpha, result.A))
+    assert again.certified
+    assert set(again.leaders) == set(wanted.leaders)
+
+
+def test_steering_minds_the_followers_and_says_when_it_fails() -> None:
+    tokens = cloud(10, 3, 4)
+    leaders = np.flatnonzero(hm.control.can_lead(tokens))[:2].tolist()
+    free = next(i for i in range(10) if i not in leaders)
+    for target in leaders:
+        result = hm.control.steer(tokens, leaders=leaders, followers={free: target}, evaluations=60)
+        if result.found:
+            limit = hm.limit(tokens, hm.Hardmax(result.alpha, result.A))
+            assert limit.leaders[limit.clusters[free]] == target
+        else:
+            assert result.status.startswith("Not found in 60 limits: ")
+            assert result.A is None
+
+
+def test_steering_may_choose_alpha() -> None:
+    """The cloud of the theory whose token 0 leads for alpha = 1/2 and A = I, and never for 1/10 or 5."""
+    tokens = [[0.51, 0.19], [-0.29, -2.5], [0.8, -0.32], [0, 1.35], [0.68, -0.86]]
+    tokens += [[-1.31, -0.79], [0.38, 0.19], [-1.88, -2.22], [-0.97, -0.99], [-0.63, 0.17]]
+    wanted = hm.limit(tokens, hm.Hardmax(0.5)).leaders
+    assert 0 in wanted
+    result = hm.control.steer(tokens, leaders=wanted, alpha=[0.1, 0.5, 5])
+    assert result.found
+    assert result.alpha == 0.5
+    assert result.stats["limits"] <= 3
+
+
+def test_the_same_seed_gives_the_same_A() -> None:
+    tokens = cloud(12, 4, 9)
+    leaders = np.flatnonzero(hm.control.can_lead(tokens))[:2]
+    one, two = (hm.control.steer(tokens, leaders=leaders, evaluations=50, seed=3) for _ in range(2))
+    assert one.status == two.status
+    assert one.margin == two.margin
+
+
+def test_scale_of_the_tokens_does_not_matter() -> None:
+    tokens, leaders = planted(15, 3, 8)
+    plain = hm.control.choose_A(tokens, leaders=leaders)
+    for factor in (2.0**-500, 2.0**400):
+        scaled = hm.control.choose_A(tokens * factor, leaders=leaders)
+        assert scaled.found
+        assert scaled.margin == pytest.approx(plain.margin, rel=1e-6)
+
+
+def test_equal_tokens_lead_as_one() -> None:
+    tokens = np.vstack([TRIANGLE, TRIANGLE[:1]])
+    result = hm.control.choose_A(tokens, leaders=[4], followers={3: 4})
+    assert result.found
+    assert "token 4 leads; token 3 follows 4" in result.status
+    assert sees(tokens, result.A)[4] == [0, 4]
+
+
+def test_one_token_and_one_dimension() -> None:
+    assert hm.control.choose_A([[2.0, 1.0]], leaders=[0]).found
+    assert hm.control.choose_A([[2.0, 1.0]], leaders=[0], only=True, prefer="identity").found
+    line = [[3.0], [1.0], [-2.0]]
+    assert hm.control.choose_A(line, leaders=[0, 2], followers={1: 0}, only=True).found
+    assert hm.control.choose_A(line, leaders=[1]).proved
+
+
+def test_fractions_and_lists_are_tokens() -> None:
+    tokens = [[Fraction(1, 3), Fraction(1)], [Fraction(-1), Fraction(0)], [Fraction(1, 10), Fraction(1, 7)]]
+    assert hm.control.choose_A(tokens, leaders=[0, 1], followers={2: 0}).found
+
+
+def test_result_as_json() -> None:
+    result = hm.control.choose_A(TRIANGLE, leaders=[0, 1], followers={3: 0})
+    read = json.loads(result.to_json())
+    assert read["found"] is True
+    assert read["followers"] == {"3": 0}
+    assert np.allclose(read["A"], result.A)
+    failed = json.loads(hm.control.choose_A(TRIANGLE, leaders=[3]).to_json())
+    assert failed["A"] is None
+    assert failed["cannot_lead"] == [3]
+    assert set(failed["conflict"][0]) == {"token", "target", "rival", "weight"}
+
+
+def test_a_solver_that_fails_says_so() -> None:
+    tokens, leaders = planted(30, 4, 0)
+    result = hm.control.choose_A(tokens, leaders=leaders, solver_options={"max_iter": 1})
+    assert not result.found
+    assert not result.proved
+    assert "The solver gave up" in result.status
+
+
+def test_too_large_for_the_memory() -> None:
+    tokens = cloud(60_000, 24)
+    with pytest.raises(MemoryError, match=r'`method="full"` must hold all 17,999,700 rows .* Use method="cuts"'):
+        hm.control.choose_A(tokens, leaders=range(300), method="full")
+
+
+WRONG = [
+    ({"leaders": []}, "`leaders` must name at least one token. Got none."),
+    ({"leaders": [4]}, "`leaders` must be tokens between 0 and 3. Got 4. The first token is 0."),
+    ({"leaders": [-1]}, "`leaders` must be tokens between 0 and 3. Got -1."),
+    ({"leaders": [0, 0]}, "`leaders` must name each token once. Got token 0 twice. Drop one."),
+    ({"leaders": [0.5]}, "`leaders` must hold whole numbers, counted from 0. Got 0.5."),
+    ({"leaders": "0,1"}, "`leaders` must be token numbers, such as [0, 3]. Got '0,1'."),
+    (
+        {"leaders": [0], "followers": {0: 0}},
+        "A token must lead or follow. Got token 0 in `leaders` and in `followers`.",
+    ),
+    (
+        {"leaders": [0], "followers": {3: 1}},
+        "`followers` must follow tokens in `leaders`. Got 3: 1, and 1 does not lead.",
+    ),
+    ({"leaders": [0], "followers": {9: 0}}, "`followers` must be tokens between 0 and 3. Got 9."),
+    ({"leaders": [0], "followers": [3]}, "`followers` must map a token to the leader it shall follow"),
+    ({"leaders": [0], "prefer": "best"}, "`prefer` must be 'margin' or 'identity'. Got 'best'."),
+    ({"leaders": [0], "method": "all"}, "`method` must be 'cuts' or 'full'. Got 'all'."),
+    (
+        {"leaders": [0], "condition": 0.5},
+        "`condition` must be at least 1, the condition number of the identity. Got 0.5.",
+    ),
+    ({"leaders": [0], "margin": 0.1}, '`margin` must go with prefer="identity".'),
+    ({"leaders": [0], "prefer": "identity", "margin": 9.0}, "`margin` must be at most the largest that there is"),
+    ({"leaders": [0], "attempts": -1}, "`attempts` must be"),
+]
+
+
+@pytest.mark.parametrize(("wish", "sentence"), WRONG, ids=lambda value: str(value)[:40])
+def test_bad_wishes_get_a_sentence(wish: dict, sentence: str) -> None:
+    with pytest.raises((ValueError, TypeError)) as caught:
+        hm.control.choose_A(TRIANGLE, **wish)
+    assert str(caught.value).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "wish", "sentence"),
+    [
+        ([[1, 0], [0, 0]], {"leaders": [1]}, "Token 1 must not be zero to lead: all its products are 0"),
+        ([[1, 0], [0, 0]], {"leaders": [0], "followers": {1: 0}}, "Token 1 must not be zero to follow one token"),
+        (
+            [[1, 0], [0, 1], [1, 0]],
+            {"leaders": [0, 2]},
+            "`leaders` must be distinct tokens. Got tokens 0 and 2, which are",
+        ),
+        ([[1, 0], [3, 0]], {"leaders": [0, 1]}, "Tokens 0 and 1 must have one target: one is a positive multiple"),
+        (
+            [[1, 0], [0, 1], [0.1, 0.1], [0.3, 0.3]],
+            {"leaders": [0, 1], "followers": {2: 0, 3: 1}},
+            None,  # 0.3 is not three times 0.1 in floats, but both points lie on the diagonal
+        ),
+        ([[[1, 0], [0, 1]]], {"leaders": [0]}, "`tokens` must be one cloud of shape (n, d). Got a batch"),
+        ([[1, np.nan]], {"leaders": [0]}, "`tokens` must"),
+    ],
+)
+def test_tokens_that_cannot(tokens: list, wish: dict, sentence: str | None) -> None:
+    sentence = sentence or (
+        "Tokens 2 and 3 must have one target: one is a positive multiple of the other, so for every A they see the "
+        "same token. Got the targets 0 and 1. Make them equal."
+    )
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        hm.control.choose_A(tokens, **wish)
+    assert str(caught.value).startswith(sentence)
+
+
+def test_opposite_tokens_are_no_contradiction() -> None:
+    assert hm.control.choose_A([[1, 0], [-1, 0], [0.5, 0], [-0.5, 0]], leaders=[0, 1], followers={2: 0, 3: 1}).found
+
+
+def test_steer_checks_its_input() -> None:
+    with pytest.raises(ValueError, match="`alpha` must be a positive finite number"):
+        hm.control.steer(TRIANGLE, leaders=[0], alpha=[0.5, -1])
+    with pytest.raises(ValueError, match="`evaluations` must"):
+        hm.control.steer(TRIANGLE, leaders=[0], evaluations=0)
+    with pytest.raises(ValueError, match="`alpha` must hold at least one value"):
+        hm.control.steer(TRIANGLE, leaders=[0], alpha=[])
+
+
+def test_without_cvxpy_it_says_what_to_install() -> None:
+    code = "import sys; sys.modules['cvxpy'] = None; import hardmax as hm;"
+    code += "print(hm.control.can_lead([[1.0]])); hm.control.choose_A([[1.0], [-1.0]], leaders=[0])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "[ True]"
+    assert "ImportError: `hardmax.control` needs CVXPY: pip install 'hardmax[control]'." in done.stderr
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 5])
+def test_pictures_before_and_after(d: int) -> None:
+    import matplotlib.pyplot as plt
+
+    from hardmax.control.pictures import plot_control
+
+    tokens, leaders = planted(15, d, 6)
+    result = hm.control.choose_A(tokens, leaders=leaders)
+    figure = plot_control(result)
+    figure.canvas.draw()
+    before, after = figure.axes[:2]
+    assert before.get_title().startswith("before: A = I")
+    assert f"{len(hm.simulate(tokens, hm.Hardmax(1, result.A), layers=60).leaders)} in the end" in after.get_title()
+    plt.close(figure)
+    with pytest.raises(ValueError, match=r"`result` must have an A to be drawn\. Got: Impossible"):
+        plot_control(hm.control.choose_A(TRIANGLE, leaders=[3]))

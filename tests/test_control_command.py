@@ -1,0 +1,109 @@
+"""`hardmax control` as a newcomer meets it."""
+
+import json
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from hardmax.cli.main import main
+
+
+@pytest.fixture
+def run(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    np.savetxt("tokens.csv", np.random.default_rng(3).normal(size=(25, 2)), delimiter=",")
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = main(["control", *arguments])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+def test_matrix_and_picture_are_written(run, tmp_path) -> None:
+    code, out, _ = run("tokens.csv", "--leaders", "3,18", "--followers", "7:3", "--out", "A.npy")
+    assert code == 0
+    assert out.startswith("Found: tokens 3 and 18 lead; token 7 follows 3. Margin ")
+    assert "Wrote A.npy" in out
+    assert "Wrote A.png" in out
+    A = np.load("A.npy")
+    tokens = np.loadtxt("tokens.csv", delimiter=",")
+    sets = hm.simulate(tokens, hm.Hardmax(1, A), layers=0).sets(0)
+    assert [sets[i].tolist() for i in (3, 18, 7)] == [[3], [18], [3]]
+    assert (tmp_path / "A.png").stat().st_size > 10_000
+
+
+def test_the_matrix_goes_into_the_other_commands(run, capsys) -> None:
+    assert run("tokens.csv", "--leaders", "3,18", "--out", "A.csv", "--no-picture")[0] == 0
+    assert main(["limit", "tokens.csv", "--A", "A.csv", "--json"]) == 0
+    assert {3, 18} <= set(json.loads(capsys.readouterr().out)["leaders"])
+
+
+def test_files_by_their_endings(run, tmp_path) -> None:
+    code, out, _ = run("tokens.csv", "--leaders", "3", *(x for name in ("a.json", "a.svg") for x in ("--out", name)))
+    assert code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "a.svg", "tokens.csv"]
+    assert json.loads((tmp_path / "a.json").read_text())["found"] is True
+    assert "Wrote a.svg" in out
+
+
+def test_without_leaders_it_says_who_can(run) -> None:
+    code, out, _ = run("tokens.csv")
+    assert code == 0
+    assert out.startswith("7 of 25 tokens can lead at layer 0 for some A (Theorem 5): 0, 3, 4, 13, 18, 19, 23\n")
+    assert json.loads(run("tokens.csv", "--json")[1])["can_lead"] == [0, 3, 4, 13, 18, 19, 23]
+
+
+def test_impossible_is_exit_code_1_and_writes_no_matrix(run, tmp_path) -> None:
+    code, out, _ = run("tokens.csv", "--leaders", "0,5", "--followers", "7:0", "--out", "A.npy", "--out", "why.json")
+    assert code == 1
+    assert out.startswith("Impossible: tokens 0 and 5 lead; token 7 follows 0. Token 5 leads for no A")
+    assert "token 5 would lead, not follow" in out
+    assert not (tmp_path / "A.npy").exists()
+    assert json.loads((tmp_path / "why.json").read_text())["cannot_lead"] == [5]
+
+
+def test_only_and_limit(run) -> None:
+    code, out, _ = run("gaussian", "--n", "12", "--d", "8", "--leaders", "0,1", "--only", "--prefer", "identity")
+    assert code == 0
+    assert "tokens 0 and 1 lead, and no others" in out
+    code, out, _ = run("gaussian", "--n", "12", "--d", "8", "--leaders", "0,1", "--limit", "--alpha", "0.1,1/2")
+    assert code == 0
+    assert "at the limit, and no others, with alpha = 0." in out
+    assert json.loads(run("gaussian", "--n", "9", "--leaders", "0", "--limit", "--evaluations", "1", "--json")[1])
+
+
+def test_not_found_speaks_of_flags(run) -> None:
+    code, out, _ = run("gaussian", "--n", "30", "--d", "4", "--leaders", "0", "--only")
+    assert code == 1
+    assert "`steer`" not in out
+    code, out, _ = run("tokens.csv", "--leaders", "3,18", "--limit", "--evaluations", "5")
+    assert code == 1
+    assert "Raise `--evaluations`, or pass several values of `--alpha`." in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--leaders", "0,x"], "`--leaders` must be token numbers, such as 0,5. Got '0,x'."),
+        (["--leaders", "99"], "`--leaders` must be tokens between 0 and 24. Got 99."),
+        (["--leaders", "0", "--followers", "7"], "`--followers` must be pairs token:leader, such as 7:0,8:5. Got '7'."),
+        (
+            ["--leaders", "0,3", "--followers", "7:0,7:3"],
+            "`--followers` must give each token one leader. Got 7:0 and 7:3.",
+        ),
+        (["--leaders", "0", "--followers", "0:0"], "A token must lead or follow. Got token 0"),
+        (["--leaders", "0", "--prefer", "best"], "`--prefer` must be 'margin' or 'identity'. Got 'best'."),
+        (["--leaders", "0", "--condition", "0"], "`--condition` must be at least 1"),
+        (["--leaders", "0", "--alpha", "big"], "`--alpha` must be a positive number"),
+        (["--leaders", "0", "--out", "A.mp4"], "`--out` must end in one of .npy, .csv, .png, .svg, .pdf, .json."),
+    ],
+)
+def test_bad_input_is_exit_code_2(run, arguments: list[str], sentence: str) -> None:
+    code, out, err = run("tokens.csv", *arguments)
+    assert code == 2
+    assert out == ""
+    assert sentence in err
