@@ -200,6 +200,23 @@ def test_farkas_weights_make_S_negative_semidefinite(seed: int) -> None:
     assert np.linalg.eigvalsh(S + S.T)[-1] < 1e-2  # the weights shown; those left out are below a thousandth
 
 
+SHAPES = [(10, 3, 2, 2), (10, 3, 3, 0), (12, 4, 2, 3), (30, 3, 1, 3), (15, 2, 2, 2), (12, 6, 3, 3), (30, 6, 3, 2)]
+
+
+@pytest.mark.parametrize(("n", "d", "n_leaders", "n_followers"), SHAPES)
+def test_random_wishes_are_decided(n: int, d: int, n_leaders: int, n_followers: int) -> None:
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        tokens = rng.normal(size=(n, d))
+        leaders = rng.choice(np.flatnonzero(hm.control.can_lead(tokens)), n_leaders, replace=False)
+        others = rng.choice(np.setdiff1d(np.arange(n), leaders), n_followers, replace=False)
+        followers = {int(i): int(rng.choice(leaders)) for i in others}
+        result = hm.control.choose_A(tokens, leaders=leaders, followers=followers)
+        assert result.found != result.proved, result.status
+        if result.proved:
+            assert not any(_meets(tokens, leaders, followers, rng.normal(size=(d, d))) for _ in range(100))
+
+
 def test_what_can_be_met_is_never_proved_impossible() -> None:
     """Feasible demands that need a large condition number once looked like a proof."""
     for seed in range(40):

@@ -1,5 +1,6 @@
 """Before and after: the same tokens with A = I and with the A that was chosen."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ LINE = "#0072B2"
 FITS = 0.6  # half the length of the ellipse, as a part of the largest coordinate
 
 
-def plot_control(result: ControlResult, *, alpha: Any = None) -> Figure:
+def plot_control(result: ControlResult, *, alpha: Any = None, names: Sequence[str] | None = None) -> Figure:
     """Draw what the chosen A does, beside A = I.
 
     Stars lead at layer 0, circles have the colour of whom they follow. A ring marks the tokens that were asked to lead.
@@ -34,6 +35,8 @@ def plot_control(result: ControlResult, *, alpha: Any = None) -> Figure:
         One with an A.
     alpha : number, optional
         Step of the simulation that says who leads in the end: by default the result's own, or 1.
+    names : sequence of str, optional
+        A name for every token, such as its word; those of leaders are written.
 
     Returns
     -------
@@ -51,6 +54,8 @@ def plot_control(result: ControlResult, *, alpha: Any = None) -> Figure:
     for ax, A, run, name in zip(axes, matrices, (before, after), ("before: A = I", "after"), strict=True):
         _panel(ax, run, A, result, projection, palette)
         ax.set_title(f"{name}, {_count(run)}", fontsize=10)
+        if names is not None:
+            _name(ax, run, {*run.leaders.tolist(), *result.leaders}, projection, names)
     if projection.dimension == 2:  # below the panels there is the legend
         figure.supxlabel("")
         for ax in axes:
@@ -77,6 +82,13 @@ def _panel(
     ringed = projection(result.tokens[list(result.leaders)].astype(np.float64))
     ax.scatter(*ringed.T, s=5 * SIZE, facecolors="none", edgecolors=EDGE, linewidths=1.4, zorder=5, **flat)
     _level(ax, tokens, A, projection)
+
+
+def _name(ax: Any, run: HardmaxTrajectory, shown: set[int], projection: Projection, names: Sequence[str]) -> None:
+    middle = np.mean(ax.get_xlim())
+    for i in sorted(shown):
+        at = projection(run.array[0, i].astype(np.float64))
+        ax.text(*at, f"   {names[i]}   ", fontsize=9, va="bottom", ha="right" if at[0] > middle else "left", zorder=6)
 
 
 def _border(ax: Any, token: FloatArray, normal: FloatArray) -> None:

@@ -1,0 +1,60 @@
+"""Choosing A: rows of the semidefinite programme as they are needed, against all of them at once."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import hardmax as hm
+from hardmax._types import FloatArray, IntArray
+from hardmax.bench.registry import Answer, Case, Method, Target, size
+
+N, D, LEADERS = 500, 16, 30
+CONDITION = 1e4
+CLOSE = 1e-5  # margins are about 0.45, and interior-point solvers leave 1e-7
+
+
+def wish(quick: bool) -> tuple[FloatArray, IntArray]:
+    """Gaussian tokens, and the first of those that lead for a hidden A, so that the wish can be met."""
+    random = np.random.default_rng(0)
+    tokens, B = random.normal(size=(size(N, quick), D)), random.normal(size=(D, D))
+    products = tokens @ (B @ B.T + 0.1 * np.eye(D)) @ tokens.T
+    return tokens, np.flatnonzero(products.argmax(axis=1) == np.arange(len(tokens)))[:LEADERS]
+
+
+def choosing(method: str, quick: bool) -> Callable[[], Any]:
+    """One call, after a small one that loads the solver."""
+    tokens, leaders = wish(quick)
+    small, few = wish(True)
+    hm.control.choose_A(small, leaders=few, condition=CONDITION)
+    return lambda: hm.control.choose_A(tokens, leaders=leaders, condition=CONDITION, method=method)
+
+
+def _methods(quick: bool) -> list[Method]:
+    def answer(result: Any) -> Answer:
+        return {"found": np.array(result.found), "margin": np.array(result.margin)}
+
+    def facts(result: Any) -> dict[str, Any]:
+        return {"rows": result.stats["rows"], "rounds": result.stats["rounds"]}
+
+    return [
+        Method('choose_A, method="cuts"', partial(choosing, "cuts", quick), answer, package="cvxpy", facts=facts),
+        Method(
+            'all rows at once, method="full"',
+            partial(choosing, "full", quick),
+            answer,
+            target=Target(10.0),
+            package="cvxpy",
+            facts=facts,
+        ),
+    ]
+
+
+def one_optimum(ours: Answer, theirs: Answer) -> bool:
+    """Whether both found an A, of the same margin."""
+    return bool(ours["found"] and theirs["found"] and abs(ours["margin"] - theirs["margin"]) < CLOSE)
+
+
+TITLE = f"Choosing A for {LEADERS} leaders, n = {N}, d = {D}, condition number at most {CONDITION:g}"
+CASES = [Case("control", TITLE, _methods, one_optimum, "has another optimum")]
