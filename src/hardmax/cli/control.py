@@ -12,7 +12,8 @@ from hardmax.cli import options, output
 from hardmax.cli.rules import read_steps
 
 MATRICES = (".npy", ".csv")
-MOST_CLASHES = 8
+MOST_CLASHES, MOST_NAMED = 8, 100
+FEW_TOKENS = 1000  # for which it takes seconds to know who can lead
 
 Leaders = Annotated[
     str, typer.Option("--leaders", metavar="0,5", help="Tokens that shall lead. Without it: which tokens can lead.")
@@ -38,7 +39,7 @@ def control(
     alpha: Annotated[
         str, typer.Option("--alpha", help="Step, for --limit also several to choose from: 0.1,0.5.")
     ] = "0.5",
-    attempts: Annotated[int, typer.Option("--attempts", help="Random starts of --only.")] = 10,
+    attempts: Annotated[int, typer.Option("--attempts", help="Random starts of --only.")] = 5,
     evaluations: Annotated[int, typer.Option("--evaluations", help="Limits that --limit computes at most.")] = 500,
     picture: Annotated[
         bool, typer.Option("--picture/--no-picture", help="A picture before and after, beside a matrix in --out.")
@@ -71,7 +72,8 @@ def control(
             result = steer(points, **wanted, alpha=steps, evaluations=evaluations, **more)
     else:
         choice: dict[str, Any] = {"prefer": prefer, "margin": margin, "condition": condition, "attempts": attempts}
-        result = choose_A(points, **wanted, only=only, **choice)
+        with output.progress_bar("Choices") as progress:
+            result = choose_A(points, **wanted, only=only, progress=progress, **choice)
     if not result.found:
         files = [path for path in files if path.suffix.lower() == ".json"]
     written = [name for path in files for name in _write(result, path, steps[0], picture, files)]
@@ -118,9 +120,12 @@ def _who_can(points: Any, json: bool) -> None:
     if json:
         print(json_format.dumps({"can_lead": numbers.tolist(), "tokens": len(able)}))
         return
-    shown = ", ".join(map(str, numbers[:100])) + (", ..." if len(numbers) > 100 else "")
-    output.say(f"{len(numbers)} of {len(able)} tokens can lead at layer 0 for some A (Theorem 5): {shown}")
+    output.say(f"{len(numbers)} of {len(able)} tokens can lead at layer 0 for some A (Theorem 5): {_few(numbers)}")
     output.say("Choose some with --leaders, such as --leaders " + ",".join(map(str, numbers[:2])))
+
+
+def _few(numbers: Any) -> str:
+    return ", ".join(map(str, numbers[:MOST_NAMED])) + (", ..." if len(numbers) > MOST_NAMED else "")
 
 
 def _write(result: Any, path: Path, alpha: Any, picture: bool, files: list[Path]) -> list[Path]:
@@ -155,6 +160,8 @@ def _report(result: Any, written: list[Path]) -> None:
     output.say(result.status)
     for clash in result.conflict[:MOST_CLASHES]:
         output.say(f"  {clash}")
+    if result.cannot_lead and len(result.tokens) <= FEW_TOKENS:
+        output.say(f"Tokens that can lead for some A: {_few(result.can_lead)}")
     if result.A is not None and len(result.A) <= 6:
         grid = output.table("A", *[""] * len(result.A))
         for row in result.A:

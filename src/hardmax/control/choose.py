@@ -1,6 +1,6 @@
 """`choose_A`: the programme, its answer checked, and a sentence."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from hardmax import _checks
 from hardmax._types import FloatArray
 from hardmax.control.demands import Demands
-from hardmax.control.only import alternate
+from hardmax.control.only import SWITCHES, alternate
 from hardmax.control.programme import Programme, Solved
 from hardmax.control.result import ControlResult
 from hardmax.control.sentences import impossible, not_alone, success
@@ -17,6 +17,7 @@ from hardmax.limits import limit
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
 
+Progress = Callable[[int, int], None]
 PREFERENCES = ("margin", "identity")
 METHODS = ("cuts", "full")
 BOUNDS = (1e2, 1e6)  # on the condition number, one after the other, where the caller has none
@@ -33,16 +34,18 @@ def choose_A(
     margin: float | None = None,
     condition: float | None = None,
     method: str = "cuts",
-    attempts: int = 10,
+    attempts: int = 5,
     seed: int = 0,
     solver_options: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
 ) -> ControlResult:
     """Choose A so that chosen tokens lead at layer 0 and chosen tokens follow them.
 
     Maximises m over symmetric A with trace d, eigenvalues within `condition` of each other, and
     ⟨A z_i, z_t - z_j⟩ >= m |z_i| |z_t - z_j| for every leader i = t and every follower i of t, and all other tokens j.
     A leader never moves again, so these tokens lead for every alpha and at every layer. For leaders that may emerge at
-    later layers use `steer`.
+    later layers use `steer`. Seconds for d up to about 32; the programme has d(d + 1)/2 unknowns, and d = 48 takes half
+    a minute.
 
     Parameters
     ----------
@@ -66,6 +69,8 @@ def choose_A(
         Random starts of `only=True`.
     solver_options : dict, optional
         For Clarabel, such as {"max_iter": 500}.
+    progress : callable, optional
+        Called by `only=True` with (choices of whom the others follow that were tried, those at most).
 
     Returns
     -------
@@ -97,33 +102,43 @@ def choose_A(
     cuts = _one_of(method, "method", METHODS) == "cuts"
     keep = _check_margin(margin, _one_of(prefer, "prefer", PREFERENCES))
     attempts = _checks.check_count(attempts, "attempts", least=0)
-    failed: ControlResult | None = None
-    for bound in BOUNDS if condition is None else (check_condition(condition),):
-        programme = Programme(bound, cuts, solver_options)
-        demands, solved, failed = _meet(wish, programme, only, attempts, seed)
-        if failed is None:
-            nearer = _closer(wish, demands, solved, programme, keep) if prefer == "identity" else solved
-            return success(wish, demands, nearer, only, prefer)
-        if failed.proved:
-            break
-    assert failed is not None
-    return failed
-
-
-def _meet(
-    wish: Wish, programme: Programme, only: bool, attempts: int, seed: int
-) -> tuple[Demands, Solved, ControlResult | None]:
-    """Demands that are met, and the A that meets them; or the result that says why there is none."""
+    bounds = BOUNDS if condition is None else (check_condition(condition),)
+    programmes = [Programme(bound, cuts, solver_options) for bound in bounds]
     demands = wish.demands()
-    solved = programme.largest_margin(demands)
-    if solved.A is None or not _works(wish, demands, solved.A):
-        return demands, solved, impossible(wish, demands, solved, programme, only)
-    if not only:
-        return demands, solved, None
-    for all_demands, better in alternate(wish, programme, solved.A, attempts, seed):
-        if better.A is not None and _works(wish, all_demands, better.A) and _alone(wish, better.A):
-            return all_demands, better, None
-    return demands, solved, not_alone(wish, demands, solved, programme)
+    programme, solved, works = _first(wish, demands, programmes)
+    if not works:
+        return impossible(wish, demands, solved, programme, only)
+    if only:
+        choice = _choice(wish, programmes[-1], solved, attempts, seed, progress)
+        if choice is None:
+            return not_alone(wish, demands, solved, programme)
+        demands = choice
+        programme, solved, _ = _first(wish, demands, programmes)
+    if prefer == "identity":
+        solved = _closer(wish, demands, solved, programme, keep)
+    return success(wish, demands, solved, only, prefer)
+
+
+def _first(wish: Wish, demands: Demands, programmes: list[Programme]) -> tuple[Programme, Solved, bool]:
+    """The first programme whose A works, with its answer; else the last, and that it does not."""
+    for programme in programmes:
+        solved = programme.largest_margin(demands)
+        if solved.A is not None and _works(wish, demands, solved.A):
+            return programme, solved, True
+    return programme, solved, False
+
+
+def _choice(
+    wish: Wish, programme: Programme, first: Solved, attempts: int, seed: int, progress: Progress | None
+) -> Demands | None:
+    """Demands on all tokens that some A meets, and that leave the leaders asked for alone."""
+    most = SWITCHES * (attempts + 2)
+    for tried, (demands, solved) in enumerate(alternate(wish, programme, np.asarray(first.A), attempts, seed)):
+        if progress is not None:
+            progress(min(tried, most), most)
+        if solved.A is not None and _works(wish, demands, solved.A) and _alone(wish, solved.A):
+            return demands
+    return None
 
 
 def _works(wish: Wish, demands: Demands, A: FloatArray) -> bool:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._types import AnyArray, FloatArray
+from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.control.conflicts import Clash
+from hardmax.control.vertices import can_lead
 
 MOST_NAMED = 8  # tokens that a sentence lists
 
@@ -68,6 +69,11 @@ class ControlResult:
     def condition(self) -> float:
         """Largest eigenvalue of A over the smallest."""
         return np.nan if self.A is None else float(np.linalg.cond(self.A))
+
+    @cached_property
+    def can_lead(self) -> IntArray:
+        """Tokens that lead for some A, whoever leads beside them (Theorem 5): found when first asked for."""
+        return np.flatnonzero(can_lead(self.tokens))
 
     def to_json(self) -> str:
         """Everything above but the tokens, as JSON."""
