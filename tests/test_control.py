@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax.control.conflicts import exists
-from hardmax.control.demands import Demands
 from hardmax.control.programme import Programme
-from hardmax.control.relations import positive_relation
+from hardmax.control.refutation import _rref, refutes, rref
 from hardmax.control.wishes import check_wish
 
 PROFILE = {"deadline": None, "derandomize": True}
@@ -96,6 +95,7 @@ def test_cuts_and_all_rows_have_one_optimum(seed: int) -> None:
     tokens, leaders = planted(40, 5, seed)
     wish = {"leaders": leaders[:6], "condition": 1e3}
     cuts, full = (hm.control.choose_A(tokens, **wish, method=method) for method in ("cuts", "full"))
+    assert cuts.found
     assert cuts.margin == pytest.approx(full.margin, abs=1e-5)
     assert cuts.stats["rows"] < full.stats["rows"] == full.stats["rows_in_all"] == len(leaders[:6]) * 39
 
@@ -152,7 +152,8 @@ def test_can_lead_are_the_vertices_of_the_hull_with_zero() -> None:
 def test_can_lead_on_lattices_with_ties_duplicates_and_zero() -> None:
     tokens = np.array([[1, 1], [1, 1], [0, 0], [1, -1], [1, 0], [-2, 0], [-1, 0], [2, 2]], float)
     assert hm.control.can_lead(tokens).tolist() == [False, False, False, True, False, True, False, True]
-    assert hm.control.can_lead([[0.0]]).tolist() == [False]
+    assert hm.control.can_lead([[0.0]]).tolist() == [True]  # alone, it follows itself
+    assert hm.control.can_lead([[0.0], [0.0], [1.0]]).tolist() == [False, False, True]
     assert hm.control.can_lead([[3.0], [-1.0], [2.0]]).tolist() == [True, True, False]
 
 
@@ -223,8 +224,7 @@ def test_what_can_be_met_is_never_proved_impossible() -> None:
         tokens, leaders = planted(14, 6, seed)
         demands = check_wish(tokens, leaders, None).demands()
         assert not exists(demands).proof
-        single = Demands(demands.tokens, demands.who[:1], demands.target[:1])
-        assert not exists(single).proof
+        assert not exists(demands.some(np.array([0]))).proof
 
 
 def test_a_bound_on_the_condition_number_is_named() -> None:
@@ -236,20 +236,103 @@ def test_a_bound_on_the_condition_number_is_named() -> None:
     assert hm.control.choose_A(tokens, leaders=[0]).found
 
 
+def exactly(rows: list) -> list[list[Fraction]]:
+    return [[Fraction(x) for x in row] for row in rows]
+
+
 @pytest.mark.parametrize(
-    ("vectors", "expected"),
+    ("z", "g", "weights", "expected"),
     [
-        ([[1, 0], [-1, 0]], True),
-        ([[1, 0], [1, 0]], False),
-        ([[1, 0], [0, 1], [-1, -1]], True),
-        ([[1, 0], [0, 1], [1, -1]], False),
-        ([[1, 0], [-2, 0], [0, 1], [0, -1]], True),
-        ([[1, 0], [0, 1]], False),
-        ([[0, 0]], True),
+        ([[1, 0]], [[-1, 0]], [1], True),  # S = -1 along z
+        ([[1, 0]], [[1, 0]], [1], False),
+        ([[1, 0]], [[-1, 1]], [1], False),  # a product with what is beside z: A can make it as large as it likes
+        ([[1, 0], [1, 0]], [[-1, 1], [-1, -1]], [1, 1], True),  # which another row takes back
+        ([[1, 0], [1, 0]], [[-1, 1], [-1, -1]], [1, 0.999], True),  # by weights near the given ones
+        ([[1, 0], [-1, 0]], [[0, 1], [0, 1]], [1, 1], True),  # S = 0
+        ([[1, 0], [0, 1]], [[0, 1], [-1, 0]], [1, 1], True),
+        ([[1, 0], [0, 1]], [[0, 1], [1, 0]], [1, 1], False),
+        ([[1, 0], [0, 1]], [[-1, 0], [0, -1]], [1, 1], True),
     ],
 )
-def test_positive_relations(vectors: list[list[int]], expected: bool) -> None:
-    assert positive_relation([[Fraction(x) for x in v] for v in vectors]) is expected
+def test_refutations(z: list, g: list, weights: list, expected: bool) -> None:
+    assert refutes(exactly(z), exactly(g), [Fraction(w) for w in weights]) is expected
+
+
+@settings(max_examples=40, **PROFILE)
+@given(st.lists(st.lists(st.integers(-3, 3), min_size=4, max_size=4), min_size=1, max_size=5))
+def test_row_echelon_form_with_and_without_flint(rows: list[list[int]]) -> None:
+    assert rref(exactly(rows)) == _rref(exactly(rows))
+
+
+def test_a_token_that_hardly_stands_out_is_not_called_impossible() -> None:
+    """Beyond a facet by 1e-9: the solver does not see it, and that is no proof. An A for it is known (Theorem 5)."""
+    tokens = np.array([[2.0, 1.0], [1.0, -3.0], [1.5 + 4e-9, -1 - 1e-9]])
+    p, z = np.array([4.0, -1.0]), tokens[2]
+    A = np.outer(p, p) / (p @ z) + np.eye(2) - np.outer(z, z) / (z @ z)
+    assert sees(tokens, (A + A.T) / 2)[2] == [2]
+    assert not hm.control.choose_A(tokens, leaders=[2]).proved
+
+
+def test_short_followers_count_as_much_as_long_ones() -> None:
+    tokens = [[1.05, 1.78], [-2.55e-11, -1.4e-12], [1e-11, 1.35e-11], [0.65, 1.5], [0.29, 0.55], [0.18, -1.07]]
+    wish = {"leaders": [0], "followers": {1: 0, 2: 0}}
+    tight = hm.control.choose_A([*tokens, [-0.85, 0.38]], **wish, condition=1.0001)
+    assert not tight.found
+    assert not tight.proved
+    assert hm.control.choose_A([*tokens, [-0.85, 0.38]], **wish).found
+
+
+def test_proofs_are_about_the_tokens_that_came() -> None:
+    """Token 2 stands out by 1e-30, which no float sees: A = I does it."""
+    tokens = [[1, 1], [1, -1], [1 + Fraction(1, 10**30), 0], [-1, 0]]
+    assert not hm.control.choose_A(tokens, leaders=[2]).proved
+    assert hm.control.choose_A([[1, 1], [1, -1], [1, 0], [-1, 0]], leaders=[2]).proved
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_thin_wishes_are_never_proved_impossible(seed: int) -> None:
+    """Leaders of a hidden A of condition number 1e8 and more: the solver may miss it, but may not refute it."""
+    rng = np.random.default_rng(seed)
+    tokens = rng.normal(size=(10, 3))
+    Q = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    A = (Q * [1.0, 1e-4, 1e-8]) @ Q.T
+    chosen = sees(tokens, (A + A.T) / 2)
+    leaders = [i for i in range(10) if chosen[i] == [i]]
+    followers = {
+        i: chosen[i][0] for i in range(10) if len(chosen[i]) == 1 and chosen[i][0] in leaders and i not in leaders
+    }
+    for condition in (1.01, 100.0):
+        assert not hm.control.choose_A(tokens, leaders=leaders, followers=followers, condition=condition).proved
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_lattices_are_decided(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    tokens = np.unique(rng.integers(-2, 3, size=(8, 2 + seed % 2)), axis=0).astype(float)
+    tokens = tokens[tokens.any(axis=1)]
+    leaders = rng.choice(np.flatnonzero(hm.control.can_lead(tokens)), 2, replace=False)
+    free = np.setdiff1d(np.arange(len(tokens)), leaders)
+    followers = {int(i): int(rng.choice(leaders)) for i in free[:2]}
+    try:
+        result = hm.control.choose_A(tokens, leaders=leaders, followers=followers)
+    except ValueError:  # a token and its multiple with different targets
+        return
+    assert result.found != result.proved, result.status
+    if result.proved:
+        assert not any(_meets(tokens, leaders, followers, rng.normal(size=(tokens.shape[1],) * 2)) for _ in range(50))
+
+
+def test_tokens_inside_the_hull_are_proved_to_be_there() -> None:
+    for d in (2, 3, 5):
+        tokens = cloud(30, d, d) * 3.0 ** np.arange(d)
+        for i in np.flatnonzero(~hm.control.can_lead(tokens))[:3]:
+            result = hm.control.choose_A(tokens, leaders=[i])
+            assert result.proved
+            assert result.cannot_lead == (i,)
+
+
+def test_a_token_behind_zero_cannot_follow() -> None:
+    assert hm.control.choose_A([[1, 0], [-2, 0]], leaders=[0], followers={1: 0}).proved
 
 
 def test_only_decides_every_token_at_layer_0() -> None:
@@ -297,6 +380,23 @@ def test_only_that_fails_is_not_called_impossible() -> None:
     assert "that is no proof" in result.status
 
 
+def test_only_refuses_a_zero_token() -> None:
+    """Where it goes from layer 0 depends on alpha, so nothing could be promised for all of them."""
+    with pytest.raises(ValueError, match=r"`only=True` must have tokens that are not zero\. Got token 2"):
+        hm.control.choose_A([[10, 0], [-10, 1], [0, 0], [1, 1]], leaders=[0, 1], only=True)
+
+
+def test_what_does_not_work_is_not_found() -> None:
+    from hardmax.control.choose import _works
+
+    wish = check_wish(TRIANGLE, [0, 1], {3: 0})
+    good = hm.control.choose_A(TRIANGLE, leaders=[0, 1], followers={3: 0}).A
+    assert _works(wish, wish.demands(), good)
+    assert not _works(wish, wish.demands(), np.eye(2))  # token 3 is tied
+    assert not _works(wish, wish.demands(), good @ [[1.0, 0.0], [0.0, -1.0]])
+    assert not _works(wish, wish.demands(), np.diag([1.0, 0.0]))
+
+
 def test_steering_reaches_one_leader_though_zero_is_inside() -> None:
     tokens = [[-1.0, 10.0], [-0.5, -5.0], [100.0, 30.0], [50.0, -20.0]]
     result = hm.control.steer(tokens, leaders=[2])
@@ -322,18 +422,24 @@ def test_steering_finds_leaders_that_emerge_late(seed: int) -> None:
     assert set(again.leaders) == set(wanted.leaders)
 
 
-def test_steering_minds_the_followers_and_says_when_it_fails() -> None:
-    tokens = cloud(10, 3, 4)
-    leaders = np.flatnonzero(hm.control.can_lead(tokens))[:2].tolist()
-    free = next(i for i in range(10) if i not in leaders)
-    for target in leaders:
-        result = hm.control.steer(tokens, leaders=leaders, followers={free: target}, evaluations=60)
-        if result.found:
-            limit = hm.limit(tokens, hm.Hardmax(result.alpha, result.A))
-            assert limit.leaders[limit.clusters[free]] == target
-        else:
-            assert result.status.startswith("Not found in 60 limits: ")
-            assert result.A is None
+def test_steering_minds_the_followers() -> None:
+    """The follower is sent to each of the two leaders in turn, one of which it would not take by itself."""
+    tokens = np.random.default_rng(2).normal(size=(6, 5))
+    for target in (0, 1):
+        result = hm.control.steer(tokens, leaders=[0, 1], followers={4: target}, evaluations=300)
+        assert result.found, result.status
+        limit = hm.limit(tokens, hm.Hardmax(result.alpha, result.A))
+        assert limit.leaders[limit.clusters[4]] == target
+
+
+def test_steering_says_when_it_fails() -> None:
+    """Of opposite tokens both lead or none does, for every A."""
+    result = hm.control.steer([[1, 0], [-1, 0], [0, 1], [0, -1]], leaders=[0], evaluations=20)
+    assert result.A is None
+    assert result.status.startswith(
+        "Not found in 20 limits: token 0 leads at the limit, and no others. The closest had 2 "
+    )
+    assert result.stats["wrong"] > 0
 
 
 def test_steering_may_choose_alpha() -> None:
@@ -433,7 +539,15 @@ WRONG = [
     ({"leaders": [0], "method": "all"}, "`method` must be 'cuts' or 'full'. Got 'all'."),
     (
         {"leaders": [0], "condition": 0.5},
-        "`condition` must be at least 1, the condition number of the identity. Got 0.5.",
+        "`condition` must be a number from 1, the condition number of the identity, to",
+    ),
+    ({"leaders": [0], "condition": 1e17}, "`condition` must be a number from 1"),
+    ({"leaders": [0], "condition": np.inf}, "`condition` must be a number from 1"),
+    ({"leaders": [0], "seed": -1}, "`seed` must be"),
+    ({"leaders": None}, "`leaders` must be token numbers, such as [0, 3]. Got None."),
+    (
+        {"leaders": [0, 1], "solver_options": {"foo": 1}},
+        "`solver_options` must be settings of Clarabel. Got {'foo': 1}",
     ),
     ({"leaders": [0], "margin": 0.1}, '`margin` must go with prefer="identity".'),
     ({"leaders": [0], "prefer": "identity", "margin": 9.0}, "`margin` must be at most the largest that there is"),
@@ -476,6 +590,28 @@ def test_tokens_that_cannot(tokens: list, wish: dict, sentence: str | None) -> N
     with pytest.raises(ValueError) as caught:  # noqa: PT011
         hm.control.choose_A(tokens, **wish)
     assert str(caught.value).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        [[Fraction(1, 3), 1], [Fraction(1, 3) + Fraction(1, 10**30), 1], [-1, 0]],
+        [[1e300, 0], [0, 1e-300]],
+    ],
+)
+def test_tokens_that_floats_cannot_tell_apart(tokens: list) -> None:
+    for ask in (hm.control.can_lead, lambda Z: hm.control.choose_A(Z, leaders=[1])):
+        with pytest.raises(
+            ValueError, match="`tokens` must differ from each other and from 0 when they are divided by"
+        ):
+            ask(tokens)
+
+
+def test_tokens_of_very_different_size() -> None:
+    for small in (1e-70, 1e-150):
+        result = hm.control.choose_A([[1e100, 0.0], [0.0, small]], leaders=[0, 1])
+        assert result.found
+        assert result.margin > 0.1
 
 
 def test_opposite_tokens_are_no_contradiction() -> None:

@@ -63,7 +63,19 @@ def test_impossible_is_exit_code_1_and_writes_no_matrix(run, tmp_path) -> None:
     assert out.startswith("Impossible: tokens 0 and 5 lead; token 7 follows 0. Token 5 leads for no A")
     assert "token 5 would lead, not follow" in out
     assert not (tmp_path / "A.npy").exists()
+    assert "Did not write A.npy: there is no A." in out
+    assert "Tokens that can lead for some A: 0, 3, 4, 13, 18, 19, 23" in out
     assert json.loads((tmp_path / "why.json").read_text())["cannot_lead"] == [5]
+
+
+def test_who_can_lead_as_a_file(run, tmp_path) -> None:
+    assert run("tokens.csv", "--out", "who.json")[0] == 0
+    assert json.loads((tmp_path / "who.json").read_text())["tokens"] == 25
+
+
+def test_two_matrices_have_one_picture(run) -> None:
+    _, out, _ = run("tokens.csv", "--leaders", "3", "--out", "A.npy", "--out", "A.csv")
+    assert out.count("Wrote A.png") == 1
 
 
 def test_only_and_limit(run) -> None:
@@ -97,7 +109,12 @@ def test_not_found_speaks_of_flags(run) -> None:
         ),
         (["--leaders", "0", "--followers", "0:0"], "A token must lead or follow. Got token 0"),
         (["--leaders", "0", "--prefer", "best"], "`--prefer` must be 'margin' or 'identity'. Got 'best'."),
-        (["--leaders", "0", "--condition", "0"], "`--condition` must be at least 1"),
+        (["--leaders", "0", "--condition", "0"], "`--condition` must be a number from 1"),
+        (["--leaders", ","], "`--leaders` must be token numbers, such as 0,5. Got ','."),
+        (["--followers", "7:0"], "`--leaders` must be given for --followers, a matrix or a picture."),
+        (["--out", "A.npy"], "`--leaders` must be given for --followers, a matrix or a picture."),
+        (["--leaders", "0", "--limit", "--only"], "`--limit` must go without --only, --prefer and --margin"),
+        (["--leaders", "0", "--seed", "-1"], "`--seed` must be"),
         (["--leaders", "0", "--alpha", "big"], "`--alpha` must be a positive number"),
         (["--leaders", "0", "--out", "A.mp4"], "`--out` must end in one of .npy, .csv, .png, .svg, .pdf, .json."),
     ],

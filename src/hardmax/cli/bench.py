@@ -81,7 +81,8 @@ def _check_files(
     if table is not None and (out is None or (chosen[0] in studies and chosen[0] not in tables)):
         raise ValueError("`--markdown` must go with cases and --out, whose results it shows. Got no such. Add --out.")
     if table is not None:
-        report.fill(table.read_text(encoding="utf-8"), "", report.GPU if chosen[0] in tables else report.BEGIN)
+        mark = studies[chosen[0]].mark if chosen[0] in tables else report.BEGIN
+        report.fill(table.read_text(encoding="utf-8"), "", mark)
     if chosen[0] not in studies and out is not None:
         report.check_same_machine(out)
 
@@ -141,7 +142,7 @@ def _study(study: Any, json: bool, out: Path | None, table: Path | None, plot: P
     if out is not None:
         report.write(found, out)
     if table is not None:
-        output.save_text(report.fill(table.read_text(encoding="utf-8"), study.table(found), report.GPU), table)
+        output.save_text(report.fill(table.read_text(encoding="utf-8"), study.table(found), study.mark), table)
     if plot is not None:
         output.save_figure(getattr(plots, study.picture)(found), plot)
     for path in filter(None, (out, table, plot)):

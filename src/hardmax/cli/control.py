@@ -63,8 +63,13 @@ def control(
     given = read_steps(alpha)
     steps = given if isinstance(given, list) else [given]
     if not leaders:
-        _who_can(points, json)
+        _who_can(points, json, files, followers)
         return
+    if at_limit and (only or prefer != "margin" or margin is not None):
+        raise ValueError(
+            "`--limit` must go without --only, --prefer and --margin: it asks for those leaders and no others already, "
+            "and takes the first A that does it. Got one of them. Leave it out."
+        )
     wanted: dict[str, Any] = {"leaders": _numbers(leaders), "followers": _targets(followers), "seed": seed}
     if at_limit:
         with output.progress_bar("Limits") as progress:
@@ -74,22 +79,28 @@ def control(
         choice: dict[str, Any] = {"prefer": prefer, "margin": margin, "condition": condition, "attempts": attempts}
         with output.progress_bar("Choices") as progress:
             result = choose_A(points, **wanted, only=only, progress=progress, **choice)
-    if not result.found:
-        files = [path for path in files if path.suffix.lower() == ".json"]
-    written = [name for path in files for name in _write(result, path, steps[0], picture, files)]
+    able = [path for path in files if result.found or path.suffix.lower() == ".json"]
+    written = dict.fromkeys(name for path in able for name in _write(result, path, steps[0], picture, files))
     if json:
         print(result.to_json())
     else:
-        _report(result, written)
+        _report(result)
+        for path in written:
+            output.say(f"Wrote {path}")
+        for path in (path for path in files if path not in written):
+            output.say(f"Did not write {path}: there is no A.")
     if not result.found:
         raise typer.Exit(1)
 
 
 def _numbers(text: str) -> list[int]:
     try:
-        return [int(part) for part in text.replace(" ", ",").split(",") if part]
+        numbers = [int(part) for part in text.replace(" ", ",").split(",") if part]
     except ValueError:
-        raise ValueError(f"`--leaders` must be token numbers, such as 0,5. Got {text!r}.") from None
+        numbers = []
+    if not numbers:
+        raise ValueError(f"`--leaders` must be token numbers, such as 0,5. Got {text!r}.")
+    return numbers
 
 
 def _targets(text: str) -> dict[int, int]:
@@ -110,15 +121,22 @@ def _targets(text: str) -> dict[int, int]:
     return found
 
 
-def _who_can(points: Any, json: bool) -> None:
+def _who_can(points: Any, json: bool, files: list[Path], followers: str) -> None:
     """Theorem 5 for every token."""
     from hardmax.control import can_lead
 
+    if followers or any(path.suffix.lower() != ".json" for path in files):
+        raise ValueError(
+            "`--leaders` must be given for --followers, a matrix or a picture. Got none. Name some, such as 0,5."
+        )
     with output.progress_bar("Tokens") as progress:
         able = can_lead(points, progress=progress)
     numbers = np.flatnonzero(able)
+    text = json_format.dumps({"can_lead": numbers.tolist(), "tokens": len(able)})
+    for path in files:
+        output.save_text(text, path)
     if json:
-        print(json_format.dumps({"can_lead": numbers.tolist(), "tokens": len(able)}))
+        print(text)
         return
     output.say(f"{len(numbers)} of {len(able)} tokens can lead at layer 0 for some A (Theorem 5): {_few(numbers)}")
     output.say("Choose some with --leaders, such as --leaders " + ",".join(map(str, numbers[:2])))
@@ -144,7 +162,8 @@ def _write(result: Any, path: Path, alpha: Any, picture: bool, files: list[Path]
         else:
             np.savetxt(temporary, result.A, delimiter=",")
     beside = path.with_suffix(".png")
-    if not picture or beside in files:
+    first = next(other for other in files if other.with_suffix(".png") == beside)
+    if not picture or first != path:  # another file has it, or is it
         return [path]
     _draw(result, beside, alpha)
     return [path, beside]
@@ -156,7 +175,7 @@ def _draw(result: Any, path: Path, alpha: Any) -> None:
     output.save_figure(plot_control(result, alpha=result.alpha or alpha), path)
 
 
-def _report(result: Any, written: list[Path]) -> None:
+def _report(result: Any) -> None:
     output.say(result.status)
     for clash in result.conflict[:MOST_CLASHES]:
         output.say(f"  {clash}")
@@ -167,5 +186,3 @@ def _report(result: Any, written: list[Path]) -> None:
         for row in result.A:
             grid.add_row(*(f"{x:.4g}" for x in row))
         output.console().print(grid)
-    for path in written:
-        output.say(f"Wrote {path}")

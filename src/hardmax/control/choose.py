@@ -1,6 +1,8 @@
 """`choose_A`: the programme, its answer checked, and a sentence."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,6 @@ from hardmax.control.programme import Programme, Solved
 from hardmax.control.result import ControlResult
 from hardmax.control.sentences import impossible, not_alone, success
 from hardmax.control.wishes import Wish, check_wish
-from hardmax.limits import limit
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
 
@@ -21,6 +22,7 @@ Progress = Callable[[int, int], None]
 PREFERENCES = ("margin", "identity")
 METHODS = ("cuts", "full")
 BOUNDS = (1e2, 1e6)  # on the condition number, one after the other, where the caller has none
+LARGEST = 1e12  # condition number that may be asked for
 KEPT = 0.5  # part of the best margin that `prefer="identity"` keeps unless told
 
 
@@ -101,7 +103,9 @@ def choose_A(
     wish = check_wish(tokens, leaders, followers)
     cuts = _one_of(method, "method", METHODS) == "cuts"
     keep = _check_margin(margin, _one_of(prefer, "prefer", PREFERENCES))
-    attempts = _checks.check_count(attempts, "attempts", least=0)
+    attempts, seed = (_checks.check_count(*pair, least=0) for pair in ((attempts, "attempts"), (seed, "seed")))
+    if only:
+        _check_no_zero(wish)
     bounds = BOUNDS if condition is None else (check_condition(condition),)
     programmes = [Programme(bound, cuts, solver_options) for bound in bounds]
     demands = wish.demands()
@@ -131,12 +135,12 @@ def _first(wish: Wish, demands: Demands, programmes: list[Programme]) -> tuple[P
 def _choice(
     wish: Wish, programme: Programme, first: Solved, attempts: int, seed: int, progress: Progress | None
 ) -> Demands | None:
-    """Demands on all tokens that some A meets, and that leave the leaders asked for alone."""
+    """Demands on all tokens that some A meets: everything is decided at layer 0 then, for every alpha (Theorem 1)."""
     most = SWITCHES * (attempts + 2)
     for tried, (demands, solved) in enumerate(alternate(wish, programme, np.asarray(first.A), attempts, seed)):
         if progress is not None:
             progress(min(tried, most), most)
-        if solved.A is not None and _works(wish, demands, solved.A) and _alone(wish, solved.A):
+        if solved.A is not None and _works(wish, demands, solved.A):
             return demands
     return None
 
@@ -152,12 +156,6 @@ def _works(wish: Wish, demands: Demands, A: FloatArray) -> bool:
     return all((members == t).all() for members, t in zip(chosen, demands.target, strict=True))
 
 
-def _alone(wish: Wish, A: FloatArray) -> bool:
-    """Whether the leaders of the limit are the ones asked for."""
-    found = limit(wish.given, Hardmax(1, A))
-    return set(wish.classes.labels[found.leaders].tolist()) == set(wish.leading.tolist())
-
-
 def _closer(wish: Wish, demands: Demands, solved: Solved, programme: Programme, keep: float | None) -> Solved:
     """The A closest to the identity that keeps a margin; the one of largest margin where the solver fails at it."""
     aim = KEPT * solved.margin if keep is None else keep
@@ -165,20 +163,32 @@ def _closer(wish: Wish, demands: Demands, solved: Solved, programme: Programme, 
         return solved
     if aim > solved.margin:
         raise ValueError(
-            f"`margin` must be at most the largest that there is, {solved.margin:.4g}. Got {aim:.4g}. Ask for less."
+            f"`margin` must be at most the largest that there is, {solved.margin!r}. Got {aim!r}. Ask for less."
         )
     closer = programme.closest_to_identity(demands, aim, solved.pairs)
-    return closer if closer.A is not None and _works(wish, demands, closer.A) else solved
+    if closer.A is not None and _works(wish, demands, closer.A):
+        return closer
+    return replace(solved, failure=closer.failure or "its answer fails the check")
 
 
 def check_condition(condition: Any) -> float:
     """Return a bound on the condition number."""
-    value = _checks.check_number(condition, "condition")
-    if value < 1:
+    value = float(condition) if isinstance(condition, Real) and not isinstance(condition, bool) else np.nan
+    if not 1 <= value <= LARGEST:
         raise ValueError(
-            f"`condition` must be at least 1, the condition number of the identity. Got {value:g}. Use 1e4, say."
+            f"`condition` must be a number from 1, the condition number of the identity, to {LARGEST:g}, beyond which "
+            f"floats do not know a definite matrix from others. Got {condition!r}. Use 1e4, say."
         )
     return value
+
+
+def _check_no_zero(wish: Wish) -> None:
+    zero = np.flatnonzero(~wish.rows.any(axis=1))
+    if len(zero) and len(wish.classes) > 1:
+        raise ValueError(
+            f"`only=True` must have tokens that are not zero. Got token {wish.token(int(zero[0]))}, which sees every "
+            "token alike at layer 0, so that where it goes depends on alpha. Leave it out, or use `steer`."
+        )
 
 
 def _check_margin(margin: Any, prefer: str) -> float | None:
@@ -190,6 +200,6 @@ def _check_margin(margin: Any, prefer: str) -> float | None:
 
 
 def _one_of(value: Any, name: str, choices: tuple[str, ...]) -> str:
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise ValueError(f"`{name}` must be {' or '.join(map(repr, choices))}. Got {value!r}.")
     return str(value)

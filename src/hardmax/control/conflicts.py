@@ -13,21 +13,20 @@ where A_NN does not matter: it can always be made large enough for A to be defin
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from hardmax._types import FloatArray, IntArray
-from hardmax.control.demands import Demands
+from hardmax.control.demands import Demands, units
 from hardmax.control.programme import Optimum, Solved, cutting_planes, dual_weights, load_cvxpy, run
-from hardmax.control.relations import positive_relation
+from hardmax.control.refutation import refutes
 from hardmax.control.wishes import Wish
 
 WIDE = 1e3  # R
 SPAN_TOL = 1e-10  # singular values below this part of the largest are directions that no demand has
-PROOF_TOL = 1e-7  # what S_PP must be below 0; rows have norm 1, so rounding is nine orders smaller
-MOST_EXACT = 40  # rows that are compared in rational arithmetic
-WEIGHT_TOL = 1e-6  # weights below this are the solver's noise
+NOISE = (1e-6, 1e-4, 1e-2)  # parts of the largest weight below which others may be the solver's noise
 FEASIBLE = 1e-6  # a margin that is surely positive
 SHOWN = 1e-3  # of the largest weight: what a reader is shown
 
@@ -54,58 +53,21 @@ class Existence:
     basis: FloatArray  # (d, p) orthonormal, of P
     solved: Solved
 
-    @property
+    @cached_property
     def proof(self) -> bool:
-        """Whether the weights prove that no symmetric positive definite A meets the demands."""
-        if self.solved.A is None or self.solved.bound > FEASIBLE:
+        """Whether weights like these prove, in rational arithmetic, that no positive definite A meets the demands."""
+        weights = self.solved.weights
+        if self.solved.A is None or not weights.any():
             return False
-        return self._is_negative() or self._vanishes()
+        return any(self._refutes(np.flatnonzero(weights > part * weights.max())) for part in NOISE)
 
-    def _is_negative(self) -> bool:
-        """Whether S_PN = 0 and S_PP is negative definite.
-
-        The cross block S_PN is corrected to 0 by a least change of the weights that count, which must stay positive.
-        The map from weights to S_PN must be onto, so that an exact correction lies within rounding of the one found,
-        and S_PP is below 0 by far more than that.
-        """
-        weights, z, ahead = self._support()
-        if not len(weights):
-            return False
-        N = _complement(self.basis)
-        if N.shape[1]:
-            cross = np.einsum("rp,rk->pkr", z @ self.basis, ahead @ N).reshape(
-                -1, len(weights)
-            )  # S_PN = cross @ weights
-            if np.linalg.matrix_rank(cross, tol=PROOF_TOL) < len(cross):
-                return False
-            change = np.linalg.pinv(cross) @ (cross @ weights)
-            if (np.abs(change) > weights / 2).any():
-                return False
-            weights = weights - change
-        S = self.basis.T @ np.einsum("r,ri,rj->ij", weights, z, ahead) @ self.basis
-        return bool(np.linalg.eigvalsh((S + S.T) / 2)[-1] < -PROOF_TOL * weights.sum())
-
-    def _vanishes(self) -> bool:
-        """Whether S = 0 for some positive weights on the rows that count, in rational arithmetic.
-
-        So it is where a leader is a convex combination of others, and where 0 is one of vectors that should all lie on
-        one side of a plane.
-        """
-        kept = self.solved.pairs[self.solved.weights > WEIGHT_TOL]
-        if len(kept) > MOST_EXACT:
-            return False
-        return positive_relation([self._exact_row(int(r), int(j)) for r, j in kept])
-
-    def _exact_row(self, demand: int, rival: int) -> list[Fraction]:
-        """sym(z_i (z_t - z_j)ᵀ), its upper triangle."""
-        numbers = self.demands.who[demand], self.demands.target[demand], rival
-        z, t, j = ([Fraction(x) for x in self.demands.tokens[i].tolist()] for i in numbers)
-        g = [a - b for a, b in zip(t, j, strict=True)]
-        return [z[a] * g[b] + z[b] * g[a] for a in range(len(z)) for b in range(a, len(z))]
-
-    def _support(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        kept = np.flatnonzero(self.solved.weights > WEIGHT_TOL)
-        return (self.solved.weights[kept], *self.demands.units(self.solved.pairs[kept]))
+    def _refutes(self, kept: IntArray) -> bool:
+        """Whether the rows that are kept do."""
+        pairs = self.solved.pairs[kept]
+        z, ahead = self.demands.exact(pairs)
+        lengths = self.demands.lengths(pairs)
+        weights = [Fraction(w) for w in (self.solved.weights[kept] / lengths).tolist()]
+        return refutes(z, ahead, weights)
 
     def clashes(self, wish: Wish) -> tuple[Clash, ...]:
         """The products with a weight that matters, the largest first, in the numbers of the tokens."""
@@ -122,8 +84,8 @@ class Existence:
 def exists(demands: Demands, options: Mapping[str, Any] | None = None) -> Existence:
     """Decide whether some symmetric positive definite A meets the demands, of any condition number.
 
-    Where some of the demands conflict and others do not touch them, S_PP is singular and no proof to the eye of a
-    computer; so those without weight are left out, and what remains is asked again.
+    Where some of the demands conflict and others do not touch them, the best margin is 0 and the weights are vague; so
+    those without weight are left out, and what remains is asked again.
     """
     answer = _exists(demands, options or {})
     while answer.solved.A is not None and answer.solved.margin <= FEASIBLE and not answer.proof:
@@ -132,12 +94,12 @@ def exists(demands: Demands, options: Mapping[str, Any] | None = None) -> Existe
         if len(kept) in (0, len(answer.demands)):
             break
         now = answer.demands
-        answer = _exists(Demands(now.tokens, now.who[kept], now.target[kept]), options or {})
+        answer = _exists(now.some(kept), options or {})
     return answer
 
 
 def _exists(demands: Demands, options: Mapping[str, Any]) -> Existence:
-    z = demands.tokens[demands.who]
+    z = units(demands.tokens[demands.who])
     _, values, axes = np.linalg.svd(z, full_matrices=False)
     basis = axes[values > SPAN_TOL * values[0]].T  # (d, p)
 

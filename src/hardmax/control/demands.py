@@ -4,6 +4,7 @@ Each is linear in A. Rows are divided by |z_i| |z_t - z_j|, so that a margin has
 """
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -17,12 +18,17 @@ CELLS = 1 << 22  # products at a time
 class Demands:
     """Token `who[r]` shall choose `target[r]` alone; a leader is its own target."""
 
-    tokens: FloatArray  # (n, d) distinct
+    given: AnyArray  # (n, d) distinct tokens, floats or Fractions
+    tokens: FloatArray  # (n, d) the same as `scaled` gives them
     who: IntArray  # (r,)
     target: IntArray  # (r,)
 
     def __len__(self) -> int:
         return len(self.who)
+
+    def some(self, kept: IntArray) -> "Demands":
+        """Some of the demands."""
+        return Demands(self.given, self.tokens, self.who[kept], self.target[kept])
 
     def rows(self, pairs: IntArray) -> FloatArray:
         """sym(z_i (z_t - z_j)ᵀ) / (|z_i| |z_t - z_j|) for pairs (demand, rival j), shape (pairs, d, d)."""
@@ -37,9 +43,21 @@ class Demands:
 
     def units(self, pairs: IntArray) -> tuple[FloatArray, FloatArray]:
         """z_i / |z_i| and (z_t - z_j) / |z_t - z_j| for pairs (demand, rival j), each (pairs, d)."""
-        z = self.tokens[self.who[pairs[:, 0]]]
-        ahead = self.tokens[self.target[pairs[:, 0]]] - self.tokens[pairs[:, 1]]
-        return z / _norms(z), ahead / _norms(ahead)
+        return units(self.tokens[self.who[pairs[:, 0]]]), units(self._ahead(pairs))
+
+    def lengths(self, pairs: IntArray) -> FloatArray:
+        """|z_i| |z_t - z_j|."""
+        return _norms(self.tokens[self.who[pairs[:, 0]]])[:, 0] * _norms(self._ahead(pairs))[:, 0]
+
+    def exact(self, pairs: IntArray) -> tuple[list[list[Fraction]], list[list[Fraction]]]:
+        """z_i and z_t - z_j of the tokens as they were given."""
+        numbers = [(self.who[r], self.target[r], j) for r, j in pairs.tolist()]
+        exact = {i: [Fraction(x) for x in self.given[i].tolist()] for triple in numbers for i in triple}
+        ahead = [[a - b for a, b in zip(exact[t], exact[j], strict=True)] for _, t, j in numbers]
+        return [exact[i] for i, _, _ in numbers], ahead
+
+    def _ahead(self, pairs: IntArray) -> FloatArray:
+        return self.tokens[self.target[pairs[:, 0]]] - self.tokens[pairs[:, 1]]
 
     def tightest(self, A: FloatArray, per: int, most: int) -> tuple[FloatArray, IntArray]:
         """The `per` smallest gaps of each demand, of these the `most` smallest, in order, and their pairs."""
@@ -54,12 +72,12 @@ class Demands:
         return gaps[order], pairs[order]
 
     def _tightest(self, A: FloatArray, per: int, block: IntArray) -> IntArray:
-        z, t = self.tokens[self.who[block]], self.target[block]
+        z, t = units(self.tokens[self.who[block]]), self.target[block]
         products = z @ A @ self.tokens.T  # (block, n)
         apart = cdist(self.tokens[t], self.tokens)  # (block, n)
         each = np.arange(len(block))
         apart[each, t] = 1.0
-        gaps = (products[each, t][:, None] - products) / (apart * _norms(z))
+        gaps = (products[each, t][:, None] - products) / apart
         gaps[each, t] = np.inf
         rivals = np.argpartition(gaps, per - 1, axis=1)[:, :per]
         return np.column_stack([np.repeat(block, per), rivals.ravel()])
@@ -71,10 +89,27 @@ class Demands:
 
 
 def scaled(rows: AnyArray) -> FloatArray:
-    """Distinct tokens as floats with no entry above 1, so that no product overflows; exact, being by a power of two."""
+    """Distinct tokens as floats with no entry above 1, so that no product overflows; a power of two loses nothing."""
     _, exponent = np.frexp(float(np.abs(rows).max()))
-    return np.ldexp(rows.astype(np.float64), -exponent)
+    factor = Fraction(2) ** -int(exponent)
+    floats = (
+        (rows * factor).astype(np.float64) if rows.dtype == object else np.ldexp(rows.astype(np.float64), -exponent)
+    )
+    lost = (floats == 0).all(axis=1) != (rows == 0).all(axis=1)
+    if lost.any() or len(np.unique(floats, axis=0)) < len(floats):
+        raise ValueError(
+            "`tokens` must differ from each other and from 0 when they are divided by the largest entry and rounded to "
+            "floats. Got some that do not. Leave out tokens that are equal but for rounding, or those that are tiny."
+        )
+    return floats
+
+
+def units(x: FloatArray) -> FloatArray:
+    """Rows of length 1; of their largest entry first, so that no square underflows."""
+    x = x / np.abs(x).max(axis=1, keepdims=True)
+    return np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True))
 
 
 def _norms(x: FloatArray) -> FloatArray:
-    return np.asarray(np.linalg.norm(x, axis=1, keepdims=True))
+    size = np.abs(x).max(axis=1, keepdims=True)
+    return np.asarray(size * np.linalg.norm(x / size, axis=1, keepdims=True))

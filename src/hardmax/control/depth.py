@@ -16,6 +16,7 @@ import numpy as np
 from hardmax import _checks
 from hardmax._types import FloatArray
 from hardmax.control.choose import check_condition
+from hardmax.control.demands import units
 from hardmax.control.only import alternate
 from hardmax.control.programme import Programme, within_condition
 from hardmax.control.result import ControlResult, asked
@@ -73,11 +74,11 @@ class Judge:
         each = np.array([*missing, *surplus], np.intp)
         if not len(each) or len(self.wish.rows) == 1:
             return 0.0
-        z = self.wish.rows[each]
+        z = units(self.wish.rows[each])
         products = z @ A @ self.wish.rows.T  # (wrong, n)
         own = products[np.arange(len(each)), each].copy()
         products[np.arange(len(each)), each] = -np.inf
-        ahead = (own - products.max(axis=1)) / (z * z).sum(axis=1)
+        ahead = (own - products.max(axis=1)) / np.abs(self.wish.rows[each]).max(axis=1)
         signs = np.r_[-np.ones(len(missing)), np.ones(len(surplus))]
         return float(np.maximum(signs * ahead, 0.0).sum())
 
@@ -132,7 +133,7 @@ def steer(
     wish = check_wish(tokens, leaders, followers)
     steps, condition = _check_steps(alpha), check_condition(condition)
     judge = Judge(wish, _checks.check_count(evaluations, "evaluations", least=1), progress)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(_checks.check_count(seed, "seed", least=0))
     trials: list[Trial] = []
     for A in _starts(wish, condition, rng):
         trials += [judge(A, step) for step in steps[: judge.left]]
@@ -197,14 +198,15 @@ def _change(A: FloatArray, wish: Wish, condition: float, rng: np.random.Generato
 
 def _answer(wish: Wish, best: Trial, judge: Judge) -> ControlResult:
     words = asked(wish.leaders, wish.followers, True, at=" at the limit")
-    count = f"{judge.done} limit{'s' if judge.done > 1 else ''}"
+    count = _many(judge.done, "limit")
     found = best.cost[0] == 0
     if found:
         status = f"Found: {words}, with alpha = {best.alpha:g}. Certified at layer {best.limit.layer} after {count}."
     else:
         status = (
-            f"Not found in {count}: {words}. The closest had {len(best.limit.leaders)} leaders and {best.cost[0]} "
-            "tokens wrong; that is no proof. Raise `evaluations`, or pass several values of `alpha`."
+            f"Not found in {count}: {words}. The closest had {_many(len(best.limit.leaders), 'leader')}, and "
+            f"{_many(best.cost[0], 'token')} wrong; that is no proof. Raise `evaluations`, or pass several values of "
+            "`alpha`."
         )
     gaps, _ = wish.demands().tightest(best.A, 1, 1)
     return ControlResult(
@@ -220,6 +222,10 @@ def _answer(wish: Wish, best: Trial, judge: Judge) -> ControlResult:
         alpha=best.alpha,
         stats={"limits": judge.done, "layer": best.limit.layer, "wrong": best.cost[0]},
     )
+
+
+def _many(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def _check_steps(alpha: Any) -> list[float]:

@@ -116,6 +116,10 @@ def run(problem: Any, options: Mapping[str, Any]) -> str:
             problem.solve(solver=cp.CLARABEL, **options)
     except cp.error.SolverError as error:
         return str(error).split(". ")[0]
+    except (TypeError, AttributeError, ValueError) as error:
+        if not options:
+            raise
+        raise ValueError(f"`solver_options` must be settings of Clarabel. Got {options!r}: {error}") from None
     good = problem.status in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE)
     return "" if good else f"Solver 'CLARABEL' ended with the status {problem.status}"
 

@@ -18,6 +18,7 @@ def success(wish: Wish, demands: Demands, solved: Solved, only: bool, prefer: st
     words = [f"Found: {asked(wish.leaders, wish.followers, only)}."]
     size = f"Margin {solved.margin:.3g}, c" if np.isfinite(solved.margin) else "C"
     away = f", distance to the identity {np.linalg.norm(A - np.eye(len(A))):.3g}" if prefer == "identity" else ""
+    away += f" (the solver gave up on a closer one: {solved.failure})" if solved.failure else ""
     words.append(f"{size}ondition number {np.linalg.cond(A):.3g}{away}. Checked by simulation.")
     return _result(wish, demands, solved, only, " ".join(words), A=A, found=True)
 
@@ -35,12 +36,18 @@ def impossible(wish: Wish, demands: Demands, solved: Solved, programme: Programm
             "There is such an A without that bound. Raise `condition`."
         )
         return _result(wish, demands, solved, only, status)
-    hull = Vertices(wish.rows)
-    behind = tuple(i for i in wish.leaders if not hull.has(int(wish.classes.labels[i])))
+    behind = _cannot_lead(wish, demands, programme)
     named, proved = freely.clashes(wish), freely.proof
     status = _why(words, behind, proved, named, freely.solved.bound)
     more = {"proved": proved or bool(behind), "conflict": named, "cannot_lead": behind}
     return _result(wish, demands, solved, only, status, **more)
+
+
+def _cannot_lead(wish: Wish, demands: Demands, programme: Programme) -> tuple[int, ...]:
+    """Leaders that lead for no A whatever else is asked; those within rounding of the hull are not among them."""
+    hull = Vertices(wish.rows)
+    inside = [r for r, i in enumerate(wish.leading) if not hull.has(int(i))]
+    return tuple(wish.leaders[r] for r in inside if exists(demands.some(np.array([r])), programme.options).proof)
 
 
 def _why(words: str, behind: tuple[int, ...], proved: bool, named: tuple[Clash, ...], bound: float) -> str:
@@ -70,9 +77,9 @@ def not_alone(wish: Wish, demands: Demands, solved: Solved, programme: Programme
             )
             return _result(wish, forced, freely.solved, True, status, proved=True, conflict=named)
     status = (
-        f"Not found: {words}. {listed(wish.leaders).capitalize()} can lead with margin {solved.margin:.3g}, but every "
-        "choice of whom the others follow that was tried has a conflict; that is no proof. Raise `attempts`, or look "
-        "for it at the limit with `steer`."
+        f"Not found: {words}. {listed(wish.leaders).capitalize()} can lead with margin {solved.margin:.3g}, but no "
+        "choice of whom the others follow that was tried can be met; that is no proof. Raise `attempts`, or look for "
+        "it at the limit with `steer`."
     )
     return _result(wish, demands, solved, True, status)
 

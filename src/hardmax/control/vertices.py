@@ -16,6 +16,7 @@ from hardmax._types import BoolArray, FloatArray
 from hardmax.classes import Classes
 from hardmax.control.demands import scaled
 from hardmax.control.directions import forward
+from hardmax.kernels import maximisers
 
 
 def can_lead(tokens: Any, *, progress: Callable[[int, int], None] | None = None) -> BoolArray:
@@ -30,8 +31,8 @@ def can_lead(tokens: Any, *, progress: Callable[[int, int], None] | None = None)
     Returns
     -------
     (n,) bool array
-        Equal tokens have equal answers: they lead as one. A token that stands out from the hull of the others by less
-        than 1e-8 of its distance to them counts as inside.
+        Equal tokens have equal answers: they lead as one, and where all are equal they do. A token that stands out from
+        the hull of the others by less than 1e-8 of its distance to them counts as inside.
 
     Examples
     --------
@@ -39,7 +40,7 @@ def can_lead(tokens: Any, *, progress: Callable[[int, int], None] | None = None)
     >>> hm.control.can_lead([[1, 1], [1, -1], [-1, 0], [0.9, 0], [0, 0]])
     array([ True,  True,  True, False, False])
 
-    Theorem 5 of this project (docs/theorems.md).
+    Theorem 5 of this project (docs/control.md).
     """
     array, _ = _checks.check_tokens(tokens)
     if array.ndim == 3:
@@ -47,6 +48,8 @@ def can_lead(tokens: Any, *, progress: Callable[[int, int], None] | None = None)
             f"`tokens` must be one cloud of shape (n, d). Got a batch of shape {array.shape}. Ask cloud by cloud."
         )
     classes = Classes.of(array)
+    if len(classes) == 1:
+        return np.ones(len(array), bool)
     hull = Vertices(scaled(classes.rows))
     answers = np.zeros(len(classes), bool)
     for i in range(len(classes)):
@@ -61,8 +64,8 @@ class Vertices:
 
     def __init__(self, tokens: FloatArray) -> None:
         self.tokens = tokens  # (m, d) distinct
-        products = np.einsum("id,id->i", tokens, tokens)
-        self.known = {int(np.argmax(products))} if products.any() else set()
+        sets = maximisers(tokens)  # who leads for A = I is a vertex; the longest token is one of them
+        self.known = {int(i) for i in np.flatnonzero(sets.sizes == 1) if sets[int(i)][0] == i and tokens[i].any()}
 
     def has(self, i: int) -> bool:
         """Whether z_i is a vertex, other than 0."""

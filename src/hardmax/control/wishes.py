@@ -1,6 +1,6 @@
 """What is wanted of a cloud: who shall lead, and who shall follow whom. Every check of it stands here."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Integral
@@ -12,8 +12,6 @@ from hardmax import _checks
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.classes import Classes
 from hardmax.control.demands import Demands, scaled
-
-PARALLEL_TOL = 1e-9  # unit vectors closer than this are compared exactly
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +43,7 @@ class Wish:
         more = np.zeros(0, np.intp) if who is None else who
         aims = np.zeros(0, np.intp) if target is None else target
         return Demands(
+            self.classes.rows,
             self.rows,
             np.r_[self.leading, labels[followers[:, 0]], more],
             np.r_[self.leading, labels[followers[:, 1]], aims],
@@ -74,8 +73,8 @@ def check_wish(tokens: Any, leaders: Any, followers: Any) -> Wish:
 
 
 def _check_leaders(leaders: Any, n: int) -> tuple[int, ...]:
-    values = [leaders] if isinstance(leaders, Integral) else leaders
-    if isinstance(values, str) or not isinstance(values, Iterable):
+    values = [leaders] if isinstance(leaders, Integral) else np.atleast_1d(leaders).tolist()
+    if isinstance(leaders, str | Mapping) or leaders is None:
         raise TypeError(f"`leaders` must be token numbers, such as [0, 3]. Got {leaders!r}.")
     chosen = tuple(_index(value, "leaders", n) for value in values)
     if not chosen:
@@ -114,6 +113,8 @@ def _index(value: Any, name: str, n: int) -> int:
 
 
 def _check_zero(wish: Wish) -> None:
+    if len(wish.classes) == 1:  # nobody else is there to be seen
+        return
     for i in (*wish.leaders, *wish.followers):
         if not wish.rows[wish.classes.labels[i]].any():
             role = "lead" if i in wish.leaders else "follow one token"
@@ -137,25 +138,18 @@ def _check_equal(wish: Wish) -> None:
 def _check_parallel(wish: Wish) -> None:
     """Tokens on one ray have the same maximisers for every A, so they cannot have different targets."""
     targets = {i: i for i in wish.leaders} | wish.followers
-    who = np.array(list(targets))
-    units = wish.rows[wish.classes.labels[who]]
-    units = units / np.linalg.norm(units, axis=1, keepdims=True)
-    order = np.argsort(units[:, 0], kind="stable")
-    for a, at in enumerate(order):
-        for other in order[a + 1 :]:
-            if units[other, 0] - units[at, 0] > PARALLEL_TOL:
-                break
-            i, j = sorted((int(who[at]), int(who[other])))
-            near = np.abs(units[at] - units[other]).max() <= PARALLEL_TOL
-            if near and targets[i] != targets[j] and _same_ray(wish.given[i], wish.given[j]):
-                raise ValueError(_contradiction(i, j, targets))
+    seen: dict[tuple[Fraction, ...], int] = {}
+    for i in sorted(targets):
+        other = seen.setdefault(_ray(wish.given[i]), i)
+        if wish.classes.labels[targets[i]] != wish.classes.labels[targets[other]]:
+            raise ValueError(_contradiction(other, i, targets))
 
 
-def _same_ray(x: AnyArray, y: AnyArray) -> bool:
-    """Whether y is a positive multiple of x, in exact arithmetic."""
-    a, b = [Fraction(v) for v in x.tolist()], [Fraction(v) for v in y.tolist()]
-    p = next(p for p, value in enumerate(a) if value)
-    return b[p] * a[p] > 0 and all(b[p] * u == a[p] * v for u, v in zip(a, b, strict=True))
+def _ray(token: AnyArray) -> tuple[Fraction, ...]:
+    """The same for all positive multiples: exact entries, divided by the size of the first that is not 0."""
+    exact = [Fraction(x) for x in token.tolist()]
+    size = abs(next((x for x in exact if x), Fraction(1)))
+    return tuple(x / size for x in exact)
 
 
 def _contradiction(i: int, j: int, targets: dict[int, int]) -> str:
