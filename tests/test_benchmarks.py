@@ -174,7 +174,18 @@ def test_numbers_have_three_digits() -> None:
 
 
 def test_names_are_distinct_and_titles_say_how_tokens_lie() -> None:
-    families = ("one_layer", "limits", "ties", "training", "classifier", "layers", "flows", "first_call")
+    families = (
+        "one_layer",
+        "limits",
+        "ties",
+        "training",
+        "classifier",
+        "clustering",
+        "control",
+        "layers",
+        "flows",
+        "first_call",
+    )
     modules = [sys.modules[f"hardmax.bench.{family}"] for family in families]
     assert len(CASES) == sum(len(module.CASES) for module in modules)
     kinds = ("gaussian", "ball", "circle", "sphere", "clusters", "uniform", "zipf")

@@ -16,7 +16,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 def test_import_loads_nothing_optional() -> None:
     heavy = ("matplotlib", "flint", "typer", "rich", "torch", "sklearn", "numba", "imageio_ffmpeg", "transformers")
-    heavy += ("plotly",)
+    heavy += ("plotly", "cvxpy", "clarabel")
     code = f"import hardmax, sys; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -45,8 +45,9 @@ def test_without_flint_the_default_is_still_exact() -> None:
 
 
 def test_completion_offers_the_public_names() -> None:
-    functions, modules = {"inspect", "interactive", "pretrained"}, {"movies", "plotting", "sentiment"}
-    assert set(dir(hm)) == {*hm.__all__, "__version__", "HardmaxClassifier", *functions, *modules}
+    functions, modules = {"inspect", "interactive", "pretrained"}, {"control", "movies", "plotting", "sentiment"}
+    classes = {"HardmaxClassifier", "HardmaxClustering"}
+    assert set(dir(hm)) == {*hm.__all__, "__version__", *classes, *functions, *modules}
     assert callable(hm.inspect)
     assert callable(hm.interactive)
     assert hm.plotting.plot_tokens
@@ -75,7 +76,7 @@ def test_extras_state_ranges_and_constraints_pin_torch() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     assert not [entry for entries in [project["dependencies"], *extras.values()] for entry in entries if "==" in entry]
-    assert extras["all"] == ["hardmax[app,exact,fast,movies,text,transformers]"]
+    assert extras["all"] == ["hardmax[app,cluster,control,exact,fast,movies,text,transformers]"]
     assert "torch==2.13.0" in (ROOT / "constraints.txt").read_text().splitlines()
 
 

@@ -2,8 +2,9 @@
 
 The public names are below. `import hardmax` loads NumPy and SciPy and nothing optional: `hardmax.plotting` and
 `hardmax.movies` load Matplotlib when they are first asked for, `hardmax.inspect` the transformers library,
-`hardmax.interactive` Plotly, `hardmax.kernels.hardmax_attention` torch, large inputs numba, and `exact=True`
-python-flint. The functions `simulate` and `limit` take the place of the modules they are written in.
+`hardmax.interactive` Plotly, `hardmax.control` CVXPY, the estimators scikit-learn,
+`hardmax.kernels.hardmax_attention` torch, large inputs numba, and `exact=True` python-flint. The functions `simulate`
+and `limit` take the place of the modules they are written in.
 """
 
 from importlib import import_module
@@ -51,9 +52,10 @@ __all__ = [
 ]
 
 
-LAZY = ("movies", "plotting", "sentiment")  # modules that load Matplotlib, or help to load scikit-learn
+LAZY = ("control", "movies", "plotting", "sentiment")  # modules that load Matplotlib, or help to load others
 FUNCTIONS = {  # load transformers, Plotly, scikit-learn and torch
     "HardmaxClassifier": "hardmax.sentiment",
+    "HardmaxClustering": "hardmax.cluster",
     "inspect": "hardmax.inspection",
     "interactive": "hardmax.pages",
     "pretrained": "hardmax.sentiment",

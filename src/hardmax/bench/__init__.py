@@ -4,7 +4,7 @@ A case is a list of methods that answer the same question. Each runs in a proces
 the others (`measure`), and a ratio is printed only if its answer agrees with ours (`agreement`).
 """
 
-from hardmax.bench import classifier, first_call, flows, layers, limits, one_layer, ties, training
+from hardmax.bench import classifier, clustering, control, first_call, flows, layers, limits, one_layer, ties, training
 from hardmax.bench.measure import measure
 from hardmax.bench.registry import Case, Method, Target
 from hardmax.bench.results import Result, Row
@@ -13,6 +13,6 @@ __all__ = ["CASES", "Case", "Method", "Result", "Row", "Target", "measure"]
 
 CASES = {
     case.name: case
-    for family in (one_layer, limits, ties, training, classifier, layers, flows, first_call)
+    for family in (one_layer, limits, ties, training, classifier, clustering, control, layers, flows, first_call)
     for case in family.CASES
 }

@@ -56,5 +56,5 @@ def one_optimum(ours: Answer, theirs: Answer) -> bool:
     return bool(ours["found"] and theirs["found"] and abs(ours["margin"] - theirs["margin"]) < CLOSE)
 
 
-TITLE = f"Choosing A for {LEADERS} leaders, n = {N}, d = {D}, condition number at most {CONDITION:g}"
+TITLE = f"Choosing A for {LEADERS} leaders of {N} Gaussian tokens, d = {D}, condition number at most {CONDITION:g}"
 CASES = [Case("control", TITLE, _methods, one_optimum, "has another optimum")]

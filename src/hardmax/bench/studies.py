@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from hardmax.bench import decided, gpu, scaling
+from hardmax.bench import clustering, decided, gpu, report, scaling
 
 
 @dataclass(frozen=True)
@@ -15,9 +15,16 @@ class Study:
     measure: Callable[..., dict[str, Any]]
     picture: str = ""
     table: Callable[[dict[str, Any]], str] | None = None  # what --markdown writes
+    mark: str = report.GPU  # and after which line
 
 
 STUDIES = {
+    "clustering": Study(
+        "Adjusted Rand index and seconds of clusterers on known clusters",
+        clustering.measure,
+        table=clustering.markdown,
+        mark=clustering.BEGIN,
+    ),
     "scaling": Study("Seconds for one layer against n, for every kernel and FAISS", scaling.measure, "draw_scaling"),
     "decided": Study("Layers until all tokens are decided against n", decided.measure, "draw_decided"),
     "gpu": Study("Hardmax attention on a GPU against softmax attention", gpu.measure, table=gpu.markdown),

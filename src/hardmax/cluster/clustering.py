@@ -1,0 +1,227 @@
+"""`HardmaxClustering`: the scikit-learn estimator. It validates, calls, stores."""
+
+import warnings
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from hardmax._types import IntArray
+from hardmax.cluster.granularity import granularity_of
+from hardmax.cluster.model import Settings, fit
+from hardmax.limits import Limit, limit
+from hardmax.rules.hardmax import Hardmax
+
+
+class HardmaxClustering(ClusterMixin, BaseEstimator):
+    """Cluster points around leaders, which are points of the data.
+
+    Points get features f_i = r_i u_i, a radius times a direction, and become tokens y_i = r_i^tau u_i of the hardmax
+    model: C_i = argmax_j ⟨y_i, y_j⟩ and y_i <- y_i + alpha / (1 + alpha) (mean of C_i - y_i). A token with C_i = {i}
+    leads, and each other one ends at a leader, with a proof (`certified_`). Token i leads at layer 0 iff tau is below
+    its threshold, the least -log cos(u_i, u_j) / log(r_j / r_i) over longer tokens j on its side, so the number of
+    leaders there falls in known steps as tau grows; a few more may emerge at later layers.
+
+    Use it where centres should be real points, clusters may have any shape, and the answer must not depend on chance
+    or on the order of the points. For round clusters of known number KMeans is faster; where much of the data is
+    noise, HDBSCAN leaves it out and this does not.
+
+    Parameters
+    ----------
+    n_clusters : int, optional
+        How many clusters to look for. The knobs are then searched: tau nearest to 1, and with features="graph" also
+        the number of eigenvectors, which is n_clusters if a tau from 1/4 to 4 will do, or else a little less.
+    granularity : float in [0, 1]
+        g, with tau = (1 - g) / g: 1/2 is the plain model; at 1 every distinct direction leads; at 0 as few as tau can
+        reach, with features="points" usually one. Not used with `n_clusters`.
+    features : {"graph", "points"}
+        "graph": rows of the leading eigenvectors of the graph of nearest neighbours (weights
+        exp(-|x_i - x_j|^2 / (s_i s_j)) with s_i the distance of the last neighbour; components are joined at their
+        nearest points). Well separated clusters are near orthogonal rays, and the longest row of each leads.
+        "points": the points themselves, the paper's model. Leaders are then vertices of the hull: extreme points,
+        archetypes rather than prototypes.
+    n_neighbors : int
+        Of the graph.
+    n_components : int, optional
+        How many eigenvectors. By default the m from 2 to 30 with the largest gap,
+        sqrt(m) log((1 - lambda_(m+1)) / (1 - lambda_m)). Raised where it would cut between equal eigenvalues.
+    A : (d, d) array, "whiten" or None
+        Symmetric positive definite matrix of the inner product, and so of the distances, between points: as if they
+        were L^T x with A = L L^T. "whiten" is the inverse covariance, without directions that do not vary.
+    center : bool
+        Whether features="points" takes the mean as the origin. Who leads depends on it. Distances do not.
+    must_lead : sequence of int, optional
+        Indices of points that have to lead: an A for the tokens is chosen by `hardmax.control.choose_A` (CVXPY).
+    alpha : float
+        The step. It changes how many layers there are, and little else.
+
+    Attributes
+    ----------
+    labels_ : (n,) array
+        Cluster of each point; cluster c is led by point leaders_[c]. A point tied between leaders for ever goes with
+        the one of largest weight, the first of equal ones.
+    leaders_ : (n_clusters_,) array
+        Indices of the leaders, rising.
+    cluster_centers_ : (n_clusters_, d) array
+        X[leaders_].
+    n_clusters_ : int
+    n_components_ : int
+        Coordinates of a token: eigenvectors, or those of a point and a constant one.
+    granularity_, tau_ : float
+        What was used.
+    n_iter_ : int
+        Layers until all was decided.
+    certified_ : bool
+        Whether it is proved where every token ends.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from hardmax import HardmaxClustering
+    >>> X, y = make_moons(300, noise=0.05, random_state=0)
+    >>> clustering = HardmaxClustering(n_clusters=2).fit(X)
+    >>> clustering.cluster_centers_.shape, clustering.certified_
+    ((2, 2), True)
+    >>> bool((clustering.labels_ == clustering.labels_[0]).sum() == 150)
+    True
+    >>> clustering.predict([[0.0, 1.0], [1.0, -0.5]]).tolist() in ([0, 1], [1, 0])
+    True
+
+    References
+    ----------
+    Alcalde, Fantuzzi, Zuazua: Clustering in pure-attention hardmax transformers, arXiv 2407.01602.
+    Ng, Jordan, Weiss: On spectral clustering, NIPS 2001. Zelnik-Manor, Perona: Self-tuning spectral clustering, NIPS
+    2004.
+    """
+
+    _parameter_constraints = {
+        "n_clusters": [Interval(Integral, 1, None, closed="left"), None],
+        "granularity": [Interval(Real, 0, 1, closed="both")],
+        "features": [StrOptions({"graph", "points"})],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "A": ["array-like", StrOptions({"whiten"}), None],
+        "center": ["boolean"],
+        "must_lead": ["array-like", None],
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        n_clusters: int | None = None,
+        *,
+        granularity: float = 0.5,
+        features: str = "graph",
+        n_neighbors: int = 10,
+        n_components: int | None = None,
+        A: Any = None,
+        center: bool = True,
+        must_lead: Sequence[int] | None = None,
+        alpha: float = 1.0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.granularity = granularity
+        self.features = features
+        self.n_neighbors = n_neighbors
+        self.n_components = n_components
+        self.A = A
+        self.center = center
+        self.must_lead = must_lead
+        self.alpha = alpha
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> "HardmaxClustering":
+        """Find the leaders of the points, and who follows them.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        y : ignored
+        """
+        X = validate_data(self, X, dtype=np.float64)
+        self._model, choice = fit(X, self._settings(len(X)))
+        self.labels_ = self._model.layers.labels
+        self.leaders_ = choice.limit.leaders
+        self.cluster_centers_ = X[self.leaders_]
+        self.n_clusters_ = len(self.leaders_)
+        self.n_components_ = choice.m
+        self.n_iter_ = choice.limit.layer
+        self.certified_ = choice.limit.certified
+        self.tau_ = choice.tau
+        self.granularity_ = granularity_of(choice.tau)
+        self._tell(choice.limit.status)
+        return self
+
+    def predict(self, X: Any) -> IntArray:
+        """Labels of points, new or not.
+
+        A new point follows the fitted tokens through their layers, and none follows it. One that equals a fitted point
+        has its label.
+
+        Parameters
+        ----------
+        X : (n, d) array
+
+        Returns
+        -------
+        (n,) array
+        """
+        check_is_fitted(self)
+        return self._model.predict(validate_data(self, X, dtype=np.float64, reset=False))
+
+    @property
+    def limit_(self) -> Limit:
+        """Where the tokens of the fitted points end, with its proof; found anew when asked for."""
+        check_is_fitted(self)
+        return limit(self._model.layers.keys[0], Hardmax(self._model.settings.alpha))
+
+    def _settings(self, n: int) -> Settings:
+        must_lead = check_must_lead(self.must_lead, n)
+        if len(must_lead) and self.n_clusters is not None:
+            raise ValueError(
+                f"`must_lead` must go with `granularity`. Got n_clusters={self.n_clusters} as well. Leave out one."
+            )
+        return Settings(
+            n_clusters=self.n_clusters,
+            granularity=self.granularity,
+            features=self.features,
+            n_neighbors=self.n_neighbors,
+            n_components=self.n_components,
+            A=self.A,
+            center=self.center,
+            must_lead=must_lead,
+            alpha=float(self.alpha),
+        )
+
+    def _tell(self, status: str) -> None:
+        """Warn of what was not reached."""
+        if self.n_clusters not in (None, self.n_clusters_):
+            warnings.warn(
+                f"HardmaxClustering was asked for {self.n_clusters} clusters and found {self.n_clusters_}, the nearest "
+                "number that its knobs reach on these points.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        if not self.certified_:
+            warnings.warn(f"HardmaxClustering has no proof of where all points end. {status}", ConvergenceWarning, 3)
+
+
+def check_must_lead(must_lead: Any, n: int) -> IntArray:
+    """Indices of points, each once."""
+    found = np.asarray([] if must_lead is None else must_lead)
+    if not found.size:
+        return np.empty(0, np.intp)
+    good = found.ndim == 1 and found.dtype.kind in "iu" and found.min() >= 0 and found.max() < n
+    if not good or len(np.unique(found)) < len(found):
+        raise ValueError(
+            f"`must_lead` must hold different indices of points, whole numbers from 0 to {n - 1}. "
+            f"Got {must_lead!r}. Use np.flatnonzero on a mask."
+        )
+    return found.astype(np.intp)

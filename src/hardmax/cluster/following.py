@@ -1,0 +1,86 @@
+"""New points go along: each is a query and never a key, so the fitted tokens do not notice it.
+
+Theorem 1 holds for such a token too: once its set is one leader, it stays so, and its limit is that leader.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardmax._types import FloatArray, IntArray
+from hardmax.classes import Classes
+from hardmax.kernels import maximisers
+from hardmax.limits import Limit
+from hardmax.rules.hardmax import Hardmax
+from hardmax.sets import Sets
+from hardmax.simulate import simulate
+
+NEVER = np.iinfo(np.intp).max
+ROUNDED = 37.0  # e^-37 is below the precision of floats
+
+
+def labels_of(tokens: FloatArray, limit: Limit) -> IntArray:
+    """(n,) number of each token's leader.
+
+    A token that tends to a mean of several leaders goes with the one of largest weight, the first of equal ones; one
+    whose limit is not proved, with the leader that has the largest product with where it is.
+    """
+    labels = limit.clusters.copy()
+    labels[labels >= len(limit.leaders)] = -1
+    shared = np.flatnonzero(labels < 0)
+    weights = limit.sparse_weights[shared].toarray()
+    products = np.asarray(limit.tokens)[shared] @ tokens[limit.leaders].T
+    labels[shared] = np.where(weights.any(axis=1), weights.argmax(axis=1), products.argmax(axis=1))
+    return labels
+
+
+@dataclass(frozen=True, eq=False)
+class Layers:
+    """The fitted tokens at each layer until all are decided."""
+
+    keys: FloatArray  # (layers + 1, n, m)
+    limits: FloatArray  # (n, m)
+    leads: IntArray  # (n,) layer from which a token leads, or NEVER
+    labels: IntArray  # (n,)
+    leaders: IntArray  # (n_leaders,)
+    alpha: float
+
+    @classmethod
+    def of(cls, tokens: FloatArray, limit: Limit, alpha: float) -> "Layers":
+        """Run the layers once more, and keep them."""
+        keys = np.asarray(simulate(tokens, Hardmax(alpha), layers=limit.layer).tokens)
+        classes = Classes.of(tokens)
+        leads = np.full(len(classes), NEVER)
+        leads[classes.labels[limit.leaders]] = limit.emerged
+        labels = labels_of(tokens, limit)
+        return cls(keys, np.asarray(limit.tokens), leads[classes.labels], labels, limit.leaders, alpha)
+
+    def at(self, k: int) -> FloatArray:
+        """(n, m) tokens at a layer; when all are decided the way to the limit shortens by 1 + alpha a layer."""
+        beyond = k - len(self.keys) + 1
+        if beyond <= 0:
+            return self.keys[k]
+        return self.limits + (self.keys[-1] - self.limits) * (1 + self.alpha) ** -beyond
+
+    def follow(self, queries: FloatArray) -> IntArray:
+        """(queries,) labels of passive tokens that start here."""
+        z, labels = queries.copy(), np.full(len(queries), -1)
+        most = len(self.keys) + int(ROUNDED / np.log1p(self.alpha))
+        for k in range(most):
+            going = np.flatnonzero(labels < 0)
+            if not len(going):
+                return labels
+            keys = self.at(k)
+            sets = maximisers(z[going], keys)
+            labels[going] = self._decided(sets, k)
+            ones = np.ones(len(keys), np.intp)
+            z[going] += self.alpha / (1 + self.alpha) * (sets.mean(keys, ones) - z[going])
+        rest = np.flatnonzero(labels < 0)  # tied for ever: the first of the leaders with the largest product
+        labels[rest] = (z[rest] @ self.keys[0][self.leaders].T).argmax(axis=1)
+        return labels
+
+    def _decided(self, sets: Sets, k: int) -> IntArray:
+        """Label where the set is one leader (and its equals) at layer k, else -1."""
+        own = np.where(self.leads <= k, self.labels, -1)[sets.members]
+        least, most = (f.reduceat(own, sets.starts[:-1]) for f in (np.minimum, np.maximum))
+        return np.where(least == most, least, -1)

@@ -1,0 +1,86 @@
+"""Where the origin is, and which inner product measures: what happens to points before anything else."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hardmax._checks import is_positive_definite
+from hardmax._types import FloatArray
+
+LOST = 1e-10  # of the largest variance: directions with less are left out by "whiten"
+LIFT = 2.0  # the constant coordinate, in units of the longest point
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """x -> L^T (x - origin) in units of a power of two, which rounds nothing and changes no set."""
+
+    exponent: int  # of the largest number that came: so that no mean overflows
+    origin: FloatArray  # (d,) in those units
+    unit: int  # exponent of the largest number after centring
+    L: FloatArray | None  # (d, r) with A = L L^T, or the identity
+
+    @classmethod
+    def of(cls, X: FloatArray, A: Any, *, center: bool) -> "Frame":
+        """The frame of these points, shape (n, d)."""
+        exponent = _exponent(X)
+        scaled = np.ldexp(X, -exponent)
+        origin = scaled.mean(axis=0) if center else np.zeros(X.shape[1])
+        unit = _exponent(scaled - origin)
+        return cls(exponent, origin, unit, _root(A, np.ldexp(scaled - origin, -unit)))
+
+    def apply(self, X: FloatArray) -> FloatArray:
+        """(n, d) points as (n, r) points of the plain inner product."""
+        Y = np.ldexp(np.ldexp(X, -self.exponent) - self.origin, -self.unit)
+        return Y if self.L is None else Y @ self.L
+
+
+def lift(Y: FloatArray, height: float) -> FloatArray:
+    """Append a constant coordinate: (n, d + 1).
+
+    It adds the same number to every product ⟨y_i, y_j⟩, and a mean of constants is that constant, so the plain model
+    (tau = 1) is the same with it. For other tau it makes directions of distinct points distinct, and with `height`
+    above the longest point every cosine positive, so that any number of leaders can be reached.
+    """
+    return np.column_stack([Y, np.full(len(Y), height)])
+
+
+def height_of(Y: FloatArray) -> float:
+    """How far to lift: a multiple of the longest point, or 1 where all are 0."""
+    return LIFT * float(np.sqrt((Y**2).sum(axis=1).max())) or 1.0
+
+
+def _exponent(X: FloatArray) -> int:
+    return int(np.frexp(np.abs(X).max())[1])
+
+
+def _root(A: Any, Y: FloatArray) -> FloatArray | None:
+    """L with A = L L^T."""
+    if A is None:
+        return None
+    if isinstance(A, str):
+        return _whitening(Y)
+    matrix, d = np.asarray(A, np.float64), Y.shape[1]
+    if matrix.shape != (d, d):
+        raise ValueError(
+            f"`A` must be a matrix of shape ({d}, {d}), as X has {d} features. Got shape {matrix.shape}. "
+            'Pass one number for each pair of features, or "whiten".'
+        )
+    if not np.isfinite(matrix).all() or not is_positive_definite((matrix + matrix.T) / 2) or not _symmetric(matrix):
+        raise ValueError(
+            f"`A` must be symmetric positive definite. Got a {d} by {d} matrix that is not. "
+            "Use B @ B.T + eps * np.eye(d), or drop features that depend on others."
+        )
+    return np.asarray(np.linalg.cholesky((matrix + matrix.T) / 2))
+
+
+def _symmetric(A: FloatArray) -> bool:
+    return bool(np.abs(A - A.T).max() <= 1e-12 * np.abs(A).max())
+
+
+def _whitening(Y: FloatArray) -> FloatArray:
+    """(d, r): the inverse root of the covariance, without the directions in which the points do not vary."""
+    variances, axes = np.linalg.eigh(np.cov(Y.T, bias=True).reshape(Y.shape[1], -1))
+    kept = variances > LOST * max(variances[-1], np.finfo(np.float64).tiny)
+    return np.asarray(axes[:, kept] / np.sqrt(variances[kept]) if kept.any() else axes[:, -1:])

@@ -1,0 +1,116 @@
+"""From points to leaders and back to labels: what the estimator calls, and what it keeps."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hardmax._types import FloatArray, IntArray
+from hardmax.classes import Classes
+from hardmax.cluster import graph
+from hardmax.cluster.following import Layers
+from hardmax.cluster.frame import Frame, height_of, lift
+from hardmax.cluster.granularity import finite_tau, tau_of
+from hardmax.cluster.search import Choice, choose_tau, choose_tau_and_m
+from hardmax.cluster.spectrum import MOST, Spectrum
+from hardmax.limits import limit
+from hardmax.rules.hardmax import Hardmax
+
+KEPT = 0.01  # part of the largest margin by which must_lead lead
+LARGEST = 50  # eigenvectors for n_clusters: beyond, tau < 1 makes the others
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The parameters of the estimator, checked."""
+
+    n_clusters: int | None
+    granularity: float
+    features: str
+    n_neighbors: int
+    n_components: int | None
+    A: Any
+    center: bool
+    must_lead: IntArray
+    alpha: float
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """Fitted points, and the layers that their tokens go through."""
+
+    settings: Settings
+    X: FloatArray  # (n, d) as they came
+    frame: Frame
+    Y: FloatArray  # (n, r) in the frame
+    L: FloatArray | None  # of must_lead
+    layers: Layers
+
+    def predict(self, X: FloatArray) -> IntArray:
+        """(queries,) labels; points that equal a fitted one have its label, to the last bit and tie."""
+        classes = Classes.of(np.concatenate([self.X, X]))
+        known = np.full(len(classes), -1)
+        known[classes.labels[: len(self.X)]] = self.layers.labels
+        labels = known[classes.labels[len(self.X) :]]
+        new = labels < 0
+        if new.any():
+            labels[new] = self.layers.follow(self._place(X[new]))
+        return labels
+
+    def _place(self, X: FloatArray) -> FloatArray:
+        """(queries, m) tokens of new points; how long they are does not matter to whom they follow."""
+        Y = self.frame.apply(X)
+        if self.settings.features == "graph":
+            return graph.shepard(Y, self.Y, self.layers.keys[0], self.settings.n_neighbors)
+        tokens = lift(Y, height_of(self.Y))
+        return tokens if self.L is None else tokens @ self.L
+
+
+def fit(X: FloatArray, settings: Settings) -> tuple[Model, Choice]:
+    """Find the leaders of points of shape (n, d)."""
+    frame = Frame.of(X, settings.A, center=settings.center or settings.features == "graph")
+    Y = frame.apply(X)
+    choice = _on_graph(Y, settings) if settings.features == "graph" else _choose(lift(Y, height_of(Y)), settings)
+    L = None
+    if len(settings.must_lead):
+        choice, L = _forced(choice, settings)
+    return Model(settings, X, frame, Y, L, Layers.of(choice.tokens, choice.limit, settings.alpha)), choice
+
+
+def _on_graph(Y: FloatArray, settings: Settings) -> Choice:
+    """The model on the leading eigenvectors of the graph of nearest neighbours."""
+    classes = Classes.of(Y)  # equal points count once, and the order of the points does not matter
+    if len(classes) == 1:
+        return Choice.of(np.ones((len(Y), 1)), 1.0, settings.alpha)
+    k, m = settings.n_clusters, settings.n_components
+    wanted = m or (MOST if k is None else min(k, LARGEST))
+    W = graph.neighbour_graph(classes.rows, settings.n_neighbors)
+    spectrum = Spectrum.of(W, min(wanted + 1, len(classes)))
+    if k is not None and m is None:
+        return choose_tau_and_m(spectrum, classes.labels, k, settings.alpha)
+    m = spectrum.whole(min(m or spectrum.components(), len(spectrum.values)))
+    return _choose(spectrum.features(m)[classes.labels], settings)
+
+
+def _choose(features: FloatArray, settings: Settings) -> Choice:
+    if settings.n_clusters is not None:
+        return choose_tau(features, settings.n_clusters, settings.alpha)
+    return Choice.of(features, finite_tau(features, tau_of(settings.granularity)), settings.alpha)
+
+
+def _forced(choice: Choice, settings: Settings) -> tuple[Choice, FloatArray]:
+    """The same tokens under an A = L L^T for which `must_lead` lead, as tokens L^T y of the plain inner product."""
+    from hardmax.control import choose_A
+
+    wanted = settings.must_lead.tolist()
+    found: Any = choose_A(choice.tokens, leaders=wanted)
+    if not found.found:
+        raise ValueError(
+            f"`must_lead` must be points that can lead together. Got {wanted}: {found.status} "
+            "Name fewer, or raise `granularity`, with which more can."
+        )
+    # The largest margin may take an A far from I, and with it other leaders: what little it needs is enough.
+    found = choose_A(choice.tokens, leaders=wanted, prefer="identity", margin=KEPT * found.margin)
+    L = np.linalg.cholesky(np.asarray(found.A, np.float64))
+    tokens = choice.tokens @ L
+    return Choice(choice.m, choice.tau, tokens, limit(tokens, Hardmax(settings.alpha))), L

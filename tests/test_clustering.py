@@ -1,0 +1,430 @@
+"""The clusterer: scikit-learn's own checks, the knob and its thresholds, what must not matter, odd input."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy.sparse.csgraph import connected_components
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris, make_blobs, make_circles, make_moons
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import hardmax as hm
+from hardmax import HardmaxClustering
+from hardmax.cluster import frame, granularity, graph, spectrum
+from hardmax.cluster.following import Layers
+from hardmax.cluster.search import choose_tau
+
+BLOBS, OF_BLOB = make_blobs(300, centers=[[0, 0], [8, 0], [0, 8], [9, 9]], random_state=1)
+SQUARE = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1], [0.5, 0], [-0.5, 0]])
+BOTH = pytest.mark.parametrize("features", ["graph", "points"])
+
+
+def same_partition(a, b):
+    return adjusted_rand_score(a, b) == 1.0
+
+
+# scikit-learn sets n_components=1, n_clusters=2: one eigenvector has one direction, and the warning says so.
+@pytest.mark.filterwarnings("ignore:HardmaxClustering was asked for:sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks([HardmaxClustering(), HardmaxClustering(features="points")])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+# The knob
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_leaders_at_layer_0_are_those_below_their_threshold(seed):
+    random = np.random.default_rng(seed)
+    features = random.standard_normal((200, [2, 3, 5, 9][seed]))
+    thresholds = granularity.thresholds(features)
+    for tau in [0.0, 0.1, 0.5, 1.0, 1.7, 5.0, 40.0]:
+        leaders = granularity.first_leaders(features, tau)
+        assert leaders.tolist() == np.flatnonzero(thresholds > tau).tolist()
+        by_definition = hm.limit(granularity.tokens_at(features, tau), hm.Hardmax(1.0))
+        assert leaders.tolist() == by_definition.leaders[by_definition.emerged == 0].tolist()
+
+
+def test_thresholds_are_what_the_definition_says():
+    f = np.array([[1.0, 0.0], [1.0, 1.0], [-2.0, 0.1]])
+    expected = [-np.log(np.cos(np.pi / 4)) / np.log(np.sqrt(2)), np.inf, np.inf]  # 1: cos 45° = 1 / sqrt(2)
+    assert granularity.thresholds(f) == pytest.approx(expected)
+    assert granularity.thresholds(f, np.array([2, 0])).tolist() == granularity.thresholds(f)[[2, 0]].tolist()
+
+
+def test_the_number_of_leaders_falls_from_n_to_1():
+    lifted = frame.lift(BLOBS - BLOBS.mean(axis=0), 2 * np.abs(BLOBS).max())
+    counts = [len(granularity.first_leaders(lifted, granularity.tau_of(g))) for g in np.linspace(1, 0.02, 40)]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] == len(BLOBS)
+    assert len(granularity.first_leaders(lifted, granularity.finite_tau(lifted, np.inf))) == 1
+
+
+def test_the_largest_thresholds_are_the_largest():
+    features = np.random.default_rng(0).standard_normal((400, 6))
+    everyone = np.sort(granularity.thresholds(features))[::-1]
+    for at_least in (1, 5, 60, 300, 400):
+        found = granularity.largest_thresholds(features, at_least)
+        assert len(found) >= at_least
+        assert found == pytest.approx(everyone[: len(found)])
+
+
+def test_one_half_is_the_plain_model_to_the_last_bit():
+    X = BLOBS - np.ldexp(np.ldexp(BLOBS, -8).mean(axis=0), 8)
+    plain = hm.limit(X, hm.Hardmax(1.0))
+    clustering = HardmaxClustering(features="points").fit(BLOBS)
+    assert clustering.tau_ == 1.0
+    assert clustering.leaders_.tolist() == plain.leaders.tolist()
+    assert clustering.labels_.tolist() == plain.clusters.tolist()
+
+
+def test_granularity_goes_from_one_cluster_to_every_point():
+    sizes = [HardmaxClustering(features="points", granularity=g).fit(BLOBS).n_clusters_ for g in (0, 0.2, 0.5, 0.8, 1)]
+    assert sizes[0] == 1
+    assert sizes == sorted(sizes)
+    assert sizes[-1] == len(BLOBS)
+    graph_sizes = [HardmaxClustering(granularity=g).fit(BLOBS).n_clusters_ for g in (0, 0.5, 1)]
+    assert graph_sizes == [2, 4, 300]  # two rays have no longer row on their side, and lead at every tau
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 7, 12, 40])
+@BOTH
+def test_n_clusters_is_met(features, k):
+    clustering = HardmaxClustering(k, features=features).fit(BLOBS)
+    assert clustering.n_clusters_ == len(clustering.leaders_) == len(np.unique(clustering.labels_)) == k
+    assert clustering.granularity_ == 1 / (1 + clustering.tau_)
+
+
+def test_leaders_that_emerge_later_are_counted():
+    X = make_blobs(60, centers=1, random_state=8)[0]
+    lifted = frame.lift(X - X.mean(axis=0), 20.0)
+    found = [choose_tau(lifted, k, 1.0) for k in range(1, 12)]
+    assert [choice.n_clusters for choice in found] == list(range(1, 12))
+    for k, choice in enumerate(found, 1):
+        assert len(granularity.first_leaders(lifted, choice.tau)) <= k
+
+
+def test_fewer_leaders_at_layer_0_are_tried_where_some_emerge_later():
+    X = np.random.default_rng(37).standard_normal((50, 2))
+    lifted = frame.lift(X, frame.height_of(X))
+    assert choose_tau(lifted, 5, 1.0).n_clusters == 5
+
+
+# What it finds
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "floor"),
+    [
+        pytest.param(*make_moons(500, noise=0.05, random_state=0), 1.0, id="moons"),
+        pytest.param(*make_circles(500, noise=0.05, factor=0.5, random_state=0), 1.0, id="circles"),
+        pytest.param(BLOBS, OF_BLOB, 1.0, id="blobs"),
+        pytest.param(*load_iris(return_X_y=True), 0.7, id="iris"),
+        pytest.param(*load_digits(return_X_y=True), 0.77, id="digits"),
+    ],
+)
+def test_it_finds_known_clusters(X, y, floor):
+    clustering = HardmaxClustering(len(np.unique(y))).fit(X)
+    assert clustering.n_clusters_ == len(np.unique(y))
+    assert adjusted_rand_score(y, clustering.labels_) >= floor
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_the_gap_finds_how_many(k):
+    X, y = make_blobs(400, centers=10 * np.eye(4)[:k], random_state=k)
+    assert same_partition(HardmaxClustering().fit(X).labels_, y)
+
+
+@BOTH
+def test_what_is_stored_fits_together(features):
+    clustering = HardmaxClustering(features=features).fit(BLOBS)
+    c = clustering
+    assert c.certified_
+    assert c.labels_[c.leaders_].tolist() == list(range(c.n_clusters_))
+    assert c.cluster_centers_.tolist() == BLOBS[c.leaders_].tolist()
+    assert sorted(c.leaders_) == c.leaders_.tolist()
+    assert c.limit_.leaders.tolist() == c.leaders_.tolist()
+    assert c.limit_.layer == c.n_iter_
+    assert c.n_features_in_ == 2
+    assert clone(c).fit_predict(BLOBS).tolist() == c.labels_.tolist()
+
+
+# What must not matter
+
+
+@BOTH
+@pytest.mark.parametrize("settings", [{}, {"n_clusters": 5}, {"granularity": 0.7}])
+def test_the_order_of_the_points_does_not_matter(features, settings):
+    order = np.random.default_rng(0).permutation(len(BLOBS))
+    one, two = (HardmaxClustering(features=features, **settings).fit(X) for X in (BLOBS, BLOBS[order]))
+    assert set(order[two.leaders_]) == set(one.leaders_)
+    assert same_partition(one.labels_[order], two.labels_)
+
+
+@BOTH
+def test_rotation_shift_and_unit_do_not_matter(features):
+    turn = np.array([[0.6, -0.8], [0.8, 0.6]])
+    one = HardmaxClustering(6, features=features).fit(BLOBS)
+    for moved in (BLOBS @ turn, BLOBS + np.array([100, -30]), BLOBS * 3e150, BLOBS * 1e-150, BLOBS @ turn * 7 - 4):
+        two = HardmaxClustering(6, features=features).fit(moved)
+        assert two.leaders_.tolist() == one.leaders_.tolist()
+        assert two.labels_.tolist() == one.labels_.tolist()
+
+
+def test_the_origin_matters_to_points_alone():
+    for features, matters in (("points", True), ("graph", False)):
+        found = [
+            HardmaxClustering(features=features, center=center).fit(BLOBS + 40).labels_.tolist()
+            for center in (True, False)
+        ]
+        assert (found[0] != found[1]) is matters
+
+
+@BOTH
+def test_equal_points_count_once_and_share_a_label(features):
+    once = HardmaxClustering(4, features=features).fit(BLOBS)
+    copies = np.r_[np.arange(300), np.repeat(once.leaders_[0], 15), 7, 7]
+    X = BLOBS[copies]
+    twice = HardmaxClustering(4, features=features, center=False).fit(X - BLOBS.mean(axis=0))
+    assert twice.leaders_.tolist() == once.leaders_.tolist()
+    assert twice.labels_.tolist() == once.labels_[copies].tolist()
+
+
+# predict
+
+
+@BOTH
+@pytest.mark.parametrize("settings", [{}, {"n_clusters": 3}, {"granularity": 0.8, "alpha": 0.2}])
+def test_fitted_points_are_predicted_as_labelled(features, settings):
+    clustering = HardmaxClustering(features=features, **settings).fit(BLOBS)
+    assert clustering.predict(BLOBS).tolist() == clustering.labels_.tolist()
+    assert clustering.predict(BLOBS[[5]]).tolist() == [clustering.labels_[5]]
+    with pytest.MonkeyPatch.context() as patch:  # rounding cannot change that: they follow nobody
+        patch.delattr(Layers, "follow")
+        assert clustering.predict(BLOBS[::-1]).tolist() == clustering.labels_[::-1].tolist()
+    layers = clustering._model.layers  # and they are so without being known, by following
+    assert layers.follow(layers.keys[0]).tolist() == clustering.labels_.tolist()
+    assert clustering.predict(BLOBS + 1e-9).tolist() == clustering.labels_.tolist()
+
+
+@pytest.mark.parametrize("alpha", [0.1, 1.0, 5.0])
+def test_a_new_point_goes_where_it_would_go_among_the_tokens(alpha):
+    """A query that is no key ends as a token in the cloud does that none follows."""
+    random = np.random.default_rng(0)
+    X = random.standard_normal((60, 2))
+    clustering = HardmaxClustering(features="points", alpha=alpha, center=False).fit(X)
+    new = random.standard_normal((40, 2)) * 0.02  # inner points: they attract nobody
+    labels = clustering.predict(new)
+    together = hm.limit(np.concatenate([X, new]), hm.Hardmax(alpha))
+    assert together.leaders.tolist() == clustering.leaders_.tolist()
+    assert labels.tolist() == together.clusters[60:].tolist()
+    assert clustering.n_iter_ > 0
+
+
+def test_layers_go_on_when_all_is_decided():
+    X = np.random.default_rng(1).standard_normal((60, 3))
+    found = hm.limit(X, hm.Hardmax(0.5))
+    layers = Layers.of(X, found, 0.5)
+    expected = hm.simulate(X, hm.Hardmax(0.5), layers=found.layer + 4).tokens
+    assert len(layers.keys) == found.layer + 1
+    assert np.abs(np.array([layers.at(k) for k in range(len(expected))]) - expected).max() < 1e-14
+
+
+def test_new_points_on_a_graph_join_their_neighbours():
+    X, _ = make_moons(600, noise=0.05, random_state=0)
+    fresh, y_fresh = make_moons(400, noise=0.05, random_state=1)
+    assert same_partition(HardmaxClustering(2).fit(X).predict(fresh), y_fresh)
+
+
+def test_a_query_that_is_tied_for_ever_goes_with_the_first():
+    clustering = HardmaxClustering(features="points").fit(SQUARE)
+    assert clustering.predict([[0.25, 0.0], [-0.25, 0.0], [0.0, 0.5]]).tolist() == [0, 2, 0]
+
+
+# must_lead
+
+
+@pytest.mark.parametrize("wanted", [[0], [5, 8, 30], [7, 307]])
+def test_points_that_must_lead_lead(wanted):
+    pytest.importorskip("cvxpy")
+    X = np.concatenate([BLOBS, [[4.0, 12.0]] * 8])  # the first of equal points stands for them
+    plain, forced = (
+        HardmaxClustering(features="points", granularity=0.6, must_lead=points).fit(X) for points in (None, wanted)
+    )
+    first = [min(i, 300) for i in wanted]
+    assert not set(first) <= set(plain.leaders_)
+    assert set(first) <= set(forced.leaders_)
+    assert forced.certified_
+    assert forced.predict(X).tolist() == forced.labels_.tolist()
+    layers = forced._model.layers
+    assert layers.follow(forced._model._place(X)).tolist() == forced.labels_.tolist()
+
+
+def test_a_leader_may_be_named_and_changes_nothing():
+    pytest.importorskip("cvxpy")
+    plain = HardmaxClustering().fit(BLOBS)
+    forced = HardmaxClustering(must_lead=plain.leaders_[:2]).fit(BLOBS)
+    assert forced.labels_.tolist() == plain.labels_.tolist()
+
+
+def test_points_that_cannot_lead_are_a_sentence():
+    pytest.importorskip("cvxpy")
+    with pytest.raises(ValueError, match=r"`must_lead` must be points that can lead together. Got \[0\]: Impossible: "):
+        HardmaxClustering(features="points", must_lead=[0]).fit(BLOBS)
+
+
+# Odd input
+
+
+def test_tokens_tied_between_leaders_go_with_the_first_of_largest_weight():
+    clustering = HardmaxClustering(features="points").fit(SQUARE)
+    assert clustering.leaders_.tolist() == [0, 1, 2, 3]
+    assert clustering.labels_.tolist() == [0, 1, 2, 3, 0, 2]
+    assert clustering.certified_
+
+
+@BOTH
+def test_one_point_and_equal_points(features):
+    for X in ([[3.0, 4.0]], [[0.0, 0.0]], [[3.0, 4.0]] * 5):
+        clustering = HardmaxClustering(features=features).fit(X)
+        assert clustering.leaders_.tolist() == [0]
+        assert set(clustering.labels_) == {0}
+        assert clustering.predict([[9.0, 9.0], [0.0, 0.0]]).tolist() == [0, 0]
+
+
+@BOTH
+def test_more_clusters_than_points_warns_of_what_was_reached(features):
+    with pytest.warns(ConvergenceWarning, match=r"asked for 9 clusters and found 2, the nearest number"):
+        clustering = HardmaxClustering(9, features=features).fit([[0.0], [1.0], [1.0]])
+    assert clustering.labels_.tolist() == [0, 1, 1]
+
+
+@BOTH
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_points_on_a_line(features, k):
+    x = np.repeat([0, 5, 11], 30)[:, None] + np.random.default_rng(0).random((90, 1))
+    clustering = HardmaxClustering(k, features=features).fit(x)
+    assert clustering.n_clusters_ == k
+    if features == "graph":
+        assert len(np.unique(clustering.labels_.reshape(3, 30), axis=1).T) == 1  # no group is split
+
+
+def test_far_components_are_joined():
+    X = np.concatenate([BLOBS, BLOBS[:40] + 1e6, BLOBS[40:80] - 1e9])
+    W = graph.neighbour_graph(X, 10)
+    assert connected_components(W)[0] == 1
+    assert (abs(W - W.T) > 0).nnz == 0
+    assert HardmaxClustering(3).fit(X).n_clusters_ == 3
+
+
+@pytest.mark.parametrize("spread", [0.5, 3.0, 30.0])
+def test_bridges_are_the_nearest_pairs(spread):
+    random = np.random.default_rng(0)
+    X = np.concatenate([random.standard_normal((n, 3)) + spread * random.standard_normal(3) for n in (9, 20, 31, 40)])
+    parts = np.split(np.arange(100), [9, 29, 60])
+    distances = np.linalg.norm(X[:, None] - X, axis=2)
+    expected = set()
+    for part in parts[:3]:
+        outside = np.setdiff1d(np.arange(100), part)
+        i, j = np.unravel_index(distances[np.ix_(part, outside)].argmin(), (len(part), len(outside)))
+        expected.add((min(part[i], outside[j]), max(part[i], outside[j])))
+    assert graph._bridges(X, parts) == expected
+
+
+@pytest.mark.parametrize("outliers", [1, 5])
+@pytest.mark.parametrize("size", [1e-2, 1e-6])
+def test_outliers_beside_a_dense_group_stay_connected(outliers, size):
+    X = np.concatenate([BLOBS[:100] * size, BLOBS[:outliers] * size + 5.0])
+    W = graph.neighbour_graph(X, 10)
+    assert W.sum(axis=1).min() > 0
+    assert spectrum.Spectrum.of(W, 5).values[1] < 1 - 1e-9
+
+
+def test_every_way_finds_the_same_eigenvectors(monkeypatch):
+    X, _ = make_moons(900, noise=0.05, random_state=0)
+    W = graph.neighbour_graph(np.concatenate([X, X + 50.0]), 10)  # a component far away
+    ways = []
+    for setting, value in (("THIN", 0.0), ("THIN", 100.0), ("DENSE", 10_000)):
+        monkeypatch.setattr(spectrum, setting, value)
+        ways.append(spectrum.Spectrum.of(W, 9))
+    grams = [one.features(4) @ one.features(4)[:50].T for one in ways]
+    for one, gram in zip(ways, grams, strict=True):
+        assert one.values == pytest.approx(ways[2].values, abs=1e-12)
+        assert np.abs(gram - grams[2]).max() < 1e-6
+
+
+def test_graphs_of_curves_and_planes_are_thin():
+    random = np.random.default_rng(0)
+    t = 9 * random.random(2000)
+    clouds = [np.column_stack([np.cos(t * k) for k in range(1, 7)]), *(random.random((2000, d)) for d in (1, 2, 3, 9))]
+    thin = [spectrum.is_thin(graph.neighbour_graph(X, 10).tocsc()) for X in clouds]
+    assert thin == [True, True, True, False, False]
+
+
+def test_equal_eigenvalues_are_not_cut_apart():
+    ring = np.exp(2j * np.pi * np.arange(24) / 24)
+    found = spectrum.Spectrum.of(graph.neighbour_graph(np.column_stack([ring.real, ring.imag]), 2), 10)
+    assert [found.whole(m) for m in (1, 2, 3, 4, 5)] == [1, 3, 3, 5, 5]
+    assert found.values[0] == pytest.approx(1.0)
+
+
+@BOTH
+def test_A_is_the_metric(features):
+    stretch = np.array([[3.0, 1.0], [0.0, 0.25]])
+    plain = HardmaxClustering(4, features=features).fit(BLOBS)
+    X = BLOBS @ np.linalg.inv(stretch)
+    given = HardmaxClustering(4, features=features, A=stretch @ stretch.T).fit(X)
+    assert given.leaders_.tolist() == plain.leaders_.tolist()
+    white = [HardmaxClustering(4, features=features, A="whiten").fit(points).labels_.tolist() for points in (BLOBS, X)]
+    assert white[0] == white[1]
+    flat = HardmaxClustering(4, features=features, A="whiten").fit(np.column_stack([BLOBS, BLOBS.sum(axis=1)]))
+    assert flat.labels_.tolist() == white[0]
+    assert HardmaxClustering(features=features, A="whiten").fit(np.ones((4, 2))).n_clusters_ == 1
+
+
+BAD = [
+    ({"n_clusters": 0}, r"'n_clusters' parameter of HardmaxClustering must be an int in the range \[1, inf\) or None"),
+    ({"granularity": 1.5}, r"'granularity' parameter .* must be a float in the range \[0.0, 1.0\]. Got 1.5"),
+    ({"granularity": np.nan}, r"'granularity' parameter .* Got nan"),
+    ({"features": "rows"}, r"'features' parameter .* must be a str among {'.*'}. Got 'rows'"),
+    ({"n_neighbors": 0}, r"'n_neighbors' parameter"),
+    ({"n_components": 0}, r"'n_components' parameter"),
+    ({"alpha": 0}, r"'alpha' parameter .* must be a float in the range \(0.0, inf\)"),
+    ({"center": "mean"}, r"'center' parameter"),
+    ({"A": "identity"}, r"'A' parameter .* Got 'identity'"),
+    ({"A": np.eye(3)}, r"`A` must be a matrix of shape \(2, 2\), as X has 2 features. Got shape \(3, 3\)"),
+    ({"A": [[1, 2], [2, 1]]}, r"`A` must be symmetric positive definite. Got a 2 by 2 matrix that is not"),
+    ({"A": [[1, 0.5], [0, 1]]}, r"`A` must be symmetric positive definite"),
+    ({"A": [[1, np.nan], [np.nan, 1]]}, r"`A` must be symmetric positive definite"),
+    ({"must_lead": [0, 300]}, r"`must_lead` must hold different indices of points, whole numbers from 0 to 299. Got"),
+    ({"must_lead": [-1]}, r"`must_lead` must hold different indices"),
+    ({"must_lead": [3, 3]}, r"`must_lead` must hold different indices"),
+    ({"must_lead": [0.5]}, r"`must_lead` must hold different indices"),
+    ({"must_lead": [0], "n_clusters": 3}, r"`must_lead` must go with `granularity`. Got n_clusters=3 as well"),
+]
+
+
+@pytest.mark.parametrize(("settings", "sentence"), BAD)
+def test_bad_settings_are_a_sentence(settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        HardmaxClustering(**settings).fit(BLOBS)
+
+
+def test_bad_points_are_a_sentence():
+    with pytest.raises(ValueError, match="contains NaN"):
+        HardmaxClustering().fit([[0.0, np.nan]])
+    with pytest.raises(ValueError, match="2D array"):
+        HardmaxClustering().fit([1.0, 2.0])
+    with pytest.raises(ValueError, match="X has 3 features, but HardmaxClustering is expecting 2"):
+        HardmaxClustering().fit(BLOBS).predict(np.ones((1, 3)))
+
+
+def test_without_scikit_learn_it_says_what_to_install():
+    code = "import sys; sys.modules['sklearn'] = None; import hardmax\n"
+    code += "try: hardmax.HardmaxClustering\nexcept ImportError as error: print(error)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "`HardmaxClustering` needs scikit-learn: pip install 'hardmax[cluster]'."
