@@ -33,8 +33,9 @@ with torch.no_grad():
 mask = batch["attention_mask"][..., None].to(hidden)
 vectors = torch.nn.functional.normalize((hidden * mask).sum(1) / mask.sum(1), dim=1).numpy()
 
-# A topic has about six sentences here, so each looks at its three nearest ones; for hundreds the default is better.
-clustering = hm.HardmaxClustering(n_clusters=6, n_neighbors=3).fit(vectors)
+# A topic has about six sentences here, so each looks at its four nearest ones; for hundreds the default is better. With
+# so few it matters: three neighbours leave one sentence alone, and six mix two topics.
+clustering = hm.HardmaxClustering(n_clusters=6, n_neighbors=4).fit(vectors)
 print(f"{len(sentences)} sentences, summarised by {clustering.n_clusters_} of them:")
 for c, leader in enumerate(clustering.leaders_):
     followers = [i for i in (clustering.labels_ == c).nonzero()[0] if i != leader]
