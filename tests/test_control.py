@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
+from hardmax.control import depth
 from hardmax.control.conflicts import exists
 from hardmax.control.programme import Programme
 from hardmax.control.refutation import _rref, refutes, rref
+from hardmax.control.vertices import Vertices
 from hardmax.control.wishes import check_wish
 
 PROFILE = {"deadline": None, "derandomize": True}
@@ -155,6 +157,11 @@ def test_can_lead_on_lattices_with_ties_duplicates_and_zero() -> None:
     assert hm.control.can_lead([[0.0]]).tolist() == [True]  # alone, it follows itself
     assert hm.control.can_lead([[0.0], [0.0], [1.0]]).tolist() == [False, False, True]
     assert hm.control.can_lead([[3.0], [-1.0], [2.0]]).tolist() == [True, True, False]
+
+
+def test_the_farthest_token_is_a_vertex_of_its_face() -> None:
+    tokens = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, -1.0], [1.0, 0.5]])
+    assert Vertices(tokens)._farthest(np.array([1.0, 0.0])) in (1, 2)
 
 
 def test_who_can_lead_leads_for_the_A_of_theorem_5() -> None:
@@ -430,6 +437,20 @@ def test_steering_minds_the_followers() -> None:
         assert result.found, result.status
         limit = hm.limit(tokens, hm.Hardmax(result.alpha, result.A))
         assert limit.leaders[limit.clusters[4]] == target
+
+
+def test_a_limit_is_judged_by_leaders_followers_and_proof(monkeypatch) -> None:
+    tokens = [[2.0, 0.0], [-2.0, 0.0], [1.0, 0.5], [-1.0, 0.2]]  # with A = I, 2 follows 0 and 3 follows 1
+    costs = [
+        depth.Judge(check_wish(tokens, leaders, followers), 10, None)(np.eye(2), 0.5).cost[0]
+        for leaders, followers in (([0, 1], {2: 0}), ([0, 1], {2: 1}), ([0], None), ([0, 1, 2], {3: 0}))
+    ]
+    assert costs == [0, 1, 1, 2]
+    tokens = cloud(8, 2, 4)  # its leaders lead at layer 0, and a token is decided later
+    judge = depth.Judge(check_wish(tokens, hm.limit(tokens, hm.Hardmax(0.5)).leaders, None), 10, None)
+    assert judge(np.eye(2), 0.5).cost[0] == 0
+    monkeypatch.setattr(depth, "MOST_LAYERS", 0)
+    assert judge(np.eye(2), 0.5).cost[0] == 1  # the same leaders, without a proof
 
 
 def test_steering_says_when_it_fails() -> None:
