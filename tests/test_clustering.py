@@ -1,7 +1,9 @@
 """The clusterer: scikit-learn's own checks, the knob and its thresholds, what must not matter, odd input."""
 
+import contextlib
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -240,9 +242,13 @@ def test_new_points_on_a_graph_join_their_neighbours():
     assert same_partition(HardmaxClustering(2).fit(X).predict(fresh), y_fresh)
 
 
-def test_a_query_that_is_tied_for_ever_goes_with_the_first():
+def test_a_query_that_is_tied_for_ever_goes_with_the_first_by_coordinates():
     clustering = HardmaxClustering(features="points").fit(SQUARE)
-    assert clustering.predict([[0.25, 0.0], [-0.25, 0.0], [0.0, 0.5]]).tolist() == [0, 2, 0]
+    assert clustering.predict([[0.25, 0.0], [-0.25, 0.0], [0.0, 0.5]]).tolist() == [
+        1,
+        3,
+        2,
+    ]  # of equal leaders the first by coordinates
 
 
 # must_lead
@@ -280,10 +286,10 @@ def test_points_that_cannot_lead_are_a_sentence():
 # Odd input
 
 
-def test_tokens_tied_between_leaders_go_with_the_first_of_largest_weight():
+def test_tokens_tied_between_leaders_go_with_the_first_by_coordinates_of_largest_weight():
     clustering = HardmaxClustering(features="points").fit(SQUARE)
     assert clustering.leaders_.tolist() == [0, 1, 2, 3]
-    assert clustering.labels_.tolist() == [0, 1, 2, 3, 0, 2]
+    assert clustering.labels_.tolist() == [0, 1, 2, 3, 1, 3]
     assert clustering.certified_
 
 
@@ -428,3 +434,144 @@ def test_without_scikit_learn_it_says_what_to_install():
     code += "try: hardmax.HardmaxClustering\nexcept ImportError as error: print(error)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "`HardmaxClustering` needs scikit-learn: pip install 'hardmax[cluster]'."
+
+
+def test_equal_points_stay_equal_under_a_matrix():
+    rng = np.random.default_rng(70)
+    X, B = rng.standard_normal((10, 27))[rng.integers(0, 10, 30)], rng.standard_normal((27, 27))
+    clustering = HardmaxClustering(A=B @ B.T).fit(X)
+    assert (clustering.predict(X) == clustering.labels_).all()
+
+
+@pytest.mark.parametrize(
+    ("X", "settings"),
+    [
+        (np.random.default_rng(0).integers(0, 5, (120, 3)) * 0.1, {"features": "points"}),
+        (np.stack(np.meshgrid(*[np.arange(7)] * 2), -1).reshape(-1, 2) * 0.1, {"A": "whiten"}),
+        (np.column_stack([np.cos(np.arange(24) * np.pi / 12), np.sin(np.arange(24) * np.pi / 12)]), {"n_clusters": 4}),
+        (SQUARE, {"features": "points"}),
+    ],
+    ids=["lattice", "whitened lattice", "ring", "square"],
+)
+def test_tied_points_in_another_order_have_the_same_clusters(X, settings):
+    X = np.asarray(X, float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        labels = HardmaxClustering(**settings).fit(X).labels_
+        for seed in range(4):
+            order = np.random.default_rng(seed).permutation(len(X))
+            assert adjusted_rand_score(labels[order], HardmaxClustering(**settings).fit(X[order]).labels_) == 1
+
+
+@pytest.mark.parametrize("settings", [{"granularity": 0.8}, {"n_clusters": 10}, {"n_clusters": 3, "alpha": 0.3}])
+def test_points_beside_fitted_ones_are_predicted_like_them(settings):
+    for seed in range(6):
+        X = np.random.default_rng(seed).standard_normal((40, 2))
+        clustering = HardmaxClustering(features="points", **settings).fit(X)
+        assert (clustering.predict(X + 1e-12) == clustering.labels_).all()
+
+
+@pytest.mark.parametrize("k", [40, 47, 48, 60])
+def test_more_clusters_than_points_are_as_many_as_points(k):
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    context = (
+        contextlib.nullcontext() if k == 40 else pytest.warns(ConvergenceWarning, match=f"asked for {k} clusters and")
+    )
+    with context:
+        assert HardmaxClustering(k, features="points").fit(X).n_clusters_ == 40
+
+
+@pytest.mark.parametrize("width", [1e-3, 1e-4, 1e-5])
+def test_tight_groups_far_apart_have_the_hierarchy_that_they_have(width):
+    """Four towns of six streets of twelve points."""
+    rng = np.random.default_rng(0)
+    towns = 50.0 * np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
+    streets = np.repeat(towns, 6, axis=0) + rng.standard_normal((24, 2))
+    X = np.repeat(streets, 12, axis=0) + width * rng.standard_normal((288, 2))
+    labels = HardmaxClustering(4).fit(X).labels_
+    assert adjusted_rand_score(np.repeat(np.arange(4), 72), labels) == 1
+
+
+def test_many_groups_however_far():
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.uniform(0, 1e8, (40, 2)), 8, axis=0) + rng.standard_normal((320, 2))
+    clustering = HardmaxClustering(40, n_neighbors=5).fit(X)
+    assert adjusted_rand_score(np.repeat(np.arange(40), 8), clustering.labels_) == 1
+    far = np.vstack([rng.standard_normal((100, 2)), rng.standard_normal((100, 2)) + np.array([1e5, 0])])
+    assert HardmaxClustering(1).fit(far).n_clusters_ == 1
+
+
+def test_granularity_is_monotone_as_far_as_floats_reach():
+    f = _graph_features(np.random.default_rng(7).standard_normal((200, 2)))
+    counts = [len(granularity.first_leaders(f, granularity.capped(f, tau))) for tau in (1, 10, 300, 1e4, 1e6)]
+    assert counts == sorted(counts, reverse=True)
+
+
+def _graph_features(X):
+    return spectrum.Spectrum.of(graph.neighbour_graph(X, 10), 9).features(8)
+
+
+def test_eigenvectors_are_at_most_fifty():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert HardmaxClustering(80).fit(np.random.default_rng(0).random((600, 2))).n_components_ <= 50
+
+
+def test_labels_are_the_users_own():
+    clustering = HardmaxClustering(3).fit(BLOBS)
+    before = clustering.predict(BLOBS)
+    clustering.labels_[:] = 0
+    assert (clustering.predict(BLOBS) == before).all()
+
+
+def test_a_run_without_a_proof_says_so_and_predicts_in_time():
+    X = np.random.default_rng(0).random((60, 2))
+    with pytest.warns(ConvergenceWarning, match="has no proof of where all points end"):
+        clustering = HardmaxClustering(features="points", alpha=1e-6).fit(X)
+    assert not clustering.certified_
+    assert set(clustering.predict(X * 1.001)) <= set(range(clustering.n_clusters_))
+
+
+def test_weights_know_the_distance_of_the_last_neighbour():
+    W = graph.neighbour_graph(np.array([[0.0], [1.0], [3.0], [6.0]]), 2).toarray()
+    s = [3, 2, 3, 5]  # distance of the second neighbour
+    assert W[0, 1] == pytest.approx(np.exp(-1 / (s[0] * s[1])))
+    assert W[1, 2] == pytest.approx(np.exp(-4 / (s[1] * s[2])))
+    assert W[1, 3] == pytest.approx(np.exp(-25 / (s[1] * s[3])))
+    assert W[0, 3] == 0
+
+
+def test_the_number_of_eigenvectors_by_the_gap():
+    rates = np.array([0, 0.01, 0.03, 0.2, 0.3, 0.9])  # log ratios 1.10, 1.90, 0.41, 1.10 from m = 2 on
+    assert spectrum.Spectrum(1 - rates, np.empty((9, 6))).components() == 3
+    rates = np.array([0, 0.01, 0.03, 0.07, 0.1, 0.28])  # 1.10, 0.85, 0.36, 1.03: times sqrt(m) the last is largest
+    assert spectrum.Spectrum(1 - rates, np.empty((9, 6))).components() == 5
+
+
+def test_one_point_that_must_lead():
+    assert HardmaxClustering(must_lead=[0]).fit([[1.0, 2.0]]).leaders_.tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (
+            {"A": [[1, 2], [3]]},
+            "`A` must be a matrix of shape (2, 2), as X has 2 features. Got rows of different lengths",
+        ),
+        ({"A": [["a", "b"], ["c", "d"]]}, "`A` must be a matrix of shape (2, 2), as X has 2 features. Got rows"),
+        (
+            {"must_lead": [0, 1], "features": "points"},
+            "`must_lead` must be points that can lead together. Got [0, 1]: ",
+        ),
+    ],
+)
+def test_more_bad_input_gets_a_sentence(settings, sentence):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        HardmaxClustering(**settings).fit([[1.0, 2.0], [1.0, 2.0], [0.0, 1.0], [3.0, 1.0]])
+    assert str(caught.value).startswith(sentence)
+
+
+def test_a_huge_matrix_is_the_same_as_a_plain_one():
+    plain, huge = (HardmaxClustering(3, A=A).fit(BLOBS) for A in (np.eye(2), 2.0**1023 * np.eye(2)))
+    assert (plain.labels_ == huge.labels_).all()

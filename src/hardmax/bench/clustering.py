@@ -14,6 +14,7 @@ import numpy as np
 
 from hardmax._types import FloatArray, IntArray
 from hardmax.bench.registry import Answer, Case, Method, Target, size
+from hardmax.bench.results import Row
 
 D, CENTRES = 16, 10  # of the blobs whose number grows
 AGREES = 0.99  # adjusted Rand index from which partitions count as the same
@@ -173,6 +174,16 @@ def same(ours: Answer, theirs: Answer) -> bool:
     return score(ours["labels"], theirs["labels"]) >= AGREES
 
 
+def growth(rows: list[Row]) -> list[Row]:
+    """The exponent p of the fit: our seconds ~ n**p, where several sizes were measured."""
+    ours = [row for row in rows if row.method.startswith("hardmax, n = ") and row.seconds is not None]
+    if not ours or rows[0].seconds is None:
+        return []
+    n = [int(row.method.split("= ")[1].replace(",", "")) for row in ours] + [max(SIZES)]
+    exponent = np.polyfit(np.log(n), np.log([*(row.seconds or 1.0 for row in ours), rows[0].seconds]), 1)[0]
+    return [Row("growth of our seconds", measured=f"n^{exponent:.2f}")]
+
+
 def _methods(n: int, peers: dict[str, Target | None], alone: tuple[int, ...], quick: bool) -> list[Method]:
     def answer(labels: Any) -> Answer:
         return {"labels": labels}
@@ -188,7 +199,7 @@ def _methods(n: int, peers: dict[str, Target | None], alone: tuple[int, ...], qu
 
 def _case(n: int, peers: dict[str, Target | None], alone: tuple[int, ...] = ()) -> Case:
     title = f"Cluster {n:,} points of {CENTRES} Gaussian clusters, d = {D}"
-    return Case(f"clustering_{n}", title, partial(_methods, n, peers, alone), same, "finds other clusters")
+    return Case(f"clustering_{n}", title, partial(_methods, n, peers, alone), same, "finds other clusters", growth)
 
 
 FAST: dict[str, Target | None] = dict.fromkeys(("KMeans", "SpectralClustering", "HDBSCAN"))

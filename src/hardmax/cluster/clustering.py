@@ -35,16 +35,17 @@ class HardmaxClustering(ClusterMixin, BaseEstimator):
     ----------
     n_clusters : int, optional
         How many clusters to look for. The knobs are then searched: tau nearest to 1, and with features="graph" also
-        the number of eigenvectors, which is n_clusters if a tau from 1/4 to 4 will do, or else a little less.
+        the number of eigenvectors, which is n_clusters (50 at most) if a tau from 1/4 to 4 will do, or else a little
+        less.
     granularity : float in [0, 1]
-        g, with tau = (1 - g) / g: 1/2 is the plain model; at 1 every distinct direction leads; at 0 as few as tau can
-        reach, with features="points" usually one. Not used with `n_clusters`.
+        g, with tau = (1 - g) / g: 1/2 is the plain model; at 1 every distinct direction leads; near 0 few do, with
+        features="points" usually one. Not used with `n_clusters`.
     features : {"graph", "points"}
         "graph": rows of the leading eigenvectors of the graph of nearest neighbours (weights
         exp(-|x_i - x_j|^2 / (s_i s_j)) with s_i the distance of the last neighbour; components are joined at their
         nearest points). Well separated clusters are near orthogonal rays, and the longest row of each leads.
-        "points": the points themselves, the paper's model. Leaders are then vertices of the hull: extreme points,
-        archetypes rather than prototypes.
+        "points": the points themselves, the paper's model. Those that lead at its layer 0 are vertices of the hull:
+        extreme points, archetypes rather than prototypes.
     n_neighbors : int
         Of the graph.
     n_components : int, optional
@@ -64,9 +65,9 @@ class HardmaxClustering(ClusterMixin, BaseEstimator):
     ----------
     labels_ : (n,) array
         Cluster of each point; cluster c is led by point leaders_[c]. A point tied between leaders for ever goes with
-        the one of largest weight, the first of equal ones.
+        the one of largest weight, of equal ones the first by its coordinates.
     leaders_ : (n_clusters_,) array
-        Indices of the leaders, rising.
+        Indices of the leaders, rising; the first of points that are equal.
     cluster_centers_ : (n_clusters_, d) array
         X[leaders_].
     n_clusters_ : int
@@ -147,7 +148,7 @@ class HardmaxClustering(ClusterMixin, BaseEstimator):
         """
         X = validate_data(self, X, dtype=np.float64)
         self._model, choice = fit(X, self._settings(len(X)))
-        self.labels_ = self._model.layers.labels
+        self.labels_ = self._model.layers.labels.copy()
         self.leaders_ = choice.limit.leaders
         self.cluster_centers_ = X[self.leaders_]
         self.n_clusters_ = len(self.leaders_)
@@ -205,7 +206,7 @@ class HardmaxClustering(ClusterMixin, BaseEstimator):
         if self.n_clusters not in (None, self.n_clusters_):
             warnings.warn(
                 f"HardmaxClustering was asked for {self.n_clusters} clusters and found {self.n_clusters_}, the nearest "
-                "number that its knobs reach on these points.",
+                "number that it met while it searched its knobs.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -16,22 +16,30 @@ from hardmax.sets import Sets
 from hardmax.simulate import simulate
 
 NEVER = np.iinfo(np.intp).max
+MOST_LAYERS = 1000  # that a new point goes on when all others are decided
 ROUNDED = 37.0  # e^-37 is below the precision of floats
 
 
 def labels_of(tokens: FloatArray, limit: Limit) -> IntArray:
     """(n,) number of each token's leader.
 
-    A token that tends to a mean of several leaders goes with the one of largest weight, the first of equal ones; one
-    whose limit is not proved, with the leader that has the largest product with where it is.
+    A token that tends to a mean of several leaders goes with the one of largest weight; one whose limit is not proved,
+    with the leader that has the largest product with where it is. Of equal ones the first in the order of their
+    coordinates is taken, which does not depend on the order of the points.
     """
     labels = limit.clusters.copy()
     labels[labels >= len(limit.leaders)] = -1
     shared = np.flatnonzero(labels < 0)
-    weights = limit.sparse_weights[shared].toarray()
-    products = np.asarray(limit.tokens)[shared] @ tokens[limit.leaders].T
-    labels[shared] = np.where(weights.any(axis=1), weights.argmax(axis=1), products.argmax(axis=1))
+    rank = in_order(tokens[limit.leaders])
+    weights = limit.sparse_weights[shared].toarray()[:, rank]
+    products = np.asarray(limit.tokens)[shared] @ tokens[limit.leaders[rank]].T
+    labels[shared] = rank[np.where(weights.any(axis=1), weights.argmax(axis=1), products.argmax(axis=1))]
     return labels
+
+
+def in_order(rows: FloatArray) -> IntArray:
+    """Numbers of the rows in lexicographic order."""
+    return np.lexsort(rows.T[::-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +73,7 @@ class Layers:
     def follow(self, queries: FloatArray) -> IntArray:
         """(queries,) labels of passive tokens that start here."""
         z, labels = queries.copy(), np.full(len(queries), -1)
-        most = len(self.keys) + int(ROUNDED / np.log1p(self.alpha))
+        most = len(self.keys) + min(int(ROUNDED / np.log1p(self.alpha)), MOST_LAYERS)
         for k in range(most):
             going = np.flatnonzero(labels < 0)
             if not len(going):
@@ -75,8 +83,10 @@ class Layers:
             labels[going] = self._decided(sets, k)
             ones = np.ones(len(keys), np.intp)
             z[going] += self.alpha / (1 + self.alpha) * (sets.mean(keys, ones) - z[going])
-        rest = np.flatnonzero(labels < 0)  # tied for ever: the first of the leaders with the largest product
-        labels[rest] = (z[rest] @ self.keys[0][self.leaders].T).argmax(axis=1)
+        rest = np.flatnonzero(labels < 0)  # tied for ever, or slow: the leader with the largest product
+        leaders = self.keys[0][self.leaders]
+        rank = in_order(leaders)
+        labels[rest] = rank[(z[rest] @ leaders[rank].T).argmax(axis=1)]
         return labels
 
     def _decided(self, sets: Sets, k: int) -> IntArray:

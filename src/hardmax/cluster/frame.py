@@ -61,12 +61,18 @@ def _root(A: Any, Y: FloatArray) -> FloatArray | None:
         return None
     if isinstance(A, str):
         return _whitening(Y)
-    matrix, d = np.asarray(A, np.float64), Y.shape[1]
+    d = Y.shape[1]
+    try:
+        matrix = np.asarray(A, np.float64)
+        got = f"shape {matrix.shape}"
+    except (ValueError, TypeError):
+        matrix, got = np.empty(0), "rows of different lengths, or text"
     if matrix.shape != (d, d):
         raise ValueError(
-            f"`A` must be a matrix of shape ({d}, {d}), as X has {d} features. Got shape {matrix.shape}. "
+            f"`A` must be a matrix of shape ({d}, {d}), as X has {d} features. Got {got}. "
             'Pass one number for each pair of features, or "whiten".'
         )
+    matrix = np.ldexp(matrix, -_exponent(matrix))  # one factor for all changes no set, and A + A^T may not overflow
     if not np.isfinite(matrix).all() or not is_positive_definite((matrix + matrix.T) / 2) or not _symmetric(matrix):
         raise ValueError(
             f"`A` must be symmetric positive definite. Got a {d} by {d} matrix that is not. "

@@ -10,7 +10,7 @@ from hardmax._types import FloatArray, IntArray
 from hardmax.rules.hardmax import Hardmax
 
 BLOCK = 1 << 22  # numbers that are held at a time
-SHORTEST = 1e-100  # in units of the longest token: shorter ones would be 0, and have no direction
+SHORTEST = 1e-140  # in units of the longest token: the squares of shorter ones would be 0
 ABOVE = 1.01  # "just above" a threshold, beyond the rounding of powers
 
 
@@ -24,10 +24,22 @@ def granularity_of(tau: float) -> float:
     return 1 / (1 + tau)
 
 
-def tokens_at(features: FloatArray, tau: float) -> FloatArray:
+def tokens_at(features: FloatArray, tau: float, *, longest: float | None = None) -> FloatArray:
     """(n, m) tokens f_i (r_i / r_max)^(tau - 1): the features themselves, to the last bit, for tau = 1."""
     r = np.linalg.norm(features, axis=1)
-    return features * np.maximum((r / r.max()) ** (tau - 1), SHORTEST)[:, None]
+    return features * ((r / (longest or r.max())) ** (tau - 1))[:, None]
+
+
+def longest(features: FloatArray) -> float:
+    """r_max."""
+    return float(np.linalg.norm(features, axis=1).max())
+
+
+def capped(features: FloatArray, tau: float) -> float:
+    """tau, or the largest one for which the shortest token is not lost to rounding."""
+    r = np.linalg.norm(features, axis=1)
+    spread = float(np.log(r.min() / r.max()))
+    return min(tau, np.log(SHORTEST) / spread) if spread < 0 else tau
 
 
 def first_leaders(features: FloatArray, tau: float) -> IntArray:

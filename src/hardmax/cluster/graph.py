@@ -8,6 +8,7 @@ from sklearn.neighbors import NearestNeighbors
 from hardmax._types import FloatArray, IntArray
 
 BLOCK = 1 << 22  # numbers that are held at a time
+FAR = 1e-5  # the least weight between components
 FAINT = 1e-12  # weights below this do not connect: the eigenvectors could not see them
 
 
@@ -50,12 +51,13 @@ def _join(W: sparse.csr_array, Y: FloatArray, s: FloatArray) -> sparse.csr_array
     """Connect each component with the point outside that is nearest to it, until there is one (Boruvka).
 
     Without this eigenvalue 1 has several eigenvectors, and a cut among them would be arbitrary. The weight
-    s_i s_j / |y_i - y_j|^2 falls slowly, so that it does not vanish however far components are apart.
+    sqrt(s_i s_j) / |y_i - y_j| falls slowly, and not below FAR, so that eigenvalues differ however far components are
+    apart.
     """
     while (found := connected_components(W, directed=False))[0] > 1:
         pairs = _bridges(Y, [np.flatnonzero(found[1] == c) for c in range(found[0])])
         i, j = np.array(sorted(pairs)).T
-        w = np.minimum(s[i] * s[j] / ((Y[i] - Y[j]) ** 2).sum(axis=1), 1.0)
+        w = np.clip(np.sqrt(s[i] * s[j]) / np.linalg.norm(Y[i] - Y[j], axis=1), FAR, 1.0)
         W = W + sparse.csr_array((np.r_[w, w], (np.r_[i, j], np.r_[j, i])), shape=W.shape)
     return W
 

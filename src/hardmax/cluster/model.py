@@ -10,13 +10,14 @@ from hardmax.classes import Classes
 from hardmax.cluster import graph
 from hardmax.cluster.following import Layers
 from hardmax.cluster.frame import Frame, height_of, lift
-from hardmax.cluster.granularity import finite_tau, tau_of
+from hardmax.cluster.granularity import finite_tau, longest, tau_of, tokens_at
 from hardmax.cluster.search import Choice, choose_tau, choose_tau_and_m
 from hardmax.cluster.spectrum import MOST, Spectrum
 from hardmax.limits import limit
 from hardmax.rules.hardmax import Hardmax
 
 KEPT = 0.01  # part of the largest margin by which must_lead lead
+BEYOND = 3  # eigenvalues more than are wanted, to see whether the last is one of several equal ones
 LARGEST = 50  # eigenvectors for n_clusters: beyond, tau < 1 makes the others
 
 
@@ -44,6 +45,7 @@ class Model:
     frame: Frame
     Y: FloatArray  # (n, r) in the frame
     L: FloatArray | None  # of must_lead
+    tau: float
     layers: Layers
 
     def predict(self, X: FloatArray) -> IntArray:
@@ -58,23 +60,27 @@ class Model:
         return labels
 
     def _place(self, X: FloatArray) -> FloatArray:
-        """(queries, m) tokens of new points; how long they are does not matter to whom they follow."""
+        """(queries, m) tokens of new points, as if they had been fitted."""
         Y = self.frame.apply(X)
         if self.settings.features == "graph":
             return graph.shepard(Y, self.Y, self.layers.keys[0], self.settings.n_neighbors)
-        tokens = lift(Y, height_of(self.Y))
+        height = height_of(self.Y)
+        tokens = tokens_at(lift(Y, height), self.tau, longest=longest(lift(self.Y, height)))
         return tokens if self.L is None else tokens @ self.L
 
 
 def fit(X: FloatArray, settings: Settings) -> tuple[Model, Choice]:
     """Find the leaders of points of shape (n, d)."""
-    frame = Frame.of(X, settings.A, center=settings.center or settings.features == "graph")
-    Y = frame.apply(X)
+    classes = Classes.of(X)  # sorted, so that no sum depends on the order; and once, so that equal points stay equal
+    ranked = np.repeat(classes.rows, classes.counts, axis=0)
+    frame = Frame.of(ranked, settings.A, center=settings.center or settings.features == "graph")
+    Y = frame.apply(classes.rows)[classes.labels]
     choice = _on_graph(Y, settings) if settings.features == "graph" else _choose(lift(Y, height_of(Y)), settings)
     L = None
     if len(settings.must_lead):
         choice, L = _forced(choice, settings)
-    return Model(settings, X, frame, Y, L, Layers.of(choice.tokens, choice.limit, settings.alpha)), choice
+    layers = Layers.of(choice.tokens, choice.limit, settings.alpha)
+    return Model(settings, X, frame, Y, L, choice.tau, layers), choice
 
 
 def _on_graph(Y: FloatArray, settings: Settings) -> Choice:
@@ -85,9 +91,9 @@ def _on_graph(Y: FloatArray, settings: Settings) -> Choice:
     k, m = settings.n_clusters, settings.n_components
     wanted = m or (MOST if k is None else min(k, LARGEST))
     W = graph.neighbour_graph(classes.rows, settings.n_neighbors)
-    spectrum = Spectrum.of(W, min(wanted + 1, len(classes)))
+    spectrum = Spectrum.of(W, min(wanted + BEYOND, len(classes)))
     if k is not None and m is None:
-        return choose_tau_and_m(spectrum, classes.labels, k, settings.alpha)
+        return choose_tau_and_m(spectrum, classes.labels, k, min(wanted, len(classes)), settings.alpha)
     m = spectrum.whole(min(m or spectrum.components(), len(spectrum.values)))
     return _choose(spectrum.features(m)[classes.labels], settings)
 
@@ -103,14 +109,20 @@ def _forced(choice: Choice, settings: Settings) -> tuple[Choice, FloatArray]:
     from hardmax.control import choose_A
 
     wanted = settings.must_lead.tolist()
-    found: Any = choose_A(choice.tokens, leaders=wanted)
-    if not found.found:
+    try:
+        found: Any = choose_A(choice.tokens, leaders=wanted)
+        if found.found and np.isfinite(found.margin):
+            # The largest margin may take an A far from I, and with it other leaders: what little it needs is enough.
+            found = choose_A(choice.tokens, leaders=wanted, prefer="identity", margin=KEPT * found.margin)
+        why = "" if found.found else found.status
+    except ValueError as problem:
+        why = str(problem)
+    if why:
         raise ValueError(
-            f"`must_lead` must be points that can lead together. Got {wanted}: {found.status} "
+            f"`must_lead` must be points that can lead together. Got {wanted}: {why} "
             "Name fewer, or raise `granularity`, with which more can."
         )
-    # The largest margin may take an A far from I, and with it other leaders: what little it needs is enough.
-    found = choose_A(choice.tokens, leaders=wanted, prefer="identity", margin=KEPT * found.margin)
     L = np.linalg.cholesky(np.asarray(found.A, np.float64))
-    tokens = choice.tokens @ L
+    classes = Classes.of(choice.tokens)
+    tokens = (classes.rows @ L)[classes.labels]
     return Choice(choice.m, choice.tau, tokens, limit(tokens, Hardmax(settings.alpha))), L

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardmax._types import FloatArray
-from hardmax.cluster.granularity import largest_thresholds, tokens_at
+from hardmax._types import FloatArray, IntArray
+from hardmax.cluster.granularity import capped, largest_thresholds, tokens_at
 from hardmax.cluster.spectrum import Spectrum
 from hardmax.limits import Limit, limit
 from hardmax.rules.hardmax import Hardmax
@@ -30,6 +30,7 @@ class Choice:
     @classmethod
     def of(cls, features: FloatArray, tau: float, alpha: float) -> "Choice":
         """Run the model."""
+        tau = capped(features, tau)
         tokens = tokens_at(features, tau)
         return cls(features.shape[1], tau, tokens, limit(tokens, Hardmax(alpha)))
 
@@ -67,13 +68,14 @@ def _ends(tried: list[Choice], n_clusters: int) -> tuple[float, float] | None:
     return (many, few) if many > 0 and few > 0 else None
 
 
-def choose_tau_and_m(spectrum: Spectrum, labels: np.ndarray, n_clusters: int, alpha: float) -> Choice:
-    """As `choose_tau`, with n_clusters eigenvectors if a tau within a factor of NEAR will do, or else a few less.
+def choose_tau_and_m(spectrum: Spectrum, labels: IntArray, n_clusters: int, top: int, alpha: float) -> Choice:
+    """As `choose_tau`, with `top` eigenvectors if a tau within a factor of NEAR will do, or else a few less.
 
-    k clusters that are well apart make k rays in k dimensions. With more eigenvectors clusters are split.
+    k clusters that are well apart make k rays in k dimensions. With more eigenvectors clusters are split, so more are
+    taken only where a cut would fall between equal eigenvalues.
     """
-    top = min(n_clusters, len(spectrum.values))
-    sizes = [m for m in range(top, max(0, top - LOWER), -1) if spectrum.whole(m) == m] or [spectrum.whole(top)]
+    sizes = [m for m in range(top, max(0, top - LOWER), -1) if m == 1 or spectrum.whole(m) == m]
+    sizes += [spectrum.whole(top)] if top not in sizes else []
     best: Choice | None = None
     for m in sizes:
         found = choose_tau(spectrum.features(m)[labels], n_clusters, alpha)
@@ -89,7 +91,8 @@ def _candidates(falling: FloatArray, n_clusters: int) -> Iterator[float]:
 
     `falling` holds the largest thresholds: between the c-th and the next one, c tokens lead at layer 0.
     """
-    for c in range(min(n_clusters, len(falling)), max(0, n_clusters - FEWER), -1):
+    top = min(n_clusters, len(falling))
+    for c in range(top, max(0, top - FEWER), -1):
         high, low = float(falling[c - 1]), float(falling[c]) if c < len(falling) else 0.0
         if low < high and np.isfinite(low):
             yield _between(low, high)
