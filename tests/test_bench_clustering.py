@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from hardmax.bench import CASES, clustering, measure, report, topics
+from hardmax.bench.results import Row
 from hardmax.bench.studies import STUDIES
 
 ROOT = Path(__file__).parents[1]
@@ -18,7 +19,8 @@ def test_sentences_share_their_ways_and_not_their_topics():
     texts, labels = topics.sentences()
     assert len(texts) == len(set(texts)) == 576
     assert np.bincount(labels).tolist() == [72] * 8
-    assert topics.sentences(2)[0] == texts[:144]
+    assert topics.sentences(topics.WAYS[:2])[0] == texts[:144]
+    assert topics.sentences(topics.SHORT)[0][0] == "tomato soup"
     assert texts[0] == "Yesterday we talked about the tomato soup for an hour."
 
 
@@ -54,6 +56,20 @@ def test_every_method_finds_blobs(name):
     assert (row["n"], row["d"], row["clusters"], row["method"]) == (300, 16, 10, name)
     assert row["ARI"] > 0.9
     assert row["seconds"] > 0
+
+
+def test_draws_are_averaged():
+    drawn = [clustering.row("blobs", *clustering.blobs(n), "KMeans") for n in (150, 200)]
+    mean = clustering.mean_of(drawn)
+    assert mean["drawn"] == 2
+    assert mean["ARI"] == round(sum(one["ARI"] for one in drawn) / 2, 3)
+
+
+def test_growth_is_the_slope_of_our_rows():
+    rows = [Row("hardmax", seconds=20.0), Row("KMeans", seconds=9.0)]
+    rows += [Row(f"hardmax, n = {n:,}", seconds=n / 1000) for n in (1000, 2000, 10_000)]
+    assert [row.measured for row in clustering.growth(rows)] == ["n^1.00"]
+    assert clustering.growth(rows[:2]) == []
 
 
 def test_the_table_has_a_line_for_each_data_set():

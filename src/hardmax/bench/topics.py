@@ -27,6 +27,7 @@ TOPICS = {
     "computing": "database query, memory leak, Python script, network router, unit test, compiler warning, "
     "corrupted hard disk, login password, sorting algorithm",
 }
+SHORT = ("{}", "more about the {}", "the {} again")
 WAYS = (
     "Yesterday we talked about the {} for an hour.",
     "My sister knows nothing about the {}.",
@@ -39,11 +40,11 @@ WAYS = (
 )
 
 
-def sentences(ways: int = len(WAYS)) -> tuple[list[str], IntArray]:
-    """All things in the first so many ways, and the number of each one's topic."""
+def sentences(ways: tuple[str, ...] = WAYS) -> tuple[list[str], IntArray]:
+    """All things in each of these ways, and the number of each one's topic."""
     pairs = [(topic, thing) for topic, things in enumerate(TOPICS.values()) for thing in things.split(", ")]
-    texts = [way.format(thing) for way in WAYS[:ways] for _, thing in pairs]
-    return texts, np.array([topic for topic, _ in pairs] * ways)
+    texts = [way.format(thing) for way in ways for _, thing in pairs]
+    return texts, np.array([topic for topic, _ in pairs] * len(ways))
 
 
 def embedded(texts: list[str]) -> FloatArray:

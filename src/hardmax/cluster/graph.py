@@ -7,7 +7,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from hardmax._types import FloatArray, IntArray
 
-BLOCK = 1 << 22  # numbers that are held at a time
+BLOCK, FAST = 1 << 22, 1 << 18  # numbers that are held at a time, and those that fast memory holds
 FAR = 1e-5  # the least weight between components
 FAINT = 1e-12  # weights below this do not connect: the eigenvectors could not see them
 
@@ -65,7 +65,8 @@ def _join(W: sparse.csr_array, Y: FloatArray, s: FloatArray) -> sparse.csr_array
 def _bridges(Y: FloatArray, parts: list[IntArray]) -> set[tuple[int, int]]:
     """For each part but the largest, which the others reach: its nearest pair with a point of another part.
 
-    Parts are asked from the nearest centre on, and not at all where balls around them are farther than a pair found.
+    The part with the nearest centre is asked first, then of the others the points that a ball of that distance around
+    this one holds.
     """
     centres = np.array([Y[part].mean(axis=0) for part in parts])
     radii = np.array(
@@ -81,7 +82,8 @@ def _bridges(Y: FloatArray, parts: list[IntArray]) -> set[tuple[int, int]]:
         reach[[c, first]] = False
         if reach.any():
             rest = np.concatenate([parts[b] for b in np.flatnonzero(reach)])
-            best = min(best, _nearest(Y, parts[c], rest))
+            rest = rest[np.linalg.norm(Y[rest] - centres[c], axis=1) <= (radii[c] + best[0]) * (1 + 1e-9)]
+            best = min(best, _nearest(Y, parts[c], rest)) if len(rest) else best
         pairs.add((min(best[1:]), max(best[1:])))
     return pairs
 
@@ -91,7 +93,7 @@ def _nearest(Y: FloatArray, ins: IntArray, outs: IntArray) -> tuple[float, int, 
     a, b = Y[ins], Y[outs]
     halves = (b * b).sum(axis=1) / 2
     best = np.inf, 0, 0
-    rows = max(1, BLOCK // len(outs))
+    rows = max(1, FAST // len(outs))
     for start in range(0, len(ins), rows):
         part = a[start : start + rows]
         scores = halves - part @ b.T  # (rows, outs)

@@ -12,6 +12,7 @@ from hardmax._types import FloatArray
 
 DENSE = 400  # points up to which all eigenvectors are found at once
 MOST = 30  # eigenvectors among which the gap is sought
+EIGEN_TOL = 1e-10  # of eigenvalues up to 1; groups that are far apart have eigenvalues that differ by 1e-8
 SHIFT = 1 + 1e-4  # beyond the largest eigenvalue, which is 1
 THIN = 3.0  # times sqrt(n): the band of a graph in the plane has less, in three dimensions more
 SAME = 1e-9  # eigenvalues that near are one, and are not cut apart
@@ -74,7 +75,7 @@ def is_thin(S: sparse.csc_array) -> bool:
 def _by_products(S: sparse.csc_array, count: int) -> tuple[FloatArray, FloatArray]:
     """Lanczos with S."""
     n = S.shape[0]
-    return eigsh(S.tocsr(), k=count, which="LA", v0=_start(n), ncv=min(n, 2 * count + 60))
+    return eigsh(S.tocsr(), k=count, which="LA", v0=_start(n), ncv=min(n, 2 * count + 20), tol=EIGEN_TOL)
 
 
 def _by_factors(S: sparse.csc_array, count: int) -> tuple[FloatArray, FloatArray]:
