@@ -266,7 +266,8 @@ def test_reproduce_and_demo(run) -> None:
     assert run("demo", "--out", "pages")[0] == 0
     page = Path("pages/index.html").read_text()
     assert all(f"Proved: Theorem {number} of arXiv 2305.05465." in page for number in ("3.1", "4.2", "5.2"))
-    assert page.count("<h2>") == 9  # four inputs, three value matrices, two reviews
+    assert page.count("<h2>") == 10  # four inputs, three value matrices, chosen leaders, two reviews
+    assert "Found: tokens 45 and 47 lead." in page
     assert "pos with probability" in page
     assert "neg with probability" in page
     assert page.count("Certified at layer") == 4

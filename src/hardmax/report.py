@@ -113,16 +113,42 @@ class ReviewSection:
         return f"<h2>{escape(self.title)}</h2>\n{body}\n{picture_of_plane}"
 
 
-def page(title: str, intro: str, sections: Sequence[Section | SmoothSection | ReviewSection]) -> str:
+@dataclass(frozen=True, eq=False)
+class ControlSection:
+    """Tokens that are made to lead, before and after."""
+
+    title: str
+    about: str
+    tokens: Any
+    leaders: tuple[int, ...]
+
+    def to_html(self) -> str:
+        """This section as HTML."""
+        from hardmax.control.pictures import plot_control
+
+        result = hm.control.choose_A(self.tokens, leaders=self.leaders)
+        caption = (
+            "Rings mark the tokens that were asked to lead. Each of their lines bounds what attracts them: they lead "
+            "where nothing lies beyond. The dashed ellipse is a level set of the inner product."
+        )
+        parts = [f"<h2>{escape(self.title)}</h2>", f"<p>{escape(self.about)}</p>"]
+        parts += [f'<p class="status">{escape(result.status)}</p>']
+        return "\n".join([*parts, picture(plot_control(result), f"{self.title}: before and after", caption)])
+
+
+AnySection = Section | SmoothSection | ControlSection | ReviewSection
+
+
+def page(title: str, intro: str, sections: Sequence[AnySection]) -> str:
     """The whole page as one string."""
     body = "\n".join(section.to_html() for section in sections)
     return shell(title, f"<p>{escape(intro)}</p>\n{body}")
 
 
 def demo() -> str:
-    """The report of `hardmax demo`: the inputs of Figure 2, three value matrices, and two reviews explained."""
+    """The report of `hardmax demo`: the inputs of Figure 2, three value matrices, chosen leaders, two reviews."""
     rule = hm.Hardmax(Fraction(1, 2))
-    sections: list[Section | SmoothSection | ReviewSection] = [
+    sections: list[AnySection] = [
         Section.of(
             name.replace("-", " ").capitalize(),
             make.__doc__ or "",
@@ -135,16 +161,25 @@ def demo() -> str:
         SmoothSection.of_values("Self-attention with positive V", hm.matrix("paper-2d")),
         SmoothSection.of_values("Self-attention with V = diag(1, 1, -1/2)", hm.matrix("paper-product"), horizon=5),
     ]
-    reviews = _reviews()
-    sections += reviews
+    control, reviews = _control(), _reviews()
+    sections += [*control, *reviews]
     intro = (
         "Layer after layer, each token moves towards the tokens with the largest projection on its own direction. They "
         "gather around leaders, and every limit of the first four inputs, those of Figure 2 of arXiv 2407.01602 with "
         "alpha = 1/2 and A = I, is proved, not guessed. Then softmax attention in continuous time, arXiv 2305.05465: "
         "the spectrum of the value matrix V decides where tokens end. "
+        + ("Who leads depends on A, so A can be chosen. " if control else "")
         + ("Last, two reviews and what a classifier built on hardmax says of them." if reviews else "")
     )
     return page("Tokens gathering around their leaders", intro, sections)
+
+
+def _control() -> list[ControlSection]:
+    """Two tokens that do not lead with A = I, where the solver is installed."""
+    if find_spec("cvxpy") is None or find_spec("clarabel") is None:
+        return []
+    about = "Two tokens that follow others where A = I, and the matrix A of largest margin under which both lead."
+    return [ControlSection("Choosing who leads", about, hm.configuration("ball", n=50), (45, 47))]
 
 
 def _reviews() -> list[ReviewSection]:
