@@ -39,7 +39,7 @@ def control(
     alpha: Annotated[
         str, typer.Option("--alpha", help="Step, for --limit also several to choose from: 0.1,0.5.")
     ] = "0.5",
-    attempts: Annotated[int, typer.Option("--attempts", help="Random starts of --only.")] = 5,
+    attempts: Annotated[int, typer.Option("--attempts", help="Random starts of --only.")] = 10,
     evaluations: Annotated[int, typer.Option("--evaluations", help="Limits that --limit computes at most.")] = 500,
     picture: Annotated[
         bool, typer.Option("--picture/--no-picture", help="A picture before and after, beside a matrix in --out.")

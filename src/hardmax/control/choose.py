@@ -36,7 +36,7 @@ def choose_A(
     margin: float | None = None,
     condition: float | None = None,
     method: str = "cuts",
-    attempts: int = 5,
+    attempts: int = 10,
     seed: int = 0,
     solver_options: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
