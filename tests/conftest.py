@@ -2,5 +2,23 @@
 
 import os
 
+import pytest
+
 # The suite runs one process a core; more threads in each would only wait for each other. Set before NumPy loads.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+@pytest.fixture
+def run(capsys, tmp_path, monkeypatch):
+    """The command line in an empty folder: exit code, standard output and standard error."""
+    from hardmax.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        code = main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call

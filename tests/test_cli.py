@@ -9,21 +9,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.cli.main import main
 from hardmax.figures import FIGURES
-
-
-@pytest.fixture
-def run(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = main(list(arguments))
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return call
 
 
 def test_version_and_help(run) -> None:
