@@ -14,7 +14,9 @@ def test_the_wish_can_be_met_and_has_the_size_it_says() -> None:
 
 
 def test_both_methods_agree_on_a_small_wish() -> None:
-    ours, theirs = (method.answer(method.prepare()()) for method in control._methods(True))
+    ours, theirs, *larger = (method.answer(method.prepare()()) for method in control._methods(True))
+    assert len(larger) == len(control.SIZES)
+    assert all(answer["found"] for answer in larger)
     assert control.one_optimum(ours, theirs)
     assert not control.one_optimum(ours, theirs | {"margin": theirs["margin"] + 1e-3})
     assert not control.one_optimum(ours, theirs | {"found": np.array(False)})

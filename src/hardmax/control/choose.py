@@ -46,8 +46,7 @@ def choose_A(
     Maximises m over symmetric A with trace d, eigenvalues within `condition` of each other, and
     ⟨A z_i, z_t - z_j⟩ >= m |z_i| |z_t - z_j| for every leader i = t and every follower i of t, and all other tokens j.
     A leader never moves again, so these tokens lead for every alpha and at every layer. For leaders that may emerge at
-    later layers use `steer`. Seconds for d up to about 32; the programme has d(d + 1)/2 unknowns, and d = 48 takes half
-    a minute.
+    later layers use `steer`. The programme has d(d + 1)/2 unknowns: seconds for d up to about 32, and slow beyond.
 
     Parameters
     ----------
