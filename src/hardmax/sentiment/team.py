@@ -52,5 +52,6 @@ def together(device: str) -> Iterator[Team]:
     torch.distributed.init_process_group("nccl" if on_gpu else "gloo")
     try:
         yield Team.current()
+        torch.distributed.barrier()  # one that left while another still writes would be cut off from it, and may abort
     finally:
         torch.distributed.destroy_process_group()
