@@ -159,3 +159,10 @@ def test_bad_input_gets_a_sentence(monkeypatch: pytest.MonkeyPatch, solid) -> No
     monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
     with pytest.raises(ImportError, match=r"`hardmax.interactive` needs Plotly: pip install 'hardmax\[app\]'"):
         interactive(solid)
+
+
+def test_a_causal_mask_is_not_called_proved():
+    rule = hm.SelfAttention(V=np.diag([2.0, 1.0]), causal=True)
+    page = hm.interactive(hm.simulate(np.eye(2), rule, times=1))
+    assert "OPEN: attention is causal." in page
+    assert "Proved" not in page

@@ -1,10 +1,14 @@
 """What the spectrum of V lets one expect."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 import hardmax as hm
+from hardmax import _checks, eigenvalues, spectrum
 from hardmax.matrices import NAMES, PAPER
+from tests import machines
 
 GROWING_PAIR = [[1, -1, 0], [1, 1, 0], [0, 0, -0.3]]
 
@@ -121,3 +125,89 @@ def test_named_matrices():
         hm.matrix("paper-3d", d=2)
     with pytest.raises(ValueError, match=r"`name` must be one of identity, .* Got 'eye'. Check the spelling."):
         hm.matrix("eye")
+
+
+def test_answers_are_the_same_under_all_kernels_of_blas():
+    assert machines.differences(400, 40) == []
+
+
+@pytest.mark.parametrize(
+    ("V", "proved"),
+    [
+        (np.kron(np.eye(2), [[3, 2], [1, 3]]), True),  # 3 + sqrt 2 twice, an irrational number, and 3 - sqrt 2 twice
+        ([[3, 2, 1, 0], [1, 3, 0, 1], [0, 0, 3, 2], [0, 0, 1, 3]], False),  # the same in two Jordan blocks
+        ([[3, 1, 0], [0, 3, 0], [0, 0, 1]], False),
+        ([[2, 0, 0], [0, 2, 0], [5, 7, 1]], True),
+    ],
+)
+def test_multiplicity_and_eigenvectors_are_decided_exactly(V, proved):
+    found = hm.classify(V)
+    assert (found.kind, found.multiplicity, found.proved) == ("product", 2, proved)
+    assert found.hypotheses[spectrum.WHOLE] == proved
+
+
+def test_a_multiplicity_that_rounding_destroyed_is_open_and_says_so():
+    V = np.array([[2, 0, 0], [0, 2, 0], [5, 7, 1]]) / 3
+    V[0, 0] = np.nextafter(V[0, 0], 1)  # 2/3 twice no more
+    found = hm.classify(V)
+    assert (found.kind, found.proved, found.missing) == ("product", False, [])
+    assert repr(found).startswith("OPEN: rounding may have parted equal eigenvalues of V. Were it not so: rescaled")
+    assert hm.classify(np.eye(2) + 1e-16 * np.array([[0, 1], [0, 0]])).rounding == (spectrum.PARTED,)
+    B = np.array([[2.0, 1.0], [1.0 + 2e-16, 2.0]])
+    skewed = hm.classify(np.eye(2), Q=B)
+    assert (skewed.proved, skewed.missing, skewed.rounding) == (False, [], (spectrum.SKEWED,))
+    assert hm.classify(np.eye(2), Q=B, K=B).proved  # B^T B is symmetric, however it is rounded
+
+
+def test_a_complex_pair_that_shares_its_real_part_leads_nothing():
+    V = np.zeros((3, 3))
+    V[:2, :2], V[2, 2] = [[1, -2], [2, 1]], 1
+    assert hm.classify(V).kind == "unknown"
+    V[2, 2] = 0.5
+    assert hm.classify(V).kind == "complex"
+
+
+def test_floats_alone_prove_less_and_nothing_else(monkeypatch):
+    given = list(machines.matrices(400))
+    exact = [hm.classify(V) for V in given]
+    monkeypatch.setattr(eigenvalues, "is_exact", lambda V: False)
+    monkeypatch.setattr(spectrum, "is_exact", lambda V: False)
+    floats = [hm.classify(V) for V in given]
+    assert all(sure.proved for sure, guess in zip(exact, floats, strict=True) if guess.proved)
+    proved = sum(f.proved for f in floats), sum(e.proved for e in exact)
+    assert 0.7 * proved[1] < proved[0] < proved[1]
+    assert hm.classify(np.diag([1, 1, -0.5])).rounding == (spectrum.PARTED, spectrum.HELP)
+    assert repr(hm.classify([[40, -103, 306], [53, -138, 410], [13, -34, 101]])) == (
+        "OPEN: floats cannot tell the eigenvalues of V apart; pip install 'hardmax[exact]' to decide it."
+    )
+    assert "Proved: Theorem 4.2" in repr(hm.classify(hm.matrix("paper-2d")))
+
+
+def test_large_matrices_are_decided_by_the_bound():
+    V = hm.matrix("positive", d=eigenvalues.EXACT_UP_TO + 1)
+    assert hm.classify(V).proved
+    found = hm.classify(np.diag([1.0, *[1.0, 0.5] * 33]))
+    assert (found.kind, found.rounding) == ("product", (spectrum.PARTED,))  # nothing to install would help
+
+
+def test_the_bound_of_the_error_holds():
+    for V in machines.matrices(300):
+        exact, bounded = eigenvalues._exact(V), eigenvalues._bounded(V)
+        distances = np.abs(exact.values[:, None] - bounded.values).min(axis=1)
+        assert distances.max() <= bounded.error + exact.error
+
+
+def test_definiteness_is_decided_exactly_and_beyond_rounding():
+    tau = 2 * 2.0**-52  # d eps, for entries up to 1
+    for lowest, definite in ((2 * tau, True), (tau * (1 + 2**-20), True), (tau, False), (0.0, False), (-1e-20, False)):
+        A = np.diag([1.0, lowest])
+        assert _checks.is_positive_definite(A) == definite
+        assert _checks.is_positive_definite(A * 1e200) == definite
+    rational = np.array([[Fraction(1), Fraction(1)], [Fraction(1), 1 + Fraction(1, 10**15)]], object)
+    assert _checks.is_positive_definite(rational)
+    rational[1, 1] = 1 + Fraction(1, 10**17)
+    assert not _checks.is_positive_definite(rational)
+    with pytest.raises(
+        ValueError, match=r"`A` must be symmetric positive definite. Got a 2 by 2 matrix whose smallest"
+    ):
+        hm.Hardmax(1, A=[[1, 1], [1, 1]])

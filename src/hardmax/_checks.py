@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._numbers import exact_numbers
+from hardmax._numbers import exact_numbers, has_positive_pivots
 from hardmax._tensors import is_tensor, to_numpy
 from hardmax._types import AnyArray, BoolArray, FloatArray
 
 SYMMETRY_TOL = 1e-12  # an A built as B @ B.T may miss symmetry by rounding; more than that is meant
+ELIMINATED = 64  # dimensions up to which a matrix close to singular is eliminated exactly: a tenth of a second there
 
 
 def check_tokens(tokens: Any, mask: Any = None) -> tuple[AnyArray, BoolArray]:
@@ -100,27 +101,41 @@ def _check_positive_definite(A: AnyArray) -> AnyArray:
             f"transpose by {skew * float(size):.3g}. Use (A + A.T) / 2, or pass any_A=True to leave the hypotheses of "
             "the theorems."
         )
-    smallest = smallest_eigenvalue(unit)
-    if smallest <= 0:
+    symmetric = A if (A == A.T).all() else A / 2 + A.T / 2
+    if not is_positive_definite(symmetric):
+        smallest = smallest_eigenvalue(unit)
+        smallest = 0.0 if abs(smallest) <= len(A) * np.finfo(np.float64).eps * len(A) else smallest
         raise ValueError(
             f"`A` must be symmetric positive definite. Got a {len(A)} by {len(A)} matrix whose smallest eigenvalue is "
             f"{smallest * float(size):.3g}. Pass any_A=True to run it all the same, outside the hypotheses of the "
             "theorems."
         )
-    return A if (A == A.T).all() else A / 2 + A.T / 2
-
-
-def smallest_eigenvalue(A: FloatArray) -> float:
-    """Smallest eigenvalue of the symmetric part of A, entries at most 1; 0 where rounding cannot tell it from 0."""
-    eigenvalues = np.linalg.eigvalsh((A + A.T) / 2)
-    noise = len(A) * np.finfo(np.float64).eps * float(np.abs(eigenvalues).max())
-    return 0.0 if abs(eigenvalues[0]) <= noise else float(eigenvalues[0])
+    return symmetric
 
 
 def is_positive_definite(A: AnyArray) -> bool:
-    """Whether A is exactly symmetric, and positive definite beyond rounding."""
-    size = np.abs(A).max() or 1
-    return bool((A == A.T).all()) and smallest_eigenvalue((A / size).astype(np.float64)) > 0
+    """Whether A is exactly symmetric, and definite beyond rounding: A - tau I is, with tau = d eps max |a_rs|.
+
+    Floats answer where their error cannot matter, elimination over the integers where it can, so that the answer does
+    not depend on how LAPACK rounds. It is no for a larger A that close to singular.
+    """
+    size, d = np.abs(A).max(), len(A)
+    if not size or not (A == A.T).all():
+        return False
+    tau = d * float(np.finfo(np.float64).eps)
+    smallest = smallest_eigenvalue((A / size).astype(np.float64))
+    noise = 8 * d * tau  # of eigenvalues of a matrix with entries up to 1
+    if abs(smallest - tau) > noise or d > ELIMINATED:
+        return smallest > tau + noise
+    shifted = [[Fraction(x) for x in row] for row in A.tolist()]
+    for r in range(d):
+        shifted[r][r] -= Fraction(tau) * Fraction(size)
+    return has_positive_pivots(shifted)
+
+
+def smallest_eigenvalue(A: FloatArray) -> float:
+    """Smallest eigenvalue of the symmetric part of A, as floats have it."""
+    return float(np.linalg.eigvalsh((A + A.T) / 2)[0])
 
 
 def check_ties(ties: Any) -> str | float:

@@ -1,6 +1,7 @@
 """Numbers as they were meant: floats where these hold them exactly, Fractions where they do not."""
 
 from fractions import Fraction
+from math import lcm
 from typing import Any
 
 import numpy as np
@@ -65,3 +66,20 @@ def _fraction(value: Any, name: str, index: tuple[int, ...]) -> Fraction:
             "Divide all of it by one constant: leaders and sets stay the same."
         )
     return fraction
+
+
+def has_positive_pivots(rows: list[list[Fraction]]) -> bool:
+    """Whether a symmetric matrix is positive definite: elimination without fractions meets positive pivots alone."""
+    common = lcm(*{x.denominator for row in rows for x in row})
+    M = [[int(x * common) for x in row] for row in rows]
+    last = 1
+    for k, pivoting in enumerate(M):  # the part above the diagonal is enough
+        pivot = pivoting[k]
+        if pivot <= 0:
+            return False
+        for i in range(k + 1, len(M)):
+            row, factor = M[i], pivoting[i]
+            for j in range(i, len(M)):
+                row[j] = (pivot * row[j] - factor * pivoting[j]) // last  # without remainder (Bareiss)
+        last = pivot
+    return True

@@ -25,7 +25,7 @@ from hardmax.projection import Projection
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
 from hardmax.smooth_trajectory import SmoothTrajectory
-from hardmax.spectrum import classify
+from hardmax.spectrum import expectation_of
 from hardmax.trajectory import Trajectory
 
 SUFFIXES = (".html", ".htm")
@@ -111,7 +111,7 @@ def _sentences(trajectory: Trajectory) -> str:
     """What happened, and what the spectrum of V lets one expect."""
     said, rule = [trajectory.status], trajectory.rule
     if isinstance(rule, SelfAttention) and not any(map(callable, (rule.Q, rule.K, rule.V))):
-        said.append(repr(classify(rule.value_matrix(trajectory.array.shape[-1]), rule.Q, rule.K)))
+        said.append(repr(expectation_of(rule, trajectory.array.shape[-1])))
     return "<br>".join(map(escape, said))
 
 

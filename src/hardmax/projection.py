@@ -15,7 +15,7 @@ from hardmax._types import FloatArray
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
 from hardmax.smooth_trajectory import SmoothTrajectory
-from hardmax.spectrum import expectation
+from hardmax.spectrum import expected_of_values
 from hardmax.trajectory import Trajectory
 
 UNEQUAL = 20.0  # how many times one spread may be another before both cannot be seen on one scale
@@ -187,7 +187,7 @@ def _leading(trajectory: SmoothTrajectory) -> FloatArray | None:
     rule, d = trajectory.rule, trajectory.array.shape[-1]
     if trajectory.gathering is trajectory.drawn or not isinstance(rule, SelfAttention):
         return None
-    return expectation(rule.value_matrix(d), rule.form(d)).dual
+    return expected_of_values(rule.value_matrix(d)).dual
 
 
 def _orthonormal(M: FloatArray, *, complement: bool = False) -> FloatArray:

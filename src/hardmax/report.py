@@ -13,6 +13,7 @@ from hardmax.html import picture, shell, table
 from hardmax.plotting import LAYERS, plot_layers, plot_limit
 from hardmax.projection import Projection
 from hardmax.sentences import limit_points
+from hardmax.spectrum import expectation_of
 
 REVIEWS = {  # written for this report
     "A review that praises": (
@@ -81,10 +82,7 @@ class SmoothSection:
         caption = f"{what}, coloured by where they end; stars attend to themselves."
         parts = [f"<h2>{escape(self.title)}</h2>", f'<p class="status">{escape(self.trajectory.status)}</p>']
         if isinstance(rule, hm.SelfAttention) and rule.has_constant_values:
-            expected = hm.classify(
-                rule.value_matrix(self.trajectory.array.shape[-1]), rule.Q, rule.K, causal=rule.causal
-            )
-            parts.insert(1, f"<p>{escape(repr(expected))}</p>")
+            parts.insert(1, f"<p>{escape(repr(expectation_of(rule, self.trajectory.array.shape[-1])))}</p>")
         parts.append(picture(plot_layers(self.trajectory), f"{self.title}: times", caption))
         answered = [v for v in hm.theorems.check(self.trajectory) if v.outcome in ("holds", "fails", "undecided")]
         parts.append(_verdict_table(answered) if answered else "<p>No theorem speaks of this run.</p>")

@@ -15,7 +15,7 @@ from hardmax.rules.heads import by_heads
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
 from hardmax.sentences import smooth_status
-from hardmax.spectrum import expectation
+from hardmax.spectrum import expected_of_values
 from hardmax.trajectory import Trajectory
 
 NEXT_CLOUD = " | "  # between what is said of several clouds
@@ -201,7 +201,7 @@ class SmoothTrajectory(Trajectory):
         """What reads the components in the leading eigenspace of V, if that is not the whole space."""
         rule, d = self.rule, self.array.shape[-1]
         if isinstance(rule, SelfAttention) and rule.has_constant_values:
-            expected = expectation(rule.value_matrix(d), rule.form(d))
+            expected = expected_of_values(rule.value_matrix(d))
             return expected.dual if expected.kind in ("hyperplanes", "product", "complex") else None
         return None
 

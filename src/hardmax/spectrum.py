@@ -1,6 +1,11 @@
-"""Which limit to expect of self-attention, from the spectrum of the value matrix (arXiv 2305.05465)."""
+"""Which limit to expect of self-attention, from the spectrum of the value matrix (arXiv 2305.05465).
 
-from dataclasses import dataclass
+What is called proved is proved of the numbers as they came: multiplicities, realness and signs are decided over the
+rationals (`eigenvalues.py`), and so are symmetry and definiteness of Q^T K. Eigenvalues closer than `EQUAL` that are
+not equal are neither: rounding may have parted them, so the answer is OPEN, and it says what it would be otherwise.
+"""
+
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -8,11 +13,14 @@ import numpy as np
 from hardmax import _checks
 from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, FloatArray
+from hardmax.eigenvalues import EXACT_UP_TO, Eigenvalues, is_exact, simple_eigenvector, size_of
+from hardmax.exact import UNIT, over_one_denominator
 from hardmax.rules.self_attention import SelfAttention
 
 PAPER = "arXiv 2305.05465"
-EQUAL = 1e-7  # eigenvalues that close, relative to |V|, count as one
-EXACT = 1e-12  # entries of V may miss a multiple of the identity by that, relative to |V|
+EQUAL = 1e-7  # eigenvalues that close, relative to |V|, are the same or cannot be told apart
+IDENTITY = 1e-12  # entries of V may miss a multiple of the identity by that, relative to |V|
+ROUNDINGS = 2e3  # of V, relative to |V|, that its eigenvalues must bear without meeting
 NULL = 1e-10  # singular values of V - lambda I below that, relative to |V|, are zero
 DOMINANT = "all other eigenvalues are smaller in modulus than the leading one"
 WHOLE = "the leading eigenvalue has as many eigenvectors as its multiplicity"
@@ -20,6 +28,10 @@ SEPARATED = "the leading eigenvalue is apart from the others by more than roundi
 DEFINITE = "Q^T K is symmetric positive definite"
 FORM = "⟨Q phi, K phi⟩ > 0 for the leading eigenvector phi"
 UNMASKED = "attention is not causal"
+PARTED = "rounding may have parted equal eigenvalues of V"
+SKEWED = "Q^T K is symmetric only up to rounding"
+UNDECIDED = "floats cannot tell the eigenvalues of V apart"
+HELP = "pip install 'hardmax[exact]' to decide it"
 NEGATED = {  # each hypothesis when it does not hold
     "QK > 0": "QK is not positive",
     DOMINANT: "another eigenvalue is as large in modulus as the leading one",
@@ -75,6 +87,9 @@ class Expectation:
         True when it is a theorem and every hypothesis was found to hold.
     hypotheses : dict
         Each hypothesis that was checked, and whether it holds.
+    rounding : tuple of str
+        What stands between the numbers as they came and the theorem, and may be rounding alone. Statements on
+        trajectories, which are tested in floats, are tested all the same.
     eigenvalues : (d,) array
         Of V, the largest real part first.
     multiplicity : int
@@ -92,6 +107,7 @@ class Expectation:
     theorem: str
     proved: bool
     hypotheses: dict[str, bool]
+    rounding: tuple[str, ...]
     eigenvalues: AnyArray
     multiplicity: int
     positive: int
@@ -105,10 +121,11 @@ class Expectation:
 
     def __repr__(self) -> str:
         said = KINDS[self.kind][2]
+        missing = [*self.missing, *self.rounding]
         if self.kind == "unknown":
-            return f"OPEN: {said[0].lower()}{said[1:]}"
-        if self.missing:
-            return f"OPEN: {'; '.join(self.missing)}. Were it not so: {said[0].lower()}{said[1:]} {self.theorem}."
+            return f"OPEN: {'; '.join(missing)}." if missing else f"OPEN: {said[0].lower()}{said[1:]}"
+        if missing:
+            return f"OPEN: {'; '.join(missing)}. Were it not so: {said[0].lower()}{said[1:]} {self.theorem}."
         said = f"{said} Proved: {self.theorem}." if self.proved else f"CONJECTURE: {said[0].lower()}{said[1:]}"
         if self.kind == "hyperplanes" and self.positive > 1:
             said += f" CONJECTURE: they tend to parallel subspaces of codimension {self.positive}."
@@ -145,12 +162,10 @@ def classify(V: Any, Q: Any = None, K: Any = None, *, causal: bool = False) -> E
     if isinstance(V, SelfAttention):
         return _of_rule(V)
     V = np.asarray(to_numpy(_checks.check_weight(V, "V", square=True)), np.float64)
-    d = len(V)
     given = {"V": V}
     given |= {name: _checks.check_weight(M, name, square=False) for name, M in (("Q", Q), ("K", K)) if M is not None}
     _checks.check_shapes({name: tuple(M.shape) for name, M in given.items()})
-    Q, K = (np.asarray(to_numpy(given[name]), np.float64) if name in given else np.eye(d) for name in ("Q", "K"))
-    return expectation(V, Q.T @ K, causal=causal)
+    return expectation(V, given.get("Q"), given.get("K"), causal=causal)
 
 
 def _of_rule(rule: SelfAttention) -> Expectation:
@@ -160,58 +175,122 @@ def _of_rule(rule: SelfAttention) -> Expectation:
             "A rule to classify must have at least one matrix, and none that depends on time. "
             f"Got {rule!r}. Pass V itself, such as np.eye(2)."
         )
-    return expectation(rule.value_matrix(d), rule.form(d), causal=rule.causal)
+    return expectation_of(rule, d)
 
 
-def expectation(V: FloatArray, B: FloatArray, *, causal: bool = False) -> Expectation:
-    """The same for a checked V and B = Q^T K."""
-    d, size = len(V), float(np.linalg.norm(V, 2))
-    values = np.linalg.eigvals(V)
-    values = values[np.lexsort((-values.imag, -values.real))]
-    top = values[0]
-    same = np.abs(values - top) <= EQUAL * size
-    positive = int((values.real > EQUAL * size).sum())
-    leading, dual = _eigenspace(V, top, int(same.sum()))
-    hypotheses: dict[str, bool]
-    if size == 0:
-        kind, hypotheses = "still", {}
-    elif abs(top.imag) > EQUAL * size:
-        kind, hypotheses = ("complex" if top.real > EQUAL * size else "unknown"), {}
-    elif d == 1 and V[0, 0] > 0:
-        kind, hypotheses = "boolean", {"QK > 0": bool(B[0, 0] > 0)}
-    elif same.all() and np.allclose(V, top.real * np.eye(d), rtol=0, atol=EXACT * size):
-        kind, hypotheses = ("polytope" if top.real > 0 else "collapse"), {DEFINITE: _is_spd(B)}
-    elif top.real <= EQUAL * size:
-        kind, hypotheses = "unknown", {}
-    else:
-        smaller = bool((np.abs(values[~same]) < top.real - EQUAL * size).all())
-        hypotheses = {DOMINANT: smaller}
-        if same.sum() == 1:
-            phi = leading[:, 0]
-            separated = _is_separated(values, leading, dual, size)
-            positive_form = bool(phi @ B @ phi > 1e-12 * np.linalg.norm(B, 2))
-            kind, hypotheses = "hyperplanes", hypotheses | {FORM: positive_form, SEPARATED: separated}
-        else:
-            whole = leading.shape[1] == same.sum()
-            kind, hypotheses = "product", hypotheses | {WHOLE: bool(whole), DEFINITE: _is_spd(B)}
+def expectation_of(rule: SelfAttention, d: int) -> Expectation:
+    """What to expect of a rule whose matrices do not depend on time, for tokens of dimension d."""
+    return expectation(rule.value_matrix(d), rule.Q, rule.K, causal=rule.causal)
+
+
+def expectation(V: FloatArray, Q: Any = None, K: Any = None, *, causal: bool = False) -> Expectation:
+    """The same for checked matrices; None is the identity."""
+    found = expected_of_values(V)
+    hypotheses, rounding = dict(found.hypotheses), list(found.rounding)
+    if found.kind == "boolean":
+        product = _form(Q, K, 1)[0, 0]
+        hypotheses["QK > 0"] = bool(product > 0)
+    elif found.kind in ("polytope", "collapse", "product"):
+        definite, symmetric = _is_definite(Q, K, len(V))
+        hypotheses[DEFINITE] = definite
+        rounding += [SKEWED] if definite and not symmetric else []
+    elif found.kind in ("hyperplanes", "complex"):
+        seen, hypotheses[SEPARATED] = _simple(V, found, _form(Q, K, len(V)))
+        if found.kind == "hyperplanes":
+            hypotheses[FORM] = seen
     if causal:
-        hypotheses = hypotheses | {UNMASKED: False}
-    theorem, known, _ = KINDS[kind]
-    proved = known and all(hypotheses.values())
-    return Expectation(kind, theorem, proved, hypotheses, values, int(same.sum()), positive, leading, dual)
+        hypotheses[UNMASKED] = False
+    proved = KINDS[found.kind][1] and all(hypotheses.values()) and not rounding
+    return replace(found, proved=proved, hypotheses=hypotheses, rounding=tuple(rounding))
 
 
-def _is_spd(B: FloatArray) -> bool:
-    size = float(np.abs(B).max()) or 1.0
-    symmetric = float(np.abs(B - B.T).max()) <= _checks.SYMMETRY_TOL * size
-    return bool(symmetric and _checks.smallest_eigenvalue(B / size) > 0)
+def expected_of_values(V: FloatArray) -> Expectation:
+    """What the spectrum of V alone says: the kind, and the hypotheses on V."""
+    found = Eigenvalues.of(V)
+    values, near, top = found.values, EQUAL * found.size, found.values[0]
+    same = np.abs(values - top) <= near
+    count, positive = int(same.sum()), int((values.real > near).sum())
+    leading, dual = _eigenspace(V, values[same].mean(), count)
+    hypotheses: dict[str, bool] = {}
+    rounding = [] if _is_one(found, same) else [PARTED]
+    if not V.any():
+        kind = "still"
+    elif not _is_certain(found):
+        kind, rounding = "unknown", [UNDECIDED]
+    elif abs(top.imag) > near:
+        others = values.real[~same & (np.abs(values - top.conjugate()) > near)]
+        alone = bool((others < top.real - near).all())
+        kind, rounding = ("complex" if top.real > near and alone else "unknown"), []
+    elif len(V) == 1:
+        kind = "boolean" if top.real > 0 else "collapse"
+    elif same.all() and np.abs(V - top.real * np.eye(len(V))).max() <= IDENTITY * found.size:
+        kind = "polytope" if top.real > 0 else "collapse"
+        rounding = [] if np.array_equal(V, V[0, 0] * np.eye(len(V))) else [PARTED]
+    elif top.real <= near:
+        kind, rounding = "unknown", []
+    else:
+        kind = "hyperplanes" if count == 1 else "product"
+        hypotheses[DOMINANT] = bool((np.abs(values[~same]) < top.real - near).all())
+        if count > 1:
+            exactly = found.eigenvectors is not None and not rounding
+            hypotheses[WHOLE] = bool(found.eigenvectors[0] == count if exactly else leading.shape[1] == count)  # type: ignore[index]
+    if rounding and not is_exact(V) and len(V) <= EXACT_UP_TO:
+        rounding.append(HELP)
+    theorem = KINDS[kind][0]
+    return Expectation(kind, theorem, False, hypotheses, tuple(rounding), values, count, positive, leading, dual)
 
 
-def _is_separated(values: AnyArray, leading: FloatArray, dual: FloatArray, size: float) -> bool:
-    """Whether a simple leading eigenvalue is apart from the others by more than rounding may have moved it."""
-    condition = float(np.linalg.norm(dual) * np.linalg.norm(leading))
-    gap = float(np.abs(values[1:] - values[0]).min()) if len(values) > 1 else np.inf
-    return gap > 1e3 * float(np.finfo(np.float64).eps) * size * condition
+def _is_one(found: Eigenvalues, same: AnyArray) -> bool:
+    """Whether the eigenvalues that cannot be told apart are one, with its multiplicity."""
+    if same.sum() == 1:
+        return True
+    return found.multiplicities is not None and bool(found.multiplicities[0] == same.sum())
+
+
+def _is_certain(found: Eigenvalues) -> bool:
+    """Whether no error of the eigenvalues can change what is read off them."""
+    if found.multiplicities is not None:
+        return True
+    values, near = found.values, EQUAL * found.size
+    below = values[0].real - values.real
+    edges = np.concatenate([np.abs(values - values[0]), below, values.real, below[0] + values[0].real - np.abs(values)])
+    return bool(found.error < 0.01 * near and (np.abs(np.abs(edges) - near) > 4 * found.error).all())
+
+
+def _simple(V: FloatArray, found: Expectation, B: AnyArray) -> tuple[bool, bool]:
+    """Of a simple leading eigenvalue: whether ⟨phi, B phi⟩ > 0, and whether rounding cannot have parted it from others.
+
+    Rounding of V by |E| moves it by up to |E| times its condition number.
+    """
+    values, d = found.eigenvalues, len(V)
+    if is_exact(V):
+        condition, form = simple_eigenvector(V, complex(values[0]), B)
+    else:
+        phi = found.leading[:, 0]
+        condition = float(np.linalg.norm(found.dual) * np.linalg.norm(phi))
+        form = float(phi @ (B / (d * np.abs(B).max() or 1)).astype(np.float64) @ phi)
+    gap = float(np.abs(values[1:] - values[0]).min())
+    return form > 1e-12, gap > ROUNDINGS * UNIT * size_of(V) * condition
+
+
+def _form(Q: Any, K: Any, d: int) -> AnyArray:
+    """A positive multiple of Q^T K: exactly, as integers, where d is small, else in floats."""
+    Q, K = (np.eye(d) if M is None else np.asarray(to_numpy(M), np.float64) for M in (Q, K))
+    if d > EXACT_UP_TO or Q.size > EXACT_UP_TO**2:
+        return np.asarray(Q.T @ K)
+    queries, keys = (np.array(over_one_denominator(M)[0], object) for M in (Q, K))
+    return np.asarray(queries.T @ keys)
+
+
+def _is_definite(Q: Any, K: Any, d: int) -> tuple[bool, bool]:
+    """Whether Q^T K is symmetric positive definite up to rounding, and whether it is symmetric exactly."""
+    B = _form(Q, K, d)
+    size = np.abs(B).max() or 1
+    skew = np.abs(B - B.T).max() / size
+    alike = (Q is None and K is None) or (Q is not None and K is not None and np.array_equal(to_numpy(Q), to_numpy(K)))
+    exactly = alike or bool(skew == 0 and (B.dtype == object or Q is None or K is None))
+    definite = bool(skew <= _checks.SYMMETRY_TOL) and _checks.is_positive_definite(B + B.T)
+    return definite, exactly
 
 
 def _eigenspace(V: FloatArray, top: complex, multiplicity: int) -> tuple[FloatArray, FloatArray]:
@@ -232,7 +311,7 @@ def _eigenspace(V: FloatArray, top: complex, multiplicity: int) -> tuple[FloatAr
 
 def _null(V: FloatArray, top: complex, most: int) -> AnyArray:
     """An orthonormal basis of the null space of V - top I."""
-    shift = top if abs(np.imag(top)) > 0 else np.real(top)
+    shift = top if abs(np.imag(top)) > EQUAL * float(np.linalg.norm(V, 2)) else np.real(top)
     _, sizes, rows = np.linalg.svd(V - shift * np.eye(len(V)))
     count = max(1, min(most, int((sizes <= NULL * float(np.linalg.norm(V, 2))).sum())))
     return np.asarray(rows[-count:].conj().T)

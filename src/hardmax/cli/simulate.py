@@ -12,12 +12,12 @@ from hardmax import (
     SelfAttention,
     SmoothTrajectory,
     Trajectory,
-    classify,
     leader_table,
 )
 from hardmax import simulate as run_simulation
 from hardmax.cli import options, output, rules
 from hardmax.sentences import coordinates
+from hardmax.spectrum import expectation_of
 
 
 def simulate(
@@ -74,8 +74,7 @@ def simulate(
         return
     output.say(trajectory.status)
     if isinstance(chosen, SelfAttention):
-        values = chosen.value_matrix(clouds.shape[-1])
-        output.say(repr(classify(values, chosen.Q, chosen.K, causal=chosen.causal)))
+        output.say(repr(expectation_of(chosen, clouds.shape[-1])))
     if not trajectory.batched and isinstance(trajectory, SmoothTrajectory):
         if trajectory.clusters.max() + 1 < trajectory.mask.sum() or trajectory.n == 1:  # else every token is alone
             output.console().print(clusters(trajectory))

@@ -16,7 +16,7 @@ from hardmax.clusters import labels_of
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.simulate import simulate
 from hardmax.smooth_trajectory import SmoothTrajectory
-from hardmax.spectrum import Expectation, expectation
+from hardmax.spectrum import Expectation, expectation_of
 from hardmax.theorems.base import Statement, Verdict
 
 PAPER = "Geshkovski, Letrouit, Polyanskiy, Rigollet, arXiv 2305.05465"
@@ -67,7 +67,7 @@ def given_kind(statement: Statement, *kinds: str) -> Callable[[Test], FlowCheck]
             assert isinstance(rule, SelfAttention)
             d = trajectory.array.shape[-1]
             V, B = rule.value_matrix(d), rule.form(d)
-            expected = expectation(V, B)
+            expected = expectation_of(rule, d)
             if expected.kind not in kinds:
                 return statement.not_met([f"the spectrum of V belongs to another statement ({expected.kind})"])
             if expected.missing:
