@@ -1,10 +1,12 @@
 """The estimator: scikit-learn's own checks, training, odd input, files."""
 
 import json
+import re
 import warnings
 from hashlib import sha256
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from safetensors.numpy import load, save
@@ -309,6 +311,74 @@ def test_paper_model_and_labels_survive_a_file(corpus, tmp_path):
     read = HardmaxClassifier.load(tmp_path / "m")
     assert read.classes_.tolist() == [-5, 5]
     assert read.decision_function(corpus.texts).tobytes() == fitted.decision_function(corpus.texts).tobytes()
+
+
+TWO = ["bad", "good"] * 6
+LABELS = {
+    "list": TWO,
+    "tuple": tuple(TWO),
+    "text": np.array(TWO),
+    "objects": np.array(TWO, object),
+    "column": pd.Series(TWO),
+    "column of objects": pd.Series(TWO, dtype=object),
+    "column of strings": pd.Series(TWO, dtype="string"),
+    "category": pd.Series(TWO, dtype="category"),
+    "strings of NumPy": np.array(TWO, np.dtypes.StringDType()) if hasattr(np.dtypes, "StringDType") else TWO,
+    "index": pd.Index(TWO),
+    "three": ["a", "b", "c"] * 4,
+    "numbers": [0, 1] * 6,
+    "column of numbers": pd.Series([3, 7] * 6),
+    "nullable": pd.Series([3, 7] * 6, dtype="Int64"),
+    "numbers as objects": np.array([3, 7] * 6, object),
+    "bytes": np.array([3, 7] * 6, np.uint8),
+    "floats": np.array([0.0, 1.0] * 6, np.float32),
+    "booleans": pd.Series([True, False] * 6),
+    "booleans as objects": np.array([True, False] * 6, object),
+    "unusual": ["", "é\ud800\n"] * 6,
+}
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_labels_of_every_kind_survive_a_file(kind, tmp_path):
+    texts = [f"word{i % 3} other{i % 2}" for i in range(12)]
+    fitted = HardmaxClassifier(heads=2, groups=1, epochs=2, min_texts=1).fit(texts, LABELS[kind])
+    fitted.save(tmp_path / "model")
+    read = HardmaxClassifier.load(tmp_path / "model")
+    assert read.classes_.tolist() == fitted.classes_.tolist() == sorted(set(LABELS[kind]))
+    assert read.classes_.dtype == fitted.classes_.dtype
+    assert read.predict(texts).tolist() == fitted.predict(texts).tolist()
+
+
+@pytest.mark.parametrize(
+    ("labels", "sentence"),
+    [
+        (["a", None] * 6, "`y` must hold a label for every text. Got None at place 1, 6 such in all."),
+        (pd.Series(["a", "b", None] * 4), "must hold a label for every text. Got nan at place 2, 4 such in all."),
+        (pd.Series([1, 2, pd.NA] * 4, dtype="Int64"), "a label for every text. Got <NA> at place 2, 4 such in all."),
+        (np.array([0.0, np.nan] * 6), "must hold a label for every text. Got nan at place 1, 6 such in all."),
+        (["a", 1] * 6, "must hold labels of one kind: text, numbers or booleans. Got int and str."),
+        ([True, 1] * 6, "must hold labels of one kind: text, numbers or booleans. Got bool and int."),
+        (np.array([b"a", b"b"] * 6), "must hold labels of one kind: text, numbers or booleans. Got bytes."),
+    ],
+)
+def test_missing_and_mixed_labels_are_refused(labels, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        HardmaxClassifier().fit(["some words"] * 12, labels)
+
+
+def test_nothing_of_a_run_is_taken_from_a_file(fitted, corpus, tmp_path):
+    """A model from a stranger must not name a file that fitting it again would write."""
+    fitted.save(tmp_path / "model")
+    file, victim = tmp_path / "model" / "model.json", tmp_path / "victim"
+    about = json.loads(file.read_text())
+    about["params"] |= {"checkpoint": str(victim), "resume": True, "device": "cuda", "verbose": True}
+    file.write_text(json.dumps(about))
+    read = HardmaxClassifier.load(tmp_path / "model")
+    plain = HardmaxClassifier()
+    for name in ("checkpoint", "resume", "device", "verbose"):
+        assert getattr(read, name) == getattr(plain, name)
+    clone(read).set_params(epochs=1).fit(corpus.texts, corpus.labels)
+    assert not victim.exists()
 
 
 def test_broken_files_get_a_sentence(fitted, tmp_path):

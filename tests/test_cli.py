@@ -393,3 +393,13 @@ def test_verify_flows(run) -> None:
     assert "polytope</td>" in Path("page.html").read_text()
     verdicts = json.loads(run("verify", "gaussian", "--n", "9", "--rule", "self-attention", "--json")[1])
     assert [v["conjecture"] for v in verdicts] == [False] * 5 + [True] * 2
+
+
+@pytest.mark.parametrize("dt", ["0", "nan", "-1", "inf"])
+@pytest.mark.parametrize("command", ["simulate", "verify"])
+def test_a_step_that_is_no_length_is_refused(run, command, dt):
+    flow = ("--rule", "self-attention", "--method", "euler", "--dt", dt)
+    code, _, err = run(command, "gaussian", "--n", "5", *flow)
+    assert code == 2
+    assert "`--dt` must be a positive finite number." in err
+    assert run(command, "gaussian", "--n", "5", *flow, "--time", "1")[0] == 2

@@ -162,3 +162,56 @@ print(hashlib.sha256(b"".join(s.tobytes() + b"|" for k in range(7) for s in run.
         )
         answers.add(done.stdout)
     assert len(answers) == 1
+
+
+@pytest.mark.parametrize(
+    "setting", [{"rtol": 1e-8}, {"atol": 1e-13}, {"dt": 0.1}, {"method": "RK45"}, {"max_steps": 5}]
+)
+@pytest.mark.parametrize("rule", [hm.Hardmax(1), hm.Softmax(1), hm.MultiHead([hm.Hardmax(1)] * 2)])
+def test_settings_of_flows_are_refused_for_layers(rule, setting):
+    (name,) = setting
+    message = f"`{name}` must go with a rule in continuous time. Got .* with {type(rule).__name__}, which moves tokens"
+    with pytest.raises(ValueError, match=message):
+        hm.simulate(np.eye(2), rule, layers=1, **setting)
+
+
+@pytest.mark.parametrize(
+    ("rule", "more"),
+    [
+        (hm.Softmax(1), {"layers": 1}),
+        (hm.SelfAttention(), {"times": 1}),
+        (hm.Sphere(1.0), {"times": 1}),
+        (hm.Compose([hm.Hardmax(1)]), {"layers": 1}),
+        (hm.MultiHead([hm.Softmax(1)] * 2), {"layers": 1}),
+        (hm.MultiHead([hm.Hardmax(1)] * 2, shared=True), {"layers": 1}),
+    ],
+)
+def test_a_kernel_is_refused_where_nothing_is_searched(rule, more):
+    with pytest.raises(ValueError, match="`kernel` must go with Hardmax, by itself or as a head"):
+        hm.simulate(np.eye(2), rule, kernel="numpy", **more)
+
+
+def test_a_kernel_is_refused_where_another_arithmetic_runs():
+    for rule in (hm.Hardmax(1, exact=True), hm.Hardmax(1, ties=1e-6)):
+        with pytest.raises(ValueError, match='`kernel` must be "auto" with '):
+            hm.simulate(np.eye(2), rule, layers=1, kernel="numpy")
+        with pytest.raises(ValueError, match='`kernel` must be "auto" with '):
+            hm.limit(np.eye(2), rule, kernel="numpy")
+
+
+def test_heads_get_the_kernel_and_tell_how_far_they_are():
+    tokens, rule = np.random.default_rng(0).normal(size=(2, 6, 4)), hm.MultiHead([hm.Hardmax(1), hm.Softmax(1)])
+    seen = []
+    run = hm.simulate(tokens, rule, layers=3, kernel="fused", progress=lambda done, total: seen.append((done, total)))
+    assert run.heads[0].stats["kernel"] == "fused"
+    assert seen == sorted(set(seen))
+    assert len(seen) == 2 * 4 + 4  # a cloud at a time for the first, all at once for the second
+    assert seen[-1][0] == seen[-1][1]
+    assert len({total for _, total in seen}) == 1
+    with pytest.raises(ValueError, match=r'`kernel="hull"` must have tokens in two dimensions. Got d = 3'):
+        hm.simulate(np.eye(6), hm.MultiHead([hm.Hardmax(1)] * 2), layers=1, kernel="hull")
+
+
+def test_error_control_is_refused_for_fixed_steps():
+    with pytest.raises(ValueError, match=r"`rtol` must go with a method that controls its error. Got 1e-06 with 'rk4'"):
+        hm.simulate(np.eye(2), hm.SelfAttention(), times=1, method="rk4", dt=0.5, rtol=1e-6)

@@ -1,6 +1,8 @@
 """Files: what is written comes back, broken ones get a sentence, and nothing is left half-written."""
 
+import dataclasses
 import json
+import os
 from fractions import Fraction
 
 import numpy as np
@@ -102,7 +104,7 @@ def test_foreign_files(tmp_path):
     ):
         hm.Trajectory.from_npz(path)
     np.savez(path, format="hardmax-trajectory-1")
-    with pytest.raises(ValueError, match=SENTENCE + ".*clouds"):
+    with pytest.raises(ValueError, match=SENTENCE + r"a broken file \('rule' is missing\)"):
         hm.Trajectory.from_npz(path)
     with pytest.raises(FileNotFoundError, match=SENTENCE + "no file by that name."):
         hm.Trajectory.from_npz(tmp_path / "missing.npz")
@@ -167,3 +169,107 @@ def test_folders_are_made_and_impossible_paths_get_a_sentence(tmp_path):
 def test_writing_onto_a_folder_gets_a_sentence(tmp_path):
     with pytest.raises(OSError, match=r"must be a file that can be written. Got: .*Choose another path."):
         RUNS["single"].to_npz(tmp_path)
+
+
+def spoiled(run, path, name, change):
+    """The file of a run with one array changed."""
+    run.to_npz(path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    arrays[name] = np.asarray(change(arrays[name]))
+    np.savez(path, **arrays)
+    return path
+
+
+def beyond(array):
+    array = array.copy()
+    array.flat[-1] = 1000
+    return array
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "what"),
+    [
+        ("0/labels", beyond, r"`labels` must lie in \[0, 7\]"),
+        ("0/members", beyond, r"`members` must lie in \[0, 7\]"),
+        ("0/members", lambda a: a.astype(float), "`members` must be whole numbers"),
+        ("0/members", lambda a: a[:-1], "`members` must be as many as `sizes` says"),
+        ("0/sizes", lambda a: a * 0, r"`sizes` must lie in \[1, 8\]"),
+        ("0/first", beyond, r"`first` must lie in \[0, 7\]"),
+        ("0/first", lambda a: a[::-1], "`first` must be a token of each class"),
+        ("0/emerged", beyond, r"`emerged` must lie in \[-1, 3\]"),
+        ("0/settled", lambda a: a - 5, r"`settled` must lie in \[-1, 3\]"),
+        ("0/real", beyond, r"`real` must lie in \[0, 7\]"),
+        ("0/real", lambda a: a[::-1], "`real` must increase"),
+        ("0/rows", lambda a: a[:, :1], "`rows` must be tokens"),
+        ("0/rows", lambda a: a * np.nan, "`rows` must be finite"),
+        ("tokens", lambda a: a[0], "`tokens` must be numbers"),
+        ("tokens", lambda a: a[..., :1], "`rows` must be tokens"),
+        ("saved", lambda a: a[::-1], "`saved` must increase"),
+        ("saved", lambda a: a + 1, "`saved` must be all layers, or the last"),
+        ("saved", lambda a: a[:-1], "`saved` must name a layer or time for each"),
+        ("clouds", lambda a: 5, "`clouds` must be as many as"),
+        ("batched", lambda a: "x", "`batched` must be true or false"),
+        ("stats", lambda a: "[]", "`stats` must be names and values"),
+    ],
+)
+def test_every_array_of_a_run_is_checked(name, change, what, tmp_path):
+    tokens = np.random.default_rng(0).normal(size=(8, 2))
+    path = spoiled(hm.simulate(tokens, hm.Hardmax(0.1), layers=3), tmp_path / "run.npz", name, change)
+    with pytest.raises(ValueError, match=r"must be a trajectory saved with to_npz. Got a broken file \(" + what):
+        hm.Trajectory.from_npz(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "what"),
+    [
+        ("real", lambda a: a[:-1], "`real` must say of each token"),
+        ("real", lambda a: ~a, "`real` must leave a token in each cloud"),
+        ("rescaled", lambda a: a[:-1], "`rescaled` must have shape"),
+        ("start", lambda a: a[:-1], "`start` must have shape"),
+        ("powers", lambda a: a[:-1], "`powers` must have shape"),
+        ("logs", lambda a: a[:-1], "`logs` must have shape"),
+        ("saved", lambda a: a * np.nan, "`saved` must increase"),
+        ("saved", lambda a: np.arange(len(a)), "`saved` must be layers or times, as the rule has"),
+        ("tokens", lambda a: a[..., :1], "`tokens` must have the size of the rule's matrices"),
+    ],
+)
+def test_every_array_of_a_smooth_run_is_checked(name, change, what, tmp_path):
+    rule = hm.SelfAttention(V=np.diag([1.0, 0.5]))
+    run = hm.simulate(np.eye(2), rule, times=1, method="euler", dt=0.25)
+    path = spoiled(run, tmp_path / "run.npz", name, change)
+    with pytest.raises(ValueError, match=r"must be a trajectory saved with to_npz. Got a broken file \(" + what):
+        hm.Trajectory.from_npz(path)
+
+
+def test_members_of_a_set_are_in_order(tmp_path):
+    run = hm.simulate([[1, 1], [1, -1], [-1, 1], [-1, -1], [0.5, 0]], hm.Hardmax(1), layers=0)
+    path = spoiled(run, tmp_path / "run.npz", "0/members", lambda a: a[np.r_[0, 1, 2, 4, 3, 5]])
+    with pytest.raises(ValueError, match="`members` of a set must increase"):
+        hm.Trajectory.from_npz(path)
+
+
+def test_attention_that_was_held_is_checked(tmp_path):
+    run = hm.simulate(np.eye(3), hm.SelfAttention(), times=1)
+    held = dataclasses.replace(run, held=((0.5, np.eye(3)),))
+    held.to_npz(tmp_path / "run.npz")
+    assert hm.Trajectory.from_npz(tmp_path / "run.npz").held[0][0] == 0.5
+    path = spoiled(held, tmp_path / "run.npz", "held/0/attention", lambda a: a[:2])
+    with pytest.raises(ValueError, match="`held` must be a time and attention"):
+        hm.Trajectory.from_npz(path)
+
+
+def test_files_have_the_mode_of_the_users_mask_at_any_time(tmp_path):
+    """The mask belongs to the whole process: asking for it by setting it would let other threads write open files."""
+    asked = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "umask", lambda mask: asked.append(mask))
+        RUNS["single"].to_npz(tmp_path / "run.npz")
+    assert not asked
+    for mask in (0o022, 0o077, 0o002):
+        before = os.umask(mask)
+        try:
+            RUNS["single"].to_npz(tmp_path / f"{mask}.npz")
+        finally:
+            os.umask(before)
+        assert (tmp_path / f"{mask}.npz").stat().st_mode & 0o777 == 0o666 & ~mask

@@ -57,6 +57,13 @@ class Job:
         done, progress = count(1), self.progress
         return (lambda: None) if progress is None else (lambda: progress(next(done), total))
 
+    def progress_of(self, h: int, rule: MultiHead) -> Callable[[int, int], None] | None:
+        """`progress` for one head of several, each of which counts for the same part of the whole."""
+        progress, each = self.progress, 1000
+        if progress is None:
+            return None
+        return lambda done, total: progress(h * each + each * done // total, len(rule.heads) * each)
+
     def floats(self) -> tuple[Any, Any]:
         """Tokens as a float array or tensor with zeros for padding, and the keys that may be attended to."""
         state: Any = self.tokens if is_tensor(self.tokens) else self.start
@@ -77,12 +84,24 @@ def run(job: Job, rule: Rule) -> Trajectory:
     """Run any rule."""
     if isinstance(rule, Hardmax):
         return run_hardmax(job, rule)
-    exactly = rule.continuous or not needs_gradient(job.tokens, *rule.weights)  # exact sets carry no gradient
-    if isinstance(rule, MultiHead) and not rule.shared and exactly:
-        return run_heads(job, rule)
+    if _by_heads(job, rule):
+        return run_heads(job, rule)  # type: ignore[arg-type]
     if not rule.continuous:
         return run_layers(job, rule)
     return run_adaptive(job, rule) if job.method.adaptive else run_fixed(job, rule)
+
+
+def _by_heads(job: Job, rule: Rule) -> bool:
+    """Whether each head is run by itself: on coordinates of its own, and, as exact sets carry none, no gradient."""
+    exactly = rule.continuous or not needs_gradient(job.tokens, *rule.weights)
+    return isinstance(rule, MultiHead) and not rule.shared and exactly
+
+
+def searches(job: Job, rule: Rule) -> bool:
+    """Whether a run searches for largest products by `job.kernel`."""
+    if isinstance(rule, MultiHead) and _by_heads(job, rule):
+        return any(searches(job, head) for head in rule.heads)
+    return isinstance(rule, Hardmax)
 
 
 def run_hardmax(job: Job, rule: Hardmax) -> HardmaxTrajectory:
@@ -218,10 +237,11 @@ def _like_input(values: FloatArray, job: Job) -> Any:
 def run_heads(job: Job, rule: MultiHead) -> SmoothTrajectory:
     """Heads on coordinates of their own are independent models: each is run by itself, by what runs it best."""
     heads = []
-    for head, part in zip(rule.heads, rule.columns(job.array.shape[-1]), strict=True):
+    for h, (head, part) in enumerate(zip(rule.heads, rule.columns(job.array.shape[-1]), strict=True)):
         tokens = job.tokens[..., part] if is_tensor(job.tokens) else job.array[..., part]
-        heads.append(run(Job(tokens, job.array[..., part], job.real, job.saved, job.method, None), head))
-    job.ticker(1)()
+        kernel = job.kernel if searches(job, head) else "auto"
+        one = Job(tokens, job.array[..., part], job.real, job.saved, job.method, job.progress_of(h, rule), kernel)
+        heads.append(run(one, head))
     tokens = join([head.tokens for head in heads])
     stats = {"method": "heads", "dtype": _name(tokens), "adaptive": False, "heads": [head.stats for head in heads]}
     problem = " ".join(filter(None, (getattr(head, "problem", "") for head in heads)))
@@ -252,13 +272,30 @@ def check_grid(times: FloatArray, method: Method) -> None:
         )
 
 
-def check_method(name: Any, rtol: Any, atol: Any, dt: Any, max_steps: Any) -> Method:
-    """A method from the arguments of `simulate`."""
+def refuse_meaningless(rule: Rule, settings: dict[str, Any]) -> None:
+    """Settings of a flow have no meaning for layers."""
+    for name, value in settings.items():
+        if value is not None and not rule.continuous:
+            raise ValueError(
+                f"`{name}` must go with a rule in continuous time. Got {value!r} with {type(rule).__name__}, which "
+                "moves tokens by layers. Leave it out."
+            )
+
+
+def check_method(method: Any, rtol: Any, atol: Any, dt: Any, max_steps: Any) -> Method:
+    """A method from the arguments of `simulate`; None is what is usual."""
+    name = "DOP853" if method is None else method
     known = (*integrate.ADAPTIVE, *integrate.FIXED)
     if name not in known:
         raise ValueError(f"`method` must be one of {', '.join(known)}. Got {name!r}. DOP853 suits nearly everything.")
-    _checks.check_positive(rtol, "rtol", "1e-8 is usual.")
-    _checks.check_positive(atol, "atol", "1e-13 is usual.")
+    for setting, value in (("rtol", rtol), ("atol", atol)):
+        if value is not None and name in integrate.FIXED:
+            raise ValueError(
+                f"`{setting}` must go with a method that controls its error. Got {value!r} with {name!r}, whose steps "
+                "have the length dt. Leave it out."
+            )
+    rtol = _checks.check_positive(1e-8 if rtol is None else rtol, "rtol", "1e-8 is usual.")
+    atol = _checks.check_positive(1e-13 if atol is None else atol, "atol", "1e-13 is usual.")
     if (dt is None) == (name in integrate.FIXED):
         need = f'"{name}" needs `dt`, the length of its steps' if dt is None else f'"{name}" chooses its own steps'
         raise ValueError(f"`dt` must go with the methods {' and '.join(integrate.FIXED)}. Got dt={dt}: {need}.")

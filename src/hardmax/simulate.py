@@ -6,7 +6,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from hardmax import _checks
-from hardmax.drivers import Job, check_grid, check_method, run
+from hardmax.drivers import Job, check_grid, check_method, refuse_meaningless, run, searches
 from hardmax.hardmax_trajectory import HardmaxTrajectory
 from hardmax.integrate import Method
 from hardmax.kernels import check_kernel
@@ -38,9 +38,9 @@ def simulate(
     times: Any = None,
     save: Literal["all", "last"] = "all",
     mask: Any = None,
-    method: str = "DOP853",
-    rtol: float = 1e-8,
-    atol: float = 1e-13,
+    method: str | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
     dt: float | None = None,
     max_steps: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -55,9 +55,9 @@ def simulate(
     times: Any = None,
     save: Literal["all", "last"] = "all",
     mask: Any = None,
-    method: str = "DOP853",
-    rtol: float = 1e-8,
-    atol: float = 1e-13,
+    method: str | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
     dt: float | None = None,
     max_steps: int | None = None,
     kernel: str = "auto",
@@ -85,15 +85,16 @@ def simulate(
     mask : (n,) or (batch, n) boolean array, optional
         True for real tokens. The others are padding, may hold anything, and change nothing.
     method : str
-        For flows. "DOP853" (the default), "RK45", "RK23", "Radau", "BDF" or "LSODA" of SciPy control their error by
-        `rtol`, and by `atol` relative to the largest coordinate of the input; they give up after `max_steps` (10,000
-        unless said), and the status says so. "euler" and "rk4" take steps of length `dt`, of which `times` must be
-        multiples, and carry gradients: Euler is the residual network.
+        For flows. "DOP853" (unless said), "RK45", "RK23", "Radau", "BDF" or "LSODA" of SciPy control their error by
+        `rtol` (1e-8 unless said), and by `atol` (1e-13) relative to the largest coordinate of the input; they give up
+        after `max_steps` (10,000), and the status says so. "euler" and "rk4" take steps of length `dt`, of which
+        `times` must be multiples, and carry gradients: Euler is the residual network.
     rtol, atol, dt, max_steps : numbers
-        See `method`.
+        See `method`. Each is refused where it has no meaning.
     kernel : str
-        For `Hardmax`: how the largest products are found. "auto" takes the fastest for the shape; "numpy" (the
-        definition), "hull", "fused" and "gemm" name one. The sets are the same; `stats["kernel"]` says what ran.
+        For `Hardmax`, by itself or as a head with coordinates of its own: how the largest products are found. "auto"
+        takes the fastest for the shape; "numpy" (the definition), "hull", "fused" and "gemm" name one. The sets are the
+        same; `stats["kernel"]` says what ran.
     progress : callable, optional
         Called with (done, in all) after each layer or saved time.
 
@@ -131,11 +132,17 @@ def simulate(
         raise ValueError(f'`save` must be "all" or "last". Got {save!r}. "last" keeps the final layer alone.')
     array, real = _checks.check_tokens(tokens, mask)
     rule.check(np.where(real[..., None], array, array[real][0]) if not real.all() else array)
-    settings = check_method(method, rtol, atol, dt, max_steps)
-    saved = _saved(rule, layers, times, settings)
-    return run(
-        Job(tokens, array, real, saved if save == "all" else saved[-1:], settings, progress, check_kernel(kernel)), rule
-    )
+    settings = {"method": method, "rtol": rtol, "atol": atol, "dt": dt, "max_steps": max_steps}
+    refuse_meaningless(rule, settings)
+    how = check_method(**settings)
+    saved = _saved(rule, layers, times, how)
+    job = Job(tokens, array, real, saved if save == "all" else saved[-1:], how, progress, check_kernel(kernel))
+    if kernel != "auto" and not searches(job, rule):
+        raise ValueError(
+            "`kernel` must go with Hardmax, by itself or as a head with coordinates of its own, and without gradients. "
+            f"Got {kernel!r} with {type(rule).__name__}. Leave it out."
+        )
+    return run(job, rule)
 
 
 def _saved(rule: Rule, layers: Any, times: Any, method: Method) -> Any:

@@ -14,6 +14,7 @@ from hardmax._types import AnyArray
 from hardmax.rules.base import Rule
 from hardmax.smooth_trajectory import SmoothTrajectory
 from hardmax.storage import finite, rule_from_dict, rule_to_dict
+from hardmax.stored_trajectory import check_shared, check_smooth
 
 FORMAT = "hardmax-smooth-1"
 FIELDS = {
@@ -92,15 +93,18 @@ def save_smooth(trajectory: SmoothTrajectory, path: str | PathLike[str]) -> None
         np.savez_compressed(file, allow_pickle=False, **arrays)
 
 
-def read_smooth(file: Any) -> SmoothTrajectory:
-    """Read an open archive that `save_smooth` wrote. `heads` is empty: attention is found from the rule."""
+def read_smooth(file: dict[str, AnyArray]) -> SmoothTrajectory:
+    """The trajectory of arrays that `save_smooth` wrote. `heads` is empty: attention is found from the rule."""
+    rule, stats = rule_of(json.loads(str(file["rule"]))), json.loads(str(file["stats"]))
+    check_shared(file, rule, stats)
+    check_smooth(file, stats)
     return SmoothTrajectory(
         file["tokens"],
-        rule_of(json.loads(str(file["rule"]))),
+        rule,
         file["saved"],
         file["real"],
         bool(file["batched"]),
-        json.loads(str(file["stats"])),
+        stats,
         file.get("rescaled"),
         problem=str(file["problem"]),
         start=file["start"],
@@ -109,7 +113,7 @@ def read_smooth(file: Any) -> SmoothTrajectory:
     )
 
 
-def _read_held(file: Any) -> tuple[tuple[float, AnyArray] | None, ...]:
+def _read_held(file: dict[str, AnyArray]) -> tuple[tuple[float, AnyArray] | None, ...]:
     clouds = len(file["real"]) if bool(file["batched"]) else 1
     found = [
         (float(file[f"held/{b}/from"]), file[f"held/{b}/attention"]) if f"held/{b}/from" in file else None

@@ -17,6 +17,7 @@ from hardmax.hardmax_trajectory import Cloud, HardmaxTrajectory
 from hardmax.limits import Limit, quick_radius
 from hardmax.rules.hardmax import Hardmax
 from hardmax.sets import Sets
+from hardmax.stored_trajectory import check_clouds, check_shared
 from hardmax.trajectory import Trajectory
 
 FORMAT = "hardmax-trajectory-1"
@@ -70,14 +71,19 @@ def load_trajectory(path: str | PathLike[str]) -> Trajectory:
                 raise ValueError(f"{must} Got another kind of archive. Choose another file.")
             if kind not in (FORMAT, SMOOTH):
                 raise ValueError(f"{must} Got the format {kind!r}. A newer version of hardmax may read it.")
-            return _read(file) if kind == FORMAT else read_smooth(file)
+            arrays = {name: file[name] for name in file.files}
+            return _read(arrays) if kind == FORMAT else read_smooth(arrays)
     except Exception as error:  # NumPy, zipfile, zlib and JSON have a dozen kinds for wrong bytes
         if str(error).startswith(must):
             raise
-        raise ValueError(f"{must} Got a broken file ({error}). Save it again.") from None
+        what = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise ValueError(f"{must} Got a broken file ({what}). Save it again.") from None
 
 
-def _read(file: Any) -> HardmaxTrajectory:
+def _read(file: dict[str, AnyArray]) -> HardmaxTrajectory:
+    rule, stats = rule_from_dict(json.loads(str(file["rule"]))), json.loads(str(file["stats"]))
+    check_shared(file, rule, stats)
+    check_clouds(file)
     clouds = []
     for b in range(int(file["clouds"])):
         rows, labels, members = file[f"{b}/rows"], file[f"{b}/labels"], file[f"{b}/members"]
@@ -88,8 +94,6 @@ def _read(file: Any) -> HardmaxTrajectory:
             sets.append(Sets(np.r_[0, np.cumsum(sizes)].astype(np.intp), members[start:end]))
             start = end
         clouds.append(Cloud(classes, tuple(sets), file[f"{b}/emerged"], file[f"{b}/settled"], file[f"{b}/real"]))
-    rule = rule_from_dict(json.loads(str(file["rule"])))
-    stats = json.loads(str(file["stats"]))
     return HardmaxTrajectory(file["tokens"], rule, file["saved"], tuple(clouds), bool(file["batched"]), stats)
 
 

@@ -8,9 +8,11 @@ import numpy as np
 import typer
 
 from hardmax import Hardmax, SelfAttention, Softmax, Sphere
+from hardmax._checks import check_positive
 from hardmax.cli.options import read_matrix
 from hardmax.kernels import KERNELS
 from hardmax.matrices import NAMES, PAPER, matrix
+from hardmax.spectrum import expected_of_values
 
 # Which options belong to which rule; all others go with every rule.
 BELONGS = {
@@ -60,7 +62,7 @@ Time = Annotated[
 ]
 Method = Annotated[str, _option(FLOWS, "--method", "DOP853, another one of SciPy, or euler or rk4 with --dt.")]
 Dt = Annotated[float | None, _given(FLOWS, "--dt", "Step length of euler and rk4.")]
-Rtol = Annotated[float, _option(FLOWS, "--rtol", "Relative tolerance of the error control.")]
+Rtol = Annotated[float | None, _given(FLOWS, "--rtol", "Relative tolerance of the error control. Left out: 1e-8.")]
 MaxSteps = Annotated[int | None, _given(FLOWS, "--max-steps", "Give up after so many steps.")]
 
 
@@ -133,10 +135,13 @@ def running(rule: Any, given: dict[str, Any], d: int) -> dict[str, Any]:
         return {"layers": given["layers"], **named}
     end = given["time"]
     if end is None:
-        rate = float(np.linalg.eigvals(rule.value_matrix(d)).real.max()) if isinstance(rule, SelfAttention) else 1.0
+        values = expected_of_values(rule.value_matrix(d)).eigenvalues if isinstance(rule, SelfAttention) else np.ones(1)
+        rate = float(values[0].real)
         end = HORIZON / (rate if rate > 0 else 1.0)
     if not 0 < end < np.inf:
         raise ValueError(f"`--time` must be a positive number. Got {end}. Try 15.")
+    if given["dt"] is not None:
+        check_positive(given["dt"], "--dt", "Try 0.1.")
     if given["dt"] is not None and given["time"] is None:
         end = given["dt"] * max(1, round(end / given["dt"]))
     return {"times": end, **{name: given[name] for name in ("method", "dt", "rtol", "max_steps")}}

@@ -33,7 +33,7 @@ def verify(
     time: rules.Time = None,
     method: rules.Method = "DOP853",
     dt: rules.Dt = None,
-    rtol: rules.Rtol = 1e-8,
+    rtol: rules.Rtol = None,
     max_steps: rules.MaxSteps = None,
     causal: rules.Causal = False,
     n: options.N = None,

@@ -195,6 +195,9 @@ class Hardmax(Layered):
     def start(self, tokens: AnyArray, *, shortcuts: bool = True, kernel: str = "auto", gaps: bool = False) -> Run:
         """Place checked tokens of shape (n, d) at layer 0, in the arithmetic asked for."""
         _checks.check_dimension(self.matrix, tokens.shape)
+        if kernel != "auto" and (self.exact or self.ties != "exact"):
+            what = "exact=True, which multiplies integers" if self.exact else "a tolerance, which sees all products"
+            raise ValueError(f'`kernel` must be "auto" with {what}. Got {kernel!r}. Leave it out.')
         classes = Classes.singly(tokens) if self.causal else Classes.of(tokens)
         if isinstance(self.ties, float):
             state: State = Tolerant(classes, self.metric, self.ties, causal=self.causal)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hardmax.sentiment.explanation import Explanation, explain, explain_many
 from hardmax.sentiment.fitting import Design, enough_epochs, fit_model
-from hardmax.sentiment.inputs import check_params, check_texts
+from hardmax.sentiment.inputs import check_labels, check_params, check_texts
 from hardmax.sentiment.recipe import Recipe
 from hardmax.sentiment.statistics import LeaderStatistics, leader_statistics
 from hardmax.sentiment.storage import load_model, save_model
@@ -243,13 +243,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator):
             Called after each step with steps done, steps in all, the loss, and after an epoch its `Epoch`, else None.
         """
         texts = check_texts(X)
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None. Pass a label for each text.")
-        labels = np.asarray(y)
-        if labels.ndim != 1 or len(labels) != len(texts):
-            raise ValueError(
-                f"`y` must hold one label for each of the {len(texts)} texts. Got shape {labels.shape}. Match them."
-            )
+        labels = check_labels(y, len(texts))
         check_classification_targets(labels)
         classes, numbers = np.unique(labels, return_inverse=True)
         if len(classes) < 2:

@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import numpy as np
+
 from hardmax._checks import check_count, check_positive
+from hardmax._types import AnyArray
 
 TRAINING = ("hardmax", "softmax")
 SELECT = ("telling", "frequent")
@@ -66,3 +69,52 @@ def check_texts(X: Any) -> list[str]:
     if not texts:
         raise ValueError("`X` must hold at least one text. Got none: 0 sample(s) while a minimum of 1 is required.")
     return texts
+
+
+def check_labels(y: Any, texts: int) -> AnyArray:
+    """Labels as an array of text, numbers or booleans, which a file can hold, whatever they came in."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None. Pass a label for each text.")
+    shape = np.shape(y)
+    if len(shape) != 1 or shape[0] != texts:
+        raise ValueError(f"`y` must hold one label for each of the {texts} texts. Got shape {shape}. Match them.")
+    labels = y if isinstance(y, np.ndarray) and y.dtype.kind in "biufU" else _of_one_kind(list(y))
+    if labels.dtype.kind == "f":
+        _refuse_missing(np.flatnonzero(~np.isfinite(labels)), labels)
+        labels = labels.astype(np.float64)
+    return labels
+
+
+def _of_one_kind(labels: list[Any]) -> AnyArray:
+    """Python objects, such as those of a pandas column, as a plain array."""
+    labels = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    # A missing value of pandas or Python is not equal to itself, or is nothing at all.
+    missing = [i for i, label in enumerate(labels) if label is None or not _equals_itself(label)]
+    _refuse_missing(missing, labels)
+    kinds = {kind.__name__ for kind in map(_kind, labels)}
+    if len(kinds) > 1 or not kinds <= {"str", "bool", "float"}:
+        got = " and ".join(sorted({type(label).__name__ for label in labels}))
+        raise ValueError(
+            f"`y` must hold labels of one kind: text, numbers or booleans. Got {got}. Convert them, say with str."
+        )
+    return np.array(labels)
+
+
+def _kind(label: Any) -> type:
+    """Numbers of any type are one kind."""
+    return float if isinstance(label, int | float) and not isinstance(label, bool) else type(label)
+
+
+def _equals_itself(label: Any) -> bool:
+    try:
+        return bool(label == label)
+    except TypeError:  # pandas.NA
+        return False
+
+
+def _refuse_missing(places: Any, labels: Any) -> None:
+    if len(places):
+        raise ValueError(
+            f"`y` must hold a label for every text. Got {labels[places[0]]} at place {places[0]}, {len(places)} such "
+            "in all. Leave these rows out."
+        )

@@ -20,7 +20,7 @@ from hardmax.sentiment.vocabulary import Vocabulary
 
 FORMAT, VERSION = "hardmax-classifier", 1
 FILE = "model.json"
-UNSAVED = ("checkpoint", "resume", "verbose", "device")  # of a run, not of a model
+OF_A_RUN = ("checkpoint", "resume", "verbose", "device")  # not of a model: neither written nor taken from a file
 
 
 def save_model(model: Model, folder: Path, *, params: dict[str, Any], history: list[Epoch], grid: bool = False) -> None:
@@ -53,7 +53,7 @@ def save_model(model: Model, folder: Path, *, params: dict[str, Any], history: l
             "max_words": splitter.max_words,
             "punctuation": splitter.punctuation,
         },
-        "params": {k: _plain(v) for k, v in params.items() if k not in UNSAVED},
+        "params": {k: _plain(v) for k, v in params.items() if k not in OF_A_RUN},
         "history": [asdict(epoch) for epoch in history],
         "words": list(model.vocabulary.words),
     }
@@ -100,7 +100,8 @@ def _assembled(about: dict[str, Any], numbers: dict[str, AnyArray]) -> tuple[Mod
         about["layers"],
     )
     classes = np.array(about["classes"], dtype=np.dtype(about["classes_dtype"]))
-    return Model(vocabulary, weights, classes), about["params"], [Epoch(**epoch) for epoch in about["history"]]
+    params = {name: value for name, value in about["params"].items() if name not in OF_A_RUN}
+    return Model(vocabulary, weights, classes), params, [Epoch(**epoch) for epoch in about["history"]]
 
 
 def on_grid(embedding: AnyArray) -> tuple[AnyArray, AnyArray]:
