@@ -2,6 +2,7 @@
 
 import json
 import re
+import tracemalloc
 import warnings
 from hashlib import sha256
 
@@ -19,7 +20,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hardmax import HardmaxClassifier
-from hardmax.sentiment import crowd, fitting
+from hardmax.sentiment import crowd, fitting, model
 from hardmax.sentiment.corpus import reviews
 from hardmax.sentiment.network import Network, Shape
 from hardmax.sentiment.recipe import Recipe
@@ -364,6 +365,26 @@ def test_labels_of_every_kind_survive_a_file(kind, tmp_path):
 def test_missing_and_mixed_labels_are_refused(labels, sentence):
     with pytest.raises(ValueError, match=re.escape(sentence)):
         HardmaxClassifier().fit(["some words"] * 12, labels)
+
+
+def test_memory_does_not_grow_with_the_number_of_texts(fitted, fresh, monkeypatch):
+    monkeypatch.setattr(model, "PART", 20_000)
+    expected = fitted.decision_function(fresh.texts)
+
+    def peak(texts):
+        tracemalloc.start()
+        try:
+            answers = fitted.decision_function(texts)
+            return tracemalloc.get_traced_memory()[1], answers
+        finally:
+            tracemalloc.stop()
+
+    few, _ = peak(fresh.texts * 4)
+    many, answers = peak(fresh.texts * 16)
+    assert many < 1.5 * few
+    assert answers.tobytes() == np.tile(expected, 16).tobytes()  # however they are parted
+    assert [part for some in model.in_parts(["a" * 30_000, "b", "c"]) for part in some] == ["a" * 30_000, "b", "c"]
+    assert fitted.explain_many(fresh.texts)[-1].logit == expected[-1]
 
 
 def test_nothing_of_a_run_is_taken_from_a_file(fitted, corpus, tmp_path):

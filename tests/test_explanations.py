@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax import HardmaxClassifier
+from hardmax.kernels import batched
+from hardmax.sentiment import crowd
 from hardmax.sentiment.corpus import reviews
 from hardmax.sentiment.crowd import Weights, contributions
 from hardmax.sentiment.sharing import by_word
@@ -144,6 +146,48 @@ def test_ties_of_later_layers_are_not_decided_by_rounding():
         encoded = Encoded(np.arange(n), np.array([0, n]), np.ones(n, int))
         end = hm.simulate(tokens, hm.Hardmax(alpha), layers=layers).tokens[-1].mean(axis=0)
         assert abs(contributions(weights, encoded).sum() - end.sum()) < 1e-12
+
+
+def tied_texts(count):
+    """Texts of few tokens on a lattice, of one to three coordinates, some with an A, as one model each."""
+    random = np.random.default_rng(1)
+    for _ in range(count):
+        n, d, heads = (int(x) for x in random.integers((1, 1, 1), (10, 4, 3)))
+        tokens = random.integers(-3, 4, (n, heads, d)) * 0.1
+        A = np.stack([np.eye(d) + 0.5] * heads) if random.random() < 0.25 else None
+        alpha = random.choice([0.1, 0.3, 0.5, 1.0], heads)
+        decoder = random.integers(-2, 3, (1, heads, d)).astype(float)
+        weights = Weights(tokens, alpha, A, decoder, np.zeros(1), int(random.integers(0, 7)))
+        yield weights, random.integers(1, 4, n)
+
+
+@pytest.mark.parametrize("numba", [True, False])
+def test_tied_texts_get_the_exact_answer_with_and_without_numba(numba, monkeypatch):
+    if not numba:
+        for module in (batched, crowd):
+            monkeypatch.setattr(module, "has_numba", lambda: False)
+    left = 0
+    for weights, counts in tied_texts(600):
+        ids, owners = np.arange(len(counts)), np.repeat(np.arange(len(counts)), counts)
+        said = contributions(weights, Encoded(ids, np.array([0, len(ids)]), counts))[:, 0]
+        shares = crowd.head_shares(weights, ids[None], counts[None])[0]  # (heads, n)
+        found = crowd.following(weights, ids[None], counts[None])
+        held = np.zeros(len(ids))
+        for h, alpha in enumerate(weights.alpha.tolist()):
+            start = np.ascontiguousarray(weights.tokens(ids)[owners, h])
+            rule = hm.Hardmax(alpha, None if weights.A is None else weights.A[h])
+            run = hm.simulate(start, rule, layers=weights.layers)
+            share = np.full(len(owners), 1 / len(owners))
+            for k in reversed(range(weights.layers)):
+                share = (share + alpha * (share @ run.attention(k))) / (1 + alpha)
+            share = np.bincount(owners, share, len(ids))
+            np.testing.assert_allclose(shares[h], share, atol=1e-13)
+            held += share * (weights.tokens(ids)[:, h] @ weights.decoder[0, h])
+            last = [int(owners[members].min()) for members in run.sets(weights.layers)]
+            assert found.follows[0, h][owners].tolist() == last
+        np.testing.assert_allclose(said, held, atol=1e-13)
+        left += len(ids) > 1
+    assert left > 400
 
 
 def test_words_share_their_runs():

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import hardmax as hm
-from hardmax.kernels import hardmax_attention, hardmax_layers
+from hardmax.kernels import hardmax_attention, hardmax_layers, layers
 from hardmax.kernels.stack import layers_of, shares
 
 
@@ -101,6 +101,46 @@ def test_counts_stand_for_equal_tokens():
     np.testing.assert_allclose(share @ tokens, trajectory.tokens[-1].mean(axis=0), atol=1e-15)
 
 
+def with_copies(tokens, counts, alpha, count):
+    """What the simulation makes of tokens that are there as often as they count."""
+    run = hm.simulate(np.repeat(tokens, counts, axis=0), hm.Hardmax(alpha), layers=count)
+    return run.tokens[-1][np.cumsum(counts) - 1]
+
+
+def each_by_itself(z, alpha, count, counts):
+    """The way of GPUs, on the CPU."""
+    return layers._one_by_one(z, alpha / (1 + alpha), count, None, counts)
+
+
+def test_counts_matter_on_a_line():
+    z, counts = torch.tensor([[[1.0], [0.0], [-1.0]]], dtype=torch.float64), torch.tensor([[3, 1, 1]])
+    moved = hardmax_layers(z, torch.tensor([1.0], dtype=torch.float64), 1, counts=counts)
+    assert moved[0, :, 0].tolist() == [1.0, 0.2, -1.0]  # 0 moves halfway to (3 - 1) / 5
+
+
+@pytest.mark.parametrize(
+    ("way", "d"),
+    [(hardmax_layers, 1), (hardmax_layers, 2), (hardmax_layers, 3), (each_by_itself, 2), (each_by_itself, 3)],
+)
+def test_counts_are_copies(way, d):
+    rng = np.random.default_rng(d)
+    for _ in range(40):
+        tokens = np.unique(rng.integers(-2, 3, (6, d)), axis=0).astype(float)
+        counts = rng.integers(1, 4, len(tokens))
+        z = torch.tensor(tokens[None], requires_grad=True)
+        moved = way(z, torch.tensor([1.0], dtype=torch.float64), 2, counts=torch.tensor(counts)[None])
+        np.testing.assert_allclose(moved[0].detach().numpy(), with_copies(tokens, counts, 1, 2), atol=1e-12)
+        (slope,) = torch.autograd.grad(moved.sum(), z)
+        assert torch.allclose(slope.sum(1), torch.full((1, d), float(len(tokens)), dtype=torch.float64))  # averages
+
+
+def test_copies_on_a_line_share_the_gradient_as_they_count():
+    z = torch.tensor([[[2.0], [2.0], [1.0]]], dtype=torch.float64, requires_grad=True)
+    moved = hardmax_layers(z, torch.tensor([1.0], dtype=torch.float64), 1, counts=torch.tensor([[3, 1, 1]]))
+    (slope,) = torch.autograd.grad(moved[0, 2, 0], z)
+    assert slope[0, :, 0].tolist() == [0.375, 0.125, 0.5]
+
+
 def test_no_layers_and_empty_clouds():
     z = torch.randn(3, 4, 2)
     assert torch.equal(hardmax_layers(z, torch.ones(3), 0), z)
@@ -120,3 +160,18 @@ def test_gpu_agrees():
     counts = (torch.rand(40, 60) < 0.9).long()
     ours = hardmax_layers(z.cuda(), torch.ones(40).cuda(), 4, counts=counts.cuda()).cpu()
     torch.testing.assert_close(ours, hardmax_layers(z, torch.ones(40), 4, counts=counts), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_counts_are_copies_on_a_gpu(d):
+    rng = np.random.default_rng(d)
+    tokens = [np.unique(rng.integers(-2, 3, (6, d)), axis=0).astype(float) for _ in range(40)]
+    for cloud in tokens:
+        counts = rng.integers(1, 4, len(cloud))
+        z = torch.tensor(cloud[None], dtype=torch.float32, device="cuda", requires_grad=True)
+        moved = hardmax_layers(z, torch.ones(1, device="cuda"), 1, counts=torch.tensor(counts, device="cuda")[None])
+        np.testing.assert_allclose(moved[0].detach().cpu().numpy(), with_copies(cloud, counts, 1, 1), atol=1e-6)
+        (slope,) = torch.autograd.grad(moved.sum(), z)
+        assert torch.allclose(slope.sum(1).cpu(), torch.full((1, d), float(len(cloud))))

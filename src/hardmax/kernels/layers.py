@@ -30,7 +30,7 @@ def hardmax_layers(z: Any, alpha: Any, count: int, *, A: Any = None, counts: Any
         changes of A.
     counts : (batch, n) tensor of int, optional
         How many equal tokens each row stands for: 0 for padding, which nobody follows. It matters where several tokens
-        tie: their mean is weighted. On a GPU they count once.
+        tie: their mean is weighted.
 
     Returns
     -------
@@ -48,31 +48,43 @@ def hardmax_layers(z: Any, alpha: Any, count: int, *, A: Any = None, counts: Any
     """
     step = alpha / (1 + alpha)
     if z.shape[-1] == 1:
-        return _on_line(z[..., 0], step[:, None], count, None if counts is None else counts > 0)[..., None]
+        return _on_line(z[..., 0], step[:, None], count, counts)[..., None]
     if z.is_cuda:
-        return _on_gpu(z, step, count, A, None if counts is None else counts > 0)
+        return _one_by_one(z, step, count, A, counts)
     return _Layers.apply(z, step, count, A, counts)
 
 
-def _on_gpu(z: Any, step: Any, count: int, A: Any, mask: Any) -> Any:
+def _one_by_one(z: Any, step: Any, count: int, A: Any, counts: Any) -> Any:
     """Layer by layer; clouds in which each token follows one leader go through the others at once and leave."""
     done: list[Any] = []  # tokens that are through, and the places of their clouds
     clouds = torch.arange(len(z), device=z.device)
+    mask = None if counts is None else counts > 0
+    counts = None if counts is None or not (counts > 1).any() else counts
     for k in range(count):
         if not len(clouds):
             break
-        queries = z if A is None else z @ A
-        out, first, sizes = Attend.apply(queries.contiguous(), z, z, mask, False)
-        settled = _decided(first.view(z.shape[:2]), sizes.view(z.shape[:2]))
+        queries = (z if A is None else z @ A).contiguous()
+        out, first, sizes = Attend.apply(queries, z, z, mask, False)
+        first, sizes = first.view(z.shape[:2]), sizes.view(z.shape[:2])
+        if counts is not None and (sizes > 1).any():
+            out = torch.where((sizes > 1)[..., None], _weighted(queries, z, mask, counts), out)
+        settled = _decided(first, sizes)
         b = torch.where(settled, 1 - (1 - step) ** (count - k), step)
         z = z + b[:, None, None] * (out - z)
         if k + 1 < count and settled.any():
             done.append((clouds[settled], z[settled]))
             left = ~settled
             z, step, clouds = z[left], step[left], clouds[left]
-            A, mask = (None if x is None else x[left] for x in (A, mask))
+            A, mask, counts = (None if x is None else x[left] for x in (A, mask, counts))
     places = torch.cat([clouds, *(where for where, _ in done)])
     return torch.cat([z, *(tokens for _, tokens in done)])[places.argsort()]
+
+
+def _weighted(queries: Any, z: Any, mask: Any, counts: Any) -> Any:
+    """The mean of C_i in which members count several times: the mean of w z over that of w."""
+    w = counts[..., None].to(z.dtype)
+    means = Attend.apply(queries, z, torch.cat([w * z, w], -1), mask, False)[0]
+    return means[..., :-1] / means[..., -1:].clamp(min=0.5)  # 0 where nobody is seen, else 1 at least
 
 
 def _decided(first: Any, sizes: Any) -> Any:
@@ -82,20 +94,28 @@ def _decided(first: Any, sizes: Any) -> Any:
     return (alone & alone.gather(1, places) & (places.gather(1, places) == places)).all(1)
 
 
-def _on_line(z: Any, step: Any, count: int, real: Any) -> Any:
+def _on_line(z: Any, step: Any, count: int, counts: Any) -> Any:
     """One coordinate: (batch, n) tokens follow the largest or the smallest; 0 follows all. Any positive A is the same.
 
-    The gradient of a tie is shared evenly by `amax`.
+    The gradient of a tie is shared by the members, as often as each counts.
     """
-    real = torch.ones_like(z, dtype=torch.bool) if real is None else real
-    size = real.sum(1, keepdim=True)
+    w = torch.ones_like(z) if counts is None else counts.to(z.dtype)
+    total = w.sum(1, keepdim=True)
     for _ in range(count):
-        high = z.masked_fill(~real, -torch.inf).amax(1, keepdim=True)
-        low = z.masked_fill(~real, torch.inf).amin(1, keepdim=True)
-        mean = z.masked_fill(~real, 0).sum(1, keepdim=True) / size.clamp(min=1)
+        high = _extreme(z, w, z.masked_fill(w == 0, -torch.inf).amax(1, keepdim=True))
+        low = _extreme(z, w, z.masked_fill(w == 0, torch.inf).amin(1, keepdim=True))
+        mean = (w * z).sum(1, keepdim=True) / total.clamp(min=1)
         ends = torch.where(z > 0, high, torch.where(z < 0, low, mean))
-        z = z + step * (torch.where(size > 0, ends, 0) - z)
+        z = z + step * (torch.where(total > 0, ends, 0) - z)
     return z
+
+
+def _extreme(z: Any, w: Any, value: Any) -> Any:
+    """(batch, 1) the largest or smallest token exactly, with the gradient of the mean of those that are there."""
+    value = value.detach()
+    there = w * (z == value)
+    offset = (there * torch.where(there > 0, z - value, 0)).sum(1, keepdim=True)  # 0, but for its gradient
+    return value + offset / there.sum(1, keepdim=True).clamp(min=1)
 
 
 class _Layers(torch.autograd.Function):

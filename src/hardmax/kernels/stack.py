@@ -11,8 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.kernels.batched import choose
+from hardmax.kernels.batched import TINY, UNIT, choose
 from hardmax.kernels.chosen import Chosen
+
+PRODUCTS = 1 << 18  # held at a time
 
 
 class Followed(NamedTuple):
@@ -35,7 +37,13 @@ class Layer(NamedTuple):
 
 
 def layers_of(
-    tokens: AnyArray, step: AnyArray, count: int, *, A: AnyArray | None = None, counts: IntArray | None = None
+    tokens: AnyArray,
+    step: AnyArray,
+    count: int,
+    *,
+    A: AnyArray | None = None,
+    counts: IntArray | None = None,
+    sure: BoolArray | None = None,
 ) -> Iterator[tuple[Layer, AnyArray]]:
     """Run `count` layers in place, and yield each with c_i - z_i, which moved the tokens.
 
@@ -49,15 +57,31 @@ def layers_of(
     A : (batch, d, d) array, optional
     counts : (batch, n) array, optional
         How many equal tokens each row stands for; 0 for padding, which nobody follows.
+    sure : (batch,) boolean array, optional
+        False is written where rounding of earlier layers may have decided a set; those clouds leave.
     """
     batch = len(tokens)
-    clouds = None
+    clouds: IntArray | None = None
+    error = np.zeros(batch)  # of each coordinate, by rounding
+    reach = np.abs(tokens).max(axis=(1, 2), initial=0)  # no layer goes beyond the hull
     for k in range(count):
-        some = slice(None) if clouds is None else clouds
+        some: slice | IntArray = slice(None) if clouds is None else clouds
         z = tokens[some]  # (a, n, d)
         if not len(z):
             return
-        followed = follow(z if A is None else z @ A[some], z, None if counts is None else counts[some])
+        seen = None if counts is None else counts[some]
+        followed = follow(z if A is None else z @ A[some], z, seen)
+        if sure is not None and (k > 0 or A is not None):  # positions of the first layer are exact, their A z is not
+            good = is_sure(z, None if A is None else A[some], seen, followed, error[some])
+            if not good.all():
+                everyone = np.arange(batch) if clouds is None else clouds
+                sure[everyone[~good]] = False
+                some = clouds = everyone[good]
+                z, seen = z[good], None if seen is None else seen[good]
+                if not len(z):
+                    return
+                followed = follow(z if A is None else z @ A[some], z, seen)
+        error[some] += (8 + 2 * followed.chosen.sizes.reshape(len(z), -1).max(axis=1)) * UNIT * reach[some]
         settled = decided(followed, len(z))
         ahead = np.where(settled, count - k, 1)
         b = np.where(settled, 1 - (1 - step[some]) ** ahead, step[some]).astype(tokens.dtype)
@@ -69,18 +93,59 @@ def layers_of(
 
 
 def shares(
-    tokens: AnyArray, step: AnyArray, count: int, *, A: AnyArray | None = None, counts: IntArray | None = None
+    tokens: AnyArray,
+    step: AnyArray,
+    count: int,
+    *,
+    A: AnyArray | None = None,
+    counts: IntArray | None = None,
+    sure: BoolArray | None = None,
 ) -> FloatArray:
     """(batch, n) how much of each input token is in the mean of the outputs: the mean row of M, where z^K = M z^0.
 
-    `tokens` is changed in place to z^K; parameters as in `layers_of`.
+    `tokens` is changed in place to z^K; parameters as in `layers_of`. Clouds that are not sure have no meaning.
     """
     weights = np.ones(tokens.shape[:2]) if counts is None else counts.astype(np.float64)
     total = (weights / np.maximum(1, weights.sum(axis=1, keepdims=True)))[..., None]
-    for layer, _ in reversed(list(layers_of(tokens, step, count, A=A, counts=counts))):
+    for layer, _ in reversed(list(layers_of(tokens, step, count, A=A, counts=counts, sure=sure))):
         some = slice(None) if layer.clouds is None else layer.clouds
         total[some] = back(layer, total[some])
     return np.asarray(total[..., 0])
+
+
+def is_sure(
+    z: AnyArray, A: AnyArray | None, counts: IntArray | None, followed: Followed, error: FloatArray
+) -> BoolArray:
+    """(batch,) whether positions that are off by up to `error` would have had the same sets.
+
+    So it is where no key that is elsewhere has a product within twice the bound of `states.floating.slack_of`. Keys at
+    one place are equal tokens, which stay equal.
+    """
+    batch, n, d = z.shape
+    first = followed.places.reshape(batch, n) - np.arange(batch)[:, None] * n
+    real = np.ones((batch, n), bool) if counts is None else counts > 0
+    good = np.ones(batch, bool)
+    step = max(1, PRODUCTS // (n * n))
+    for top in range(0, batch, step):
+        some = slice(top, min(top + step, batch))
+        points = np.where(real[some, :, None], z[some], 0).astype(np.float64)  # (a, n, d)
+        e = error[some, None]  # (a, 1)
+        highest, widest = np.abs(points).max(axis=(1, 2))[:, None], np.abs(points).sum(axis=2).max(axis=1)[:, None]
+        queries, query_error = points, e
+        if A is not None:
+            queries = points @ A[some]
+            query_error = np.abs(A[some]).sum(axis=1).max(axis=1)[:, None] * (e + (d + 1) * UNIT * highest)
+        sums = np.abs(queries).sum(axis=2)  # (a, n)
+        slack = 2.02 * (sums * ((d + 4) * UNIT * highest + e) + query_error * (widest + d * e) + d * TINY)
+        products = queries @ points.transpose(0, 2, 1)  # (a, n, n)
+        if not real[some].all():
+            products[np.broadcast_to(~real[some, None], products.shape)] = -np.inf
+        near = products >= (products.max(axis=2) - slack)[..., None]
+        cloud, row = np.nonzero((np.count_nonzero(near, axis=2) > 1) & real[some])
+        at, column = np.nonzero(near[cloud, row])
+        apart = (points[cloud, first[some][cloud, row]][at] != points[cloud[at], column]).any(axis=1)
+        good[top + cloud[at[apart]]] = False
+    return good
 
 
 def follow(queries: AnyArray, keys: AnyArray, counts: IntArray | None) -> Followed:

@@ -12,8 +12,8 @@ import numpy as np
 
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.kernels.search import has_numba
-from hardmax.kernels.stack import Layer, layers_of, shares
 from hardmax.kernels.stack import decided as decided_clouds
+from hardmax.kernels.stack import layers_of, shares
 from hardmax.sentiment.vocabulary import Encoded
 
 CELLS = 1 << 19  # numbers of tokens times heads at a time: fast memory holds them
@@ -70,30 +70,14 @@ def contributions(weights: Weights, encoded: Encoded) -> FloatArray:
 
     step = weights.alpha / (1 + weights.alpha)
     result, clear = voices(*encoded, weights.embedding, step, weights.decoder, weights.layers)
-    for text in np.flatnonzero(~clear):
+    for text in np.flatnonzero(~clear):  # some tokens tie, or nearly
         places = slice(*encoded.starts[text : text + 2])
-        result[places] = _by_simulation(weights, encoded.ids[places], encoded.counts[places])
+        result[places] = _contributions(weights, encoded.ids[None, places], encoded.counts[None, places])[0]
     return result
 
 
-def _by_simulation(weights: Weights, ids: IntArray, counts: IntArray) -> FloatArray:
-    """(n, outputs) contributions in one text whose tokens tie: the simulation knows its sets without rounding."""
-    from hardmax import Hardmax, simulate
-
-    owners = np.repeat(np.arange(len(ids)), counts)  # of tokens that count several times
-    tokens, total = weights.tokens(ids), np.zeros((len(ids), weights.outputs))
-    for h, alpha in enumerate(weights.alpha.tolist()):
-        run = simulate(np.ascontiguousarray(tokens[owners, h]), Hardmax(alpha), layers=weights.layers)
-        share = np.full(len(owners), 1 / len(owners))
-        for k in reversed(range(weights.layers)):
-            share = (share + alpha * (share @ run.attention(k))) / (1 + alpha)
-        held = np.bincount(owners, share, len(ids))
-        total += held[:, None] * (tokens[:, h] @ weights.decoder[:, h].T)
-    return total
-
-
 def _by_arrays(weights: Weights, encoded: Encoded) -> FloatArray:
-    """As `contributions`, for all weights; each layer is exact for the positions it starts from, rounded to float64."""
+    """As `contributions`, for all weights."""
     result = np.empty((len(encoded.ids), weights.outputs))
     for texts in batches(encoded.sizes, weights.heads):
         some = encoded.take(texts)
@@ -115,8 +99,45 @@ def sums_by_text(parts: FloatArray, encoded: Encoded) -> FloatArray:
 
 def head_shares(weights: Weights, ids: IntArray, counts: IntArray) -> FloatArray:
     """(texts, heads, n) the share of the crowd that each token holds after the last layer; they sum to 1."""
-    found = shares(*_clouds(weights, ids), weights.layers, **_forms(weights, counts))
-    return found.reshape(len(ids), weights.heads, -1)
+    sure = np.ones(len(ids) * weights.heads, bool)
+    found = shares(*_clouds(weights, ids), weights.layers, **_forms(weights, counts), sure=sure)
+    found = found.reshape(len(ids), weights.heads, -1)
+    for text, h in zip(*np.divmod(np.flatnonzero(~sure), weights.heads), strict=True):
+        found[text, h] = _simulated(weights, ids[text], counts[text], h).share()
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Simulated:
+    """One head of one text by the simulation, which knows its sets without rounding."""
+
+    run: Any
+    alpha: float
+    owners: IntArray  # the word of each token: words that count several times are several tokens
+    words: int
+
+    def share(self) -> FloatArray:
+        """(n,) as `head_shares`."""
+        share = np.full(len(self.owners), 1 / len(self.owners))
+        for k in reversed(range(self.run.layers)):
+            share = (share + self.alpha * (share @ self.run.attention(k))) / (1 + self.alpha)
+        return np.asarray(np.bincount(self.owners, share, self.words), np.float64)
+
+    def sets(self, k: int) -> list[set[int]]:
+        """The words that each word follows at a layer; none for padding."""
+        chosen: list[set[int]] = [set() for _ in range(self.words)]
+        for word, members in zip(self.owners.tolist(), self.run.sets(k), strict=True):
+            chosen[word] = set(self.owners[members].tolist())
+        return chosen
+
+
+def _simulated(weights: Weights, ids: IntArray, counts: IntArray, h: int) -> _Simulated:
+    from hardmax import Hardmax, simulate
+
+    owners, alpha = np.repeat(np.arange(len(ids)), counts), float(weights.alpha[h])
+    tokens = np.ascontiguousarray(weights.tokens(ids)[owners, h])
+    rule = Hardmax(alpha, None if weights.A is None else weights.A[h])
+    return _Simulated(simulate(tokens, rule, layers=weights.layers), alpha, owners, len(ids))
 
 
 class Following(NamedTuple):
@@ -131,9 +152,12 @@ def following(weights: Weights, ids: IntArray, counts: IntArray) -> Following:
     """Leaders of texts given as `Encoded.padded` gives them. Padding neither leads nor follows."""
     texts, n = ids.shape
     clouds = texts * weights.heads
-    emerged, follows = np.full((clouds, n), -1), np.full((clouds, n), -1)
-    decided = np.full(clouds, -1)
-    for k, (layer, _) in enumerate(_layers(weights, ids, counts)):
+    found = Following(np.full((clouds, n), -1), np.full((clouds, n), -1), np.full(clouds, -1))
+    emerged, follows, decided = found
+    sure = np.ones(clouds, bool)
+    # One more layer than the model has, to see whom the outputs would follow.
+    layers = layers_of(*_clouds(weights, ids), weights.layers + 1, **_forms(weights, counts), sure=sure)
+    for k, (layer, _) in enumerate(layers):
         some = np.arange(clouds) if layer.clouds is None else layer.clouds
         chosen = layer.followed.chosen
         first, alone = chosen.first.reshape(-1, n), (chosen.sizes == 1).reshape(-1, n)
@@ -141,6 +165,9 @@ def following(weights: Weights, ids: IntArray, counts: IntArray) -> Following:
         leads = alone & (first == np.arange(n))
         emerged[some] = np.where(leads & (emerged[some] < 0), k, emerged[some])
         decided[some[decided_clouds(layer.followed, len(some))]] = k
+    for cloud in np.flatnonzero(~sure).tolist():
+        text, h = divmod(cloud, weights.heads)
+        emerged[cloud], follows[cloud], decided[cloud] = _followed(_simulated(weights, ids[text], counts[text], h))
     shape = (texts, weights.heads, n)
     real = (counts > 0)[:, None, :]
     return Following(
@@ -150,9 +177,17 @@ def following(weights: Weights, ids: IntArray, counts: IntArray) -> Following:
     )
 
 
-def _layers(weights: Weights, ids: IntArray, counts: IntArray) -> Iterator[tuple[Layer, AnyArray]]:
-    """Run the layers of every head, and one more to see whom the outputs would follow."""
-    return layers_of(*_clouds(weights, ids), weights.layers + 1, **_forms(weights, counts))
+def _followed(simulated: _Simulated) -> tuple[IntArray, IntArray, int]:
+    """(n,) emerged and (n,) follows, and decided, as in `Following`."""
+    emerged, decided = np.full(simulated.words, -1), -1
+    real = np.unique(simulated.owners).tolist()
+    for k in range(simulated.run.layers + 1):
+        sets = simulated.sets(k)
+        leaders = [i for i in real if sets[i] == {i}]
+        emerged[leaders] = np.where(emerged[leaders] < 0, k, emerged[leaders])
+        if decided < 0 and all(len(sets[i]) == 1 and sets[i] <= set(leaders) for i in real):
+            decided = k
+    return emerged, np.array([min(chosen, default=-1) for chosen in sets]), decided
 
 
 def _contributions(weights: Weights, ids: IntArray, counts: IntArray) -> FloatArray:

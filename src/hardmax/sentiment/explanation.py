@@ -11,7 +11,7 @@ import numpy as np
 
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.sentiment.crowd import Following, contributions, following, head_shares, sums_by_text
-from hardmax.sentiment.model import Model
+from hardmax.sentiment.model import Model, in_parts
 from hardmax.sentiment.sharing import by_word
 from hardmax.sentiment.vocabulary import Encoded
 
@@ -290,6 +290,10 @@ def explain(model: Model, text: str) -> Explanation:
 
 def explain_many(model: Model, texts: Sequence[str]) -> list[Explanation]:
     """Explain what a model says of each text."""
+    return [explained for some in in_parts(texts) for explained in _explained(model, some)]
+
+
+def _explained(model: Model, texts: Sequence[str]) -> list[Explanation]:
     encoded = model.vocabulary.encode(texts)
     terms = contributions(model.weights, encoded)
     scores = model.weights.bias + sums_by_text(terms, encoded)

@@ -8,7 +8,7 @@ import numpy as np
 
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.sentiment.crowd import batches, following
-from hardmax.sentiment.model import Model
+from hardmax.sentiment.model import Model, in_parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,12 +79,12 @@ class LeaderStatistics:
 
 def leader_statistics(model: Model, texts: Sequence[str]) -> LeaderStatistics:
     """Count the leaders of every text in every head."""
-    encoded = model.vocabulary.encode(texts)
     weights = model.weights
     numbers: list[list[IntArray]] = [[], [], []]
     led = np.zeros(len(model.vocabulary), np.int64)
-    for some in batches(encoded.sizes, weights.heads):
-        ids, counts = encoded.take(some).padded()
+    parts = (model.vocabulary.encode(some) for some in in_parts(texts))
+    clouds = (encoded.take(some).padded() for encoded in parts for some in batches(encoded.sizes, weights.heads))
+    for ids, counts in clouds:
         found = following(weights, ids, counts)
         numbers[0].append((found.emerged >= 0).sum(axis=2))
         numbers[1].append((found.emerged == 0).sum(axis=2))
@@ -92,7 +92,7 @@ def leader_statistics(model: Model, texts: Sequence[str]) -> LeaderStatistics:
         somewhere = (found.emerged >= 0).any(axis=1)  # (texts, n)
         np.add.at(led, ids[somewhere], 1)
     empty = np.empty((0, weights.heads), np.int64)
-    leaders, initial, decided = (np.concatenate([empty, *parts]) for parts in numbers)
+    leaders, initial, decided = (np.concatenate([empty, *each]) for each in numbers)
     order = np.argsort(-led, kind="stable")[: (led > 0).sum()]
     scores = np.einsum("mhd,chd->mc", weights.tokens(order), weights.decoder)
     return LeaderStatistics(
