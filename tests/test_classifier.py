@@ -354,7 +354,10 @@ def test_labels_of_every_kind_survive_a_file(kind, tmp_path):
     ("labels", "sentence"),
     [
         (["a", None] * 6, "`y` must hold a label for every text. Got None at place 1, 6 such in all."),
-        (pd.Series(["a", "b", None] * 4), "must hold a label for every text. Got nan at place 2, 4 such in all."),
+        (
+            pd.Series(["a", "b", np.nan] * 4, dtype=object),
+            "must hold a label for every text. Got nan at place 2, 4 such in all.",
+        ),
         (pd.Series([1, 2, pd.NA] * 4, dtype="Int64"), "a label for every text. Got <NA> at place 2, 4 such in all."),
         (np.array([0.0, np.nan] * 6), "must hold a label for every text. Got nan at place 1, 6 such in all."),
         (["a", 1] * 6, "must hold labels of one kind: text, numbers or booleans. Got int and str."),

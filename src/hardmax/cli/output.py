@@ -152,7 +152,10 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
         TextColumn("{task.completed}/{task.total}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
+    if not sys.stderr.isatty():  # some versions of Rich end a disabled bar with an empty line
+        yield lambda done, total: None
+        return
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(label, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
 

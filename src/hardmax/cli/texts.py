@@ -58,6 +58,7 @@ def load(model: str) -> "HardmaxClassifier":
 
 def read_labelled(context: typer.Context, split: str) -> "Table":
     """Texts and labels of FILE, or of a split of --data."""
+    from hardmax import HardmaxClassifier  # noqa: F401 (a missing extra is said before a download)
     from hardmax.sentiment.tables import read_texts
 
     given = context.params

@@ -39,13 +39,14 @@ def training_bar() -> Iterator[Report]:
     )
     known = {"loss": "", "accuracy": ""}
     smooth = None
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
+    if not sys.stderr.isatty():  # reading the loss would make a GPU wait
+        yield lambda *what: None
+        return
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=None, known="")
 
         def report(done: int, total: int, loss: Any, epoch: Any) -> None:
             nonlocal smooth
-            if progress.disable:
-                return  # reading the loss would make a GPU wait
             if epoch is not None and epoch.accuracy is not None:
                 known["accuracy"] = f"validation accuracy {epoch.accuracy:.3f}"
             if done % 20 == 0 or epoch is not None:
