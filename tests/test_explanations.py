@@ -146,6 +146,20 @@ def test_ties_of_later_layers_are_not_decided_by_rounding():
         assert abs(contributions(weights, encoded).sum() - end.sum()) < 1e-12
 
 
+@pytest.mark.parametrize("d", [1, 2])
+def test_equal_tokens_that_count_several_times_share_what_they_hold(d):
+    tokens = np.array([[2.0, 1.0], [2.0, 1.0], [1.0, -0.25], [-1.0, 0.5], [0.5, 0.25]])[:, :d]
+    counts, layers, alpha = np.array([2, 3, 1, 4, 1]), 3, 0.5
+    rows = np.repeat(np.arange(5), counts)
+    run = hm.simulate(tokens[rows], hm.Hardmax(alpha), layers=layers)
+    share = np.full(len(rows), 1 / len(rows))
+    for k in reversed(range(layers)):
+        share = (share + alpha * (share @ run.attention(k))) / (1 + alpha)
+    weights = Weights(tokens[:, None], np.array([alpha]), None, np.ones((1, 1, d)), np.zeros(1), layers)
+    said = contributions(weights, Encoded(np.arange(5), np.array([0, 5]), counts))[:, 0]
+    np.testing.assert_allclose(said, np.bincount(rows, share) * tokens.sum(axis=1), atol=1e-15)
+
+
 def test_words_share_their_runs():
     vocabulary = Vocabulary.build(["not good film"] * 3, Splitter(), longest=3)
     names = [vocabulary.name(t) for t in range(len(vocabulary))]

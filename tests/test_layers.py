@@ -101,6 +101,16 @@ def test_counts_stand_for_equal_tokens():
     np.testing.assert_allclose(share @ tokens, trajectory.tokens[-1].mean(axis=0), atol=1e-15)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("d", [2, 4])
+def test_a_tied_token_goes_to_the_mean(d, dtype):
+    z = torch.zeros(1, 4, d, dtype=dtype)
+    z[0, :, :2] = torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 0.0], [0.5, 0.0]])
+    moved = hardmax_layers(z, torch.ones(1, dtype=dtype), 2)
+    assert moved[0, 3, :2].tolist() == [0.875, 0.0]
+    assert torch.equal(moved[0, :3], z[0, :3])
+
+
 def test_no_layers_and_empty_clouds():
     z = torch.randn(3, 4, 2)
     assert torch.equal(hardmax_layers(z, torch.ones(3), 0), z)

@@ -1,0 +1,5 @@
+"""Faults."""
+
+from tests.seeded.fault import Fault
+
+FAULTS: tuple[Fault, ...] = ()
