@@ -12,6 +12,7 @@ import hardmax as hm
 from hardmax.certificates import (
     Frozen,
     _gap,
+    _peak,
     _positive_parabola,
     _standing,
     _stays_positive,
@@ -242,6 +243,15 @@ def test_signs_by_hand():
     assert _stays_positive((0, [0], [1]), rho)
     assert not _stays_positive((0, [0], [0]), rho)
     assert not _stays_positive((-1, [5], [5]), rho)
+    slow = Fraction(10, 11)
+    assert _stays_positive((0, [4, 0], [0, -1, 0]), slow)
+    assert not _stays_positive((0, [3, 0], [0, -1, 0]), slow)  # 3 - m rho^m, which is negative at m = 11
+
+
+@pytest.mark.parametrize("rho", [Fraction(1, 6), HALF, Fraction(5, 7), Fraction(10, 11)])
+def test_the_peak_is_the_largest_value(rho):
+    for r in range(6):
+        assert _peak(r, rho) == max(comb(m, r) * rho**m for m in range(100))
 
 
 def test_a_parabola_is_positive_where_its_values_are():

@@ -136,6 +136,16 @@ def test_the_collapse_fails_if_norms_do_not_fall(monkeypatch):
     assert verdict("collapse", 0).outcome == "fails"
 
 
+def test_the_collapse_fails_if_the_mean_stays(monkeypatch):
+    monkeypatch.setattr(collapse, "MEAN_GONE", 0.0)
+    assert verdict("collapse", 0).outcome == "fails"
+
+
+def test_at_most_three_groups():
+    labels = hyperplanes.groups(np.array([[0.0], [0.0], [1.0], [1.0], [2.0], [2.0], [3.0]]))
+    assert labels.tolist() == [0, 0, 1, 1, 2, 2, 2]
+
+
 @pytest.mark.parametrize("size", [1e-3, 0.05, 1.0, 10.0])
 def test_tokens_of_any_size_collapse(size):
     tokens = size * np.random.default_rng(0).normal(size=(20, 3))

@@ -134,6 +134,14 @@ def test_rescaling_by_a_value_matrix_in_time():
         np.testing.assert_allclose(run.rescaled[k], run.tokens[k] * np.exp(-np.sin(t)), rtol=0, atol=1e-10)
 
 
+def test_fixed_steps_rescale_by_a_value_matrix_in_time():
+    rule = hm.SelfAttention(V=lambda t: np.array([[np.cos(t), 1.0], [0.0, 0.5]]))
+    steps = hm.simulate(TOKENS, rule, times=[0, 0.4, 1.2], method="rk4", dt=0.01)
+    tight = hm.simulate(TOKENS, rule, times=[0, 0.4, 1.2], **TIGHT)
+    np.testing.assert_allclose(steps.tokens, tight.tokens, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(steps.rescaled, tight.rescaled, rtol=0, atol=1e-7)
+
+
 @pytest.mark.parametrize("method", ADAPTIVE)
 @pytest.mark.parametrize("name", ["rectangular", "waves"])
 def test_every_method_keeps_its_tolerance(method, name):
@@ -660,6 +668,16 @@ def test_attention_is_held_where_it_is_boolean_and_no_step_is_small_enough(seed)
     assert run.attention(-1).max(axis=1).min() > 0.999
     settled = run.rescaled[after] @ dual
     assert np.abs(settled[-1] - settled[-5]).max() < 1e-6 * np.abs(settled).max()
+
+
+def test_attention_is_held_once_and_where_every_row_is_boolean():
+    motion = Motion.of(hm.SelfAttention(), (3, 2))
+    mixed, sharp = np.array([[100.0, 0], [0.01, 0], [0, 0.01]]), np.array([[100.0, 0], [-90, 0], [0, 80]])
+    assert not motion.hold_attention(0.0, motion.start(mixed))
+    assert motion.held is None
+    assert motion.hold_attention(0.0, motion.start(sharp))
+    np.testing.assert_array_equal(motion.held, np.eye(3))
+    assert not motion.hold_attention(0.0, motion.start(-sharp))
 
 
 def test_the_error_control_is_loosened_where_attention_is_not_boolean():

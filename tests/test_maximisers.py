@@ -164,7 +164,7 @@ def test_the_walk_goes_on_past_keys_behind_the_boundary():
 
 def test_keys_on_the_edges_of_a_plane_stay():
     rng = np.random.default_rng(0)
-    steps, starts = rng.integers(1, 1000, size=(200, 1, 2)), rng.integers(5000, 9000, size=(200, 1, 2))
+    steps, starts = (rng.integers(2**e, 2 ** (e + 1), size=(200, 1, 2)) for e in (29, 33))  # products are rounded
     edges = starts + np.arange(6)[:, None] * steps * [-1, 1]  # (200, 6, 2), six keys on an edge each
     keys = np.concatenate([edges, np.zeros((200, 1, 2)), -starts], axis=1).astype(float)
     ahead = steps[..., ::-1].astype(float)  # at right angles to the edge

@@ -46,6 +46,15 @@ def test_stop_words_and_lemmas():
     assert [text for _, *text in splitter.spans("These movies")] == [[6, 12]]
 
 
+def test_spans_stop_where_words_do():
+    text = "These movies were not the best films, I loved them"
+    for options in ({}, {"stop_words": "english"}, {"lemmas": "en"}):
+        for most in (1, 2, 5, 100):
+            splitter = Splitter(**options, max_words=most)
+            assert [word for word, _, _ in splitter.spans(text)] == splitter.words(text)
+            assert len(splitter.words(text)) <= most
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

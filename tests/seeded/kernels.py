@@ -50,15 +50,6 @@ FAULTS = (
     ),
     slip(
         "kernels",
-        "hull of other keys",
-        "kernels/hull.py",
-        "known = last is not None and last.vertices.max() < len(keys)",
-        "known = last is not None",
-        "test_maximisers::test_a_hull_of_other_keys_is_not_used",
-        "Vertices of another cloud are looked up beyond the end.",
-    ),
-    slip(
-        "kernels",
         "fused sees panels in part",
         "kernels/fused.py",
         "(limit + LANES - 1) // LANES if limit == count else limit // LANES",
