@@ -56,14 +56,19 @@ class Copy:
 
     def test(self, tests: Sequence[str]) -> tuple[int, str]:
         """The exit code of pytest and what it said; 124 where it ran out of time."""
-        environment = os.environ | {
-            "PYTHONPATH": str(self.root / "src"),
-            "PYTHONDONTWRITEBYTECODE": "1",  # a stored module is up to date if time and size agree: a slip may be as long
-            "NUMBA_CACHE_DIR": str(self.root / "numba"),  # stored kernels are named by the hash of all kernels
-        }
+        environment = (
+            os.environ
+            | {
+                "PYTHONPATH": str(self.root / "src"),
+                "PYTHONDONTWRITEBYTECODE": "1",  # a stored module is up to date if time and size agree: a slip may be as long
+                "NUMBA_CACHE_DIR": str(self.root / "numba"),  # stored kernels are named by the hash of all kernels
+            }
+        )
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *tests]
         try:
-            done = run(command, cwd=self.root, env=environment, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, timeout=LIMIT)
+            done = run(
+                command, cwd=self.root, env=environment, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, timeout=LIMIT
+            )
         except TimeoutExpired:
             return 124, f"No end within {LIMIT} s."
         return done.returncode, done.stdout.decode(errors="replace")

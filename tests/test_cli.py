@@ -149,6 +149,7 @@ def test_batches_are_asked_for_one_cloud(run) -> None:
     assert "`--cloud` must name one of the 3 clouds in batch.npy. Got no choice. Pass a number from 0 to 2." in err
     assert not Path("a.npz").exists()
     assert run("verify", "batch.npy", "--cloud", "7")[0] == 2
+    assert "Got -1. Pass a number from 0 to 2." in run("limit", "batch.npy", "--cloud", "-1")[2]
     found = json.loads(run("limit", "batch.npy", "--cloud", "1", "--json")[1])
     assert found["leaders"] == hm.limit(batch[1], hm.Hardmax(0.5)).leaders.tolist()
 

@@ -236,6 +236,13 @@ def test_layers_go_on_when_all_is_decided():
     assert np.abs(np.array([layers.at(k) for k in range(len(expected))]) - expected).max() < 1e-14
 
 
+def test_a_new_point_waits_until_its_leader_leads():
+    keys = np.array([[[1.0, 0.0], [0.0, 2.0]], [[1.0, 0.0], [0.0, 0.1]]])  # the second leads from layer 1 on
+    each = np.arange(2)
+    layers = Layers(keys, keys[1], leads=each, labels=each, leaders=each, alpha=1.0)
+    assert layers.follow(np.array([[1.0, 0.6], [0.1, 1.0]])).tolist() == [0, 1]
+
+
 def test_new_points_on_a_graph_join_their_neighbours():
     X, _ = make_moons(600, noise=0.05, random_state=0)
     fresh, y_fresh = make_moons(400, noise=0.05, random_state=1)

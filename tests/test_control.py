@@ -1,5 +1,6 @@
 """Choosing A: what is found is simulated, what is impossible has exact reasons, and what is wrong gets its sentence."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -13,8 +14,8 @@ from hypothesis import strategies as st
 import hardmax as hm
 from hardmax.control import depth
 from hardmax.control.conflicts import exists
-from hardmax.control.programme import Programme
-from hardmax.control.refutation import _rref, refutes, rref
+from hardmax.control.programme import Programme, within_condition
+from hardmax.control.refutation import _is_negative_semidefinite, _rref, _solution, refutes, rref
 from hardmax.control.vertices import Vertices
 from hardmax.control.wishes import check_wish
 
@@ -265,6 +266,19 @@ def test_refutations(z: list, g: list, weights: list, expected: bool) -> None:
     assert refutes(exactly(z), exactly(g), [Fraction(w) for w in weights]) is expected
 
 
+def test_weights_of_a_proof_are_not_negative() -> None:
+    assert _solution(exactly([[1, 1]]), [Fraction(1), Fraction(1)]) is None
+    assert _solution(exactly([[1, -1]]), [Fraction(1), Fraction(3)]) == [1, 1]
+    assert _solution(exactly([[1, 0], [0, 1]]), [Fraction(1), Fraction(3)]) is None  # all 0
+
+
+def test_negative_semidefinite_by_elimination() -> None:
+    for S in ([[-1, 0], [0, -1]], [[-1, 0], [0, 0]], [[-1, 1], [1, -1]], [[0, 0, 0], [0, -2, 1], [0, 1, -1]]):
+        assert _is_negative_semidefinite(exactly(S))
+    for S in ([[-1, 2], [2, -1]], [[0, 0, 1], [0, -1, 0], [1, 0, -1]], [[-1, 0], [0, 1]]):
+        assert not _is_negative_semidefinite(exactly(S))
+
+
 @settings(max_examples=40, **PROFILE)
 @given(st.lists(st.lists(st.integers(-3, 3), min_size=4, max_size=4), min_size=1, max_size=5))
 def test_row_echelon_form_with_and_without_flint(rows: list[list[int]]) -> None:
@@ -402,6 +416,28 @@ def test_what_does_not_work_is_not_found() -> None:
     assert not _works(wish, wish.demands(), np.eye(2))  # token 3 is tied
     assert not _works(wish, wish.demands(), good @ [[1.0, 0.0], [0.0, -1.0]])
     assert not _works(wish, wish.demands(), np.diag([1.0, 0.0]))
+
+
+def test_exact_sets_have_the_last_word() -> None:
+    """Token 0 is tied between 1 and 2 for A = I; rounding of the gap may be of either sign."""
+    from hardmax.control.choose import _works
+
+    for a, b in itertools.product(range(1, 25), repeat=2):
+        top = np.array([3 * a - b, 3 * b + a])
+        wish = check_wish([[a, b], top, top + [b, -a]], [1], {0: 1})
+        assert not _works(wish, wish.demands(), np.eye(2))
+
+
+def test_who_follows_by_wish_is_not_free() -> None:
+    wish = check_wish([[2.0, 0.0], [0.0, 2.0], [1.0, 0.5], [0.5, 1.0], [0.0, 0.0]], [0, 1], {2: 1})
+    assert wish.classes.first[wish.free].tolist() == [3]
+
+
+def test_an_answer_is_brought_within_the_bound() -> None:
+    A = within_condition(np.diag([4.0, 0.0, -1e-9]), 100.0)
+    values = np.linalg.eigvalsh(A)
+    assert np.trace(A) == pytest.approx(3, rel=1e-12)
+    assert values[-1] / values[0] == pytest.approx(100, rel=1e-9)
 
 
 def test_steering_reaches_one_leader_though_zero_is_inside() -> None:

@@ -89,6 +89,17 @@ def test_tokens_and_shares_are_those_of_the_simulation(d):
     np.testing.assert_allclose(share, M.mean(axis=0), atol=1e-13)
 
 
+def test_a_follower_of_a_follower_goes_on():
+    tokens = np.array([[4.0, 0.0], [2.0, 1.9], [0.0, 1.0]])  # 2 follows 1, and 1 follows 0
+    trajectory = hm.simulate(tokens, hm.Hardmax(1), layers=3)
+    assert [row.tolist() for row in trajectory.sets(0)] == [[0], [0], [1]]
+    moved = tokens[None].copy()
+    shares(moved, np.array([0.5]), 3)
+    np.testing.assert_allclose(moved[0], trajectory.tokens[-1], atol=1e-15)
+    compiled = hardmax_layers(torch.from_numpy(tokens[None]), torch.ones(1, dtype=torch.float64), 3)
+    np.testing.assert_allclose(compiled[0].numpy(), trajectory.tokens[-1], atol=1e-15)
+
+
 def test_counts_stand_for_equal_tokens():
     # (0, 2) is as far along (1, 0) as (0, -2): a tie in which the first counts three times.
     tokens = np.array([[1.0, 0.0], [2.0, 2.0], [2.0, -2.0]])

@@ -173,13 +173,23 @@ def test_keys_on_the_edges_of_a_plane_stay():
 
 
 def test_float32_products_beyond_float32():
-    keys = np.array([[[1e20, -1e20, 1e18, 0], [0, 0, 1e17, 0], [1, 2, 3, 4]]], np.float32)
-    query = np.array([[[1e20, 1e20, 1e19, 0]]], np.float32)  # 1e40 - 1e40 + 1e37 with the first, 1e36 with the second
+    keys = np.array([[[-1e20, 1e20, 1e18, 0], [0, 0, 1e17, 0], [1, 2, 3, 4]]], np.float32)
+    query = np.array([[[1e20, 1e20, 1e19, 0]]], np.float32)  # -1e40 + 1e40 + 1e37 with the first, 1e36 with the second
     assert maximisers(query, keys)[0].tolist() == [0]
+
+
+def test_float32_may_err_in_every_term():
+    d, unit = 64, 2.0**-24
+    query = np.full((1, 1, d), unit * (1 + 2.0**-10), np.float32)  # half of the last digit of 1, and a bit more
+    keys = np.stack([np.ones(d), np.full(d, 1 - 2.0**-8)]).astype(np.float32)[None]
+    query[..., 0], keys[0, :, 0] = 1.0, [1 - 2 * unit, 1.0]
+    assert maximisers(query, keys)[0].tolist() == [1]  # though in float32 the sum of the first grows by 60 digits more
 
 
 def test_more_close_blocks_than_gemm_keeps():
     tokens = 1 + 1e-10 * np.random.default_rng(0).normal(size=(700, 40))  # the same in float32
+    tokens[-1] += 1e-9
+    assert maximisers(tokens, kernel="gemm").members.tolist() == [699] * 700
     assert maximisers(tokens, kernel="gemm") == maximisers(tokens, kernel="numpy")
 
 

@@ -124,7 +124,9 @@ def summed(query, key):
 @pytest.mark.parametrize("d", [8, 64, 1000])
 def test_the_slack_holds_the_worst_errors_of_two_products(d):
     query, keys = np.full(d, UNIT), np.full((2, d), 0.5)
-    query[0] = 1.0  # each other term is half of the last digit of the sum so far: a bit less is lost, a bit more is doubled
+    query[0] = (
+        1.0  # each other term is half of the last digit of the sum so far: a bit less is lost, a bit more is doubled
+    )
     keys[:, 1:] *= np.array([[1 - 2.0**-20], [1 + 2.0**-20]])
     slack = Fraction(slack_of(query[None], 0.0, keys, 0.0)[0])
     (low, less), (high, more) = (summed(query, key) for key in keys)

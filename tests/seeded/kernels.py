@@ -81,7 +81,7 @@ FAULTS = (
         "kernels/groups.py",
         "error = size * 1.01 * (d + 8) * SINGLE +",
         "error = size * 1.01 * (d + 8) * SINGLE / 64 +",
-        "test_fused::test_random_keys",
+        "test_fused::test_float32_may_err_in_every_term",
         "Float32 leaves out a panel that holds the maximum.",
     ),
     slip(
@@ -99,7 +99,7 @@ FAULTS = (
         "kernels/plane.py",
         "cut = best - _slack(qx, qy, highest)",
         "cut = best",
-        "test_maximisers::test_the_sets_are_those_of_real_arithmetic",
+        "test_maximisers::test_keys_on_the_edges_of_a_plane_stay",
         "Of near-ties the larger float is taken.",
     ),
     slip(
@@ -117,7 +117,7 @@ FAULTS = (
         "kernels/short.py",
         "np.float64(second[lane]) < np.float64(best[lane]) - error - slack",
         "np.float64(second[lane]) < np.float64(best[lane]) - slack",
-        "test_maximisers::test_the_sets_are_those_of_real_arithmetic test_attention::test_near_ties_are_decided_as_in_real_arithmetic",
+        "test_maximisers::test_float32_may_err_in_every_term",
         "A lead within the rounding of float32 counts as a win.",
     ),
     slip(
@@ -162,7 +162,7 @@ FAULTS = (
         "kernels/stack.py",
         "good = alone & alone[places] & (places[places] == places)",
         "good = alone & alone[places]",
-        "test_layers::test_tokens_and_shares_are_those_of_the_simulation",
+        "test_layers::test_a_follower_of_a_follower_goes_on",
         "Tokens go all the way to one that still moves.",
     ),
     slip(
@@ -205,8 +205,8 @@ FAULTS = (
         "kernels",
         "voices ignore the rounding of layers",
         "kernels/voices.py",
-        "moved = 2.02 * error * (size + 2 * highest + 2 * error)",
-        "moved = 0.0 * error * (size + 2 * highest + 2 * error)",
+        "clear &= second[i] < best[i] - _slack(qx[i], qy[i], highest) - moved",
+        "clear &= second[i] < best[i]",
         "test_explanations::test_ties_of_later_layers_are_not_decided_by_rounding",
         "A tie at a later layer is decided by rounding.",
     ),
@@ -234,7 +234,7 @@ FAULTS = (
         "kernels/line.py",
         "(np.where(seen, k, edge) for edge in (np.inf, -np.inf))",
         "(np.where(seen | (edge < 0), k, edge) for edge in (np.inf, -np.inf))",
-        "test_attention::test_outputs_and_gradients_are_those_of_the_dense_matrix",
+        "test_attention::test_hidden_keys_of_a_line_are_not_followed",
         "Padding beyond the largest key empties the set.",
     ),
     slip(
