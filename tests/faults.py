@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -32,7 +32,7 @@ NEEDED = ("src", "tests", "docs", "examples", "pyproject.toml", "README.md", "CH
 LEFT_OUT = shutil.ignore_patterns("__pycache__", ".hypothesis", "*.egg-info")
 LIMIT = 240  # seconds for the tests of one fault: a loop without end is seen, too
 LEAST = 0.9  # of all faults
-SEEN, NOT_SEEN = "caught", "NOT CAUGHT"
+CAUGHT, NOT_CAUGHT = "caught", "NOT CAUGHT"
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,11 @@ class Copy:
 
     def test(self, tests: Sequence[str]) -> tuple[int, str]:
         """The exit code of pytest and what it said; 124 where it ran out of time."""
-        environment = (
-            os.environ
-            | {
-                "PYTHONPATH": str(self.root / "src"),
-                "PYTHONDONTWRITEBYTECODE": "1",  # a stored module is up to date if time and size agree: a slip may be as long
-                "NUMBA_CACHE_DIR": str(self.root / "numba"),  # stored kernels are named by the hash of all kernels
-            }
-        )
+        environment = os.environ | {
+            "PYTHONPATH": str(self.root / "src"),
+            "PYTHONDONTWRITEBYTECODE": "1",  # a stored module counts as new if time and length agree
+            "NUMBA_CACHE_DIR": str(self.root / "numba"),  # stored kernels are named by the hash of all kernels
+        }
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *tests]
         try:
             done = run(
@@ -86,8 +83,8 @@ class Copy:
             path.write_bytes(clean)
             os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # stored kernels of the clean file stay valid
         if code in (1, 2, 124):  # a test failed, or nothing could be imported, or there was no end
-            return SEEN
-        return NOT_SEEN if code == 0 else f"error: pytest ended with {code}. {said.strip().splitlines()[-1]}"
+            return CAUGHT
+        return NOT_CAUGHT if code == 0 else f"error: pytest ended with {code}. {said.strip().splitlines()[-1]}"
 
 
 def chosen(names: Sequence[str]) -> list[Fault]:
@@ -127,8 +124,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for fault in faults:
             print(f"{fault.area:12} {fault.name:38} {fault.file:28} {fault.breaks}")
         return 0
-    from contextlib import ExitStack
-
     with ExitStack() as stack:
         copies = [stack.enter_context(Copy.made()) for _ in range(max(1, given.j))]
         code, said = copies[0].test(sorted({test for fault in faults for test in fault.tests}))
@@ -138,7 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 1
         caught = 0
         for fault, outcome, seconds in outcomes(faults, copies):
-            caught += outcome == SEEN
+            caught += outcome == CAUGHT
             print(f"{outcome:11} {seconds:5.1f} s  {fault.area:12} {fault.name}: {fault.breaks}", flush=True)
     print(f"{caught} of {len(faults)} faults caught ({100 * caught / len(faults):.0f} %)")
     return int(caught < LEAST * len(faults))

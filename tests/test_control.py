@@ -424,7 +424,7 @@ def test_exact_sets_have_the_last_word() -> None:
 
     for a, b in itertools.product(range(1, 25), repeat=2):
         top = np.array([3 * a - b, 3 * b + a])
-        wish = check_wish([[a, b], top, top + [b, -a]], [1], {0: 1})
+        wish = check_wish([[a, b], top, top + np.array([b, -a])], [1], {0: 1})
         assert not _works(wish, wish.demands(), np.eye(2))
 
 

@@ -134,6 +134,15 @@ def test_rescaling_by_a_value_matrix_in_time():
         np.testing.assert_allclose(run.rescaled[k], run.tokens[k] * np.exp(-np.sin(t)), rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize(("method", "terms"), [("euler", 1), ("rk4", 4)])
+def test_fixed_steps_rescale_by_their_own_polynomial(method, terms):
+    """z_k = R^{-k} x_k, with R the exponential series of dt V up to the order of the method."""
+    run = hm.simulate(TOKENS, hm.SelfAttention(Q, K, V), times=[0, 0.3, 1.2], method=method, dt=0.1)
+    R = sum(np.linalg.matrix_power(0.1 * V, k) / math.factorial(k) for k in range(terms + 1))
+    for k, steps in enumerate((0, 3, 12)):
+        np.testing.assert_allclose(run.tokens[k], run.rescaled[k] @ np.linalg.matrix_power(R, steps).T, atol=1e-13)
+
+
 def test_fixed_steps_rescale_by_a_value_matrix_in_time():
     rule = hm.SelfAttention(V=lambda t: np.array([[np.cos(t), 1.0], [0.0, 0.5]]))
     steps = hm.simulate(TOKENS, rule, times=[0, 0.4, 1.2], method="rk4", dt=0.01)

@@ -122,7 +122,7 @@ FAULTS = (
     ),
     slip(
         "cluster",
-        "leaders from the next layer on",
+        "followed before they lead",
         "cluster/following.py",
         "own = np.where(self.leads <= k, self.labels, -1)[sets.members]",
         "own = np.where(self.leads < k + 99, self.labels, -1)[sets.members]",
