@@ -12,7 +12,7 @@ from scipy.linalg import expm
 
 import hardmax as hm
 from hardmax.integrate import ADAPTIVE
-from hardmax.motions import Motion
+from hardmax.motions import Motion, Rescaled
 
 RNG = np.random.default_rng(11)
 TOKENS = RNG.normal(size=(5, 2))
@@ -696,6 +696,14 @@ def test_the_error_control_is_loosened_where_attention_is_not_boolean():
     assert run.stats["held_from"] is None
     assert run.stats["rtol_reached"] > 1e-8
     assert f"The error control was loosened to {run.stats['rtol_reached']:.0e} for sharp attention." in run.status
+
+
+def test_every_evaluation_is_counted(monkeypatch):
+    tokens, V, _ = product_problem(47)
+    calls, rate = [], Rescaled.rate
+    monkeypatch.setattr(Rescaled, "rate", lambda *at: (calls.append(0), rate(*at))[1])
+    run = hm.simulate(tokens, hm.SelfAttention(V=V), times=[0, 8, 15])  # it begins anew when it is loosened
+    assert run.stats["evaluations"] == len(calls)
 
 
 def test_nothing_is_held_or_loosened_where_steps_are_small_for_another_reason():

@@ -341,7 +341,7 @@ FAULTS = (
         "certificates.py",
         "tuple(frozen.alpha * x for x in frozen.mean(i, levels[-1]))",
         "tuple(frozen.mean(i, levels[-1]))",
-        "test_certificates::test_tied_clouds_end_where_their_certificate_says "
+        "test_certificates::test_token_that_follows_followers_by_chain "
         "test_certificates::test_a_certificate_at_any_layer_is_never_wrong",
         "Positions along a chain are not those of later layers.",
     ),
