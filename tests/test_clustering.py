@@ -348,6 +348,12 @@ def test_bridges_are_the_nearest_pairs(spread):
     assert graph._bridges(X, parts) == expected
 
 
+def test_a_bridge_may_lead_to_a_part_whose_centre_is_far():
+    wall = np.column_stack([np.zeros(19), np.arange(1, 20)])  # from (0, 1) on, with its centre at (0, 10)
+    Y = np.vstack([[0.0, 0.0], [2.9, 0.0], [3.1, 0.0], wall])
+    assert (0, 3) in graph._bridges(Y, [np.array([0]), np.array([1, 2]), np.arange(3, 22)])
+
+
 @pytest.mark.parametrize("outliers", [1, 5])
 @pytest.mark.parametrize("size", [1e-2, 1e-6])
 def test_outliers_beside_a_dense_group_stay_connected(outliers, size):

@@ -152,6 +152,10 @@ def test_can_lead_are_the_vertices_of_the_hull_with_zero() -> None:
         assert (hm.control.can_lead(tokens) == expected).all()
 
 
+def test_a_token_between_zero_and_others_cannot_lead() -> None:
+    assert hm.control.can_lead([[1, 0], [3, 1], [3, -1], [2, 0]]).tolist() == [False, True, True, False]
+
+
 def test_can_lead_on_lattices_with_ties_duplicates_and_zero() -> None:
     tokens = np.array([[1, 1], [1, 1], [0, 0], [1, -1], [1, 0], [-2, 0], [-1, 0], [2, 2]], float)
     assert hm.control.can_lead(tokens).tolist() == [False, False, False, True, False, True, False, True]
@@ -419,13 +423,15 @@ def test_what_does_not_work_is_not_found() -> None:
 
 
 def test_exact_sets_have_the_last_word() -> None:
-    """Token 0 is tied between 1 and 2 for A = I; rounding of the gap may be of either sign."""
+    """Token 0 is tied between 1 and 2 under A; rounding of the gap may be of either sign."""
     from hardmax.control.choose import _works
 
-    for a, b in itertools.product(range(1, 25), repeat=2):
-        top = np.array([3 * a - b, 3 * b + a])
-        wish = check_wish([[a, b], top, top + np.array([b, -a])], [1], {0: 1})
-        assert not _works(wish, wish.demands(), np.eye(2))
+    A = np.array([[2.0, 1.0], [1.0, 3.0]])
+    for a, b in itertools.product(range(1, 20), repeat=2):
+        level = np.array([a + 3 * b, -2 * a - b])  # at right angles to A (a, b)
+        top = 3 * np.array([a, b]) - level
+        wish = check_wish([[a, b], top, top + level], [1], {0: 1})
+        assert not _works(wish, wish.demands(), A)
 
 
 def test_who_follows_by_wish_is_not_free() -> None:
