@@ -11,7 +11,9 @@ import pytest
 import hardmax as hm
 from hardmax.certificates import (
     Frozen,
+    _chain,
     _gap,
+    _levels,
     _peak,
     _positive_parabola,
     _standing,
@@ -198,6 +200,24 @@ def test_ties_that_will_break_are_not_certified(tokens):
     frozen, run = frozen_at(0, tokens, Fraction(1, 2))
     assert run.sets.sizes.max() == 2
     assert certify(frozen) is None
+
+
+def test_levels_are_the_positions_of_later_layers():
+    frozen, run = frozen_at(8, theory.FOLLOWS_FOLLOWERS, HALF)
+    points = [tuple(map(Fraction, z)) for z in frozen.positions]
+    limits = [frozen.mean(i, points) for i in range(len(points))]
+    order = _chain(frozen, _standing(frozen, limits))
+    for i in order:
+        limits[i] = frozen.mean(i, limits)
+    levels, start = _levels(frozen, points, limits, order), run.state.history.denominator(8)
+    assert len(levels) > 1
+    for m in range(1, 6):
+        run.advance()
+        assert run.choose() == frozen.sets
+        now = [tuple(x * start for x in row) for row in run.state.history.fractions(8 + m).tolist()]
+        for i, z in enumerate(now):
+            along = (binomials([level[i][r] for level in levels], m) for r in range(3))
+            assert z == tuple(s + Fraction(2, 3) ** m * a for s, a in zip(limits[i], along, strict=True))
 
 
 def binomials(coefficients, m):

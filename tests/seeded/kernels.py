@@ -63,7 +63,7 @@ FAULTS = (
         "kernels/fused.py",
         "seen = np.ones((clouds, keys.shape[1]), np.intp) if mask is None else mask",
         "seen = np.ones((clouds, keys.shape[1]), np.intp)",
-        "test_fused::test_choose",
+        "test_fused::test_choose[True-True-float32]",
         "With a mask, causal queries see later keys.",
     ),
     slip(
@@ -72,7 +72,7 @@ FAULTS = (
         "kernels/fused.py",
         "output.first[row], output.equal[row] = mine[0], same(task.keys, mine)",
         "output.first[row], output.equal[row] = mine[0], True",
-        "test_attention::test_near_ties_are_decided_as_in_real_arithmetic",
+        "test_fused::test_choose[False-False-float32]",
         "Near-ties of a batch are never compared exactly.",
     ),
     slip(
@@ -108,7 +108,7 @@ FAULTS = (
         "kernels/plane.py",
         "if mask.size == 0 or mask[cloud, j]:",
         "if mask.size == 0 or mask[cloud, j] or j == 0:",
-        "test_fused::test_choose",
+        "test_fused::test_choose[False-True-float32]",
         "The first key is seen though it is padding.",
     ),
     slip(
@@ -203,12 +203,12 @@ FAULTS = (
     ),
     slip(
         "kernels",
-        "voices ignore the rounding of layers",
+        "voices count every token once",
         "kernels/voices.py",
-        "clear &= second[i] < best[i] - _slack(qx[i], qy[i], highest) - moved",
-        "clear &= second[i] < best[i]",
-        "test_explanations::test_ties_of_later_layers_are_not_decided_by_rounding",
-        "A tie at a later layer is decided by rounding.",
+        "z[h, d - 1, i], many[i] / total",
+        "z[h, d - 1, i], 1.0 / n",
+        "test_explanations::test_leaving_one_out_keeps_the_counts_of_the_others",
+        "A word that comes three times speaks as one.",
     ),
     slip(
         "kernels",
