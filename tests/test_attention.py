@@ -47,6 +47,16 @@ def test_outputs_and_gradients_are_those_of_the_dense_matrix(kind, masked, causa
     torch.testing.assert_close(grad.double(), P.transpose(1, 2) @ g.double(), **close)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("kind", ["random", "lattice"])
+def test_hidden_keys_of_a_line_are_not_followed(kind, causal):
+    generator = torch.Generator().manual_seed(4)
+    q, k, v = (tokens(kind, (20, 7, 1), generator) for _ in range(3))
+    mask = torch.rand(20, 7, generator=generator) < 0.5
+    out = hardmax_attention(q, k, v, mask, causal=causal)
+    torch.testing.assert_close(out, weights(q, k, mask, causal) @ v, rtol=0, atol=1e-15)
+
+
 def test_near_ties_are_decided_as_in_real_arithmetic():
     q = torch.tensor([[[1.0, 2.0**-60, 2.0**-60]]])
     k = torch.tensor([[[1.0, 1.0, 0.0], [1.0, 0.5, 0.5], [1.0, 0.5, 0.5 - 2.0**-24], [1.0, 0.0, 1.0]]])

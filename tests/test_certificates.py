@@ -1,5 +1,6 @@
 """The proofs that end an infinite run: examples with exact answers, and hundreds of tied clouds run on as a check."""
 
+import itertools
 from collections import Counter
 from fractions import Fraction
 from math import comb
@@ -10,12 +11,18 @@ import pytest
 import hardmax as hm
 from hardmax.certificates import (
     Frozen,
+    _chain,
     _gap,
+    _levels,
+    _peak,
+    _positive_parabola,
+    _standing,
     _stays_positive,
     _vanishes,
     _worst,
     certify,
 )
+from hardmax.sets import Sets
 from tests.problems import clouds, theory
 
 HALF = Fraction(1, 2)
@@ -128,6 +135,19 @@ def test_tied_clouds_end_where_their_certificate_says(seeds):
     assert seeds is not CHAIN_SEEDS or proofs["chain"] == len(seeds)
 
 
+@pytest.mark.parametrize("seed", [354, 2773, 5300, 7165])
+def test_no_chain_before_alpha_is_constant(seed):
+    tokens, alpha, A = tied_cloud(seed)
+    for small in range(3, 8):  # layers with a step under which a chain would hold, then one that breaks it
+        rule = hm.Hardmax([alpha] * small + [Fraction(100)], A)
+        limit = hm.limit(tokens, rule)
+        sets, end = unaided(tokens, rule, limit.layer + 12)
+        assert limit.certified
+        assert all(later == sets[limit.layer] for later in sets[limit.layer :]), small
+        assert np.abs(end - limit.tokens).max() < 1e-6
+        assert limit.layer >= small or "chain" not in limit.proofs
+
+
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, 354, 2773])
 def test_exact_positions_approach_the_exact_limit_at_the_rate_of_the_theorem(seed):
     tokens, alpha, A = tied_cloud(seed)
@@ -182,6 +202,24 @@ def test_ties_that_will_break_are_not_certified(tokens):
     assert certify(frozen) is None
 
 
+def test_levels_are_the_positions_of_later_layers():
+    frozen, run = frozen_at(8, theory.FOLLOWS_FOLLOWERS, HALF)
+    points = [tuple(map(Fraction, z)) for z in frozen.positions]
+    limits = [frozen.mean(i, points) for i in range(len(points))]
+    order = _chain(frozen, _standing(frozen, limits))
+    for i in order:
+        limits[i] = frozen.mean(i, limits)
+    levels, start = _levels(frozen, points, limits, order), run.state.history.denominator(8)
+    assert len(levels) > 1
+    for m in range(1, 6):
+        run.advance()
+        assert run.choose() == frozen.sets
+        now = [tuple(x * start for x in row) for row in run.state.history.fractions(8 + m).tolist()]
+        for i, z in enumerate(now):
+            along = (binomials([level[i][r] for level in levels], m) for r in range(3))
+            assert z == tuple(s + Fraction(2, 3) ** m * a for s, a in zip(limits[i], along, strict=True))
+
+
 def binomials(coefficients, m):
     return sum(f * comb(m, r) for r, f in enumerate(coefficients))
 
@@ -225,3 +263,35 @@ def test_signs_by_hand():
     assert _stays_positive((0, [0], [1]), rho)
     assert not _stays_positive((0, [0], [0]), rho)
     assert not _stays_positive((-1, [5], [5]), rho)
+    slow = Fraction(10, 11)
+    assert _stays_positive((0, [4, 0], [0, -1, 0]), slow)
+    assert not _stays_positive((0, [3, 0], [0, -1, 0]), slow)  # 3 - m rho^m, which is negative at m = 11
+
+
+@pytest.mark.parametrize("rho", [Fraction(1, 6), HALF, Fraction(5, 7), Fraction(10, 11)])
+def test_the_peak_is_the_largest_value(rho):
+    for r in range(6):
+        assert _peak(r, rho) == max(comb(m, r) * rho**m for m in range(100))
+
+
+def test_a_parabola_is_positive_where_its_values_are():
+    answers = Counter()
+    for f0, f1, f2 in itertools.product(range(-3, 6), range(-12, 6), range(-3, 13)):
+        lowest = Fraction(-f1, 2 * f2) if f2 else Fraction(1)  # where the slope is 0
+        least = [f0 + f1 * t + f2 * t * t for t in (Fraction(1), lowest) if 0 < t <= 1]
+        positive = min(least) > 0 and (f0 > 0 or (f0 == 0 and (f1 > 0 or (f1 == 0 and f2 > 0))))
+        assert _positive_parabola(f0, f1, f2) == positive, (f0, f1, f2)
+        answers[positive] += 1
+    assert min(answers.values()) > 300
+    assert not _stays_positive((2, [-9], [9]), HALF)  # -1/4 at m = 1
+
+
+def test_standing_goes_on_to_its_fixed_point():
+    """Token 6 rests on 5, which rests on 3 and 4. These two balance now, and move differently soon."""
+    positions = [(3,), (-4,), (2,), (-2,), (1,), (-1,), (0,), (5,), (2,)]
+    leads, follows = [[0], [1]], [[0], [1], [2], [3], [4, 5], [7], [6, 7]]
+    frozen = Frozen(positions, Sets.of(leads + follows), np.ones(9, int), [4, 5, 6, 8], HALF, None)
+    means = [frozen.mean(i, [tuple(map(Fraction, z)) for z in positions]) for i in range(9)]
+    still = [i for i in frozen.undecided if frozen.mean(i, means) == means[i]]
+    assert still == [6, 8]  # by the looks of this layer
+    assert _standing(frozen, means) == set()

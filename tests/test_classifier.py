@@ -145,6 +145,46 @@ def test_network_and_inference_agree(fitted, fresh):
     np.testing.assert_allclose(scores, fitted.decision_function(fresh.texts), atol=1e-12)
 
 
+def network_of(groups=2, **options):
+    torch.manual_seed(0)
+    network = Network(Shape(9, 1, 4, 2, 2, groups=groups), **options)
+    with torch.no_grad():
+        network.bias.copy_(torch.randn(groups, 1))
+    return network.double()
+
+
+def test_the_weights_of_a_network_say_what_it_says():
+    network = network_of()
+    texts = Encoded(np.array([3, 1, 4, 8, 5]), np.array([0, 3, 5, 5]), np.array([1, 2, 1, 1, 1]))
+    ids, counts = (torch.from_numpy(x) for x in texts.padded())
+    with torch.no_grad():
+        expected = network(ids, counts[:, None]).mean(1).numpy()
+    np.testing.assert_allclose(crowd.logits(fitting.weights_of(network), texts), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("attention", ["hardmax", "softmax"])
+def test_counts_stand_for_repeated_tokens(attention):
+    network = network_of()
+    options = {"attention": attention, "temperature": 0.5}
+    with torch.no_grad():
+        once = network(torch.tensor([[3, 1, 4]]), torch.tensor([[[1, 3, 2]]]), **options)
+        many = network(torch.tensor([[3, 1, 1, 1, 4, 4]]), torch.ones(1, 1, 6, dtype=torch.long), **options)
+    torch.testing.assert_close(once, many, rtol=0, atol=1e-12)
+
+
+def test_a_text_never_loses_all_its_tokens():
+    texts = Encoded(np.arange(50), np.arange(51), np.ones(50, int))  # one token each
+    batch = Recipe(dropout=0.9).batch(texts, np.zeros(50, int), 2, 4, 0, slice(None))
+    assert (batch.counts == 1).all()
+
+
+def test_dropped_numbers_keep_their_mean():
+    texts = Encoded(np.arange(50), np.arange(51), np.ones(50, int))
+    noise = Recipe(dropout=0.0, embedding_dropout=0.75).batch(texts, np.zeros(50, int), 1, 40, 0, slice(None)).kept
+    assert set(np.unique(noise)) == {0.0, 4.0}
+    assert abs(noise.mean() - 1) < 0.1
+
+
 def test_without_numba_nothing_changes(fitted, fresh, monkeypatch):
     fast = fitted.decision_function(fresh.texts)
     monkeypatch.setattr(crowd, "has_numba", lambda: False)

@@ -138,6 +138,10 @@ def test_csv_as_other_programs_write_it(run, monkeypatch) -> None:
 def test_whole_numbers_beyond_floats_stay_apart(run) -> None:
     Path("big.csv").write_text("9007199254740993,1\n9007199254740992,1\n-5,-5\n")
     assert json.loads(run("limit", "big.csv", "--json")[1])["leaders"] == [0, 2]
+    Path("turned.csv").write_text(
+        "9007199254740992,1\n9007199254740993,1\n-5,-5\n"
+    )  # as floats the first two are equal
+    assert json.loads(run("limit", "turned.csv", "--json")[1])["leaders"] == [1, 2]
 
 
 def test_batches_are_asked_for_one_cloud(run) -> None:
@@ -149,6 +153,7 @@ def test_batches_are_asked_for_one_cloud(run) -> None:
     assert "`--cloud` must name one of the 3 clouds in batch.npy. Got no choice. Pass a number from 0 to 2." in err
     assert not Path("a.npz").exists()
     assert run("verify", "batch.npy", "--cloud", "7")[0] == 2
+    assert "Got -1. Pass a number from 0 to 2." in run("limit", "batch.npy", "--cloud", "-1")[2]
     found = json.loads(run("limit", "batch.npy", "--cloud", "1", "--json")[1])
     assert found["leaders"] == hm.limit(batch[1], hm.Hardmax(0.5)).leaders.tolist()
 

@@ -236,6 +236,13 @@ def test_layers_go_on_when_all_is_decided():
     assert np.abs(np.array([layers.at(k) for k in range(len(expected))]) - expected).max() < 1e-14
 
 
+def test_a_new_point_waits_until_its_leader_leads():
+    keys = np.array([[[1.0, 0.0], [0.0, 2.0]], [[1.0, 0.0], [0.0, 0.1]]])  # the second leads from layer 1 on
+    each = np.arange(2)
+    layers = Layers(keys, keys[1], leads=each, labels=each, leaders=each, alpha=1.0)
+    assert layers.follow(np.array([[1.0, 0.6], [0.1, 1.0]])).tolist() == [0, 1]
+
+
 def test_new_points_on_a_graph_join_their_neighbours():
     X, _ = make_moons(600, noise=0.05, random_state=0)
     fresh, y_fresh = make_moons(400, noise=0.05, random_state=1)
@@ -339,6 +346,12 @@ def test_bridges_are_the_nearest_pairs(spread):
         i, j = np.unravel_index(distances[np.ix_(part, outside)].argmin(), (len(part), len(outside)))
         expected.add((min(part[i], outside[j]), max(part[i], outside[j])))
     assert graph._bridges(X, parts) == expected
+
+
+def test_a_bridge_may_lead_to_a_part_whose_centre_is_far():
+    wall = np.column_stack([np.zeros(19), np.arange(1, 20)])  # from (0, 1) on, with its centre at (0, 10)
+    Y = np.vstack([[0.0, 0.0], [2.9, 0.0], [3.1, 0.0], wall])
+    assert (0, 3) in graph._bridges(Y, [np.array([0]), np.array([1, 2]), np.arange(3, 22)])
 
 
 @pytest.mark.parametrize("outliers", [1, 5])

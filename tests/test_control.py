@@ -1,5 +1,6 @@
 """Choosing A: what is found is simulated, what is impossible has exact reasons, and what is wrong gets its sentence."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -13,8 +14,8 @@ from hypothesis import strategies as st
 import hardmax as hm
 from hardmax.control import depth
 from hardmax.control.conflicts import exists
-from hardmax.control.programme import Programme
-from hardmax.control.refutation import _rref, refutes, rref
+from hardmax.control.programme import Programme, within_condition
+from hardmax.control.refutation import _is_negative_semidefinite, _rref, _solution, refutes, rref
 from hardmax.control.vertices import Vertices
 from hardmax.control.wishes import check_wish
 
@@ -151,6 +152,10 @@ def test_can_lead_are_the_vertices_of_the_hull_with_zero() -> None:
         assert (hm.control.can_lead(tokens) == expected).all()
 
 
+def test_a_token_between_zero_and_others_cannot_lead() -> None:
+    assert hm.control.can_lead([[1, 0], [3, 1], [3, -1], [2, 0]]).tolist() == [False, True, True, False]
+
+
 def test_can_lead_on_lattices_with_ties_duplicates_and_zero() -> None:
     tokens = np.array([[1, 1], [1, 1], [0, 0], [1, -1], [1, 0], [-2, 0], [-1, 0], [2, 2]], float)
     assert hm.control.can_lead(tokens).tolist() == [False, False, False, True, False, True, False, True]
@@ -263,6 +268,19 @@ def exactly(rows: list) -> list[list[Fraction]]:
 )
 def test_refutations(z: list, g: list, weights: list, expected: bool) -> None:
     assert refutes(exactly(z), exactly(g), [Fraction(w) for w in weights]) is expected
+
+
+def test_weights_of_a_proof_are_not_negative() -> None:
+    assert _solution(exactly([[1, 1]]), [Fraction(1), Fraction(1)]) is None
+    assert _solution(exactly([[1, -1]]), [Fraction(1), Fraction(3)]) == [1, 1]
+    assert _solution(exactly([[1, 0], [0, 1]]), [Fraction(1), Fraction(3)]) is None  # all 0
+
+
+def test_negative_semidefinite_by_elimination() -> None:
+    for S in ([[-1, 0], [0, -1]], [[-1, 0], [0, 0]], [[-1, 1], [1, -1]], [[0, 0, 0], [0, -2, 1], [0, 1, -1]]):
+        assert _is_negative_semidefinite(exactly(S))
+    for S in ([[-1, 2], [2, -1]], [[0, 0, 1], [0, -1, 0], [1, 0, -1]], [[-1, 0], [0, 1]]):
+        assert not _is_negative_semidefinite(exactly(S))
 
 
 @settings(max_examples=40, **PROFILE)
@@ -402,6 +420,30 @@ def test_what_does_not_work_is_not_found() -> None:
     assert not _works(wish, wish.demands(), np.eye(2))  # token 3 is tied
     assert not _works(wish, wish.demands(), good @ [[1.0, 0.0], [0.0, -1.0]])
     assert not _works(wish, wish.demands(), np.diag([1.0, 0.0]))
+
+
+def test_exact_sets_have_the_last_word() -> None:
+    """Token 0 is tied between 1 and 2 under A; rounding of the gap may be of either sign."""
+    from hardmax.control.choose import _works
+
+    A = np.array([[2.0, 1.0], [1.0, 3.0]])
+    for a, b in itertools.product(range(1, 20), repeat=2):
+        level = np.array([a + 3 * b, -2 * a - b])  # at right angles to A (a, b)
+        top = 3 * np.array([a, b]) - level
+        wish = check_wish([[a, b], top, top + level], [1], {0: 1})
+        assert not _works(wish, wish.demands(), A)
+
+
+def test_who_follows_by_wish_is_not_free() -> None:
+    wish = check_wish([[2.0, 0.0], [0.0, 2.0], [1.0, 0.5], [0.5, 1.0], [0.0, 0.0]], [0, 1], {2: 1})
+    assert wish.classes.first[wish.free].tolist() == [3]
+
+
+def test_an_answer_is_brought_within_the_bound() -> None:
+    A = within_condition(np.diag([4.0, 0.0, -1e-9]), 100.0)
+    values = np.linalg.eigvalsh(A)
+    assert np.trace(A) == pytest.approx(3, rel=1e-12)
+    assert values[-1] / values[0] == pytest.approx(100, rel=1e-9)
 
 
 def test_steering_reaches_one_leader_though_zero_is_inside() -> None:

@@ -28,6 +28,13 @@ def test_one_denominator_holds_the_whole_range_of_floats():
     assert exact.as_floats(rows, D).tolist() == values.tolist()
 
 
+@pytest.mark.parametrize("kind", ["gaussian", "lattice", "duplicates", "huge", "denormal", "mixed", "rational"])
+def test_the_common_denominator_is_the_least(kind):
+    values = np.asarray(clouds.KINDS[kind](np.random.default_rng(1)))
+    values = values if values.dtype == object else values.astype(float)
+    assert exact.common_denominator(values) == exact.over_one_denominator(values)[1]
+
+
 def test_products_with_and_without_a_matrix():
     assert exact.dot((1, 2, 3), (4, 5, -6)) == -4
     assert exact.apply(None, (1, 2)) == (1, 2)
@@ -92,3 +99,14 @@ def test_argmax_keeps_ties_that_floats_would_break():
     candidates = [np.arange(1, 31)] * 30
     answers, _ = exact.argmax([(q[0] * s, q[1] * s) for s in range(1, 31)], candidates, keys, None)
     assert all(answer.tolist() == list(range(1, 31)) for answer in answers)
+
+
+def test_argmax_holds_where_every_rounding_of_the_filter_is_against_it():
+    d, big = 64, 2**60
+    query = (2**80, *[2**27 + 2**17] * (d - 1))  # as floats 1, and a bit more than half of its last digit
+    zero, other = (0,) * d, (big - 2**8, *[big] * (d - 1))  # grows by a whole digit with each term
+    best = (big, *[big - 2**52] * (d - 1))  # never grows
+    assert exact.dot(query, best) > exact.dot(query, other)
+    keys = dict(enumerate([zero, other, best] * 10))  # so many that each product is summed from left to right
+    answers, _ = exact.argmax([query] * 100, [np.arange(30)] * 100, keys, None)
+    assert all(answer.tolist() == list(range(2, 30, 3)) for answer in answers)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -15,6 +16,8 @@ from hardmax.kernels import batched
 from hardmax.sentiment import crowd
 from hardmax.sentiment.corpus import reviews
 from hardmax.sentiment.crowd import Weights, contributions
+from hardmax.sentiment.explanation import explain
+from hardmax.sentiment.model import Model
 from hardmax.sentiment.sharing import by_word
 from hardmax.sentiment.text import Splitter
 from hardmax.sentiment.vocabulary import Encoded, Vocabulary
@@ -188,6 +191,56 @@ def test_tied_texts_get_the_exact_answer_with_and_without_numba(numba, monkeypat
         np.testing.assert_allclose(said, held, atol=1e-13)
         left += len(ids) > 1
     assert left > 400
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_equal_tokens_that_count_several_times_share_what_they_hold(d):
+    tokens = np.array([[2.0, 1.0], [2.0, 1.0], [1.0, -0.25], [-1.0, 0.5], [0.5, 0.25]])[:, :d]
+    counts, layers, alpha = np.array([2, 3, 1, 4, 1]), 3, 0.5
+    rows = np.repeat(np.arange(5), counts)
+    run = hm.simulate(tokens[rows], hm.Hardmax(alpha), layers=layers)
+    share = np.full(len(rows), 1 / len(rows))
+    for k in reversed(range(layers)):
+        share = (share + alpha * (share @ run.attention(k))) / (1 + alpha)
+    weights = Weights(tokens[:, None], np.array([alpha]), None, np.ones((1, 1, d)), np.zeros(1), layers)
+    said = contributions(weights, Encoded(np.arange(5), np.array([0, 5]), counts))[:, 0]
+    np.testing.assert_allclose(said, np.bincount(rows, share) * tokens.sum(axis=1), atol=1e-15)
+
+
+def test_texts_of_other_lengths_do_not_matter(any_classifier, corpus):
+    texts = ["wonderful", "", *corpus.texts[:3], "not good"]
+    together = any_classifier.explain_many(texts)
+    assert [e.logit for e in together] == [any_classifier.explain(text).logit for text in texts]
+    assert len({len(e.ids) for e in together}) > 3
+
+
+def by_hand(counts, terms):
+    """An explanation with one head on a line and no layers: words speak for themselves, by their counts."""
+    names = ["good", "bad", "film"]
+    vocabulary = Vocabulary.build([" ".join(names)], Splitter(), longest=1, min_texts=1, distinct=False)
+    order = [names.index(vocabulary.name(t)) for t in range(3)]
+    embedding = np.array(terms, np.float32)[order][:, None, None]
+    weights = Weights(embedding, np.ones(1), None, np.ones((1, 1, 1)), np.zeros(1), 0)
+    model = Model(vocabulary, weights, np.array(["no", "yes"]))
+    text = " ".join(name for name, count in zip(names, counts, strict=True) for _ in range(count))
+    return explain(model, text)
+
+
+def test_the_strongest_words_speak_for_either_side():
+    e = by_hand([1, 1, 1], [1.0, -3.0, 0.5])
+    assert e.top(2) == [("bad", -1.0), ("good", 1 / 3)]
+
+
+def test_leaving_one_out_keeps_the_counts_of_the_others():
+    e = by_hand([3, 1, 2], [1.0, -4.0, 0.5])  # the logit is (3 - 4 + 1) / 6
+    assert e.words.tolist() == ["good", "bad", "film"]
+    np.testing.assert_allclose(e.leave_one_out(), [0 + 3 / 3, 0 - 4 / 5, 0 + 1 / 4], atol=1e-15)
+
+
+def test_words_lead_in_as_many_texts_as_counted(classifier, corpus):
+    found, texts = classifier.leaders(corpus.texts[:60]), classifier.explain_many(corpus.texts[:60])
+    led = Counter(word for e in texts for word in {group.word for groups in e.leaders for group in groups})
+    assert dict(zip(found.words.tolist(), found.texts_led.tolist(), strict=True)) == led
 
 
 def test_words_share_their_runs():

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from importlib import import_module
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -131,9 +132,28 @@ def test_the_boolean_test_measures_rows():
     assert boolean._distance(late.drawn[-1], late)[0] < 1e-6
 
 
+def test_all_rows_but_one_must_be_boolean():
+    tokens = np.array([[-1.0], [0.1], [0.2], [1.0]])
+    one = np.array([[1, 0, 0, 0], [0.4, 0.1, 0.1, 0.4], [0, 0, 0, 1], [0, 0, 0, 1.0]])
+    two = one.copy()
+    two[2] = [0.3, 0, 0, 0.7]
+    found = [boolean._distance(tokens, SimpleNamespace(attention=lambda k, P=P: P, reached=1)) for P in (one, two)]
+    assert [distance for distance, *_ in found] == pytest.approx([0, 0.3])
+
+
 def test_the_collapse_fails_if_norms_do_not_fall(monkeypatch):
     monkeypatch.setattr(collapse, "LEAST_PACE", 1.5)
     assert verdict("collapse", 0).outcome == "fails"
+
+
+def test_the_collapse_fails_if_the_mean_stays(monkeypatch):
+    monkeypatch.setattr(collapse, "MEAN_GONE", 0.0)
+    assert verdict("collapse", 0).outcome == "fails"
+
+
+def test_at_most_three_groups():
+    labels = hyperplanes.groups(np.array([[0.0], [0.0], [1.0], [1.0], [2.0], [2.0], [3.0]]))
+    assert labels.tolist() == [0, 0, 1, 1, 2, 2, 2]
 
 
 @pytest.mark.parametrize("size", [1e-3, 0.05, 1.0, 10.0])

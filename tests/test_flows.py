@@ -12,7 +12,7 @@ from scipy.linalg import expm
 
 import hardmax as hm
 from hardmax.integrate import ADAPTIVE
-from hardmax.motions import Motion
+from hardmax.motions import Motion, Rescaled
 
 RNG = np.random.default_rng(11)
 TOKENS = RNG.normal(size=(5, 2))
@@ -132,6 +132,23 @@ def test_rescaling_by_a_value_matrix_in_time():
     run = hm.simulate(TOKENS, hm.SelfAttention(V=waves), times=[0, 0.4, 1.2], **TIGHT)
     for k, t in enumerate([0, 0.4, 1.2]):
         np.testing.assert_allclose(run.rescaled[k], run.tokens[k] * np.exp(-np.sin(t)), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize(("method", "terms"), [("euler", 1), ("rk4", 4)])
+def test_fixed_steps_rescale_by_their_own_polynomial(method, terms):
+    """z_k = R^{-k} x_k, with R the exponential series of dt V up to the order of the method."""
+    run = hm.simulate(TOKENS, hm.SelfAttention(Q, K, V), times=[0, 0.3, 1.2], method=method, dt=0.1)
+    R = sum(np.linalg.matrix_power(0.1 * V, k) / math.factorial(k) for k in range(terms + 1))
+    for k, steps in enumerate((0, 3, 12)):
+        np.testing.assert_allclose(run.tokens[k], run.rescaled[k] @ np.linalg.matrix_power(R, steps).T, atol=1e-13)
+
+
+def test_fixed_steps_rescale_by_a_value_matrix_in_time():
+    rule = hm.SelfAttention(V=lambda t: np.array([[np.cos(t), 1.0], [0.0, 0.5]]))
+    steps = hm.simulate(TOKENS, rule, times=[0, 0.4, 1.2], method="rk4", dt=0.01)
+    tight = hm.simulate(TOKENS, rule, times=[0, 0.4, 1.2], **TIGHT)
+    np.testing.assert_allclose(steps.tokens, tight.tokens, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(steps.rescaled, tight.rescaled, rtol=0, atol=1e-7)
 
 
 @pytest.mark.parametrize("method", ADAPTIVE)
@@ -662,6 +679,16 @@ def test_attention_is_held_where_it_is_boolean_and_no_step_is_small_enough(seed)
     assert np.abs(settled[-1] - settled[-5]).max() < 1e-6 * np.abs(settled).max()
 
 
+def test_attention_is_held_once_and_where_every_row_is_boolean():
+    motion = Motion.of(hm.SelfAttention(), (3, 2))
+    mixed, sharp = np.array([[100.0, 0], [0.01, 0], [0, 0.01]]), np.array([[100.0, 0], [-90, 0], [0, 80]])
+    assert not motion.hold_attention(0.0, motion.start(mixed))
+    assert motion.held is None
+    assert motion.hold_attention(0.0, motion.start(sharp))
+    np.testing.assert_array_equal(motion.held, np.eye(3))
+    assert not motion.hold_attention(0.0, motion.start(-sharp))
+
+
 def test_the_error_control_is_loosened_where_attention_is_not_boolean():
     tokens, V, _ = product_problem(47)
     run = hm.simulate(tokens, hm.SelfAttention(V=V), times=[0, 8, 15])
@@ -669,6 +696,14 @@ def test_the_error_control_is_loosened_where_attention_is_not_boolean():
     assert run.stats["held_from"] is None
     assert run.stats["rtol_reached"] > 1e-8
     assert f"The error control was loosened to {run.stats['rtol_reached']:.0e} for sharp attention." in run.status
+
+
+def test_every_evaluation_is_counted(monkeypatch):
+    tokens, V, _ = product_problem(47)
+    calls, rate = [], Rescaled.rate
+    monkeypatch.setattr(Rescaled, "rate", lambda *at: (calls.append(0), rate(*at))[1])
+    run = hm.simulate(tokens, hm.SelfAttention(V=V), times=[0, 8, 15])  # it begins anew when it is loosened
+    assert run.stats["evaluations"] == len(calls)
 
 
 def test_nothing_is_held_or_loosened_where_steps_are_small_for_another_reason():

@@ -99,6 +99,20 @@ def test_integers_have_the_same_sets(slack, d):
             assert fused.near_maxima(queries, keys, many, seen) == near(queries, keys, many, seen)
 
 
+def test_float32_may_err_in_every_term():
+    d, unit = 64, 2.0**-24
+    query = np.full(
+        (1, d), unit * (1 + 2.0**-10)
+    )  # each term is half of the last digit of 1 in float32, and a bit more
+    query[0, 0] = 1.0
+    other, best = np.ones(d), np.full(d, 1 - 2.0**-8)
+    other[0], best[0] = 1 - 2 * unit, 1.0  # the sum of the first grows by a whole digit each time, the other never
+    keys = np.repeat([other, best, -other, -best], 16, axis=0)  # panels of 16, and their middle is 0
+    slack = slack_of(query, 0.0, keys, 0.0)
+    assert near(query, keys, slack).members.tolist() == list(range(16, 32))
+    assert fused.near_maxima(query, keys, slack).members.tolist() == list(range(16, 32))
+
+
 def test_a_zero_query_is_near_every_key():
     queries, keys = np.zeros((3, 2)), np.random.default_rng(0).standard_normal((1000, 2))
     assert fused.near_maxima(queries, keys, np.zeros(3)).members.tolist() == list(range(1000)) * 3

@@ -89,6 +89,17 @@ def test_tokens_and_shares_are_those_of_the_simulation(d):
     np.testing.assert_allclose(share, M.mean(axis=0), atol=1e-13)
 
 
+def test_a_follower_of_a_follower_goes_on():
+    tokens = np.array([[4.0, 0.0], [2.0, 1.9], [0.0, 1.0]])  # 2 follows 1, and 1 follows 0
+    trajectory = hm.simulate(tokens, hm.Hardmax(1), layers=3)
+    assert [row.tolist() for row in trajectory.sets(0)] == [[0], [0], [1]]
+    moved = tokens[None].copy()
+    shares(moved, np.array([0.5]), 3)
+    np.testing.assert_allclose(moved[0], trajectory.tokens[-1], atol=1e-15)
+    compiled = hardmax_layers(torch.from_numpy(tokens[None]), torch.ones(1, dtype=torch.float64), 3)
+    np.testing.assert_allclose(compiled[0].numpy(), trajectory.tokens[-1], atol=1e-15)
+
+
 def test_counts_stand_for_equal_tokens():
     # (0, 2) is as far along (1, 0) as (0, -2): a tie in which the first counts three times.
     tokens = np.array([[1.0, 0.0], [2.0, 2.0], [2.0, -2.0]])
@@ -139,6 +150,16 @@ def test_copies_on_a_line_share_the_gradient_as_they_count():
     moved = hardmax_layers(z, torch.tensor([1.0], dtype=torch.float64), 1, counts=torch.tensor([[3, 1, 1]]))
     (slope,) = torch.autograd.grad(moved[0, 2, 0], z)
     assert slope[0, :, 0].tolist() == [0.375, 0.125, 0.5]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("d", [2, 4])
+def test_a_tied_token_goes_to_the_mean(d, dtype):
+    z = torch.zeros(1, 4, d, dtype=dtype)
+    z[0, :, :2] = torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 0.0], [0.5, 0.0]])
+    moved = hardmax_layers(z, torch.ones(1, dtype=dtype), 2)
+    assert moved[0, 3, :2].tolist() == [0.875, 0.0]
+    assert torch.equal(moved[0, :3], z[0, :3])
 
 
 def test_no_layers_and_empty_clouds():

@@ -55,6 +55,14 @@ def test_copies_weigh_in_the_mean():
     assert limit.leaders.tolist() == [0, 1, 2, 3]
 
 
+def test_copies_weigh_in_the_centroid_of_theorem_4():
+    tokens = [(1, 1), (1, 1), (1, -2), (0.5, 0)]  # c = (1, 0) sees both leaders; the plain mean would see (1, -2) alone
+    limit = hm.limit(tokens, hm.Hardmax(Fraction(1, 2)))
+    assert (limit.layer, limit.proofs) == (0, {"Theorem 1": 3, "Theorem 4": 1})
+    assert limit.exact()[3].tolist() == [1, 0]
+    np.testing.assert_allclose(limit.weights[3], [2 / 3, 1 / 3])
+
+
 def histories(tokens, rule, layers):
     run = hm.simulate(tokens, rule, layers=layers)
     return [sets_of(run, k) for k in range(layers + 1)]

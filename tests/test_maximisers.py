@@ -150,6 +150,47 @@ def test_the_hull_of_a_square_with_tokens_on_its_edges():
     around = hull.chain.tolist() * 2
     start = around.index(0)
     assert around[start : start + 6] == [0, 5, 4, 1, 2, 3]
+    assert sorted(Hull.of(keys, 1e-9).chain.tolist()) == [0, 1, 2, 3, 4, 5, 7]  # deeper, and not the one in the middle
+
+
+def test_the_walk_goes_on_past_keys_behind_the_boundary():
+    keys = np.array([[1, 1], [0.5, 1 - 1e-7], [0, 1], [-0.5, 1 - 1e-7], [-1, 1], [-1, -1], [1, -1]])
+    queries = np.array([[0.0, 1.0], [1e-9, 0.0]])
+    slack = np.array([1e-15, 5e-16])  # the second query is so short that keys 5e-7 behind the boundary matter to it
+    found, _ = Search("hull").near_maxima(queries, keys, slack)
+    assert found == reference.near_maxima(queries, keys, slack)[0]
+    assert found[0].tolist() == [0, 2, 4]
+
+
+def test_keys_on_the_edges_of_a_plane_stay():
+    rng = np.random.default_rng(0)
+    steps, starts = (rng.integers(2**e, 2 ** (e + 1), size=(200, 1, 2)) for e in (29, 33))  # products are rounded
+    edges = starts + np.arange(6)[:, None] * steps * [-1, 1]  # (200, 6, 2), six keys on an edge each
+    keys = np.concatenate([edges, np.zeros((200, 1, 2)), -starts], axis=1).astype(float)
+    ahead = steps[..., ::-1].astype(float)  # at right angles to the edge
+    for row in maximisers(ahead, keys):
+        assert row.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_float32_products_beyond_float32():
+    keys = np.array([[[-1e20, 1e20, 1e18, 0], [0, 0, 1e17, 0], [1, 2, 3, 4]]], np.float32)
+    query = np.array([[[1e20, 1e20, 1e19, 0]]], np.float32)  # -1e40 + 1e40 + 1e37 with the first, 1e36 with the second
+    assert maximisers(query, keys)[0].tolist() == [0]
+
+
+def test_float32_may_err_in_every_term():
+    d, unit = 64, 2.0**-24
+    query = np.full((1, 1, d), unit * (1 + 2.0**-10), np.float32)  # half of the last digit of 1, and a bit more
+    keys = np.stack([np.ones(d), np.full(d, 1 - 2.0**-8)]).astype(np.float32)[None]
+    query[..., 0], keys[0, :, 0] = 1.0, [1 - 2 * unit, 1.0]
+    assert maximisers(query, keys)[0].tolist() == [1]  # though in float32 the sum of the first grows by 60 digits more
+
+
+def test_more_close_blocks_than_gemm_keeps():
+    tokens = 1 + 1e-10 * np.random.default_rng(0).normal(size=(700, 40))  # the same in float32
+    tokens[-1] += 1e-9
+    assert maximisers(tokens, kernel="gemm").members.tolist() == [699] * 700
+    assert maximisers(tokens, kernel="gemm") == maximisers(tokens, kernel="numpy")
 
 
 def test_a_million_tokens_are_certified():

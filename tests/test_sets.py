@@ -20,6 +20,13 @@ def test_rows_sizes_targets(sets):
     assert len(Sets.of([])) == 0
 
 
+def test_an_empty_row_does_not_hide_a_tie():
+    sets = Sets.of([[], [1, 2]])
+    assert not sets.single
+    assert sets.sizes.tolist() == [0, 2]
+    assert sets.tied.tolist() == [1]
+
+
 def test_equality_looks_at_rows_not_only_members(sets):
     assert sets == Sets.of([[1], [0, 2], [2], [0, 1, 3]])
     assert sets != Sets.of([[1, 0], [2], [2], [0, 1, 3]])

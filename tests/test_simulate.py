@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from tests.problems import clouds
+from tests.problems import clouds, theory
 from tests.problems.oracle import definition, positions_of, sets_of
 
 ALPHAS = [0.1, Fraction(1, 10), Fraction(1, 2), 5, [Fraction(1, 2), 3, Fraction(1, 10)]]
@@ -65,6 +65,21 @@ def test_merged_tokens_lead_as_one():
     run = hm.simulate([[1.0], [-1.0]], hm.Hardmax(1, [[-1.0]], any_A=True), layers=2)  # both go to 0 at once
     assert [positions_of(run, 1), sets_of(run, 1)] == [[(0,), (0,)], [[0, 1], [0, 1]]]
     assert run.emerged.tolist() == [1, 1]
+
+
+def test_a_token_that_follows_merged_tokens_does_not_lead():
+    rule = hm.Hardmax(1, [[-1, 0], [0, 1]], any_A=True)
+    run = hm.simulate([(1, 1), (-1, 1), (0, 0.5)], rule, layers=3)  # the first two meet at (0, 1)
+    assert positions_of(run, 1) == [(0, 1), (0, 1), (0, Fraction(3, 4))]
+    assert sets_of(run, 1) == [[0, 1], [0, 1], [0, 1]]
+    assert run.emerged.tolist() == [1, 1, -1]
+
+
+def test_a_token_that_leads_later_stays_where_it_came_to():
+    run = hm.simulate(theory.DEPENDS_ON_ALPHA, hm.Hardmax(Fraction(1, 2)), layers=6)
+    assert run.emerged[0] == 2
+    for k in range(7):
+        np.testing.assert_allclose(run.tokens[k], run.exact(k).astype(float), rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("alpha", [Fraction(1, 2), [Fraction(1, 2), 3]], ids=str)
@@ -148,7 +163,7 @@ def test_decided_tokens_cost_no_queries():
 def test_sets_do_not_depend_on_the_number_of_threads():
     script = """
 import hashlib, numpy as np, hardmax as hm
-from tests.problems import clouds
+from tests.problems import clouds, theory
 rng = np.random.default_rng(0)
 cloud = np.vstack([clouds.flattened_sphere(rng, 300), clouds.lattice(rng, 300)])
 run = hm.simulate(cloud, hm.Hardmax(0.1), layers=6)

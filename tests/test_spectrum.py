@@ -65,6 +65,13 @@ def test_what_rounding_could_have_made_is_not_called_proved(V):
     assert repr(found).startswith("OPEN: ")
 
 
+def test_an_eigenvalue_that_rounding_could_bring_to_another_is_not_called_simple():
+    near, far = (hm.classify([[1, 1], [0, 1 - gap]]) for gap in (5e-7, 1e-5))
+    assert near.kind == far.kind == "hyperplanes"
+    assert (near.hypotheses[spectrum.SEPARATED], near.proved) == (False, False)
+    assert (far.hypotheses[spectrum.SEPARATED], far.proved) == (True, True)
+
+
 def test_queries_and_keys_matter():
     skew = np.array([[1.0, 2.0], [-2.0, 1.0]])
     assert hm.classify(np.eye(2)).proved

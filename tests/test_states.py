@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.states.floating import Scaled, robustness
+from hardmax.sets import Sets
+from hardmax.states.floating import Metric, Scaled, next_layer, robustness, slack_of
 from tests.problems import clouds
 from tests.problems.oracle import choose, dot, fractions, sets_of
 
@@ -95,6 +96,10 @@ def test_scaling_is_exact_or_says_by_how_much_not():
     assert np.ldexp(scaled.values, scaled.exponent).tolist() == [[3e300, -1.0]]
     assert scaled.error == 0
     assert Scaled.of(np.array([[1e300, 5e-324]])).error > 0  # the small one is lost, and that is said
+    large, small = 2.0**1000, (1 + 2.0**-52) * 2.0**-60
+    scaled = Scaled.of(np.array([[large, small]]))  # the small one becomes 2^-1061, where its last digit is lost
+    lost = abs(Fraction(scaled.values[0, 1]) * 2**scaled.exponent - Fraction(small)) / 2**scaled.exponent
+    assert 0 < lost <= Fraction(scaled.error)
     assert Scaled.of(np.zeros((1, 1))).exponent == 0
 
 
@@ -103,3 +108,81 @@ def test_robustness_solves_its_equation():
     assert 1.5 * (4 * 0.8 * eps + 2 * eps**2) == pytest.approx(0.25, rel=1e-14)
     assert robustness(0.0, 0.8, 1.5) == 0
     assert robustness(np.inf, 0.8, 1.5) == np.inf
+
+
+UNIT = 2.0**-53
+
+
+def summed(query, key):
+    """The product as floats have it, one term after the other, and as it is."""
+    total = 0.0
+    for q, z in zip(query.tolist(), key.tolist(), strict=True):
+        total += q * z
+    return Fraction(total), dot(map(Fraction, query.tolist()), map(Fraction, key.tolist()))
+
+
+@pytest.mark.parametrize("d", [8, 64, 1000])
+def test_the_slack_holds_the_worst_errors_of_two_products(d):
+    query, keys = np.full(d, UNIT), np.full((2, d), 0.5)
+    query[0] = (
+        1.0  # each other term is half of the last digit of the sum so far: a bit less is lost, a bit more is doubled
+    )
+    keys[:, 1:] *= np.array([[1 - 2.0**-20], [1 + 2.0**-20]])
+    slack = Fraction(slack_of(query[None], 0.0, keys, 0.0)[0])
+    (low, less), (high, more) = (summed(query, key) for key in keys)
+    assert less - low > Fraction(0.49 * (d - 1) * UNIT)
+    assert high - more > Fraction(0.49 * (d - 1) * UNIT)
+    assert (less - low) + (high - more) <= slack <= Fraction(2.03 * (d + 4) * UNIT)
+
+
+def test_the_slack_holds_the_errors_of_positions():
+    d, error = 16, 2.0**-30
+    query, keys = np.full((1, d), 0.25), np.full((2, d), 0.5)
+    # Keys may be nearer and farther by `error` in each coordinate while computed products agree.
+    assert slack_of(query, 0.0, keys, error)[0] >= 2 * error * np.abs(query).sum()
+    query, keys[1, 1:] = np.eye(1, d), -0.5
+    keys[:, 0] = 2.0**-10
+    # The query sees no difference of these keys; if it is wrong by `error` in each coordinate, it does.
+    assert slack_of(query, error, keys, 0.0)[0] >= error * np.abs(keys[0] - keys[1]).sum()
+    both = slack_of(query, error, keys, error)[0]
+    assert both >= 2 * error * np.abs(query).sum() + error * np.abs(keys[0] - keys[1]).sum()
+
+
+def nearly_half(m):
+    """A number whose sum over m terms is rounded down nearly each time, once it is beyond m / 4."""
+    return 0.5 + m * 2.0**-55 - UNIT
+
+
+def test_the_error_of_a_mean_of_many_is_counted():
+    m = 1024
+    tokens = np.full((m + 1, 2), nearly_half(m))
+    tokens[0] = 0.0
+    sets = Sets.of([list(range(1, m + 1)), *([j] for j in range(1, m + 1))])
+    moved, error = next_layer(tokens, 0.0, sets, np.ones(m + 1, int), 0.5)
+    off = abs(Fraction(moved[0, 0]) - Fraction(nearly_half(m)) / 2)
+    assert Fraction(32 * UNIT) < off <= Fraction(error)
+
+
+def test_what_a_centroid_of_many_sees_does_not_depend_on_its_rounding():
+    m = 1024
+    height = 0.25 + (np.arange(m) - (m - 1) / 2) * 2.0**-20  # the mean is 1/4
+    delta = 1.5 * 2.0**-45
+    crowd, pair = np.column_stack([np.full(m, nearly_half(m)), height]), [[1.0, -2 * delta], [0.0, 2.0]]
+    run = hm.Hardmax(1).start(np.vstack([crowd, pair]))
+    group = [np.flatnonzero(run.classes.rows[:, 0] == nearly_half(m))]
+    centre = (Fraction(nearly_half(m)), Fraction(1, 4))
+    products = [dot(centre, map(Fraction, row)) for row in run.classes.rows.tolist()]
+    (best,) = np.flatnonzero([product == max(products) for product in products])
+    assert run.state.from_centroids(Sets.of(group))[0].tolist() == [best]
+
+
+def test_the_error_of_a_query_holds():
+    rng = np.random.default_rng(0)
+    A, points = rng.normal(size=(5, 5)), rng.uniform(-1, 1, size=(40, 5))
+    metric = Metric.of(A)
+    queries, error = metric.queries(points, 0.0)
+    unit = Fraction(2) ** metric.exponent
+    exact = [dot(row, point) / unit for point in fractions(points) for row in fractions(A)]
+    worst = max(abs(Fraction(q) - x) for q, x in zip(queries.flat, exact, strict=True))
+    assert 0 < worst <= Fraction(error)
+    assert error < 1e-14

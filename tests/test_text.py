@@ -44,6 +44,16 @@ def test_stop_words_and_lemmas():
     splitter = Splitter("english", "en", 3, punctuation=False)
     assert splitter.words("These movies were not the best films, I loved them") == ["movie", "not", "good"]
     assert [text for _, *text in splitter.spans("These movies")] == [[6, 12]]
+    assert Splitter(["good"], "en").words("the best films") == ["the", "film"]  # by its lemma
+
+
+def test_spans_stop_where_words_do():
+    text = "These movies were not the best films, I loved them"
+    for options in ({}, {"stop_words": "english"}, {"lemmas": "en"}):
+        for most in (1, 2, 5, 100):
+            splitter = Splitter(**options, max_words=most)
+            assert [word for word, _, _ in splitter.spans(text)] == splitter.words(text)
+            assert len(splitter.words(text)) <= most
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,11 @@
 import json
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import hardmax as hm
 from hardmax.sets import Sets
@@ -124,6 +126,55 @@ def test_forged_sets_fail() -> None:
     assert verdict.outcome == "fails"
     assert verdict.witness == {"layer": 0, "token": 0, "attracted by": 2}
     assert outcomes(liar)["F1 hull"] == outcomes(liar)["Theorem 1"] == "fails"
+
+
+def test_a_norm_that_falls_a_little_fails() -> None:
+    tokens = forged().tokens.copy()
+    tokens[7, 6] = tokens[6, 6] * (1 - 1e-10)
+    assert outcomes(forged(tokens=tokens))["F2 norm"] == "fails"
+
+
+def test_a_token_a_little_behind_fails_f3() -> None:
+    behind = [1 - Fraction(1, 10**25), Fraction(1)]  # <z_0, z_1 - z_0> = -1e-25
+    trajectory = hm.simulate([[1, 0], behind, [-1, -1]], RULE, layers=0)
+    cloud = trajectory.clouds[0]
+    zero, one = cloud.classes.labels[:2]
+    wrong = [cloud.sets[0][i] for i in range(3)]
+    assert wrong[zero].tolist() == [zero]
+    wrong[zero] = np.array([one])
+    liar = replace(trajectory, clouds=(replace(cloud, sets=(Sets.of(wrong),)),))
+    assert hm.theorems.half_space(trajectory).outcome == "holds"
+    assert hm.theorems.half_space(liar).outcome == "fails"
+
+
+def test_a_false_leader_fails_f4() -> None:
+    trajectory = hm.simulate(hm.configuration("square"), RULE, layers=0)
+    cloud = trajectory.clouds[0]
+    follower = int(np.flatnonzero(cloud.emerged < 0)[0])
+    emerged = cloud.emerged.copy()
+    emerged[follower] = 0
+    verdict = hm.theorems.leaders(replace(trajectory, clouds=(replace(cloud, emerged=emerged),)))
+    assert verdict.outcome == "fails"
+    assert "stops leading at layer 0" in verdict.reason
+
+
+def test_a_limit_inside_the_polytope_fails_f5(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = np.array([[2.0, 2.0], [-2.0, 2.0], [0.0, -2.0], [0.0, 1.0]])  # the last is a mean of leaders, and inside
+    weights = sparse.csr_array(np.vstack([np.eye(3), [3 / 8, 3 / 8, 1 / 4]]))
+    exact = np.vectorize(Fraction, otypes=[object])(points)
+    found = SimpleNamespace(
+        certified=True,
+        layer=0,
+        leaders=np.arange(3),
+        tokens=points,
+        points=points,
+        exact_points=exact,
+        sparse_weights=weights,
+    )
+    monkeypatch.setattr(base, "limit", lambda tokens, rule: found)
+    verdict = hm.theorems.limit(hm.simulate(points, RULE, layers=1))
+    assert verdict.outcome == "fails"
+    assert verdict.margin < 0
 
 
 def test_f5_needs_exposed_vertices_and_supported_points() -> None:
