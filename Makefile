@@ -7,6 +7,7 @@ PIP := -m pip install -q --disable-pip-version-check
 NUMERICAL := $(addprefix tests/test_,$(addsuffix .py,causal certificates checks classes edge_cases exact flows kernels \
 	leaders limits maximisers polytope properties rules sets simulate spectrum states theorems trajectory))
 WITH_TORCH := tests/test_explanations.py tests/test_layers.py
+BLAS := $(addprefix tests/test_,$(addsuffix .py,causal checks control edge_cases flows kernels limits spectrum theorems))
 QUICKLY := -n 2 -q -m "not slow"
 PEERS := --ignore-glob='tests/test_bench*' --ignore=tests/test_faithfulness.py  # they need other projects
 
@@ -36,7 +37,7 @@ test-machines: .venv/installed
 	OPENBLAS_CORETYPE=Prescott OPENBLAS_NUM_THREADS=1 NUMBA_CPU_NAME=generic ATEN_CPU_CAPABILITY=default \
 		$(BIN)/python -m pytest $(QUICKLY) $(NUMERICAL) $(WITH_TORCH)
 	OPENBLAS_CORETYPE=Haswell OPENBLAS_NUM_THREADS=2 ATEN_CPU_CAPABILITY=avx2 \
-		$(BIN)/python -m pytest $(QUICKLY) $(NUMERICAL) $(WITH_TORCH)
+		$(BIN)/python -m pytest $(QUICKLY) $(BLAS)
 
 # The whole suite with the oldest versions that pyproject.toml allows; `make test` has the newest.
 test-oldest: .venv-oldest/installed
