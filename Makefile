@@ -3,11 +3,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := -m pip install -q --disable-pip-version-check
 
-# What must come out the same on every processor: run again as if on others, on old versions, on other Pythons.
-NUMERICAL := $(addprefix tests/test_,$(addsuffix .py,causal certificates checks classes edge_cases exact flows kernels \
-	leaders limits maximisers polytope properties rules sets simulate spectrum states theorems trajectory))
-WITH_TORCH := tests/test_explanations.py tests/test_layers.py
-BLAS := $(addprefix tests/test_,$(addsuffix .py,causal checks control edge_cases flows kernels limits spectrum theorems))
+# What must come out the same everywhere: run again as if on other processors, and on other Pythons.
+named = $(patsubst %,tests/test_%.py,$(1))
+NUMERICAL := $(call named,causal checks edge_cases exact flows kernels limits maximisers sets simulate spectrum states theorems)
+WITH_TORCH := $(call named,explanations layers)
+BLAS := $(call named,checks control flows kernels limits spectrum)
 QUICKLY := -n 2 -q -m "not slow"
 PEERS := --ignore-glob='tests/test_bench*' --ignore=tests/test_faithfulness.py  # they need other projects
 

@@ -166,6 +166,12 @@ def test_no_layers_and_empty_clouds():
     z = torch.randn(3, 4, 2)
     assert torch.equal(hardmax_layers(z, torch.ones(3), 0), z)
     assert hardmax_layers(torch.randn(0, 4, 2), torch.ones(0), 3).shape == (0, 4, 2)
+    for d in (1, 2, 3):
+        nobody = np.empty((5, 0, d))
+        assert hardmax_layers(torch.tensor(nobody), torch.ones(5), 3).shape == (5, 0, d)
+        sure = np.ones(5, bool)
+        assert shares(nobody, np.full(5, 0.5), 3, sure=sure).shape == (5, 0)
+        assert sure.all()
 
 
 def test_nan_gets_a_sentence():

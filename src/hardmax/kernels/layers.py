@@ -46,6 +46,8 @@ def hardmax_layers(z: Any, alpha: Any, count: int, *, A: Any = None, counts: Any
              [ 0.8750,  0.0250],
              [-1.0000,  0.0000]]])
     """
+    if not z.shape[1]:
+        return z  # nobody is there to move
     step = alpha / (1 + alpha)
     if z.shape[-1] == 1:
         return _on_line(z[..., 0], step[:, None], count, counts)[..., None]

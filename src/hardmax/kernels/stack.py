@@ -67,7 +67,7 @@ def layers_of(
     for k in range(count):
         some: slice | IntArray = slice(None) if clouds is None else clouds
         z = tokens[some]  # (a, n, d)
-        if not len(z):
+        if not z.size:
             return
         seen = None if counts is None else counts[some]
         followed = follow(z if A is None else z @ A[some], z, seen)
@@ -81,7 +81,7 @@ def layers_of(
                 if not len(z):
                     return
                 followed = follow(z if A is None else z @ A[some], z, seen)
-        error[some] += (8 + 2 * followed.chosen.sizes.reshape(len(z), -1).max(axis=1)) * UNIT * reach[some]
+        error[some] += (8 + 2 * followed.chosen.sizes.reshape(z.shape[:2]).max(axis=1, initial=0)) * UNIT * reach[some]
         settled = decided(followed, len(z))
         ahead = np.where(settled, count - k, 1)
         b = np.where(settled, 1 - (1 - step[some]) ** ahead, step[some]).astype(tokens.dtype)
@@ -125,12 +125,13 @@ def is_sure(
     first = followed.places.reshape(batch, n) - np.arange(batch)[:, None] * n
     real = np.ones((batch, n), bool) if counts is None else counts > 0
     good = np.ones(batch, bool)
-    step = max(1, PRODUCTS // (n * n))
+    step = max(1, PRODUCTS // max(1, n * n))
     for top in range(0, batch, step):
         some = slice(top, min(top + step, batch))
         points = np.where(real[some, :, None], z[some], 0).astype(np.float64)  # (a, n, d)
         e = error[some, None]  # (a, 1)
-        highest, widest = np.abs(points).max(axis=(1, 2))[:, None], np.abs(points).sum(axis=2).max(axis=1)[:, None]
+        highest = np.abs(points).max(axis=(1, 2), initial=0)[:, None]
+        widest = np.abs(points).sum(axis=2).max(axis=1, initial=0)[:, None]
         queries, query_error = points, e
         if A is not None:
             queries = points @ A[some]
@@ -140,7 +141,7 @@ def is_sure(
         products = queries @ points.transpose(0, 2, 1)  # (a, n, n)
         if not real[some].all():
             products[np.broadcast_to(~real[some, None], products.shape)] = -np.inf
-        near = products >= (products.max(axis=2) - slack)[..., None]
+        near = products >= (products.max(axis=2, initial=-np.inf) - slack)[..., None]
         cloud, row = np.nonzero((np.count_nonzero(near, axis=2) > 1) & real[some])
         at, column = np.nonzero(near[cloud, row])
         apart = (points[cloud, first[some][cloud, row]][at] != points[cloud[at], column]).any(axis=1)
