@@ -188,6 +188,9 @@ def test_floats_alone_prove_less_and_nothing_else(monkeypatch):
         "OPEN: floats cannot tell the eigenvalues of V apart; pip install 'hardmax[exact]' to decide it."
     )
     assert "Proved: Theorem 4.2" in repr(hm.classify(hm.matrix("paper-2d")))
+    shared = np.zeros((3, 3))
+    shared[:2, :2], shared[2, 2] = [[1, -2], [2, 1]], 1  # a pair and a real one with the same real part
+    assert hm.classify(shared).rounding == (spectrum.UNDECIDED, spectrum.HELP)
 
 
 def test_large_matrices_are_decided_by_the_bound():

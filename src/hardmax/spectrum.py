@@ -251,10 +251,13 @@ def _is_certain(found: Eigenvalues) -> bool:
     """Whether no error of the eigenvalues can change what is read off them."""
     if found.multiplicities is not None:
         return True
-    values, near = found.values, EQUAL * found.size
-    below = values[0].real - values.real
-    edges = np.concatenate([np.abs(values - values[0]), below, values.real, below[0] + values[0].real - np.abs(values)])
-    return bool(found.error < 0.01 * near and (np.abs(np.abs(edges) - near) > 4 * found.error).all())
+    values, top, near = found.values, found.values[0], EQUAL * found.size
+    below = top.real - values.real
+    edges = np.concatenate([np.abs(values - top), below, values.real, top.real - np.abs(values)])
+    away = np.minimum(np.abs(values - top), np.abs(values - top.conjugate())) > near
+    one_leads = bool((below[away] > near).all())  # else it is rounding that says which of several comes first
+    apart = bool((np.abs(np.abs(edges) - near) > 4 * found.error).all())
+    return found.error < 0.01 * near and one_leads and apart
 
 
 def _simple(V: FloatArray, found: Expectation, B: AnyArray) -> tuple[bool, bool]:
@@ -299,7 +302,7 @@ def _eigenspace(V: FloatArray, top: complex, multiplicity: int) -> tuple[FloatAr
     Found from the null spaces of V - lambda I and its transpose; fewer columns where eigenvectors are missing.
     """
     right, left = _null(V, top, multiplicity), _null(V.T, top, multiplicity)
-    if abs(np.imag(top)) > EQUAL * float(np.linalg.norm(V, 2)):
+    if abs(np.imag(top)) > EQUAL * size_of(V):
         right, left = (np.linalg.qr(np.hstack([M.real, M.imag]))[0] for M in (right, left))
     right, left = right.real, left.real
     pairing = left.T @ right
@@ -311,7 +314,7 @@ def _eigenspace(V: FloatArray, top: complex, multiplicity: int) -> tuple[FloatAr
 
 def _null(V: FloatArray, top: complex, most: int) -> AnyArray:
     """An orthonormal basis of the null space of V - top I."""
-    shift = top if abs(np.imag(top)) > EQUAL * float(np.linalg.norm(V, 2)) else np.real(top)
+    shift = top if abs(np.imag(top)) > EQUAL * size_of(V) else np.real(top)
     _, sizes, rows = np.linalg.svd(V - shift * np.eye(len(V)))
     count = max(1, min(most, int((sizes <= NULL * float(np.linalg.norm(V, 2))).sum())))
     return np.asarray(rows[-count:].conj().T)
