@@ -52,11 +52,14 @@ test-oldest: .venv-oldest/installed
 
 # The numerical tests on every other Python at hand, without torch, of which there may be no small build for it.
 test-pythons:
-	@for python in $(PYTHONS); do \
-		echo "$$python" && rm -rf .venv-other && $$python -m venv .venv-other && \
+	@seen=""; for python in $(PYTHONS); do \
+		version=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || continue; \
+		case " $$seen " in *" $$version "*) continue;; esac; \
+		seen="$$seen $$version"; echo "Python $$version"; \
+		rm -rf .venv-other && $$python -m venv .venv-other && \
 		.venv-other/bin/python $(PIP) -e '.[exact,fast]' pytest pytest-xdist hypothesis && \
 		.venv-other/bin/python -m pytest $(QUICKLY) $(NUMERICAL) || exit 1; \
-	done
+	done; echo "Other Pythons at hand:$${seen:- none}"
 
 # The wheel in an environment of its own, without extras and away from the source.
 test-wheel:

@@ -375,6 +375,7 @@ LABELS = {
     "floats": np.array([0.0, 1.0] * 6, np.float32),
     "booleans": pd.Series([True, False] * 6),
     "booleans as objects": np.array([True, False] * 6, object),
+    "tensor": torch.tensor([3, 7] * 6),
     "unusual": ["", "é\ud800\n"] * 6,
 }
 
@@ -385,7 +386,11 @@ def test_labels_of_every_kind_survive_a_file(kind, tmp_path):
     fitted = HardmaxClassifier(heads=2, groups=1, epochs=2, min_texts=1).fit(texts, LABELS[kind])
     fitted.save(tmp_path / "model")
     read = HardmaxClassifier.load(tmp_path / "model")
-    assert read.classes_.tolist() == fitted.classes_.tolist() == sorted(set(LABELS[kind]))
+    assert (
+        read.classes_.tolist()
+        == fitted.classes_.tolist()
+        == sorted({getattr(label, "item", lambda label=label: label)() for label in LABELS[kind]})
+    )
     assert read.classes_.dtype == fitted.classes_.dtype
     assert read.predict(texts).tolist() == fitted.predict(texts).tolist()
 
@@ -402,6 +407,11 @@ def test_labels_of_every_kind_survive_a_file(kind, tmp_path):
         (np.array([0.0, np.nan] * 6), "must hold a label for every text. Got nan at place 1, 6 such in all."),
         (["a", 1] * 6, "must hold labels of one kind: text, numbers or booleans. Got int and str."),
         ([True, 1] * 6, "must hold labels of one kind: text, numbers or booleans. Got bool and int."),
+        (np.array(["2026-01-01", "2026-01-02"] * 6, "datetime64[ns]"), "must hold labels of one kind"),
+        (np.ma.array([0, 1] * 6, mask=[0, 0, 1] * 4), "must hold a label for every text."),
+        ([["a"], ["a", "b"]] * 6, "`y` must hold one label for each of the 12 texts. Got rows of different lengths."),
+        (["a\0", "b"] * 6, "`y` must hold texts that do not end in a NUL."),
+        ([2**63, -1] * 6, "must hold labels of one kind: text, numbers or booleans. Got float64."),
         (np.array([b"a", b"b"] * 6), "must hold labels of one kind: text, numbers or booleans. Got bytes."),
     ],
 )

@@ -177,8 +177,8 @@ def test_a_complex_pair_that_shares_its_real_part_leads_nothing():
 def test_floats_alone_prove_less_and_nothing_else(monkeypatch):
     given = list(machines.matrices(400))
     exact = [hm.classify(V) for V in given]
-    monkeypatch.setattr(eigenvalues, "is_exact", lambda V: False)
-    monkeypatch.setattr(spectrum, "is_exact", lambda V: False)
+    for module in (eigenvalues, spectrum):
+        monkeypatch.setattr(module, "has_flint", lambda: False)
     floats = [hm.classify(V) for V in given]
     assert all(sure.proved for sure, guess in zip(exact, floats, strict=True) if guess.proved)
     proved = sum(f.proved for f in floats), sum(e.proved for e in exact)
@@ -221,3 +221,52 @@ def test_definiteness_is_decided_exactly_and_beyond_rounding():
         ValueError, match=r"`A` must be symmetric positive definite. Got a 2 by 2 matrix whose smallest"
     ):
         hm.Hardmax(1, A=[[1, 1], [1, 1]])
+
+
+def jordan_below(size, gap):
+    """The eigenvalue 1 with the eigenvector e_1, and beside it a Jordan block that is closer than it looks."""
+    V = np.diag([1.0, *[1 - gap] * size])
+    V[range(1, size), range(2, size + 1)] = 1
+    return V
+
+
+def test_the_form_of_an_eigenvector_is_decided_however_close_others_are():
+    V, Q = jordan_below(6, 2.0**-17.5), np.diag([-1.0, *[1.0] * 6])  # V e_1 = e_1, and <Q e_1, e_1> = -1
+    assert not hm.classify(V, Q).hypotheses[spectrum.FORM]
+    assert hm.classify(V, -Q).hypotheses[spectrum.FORM]
+    small = np.diag([1e-7, 1.0])
+    assert hm.classify(np.diag([2.0, 1.0]), small, small).proved  # 1e-14 is positive
+
+
+@pytest.mark.parametrize("copies", [1, 400])
+def test_the_form_of_many_queries_is_not_decided_by_rounding(copies):
+    k = 2100 * copies
+    Q, K = np.zeros((k, 2)), np.zeros((k, 2))
+    Q[:, 0] = 1
+    K[0, 0], K[1:-2, 0], K[-2, 0], K[-1, 0] = 1e18, -60, -1e18, 1  # floats have 1 for a negative sum
+    assert not hm.classify(np.diag([2.0, 1.0]), Q, K).proved
+    assert not hm.classify([[1.0]], Q[:, :1], K[:, :1]).proved
+
+
+def test_floats_alone_do_not_trust_an_eigenvector_near_others(monkeypatch):
+    V = [[1.0, -(2.0**-19), 2.0**-19], [2.0, 1 - 2.5 * 2.0**-19, -1 + 2.5 * 2.0**-19], [2.0, -(2.0**-18), 2.0**-18]]
+    B = [[19999999999980.0, 3e13, -4e13], [0.0, 3e13, -2e13], [-2e13, -2e13, 2e13]]  # <phi, B phi> = -20
+    assert not hm.classify(V, B).proved
+    for module in (eigenvalues, spectrum):
+        monkeypatch.setattr(module, "has_flint", lambda: False)
+    assert not hm.classify(V, B).proved
+    assert hm.classify(np.zeros((2, 2))).proved
+
+
+def test_exponents_of_any_spread_are_answered_soon():
+    rng = np.random.default_rng(0)
+    V = 2 * np.eye(32) + rng.standard_normal((32, 32)) * 10.0 ** rng.integers(-300, -20, (32, 32))
+    assert not eigenvalues.is_exact(V)
+    assert repr(hm.classify(V)).startswith("OPEN: ")
+    assert not _checks.is_positive_definite(np.diag([1.0, *[1e-200] * 63]))
+
+
+def test_large_matrices_that_are_definite_are_accepted():
+    assert hm.Hardmax(0.5, np.diag(np.geomspace(1, 1e-10, 300))).positive_definite
+    assert hm.classify(np.ones((65, 65))).proved
+    assert hm.classify(hm.matrix("positive", d=200)).proved

@@ -9,6 +9,7 @@ import numpy as np
 from hardmax._types import AnyArray, BoolArray
 
 LARGEST = Fraction(float(np.finfo(np.float64).max))
+MOST_DIGITS = 1 << 13  # bits of an integer times dimensions, in an elimination
 
 
 ADVICE = {
@@ -69,9 +70,14 @@ def _fraction(value: Any, name: str, index: tuple[int, ...]) -> Fraction:
 
 
 def has_positive_pivots(rows: list[list[Fraction]]) -> bool:
-    """Whether a symmetric matrix is positive definite: elimination without fractions meets positive pivots alone."""
+    """Whether a symmetric matrix is positive definite: elimination without fractions meets positive pivots alone.
+
+    No, where its integers are so long that this would take long: exponents are spread over hundreds of digits.
+    """
     common = lcm(*{x.denominator for row in rows for x in row})
     M = [[int(x * common) for x in row] for row in rows]
+    if len(M) * max(abs(x) for row in M for x in row).bit_length() > MOST_DIGITS:
+        return False
     last = 1
     for k, pivoting in enumerate(M):  # the part above the diagonal is enough
         pivot = pivoting[k]

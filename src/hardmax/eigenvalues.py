@@ -9,6 +9,7 @@ has discs (Bauer and Fike). What the bound cannot decide stays undecided.
 """
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from math import fsum, sqrt
 from threading import Lock
 from typing import Any
@@ -18,10 +19,10 @@ import numpy as np
 from hardmax._types import AnyArray, FloatArray
 from hardmax.exact import UNIT, over_one_denominator
 
-EXACT_UP_TO = 64  # dimensions: a tenth of a second there
+EXACT_UP_TO = 64  # dimensions: some tenths of a second there
+MOST_DIGITS = 1 << 13  # bits of an entry, as an integer over the common denominator, times dimensions: the same time
 DIGITS = 192  # bits of certified eigenvalues
-NEARBY = 2.0**-100  # of |V|: how far from an eigenvalue its projector is read off the resolvent
-MOST_BITS = 1 << 14
+MOST_BITS = 1 << 11  # for the sign of a number that may be zero
 _flint_precision = Lock()  # it is one for all threads
 
 
@@ -41,6 +42,8 @@ class Eigenvalues:
         Exactly, of each; None where floats alone were asked, which cannot tell.
     eigenvectors : (d,) array or None
         How many independent ones each has, exactly.
+    first : (d,) array or None
+        A unit eigenvector of the first value, as floats have it.
     """
 
     values: AnyArray
@@ -48,11 +51,17 @@ class Eigenvalues:
     error: float
     multiplicities: AnyArray | None = None
     eigenvectors: AnyArray | None = None
+    first: AnyArray | None = None
 
     @classmethod
     def of(cls, V: FloatArray) -> "Eigenvalues":
         """Decide them exactly where that is possible, else with a bound of the error."""
         return _exact(V) if is_exact(V) else _bounded(V)
+
+    @classmethod
+    def with_bound(cls, V: FloatArray) -> "Eigenvalues":
+        """As floats have them."""
+        return _bounded(V)
 
 
 def size_of(V: FloatArray) -> float:
@@ -63,14 +72,16 @@ def size_of(V: FloatArray) -> float:
 
 
 def is_exact(V: FloatArray) -> bool:
-    """Whether eigenvalues of such a matrix are decided over the integers."""
-    if len(V) > EXACT_UP_TO:
+    """Whether eigenvalues of such a matrix are decided over the integers: it is small, and so are these."""
+    if len(V) > EXACT_UP_TO or not has_flint():
         return False
-    try:
-        import flint  # noqa: F401
-    except ImportError:
-        return False
-    return True
+    digits = max(abs(x) for row in over_one_denominator(V)[0] for x in row).bit_length()
+    return len(V) * digits <= MOST_DIGITS
+
+
+def has_flint() -> bool:
+    """Whether python-flint is installed."""
+    return find_spec("flint") is not None
 
 
 def _exact(V: FloatArray) -> Eigenvalues:
@@ -108,7 +119,8 @@ def _at(polynomial: Any, N: Any) -> Any:
 
 def _bounded(V: FloatArray) -> Eigenvalues:
     d, size = len(V), size_of(V)
-    values, X = np.linalg.eig(V)
+    symmetric = np.array_equal(V, V.T)  # then there is an orthonormal basis, also for multiple eigenvalues
+    values, X = np.linalg.eigh(V) if symmetric else np.linalg.eig(V)
     order = np.lexsort((-values.imag, -values.real))
     values, X = values[order].astype(complex), X[:, order]
     try:
@@ -119,37 +131,53 @@ def _bounded(V: FloatArray) -> Eigenvalues:
     rounding = 8 * d * UNIT  # of each product of two matrices, relative to the norms of its factors
     missed = float(np.linalg.norm(np.eye(d) - Y @ X)) + rounding * both
     off = float(np.linalg.norm(Y @ (V @ X - X * values))) + 4 * rounding * both * size
-    return Eigenvalues(values, size, off / (1 - missed) if missed < 0.5 else np.inf)
+    return Eigenvalues(values, size, off / (1 - missed) if missed < 0.5 else np.inf, first=X[:, 0])
 
 
-def simple_eigenvector(V: FloatArray, value: complex, B: AnyArray) -> tuple[float, float]:
-    """The condition number of a simple eigenvalue, and ⟨phi, B phi⟩ / (d max |b|) of its unit eigenvector phi, if real.
+def simple_eigenvector(V: FloatArray, value: complex, B: AnyArray) -> tuple[float, bool]:
+    """The condition number of a simple eigenvalue, and whether ⟨phi, B phi⟩ > 0 for its eigenvector phi, if it is real.
 
-    Both come from the projector P = phi psi^T / ⟨psi, phi⟩ onto phi along all other eigenspaces, which is read off the
-    resolvent in interval arithmetic: P = -eps (V - (lambda + eps) I)^{-1} + O(eps). B may hold large integers.
+    With a certified lambda the system (N - lambda) x + mu b = 0, ⟨c, x⟩ = 1 has one solution, x = phi / ⟨c, phi⟩ and
+    mu = 0, unless b or c is at right angles to an eigenvector. It is solved in interval arithmetic, and so is the
+    transposed one, for psi. The condition number is |phi| |psi| / |⟨psi, phi⟩|. B may hold large integers.
     """
     from flint import acb_mat, arb, ctx
 
     rows, denominator = over_one_denominator(V)
-    form, _ = over_one_denominator(B)
-    largest = len(V) * max(abs(x) for row in form for x in row) or 1
-    N, bits = _integers(rows), 512
+    d, N, form = len(V), _integers(rows), _integers(over_one_denominator(B)[0])
+    border = [(7 * i * i + 3 * i) % 11 + 1 for i in range(d)]  # any numbers without a pattern
+    scale = max(max(abs(x) for row in rows for x in row), 1)
+    bits, condition = 256, np.inf
     while bits <= MOST_BITS:
         with _flint_precision, ctx.workprec(bits):
             roots = [root for root, _ in N.charpoly().complex_roots()]
-            distances = [abs(_as_complex(root / denominator) - value) for root in roots]
-            shift = arb(size_of(V)) * denominator * arb(NEARBY)
-            identity = acb_mat(len(V), len(V), [int(i == j) for i in range(len(V)) for j in range(len(V))])
+            root = roots[int(np.argmin([abs(_as_complex(root / denominator) - value) for root in roots]))]
             try:
-                P = (acb_mat(N) - identity * (roots[int(np.argmin(distances))] + shift)).inv() * (-shift)
-            except ZeroDivisionError:  # too few bits to see that it is regular
-                P = identity * 0
-            square = sum((x.real * x.real + x.imag * x.imag for x in P.entries()), arb(0))  # |P|^2
-            seen = (P.transpose() * acb_mat(_integers(form)) * P).trace().real / square / largest
-            if square.rel_accuracy_bits() > 60 and float(seen.rad()) < 2.0**-60:
-                return float(square.sqrt()), float(seen)
+                phi, psi = (_null_vector(M, root, border, scale) for M in (N, N.transpose()))
+            except ZeroDivisionError:  # too few bits to see that the system is regular
+                bits *= 2
+                continue
+            sizes = [sum((abs(x) * abs(x) for x in vector.entries()), arb(0)).sqrt() for vector in (phi, psi)]
+            pairing = abs((psi.transpose() * phi)[0, 0])
+            seen = (phi.transpose() * acb_mat(form) * phi)[0, 0].real
+            if pairing > 0:
+                condition = float(sizes[0] * sizes[1] / pairing)
+            if condition < np.inf and (seen > 0 or seen < 0 or value.imag != 0):
+                return condition, bool(seen > 0)
         bits *= 2
-    return np.inf, 0.0
+    return condition, False
+
+
+def _null_vector(N: Any, root: Any, border: list[int], scale: int) -> Any:
+    """The eigenvector x of an eigenvalue with ⟨border, x⟩ = 1, as a column of intervals."""
+    from flint import acb_mat
+
+    d = N.nrows()
+    entries = [[N[i, j] - (root if i == j else 0) for j in range(d)] + [scale * border[i]] for i in range(d)]
+    system = acb_mat([*entries, [*(scale * b for b in border), 0]])
+    right = acb_mat([[0]] * d + [[scale]])
+    solution = system.solve(right)
+    return acb_mat([[solution[i, 0]] for i in range(d)])
 
 
 def _as_complex(ball: Any) -> complex:

@@ -13,13 +13,14 @@ import numpy as np
 from hardmax import _checks
 from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, FloatArray
-from hardmax.eigenvalues import EXACT_UP_TO, Eigenvalues, is_exact, simple_eigenvector, size_of
+from hardmax.eigenvalues import EXACT_UP_TO, Eigenvalues, has_flint, is_exact, simple_eigenvector, size_of
 from hardmax.exact import UNIT, over_one_denominator
 from hardmax.rules.self_attention import SelfAttention
 
 PAPER = "arXiv 2305.05465"
 EQUAL = 1e-7  # eigenvalues that close, relative to |V|, are the same or cannot be told apart
 IDENTITY = 1e-12  # entries of V may miss a multiple of the identity by that, relative to |V|
+MOST_PRODUCTS = 1 << 19  # of integers, for Q^T K: a quarter of a second
 ROUNDINGS = 2e3  # of V, relative to |V|, that its eigenvalues must bear without meeting
 NULL = 1e-10  # singular values of V - lambda I below that, relative to |V|, are zero
 DOMINANT = "all other eigenvalues are smaller in modulus than the leading one"
@@ -38,7 +39,7 @@ NEGATED = {  # each hypothesis when it does not hold
     WHOLE: "the leading eigenvalue has fewer eigenvectors than its multiplicity",
     SEPARATED: "rounding may have parted the leading eigenvalue from another one",
     DEFINITE: "Q^T K is not symmetric positive definite",
-    FORM: "⟨Q phi, K phi⟩ is not positive for the leading eigenvector phi",
+    FORM: "⟨Q phi, K phi⟩ is not found positive for the leading eigenvector phi",
     UNMASKED: "attention is causal",
 }
 KINDS: dict[str, tuple[str, bool, str]] = {
@@ -188,14 +189,14 @@ def expectation(V: FloatArray, Q: Any = None, K: Any = None, *, causal: bool = F
     found = expected_of_values(V)
     hypotheses, rounding = dict(found.hypotheses), list(found.rounding)
     if found.kind == "boolean":
-        product = _form(Q, K, 1)[0, 0]
-        hypotheses["QK > 0"] = bool(product > 0)
+        B, error = _form(Q, K, 1)
+        hypotheses["QK > 0"] = bool(B[0, 0] > error)
     elif found.kind in ("polytope", "collapse", "product"):
         definite, symmetric = _is_definite(Q, K, len(V))
         hypotheses[DEFINITE] = definite
         rounding += [SKEWED] if definite and not symmetric else []
     elif found.kind in ("hyperplanes", "complex"):
-        seen, hypotheses[SEPARATED] = _simple(V, found, _form(Q, K, len(V)))
+        seen, hypotheses[SEPARATED] = _simple(V, found, *_form(Q, K, len(V)))
         if found.kind == "hyperplanes":
             hypotheses[FORM] = seen
     if causal:
@@ -214,7 +215,7 @@ def expected_of_values(V: FloatArray) -> Expectation:
     hypotheses: dict[str, bool] = {}
     rounding = [] if _is_one(found, same) else [PARTED]
     if not V.any():
-        kind = "still"
+        kind, rounding = "still", []
     elif not _is_certain(found):
         kind, rounding = "unknown", [UNDECIDED]
     elif abs(top.imag) > near:
@@ -234,7 +235,7 @@ def expected_of_values(V: FloatArray) -> Expectation:
         if count > 1:
             exactly = found.eigenvectors is not None and not rounding
             hypotheses[WHOLE] = bool(found.eigenvectors[0] == count if exactly else leading.shape[1] == count)  # type: ignore[index]
-    if rounding and not is_exact(V) and len(V) <= EXACT_UP_TO:
+    if rounding and not has_flint() and len(V) <= EXACT_UP_TO:
         rounding.append(HELP)
     theorem = KINDS[kind][0]
     return Expectation(kind, theorem, False, hypotheses, tuple(rounding), values, count, positive, leading, dual)
@@ -257,43 +258,51 @@ def _is_certain(found: Eigenvalues) -> bool:
     away = np.minimum(np.abs(values - top), np.abs(values - top.conjugate())) > near
     one_leads = bool((below[away] > near).all())  # else it is rounding that says which of several comes first
     apart = bool((np.abs(np.abs(edges) - near) > 4 * found.error).all())
-    return found.error < 0.01 * near and one_leads and apart
+    return found.error < near / 8 and one_leads and apart
 
 
-def _simple(V: FloatArray, found: Expectation, B: AnyArray) -> tuple[bool, bool]:
+def _simple(V: FloatArray, found: Expectation, B: AnyArray, error: float) -> tuple[bool, bool]:
     """Of a simple leading eigenvalue: whether ⟨phi, B phi⟩ > 0, and whether rounding cannot have parted it from others.
 
-    Rounding of V by |E| moves it by up to |E| times its condition number.
+    Rounding of V by |E| moves it by up to |E| times its condition number. Where floats alone are asked, V is similar to
+    D + E with |E| <= e, the bound of the eigenvalues' error, so phi is within 2 sqrt(d) e / (gap - 2 e) of theirs.
     """
     values, d = found.eigenvalues, len(V)
-    if is_exact(V):
-        condition, form = simple_eigenvector(V, complex(values[0]), B)
-    else:
-        phi = found.leading[:, 0]
-        condition = float(np.linalg.norm(found.dual) * np.linalg.norm(phi))
-        form = float(phi @ (B / (d * np.abs(B).max() or 1)).astype(np.float64) @ phi)
     gap = float(np.abs(values[1:] - values[0]).min())
-    return form > 1e-12, gap > ROUNDINGS * UNIT * size_of(V) * condition
+    if found.multiplicity > 1:
+        return False, False
+    if is_exact(V) and not error:
+        condition, positive = simple_eigenvector(V, complex(values[0]), B)
+    else:
+        bounded = Eigenvalues.with_bound(V)
+        assert bounded.first is not None
+        phi, size = np.real(bounded.first), float(np.abs(B).max()) or 1.0
+        off = 2 * np.sqrt(d) * bounded.error / max(gap - 2 * bounded.error, np.finfo(np.float64).tiny)
+        form = float(phi @ (B / size).astype(np.float64) @ phi)
+        positive = form > d * (3 * off + off * off + error / size + 4 * d * UNIT)  # |B / size| <= d
+        condition = float(np.linalg.norm(found.dual) * np.linalg.norm(found.leading[:, 0]))
+    return positive, gap > ROUNDINGS * UNIT * size_of(V) * condition
 
 
-def _form(Q: Any, K: Any, d: int) -> AnyArray:
-    """A positive multiple of Q^T K: exactly, as integers, where d is small, else in floats."""
+def _form(Q: Any, K: Any, d: int) -> tuple[AnyArray, float]:
+    """A positive multiple of Q^T K, as integers where these are few, else in floats, and a bound of the error."""
     Q, K = (np.eye(d) if M is None else np.asarray(to_numpy(M), np.float64) for M in (Q, K))
-    if d > EXACT_UP_TO or Q.size > EXACT_UP_TO**2:
-        return np.asarray(Q.T @ K)
-    queries, keys = (np.array(over_one_denominator(M)[0], object) for M in (Q, K))
-    return np.asarray(queries.T @ keys)
+    if d * Q.size <= MOST_PRODUCTS:
+        queries, keys = (np.array(over_one_denominator(M)[0], object) for M in (Q, K))
+        return np.asarray(queries.T @ keys), 0.0
+    Q, K = (np.ldexp(M, -int(np.frexp(np.abs(M).max())[1])) for M in (Q, K))  # so that no product leaves the range
+    return np.asarray(Q.T @ K), float((len(Q) + 2) * UNIT * (np.abs(Q).T @ np.abs(K)).max() * 1.01)
 
 
 def _is_definite(Q: Any, K: Any, d: int) -> tuple[bool, bool]:
     """Whether Q^T K is symmetric positive definite up to rounding, and whether it is symmetric exactly."""
-    B = _form(Q, K, d)
+    B, error = _form(Q, K, d)
     size = np.abs(B).max() or 1
     skew = np.abs(B - B.T).max() / size
     alike = (Q is None and K is None) or (Q is not None and K is not None and np.array_equal(to_numpy(Q), to_numpy(K)))
-    exactly = alike or bool(skew == 0 and (B.dtype == object or Q is None or K is None))
-    definite = bool(skew <= _checks.SYMMETRY_TOL) and _checks.is_positive_definite(B + B.T)
-    return definite, exactly
+    exactly = alike or bool(skew == 0 and (not error or Q is None or K is None))
+    doubled = B + B.T if not error else B + B.T - 2 * d * error * np.eye(d)
+    return bool(skew <= _checks.SYMMETRY_TOL) and _checks.is_positive_definite(doubled), exactly
 
 
 def _eigenspace(V: FloatArray, top: complex, multiplicity: int) -> tuple[FloatArray, FloatArray]:

@@ -1,6 +1,7 @@
 """Trajectories as files: a NumPy archive that holds everything, and JSON for other programs. No pickle, no code."""
 
 import json
+import re
 import zipfile
 from fractions import Fraction
 from os import PathLike
@@ -21,6 +22,7 @@ from hardmax.stored_trajectory import check_clouds, check_shared
 from hardmax.trajectory import Trajectory
 
 FORMAT = "hardmax-trajectory-1"
+FRACTION = re.compile(r"-?\d+(/\d+)?")
 LIMIT_FIELDS = (
     *("status", "certified", "layer", "tokens", "leaders", "emerged", "clusters", "points", "weights"),
     *("pace", "reason"),
@@ -103,7 +105,14 @@ def _plain(array: AnyArray) -> AnyArray:
 
 
 def _exact(array: AnyArray) -> AnyArray:
-    return np.vectorize(Fraction, otypes=[object])(array) if array.dtype.kind == "U" else array
+    return np.vectorize(_fraction, otypes=[object])(array) if array.dtype.kind == "U" else array
+
+
+def _fraction(text: str) -> Fraction:
+    """A Fraction as `str` writes it; an exponent would let a short file ask for a number of any length."""
+    if not FRACTION.fullmatch(text):
+        raise ValueError(f"{text[:20]!r} is no fraction")
+    return Fraction(text)
 
 
 def rule_to_dict(rule: Hardmax) -> dict[str, Any]:
@@ -127,7 +136,7 @@ def rule_from_dict(data: dict[str, Any]) -> Hardmax:
     if A is not None:
         A = _exact(np.array(A))
         A = A if data["A_exact"] else A.astype(np.float64)
-    steps = [Fraction(step) for step in data["alpha"]]
+    steps = [_fraction(step) for step in data["alpha"]]
     options = {name: data[name] for name in ("normalize", "ties", "exact", "any_A")}
     options["causal"] = data.get("causal", False)  # older files have none
     return Hardmax(steps[0] if len(steps) == 1 else steps, A, **options)

@@ -26,7 +26,10 @@ def check_clouds(file: Arrays) -> None:
     """Refuse classes and sets of `Hardmax` that do not fit the tokens or each other."""
     tokens, saved = file["tokens"], file["saved"]
     batch = tokens.shape[1] if bool(file["batched"]) else 1
-    _must(int(file["clouds"]) == batch, "`clouds` must be as many as `tokens` has")
+    clouds = file["clouds"]
+    _must(
+        clouds.dtype.kind in "iu" and clouds.shape == () and clouds == batch, "`clouds` must be as many as `tokens` has"
+    )
     _must(len(saved) == 1 or np.array_equal(saved, np.arange(len(saved))), "`saved` must be all layers, or the last")
     for b in range(batch):
         _check_cloud({name.partition("/")[2]: file[name] for name in file if name.startswith(f"{b}/")}, tokens, saved)

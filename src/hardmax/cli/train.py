@@ -156,7 +156,7 @@ def _notes(table: "Table", counts: dict[str, int], given: dict[str, Any]) -> Non
 
     uneven = imbalance_note(counts)
     advice = "" if given["balanced"] or not uneven else " Pass --balanced to let rare classes weigh as much."
-    unfinished, run = (given["out"] / CHECKPOINT).exists(), ""
+    unfinished, run = Path(given["out"], CHECKPOINT).exists(), ""  # older versions of Typer have text there
     if unfinished and not given["resume"]:
         run = f"{given['out']} holds an unfinished run. Starting anew; to go on with it, stop and pass --resume."
     if given["resume"] and not unfinished:

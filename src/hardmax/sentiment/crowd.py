@@ -113,22 +113,26 @@ class _Simulated:
 
     run: Any
     alpha: float
-    owners: IntArray  # the word of each token: words that count several times are several tokens
-    words: int
+    counts: IntArray  # (n,) how often each word is there
+    classes: IntArray  # (n,) the class of equal tokens to which a word belongs; -1 for padding
 
     def share(self) -> FloatArray:
-        """(n,) as `head_shares`."""
-        share = np.full(len(self.owners), 1 / len(self.owners))
+        """(n,) as `head_shares`: equal tokens hold alike, so classes do."""
+        cloud = self.run.clouds[0]
+        many = cloud.classes.counts
+        share = many / many.sum()  # (classes,)
         for k in reversed(range(self.run.layers)):
-            share = (share + self.alpha * (share @ self.run.attention(k))) / (1 + self.alpha)
-        return np.asarray(np.bincount(self.owners, share, self.words), np.float64)
+            share = (share + self.alpha * (share @ cloud.sets[k].matrix(many))) / (1 + self.alpha)
+        return np.where(self.counts > 0, (share / many)[self.classes] * self.counts, 0.0)
 
     def sets(self, k: int) -> list[set[int]]:
         """The words that each word follows at a layer; none for padding."""
-        chosen: list[set[int]] = [set() for _ in range(self.words)]
-        for word, members in zip(self.owners.tolist(), self.run.sets(k), strict=True):
-            chosen[word] = set(self.owners[members].tolist())
-        return chosen
+        words: dict[int, set[int]] = {}
+        for word, own in enumerate(self.classes.tolist()):
+            words.setdefault(own, set()).add(word)
+        chosen = self.run.clouds[0].sets[k]
+        follows = {own: set().union(*(words[c] for c in chosen[own].tolist())) for own in words if own >= 0}
+        return [follows.get(own, set()) for own in self.classes.tolist()]
 
 
 def _simulated(weights: Weights, ids: IntArray, counts: IntArray, h: int) -> _Simulated:
@@ -136,8 +140,10 @@ def _simulated(weights: Weights, ids: IntArray, counts: IntArray, h: int) -> _Si
 
     owners, alpha = np.repeat(np.arange(len(ids)), counts), float(weights.alpha[h])
     tokens = np.ascontiguousarray(weights.tokens(ids)[owners, h])
-    rule = Hardmax(alpha, None if weights.A is None else weights.A[h])
-    return _Simulated(simulate(tokens, rule, layers=weights.layers), alpha, owners, len(ids))
+    run = simulate(tokens, Hardmax(alpha, None if weights.A is None else weights.A[h]), layers=weights.layers)
+    classes = np.full(len(ids), -1)
+    classes[owners] = run.clouds[0].classes.labels
+    return _Simulated(run, alpha, counts, classes)
 
 
 class Following(NamedTuple):
@@ -179,8 +185,8 @@ def following(weights: Weights, ids: IntArray, counts: IntArray) -> Following:
 
 def _followed(simulated: _Simulated) -> tuple[IntArray, IntArray, int]:
     """(n,) emerged and (n,) follows, and decided, as in `Following`."""
-    emerged, decided = np.full(simulated.words, -1), -1
-    real = np.unique(simulated.owners).tolist()
+    emerged, decided = np.full(len(simulated.counts), -1), -1
+    real = np.flatnonzero(simulated.counts > 0).tolist()
     for k in range(simulated.run.layers + 1):
         sets = simulated.sets(k)
         leaders = [i for i in real if sets[i] == {i}]

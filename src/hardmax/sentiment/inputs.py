@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._checks import check_count, check_positive
+from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray
 
 TRAINING = ("hardmax", "softmax")
@@ -75,29 +76,42 @@ def check_labels(y: Any, texts: int) -> AnyArray:
     """Labels as an array of text, numbers or booleans, which a file can hold, whatever they came in."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None. Pass a label for each text.")
-    shape = np.shape(y)
-    if len(shape) != 1 or shape[0] != texts:
-        raise ValueError(f"`y` must hold one label for each of the {texts} texts. Got shape {shape}. Match them.")
-    labels = y if isinstance(y, np.ndarray) and y.dtype.kind in "biufU" else _of_one_kind(list(y))
+    y = to_numpy(y)
+    try:
+        shape = np.shape(y)
+    except ValueError:
+        shape = None
+    if shape is None or len(shape) != 1 or shape[0] != texts:
+        got = "rows of different lengths" if shape is None else f"shape {shape}"
+        raise ValueError(f"`y` must hold one label for each of the {texts} texts. Got {got}. Match them.")
+    if np.ma.isMaskedArray(y):
+        _refuse_missing(np.flatnonzero(np.ma.getmaskarray(y)), y)
+        y = y.data
+    plain = isinstance(y, np.ndarray) and y.dtype.kind in "biufU"
+    labels = y if plain else _of_one_kind(list(y), getattr(y, "dtype", None))
     if labels.dtype.kind == "f":
         _refuse_missing(np.flatnonzero(~np.isfinite(labels)), labels)
         labels = labels.astype(np.float64)
     return labels
 
 
-def _of_one_kind(labels: list[Any]) -> AnyArray:
+def _of_one_kind(labels: list[Any], dtype: Any) -> AnyArray:
     """Python objects, such as those of a pandas column, as a plain array."""
     labels = [label.item() if isinstance(label, np.generic) else label for label in labels]
     # A missing value of pandas or Python is not equal to itself, or is nothing at all.
     missing = [i for i, label in enumerate(labels) if label is None or not _equals_itself(label)]
     _refuse_missing(missing, labels)
     kinds = {kind.__name__ for kind in map(_kind, labels)}
-    if len(kinds) > 1 or not kinds <= {"str", "bool", "float"}:
-        got = " and ".join(sorted({type(label).__name__ for label in labels}))
+    made = np.array(labels) if len(kinds) == 1 and kinds <= {"str", "bool", "float"} else None
+    whole = all(isinstance(label, int) for label in labels)
+    if made is None or getattr(dtype, "kind", None) in ("m", "M") or (whole and made.dtype.kind not in "biu"):
+        got = " and ".join(sorted({type(label).__name__ for label in labels}) if made is None else [str(made.dtype)])
         raise ValueError(
             f"`y` must hold labels of one kind: text, numbers or booleans. Got {got}. Convert them, say with str."
         )
-    return np.array(labels)
+    if made.tolist() != labels:
+        raise ValueError("`y` must hold texts that do not end in a NUL. Got some that do. Strip them.")
+    return made
 
 
 def _kind(label: Any) -> type:
