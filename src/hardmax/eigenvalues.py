@@ -23,6 +23,7 @@ EXACT_UP_TO = 64  # dimensions: some tenths of a second there
 MOST_DIGITS = 1 << 13  # bits of an entry, as an integer over the common denominator, times dimensions: the same time
 DIGITS = 192  # bits of certified eigenvalues
 MOST_BITS = 1 << 11  # for the sign of a number that may be zero
+ROUNDINGS = 8.0  # of B, relative to its largest entry, that its form must bear
 _flint_precision = Lock()  # it is one for all threads
 
 
@@ -137,6 +138,8 @@ def _bounded(V: FloatArray) -> Eigenvalues:
 def simple_eigenvector(V: FloatArray, value: complex, B: AnyArray) -> tuple[float, bool]:
     """The condition number of a simple eigenvalue, and whether ⟨phi, B phi⟩ > 0 for its eigenvector phi, if it is real.
 
+    Positive means by more than `ROUNDINGS` units of rounding of B.
+
     With a certified lambda the system (N - lambda) x + mu b = 0, ⟨c, x⟩ = 1 has one solution, x = phi / ⟨c, phi⟩ and
     mu = 0, unless b or c is at right angles to an eigenvector. It is solved in interval arithmetic, and so is the
     transposed one, for psi. The condition number is |phi| |psi| / |⟨psi, phi⟩|. B may hold large integers.
@@ -144,7 +147,8 @@ def simple_eigenvector(V: FloatArray, value: complex, B: AnyArray) -> tuple[floa
     from flint import acb_mat, arb, ctx
 
     rows, denominator = over_one_denominator(V)
-    d, N, form = len(V), _integers(rows), _integers(over_one_denominator(B)[0])
+    d, N, form = len(V), _integers(rows), over_one_denominator(B)[0]
+    largest = d * max(abs(x) for row in form for x in row)
     border = [(7 * i * i + 3 * i) % 11 + 1 for i in range(d)]  # any numbers without a pattern
     scale = max(max(abs(x) for row in rows for x in row), 1)
     bits, condition = 256, np.inf
@@ -159,7 +163,8 @@ def simple_eigenvector(V: FloatArray, value: complex, B: AnyArray) -> tuple[floa
                 continue
             sizes = [sum((abs(x) * abs(x) for x in vector.entries()), arb(0)).sqrt() for vector in (phi, psi)]
             pairing = abs((psi.transpose() * phi)[0, 0])
-            seen = (phi.transpose() * acb_mat(form) * phi)[0, 0].real
+            seen = (phi.transpose() * acb_mat(_integers(form)) * phi)[0, 0].real
+            seen -= sizes[0] * sizes[0] * largest * arb(ROUNDINGS * UNIT)
             if pairing > 0:
                 condition = float(sizes[0] * sizes[1] / pairing)
             if condition < np.inf and (seen > 0 or seen < 0 or value.imag != 0):

@@ -39,7 +39,7 @@ NEGATED = {  # each hypothesis when it does not hold
     WHOLE: "the leading eigenvalue has fewer eigenvectors than its multiplicity",
     SEPARATED: "rounding may have parted the leading eigenvalue from another one",
     DEFINITE: "Q^T K is not symmetric positive definite",
-    FORM: "⟨Q phi, K phi⟩ is not found positive for the leading eigenvector phi",
+    FORM: "⟨Q phi, K phi⟩ is not positive beyond rounding for the leading eigenvector phi",
     UNMASKED: "attention is causal",
 }
 KINDS: dict[str, tuple[str, bool, str]] = {
