@@ -75,7 +75,7 @@ docs: .venv/installed
 	$(BIN)/mkdocs build --strict
 
 bench: .venv/installed
-	$(BIN)/hardmax bench --out benchmarks/results/cpu.json --markdown benchmarks/README.md
+	$(BIN)/python -m benchmarks --out benchmarks/results/cpu.json --markdown benchmarks/README.md
 
 clean:
 	rm -rf .venv .venv-oldest .venv-other .venv-wheel demo dist site figures

@@ -6,8 +6,8 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 
 import hardmax as hm
-from hardmax.plotting import Palette, plot_tokens
-from hardmax.projection import Projection
+from hardmax.draw.projection import Projection
+from hardmax.draw.tokens import Palette, plot_tokens
 
 mpl.use("Agg")
 tokens = hm.configuration("ball", n=60, seed=54) * [1.3, 1.0]

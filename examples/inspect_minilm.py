@@ -6,7 +6,7 @@ Does a real transformer gather its tokens, and is its attention anywhere near Bo
 import numpy as np
 
 import hardmax as hm
-from hardmax.inspection.picture import plot_inspection
+from hardmax.draw.inspection import plot_inspection
 
 SENTENCE = "The acting was wonderful, but the plot could not have been more predictable."
 

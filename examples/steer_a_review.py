@@ -13,7 +13,7 @@ import matplotlib as mpl
 import numpy as np
 
 import hardmax as hm
-from hardmax.control.pictures import plot_control
+from hardmax.draw.control import plot_control
 from hardmax.sentiment.explanation import explain
 
 mpl.use("Agg")

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from benchmarks import CASES, classifier
+from benchmarks.results import Row
 
 import hardmax as hm
-from hardmax.bench import CASES, classifier
-from hardmax.bench.results import Row
 
 torch = pytest.importorskip("torch")
 

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from hardmax.bench import CASES, clustering, measure, report, topics
-from hardmax.bench.results import Row
-from hardmax.bench.studies import STUDIES
+from benchmarks import CASES, clustering, measure, report, topics
+from benchmarks.results import Row
+from benchmarks.studies import STUDIES
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "clustering.json"

@@ -1,9 +1,9 @@
 """The benchmark of control refuses a wrong optimum, and its wish can be met."""
 
 import numpy as np
+from benchmarks import control
 
 import hardmax as hm
-from hardmax.bench import control
 
 
 def test_the_wish_can_be_met_and_has_the_size_it_says() -> None:

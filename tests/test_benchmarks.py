@@ -9,31 +9,17 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
+from benchmarks import CASES, Case, Method, Target, data, flows, gpu, layers, measure, plots, report, scaling, training
+from benchmarks.__main__ import main
+from benchmarks.agreement import choice, float_choice, same_sets
+from benchmarks.definition import euler_loop, loop_over_tokens, triple_loop
+from benchmarks.limits import SIZES, growth
+from benchmarks.memory import with_peak
+from benchmarks.results import Result, Row, number
+from benchmarks.studies import STUDIES
+from benchmarks.worker import Child
 
 import hardmax as hm
-from hardmax.bench import (
-    CASES,
-    Case,
-    Method,
-    Target,
-    data,
-    flows,
-    gpu,
-    layers,
-    measure,
-    plots,
-    report,
-    scaling,
-    training,
-)
-from hardmax.bench.agreement import choice, float_choice, same_sets
-from hardmax.bench.definition import euler_loop, loop_over_tokens, triple_loop
-from hardmax.bench.limits import SIZES, growth
-from hardmax.bench.memory import with_peak
-from hardmax.bench.results import Result, Row, number
-from hardmax.bench.studies import STUDIES
-from hardmax.bench.worker import Child
-from hardmax.cli.main import main
 
 ROOT = Path(__file__).parents[1]
 
@@ -186,7 +172,7 @@ def test_names_are_distinct_and_titles_say_how_tokens_lie() -> None:
         "flows",
         "first_call",
     )
-    modules = [sys.modules[f"hardmax.bench.{family}"] for family in families]
+    modules = [sys.modules[f"benchmarks.{family}"] for family in families]
     assert len(CASES) == sum(len(module.CASES) for module in modules)
     kinds = ("gaussian", "ball", "circle", "sphere", "clusters", "uniform", "zipf")
     assert not [case.title for case in CASES.values() if not any(kind in case.title.lower() for kind in kinds)]
@@ -286,7 +272,7 @@ def run(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
 
     def call(*arguments: str) -> tuple[int, str, str]:
-        code = main(["bench", *arguments])
+        code = main(arguments)
         out, err = capsys.readouterr()
         return code, out, err
 
@@ -319,7 +305,7 @@ def test_answers_that_differ_exit_with_1_and_json_says_why(run, monkeypatch: pyt
 
 
 def test_the_command_draws_a_study(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hardmax.bench.decided.SEEDS", 2)
+    monkeypatch.setattr("benchmarks.decided.SEEDS", 2)
     code, out, _ = run("decided", "--quick", "--out", "decided.json", "--plot", "decided.png")
     assert code == 0
     assert "alpha" in out

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.certificates import (
+from hardmax.engine.certificates import (
     Frozen,
     _chain,
     _gap,
@@ -22,7 +22,7 @@ from hardmax.certificates import (
     _worst,
     certify,
 )
-from hardmax.sets import Sets
+from hardmax.kernels.sets import Sets
 from tests.problems import clouds, theory
 
 HALF = Fraction(1, 2)

@@ -20,7 +20,8 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hardmax import HardmaxClassifier
-from hardmax.sentiment import crowd, fitting, model
+from hardmax.sentiment import fitting, model
+from hardmax.sentiment import inference as crowd
 from hardmax.sentiment.corpus import reviews
 from hardmax.sentiment.network import Network, Shape
 from hardmax.sentiment.recipe import Recipe

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hardmax.cli.main import main
+from hardmax.sentiment.recorded_studies import by_start, decided, filled, read_results
 from hardmax.sentiment.studies import COUNTED, LONG_ENOUGH, PART
-from hardmax.sentiment.tables_of_results import by_start, decided, filled, read_results
 
 PAGE = Path(__file__).parents[1] / "docs" / "classifier.md"
 TEXT = PAGE.read_text(encoding="utf-8")

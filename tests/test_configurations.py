@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.configurations import NAMES, PAPER
+from hardmax.inputs import CONFIGURATIONS, PAPER_CLOUDS
 
 
-@pytest.mark.parametrize("name", PAPER)
+@pytest.mark.parametrize("name", PAPER_CLOUDS)
 @pytest.mark.parametrize("seed", range(20))
 def test_the_papers_configurations_are_certified(name: str, seed: int) -> None:
     limit = hm.limit(hm.configuration(name, seed=seed), hm.Hardmax(0.5))
@@ -15,7 +15,7 @@ def test_the_papers_configurations_are_certified(name: str, seed: int) -> None:
 
 
 def test_what_figure_2_shows() -> None:
-    ends = {name: hm.limit(hm.configuration(name), hm.Hardmax(0.5)) for name in PAPER}
+    ends = {name: hm.limit(hm.configuration(name), hm.Hardmax(0.5)) for name in PAPER_CLOUDS}
     assert ends["triangle"].points.tolist() == [[1, 1], [0.5, -0.5], [-1, -1]]
     assert ends["emerging-leader"].emerged.tolist() == [0, 1, 0]
     assert len(ends["square"].points) == len(ends["square"].leaders) == 4
@@ -27,7 +27,7 @@ def test_random_ones() -> None:
     inside = np.linalg.norm(hm.configuration("ball", n=2000, d=3), axis=1)
     assert inside.max() < 1
     assert abs((inside**3).mean() - 0.5) < 0.05  # uniform: the cube of the radius is uniform on [0, 1]
-    for name in NAMES:
+    for name in CONFIGURATIONS:
         assert np.array_equal(hm.configuration(name, seed=5), hm.configuration(name, seed=5))
     assert hm.configuration("gaussian", n=3, d=7).shape == (3, 7)
 

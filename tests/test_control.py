@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.control import depth
+from hardmax.control import steering as depth
 from hardmax.control.conflicts import exists
 from hardmax.control.programme import Programme, within_condition
 from hardmax.control.refutation import _is_negative_semidefinite, _rref, _solution, refutes, rref
+from hardmax.control.request import check_wish
 from hardmax.control.vertices import Vertices
-from hardmax.control.wishes import check_wish
 
 PROFILE = {"deadline": None, "derandomize": True}
 TRIANGLE = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 0.0], [0.9, 0.0]])
@@ -702,7 +702,7 @@ def test_without_cvxpy_it_says_what_to_install() -> None:
 def test_pictures_before_and_after(d: int) -> None:
     import matplotlib.pyplot as plt
 
-    from hardmax.control.pictures import plot_control
+    from hardmax.draw.control import plot_control
 
     tokens, leaders = planted(15, d, 6)
     result = hm.control.choose_A(tokens, leaders=leaders)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.certificates import _peak
-from hardmax.movies import movie
-from hardmax.plotting import plot_limit, plot_tokens
+from hardmax.draw.movies import movie
+from hardmax.draw.tokens import plot_limit, plot_tokens
+from hardmax.engine.certificates import _peak
 from hardmax.polytope import Polytope
 
 HALF = Fraction(1, 2)

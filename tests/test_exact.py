@@ -6,40 +6,41 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax import exact
-from hardmax.classes import Classes
-from hardmax.exact import History
-from hardmax.sets import Sets
+from hardmax._integers import apply, as_floats, combine, common_denominator, dot, over_one_denominator
+from hardmax.engine.history import History
+from hardmax.kernels.classes import Classes
+from hardmax.kernels.exact_argmax import argmax
+from hardmax.kernels.sets import Sets
 from tests.problems import clouds
 from tests.problems.oracle import definition
 
 
 def test_one_denominator_for_floats_and_fractions():
-    rows, D = exact.over_one_denominator(np.array([[0.5, -0.75], [3.0, 2.0**-20]]))
+    rows, D = over_one_denominator(np.array([[0.5, -0.75], [3.0, 2.0**-20]]))
     assert (rows, D) == ([(2**19, -3 * 2**18), (3 * 2**20, 1)], 2**20)
-    rows, D = exact.over_one_denominator(np.array([[Fraction(1, 6), Fraction(3, 4)]], object))
+    rows, D = over_one_denominator(np.array([[Fraction(1, 6), Fraction(3, 4)]], object))
     assert (rows, D) == ([(2, 9)], 12)
 
 
 def test_one_denominator_holds_the_whole_range_of_floats():
     values = np.array([[5e-324, 1.7e308, -1e-300]])
-    rows, D = exact.over_one_denominator(values)
+    rows, D = over_one_denominator(values)
     assert [Fraction(x, D) for x in rows[0]] == [Fraction(x) for x in values[0]]
-    assert exact.as_floats(rows, D).tolist() == values.tolist()
+    assert as_floats(rows, D).tolist() == values.tolist()
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "lattice", "duplicates", "huge", "denormal", "mixed", "rational"])
 def test_the_common_denominator_is_the_least(kind):
     values = np.asarray(clouds.KINDS[kind](np.random.default_rng(1)))
     values = values if values.dtype == object else values.astype(float)
-    assert exact.common_denominator(values) == exact.over_one_denominator(values)[1]
+    assert common_denominator(values) == over_one_denominator(values)[1]
 
 
 def test_products_with_and_without_a_matrix():
-    assert exact.dot((1, 2, 3), (4, 5, -6)) == -4
-    assert exact.apply(None, (1, 2)) == (1, 2)
-    assert exact.apply([(1, 2), (0, 3)], (5, 7)) == (19, 21)
-    assert exact.combine([1, 2], [(1, 0), (3, 5)]) == (7, 10)
+    assert dot((1, 2, 3), (4, 5, -6)) == -4
+    assert apply(None, (1, 2)) == (1, 2)
+    assert apply([(1, 2), (0, 3)], (5, 7)) == (19, 21)
+    assert combine([1, 2], [(1, 0), (3, 5)]) == (7, 10)
 
 
 @pytest.mark.parametrize("alpha", [Fraction(1, 2), 0.1, [Fraction(1, 3), 2]], ids=str)
@@ -80,7 +81,7 @@ def test_argmax_is_exact_among_near_equal_positions(A, spread, queries):
     points = [tuple(int(x) for x in row) for row in rng.integers(-(10**9), 10**9, size=(queries, 2))]
     points[0] = (0, 0)
     candidates = [np.arange(40) if r % 2 else np.arange(5, 40) for r in range(queries)]
-    answers, _ = exact.argmax(points, candidates, keys, A)
+    answers, _ = argmax(points, candidates, keys, A)
     for point, options, answer in zip(points, candidates, answers, strict=True):
         query = point if A is None else tuple(a * point[0] + b * point[1] for a, b in A)
         products = [query[0] * keys[j][0] + query[1] * keys[j][1] for j in options.tolist()]
@@ -89,7 +90,7 @@ def test_argmax_is_exact_among_near_equal_positions(A, spread, queries):
 
 def test_argmax_where_all_keys_are_equal():
     keys = dict.fromkeys(range(30), (7, 7))
-    answers, _ = exact.argmax([(1, 2)] * 30, [np.arange(30)] * 30, keys, None)
+    answers, _ = argmax([(1, 2)] * 30, [np.arange(30)] * 30, keys, None)
     assert all(answer.tolist() == list(range(30)) for answer in answers)
 
 
@@ -97,7 +98,7 @@ def test_argmax_keeps_ties_that_floats_would_break():
     q = (123456789, 987654321)
     keys = {t: (7 * 10**40 + q[1] * t, 10**41 - q[0] * t) for t in range(1, 31)}  # all level for every multiple of q
     candidates = [np.arange(1, 31)] * 30
-    answers, _ = exact.argmax([(q[0] * s, q[1] * s) for s in range(1, 31)], candidates, keys, None)
+    answers, _ = argmax([(q[0] * s, q[1] * s) for s in range(1, 31)], candidates, keys, None)
     assert all(answer.tolist() == list(range(1, 31)) for answer in answers)
 
 
@@ -106,7 +107,7 @@ def test_argmax_holds_where_every_rounding_of_the_filter_is_against_it():
     query = (2**80, *[2**27 + 2**17] * (d - 1))  # as floats 1, and a bit more than half of its last digit
     zero, other = (0,) * d, (big - 2**8, *[big] * (d - 1))  # grows by a whole digit with each term
     best = (big, *[big - 2**52] * (d - 1))  # never grows
-    assert exact.dot(query, best) > exact.dot(query, other)
+    assert dot(query, best) > dot(query, other)
     keys = dict(enumerate([zero, other, best] * 10))  # so many that each product is summed from left to right
-    answers, _ = exact.argmax([query] * 100, [np.arange(30)] * 100, keys, None)
+    answers, _ = argmax([query] * 100, [np.arange(30)] * 100, keys, None)
     assert all(answer.tolist() == list(range(2, 30, 3)) for answer in answers)

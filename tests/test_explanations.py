@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import hardmax as hm
 from hardmax import HardmaxClassifier
 from hardmax.kernels import batched
-from hardmax.sentiment import crowd
+from hardmax.sentiment import inference as crowd
 from hardmax.sentiment.corpus import reviews
-from hardmax.sentiment.crowd import Weights, contributions
 from hardmax.sentiment.explanation import explain
+from hardmax.sentiment.inference import Weights, contributions
 from hardmax.sentiment.model import Model
 from hardmax.sentiment.sharing import by_word
 from hardmax.sentiment.text import Splitter

@@ -11,7 +11,6 @@ from hardmax._types import FloatArray
 from hardmax.sentiment import explainers
 from hardmax.sentiment.classifier import HardmaxClassifier
 from hardmax.sentiment.corpus import Corpus, reviews
-from hardmax.sentiment.crowd import Weights
 from hardmax.sentiment.explainers import EXPLAINERS, Question
 from hardmax.sentiment.faithfulness import (
     Comparison,
@@ -23,6 +22,7 @@ from hardmax.sentiment.faithfulness import (
     read_rationales,
     top_words,
 )
+from hardmax.sentiment.inference import Weights
 from hardmax.sentiment.model import Model
 from hardmax.sentiment.text import Splitter
 from hardmax.sentiment.vocabulary import Vocabulary

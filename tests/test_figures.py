@@ -12,6 +12,7 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from hardmax import simulate
 from hardmax.cli import reproduce
+from hardmax.draw.tokens import COLOURS
 from hardmax.figures import (
     FIGURES,
     accuracy_by_dimension,
@@ -33,8 +34,7 @@ from hardmax.figures import (
     spectra_heads,
     table1_leaders,
 )
-from hardmax.plotting import COLOURS
-from hardmax.sentiment import tables_of_results
+from hardmax.sentiment import recorded_studies as tables_of_results
 from hardmax.sentiment.classifier import HardmaxClassifier
 from hardmax.sentiment.corpus import reviews
 

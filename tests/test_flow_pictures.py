@@ -14,8 +14,8 @@ from mpl_toolkits.mplot3d.art3d import Line3DCollection
 from PIL import Image
 
 import hardmax as hm
-from hardmax import movies
-from hardmax.flow_pictures import (
+from hardmax.draw import movies
+from hardmax.draw.flows import (
     LEAST_WEIGHT,
     UNDER,
     color_groups,
@@ -29,8 +29,8 @@ from hardmax.flow_pictures import (
     plot_flow,
     position,
 )
-from hardmax.plotting import COLOURS, GREY, plot_layers, plot_tokens
-from hardmax.projection import Projection
+from hardmax.draw.projection import Projection
+from hardmax.draw.tokens import COLOURS, GREY, plot_layers, plot_tokens
 
 
 @pytest.fixture(autouse=True)

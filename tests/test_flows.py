@@ -11,8 +11,8 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 import hardmax as hm
-from hardmax.integrate import ADAPTIVE
-from hardmax.motions import Motion, Rescaled
+from hardmax.flows.integrate import ADAPTIVE
+from hardmax.flows.motions import Motion, Rescaled
 
 RNG = np.random.default_rng(11)
 TOKENS = RNG.normal(size=(5, 2))

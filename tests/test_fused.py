@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from hardmax.kernels import fused, reference
-from hardmax.sets import Sets
-from hardmax.states.floating import slack_of
+from hardmax.kernels.floating import slack_of
+from hardmax.kernels.sets import Sets
 
 SIZES = [1, 2, 3, 63, 100, 257, 2000]
 GENERATORS = {

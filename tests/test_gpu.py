@@ -9,8 +9,8 @@ pytest.importorskip("triton", reason="needs triton")
 if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
 
-from hardmax.kernels import gpu  # noqa: E402
-from hardmax.kernels.attention import hardmax_attention  # noqa: E402
+from hardmax.attention import gpu  # noqa: E402
+from hardmax.attention.attention import hardmax_attention  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 

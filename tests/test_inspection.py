@@ -17,8 +17,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
 from hardmax.cli.main import app, main  # noqa: E402
+from hardmax.draw.inspection import plot_inspection, plot_spectra  # noqa: E402
 from hardmax.inspection import loading as files  # noqa: E402
-from hardmax.inspection.picture import plot_inspection, plot_spectra  # noqa: E402
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "##s", "."]
 SENTENCE = "The cat sat on the mats."

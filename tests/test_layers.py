@@ -7,8 +7,9 @@ import pytest
 import torch
 
 import hardmax as hm
-from hardmax.kernels import hardmax_attention, hardmax_layers, layers
-from hardmax.kernels.stack import layers_of, shares
+from hardmax.attention import layers
+from hardmax.attention.numpy_layers import layers_of, shares
+from hardmax.kernels import hardmax_attention, hardmax_layers
 
 
 def one_by_one(z, alpha, count, A=None, mask=None):

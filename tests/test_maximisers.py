@@ -13,7 +13,7 @@ import pytest
 import hardmax as hm
 from hardmax.kernels import KERNELS, Search, compiled, maximisers, reference, search
 from hardmax.kernels.hull import Hull
-from hardmax.sets import Sets
+from hardmax.kernels.sets import Sets
 from tests.problems import clouds
 from tests.problems.oracle import choose, fractions
 

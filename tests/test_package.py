@@ -45,13 +45,13 @@ def test_without_flint_the_default_is_still_exact() -> None:
 
 
 def test_completion_offers_the_public_names() -> None:
-    functions, modules = {"inspect", "interactive", "pretrained"}, {"control", "movies", "plotting", "sentiment"}
+    functions, modules = {"inspect", "interactive", "pretrained"}, {"control", "draw", "sentiment"}
     classes = {"HardmaxClassifier", "HardmaxClustering"}
     assert set(dir(hm)) == {*hm.__all__, "__version__", *classes, *functions, *modules}
     assert callable(hm.inspect)
     assert callable(hm.interactive)
-    assert hm.plotting.plot_tokens
-    assert hm.movies.movie
+    assert hm.draw.plot_tokens
+    assert hm.draw.movie
 
 
 def test_public_names_exist() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.pages import MOST_FRAMES, figure_of, interactive
+from hardmax.draw.pages import MOST_FRAMES, figure_of, interactive
 
 pytest.importorskip("plotly")
 

@@ -12,9 +12,18 @@ from mpl_toolkits.mplot3d import Axes3D
 from PIL import Image
 
 import hardmax as hm
-from hardmax import movies
-from hardmax.plotting import COLOURS, EDGE, MOST_PARTS, Palette, plot_half_space, plot_layers, plot_limit, plot_tokens
-from hardmax.projection import Projection
+from hardmax.draw import movies
+from hardmax.draw.projection import Projection
+from hardmax.draw.tokens import (
+    COLOURS,
+    EDGE,
+    MOST_PARTS,
+    Palette,
+    plot_half_space,
+    plot_layers,
+    plot_limit,
+    plot_tokens,
+)
 
 RULE = hm.Hardmax(0.5)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hardmax.sets import Sets
+from hardmax.kernels.sets import Sets
 
 
 @pytest.fixture

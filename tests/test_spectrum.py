@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax import _checks, eigenvalues, spectrum
-from hardmax.matrices import NAMES, PAPER
+from hardmax import _checks
+from hardmax.flows import eigenvalues, spectrum
+from hardmax.inputs import MATRICES, PAPER_MATRICES
 from tests import machines
 
 GROWING_PAIR = [[1, -1, 0], [1, 1, 0], [0, 0, -0.3]]
@@ -114,7 +115,7 @@ def test_torch_weights_are_taken():
 
 
 def test_named_matrices():
-    kinds = {name: hm.classify(hm.matrix(name)).kind for name in PAPER}
+    kinds = {name: hm.classify(hm.matrix(name)).kind for name in PAPER_MATRICES}
     assert kinds == {
         "paper-2d": "hyperplanes",
         "paper-3d": "hyperplanes",
@@ -123,7 +124,7 @@ def test_named_matrices():
         "paper-product": "product",
     }
     assert hm.classify(hm.matrix("paper-codimension")).positive == 2
-    for name in set(NAMES) - set(PAPER):
+    for name in set(MATRICES) - set(PAPER_MATRICES):
         assert hm.matrix(name, d=4, seed=1).shape == (4, 4)
         np.testing.assert_array_equal(hm.matrix(name, d=4, seed=1), hm.matrix(name, d=4, seed=1))
     assert np.linalg.eigvalsh(hm.matrix("definite", d=6)).min() > 0

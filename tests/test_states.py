@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.sets import Sets
-from hardmax.states.floating import Metric, Scaled, next_layer, robustness, slack_of
+from hardmax.kernels.floating import Metric, Scaled, next_layer, robustness, slack_of
+from hardmax.kernels.sets import Sets
 from tests.problems import clouds
 from tests.problems.oracle import choose, dot, fractions, sets_of
 

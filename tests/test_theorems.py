@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 import hardmax as hm
-from hardmax.sets import Sets
+from hardmax.kernels.sets import Sets
 from hardmax.theorems import base
 from hardmax.theorems.limit import _smallest_lead
 

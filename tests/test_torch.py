@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import hardmax as hm
-from hardmax.plotting import plot_limit, plot_tokens
+from hardmax.draw.tokens import plot_limit, plot_tokens
 
 RULE = hm.Hardmax(0.5)
 TOKENS = np.random.default_rng(0).normal(size=(12, 3))

@@ -1,27 +1,25 @@
 """hardmax: why attention clusters.
 
-The public names are below. `import hardmax` loads NumPy and SciPy and nothing optional: `hardmax.plotting` and
-`hardmax.movies` load Matplotlib when they are first asked for, `hardmax.inspect` the transformers library,
-`hardmax.interactive` Plotly, `hardmax.control` CVXPY, the estimators scikit-learn,
-`hardmax.kernels.hardmax_attention` torch, large inputs numba, and `exact=True` python-flint. The functions `simulate`
-and `limit` take the place of the modules they are written in.
+The public names are below. `import hardmax` loads NumPy and SciPy and nothing optional: `hardmax.draw` loads Matplotlib
+when it is asked for a picture, `hardmax.inspect` the transformers library, `hardmax.interactive` Plotly,
+`hardmax.control` CVXPY, the estimators scikit-learn, `hardmax.kernels.hardmax_attention` torch, large inputs numba, and
+`exact=True` python-flint. The functions `simulate` and `limit` take the place of the modules they are written in.
 """
 
 from importlib import import_module
 from typing import Any
 
 from hardmax import kernels, theorems
-from hardmax.configurations import configuration
-from hardmax.hardmax_trajectory import HardmaxTrajectory
+from hardmax.flows.spectrum import Expectation, classify
+from hardmax.inputs import configuration, matrix
 from hardmax.leaders import Leader, leader_table
 from hardmax.limits import Limit, limit
-from hardmax.matrices import matrix
 from hardmax.polytope import Polytope
 from hardmax.rules import Compose, FeedForward, Hardmax, MultiHead, Normalize, SelfAttention, Softmax, Sphere
 from hardmax.simulate import simulate
-from hardmax.smooth_trajectory import SmoothTrajectory
-from hardmax.spectrum import Expectation, classify
-from hardmax.trajectory import Trajectory
+from hardmax.trajectories.base import Trajectory
+from hardmax.trajectories.hardmax import HardmaxTrajectory
+from hardmax.trajectories.smooth import SmoothTrajectory
 
 __version__ = "0.1.0"
 
@@ -52,12 +50,12 @@ __all__ = [
 ]
 
 
-LAZY = ("control", "movies", "plotting", "sentiment")  # modules that load Matplotlib, or help to load others
+LAZY = ("control", "draw", "sentiment")  # rooms that load Matplotlib, CVXPY or scikit-learn, or help to load them
 FUNCTIONS = {  # load transformers, Plotly, scikit-learn and torch
     "HardmaxClassifier": "hardmax.sentiment",
     "HardmaxClustering": "hardmax.cluster",
     "inspect": "hardmax.inspection",
-    "interactive": "hardmax.pages",
+    "interactive": "hardmax.draw.pages",
     "pretrained": "hardmax.sentiment",
 }
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax._types import FloatArray, IntArray
-from hardmax.hardmax_trajectory import HardmaxTrajectory
+from hardmax.trajectories.hardmax import HardmaxTrajectory
 
 
 @dataclass(frozen=True, eq=False)

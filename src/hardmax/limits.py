@@ -15,13 +15,13 @@ import numpy as np
 from hardmax import _checks
 from hardmax._tensors import like
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.certificates import Frozen, Point, certify
-from hardmax.ends import Ends
+from hardmax.engine.certificates import Frozen, Point, certify
+from hardmax.engine.limit_set import Ends
+from hardmax.engine.run import Proof, Run
 from hardmax.kernels import check_kernel
 from hardmax.polytope import Polytope
 from hardmax.rules.hardmax import Hardmax
-from hardmax.run import Proof, Run
-from hardmax.sentences import limit_status
+from hardmax.trajectories.sentences import limit_status
 
 QUICK = 10**10  # products that NumPy finds in seconds
 
@@ -125,13 +125,13 @@ class Limit:
 
     def to_npz(self, path: str | PathLike[str]) -> None:
         """Write the arrays above to a NumPy archive, whole or not at all; `numpy.load` reads it."""
-        from hardmax.storage import save_limit
+        from hardmax.trajectories.storage import save_limit
 
         save_limit(self, path)
 
     def to_json(self) -> str:
         """Everything above as JSON."""
-        from hardmax.storage import limit_json
+        from hardmax.trajectories.storage import limit_json
 
         return limit_json(self)
 

@@ -6,14 +6,14 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from hardmax import _checks
-from hardmax.drivers import Job, check_grid, check_method, refuse_meaningless, run, searches
-from hardmax.hardmax_trajectory import HardmaxTrajectory
-from hardmax.integrate import Method
+from hardmax.flows.integrate import Method
 from hardmax.kernels import check_kernel
 from hardmax.rules.base import Rule
 from hardmax.rules.hardmax import Hardmax
-from hardmax.smooth_trajectory import SmoothTrajectory
-from hardmax.trajectory import Trajectory
+from hardmax.trajectories.base import Trajectory
+from hardmax.trajectories.hardmax import HardmaxTrajectory
+from hardmax.trajectories.runners import Job, check_grid, check_method, refuse_meaningless, run, searches
+from hardmax.trajectories.smooth import SmoothTrajectory
 
 
 @overload

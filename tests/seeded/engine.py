@@ -6,7 +6,7 @@ FAULTS = (
     Fault(
         "engine",
         "slack halved",
-        "states/floating.py",
+        "kernels/floating.py",
         (("slack *= 2.02 *", "slack *= 1.01 *"), ("slack += 2.02 *", "slack += 1.01 *")),
         where("test_states::test_the_slack_holds_the_worst_errors_of_two_products"),
         "Two products that rounding parted count as decided: a wrong set.",
@@ -14,7 +14,7 @@ FAULTS = (
     slip(
         "engine",
         "lost digits of small numbers",
-        "states/floating.py",
+        "kernels/floating.py",
         "2.0 ** (exponent - 1022)",
         "2.0 ** (exponent - 1074)",
         "test_states::test_scaling_is_exact_or_says_by_how_much_not",
@@ -23,7 +23,7 @@ FAULTS = (
     slip(
         "engine",
         "error of a large mean",
-        "states/floating.py",
+        "kernels/floating.py",
         "(2 * largest * UNIT if largest > 1 else 0.0)",
         "(2 * UNIT if largest > 1 else 0.0)",
         "test_states::test_the_error_of_a_mean_of_many_is_counted",
@@ -32,7 +32,7 @@ FAULTS = (
     slip(
         "engine",
         "error of A z",
-        "states/floating.py",
+        "kernels/floating.py",
         "(error + (d + 1) * UNIT)",
         "error",
         "test_states::test_the_error_of_a_query_holds",
@@ -41,7 +41,7 @@ FAULTS = (
     slip(
         "engine",
         "twice the radius",
-        "states/floating.py",
+        "kernels/floating.py",
         "ratio = gap / (2 * norm)",
         "ratio = gap / norm",
         "test_states::test_robustness_solves_its_equation",
@@ -50,7 +50,7 @@ FAULTS = (
     slip(
         "engine",
         "error of a centroid",
-        "states/adaptive.py",
+        "engine/adaptive.py",
         "error = self.error + 2 * UNIT * int(groups.sizes.max())",
         "error = self.error",
         "test_states::test_what_a_centroid_of_many_sees_does_not_depend_on_its_rounding",
@@ -59,7 +59,7 @@ FAULTS = (
     slip(
         "engine",
         "gaps without slack",
-        "states/adaptive.py",
+        "engine/adaptive.py",
         "gaps = np.maximum(gaps - slack, 0.0)",
         "gaps = np.maximum(gaps, 0.0)",
         "test_states::test_gaps_are_lower_bounds_of_the_exact_ones",
@@ -68,7 +68,7 @@ FAULTS = (
     slip(
         "engine",
         "exact rows in floats",
-        "states/adaptive.py",
+        "engine/adaptive.py",
         "return near.replace(close, Sets.of(decided)), gaps",
         "return near, gaps",
         "test_states test_simulate::test_every_kind_of_cloud_follows_the_definition",
@@ -77,7 +77,7 @@ FAULTS = (
     slip(
         "engine",
         "causal token blind to itself",
-        "states/base.py",
+        "engine/state.py",
         "return rows + 1 if self.causal else None",
         "return np.maximum(rows, 1) if self.causal else None",
         "test_causal::test_sets_are_those_of_the_definition",
@@ -86,7 +86,7 @@ FAULTS = (
     slip(
         "engine",
         "seen the other way round",
-        "states/base.py",
+        "engine/state.py",
         "set(group.tolist()) <= set(seen[r].tolist())",
         "set(group.tolist()) >= set(seen[r].tolist())",
         "test_limits test_certificates::test_square_by_theorem_4_at_layer_0",
@@ -95,7 +95,7 @@ FAULTS = (
     slip(
         "engine",
         "gap over one denominator",
-        "states/base.py",
+        "engine/state.py",
         "self.history.denominator(self.layer) ** 2",
         "self.history.denominator(self.layer)",
         "test_states::test_gaps_are_lower_bounds_of_the_exact_ones",
@@ -104,7 +104,7 @@ FAULTS = (
     slip(
         "engine",
         "rational state ignores the mask",
-        "states/rational.py",
+        "engine/rational.py",
         "products if limits is None else products[: limits[r]]",
         "products",
         "test_causal::test_sets_are_those_of_the_definition",
@@ -113,7 +113,7 @@ FAULTS = (
     slip(
         "engine",
         "multiplicities forgotten in exact means",
-        "exact.py",
+        "engine/exact.py",
         "combine(weights, [before[j] for j in members])",
         "combine([total // len(members)] * len(members), [before[j] for j in members])",
         "test_limits::test_copies_weigh_in_the_mean",
@@ -122,7 +122,7 @@ FAULTS = (
     slip(
         "engine",
         "centroid without multiplicities",
-        "exact.py",
+        "engine/exact.py",
         "members, weights, _ = groups.shares(r, self._counts)\n        return combine(weights,",
         "members, weights, _ = groups.shares(r, self._counts)\n        return combine([1] * len(weights),",
         "test_limits::test_copies_weigh_in_the_centroid_of_theorem_4",
@@ -131,7 +131,7 @@ FAULTS = (
     slip(
         "engine",
         "common denominator off by one",
-        "exact.py",
+        "engine/exact.py",
         "53 - exponents - zeros",
         "52 - exponents - zeros",
         "test_exact::test_the_common_denominator_is_the_least",
@@ -140,7 +140,7 @@ FAULTS = (
     slip(
         "engine",
         "slack of differences halved",
-        "exact.py",
+        "engine/exact.py",
         "slack = 2.02 * ((d + 3)",
         "slack = 1.01 * ((d + 3)",
         "test_exact::test_argmax_holds_where_every_rounding_of_the_filter_is_against_it",
@@ -149,7 +149,7 @@ FAULTS = (
     slip(
         "engine",
         "followers of a meeting place lead",
-        "run.py",
+        "engine/run.py",
         "if self.emerged[rows[r]] < 0 and rows[r] in sets[r]:",
         "if self.emerged[rows[r]] < 0:",
         "test_simulate::test_a_token_that_follows_merged_tokens_does_not_lead",
@@ -158,7 +158,7 @@ FAULTS = (
     slip(
         "engine",
         "Theorem 4 with a member that moves",
-        "run.py",
+        "engine/run.py",
         "leads[sets[r]].all()",
         "leads[sets[r]].any()",
         "test_certificates::test_tied_clouds_end_where_their_certificate_says",
@@ -167,7 +167,7 @@ FAULTS = (
     slip(
         "engine",
         "Theorem 1 for ties",
-        "run.py",
+        "engine/run.py",
         "follows_leader = (sets.sizes == 1) & leads[sets.targets]",
         "follows_leader = leads[sets.targets]",
         "test_certificates::test_square_by_theorem_4_at_layer_0",
@@ -176,7 +176,7 @@ FAULTS = (
     slip(
         "engine",
         "late leaders at their input",
-        "run.py",
+        "engine/run.py",
         "still = self.emerged == 0",
         "still = self.emerged >= 0",
         "test_simulate::test_a_token_that_leads_later_stays_where_it_came_to",
@@ -185,7 +185,7 @@ FAULTS = (
     slip(
         "engine",
         "one equal coordinate",
-        "classes.py",
+        "kernels/classes.py",
         "(ranked[1:] != ranked[:-1]).any(axis=1)",
         "(ranked[1:] != ranked[:-1]).all(axis=1)",
         "test_classes",
@@ -194,7 +194,7 @@ FAULTS = (
     slip(
         "engine",
         "minus zero",
-        "classes.py",
+        "kernels/classes.py",
         "tokens = tokens + 0.0",
         "tokens = tokens * 1.0",
         "test_classes",
@@ -203,7 +203,7 @@ FAULTS = (
     slip(
         "engine",
         "single rows by number alone",
-        "sets.py",
+        "kernels/sets.py",
         "return len(self.members) == len(self) and bool((self.starts[1:] > self.starts[:-1]).all())",
         "return len(self.members) == len(self)",
         "test_sets",
@@ -212,7 +212,7 @@ FAULTS = (
     slip(
         "engine",
         "mean without multiplicities",
-        "sets.py",
+        "kernels/sets.py",
         "np.average(tokens[self[i]], axis=0, weights=counts[self[i]])",
         "np.average(tokens[self[i]], axis=0)",
         "test_sets",
@@ -221,7 +221,7 @@ FAULTS = (
     slip(
         "engine",
         "members without rows",
-        "sets.py",
+        "kernels/sets.py",
         "np.array_equal(self.starts, other.starts) and np.array_equal(self.members, other.members)",
         "np.array_equal(self.members, other.members)",
         "test_sets",
@@ -230,7 +230,7 @@ FAULTS = (
     slip(
         "engine",
         "weights of one that sees itself",
-        "ends.py",
+        "engine/limit_set.py",
         "others = total - sum(w for j, w in zip(members, shares, strict=True) if j == i)",
         "others = total",
         "test_certificates::test_token_in_the_middle_of_an_edge_by_t",
@@ -239,7 +239,7 @@ FAULTS = (
     slip(
         "engine",
         "centroid not divided",
-        "ends.py",
+        "engine/limit_set.py",
         "run.sets, i), D * total)",
         "run.sets, i), D)",
         "test_certificates::test_square_by_theorem_4_at_layer_0",
@@ -248,7 +248,7 @@ FAULTS = (
     slip(
         "engine",
         "limits of leaders that met",
-        "ends.py",
+        "engine/limit_set.py",
         "column[i] = numbered.setdefault(row, len(numbered))",
         "column[i] = numbered[row] = len(numbered)",
         "test_limits::test_leaders_that_met_count_once",
@@ -284,7 +284,7 @@ FAULTS = (
     slip(
         "certificates",
         "standing before its fixed point",
-        "certificates.py",
+        "engine/certificates.py",
         "            return standing\n        standing -= unsure",
         "            return standing\n        return standing - unsure",
         "test_certificates::test_standing_goes_on_to_its_fixed_point",
@@ -293,7 +293,7 @@ FAULTS = (
     slip(
         "certificates",
         "standing at once",
-        "certificates.py",
+        "engine/certificates.py",
         "<= standing}\n        if not unsure:",
         "<= standing}\n        if unsure or not unsure:",
         "test_certificates::test_standing_goes_on_to_its_fixed_point",
@@ -302,7 +302,7 @@ FAULTS = (
     slip(
         "certificates",
         "discriminant doubled",
-        "certificates.py",
+        "engine/certificates.py",
         "middle * middle < 4 * start * end",
         "middle * middle <= 8 * start * end",
         "test_certificates::test_a_parabola_is_positive_where_its_values_are",
@@ -311,7 +311,7 @@ FAULTS = (
     slip(
         "certificates",
         "equality at the start",
-        "certificates.py",
+        "engine/certificates.py",
         "return constant > _worst(first, rho) + _worst(second, rho * rho)",
         "return constant >= _worst(first, rho) + _worst(second, rho * rho)",
         "test_certificates::test_signs_by_hand",
@@ -320,7 +320,7 @@ FAULTS = (
     slip(
         "certificates",
         "second part falls too fast",
-        "certificates.py",
+        "engine/certificates.py",
         "first[0] > _worst(second, rho)",
         "first[0] > _worst(second, rho * rho)",
         "test_certificates::test_signs_by_hand",
@@ -329,7 +329,7 @@ FAULTS = (
     slip(
         "certificates",
         "peak a layer early",
-        "certificates.py",
+        "engine/certificates.py",
         "m = int(r / (1 - rho))",
         "m = max(r, int(r / (1 - rho)) - 1)",
         "test_certificates::test_the_peak_is_the_largest_value",
@@ -338,7 +338,7 @@ FAULTS = (
     slip(
         "certificates",
         "levels without alpha",
-        "certificates.py",
+        "engine/certificates.py",
         "tuple(frozen.alpha * x for x in frozen.mean(i, levels[-1]))",
         "tuple(frozen.mean(i, levels[-1]))",
         "test_certificates::test_levels_are_the_positions_of_later_layers",
@@ -347,7 +347,7 @@ FAULTS = (
     slip(
         "certificates",
         "members need not stay level",
-        "certificates.py",
+        "engine/certificates.py",
         "if not (_vanishes(gap) if j in members else _stays_positive(gap, rho)):",
         "if j not in members and not _stays_positive(gap, rho):",
         "test_certificates::test_a_certificate_at_any_layer_is_never_wrong",

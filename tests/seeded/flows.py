@@ -6,7 +6,7 @@ FAULTS = (
     slip(
         "flows",
         "third stage from the first",
-        "integrate.py",
+        "flows/integrate.py",
         "k3 = rate(state + h / 2 * k2, t + h / 2)",
         "k3 = rate(state + h / 2 * k1, t + h / 2)",
         "test_flows::test_order_of_euler_is_one_and_of_rk4_four",
@@ -15,7 +15,7 @@ FAULTS = (
     slip(
         "flows",
         "fixed steps start their clock anew",
-        "integrate.py",
+        "flows/integrate.py",
         "frame.step(state, step * method.dt, method.dt)",
         "frame.step(state, (step - done) * method.dt, method.dt)",
         "test_flows::test_fixed_steps_rescale_by_a_value_matrix_in_time",
@@ -24,7 +24,7 @@ FAULTS = (
     slip(
         "flows",
         "evaluations before a restart",
-        "integrate.py",
+        "flows/integrate.py",
         "self._evaluations += int(self._solver.nfev)\n        self._start_at(t, state)",
         "self._start_at(t, state)",
         "test_flows::test_every_evaluation_is_counted",
@@ -33,7 +33,7 @@ FAULTS = (
     slip(
         "flows",
         "held where one row is Boolean",
-        "motions.py",
+        "flows/motions.py",
         "P.max(axis=1).min() < BOOLEAN",
         "P.max() < BOOLEAN",
         "test_flows::test_attention_is_held_once_and_where_every_row_is_boolean",
@@ -42,7 +42,7 @@ FAULTS = (
     slip(
         "flows",
         "fundamental matrix transposed",
-        "frames.py",
+        "flows/frames.py",
         "lambda F, s: self._rule.values(F.T, s).T",
         "lambda F, s: self._rule.values(F, s)",
         "test_flows::test_fixed_steps_rescale_by_a_value_matrix_in_time",
@@ -51,7 +51,7 @@ FAULTS = (
     slip(
         "flows",
         "R without factorials",
-        "frames.py",
+        "flows/frames.py",
         "term = term @ (h * self._blocks) / order",
         "term = term @ (h * self._blocks)",
         "test_flows::test_fixed_steps_rescale_by_their_own_polynomial",
@@ -60,7 +60,7 @@ FAULTS = (
     slip(
         "flows",
         "steps leave the sphere",
-        "frames.py",
+        "flows/frames.py",
         "return on_sphere(moved) if isinstance(self._rule, Sphere) else moved",
         "return moved",
         "test_sphere::test_tokens_stay_on_the_sphere",
@@ -150,7 +150,7 @@ FAULTS = (
     slip(
         "spectrum",
         "dominant in the real part",
-        "spectrum.py",
+        "flows/spectrum.py",
         "(np.abs(values[~same]) < top.real - near).all()",
         "(values[~same].real < top.real - near).all()",
         "test_spectrum::test_kinds",
@@ -159,7 +159,7 @@ FAULTS = (
     slip(
         "spectrum",
         "rounding without condition",
-        "spectrum.py",
+        "flows/spectrum.py",
         "gap > ROUNDINGS * UNIT * size_of(V) * condition",
         "gap > ROUNDINGS * UNIT * size_of(V)",
         "test_spectrum::test_an_eigenvalue_that_rounding_could_bring_to_another_is_not_called_simple",
@@ -168,7 +168,7 @@ FAULTS = (
     slip(
         "spectrum",
         "equal by looks",
-        "spectrum.py",
+        "flows/spectrum.py",
         "return found.multiplicities is not None and bool(found.multiplicities[0] == same.sum())",
         "return found.multiplicities is not None",
         "test_spectrum::test_a_multiplicity_that_rounding_destroyed_is_open_and_says_so",
@@ -177,7 +177,7 @@ FAULTS = (
     slip(
         "spectrum",
         "skew form is symmetric",
-        "spectrum.py",
+        "flows/spectrum.py",
         "exactly = alike or bool(skew == 0 and (not error or Q is None or K is None))",
         "exactly = alike or bool(skew <= _checks.SYMMETRY_TOL)",
         "test_spectrum::test_a_multiplicity_that_rounding_destroyed_is_open_and_says_so",
@@ -186,7 +186,7 @@ FAULTS = (
     slip(
         "spectrum",
         "eigenvectors of a factor",
-        "eigenvalues.py",
+        "flows/eigenvalues.py",
         "(len(V) - _at(factor, N).rank()) // factor.degree()",
         "len(V) - _at(factor, N).rank()",
         "test_spectrum::test_multiplicity_and_eigenvectors_are_decided_exactly",
@@ -195,7 +195,7 @@ FAULTS = (
     slip(
         "spectrum",
         "bound without its own rounding",
-        "eigenvalues.py",
+        "flows/eigenvalues.py",
         " + 4 * rounding * both * size",
         "",
         "test_spectrum::test_the_bound_of_the_error_holds",
@@ -276,7 +276,7 @@ FAULTS = (
     slip(
         "spectrum",
         "mask of a page",
-        "spectrum.py",
+        "flows/spectrum.py",
         "return expectation(rule.value_matrix(d), rule.Q, rule.K, causal=rule.causal)",
         "return expectation(rule.value_matrix(d), rule.Q, rule.K)",
         "test_pages::test_a_causal_mask_is_not_called_proved",
@@ -285,7 +285,7 @@ FAULTS = (
     slip(
         "spectrum",
         "a bound without rounding",
-        "spectrum.py",
+        "flows/spectrum.py",
         "return found.error < near / 8 and one_leads and apart",
         "return True",
         "test_spectrum::test_floats_alone_prove_less_and_nothing_else",

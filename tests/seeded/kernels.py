@@ -78,7 +78,7 @@ FAULTS = (
     slip(
         "kernels",
         "float32 error of a panel",
-        "kernels/groups.py",
+        "kernels/panel_search.py",
         "error = size * 1.01 * (d + 8) * SINGLE +",
         "error = size * 1.01 * (d + 8) * SINGLE / 64 +",
         "test_fused::test_float32_may_err_in_every_term",
@@ -114,7 +114,7 @@ FAULTS = (
     slip(
         "kernels",
         "short trusts float32",
-        "kernels/short.py",
+        "kernels/small_clouds.py",
         "np.float64(second[lane]) < np.float64(best[lane]) - error - slack",
         "np.float64(second[lane]) < np.float64(best[lane]) - slack",
         "test_maximisers::test_float32_may_err_in_every_term",
@@ -123,7 +123,7 @@ FAULTS = (
     slip(
         "kernels",
         "short overflows",
-        "kernels/short.py",
+        "kernels/small_clouds.py",
         "if bound < LARGEST and np.float64(second[lane])",
         "if np.float64(second[lane])",
         "test_maximisers::test_float32_products_beyond_float32",
@@ -159,7 +159,7 @@ FAULTS = (
     slip(
         "kernels",
         "decided though the followed move",
-        "kernels/stack.py",
+        "attention/numpy_layers.py",
         "good = alone & alone[places] & (places[places] == places)",
         "good = alone & alone[places]",
         "test_layers::test_a_follower_of_a_follower_goes_on",
@@ -168,7 +168,7 @@ FAULTS = (
     slip(
         "kernels",
         "layers to come off by one",
-        "kernels/stack.py",
+        "attention/numpy_layers.py",
         "ahead = np.where(settled, count - k, 1)",
         "ahead = np.where(settled, count - k - 1, 1)",
         "test_layers::test_tokens_and_shares_are_those_of_the_simulation",
@@ -177,7 +177,7 @@ FAULTS = (
     slip(
         "kernels",
         "ties without counts",
-        "kernels/stack.py",
+        "attention/numpy_layers.py",
         "weight = np.ones(len(members)) if counts is None else counts.reshape(-1)[members].astype(np.float64)",
         "weight = np.ones(len(members))",
         "test_layers::test_counts_stand_for_equal_tokens",
@@ -186,7 +186,7 @@ FAULTS = (
     slip(
         "kernels",
         "moves decides near-ties",
-        "kernels/moves.py",
+        "attention/compiled_layers.py",
         "clear &= second[i] < best[i] - _slack(qx[i], qy[i], highest)\n",
         "clear &= second[i] <= best[i]\n",
         "test_layers::test_a_tied_token_goes_to_the_mean",
@@ -195,7 +195,7 @@ FAULTS = (
     slip(
         "kernels",
         "gradient of one step",
-        "kernels/moves.py",
+        "attention/compiled_layers.py",
         "ahead = follows.shape[1] - k if k == ran[cloud] - 1 else 1",
         "ahead = 1",
         "test_layers::test_values_and_gradients_are_those_of_single_layers[False-False-2]",
@@ -204,7 +204,7 @@ FAULTS = (
     slip(
         "kernels",
         "voices count every token once",
-        "kernels/voices.py",
+        "attention/contributions.py",
         "z[h, d - 1, i], many[i] / total",
         "z[h, d - 1, i], 1.0 / n",
         "test_explanations::test_leaving_one_out_keeps_the_counts_of_the_others",
@@ -213,7 +213,7 @@ FAULTS = (
     slip(
         "kernels",
         "voices on a line decide ties",
-        "kernels/voices.py",
+        "attention/contributions.py",
         "(x[high] - x[j] > 2 * error or j == high) and (x[j] - x[low] > 2 * error or j == low)",
         "(x[high] - x[j] >= 0 or j == high) and (x[j] - x[low] >= 0 or j == low)",
         "test_explanations::test_equal_tokens_that_count_several_times_share_what_they_hold",
@@ -222,7 +222,7 @@ FAULTS = (
     slip(
         "kernels",
         "voices count classes once",
-        "kernels/voices.py",
+        "attention/contributions.py",
         "size[at] += counts[i]",
         "size[at] += 1",
         "test_explanations::test_equal_tokens_that_count_several_times_share_what_they_hold",
@@ -240,7 +240,7 @@ FAULTS = (
     slip(
         "kernels",
         "line of layers follows padding",
-        "kernels/layers.py",
+        "attention/layers.py",
         "z.masked_fill(w == 0, -torch.inf).amax(1, keepdim=True)",
         "z.amax(1, keepdim=True)",
         "test_layers::test_values_and_gradients_are_those_of_single_layers[False-True-1]",
@@ -249,7 +249,7 @@ FAULTS = (
     slip(
         "kernels",
         "line of layers counts once",
-        "kernels/layers.py",
+        "attention/layers.py",
         "w = torch.ones_like(z) if counts is None else counts.to(z.dtype)",
         "w = torch.ones_like(z) if counts is None else (counts > 0).to(z.dtype)",
         "test_layers::test_counts_matter_on_a_line",
@@ -258,7 +258,7 @@ FAULTS = (
     slip(
         "kernels",
         "layers one by one count once",
-        "kernels/layers.py",
+        "attention/layers.py",
         "w = counts[..., None].to(z.dtype)",
         "w = torch.ones_like(counts[..., None]).to(z.dtype)",
         "test_layers::test_counts_are_copies",
@@ -267,7 +267,7 @@ FAULTS = (
     slip(
         "kernels",
         "rounding of earlier layers",
-        "kernels/stack.py",
+        "attention/numpy_layers.py",
         "slack = 2.02 * (sums * ((d + 4) * UNIT * highest + e) + query_error * (widest + d * e) + d * TINY)",
         "slack = 0 * sums",
         "test_explanations::test_tied_texts_get_the_exact_answer_with_and_without_numba",
@@ -276,7 +276,7 @@ FAULTS = (
     slip(
         "kernels",
         "rounding of A z",
-        "kernels/stack.py",
+        "attention/numpy_layers.py",
         "and (k > 0 or A is not None)",
         "and k > 0",
         "test_explanations::test_tied_texts_get_the_exact_answer_with_and_without_numba",

@@ -6,7 +6,7 @@ FAULTS = (
     slip(
         "text",
         "ties left as they are",
-        "sentiment/crowd.py",
+        "sentiment/inference.py",
         "for text in np.flatnonzero(~clear):",
         "for text in np.flatnonzero(~clear)[1:]:",
         "test_explanations::test_ties_of_later_layers_are_not_decided_by_rounding",
@@ -15,7 +15,7 @@ FAULTS = (
     slip(
         "text",
         "attention of the first layer",
-        "sentiment/crowd.py",
+        "sentiment/inference.py",
         "(share @ cloud.sets[k].matrix(many))",
         "(share @ cloud.sets[0].matrix(many))",
         "test_explanations::test_tied_texts_get_the_exact_answer_with_and_without_numba",
@@ -24,7 +24,7 @@ FAULTS = (
     slip(
         "text",
         "leaders before the last layer",
-        "sentiment/crowd.py",
+        "sentiment/inference.py",
         "layers = layers_of(*_clouds(weights, ids), weights.layers + 1,",
         "layers = layers_of(*_clouds(weights, ids), weights.layers,",
         "test_explanations::test_leaders_are_those_of_the_trajectories",
@@ -33,7 +33,7 @@ FAULTS = (
     slip(
         "text",
         "sums in the order of tokens",
-        "sentiment/crowd.py",
+        "sentiment/inference.py",
         "np.repeat(np.arange(len(encoded)), encoded.sizes)\n    return np.stack",
         "np.repeat(np.arange(len(encoded)), encoded.sizes[::-1])\n    return np.stack",
         "test_explanations::test_texts_of_other_lengths_do_not_matter",

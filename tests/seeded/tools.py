@@ -33,7 +33,7 @@ FAULTS = (
     slip(
         "control",
         "opposite tokens are parallel",
-        "control/wishes.py",
+        "control/request.py",
         "size = abs(next((x for x in exact if x), Fraction(1)))",
         "size = next((x for x in exact if x), Fraction(1))",
         "test_control::test_opposite_tokens_are_no_contradiction",
@@ -42,7 +42,7 @@ FAULTS = (
     slip(
         "control",
         "followers may be free",
-        "control/wishes.py",
+        "control/request.py",
         "taken = np.r_[self.leading, self.classes.labels[list(self.followers)]]",
         "taken = self.leading",
         "test_control::test_who_follows_by_wish_is_not_free",
@@ -87,7 +87,7 @@ FAULTS = (
     slip(
         "control",
         "limits without proof",
-        "control/depth.py",
+        "control/steering.py",
         "wrong = len(missing) + len(surplus) + astray + (not found.certified)",
         "wrong = len(missing) + len(surplus) + astray",
         "test_control::test_a_limit_is_judged_by_leaders_followers_and_proof",
@@ -222,7 +222,7 @@ FAULTS = (
     slip(
         "files",
         "members of the next layer",
-        "storage.py",
+        "trajectories/storage.py",
         "            start = end",
         "            start = end - 1",
         "test_storage::test_round_trip",
@@ -231,7 +231,7 @@ FAULTS = (
     slip(
         "files",
         "mask lost in files",
-        "storage.py",
+        "trajectories/storage.py",
         'options["causal"] = data.get("causal", False)',
         'options["causal"] = False',
         "test_causal::test_files_keep_the_mask",
@@ -303,7 +303,7 @@ FAULTS = (
     slip(
         "files",
         "members beyond the classes",
-        "stored_trajectory.py",
+        "trajectories/stored_arrays.py",
         '("members", len(members), 0, m - 1),',
         '("members", len(members), 0, 10**9),',
         "test_storage::test_every_array_of_a_run_is_checked",
@@ -312,7 +312,7 @@ FAULTS = (
     slip(
         "checks",
         "kernel dropped by heads",
-        "drivers.py",
+        "trajectories/runners.py",
         'kernel = job.kernel if searches(job, head) else "auto"',
         'kernel = "auto"',
         "test_simulate::test_heads_get_the_kernel_and_tell_how_far_they_are",

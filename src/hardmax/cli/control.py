@@ -170,7 +170,7 @@ def _write(result: Any, path: Path, alpha: Any, picture: bool, files: list[Path]
 
 
 def _draw(result: Any, path: Path, alpha: Any) -> None:
-    from hardmax.control.pictures import plot_control
+    from hardmax.draw.control import plot_control
 
     output.save_figure(plot_control(result, alpha=result.alpha or alpha), path)
 

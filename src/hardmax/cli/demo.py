@@ -10,7 +10,7 @@ from hardmax.cli import output
 
 def demo(out: Annotated[Path, typer.Option("--out", help="Folder for the report.")] = Path("demo")) -> None:
     """Everything at a glance: a self-contained HTML report."""
-    from hardmax import report
+    from hardmax.draw import report
 
     path = out / "index.html"
     output.save_text(report.demo(), path)

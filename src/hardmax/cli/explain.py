@@ -61,7 +61,7 @@ def _document(explanation: "Explanation", without: Any) -> str:
 
 
 def _print(explanation: "Explanation", without: Any) -> None:
-    from hardmax.sentiment.page import sentence
+    from hardmax.draw.text_page import sentence
 
     output.say(sentence(explanation))
     if not len(explanation.ids):

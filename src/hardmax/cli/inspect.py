@@ -125,6 +125,6 @@ def write(result: "Inspection", path: Path) -> None:
     if path.suffix.lower() == ".json":
         output.save_text(result.to_json(), path)
         return
-    from hardmax.inspection.picture import plot_inspection
+    from hardmax.draw.inspection import plot_inspection
 
     output.save_figure(plot_inspection(result), path)

@@ -11,7 +11,7 @@ from hardmax import limit as find_limit
 from hardmax.cli import options, output, rules
 from hardmax.cli.simulate import write_movie, write_page
 from hardmax.limits import quick_radius
-from hardmax.sentences import limit_points
+from hardmax.trajectories.sentences import limit_points
 
 AFTERWARDS = 12  # layers that a movie goes on after the certificate, to be seen arriving
 LONGEST = 100  # layers of a movie or page at the most, where nothing is certified for long
@@ -80,6 +80,6 @@ def write(result: Limit, cloud: Any, rule: Any, path: Path, title: str) -> None:
     elif ending == ".html":
         write_page(simulate(cloud, rule, layers=max(30, min(result.layer, LONGEST))), path, title, result)
     else:
-        from hardmax.plotting import plot_limit
+        from hardmax.draw.tokens import plot_limit
 
         output.save_figure(plot_limit(result, cloud).figure, path)

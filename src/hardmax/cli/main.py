@@ -7,7 +7,6 @@ import typer
 
 from hardmax import __version__
 from hardmax.cli import output
-from hardmax.cli.bench import bench
 from hardmax.cli.control import control
 from hardmax.cli.demo import demo
 from hardmax.cli.evaluate import evaluate
@@ -41,7 +40,6 @@ for command in (
     explain,
     evaluate,
     study,
-    bench,
 ):
     app.command()(command)
 
@@ -67,6 +65,11 @@ def about(
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line. Exit codes: 0 done, 1 the answer is no, 2 bad input."""
+    return run(app, arguments)
+
+
+def run(app: typer.Typer, arguments: list[str] | None = None) -> int:
+    """Run commands, and make sentences of errors."""
     import matplotlib as mpl
 
     mpl.use("Agg")  # files only: no window, no display needed

@@ -11,13 +11,13 @@ import typer
 
 from hardmax import configuration
 from hardmax.cli import output
-from hardmax.configurations import NAMES, RANDOM
+from hardmax.inputs import CONFIGURATIONS, RANDOM_CLOUDS
 
 Input = Annotated[
     str,
     typer.Argument(
         metavar="TOKENS",
-        help=f"A CSV (also .tsv, .txt, or - for standard input) or .npy file, or a name: {', '.join(NAMES)}.",
+        help=f"A CSV (also .tsv, .txt, or - for standard input) or .npy file, or a name: {', '.join(CONFIGURATIONS)}.",
         show_default=False,
     ),
 ]
@@ -42,13 +42,15 @@ def read_tokens(
 ) -> Any:
     """Tokens from a file, standard input or a named configuration; `single` asks for one cloud, not a batch."""
     path = Path(source)
-    if source in NAMES:
+    if source in CONFIGURATIONS:
         return configuration(source, n=n, d=d, seed=seed)
     if n is not None or d is not None:
-        raise ValueError(f"`--n` and `--d` must go with {', '.join(RANDOM)}. Got them with {source!r}. Leave them out.")
+        raise ValueError(
+            f"`--n` and `--d` must go with {', '.join(RANDOM_CLOUDS)}. Got them with {source!r}. Leave them out."
+        )
     if source != "-" and path.suffix.lower() not in (".csv", ".tsv", ".txt", ".npy"):
         raise ValueError(
-            f"TOKENS must be a .csv or .npy file, or one of {', '.join(NAMES)}. Got {source!r}. "
+            f"TOKENS must be a .csv or .npy file, or one of {', '.join(CONFIGURATIONS)}. Got {source!r}. "
             "Check the spelling, or save the tokens as CSV."
         )
     tokens = parse_table(sys.stdin.read(), "-", exact=exact) if source == "-" else read_matrix(path, exact=exact)

@@ -67,7 +67,7 @@ def _write(module: ModuleType, path: Path) -> None:
     numbers: Any = module.compute()
     ending = path.suffix
     if ending in output.MOVIES:
-        from hardmax.movies import film, movie
+        from hardmax.draw.movies import film, movie
 
         with output.progress_bar("Frames") as progress:
             if hasattr(module, "scene"):
@@ -75,7 +75,7 @@ def _write(module: ModuleType, path: Path) -> None:
             else:
                 movie(module.movie_of(numbers), path, progress=progress)
     elif ending == ".html":
-        from hardmax.pages import interactive
+        from hardmax.draw.pages import interactive
 
         played = getattr(module, "PLAYED", "")
         interactive(module.movie_of(numbers), path, title=module.TITLE + (played and f" (here {played})"))

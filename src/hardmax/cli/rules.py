@@ -10,9 +10,9 @@ import typer
 from hardmax import Hardmax, SelfAttention, Softmax, Sphere
 from hardmax._checks import check_positive
 from hardmax.cli.options import read_matrix
+from hardmax.flows.spectrum import expected_of_values
+from hardmax.inputs import MATRICES, PAPER_MATRICES, matrix
 from hardmax.kernels import KERNELS
-from hardmax.matrices import NAMES, PAPER, matrix
-from hardmax.spectrum import expected_of_values
 
 # Which options belong to which rule; all others go with every rule.
 BELONGS = {
@@ -21,11 +21,11 @@ BELONGS = {
     "self-attention": ("Q", "K", "V", "time", "method", "dt", "rtol", "max_steps"),
     "sphere": ("beta", "unnormalized", "time", "method", "dt", "rtol", "max_steps"),
 }
-PAPER_SIZES = {name: len(rows) for name, rows in PAPER.items()}
+PAPER_SIZES = {name: len(rows) for name, rows in PAPER_MATRICES.items()}
 LAYERS = 30
 HORIZON = 15.0  # lambda t at which limits are seen
 
-MATRIX = f"a .npy or CSV file, or {', '.join(NAMES)}. Left out: the identity."
+MATRIX = f"a .npy or CSV file, or {', '.join(MATRICES)}. Left out: the identity."
 LAYERED, FLOWS = "Rules with layers: hardmax, softmax", "Flows: self-attention, sphere"
 HARDMAX, SOFTMAX = "--rule hardmax", "--rule softmax"
 SELF_ATTENTION, SPHERE = "--rule self-attention", "--rule sphere"
@@ -113,7 +113,7 @@ def read_weight(given: dict[str, Any], name: str, d: int, *, exact: bool = False
     source = given[name]
     if source is None:
         return None
-    if source in NAMES:
+    if source in MATRICES:
         own = PAPER_SIZES.get(source, d)
         if own != d:
             raise ValueError(
@@ -123,7 +123,8 @@ def read_weight(given: dict[str, Any], name: str, d: int, *, exact: bool = False
         return matrix(source, d=d, seed=given["seed"] + "AQKV".index(name))  # so that two random ones differ
     if Path(source).suffix.lower() not in (".csv", ".tsv", ".txt", ".npy"):
         raise ValueError(
-            f"`--{name}` must be a .npy or CSV file, or one of {', '.join(NAMES)}. Got {source!r}. Check the spelling."
+            f"`--{name}` must be a .npy or CSV file, or one of {', '.join(MATRICES)}. "
+            f"Got {source!r}. Check the spelling."
         )
     return read_matrix(Path(source), exact=exact)
 

@@ -6,18 +6,11 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from hardmax import (
-    HardmaxTrajectory,
-    Limit,
-    SelfAttention,
-    SmoothTrajectory,
-    Trajectory,
-    leader_table,
-)
+from hardmax import HardmaxTrajectory, Limit, SelfAttention, SmoothTrajectory, Trajectory, leader_table
 from hardmax import simulate as run_simulation
 from hardmax.cli import options, output, rules
-from hardmax.sentences import coordinates
-from hardmax.spectrum import expectation_of
+from hardmax.flows.spectrum import expectation_of
+from hardmax.trajectories.sentences import coordinates
 
 
 def simulate(
@@ -132,11 +125,11 @@ def write(trajectory: Trajectory, path: Path, title: str, layer: int | None = No
     elif ending == ".html" and isinstance(trajectory, HardmaxTrajectory):
         write_page(trajectory, path, title)
     elif ending == ".html":
-        from hardmax.pages import interactive
+        from hardmax.draw.pages import interactive
 
         interactive(trajectory, path)
     else:
-        from hardmax.plotting import plot_layers, plot_tokens
+        from hardmax.draw.tokens import plot_layers, plot_tokens
 
         figure = plot_layers(trajectory) if layer is None else plot_tokens(trajectory, layer).figure
         output.save_figure(figure, path)
@@ -144,7 +137,7 @@ def write(trajectory: Trajectory, path: Path, title: str, layer: int | None = No
 
 def write_movie(trajectory: Trajectory, path: Path) -> None:
     """A movie, with a bar while it is drawn."""
-    from hardmax.movies import movie
+    from hardmax.draw.movies import movie
 
     with output.progress_bar("Frames") as progress:
         movie(trajectory, path, progress=progress)
@@ -152,7 +145,7 @@ def write_movie(trajectory: Trajectory, path: Path) -> None:
 
 def write_page(trajectory: HardmaxTrajectory, path: Path, title: str, end: Limit | None = None) -> None:
     """A page with pictures, limit and verdicts of one cloud."""
-    from hardmax.report import Section, page
+    from hardmax.draw.report import Section, page
 
     section = Section.of(title, trajectory.status, trajectory, end)
     output.save_text(page(f"hardmax: {title}", f"{trajectory.rule!r}", [section]), path)
@@ -160,6 +153,6 @@ def write_page(trajectory: HardmaxTrajectory, path: Path, title: str, end: Limit
 
 def write_smooth_page(trajectory: SmoothTrajectory, path: Path, title: str) -> None:
     """A page with pictures and verdicts of one cloud under a smooth rule."""
-    from hardmax.report import SmoothSection, page
+    from hardmax.draw.report import SmoothSection, page
 
     output.save_text(page(f"hardmax: {title}", f"{trajectory.rule!r}", [SmoothSection(title, trajectory)]), path)

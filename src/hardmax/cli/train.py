@@ -119,7 +119,7 @@ def train(
     configured(context, checkpoint=out / CHECKPOINT).check_params()  # before anything is read or downloaded
     table = texts.read_labelled(context, "train")
     counts = check_labels(table.labels or [])
-    from hardmax.sentiment.team import together
+    from hardmax.sentiment.distributed import together
 
     with together(device) as team:
         classifier = configured(context, checkpoint=out / CHECKPOINT, verbose=team.leads and not quiet)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax._types import FloatArray, IntArray
-from hardmax.classes import Classes
 from hardmax.kernels import maximisers
+from hardmax.kernels.classes import Classes
+from hardmax.kernels.sets import Sets
 from hardmax.limits import Limit
 from hardmax.rules.hardmax import Hardmax
-from hardmax.sets import Sets
 from hardmax.simulate import simulate
 
 NEVER = np.iinfo(np.intp).max

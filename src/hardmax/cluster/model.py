@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from hardmax._types import FloatArray, IntArray
-from hardmax.classes import Classes
 from hardmax.cluster import graph
 from hardmax.cluster.following import Layers
 from hardmax.cluster.frame import Frame, height_of, lift
 from hardmax.cluster.granularity import finite_tau, longest, tau_of, tokens_at
 from hardmax.cluster.search import Choice, choose_tau, choose_tau_and_m
 from hardmax.cluster.spectrum import MOST, Spectrum
+from hardmax.kernels.classes import Classes
 from hardmax.limits import limit
 from hardmax.rules.hardmax import Hardmax
 

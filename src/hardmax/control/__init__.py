@@ -7,8 +7,8 @@ CVXPY with Clarabel, loaded at the first use; `can_lead` needs SciPy alone.
 
 from hardmax.control.choose import choose_A
 from hardmax.control.conflicts import Clash
-from hardmax.control.depth import steer
 from hardmax.control.result import ControlResult
+from hardmax.control.steering import steer
 from hardmax.control.vertices import can_lead
 
 __all__ = ["Clash", "ControlResult", "can_lead", "choose_A", "steer"]

@@ -10,11 +10,11 @@ import numpy as np
 from hardmax import _checks
 from hardmax._types import FloatArray
 from hardmax.control.demands import Demands
-from hardmax.control.only import SWITCHES, alternate
+from hardmax.control.exclusive import SWITCHES, alternate
 from hardmax.control.programme import Programme, Solved
+from hardmax.control.request import Wish, check_wish
 from hardmax.control.result import ControlResult
 from hardmax.control.sentences import impossible, not_alone, success
-from hardmax.control.wishes import Wish, check_wish
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
 

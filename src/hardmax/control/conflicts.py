@@ -22,7 +22,7 @@ from hardmax._types import FloatArray, IntArray
 from hardmax.control.demands import Demands, units
 from hardmax.control.programme import Optimum, Solved, cutting_planes, dual_weights, load_cvxpy, run
 from hardmax.control.refutation import refutes
-from hardmax.control.wishes import Wish
+from hardmax.control.request import Wish
 
 WIDE = 1e3  # R
 SPAN_TOL = 1e-10  # singular values below this part of the largest are directions that no demand has

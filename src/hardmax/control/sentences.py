@@ -7,9 +7,9 @@ import numpy as np
 from hardmax.control.conflicts import FEASIBLE, WIDE, Clash, exists
 from hardmax.control.demands import Demands
 from hardmax.control.programme import Programme, Solved
+from hardmax.control.request import Wish
 from hardmax.control.result import ControlResult, asked, listed
 from hardmax.control.vertices import Vertices
-from hardmax.control.wishes import Wish
 
 
 def success(wish: Wish, demands: Demands, solved: Solved, only: bool, prefer: str) -> ControlResult:

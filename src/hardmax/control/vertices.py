@@ -13,10 +13,10 @@ import numpy as np
 
 from hardmax import _checks
 from hardmax._types import BoolArray, FloatArray
-from hardmax.classes import Classes
 from hardmax.control.demands import scaled
 from hardmax.control.directions import forward
 from hardmax.kernels import maximisers
+from hardmax.kernels.classes import Classes
 
 
 def can_lead(tokens: Any, *, progress: Callable[[int, int], None] | None = None) -> BoolArray:

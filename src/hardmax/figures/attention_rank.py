@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 
 from hardmax import SelfAttention, SmoothTrajectory, simulate
 from hardmax._types import FloatArray
-from hardmax.flow_pictures import RANK_TOL, numerical_rank, plot_attention
-from hardmax.movies import Scene, even_frames
-from hardmax.plotting import COLOURS, roomy
+from hardmax.draw.flows import RANK_TOL, numerical_rank, plot_attention
+from hardmax.draw.movies import Scene, even_frames
+from hardmax.draw.tokens import COLOURS, roomy
 
 TITLE = "arXiv 2305.05465: the rank of the attention matrix falls as leaders emerge, n = 40, d = 80"
 UNITS = np.linspace(0, 16, 33)  # times in units of 1 / lambda_1

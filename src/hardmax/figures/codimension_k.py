@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 
 from hardmax import SelfAttention, SmoothTrajectory, matrix, simulate
 from hardmax._types import FloatArray, IntArray
-from hardmax.flow_pictures import add_legend, group_colours
-from hardmax.movies import Scene, even_frames
-from hardmax.plotting import EDGE, GREY, SIZE, roomy
+from hardmax.draw.flows import add_legend, group_colours
+from hardmax.draw.movies import Scene, even_frames
+from hardmax.draw.tokens import EDGE, GREY, SIZE, roomy
 
 TITLE = "arXiv 2305.05465: conjecture, two positive eigenvalues of three give lines (codimension 2)"
 V = matrix("paper-codimension")

@@ -7,9 +7,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from hardmax import SelfAttention, SmoothTrajectory, simulate
-from hardmax.flow_pictures import LEAST_WEIGHT, plot_connections
-from hardmax.movies import Scene, even_frames
-from hardmax.plotting import roomy
+from hardmax.draw.flows import LEAST_WEIGHT, plot_connections
+from hardmax.draw.movies import Scene, even_frames
+from hardmax.draw.tokens import roomy
 
 TITLE = "arXiv 2305.05465: queries connect to fewer and fewer tokens, the leaders, n = 20, d = 2"
 UNITS = np.linspace(0, 4, 81)  # times in units of 1 / lambda_1

@@ -6,9 +6,9 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from hardmax import Hardmax, HardmaxTrajectory, configuration, simulate
-from hardmax.configurations import PAPER
-from hardmax.plotting import LAYERS, Palette, plot_tokens
-from hardmax.projection import Projection
+from hardmax.draw.projection import Projection
+from hardmax.draw.tokens import LAYERS, Palette, plot_tokens
+from hardmax.inputs import PAPER_CLOUDS
 
 TITLE = "Figure 2: layers 0, 1, 2, 5 and 30 of four inputs, alpha = 0.5, A = I"
 
@@ -16,7 +16,7 @@ TITLE = "Figure 2: layers 0, 1, 2, 5 and 30 of four inputs, alpha = 0.5, A = I"
 def compute() -> dict[str, HardmaxTrajectory]:
     """The four configurations through 30 layers."""
     rule = Hardmax(Fraction(1, 2))
-    return {name: simulate(configuration(name), rule, layers=LAYERS[-1]) for name in PAPER}
+    return {name: simulate(configuration(name), rule, layers=LAYERS[-1]) for name in PAPER_CLOUDS}
 
 
 def draw(rows: dict[str, HardmaxTrajectory]) -> Figure:

@@ -10,10 +10,10 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from hardmax import SelfAttention, SmoothTrajectory, matrix, simulate
 from hardmax._types import FloatArray, IntArray
-from hardmax.flow_pictures import add_legend, group_colours, legend_line, plot_flow
-from hardmax.movies import Scene, even_frames
-from hardmax.plotting import COLOURS, new_axes, roomy
-from hardmax.projection import Projection
+from hardmax.draw.flows import add_legend, group_colours, legend_line, plot_flow
+from hardmax.draw.movies import Scene, even_frames
+from hardmax.draw.projection import Projection
+from hardmax.draw.tokens import COLOURS, new_axes, roomy
 
 TITLE = (
     "arXiv 2305.05465: tokens converge to at most three parallel hyperplanes, leading eigenvalue simple and positive"

@@ -6,8 +6,8 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from hardmax.plotting import COLOURS
-from hardmax.sentiment.tables_of_results import read_results
+from hardmax.draw.tokens import COLOURS
+from hardmax.sentiment.recorded_studies import read_results
 
 TITLE = "arXiv 2407.01602: the words that lead in most reviews of IMDb"
 SHOWN = 30

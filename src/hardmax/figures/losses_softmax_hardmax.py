@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from hardmax.figures.accuracy_by_dimension import COLOUR, alphas_reached
-from hardmax.sentiment.tables_of_results import by_start, read_results
+from hardmax.sentiment.recorded_studies import by_start, read_results
 
 TITLE = "arXiv 2407.01602: validation loss on IMDb with softmax at temperature 0.001 and with hardmax, by epoch"
 

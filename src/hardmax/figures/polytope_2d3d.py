@@ -7,8 +7,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from hardmax import SelfAttention, SmoothTrajectory, simulate
-from hardmax.flow_pictures import add_legend, color_groups, legend_line, plot_flow
-from hardmax.projection import Projection
+from hardmax.draw.flows import add_legend, color_groups, legend_line, plot_flow
+from hardmax.draw.projection import Projection
 
 TITLE = "arXiv 2305.05465: tokens converge to the vertices of a convex polytope, V = I, d = 2 and 3"
 PLAYED = "d = 3"

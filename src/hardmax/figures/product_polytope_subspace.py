@@ -9,10 +9,10 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from hardmax import Polytope, SelfAttention, SmoothTrajectory, simulate
 from hardmax._types import FloatArray, IntArray
-from hardmax.flow_pictures import add_legend, group_colours, leads, plot_flow
-from hardmax.movies import Scene, even_frames
-from hardmax.plotting import EDGE, SHADE, SIZE, new_axes, shade_polytope
-from hardmax.projection import Projection
+from hardmax.draw.flows import add_legend, group_colours, leads, plot_flow
+from hardmax.draw.movies import Scene, even_frames
+from hardmax.draw.projection import Projection
+from hardmax.draw.tokens import EDGE, SHADE, SIZE, new_axes, shade_polytope
 
 TITLE = "arXiv 2305.05465: tokens converge to a polytope times a subspace, V = diag(1, 1, -1/2)"
 V = np.diag([1.0, 1.0, -0.5])

@@ -9,8 +9,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 import hardmax as hm
-from hardmax.plotting import GREY, Palette, plot_tokens
-from hardmax.projection import Projection
+from hardmax.draw.projection import Projection
+from hardmax.draw.tokens import GREY, Palette, plot_tokens
 
 if TYPE_CHECKING:
     from hardmax.sentiment.explanation import Explanation
@@ -33,7 +33,7 @@ def compute() -> list["Explanation"]:
 
 def draw(explanations: list["Explanation"]) -> Figure:
     """A row for each review, a column for each layer; leaders are named, the mean is a cross."""
-    from hardmax.sentiment.pictures import BLUE, ORANGE, draw_decision, name_leaders
+    from hardmax.draw.texts import BLUE, ORANGE, draw_decision, name_leaders
 
     figure, axes = plt.subplots(
         len(explanations), len(LAYERS), figsize=(13.6, 3.3 * len(explanations) + 0.6), layout="constrained"

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from hardmax.figures.accuracy_by_dimension import alphas_reached
-from hardmax.sentiment.tables_of_results import PAPER_BEST, by_start, read_results
+from hardmax.sentiment.recorded_studies import PAPER_BEST, by_start, read_results
 
 TITLE = "arXiv 2407.01602: Table 1, accuracy on IMDb and leaders of a review, by d"
 COLUMNS = ("d", "accuracy", "paper's best", "average", "deviation", "min", "max", "since layer 0")

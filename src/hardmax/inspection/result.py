@@ -11,8 +11,8 @@ from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.inspection import measures
 from hardmax.inspection.weights import Heads
 from hardmax.rules import Hardmax
-from hardmax.sentences import count
 from hardmax.simulate import simulate
+from hardmax.trajectories.sentences import count
 
 TOP = 3  # how many of the most attended tokens are reported
 

@@ -20,14 +20,14 @@ __all__ = [
     "maximisers",
 ]
 
-TORCH = {"HardmaxAttention": "attention", "hardmax_attention": "attention", "hardmax_layers": "layers"}
+TORCH = {"HardmaxAttention": "attention", "hardmax_attention": "attention", "hardmax_layers": "layers"}  # public here
 
 
 def __getattr__(name: str) -> Any:
     """Load what needs torch when it is asked for."""
     if name in TORCH:
         try:
-            module = import_module(f"hardmax.kernels.{TORCH[name]}")
+            module = import_module(f"hardmax.attention.{TORCH[name]}")
         except ImportError as error:
             from hardmax._checks import missing_extra
 

@@ -6,7 +6,7 @@ from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.kernels import line, reference
 from hardmax.kernels.chosen import Chosen
 from hardmax.kernels.search import has_numba
-from hardmax.sets import Sets
+from hardmax.kernels.sets import Sets
 
 UNIT, TINY = 2.0**-53, 2.0**-1022
 LARGE = 1e150  # its square is still a float
@@ -75,7 +75,7 @@ def _scaled(array: AnyArray, axis: int | None) -> FloatArray:
 
 
 def _slack(queries: FloatArray, keys: FloatArray) -> FloatArray:
-    """As `states.floating.slack_of`, for exact positions whose scaling may have underflowed."""
+    """As `kernels.floating.slack_of`, for exact positions whose scaling may have underflowed."""
     d = keys.shape[1]
     return np.asarray(2.02 * ((d + 4) * UNIT * np.abs(keys).max() * np.abs(queries).sum(axis=1) + 4 * d * TINY))
 
@@ -86,7 +86,8 @@ def _same(keys: AnyArray, group: IntArray) -> bool:
 
 def _decide(queries: AnyArray, keys: AnyArray, near: Chosen, equal: BoolArray) -> Chosen:
     """Compare the candidates of all rows whose keys are not the same in whole numbers."""
-    from hardmax import exact
+    from hardmax._integers import over_one_denominator
+    from hardmax.kernels.exact_argmax import argmax
 
     n = queries.shape[1]
     groups = [near.members[s:e] for s, e in zip(near.starts[:-1], near.starts[1:], strict=True)]
@@ -94,11 +95,11 @@ def _decide(queries: AnyArray, keys: AnyArray, near: Chosen, equal: BoolArray) -
     clouds = near.tied[open_rows] // n
     for b in np.unique(clouds).tolist():
         places = open_rows[clouds == b]
-        asked, _ = exact.over_one_denominator(queries[b, near.tied[places] % n].astype(np.float64))
+        asked, _ = over_one_denominator(queries[b, near.tied[places] % n].astype(np.float64))
         ids = np.unique(np.concatenate([groups[p] for p in places]))
-        rows, _ = exact.over_one_denominator(keys[b, ids].astype(np.float64))
+        rows, _ = over_one_denominator(keys[b, ids].astype(np.float64))
         known = dict(zip(ids.tolist(), rows, strict=True))
-        decided, _ = exact.argmax(asked, [groups[p] for p in places], known, None)
+        decided, _ = argmax(asked, [groups[p] for p in places], known, None)
         for p, group in zip(places.tolist(), decided, strict=True):
             groups[p] = group
     first, sizes = near.first.copy(), near.sizes.copy()

@@ -15,10 +15,11 @@ import numpy as np
 from numba import njit
 
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.kernels import plane, short
-from hardmax.kernels.blocks import FLAGS, LANES, borrowed
+from hardmax.kernels import plane
+from hardmax.kernels import small_clouds as short
 from hardmax.kernels.compiled import entry, share
-from hardmax.kernels.groups import (
+from hardmax.kernels.lanes import FLAGS, LANES, borrowed
+from hardmax.kernels.panel_search import (
     Group,
     begin,
     collect,
@@ -32,7 +33,7 @@ from hardmax.kernels.groups import (
     work_space,
 )
 from hardmax.kernels.panels import Panels, empty_panels, pack
-from hardmax.sets import Sets
+from hardmax.kernels.sets import Sets
 
 TASK = 256  # queries that a thread takes at a time
 PACKING = 8.0  # multiplications that take as long as packing one number

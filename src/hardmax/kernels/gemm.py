@@ -16,7 +16,7 @@ from numba import njit
 
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.kernels.compiled import entry, share
-from hardmax.sets import Sets
+from hardmax.kernels.sets import Sets
 
 TILE = 1024  # queries, and keys, of a tile: 4 MB of products
 BLOCK = 64  # keys that share a maximum

@@ -20,10 +20,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from hardmax._integers import UNIT
 from hardmax._types import FloatArray, IntArray
-from hardmax.exact import UNIT
 from hardmax.kernels.compiled import entry, share
-from hardmax.sets import Sets
+from hardmax.kernels.sets import Sets
 
 WIDEST = 1e-2  # a walk along a wider band sees too many keys
 DEEPEST = 1e-6  # queries that need a deeper shell, because they are nearly zero, are asked apart

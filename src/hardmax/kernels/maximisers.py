@@ -7,7 +7,7 @@ import numpy as np
 from hardmax._types import AnyArray
 from hardmax.kernels.batched import choose
 from hardmax.kernels.search import Search, check_kernel
-from hardmax.sets import Sets
+from hardmax.kernels.sets import Sets
 
 
 def maximisers(queries: Any, keys: Any = None, *, kernel: str = "auto") -> Sets:
@@ -47,9 +47,10 @@ def maximisers(queries: Any, keys: Any = None, *, kernel: str = "auto") -> Sets:
         return _sets(choose(queries, keys))
     if not len(queries):
         return Sets.of([])
-    from hardmax.classes import Classes
-    from hardmax.exact import argmax, over_one_denominator
-    from hardmax.states.floating import Scaled, slack_of
+    from hardmax._integers import over_one_denominator
+    from hardmax.kernels.classes import Classes
+    from hardmax.kernels.exact_argmax import argmax
+    from hardmax.kernels.floating import Scaled, slack_of
 
     Q = Scaled.of(queries)
     K = Q if keys is queries else Scaled.of(keys)

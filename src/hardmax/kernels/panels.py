@@ -6,8 +6,8 @@ import numpy as np
 from numba import njit
 
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.kernels.blocks import FLAGS, LANES, SMALLEST
 from hardmax.kernels.compiled import entry
+from hardmax.kernels.lanes import FLAGS, LANES, SMALLEST
 
 LEVELS = 64  # of |k - c|^2, by which keys are sorted
 

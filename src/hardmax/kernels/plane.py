@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from hardmax._integers import TINY, UNIT
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.exact import TINY, UNIT
-from hardmax.kernels.blocks import FLAGS
 from hardmax.kernels.compiled import entry
+from hardmax.kernels.lanes import FLAGS
 
 BLOCK = 64  # queries at a time
 FAINT = 1e-280  # |q| |k| below which slack is more than a few units of rounding
@@ -101,7 +101,7 @@ def _best(
 
 @njit(fastmath=FLAGS)
 def _slack(x: float, y: float, highest: float) -> float:
-    """As in `states.floating.slack_of`, without inherited errors."""
+    """As in `kernels.floating.slack_of`, without inherited errors."""
     return 2.02 * (6 * UNIT * highest * (abs(x) + abs(y)) + 2 * TINY)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from hardmax._types import FloatArray, IntArray
-from hardmax.sets import Sets
+from hardmax.kernels.sets import Sets
 
 TILE = 1 << 18  # products held at a time: 2 MB in float64, so that the passes over them stay in cache
 

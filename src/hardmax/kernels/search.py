@@ -12,7 +12,7 @@ import numpy as np
 from hardmax._checks import missing_extra
 from hardmax._types import FloatArray, IntArray
 from hardmax.kernels import reference
-from hardmax.sets import Sets
+from hardmax.kernels.sets import Sets
 
 KERNELS = {
     "auto": "the fastest for the shape",

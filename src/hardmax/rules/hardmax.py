@@ -12,17 +12,17 @@ from numpy.typing import ArrayLike
 from hardmax import _checks
 from hardmax._tensors import like, to_numpy
 from hardmax._types import AnyArray, FloatArray
-from hardmax.classes import Classes
-from hardmax.exact import History
+from hardmax.engine.adaptive import Adaptive
+from hardmax.engine.history import History
+from hardmax.engine.rational import Rational
+from hardmax.engine.run import Run
+from hardmax.engine.state import State
+from hardmax.engine.tolerant import Tolerant
 from hardmax.kernels import Search
+from hardmax.kernels.classes import Classes
+from hardmax.kernels.floating import Metric
 from hardmax.rules.base import Layered
 from hardmax.rules.normalization import check_normalize
-from hardmax.run import Run
-from hardmax.states import State
-from hardmax.states.adaptive import Adaptive
-from hardmax.states.floating import Metric
-from hardmax.states.rational import Rational
-from hardmax.states.tolerant import Tolerant
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -16,9 +16,9 @@ import numpy as np
 
 from hardmax._checks import missing_extra
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.sentiment import crowd
+from hardmax.sentiment import inference as crowd
 from hardmax.sentiment.classifier import HardmaxClassifier
-from hardmax.sentiment.crowd import Weights
+from hardmax.sentiment.inference import Weights
 
 STEPS = 50  # of integrated gradients
 EVALUATIONS = 500  # SHAP's own default

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.sentiment.crowd import Following, contributions, following, head_shares, sums_by_text
+from hardmax.sentiment.inference import Following, contributions, following, head_shares, sums_by_text
 from hardmax.sentiment.model import Model, in_parts
 from hardmax.sentiment.sharing import by_word
 from hardmax.sentiment.vocabulary import Encoded
@@ -242,7 +242,7 @@ class Explanation:
 
     def to_html(self, path: str | PathLike[str] | None = None) -> str:
         """A page with the highlighted text, the words that count and the leaders; written to `path` if given."""
-        from hardmax.sentiment.page import explanation_page
+        from hardmax.draw.text_page import explanation_page
 
         page = explanation_page(self)
         if path is not None:
@@ -257,13 +257,13 @@ class Explanation:
 
         "auto" is "plane" for one head with d = 2, else "words". Returns the Matplotlib figure.
         """
-        from hardmax.sentiment.pictures import plot_explanation
+        from hardmax.draw.texts import plot_explanation
 
         return plot_explanation(self, kind=kind, ax=ax)
 
     def movie(self, path: str | PathLike[str], *, head: int = 0, **options: Any) -> None:
         """Film the tokens of a head with d = 2, layer by layer, with the decision line; .gif or .mp4."""
-        from hardmax.sentiment.pictures import film_explanation
+        from hardmax.draw.texts import film_explanation
 
         film_explanation(self, path, head=head, **options)
 

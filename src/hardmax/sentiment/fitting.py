@@ -9,8 +9,8 @@ import numpy as np
 
 from hardmax._checks import missing_extra
 from hardmax._types import AnyArray, IntArray
-from hardmax.sentiment.crowd import Weights
 from hardmax.sentiment.history import Epoch
+from hardmax.sentiment.inference import Weights
 from hardmax.sentiment.model import Model
 from hardmax.sentiment.recipe import Recipe, class_weights
 from hardmax.sentiment.text import Splitter

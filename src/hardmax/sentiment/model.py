@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._types import AnyArray, FloatArray
-from hardmax.sentiment.crowd import Weights, logits
+from hardmax.sentiment.inference import Weights, logits
 from hardmax.sentiment.vocabulary import Vocabulary
 
 PART = 1 << 21  # characters: some tens of megabytes of tokens

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from hardmax.kernels.layers import hardmax_layers
+from hardmax.attention.layers import hardmax_layers
 
 ATTENTION = ("hardmax", "softmax", "random", "none")
 LARGEST = 1e30  # alpha: b is 1 then

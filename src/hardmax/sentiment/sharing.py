@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hardmax._types import FloatArray, IntArray
-from hardmax.sentiment.crowd import Weights
+from hardmax.sentiment.inference import Weights
 from hardmax.sentiment.vocabulary import Vocabulary
 
 

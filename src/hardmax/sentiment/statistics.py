@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.sentiment.crowd import batches, following
+from hardmax.sentiment.inference import batches, following
 from hardmax.sentiment.model import Model, in_parts
 
 
@@ -72,7 +72,7 @@ class LeaderStatistics:
 
     def plot(self, *, count: int = 20, ax: Any = None) -> Any:
         """Histogram of the most frequent leaders, coloured by what they say; returns the figure."""
-        from hardmax.sentiment.pictures import plot_leaders
+        from hardmax.draw.texts import plot_leaders
 
         return plot_leaders(self, count=count, ax=ax)
 

@@ -11,10 +11,10 @@ import numpy as np
 from hardmax._checks import missing_extra
 from hardmax._files import written_whole
 from hardmax._types import AnyArray
-from hardmax.sentiment.crowd import Weights
 from hardmax.sentiment.history import Epoch
+from hardmax.sentiment.inference import Weights
 from hardmax.sentiment.model import Model
-from hardmax.sentiment.stored import check_about, check_numbers
+from hardmax.sentiment.stored_model import check_about, check_numbers
 from hardmax.sentiment.text import Splitter
 from hardmax.sentiment.vocabulary import Vocabulary
 

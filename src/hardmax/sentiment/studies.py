@@ -12,8 +12,8 @@ import numpy as np
 
 from hardmax._types import IntArray
 from hardmax.sentiment.classifier import HardmaxClassifier
-from hardmax.sentiment.crowd import logits
 from hardmax.sentiment.fitting import new_network, place_of, prepare, weights_of
+from hardmax.sentiment.inference import logits
 from hardmax.sentiment.model import Model
 from hardmax.sentiment.statistics import leader_statistics
 

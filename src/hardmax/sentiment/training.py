@@ -11,10 +11,10 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from hardmax._types import FloatArray, IntArray
 from hardmax.sentiment import checkpoint
+from hardmax.sentiment.distributed import Team
 from hardmax.sentiment.history import Epoch
 from hardmax.sentiment.network import Network
 from hardmax.sentiment.recipe import Recipe
-from hardmax.sentiment.team import Team
 from hardmax.sentiment.vocabulary import Encoded
 
 VALIDATED = 128  # texts at a time

@@ -1,9 +1,7 @@
 """Every statement as a function from a trajectory to a `Verdict`; `check` runs those that speak of its rule."""
 
-from hardmax.hardmax_trajectory import HardmaxTrajectory
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
-from hardmax.smooth_trajectory import SmoothTrajectory
 from hardmax.theorems.base import Check, Statement, Verdict, limit_of
 from hardmax.theorems.boolean import boolean
 from hardmax.theorems.collapse import collapse
@@ -19,7 +17,9 @@ from hardmax.theorems.leaders import leaders
 from hardmax.theorems.limit import limit
 from hardmax.theorems.norm import norm
 from hardmax.theorems.self_maximal import polytope, product
-from hardmax.trajectory import Trajectory
+from hardmax.trajectories.base import Trajectory
+from hardmax.trajectories.hardmax import HardmaxTrajectory
+from hardmax.trajectories.smooth import SmoothTrajectory
 
 STATEMENTS: tuple[Check, ...] = (
     hull,

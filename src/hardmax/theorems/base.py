@@ -9,10 +9,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from hardmax._types import FloatArray
-from hardmax.hardmax_trajectory import HardmaxTrajectory
+from hardmax.engine.run import Run
+from hardmax.kernels.sets import Sets
 from hardmax.limits import Limit, limit
-from hardmax.run import Run
-from hardmax.sets import Sets
+from hardmax.trajectories.hardmax import HardmaxTrajectory
 
 PAPER = "arXiv 2407.01602"
 PROJECT = "hardmax, docs/theorems.md"

@@ -3,9 +3,9 @@
 import numpy as np
 
 from hardmax._types import FloatArray
-from hardmax.smooth_trajectory import SmoothTrajectory
 from hardmax.theorems.base import Statement, Verdict
 from hardmax.theorems.flow import PAPER, Scene, given_kind, settle
+from hardmax.trajectories.smooth import SmoothTrajectory
 
 STATEMENT = Statement(
     "complex pair",

@@ -3,8 +3,7 @@
 import numpy as np
 
 from hardmax._types import IntArray
-from hardmax.hardmax_trajectory import HardmaxTrajectory
-from hardmax.run import Proof
+from hardmax.engine.run import Proof
 from hardmax.theorems.base import (
     PROJECT,
     Statement,
@@ -15,6 +14,7 @@ from hardmax.theorems.base import (
     token_of,
     unit_tokens,
 )
+from hardmax.trajectories.hardmax import HardmaxTrajectory
 
 THEOREM_1 = Statement(
     "Theorem 1",

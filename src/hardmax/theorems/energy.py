@@ -3,8 +3,8 @@
 import numpy as np
 
 from hardmax.rules.sphere import Sphere
-from hardmax.smooth_trajectory import SmoothTrajectory
 from hardmax.theorems.base import Statement, Verdict
+from hardmax.trajectories.smooth import SmoothTrajectory
 
 STATEMENT = Statement(
     "energy",

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from hardmax.hardmax_trajectory import HardmaxTrajectory
-from hardmax.run import Proof
+from hardmax.engine.run import Proof
 from hardmax.theorems.base import PROJECT, Statement, Verdict, limit_of, missing_hypotheses
+from hardmax.trajectories.hardmax import HardmaxTrajectory
 
 PATIENCE = 1000  # layers within which Theorem 1 must have decided what the limit says it will
 

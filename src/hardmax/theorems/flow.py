@@ -12,12 +12,12 @@ from typing import TypeAlias
 import numpy as np
 
 from hardmax._types import FloatArray
-from hardmax.clusters import labels_of
+from hardmax.flows.clusters import labels_of
+from hardmax.flows.spectrum import Expectation, expectation_of
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.simulate import simulate
-from hardmax.smooth_trajectory import SmoothTrajectory
-from hardmax.spectrum import Expectation, expectation_of
 from hardmax.theorems.base import Statement, Verdict
+from hardmax.trajectories.smooth import SmoothTrajectory
 
 PAPER = "Geshkovski, Letrouit, Polyanskiy, Rigollet, arXiv 2305.05465"
 HORIZONS = (15.0, 30.0, 60.0)  # lambda T

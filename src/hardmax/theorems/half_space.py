@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from hardmax import exact
-from hardmax.hardmax_trajectory import HardmaxTrajectory
+from hardmax._integers import apply, dot
 from hardmax.theorems.base import PAPER, Statement, Verdict, images, missing_hypotheses, token_of, unit_tokens
+from hardmax.trajectories.hardmax import HardmaxTrajectory
 
 STATEMENT = Statement(
     "F3 half-space",
@@ -43,6 +43,6 @@ def half_space(trajectory: HardmaxTrajectory) -> Verdict:
 def _exact_sign(trajectory: HardmaxTrajectory, layer: int, i: int, j: int) -> float:
     """The sign of <A z_i, z_j - z_i> from integers, as a tiny number."""
     here, there = trajectory.history.at(layer, [i, j])
-    Az = exact.apply(trajectory.rule.metric.rows, here)
-    product = exact.dot(Az, there) - exact.dot(Az, here)
+    Az = apply(trajectory.rule.metric.rows, here)
+    product = dot(Az, there) - dot(Az, here)
     return 1e-300 * ((product > 0) - (product < 0))

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from hardmax.hardmax_trajectory import HardmaxTrajectory
 from hardmax.theorems.base import PAPER, Statement, Verdict, missing_hypotheses, rounding, token_of, unit_tokens
+from hardmax.trajectories.hardmax import HardmaxTrajectory
 
 STATEMENT = Statement(
     "F1 hull",

@@ -4,8 +4,7 @@ import numpy as np
 from scipy import linalg
 
 from hardmax._types import FloatArray, IntArray
-from hardmax.clusters import labels_of
-from hardmax.smooth_trajectory import SmoothTrajectory
+from hardmax.flows.clusters import labels_of
 from hardmax.theorems.base import Statement, Verdict
 from hardmax.theorems.flow import (
     HORIZONS,
@@ -19,6 +18,7 @@ from hardmax.theorems.flow import (
     settle,
     unit_size,
 )
+from hardmax.trajectories.smooth import SmoothTrajectory
 
 HYPERPLANES = Statement(
     "hyperplanes",

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from hardmax.hardmax_trajectory import HardmaxTrajectory
 from hardmax.theorems.base import PAPER, Statement, Verdict, evidence, missing_hypotheses, token_of, unit_tokens
+from hardmax.trajectories.hardmax import HardmaxTrajectory
 
 STATEMENT = Statement(
     "F4 leaders",

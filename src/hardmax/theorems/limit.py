@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from hardmax import exact
+from hardmax._integers import apply, as_floats, dot, over_one_denominator
 from hardmax._types import Row
-from hardmax.hardmax_trajectory import HardmaxTrajectory
 from hardmax.theorems.base import PAPER, Statement, Verdict, limit_of, missing_hypotheses
+from hardmax.trajectories.hardmax import HardmaxTrajectory
 
 CLOSE = 1e-9  # leads below this are computed exactly; weights must reproduce the limits this well
 
@@ -24,7 +24,7 @@ def limit(trajectory: HardmaxTrajectory) -> Verdict:
     if not found.certified:
         return STATEMENT.verdict(None, found.status)
     leads = len(found.leaders)
-    rows, _ = exact.over_one_denominator(found.exact_points)  # leaders first
+    rows, _ = over_one_denominator(found.exact_points)  # leaders first
     exposed = _smallest_lead(rows[:leads], rows[:leads], trajectory.rule.metric.rows, strict=True)
     supported = _smallest_lead(rows[leads:], rows[:leads], trajectory.rule.metric.rows, strict=False)
     weights = found.sparse_weights
@@ -46,20 +46,20 @@ def _smallest_lead(points: list[Row], vertices: list[Row], A: list[Row] | None, 
     Floats show which vertices come close; only those are compared exactly.
     """
     size = max((abs(x) for row in vertices for x in row), default=1)
-    V = exact.as_floats(vertices, size)
+    V = as_floats(vertices, size)
     smallest = np.inf
     for p, s in enumerate(points):
-        direction = exact.apply(A, s)
-        own = exact.dot(direction, s)
+        direction = apply(A, s)
+        own = dot(direction, s)
         if own <= 0:
             return -np.inf
         length = max(map(abs, direction))
         level = own / (length * size)
-        leads = level - V @ exact.as_floats([direction], length)[0]  # (vertices,), in units of length * size
+        leads = level - V @ as_floats([direction], length)[0]  # (vertices,), in units of length * size
         close = np.flatnonzero(leads < CLOSE * (level + len(s)))
         leads /= level or 1.0
         for v in close:
-            lead = own - exact.dot(direction, vertices[v])
+            lead = own - dot(direction, vertices[v])
             leads[v] = lead / own if abs(lead) < own else np.sign(float(lead > 0) - 0.5)
             if lead and not leads[v]:
                 leads[v] = 1e-300 if lead > 0 else -1e-300

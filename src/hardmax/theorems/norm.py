@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from hardmax import exact
-from hardmax.hardmax_trajectory import HardmaxTrajectory
+from hardmax._integers import apply, dot
 from hardmax.theorems.base import PAPER, Statement, Verdict, images, missing_hypotheses, token_of, unit_tokens
+from hardmax.trajectories.hardmax import HardmaxTrajectory
 
 STATEMENT = Statement(
     "F2 norm",
@@ -46,6 +46,6 @@ def _exact_growth(trajectory: HardmaxTrajectory, layer: int, i: int) -> float:
     scale = history.denominator(layer + 1) // history.denominator(layer)
     if new == tuple(scale * x for x in old):
         return np.inf
-    before = exact.dot(exact.apply(A, old), old) * scale**2
-    after = exact.dot(exact.apply(A, new), new)
+    before = dot(apply(A, old), old) * scale**2
+    after = dot(apply(A, new), new)
     return 1e-300 * ((after > before) - (after < before))

@@ -3,9 +3,9 @@
 import numpy as np
 
 from hardmax._types import FloatArray
-from hardmax.smooth_trajectory import SmoothTrajectory
 from hardmax.theorems.base import Statement, Verdict
 from hardmax.theorems.flow import OUTSIDE, PAPER, Measure, Scene, gap_of, given_kind, is_outside, settle, unit_size
+from hardmax.trajectories.smooth import SmoothTrajectory
 
 POLYTOPE = Statement(
     "polytope",

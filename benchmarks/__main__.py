@@ -1,0 +1,175 @@
+"""`python -m benchmarks`, from the repository: what is measured, as tables, files and pictures."""
+
+import json as json_format
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hardmax.cli import main as command_line
+from hardmax.cli import options, output
+
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="[NAME]...", help="Cases from --list; all of them unless named.")
+]
+Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write or renew a .json file of results.")]
+Table = Annotated[
+    Path | None,
+    typer.Option("--markdown", metavar="FILE", help="Put the table of --out between the marks of a Markdown file."),
+]
+Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw a study: scaling or decided.")]
+
+
+def bench(
+    names: Names = None,
+    show_list: Annotated[bool, typer.Option("--list", help="Name the cases and stop.")] = False,
+    json: options.Json = False,
+    out: Out = None,
+    markdown: Table = None,
+    plot: Plot = None,
+    slow: Annotated[bool, typer.Option("--slow", help="Measure also what takes minutes.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Sizes 20 times smaller, and no targets: a trial run.")
+    ] = False,
+) -> None:
+    """Measure the speed as ratios to real peers. Exit code 1 when answers differ, and there is no ratio.
+
+    scaling and decided are studies: curves, with --out for their numbers and --plot for their picture. gpu needs a CUDA
+    device.
+    """
+    from benchmarks import CASES
+    from benchmarks.studies import STUDIES
+
+    if show_list:
+        _list(CASES, STUDIES)
+        return
+    chosen = list(dict.fromkeys(names or CASES))
+    for name in chosen:
+        if name not in (*CASES, *STUDIES):
+            raise ValueError(f"NAME must be one of {', '.join((*CASES, *STUDIES))}. Got {name!r}. See --list.")
+    _check_files(chosen, STUDIES, out, markdown, plot)
+    if chosen[0] in STUDIES:
+        _study(STUDIES[chosen[0]], json, out, markdown, plot, quick)
+    else:
+        _cases(chosen, json, out, markdown, slow, quick)
+
+
+def _list(cases: dict[str, Any], studies: dict[str, Any]) -> None:
+    width = max(map(len, (*cases, *studies)))
+    for name, entry in (*cases.items(), *studies.items()):
+        output.say(f"{name:{width}}   {entry.title}")
+
+
+def _check_files(
+    chosen: list[str], studies: dict[str, Any], out: Path | None, table: Path | None, plot: Path | None
+) -> None:
+    """Refuse what cannot be written, before minutes of work."""
+    from benchmarks import report
+
+    if len(chosen) > 1 and (both := [name for name in chosen if name in studies]):
+        raise ValueError(f"NAME must be {both[0]} alone, or cases. Got {len(chosen)} names. Run it by itself.")
+    if out is not None and out.suffix.lower() != ".json":
+        raise ValueError(f"`--out` must end in .json. Got {str(out)!r}. Change the ending.")
+    drawn = [name for name, study in studies.items() if study.picture]
+    if plot is not None and chosen[0] not in drawn:
+        raise ValueError(f"`--plot` must go with {' or '.join(drawn)}. Got {chosen[0]!r}. Leave it out.")
+    if plot is not None and plot.suffix.lower() not in output.PICTURES:
+        raise ValueError(f"`--plot` must end in one of {', '.join(output.PICTURES)}. Got {str(plot)!r}. Change it.")
+    tables = [name for name, study in studies.items() if study.table]
+    if table is not None and (out is None or (chosen[0] in studies and chosen[0] not in tables)):
+        raise ValueError("`--markdown` must go with cases and --out, whose results it shows. Got no such. Add --out.")
+    if table is not None:
+        mark = studies[chosen[0]].mark if chosen[0] in tables else report.BEGIN
+        report.fill(table.read_text(encoding="utf-8"), "", mark)
+    if chosen[0] not in studies and out is not None:
+        report.check_same_machine(out)
+
+
+def _cases(names: list[str], json: bool, out: Path | None, table: Path | None, slow: bool, quick: bool) -> None:
+    from benchmarks import CASES, measure, report
+    from benchmarks.machine import machine
+
+    if not json:
+        output.say(", ".join(f"{key} {value}" for key, value in machine().items()))
+        if quick:
+            output.say("A trial with sizes 20 times smaller than the titles say; its ratios mean nothing.")
+    results = []
+    for name in names:
+        with _progress() as progress:
+            result = measure(CASES[name], quick=quick, slow=slow, progress=progress)
+        results.append(result)
+        if not json:
+            _print(result)
+        if out is not None:  # after each case: what was measured is kept if the rest is stopped
+            report.write(report.merged(results, out), out)
+    if json:
+        print(json_format.dumps(report.document(results), allow_nan=False))
+    if out is not None and table is not None:
+        output.save_text(report.fill(table.read_text(encoding="utf-8"), report.markdown(report.read(out))), table)
+    for path in filter(None, (out, table)):
+        output.note(f"Wrote {path}")
+    if any(result.refused for result in results):
+        raise typer.Exit(1)
+
+
+def _print(result: Any) -> None:
+    from benchmarks.results import COLUMNS
+
+    if result.refused:
+        output.say(f"{result.name}: {result.title}\n{result.refused}\n")
+        return
+    grid = output.table(f"{result.name}: {result.title}", *COLUMNS)
+    for row in result.rows:
+        grid.add_row(*row.cells)
+    output.console().print(grid, "")
+
+
+def _study(study: Any, json: bool, out: Path | None, table: Path | None, plot: Path | None, quick: bool) -> None:
+    from benchmarks import plots, report
+    from benchmarks.machine import machine
+
+    with _progress() as progress:
+        found = {"machine": machine()} | study.measure(quick, progress)
+    if json:
+        print(json_format.dumps(found, allow_nan=False))
+    else:
+        grid = output.table(study.title, *found["rows"][0])
+        for row in found["rows"]:
+            grid.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values()))
+        output.console().print(grid)
+    if out is not None:
+        report.write(found, out)
+    if table is not None:
+        output.save_text(report.fill(table.read_text(encoding="utf-8"), study.table(found), study.mark), table)
+    if plot is not None:
+        output.save_figure(getattr(plots, study.picture)(found), plot)
+    for path in filter(None, (out, table, plot)):
+        output.note(f"Wrote {path}")
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """A line on a terminal that says what is measured, nothing in a pipe."""
+    if not sys.stderr.isatty():
+        yield lambda sentence: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("") as status:
+        yield status.update
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
+app.command()(bench)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the benchmarks from the command line."""
+    return command_line.run(app, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""A fresh process: what the first call costs, and what loading compiled code adds to it."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from benchmarks.registry import Case, Method, Target, equal
+
+WHY = "has another answer"
+LIMIT = """
+import time
+import hardmax as hm
+tokens = hm.configuration("gaussian", n={n})
+start = time.perf_counter()
+limit = hm.limit(tokens, hm.Hardmax(0.5), kernel="{kernel}")
+print(time.perf_counter() - start, limit.layer)
+"""
+LOAD = """
+import time
+import hardmax as hm
+tokens = hm.configuration("gaussian", n=1000, d={d})
+start = time.perf_counter()
+sets = hm.kernels.maximisers(tokens, kernel="{kernel}")
+print(time.perf_counter() - start, sets.members.sum())
+"""
+
+
+def _fresh(code: str, cache: str | None = None) -> tuple[float, float]:
+    """Seconds that the code measures in a new process, and a number to compare."""
+    variables = os.environ | ({} if cache is None else {"NUMBA_CACHE_DIR": cache})
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=variables)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip().splitlines()[-1])
+    seconds, answer = map(float, done.stdout.split())
+    return seconds, answer
+
+
+def _empty(code: str) -> tuple[float, float]:
+    with tempfile.TemporaryDirectory() as folder:
+        return _fresh(code, folder)
+
+
+def _method(
+    name: str, run: Callable[[], tuple[float, float]], target: float | None = None, package: str = ""
+) -> Method:
+    return Method(
+        name,
+        lambda: run,
+        lambda result: {"answer": np.array(result[1])},
+        target=None if target is None else Target(target),
+        package=package,
+        seconds=lambda wall, result: result[0],
+    )
+
+
+def _first_limit(n: int, quick: bool) -> list[Method]:
+    auto, plain = (LIMIT.format(n=n, kernel=kernel) for kernel in ("auto", "numpy"))
+    return [
+        _method('limit, kernel="auto"', partial(_fresh, auto)),
+        _method('limit, kernel="numpy"', partial(_fresh, plain), 0.9),
+    ]
+
+
+def _loading(kernel: str, d: int, quick: bool) -> list[Method]:
+    compiled, plain = (LOAD.format(d=d, kernel=name) for name in (kernel, "numpy"))
+    named = f'kernel="{kernel}"'
+    slow = [] if quick else [_method(f"{named}, compiled anew", partial(_empty, compiled), package="numba")]
+    return [
+        _method('kernel="numpy"', partial(_fresh, plain)),
+        _method(f"{named}, loaded from its cache", partial(_fresh, compiled), package="numba"),
+        *slow,
+    ]
+
+
+CASES = [
+    Case(
+        f"first_limit_{n}",
+        f"First limit of a fresh process, Gaussian tokens, n = {n}, d = 2, alpha = 0.5",
+        partial(_first_limit, n),
+        equal,
+        WHY,
+    )
+    for n in (100, 1000)
+] + [
+    Case(
+        f"loading_{kernel}",
+        f"First layer of a fresh process, Gaussian tokens, n = 1000, d = {d}",
+        partial(_loading, kernel, d),
+        equal,
+        WHY,
+    )
+    for kernel, d in (("hull", 2), ("fused", 16), ("gemm", 256))
+]

@@ -1,0 +1,191 @@
+"""Hardmax attention on a GPU against softmax attention, and exact sets against a matrix product with argmax.
+
+Where a GPU has no package but torch, triton and what `import hardmax` needs: `python -m benchmarks.gpu gpu.json`.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+Step = Callable[[], Any]
+FORWARD, BOTH = "forward", "forward and backward"
+TARGETS = {  # times as fast, by what is done, type and dimension, at n = 4096 without ties or a causal mask
+    (FORWARD, "bfloat16", 64): 1.4,
+    (FORWARD, "bfloat16", 128): 1.6,
+    (BOTH, "bfloat16", 64): 3.0,
+    (BOTH, "bfloat16", 128): 3.0,
+    ("sets", "float32", 64): 5.0,
+}
+COLUMNS = ("case", "how", "ours ms", "other ms", "ours MB", "other MB", "times as fast", "target", "reached?")
+
+
+def measure(quick: bool, progress: Callable[[str], None] | None = None) -> dict[str, Any]:
+    """Measure all cases on the GPU of this machine."""
+    try:
+        import torch
+        import triton
+    except ImportError:
+        raise ValueError("`gpu` must have torch and triton. Got neither, or one. Install torch for CUDA.") from None
+    if not torch.cuda.is_available():
+        raise ValueError("`gpu` must run where torch sees a CUDA device. Got none. Run it on a machine with a GPU.")
+    n, batch = (512, 4) if quick else (4096, 64)
+    cases: list[tuple[Callable[..., list[dict[str, Any]]], tuple[Any, ...]]] = [
+        *((_attention, (torch.bfloat16, batch, n, d)) for d in (64, 128)),
+        (_attention, (torch.float16, batch, n, 64)),
+        (_attention, (torch.bfloat16, batch, n, 64, True)),
+        (_attention, (torch.bfloat16, batch, n, 64, False, 2)),
+        (_attention, (torch.bfloat16, 4 * batch, n // 4, 64)),
+        (_attention, (torch.bfloat16, batch // 8 or 1, 4 * n, 128)),
+        (_attention, (torch.float32, batch // 2, n, 64)),
+        (_sets, (torch.float32, batch // 2, n, 64)),
+        (_sets, (torch.bfloat16, batch, n, 64)),
+    ]
+    rows: list[dict[str, Any]] = []
+    for case, arguments in cases:
+        rows += case(*arguments)
+        torch.cuda.empty_cache()
+        if progress is not None:
+            progress(f"{rows[-1]['case']}: {rows[-1]['times as fast']:.2f}")
+    versions = {"torch": torch.__version__, "triton": triton.__version__}
+    date = datetime.now(UTC).date().isoformat()
+    return {"machine": {"device": torch.cuda.get_device_name(), **versions}, "date": date, "rows": rows}
+
+
+def row(case: str, how: str, ours: float, other: float, peaks: tuple[float, float], target: float | None) -> Any:
+    """One comparison."""
+    times = other / ours
+    reached = "" if target is None else "reached" if times >= target else "missed"
+    return dict(zip(COLUMNS, (case, how, ours, other, *peaks, times, target or "", reached), strict=True))
+
+
+def markdown(found: dict[str, Any]) -> str:
+    """The table of a file of results."""
+    facts = ", ".join(f"{key} {value}" for key, value in found["machine"].items())
+    lines = [
+        f"Measured on {found['date']}: {facts}.",
+        "",
+        f"| {' | '.join(COLUMNS)} |",
+        "|---|---|" + "---:|" * 6 + "---|",
+    ]
+    for one in found["rows"]:
+        cells = (f"{value:.3g}" if isinstance(value, float) else str(value) for value in one.values())
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _milliseconds(step: Step) -> float:
+    from triton.testing import do_bench
+
+    return float(do_bench(step, warmup=25, rep=100, return_mode="median"))
+
+
+def _peak(step: Step) -> float:
+    """MB allocated while a step runs, beyond what is there before."""
+    import torch
+
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    step()
+    torch.cuda.synchronize()
+    return float(torch.cuda.max_memory_allocated() - before) / 2**20
+
+
+def _replayed(step: Step) -> Step:
+    """The same work as a CUDA graph: what the GPU needs, without the host that launches it."""
+    import torch
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    replay: Step = graph.replay
+    return replay
+
+
+def _steps(attention: Callable[..., Any], inputs: list[Any], g: Any) -> tuple[Step, Step]:
+    """Forward, and forward with backward, as functions of nothing."""
+    import torch
+
+    leaves = [x.detach().requires_grad_() for x in inputs]
+
+    def forward() -> Any:
+        with torch.no_grad():
+            return attention(*leaves)
+
+    def both() -> None:
+        for x in leaves:
+            x.grad = None
+        attention(*leaves).backward(g)
+
+    return forward, both
+
+
+def _check(q: Any, k: Any, v: Any, out: Any, causal: bool) -> None:
+    """Refuse a ratio for other sets than those of float64, on the first entry of the batch."""
+    import torch
+
+    scores = q[0, 0].double() @ k[0, 0].double().T
+    if causal:
+        scores = scores.masked_fill(~torch.ones_like(scores, dtype=torch.bool).tril(), -torch.inf)
+    best = scores.amax(1, keepdim=True)
+    chosen = (scores >= best - 1e-12 * best.abs()).double()
+    means = (chosen / chosen.sum(1, keepdim=True)) @ v[0, 0].double()
+    wrong = (out[0, 0].double() - means).abs().amax(1) > 0.02 * means.abs().amax(1) + 1e-3
+    if wrong.any():
+        raise ValueError(f"hardmax_attention chooses other sets than float64 in {int(wrong.sum())} rows: no ratio.")
+
+
+def _attention(dtype: Any, batch: int, n: int, d: int, causal: bool = False, copies: int = 1) -> list[dict[str, Any]]:
+    import torch
+    from torch.nn.functional import scaled_dot_product_attention
+
+    from hardmax.kernels import hardmax_attention
+
+    q, k, v, g = (torch.randn(1, batch, n, d, device="cuda").to(dtype) for _ in range(4))
+    k = k[:, :, : n // copies].repeat(1, 1, copies, 1)
+    ours = _steps(lambda q, k, v: hardmax_attention(q, k, v, causal=causal), [q, k, v], g)
+    theirs = _steps(lambda q, k, v: scaled_dot_product_attention(q, k, v, is_causal=causal), [q, k, v], g)
+    _check(q, k, v, ours[0](), causal)
+    kind = str(dtype).removeprefix("torch.")
+    more = (", causal" if causal else "") + (f", every key {copies} times" if copies > 1 else "")
+    rows = []
+    for name, one, other in zip((FORWARD, BOTH), ours, theirs, strict=True):
+        case = f"{name}, {kind}, batch {batch}, n = {n}, d = {d}{more}, against SDPA"
+        target = TARGETS.get((name, kind, d)) if n == 4096 and not more else None
+        peaks = _peak(one), _peak(other)
+        for how, f, h in (("CUDA graph", _replayed(one), _replayed(other)), ("eager", one, other)):
+            rows.append(row(case, how, _milliseconds(f), _milliseconds(h), peaks, target))
+    return rows
+
+
+def _sets(dtype: Any, batch: int, n: int, d: int) -> list[dict[str, Any]]:
+    import torch
+
+    from hardmax.attention import gpu
+
+    q, k = (torch.randn(batch, n, d, device="cuda").to(dtype) for _ in range(2))
+    nothing = k[:, :, :0]
+    ours: Step = lambda: gpu.find(q, k, nothing, None, False)[1]  # noqa: E731
+    theirs: Step = lambda: (q @ k.transpose(1, 2)).argmax(2)  # noqa: E731
+    kind = str(dtype).removeprefix("torch.")
+    wrong = int((theirs().flatten() != ours().first).sum())
+    case = (
+        f"exact sets, {kind}, batch {batch}, n = {n}, d = {d}, against matmul and argmax, which misses {wrong} of "
+        f"{batch * n} rows"
+    )
+    target = TARGETS.get(("sets", kind, d))
+    return [row(case, "eager", _milliseconds(ours), _milliseconds(theirs), (_peak(ours), _peak(theirs)), target)]
+
+
+if __name__ == "__main__":
+    results = measure(quick=False, progress=print)
+    Path(sys.argv[1]).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,71 @@
+"""Results as files: JSON that keeps every number, and the Markdown table that is made from it."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import machine
+from benchmarks.results import COLUMNS, Result
+from hardmax._files import written_whole
+
+BEGIN, GPU, END = "<!-- made by python -m benchmarks -->", "<!-- made by python -m benchmarks gpu -->", "<!-- end -->"
+
+
+def document(results: Iterable[Result]) -> dict[str, Any]:
+    """Facts about the machine, and every case."""
+    return {"machine": machine(), "cases": [result.to_dict() for result in results]}
+
+
+def merged(results: list[Result], path: Path) -> dict[str, Any]:
+    """The results, with those of cases that an earlier run on the same machine left in the file."""
+    new = {result.name: result for result in results}
+    old = read(path)["cases"] if path.exists() else []
+    return document([new.pop(case["name"], Result.from_dict(case)) for case in old] + list(new.values()))
+
+
+def check_same_machine(path: Path) -> None:
+    """Refuse to mix the numbers of two machines, before any work is done."""
+    if path.exists() and (before := read(path)["machine"]) != machine():
+        changed = [f"{key} {value}" for key, value in before.items() if machine().get(key) != value]
+        raise ValueError(
+            f"`--out` must be a new file, or one from this machine with these versions. Got {path}, measured with "
+            f"{', '.join(changed)}. Name another file, or remove this one."
+        )
+
+
+def read(path: Path) -> dict[str, Any]:
+    """What `write` wrote."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        found = {}
+    if not isinstance(found, dict) or not {"machine", "cases"} <= found.keys():
+        raise ValueError(f"`{path}` must be a file of python -m benchmarks. Got something else. Name another file.")
+    return found
+
+
+def write(values: dict[str, Any], path: Path) -> None:
+    """Write JSON, whole or not at all."""
+    with written_whole(path) as temporary:
+        temporary.write_text(json.dumps(values, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def markdown(values: dict[str, Any]) -> str:
+    """One table: a line for each case, and one for each of its methods."""
+    facts = ", ".join(f"{key} {value}" for key, value in values["machine"].items())
+    dates = sorted({case["date"] for case in values["cases"]})
+    lines = [f"Measured on {' and '.join(dates)}: {facts}.", ""]
+    lines += [f"| {' | '.join(COLUMNS)} |", "|---|---:|---:|---:|---:|---|"]
+    for case in map(Result.from_dict, values["cases"]):
+        lines.append(f"| **`{case.name}`** {case.title} | | | {case.refused} | | |")
+        lines += [f"| {' | '.join(row.cells)} |" for row in case.rows]
+    return "\n".join(lines)
+
+
+def fill(text: str, table: str, begin: str = BEGIN) -> str:
+    """Text with the table between its marks."""
+    if text.count(begin) != 1 or END not in text.partition(begin)[2]:
+        raise ValueError(f"`--markdown` must be a file with the marks {begin} and {END}. Got one without. Add them.")
+    before, _, rest = text.partition(begin)
+    return f"{before}{begin}\n{table}\n{END}{rest.partition(END)[2]}"

@@ -1,0 +1,31 @@
+"""Studies: what has no turns on two cores. Curves, each with its picture, and what runs on a GPU."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks import clustering, decided, gpu, report, scaling
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is measured, and the name of the function of `plots` that draws it, if one does."""
+
+    title: str
+    measure: Callable[..., dict[str, Any]]
+    picture: str = ""
+    table: Callable[[dict[str, Any]], str] | None = None  # what --markdown writes
+    mark: str = report.GPU  # and after which line
+
+
+STUDIES = {
+    "clustering": Study(
+        "Adjusted Rand index and seconds of clusterers on known clusters",
+        clustering.measure,
+        table=clustering.markdown,
+        mark=clustering.BEGIN,
+    ),
+    "scaling": Study("Seconds for one layer against n, for every kernel and FAISS", scaling.measure, "draw_scaling"),
+    "decided": Study("Layers until all tokens are decided against n", decided.measure, "draw_decided"),
+    "gpu": Study("Hardmax attention on a GPU against softmax attention", gpu.measure, table=gpu.markdown),
+}

@@ -1,0 +1,96 @@
+"""A training step in torch: hardmax attention with its gradient against softmax attention."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks.machine import THREADS
+from benchmarks.registry import Answer, Case, Method, Target
+
+BATCH, N, D, LAYERS, ALPHA = 64, 128, 16, 8, 0.5
+CLOSE = 1e-4  # relative, of gradients summed in float32 in different orders
+
+
+def hardmax(q: Any, z: Any) -> Any:
+    """Ours, whose gradient goes to the values."""
+    from hardmax.kernels import hardmax_attention
+
+    return hardmax_attention(q, z, z)
+
+
+def gather(q: Any, z: Any) -> Any:
+    """Hardmax without ties, as torch would have it."""
+    first = (q @ z.mT).argmax(-1, keepdim=True)
+    return z.gather(1, first.expand(-1, -1, z.shape[-1]))
+
+
+def softmax(q: Any, z: Any) -> Any:
+    """The plain formula."""
+    return (q @ z.mT / math.sqrt(D)).softmax(-1) @ z
+
+
+def sdpa(q: Any, z: Any) -> Any:
+    """The fused attention of torch."""
+    from torch.nn.functional import scaled_dot_product_attention
+
+    return scaled_dot_product_attention(q, z, z)
+
+
+def step(attention: Callable[[Any, Any], Any], quick: bool) -> Callable[[], Any]:
+    """Loss and gradients of: encoder, LAYERS times z <- z + b (attention(z A, z, z) - z), mean, linear head."""
+    import torch
+
+    torch.set_num_threads(THREADS)
+    torch.manual_seed(0)
+    inputs = torch.randn(8 if quick else BATCH, N, D)
+    wanted = torch.randn(len(inputs), 1)
+    # Without the encoder the tokens would need no gradient, and hardmax, whose A has none, no backward pass.
+    encoder, head = torch.nn.Linear(D, D), torch.nn.Linear(D, 1)
+    A = torch.nn.Parameter(torch.eye(D) + 0.1 * torch.randn(D, D))
+    b = ALPHA / (1 + ALPHA)
+
+    def run() -> Any:
+        encoder.zero_grad()
+        head.zero_grad()
+        A.grad = None
+        z = encoder(inputs)
+        for _ in range(LAYERS):
+            z = z + b * (attention(z @ A, z) - z)
+        torch.nn.functional.mse_loss(head(z.mean(1)), wanted).backward()
+        return encoder.weight.grad
+
+    run()
+    return run
+
+
+def close(ours: Answer, theirs: Answer) -> bool:
+    """Whether gradients of the encoder agree."""
+    scale = np.abs(ours["gradient"]).max()
+    return bool(np.abs(ours["gradient"] - theirs["gradient"]).max() <= CLOSE * scale)
+
+
+def _method(name: str, attention: Callable[[Any, Any], Any], quick: bool, *, same: bool, times: float | None) -> Method:
+    return Method(
+        name,
+        partial(step, attention, quick),
+        lambda gradient: {"gradient": gradient.numpy()},
+        target=None if times is None else Target(times),
+        package="torch",
+        compared=same,
+    )
+
+
+def _methods(quick: bool) -> list[Method]:
+    return [
+        _method("hardmax_attention", hardmax, quick, same=True, times=None),
+        _method("softmax(q k^T) v", softmax, quick, same=False, times=5.0),
+        _method("scaled_dot_product_attention", sdpa, quick, same=False, times=5.0),
+        _method("argmax and gather in torch, no ties", gather, quick, same=True, times=None),
+    ]
+
+
+TITLE = f"Forward and backward, Gaussian tokens, batch {BATCH}, n = {N}, d = {D}, {LAYERS} layers, float32"
+CASES = [Case("training_step", TITLE, _methods, close, "has another gradient")]

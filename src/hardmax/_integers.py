@@ -1,0 +1,49 @@
+"""Exact numbers as whole ones: rows of integers over one denominator, and the roundings that floats would have made."""
+
+from collections.abc import Iterable
+from math import lcm
+from operator import mul
+
+import numpy as np
+
+from hardmax._types import AnyArray, FloatArray, Row
+
+UNIT = 2.0**-53  # rounding of one float64 operation, relative
+TINY = 2.0**-1022  # and absolute, below the smallest normal number
+
+
+def over_one_denominator(values: AnyArray) -> tuple[list[Row], int]:
+    """Write the rows of an array of floats or Fractions as integers over one denominator."""
+    ratios = [[x.as_integer_ratio() for x in row] for row in values.tolist()]
+    denominator = lcm(*{q for row in ratios for _, q in row})
+    return [tuple(p * (denominator // q) for p, q in row) for row in ratios], denominator
+
+
+def common_denominator(values: AnyArray) -> int:
+    """The least common denominator of an array of floats or Fractions."""
+    if values.dtype == object:
+        return lcm(*{x.denominator for x in values.flat})
+    mantissas, exponents = np.frexp(values.astype(np.float64))
+    whole = np.ldexp(mantissas, 53).astype(np.int64)  # x = whole * 2^(exponent - 53)
+    zeros = np.frexp((whole & -whole).astype(np.float64))[1] - 1  # at the end of `whole`; -1 for 0
+    return 1 << max(0, int(np.where(whole == 0, 0, 53 - exponents - zeros).max()))
+
+
+def dot(x: Iterable[int], y: Iterable[int]) -> int:
+    """Inner product of two integer rows."""
+    return sum(map(mul, x, y))
+
+
+def apply(A: list[Row] | None, x: Row) -> Row:
+    """A x for an integer matrix given by its rows; None is the identity."""
+    return x if A is None else tuple(dot(row, x) for row in A)
+
+
+def combine(weights: Iterable[int], rows: Iterable[Row]) -> Row:
+    """sum_j w_j N_j."""
+    return tuple(dot(weights, column) for column in zip(*rows, strict=True))
+
+
+def as_floats(rows: list[Row], denominator: int) -> FloatArray:
+    """Each entry divided by the denominator and rounded once."""
+    return np.array([[x / denominator for x in row] for row in rows], np.float64)

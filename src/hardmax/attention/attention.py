@@ -1,0 +1,305 @@
+"""Hardmax attention for torch: exact sets, a gradient for the values, CPU and GPU, eager and compiled."""
+
+import math
+from contextlib import nullcontext
+from functools import cache
+from typing import Any
+
+import torch
+
+from hardmax.kernels.batched import choose
+
+CPU_TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+GPU_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+def hardmax_attention(q: Any, k: Any, v: Any, mask: Any = None, *, causal: bool = False) -> Any:
+    """Mean of the values of the best keys: what softmax attention tends to as its temperature goes to 0.
+
+    o_i = mean of v_j over j in C_i,   C_i = argmax_j <q_i, k_j>, the whole set: exact ties belong to it.
+
+    C_i is exact, as in real arithmetic on the given floats, so it does not depend on the order of the keys, on the
+    machine or on the batch. There is no second product, and one pass over the keys: half the arithmetic of softmax.
+
+    The sets do not change under small changes of q and k, so their gradient is 0 almost everywhere, and is left out
+    (None). The gradient of v sends each row's gradient, divided by |C_i|, to the members of C_i. Results and gradients
+    have the same bits on every run.
+
+    Parameters
+    ----------
+    q : (..., n, d) tensor
+    k : (..., m, d) tensor of the same type
+    v : (..., m, dv) tensor
+        float32, bfloat16 or float16, on the CPU also float64. Leading axes broadcast.
+    mask : (..., m) boolean tensor, optional
+        True for real keys, False for padding.
+    causal : bool
+        Whether query i sees the keys 0 to i alone; n must be m.
+
+    Returns
+    -------
+    (..., n, dv) tensor of the type of v
+        The mean is taken in float32 (float64 for float64). A query that sees no key gets 0.
+
+    Raises
+    ------
+    ValueError
+        If shapes, types or devices do not fit, or if a query or key is not finite. A GPU does not look for NaN and
+        infinity; the result is then undefined.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hardmax.kernels import hardmax_attention
+    >>> keys = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]])
+    >>> values = torch.tensor([[1.0], [3.0], [5.0]], requires_grad=True)
+    >>> out = hardmax_attention(torch.tensor([[2.0, 1.0], [1.0, 1.0]]), keys, values)
+    >>> out.detach()
+    tensor([[1.],
+            [2.]])
+    >>> out.sum().backward()
+    >>> values.grad
+    tensor([[1.5000],
+            [0.5000],
+            [0.0000]])
+    """
+    _check(q, k, v, mask, causal)
+    shapes = [x.shape[:-2] for x in (q, k, v)] + ([] if mask is None else [mask.shape[:-1]])
+    leading = shapes[0] if all(shape == shapes[0] for shape in shapes) else torch.broadcast_shapes(*shapes)
+    rows = None if mask is None else mask.expand(*leading, k.shape[-2]).reshape(-1, k.shape[-2])
+    flat = (x if x.ndim == 3 and x.shape[:-2] == leading else _flat(x, leading) for x in (q, k, v))
+    if torch.compiler.is_compiling():
+        out = torch.ops.hardmax.attend(*flat, rows, causal)[0]
+    else:
+        out = Attend.apply(*flat, rows, causal)[0]
+    return out.view(*leading, *out.shape[1:])
+
+
+class HardmaxAttention(torch.nn.Module):
+    """`hardmax_attention` as a module without parameters.
+
+    Parameters
+    ----------
+    causal : bool
+        Whether query i sees the keys 0 to i alone.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hardmax.kernels import HardmaxAttention
+    >>> attention = HardmaxAttention(causal=True)
+    >>> tokens = torch.tensor([[1.0, 0.0], [3.0, 1.0]])
+    >>> attention(tokens, tokens, tokens)
+    tensor([[1., 0.],
+            [3., 1.]])
+    """
+
+    def __init__(self, *, causal: bool = False) -> None:
+        super().__init__()
+        self.causal = causal
+
+    def forward(self, q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+        """Attend; see `hardmax_attention`."""
+        return hardmax_attention(q, k, v, mask, causal=self.causal)
+
+    def extra_repr(self) -> str:
+        """What `repr` says of the module."""
+        return f"causal={self.causal}"
+
+
+def _flat(x: Any, leading: Any) -> Any:
+    """All leading axes in one."""
+    return x.expand(*leading, *x.shape[-2:]).reshape(math.prod(leading), *x.shape[-2:])
+
+
+def _check(q: Any, k: Any, v: Any, mask: Any, causal: bool) -> None:
+    """Refuse what does not fit, in a sentence."""
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if not isinstance(x, torch.Tensor) or x.ndim < 2:
+            got = f"shape {tuple(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
+            raise ValueError(f"`{name}` must be a tensor of at least 2 axes, (..., tokens, columns). Got {got}.")
+        if x.device != q.device:
+            raise ValueError(f"`{name}` must be on the device of `q`, {q.device}. Got {x.device}. Move it there.")
+        types = CPU_TYPES if x.device.type == "cpu" else GPU_TYPES
+        if x.dtype not in types:
+            names = ", ".join(str(t).removeprefix("torch.") for t in types)
+            raise ValueError(f"`{name}` must be one of {names} on {x.device.type}. Got {x.dtype}. Convert it.")
+    if q.device.type not in ("cpu", "cuda"):
+        raise ValueError(f"`q` must be on the CPU or a CUDA device. Got {q.device}. Move it there.")
+    if k.dtype != q.dtype:
+        raise ValueError(f"`k` must have the type of `q`, {q.dtype}. Got {k.dtype}. Convert one of them.")
+    if k.shape[-1] != q.shape[-1]:
+        raise ValueError(f"`k` must have the last axis of `q`, {q.shape[-1]}. Got shape {tuple(k.shape)}.")
+    if v.shape[-2] != k.shape[-2]:
+        raise ValueError(f"`v` must have one row for each row of `k`, {k.shape[-2]}. Got shape {tuple(v.shape)}.")
+    if causal and q.shape[-2] != k.shape[-2]:
+        raise ValueError(
+            f"`causal` attention must have as many queries as keys. Got {q.shape[-2]} and {k.shape[-2]}. "
+            "Leave `causal` out, or use a `mask`."
+        )
+    if mask is not None:
+        _check_mask(mask, k)
+
+
+def _check_mask(mask: Any, k: Any) -> None:
+    """Refuse a mask that is not one of keys."""
+    if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool or mask.ndim < 1:
+        got = mask.dtype if isinstance(mask, torch.Tensor) else type(mask).__name__
+        raise ValueError(f"`mask` must be a boolean tensor, (..., m), True for real keys. Got {got}.")
+    if mask.device != k.device:
+        raise ValueError(f"`mask` must be on the device of `k`, {k.device}. Got {mask.device}. Move it there.")
+    if mask.shape[-1] not in (1, k.shape[-2]):
+        raise ValueError(f"`mask` must end in the number of keys, {k.shape[-2]}. Got shape {tuple(mask.shape)}.")
+
+
+def _attend(q: Any, k: Any, v: Any, mask: Any, causal: bool) -> Any:
+    """Outputs of (B, n, d) queries, and what the gradient needs to know of their sets (see `gpu.Found`)."""
+    if q.is_cuda:
+        with _device_of(q):
+            out, found = _gpu().find(q, k, v, mask, causal)
+        return out, *found
+    nothing = torch.empty(0, dtype=torch.int64)
+    if q.shape[0] * q.shape[1] == 0 or k.shape[1] == 0:
+        sizes = nothing.new_zeros(q.shape[0] * q.shape[1])
+        return v.new_zeros(*q.shape[:2], v.shape[2]), sizes - 1, sizes, nothing
+    chosen = choose(_array(q, "q"), _array(k, "k"), None if mask is None else mask.numpy(), causal)
+    first, sizes = torch.from_numpy(chosen.first), torch.from_numpy(chosen.sizes)
+    out = _gather(v, q.shape[1], first, sizes, masked=mask is not None)
+    if len(chosen.tied):
+        tied, owners, members = _written_out(chosen, q.shape[1], k.shape[1])
+        values = v.reshape(-1, v.shape[2]).index_select(0, members).to(_wide(v.dtype))
+        total = values.new_zeros(len(tied), v.shape[2]).index_add_(0, owners, values)
+        out[tied] = (total / sizes[tied, None]).to(v.dtype)
+    return out.view(*q.shape[:2], v.shape[2]), first, sizes, nothing
+
+
+def _spread(g: Any, q: Any, k: Any, mask: Any, causal: bool, first: Any, sizes: Any, lanes: Any) -> Any:
+    """Gradient of the values: each g_i / |C_i| goes to the members of C_i."""
+    if g.is_cuda:
+        with _device_of(g):
+            return _gpu().spread(g, q, k, mask, causal, _gpu().Found(first, sizes, lanes))
+    (batch, n, dv), m = g.shape, k.shape[1]
+    parts = g.reshape(-1, dv).to(_wide(g.dtype))
+    total = parts.new_zeros(batch * m, dv)
+    if total.numel() == 0 or parts.numel() == 0:
+        return total.view(batch, m, dv).to(g.dtype)
+    tied = sizes > 1
+    if tied.any():
+        entries = torch.nonzero(tied.view(batch, n).any(1)).flatten()
+        seen = None if mask is None else mask[entries].numpy()
+        chosen = choose(_array(q[entries], "q"), _array(k[entries], "k"), seen, causal)
+        rows, owners, members = _written_out(chosen, n, m)
+        rows = entries[rows // n] * n + rows % n
+        members = entries[members // m] * m + members % m
+        total.index_add_(0, members, (parts[rows] / sizes[rows, None]).index_select(0, owners))
+        parts = parts.masked_fill(tied[:, None], 0)
+    if mask is not None:
+        parts = parts.masked_fill((sizes == 0)[:, None], 0)
+    total.index_add_(0, _places(first, batch, n, m, masked=mask is not None), parts)
+    return total.view(batch, m, dv).to(g.dtype)
+
+
+class Attend(torch.autograd.Function):
+    """`_attend` with its gradient, for eager torch: an operator that can be compiled costs more to call.
+
+    Gives the outputs, the lowest member of each C_i, -1 for none, and |C_i|, for (B, n, d) tensors.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, q: Any, k: Any, v: Any, mask: Any, causal: bool) -> Any:
+        """Find the sets."""
+        out, *found = _attend(q, k, v, mask, causal)
+        ctx.causal = causal
+        ctx.save_for_backward(q, k, mask, *found)
+        ctx.mark_non_differentiable(*found[:2])
+        return out, *found[:2]
+
+    @staticmethod
+    def backward(ctx: Any, g: Any, *unused: Any) -> Any:
+        """Send the gradient to the members."""
+        q, k, mask, *found = ctx.saved_tensors
+        wanted = ctx.needs_input_grad[2]
+        return None, None, _spread(g, q, k, mask, ctx.causal, *found) if wanted else None, None, None
+
+
+_OPERATORS = torch.library.Library("hardmax", "DEF")
+_OPERATORS.define("attend(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal) -> (Tensor, Tensor, Tensor, Tensor)")
+_FOUND = "Tensor first, Tensor sizes, Tensor lanes"
+_OPERATORS.define(f"spread(Tensor g, Tensor q, Tensor k, Tensor? mask, bool causal, {_FOUND}) -> Tensor")
+for _device in ("CPU", "CUDA"):
+    _OPERATORS.impl("attend", _attend, _device)
+    _OPERATORS.impl("spread", _spread, _device)
+
+
+@torch.library.register_fake("hardmax::attend")
+def _(q: Any, k: Any, v: Any, mask: Any, causal: bool) -> Any:
+    rows, whole = q.shape[0] * q.shape[1], torch.int32 if q.is_cuda else torch.int64
+    shapes = (rows, rows, rows if q.is_cuda else 0)
+    return v.new_empty(*q.shape[:2], v.shape[2]), *(v.new_empty(size, dtype=whole) for size in shapes)
+
+
+@torch.library.register_fake("hardmax::spread")
+def _(g: Any, q: Any, k: Any, *rest: Any) -> Any:
+    return g.new_empty(g.shape[0], k.shape[1], g.shape[2])
+
+
+def _save(ctx: Any, inputs: Any, output: Any) -> None:
+    """Keep what the gradient of the operator needs."""
+    q, k, _, mask, ctx.causal = inputs
+    ctx.save_for_backward(q, k, mask, *output[1:])
+
+
+def _operator_backward(ctx: Any, g: Any, *unused: Any) -> Any:
+    """Gradient of the values alone."""
+    q, k, mask, *found = ctx.saved_tensors
+    wanted = ctx.needs_input_grad[2]
+    return None, None, torch.ops.hardmax.spread(g, q, k, mask, ctx.causal, *found) if wanted else None, None, None
+
+
+torch.library.register_autograd("hardmax::attend", _operator_backward, setup_context=_save)
+
+
+@cache
+def _gpu() -> Any:
+    """The module that needs Triton; once, as even an import that does nothing takes a while in each call."""
+    from hardmax.attention import gpu
+
+    return gpu
+
+
+def _device_of(x: Any) -> Any:
+    """Makes the device of x the current one, where kernels are launched."""
+    return nullcontext() if x.device.index == torch.cuda.current_device() else torch.cuda.device(x.device)
+
+
+def _wide(dtype: Any) -> Any:
+    """The type that sums are taken in."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def _array(x: Any, name: str) -> Any:
+    """The numbers of a tensor as a NumPy array; widening bfloat16 and float16 to float32 loses nothing."""
+    x = x.detach().to(_wide(x.dtype)).contiguous()
+    if not math.isfinite(x.sum()) and not x.isfinite().all():
+        raise ValueError(f"`{name}` must be finite. It holds NaN or infinity; find where it comes from.")
+    return x.numpy()
+
+
+def _places(first: Any, batch: int, n: int, m: int, masked: bool) -> Any:
+    """Where the first member of each row lies among the keys of the whole batch; anywhere for an empty row."""
+    places = first.view(batch, n) + torch.arange(0, batch * m, m)[:, None]
+    return (places.clamp_(min=0) if masked else places).flatten()
+
+
+def _gather(v: Any, n: int, first: Any, sizes: Any, masked: bool) -> Any:
+    """Value of the first member of each row; 0 for an empty row."""
+    batch, m, dv = v.shape
+    out = v.reshape(-1, dv).index_select(0, _places(first, batch, n, m, masked))
+    return out.masked_fill_((sizes == 0)[:, None], 0) if masked else out
+
+
+def _written_out(chosen: Any, n: int, m: int) -> Any:
+    """Tied rows, and for each of their members its place among them and that of the key in the whole batch."""
+    tied = torch.from_numpy(chosen.tied)
+    owners = torch.repeat_interleave(torch.arange(len(tied)), torch.from_numpy(chosen.sizes)[tied])
+    return tied, owners, torch.from_numpy(chosen.members) + (tied // n * m)[owners]

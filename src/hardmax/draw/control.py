@@ -1,0 +1,138 @@
+"""Before and after: the same tokens with A = I and with the A that was chosen."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Ellipse
+from mpl_toolkits.mplot3d import Axes3D
+
+from hardmax._types import FloatArray
+from hardmax.control.result import ControlResult
+from hardmax.draw.projection import Projection
+from hardmax.draw.tokens import EDGE, GREY, SIZE, Palette, panels, plot_tokens
+from hardmax.rules.hardmax import Hardmax
+from hardmax.simulate import simulate
+from hardmax.trajectories.hardmax import HardmaxTrajectory
+
+LAYERS = 60  # to see who leads in the end
+LINE = "#0072B2"
+FITS = 0.6  # half the length of the ellipse, as a part of the largest coordinate
+
+
+def plot_control(result: ControlResult, *, alpha: Any = None, names: Sequence[str] | None = None) -> Figure:
+    """Draw what the chosen A does, beside A = I.
+
+    Stars lead at layer 0, circles have the colour of whom they follow. A ring marks the tokens that were asked to lead.
+    The dashed ellipse is a level set of ⟨Az, z⟩, or its shadow. The lines (d = 2) and planes (d = 3) are
+    {z : ⟨A z_i, z - z_i⟩ = 0} for the tokens i that were asked to lead: i leads where no token lies beyond.
+
+    Parameters
+    ----------
+    result : ControlResult
+        One with an A.
+    alpha : number, optional
+        Step of the simulation that says who leads in the end: by default the result's own, or 1.
+    names : sequence of str, optional
+        A name for every token, such as its word; those of leaders are written.
+
+    Returns
+    -------
+    matplotlib Figure
+    """
+    if result.A is None:
+        raise ValueError(f"`result` must have an A to be drawn. Got: {result.status}")
+    projection = Projection.of(result.tokens.astype(np.float64))
+    figure, axes = panels(projection, 2)
+    figure.set_size_inches(9.2, 4.2 if projection.dimension == 3 else 5.0)
+    step = alpha if alpha is not None else result.alpha or 1
+    matrices = np.eye(len(result.A)), result.A
+    before, after = (simulate(result.tokens, Hardmax(step, A), layers=LAYERS) for A in matrices)
+    palette = Palette(after, before)
+    for ax, A, run, name in zip(axes, matrices, (before, after), ("before: A = I", "after"), strict=True):
+        _panel(ax, run, A, result, projection, palette)
+        ax.set_title(f"{name}, {_count(run)}", fontsize=10)
+        if names is not None:
+            _name(ax, run, {*run.leaders.tolist(), *result.leaders}, projection, names)
+    if projection.dimension == 2:  # below the panels there is the legend
+        figure.supxlabel("")
+        for ax in axes:
+            ax.set_xlabel(projection.labels[0], fontsize=9)
+    _legend(figure, len(result.A))
+    return figure
+
+
+def _panel(
+    ax: Any,
+    trajectory: HardmaxTrajectory,
+    A: FloatArray,
+    result: ControlResult,
+    projection: Projection,
+    palette: Palette,
+) -> None:
+    plot_tokens(trajectory, 0, ax=ax, projection=projection, palette=palette, polytope=False)
+    if projection.dimension == 2:
+        ax.set(xlabel="", ylabel="")
+    tokens = result.tokens.astype(np.float64) / projection.unit
+    for i in result.leaders:
+        _border(ax, tokens[i], A @ tokens[i])
+    flat = {"depthshade": False} if isinstance(ax, Axes3D) else {}
+    ringed = projection(result.tokens[list(result.leaders)].astype(np.float64))
+    ax.scatter(*ringed.T, s=5 * SIZE, facecolors="none", edgecolors=EDGE, linewidths=1.4, zorder=5, **flat)
+    _level(ax, tokens, A, projection)
+
+
+def _name(ax: Any, run: HardmaxTrajectory, shown: set[int], projection: Projection, names: Sequence[str]) -> None:
+    middle = np.mean(ax.get_xlim())
+    for i in sorted(shown):
+        at = projection(run.array[0, i].astype(np.float64))
+        ax.text(*at, f"   {names[i]}   ", fontsize=9, va="bottom", ha="right" if at[0] > middle else "left", zorder=6)
+
+
+def _border(ax: Any, token: FloatArray, normal: FloatArray) -> None:
+    """Where ⟨normal, z - token⟩ = 0, within the axes."""
+    normal = normal / np.linalg.norm(normal)
+    if len(token) == 2:
+        ax.axline(token, token + np.array([-normal[1], normal[0]]), color=LINE, lw=1, alpha=0.8, zorder=1)
+    elif isinstance(ax, Axes3D):
+        from mpl_toolkits.mplot3d.art3d import Poly3DCollection
+
+        u, v = np.linalg.svd(normal[None])[2][1:]
+        span = 0.3 * float(np.ptp(ax.get_xlim3d()))
+        corners = [token + span * (a * u + b * v) for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
+        ax.add_collection3d(Poly3DCollection([corners], facecolors=LINE, alpha=0.12))
+
+
+def _level(ax: Any, tokens: FloatArray, A: FloatArray, projection: Projection) -> None:
+    """The shape of an ellipse ⟨Az, z⟩ = c, for d > 3 of its shadow, drawn to fit into the cloud."""
+    d = len(A)
+    if d == 1 or isinstance(ax, Axes3D):
+        return
+    basis = np.eye(d) if projection.basis is None else projection.basis
+    values, vectors = np.linalg.eigh(basis.T @ np.linalg.inv(A) @ basis)  # the shadow's own matrix, inverted
+    axes = 2 * FITS * np.abs(projection(tokens * projection.unit)).max() * np.sqrt(values / values.max())
+    angle = float(np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0])))
+    ax.add_patch(Ellipse((0, 0), *axes, angle=angle, fill=False, ls="--", ec=GREY, lw=1.2, zorder=1))
+
+
+def _count(trajectory: HardmaxTrajectory) -> str:
+    now, late = int((trajectory.emerged[trajectory.leaders] == 0).sum()), len(trajectory.leaders)
+    return f"{now} leader{'s' if now != 1 else ''} at layer 0, {late} in the end"
+
+
+def _legend(figure: Figure, d: int) -> None:
+    def mark(**style: Any) -> Line2D:
+        return Line2D([], [], ls="", color=EDGE, **style)
+
+    entries = [
+        (mark(marker="*", ms=12, mfc="white"), "leads"),
+        (mark(marker="o", ms=7, mfc="white"), "follows the token of its colour"),
+        (mark(marker="o", ms=14, mfc="none"), "asked to lead"),
+    ]
+    if d == 2:
+        entries.append((Line2D([], [], color=LINE, lw=1), "nothing beyond: it leads"))
+    if d != 1 and d != 3:
+        entries.append((Line2D([], [], color=GREY, ls="--"), "level of ⟨Az, z⟩"))
+    figure.legend(*zip(*entries, strict=True), loc="outside lower center", ncols=3, fontsize=8, frameon=False)

@@ -1,0 +1,342 @@
+"""Pictures of flows and other smooth rules, in the manner of arXiv 2305.05465.
+
+Tokens have the colour of the cluster they end in, the largest cluster the first colour; a lonely token that does not
+lead is grey, and so are the clusters beyond the twelfth. Stars lead. Self-attention is drawn in its rescaled tokens
+z = e^{-tV} x, save where x is asked for, and where it is x that has a limit.
+"""
+
+from collections.abc import Sequence
+from textwrap import fill
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from mpl_toolkits.mplot3d import Axes3D
+from mpl_toolkits.mplot3d.art3d import Line3DCollection
+
+from hardmax._tensors import to_numpy
+from hardmax._types import BoolArray, FloatArray, IntArray
+from hardmax.draw.projection import Projection
+from hardmax.draw.tokens import COLOURS, CROWD, EDGE, GREY, LAYERS, marker_size, new_axes, panels, shade_polytope
+from hardmax.polytope import Polytope
+from hardmax.rules.self_attention import SelfAttention
+from hardmax.rules.softmax import Softmax
+from hardmax.rules.sphere import Sphere
+from hardmax.trajectories.smooth import SmoothTrajectory
+
+RANK_TOL = 1e-6  # of the largest singular value: what is below counts as zero
+LEAST_WEIGHT = 1e-2  # attention below it has no line
+PANELS = 5  # how many times a row shows
+UNDER = 0.01  # of the view: a circle that close to a star is not drawn, the star stands for it
+
+
+def plot_flow(
+    trajectory: SmoothTrajectory,
+    k: int = -1,
+    *,
+    ax: Any = None,
+    tails: bool = True,
+    hull: bool | None = None,
+    projection: Projection | None = None,
+    groups: IntArray | None = None,
+) -> Any:
+    """Draw the tokens of one cloud at saved position k, with the way they came.
+
+    Parameters
+    ----------
+    trajectory : SmoothTrajectory
+    k : int
+        Position among the saved layers or times; negative counts from the last that holds finite tokens.
+    ax : matplotlib Axes, optional
+        3-D axes for d = 3; made if not given.
+    tails : bool
+        Draw the way from the start.
+    hull : bool, optional
+        Shade the hull of the tokens; by default at the end, for rules whose hull never grows.
+    projection : Projection, optional
+        To share axes between panels.
+    groups : (n,) array of int, optional
+        Colour tokens by these labels, 0 with the first colour and -1 grey; by default by `color_groups`.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    trajectory.single("plot_flow(trajectory[b], k)")
+    at = position(trajectory, k)
+    projection = projection or Projection.of_trajectory(trajectory)
+    alone, ax = ax is None, new_axes(projection) if ax is None else ax
+    real = trajectory.mask
+    Z = projection(trajectory.drawn[: at + 1, real].astype(np.float64))  # (saved until k, tokens, 2 or 3)
+    groups = (color_groups(trajectory) if groups is None else np.asarray(groups))[real]
+    projection.label(ax)
+    if isinstance(trajectory.rule, Sphere):
+        draw_sphere(ax, projection.source)
+    at_end = at == trajectory.reached - 1
+    shaded = bool((at_end and has_shrinking_hull(trajectory) if hull is None else hull) and len(Z[at]))
+    if shaded:
+        shade_polytope(ax, Polytope(Z[at]))
+    colours = group_colours(groups)
+    if tails and at > 0:
+        _draw_tails(ax, Z, colours)
+    stars = leads(trajectory, at)[real]
+    flat = {"depthshade": False} if isinstance(ax, Axes3D) else {}  # shading by depth would change the colours
+    seen = ~stars & ~is_under(Z[at], stars, projection)
+    for rows, marker, scale in ((seen, "o", 1.0), (stars, "*", 3.2)):
+        size = scale * marker_size(max(int(rows.sum()), 1))
+        own = [colour for colour, shown in zip(colours, rows.tolist(), strict=True) if shown]
+        if own:
+            ax.scatter(*Z[at, rows].T, s=size, c=own, marker=marker, edgecolors=EDGE, linewidths=0.6, zorder=3, **flat)
+    ax.set_title(trajectory.label(at), fontsize=10)
+    if alone:
+        add_legend(ax.figure, legend_line(groups, stars=bool(stars.any()), hull=shaded))
+    return ax
+
+
+def plot_times(
+    trajectory: SmoothTrajectory, positions: Sequence[int] | None = None, *, projection: Projection | None = None
+) -> Figure:
+    """Draw several saved positions of one cloud side by side, and always the last.
+
+    Parameters
+    ----------
+    trajectory : SmoothTrajectory
+    positions : sequence of int, optional
+        Which; by default five that part the way of the tokens, in the coordinates in which they gather, into equal
+        lengths; for layers those of Figure 2 of arXiv 2407.01602.
+    projection : Projection, optional
+        To share axes with other pictures.
+
+    Returns
+    -------
+    matplotlib Figure
+    """
+    trajectory.single("plot_layers(trajectory[b])")
+    last = position(trajectory, -1)
+    chosen = even_positions(trajectory, PANELS) if positions is None else list(positions)
+    kept = [k for k in dict.fromkeys(position(trajectory, k) for k in chosen if k <= last) if k != last] + [last]
+    projection = projection or Projection.of_trajectory(trajectory)
+    groups = color_groups(trajectory)
+    figure, axes = panels(projection, len(kept))
+    for ax, k in zip(axes, kept, strict=True):
+        plot_flow(trajectory, k, ax=ax, projection=projection, groups=groups)
+        if projection.dimension == 2:  # one pair of labels for the row
+            ax.set(xlabel="", ylabel="")
+    stars = any(leads(trajectory, k)[trajectory.mask].any() for k in kept)
+    hull = has_shrinking_hull(trajectory)
+    add_legend(figure, legend_line(groups[trajectory.mask], stars=stars, hull=hull))
+    return figure
+
+
+def legend_line(groups: IntArray, *, stars: bool, hull: bool) -> str:
+    """What markers, colours and shading mean, in one line: only of what is there."""
+    said = ["stars attend to themselves"] if stars else []
+    said += ["colours: who ends together"] if (groups >= 0).any() else []
+    if (groups >= len(COLOURS)).any():
+        said += ["grey: alone, or in a small cluster"]
+    elif (groups < 0).any():
+        said += ["grey: alone"]
+    said += ["shaded: hull"] if hull else []
+    return "; ".join(said)
+
+
+def add_legend(figure: Any, line: str, *, fontsize: float = 9) -> None:
+    """Write a line below a figure, under the name of its axis where it has one for all panels."""
+    wrapped = fill(line, int(130 * figure.get_figwidth() / fontsize))
+    figure.supxlabel("\n".join(filter(None, (figure.get_supxlabel(), wrapped))), fontsize=fontsize)
+
+
+def plot_attention(trajectory: Any, k: int = -1, *, ax: Any = None) -> Any:
+    """Draw the attention matrix at saved position (or layer) k, with its rank.
+
+    The rank counts singular values above 1e-6 times the largest. Of several heads the mean is drawn.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+        Of one cloud.
+    k : int
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    trajectory.single("plot_attention(trajectory[b], k)")
+    smooth = isinstance(trajectory, SmoothTrajectory)
+    at = position(trajectory, k) if smooth else trajectory.index(k)
+    real = trajectory.mask
+    P = np.asarray(to_numpy(trajectory.attention(at if smooth else k)), np.float64)[..., real, :][..., real]
+    heads = f", mean of {len(P)} heads" if P.ndim == 3 else ""
+    P = P.mean(axis=0) if P.ndim == 3 else P
+    if ax is None:
+        ax = plt.figure(figsize=(5, 4.4), layout="constrained").add_subplot()
+        bar = ax.figure.colorbar(ax.imshow(P, cmap="cividis", vmin=0, vmax=1), ax=ax, shrink=0.85)
+        bar.set_label("$P_{ij}$")
+    else:
+        ax.imshow(P, cmap="cividis", vmin=0, vmax=1)
+    ax.set(xlabel="attends to token $j$", ylabel="token $i$")
+    ax.set_title(f"{trajectory.label(at)}: rank {numerical_rank(P)}{heads}", fontsize=10)
+    return ax
+
+
+def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Any = None, legend: bool = True) -> Any:
+    """Draw keys x_j and queries B^T x_i as points, and from each query to each key a line as wide as P_ij.
+
+    The score of j for i is ⟨B^T x_i, x_j⟩: with B = Q^T K for self-attention, A^T for softmax, I on the sphere. These
+    are the tokens x themselves, not the rescaled ones, so every position has axes of its own.
+
+    Parameters
+    ----------
+    trajectory : SmoothTrajectory
+        Of one cloud, under SelfAttention, Softmax or Sphere.
+    k : int
+    ax : matplotlib Axes, optional
+    legend : bool
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    trajectory.single("plot_connections(trajectory[b], k)")
+    at, real = position(trajectory, k), trajectory.mask
+    X = trajectory.array[at, real].astype(np.float64)  # (n, d)
+    form = score_form(trajectory, at)
+    queries = X if form is None else X @ form.T
+    projection = Projection.of(np.stack([X, queries]), letter="x")
+    ax = new_axes(projection) if ax is None else ax
+    projection.label(ax)
+    if len(X[0]) <= 3 and form is not None:  # both are in the picture
+        for letter, name in zip("xyz", projection.labels, strict=False):
+            getattr(ax, f"set_{letter}label")(name and f"{name}, {name.replace('$x', '$(Bx)')}")
+    keys, queries = projection(X), projection(queries)
+    P = np.asarray(to_numpy(trajectory.attention(at)))[real][:, real]
+    rows, columns = np.nonzero(P > LEAST_WEIGHT)
+    weights = P[rows, columns]
+    lines: Any = Line3DCollection if projection.dimension == 3 else LineCollection
+    own = [to_rgba(EDGE, 0.12 + 0.5 * w) for w in weights]
+    segments = np.stack([queries[rows], keys[columns]], axis=1)
+    ax.add_collection(lines(segments, colors=own, linewidths=0.2 + 1.6 * weights, zorder=1))
+    flat = {"depthshade": False} if isinstance(ax, Axes3D) else {}
+    style: dict[str, Any] = {"s": 0.6 * marker_size(len(X)), "edgecolors": EDGE, "linewidths": 0.6, **flat}
+    ax.scatter(*queries.T, c=COLOURS[5], marker="s", label="queries $Bx_i$", zorder=2, **style)
+    ax.scatter(*keys.T, c=COLOURS[1], label="keys $x_j$", zorder=3, **style)
+    if legend:
+        ax.legend(fontsize=8, frameon=False, loc="best")
+    ax.set_title(trajectory.label(at), fontsize=10)
+    return ax
+
+
+def position(trajectory: SmoothTrajectory, k: int) -> int:
+    """Position k in `tokens`; negative counts from the last with finite tokens, so that -1 can always be drawn."""
+    reached = trajectory.reached
+    at = reached + k if -reached <= k < 0 else trajectory.index(k)
+    if at >= reached:
+        raise ValueError(
+            f"Tokens must be finite to be drawn. Got {trajectory.label(at)}, beyond the last finite position. "
+            f"Draw a position below {reached}."
+        )
+    return at
+
+
+def color_groups(trajectory: SmoothTrajectory) -> IntArray:
+    """Label of each token's colour: clusters at the end from the largest down, -1 for lonely tokens that do not lead.
+
+    Equal sizes keep the order of the tokens.
+    """
+    labels = trajectory.clusters
+    sizes = np.bincount(labels[labels >= 0])
+    leading = np.zeros(len(sizes), bool)
+    leading[labels[trajectory.leaders]] = True
+    shown = np.flatnonzero((sizes > 1) | leading)
+    order = shown[np.argsort(-sizes[shown], kind="stable")]
+    groups = np.full(len(sizes) + 1, -1)  # the last stands for padding, whose label is -1
+    groups[order] = np.arange(len(order))
+    return np.asarray(groups[labels])
+
+
+def group_colours(groups: IntArray) -> list[str]:
+    """Colour of each token by its label, grey for -1 and for labels beyond the palette."""
+    return [COLOURS[g] if 0 <= g < len(COLOURS) else GREY for g in groups.tolist()]
+
+
+def leads(trajectory: SmoothTrajectory, at: int) -> BoolArray:
+    """Which tokens lead at a position."""
+    found = np.zeros(trajectory.n, bool)
+    found[trajectory.leaders_at(at)] = True
+    return found
+
+
+def has_shrinking_hull(trajectory: SmoothTrajectory) -> bool:
+    """Whether each drawn token moves towards a mean of others: V a positive multiple of I, or rescaled softmax."""
+    rule = trajectory.rule
+    if isinstance(rule, SelfAttention) and rule.has_constant_values:
+        V = rule.value_matrix(trajectory.array.shape[-1])
+        return bool(V[0, 0] > 0 and np.array_equal(V, V[0, 0] * np.eye(len(V))))
+    return isinstance(rule, Softmax) and rule.normalize == "rescaling"
+
+
+def score_form(trajectory: SmoothTrajectory, at: int) -> FloatArray | None:
+    """The matrix M of the scores ⟨M x_i, x_j⟩; None is the identity."""
+    rule = trajectory.rule
+    if isinstance(rule, SelfAttention):
+        return rule.form(trajectory.array.shape[-1], float(trajectory.saved[at])).T
+    if isinstance(rule, Softmax):
+        return None if rule.A is None else np.asarray(to_numpy(rule.A), np.float64)
+    if isinstance(rule, Sphere):
+        return None
+    raise ValueError(
+        f"`trajectory` must be under SelfAttention, Softmax or Sphere, with one bilinear form. Got {rule!r}. "
+        "Draw the trajectory of one head."
+    )
+
+
+def numerical_rank(P: FloatArray) -> int:
+    """How many singular values exceed 1e-6 times the largest."""
+    values = np.linalg.svd(P, compute_uv=False)
+    return int((values > RANK_TOL * values[0]).sum())
+
+
+def even_positions(trajectory: SmoothTrajectory, number: int) -> list[int]:
+    """Positions that part the way of the tokens into equal lengths; for layers those of Figure 2.
+
+    The way is that in the coordinates in which tokens gather: others may grow without bound, and would leave all
+    positions but the first to the very end.
+    """
+    reached = trajectory.reached
+    if not trajectory.rule.continuous:
+        return [at for at in range(reached) if trajectory.saved[at] in LAYERS]
+    Z = trajectory.gathering[:reached, trajectory.mask].astype(np.float64)
+    lengths = np.linalg.norm(np.diff(Z, axis=0), axis=-1).sum(axis=-1)  # of all tokens, between saved times
+    way = np.concatenate([[0.0], np.cumsum(lengths)])
+    return np.searchsorted(way, np.linspace(0, way[-1], number)[:-1]).tolist()
+
+
+def draw_sphere(ax: Any, d: int) -> None:
+    """The unit circle or sphere, faintly."""
+    if d == 2:
+        angles = np.linspace(0, 2 * np.pi, 200)
+        ax.plot(np.cos(angles), np.sin(angles), color=GREY, lw=0.6, alpha=0.6, zorder=0)
+    elif d == 3:
+        u, v = np.meshgrid(np.linspace(0, 2 * np.pi, 25), np.linspace(0, np.pi, 13))
+        round_ = np.cos(u) * np.sin(v), np.sin(u) * np.sin(v), np.cos(v)
+        ax.plot_wireframe(*round_, color=GREY, lw=0.4, alpha=0.35, rcount=13, ccount=25, zorder=0)
+
+
+def is_under(Z: FloatArray, stars: BoolArray, projection: Projection) -> BoolArray:
+    """Which tokens have a star on top of them in the picture."""
+    if not stars.any():
+        return np.zeros(len(Z), bool)
+    unit = np.where(projection.high > projection.low, projection.high - projection.low, 1.0)
+    gaps = np.linalg.norm((Z[:, None] - Z[stars]) / unit, axis=-1)
+    return np.asarray(gaps.min(axis=1) < UNDER)
+
+
+def _draw_tails(ax: Any, Z: FloatArray, colours: list[str]) -> None:
+    """The way of each token in its colour."""
+    faint = max(0.6 * min(1.0, CROWD / max(len(colours), 1)), 0.08)
+    lines: Any = Line3DCollection if Z.shape[-1] == 3 else LineCollection
+    ax.add_collection(lines(Z.swapaxes(0, 1), colors=colours, linewidths=0.8, alpha=faint, zorder=1))

@@ -1,0 +1,213 @@
+"""How tokens of any dimension come onto paper: as they are for d = 2 and 3, else on principal axes, and labelled so.
+
+Rescaled tokens of self-attention gather in the leading directions of V and may grow without bound in the others. Where
+these are more than ten times as wide, the axes are the leading directions and those at right angles to them, and the
+wide ones are logarithmic beyond the size of the leading ones.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import qr
+
+from hardmax._types import FloatArray
+from hardmax.flows.spectrum import expected_of_values
+from hardmax.rules.self_attention import SelfAttention
+from hardmax.rules.sphere import Sphere
+from hardmax.trajectories.base import Trajectory
+from hardmax.trajectories.smooth import SmoothTrajectory
+
+UNEQUAL = 20.0  # how many times one spread may be another before both cannot be seen on one scale
+WIDE = 10.0  # how many times as wide as the leading directions the others may be before the axes follow these
+ZOOM = 0.9  # of a box in 3-D: larger, and the third axis loses its name
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """An affine map to 2 or 3 coordinates, with its axes' names and limits."""
+
+    basis: FloatArray | None  # (d, 2 or 3), or None for the coordinates themselves
+    labels: tuple[str, ...]
+    low: FloatArray
+    high: FloatArray
+    source: int  # dimension of the tokens
+    unit: float  # a power of ten by which tokens far from 1 are divided
+    equal: bool = True  # whether all axes have one scale
+    folds: FloatArray | None = None  # for each axis 0, or beyond which size it is logarithmic
+
+    @classmethod
+    def of(cls, tokens: FloatArray, *, letter: str = "z", stretch: bool = False) -> "Projection":
+        """Choose axes for tokens of shape (..., d); all layers at once, so that the view does not move.
+
+        With `stretch`, coordinates that differ more than twentyfold in their spread get scales of their own.
+        """
+        points = tokens.reshape(-1, tokens.shape[-1])
+        d = points.shape[1]
+        size = float(np.abs(points).max()) or 1.0
+        if not np.isfinite(size):
+            raise ValueError(
+                "Tokens must be finite to be drawn. Got infinities: without normalisation they left the range of "
+                "floats. Simulate fewer layers, or with normalize=True."
+            )
+        unit = 1.0 if 1e-100 < size < 1e100 else 10.0 ** int(np.floor(np.log10(size)))
+        points = points / unit
+        basis, labels = None, tuple(f"${letter}_{{{r + 1}}}$" for r in range(d))
+        if d == 1:
+            labels = (f"${letter}$", "")
+        elif d > 3:
+            centred = (points - points.mean(axis=0)) / (size / unit)
+            _, scales, axes = np.linalg.svd(np.vstack([centred, np.zeros((2, d))]), full_matrices=False)
+            share = scales**2 / ((scales**2).sum() or 1.0)
+            signs = np.sign(axes[np.arange(2), np.abs(axes[:2]).argmax(axis=1)])  # one of the two mirror images
+            basis = (axes[:2] * signs[:, None]).T
+            labels = tuple(f"principal axis {r + 1} of {d} ({share[r]:.0%} of the spread)" for r in range(2))
+        if unit != 1.0:
+            labels = tuple(f"{label}, in units of {unit:g}" if label else "" for label in labels)
+        shown = cls(basis, labels, np.zeros(0), np.zeros(0), d, 1.0)(points)
+        low, high = shown.min(axis=0), shown.max(axis=0)
+        spread = float((high - low).max())
+        if stretch and d in (2, 3) and spread > UNEQUAL * float((high - low).min()) > 0:
+            pads = 0.08 * (high - low)
+            return cls(basis, labels, low - pads, high + pads, d, unit, equal=False)
+        pad = 0.08 * spread if spread > 1e-9 * size / unit else 0.5 * size / unit
+        return cls(basis, labels, low - pad, high + pad, d, unit)
+
+    @classmethod
+    def of_trajectory(cls, trajectory: Trajectory) -> "Projection":
+        """Choose axes for all layers or times and all real tokens of one cloud; on the sphere for the whole of it."""
+        tokens = trajectory.drawn[:, trajectory.mask].astype(np.float64)
+        if not isinstance(trajectory, SmoothTrajectory):
+            return cls.of(tokens)
+        tokens, d = tokens[: trajectory.reached], tokens.shape[-1]
+        if isinstance(trajectory.rule, Sphere) and d <= 3:
+            tokens = np.vstack([tokens.reshape(-1, d), np.eye(d), -np.eye(d)])
+        across = _leading(trajectory)
+        turned = None if across is None else cls._turned(tokens.reshape(-1, d), across, trajectory.letter)
+        return turned or cls.of(tokens, letter=trajectory.letter, stretch=True)
+
+    @classmethod
+    def _turned(cls, points: FloatArray, across: FloatArray, letter: str) -> "Projection | None":
+        """Axes along the leading directions and at right angles to them, where the latter are far wider; else None."""
+        d = points.shape[1]
+        leading, free = parts = _orthonormal(across), _orthonormal(across, complement=True)
+        width = float(np.ptp(points @ leading, axis=0).max())
+        if not free.shape[1] or float(np.ptp(points @ free, axis=0).max()) <= WIDE * width:
+            return None
+        if d == 3 and np.abs(free).max(axis=0).min() < 1 - 1e-9:  # no coordinate axes: the widest direction first
+            parts = leading, _widest(points, free, free.shape[1])
+        elif d > 3:  # two axes: of the leading directions if these are two or more, else one of each kind
+            several = leading.shape[1] > 1
+            parts = (
+                (leading if leading.shape[1] <= 2 else _widest(points, leading, 2)),
+                _widest(points, free, 0 if several else 1),
+            )
+        basis = np.hstack(parts)
+        words = ("leading", "free") if d == 3 else ("leading direction", "free direction")  # three axes have less room
+        labels = [
+            f"{word} {r + 1}" if M.shape[1] > 1 else word
+            for word, M, shown in zip(words, (leading, free), parts, strict=True)
+            for r in range(shown.shape[1])
+        ]
+        axis = np.abs(basis).argmax(axis=0)
+        aligned = np.abs(basis).max(axis=0) > 1 - 1e-9
+        labels = [f"${letter}_{{{r + 1}}}$" if a else said for r, a, said in zip(axis, aligned, labels, strict=True)]
+        if aligned.all():
+            order = np.argsort(axis)
+            basis, labels = basis[:, order], [labels[r] for r in order]
+        shown = points @ basis
+        wide = np.ptp(shown, axis=0) > WIDE * width
+        size = float(f"{np.abs(points @ leading).max() or 1.0:.0e}")
+        labels = [f"{said} (d = {d})" for said in labels] if d > 3 else labels
+        labels = [f"{said}, log beyond {size:g}" if far else said for said, far in zip(labels, wide, strict=True)]
+        view = cls(basis, tuple(labels), np.zeros(0), np.zeros(0), d, 1.0, equal=False, folds=size * wide)
+        shown = view(points)
+        low, high = shown.min(axis=0), shown.max(axis=0)
+        pads = 0.08 * np.where(high > low, high - low, size)
+        return replace(view, low=low - pads, high=high + pads)
+
+    @property
+    def dimension(self) -> int:
+        """Of the picture: 3 for d = 3, else 2."""
+        return 3 if self.source == 3 else 2
+
+    def __call__(self, tokens: FloatArray) -> FloatArray:
+        """Coordinates in the picture, shape (..., 2 or 3)."""
+        tokens = tokens / self.unit
+        if self.source == 1:
+            return np.concatenate([tokens, np.zeros_like(tokens)], axis=-1)
+        shown = tokens if self.basis is None else tokens @ self.basis
+        if self.folds is None:
+            return shown
+        size = np.where(self.folds > 0, self.folds, 1.0)
+        return np.where(self.folds > 0, size * np.arcsinh(shown / size), shown)
+
+    def ticks(self, r: int) -> dict[float, float] | None:
+        """Of a logarithmic axis, where zero and some powers of ten are: {place: number}. None for other axes."""
+        size = 0.0 if self.folds is None else float(self.folds[r])
+        if not size:
+            return None
+        ends = size * np.sinh(np.array([self.low[r], self.high[r]]) / size)
+        reach = np.log10(np.abs(ends).max())
+        middle = (reach + np.log10(size)) / 2  # half of the way along the axis, roughly
+        exponents = np.floor([middle, reach] if 10**middle > 4 * size else [reach])
+        powers = 10.0 ** np.unique(exponents)
+        numbers = [x for x in (*-powers[::-1], 0.0, *powers) if ends[0] <= x <= ends[1]]
+        return {float(size * np.arcsinh(x / size)): float(x) for x in numbers}
+
+    def label(self, ax: Any) -> None:
+        """Name the axes and set their limits and aspect."""
+        ax.set_xlabel(self.labels[0])
+        ax.set_ylabel(self.labels[1])
+        ax.set_xlim(self.low[0], self.high[0])
+        ax.set_ylim(self.low[1], self.high[1])
+        if self.dimension == 3:
+            ax.set_zlabel(self.labels[2])
+            ax.set_zlim(self.low[2], self.high[2])
+            sides = self.high - self.low if self.equal else np.ones(3)
+            flat = np.linalg.norm(sides) / (np.sqrt(3) * sides.max())  # Matplotlib would let a flat box grow
+            ax.set_box_aspect(sides, zoom=ZOOM * flat)
+            ax.zaxis.labelpad = 5
+            if self.folds is not None:
+                for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
+                    axis.label.set_size(8)  # these names are long
+        else:
+            ax.set_aspect("equal" if self.equal else "auto")
+        ax.locator_params(nbins=4 if self.dimension == 3 else 6)  # more labels than that run into each other
+        for r, letter in enumerate("xyz"[: self.dimension]):
+            ticks = self.ticks(r)
+            if ticks is not None:
+                getattr(ax, f"set_{letter}ticks")(list(ticks), [_power(x) for x in ticks.values()])
+        if self.source == 1:
+            ax.set_yticks([])
+
+
+def _leading(trajectory: SmoothTrajectory) -> FloatArray | None:
+    """Functionals that give the coordinates in which tokens gather, (d, k); None where these are all coordinates."""
+    rule, d = trajectory.rule, trajectory.array.shape[-1]
+    if trajectory.gathering is trajectory.drawn or not isinstance(rule, SelfAttention):
+        return None
+    return expected_of_values(rule.value_matrix(d)).dual
+
+
+def _orthonormal(M: FloatArray, *, complement: bool = False) -> FloatArray:
+    """A basis of the columns' span, or of what is at right angles to it: coordinate axes where these span it."""
+    Q = np.linalg.qr(M)[0]
+    onto = np.eye(len(M)) - Q @ Q.T if complement else Q @ Q.T
+    count = len(M) - Q.shape[1] if complement else Q.shape[1]
+    basis = qr(onto, pivoting=True)[0][:, :count]
+    largest = np.abs(basis).argmax(axis=0)
+    basis = basis * np.sign(basis[largest, np.arange(count)])
+    return np.asarray(basis[:, np.argsort(largest, kind="stable")])
+
+
+def _widest(points: FloatArray, M: FloatArray, count: int) -> FloatArray:
+    """The principal axes of points within the span of M's columns."""
+    within = points @ M
+    axes = np.linalg.svd((within - within.mean(axis=0)) / (np.abs(within).max() or 1.0), full_matrices=False)[2]
+    return np.asarray(M @ axes[:count].T)
+
+
+def _power(x: float) -> str:
+    """A power of ten, with its sign, as a formula."""
+    return f"${'-' if x < 0 else ''}10^{{{round(np.log10(abs(x)))}}}$" if x else "0"

@@ -1,0 +1,138 @@
+"""Pictures of explanations: bars, the plane with its decision line, films, leaders of a collection."""
+
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.patheffects import withStroke
+
+from hardmax.draw.projection import Projection
+from hardmax.draw.tokens import Palette, plot_tokens
+
+if TYPE_CHECKING:
+    from hardmax.sentiment.explanation import Explanation
+    from hardmax.sentiment.statistics import LeaderStatistics
+
+BLUE, ORANGE = "#0072b2", "#d55e00"
+MOST_WORDS, MOST_NAMES = 20, 12
+KINDS = ("auto", "words", "plane")
+
+
+def plot_explanation(explanation: "Explanation", *, kind: str = "auto", ax: Any = None) -> Any:
+    """The figure of `Explanation.plot`."""
+    if kind not in KINDS:
+        raise ValueError(f"`kind` must be one of {', '.join(KINDS)}. Got {kind!r}.")
+    weights = explanation.model.weights
+    drawable = weights.d == 2 and weights.outputs == 1 and len(explanation.ids) > 0
+    if kind == "plane" and not drawable:
+        raise ValueError(
+            '`kind="plane"` must go with d = 2, two classes and a text with known words. Got '
+            f'd = {weights.d}, {len(explanation.classes)} classes, {len(explanation.ids)} words. Use kind="words".'
+        )
+    if kind == "plane" or (kind == "auto" and drawable and weights.heads == 1 and ax is None):
+        return plot_plane(explanation)
+    return plot_words(explanation, ax=ax)
+
+
+def plot_words(explanation: "Explanation", *, ax: Any = None) -> Any:
+    """Bars of the largest contributions, for the prediction to the right."""
+    order = np.argsort(-np.abs(explanation.towards), kind="stable")[:MOST_WORDS]
+    values = explanation.towards[order]
+    if ax is None:
+        height = 1.2 + 0.27 * max(1, len(order))
+        ax = plt.subplots(figsize=(6.4, height), layout="constrained")[1]
+    ax.barh(range(len(order)), values, color=[BLUE if value > 0 else ORANGE for value in values])
+    ax.set_yticks(range(len(order)), [str(explanation.words[i]) for i in order], parse_math=False)
+    ax.invert_yaxis()
+    ax.axvline(0, color="#444", linewidth=0.8)
+    ax.set_xlabel(f"contribution to the logit, for {explanation.prediction}", parse_math=False)
+    ax.set_title(f"{explanation.prediction}, probability {explanation.probability:.3f}", fontsize=11, parse_math=False)
+    return ax.figure
+
+
+def plot_plane(explanation: "Explanation", *, head: int = 0, layers: tuple[int, ...] | None = None) -> Any:
+    """Tokens of a head at some layers, its leaders by name, and the line on which the logit of the mean is 0."""
+    trajectory = explanation.trajectory[head]
+    shown = layers or tuple(sorted({0, 1, trajectory.layers // 2, trajectory.layers}))
+    figure, axes = plt.subplots(1, len(shown), figsize=(4.1 * len(shown), 4.3), layout="constrained", squeeze=False)
+    palette, projection = Palette(trajectory), Projection.of_trajectory(trajectory)
+    for k, ax in zip(shown, axes[0], strict=True):
+        plot_tokens(trajectory, k, ax=ax, palette=palette, projection=projection, tails=False)
+        draw_decision(explanation, ax, trajectory.array[trajectory.index(k)].mean(axis=0), head=head)
+        name_leaders(explanation, ax, head=head, layer=k)
+    figure.suptitle(f"{explanation.prediction}, probability {explanation.probability:.3f}", parse_math=False)
+    return figure
+
+
+def draw_decision(explanation: "Explanation", ax: Any, mean: Any = None, *, head: int = 0) -> None:
+    """The line v . z + beta = 0 of one head, shaded on the side of the second class; a cross at the mean.
+
+    With several heads beta holds what the others say of this text, so that the side of the mean is still the answer.
+    """
+    v = explanation.model.weights.decoder[0, head]
+    shares, tokens = explanation.shares[head], explanation.model.weights.tokens(explanation.ids)[:, head]
+    beta = float(explanation.logits[0] - shares @ tokens @ v)
+    (x0, x1), (y0, y1) = ax.get_xlim(), ax.get_ylim()
+    x, y = np.meshgrid(np.linspace(x0, x1, 200), np.linspace(y0, y1, 200))
+    side = v[0] * x + v[1] * y + beta
+    if side.min() < 0 < side.max():
+        ax.contour(x, y, side, levels=[0], colors="#444", linestyles="--", linewidths=1)
+    ax.contourf(x, y, side > 0, levels=[-0.5, 0.5, 1.5], colors=[ORANGE, BLUE], alpha=0.07, zorder=0)
+    if mean is not None:
+        ax.plot(*mean, marker="X", color="black", markersize=8, markeredgecolor="white", zorder=6)
+    ax.set(xlim=(x0, x1), ylim=(y0, y1))
+
+
+def name_leaders(explanation: "Explanation", ax: Any, *, head: int = 0, layer: int = -1) -> None:
+    """Write the words of the leaders where they stand at a layer, on the side that is away from the mean."""
+    trajectory = explanation.trajectory[head]
+    tokens = trajectory.array[trajectory.index(layer)]
+    place = {str(explanation.words[row]): i for i, row in enumerate(explanation.rows)}  # equal tokens stay together
+    (x0, x1), middle = ax.get_xlim(), tokens[:, 1].mean()
+    for group in explanation.leaders[head][:MOST_NAMES]:
+        at = tokens[place[group.word]]
+        above, across = at[1] >= middle, (at[0] - x0) / (x1 - x0)
+        ax.annotate(
+            group.word,
+            at,
+            xytext=(0, 8 if above else -8),
+            textcoords="offset points",
+            ha="left" if across < 0.15 else "right" if across > 0.85 else "center",
+            va="bottom" if above else "top",
+            fontsize=9,
+            path_effects=[withStroke(linewidth=2.5, foreground="white")],
+            parse_math=False,
+            zorder=7,
+        )
+
+
+def film_explanation(explanation: "Explanation", path: str | PathLike[str], *, head: int = 0, **options: Any) -> None:
+    """Film a head with d = 2 and its decision line."""
+    from hardmax.draw.movies import movie
+
+    weights = explanation.model.weights
+    if weights.d != 2 or weights.outputs != 1:
+        raise ValueError(
+            f"A movie must have d = 2 and two classes. Got d = {weights.d} and {len(explanation.classes)} classes. "
+            'Use hm.pretrained("imdb-2d"), or a classifier with d=2.'
+        )
+
+    def overlay(ax: Any) -> None:
+        draw_decision(explanation, ax, head=head)
+        name_leaders(explanation, ax, head=head)
+
+    movie(explanation.trajectory[head], path, overlay=overlay, **options)
+
+
+def plot_leaders(statistics: "LeaderStatistics", *, count: int = 20, ax: Any = None) -> Any:
+    """Bars of the words that lead in most texts, coloured by the class they speak for."""
+    if ax is None:
+        ax = plt.subplots(figsize=(8, 4.2), layout="constrained")[1]
+    shown = min(count, len(statistics.words))
+    scores = statistics.scores[:shown]
+    colours = [BLUE if score > 0 else ORANGE for score in scores] if scores.ndim == 1 else BLUE
+    ax.bar(range(shown), statistics.texts_led[:shown], color=colours)
+    ax.set_xticks(range(shown), statistics.words[:shown].tolist(), rotation=60, ha="right", parse_math=False)
+    ax.set_ylabel("texts in which it leads")
+    return ax.figure

@@ -1,0 +1,129 @@
+"""One cloud on its way through the layers: who leads, who is decided, and by which theorem.
+
+Theorem 1: C_i = {l} and C_l = {l} at one layer fix C_i for ever, and z_i tends to z_l.
+Theorem 4: C_i made of leaders, all still seen from their centroid c_i, fix C_i for ever, and z_i tends to c_i.
+Both hold for any A and any steps. A decided token needs no more queries; it stays a key.
+"""
+
+from collections.abc import Callable
+from enum import IntEnum
+from fractions import Fraction
+
+import numpy as np
+
+from hardmax._types import BoolArray, FloatArray, IntArray
+from hardmax.engine.state import State
+from hardmax.kernels.sets import Sets
+
+
+class Proof(IntEnum):
+    """What decided a token, from the simplest on."""
+
+    NONE = 0
+    THEOREM_1 = 1
+    THEOREM_4 = 2
+    T = 3
+    CHAIN = 4
+
+    def __str__(self) -> str:
+        return {Proof.THEOREM_1: "Theorem 1", Proof.THEOREM_4: "Theorem 4", Proof.CHAIN: "chain"}.get(self, self.name)
+
+
+class Run:
+    """The classes of one cloud, moving.
+
+    `shortcuts=False` asks every token at every layer, decided or not; the theorems' own checks use that.
+    """
+
+    def __init__(self, state: State, step: Callable[[int], Fraction], *, shortcuts: bool = True) -> None:
+        m = len(state.classes)
+        self.state = state
+        self.classes = state.classes
+        self.shortcuts = shortcuts
+        self._step = step
+        self._sets: Sets | None = None
+        self.emerged: IntArray = np.full(m, -1)  # layer from which a class leads
+        self.settled: IntArray = np.full(m, -1)  # layer from which it is decided
+        self.proof: IntArray = np.full(m, Proof.NONE)
+        self.smallest_gap = np.inf  # over all undecided classes and layers so far, if the state finds gaps
+        self.queries = 0
+
+    @property
+    def layer(self) -> int:
+        """The layer at which the tokens are."""
+        return self.state.layer
+
+    @property
+    def sets(self) -> Sets:
+        """C_i of every class, as last chosen."""
+        assert self._sets is not None, "choose() comes first"
+        return self._sets
+
+    @property
+    def decided(self) -> BoolArray:
+        """Classes whose limit is proved, shape (m,)."""
+        return np.asarray(self.settled >= 0)
+
+    @property
+    def tokens(self) -> FloatArray:
+        """Positions, shape (m, d). Whoever leads from the start is where the input has it, to the last bit."""
+        tokens = self.state.tokens
+        still = self.emerged == 0
+        tokens[still] = self.classes.rows[still]
+        return tokens
+
+    @property
+    def pace(self) -> float:
+        """How far the next layer moves a coordinate at most."""
+        alpha, tokens = self._step(self.layer), self.state.tokens
+        size = float(np.abs(tokens).max()) or 1.0
+        offsets = self.sets.mean(tokens / size, self.classes.counts) - tokens / size
+        return float(alpha / (1 + alpha)) * float(np.abs(offsets).max()) * size
+
+    def choose(self) -> Sets:
+        """Find C_i at this layer, then who leads and who is decided."""
+        rows = np.flatnonzero(~self.decided) if self.shortcuts else np.arange(len(self.classes))
+        if len(rows) or self._sets is None:
+            chosen, gaps = self.state.choose(rows)
+            self._sets = chosen if self._sets is None else self._sets.replace(rows, chosen)
+            if gaps is not None:
+                self.smallest_gap = min(self.smallest_gap, float(gaps.min()))
+            self.queries += len(rows)
+            self._find_leaders(rows, chosen)
+            if self.state.history is not None and not self.state.causal:  # the theorems need leaders to see all keys
+                self._decide(rows, chosen)
+        return self.sets
+
+    def _find_leaders(self, rows: IntArray, sets: Sets) -> None:
+        """i leads when C_i holds nothing but i; classes that have come to one place count as one."""
+        leads = (sets.sizes == 1) & (sets.targets == rows)
+        if self.state.history is not None:
+            for r in sets.tied:
+                if self.emerged[rows[r]] < 0 and rows[r] in sets[r]:
+                    leads[r] = len(set(self.state.history.at(self.layer, sets[r].tolist()))) == 1
+        fresh = rows[leads]
+        self.emerged[fresh[self.emerged[fresh] < 0]] = self.layer
+
+    def _decide(self, rows: IntArray, sets: Sets) -> None:
+        """Apply Theorems 1 and 4 to what was chosen at this layer."""
+        leads = self.emerged >= 0
+        follows_leader = (sets.sizes == 1) & leads[sets.targets]
+        self.settle(rows[follows_leader & (self.settled[rows] < 0)], Proof.THEOREM_1)
+        groups: dict[bytes, list[int]] = {}
+        for r in sets.tied:
+            if self.settled[rows[r]] < 0 and leads[sets[r]].all():
+                groups.setdefault(sets[r].tobytes(), []).append(int(rows[r]))
+        if groups:
+            seen = self.state.sees([np.frombuffer(key, np.intp) for key in groups])
+            for members, holds in zip(groups.values(), seen, strict=True):
+                if holds:
+                    self.settle(np.array(members), Proof.THEOREM_4)
+
+    def settle(self, rows: IntArray, proof: Proof) -> None:
+        """Mark classes as decided at this layer."""
+        self.settled[rows] = self.layer
+        self.proof[rows] = proof
+
+    def advance(self) -> None:
+        """Move every class by its set: one layer."""
+        self.state.advance(self.sets, self._step(self.layer))

@@ -1,0 +1,236 @@
+"""The result of `simulate` for `Hardmax`: tokens layer by layer, their exact sets, and what follows from them.
+
+Layer k has the tokens Z^k and the sets C_i(Z^k).
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from hardmax._tensors import like
+from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
+from hardmax.engine.history import History
+from hardmax.kernels.classes import Classes
+from hardmax.kernels.sets import Sets
+from hardmax.rules.hardmax import Hardmax
+from hardmax.trajectories.base import Trajectory
+from hardmax.trajectories.margins import margins_of
+from hardmax.trajectories.sentences import trajectory_status
+
+
+@dataclass(frozen=True, eq=False)
+class Cloud:
+    """What a run leaves behind for one cloud, by classes of equal tokens."""
+
+    classes: Classes
+    sets: tuple[Sets, ...]  # one for each saved layer
+    emerged: IntArray  # (m,) layer from which a class leads, or -1
+    settled: IntArray  # (m,) layer from which it is decided, or -1
+    real: IntArray  # (n - padding,) positions of the real tokens in the input
+
+    def spread(self, values: IntArray, n: int) -> IntArray:
+        """One value a class to one a token, -1 for padding."""
+        full = np.full(n, -1)
+        full[self.real] = values[self.classes.labels]
+        return full
+
+    def matrix(self, index: int, n: int) -> sparse.csr_array:
+        """Attention over tokens at one saved layer: (n, n), uniform on C_i."""
+        m, labels = len(self.classes), self.classes.labels
+        over_classes = self.sets[index].matrix(self.classes.counts) / self.classes.counts  # (m, m)
+        place = sparse.csr_array((np.ones(len(labels)), (self.real, labels)), shape=(n, m))
+        matrix = sparse.csr_array(place @ over_classes @ place.T)
+        matrix.sort_indices()
+        return matrix
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HardmaxTrajectory(Trajectory):
+    """Tokens through the layers of a hardmax transformer.
+
+    Attributes
+    ----------
+    tokens : (saved layers, n, d) or (saved layers, batch, n, d) array
+        Layer 0 is the input. With save="last" only the last layer is kept. A torch tensor if that came in.
+    rule : Hardmax
+    saved : (saved layers,) array
+        Which layers `tokens` holds.
+    clouds : tuple of Cloud
+        The sets of each cloud by classes of equal tokens; `sets`, `attention` and `leaders` are made of them.
+    batched : bool
+        Whether `tokens` has an axis for the batch.
+    stats : dict
+        What ran: kernel, dtype, arithmetic, layers, queries, sets compared exactly.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate([[1.0, 1.0], [0.5, -0.5], [-1.0, -1.0], [0.3, 0.2]], hm.Hardmax(0.5), layers=30)
+    >>> trajectory
+    Ran 30 layers on 4 tokens of dimension 2. 3 leaders, all since layer 0. Every token is decided since layer 0.
+    >>> trajectory.leaders
+    array([0, 1, 2])
+    >>> trajectory.sets(0)[3]
+    array([0])
+    """
+
+    tokens: Any
+    rule: Hardmax
+    saved: IntArray
+    clouds: tuple[Cloud, ...]
+    batched: bool
+    stats: dict[str, Any]
+
+    def _cloud(self, b: int) -> Self:
+        return replace(self, tokens=self.tokens[:, b], clouds=(self.clouds[b],), batched=False)
+
+    @property
+    def keeps_exact_positions(self) -> bool:
+        """Whether `exact(k)` can be had: ties decided exactly, and every layer kept."""
+        return self.rule.ties == "exact" and len(self.saved) > self.layers
+
+    @property
+    def layers(self) -> int:
+        """How many layers were run."""
+        return int(self.saved[-1])
+
+    @property
+    def mask(self) -> BoolArray:
+        """True for real tokens: (n,) or (batch, n)."""
+        return self._per_token([np.zeros(len(c.classes), np.intp) for c in self.clouds]) >= 0
+
+    def _per_token(self, by_class: list[IntArray]) -> IntArray:
+        rows = [cloud.spread(values, self.n) for cloud, values in zip(self.clouds, by_class, strict=True)]
+        return np.stack(rows) if self.batched else rows[0]
+
+    def index(self, k: int) -> int:
+        """Position of layer k in `tokens`; negative counts from the last layer."""
+        layer = k if k >= 0 else self.layers + 1 + k
+        found = np.flatnonzero(self.saved == layer)
+        if not len(found):
+            kept = f"layers 0 to {self.layers}" if len(self.saved) > 1 else f"layer {self.layers} alone"
+            raise IndexError(f'`k` must be a saved layer: {kept}. Got {k}. Simulate more layers, or with save="all".')
+        return int(found[0])
+
+    def label(self, at: int) -> str:
+        """ "layer k", with the tolerance if ties have one."""
+        tolerance = "" if self.rule.ties == "exact" else f", ties within {self.rule.ties:g}"
+        return f"layer {self.saved[at]}{tolerance}"
+
+    def only_cloud(self, call: str) -> Cloud:
+        """The one cloud there is; for a batch an error that shows the `call` to make instead."""
+        self.single(call)
+        return self.clouds[0]
+
+    def attention(self, k: int = -1, *, sparse: bool = False) -> Any:
+        """Row-stochastic matrix of layer k: P_ij = 1/|C_i| for j in C_i, else 0.
+
+        An (n, n) array, (batch, n, n) for a batch; with `sparse=True` a SciPy csr_array of one cloud. The rows and
+        columns of padding are zero.
+        """
+        at = self.index(k)
+        if sparse:
+            return self.only_cloud("trajectory[b].attention(k, sparse=True)").matrix(at, self.n)
+        dense = [cloud.matrix(at, self.n).toarray() for cloud in self.clouds]
+        return like(np.stack(dense) if self.batched else dense[0], self.tokens)
+
+    def sets(self, k: int = -1) -> list[IntArray]:
+        """C_i at layer k for each token i, as sorted arrays of token indices."""
+        matrix = self.only_cloud("trajectory[b].sets(k)").matrix(self.index(k), self.n)
+        return [np.asarray(row, np.intp) for row in np.split(matrix.indices, matrix.indptr[1:-1])]
+
+    def followers(self, k: int = -1) -> dict[int, IntArray]:
+        """For each token that is followed at layer k: who follows it, itself left out."""
+        matrix = self.only_cloud("trajectory[b].followers(k)").matrix(self.index(k), self.n).tocoo()
+        by_target: dict[int, list[int]] = {}
+        for i, j in zip(matrix.row.tolist(), matrix.col.tolist(), strict=True):
+            if i != j:
+                by_target.setdefault(j, []).append(i)
+        return {j: np.array(sorted(by_target[j])) for j in sorted(by_target)}
+
+    @cached_property
+    def emerged(self) -> IntArray:
+        """Layer from which each token leads (C_i = {i}, copies of i counted as i), -1 for never: (n,) or (batch, n)."""
+        return self._per_token([cloud.emerged for cloud in self.clouds])
+
+    @cached_property
+    def decided(self) -> IntArray:
+        """Layer from which the limit of each token is proved, -1 for not yet: (n,) or (batch, n)."""
+        return self._per_token([cloud.settled for cloud in self.clouds])
+
+    @cached_property
+    def leaders(self) -> Any:
+        """Indices of tokens that lead at some layer, the first of each set of equal tokens; for a batch a list."""
+        each = [np.sort(cloud.real[cloud.classes.first[cloud.emerged >= 0]]) for cloud in self.clouds]
+        return each if self.batched else each[0]
+
+    def margins(self, k: int = -1) -> FloatArray:
+        """How far ahead the chosen tokens are at layer k, in the units of the tokens: shape (n,).
+
+        min over j outside C_i of ⟨A z_i, z_C - z_j⟩ / |A z_i|; infinite where C_i holds every token, NaN for padding.
+        Where floats would cancel, exact differences are used, so that a strict choice never shows 0.
+        """
+        cloud, at = self.only_cloud("trajectory[b].margins(k)"), self.index(k)
+        by_class = margins_of(self, at)
+        margins = np.full(self.n, np.nan)
+        margins[cloud.real] = by_class[cloud.classes.labels]
+        return margins
+
+    def images(self, Z: FloatArray) -> FloatArray:
+        """A z for each row, with A scaled by a power of two so that it stays in the range of floats."""
+        A = self.rule.metric.A
+        return Z if A is None else Z @ A.T
+
+    @cached_property
+    def norms(self) -> FloatArray:
+        """|z_i|_A = sqrt ⟨A z_i, z_i⟩ at every saved layer; Euclidean where A is not symmetric positive definite."""
+        definite = self.rule.positive_definite
+        factor = 2.0 ** (self.rule.metric.exponent / 2) if definite else 1.0
+        size = np.abs(self.array).max(axis=-1, keepdims=True).astype(np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):
+            unit = self.array / np.where(size > 0, size, 1)
+            squares = ((self.images(unit) if definite else unit) * unit).sum(axis=-1)
+            norms = np.sqrt(squares) * factor * size[..., 0]
+        return np.where(np.isinf(size[..., 0]), np.inf, norms)
+
+    @cached_property
+    def history(self) -> History:
+        """Exact positions of the classes at every layer, as they follow from the sets."""
+        cloud = self.only_cloud("trajectory[b].exact(k)")
+        if not self.keeps_exact_positions:
+            raise ValueError(
+                'Exact positions need every set: simulate with ties="exact" and save="all". '
+                f"Got ties={self.rule.ties!r} and {len(self.saved)} of {self.layers + 1} layers."
+            )
+        history = History(cloud.classes.rows, cloud.classes.counts, self.rule.step)
+        for sets in cloud.sets[:-1]:
+            history.record(sets)
+        return history
+
+    def exact(self, k: int = -1) -> AnyArray:
+        """Tokens of layer k as an (n, d) array of Fractions, without any rounding."""
+        cloud, layer = self.only_cloud("trajectory[b].exact(k)"), int(self.saved[self.index(k)])
+        exact = np.full(self.array.shape[-2:], None, object)
+        exact[cloud.real] = (self.history.fractions(layer) * self.rule.growth(layer))[cloud.classes.labels]
+        return exact
+
+    @cached_property
+    def status(self) -> str:
+        """What happened, as a sentence."""
+        return trajectory_status(self)
+
+    def to_npz(self, path: str | PathLike[str]) -> None:
+        """Write everything to a NumPy archive, whole or not at all."""
+        from hardmax.trajectories.storage import save_trajectory
+
+        save_trajectory(self, path)
+
+    def to_json(self) -> str:
+        """Status, tokens, leaders, layers of emergence and sets as JSON."""
+        from hardmax.trajectories.storage import trajectory_json
+
+        return trajectory_json(self)
