@@ -25,6 +25,7 @@ test: lint types pytest test-machines
 lint: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
 types: .venv/installed
 	$(BIN)/mypy

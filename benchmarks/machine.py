@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hardmax import __version__
 
+ROOT = Path(__file__).parents[1]  # of the repository: where `python -m benchmarks` works
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 THREADS = min(2, CORES)  # for everyone
 LIBRARIES = ("OMP", "OPENBLAS", "MKL", "NUMBA")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import data
-from benchmarks.machine import environment
+from benchmarks.machine import ROOT, environment
 from benchmarks.measure import installed
 from benchmarks.peers import faiss, ours
 from benchmarks.registry import Method
@@ -40,7 +40,12 @@ def measure(quick: bool, progress: Callable[[str], None] | None = None) -> dict[
         path = Path(folder) / "scaling.json"
         command = [sys.executable, "-m", "benchmarks.scaling", str(path), str(int(quick))]
         with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | environment()
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | environment(),
+            cwd=ROOT,
         ) as child:
             assert child.stdout is not None
             for line in child.stdout:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from benchmarks.machine import environment
+from benchmarks.machine import ROOT, environment
 from benchmarks.memory import with_peak
 from benchmarks.registry import Answer, Method, wall
 
@@ -85,6 +85,7 @@ class Child:
             stderr=subprocess.DEVNULL,
             text=True,
             env=os.environ | environment(),
+            cwd=ROOT,
         )
 
     def ready(self) -> None:

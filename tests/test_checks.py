@@ -212,7 +212,7 @@ def test_missing_extra_names_the_command():
     hidden = "import sys; sys.modules['flint'] = None; import hardmax as hm; "
     script = hidden + "hm.simulate([[1]], hm.Hardmax(1, exact=True), layers=1)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert "ImportError: `exact=True` needs python-flint: pip install 'hardmax[exact]'." in done.stderr
+    assert "hardmax.MissingExtra: `exact=True` needs python-flint: pip install 'hardmax[exact]'." in done.stderr
 
 
 def test_what_is_not_bad():

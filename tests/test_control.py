@@ -695,7 +695,7 @@ def test_without_cvxpy_it_says_what_to_install() -> None:
     code += "print(hm.control.can_lead([[1.0]])); hm.control.choose_A([[1.0], [-1.0]], leaders=[0])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "[ True]"
-    assert "ImportError: `hardmax.control` needs CVXPY: pip install 'hardmax[control]'." in done.stderr
+    assert "hardmax.MissingExtra: `hardmax.control` needs CVXPY: pip install 'hardmax[control]'." in done.stderr
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 5])

@@ -31,9 +31,9 @@ def test_there_are_faults_enough_and_each_has_its_name():
 
 def test_a_fault_that_does_not_fit_is_refused():
     for old, new in (("def ", "df "), ("no such text", ""), ("class Sets", "class Sets")):
-        with pytest.raises(ValueError, match=r"A fault must change text that stands once in sets\.py"):
-            slip("engine", "odd", "sets.py", old, new, "test_sets", "").applied(
-                (ROOT / "src/hardmax/sets.py").read_text()
+        with pytest.raises(ValueError, match=r"A fault must change text that stands once in kernels/sets\.py"):
+            slip("engine", "odd", "kernels/sets.py", old, new, "test_sets", "").applied(
+                (ROOT / "src/hardmax/kernels/sets.py").read_text()
             )
     with pytest.raises(SystemExit, match=r"A fault must be named as --list has it\. Got 'engin'"):
         chosen(["engin"])
@@ -43,15 +43,17 @@ def test_the_runner_sees_a_fault_and_undoes_it():
     tests = "test_sets::test_mean_is_weighted_by_multiplicity"
     weights, words = ", weights=counts[self[i]])", "The sets C_i of one layer."
     with Copy.made() as copy:
-        path = copy.root / "src/hardmax/sets.py"
+        path = copy.root / "src/hardmax/kernels/sets.py"
         clean = path.read_bytes()
-        assert copy.outcome(slip("engine", "seen", "sets.py", weights, ")", tests, "")) == CAUGHT
+        assert copy.outcome(slip("engine", "seen", "kernels/sets.py", weights, ")", tests, "")) == CAUGHT
         assert path.read_bytes() == clean
-        assert copy.outcome(slip("engine", "unseen", "sets.py", words, "Sets.", tests, "")) == NOT_CAUGHT
-        assert copy.outcome(slip("engine", "lost", "sets.py", "no such text", "", tests, "")).startswith(
+        assert copy.outcome(slip("engine", "unseen", "kernels/sets.py", words, "Sets.", tests, "")) == NOT_CAUGHT
+        assert copy.outcome(slip("engine", "lost", "kernels/sets.py", "no such text", "", tests, "")).startswith(
             "error: A fault"
         )
-        assert copy.outcome(slip("engine", "no test", "sets.py", weights, ")", "test_none", "")).startswith("error: py")
+        assert copy.outcome(slip("engine", "no test", "kernels/sets.py", weights, ")", "test_none", "")).startswith(
+            "error: py"
+        )
 
 
 def test_faults_are_listed_by_area(capsys):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
+from hardmax.flows.spectrum import expectation_of
 from hardmax.theorems import flow, self_maximal
 
 boolean, collapse, hyperplanes = (  # the package has functions of these names
@@ -71,7 +72,7 @@ def test_exactly_the_statements_of_the_kind_are_answered(kind):
 def scene_of(tokens, rule):
     d = tokens.shape[1]
     V, B = rule.value_matrix(d), rule.form(d)
-    return flow.Scene(rule, tokens, V, B, hm.spectrum.expectation_of(rule, d))
+    return flow.Scene(rule, tokens, V, B, expectation_of(rule, d))
 
 
 def test_the_self_maximal_test_fails_for_another_form():

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from hardmax import kernels, theorems
+from hardmax._errors import InputError, MissingExtra, ParameterError, ParameterIndexError, ParameterTypeError
 from hardmax.flows.spectrum import Expectation, classify
 from hardmax.inputs import configuration, matrix
 from hardmax.leaders import Leader, leader_table
@@ -29,10 +30,15 @@ __all__ = [
     "FeedForward",
     "Hardmax",
     "HardmaxTrajectory",
+    "InputError",
     "Leader",
     "Limit",
+    "MissingExtra",
     "MultiHead",
     "Normalize",
+    "ParameterError",
+    "ParameterIndexError",
+    "ParameterTypeError",
     "Polytope",
     "SelfAttention",
     "SmoothTrajectory",

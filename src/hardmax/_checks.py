@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._errors import ParameterError
 from hardmax._numbers import exact_numbers, has_positive_pivots
 from hardmax._tensors import is_tensor, to_numpy
 from hardmax._types import AnyArray, BoolArray, FloatArray
@@ -20,17 +21,21 @@ def check_tokens(tokens: Any, mask: Any = None) -> tuple[AnyArray, BoolArray]:
     try:
         array = np.asarray(to_numpy(tokens))
     except ValueError:
-        raise ValueError(
-            "`tokens` must have rows of equal length. Got rows of different lengths. "
-            "Pad them to one length and pass `mask`, True for the real tokens."
+        raise ParameterError(
+            "tokens",
+            "have rows of equal length",
+            "rows of different lengths",
+            "Pad them to one length and pass `mask`, True for the real tokens.",
         ) from None
     if array.ndim not in (2, 3):
         hint = "For tokens on a line, pass `tokens.reshape(-1, 1)`." if array.ndim == 1 else "Use one token a row."
-        raise ValueError(f"`tokens` must have shape (n, d) or (batch, n, d). Got shape {array.shape}. {hint}")
+        raise ParameterError("tokens", "have shape (n, d) or (batch, n, d)", f"shape {array.shape}", hint)
     if 0 in array.shape:
-        raise ValueError(
-            f"`tokens` must hold at least one token of at least one dimension. Got shape {array.shape}. "
-            "Check that the file or the filter before this step is not empty."
+        raise ParameterError(
+            "tokens",
+            "hold at least one token of at least one dimension",
+            f"shape {array.shape}",
+            "Check that the file or the filter before this step is not empty.",
         )
     real = np.ones(array.shape[:-1], bool) if mask is None else check_mask(mask, array.shape[:-1])
     return exact_numbers(array, "tokens", real), real
@@ -40,14 +45,18 @@ def check_mask(mask: Any, shape: tuple[int, ...]) -> BoolArray:
     """Return a mask of shape `shape`, True for real tokens, with at least one real token in each cloud."""
     array = np.asarray(to_numpy(mask))
     if array.dtype != bool or array.shape != shape:
-        raise ValueError(
-            f"`mask` must be boolean of shape {shape}, True for real tokens. "
-            f"Got {array.dtype} of shape {array.shape}. Use `mask.astype(bool)`, without the last axis of `tokens`."
+        raise ParameterError(
+            "mask",
+            f"be boolean of shape {shape}, True for real tokens",
+            f"{array.dtype} of shape {array.shape}",
+            "Use `mask.astype(bool)`, without the last axis of `tokens`.",
         )
     if not array.any(axis=-1).all():
-        raise ValueError(
-            "`mask` must leave at least one real token in each cloud. "
-            "Got a cloud that is padding alone. Drop it from the batch."
+        raise ParameterError(
+            "mask",
+            "leave at least one real token in each cloud",
+            "a cloud that is padding alone",
+            "Drop it from the batch.",
         )
     return array
 
@@ -57,16 +66,18 @@ def check_alpha(alpha: Any) -> tuple[Fraction, ...]:
     plain = alpha.tolist() if isinstance(alpha, np.ndarray | np.generic) else alpha
     values = plain if isinstance(plain, Sequence) and not isinstance(plain, str) else [plain]
     if not len(values):
-        raise ValueError("`alpha` must hold at least one value. Got an empty sequence. Pass one number, such as 0.5.")
+        raise ParameterError("alpha", "hold at least one value", "an empty sequence", "Pass one number, such as 0.5.")
     return tuple(_step(value.item() if isinstance(value, np.generic) else value) for value in values)
 
 
 def _step(value: Any) -> Fraction:
     good = isinstance(value, Rational | float) and not isinstance(value, bool)
     if not good or not 0 < value < np.inf:
-        raise ValueError(
-            f"`alpha` must be a positive finite number, or a sequence of such, one a layer. Got {value!r}. "
-            "Typical values lie between 0.1 and 5."
+        raise ParameterError(
+            "alpha",
+            "be a positive finite number, or a sequence of such, one a layer",
+            f"{value!r}",
+            "Typical values lie between 0.1 and 5.",
         )
     return Fraction(value)
 
@@ -76,11 +87,13 @@ def check_matrix(A: Any, *, any_A: bool) -> AnyArray:
     try:
         array = np.asarray(to_numpy(A))
     except ValueError:
-        raise ValueError("`A` must be a square matrix. Got rows of different lengths. Fill them up.") from None
+        raise ParameterError("A", "be a square matrix", "rows of different lengths", "Fill them up.") from None
     if array.ndim != 2 or array.shape[0] != array.shape[1] or array.size == 0:
-        raise ValueError(
-            f"`A` must be a square matrix. Got shape {array.shape}. "
-            "With queries Q and keys K of another width, pass A = K.T @ Q."
+        raise ParameterError(
+            "A",
+            "be a square matrix",
+            f"shape {array.shape}",
+            "With queries Q and keys K of another width, pass A = K.T @ Q.",
         )
     array = exact_numbers(array, "A")
     array = array if array.dtype == object else array.astype(np.float64)
@@ -96,19 +109,21 @@ def _check_positive_definite(A: AnyArray) -> AnyArray:
     unit = (A / size).astype(np.float64)  # entries at most 1, so that nothing below overflows
     skew = float(np.abs(unit - unit.T).max())
     if skew > SYMMETRY_TOL:
-        raise ValueError(
-            f"`A` must be symmetric positive definite. Got a {len(A)} by {len(A)} matrix that differs from its "
-            f"transpose by {skew * float(size):.3g}. Use (A + A.T) / 2, or pass any_A=True to leave the hypotheses of "
-            "the theorems."
+        raise ParameterError(
+            "A",
+            "be symmetric positive definite",
+            f"a {len(A)} by {len(A)} matrix that differs from its transpose by {skew * float(size):.3g}",
+            "Use (A + A.T) / 2, or pass any_A=True to leave the hypotheses of the theorems.",
         )
     symmetric = A if (A == A.T).all() else A / 2 + A.T / 2
     if not is_positive_definite(symmetric):
         smallest = smallest_eigenvalue(unit)
         smallest = 0.0 if abs(smallest) <= len(A) * np.finfo(np.float64).eps * len(A) else smallest
-        raise ValueError(
-            f"`A` must be symmetric positive definite. Got a {len(A)} by {len(A)} matrix whose smallest eigenvalue is "
-            f"{smallest * float(size):.3g}. Pass any_A=True to run it all the same, outside the hypotheses of the "
-            "theorems."
+        raise ParameterError(
+            "A",
+            "be symmetric positive definite",
+            f"a {len(A)} by {len(A)} matrix whose smallest eigenvalue is {smallest * float(size):.3g}",
+            "Pass any_A=True to run it all the same, outside the hypotheses of the theorems.",
         )
     return symmetric
 
@@ -144,25 +159,29 @@ def check_ties(ties: Any) -> str | float:
         return ties
     if isinstance(ties, int | float | np.number) and not isinstance(ties, bool) and 0 <= ties < 1:
         return float(ties)
-    raise ValueError(
-        f'`ties` must be "exact" or a relative tolerance in [0, 1). Got {ties!r}. '
-        'Use "exact" unless near-ties are meant to count as ties.'
+    raise ParameterError(
+        "ties",
+        'be "exact" or a relative tolerance in [0, 1)',
+        f"{ties!r}",
+        'Use "exact" unless near-ties are meant to count as ties.',
     )
 
 
 def check_count(value: Any, name: str, *, least: int) -> int:
     """Return an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"`{name}` must be a whole number of at least {least}. Got {value!r}. Pass an int.")
+        raise ParameterError(name, f"be a whole number of at least {least}", f"{value!r}", "Pass an int.")
     return int(value)
 
 
 def check_dimension(A: AnyArray | None, shape: tuple[int, ...]) -> None:
     """A and the tokens must live in the same space."""
     if A is not None and len(A) != shape[-1]:
-        raise ValueError(
-            f"`tokens` must have shape (n, d) or (batch, n, d) with d = {len(A)}, the size of `A`. Got {shape}. "
-            f"Use tokens of dimension {len(A)}, or an A of size {shape[-1]}."
+        raise ParameterError(
+            "tokens",
+            f"have shape (n, d) or (batch, n, d) with d = {len(A)}, the size of `A`",
+            shape,
+            f"Use tokens of dimension {len(A)}, or an A of size {shape[-1]}.",
         )
 
 
@@ -171,7 +190,7 @@ def check_positive(value: Any, name: str, advice: str, *, zero: bool = False) ->
     number = _number(value)
     if not (0 < number < np.inf and 1 / number < np.inf) and not (zero and number == 0):
         least = "a finite number, 0 or larger" if zero else "a positive finite number"
-        raise ValueError(f"`{name}` must be {least}. Got {_short(value)}. {advice}")
+        raise ParameterError(name, f"be {least}", _short(value), advice)
     return value if is_tensor(value) else number
 
 
@@ -179,7 +198,7 @@ def check_number(value: Any, name: str) -> float:
     """Return one finite number."""
     number = _number(value)
     if not np.isfinite(number):
-        raise ValueError(f"`{name}` must be a finite number. Got {_short(value)}. Use 1 to leave it as it is.")
+        raise ParameterError(name, "be a finite number", _short(value), "Use 1 to leave it as it is.")
     return number
 
 
@@ -197,12 +216,12 @@ def check_weight(weight: Any, name: str, *, square: bool) -> Any:
     try:
         array = np.asarray(to_numpy(weight))
     except ValueError:
-        raise ValueError(f"`{name}` must be a matrix. Got rows of different lengths. Fill them up.") from None
+        raise ParameterError(name, "be a matrix", "rows of different lengths", "Fill them up.") from None
     if array.ndim != 2 or array.size == 0 or (square and array.shape[0] != array.shape[1]):
         kind = "a square matrix" if square else "a matrix"
         got = f"the text {weight!r}" if isinstance(weight, str) else f"shape {array.shape}"
         advice = "hm.matrix(name) makes a named one." if isinstance(weight, str) else "Pass an array with two axes."
-        raise ValueError(f"`{name}` must be {kind}. Got {got}. {advice}")
+        raise ParameterError(name, f"be {kind}", got, advice)
     return _finite_weight(weight, array, name)
 
 
@@ -211,9 +230,9 @@ def check_bias(bias: Any, name: str, size: int) -> Any:
     try:
         array = np.asarray(to_numpy(bias))
     except ValueError:
-        raise ValueError(f"`{name}` must have shape ({size},). Got rows of different lengths. Flatten it.") from None
+        raise ParameterError(name, f"have shape ({size},)", "rows of different lengths", "Flatten it.") from None
     if array.shape != (size,):
-        raise ValueError(f"`{name}` must have shape ({size},). Got shape {array.shape}. Pass one number for each.")
+        raise ParameterError(name, f"have shape ({size},)", f"shape {array.shape}", "Pass one number for each.")
     return _finite_weight(bias, array, name)
 
 
@@ -241,9 +260,11 @@ def check_shapes(shapes: dict[str, tuple[int, ...]]) -> None:
     bad_pair = len(heights - {None}) == 2 or (lone and next(iter(heights - {None})) not in set(widths.values()))
     if len(set(widths.values())) > 1 or bad_pair:
         got = ", ".join(f"{name} of shape {shape}" for name, shape in shapes.items())
-        raise ValueError(
-            f"`Q` and `K` must have one shape (k, d), and `V` the shape (d, d). Got {got}. "
-            "A head of width k has Q and K of shape (k, d)."
+        raise ParameterError(
+            ("Q", "K"),
+            "have one shape (k, d), and `V` the shape (d, d)",
+            got,
+            "A head of width k has Q and K of shape (k, d).",
         )
 
 
@@ -258,7 +279,7 @@ def check_rules(rules: Any, name: str) -> tuple[Any, ...]:
     wrong = [rule for rule in found if not isinstance(rule, Rule)]
     if not found or wrong:
         got = repr(wrong[0]) if wrong else repr(rules)
-        raise ValueError(f"`{name}` must be a list of rules, at least one. Got {got}. Try [hm.Softmax(0.5)].")
+        raise ParameterError(name, "be a list of rules, at least one", got, "Try [hm.Softmax(0.5)].")
     return found
 
 
@@ -273,9 +294,11 @@ def check_times(times: Any) -> FloatArray:
     if array.ndim == 0:
         array = np.linspace(0, array, 101) if np.isfinite(array) else np.full(1, np.nan)
     if not np.isfinite(array).all() or array[0] < 0 or (np.diff(array) <= 0).any():
-        raise ValueError(
-            "`times` must be a positive number, or numbers that start at 0 or later and increase. "
-            f"Got {_short(times)}. Try times=np.linspace(0, 15, 101)."
+        raise ParameterError(
+            "times",
+            "be a positive number, or numbers that start at 0 or later and increase",
+            _short(times),
+            "Try times=np.linspace(0, 15, 101).",
         )
     return array
 
@@ -283,8 +306,3 @@ def check_times(times: Any) -> FloatArray:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def missing_extra(feature: str, package: str, extra: str) -> ImportError:
-    """Build the error for an optional dependency that is not installed."""
-    return ImportError(f"{feature} needs {package}: pip install 'hardmax[{extra}]'.")

@@ -6,6 +6,7 @@ surface can spell them as its users write them: `--alpha` and `--any-A` on the c
 
 import re
 from collections.abc import Callable, Sequence
+from os import PathLike
 
 MENTION = re.compile(r"`([A-Za-z_]\w*)(?:=([^`]*))?`")
 
@@ -24,7 +25,7 @@ class ParameterError(InputError):
     Attributes
     ----------
     names : tuple of str
-        The parameter, or those that do not go together.
+        The parameter or file, or parameters that do not go together.
     must, got, advice : str
         What must hold, what came, and what to do.
 
@@ -32,11 +33,11 @@ class ParameterError(InputError):
     --------
     >>> raise ParameterError("alpha", "be positive", "-1", "A step of 0.5 is usual.")
     Traceback (most recent call last):
-    hardmax._errors.ParameterError: `alpha` must be positive. Got -1. A step of 0.5 is usual.
+    hardmax.ParameterError: `alpha` must be positive. Got -1. A step of 0.5 is usual.
     """
 
-    def __init__(self, name: str | Sequence[str], must: str, got: object, advice: str = "") -> None:
-        self.names = (name,) if isinstance(name, str) else tuple(name)
+    def __init__(self, name: str | PathLike[str] | Sequence[str], must: str, got: object, advice: str = "") -> None:
+        self.names = (str(name),) if isinstance(name, str | PathLike) else tuple(name)
         self.must, self.got, self.advice = must, str(got), advice
         super().__init__(name, must, got, advice)  # so that pickling, which worker processes need, finds them again
 
@@ -63,3 +64,7 @@ class MissingExtra(ImportError):
 def respelled(sentence: str, spell: Callable[[str, str | None], str]) -> str:
     """A sentence with every mention of a parameter spelled by a function of its name and value."""
     return MENTION.sub(lambda mention: spell(mention[1], mention[2]), sentence)
+
+
+for _error in (InputError, ParameterError, ParameterTypeError, ParameterIndexError, MissingExtra):
+    _error.__module__ = "hardmax"  # where people import them from, and what a traceback shows

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._errors import ParameterError, ParameterTypeError
 from hardmax._types import AnyArray, BoolArray
 
 LARGEST = Fraction(float(np.finfo(np.float64).max))
@@ -24,7 +25,7 @@ def exact_numbers(array: AnyArray, name: str, real: BoolArray | None = None) -> 
     float16, float32 and float64 keep their dtype. Rows where `real` is False may hold anything.
     """
     if array.dtype.kind not in "fiubO":
-        raise TypeError(f"`{name}` must hold real numbers. Got values of type {array.dtype}. {ADVICE[name]}")
+        raise ParameterTypeError(name, "hold real numbers", f"values of type {array.dtype}", ADVICE[name])
     real = np.ones(array.shape[:-1], bool) if real is None else real
     if array.dtype.kind == "f" and array.dtype.itemsize <= 8:
         return _finite(array, name, real)
@@ -47,7 +48,7 @@ def _finite(array: AnyArray, name: str, real: BoolArray) -> AnyArray:
     if bad.any():
         where = tuple(int(i) for i in np.argwhere(bad)[0])
         more = f", {int(bad.sum())} such values in all" if bad.sum() > 1 else ""
-        raise ValueError(f"`{name}` must be finite. Got {array[where]} at index {where}{more}. {ADVICE[name]}")
+        raise ParameterError(name, "be finite", f"{array[where]} at index {where}{more}", ADVICE[name])
     return array
 
 
@@ -60,11 +61,13 @@ def _fraction(value: Any, name: str, index: tuple[int, ...]) -> Fraction:
     except (TypeError, ValueError, OverflowError, AttributeError):
         fraction = None
     if fraction is None:
-        raise ValueError(f"`{name}` must hold finite real numbers. Got {value!r} at index {index}. {ADVICE[name]}")
+        raise ParameterError(name, "hold finite real numbers", f"{value!r} at index {index}", ADVICE[name])
     if abs(fraction) > LARGEST:
-        raise ValueError(
-            f"`{name}` must lie within float64's range, 1.8e308. Got a larger number at index {index}. "
-            "Divide all of it by one constant: leaders and sets stay the same."
+        raise ParameterError(
+            name,
+            "lie within float64's range, 1.8e308",
+            f"a larger number at index {index}",
+            "Divide all of it by one constant: leaders and sets stay the same.",
         )
     return fraction
 

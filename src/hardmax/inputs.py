@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from hardmax import _checks
+from hardmax._errors import ParameterError
 from hardmax._types import FloatArray
 
 SQUARE = [[1, 1], [1, -1], [-1, -1], [-1, 1]]
@@ -90,14 +91,14 @@ def configuration(name: str, *, n: int | None = None, d: int | None = None, seed
     rng = np.random.default_rng(_checks.check_count(seed, "seed", least=0))
     if name in PAPER_CLOUDS:
         if n is not None or d is not None:
-            raise ValueError(
-                f"`n` and `d` must go with {', '.join(RANDOM_CLOUDS)}. Got them with {name!r}. Leave them out."
+            raise ParameterError(
+                ("n", "d"), f"go with {', '.join(RANDOM_CLOUDS)}", f"them with {name!r}", "Leave them out."
             )
         return PAPER_CLOUDS[name](rng)
     if name in RANDOM_CLOUDS:
         n, d = 100 if n is None else n, 2 if d is None else d
         return RANDOM_CLOUDS[name](rng, _checks.check_count(n, "n", least=1), _checks.check_count(d, "d", least=1))
-    raise ValueError(f"`name` must be one of {', '.join(CONFIGURATIONS)}. Got {name!r}. Check the spelling.")
+    raise ParameterError("name", f"be one of {', '.join(CONFIGURATIONS)}", f"{name!r}", "Check the spelling.")
 
 
 # The published examples, to the digits given in the paper's code.
@@ -165,8 +166,8 @@ def matrix(name: str, *, d: int | None = None, seed: int = 0) -> FloatArray:
     if name in PAPER_MATRICES:
         size = len(PAPER_MATRICES[name])
         if d not in (None, size):
-            raise ValueError(f"`d` must be {size} for {name!r}, which has its own size. Got {d}. Leave d out.")
+            raise ParameterError("d", f"be {size} for {name!r}, which has its own size", d, "Leave d out.")
         return np.array(PAPER_MATRICES[name])
     if name in SIZED:
         return SIZED[name](rng, 2 if d is None else _checks.check_count(d, "d", least=1))
-    raise ValueError(f"`name` must be one of {', '.join(MATRICES)}. Got {name!r}. Check the spelling.")
+    raise ParameterError("name", f"be one of {', '.join(MATRICES)}", f"{name!r}", "Check the spelling.")

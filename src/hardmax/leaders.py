@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hardmax._errors import ParameterTypeError
 from hardmax._types import FloatArray, IntArray
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 
@@ -62,9 +63,11 @@ def leader_table(trajectory: HardmaxTrajectory) -> list[Leader]:
     Leader 1: since layer 0, by a margin of 1.94, followed by 0 at the last layer
     """
     if not isinstance(trajectory, HardmaxTrajectory):
-        raise TypeError(
-            f"`leader_table` must get the trajectory of hm.Hardmax. Got {type(trajectory).__name__}. "
-            "A SmoothTrajectory has `leaders` and `clusters`."
+        raise ParameterTypeError(
+            "leader_table",
+            "get the trajectory of hm.Hardmax",
+            type(trajectory).__name__,
+            "A SmoothTrajectory has `leaders` and `clusters`.",
         )
     cloud = trajectory.only_cloud("hm.leader_table(trajectory[b])")
     labels = np.full(trajectory.n, -1)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hardmax import _checks
+from hardmax._errors import ParameterError, ParameterTypeError
 from hardmax._tensors import like
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.engine.certificates import Frozen, Point, certify
@@ -206,19 +207,25 @@ def limit(
 
 def _check_input(tokens: Any, rule: Hardmax) -> AnyArray:
     if not isinstance(rule, Hardmax):
-        raise TypeError(
-            f"`rule` must be a hm.Hardmax, whose limits are proved. Got {type(rule).__name__}. For other rules use "
-            "hm.simulate, and hm.classify for self-attention."
+        raise ParameterTypeError(
+            "rule",
+            "be a hm.Hardmax, whose limits are proved",
+            type(rule).__name__,
+            "For other rules use hm.simulate, and hm.classify for self-attention.",
         )
     if not rule.normalize:
-        raise ValueError(
-            "`limit` must have normalize=True. Got normalize=False, where tokens grow by 1 + alpha a layer and have no "
-            "limit. Leaders and sets are the same with normalisation."
+        raise ParameterError(
+            "limit",
+            "have normalize=True",
+            "normalize=False, where tokens grow by 1 + alpha a layer and have no limit",
+            "Leaders and sets are the same with normalisation.",
         )
     if rule.causal:
-        raise ValueError(
-            "`limit` must have causal=False: no theorem covers a causal mask. Got causal=True. "
-            "Use hm.simulate with many layers."
+        raise ParameterError(
+            "limit",
+            "have causal=False: no theorem covers a causal mask",
+            "causal=True",
+            "Use hm.simulate with many layers.",
         )
     array, _ = _checks.check_tokens(tokens)
     if array.ndim == 3:

@@ -6,6 +6,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from hardmax import _checks
+from hardmax._errors import ParameterError, ParameterTypeError
 from hardmax.flows.integrate import Method
 from hardmax.kernels import check_kernel
 from hardmax.rules.base import Rule
@@ -127,9 +128,9 @@ def simulate(
     """
     if not isinstance(rule, Rule):
         got = f"the class {rule.__name__}; call it" if isinstance(rule, type) else type(rule).__name__
-        raise TypeError(f"`rule` must be a rule such as hm.Hardmax(alpha=0.5). Got {got}.")
+        raise ParameterTypeError("rule", "be a rule such as hm.Hardmax(alpha=0.5)", got)
     if save not in ("all", "last"):
-        raise ValueError(f'`save` must be "all" or "last". Got {save!r}. "last" keeps the final layer alone.')
+        raise ParameterError("save", 'be "all" or "last"', f'{save!r}. "last" keeps the final layer alone')
     array, real = _checks.check_tokens(tokens, mask)
     rule.check(np.where(real[..., None], array, array[real][0]) if not real.all() else array)
     settings = {"method": method, "rtol": rtol, "atol": atol, "dt": dt, "max_steps": max_steps}
@@ -138,9 +139,11 @@ def simulate(
     saved = _saved(rule, layers, times, how)
     job = Job(tokens, array, real, saved if save == "all" else saved[-1:], how, progress, check_kernel(kernel))
     if kernel != "auto" and not searches(job, rule):
-        raise ValueError(
-            "`kernel` must go with Hardmax, by itself or as a head with coordinates of its own, and without gradients. "
-            f"Got {kernel!r} with {type(rule).__name__}. Leave it out."
+        raise ParameterError(
+            "kernel",
+            "go with Hardmax, by itself or as a head with coordinates of its own, and without gradients",
+            f"{kernel!r} with {type(rule).__name__}",
+            "Leave it out.",
         )
     return run(job, rule)
 
@@ -153,7 +156,7 @@ def _saved(rule: Rule, layers: Any, times: Any, method: Method) -> Any:
         kind = "moves tokens in continuous time" if rule.continuous else "moves tokens by layers"
         example = "times=np.linspace(0, 15, 101)" if rule.continuous else "layers=30"
         got = "no times" if given[wrong] is None else f"`{wrong}`"
-        raise ValueError(f"`{name}` must be given: {type(rule).__name__} {kind}. Got {got}. Pass {example}.")
+        raise ParameterError(name, f"be given: {type(rule).__name__} {kind}", got, f"Pass {example}.")
     if rule.continuous:
         checked = _checks.check_times(times)
         if method.dt is not None:

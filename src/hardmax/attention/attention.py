@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from hardmax._errors import ParameterError
 from hardmax.kernels.batched import choose
 
 CPU_TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
@@ -117,21 +118,21 @@ def _check(q: Any, k: Any, v: Any, mask: Any, causal: bool) -> None:
     for name, x in (("q", q), ("k", k), ("v", v)):
         if not isinstance(x, torch.Tensor) or x.ndim < 2:
             got = f"shape {tuple(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
-            raise ValueError(f"`{name}` must be a tensor of at least 2 axes, (..., tokens, columns). Got {got}.")
+            raise ParameterError(name, "be a tensor of at least 2 axes, (..., tokens, columns)", got)
         if x.device != q.device:
-            raise ValueError(f"`{name}` must be on the device of `q`, {q.device}. Got {x.device}. Move it there.")
+            raise ParameterError(name, f"be on the device of `q`, {q.device}", x.device, "Move it there.")
         types = CPU_TYPES if x.device.type == "cpu" else GPU_TYPES
         if x.dtype not in types:
             names = ", ".join(str(t).removeprefix("torch.") for t in types)
-            raise ValueError(f"`{name}` must be one of {names} on {x.device.type}. Got {x.dtype}. Convert it.")
+            raise ParameterError(name, f"be one of {names} on {x.device.type}", x.dtype, "Convert it.")
     if q.device.type not in ("cpu", "cuda"):
-        raise ValueError(f"`q` must be on the CPU or a CUDA device. Got {q.device}. Move it there.")
+        raise ParameterError("q", "be on the CPU or a CUDA device", q.device, "Move it there.")
     if k.dtype != q.dtype:
-        raise ValueError(f"`k` must have the type of `q`, {q.dtype}. Got {k.dtype}. Convert one of them.")
+        raise ParameterError("k", f"have the type of `q`, {q.dtype}", k.dtype, "Convert one of them.")
     if k.shape[-1] != q.shape[-1]:
-        raise ValueError(f"`k` must have the last axis of `q`, {q.shape[-1]}. Got shape {tuple(k.shape)}.")
+        raise ParameterError("k", f"have the last axis of `q`, {q.shape[-1]}", f"shape {tuple(k.shape)}")
     if v.shape[-2] != k.shape[-2]:
-        raise ValueError(f"`v` must have one row for each row of `k`, {k.shape[-2]}. Got shape {tuple(v.shape)}.")
+        raise ParameterError("v", f"have one row for each row of `k`, {k.shape[-2]}", f"shape {tuple(v.shape)}")
     if causal and q.shape[-2] != k.shape[-2]:
         raise ValueError(
             f"`causal` attention must have as many queries as keys. Got {q.shape[-2]} and {k.shape[-2]}. "
@@ -145,11 +146,11 @@ def _check_mask(mask: Any, k: Any) -> None:
     """Refuse a mask that is not one of keys."""
     if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool or mask.ndim < 1:
         got = mask.dtype if isinstance(mask, torch.Tensor) else type(mask).__name__
-        raise ValueError(f"`mask` must be a boolean tensor, (..., m), True for real keys. Got {got}.")
+        raise ParameterError("mask", "be a boolean tensor, (..., m), True for real keys", got)
     if mask.device != k.device:
-        raise ValueError(f"`mask` must be on the device of `k`, {k.device}. Got {mask.device}. Move it there.")
+        raise ParameterError("mask", f"be on the device of `k`, {k.device}", mask.device, "Move it there.")
     if mask.shape[-1] not in (1, k.shape[-2]):
-        raise ValueError(f"`mask` must end in the number of keys, {k.shape[-2]}. Got shape {tuple(mask.shape)}.")
+        raise ParameterError("mask", f"end in the number of keys, {k.shape[-2]}", f"shape {tuple(mask.shape)}")
 
 
 def _attend(q: Any, k: Any, v: Any, mask: Any, causal: bool) -> Any:

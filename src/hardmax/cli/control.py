@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from hardmax._errors import ParameterError
 from hardmax._files import written_whole
 from hardmax.cli import options, output
 from hardmax.cli.rules import read_steps
@@ -66,9 +67,14 @@ def control(
         _who_can(points, json, files, followers)
         return
     if at_limit and (only or prefer != "margin" or margin is not None):
-        raise ValueError(
-            "`--limit` must go without --only, --prefer and --margin: it asks for those leaders and no others already, "
-            "and takes the first A that does it. Got one of them. Leave it out."
+        raise ParameterError(
+            "--limit",
+            (
+                "go without --only, --prefer and --margin: it asks for those leaders and no others already, "
+                "and takes the first A that does it"
+            ),
+            "one of them",
+            "Leave it out.",
         )
     wanted: dict[str, Any] = {"leaders": _numbers(leaders), "followers": _targets(followers), "seed": seed}
     if at_limit:
@@ -99,7 +105,7 @@ def _numbers(text: str) -> list[int]:
     except ValueError:
         numbers = []
     if not numbers:
-        raise ValueError(f"`--leaders` must be token numbers, such as 0,5. Got {text!r}.")
+        raise ParameterError("--leaders", "be token numbers, such as 0,5", f"{text!r}")
     return numbers
 
 
@@ -112,11 +118,10 @@ def _targets(text: str) -> dict[int, int]:
         try:
             token, leader = (int(number) for number in part.split(":"))
         except ValueError:
-            raise ValueError(f"`--followers` must be pairs token:leader, such as 7:0,8:5. Got {part!r}.") from None
+            raise ParameterError("--followers", "be pairs token:leader, such as 7:0,8:5", f"{part!r}") from None
         if found.setdefault(token, leader) != leader:
-            raise ValueError(
-                f"`--followers` must give each token one leader. Got {token}:{found[token]} and {token}:{leader}. "
-                "Drop one."
+            raise ParameterError(
+                "--followers", "give each token one leader", f"{token}:{found[token]} and {token}:{leader}", "Drop one."
             )
     return found
 
@@ -126,8 +131,8 @@ def _who_can(points: Any, json: bool, files: list[Path], followers: str) -> None
     from hardmax.control import can_lead
 
     if followers or any(path.suffix.lower() != ".json" for path in files):
-        raise ValueError(
-            "`--leaders` must be given for --followers, a matrix or a picture. Got none. Name some, such as 0,5."
+        raise ParameterError(
+            "--leaders", "be given for --followers, a matrix or a picture", "none", "Name some, such as 0,5."
         )
     with output.progress_bar("Tokens") as progress:
         able = can_lead(points, progress=progress)

@@ -9,6 +9,7 @@ import numpy as np
 import typer
 from rich.markup import escape
 
+from hardmax._errors import ParameterError
 from hardmax._types import IntArray
 from hardmax.cli import options, output, texts
 
@@ -49,7 +50,7 @@ def evaluate(
 ) -> None:
     """Measure a model on labelled texts: those of FILE, or the test reviews of --data imdb."""
     if not explanations and (method or rationales is not None):
-        raise ValueError("`--method` and `--rationales` must go with --explanations. Got them alone. Add it.")
+        raise ParameterError(("--method", "--rationales"), "go with --explanations", "them alone", "Add it.")
     table, name = texts.read_labelled(context, "test"), texts.source_name(context.params)
     classifier = texts.load(model)
     from hardmax.sentiment.faithfulness import read_rationales

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hardmax._errors import ParameterError
 from hardmax.cli import options, output
 
 if TYPE_CHECKING:
@@ -57,7 +58,9 @@ def _check_endings(out: list[Path] | None) -> list[Path]:
     files = list(out or [])
     for path in files:
         if path.suffix.lower() not in WRITABLE:
-            raise ValueError(f"`--out` must end in one of {', '.join(WRITABLE)}. Got {str(path)!r}. Change the ending.")
+            raise ParameterError(
+                "--out", f"end in one of {', '.join(WRITABLE)}", f"{str(path)!r}", "Change the ending."
+            )
     return files
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from hardmax import configuration
+from hardmax._errors import ParameterError
 from hardmax.cli import output
 from hardmax.inputs import CONFIGURATIONS, RANDOM_CLOUDS
 
@@ -45,8 +46,8 @@ def read_tokens(
     if source in CONFIGURATIONS:
         return configuration(source, n=n, d=d, seed=seed)
     if n is not None or d is not None:
-        raise ValueError(
-            f"`--n` and `--d` must go with {', '.join(RANDOM_CLOUDS)}. Got them with {source!r}. Leave them out."
+        raise ParameterError(
+            ("--n", "--d"), f"go with {', '.join(RANDOM_CLOUDS)}", f"them with {source!r}", "Leave them out."
         )
     if source != "-" and path.suffix.lower() not in (".csv", ".tsv", ".txt", ".npy"):
         raise ValueError(
@@ -56,18 +57,22 @@ def read_tokens(
     tokens = parse_table(sys.stdin.read(), "-", exact=exact) if source == "-" else read_matrix(path, exact=exact)
     if tokens.ndim != 3:
         if cloud is not None:
-            raise ValueError(
-                f"`--cloud` must go with a batch, a .npy file of shape (batch, n, d). Got {source}, one cloud. "
-                "Leave it out."
+            raise ParameterError(
+                "--cloud",
+                "go with a batch, a .npy file of shape (batch, n, d)",
+                f"{source}, one cloud",
+                "Leave it out.",
             )
         return tokens
     if cloud is not None and 0 <= cloud < len(tokens):
         return tokens[cloud]
     if cloud is not None or single:
         got = "no choice" if cloud is None else f"{cloud}"
-        raise ValueError(
-            f"`--cloud` must name one of the {len(tokens)} clouds in {source}. Got {got}. "
-            f"Pass a number from 0 to {len(tokens) - 1}."
+        raise ParameterError(
+            "--cloud",
+            f"name one of the {len(tokens)} clouds in {source}",
+            got,
+            f"Pass a number from 0 to {len(tokens) - 1}.",
         )
     return tokens
 
@@ -75,21 +80,23 @@ def read_tokens(
 def read_matrix(path: Path, *, exact: bool) -> Any:
     """Numbers from a CSV (separated by commas, semicolons, tabs or spaces; a header is skipped) or .npy file."""
     if path.is_dir():
-        raise ValueError(f"`{path}` must be a file. Got a folder. Name a file in it.")
+        raise ParameterError(path, "be a file", "a folder", "Name a file in it.")
     if not path.exists():
-        raise ValueError(f"`{path}` must be a file. Got none by that name. Check the path.")
+        raise ParameterError(path, "be a file", "none by that name", "Check the path.")
     if path.suffix.lower() == ".npy":
         try:
             return np.load(path, allow_pickle=False)
         except (ValueError, EOFError, OSError):
-            raise ValueError(
-                f"`{path}` must be a NumPy array of numbers. Got a broken file, or one with Python objects, which are "
-                "never loaded. Save it again with np.save."
+            raise ParameterError(
+                path,
+                "be a NumPy array of numbers",
+                "a broken file, or one with Python objects, which are never loaded",
+                "Save it again with np.save.",
             ) from None
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        raise ValueError(f"`{path}` must be text in UTF-8. Got other bytes. Save it as CSV in UTF-8.") from None
+        raise ParameterError(path, "be text in UTF-8", "other bytes", "Save it as CSV in UTF-8.") from None
     return parse_table(text, str(path), exact=exact)
 
 
@@ -101,20 +108,22 @@ def parse_table(text: str, name: str, *, exact: bool) -> Any:
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
     lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
     if not lines:
-        raise ValueError(f"`{name}` must hold one token a row. Got an empty file. Check how it was written.")
+        raise ParameterError(name, "hold one token a row", "an empty file", "Check how it was written.")
     mark = next((mark for mark in (";", "\t", ",") if mark in lines[0][1]), None)
     rows = [(number, next(csv.reader([line], delimiter=mark)) if mark else line.split()) for number, line in lines]
     header: list[str] = []
     if not any(_is_number(cell) or _has_decimal_comma(cell) for cell in rows[0][1]):
         header = rows.pop(0)[1]
     if not rows:
-        raise ValueError(f"`{name}` must hold one token a row. Got a header or text alone. Add rows of numbers.")
+        raise ParameterError(name, "hold one token a row", "a header or text alone", "Add rows of numbers.")
     width = len(rows[0][1])
     for number, row in rows:
         if len(row) != width:
-            raise ValueError(
-                f"`{name}` must have the same number of columns in each row. Got {len(row)} in line {number}, "
-                f"{width} before it. Fill the gaps."
+            raise ParameterError(
+                name,
+                "have the same number of columns in each row",
+                f"{len(row)} in line {number}, {width} before it",
+                "Fill the gaps.",
             )
     if _has_row_numbers(header, [row for _, row in rows]):
         rows = [(number, row[1:]) for number, row in rows]

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from hardmax._errors import ParameterError
 from hardmax._files import written_whole
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -172,7 +173,7 @@ def check_endings(paths: list[Path] | None, endings: tuple[str, ...] = ENDINGS) 
     """The files to write, refused before any work if an ending is unknown."""
     for path in paths or []:
         if path.suffix.lower() not in endings:
-            raise ValueError(f"`--out` must end in one of {', '.join(endings)}. Got {str(path)!r}. Change the ending.")
+            raise ParameterError("--out", f"end in one of {', '.join(endings)}", f"{str(path)!r}", "Change the ending.")
     return list(paths or [])
 
 

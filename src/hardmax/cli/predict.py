@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from hardmax._errors import ParameterError
 from hardmax.cli import options, output, texts
 
 ENDINGS = (".csv", ".jsonl")
@@ -52,7 +53,7 @@ def _read(given: list[str] | None, file: str | None, column: str | None, encodin
         got = "both" if file else "neither"
         raise ValueError(f"Either TEXT or --file must be given. Got {got}. Pass a text in quotes, or --file FILE.")
     if file is None and column is not None:
-        raise ValueError(f"`--text` must go with --file, whose column it names. Got {column!r} alone. Leave it out.")
+        raise ParameterError("--text", "go with --file, whose column it names", f"{column!r} alone", "Leave it out.")
     source = file or ("-" if given == ["-"] else None)
     return list(given or []) if source is None else texts.read_rows(source, text=column, encoding=encoding)
 

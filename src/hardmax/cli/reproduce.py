@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from hardmax._errors import ParameterError
 from hardmax.cli import output
 
 MOVING = (*output.MOVIES, ".html")
@@ -36,9 +37,11 @@ def reproduce(
         )
     ending = f".{file_format}"
     if ending not in (*output.PICTURES, *MOVING):
-        raise ValueError(
-            f"`--format` must be png, svg or pdf. Got {file_format!r}. Use pdf for a paper; figures of tokens on their "
-            "way can also be gif, mp4 or html."
+        raise ParameterError(
+            "--format",
+            "be png, svg or pdf",
+            f"{file_format!r}",
+            "Use pdf for a paper; figures of tokens on their way can also be gif, mp4 or html.",
         )
     moving = [key for key, module in FIGURES.items() if _can_be(module, ending)]
     if ending in MOVING and name not in (*moving, "all"):

@@ -9,6 +9,7 @@ import typer
 
 from hardmax import Hardmax, SelfAttention, Softmax, Sphere
 from hardmax._checks import check_positive
+from hardmax._errors import ParameterError
 from hardmax.cli.options import read_matrix
 from hardmax.flows.spectrum import expected_of_values
 from hardmax.inputs import MATRICES, PAPER_MATRICES, matrix
@@ -71,7 +72,7 @@ def read_rule(context: typer.Context, d: int) -> Any:
     given = context.params
     name = given.get("rule", "hardmax")
     if name not in BELONGS:
-        raise ValueError(f"`--rule` must be one of {', '.join(BELONGS)}. Got {name!r}. Check the spelling.")
+        raise ParameterError("--rule", f"be one of {', '.join(BELONGS)}", f"{name!r}", "Check the spelling.")
     _refuse_others(context, name)
     causal = given.get("causal", False)
     if name == "sphere":
@@ -140,7 +141,7 @@ def running(rule: Any, given: dict[str, Any], d: int) -> dict[str, Any]:
         rate = float(values[0].real)
         end = HORIZON / (rate if rate > 0 else 1.0)
     if not 0 < end < np.inf:
-        raise ValueError(f"`--time` must be a positive number. Got {end}. Try 15.")
+        raise ParameterError("--time", "be a positive number", end, "Try 15.")
     if given["dt"] is not None:
         check_positive(given["dt"], "--dt", "Try 0.1.")
     if given["dt"] is not None and given["time"] is None:
@@ -153,7 +154,7 @@ def read_steps(alpha: str, *, exact: bool = False) -> Any:
     try:
         steps = [Fraction(part) if exact or "/" in part else float(part) for part in alpha.split(",")]
     except (ValueError, ZeroDivisionError):
-        raise ValueError(f"`--alpha` must be a positive number, a ratio or a list. Got {alpha!r}. Try 0.5.") from None
+        raise ParameterError("--alpha", "be a positive number, a ratio or a list", f"{alpha!r}", "Try 0.5.") from None
     return steps[0] if len(steps) == 1 else steps
 
 
@@ -161,6 +162,6 @@ def _tolerance(ties: str) -> str | float:
     try:
         return ties if ties == "exact" else float(ties)
     except ValueError:
-        raise ValueError(
-            f'`--ties` must be "exact" or a number in [0, 1). Got {ties!r}. Leave it out if unsure.'
+        raise ParameterError(
+            "--ties", 'be "exact" or a number in [0, 1)', f"{ties!r}", "Leave it out if unsure."
         ) from None

@@ -8,6 +8,7 @@ import typer
 
 from hardmax import HardmaxTrajectory, Limit, SelfAttention, SmoothTrajectory, Trajectory, leader_table
 from hardmax import simulate as run_simulation
+from hardmax._errors import ParameterError
 from hardmax.cli import options, output, rules
 from hardmax.flows.spectrum import expectation_of
 from hardmax.trajectories.sentences import coordinates
@@ -56,7 +57,7 @@ def simulate(
     clouds = options.read_tokens(tokens, n=n, d=d, seed=seed, exact=exact, cloud=cloud, single=single)
     chosen = rules.read_rule(context, clouds.shape[-1])
     if chosen.continuous and layer is not None:
-        raise ValueError("`--layer` must go with a rule that has layers. Got it with a flow. Use --time for the end.")
+        raise ParameterError("--layer", "go with a rule that has layers", "it with a flow", "Use --time for the end.")
     with output.progress_bar("Times" if chosen.continuous else "Layers") as progress:
         run = rules.running(chosen, context.params, clouds.shape[-1])
         trajectory = run_simulation(clouds, chosen, **run, progress=progress)

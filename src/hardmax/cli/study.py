@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from hardmax._errors import ParameterError
 from hardmax.cli import output, texts
 
 STUDIES = ("paper", "ablations")
@@ -31,9 +32,9 @@ def study(
         raise ValueError(f"NAME must be one of {', '.join(STUDIES)}. Got {name!r}.")
     unknown = [row for row in only or [] if row not in names_of(name)]
     if unknown:
-        raise ValueError(f"`--only` must be one of {', '.join(names_of(name))}. Got {unknown[0]!r}.")
+        raise ParameterError("--only", f"be one of {', '.join(names_of(name))}", f"{unknown[0]!r}")
     if out.suffix != ".json":
-        raise ValueError(f"`--out` must end in .json. Got {str(out)!r}. Change the ending.")
+        raise ParameterError("--out", "end in .json", f"{str(out)!r}", "Change the ending.")
 
     def told(row: dict[str, Any]) -> None:
         add_row(out, row)

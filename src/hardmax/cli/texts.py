@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from hardmax._errors import ParameterError
 from hardmax.cli import output
 
 if TYPE_CHECKING:
@@ -74,12 +75,12 @@ def _check_one_source(given: dict[str, Any]) -> None:
         got = "neither" if given["file"] is None else f"both, {given['file']} and {given['data']}"
         raise ValueError(f"Either FILE or --data must be given. Got {got}. Pass a .csv file, or --data imdb.")
     if given["data"] is not None and given["data"] not in DATA:
-        raise ValueError(f"`--data` must be {' or '.join(DATA)}. Got {given['data']!r}. Pass other data as FILE.")
+        raise ParameterError("--data", f"be {' or '.join(DATA)}", f"{given['data']!r}", "Pass other data as FILE.")
     others = ("text", "label") if given["file"] is None else ("data_source",)
     for name in others:
         if given[name] is not None:
             flag, owner = f"--{name.replace('_', '-')}", "FILE" if given["file"] is None else "--data"
-            raise ValueError(f"`{flag}` must go with {owner}. Got {given[name]!r} without it. Leave it out.")
+            raise ParameterError(flag, f"go with {owner}", f"{given[name]!r} without it", "Leave it out.")
 
 
 def imdb(source: str | None) -> "dict[str, Table]":
@@ -126,5 +127,5 @@ def check_endings(paths: list[Path] | None, endings: tuple[str, ...]) -> list[Pa
     """The files to write, refused before any work if an ending is unknown."""
     for path in paths or []:
         if path.suffix.lower() not in endings:
-            raise ValueError(f"`--out` must end in one of {', '.join(endings)}. Got {str(path)!r}. Change the ending.")
+            raise ParameterError("--out", f"end in one of {', '.join(endings)}", f"{str(path)!r}", "Change the ending.")
     return list(paths or [])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hardmax._errors import ParameterError
 from hardmax.cli import options, output, texts
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def train(
     torchrun --nproc-per-node 2 -m hardmax.cli.main train ...
     """
     if out.exists() and not out.is_dir():
-        raise ValueError(f"`--out` must be a folder. Got a file, {str(out)!r}. Choose another name.")
+        raise ParameterError("--out", "be a folder", f"a file, {str(out)!r}", "Choose another name.")
     from hardmax.sentiment.tables import check_labels
 
     configured(context, checkpoint=out / CHECKPOINT).check_params()  # before anything is read or downloaded

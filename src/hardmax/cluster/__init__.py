@@ -13,7 +13,7 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] != "sklearn":
             raise
-        from hardmax._checks import missing_extra
+        from hardmax._errors import MissingExtra
 
-        raise missing_extra("`HardmaxClustering`", "scikit-learn", "cluster") from error
+        raise MissingExtra("`HardmaxClustering`", "scikit-learn", "cluster") from error
     return HardmaxClustering

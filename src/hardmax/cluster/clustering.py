@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from hardmax._errors import ParameterError
 from hardmax._types import IntArray
 from hardmax.cluster.granularity import granularity_of
 from hardmax.cluster.model import Settings, fit
@@ -186,8 +187,8 @@ class HardmaxClustering(ClusterMixin, BaseEstimator):
     def _settings(self, n: int) -> Settings:
         must_lead = check_must_lead(self.must_lead, n)
         if len(must_lead) and self.n_clusters is not None:
-            raise ValueError(
-                f"`must_lead` must go with `granularity`. Got n_clusters={self.n_clusters} as well. Leave out one."
+            raise ParameterError(
+                "must_lead", "go with `granularity`", f"n_clusters={self.n_clusters} as well", "Leave out one."
             )
         return Settings(
             n_clusters=self.n_clusters,
@@ -221,8 +222,10 @@ def check_must_lead(must_lead: Any, n: int) -> IntArray:
         return np.empty(0, np.intp)
     good = found.ndim == 1 and found.dtype.kind in "iu" and found.min() >= 0 and found.max() < n
     if not good or len(np.unique(found)) < len(found):
-        raise ValueError(
-            f"`must_lead` must hold different indices of points, whole numbers from 0 to {n - 1}. "
-            f"Got {must_lead!r}. Use np.flatnonzero on a mask."
+        raise ParameterError(
+            "must_lead",
+            f"hold different indices of points, whole numbers from 0 to {n - 1}",
+            f"{must_lead!r}",
+            "Use np.flatnonzero on a mask.",
         )
     return found.astype(np.intp)

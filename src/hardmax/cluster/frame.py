@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._checks import is_positive_definite
+from hardmax._errors import ParameterError
 from hardmax._types import FloatArray
 
 LOST = 1e-10  # of the largest variance: directions with less are left out by "whiten"
@@ -68,15 +69,19 @@ def _root(A: Any, Y: FloatArray) -> FloatArray | None:
     except (ValueError, TypeError):
         matrix, got = np.empty(0), "rows of different lengths, or text"
     if matrix.shape != (d, d):
-        raise ValueError(
-            f"`A` must be a matrix of shape ({d}, {d}), as X has {d} features. Got {got}. "
-            'Pass one number for each pair of features, or "whiten".'
+        raise ParameterError(
+            "A",
+            f"be a matrix of shape ({d}, {d}), as X has {d} features",
+            got,
+            'Pass one number for each pair of features, or "whiten".',
         )
     matrix = np.ldexp(matrix, -_exponent(matrix))  # one factor for all changes no set, and A + A^T may not overflow
     if not np.isfinite(matrix).all() or not is_positive_definite((matrix + matrix.T) / 2) or not _symmetric(matrix):
-        raise ValueError(
-            f"`A` must be symmetric positive definite. Got a {d} by {d} matrix that is not. "
-            "Use B @ B.T + eps * np.eye(d), or drop features that depend on others."
+        raise ParameterError(
+            "A",
+            "be symmetric positive definite",
+            f"a {d} by {d} matrix that is not",
+            "Use B @ B.T + eps * np.eye(d), or drop features that depend on others.",
         )
     return np.asarray(np.linalg.cholesky((matrix + matrix.T) / 2))
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._errors import ParameterError
 from hardmax._types import FloatArray, IntArray
 from hardmax.cluster import graph
 from hardmax.cluster.following import Layers
@@ -118,9 +119,10 @@ def _forced(choice: Choice, settings: Settings) -> tuple[Choice, FloatArray]:
     except ValueError as problem:
         why = str(problem)
     if why:
-        raise ValueError(
-            f"`must_lead` must be points that can lead together. Got {wanted}: {why} "
-            "Name fewer, or raise `granularity`, with which more can."
+        raise ParameterError(
+            "must_lead",
+            "be points that can lead together",
+            f"{wanted}: {why} Name fewer, or raise `granularity`, with which more can",
         )
     L = np.linalg.cholesky(np.asarray(found.A, np.float64))
     classes = Classes.of(choice.tokens)

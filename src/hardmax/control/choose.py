@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hardmax import _checks
+from hardmax._errors import ParameterError
 from hardmax._types import FloatArray
 from hardmax.control.demands import Demands
 from hardmax.control.exclusive import SWITCHES, alternate
@@ -161,8 +162,8 @@ def _closer(wish: Wish, demands: Demands, solved: Solved, programme: Programme, 
     if not np.isfinite(aim):  # a single token asks for nothing
         return solved
     if aim > solved.margin:
-        raise ValueError(
-            f"`margin` must be at most the largest that there is, {solved.margin!r}. Got {aim!r}. Ask for less."
+        raise ParameterError(
+            "margin", f"be at most the largest that there is, {solved.margin!r}", f"{aim!r}", "Ask for less."
         )
     closer = programme.closest_to_identity(demands, aim, solved.pairs)
     if closer.A is not None and _works(wish, demands, closer.A):
@@ -174,9 +175,14 @@ def check_condition(condition: Any) -> float:
     """Return a bound on the condition number."""
     value = float(condition) if isinstance(condition, Real) and not isinstance(condition, bool) else np.nan
     if not 1 <= value <= LARGEST:
-        raise ValueError(
-            f"`condition` must be a number from 1, the condition number of the identity, to {LARGEST:g}, beyond which "
-            f"floats do not know a definite matrix from others. Got {condition!r}. Use 1e4, say."
+        raise ParameterError(
+            "condition",
+            (
+                f"be a number from 1, the condition number of the identity, to {LARGEST:g}, beyond which floats "
+                "do not know a definite matrix from others"
+            ),
+            f"{condition!r}",
+            "Use 1e4, say.",
         )
     return value
 
@@ -184,9 +190,14 @@ def check_condition(condition: Any) -> float:
 def _check_no_zero(wish: Wish) -> None:
     zero = np.flatnonzero(~wish.rows.any(axis=1))
     if len(zero) and len(wish.classes) > 1:
-        raise ValueError(
-            f"`only=True` must have tokens that are not zero. Got token {wish.token(int(zero[0]))}, which sees every "
-            "token alike at layer 0, so that where it goes depends on alpha. Leave it out, or use `steer`."
+        raise ParameterError(
+            "only=True",
+            "have tokens that are not zero",
+            (
+                f"token {wish.token(int(zero[0]))}, which sees every token alike at layer 0, so that where it "
+                "goes depends on alpha"
+            ),
+            "Leave it out, or use `steer`.",
         )
 
 
@@ -194,11 +205,11 @@ def _check_margin(margin: Any, prefer: str) -> float | None:
     if margin is None:
         return None
     if prefer != "identity":
-        raise ValueError('`margin` must go with prefer="identity". Got prefer="margin", which finds the largest one.')
+        raise ParameterError("margin", 'go with prefer="identity"', 'prefer="margin", which finds the largest one')
     return float(_checks.check_positive(margin, "margin", "Leave it out for half of the largest one."))
 
 
 def _one_of(value: Any, name: str, choices: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"`{name}` must be {' or '.join(map(repr, choices))}. Got {value!r}.")
+        raise ParameterError(name, f"be {' or '.join(map(repr, choices))}", f"{value!r}")
     return str(value)

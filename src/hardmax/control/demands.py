@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, FloatArray, IntArray
 
 CELLS = 1 << 22  # products at a time
@@ -97,9 +98,11 @@ def scaled(rows: AnyArray) -> FloatArray:
     )
     lost = (floats == 0).all(axis=1) != (rows == 0).all(axis=1)
     if lost.any() or len(np.unique(floats, axis=0)) < len(floats):
-        raise ValueError(
-            "`tokens` must differ from each other and from 0 when they are divided by the largest entry and rounded to "
-            "floats. Got some that do not. Leave out tokens that are equal but for rounding, or those that are tiny."
+        raise ParameterError(
+            "tokens",
+            ("differ from each other and from 0 when they are divided by the largest entry and rounded to floats"),
+            "some that do not",
+            "Leave out tokens that are equal but for rounding, or those that are tiny.",
         )
     return floats
 

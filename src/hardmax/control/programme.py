@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._checks import missing_extra
+from hardmax._errors import MissingExtra
 from hardmax._types import FloatArray, IntArray
 from hardmax.control.demands import Demands
 
@@ -155,5 +155,5 @@ def load_cvxpy() -> Any:
         import clarabel  # noqa: F401
         import cvxpy
     except ImportError:
-        raise missing_extra("`hardmax.control`", "CVXPY", "control") from None
+        raise MissingExtra("`hardmax.control`", "CVXPY", "control") from None
     return cvxpy

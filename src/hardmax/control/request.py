@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hardmax import _checks
+from hardmax._errors import ParameterError, ParameterTypeError
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.control.demands import Demands, scaled
 from hardmax.kernels.classes import Classes
@@ -59,8 +60,8 @@ def check_wish(tokens: Any, leaders: Any, followers: Any) -> Wish:
     """Return the wish, or say what is wrong with it."""
     array, _ = _checks.check_tokens(tokens)
     if array.ndim == 3:
-        raise ValueError(
-            f"`tokens` must be one cloud of shape (n, d). Got a batch of shape {array.shape}. Choose A cloud by cloud."
+        raise ParameterError(
+            "tokens", "be one cloud of shape (n, d)", f"a batch of shape {array.shape}", "Choose A cloud by cloud."
         )
     chosen = _check_leaders(leaders, len(array))
     following = _check_followers(followers, chosen, len(array))
@@ -75,13 +76,13 @@ def check_wish(tokens: Any, leaders: Any, followers: Any) -> Wish:
 def _check_leaders(leaders: Any, n: int) -> tuple[int, ...]:
     values = [leaders] if isinstance(leaders, Integral) else np.atleast_1d(leaders).tolist()
     if isinstance(leaders, str | Mapping) or leaders is None:
-        raise TypeError(f"`leaders` must be token numbers, such as [0, 3]. Got {leaders!r}.")
+        raise ParameterTypeError("leaders", "be token numbers, such as [0, 3]", f"{leaders!r}")
     chosen = tuple(_index(value, "leaders", n) for value in values)
     if not chosen:
-        raise ValueError("`leaders` must name at least one token. Got none. Pass its number, such as [0].")
+        raise ParameterError("leaders", "name at least one token", "none", "Pass its number, such as [0].")
     twice = sorted({i for i in chosen if chosen.count(i) > 1})
     if twice:
-        raise ValueError(f"`leaders` must name each token once. Got token {twice[0]} twice. Drop one.")
+        raise ParameterError("leaders", "name each token once", f"token {twice[0]} twice", "Drop one.")
     return chosen
 
 
@@ -89,26 +90,28 @@ def _check_followers(followers: Any, leaders: tuple[int, ...], n: int) -> dict[i
     if followers is None:
         return {}
     if not isinstance(followers, Mapping):
-        raise TypeError(
-            f"`followers` must map a token to the leader it shall follow, such as {{5: 0}}. Got {followers!r}."
+        raise ParameterTypeError(
+            "followers", "map a token to the leader it shall follow, such as {5: 0}", f"{followers!r}"
         )
     found = {_index(i, "followers", n): _index(t, "followers", n) for i, t in followers.items()}
     for i, t in found.items():
         if i in leaders:
             raise ValueError(f"A token must lead or follow. Got token {i} in `leaders` and in `followers`. Drop one.")
         if t not in leaders:
-            raise ValueError(
-                f"`followers` must follow tokens in `leaders`. Got {i}: {t}, and {t} does not lead. "
-                f"Add {t} to `leaders`, or choose another target."
+            raise ParameterError(
+                "followers",
+                "follow tokens in `leaders`",
+                f"{i}: {t}, and {t} does not lead",
+                f"Add {t} to `leaders`, or choose another target.",
             )
     return found
 
 
 def _index(value: Any, name: str, n: int) -> int:
     if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"`{name}` must hold whole numbers, counted from 0. Got {value!r}.")
+        raise ParameterTypeError(name, "hold whole numbers, counted from 0", f"{value!r}")
     if not 0 <= int(value) < n:
-        raise ValueError(f"`{name}` must be tokens between 0 and {n - 1}. Got {int(value)}. The first token is 0.")
+        raise ParameterError(name, f"be tokens between 0 and {n - 1}", int(value), "The first token is 0.")
     return int(value)
 
 
@@ -129,9 +132,11 @@ def _check_equal(wish: Wish) -> None:
     for i in wish.leaders:
         other = seen.setdefault(int(wish.classes.labels[i]), i)
         if other != i:
-            raise ValueError(
-                f"`leaders` must be distinct tokens. Got tokens {other} and {i}, which are equal: they lead as one or "
-                "not at all. Name one of them."
+            raise ParameterError(
+                "leaders",
+                "be distinct tokens",
+                f"tokens {other} and {i}, which are equal: they lead as one or not at all",
+                "Name one of them.",
             )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from hardmax import _checks
+from hardmax._errors import ParameterError
 from hardmax._types import BoolArray, FloatArray
 from hardmax.control.demands import scaled
 from hardmax.control.directions import forward
@@ -44,8 +45,8 @@ def can_lead(tokens: Any, *, progress: Callable[[int, int], None] | None = None)
     """
     array, _ = _checks.check_tokens(tokens)
     if array.ndim == 3:
-        raise ValueError(
-            f"`tokens` must be one cloud of shape (n, d). Got a batch of shape {array.shape}. Ask cloud by cloud."
+        raise ParameterError(
+            "tokens", "be one cloud of shape (n, d)", f"a batch of shape {array.shape}", "Ask cloud by cloud."
         )
     classes = Classes.of(array)
     if len(classes) == 1:

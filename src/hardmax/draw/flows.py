@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d import Axes3D
 from mpl_toolkits.mplot3d.art3d import Line3DCollection
 
+from hardmax._errors import ParameterError
 from hardmax._tensors import to_numpy
 from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.draw.projection import Projection
@@ -288,9 +289,11 @@ def score_form(trajectory: SmoothTrajectory, at: int) -> FloatArray | None:
         return None if rule.A is None else np.asarray(to_numpy(rule.A), np.float64)
     if isinstance(rule, Sphere):
         return None
-    raise ValueError(
-        f"`trajectory` must be under SelfAttention, Softmax or Sphere, with one bilinear form. Got {rule!r}. "
-        "Draw the trajectory of one head."
+    raise ParameterError(
+        "trajectory",
+        "be under SelfAttention, Softmax or Sphere, with one bilinear form",
+        f"{rule!r}",
+        "Draw the trajectory of one head.",
     )
 
 

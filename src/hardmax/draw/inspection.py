@@ -11,6 +11,7 @@ from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from hardmax._errors import ParameterError
 from hardmax._types import FloatArray
 from hardmax.draw.tokens import COLOURS, EDGE, GREY
 from hardmax.inspection.measures import ComplexArray
@@ -46,7 +47,7 @@ def plot_spectra(
     """
     panels = [np.atleast_2d(values) for values in spectra]  # (h, r) each
     if not panels or any(values.size == 0 for values in panels):
-        raise ValueError("`spectra` must hold at least one eigenvalue each. Got none. Pass np.linalg.eigvals(V).")
+        raise ParameterError("spectra", "hold at least one eigenvalue each", "none", "Pass np.linalg.eigvals(V).")
     everything = np.concatenate([values.ravel() for values in panels])
     width = SPARE * float(np.abs(everything.real).max())
     height = SPARE * float(np.abs(everything.imag).max())

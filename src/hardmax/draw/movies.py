@@ -15,7 +15,7 @@ from matplotlib import animation
 from matplotlib.figure import Figure
 from PIL import Image
 
-from hardmax._checks import missing_extra
+from hardmax._errors import MissingExtra
 from hardmax._files import written_whole
 from hardmax.draw.flows import add_legend, color_groups, has_shrinking_hull, leads, legend_line, plot_flow, position
 from hardmax.draw.projection import Projection
@@ -209,5 +209,5 @@ def find_ffmpeg() -> str:
     try:
         import imageio_ffmpeg
     except ImportError:
-        raise missing_extra("An MP4 movie", "ffmpeg (or a .gif instead)", "movies") from None
+        raise MissingExtra("An MP4 movie", "ffmpeg (or a .gif instead)", "movies") from None
     return str(imageio_ffmpeg.get_ffmpeg_exe())

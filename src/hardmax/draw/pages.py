@@ -13,7 +13,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from hardmax._checks import missing_extra
+from hardmax._errors import MissingExtra, ParameterError, ParameterTypeError
 from hardmax._files import written_whole
 from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, FloatArray
@@ -75,11 +75,11 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
     try:
         import plotly.graph_objects as plotly
     except ImportError:
-        raise missing_extra("`hardmax.interactive`", "Plotly", "app") from None
+        raise MissingExtra("`hardmax.interactive`", "Plotly", "app") from None
     if not isinstance(trajectory, Trajectory):
-        raise TypeError(f"`trajectory` must be a Trajectory from hm.simulate. Got {type(trajectory).__name__}.")
+        raise ParameterTypeError("trajectory", "be a Trajectory from hm.simulate", type(trajectory).__name__)
     if path is not None and Path(path).suffix.lower() not in SUFFIXES:
-        raise ValueError(f"`path` must end in .html or .htm. Got {str(path)!r}. Change the ending.")
+        raise ParameterError("path", "end in .html or .htm", f"{str(path)!r}", "Change the ending.")
     trajectory.single("interactive(trajectory[b])")
     heading = escape(title or repr(trajectory.rule))
     figure = figure_of(trajectory)
@@ -176,7 +176,7 @@ def _look_of(trajectory: Trajectory) -> Look:
         return _hardmax_look(trajectory)
     if isinstance(trajectory, SmoothTrajectory):
         return _smooth_look(trajectory)
-    raise TypeError(f"`trajectory` must come from hm.simulate. Got {type(trajectory).__name__}.")
+    raise ParameterTypeError("trajectory", "come from hm.simulate", type(trajectory).__name__)
 
 
 def _hardmax_look(trajectory: HardmaxTrajectory) -> Look:

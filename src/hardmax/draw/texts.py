@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.patheffects import withStroke
 
+from hardmax._errors import ParameterError
 from hardmax.draw.projection import Projection
 from hardmax.draw.tokens import Palette, plot_tokens
 
@@ -22,13 +23,15 @@ KINDS = ("auto", "words", "plane")
 def plot_explanation(explanation: "Explanation", *, kind: str = "auto", ax: Any = None) -> Any:
     """The figure of `Explanation.plot`."""
     if kind not in KINDS:
-        raise ValueError(f"`kind` must be one of {', '.join(KINDS)}. Got {kind!r}.")
+        raise ParameterError("kind", f"be one of {', '.join(KINDS)}", f"{kind!r}")
     weights = explanation.model.weights
     drawable = weights.d == 2 and weights.outputs == 1 and len(explanation.ids) > 0
     if kind == "plane" and not drawable:
-        raise ValueError(
-            '`kind="plane"` must go with d = 2, two classes and a text with known words. Got '
-            f'd = {weights.d}, {len(explanation.classes)} classes, {len(explanation.ids)} words. Use kind="words".'
+        raise ParameterError(
+            'kind="plane"',
+            "go with d = 2, two classes and a text with known words",
+            f"d = {weights.d}, {len(explanation.classes)} classes, {len(explanation.ids)} words",
+            'Use kind="words".',
         )
     if kind == "plane" or (kind == "auto" and drawable and weights.heads == 1 and ax is None):
         return plot_plane(explanation)

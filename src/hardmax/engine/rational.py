@@ -6,7 +6,7 @@ independent of its error bounds: each is the other's test.
 
 import numpy as np
 
-from hardmax._checks import missing_extra
+from hardmax._errors import MissingExtra
 from hardmax._integers import apply, as_floats
 from hardmax._types import FloatArray, IntArray, Row
 from hardmax.engine.history import History
@@ -28,7 +28,7 @@ class Rational(State):
         try:
             from flint import fmpz_mat
         except ImportError:
-            raise missing_extra("`exact=True`", "python-flint", "exact") from None
+            raise MissingExtra("`exact=True`", "python-flint", "exact") from None
         super().__init__(classes, metric, history, search, causal=causal)
         self._matrix = fmpz_mat
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._errors import ParameterError
 from hardmax._tensors import in_double, matching, needs_gradient, scaled, solve, to_numpy
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere, on_sphere
@@ -114,9 +115,11 @@ class RescaledFrame(Frame):
                 R = R + term
             plain = np.asarray(to_numpy(R), np.float64)
             if not np.isfinite(plain).all() or np.linalg.cond(plain) > SINGULAR:
-                raise ValueError(
-                    f"`dt` must leave R(dt V) invertible, I + dt V for Euler. Got a step of {h:g}, for which it is "
-                    "singular: V has a negative eigenvalue of the size of 1/dt. Use a smaller dt."
+                raise ParameterError(
+                    "dt",
+                    "leave R(dt V) invertible, I + dt V for Euler",
+                    f"a step of {h:g}, for which it is singular: V has a negative eigenvalue of the size of 1/dt",
+                    "Use a smaller dt.",
                 )
             self._factors[h] = (R, float(np.abs(np.linalg.eigvals(plain)).max()))
         return self._factors[h]

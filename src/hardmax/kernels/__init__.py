@@ -29,8 +29,8 @@ def __getattr__(name: str) -> Any:
         try:
             module = import_module(f"hardmax.attention.{TORCH[name]}")
         except ImportError as error:
-            from hardmax._checks import missing_extra
+            from hardmax._errors import MissingExtra
 
-            raise missing_extra(f"`hardmax.kernels.{name}`", "torch", "text") from error
+            raise MissingExtra(f"`hardmax.kernels.{name}`", "torch", "text") from error
         return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._errors import ParameterError
 from hardmax._types import AnyArray
 from hardmax.kernels.batched import choose
 from hardmax.kernels.search import Search, check_kernel
@@ -78,15 +79,16 @@ def _check(queries: Any, keys: Any) -> tuple[AnyArray, AnyArray]:
     Q, K = _as_floats("queries", Q), _as_floats("keys", K)
     K = Q if own else K
     if Q.ndim not in (2, 3) or Q.ndim != K.ndim or Q.shape[-1] != K.shape[-1] or Q.shape[:-2] != K.shape[:-2]:
-        raise ValueError(
-            f"`queries` and `keys` must have shapes (n, d) and (m, d), or (batch, n, d) and (batch, m, d). "
-            f"Got {Q.shape} and {K.shape}."
+        raise ParameterError(
+            ("queries", "keys"),
+            "have shapes (n, d) and (m, d), or (batch, n, d) and (batch, m, d)",
+            f"{Q.shape} and {K.shape}",
         )
     if not K.size or not Q.shape[-1]:
-        raise ValueError(f"`keys` must hold at least one key. Got shape {K.shape}.")
+        raise ParameterError("keys", "hold at least one key", f"shape {K.shape}")
     for name, array in {"queries": Q, "keys": K}.items():
         if (name == "queries" or array is not Q) and not np.isfinite(array).all():
-            raise ValueError(f"`{name}` must be finite. Got NaN or infinity.")
+            raise ParameterError(name, "be finite", "NaN or infinity")
     return Q, K
 
 
@@ -96,7 +98,7 @@ def _as_floats(name: str, array: AnyArray) -> AnyArray:
         return array
     floats = array.astype(np.float64)
     if not np.array_equal(floats.astype(array.dtype), array):
-        raise ValueError(f"`{name}` must be floats. Got {array.dtype} that float64 cannot hold. Use hm.simulate.")
+        raise ParameterError(name, "be floats", f"{array.dtype} that float64 cannot hold", "Use hm.simulate.")
     return floats
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hardmax._checks import missing_extra
+from hardmax._errors import MissingExtra, ParameterError
 from hardmax._types import FloatArray, IntArray
 from hardmax.kernels import reference
 from hardmax.kernels.sets import Sets
@@ -36,9 +36,9 @@ def has_numba() -> bool:
 def check_kernel(kernel: str) -> str:
     """Return a name from KERNELS that can run here, or say what to do."""
     if kernel not in KERNELS:
-        raise ValueError(f"`kernel` must be one of {', '.join(map(repr, KERNELS))}. Got {kernel!r}.")
+        raise ParameterError("kernel", f"be one of {', '.join(map(repr, KERNELS))}", f"{kernel!r}")
     if kernel not in ("auto", "numpy") and not has_numba():
-        raise missing_extra(f'`kernel="{kernel}"`', "numba", "fast")
+        raise MissingExtra(f'`kernel="{kernel}"`', "numba", "fast")
     return kernel
 
 
@@ -98,11 +98,13 @@ class Search:
         if self.kernel == "auto":
             return "hull" if d == 2 and not limited else "gemm" if d >= MANY else "fused"
         if self.kernel == "hull" and d != 2:
-            raise ValueError(f'`kernel="hull"` must have tokens in two dimensions. Got d = {d}. Use kernel="auto".')
+            raise ParameterError('kernel="hull"', "have tokens in two dimensions", f"d = {d}", 'Use kernel="auto".')
         if self.kernel == "hull" and limited:
-            raise ValueError(
-                '`kernel="hull"` must have causal=False: a hull has no order of the tokens. Got causal=True. '
-                'Use kernel="auto".'
+            raise ParameterError(
+                'kernel="hull"',
+                "have causal=False: a hull has no order of the tokens",
+                "causal=True",
+                'Use kernel="auto".',
             )
         return self.kernel
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._errors import ParameterError
 from hardmax._tensors import as_mask, is_tensor, to_numpy
 
 
@@ -45,9 +46,11 @@ class Rule(ABC):
         """Refuse tokens that the rule has no meaning for."""
         d = tokens.shape[-1]
         if self.dimension not in (None, d):
-            raise ValueError(
-                f"`tokens` must have shape (n, d) or (batch, n, d) with d = {self.dimension}, the size of the rule's "
-                f"matrices. Got {tuple(tokens.shape)}. Use tokens of dimension {self.dimension}, or other matrices."
+            raise ParameterError(
+                "tokens",
+                f"have shape (n, d) or (batch, n, d) with d = {self.dimension}, the size of the rule's matrices",
+                tuple(tokens.shape),
+                f"Use tokens of dimension {self.dimension}, or other matrices.",
             )
 
     def __repr__(self) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hardmax import _checks
+from hardmax._errors import ParameterError
 from hardmax.rules.base import Flow, Layered, Rule
 from hardmax.rules.heads import MultiHead
 from hardmax.rules.normalization import no_attention
@@ -46,8 +47,8 @@ class Compose(Layered):
         object.__setattr__(self, "dt", _checks.check_positive(self.dt, "dt", advice))
         sizes = {part.dimension for part in self.parts} - {None}
         if len(sizes) > 1:
-            raise ValueError(
-                f"`parts` must ask for tokens of one dimension. Got {sorted(map(str, sizes))}. Change the matrices."
+            raise ParameterError(
+                "parts", "ask for tokens of one dimension", sorted(map(str, sizes)), "Change the matrices."
             )
 
     @property

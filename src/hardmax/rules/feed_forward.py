@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import erf
 
 from hardmax import _checks
+from hardmax._errors import ParameterError
 from hardmax._tensors import is_tensor, matching
 from hardmax.rules.base import Layered
 from hardmax.rules.normalization import no_attention
@@ -65,9 +66,11 @@ class FeedForward(Layered):
         for name in ("W1", "W2"):
             object.__setattr__(self, name, _checks.check_weight(getattr(self, name), name, square=False))
         if tuple(self.W2.shape) != tuple(self.W1.shape)[::-1]:
-            raise ValueError(
-                f"`W1` and `W2` must have shapes (width, d) and (d, width). Got {tuple(self.W1.shape)} and "
-                f"{tuple(self.W2.shape)}. Transpose one, or change its size."
+            raise ParameterError(
+                ("W1", "W2"),
+                "have shapes (width, d) and (d, width)",
+                f"{tuple(self.W1.shape)} and {tuple(self.W2.shape)}",
+                "Transpose one, or change its size.",
             )
         for name, size in (("b1", len(self.W1)), ("b2", len(self.W2))):
             bias = getattr(self, name)
@@ -76,9 +79,11 @@ class FeedForward(Layered):
         if not is_tensor(self.gain):
             object.__setattr__(self, "gain", _checks.check_number(self.gain, "gain"))
         if not callable(self.activation) and not (isinstance(self.activation, str) and self.activation in ACTIVATIONS):
-            raise ValueError(
-                f"`activation` must be one of {', '.join(ACTIVATIONS)}, or a callable. Got {self.activation!r}. "
-                "The papers use relu."
+            raise ParameterError(
+                "activation",
+                f"be one of {', '.join(ACTIVATIONS)}, or a callable",
+                f"{self.activation!r}",
+                "The papers use relu.",
             )
 
     @classmethod

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hardmax import _checks
+from hardmax._errors import ParameterError
 from hardmax._tensors import like, to_numpy
 from hardmax._types import AnyArray, FloatArray
 from hardmax.engine.adaptive import Adaptive
@@ -83,15 +84,19 @@ class Hardmax(Layered):
         object.__setattr__(self, "ties", _checks.check_ties(self.ties))
         kind = check_normalize(self.normalize)
         if kind in ("rms", "layer"):
-            raise ValueError(
-                f'`normalize` must be "rescaling" or "none" for Hardmax, whose sets are exact. Got {kind!r}. '
-                f'Use hm.Compose([hm.Hardmax(alpha, normalize=False), hm.Normalize("{kind}")]).'
+            raise ParameterError(
+                "normalize",
+                'be "rescaling" or "none" for Hardmax, whose sets are exact',
+                f"{kind!r}",
+                f'Use hm.Compose([hm.Hardmax(alpha, normalize=False), hm.Normalize("{kind}")]).',
             )
         object.__setattr__(self, "normalize", kind == "rescaling")
         if self.exact and self.ties != "exact":
-            raise ValueError(
-                f'`exact=True` must go with ties="exact". Got ties={self.ties}. Drop one of them: rational arithmetic '
-                "has no near-ties."
+            raise ParameterError(
+                "exact=True",
+                'go with ties="exact"',
+                f"ties={self.ties}",
+                "Drop one of them: rational arithmetic has no near-ties.",
             )
         if self.A is not None:
             object.__setattr__(self, "A", _checks.check_matrix(self.A, any_A=self.any_A))
@@ -197,7 +202,7 @@ class Hardmax(Layered):
         _checks.check_dimension(self.matrix, tokens.shape)
         if kernel != "auto" and (self.exact or self.ties != "exact"):
             what = "exact=True, which multiplies integers" if self.exact else "a tolerance, which sees all products"
-            raise ValueError(f'`kernel` must be "auto" with {what}. Got {kernel!r}. Leave it out.')
+            raise ParameterError("kernel", f'be "auto" with {what}', f"{kernel!r}", "Leave it out.")
         classes = Classes.singly(tokens) if self.causal else Classes.of(tokens)
         if isinstance(self.ties, float):
             state: State = Tolerant(classes, self.metric, self.ties, causal=self.causal)

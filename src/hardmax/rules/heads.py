@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hardmax import _checks
+from hardmax._errors import ParameterError
 from hardmax._tensors import join, stack
 from hardmax.rules.base import Flow, Layered, Rule
 
@@ -50,19 +51,23 @@ class MultiHead(Rule):
     def __post_init__(self) -> None:
         heads = _checks.check_rules(self.heads, "heads")
         if len({head.continuous for head in heads}) > 1:
-            raise ValueError(
-                "`heads` must all have layers, or all be in continuous time. Got both. "
-                "To take Euler steps of a flow among layers, put hm.Compose([flow], dt=0.1) in its place."
+            raise ParameterError(
+                "heads",
+                "all have layers, or all be in continuous time",
+                "both",
+                "To take Euler steps of a flow among layers, put hm.Compose([flow], dt=0.1) in its place.",
             )
         if any(not head.attends for head in heads):
-            raise ValueError(
-                "`heads` must be rules in which tokens attend to each other. Got one in which each moves by itself. "
-                "Compose it after the heads: hm.Compose([hm.MultiHead([...]), hm.FeedForward(...)])."
+            raise ParameterError(
+                "heads",
+                "be rules in which tokens attend to each other",
+                "one in which each moves by itself",
+                "Compose it after the heads: hm.Compose([hm.MultiHead([...]), hm.FeedForward(...)]).",
             )
         object.__setattr__(self, "heads", heads)
         if self.shares is not None:
             if not self.shared:
-                raise ValueError("`shares` must go with shared=True. Got it without. Leave it out.")
+                raise ParameterError("shares", "go with shared=True", "it without", "Leave it out.")
             object.__setattr__(self, "shares", _checks.check_bias(self.shares, "shares", len(heads)))
         known = [head.dimension for head in heads]
         if self.shared and len(set(known) - {None}) > 1:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from hardmax._errors import ParameterError
 from hardmax._tensors import largest
 from hardmax.rules.base import Layered
 
@@ -14,9 +15,11 @@ def check_normalize(normalize: Any) -> str:
     """One of KINDS; True is "rescaling", False and None are "none"."""
     kind = "rescaling" if normalize is True else "none" if normalize is False or normalize is None else normalize
     if not isinstance(kind, str) or kind not in KINDS:
-        raise ValueError(
-            f"`normalize` must be one of {', '.join(map(repr, KINDS))} (True is 'rescaling', False is 'none'). "
-            f"Got {normalize!r}. The papers use 'rescaling'."
+        raise ParameterError(
+            "normalize",
+            f"be one of {', '.join(map(repr, KINDS))} (True is 'rescaling', False is 'none')",
+            f"{normalize!r}",
+            "The papers use 'rescaling'.",
         )
     return kind
 
@@ -52,7 +55,7 @@ class Normalize(Layered):
 
     def __post_init__(self) -> None:
         if self.kind not in ("rms", "layer"):
-            raise ValueError(f'`kind` must be "rms" or "layer". Got {self.kind!r}. "layer" also centres each token.')
+            raise ParameterError("kind", 'be "rms" or "layer"', f'{self.kind!r}. "layer" also centres each token')
 
     @property
     def attends(self) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from hardmax import _checks
+from hardmax._errors import ParameterError
 from hardmax._tensors import is_tensor, softmax, to_numpy
 from hardmax.rules.base import Flow, seen_keys
 
@@ -52,9 +53,11 @@ class Sphere(Flow):
         advice = "Values between 1 and 100 are usual."
         object.__setattr__(self, "beta", _checks.check_positive(self.beta, "beta", advice, zero=True))
         if not self.normalized and float(self.beta) > LARGEST_BETA:
-            raise ValueError(
-                f"`beta` must be at most {LARGEST_BETA:g} with normalized=False, where e^beta must be finite. "
-                f"Got {self.beta}. Use normalized=True."
+            raise ParameterError(
+                "beta",
+                f"be at most {LARGEST_BETA:g} with normalized=False, where e^beta must be finite",
+                self.beta,
+                "Use normalized=True.",
             )
 
     @property
@@ -69,10 +72,11 @@ class Sphere(Flow):
         if off.max() > OFF_SPHERE:
             where = tuple(int(i) for i in np.unravel_index(off.argmax(), off.shape))
             name = f"token {where[0]}" if len(where) == 1 else f"token {where[1]} of cloud {where[0]}"
-            raise ValueError(
-                f"`tokens` must lie on the unit sphere: norms within {OFF_SPHERE:g} of 1. "
-                f"Got norm {norms[where]:.6g} for {name}. "
-                "Divide each token by its norm: tokens / np.linalg.norm(tokens, axis=-1, keepdims=True)."
+            raise ParameterError(
+                "tokens",
+                f"lie on the unit sphere: norms within {OFF_SPHERE:g} of 1",
+                f"norm {norms[where]:.6g} for {name}",
+                "Divide each token by its norm: tokens / np.linalg.norm(tokens, axis=-1, keepdims=True).",
             )
 
     def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:

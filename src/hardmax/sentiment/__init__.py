@@ -20,6 +20,6 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("hardmax"):
             raise
-        from hardmax._checks import missing_extra
+        from hardmax._errors import MissingExtra
 
-        raise missing_extra(f"`hardmax.{name}`", str(error.name).split(".")[0], "text") from error
+        raise MissingExtra(f"`hardmax.{name}`", str(error.name).split(".")[0], "text") from error

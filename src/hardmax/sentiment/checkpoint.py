@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from hardmax._errors import ParameterError
 from hardmax._files import written_whole
 from hardmax.sentiment.recipe import Recipe
 from hardmax.sentiment.vocabulary import Encoded
@@ -43,9 +44,11 @@ def read(path: Path, expected: str) -> tuple[dict[str, Any], dict[str, Any]]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         state = json.loads(metadata["state"])
     except (SafetensorError, KeyError, ValueError) as problem:
-        raise ValueError(
-            f"`{path}` must be a checkpoint of a training run. Got a file that is broken or something else "
-            f"({type(problem).__name__}). Delete it, or train without resuming."
+        raise ParameterError(
+            path,
+            "be a checkpoint of a training run",
+            f"a file that is broken or something else ({type(problem).__name__})",
+            "Delete it, or train without resuming.",
         ) from None
     if state["fingerprint"] != expected:
         raise ValueError(

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from hardmax._errors import ParameterError
 from hardmax.sentiment.explanation import Explanation, explain, explain_many
 from hardmax.sentiment.fitting import Design, enough_epochs, fit_model
 from hardmax.sentiment.inputs import check_labels, check_params, check_texts
@@ -247,9 +248,11 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator):
         check_classification_targets(labels)
         classes, numbers = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
-            raise ValueError(
-                f"`y` must hold at least two classes. Got only {classes.tolist()} in {len(labels)} texts: 1 class. "
-                "Check the column of labels."
+            raise ParameterError(
+                "y",
+                "hold at least two classes",
+                f"only {classes.tolist()} in {len(labels)} texts: 1 class",
+                "Check the column of labels.",
             )
         self.check_params()
         with self._shown(report) as told:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from hardmax import _checks
+from hardmax._errors import ParameterError
 
 # Sentiment words by strength, from weak to strong. Each is an adjective, so that each fits each template.
 POSITIVE = (
@@ -185,7 +186,7 @@ def _one(rng: np.random.Generator, choices: tuple[str, ...]) -> str:
 
 def _check_share(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value <= 1:
-        raise ValueError(f"`{name}` must be a number between 0 and 1. Got {value!r}. Try 0.2.")
+        raise ParameterError(name, "be a number between 0 and 1", f"{value!r}", "Try 0.2.")
     return float(value)
 
 
@@ -193,8 +194,10 @@ def _check_length(length: Any) -> tuple[int, int]:
     pair = tuple(length) if isinstance(length, tuple | list) else ()
     whole = all(isinstance(number, int | np.integer) and not isinstance(number, bool) for number in pair)
     if len(pair) != 2 or not whole or not 1 <= pair[0] <= pair[1] or pair[1] < LONGEST:
-        raise ValueError(
-            f"`length` must be two whole numbers, the fewest and the most words, the most at least {LONGEST}. "
-            f"Got {length!r}. Try (6, 30)."
+        raise ParameterError(
+            "length",
+            f"be two whole numbers, the fewest and the most words, the most at least {LONGEST}",
+            f"{length!r}",
+            "Try (6, 30).",
         )
     return int(pair[0]), int(pair[1])

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._checks import missing_extra
+from hardmax._errors import MissingExtra, ParameterError
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.sentiment import inference as crowd
 from hardmax.sentiment.classifier import HardmaxClassifier
@@ -181,13 +181,15 @@ def check_methods(methods: Collection[str] | None) -> list[str]:
     names = list(EXPLAINERS) if methods is None else list(methods)
     unknown = [name for name in names if name not in EXPLAINERS]
     if unknown or not names:
-        raise ValueError(
-            f"`methods` must be some of {', '.join(EXPLAINERS)}. Got {unknown[0] if unknown else 'none'!r}. "
-            "Leave it out for all."
+        raise ParameterError(
+            "methods",
+            f"be some of {', '.join(EXPLAINERS)}",
+            f"{(unknown[0] if unknown else 'none')!r}",
+            "Leave it out for all.",
         )
     for package in ("lime", "shap"):
         if any(name.startswith(package) for name in names) and find_spec(package) is None:
-            raise missing_extra(f"A comparison with {package.upper()}", package, "explainers")
+            raise MissingExtra(f"A comparison with {package.upper()}", package, "explainers")
     return names
 
 

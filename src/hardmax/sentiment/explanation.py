@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.sentiment.inference import Following, contributions, following, head_shares, sums_by_text
 from hardmax.sentiment.model import Model, in_parts
@@ -228,9 +229,9 @@ class Explanation:
         try:
             import pandas
         except ImportError as error:
-            from hardmax._checks import missing_extra
+            from hardmax._errors import MissingExtra
 
-            raise missing_extra("`Explanation.to_frame`", "pandas", "text") from error
+            raise MissingExtra("`Explanation.to_frame`", "pandas", "text") from error
         columns: dict[str, Any] = {"word": self.words}
         if len(self.logits) == 1:
             columns["contribution"] = self.contributions
@@ -284,7 +285,7 @@ class Explanation:
 def explain(model: Model, text: str) -> Explanation:
     """Explain what a model says of a text."""
     if not isinstance(text, str):
-        raise ValueError(f"`text` must be a string. Got {type(text).__name__}. For many, use explain_many.")
+        raise ParameterError("text", "be a string", type(text).__name__, "For many, use explain_many.")
     return explain_many(model, [text])[0]
 
 

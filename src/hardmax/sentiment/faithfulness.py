@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._checks import check_count, missing_extra
+from hardmax._checks import check_count
+from hardmax._errors import MissingExtra, ParameterError
 from hardmax._types import BoolArray, FloatArray
 from hardmax.sentiment.classifier import HardmaxClassifier
 from hardmax.sentiment.explainers import EXPLAINERS, Question, check_methods
@@ -134,7 +135,7 @@ def compare(
     questions = [Question.of_prediction(classifier, text, samples=samples) for text in check_texts(texts)]
     questions = [question for question in questions if question.words]
     if not questions:
-        raise ValueError("`texts` must hold a text with words. Got none. Check the column of texts.")
+        raise ParameterError("texts", "hold a text with words", "none", "Check the column of texts.")
     marked = [] if rationales is None else _marked(classifier, rationales, samples)
     told = _counter(progress, len(names) * (len(questions) + len(questions[:again]) + len(marked)))
     rows = [_row(name, questions, seed, again, told) for name in names]
@@ -173,7 +174,7 @@ def read_rationales(path: str | PathLike[str]) -> list[Rationale]:
     try:
         parquet = import_module("pyarrow.parquet")
     except ImportError:
-        raise missing_extra("`read_rationales`", "pyarrow", "text") from None
+        raise MissingExtra("`read_rationales`", "pyarrow", "text") from None
     if not Path(path).is_file():
         raise FileNotFoundError(f"`{path}` must be a Parquet file. There is none. Check the path.")
     try:
@@ -182,9 +183,11 @@ def read_rationales(path: str | PathLike[str]) -> list[Rationale]:
         raise ValueError(f"`{path}` must be a Parquet file. It is something else, or broken. Check the path.") from None
     missing = {"text", "label", "spans"} - set(table.column_names)
     if missing:
-        raise ValueError(
-            f"`{path}` must have the columns text, label and spans. Got {', '.join(table.column_names)}. "
-            f"Add {', '.join(sorted(missing))}."
+        raise ParameterError(
+            path,
+            "have the columns text, label and spans",
+            ", ".join(table.column_names),
+            f"Add {', '.join(sorted(missing))}.",
         )
     rows = table.select(["text", "label", "spans"]).to_pylist()
     return [Rationale(row["text"], row["label"], tuple((a, b) for a, b in row["spans"] or ())) for row in rows]
@@ -270,7 +273,7 @@ def _marked(
     ]
     found = [pair for pair in pairs if pair[1].any()]
     if not found:
-        raise ValueError("`rationales` must hold a text with a marked word. Got none. Check the spans.")
+        raise ParameterError("rationales", "hold a text with a marked word", "none", "Check the spans.")
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._checks import missing_extra
+from hardmax._errors import MissingExtra, ParameterError
 from hardmax._types import AnyArray, IntArray
 from hardmax.sentiment.history import Epoch
 from hardmax.sentiment.inference import Weights
@@ -67,7 +67,7 @@ def fit_model(
     try:
         import torch  # noqa: F401
     except ImportError as error:
-        raise missing_extra("Training a classifier", "torch", "text") from error
+        raise MissingExtra("Training a classifier", "torch", "text") from error
     from hardmax.sentiment.training import train
 
     problem = prepare(texts, labels, len(classes), design, splitter, seed=recipe.seed)
@@ -104,9 +104,11 @@ def prepare(
         labels=labels[learned] if design.select == "telling" else None,
     )
     if not len(vocabulary):
-        raise ValueError(
-            f"`texts` must share words: one must occur in {design.min_texts} of them. Got none. Pass more texts, or "
-            "lower `min_texts`."
+        raise ParameterError(
+            "texts",
+            f"share words: one must occur in {design.min_texts} of them",
+            "none",
+            "Pass more texts, or lower `min_texts`.",
         )
     encoded = vocabulary.encode(texts)
     validation = Data(encoded.take(held), labels[held]) if len(held) else None
@@ -118,7 +120,7 @@ def place_of(device: str) -> str:
     import torch
 
     if device.startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError('`device` must be there. Got "cuda" on a machine without a GPU that torch can use. Use "cpu".')
+        raise ParameterError("device", "be there", '"cuda" on a machine without a GPU that torch can use', 'Use "cpu".')
     return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
 
 

@@ -15,6 +15,7 @@ from contextlib import closing
 from os import PathLike
 from pathlib import Path
 
+from hardmax._errors import ParameterError
 from hardmax._files import written_whole
 from hardmax.sentiment.tables import Table, read_texts
 
@@ -174,9 +175,11 @@ def _tables(reviews: Iterable[tuple[Key, bytes]], path: Path) -> dict[str, Table
     found = {key[:2] for key, _ in ordered}
     missing = [f"{split}/{label}" for split in SPLITS for label in LABELS if (split, label) not in found]
     if missing:
-        raise ValueError(
-            f"`{path}` must hold reviews in train/neg, train/pos, test/neg and test/pos, named such as 12_7.txt. "
-            f"Got none in {', '.join(missing)}. Download {URL}."
+        raise ParameterError(
+            path,
+            "hold reviews in train/neg, train/pos, test/neg and test/pos, named such as 12_7.txt",
+            f"none in {', '.join(missing)}",
+            f"Download {URL}.",
         )
     return {split: _table([pair for pair in ordered if pair[0][0] == split], path) for split in SPLITS}
 
@@ -190,9 +193,8 @@ def _text(key: Key, data: bytes, path: Path) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         name = "{}/{}/{}_{}.txt".format(*key)
-        raise ValueError(
-            f"`{path}` must hold reviews in UTF-8. Got another byte in {name} at offset {error.start}. "
-            f"Download {URL} again."
+        raise ParameterError(
+            path, "hold reviews in UTF-8", f"another byte in {name} at offset {error.start}", f"Download {URL} again."
         ) from None
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._checks import check_count, check_positive
+from hardmax._errors import ParameterError
 from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray
 
@@ -26,49 +27,56 @@ def check_params(given: dict[str, Any]) -> None:
     check_positive(given["weight_decay"], "weight_decay", "Use 0 for none.", zero=True)
     for name in ("dropout", "embedding_dropout", "validation", "label_smoothing"):
         if not 0 <= given[name] < 1:
-            raise ValueError(f"`{name}` must be at least 0 and below 1. Got {given[name]!r}.")
+            raise ParameterError(name, "be at least 0 and below 1", f"{given[name]!r}")
     if given["heads"] % given["groups"]:
-        raise ValueError(
-            f"`groups` must divide `heads`. Got {given['groups']} groups and {given['heads']} heads. Use groups=1, or "
-            "another number of heads."
+        raise ParameterError(
+            "groups",
+            "divide `heads`",
+            f"{given['groups']} groups and {given['heads']} heads",
+            "Use groups=1, or another number of heads.",
         )
     if given["select"] not in SELECT:
-        raise ValueError(f"`select` must be one of {', '.join(SELECT)}. Got {given['select']!r}.")
+        raise ParameterError("select", f"be one of {', '.join(SELECT)}", f"{given['select']!r}")
     if given["training"] not in TRAINING:
-        raise ValueError(f"`training` must be one of {', '.join(TRAINING)}. Got {given['training']!r}.")
+        raise ParameterError("training", f"be one of {', '.join(TRAINING)}", f"{given['training']!r}")
     if given["trained_A"] and given["training"] != "softmax":
-        raise ValueError(
-            '`trained_A` must go with training="softmax". Got training="hardmax", which has no gradient for A: '
-            "small changes of A do not change who is followed."
+        raise ParameterError(
+            "trained_A",
+            'go with training="softmax"',
+            ('training="hardmax", which has no gradient for A: small changes of A do not change who is followed'),
         )
     if not isinstance(given["device"], str) or given["device"].split(":")[0] not in ("auto", "cpu", "cuda"):
-        raise ValueError(f'`device` must be "auto", "cpu" or "cuda". Got {given["device"]!r}.')
+        raise ParameterError("device", 'be "auto", "cpu" or "cuda"', f"{given['device']!r}")
     if given["class_weight"] not in (None, "balanced"):
-        raise ValueError(f'`class_weight` must be None or "balanced". Got {given["class_weight"]!r}.')
+        raise ParameterError("class_weight", 'be None or "balanced"', f"{given['class_weight']!r}")
     if given["resume"] and given["checkpoint"] is None:
-        raise ValueError("`resume` must go with `checkpoint`, the file to go on from. Got none.")
+        raise ParameterError("resume", "go with `checkpoint`, the file to go on from", "none")
 
 
 def check_texts(X: Any) -> list[str]:
     """A list of texts, or a sentence about what came instead."""
     if isinstance(X, str | bytes):
-        raise ValueError("`X` must be a list of texts. Got a single one. Put it in brackets: [text].")
+        raise ParameterError("X", "be a list of texts", "a single one", "Put it in brackets: [text].")
     if hasattr(X, "ndim") and X.ndim != 1:
-        raise ValueError(
-            f"`X` must be one-dimensional, a text in each place. Got shape {tuple(X.shape)}. Reshape your data or pass "
-            "a single column."
+        raise ParameterError(
+            "X",
+            "be one-dimensional, a text in each place",
+            f"shape {tuple(X.shape)}",
+            "Reshape your data or pass a single column.",
         )
     if not hasattr(X, "__len__") or not hasattr(X, "__iter__"):
-        raise ValueError(f"`X` must be a list of texts. Got {type(X).__name__}.")
+        raise ParameterError("X", "be a list of texts", type(X).__name__)
     texts = list(X)
     for i, text in enumerate(texts):
         if not isinstance(text, str):
-            raise ValueError(
-                f"`X` must hold texts alone. Got {type(text).__name__} at place {i}: {str(text)[:40]!r}. Convert it to "
-                "str, or leave that row out."
+            raise ParameterError(
+                "X",
+                "hold texts alone",
+                f"{type(text).__name__} at place {i}: {str(text)[:40]!r}",
+                "Convert it to str, or leave that row out.",
             )
     if not texts:
-        raise ValueError("`X` must hold at least one text. Got none: 0 sample(s) while a minimum of 1 is required.")
+        raise ParameterError("X", "hold at least one text", "none: 0 sample(s) while a minimum of 1 is required")
     return texts
 
 
@@ -83,7 +91,7 @@ def check_labels(y: Any, texts: int) -> AnyArray:
         shape = None
     if shape is None or len(shape) != 1 or shape[0] != texts:
         got = "rows of different lengths" if shape is None else f"shape {shape}"
-        raise ValueError(f"`y` must hold one label for each of the {texts} texts. Got {got}. Match them.")
+        raise ParameterError("y", f"hold one label for each of the {texts} texts", got, "Match them.")
     if np.ma.isMaskedArray(y):
         _refuse_missing(np.flatnonzero(np.ma.getmaskarray(y)), y)
         y = y.data
@@ -106,11 +114,11 @@ def _of_one_kind(labels: list[Any], dtype: Any) -> AnyArray:
     whole = all(isinstance(label, int) for label in labels)
     if made is None or getattr(dtype, "kind", None) in ("m", "M") or (whole and made.dtype.kind not in "biu"):
         got = " and ".join(sorted({type(label).__name__ for label in labels}) if made is None else [str(made.dtype)])
-        raise ValueError(
-            f"`y` must hold labels of one kind: text, numbers or booleans. Got {got}. Convert them, say with str."
+        raise ParameterError(
+            "y", "hold labels of one kind: text, numbers or booleans", got, "Convert them, say with str."
         )
     if made.tolist() != labels:
-        raise ValueError("`y` must hold texts that do not end in a NUL. Got some that do. Strip them.")
+        raise ParameterError("y", "hold texts that do not end in a NUL", "some that do", "Strip them.")
     return made
 
 
@@ -128,7 +136,9 @@ def _equals_itself(label: Any) -> bool:
 
 def _refuse_missing(places: Any, labels: Any) -> None:
     if len(places):
-        raise ValueError(
-            f"`y` must hold a label for every text. Got {labels[places[0]]} at place {places[0]}, {len(places)} such "
-            "in all. Leave these rows out."
+        raise ParameterError(
+            "y",
+            "hold a label for every text",
+            f"{labels[places[0]]} at place {places[0]}, {len(places)} such in all",
+            "Leave these rows out.",
         )

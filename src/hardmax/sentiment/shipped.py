@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from hardmax._errors import ParameterError
+
 FOLDER = Path(__file__).with_name("models")
 
 
@@ -25,7 +27,7 @@ def pretrained(name: str = "imdb") -> Any:
 
     names = sorted(path.parent.name for path in FOLDER.glob("*/model.json"))
     if name not in names:
-        raise ValueError(
-            f"`name` must be one of {', '.join(names)}. Got {name!r}. For a folder use HardmaxClassifier.load."
+        raise ParameterError(
+            "name", f"be one of {', '.join(names)}", f"{name!r}", "For a folder use HardmaxClassifier.load."
         )
     return HardmaxClassifier.load(FOLDER / name)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._checks import missing_extra
+from hardmax._errors import MissingExtra, ParameterError
 from hardmax._files import written_whole
 from hardmax._types import AnyArray
 from hardmax.sentiment.history import Epoch
@@ -140,7 +140,7 @@ def _packed(numbers: dict[str, AnyArray]) -> bytes:
     try:
         from safetensors.numpy import save
     except ImportError as error:
-        raise missing_extra("Saving a model", "safetensors", "text") from error
+        raise MissingExtra("Saving a model", "safetensors", "text") from error
     data: bytes = save({name: np.ascontiguousarray(array) for name, array in numbers.items()})
     return data
 
@@ -150,7 +150,7 @@ def _unpacked(data: bytes, file: Path) -> dict[str, AnyArray]:
         from safetensors import SafetensorError
         from safetensors.numpy import load
     except ImportError as error:
-        raise missing_extra("Loading a model", "safetensors", "text") from error
+        raise MissingExtra("Loading a model", "safetensors", "text") from error
     try:
         numbers: dict[str, AnyArray] = load(data)
     except (SafetensorError, KeyError, ValueError) as problem:
@@ -176,9 +176,11 @@ def _about(folder: Path) -> dict[str, Any]:
     if not isinstance(about.get("version"), int):
         raise ValueError(f"`{file}` must say its version. It does not. Copy the folder again.")
     if about["version"] > VERSION:
-        raise ValueError(
-            f"`{file}` must have version {VERSION} or less. Got {about['version']}: a newer hardmax wrote it. Upgrade: "
-            "pip install -U hardmax."
+        raise ParameterError(
+            file,
+            f"have version {VERSION} or less",
+            f"{about['version']}: a newer hardmax wrote it",
+            "Upgrade: pip install -U hardmax.",
         )
     return about
 

@@ -17,7 +17,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from hardmax._checks import missing_extra
+from hardmax._errors import MissingExtra, ParameterError
 
 TEXT_NAMES = ("text", "review", "sentence", "content", "comment", "body")
 LABEL_NAMES = ("label", "sentiment", "class", "target", "category", "y")
@@ -133,9 +133,11 @@ def read_texts(
 def _table(path: Path, texts: list[str], labels: list[str] | None, *rest: Any) -> Table:
     table = Table(texts, labels, *rest)
     if not texts:
-        raise ValueError(
-            f"`{path}` must hold at least one row with a text{'' if labels is None else ' and a label'}. "
-            f"Got {table.skipped}, all without. Check the columns."
+        raise ParameterError(
+            path,
+            f"hold at least one row with a text{('' if labels is None else ' and a label')}",
+            f"{table.skipped}, all without",
+            "Check the columns.",
         )
     return table
 
@@ -143,21 +145,25 @@ def _table(path: Path, texts: list[str], labels: list[str] | None, *rest: Any) -
 def _ending(path: Path) -> str:
     ending = "".join(path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]).lower()
     if ending not in ENDINGS:
-        raise ValueError(
-            f"`path` must be a file that ends in {', '.join(ENDINGS)}. Got {str(path)!r}. "
-            "Rename or convert it; - reads one text a line from standard input."
+        raise ParameterError(
+            "path",
+            f"be a file that ends in {', '.join(ENDINGS)}",
+            f"{str(path)!r}",
+            "Rename or convert it; - reads one text a line from standard input.",
         )
     return ending
 
 
 def _read_lines(path: Path, text: str | None, label: str | None, labelled: bool, encoding: str) -> Table:
     if labelled:
-        raise ValueError(
-            f"`path` must be a table with a column of labels, such as a .csv file. Got {str(path)!r}, which holds one "
-            "text a line. Pass labelled=False to read the texts alone."
+        raise ParameterError(
+            "path",
+            "be a table with a column of labels, such as a .csv file",
+            f"{str(path)!r}, which holds one text a line",
+            "Pass labelled=False to read the texts alone.",
         )
     if text is not None or label is not None:
-        raise ValueError(f"`text` and `label` must name columns of a table. Got {str(path)!r}. Leave them out.")
+        raise ParameterError(("text", "label"), "name columns of a table", f"{str(path)!r}", "Leave them out.")
     lines = io.StringIO(_read_text(path, "", encoding), newline=None)
     return Table([line.removesuffix("\n") for line in lines], None)
 
@@ -189,7 +195,7 @@ def _read_text(path: Path, ending: str, encoding: str) -> str:
             raise ValueError(f"`{path}` must be a whole gzip file. Got: {error}. Download or write it again.") from None
     text = _decoded(path, data, encoding)
     if not text.strip():
-        raise ValueError(f"`{path}` must hold texts. Got an empty file. Check how it was written.")
+        raise ParameterError(path, "hold texts", "an empty file", "Check how it was written.")
     return text
 
 
@@ -198,15 +204,17 @@ def _decoded(path: Path, data: bytes, encoding: str) -> str:
     try:
         return data.decode("utf-8-sig" if plain else encoding)  # drops the mark that spreadsheets put in front
     except LookupError:
-        raise ValueError(
-            f"`encoding` must name a text encoding. Got {encoding!r}. Try utf-8, latin-1 or utf-16."
+        raise ParameterError(
+            "encoding", "name a text encoding", f"{encoding!r}", "Try utf-8, latin-1 or utf-16."
         ) from None
     except UnicodeError as error:
         start = getattr(error, "start", 0)
         other = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin-1"
-        raise ValueError(
-            f"`{path}` must be text in {encoding}. Got a byte that is not, at offset {start} in line "
-            f"{data.count(10, 0, start) + 1}. Pass its encoding, such as encoding={other!r} (--encoding {other})."
+        raise ParameterError(
+            path,
+            f"be text in {encoding}",
+            f"a byte that is not, at offset {start} in line {data.count(10, 0, start) + 1}",
+            f"Pass its encoding, such as encoding={other!r} (--encoding {other}).",
         ) from None
 
 
@@ -218,7 +226,7 @@ def _csv(path: Path, content: str, delimiter: str) -> Columns:
         csv.field_size_limit(previous)
     columns, *rows = rows
     if not rows:
-        raise ValueError(f"`{path}` must hold rows. Got a header alone. Add a row for each text.")
+        raise ParameterError(path, "hold rows", "a header alone", "Add a row for each text.")
     return [name.strip() for name in columns], lambda position: [row[position] for row in rows]
 
 
@@ -228,17 +236,21 @@ def _csv_rows(path: Path, reader: Any) -> Iterator[list[str]]:
         for row in reader:
             width = width or len(row)
             if row and len(row) != width:
-                raise ValueError(
-                    f"`{path}` must have {width} fields in each row, as in its header. Got {len(row)} in line {line}. "
-                    "Put quotes around a text that holds the delimiter."
+                raise ParameterError(
+                    path,
+                    f"have {width} fields in each row, as in its header",
+                    f"{len(row)} in line {line}",
+                    "Put quotes around a text that holds the delimiter.",
                 )
             if row:
                 yield row
             line = reader.line_num + 1
     except csv.Error as error:
-        raise ValueError(
-            f"`{path}` must be CSV. Got the row that starts in line {line}: {error}. "
-            "Close each quote, and write a quote inside a quoted text twice."
+        raise ParameterError(
+            path,
+            "be CSV",
+            f"the row that starts in line {line}: {error}",
+            "Close each quote, and write a quote inside a quoted text twice.",
         ) from None
 
 
@@ -264,7 +276,7 @@ def _parquet(path: Path) -> Columns:
     try:
         arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:
-        raise missing_extra("Reading Parquet", "pyarrow", "text") from None
+        raise MissingExtra("Reading Parquet", "pyarrow", "text") from None
     data = io.BytesIO(_read_bytes(path))
 
     def read(columns: list[str] | None) -> Any:
@@ -276,7 +288,7 @@ def _parquet(path: Path) -> Columns:
     file = read(None)
     names = file.schema_arrow.names
     if not file.metadata.num_rows:
-        raise ValueError(f"`{path}` must hold rows. Got columns without any. Add a row for each text.")
+        raise ParameterError(path, "hold rows", "columns without any", "Add a row for each text.")
     return names, lambda position: read([names[position]]).column(0).to_pylist()
 
 
@@ -286,8 +298,8 @@ def _choose_both(
     if not labelled:
         return _choose(columns, text, "text", TEXT_NAMES, None, path), None
     if text is not None and text == label:
-        raise ValueError(
-            f"`text` and `label` must name two columns. Got {text!r} for both. The columns are: {_listed(columns)}."
+        raise ParameterError(
+            ("text", "label"), "name two columns", f"{text!r} for both", f"The columns are: {_listed(columns)}."
         )
     first = _choose(columns, text, "text", TEXT_NAMES, label, path)
     return first, _choose(columns, label, "label", LABEL_NAMES, columns[first], path)
@@ -309,9 +321,7 @@ def _choose(
     else:
         got = f"{wanted!r}, which names {len(hits)}" if hits else repr(wanted)
         advice = "Rename them." if hits else f"Did you mean {meant!r}?" if meant else "Check the spelling."
-    raise ValueError(
-        f"`{what}` must name one column of {path}. Got {got}. {advice} The columns are: {_listed(columns)}."
-    )
+    raise ParameterError(what, f"name one column of {path}", got, f"{advice} The columns are: {_listed(columns)}.")
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -354,14 +364,18 @@ def check_labels(labels: Sequence[str]) -> dict[str, int]:
     counts = dict(sorted(Counter(labels).items()))
     if len(counts) < 2:
         got = f"only {next(iter(counts))!r} in {len(labels)} rows" if counts else "no rows"
-        raise ValueError(
-            f"`labels` must hold at least two classes. Got {got}. Check the label column, and that the file was not "
-            "cut while sorted by it."
+        raise ParameterError(
+            "labels",
+            "hold at least two classes",
+            got,
+            "Check the label column, and that the file was not cut while sorted by it.",
         )
     if len(counts) > max(MANY_CLASSES, len(labels) / 2):
-        raise ValueError(
-            f"`labels` must hold the same class many times. Got {len(counts)} classes in {len(labels)} rows, so it is "
-            "probably the wrong column. Name the column of classes with `label`."
+        raise ParameterError(
+            "labels",
+            "hold the same class many times",
+            f"{len(counts)} classes in {len(labels)} rows, so it is probably the wrong column",
+            "Name the column of classes with `label`.",
         )
     return counts
 

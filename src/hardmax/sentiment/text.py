@@ -8,6 +8,7 @@ from functools import cache, lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
+from hardmax._errors import ParameterError
 from hardmax.sentiment.stop_words import ENGLISH
 
 MARKUP = re.compile(r"<[A-Za-z/!][^<>]*>|&#?\w{1,31};")
@@ -62,7 +63,7 @@ class Splitter:
         if self.lemmas is not None:
             _lemma("test", self.lemmas)  # a missing package or language is said at once
         if self.max_words is not None and self.max_words < 1:
-            raise ValueError(f"`max_words` must be at least 1, or None for all. Got {self.max_words}.")
+            raise ParameterError("max_words", "be at least 1, or None for all", self.max_words)
 
     def words(self, text: str) -> list[str]:
         """The words of a text in their order."""
@@ -105,7 +106,7 @@ def _stop_words(given: str | Collection[str] | None) -> frozenset[str]:
         return frozenset()
     if isinstance(given, str):
         if given != "english":
-            raise ValueError(f'`stop_words` must be "english", a list of words, or None. Got {given!r}.')
+            raise ParameterError("stop_words", 'be "english", a list of words, or None', f"{given!r}")
         return ENGLISH
     return frozenset(_normal(word) for word in given)
 
@@ -140,7 +141,7 @@ def _lemma(word: str, language: str) -> str:
     try:
         lemma: str = simplemma.lemmatize(word, lang=language).lower()
     except ValueError:
-        raise ValueError(
-            f'`lemmas` must be a language that simplemma knows, such as "en" or "de". Got {language!r}.'
+        raise ParameterError(
+            "lemmas", 'be a language that simplemma knows, such as "en" or "de"', f"{language!r}"
         ) from None
     return lemma

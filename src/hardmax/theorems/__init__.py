@@ -1,5 +1,6 @@
 """Every statement as a function from a trajectory to a `Verdict`; `check` runs those that speak of its rule."""
 
+from hardmax._errors import ParameterTypeError
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
 from hardmax.theorems.base import Check, Statement, Verdict, limit_of
@@ -79,7 +80,7 @@ def check(trajectory: Trajectory) -> list[Verdict]:
     if isinstance(trajectory, HardmaxTrajectory):
         return [statement(trajectory) for statement in STATEMENTS]
     if not isinstance(trajectory, SmoothTrajectory):
-        raise TypeError(f"`check` must get a Trajectory from hm.simulate. Got {type(trajectory).__name__}.")
+        raise ParameterTypeError("check", "get a Trajectory from hm.simulate", type(trajectory).__name__)
     if isinstance(trajectory.rule, SelfAttention):
         return [statement(trajectory) for statement in SELF_ATTENTION]
     return [energy(trajectory)] if isinstance(trajectory.rule, Sphere) else []

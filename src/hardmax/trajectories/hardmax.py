@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
+from hardmax._errors import ParameterIndexError
 from hardmax._tensors import like
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.engine.history import History
@@ -113,7 +114,7 @@ class HardmaxTrajectory(Trajectory):
         found = np.flatnonzero(self.saved == layer)
         if not len(found):
             kept = f"layers 0 to {self.layers}" if len(self.saved) > 1 else f"layer {self.layers} alone"
-            raise IndexError(f'`k` must be a saved layer: {kept}. Got {k}. Simulate more layers, or with save="all".')
+            raise ParameterIndexError("k", f"be a saved layer: {kept}", k, 'Simulate more layers, or with save="all".')
         return int(found[0])
 
     def label(self, at: int) -> str:

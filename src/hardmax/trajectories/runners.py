@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hardmax import _checks
+from hardmax._errors import ParameterError
 from hardmax._tensors import as_mask, is_tensor, join, like, needs_gradient, stack, where
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.engine.run import Run
@@ -184,9 +185,11 @@ def run_fixed(job: Job, rule: Any) -> SmoothTrajectory:
 def run_adaptive(job: Job, rule: Any) -> SmoothTrajectory:
     """Every cloud by itself in float64 with error control."""
     if needs_gradient(job.tokens, *rule.weights):
-        raise ValueError(
-            f"`method` must take fixed steps where gradients are asked for. Got {job.method.name!r}, which runs "
-            'outside torch. Use method="rk4", dt=0.1, or detach the tensors.'
+        raise ParameterError(
+            "method",
+            "take fixed steps where gradients are asked for",
+            f"{job.method.name!r}, which runs outside torch",
+            'Use method="rk4", dt=0.1, or detach the tensors.',
         )
     batch = (job.array if job.batched else job.array[None]).astype(np.float64)  # (batch, n, d)
     real = job.real.reshape(batch.shape[:2])
@@ -262,14 +265,18 @@ def check_grid(times: FloatArray, method: Method) -> None:
     off = np.abs(steps - np.rint(steps))
     if off.max() > 1e-6 * max(1.0, float(steps[-1]) * 1e-3):
         worst = float(times[int(off.argmax())])
-        raise ValueError(
-            f"`times` must be multiples of dt, which steps of one length meet. Got {worst:.6g} with dt={method.dt:g}. "
-            f"Use times=dt * np.arange(n), or dt={worst / max(1, np.ceil(worst / method.dt)):.6g}."
+        raise ParameterError(
+            "times",
+            "be multiples of dt, which steps of one length meet",
+            f"{worst:.6g} with dt={method.dt:g}",
+            f"Use times=dt * np.arange(n), or dt={worst / max(1, np.ceil(worst / method.dt)):.6g}.",
         )
     if steps[-1] > method.max_steps:
-        raise ValueError(
-            f"`dt` must need at most max_steps={method.max_steps} steps. Got {steps[-1]:.3g} steps of {method.dt:g} to "
-            f"{times[-1]:g}. Use a larger dt, or raise max_steps."
+        raise ParameterError(
+            "dt",
+            f"need at most max_steps={method.max_steps} steps",
+            f"{steps[-1]:.3g} steps of {method.dt:g} to {times[-1]:g}",
+            "Use a larger dt, or raise max_steps.",
         )
 
 
@@ -277,9 +284,11 @@ def refuse_meaningless(rule: Rule, settings: dict[str, Any]) -> None:
     """Settings of a flow have no meaning for layers."""
     for name, value in settings.items():
         if value is not None and not rule.continuous:
-            raise ValueError(
-                f"`{name}` must go with a rule in continuous time. Got {value!r} with {type(rule).__name__}, which "
-                "moves tokens by layers. Leave it out."
+            raise ParameterError(
+                name,
+                "go with a rule in continuous time",
+                f"{value!r} with {type(rule).__name__}, which moves tokens by layers",
+                "Leave it out.",
             )
 
 
@@ -288,18 +297,20 @@ def check_method(method: Any, rtol: Any, atol: Any, dt: Any, max_steps: Any) -> 
     name = "DOP853" if method is None else method
     known = (*integrate.ADAPTIVE, *integrate.FIXED)
     if name not in known:
-        raise ValueError(f"`method` must be one of {', '.join(known)}. Got {name!r}. DOP853 suits nearly everything.")
+        raise ParameterError("method", f"be one of {', '.join(known)}", f"{name!r}", "DOP853 suits nearly everything.")
     for setting, value in (("rtol", rtol), ("atol", atol)):
         if value is not None and name in integrate.FIXED:
-            raise ValueError(
-                f"`{setting}` must go with a method that controls its error. Got {value!r} with {name!r}, whose steps "
-                "have the length dt. Leave it out."
+            raise ParameterError(
+                setting,
+                "go with a method that controls its error",
+                f"{value!r} with {name!r}, whose steps have the length dt",
+                "Leave it out.",
             )
     rtol = _checks.check_positive(1e-8 if rtol is None else rtol, "rtol", "1e-8 is usual.")
     atol = _checks.check_positive(1e-13 if atol is None else atol, "atol", "1e-13 is usual.")
     if (dt is None) == (name in integrate.FIXED):
         need = f'"{name}" needs `dt`, the length of its steps' if dt is None else f'"{name}" chooses its own steps'
-        raise ValueError(f"`dt` must go with the methods {' and '.join(integrate.FIXED)}. Got dt={dt}: {need}.")
+        raise ParameterError("dt", f"go with the methods {' and '.join(integrate.FIXED)}", f"dt={dt}: {need}")
     if dt is not None:
         _checks.check_positive(dt, "dt", "0.1 is usual.")
     usual = MOST_FIXED_STEPS if name in integrate.FIXED else MOST_STEPS

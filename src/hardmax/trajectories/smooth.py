@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from hardmax._errors import ParameterError, ParameterIndexError
 from hardmax._tensors import as_mask, largest, like, matching, to_numpy, where
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.flows.clusters import labels_of
@@ -101,7 +102,7 @@ class SmoothTrajectory(Trajectory):
     def times(self) -> FloatArray:
         """The saved times; for layers an error."""
         if not self.rule.continuous:
-            raise ValueError("`times` must be asked of a flow. Got a rule with layers. Use `saved`.")
+            raise ParameterError("times", "be asked of a flow", "a rule with layers", "Use `saved`.")
         return self.saved
 
     @property
@@ -133,7 +134,7 @@ class SmoothTrajectory(Trajectory):
         count = len(self.saved)
         at = k if k >= 0 else count + k
         if not 0 <= at < count:
-            raise IndexError(f"`k` must lie between {-count} and {count - 1}. Got {k}. Save more layers or times.")
+            raise ParameterIndexError("k", f"lie between {-count} and {count - 1}", k, "Save more layers or times.")
         return at
 
     def label(self, at: int) -> str:
@@ -265,7 +266,7 @@ class SmoothTrajectory(Trajectory):
     def energy(self) -> FloatArray:
         """E = 1/(2 beta n^2) sum_ij exp(beta ⟨x_i, x_j⟩) at each saved time, for tokens on the sphere."""
         if not isinstance(self.rule, Sphere):
-            raise ValueError(f"`energy` must be asked of tokens under hm.Sphere. Got {self.rule!r}. See `similarity`.")
+            raise ParameterError("energy", "be asked of tokens under hm.Sphere", f"{self.rule!r}", "See `similarity`.")
         if self.real.all():
             return np.asarray(self.rule.energy(self.array))
         if not self.batched:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hardmax import rules
+from hardmax._errors import ParameterError
 from hardmax._files import written_whole
 from hardmax._tensors import is_tensor, to_numpy
 from hardmax._types import AnyArray
@@ -41,9 +42,11 @@ def describe(rule: Rule) -> dict[str, Any]:
 
 def _plain(value: Any, name: str) -> Any:
     if callable(value) and not is_tensor(value):
-        raise ValueError(
-            f"`{name}` must be numbers to be written to a file. Got a Python function. "
-            "Save `trajectory.tokens` with np.save instead."
+        raise ParameterError(
+            name,
+            "be numbers to be written to a file",
+            "a Python function",
+            "Save `trajectory.tokens` with np.save instead.",
         )
     value = np.asarray(to_numpy(value)).tolist() if is_tensor(value) or isinstance(value, np.ndarray) else value
     if isinstance(value, list | tuple):
