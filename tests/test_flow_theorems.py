@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.flows.spectrum import expectation_of
 from hardmax.theorems import flow, self_maximal
 
 boolean, collapse, hyperplanes = (  # the package has functions of these names
@@ -69,19 +68,12 @@ def test_exactly_the_statements_of_the_kind_are_answered(kind):
     assert all(v.holds for v in verdicts if v.name in answered)
 
 
-def scene_of(tokens, rule):
-    d = tokens.shape[1]
-    V, B = rule.value_matrix(d), rule.form(d)
-    return flow.Scene(rule, tokens, V, B, expectation_of(rule, d))
-
-
 def test_the_self_maximal_test_fails_for_another_form():
     """Tokens that follow themselves under B need not do so under a form that is turned."""
     tokens = np.random.default_rng(0).uniform(-1, 1, (20, 2))
     turned = np.array([[0.0, -1.0], [1.0, 0.0]])
     found = flow.settle(
-        self_maximal.POLYTOPE,
-        scene_of(tokens, hm.SelfAttention(V=np.eye(2))),
+        flow.Beginning(hm.SelfAttention(V=np.eye(2)), tokens),
         self_maximal._gain(turned, np.eye(2)),
         1e-4,
     )
@@ -119,9 +111,9 @@ def test_verdicts_begin_from_the_input():
 
 def test_the_hyperplane_test_fails_in_a_direction_that_is_not_the_leading_one():
     tokens, rule = problem("hyperplanes", 3)
-    scene = scene_of(tokens, rule)
-    across = np.linalg.svd(scene.expected.dual.T)[2][-1:].T  # orthogonal to phi: free
-    found = flow.settle(hyperplanes.HYPERPLANES, scene, hyperplanes._scatter(across), 1e-3)
+    began = flow.Beginning(rule, tokens)
+    across = np.linalg.svd(began.expected.dual.T)[2][-1:].T  # orthogonal to phi: free
+    found = flow.settle(began, hyperplanes._scatter(across), 1e-3)
     assert found.outcome == "fails"
 
 
@@ -152,8 +144,8 @@ def test_the_collapse_fails_if_the_mean_stays(monkeypatch):
     assert verdict("collapse", 0).outcome == "fails"
 
 
-def test_at_most_three_groups():
-    labels = hyperplanes.groups(np.array([[0.0], [0.0], [1.0], [1.0], [2.0], [2.0], [3.0]]))
+def test_at_most_three_clusters():
+    labels = hyperplanes.cluster_labels(np.array([[0.0], [0.0], [1.0], [1.0], [2.0], [2.0], [3.0]]))
     assert labels.tolist() == [0, 0, 1, 1, 2, 2, 2]
 
 
@@ -198,6 +190,7 @@ def test_hypotheses_that_are_not_met_are_named(rule, reason):
     found = hm.theorems.polytope(trajectory)
     assert found.outcome == "hypotheses not met"
     assert reason in found.reason
+    assert found.applies == ("belongs to another statement" not in reason)
 
 
 def test_more_hypotheses_and_degenerate_clouds():

@@ -70,11 +70,10 @@ def verify(
     else:
         output.say(trajectory.status)
         grid = output.table("Verdicts", "statement", "verdict", "found")
-        of_others = [v for v in verdicts if "belongs to another statement" in v.reason]
-        for verdict in verdicts:
+        of_others = [v for v in verdicts if not v.applies]
+        for verdict in (v for v in verdicts if v.applies):
             outcome = f"[{COLOURS[verdict.outcome]}]{verdict.outcome}[/]"
-            if verdict not in of_others:
-                grid.add_row(verdict.name, outcome + (" (conjecture)" if verdict.conjecture else ""), verdict.reason)
+            grid.add_row(verdict.name, outcome + (" (conjecture)" if verdict.conjecture else ""), verdict.reason)
         if verdicts:
             output.console().print(grid)
         else:
