@@ -10,7 +10,7 @@ FAULTS = (
         "if exact is not None and _is_negative_semidefinite(_sum(z, g, exact)):",
         "if exact is not None:",
         "test_control::test_what_can_be_met_is_never_proved_impossible",
-        "Wishes that can be met are called impossible.",
+        "Requests that can be met are called impossible.",
     ),
     slip(
         "control",
@@ -45,7 +45,7 @@ FAULTS = (
         "control/request.py",
         "taken = np.r_[self.leading, self.classes.labels[list(self.followers)]]",
         "taken = self.leading",
-        "test_control::test_who_follows_by_wish_is_not_free",
+        "test_control::test_who_follows_by_request_is_not_free",
         "A follower is told to follow another leader, too.",
     ),
     slip(
@@ -208,7 +208,7 @@ FAULTS = (
         "if found.setdefault(token, leader) != leader:",
         "if found.setdefault(token, leader) is None:",
         "test_control_command::test_bad_input_is_exit_code_2",
-        "The second wish for a token is dropped silently.",
+        "The second request for a token is dropped silently.",
     ),
     slip(
         "commands",
