@@ -123,7 +123,7 @@ FAULTS = (
     slip(
         "cluster",
         "followed before they lead",
-        "cluster/following.py",
+        "cluster/prediction.py",
         "own = np.where(self.leads <= k, self.labels, -1)[sets.members]",
         "own = np.where(self.leads < k + 99, self.labels, -1)[sets.members]",
         "test_clustering::test_a_new_point_waits_until_its_leader_leads",
@@ -132,7 +132,7 @@ FAULTS = (
     slip(
         "cluster",
         "tied between leaders",
-        "cluster/following.py",
+        "cluster/prediction.py",
         "return np.where(least == most, least, -1)",
         "return least",
         "test_clustering::test_a_query_that_is_tied_for_ever_goes_with_the_first_by_coordinates",
@@ -150,7 +150,7 @@ FAULTS = (
     slip(
         "cluster",
         "cut between equal eigenvalues",
-        "cluster/spectrum.py",
+        "cluster/embedding.py",
         "after = np.flatnonzero(gaps[m - 1 :])",
         "after = np.flatnonzero(gaps[m:])",
         "test_clustering::test_equal_eigenvalues_are_not_cut_apart",

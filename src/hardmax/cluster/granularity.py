@@ -1,4 +1,4 @@
-"""The knob: radii to the power tau, and the value of tau at which each token stops to lead.
+"""Granularity: radii to the power tau, and the value of tau at which each token stops to lead.
 
 Features f_i = r_i u_i become tokens y_i = r_i^tau u_i. At layer 0 token i leads iff r_i^tau > r_j^tau cos(u_i, u_j) for
 every other j, that is iff tau < tau_i, with tau_i = min over {j : r_j > r_i, cos > 0} of -log cos / log(r_j / r_i).
