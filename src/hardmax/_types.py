@@ -12,5 +12,6 @@ from numpy.typing import NDArray
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.intp]
 BoolArray: TypeAlias = NDArray[np.bool_]
+ComplexArray: TypeAlias = NDArray[np.complex128]
 AnyArray: TypeAlias = NDArray[Any]  # floats of any width, or Fractions in an object array
 Row: TypeAlias = tuple[int, ...]

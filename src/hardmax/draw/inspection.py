@@ -12,9 +12,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from hardmax._errors import ParameterError
-from hardmax._types import FloatArray
+from hardmax._types import ComplexArray, FloatArray
 from hardmax.draw.tokens import COLOURS, EDGE, GREY
-from hardmax.inspection.measures import ComplexArray
 from hardmax.inspection.result import Inspection
 
 PLAIN, POSITIVE, OTHER = COLOURS[0], COLOURS[1], "white"

@@ -4,12 +4,9 @@ Axes in front of the last two (or, for weights, the heads) are kept, so that a w
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import entr
 
-from hardmax._types import FloatArray, IntArray
-
-ComplexArray = NDArray[np.complex128]
+from hardmax._types import ComplexArray, FloatArray, IntArray
 
 
 def boolean_distance(P: FloatArray) -> FloatArray:
@@ -50,39 +47,19 @@ def effective_number(weights: FloatArray) -> FloatArray:
     return np.where(total[..., 0] > 0, np.exp(entr(shares).sum(axis=-1)), 0.0)
 
 
-def singular_values(P: FloatArray) -> FloatArray:
-    """Singular values of matrices, the largest first, along the last axis."""
-    return np.asarray(np.linalg.svd(P, compute_uv=False), np.float64)
+def numerical_rank(singular_values: FloatArray) -> IntArray:
+    """Rank of n by n matrices: how many singular values, along the last axis, exceed n * eps * the largest of them.
 
-
-def above_rounding(values: FloatArray) -> IntArray:
-    """How many singular values of n by n matrices, along the last axis, exceed n * eps * the largest of them."""
-    tolerance = values.shape[-1] * np.finfo(np.float64).eps
-    return np.asarray((values > tolerance * values.max(axis=-1, keepdims=True)).sum(axis=-1))
-
-
-def numerical_rank(P: FloatArray) -> IntArray:
-    """Rank of n by n matrices: the singular values above n * eps * the largest, eps that of float64.
-
-    Softmax with trained weights nearly always has full rank in this sense; `effective_rank` says more.
+    eps is that of float64. Softmax with trained weights nearly always has full rank in this sense; the effective number
+    of singular values, the effective rank of Roy and Vetterli (2007), says more.
 
     Examples
     --------
-    >>> numerical_rank(np.array([[0.5, 0.5], [0.5, 0.5]])).item()
+    >>> numerical_rank(np.linalg.svd([[0.5, 0.5], [0.5, 0.5]], compute_uv=False)).item()
     1
     """
-    return above_rounding(singular_values(P))
-
-
-def effective_rank(P: FloatArray) -> FloatArray:
-    """Effective rank of Roy and Vetterli (2007): exp of the entropy of the singular values, divided by their sum.
-
-    Examples
-    --------
-    >>> round(effective_rank(np.eye(3)).item(), 12)
-    3.0
-    """
-    return effective_number(singular_values(P))
+    tolerance = singular_values.shape[-1] * np.finfo(np.float64).eps
+    return np.asarray((singular_values > tolerance * singular_values.max(axis=-1, keepdims=True)).sum(axis=-1))
 
 
 def cosines(X: FloatArray) -> FloatArray:
@@ -106,7 +83,7 @@ def cosines(X: FloatArray) -> FloatArray:
 def effective_clusters(X: FloatArray) -> FloatArray:
     """How many directions the tokens X gather around: exp of the entropy of the eigenvalues of cosines(X) / n.
 
-    1 when all tokens point the same way, n when they are orthogonal, and m when they form m orthogonal groups of equal
+    1 when all tokens point the same way, n when they are orthogonal, and m when they form m orthogonal clusters of one
     size. (Friedman and Dieng, 2022, call it the Vendi score.) The tokens are not centred: a direction that all of them
     share is what clustering produces, and to take it away would hide it.
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import ParameterError
-from hardmax._types import BoolArray, FloatArray, IntArray
+from hardmax._types import BoolArray, ComplexArray, FloatArray, IntArray
 from hardmax.inspection import measures
 from hardmax.inspection.weights import Heads
-from hardmax.rules import Hardmax
+from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
 from hardmax.trajectories.sentences import count
 
@@ -84,12 +84,12 @@ class Inspection:
 
     @cached_property
     def _singular_values(self) -> FloatArray:
-        return measures.singular_values(self.attention)  # (n_layers, h, n)
+        return np.asarray(np.linalg.svd(self.attention, compute_uv=False), np.float64)  # (n_layers, h, n)
 
     @cached_property
     def rank(self) -> IntArray:
         """Numerical rank of each attention matrix, (n_layers, h): singular values above n * eps * the largest."""
-        return measures.above_rounding(self._singular_values)
+        return measures.numerical_rank(self._singular_values)
 
     @cached_property
     def effective_rank(self) -> FloatArray:
@@ -198,5 +198,5 @@ class Inspection:
         }
 
 
-def _pairs(values: measures.ComplexArray) -> list[Any]:
+def _pairs(values: ComplexArray) -> list[Any]:
     return np.stack([values.real, values.imag], axis=-1).tolist()
