@@ -126,9 +126,9 @@ def test_hyperplanes_are_at_most_three_and_hold_every_token() -> None:
         assert leading.imag == 0 < leading.real
         assert np.allclose(panel.phi @ np.array(V), leading.real * panel.phi)
         assert 2 <= len(panel.levels) <= 3
-        off = np.abs(panel.values[-1] - panel.levels[panel.groups])
+        off = np.abs(panel.values[-1] - panel.levels[panel.planes])
         assert off.max() < 1e-3 * np.ptp(panel.values[-1])
-        assert np.abs(panel.values[0] - panel.levels[panel.groups]).max() > 1  # not from the start
+        assert np.abs(panel.values[0] - panel.levels[panel.planes]).max() > 1  # not from the start
 
 
 def test_codimension_k_is_called_a_conjecture_and_gathers_on_lines() -> None:
@@ -136,7 +136,7 @@ def test_codimension_k_is_called_a_conjecture_and_gathers_on_lines() -> None:
     assert "conjecture" in codimension_k.TITLE
     assert "Conjecture" in codimension_k.draw(numbers).get_suptitle()
     assert [value > 0 for value in numbers.eigenvalues] == [True, True, False]
-    groups = range(numbers.groups.max() + 1)
+    groups = range(numbers.lines.max() + 1)
     assert 1 < len(groups) <= 3
     figure = codimension_k.draw(numbers)
     assert [ax.get_title() for ax in figure.axes] == ["t = 0", "t = 12", "t = 12"]
@@ -145,7 +145,7 @@ def test_codimension_k_is_called_a_conjecture_and_gathers_on_lines() -> None:
     )
     start, end = numbers.coordinates[[0, -1]]
     for g in groups:
-        apart = np.ptp(end[numbers.groups == g, :2], axis=0)
+        apart = np.ptp(end[numbers.lines == g, :2], axis=0)
         assert apart[0] < 1e-6 * np.ptp(start[:, 0])
         assert apart[1] <= numbers.scatter < 0.05 * np.ptp(start[:, :2])
     assert np.abs(end[:, 2]).max() > 10 * np.abs(start[:, 2]).max()

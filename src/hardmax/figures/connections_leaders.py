@@ -8,8 +8,9 @@ from matplotlib.figure import Figure
 
 from hardmax import SelfAttention, SmoothTrajectory, simulate
 from hardmax.draw.flows import LEAST_WEIGHT, plot_connections
-from hardmax.draw.movies import Scene, even_frames
+from hardmax.draw.movies import Scene
 from hardmax.draw.tokens import roomy
+from hardmax.figures.shared import redrawn
 
 TITLE = "arXiv 2305.05465: queries connect to fewer and fewer tokens, the leaders, n = 20, d = 2"
 UNITS = np.linspace(0, 4, 81)  # times in units of 1 / lambda_1
@@ -34,12 +35,7 @@ def scene(trajectory: SmoothTrajectory) -> Scene:
     figure, ax = plt.subplots(figsize=(6.4, 5.8), layout=roomy())
     _draw_panel(ax, trajectory, 0)
     _add_legend(figure, ax)
-
-    def draw_frame(k: int) -> None:
-        ax.clear()
-        _draw_panel(ax, trajectory, k)
-
-    return Scene(figure, draw_frame, even_frames(len(UNITS) - 1))
+    return redrawn(figure, lambda k: _draw_panel(ax, trajectory, k), len(UNITS) - 1)
 
 
 def draw(trajectory: SmoothTrajectory) -> Figure:
@@ -63,6 +59,5 @@ def _add_legend(figure: Figure, ax: Any) -> None:
     """Keys, queries, and when a token is seen."""
     handles, labels = ax.get_legend_handles_labels()
     title = rf"lines: $P_{{ij}}$ > {LEAST_WEIGHT:g}; seen: $P_{{ij}}$ > {LEAST_WEIGHT:g} for some $i$"
-    figure.legend(
-        handles, labels, title=title, loc="outside lower center", ncols=2, fontsize=11, title_fontsize=10, frameon=False
-    )
+    style: dict[str, Any] = {"loc": "outside lower center", "ncols": 2, "fontsize": 11, "title_fontsize": 10}
+    figure.legend(handles, labels, title=title, frameon=False, **style)
