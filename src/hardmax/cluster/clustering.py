@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hardmax._errors import ParameterError
 from hardmax._types import IntArray
-from hardmax.cluster.granularity import granularity_of
 from hardmax.cluster.model import Settings, fit
 from hardmax.limits import Limit, limit
 from hardmax.rules.hardmax import Hardmax
@@ -137,7 +136,7 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
         self.n_iter_ = choice.limit.layer
         self.certified_ = choice.limit.certified
         self.tau_ = choice.tau
-        self.granularity_ = granularity_of(choice.tau)
+        self.granularity_ = 1 / (1 + choice.tau)
         self._warn(choice.limit.status)
         return self
 

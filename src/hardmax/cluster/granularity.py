@@ -19,20 +19,13 @@ def tau_of(granularity: float) -> float:
     return np.inf if granularity == 0 else (1 - granularity) / granularity
 
 
-def granularity_of(tau: float) -> float:
-    """g = 1 / (1 + tau)."""
-    return 1 / (1 + tau)
+def tokens_at(features: FloatArray, tau: float, fitted: FloatArray | None = None) -> FloatArray:
+    """(n, m) tokens f_i (r_i / r_max)^(tau - 1), r_max that of fitted features if these are others.
 
-
-def tokens_at(features: FloatArray, tau: float, *, longest: float | None = None) -> FloatArray:
-    """(n, m) tokens f_i (r_i / r_max)^(tau - 1): the features themselves, to the last bit, for tau = 1."""
-    r = np.linalg.norm(features, axis=1)
-    return features * ((r / (longest or r.max())) ** (tau - 1))[:, None]
-
-
-def longest(features: FloatArray) -> float:
-    """r_max."""
-    return float(np.linalg.norm(features, axis=1).max())
+    For tau = 1 they are the features themselves, to the last bit.
+    """
+    r, all_r = (np.linalg.norm(f, axis=1) for f in (features, features if fitted is None else fitted))
+    return features * ((r / all_r.max()) ** (tau - 1))[:, None]
 
 
 def capped(features: FloatArray, tau: float) -> float:

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._errors import ParameterError
+from hardmax._errors import InputError, ParameterError
 from hardmax._types import FloatArray, IntArray
 from hardmax.cluster import graph
 from hardmax.cluster.embedding import MOST, SpectralEmbedding
-from hardmax.cluster.granularity import finite_tau, longest, tau_of, tokens_at
+from hardmax.cluster.granularity import finite_tau, tau_of, tokens_at
 from hardmax.cluster.prediction import FittedLayers
 from hardmax.cluster.preprocessing import Preprocessing, height_of, lift
 from hardmax.cluster.tuning import Choice, choose_tau, choose_tau_and_m
@@ -69,7 +69,7 @@ class Model:
         if self.settings.features == "graph":
             return graph.shepard(Y, self.Y, self.layers.keys[0], self.settings.n_neighbors)
         height = height_of(self.Y)
-        tokens = tokens_at(lift(Y, height), self.tau, longest=longest(lift(self.Y, height)))
+        tokens = tokens_at(lift(Y, height), self.tau, fitted=lift(self.Y, height))
         return tokens if self.L is None else tokens @ self.L
 
 
@@ -117,7 +117,7 @@ def _led_by(choice: Choice, settings: Settings) -> tuple[Choice, FloatArray]:
             # The largest margin may take an A far from I, and with it other leaders: what little it needs is enough.
             found = choose_A(choice.tokens, leaders=wanted, prefer="identity", margin=KEPT * found.margin)
         why = "" if found.found else found.status
-    except ValueError as problem:
+    except InputError as problem:
         why = str(problem)
     if why:
         advice = "Name fewer, or raise `granularity`, with which more can."

@@ -44,12 +44,12 @@ class Existence:
         weights = self.solved.weights
         if self.solved.A is None or not weights.any():
             return False
-        return any(self._refutes(np.flatnonzero(weights > part * weights.max())) for part in NOISE)
-
-    def _refutes(self, kept: IntArray) -> bool:
-        pairs = self.solved.pairs[kept]
-        weights = self.solved.weights[kept] / self.demands.lengths(pairs)
-        return refutes(*self.demands.exact(pairs), as_fractions(weights))
+        for part in NOISE:
+            kept = weights > part * weights.max()
+            pairs = self.solved.pairs[kept]
+            if refutes(*self.demands.exact(pairs), as_fractions(weights[kept] / self.demands.lengths(pairs))):
+                return True
+        return False
 
     def clashes(self, request: Request) -> tuple[Clash, ...]:
         """The products with a weight that matters, the largest first, in the numbers of the tokens."""

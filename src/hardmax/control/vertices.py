@@ -75,7 +75,9 @@ class Vertices:
         if not self.tokens[i].any():
             return False
         while i not in self.known:
-            p = self._separates(i)
+            # A direction in which z_i is ahead of 0 and of every known vertex
+            ahead = np.vstack([self.tokens[i], self.tokens[i] - self.tokens[sorted(self.known)]])
+            p = forward_direction(ahead)
             if p is None:
                 return False
             before = len(self.known)
@@ -83,11 +85,6 @@ class Vertices:
             if len(self.known) == before:  # rounding: the direction shows nothing new
                 return False
         return True
-
-    def _separates(self, i: int) -> FloatArray | None:
-        """A direction in which z_i is ahead of 0 and of every known vertex, or None."""
-        ahead = np.vstack([self.tokens[i], self.tokens[i] - self.tokens[sorted(self.known)]])
-        return forward_direction(ahead)
 
     def _farthest(self, p: FloatArray) -> int:
         """The token farthest along p; of several on one face, a vertex of that face."""

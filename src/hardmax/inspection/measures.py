@@ -1,6 +1,7 @@
 """What is measured on attention matrices, hidden states and weights: pure functions of NumPy arrays.
 
-Axes in front of the last two (or, for weights, the heads) are kept, so that a whole layer is measured at once.
+P is attention of shape (..., n, n), X are tokens of shape (..., n, d). Axes in front (for weights, the heads) are kept,
+so that a whole layer is measured at once.
 """
 
 import numpy as np
@@ -14,15 +15,6 @@ def boolean_distance(P: FloatArray) -> FloatArray:
 
     1 - max_j P_ij is half the l1 distance of row i to the nearest unit vector. The measure is 0 when every token
     attends to one token alone, as under hardmax without ties, and 1 - 1/n when attention is uniform.
-
-    Parameters
-    ----------
-    P : (..., n, n) array
-        Rows sum to 1.
-
-    Returns
-    -------
-    (...) array
 
     Examples
     --------
@@ -86,14 +78,6 @@ def effective_clusters(X: FloatArray) -> FloatArray:
     1 when all tokens point the same way, n when they are orthogonal, and m when they form m orthogonal clusters of one
     size. (Friedman and Dieng, 2022, call it the Vendi score.) The tokens are not centred: a direction that all of them
     share is what clustering produces, and to take it away would hide it.
-
-    Parameters
-    ----------
-    X : (..., n, d) array
-
-    Returns
-    -------
-    (...) array
 
     Examples
     --------

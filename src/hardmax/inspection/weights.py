@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -83,17 +84,14 @@ def _split(maps: list[tuple[FloatArray, FloatArray]], block: Any) -> Heads:
     return Heads(query, key, value, output, q, k, v, o, float(block.scaling))
 
 
-def _read_bert(block: Any) -> Heads:
-    own = block.self
-    return _split([_linear(layer) for layer in (own.query, own.key, own.value, block.output.dense)], own)
+def _named(names: str) -> Callable[[Any], Heads]:
+    """Read blocks whose query, key, value and output maps are linear layers of these names."""
 
+    def read(block: Any) -> Heads:
+        maps = [_linear(attrgetter(name)(block)) for name in names.split()]
+        return _split(maps, getattr(block, "self", block))  # BERT keeps its settings there
 
-def _read_albert(block: Any) -> Heads:
-    return _split([_linear(layer) for layer in (block.query, block.key, block.value, block.dense)], block)
-
-
-def _read_distilbert(block: Any) -> Heads:
-    return _split([_linear(layer) for layer in (block.q_lin, block.k_lin, block.v_lin, block.out_lin)], block)
+    return read
 
 
 def _read_gpt2(block: Any) -> Heads:
@@ -108,11 +106,16 @@ def _albert_blocks(model: Any) -> list[Any]:
     return [layer.attention for stage in runs for layer in stage.albert_layers]
 
 
-_BERT = Family(lambda model: [layer.attention for layer in model.encoder.layer], _read_bert)
+_BERT = Family(
+    lambda model: [layer.attention for layer in model.encoder.layer],
+    _named("self.query self.key self.value output.dense"),
+)
 FAMILIES = {
-    "albert": Family(_albert_blocks, _read_albert),
+    "albert": Family(_albert_blocks, _named("query key value dense")),
     "bert": _BERT,
-    "distilbert": Family(lambda model: [layer.attention for layer in model.transformer.layer], _read_distilbert),
+    "distilbert": Family(
+        lambda model: [layer.attention for layer in model.transformer.layer], _named("q_lin k_lin v_lin out_lin")
+    ),
     "gpt2": Family(lambda model: [layer.attn for layer in model.h], _read_gpt2),
     "roberta": _BERT,
     "xlm-roberta": _BERT,
