@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from hardmax.inspection import inspect, measures
+from hardmax.inspection import Inspection, inspect, measures
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -192,21 +192,29 @@ def test_a_loaded_model_is_left_as_it_was(pair) -> None:
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
+def of_arrays(attention: list[np.ndarray], states: list[np.ndarray]) -> Inspection:
+    """One head a layer with this attention, and these hidden states."""
+    layers = tuple(range(1, len(attention) + 1))
+    pieces = ("a",) * len(states[0])
+    return Inspection("toy", "bert", "", pieces, layers, (), (), np.stack(attention)[:, None], np.stack(states))
+
+
 def test_measures_at_their_extremes() -> None:
     uniform, one = np.full((4, 4), 0.25), np.eye(4)
-    assert measures.boolean_distance(np.stack([uniform, one])).tolist() == [0.75, 0]
-    values = np.linalg.svd(np.stack([uniform, one]), compute_uv=False)
-    assert measures.numerical_rank(values).tolist() == [1, 4]
-    assert np.allclose(measures.effective_number(values), [1, 4])
-    assert np.allclose(measures.effective_clusters(np.stack([uniform, one])), [1, 4])
-    assert np.allclose(measures.mean_cosine(np.stack([uniform, one])), [1, 0])
+    result = of_arrays([uniform, one], [uniform, one])
+    assert result.boolean_distance.tolist() == [[0.75], [0]]
+    assert result.rank.tolist() == [[1], [4]]
+    assert np.allclose(result.effective_rank, [[1], [4]])
+    assert np.allclose(result.effective_clusters, [1, 4])
+    assert np.allclose(result.mean_cosine, [1, 0])
     assert measures.effective_number(np.zeros((2, 3))).tolist() == [0, 0]
-    assert measures.mean_cosine(np.ones((1, 5))).tolist() == 1
+    assert of_arrays([np.ones((1, 1))], [np.ones((1, 5))]).mean_cosine.tolist() == [1]
 
 
 def test_rank_counts_what_rounding_could_not_make() -> None:
     eps = np.finfo(float).eps
-    assert measures.numerical_rank(np.array([1, 3.1 * eps, 2.9 * eps])).item() == 2
+    result = of_arrays([np.diag([1, 3.1 * eps, 2.9 * eps])], [np.eye(3)])
+    assert result.rank.tolist() == [[2]]
 
 
 def test_clusters_know_nothing_of_order_rotation_length_and_copies() -> None:

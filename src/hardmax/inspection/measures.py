@@ -1,27 +1,12 @@
-"""What is measured on attention matrices, hidden states and weights: pure functions of NumPy arrays.
+"""What is measured on hidden states and weights: pure functions of NumPy arrays.
 
-P is attention of shape (..., n, n), X are tokens of shape (..., n, d). Axes in front (for weights, the heads) are kept,
-so that a whole layer is measured at once.
+X are tokens of shape (..., n, d). Axes in front, or for weights the heads, are kept: a whole layer is measured at once.
 """
 
 import numpy as np
 from scipy.special import entr
 
-from hardmax._types import ComplexArray, FloatArray, IntArray
-
-
-def boolean_distance(P: FloatArray) -> FloatArray:
-    """How far the rows of an attention matrix are from unit vectors: the mean over i of 1 - max_j P_ij.
-
-    1 - max_j P_ij is half the l1 distance of row i to the nearest unit vector. The measure is 0 when every token
-    attends to one token alone, as under hardmax without ties, and 1 - 1/n when attention is uniform.
-
-    Examples
-    --------
-    >>> boolean_distance(np.array([[1.0, 0.0], [0.5, 0.5]])).item()
-    0.25
-    """
-    return np.asarray(np.mean(1 - P.max(axis=-1), axis=-1))
+from hardmax._types import ComplexArray, FloatArray
 
 
 def effective_number(weights: FloatArray) -> FloatArray:
@@ -37,21 +22,6 @@ def effective_number(weights: FloatArray) -> FloatArray:
     total = weights.sum(axis=-1, keepdims=True)
     shares = weights / np.where(total > 0, total, 1)
     return np.where(total[..., 0] > 0, np.exp(entr(shares).sum(axis=-1)), 0.0)
-
-
-def numerical_rank(singular_values: FloatArray) -> IntArray:
-    """Rank of n by n matrices: how many singular values, along the last axis, exceed n * eps * the largest of them.
-
-    eps is that of float64. Softmax with trained weights nearly always has full rank in this sense; the effective number
-    of singular values, the effective rank of Roy and Vetterli (2007), says more.
-
-    Examples
-    --------
-    >>> numerical_rank(np.linalg.svd([[0.5, 0.5], [0.5, 0.5]], compute_uv=False)).item()
-    1
-    """
-    tolerance = singular_values.shape[-1] * np.finfo(np.float64).eps
-    return np.asarray((singular_values > tolerance * singular_values.max(axis=-1, keepdims=True)).sum(axis=-1))
 
 
 def cosines(X: FloatArray) -> FloatArray:
@@ -87,19 +57,6 @@ def effective_clusters(X: FloatArray) -> FloatArray:
     """
     eigenvalues = np.linalg.eigvalsh(cosines(X))
     return effective_number(np.maximum(eigenvalues, 0))  # a Gram matrix: what is negative is rounding
-
-
-def mean_cosine(X: FloatArray) -> FloatArray:
-    """Mean cosine between two different tokens of X; 1 where there is a single token.
-
-    Examples
-    --------
-    >>> mean_cosine(np.array([[1.0, 0.0], [0.0, 1.0]])).item()
-    0.0
-    """
-    n = X.shape[-2]
-    total = cosines(X).sum(axis=(-1, -2)) - n
-    return np.asarray(total / (n * (n - 1)) if n > 1 else total + 1)
 
 
 def product_eigenvalues(left: FloatArray, right: FloatArray) -> ComplexArray:
