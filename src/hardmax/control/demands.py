@@ -5,10 +5,12 @@ Each is linear in A. Rows are divided by |z_i| |z_t - z_j|, so that a margin has
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from hardmax._checks import check_tokens
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.control.refutation import as_fractions
@@ -87,6 +89,14 @@ class Demands:
         """All pairs (demand, rival), shape (r (n - 1), 2)."""
         grid = np.indices((len(self), len(self.tokens))).reshape(2, -1).T
         return np.asarray(grid[grid[:, 1] != self.target[grid[:, 0]]])
+
+
+def check_cloud(tokens: Any, advice: str) -> AnyArray:
+    """Return the tokens of one cloud."""
+    array, _ = check_tokens(tokens)
+    if array.ndim == 3:
+        raise ParameterError("tokens", "be one cloud of shape (n, d)", f"a batch of shape {array.shape}", advice)
+    return array
 
 
 def scaled(rows: AnyArray) -> FloatArray:

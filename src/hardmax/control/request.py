@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hardmax import _checks
 from hardmax._errors import InputError, ParameterError, ParameterTypeError
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.control.demands import Demands, scaled
+from hardmax.control.demands import Demands, check_cloud, scaled
 from hardmax.control.result import ControlResult
 from hardmax.kernels.classes import Classes
 
@@ -75,11 +74,7 @@ def listed(tokens: Iterable[int]) -> str:
 
 def check_request(tokens: Any, leaders: Any, followers: Any) -> Request:
     """Return the request, or say what is wrong with it."""
-    array, _ = _checks.check_tokens(tokens)
-    if array.ndim == 3:
-        raise ParameterError(
-            "tokens", "be one cloud of shape (n, d)", f"a batch of shape {array.shape}", "Choose A cloud by cloud."
-        )
+    array = check_cloud(tokens, "Choose A cloud by cloud.")
     leading = _check_leaders(leaders, len(array))
     following = _check_followers(followers, leading, len(array))
     classes = Classes.of(array)

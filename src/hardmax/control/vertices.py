@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
-from hardmax import _checks
-from hardmax._errors import ParameterError
 from hardmax._types import BoolArray, FloatArray
-from hardmax.control.demands import scaled
+from hardmax.control.demands import check_cloud, scaled
 from hardmax.kernels import maximisers
 from hardmax.kernels.classes import Classes
 
@@ -45,11 +43,7 @@ def can_lead(tokens: Any, *, progress: Callable[[int, int], None] | None = None)
 
     Theorem 5 of this project (docs/control.md).
     """
-    array, _ = _checks.check_tokens(tokens)
-    if array.ndim == 3:
-        raise ParameterError(
-            "tokens", "be one cloud of shape (n, d)", f"a batch of shape {array.shape}", "Ask cloud by cloud."
-        )
+    array = check_cloud(tokens, "Ask cloud by cloud.")
     classes = Classes.of(array)
     if len(classes) == 1:
         return np.ones(len(array), bool)

