@@ -5,44 +5,20 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from rich.table import Table
 
 from hardmax import HardmaxTrajectory, Limit, SelfAttention, SmoothTrajectory, Trajectory, leader_table
-from hardmax import simulate as run_simulation
 from hardmax._errors import ParameterError
-from hardmax.cli import options, output, rules
+from hardmax.cli import options, output
+from hardmax.cli.rules import RunOptions
 from hardmax.flows.spectrum import expectation_of
 from hardmax.trajectories.sentences import coordinates
 
 
+@options.with_options
 def simulate(
-    context: typer.Context,
-    tokens: options.Input,
-    rule: rules.RuleName = "hardmax",
-    layers: rules.Layers = rules.LAYERS,
-    alpha: rules.Alpha = "0.5",
-    A: rules.A = None,
-    temperature: rules.Temperature = 1.0,
-    Q: rules.Q = None,
-    K: rules.K = None,
-    V: rules.V = None,
-    beta: rules.Beta = 9.0,
-    unnormalized: rules.Unnormalized = False,
-    time: rules.Time = None,
-    method: rules.Method = "DOP853",
-    dt: rules.Dt = None,
-    rtol: rules.Rtol = None,
-    max_steps: rules.MaxSteps = None,
-    causal: rules.Causal = False,
-    n: options.N = None,
-    d: options.D = None,
-    seed: options.Seed = 0,
-    cloud: options.Cloud = None,
-    any_A: rules.AnyA = False,
-    exact: options.Exact = False,
-    ties: rules.Ties = "exact",
-    kernel: rules.Kernel = "auto",
-    normalize: rules.Normalize = True,
-    layer: Annotated[
+    run: RunOptions,
+    k: Annotated[
         int | None, typer.Option("--layer", help="Draw this layer alone, not a row of them.", show_default=False)
     ] = None,
     json: options.Json = False,
@@ -54,49 +30,45 @@ def simulate(
     """
     files = output.check_endings(out)
     single = any(path.suffix.lower() not in (".npz", ".json") for path in files)
-    clouds = options.read_tokens(tokens, n=n, d=d, seed=seed, exact=exact, cloud=cloud, single=single)
-    chosen = rules.read_rule(context, clouds.shape[-1])
-    if chosen.continuous and layer is not None:
-        raise ParameterError("--layer", "go with a rule that has layers", "it with a flow", "Use --time for the end.")
-    with output.progress_bar("Times" if chosen.continuous else "Layers") as progress:
-        run = rules.running(chosen, context.params, clouds.shape[-1])
-        trajectory = run_simulation(clouds, chosen, **run, progress=progress)
+    tokens = run.read_tokens(single=single, exact=run.exact)
+    rule = run.read_rule(tokens.shape[-1])
+    if rule.continuous and k is not None:
+        raise ParameterError("k", "go with a rule that has layers", "it with a flow", "Use --time for the end.")
+    with output.progress_bar("Times" if rule.continuous else "Layers") as progress:
+        trajectory = run.simulate(tokens, rule, progress)
     for path in files:
-        write(trajectory, path, tokens, layer)
+        write(trajectory, path, run.tokens, k)
     if json:
         print(trajectory.to_json())
         return
-    output.say(trajectory.status)
-    if isinstance(chosen, SelfAttention):
-        output.say(repr(expectation_of(chosen, clouds.shape[-1])))
-    if not trajectory.batched and isinstance(trajectory, SmoothTrajectory):
-        if trajectory.clusters.max() + 1 < trajectory.mask.sum() or trajectory.n == 1:  # else every token is alone
-            output.console().print(clusters(trajectory))
-    elif not trajectory.batched and len(trajectory.leaders):
-        output.console().print(leaders(trajectory))
+    output.say_status(trajectory.status)
+    if isinstance(rule, SelfAttention):
+        output.say(repr(expectation_of(rule, tokens.shape[-1])))
     if trajectory.batched:
         output.say("For the tokens of one cloud pass --cloud with its number.")
-    for path in files:
-        output.say(f"Wrote {path}")
+    elif isinstance(trajectory, SmoothTrajectory):
+        if trajectory.clusters.max() + 1 < trajectory.mask.sum() or trajectory.n == 1:  # else every token is alone
+            output.console().print(clusters(trajectory))
+    elif isinstance(trajectory, HardmaxTrajectory) and len(trajectory.leaders):
+        output.console().print(leaders(trajectory))
+    output.say_written(files)
     if isinstance(trajectory, SmoothTrajectory) and trajectory.problem:
         raise typer.Exit(1)
 
 
-def leaders(trajectory: HardmaxTrajectory) -> object:
+def leaders(trajectory: HardmaxTrajectory) -> Table:
     """Who leads, since when, by what margin, and how many follow."""
     grid = output.table("Leaders", "token", "position", "since layer", "margin", "followers at the end")
     rows = leader_table(trajectory)
     for leader in rows[: output.MOST_ROWS]:
-        followed = str(len(leader.followers))
-        grid.add_row(
-            str(leader.index), coordinates(leader.position), str(leader.emerged), f"{leader.margin:.3g}", followed
-        )
+        where, followers = coordinates(leader.position), str(len(leader.followers))
+        grid.add_row(str(leader.index), where, str(leader.emerged), f"{leader.margin:.3g}", followers)
     if len(rows) > output.MOST_ROWS:
         grid.add_row("...", f"and {len(rows) - output.MOST_ROWS} more", "", "", "")
     return grid
 
 
-def clusters(trajectory: SmoothTrajectory) -> object:
+def clusters(trajectory: SmoothTrajectory) -> Table:
     """Who is together at the end, and who leads there."""
     what = "rescaled position" if trajectory.shows_rescaled else "position"
     if trajectory.gathering is not trajectory.drawn:
