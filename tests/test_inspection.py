@@ -473,5 +473,5 @@ def test_command_refuses_with_a_sentence(run, folder) -> None:
     assert (code, out) == (2, "")
     assert "`--out` must end in one of .png, .svg, .pdf, .json. Got 'movie.gif'. Change the ending." in err
     assert "`--layer` must be whole numbers from 1 to 3" in run("bert", SENTENCE, "--layer", "7")[2]
-    assert "`text` must hold at least one word" in run("bert", " ")[2]
+    assert "`TEXT` must hold at least one word" in run("bert", " ")[2]
     assert "nothing is downloaded" in run("no/such", SENTENCE)[2]

@@ -13,6 +13,7 @@ from hardmax._errors import ParameterError
 from hardmax._files import written_whole
 from hardmax._types import AnyArray, IntArray
 from hardmax.cli import options, output
+from hardmax.cli.options import option
 from hardmax.cli.rules import read_steps
 
 if TYPE_CHECKING:
@@ -27,27 +28,25 @@ FEW_TOKENS = 1000  # for which it takes seconds to know who can lead
 def control(
     *,
     leaders: Annotated[
-        str, typer.Option("--leaders", metavar="0,5", help="Tokens that shall lead. Without it: which tokens can lead.")
+        str, option("--leaders", "Tokens that shall lead. Without it: which tokens can lead.", metavar="0,5")
     ] = "",
     followers: Annotated[
-        str, typer.Option("--followers", metavar="7:0,8:5", help="Tokens that shall follow, each with its leader.")
+        str, option("--followers", "Tokens that shall follow, each with its leader.", metavar="7:0,8:5")
     ] = "",
-    only: Annotated[bool, typer.Option("--only", help="Those leaders and no others: all decided at layer 0.")] = False,
+    only: Annotated[bool, option("--only", "Those leaders and no others: all decided at layer 0.")] = False,
     steer: Annotated[
-        bool, typer.Option("--limit", help="Those leaders and no others in the end; a search, verified by the limit.")
+        bool, option("--limit", "Those leaders and no others in the end; a search, verified by the limit.")
     ] = False,
-    prefer: Annotated[str, typer.Option("--prefer", help="margin, or identity: the A closest to it.")] = "margin",
-    margin: Annotated[float | None, typer.Option("--margin", help="What --prefer identity keeps.")] = None,
+    prefer: Annotated[str, option("--prefer", "margin, or identity: the A closest to it.")] = "margin",
+    margin: Annotated[float | None, option("--margin", "What --prefer identity keeps.")] = None,
     condition: Annotated[
-        float | None, typer.Option("--condition", help="Condition number of A at most.", show_default="100, else 1e6")
+        float | None, option("--condition", "Condition number of A at most.", show_default="100, else 1e6")
     ] = None,
-    alpha: Annotated[
-        str, typer.Option("--alpha", help="Step, for --limit also several to choose from: 0.1,0.5.")
-    ] = "0.5",
-    attempts: Annotated[int, typer.Option("--attempts", help="Random starts of --only.")] = 10,
-    evaluations: Annotated[int, typer.Option("--evaluations", help="Limits that --limit computes at most.")] = 500,
+    alpha: Annotated[str, option("--alpha", "Step, for --limit also several to choose from: 0.1,0.5.")] = "0.5",
+    attempts: Annotated[int, option("--attempts", "Random starts of --only.")] = 10,
+    evaluations: Annotated[int, option("--evaluations", "Limits that --limit computes at most.")] = 500,
     picture: Annotated[
-        bool, typer.Option("--picture/--no-picture", help="A picture before and after, beside a matrix in --out.")
+        bool, option("--picture/--no-picture", "A picture before and after, beside a matrix in --out.")
     ] = True,
     cloud: options.TokenOptions,
     json: options.Json = False,
@@ -151,9 +150,7 @@ def _write(result: "ControlResult", path: Path, alpha: float | Fraction) -> None
     if ending == ".json":
         output.save_text(result.to_json(), path)
     elif ending in output.PICTURES:
-        from hardmax.draw.control import plot_control
-
-        output.save_figure(plot_control(result, alpha=result.alpha or alpha), path)
+        output.save_figure(hm.draw.plot_control(result, alpha=result.alpha or alpha), path)
     else:
         assert result.A is not None
         with written_whole(path) as temporary, temporary.open("wb") as file:

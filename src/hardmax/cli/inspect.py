@@ -1,18 +1,17 @@
 """`hardmax inspect`."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
+from hardmax import draw
 from hardmax.cli import options, output
 
 if TYPE_CHECKING:
     from hardmax.inspection import Inspection
 
-WRITABLE = (*output.PICTURES, ".json")
 MOST_PIECES = 12  # named in a cell
 
 
@@ -28,9 +27,7 @@ def inspect(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="A sentence, in quotes.", show_default=False)],
     layers: Annotated[
         list[int] | None,
-        typer.Option(
-            "--layer", help="Look at this layer, head by head; may be given several times.", show_default=False
-        ),
+        options.option("--layer", "Look at this layer, head by head; may be given several times.", show_default=False),
     ] = None,
     json: options.Json = False,
     out: options.Out = None,
@@ -39,12 +36,11 @@ def inspect(
 
     Nothing is downloaded. --out writes a picture (.png, .svg, .pdf) or everything (.json).
     """
-    files = output.check_endings(out, WRITABLE)
+    files = output.check_endings(out, (*output.PICTURES, ".json"))
     from hardmax.inspection import inspect as look
 
     result = look(model, text, layers=layers or None)
-    for path in files:
-        write(result, path)
+    output.write(files, text=result.to_json, figure=lambda: draw.plot_inspection(result))
     if json:
         print(result.to_json())
         return
@@ -96,21 +92,11 @@ def states_table(result: "Inspection") -> Table:
     for at, k in enumerate((0, *result.layers)):
         leaders = [result.pieces[i] for i in result.leaders[at]]
         more = f" and {len(leaders) - MOST_PIECES} more" if len(leaders) > MOST_PIECES else ""
-        clusters, cosine = result.effective_clusters[at], result.mean_cosine[at]
         who = "all" if len(leaders) == len(result.pieces) else " ".join(leaders[:MOST_PIECES]) + more
-        grid.add_row(str(k), f"{clusters:.2f}", f"{cosine:.2f}", str(len(leaders)), escape(who))  # [CLS] is no style
+        clusters, cosine = f"{result.effective_clusters[at]:.2f}", f"{result.mean_cosine[at]:.2f}"
+        grid.add_row(str(k), clusters, cosine, str(len(leaders)), escape(who))  # [CLS] is a word piece, not a style
     return grid
 
 
 def _attended(result: "Inspection", layer: int) -> str:
     return escape(", ".join(f"{result.pieces[j]} {share:.0%}" for j, share in result.most_attended(layer)))
-
-
-def write(result: "Inspection", path: Path) -> None:
-    """One file, by its ending."""
-    if path.suffix.lower() == ".json":
-        output.save_text(result.to_json(), path)
-        return
-    from hardmax.draw.inspection import plot_inspection
-
-    output.save_figure(plot_inspection(result), path)

@@ -16,17 +16,15 @@ READABLE = (".csv", ".tsv", ".txt", ".npy")
 
 
 def read_matrix(source: str, parameter: str, names: Iterable[str], *, exact: bool) -> AnyArray:
-    """Numbers from a .npy file, from a text with commas, semicolons, tabs or spaces between them, or from - ."""
+    """Numbers from a .npy file, or from a text with commas, semicolons, tabs or spaces between them; - is a text."""
     path = Path(source)
     if source == "-":
         return parse_table(sys.stdin.read(), source, exact=exact)
     if path.suffix.lower() not in READABLE:
         must = f"be a .csv or .npy file, or one of {', '.join(names)}"
         raise ParameterError(parameter, must, f"{source!r}", "Check the spelling, or save the numbers as CSV.")
-    if path.is_dir():
-        raise ParameterError(path, "be a file", "a folder", "Name a file in it.")
-    if not path.exists():
-        raise ParameterError(path, "be a file", "none by that name", "Check the path.")
+    if not path.is_file():
+        raise ParameterError(path, "be a file", "a folder" if path.is_dir() else "none by that name", "Check the path.")
     if path.suffix.lower() == ".npy":
         return _load_array(path)
     try:
@@ -40,12 +38,8 @@ def _load_array(path: Path) -> AnyArray:
     try:
         return np.asarray(np.load(path, allow_pickle=False))
     except (ValueError, EOFError, OSError):
-        raise ParameterError(
-            path,
-            "be a NumPy array of numbers",
-            "a broken file, or one with Python objects, which are never loaded",
-            "Save it again with np.save.",
-        ) from None
+        got = "a broken file, or one with Python objects, which are never loaded"
+        raise ParameterError(path, "be a NumPy array of numbers", got, "Save it again with np.save.") from None
 
 
 def parse_table(text: str, name: str, *, exact: bool) -> AnyArray:
@@ -105,11 +99,10 @@ def _number(cell: str, name: str, line: int, column: int, rational: bool) -> Fra
         return Fraction(cell.strip()) if rational else float(cell)
     except (ValueError, ZeroDivisionError):
         what = repr(cell) if cell.strip() else "an empty cell"
+        text, comma = "Drop columns of text, and fill or drop missing values.", "Write decimals with a point."
         raise ParameterError(
             name,
             "hold numbers, after an optional header",
             f"{what} in line {line}, column {column}",
-            "Write decimals with a point."
-            if _has_decimal_comma(cell)
-            else "Drop columns of text, and fill or drop missing values.",
+            comma if _has_decimal_comma(cell) else text,
         ) from None

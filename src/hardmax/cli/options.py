@@ -16,13 +16,17 @@ from hardmax._types import AnyArray
 from hardmax.cli.matrices import read_matrix
 from hardmax.inputs import CONFIGURATIONS, RANDOM_CLOUDS
 
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Out = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--out", metavar="FILE", help="Write a file, by its ending; may be given several times.", show_default=False
-    ),
-]
+
+def panel(name: str | None = None) -> Callable[..., Any]:
+    """How to write options that the help shows together: a flag, what it is about, and more as Typer has it."""
+    return lambda flag, about, **more: typer.Option(flag, help=about, rich_help_panel=name, **more)
+
+
+option = panel()
+UNSAID = {"show_default": False}  # where words say it
+Json = Annotated[bool, option("--json", "Print the result as JSON.")]
+SEVERAL = "Write a file, by its ending; may be given several times."
+Out = Annotated[list[Path] | None, option("--out", SEVERAL, metavar="FILE", **UNSAID)]
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -57,34 +61,29 @@ def _parameters_of(group: type) -> Iterator[inspect.Parameter]:
             yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
+SOURCES = f"A CSV (also .tsv, .txt, or - for standard input) or .npy file, or a name: {', '.join(CONFIGURATIONS)}."
+
+
 @dataclass(frozen=True, kw_only=True)
 class TokenOptions:
     """Which tokens."""
 
-    tokens: Annotated[
-        str,
-        typer.Argument(
-            metavar="TOKENS",
-            help="A CSV (also .tsv, .txt, or - for standard input) or .npy file, or a name: "
-            f"{', '.join(CONFIGURATIONS)}.",
-            show_default=False,
-        ),
-    ]
-    n: Annotated[
-        int | None, typer.Option("--n", help="How many random tokens, for gaussian, ball and sphere: 100.")
-    ] = None
-    d: Annotated[int | None, typer.Option("--d", help="Their dimension: 2.")] = None
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the random tokens.")] = 0
-    cloud: Annotated[int | None, typer.Option("--cloud", help="Which cloud of a .npy batch, counted from 0.")] = None
+    tokens: Annotated[str, typer.Argument(metavar="TOKENS", help=SOURCES, show_default=False)]
+    n: Annotated[int | None, option("--n", "How many random tokens, for gaussian, ball and sphere: 100.")] = None
+    d: Annotated[int | None, option("--d", "Their dimension: 2.")] = None
+    seed: Annotated[int, option("--seed", "Seed of the random tokens.")] = 0
+    cloud: Annotated[int | None, option("--cloud", "Which cloud of a .npy batch, counted from 0.")] = None
 
-    def read_tokens(self, *, single: bool = True, exact: bool = False) -> AnyArray:
+    exact = False  # an option of those who can be exact
+
+    def read_tokens(self, *, single: bool = True) -> AnyArray:
         """Tokens from a file, standard input or a named configuration; `single` asks for one cloud, not a batch."""
         if self.tokens in CONFIGURATIONS:
             return configuration(self.tokens, n=self.n, d=self.d, seed=self.seed)
         if self.n is not None or self.d is not None:
             with_these, got = ", ".join(RANDOM_CLOUDS), f"them with {self.tokens!r}"
             raise ParameterError(("n", "d"), f"go with {with_these}", got, "Leave them out.")
-        tokens = read_matrix(self.tokens, "tokens", CONFIGURATIONS, exact=exact)
+        tokens = read_matrix(self.tokens, "tokens", CONFIGURATIONS, exact=self.exact)
         if tokens.ndim == 3:
             return self._clouds(tokens, single)
         if self.cloud is not None:

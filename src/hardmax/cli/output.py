@@ -2,7 +2,7 @@
 
 import ast
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from hardmax import Trajectory, draw
 from hardmax._errors import InputError, followable, respelled
 from hardmax._files import check_ending, written_whole
 
@@ -104,11 +105,15 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
-def table(title: str, *columns: str) -> Table:
-    """A plain table with a title."""
+def table(title: str, *columns: str, rows: Sequence[Sequence[str]] = (), total: int = 0) -> Table:
+    """A plain table with a title; the first rows of `total`, if there are more."""
     grid = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for name in columns:
         grid.add_column(name, overflow="fold")
+    for row in rows:
+        grid.add_row(*row)
+    if total > len(rows):
+        grid.add_row("...", f"and {total - len(rows)} more")
     return grid
 
 
@@ -117,6 +122,31 @@ def check_endings(paths: list[Path] | None, endings: tuple[str, ...] = ENDINGS) 
     for path in paths or []:
         check_ending(path, endings, "out")
     return list(paths or [])
+
+
+def write(
+    files: Iterable[Path],
+    *,
+    text: Callable[[], str],
+    figure: Callable[[], "Figure"],
+    archive: Callable[[Path], None] | None = None,
+    film: Callable[[], Trajectory] | None = None,
+    page: Callable[[], str] | None = None,
+) -> None:
+    """Write a result to files by their endings: JSON, a NumPy archive, a movie, a page, else a picture."""
+    for path in files:
+        ending = path.suffix.lower()
+        if ending == ".json":
+            save_text(text(), path)
+        elif ending == ".npz" and archive is not None:
+            archive(path)
+        elif ending in MOVIES and film is not None:
+            with progress_bar("Frames") as progress:
+                draw.movie(film(), path, progress=progress)
+        elif ending == ".html" and page is not None:
+            save_text(page(), path)
+        else:
+            save_figure(figure(), path)
 
 
 def say_written(paths: Iterable[Path]) -> None:

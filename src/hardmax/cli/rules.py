@@ -12,7 +12,7 @@ from hardmax._checks import check_positive
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray
 from hardmax.cli.matrices import read_matrix
-from hardmax.cli.options import TokenOptions
+from hardmax.cli.options import UNSAID, TokenOptions, option, panel
 from hardmax.flows.spectrum import expected_of_values
 from hardmax.inputs import MATRICES, PAPER_MATRICES, matrix
 from hardmax.kernels import KERNELS
@@ -25,41 +25,27 @@ BELONGS = {
     "self-attention": ("Q", "K", "V", "times", "method", "dt", "rtol", "max_steps"),
     "sphere": ("beta", "normalized", "times", "method", "dt", "rtol", "max_steps"),
 }
+MATRIX, KINDS = f"a .npy or CSV file, or {', '.join(MATRICES)}. Left out: the identity.", ", ".join(KERNELS)
 HORIZON = 15.0  # lambda t at which limits are seen
-
-MATRIX = f"a .npy or CSV file, or {', '.join(MATRICES)}. Left out: the identity."
-LAYERED, FLOWS = "Rules with layers: hardmax, softmax", "Flows: self-attention, sphere"
-HARDMAX, SOFTMAX = "--rule hardmax", "--rule softmax"
-SELF_ATTENTION, SPHERE = "--rule self-attention", "--rule sphere"
+USUAL_TIME = "15 over the leading eigenvalue of V, or 15."
 
 
-def _option(panel: str | None, flag: str, about: str, **more: Any) -> Any:
-    return typer.Option(flag, help=about, rich_help_panel=panel, **more)
-
-
-def _undefaulted(panel: str, flag: str, about: str, metavar: str | None = None) -> Any:
-    """An option whose default is said in words, or need not be."""
-    return _option(panel, flag, about, metavar=metavar, show_default=False)
+_layered, _flow = panel("Rules with layers: hardmax, softmax"), panel("Flows: self-attention, sphere")
+_hardmax, _softmax = panel("--rule hardmax"), panel("--rule softmax")
+_self_attention, _sphere = panel("--rule self-attention"), panel("--rule sphere")
+A_MATRIX = UNSAID | {"metavar": "MATRIX"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class HardmaxOptions(TokenOptions):
     """Tokens, and how hardmax moves them."""
 
-    alpha: Annotated[
-        str, _option(LAYERED, "--alpha", "Step size: a number, a ratio such as 1/2, or a list, one a layer.")
-    ] = "0.5"
-    A: Annotated[str | None, _undefaulted(LAYERED, "--A", f"The matrix A: {MATRIX}", "MATRIX")] = None
-    any_A: Annotated[bool, _option(HARDMAX, "--any-A", "Allow an A that is not symmetric positive definite.")] = False
-    ties: Annotated[
-        str, _option(HARDMAX, "--ties", '"exact", or a relative tolerance that takes near-ties for ties.')
-    ] = "exact"
-    kernel: Annotated[
-        str, _option(HARDMAX, "--kernel", f"How sets are found, with the same result: {', '.join(KERNELS)}.")
-    ] = "auto"
-    exact: Annotated[
-        bool, _option(None, "--exact", "Rational arithmetic throughout; decimals in a CSV are read exactly.")
-    ] = False
+    alpha: Annotated[str, _layered("--alpha", "Step size: a number, a ratio as 1/2, or a list, one a layer.")] = "0.5"
+    A: Annotated[str | None, _layered("--A", f"The matrix A: {MATRIX}", **A_MATRIX)] = None
+    any_A: Annotated[bool, _hardmax("--any-A", "Allow an A that is not symmetric positive definite.")] = False
+    ties: Annotated[str, _hardmax("--ties", '"exact", or a relative tolerance: near-ties are ties then.')] = "exact"
+    kernel: Annotated[str, _hardmax("--kernel", f"How sets are found, all with one result: {KINDS}.")] = "auto"
+    exact: Annotated[bool, option("--exact", "Rational arithmetic throughout, also for decimals of a CSV.")] = False
 
     def hardmax(self, d: int, **more: bool) -> Hardmax:
         """The rule for tokens of dimension d."""
@@ -91,32 +77,21 @@ class RunOptions(HardmaxOptions):
     """Tokens, the rule that moves them, and for how long."""
 
     context: typer.Context
-    rule: Annotated[str, _option(None, "--rule", f"How tokens move: {', '.join(BELONGS)}.")] = "hardmax"
-    layers: Annotated[int, _option(LAYERED, "--layers", "How many layers to run.")] = 30
-    normalize: Annotated[
-        bool, _option(LAYERED, "--normalize/--no-normalize", "Divide by 1 + alpha after each layer.")
-    ] = True
-    temperature: Annotated[float, _option(SOFTMAX, "--temperature", "Towards 0 softmax becomes hardmax.")] = 1.0
-    Q: Annotated[str | None, _undefaulted(SELF_ATTENTION, "--Q", "Queries, as --A.", "MATRIX")] = None
-    K: Annotated[str | None, _undefaulted(SELF_ATTENTION, "--K", "Keys, as --A.", "MATRIX")] = None
-    V: Annotated[str | None, _undefaulted(SELF_ATTENTION, "--V", "Values, as --A.", "MATRIX")] = None
-    beta: Annotated[float, _option(SPHERE, "--beta", "Inverse temperature.")] = 9.0
-    normalized: Annotated[bool, _undefaulted(SPHERE, " /--unnormalized", "Leave out the denominator of softmax.")] = (
-        True
-    )
-    times: Annotated[
-        float | None,
-        _undefaulted(FLOWS, "--time", "How long it runs. Left out: 15 over the leading eigenvalue of V, or 15."),
-    ] = None
-    method: Annotated[str, _option(FLOWS, "--method", "DOP853, another one of SciPy, or euler or rk4 with --dt.")] = (
-        "DOP853"
-    )
-    dt: Annotated[float | None, _undefaulted(FLOWS, "--dt", "Step length of euler and rk4.")] = None
-    rtol: Annotated[
-        float | None, _undefaulted(FLOWS, "--rtol", "Relative tolerance of the error control. Left out: 1e-8.")
-    ] = None
-    max_steps: Annotated[int | None, _undefaulted(FLOWS, "--max-steps", "Give up after so many steps.")] = None
-    causal: Annotated[bool, _option(None, "--causal", "Let each token see itself and those before it alone.")] = False
+    rule: Annotated[str, option("--rule", f"How tokens move: {', '.join(BELONGS)}.")] = "hardmax"
+    causal: Annotated[bool, option("--causal", "Let each token see itself and those before it alone.")] = False
+    layers: Annotated[int, _layered("--layers", "How many layers to run.")] = 30
+    normalize: Annotated[bool, _layered("--normalize/--no-normalize", "Divide by 1 + alpha after each layer.")] = True
+    temperature: Annotated[float, _softmax("--temperature", "Towards 0 softmax becomes hardmax.")] = 1.0
+    Q: Annotated[str | None, _self_attention("--Q", "Queries, as --A.", **A_MATRIX)] = None
+    K: Annotated[str | None, _self_attention("--K", "Keys, as --A.", **A_MATRIX)] = None
+    V: Annotated[str | None, _self_attention("--V", "Values, as --A.", **A_MATRIX)] = None
+    beta: Annotated[float, _sphere("--beta", "Inverse temperature.")] = 9.0
+    normalized: Annotated[bool, _sphere(" /--unnormalized", "Leave out the denominator of softmax.", **UNSAID)] = True
+    times: Annotated[float | None, _flow("--time", f"How long it runs. Left out: {USUAL_TIME}", **UNSAID)] = None
+    method: Annotated[str, _flow("--method", "DOP853, another one of SciPy, or euler or rk4 with --dt.")] = "DOP853"
+    dt: Annotated[float | None, _flow("--dt", "Step length of euler and rk4.", **UNSAID)] = None
+    rtol: Annotated[float | None, _flow("--rtol", "Relative tolerance of errors. Left out: 1e-8.", **UNSAID)] = None
+    max_steps: Annotated[int | None, _flow("--max-steps", "Give up after so many steps.", **UNSAID)] = None
 
     def read_rule(self, d: int) -> Rule:
         """The rule for tokens of dimension d."""
@@ -135,14 +110,13 @@ class RunOptions(HardmaxOptions):
     def _refuse_options_of_others(self) -> None:
         """An option of another rule would do nothing: say so instead."""
         mine = BELONGS[self.rule]
-        others = {option for options in BELONGS.values() for option in options if option not in mine}
-        for option in sorted(others):
-            source, value = self.context.get_parameter_source(option), getattr(self, option)
+        for name in sorted({name for names in BELONGS.values() for name in names} - set(mine)):
+            source, value = self.context.get_parameter_source(name), getattr(self, name)
             if source is not None and source.name == "COMMANDLINE":
-                owners = " or ".join(rule for rule, options in BELONGS.items() if option in options)
-                takes = ", ".join(f"`{name}`" for name in (*mine, "causal"))
+                owners = " or ".join(rule for rule, names in BELONGS.items() if name in names)
+                takes = ", ".join(f"`{one}`" for one in (*mine, "causal"))
                 raise ParameterError(
-                    f"{option}={value}" if isinstance(value, bool) else option,
+                    f"{name}={value}" if isinstance(value, bool) else name,
                     f"go with --rule {owners}",
                     f"it with --rule {self.rule}, which takes {takes}",
                     "Leave it out.",
@@ -154,16 +128,8 @@ class RunOptions(HardmaxOptions):
             return simulate(tokens, rule, layers=self.layers, kernel=self.kernel, progress=progress)
         if not rule.continuous:
             return simulate(tokens, rule, layers=self.layers, progress=progress)
-        return simulate(
-            tokens,
-            rule,
-            times=self._end(rule, tokens.shape[-1]),
-            method=self.method,
-            dt=self.dt,
-            rtol=self.rtol,
-            max_steps=self.max_steps,
-            progress=progress,
-        )
+        settings: dict[str, Any] = {name: getattr(self, name) for name in ("method", "dt", "rtol", "max_steps")}
+        return simulate(tokens, rule, times=self._end(rule, tokens.shape[-1]), progress=progress, **settings)
 
     def _end(self, rule: Rule, d: int) -> float:
         """The last time: a whole number of steps unless the user says when."""

@@ -4,10 +4,10 @@ import json as json_format
 
 import typer
 
-from hardmax import SelfAttention, SmoothTrajectory, theorems
+from hardmax import SelfAttention, draw, theorems
 from hardmax.cli import options, output
 from hardmax.cli.rules import RunOptions
-from hardmax.cli.simulate import write, write_smooth_page
+from hardmax.cli.simulate import report
 
 COLOURS = {
     "holds": "green",
@@ -26,18 +26,19 @@ def verify(run: RunOptions, json: options.Json = False, out: options.Out = None)
     a movie (.gif, .mp4) or an archive (.npz).
     """
     files = output.check_endings(out)
-    tokens = run.read_tokens(exact=run.exact)
+    tokens = run.read_tokens()
     rule = run.read_rule(tokens.shape[-1])
     trajectory = run.simulate(tokens, rule)
     verdicts = theorems.check(trajectory)
     text = json_format.dumps([verdict.to_dict() for verdict in verdicts], allow_nan=False)
-    for path in files:
-        if path.suffix.lower() == ".json":
-            output.save_text(text, path)
-        elif path.suffix.lower() == ".html" and isinstance(trajectory, SmoothTrajectory):
-            write_smooth_page(trajectory, path, run.tokens)
-        else:
-            write(trajectory, path, run.tokens)
+    output.write(
+        files,
+        text=lambda: text,
+        archive=trajectory.to_npz,
+        film=lambda: trajectory,
+        page=lambda: report(trajectory, run.tokens),
+        figure=lambda: draw.plot_layers(trajectory),
+    )
     if json:
         print(text)
     else:
