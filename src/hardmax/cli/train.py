@@ -65,11 +65,11 @@ Resume = Annotated[bool, _option(TRAINING, "--resume", "Go on with the unfinishe
 def train(
     context: typer.Context,
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder for the model.", show_default=False)],
-    file: texts.File = None,
+    path: texts.File = None,
     text: texts.TextColumn = None,
     label: texts.LabelColumn = None,
     data: texts.Data = None,
-    data_source: texts.DataSource = None,
+    source: texts.DataSource = None,
     encoding: texts.Encoding = "utf-8",
     paper: Paper = False,
     heads: Heads = 32,
@@ -114,7 +114,7 @@ def train(
     torchrun --nproc-per-node 2 -m hardmax.cli.main train ...
     """
     if out.exists() and not out.is_dir():
-        raise ParameterError("--out", "be a folder", f"a file, {str(out)!r}", "Choose another name.")
+        raise ParameterError("out", "be a folder", f"a file, {str(out)!r}", "Choose another name.")
     from hardmax.sentiment.tables import check_labels
 
     configured(context, checkpoint=out / CHECKPOINT).check_params()  # before anything is read or downloaded

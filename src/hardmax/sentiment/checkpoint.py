@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from hardmax._errors import ParameterError
+from hardmax._errors import InputError, ParameterError
 from hardmax._files import written_whole
 from hardmax.sentiment.recipe import Recipe
 from hardmax.sentiment.vocabulary import Encoded
@@ -48,12 +48,12 @@ def read(path: Path, expected: str) -> tuple[dict[str, Any], dict[str, Any]]:
             path,
             "be a checkpoint of a training run",
             f"a file that is broken or something else ({type(problem).__name__})",
-            "Delete it, or train without resuming.",
+            "Delete it, or train with `resume=False`.",
         ) from None
     if state["fingerprint"] != expected:
-        raise ValueError(
+        raise InputError(
             f"`{path}` must come from a run with the same data and settings. It comes from another. Use those, delete "
-            "it, or train without resuming."
+            "it, or train with `resume=False`."
         )
     return tensors, state
 

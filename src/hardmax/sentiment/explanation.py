@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardmax._errors import ParameterError
+from hardmax._errors import InputError, ParameterError
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.sentiment.inference import Following, contributions, following, head_shares, sums_by_text
 from hardmax.sentiment.model import Model, in_parts
@@ -178,7 +178,7 @@ class Explanation:
         import hardmax as hm
 
         if not len(self.ids):
-            raise ValueError("A trajectory must have tokens. Got a text without a known word.")
+            raise InputError("A trajectory must have tokens. Got a text without a known word.")
         weights = self.model.weights
         tokens = weights.tokens(self.ids)[self.rows]  # (n, heads, d)
         return tuple(

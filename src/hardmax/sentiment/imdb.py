@@ -15,7 +15,7 @@ from contextlib import closing
 from os import PathLike
 from pathlib import Path
 
-from hardmax._errors import ParameterError
+from hardmax._errors import InputError, ParameterError
 from hardmax._files import written_whole
 from hardmax.sentiment.tables import Table, read_texts
 
@@ -136,7 +136,7 @@ def _check_hash(path: Path, origin: str | Path, sha256: str) -> None:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != sha256.lower():
         path.unlink()
-        raise ValueError(
+        raise InputError(
             f"{FILE} must have the SHA-256 {sha256}. Got {found} from {origin}, so it is damaged or another file, and "
             "was deleted. Download it again."
         )
@@ -152,7 +152,7 @@ def _archive_reviews(path: Path) -> Iterator[tuple[Key, bytes]]:
                     yield _key(match), content.read()
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError) as error:
         reason = str(error).partition("\n")[0].rstrip(":")
-        raise ValueError(
+        raise InputError(
             f"`{path}` must be an archive such as {FILE}. Got: {reason}. Download it again from {URL}."
         ) from None
 
@@ -202,7 +202,7 @@ def _from_parquet(path: Path) -> Table:
     table = read_texts(path, text="text", label="label")
     wrong = sorted(set(table.labels or ()) - set(NUMBERS))
     if wrong:
-        raise ValueError(f"The labels of `{path}` must be 0 or 1. Got {wrong[0]!r}. Write 0 for neg and 1 for pos.")
+        raise InputError(f"The labels of `{path}` must be 0 or 1. Got {wrong[0]!r}. Write 0 for neg and 1 for pos.")
     labels = [NUMBERS[label] for label in table.labels or ()]
     order = sorted(range(len(labels)), key=labels.__getitem__)  # stable: as in the archive, if each label is in order
     return Table([table.texts[i] for i in order], [labels[i] for i in order], "text", "label", table.skipped)

@@ -33,7 +33,7 @@ def check_params(given: dict[str, Any]) -> None:
             "groups",
             "divide `heads`",
             f"{given['groups']} groups and {given['heads']} heads",
-            "Use groups=1, or another number of heads.",
+            "Use `groups=1`, or another number of heads.",
         )
     if given["select"] not in SELECT:
         raise ParameterError("select", f"be one of {', '.join(SELECT)}", f"{given['select']!r}")
@@ -42,8 +42,8 @@ def check_params(given: dict[str, Any]) -> None:
     if given["trained_A"] and given["training"] != "softmax":
         raise ParameterError(
             "trained_A",
-            'go with training="softmax"',
-            ('training="hardmax", which has no gradient for A: small changes of A do not change who is followed'),
+            'go with `training="softmax"`',
+            ('`training="hardmax"`, which has no gradient for A: small changes of A do not change who is followed'),
         )
     if not isinstance(given["device"], str) or given["device"].split(":")[0] not in ("auto", "cpu", "cuda"):
         raise ParameterError("device", 'be "auto", "cpu" or "cuda"', f"{given['device']!r}")

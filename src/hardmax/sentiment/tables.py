@@ -17,7 +17,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from hardmax._errors import MissingExtra, ParameterError
+from hardmax._errors import InputError, MissingExtra, ParameterError
 
 TEXT_NAMES = ("text", "review", "sentence", "content", "comment", "body")
 LABEL_NAMES = ("label", "sentiment", "class", "target", "category", "y")
@@ -160,7 +160,7 @@ def _read_lines(path: Path, text: str | None, label: str | None, labelled: bool,
             "path",
             "be a table with a column of labels, such as a .csv file",
             f"{str(path)!r}, which holds one text a line",
-            "Pass labelled=False to read the texts alone.",
+            "Make one. Or pass `labelled=False` to read the texts alone.",
         )
     if text is not None or label is not None:
         raise ParameterError(("text", "label"), "name columns of a table", f"{str(path)!r}", "Leave them out.")
@@ -192,7 +192,7 @@ def _read_text(path: Path, ending: str, encoding: str) -> str:
         try:
             data = gzip.decompress(data)
         except (OSError, EOFError, zlib.error) as error:
-            raise ValueError(f"`{path}` must be a whole gzip file. Got: {error}. Download or write it again.") from None
+            raise InputError(f"`{path}` must be a whole gzip file. Got: {error}. Download or write it again.") from None
     text = _decoded(path, data, encoding)
     if not text.strip():
         raise ParameterError(path, "hold texts", "an empty file", "Check how it was written.")
@@ -214,7 +214,7 @@ def _decoded(path: Path, data: bytes, encoding: str) -> str:
             path,
             f"be text in {encoding}",
             f"a byte that is not, at offset {start} in line {data.count(10, 0, start) + 1}",
-            f"Pass its encoding, such as encoding={other!r} (--encoding {other}).",
+            f"Pass its encoding, such as `encoding={other!r}`.",
         ) from None
 
 
@@ -266,9 +266,9 @@ def _json_object(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
         found = json.loads(line, parse_int=str, parse_float=str)  # numbers stay as they are written
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{must} Got line {number}: {error}. Mend or remove that line.") from None
+        raise InputError(f"{must} Got line {number}: {error}. Mend or remove that line.") from None
     if not isinstance(found, dict):
-        raise ValueError(f'{must} Got {_listed([line.strip()])} in line {number}. Write {{"text": ..., "label": ...}}.')
+        raise InputError(f'{must} Got {_listed([line.strip()])} in line {number}. Write {{"text": ..., "label": ...}}.')
     return found
 
 
@@ -283,7 +283,7 @@ def _parquet(path: Path) -> Columns:
         try:
             return parquet.ParquetFile(data) if columns is None else parquet.ParquetFile(data).read(columns)
         except (arrow.ArrowException, OSError) as error:
-            raise ValueError(f"`{path}` must be a Parquet file. Got: {error} Download or write it again.") from None
+            raise InputError(f"`{path}` must be a Parquet file. Got: {error} Download or write it again.") from None
 
     file = read(None)
     names = file.schema_arrow.names
@@ -337,7 +337,7 @@ def _written(value: Any, path: Path, row: int, column: str) -> str | None:
         return None
     if isinstance(value, Number):
         return str(value)
-    raise ValueError(
+    raise InputError(
         f"The {column} column of `{path}` must hold texts or numbers. Got a {type(value).__name__} in row {row}. "
         f"Choose another column with `{column}`, or flatten it."
     )
@@ -365,14 +365,14 @@ def check_labels(labels: Sequence[str]) -> dict[str, int]:
     if len(counts) < 2:
         got = f"only {next(iter(counts))!r} in {len(labels)} rows" if counts else "no rows"
         raise ParameterError(
-            "labels",
+            "label",
             "hold at least two classes",
             got,
             "Check the label column, and that the file was not cut while sorted by it.",
         )
     if len(counts) > max(MANY_CLASSES, len(labels) / 2):
         raise ParameterError(
-            "labels",
+            "label",
             "hold the same class many times",
             f"{len(counts)} classes in {len(labels)} rows, so it is probably the wrong column",
             "Name the column of classes with `label`.",

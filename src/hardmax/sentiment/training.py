@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
+from hardmax._errors import InputError
 from hardmax._types import FloatArray, IntArray
 from hardmax.sentiment import checkpoint
 from hardmax.sentiment.distributed import Team
@@ -74,7 +75,7 @@ def train(
             total = total + loss * len(batch)
             report(done + 1, steps, loss, None)
         if not np.isfinite(float(total)):
-            raise ValueError(DIVERGED)
+            raise InputError(DIVERGED)
         history.append(_validated(network, validation, recipe, number, float(total) / len(data.labels), factors, team))
         best = _better(network, history, best)
         if file is not None and team.leads:
@@ -133,7 +134,7 @@ def _step(
     except ValueError:
         if torch.isfinite(network.embedding).all():
             raise
-        raise ValueError(DIVERGED) from None  # the kernels refuse NaN, in words of their own
+        raise InputError(DIVERGED) from None  # the kernels refuse NaN, in words of their own
     # every group is a classifier of its own: their losses add
     loss = _losses(scores, labels[:, None].expand(scores.shape[:2]), factors, recipe.label_smoothing).sum() / len(texts)
     loss.backward()

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hardmax._errors import InputError
 from hardmax._types import FloatArray, IntArray
 from hardmax.sentiment.text import Splitter
 
@@ -102,7 +103,7 @@ class Vocabulary:
         words = sorted((word for word, count in counts.items() if count >= min_texts), key=lambda w: (-counts[w], w))
         stream, owner = _stream(documents, dict(zip(words, range(len(words)), strict=True)))
         if len(words) ** longest >= 2**62:
-            raise ValueError(
+            raise InputError(
                 f"`longest` must be smaller for a vocabulary of {len(words):,} words: runs of {longest} words are too "
                 "many to be numbered. Use 3, or raise `min_texts`."
             )
