@@ -14,16 +14,8 @@ from PIL import Image
 import hardmax as hm
 from hardmax.draw import movies
 from hardmax.draw.projection import Projection
-from hardmax.draw.tokens import (
-    COLOURS,
-    EDGE,
-    MOST_PARTS,
-    Palette,
-    plot_half_space,
-    plot_layers,
-    plot_limit,
-    plot_tokens,
-)
+from hardmax.draw.style import COLOURS, EDGE
+from hardmax.draw.tokens import MOST_PARTS, Palette, plot_half_space, plot_layers, plot_limit, plot_tokens
 
 RULE = hm.Hardmax(0.5)
 
@@ -160,7 +152,7 @@ def test_a_movie_that_breaks_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         movies.movie(trajectory, tmp_path / "movie.gif", progress=stop)
     assert not list(tmp_path.iterdir())
-    with pytest.raises(ValueError, match=r"must be a .gif or .mp4 file. Got 'film.avi'"):
+    with pytest.raises(ValueError, match=r"`path` must end in .gif or .mp4. Got 'film.avi'. Change"):
         movies.movie(trajectory, "film.avi")
 
 

@@ -70,11 +70,11 @@ def _write(module: ModuleType, path: Path) -> None:
     numbers: Any = module.compute()
     ending = path.suffix
     if ending in output.MOVIES:
-        from hardmax.draw.movies import film, movie
+        from hardmax.draw.movies import movie
 
         with output.progress_bar("Frames") as progress:
             if hasattr(module, "scene"):
-                film(module.scene(numbers), path, progress=progress)
+                module.scene(numbers).movie(path, progress=progress)
             else:
                 movie(module.movie_of(numbers), path, progress=progress)
     elif ending == ".html":

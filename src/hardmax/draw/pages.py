@@ -19,7 +19,8 @@ from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, FloatArray
 from hardmax.draw import flows as flow_pictures
 from hardmax.draw.projection import Projection
-from hardmax.draw.tokens import EDGE, GREY, SHADE, Palette
+from hardmax.draw.style import EDGE, GREY, SHADE
+from hardmax.draw.tokens import Palette
 from hardmax.flows.spectrum import expectation_of
 from hardmax.polytope import Polytope
 from hardmax.rules.self_attention import SelfAttention
@@ -120,9 +121,9 @@ def _legend(trajectory: Trajectory, figure: dict[str, Any]) -> str:
     if not isinstance(trajectory, SmoothTrajectory):
         return ""
     symbols = {symbol for frame in figure["frames"] for symbol in frame["data"][1]["marker"]["symbol"]}
-    groups = flow_pictures.color_groups(trajectory)[trajectory.mask]
+    clusters = flow_pictures.clusters_by_size(trajectory)[trajectory.mask]
     hull = any(trace.get("name") == "hull" for trace in figure["data"])
-    line = flow_pictures.legend_line(groups, stars=len(symbols - {"circle"}) > 0, hull=hull)
+    line = flow_pictures.legend_line(clusters, stars=len(symbols - {"circle"}) > 0, hull=hull)
     line = line.replace("stars", "diamonds") if "diamond" in symbols else line
     return f"{line[:1].upper()}{line[1:]}. " if line else ""
 
@@ -205,7 +206,7 @@ def _hardmax_look(trajectory: HardmaxTrajectory) -> Look:
 
 def _smooth_look(trajectory: SmoothTrajectory) -> Look:
     last, real = flow_pictures.position(trajectory, -1), np.flatnonzero(trajectory.mask)
-    own = flow_pictures.group_colours(flow_pictures.color_groups(trajectory)[real])
+    own = flow_pictures.cluster_colours(flow_pictures.clusters_by_size(trajectory)[real])
     texts = [f"token {i}<br>cluster {c}" for i, c in zip(real, trajectory.clusters[real], strict=True)]
     if trajectory.rule.attends:
         P = np.asarray(to_numpy(trajectory.attention(last)), np.float64)

@@ -10,7 +10,8 @@ from typing import Any
 import hardmax as hm
 from hardmax.draw.html import picture, shell, table
 from hardmax.draw.projection import Projection
-from hardmax.draw.tokens import LAYERS, plot_layers, plot_limit
+from hardmax.draw.style import LAYERS
+from hardmax.draw.tokens import plot_layers, plot_limit
 from hardmax.flows.spectrum import expectation_of
 from hardmax.inputs import PAPER_CLOUDS
 from hardmax.trajectories.sentences import limit_points

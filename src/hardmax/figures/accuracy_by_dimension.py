@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from hardmax.draw.tokens import COLOURS
+from hardmax.draw.style import COLOURS
 from hardmax.sentiment.recorded_studies import PAPER_BEST, by_start, read_results
 
 TITLE = "arXiv 2407.01602: validation accuracy on IMDb by epoch, d = 2, 4, 8 and 16"

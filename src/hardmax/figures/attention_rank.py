@@ -10,7 +10,7 @@ from hardmax import SelfAttention, SmoothTrajectory, simulate
 from hardmax._types import FloatArray
 from hardmax.draw.flows import RANK_TOL, numerical_rank, plot_attention
 from hardmax.draw.movies import Scene, even_frames
-from hardmax.draw.tokens import COLOURS, roomy
+from hardmax.draw.style import COLOURS, padded_layout
 
 TITLE = "arXiv 2305.05465: the rank of the attention matrix falls as leaders emerge, n = 40, d = 80"
 UNITS = np.linspace(0, 16, 33)  # times in units of 1 / lambda_1
@@ -33,7 +33,7 @@ def ranks(trajectory: SmoothTrajectory) -> FloatArray:
 
 def scene(trajectory: SmoothTrajectory) -> Scene:
     """The matrix in time, and its rank until then."""
-    figure = plt.figure(figsize=(6.2, 6.8), layout=roomy())
+    figure = plt.figure(figsize=(6.2, 6.8), layout=padded_layout())
     above, below = figure.subplots(2, 1, height_ratios=(2.4, 1))
     rank = ranks(trajectory)
 

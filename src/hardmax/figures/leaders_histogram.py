@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from hardmax.draw.tokens import COLOURS
+from hardmax.draw.style import COLOURS
 from hardmax.sentiment.recorded_studies import read_results
 
 TITLE = "arXiv 2407.01602: the words that lead in most reviews of IMDb"

@@ -10,7 +10,8 @@ from matplotlib.patches import Patch
 
 import hardmax as hm
 from hardmax.draw.projection import Projection
-from hardmax.draw.tokens import GREY, Palette, plot_tokens
+from hardmax.draw.style import GREY
+from hardmax.draw.tokens import Palette, plot_tokens
 
 if TYPE_CHECKING:
     from hardmax.sentiment.explanation import Explanation
