@@ -146,14 +146,13 @@ def write_movie(trajectory: Trajectory, path: Path) -> None:
 
 def write_page(trajectory: HardmaxTrajectory, path: Path, title: str, end: Limit | None = None) -> None:
     """A page with pictures, limit and verdicts of one cloud."""
-    from hardmax.draw.report import Section, page
+    from hardmax.draw.report import trajectory_page
 
-    section = Section.of(title, trajectory.status, trajectory, end)
-    output.save_text(page(f"hardmax: {title}", f"{trajectory.rule!r}", [section]), path)
+    output.save_text(trajectory_page(trajectory, title, end), path)
 
 
 def write_smooth_page(trajectory: SmoothTrajectory, path: Path, title: str) -> None:
     """A page with pictures and verdicts of one cloud under a smooth rule."""
-    from hardmax.draw.report import SmoothSection, page
+    from hardmax.draw.report import trajectory_page
 
-    output.save_text(page(f"hardmax: {title}", f"{trajectory.rule!r}", [SmoothSection(title, trajectory)]), path)
+    output.save_text(trajectory_page(trajectory, title), path)

@@ -35,6 +35,7 @@ from hardmax.draw.style import (
     scatter,
     shade_polytope,
 )
+from hardmax.flows.spectrum import expectation_of
 from hardmax.polytope import Polytope
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.softmax import Softmax
@@ -274,6 +275,14 @@ def has_shrinking_hull(trajectory: SmoothTrajectory) -> bool:
         V = rule.value_matrix(trajectory.array.shape[-1])
         return bool(V[0, 0] > 0 and np.array_equal(V, V[0, 0] * np.eye(len(V))))
     return isinstance(rule, Softmax) and rule.normalize == "rescaling"
+
+
+def expectation_line(trajectory: Trajectory) -> str:
+    """What the spectrum of V lets one expect of self-attention, where the matrices do not depend on time."""
+    rule = trajectory.rule
+    if not isinstance(rule, SelfAttention) or any(map(callable, (rule.Q, rule.K, rule.V))):
+        return ""
+    return repr(expectation_of(rule, trajectory.array.shape[-1]))
 
 
 def score_form(trajectory: SmoothTrajectory, at: int) -> FloatArray | None:
