@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hardmax as hm
-from hardmax.draw.tokens import COLOURS, EDGE
+from hardmax.draw.style import COLOURS, EDGE
 
 mpl.use("Agg")
 tokens = np.random.default_rng(3).uniform(-3, 3, (30, 2))

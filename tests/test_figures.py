@@ -12,7 +12,7 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from hardmax import simulate
 from hardmax.cli import reproduce
-from hardmax.draw.tokens import COLOURS
+from hardmax.draw.style import COLOURS
 from hardmax.figures import (
     FIGURES,
     accuracy_by_dimension,
@@ -301,11 +301,11 @@ def test_scenes_show_what_their_figures_show() -> None:
     assert scene.figure.axes[0].get_title() == r"$\lambda_1 t$ = 4: 2 tokens seen"
     for module, name in ((hyperplanes_2d3d, "hyperplanes"), (product_polytope_subspace, "product")):
         scene = module.scene(computed(name))
-        scene.draw(*scene.frames[-1])
+        scene.draw(scene.frames[-1])
         assert any(isinstance(c, Poly3DCollection) for c in scene.figure.axes[0].collections)
-    assert scene.frames[-1] == (product_polytope_subspace.LAST,)
+    assert scene.frames[-1] == product_polytope_subspace.LAST
     scene = codimension_k.scene(computed("codimension"))
-    scene.draw(*scene.frames[-1])
+    scene.draw(scene.frames[-1])
     assert scene.figure.axes[0].get_title() == "t = 12"
     assert "Conjecture" in scene.figure.get_suptitle()
 

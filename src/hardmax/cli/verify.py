@@ -7,7 +7,6 @@ import typer
 from hardmax import SelfAttention, draw, theorems
 from hardmax.cli import options, output
 from hardmax.cli.rules import RunOptions
-from hardmax.cli.simulate import report
 
 COLOURS = {
     "holds": "green",
@@ -36,7 +35,7 @@ def verify(run: RunOptions, json: options.Json = False, out: options.Out = None)
         text=lambda: text,
         archive=trajectory.to_npz,
         film=lambda: trajectory,
-        page=lambda: report(trajectory, run.tokens),
+        page=lambda: draw.trajectory_page(trajectory, run.tokens),
         figure=lambda: draw.plot_layers(trajectory),
     )
     if json:

@@ -20,6 +20,7 @@ PUBLIC = {
     "plot_spectra": "inspection",
     "plot_times": "flows",
     "plot_tokens": "tokens",
+    "trajectory_page": "report",
 }
 __all__ = list(PUBLIC)
 

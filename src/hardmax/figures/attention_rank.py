@@ -10,7 +10,7 @@ from hardmax import SelfAttention, SmoothTrajectory, simulate
 from hardmax._types import FloatArray
 from hardmax.draw.flows import RANK_TOL, numerical_rank, plot_attention
 from hardmax.draw.movies import Scene
-from hardmax.draw.tokens import COLOURS, roomy
+from hardmax.draw.style import COLOURS, padded_layout
 from hardmax.figures.shared import redrawn
 
 TITLE = "arXiv 2305.05465: the rank of the attention matrix falls as leaders emerge, n = 40, d = 80"
@@ -34,7 +34,7 @@ def ranks(trajectory: SmoothTrajectory) -> FloatArray:
 
 def scene(trajectory: SmoothTrajectory) -> Scene:
     """The matrix in time, and its rank until then."""
-    figure = plt.figure(figsize=(6.2, 6.8), layout=roomy())
+    figure = plt.figure(figsize=(6.2, 6.8), layout=padded_layout())
     above, below = figure.subplots(2, 1, height_ratios=(2.4, 1))
     rank = ranks(trajectory)
 

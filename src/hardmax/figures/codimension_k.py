@@ -9,9 +9,8 @@ from matplotlib.figure import Figure
 
 from hardmax import SelfAttention, SmoothTrajectory, matrix, simulate
 from hardmax._types import FloatArray, IntArray
-from hardmax.draw.flows import add_legend, group_colours
 from hardmax.draw.movies import Scene
-from hardmax.draw.tokens import EDGE, GREY, SIZE, roomy
+from hardmax.draw.style import EDGE, GREY, SIZE, add_legend, cluster_colours, padded_layout
 from hardmax.figures.shared import near_labels, redrawn
 
 TITLE = "arXiv 2305.05465: conjecture, two positive eigenvalues of three give lines (codimension 2)"
@@ -54,7 +53,7 @@ def movie_of(numbers: Numbers) -> SmoothTrajectory:
 
 def scene(numbers: Numbers) -> Scene:
     """The coordinates of positive eigenvalues in time."""
-    figure, ax = plt.subplots(figsize=(5.6, 5.4), layout=roomy())
+    figure, ax = plt.subplots(figsize=(5.6, 5.4), layout=padded_layout())
     figure.suptitle(f"Conjecture: two eigenvalues positive\n{_unsettled(numbers)}", fontsize=11)
     add_legend(figure, LEGEND)
     return redrawn(figure, lambda k: _draw_plane(ax, numbers, k), len(TIMES) - 1)
@@ -86,13 +85,13 @@ def _names(numbers: Numbers) -> list[str]:
 
 
 def _style(numbers: Numbers) -> dict[str, Any]:
-    return {"s": SIZE, "c": group_colours(numbers.lines), "edgecolors": EDGE, "linewidths": 0.6}
+    return {"s": SIZE, "c": cluster_colours(numbers.lines), "edgecolors": EDGE, "linewidths": 0.6}
 
 
 def _draw_plane(ax: Any, numbers: Numbers, k: int) -> None:
     """The coordinates of positive eigenvalues at position k, with the way there."""
     plane, names = numbers.coordinates[..., :2], _names(numbers)
-    for i, colour in enumerate(group_colours(numbers.lines)):
+    for i, colour in enumerate(cluster_colours(numbers.lines)):
         ax.plot(*plane[: k + 1, i].T, color=colour, lw=0.8, alpha=0.6)
     ax.scatter(*plane[k].T, zorder=3, **_style(numbers))
     low, high, pad = plane.min(axis=(0, 1)), plane.max(axis=(0, 1)), 0.06 * np.ptp(plane)

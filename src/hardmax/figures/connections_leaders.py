@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from hardmax import SelfAttention, SmoothTrajectory, simulate
 from hardmax.draw.flows import LEAST_WEIGHT, plot_connections
 from hardmax.draw.movies import Scene
-from hardmax.draw.tokens import roomy
+from hardmax.draw.style import padded_layout
 from hardmax.figures.shared import redrawn
 
 TITLE = "arXiv 2305.05465: queries connect to fewer and fewer tokens, the leaders, n = 20, d = 2"
@@ -32,7 +32,7 @@ def followed(trajectory: SmoothTrajectory, k: int) -> int:
 
 def scene(trajectory: SmoothTrajectory) -> Scene:
     """Keys, queries and connections in time; the axes grow with the tokens."""
-    figure, ax = plt.subplots(figsize=(6.4, 5.8), layout=roomy())
+    figure, ax = plt.subplots(figsize=(6.4, 5.8), layout=padded_layout())
     _draw_panel(ax, trajectory, 0)
     _add_legend(figure, ax)
     return redrawn(figure, lambda k: _draw_panel(ax, trajectory, k), len(UNITS) - 1)
@@ -41,7 +41,7 @@ def scene(trajectory: SmoothTrajectory) -> Scene:
 def draw(trajectory: SmoothTrajectory) -> Figure:
     """Keys and queries at four times, each with axes of its own, for tokens x grow."""
     axes: Any
-    figure, axes = plt.subplots(2, 2, figsize=(11, 7.8), layout=roomy())
+    figure, axes = plt.subplots(2, 2, figsize=(11, 7.8), layout=padded_layout())
     for ax, unit in zip(axes.flat, SHOWN, strict=True):
         _draw_panel(ax, trajectory, int(np.abs(UNITS - unit).argmin()))
     _add_legend(figure, axes.flat[0])

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from hardmax import Hardmax, HardmaxTrajectory, Limit, configuration, limit, simulate
-from hardmax.draw.tokens import COLOURS, EDGE, SIZE, shade_polytope
+from hardmax.draw.style import COLOURS, EDGE, SIZE, shade_polytope
 
 TITLE = "Figure 4: the delta-neighbourhood of the attracting set S"
 DELTA = 0.22

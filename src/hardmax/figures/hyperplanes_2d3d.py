@@ -10,10 +10,10 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from hardmax import SelfAttention, SmoothTrajectory, matrix, simulate
 from hardmax._types import FloatArray, IntArray
-from hardmax.draw.flows import add_legend, group_colours, legend_line, plot_flow
+from hardmax.draw.flows import legend_line, plot_flow
 from hardmax.draw.movies import Scene
 from hardmax.draw.projection import Projection
-from hardmax.draw.tokens import COLOURS, new_axes, roomy
+from hardmax.draw.style import COLOURS, add_legend, cluster_colours, new_axes, padded_layout
 from hardmax.figures.shared import redrawn
 
 TITLE = (
@@ -82,7 +82,7 @@ def scene(panels: dict[str, Panel]) -> Scene:
     add_legend(ax.figure, LEGEND)
 
     def draw_position(k: int) -> None:
-        plot_flow(panel.trajectory, k, ax=ax, groups=panel.planes, projection=projection)
+        plot_flow(panel.trajectory, k, ax=ax, clusters=panel.planes, projection=projection)
         _draw_hyperplanes(ax, panel)
 
     return redrawn(ax.figure, draw_position, len(TIMES) - 1)
@@ -90,18 +90,18 @@ def scene(panels: dict[str, Panel]) -> Scene:
 
 def draw(panels: dict[str, Panel]) -> Figure:
     """Above: tokens at the end on their hyperplanes. Below: phi_1 . z_i in time."""
-    figure = plt.figure(figsize=(13, 7.8), layout=roomy())
+    figure = plt.figure(figsize=(13, 7.8), layout=padded_layout())
     grid = figure.add_gridspec(2, len(panels), height_ratios=(1.75, 1))
     for column, (name, panel) in enumerate(panels.items()):
         d = len(panel.phi)
         ax: Any = figure.add_subplot(grid[0, column], projection="3d" if d == 3 else None)
-        plot_flow(panel.trajectory, ax=ax, groups=panel.planes)
+        plot_flow(panel.trajectory, ax=ax, clusters=panel.planes)
         ax.set_title(f"{name}, t = {TIMES[-1]:g}".replace(" with ", "\nwith "), fontsize=12)
         _draw_hyperplanes(ax, panel)
         if d == 2:
             ax.locator_params(axis="x", nbins=4)
         below = figure.add_subplot(grid[1, column])
-        for curve, colour in zip(panel.values.T, group_colours(panel.planes), strict=True):
+        for curve, colour in zip(panel.values.T, cluster_colours(panel.planes), strict=True):
             below.plot(TIMES, curve, color=colour, lw=1.1)
         below.set(xlabel="t", xlim=(0, TIMES[-1]))
         below.set_ylabel(r"$\varphi_1 \cdot z_i(t)$" if column == 0 else "", fontsize=12)

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from hardmax.draw.texts import BLUE, ORANGE
+from hardmax.draw.style import BLUE, ORANGE
 from hardmax.sentiment.recorded_studies import read_results
 
 TITLE = "arXiv 2407.01602: the words that lead in most reviews of IMDb"

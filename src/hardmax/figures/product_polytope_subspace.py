@@ -9,10 +9,10 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from hardmax import Polytope, SelfAttention, SmoothTrajectory, simulate
 from hardmax._types import FloatArray, IntArray
-from hardmax.draw.flows import add_legend, group_colours, leads, plot_flow
+from hardmax.draw.flows import leads, plot_flow
 from hardmax.draw.movies import Scene
 from hardmax.draw.projection import Projection
-from hardmax.draw.tokens import EDGE, SHADE, SIZE, new_axes, shade_polytope
+from hardmax.draw.style import EDGE, SHADE, SIZE, add_legend, cluster_colours, new_axes, shade_polytope
 from hardmax.figures.shared import near_labels, redrawn
 
 TITLE = "arXiv 2305.05465: tokens converge to a polytope times a subspace, V = diag(1, 1, -1/2)"
@@ -59,7 +59,7 @@ def draw(numbers: tuple[SmoothTrajectory, IntArray]) -> Figure:
     ax: Any = figure.add_subplot(1, 2, 2)
     Projection.of(plane).label(ax)
     shade_polytope(ax, Polytope(plane[-1]))
-    colours = np.array(group_colours(corners))
+    colours = np.array(cluster_colours(corners))
     for i, colour in enumerate(colours):
         ax.plot(*plane[:, i].T, color=colour, lw=0.8, alpha=0.6)
     stars = leads(trajectory, len(TIMES) - 1)  # on each vertex one, above the others
@@ -78,7 +78,7 @@ def _solid_view(trajectory: SmoothTrajectory) -> Projection:
 def _draw_solid(ax: Any, numbers: tuple[SmoothTrajectory, IntArray], k: int, projection: Projection) -> None:
     """Tokens at position k and the prism that they tend to."""
     trajectory, corners = numbers
-    plot_flow(trajectory, k, ax=ax, groups=corners, projection=projection)
+    plot_flow(trajectory, k, ax=ax, clusters=corners, projection=projection)
     base = Polytope(trajectory.rescaled[-1, :, :2])
     _draw_prism(ax, base.vertices[base.outline], 1.05 * np.abs(trajectory.rescaled[LAST, :, 2]).max())
     ax.view_init(elev=22, azim=-58)

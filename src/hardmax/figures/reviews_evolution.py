@@ -9,8 +9,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from hardmax.draw.projection import Projection
-from hardmax.draw.texts import BLUE, ORANGE, draw_decision, name_leaders
-from hardmax.draw.tokens import GREY, Palette, plot_tokens
+from hardmax.draw.style import BLUE, GREY, ORANGE
+from hardmax.draw.texts import draw_decision, name_leaders
+from hardmax.draw.tokens import Palette, plot_tokens
 from hardmax.sentiment.shipped import pretrained
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from hardmax._types import FloatArray, IntArray
 from hardmax.draw.movies import Scene, even_frames
-from hardmax.draw.tokens import COLOURS
+from hardmax.draw.style import COLOURS
 from hardmax.sentiment.recorded_studies import PAPER_BEST, by_start, read_results
 
 COLOUR_OF = dict(zip(PAPER_BEST, COLOURS, strict=False))  # by the dimension d of a recorded run
