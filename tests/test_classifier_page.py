@@ -66,7 +66,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     script, trained, predicted, explained = re.findall(r"```\n(.*?)```", TEXT, re.DOTALL)[:4]
     subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path)
-    assert main([*said(trained), "--epochs", "2", "--heads", "4"]) == 0  # the page has what a whole run prints
+    assert main([*said(trained), "--epochs", "2", "--n-heads", "4"]) == 0  # the page has what a whole run prints
     printed = capsys.readouterr().out.splitlines()
     shown = trained.splitlines()[1:]
     assert [printed[0], printed[2]] == [shown[0], shown[2]]  # what was read, and how many tokens it has

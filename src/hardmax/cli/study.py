@@ -36,11 +36,11 @@ def study(
     if out.suffix != ".json":
         raise ParameterError("--out", "end in .json", f"{str(out)!r}", "Change the ending.")
 
-    def told(row: dict[str, Any]) -> None:
+    def report(row: dict[str, Any]) -> None:
         add_row(out, row)
         output.say(f"{label_of(row)}: accuracy {row['accuracy']:.4f}, {row['seconds']:.0f} s")
 
-    rows_of(name, texts.imdb(data_source), only=only or (), seed=seed, device=device, told=told)
+    rows_of(name, texts.imdb(data_source), only=only or (), seed=seed, device=device, report=report)
 
 
 def add_row(path: Path, row: dict[str, Any]) -> None:
