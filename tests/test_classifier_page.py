@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.classifier_page import decided, filled
 
 from hardmax.cli.main import main
-from hardmax.sentiment.recorded_studies import by_start, decided, filled, read_results
+from hardmax.sentiment.recorded_studies import by_start, read_results
 from hardmax.sentiment.studies import COUNTED, LONG_ENOUGH, PART
 
 PAGE = Path(__file__).parents[1] / "docs" / "classifier.md"
@@ -22,7 +23,7 @@ ATTENTION += ("softmax attention, temperature 0.1", "trained with softmax, serve
 
 def test_the_tables_are_those_of_the_recorded_runs() -> None:
     assert filled(TEXT) == TEXT
-    with pytest.raises(ValueError, match=r"The page must have the marks <!-- made by .*: paper -->"):
+    with pytest.raises(ValueError, match=r"must be a file with the marks <!-- made by .*: settings -->"):
         filled("no marks")
 
 
