@@ -14,12 +14,12 @@ import hardmax as hm
 from hardmax import HardmaxClassifier
 from hardmax.kernels import batched
 from hardmax.sentiment import inference
+from hardmax.sentiment.attribution import by_word
 from hardmax.sentiment.corpus import reviews
 from hardmax.sentiment.explanation import explain
 from hardmax.sentiment.inference import Weights, contributions
 from hardmax.sentiment.model import Model
 from hardmax.sentiment.settings import ModelSettings
-from hardmax.sentiment.sharing import by_word
 from hardmax.sentiment.vocabulary import Encoded, Vocabulary
 
 ODD = ["", " ", "zzz qqq", "!!!", "<br />", "😀", "not good " * 300, "a" * 5000, "\x00", "GOOD<b>bad</b> &amp; ugly"]
