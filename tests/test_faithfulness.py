@@ -24,7 +24,7 @@ from hardmax.sentiment.faithfulness import (
 )
 from hardmax.sentiment.inference import Weights
 from hardmax.sentiment.model import Model
-from hardmax.sentiment.text import Splitter
+from hardmax.sentiment.settings import ModelSettings
 from hardmax.sentiment.vocabulary import Vocabulary
 
 EXACT = ("hardmax", "integrated-gradients", "gradient-times-input")
@@ -35,7 +35,7 @@ SEEN, NEW = 1000, 40  # texts to train on, and texts to explain
 
 @pytest.fixture(scope="module")
 def trained() -> HardmaxClassifier:
-    classifier = HardmaxClassifier(heads=4, longest=2, epochs=20)
+    classifier = HardmaxClassifier(n_heads=4, ngram_range=(1, 2), epochs=20)
     return classifier.fit(CORPUS.texts[:SEEN], CORPUS.labels[:SEEN])
 
 
@@ -58,7 +58,7 @@ def planted(corpus: Corpus, count: int) -> list[Rationale]:
 def made(tokens: dict[str, list[float]], *, decoder: Any, layers: int = 0, **parts: Any) -> HardmaxClassifier:
     """A classifier by hand: one head, and no training."""
     distinct, longest = parts.pop("distinct", True), max(len(token.split()) for token in tokens)
-    vocabulary = Vocabulary.build(tokens, Splitter(), longest=longest, min_texts=1, distinct=distinct)
+    vocabulary = Vocabulary.build(tokens, ModelSettings(ngram_range=(1, longest), min_df=1, distinct=distinct))
     embedding = [tokens[vocabulary.name(i)] for i in range(len(vocabulary))]
     decoder = np.asarray(decoder, np.float64)[:, None, :]
     alpha, A = parts.get("alpha", np.ones(1)), parts.get("A")

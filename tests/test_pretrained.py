@@ -8,7 +8,7 @@ import pytest
 import hardmax as hm
 from hardmax.figures.demo import REVIEWS
 from hardmax.sentiment.imdb import load_imdb
-from hardmax.sentiment.shipped import FOLDER
+from hardmax.sentiment.pretrained_models import FOLDER
 
 IMDB = Path(__file__).parents[2] / "shared" / "data" / "imdb"
 ACCURACY = {

@@ -1,12 +1,12 @@
 """Pictures of explanations: bars, the plane with its decision line, movies, leaders of a collection."""
 
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure, SubFigure
+from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
 from hardmax._errors import InputError, ParameterError
@@ -24,7 +24,7 @@ MOST_WORDS, MOST_NAMES = 20, 12
 KINDS = ("auto", "words", "plane")
 
 
-def plot_explanation(explanation: "Explanation", *, kind: str = "auto", ax: Axes | None = None) -> Figure | SubFigure:
+def plot_explanation(explanation: "Explanation", *, kind: str = "auto", ax: Axes | None = None) -> Figure:
     """The figure of `Explanation.plot`."""
     if kind not in KINDS:
         raise ParameterError("kind", f"be one of {', '.join(KINDS)}", f"{kind!r}")
@@ -42,7 +42,7 @@ def plot_explanation(explanation: "Explanation", *, kind: str = "auto", ax: Axes
     return plot_words(explanation, ax=ax)
 
 
-def plot_words(explanation: "Explanation", *, ax: Axes | None = None) -> Figure | SubFigure:
+def plot_words(explanation: "Explanation", *, ax: Axes | None = None) -> Figure:
     """Bars of the largest contributions, for the prediction to the right."""
     order = np.argsort(-np.abs(explanation.towards), kind="stable")[:MOST_WORDS]
     values = explanation.towards[order]
@@ -55,7 +55,7 @@ def plot_words(explanation: "Explanation", *, ax: Axes | None = None) -> Figure 
     ax.axvline(0, color="#444", linewidth=0.8)
     ax.set_xlabel(f"contribution to the logit, for {explanation.prediction}", parse_math=False)
     ax.set_title(f"{explanation.prediction}, probability {explanation.probability:.3f}", fontsize=11, parse_math=False)
-    return ax.figure
+    return cast(Figure, ax.figure)
 
 
 def plot_plane(explanation: "Explanation", *, head: int = 0, layers: tuple[int, ...] | None = None) -> Figure:
@@ -130,7 +130,7 @@ def explanation_movie(explanation: "Explanation", path: str | PathLike[str], *, 
     movie(explanation.trajectory[head], path, overlay=overlay, **options)
 
 
-def plot_leaders(statistics: "LeaderStatistics", *, count: int = 20, ax: Axes | None = None) -> Figure | SubFigure:
+def plot_leaders(statistics: "LeaderStatistics", *, count: int = 20, ax: Axes | None = None) -> Figure:
     """Bars of the words that lead in most texts, coloured by the class they speak for."""
     if ax is None:
         ax = plt.subplots(figsize=(8, 4.2), layout="constrained")[1]
@@ -140,4 +140,4 @@ def plot_leaders(statistics: "LeaderStatistics", *, count: int = 20, ax: Axes | 
     ax.bar(range(shown), statistics.texts_led[:shown], color=colours)
     ax.set_xticks(range(shown), statistics.words[:shown].tolist(), rotation=60, ha="right", parse_math=False)
     ax.set_ylabel("texts in which it leads")
-    return ax.figure
+    return cast(Figure, ax.figure)

@@ -124,7 +124,7 @@ def compare(
     >>> from hardmax import HardmaxClassifier
     >>> from hardmax.sentiment.corpus import reviews
     >>> corpus = reviews(400, seed=1)
-    >>> classifier = HardmaxClassifier(heads=4, epochs=10).fit(corpus.texts, corpus.labels)
+    >>> classifier = HardmaxClassifier(n_heads=4, epochs=10).fit(corpus.texts, corpus.labels)
     >>> ours, chance = compare(classifier, corpus.texts[:20], methods=["hardmax", "random"]).rows
     >>> ours["comprehensiveness"] > chance["comprehensiveness"], ours["sufficiency"] < chance["sufficiency"]
     (True, True)

@@ -1,7 +1,7 @@
 """Models on disk: a folder with JSON and safetensors. Reading one executes nothing."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -11,19 +11,20 @@ import numpy as np
 from hardmax._errors import InputError, MissingExtra, ParameterError
 from hardmax._files import written_whole
 from hardmax._types import AnyArray
-from hardmax.sentiment.history import Epoch
 from hardmax.sentiment.inference import Weights
-from hardmax.sentiment.model import Model
+from hardmax.sentiment.model import Epoch, Model
+from hardmax.sentiment.settings import ModelSettings, Settings, TrainingSettings
 from hardmax.sentiment.stored_model import check_about, check_numbers
 from hardmax.sentiment.text import Splitter
 from hardmax.sentiment.vocabulary import Vocabulary
 
 FORMAT, VERSION = "hardmax-classifier", 1
 FILE = "model.json"
-OF_A_RUN = ("checkpoint", "resume", "verbose", "device")  # not of a model: neither written nor taken from a file
+SETTINGS = [each.name for kind in (ModelSettings, TrainingSettings) for each in fields(kind)]  # none of a run
+RENAMED = {"heads": "n_heads", "min_texts": "min_df", "max_tokens": "max_features"}  # since models were first written
 
 
-def save_model(model: Model, folder: Path, *, params: dict[str, Any], history: list[Epoch], grid: bool = False) -> None:
+def save_model(model: Model, folder: Path, settings: Settings, history: list[Epoch], *, grid: bool = False) -> None:
     """Write a model; `model.json` is renamed into place last, so a kill leaves the old model or the new one.
 
     Parameters
@@ -53,7 +54,7 @@ def save_model(model: Model, folder: Path, *, params: dict[str, Any], history: l
             "max_words": splitter.max_words,
             "punctuation": splitter.punctuation,
         },
-        "params": {k: _plain(v) for k, v in params.items() if k not in OF_A_RUN},
+        "params": {name: _plain(getattr(settings, name)) for name in SETTINGS},
         "history": [asdict(epoch) for epoch in history],
         "words": list(model.vocabulary.words),
     }
@@ -100,8 +101,16 @@ def _assembled(about: dict[str, Any], numbers: dict[str, AnyArray]) -> tuple[Mod
         about["layers"],
     )
     classes = np.array(about["classes"], dtype=np.dtype(about["classes_dtype"]))
-    params = {name: value for name, value in about["params"].items() if name not in OF_A_RUN}
-    return Model(vocabulary, weights, classes), params, [Epoch(**epoch) for epoch in about["history"]]
+    return Model(vocabulary, weights, classes), _settings(about["params"]), [Epoch(**e) for e in about["history"]]
+
+
+def _settings(params: dict[str, Any]) -> dict[str, Any]:
+    """Settings by the names they have now, and no others: a file must not name another that fitting would write."""
+    found = {RENAMED.get(name, name): value for name, value in params.items()}
+    runs = found.get("ngram_range", [1, found["longest"]] if "longest" in found else None)
+    if isinstance(runs, list):  # JSON has no tuples
+        found["ngram_range"] = tuple(runs)
+    return {name: found[name] for name in SETTINGS if name in found}
 
 
 def on_grid(embedding: AnyArray) -> tuple[AnyArray, AnyArray]:

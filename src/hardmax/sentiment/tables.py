@@ -348,7 +348,7 @@ def _label(value: Any, path: Path, row: int) -> str | None:
     return written if written and written.casefold() != "nan" else None
 
 
-def check_labels(labels: Sequence[str]) -> dict[str, int]:
+def class_counts(labels: Sequence[str]) -> dict[str, int]:
     """The classes in sorted order, each with its number of rows, where there is something to learn.
 
     Raises
@@ -358,7 +358,7 @@ def check_labels(labels: Sequence[str]) -> dict[str, int]:
 
     Examples
     --------
-    >>> check_labels(["pos", "neg", "pos"])
+    >>> class_counts(["pos", "neg", "pos"])
     {'neg': 1, 'pos': 2}
     """
     counts = dict(sorted(Counter(labels).items()))
