@@ -111,9 +111,9 @@ MATRICES = {
     "empty": (np.ones((0, 0)), ValueError, "`A` must be a square matrix. Got shape (0, 0)."),
     "nan": ([[np.nan]], ValueError, "`A` must be finite. Got nan at index (0, 0). Check how it was computed."),
     "skew": ([[1, 2], [0, 1]], ValueError, "2 by 2 matrix that differs from its transpose by 2. Use (A + A.T) / 2, or"),
-    "indefinite": ([[1, 2], [2, 1]], ValueError, "2 by 2 matrix whose smallest eigenvalue is -1. Pass any_A=True"),
-    "singular": ([[1, 1], [1, 1]], ValueError, "2 by 2 matrix whose smallest eigenvalue is 0. Pass any_A=True"),
-    "zero": ([[0.0]], ValueError, "1 by 1 matrix whose smallest eigenvalue is 0. Pass any_A=True"),
+    "indefinite": ([[1, 2], [2, 1]], ValueError, "2 by 2 matrix whose smallest eigenvalue is -1. Pass `any_A=True`"),
+    "singular": ([[1, 1], [1, 1]], ValueError, "2 by 2 matrix whose smallest eigenvalue is 0. Pass `any_A=True`"),
+    "zero": ([[0.0]], ValueError, "1 by 1 matrix whose smallest eigenvalue is 0. Pass `any_A=True`"),
 }
 
 
@@ -201,10 +201,10 @@ def test_bad_rule_and_options():
     with pytest.raises(ValueError, match=r'`save` must be "all" or "last". Got .first.'):
         hm.simulate(GOOD, RULE, layers=1, save="first")
     with pytest.raises(
-        ValueError, match=r"`limit` takes one cloud of shape \(n, d\). Got a batch of shape \(1, 2, 2\). Use"
+        ValueError, match=r"`tokens` must be one cloud of shape \(n, d\). Got a batch of shape \(1, 2, 2\). Use"
     ):
         hm.limit([GOOD], RULE)
-    with pytest.raises(ValueError, match=r"`limit` must have normalize=True. Got normalize=False, where tokens grow"):
+    with pytest.raises(ValueError, match=r"`rule` must have `normalize=True` .* Got `normalize=False`, where tokens grow"):
         hm.limit(GOOD, hm.Hardmax(1, normalize=False))
 
 

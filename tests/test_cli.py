@@ -323,7 +323,7 @@ def test_every_rule_has_its_options(run) -> None:
 def test_a_run_that_stops_early_has_exit_code_1(run) -> None:
     code, out, _ = run(*FLOW, "--max-steps", "2")
     assert code == 1
-    assert "after 2 steps, the most allowed. Raise --max-steps, loosen --rtol" in out
+    assert "after 2 steps, the most allowed. Raise `--max-steps`, loosen `--rtol`" in out
 
 
 def test_causal_attention_is_not_called_proved(run) -> None:

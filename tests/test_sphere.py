@@ -209,7 +209,7 @@ BAD = {
     "beta text": (lambda: hm.Sphere("hot"), "`beta` must be a finite number, 0 or larger. Got 'hot'."),
     "beta large": (
         lambda: hm.Sphere(701, normalized=False),
-        "`beta` must be at most 700 with normalized=False, where e^beta must be finite. Got 701.0. Use",
+        "`beta` must be at most 700 with `normalized=False`, where e^beta must be finite. Got 701.0. Use",
     ),
     "layers": (
         lambda: hm.simulate(TOKENS, hm.Sphere(1), layers=3),

@@ -11,7 +11,8 @@ from typing import Any
 
 from hardmax import kernels, theorems
 from hardmax._errors import InputError, MissingExtra, ParameterError, ParameterIndexError, ParameterTypeError
-from hardmax.flows.spectrum import Expectation, classify
+from hardmax.flows.expectation import Expectation
+from hardmax.flows.spectrum import classify
 from hardmax.inputs import configuration, matrix
 from hardmax.leaders import Leader, leader_table
 from hardmax.limits import Limit, limit

@@ -222,7 +222,7 @@ FAULTS = (
     slip(
         "files",
         "members of the next layer",
-        "trajectories/storage.py",
+        "trajectories/cloud.py",
         "            start = end",
         "            start = end - 1",
         "test_storage::test_round_trip",
@@ -231,7 +231,7 @@ FAULTS = (
     slip(
         "files",
         "mask lost in files",
-        "trajectories/storage.py",
+        "trajectories/stored_rules.py",
         'options["causal"] = data.get("causal", False)',
         'options["causal"] = False',
         "test_causal::test_files_keep_the_mask",
@@ -267,7 +267,7 @@ FAULTS = (
     slip(
         "checks",
         "times may stand still",
-        "_checks.py",
+        "flows/methods.py",
         "(np.diff(array) <= 0).any()",
         "(np.diff(array) < 0).any()",
         "test_flows::test_bad_input_gets_a_sentence",
@@ -303,7 +303,7 @@ FAULTS = (
     slip(
         "files",
         "members beyond the classes",
-        "trajectories/stored_arrays.py",
+        "trajectories/cloud.py",
         '("members", len(members), 0, m - 1),',
         '("members", len(members), 0, 10**9),',
         "test_storage::test_every_array_of_a_run_is_checked",
@@ -312,9 +312,9 @@ FAULTS = (
     slip(
         "checks",
         "kernel dropped by heads",
-        "trajectories/runners.py",
-        'kernel = job.kernel if searches(job, head) else "auto"',
-        'kernel = "auto"',
+        "trajectories/job.py",
+        "replace(self, rule=head, tokens=tokens,",
+        'replace(self, kernel="auto", rule=head, tokens=tokens,',
         "test_simulate::test_heads_get_the_kernel_and_tell_how_far_they_are",
         "A named kernel is ignored.",
     ),

@@ -137,7 +137,7 @@ def running(rule: Any, given: dict[str, Any], d: int) -> dict[str, Any]:
         return {"layers": given["layers"], **named}
     end = given["time"]
     if end is None:
-        values = expected_of_values(rule.value_matrix(d)).eigenvalues if isinstance(rule, SelfAttention) else np.ones(1)
+        values = expected_of_values(rule, d).eigenvalues if isinstance(rule, SelfAttention) else np.ones(1)
         rate = float(values[0].real)
         end = HORIZON / (rate if rate > 0 else 1.0)
     if not 0 < end < np.inf:

@@ -180,7 +180,7 @@ def plot_attention(trajectory: Any, k: int = -1, *, ax: Any = None) -> Any:
     else:
         ax.imshow(P, cmap="cividis", vmin=0, vmax=1)
     ax.set(xlabel="attends to token $j$", ylabel="token $i$")
-    ax.set_title(f"{trajectory.label(at)}: rank {numerical_rank(P)}{heads}", fontsize=10)
+    ax.set_title(f"{trajectory.label(at)}: rank {np.linalg.matrix_rank(P, rtol=RANK_TOL)}{heads}", fontsize=10)
     return ax
 
 
@@ -295,12 +295,6 @@ def score_form(trajectory: SmoothTrajectory, at: int) -> FloatArray | None:
         f"{rule!r}",
         "Draw the trajectory of one head.",
     )
-
-
-def numerical_rank(P: FloatArray) -> int:
-    """How many singular values exceed 1e-6 times the largest."""
-    values = np.linalg.svd(P, compute_uv=False)
-    return int((values > RANK_TOL * values[0]).sum())
 
 
 def even_positions(trajectory: SmoothTrajectory, number: int) -> list[int]:

@@ -13,7 +13,7 @@ from hardmax.draw.projection import Projection
 from hardmax.draw.tokens import LAYERS, plot_layers, plot_limit
 from hardmax.flows.spectrum import expectation_of
 from hardmax.inputs import PAPER_CLOUDS
-from hardmax.trajectories.sentences import limit_points
+from hardmax.limits import limit_points
 
 REVIEWS = {  # written for this report
     "A review that praises": (
@@ -72,7 +72,7 @@ class SmoothSection:
     def of_values(cls, title: str, V: Any, *, horizon: float = 15.0) -> "SmoothSection":
         """Gaussian tokens under self-attention with a value matrix until lambda t = horizon."""
         tokens = 2 * hm.configuration("gaussian", n=30, d=len(V), seed=3)
-        time = horizon / abs(hm.classify(V).eigenvalues[0].real)
+        time = horizon / abs(hm.classify(V=V).eigenvalues[0].real)
         return cls(title, hm.simulate(tokens, hm.SelfAttention(V=V), times=time))
 
     def to_html(self) -> str:

@@ -20,6 +20,8 @@ from hardmax._integers import UNIT, over_one_denominator
 from hardmax._types import AnyArray, FloatArray
 
 EXACT_UP_TO = 64  # dimensions: some tenths of a second there
+EQUAL = 1e-7  # eigenvalues that close, relative to |V|, are the same or cannot be told apart
+NULL = 1e-10  # singular values of V - lambda I below that, relative to |V|, are zero
 MOST_DIGITS = 1 << 13  # bits of an entry, as an integer over the common denominator, times dimensions: the same time
 DIGITS = 192  # bits of certified eigenvalues
 MOST_BITS = 1 << 11  # for the sign of a number that may be zero
@@ -187,3 +189,27 @@ def _null_vector(N: Any, root: Any, border: list[int], scale: int) -> Any:
 
 def _as_complex(ball: Any) -> complex:
     return complex(float(ball.real), float(ball.imag))
+
+
+def eigenspace(V: FloatArray, top: complex, multiplicity: int) -> tuple[FloatArray, FloatArray]:
+    """A real basis of the leading eigenspace (of a complex pair, its plane), and the dual one, zero on the rest.
+
+    Found from the null spaces of V - lambda I and its transpose; fewer columns where eigenvectors are missing.
+    """
+    right, left = _null(V, top, multiplicity), _null(V.T, top, multiplicity)
+    if abs(np.imag(top)) > EQUAL * size_of(V):
+        right, left = (np.linalg.qr(np.hstack([M.real, M.imag]))[0] for M in (right, left))
+    right, left = right.real, left.real
+    pairing = left.T @ right
+    defective = right.shape != left.shape or np.linalg.cond(pairing) > 1e12  # left and right are orthogonal
+    if defective:
+        return right, left
+    return right, np.asarray(left @ np.linalg.inv(pairing).T)
+
+
+def _null(V: FloatArray, top: complex, most: int) -> AnyArray:
+    """An orthonormal basis of the null space of V - top I."""
+    shift = top if abs(np.imag(top)) > EQUAL * size_of(V) else np.real(top)
+    _, sizes, rows = np.linalg.svd(V - shift * np.eye(len(V)))
+    count = max(1, min(most, int((sizes <= NULL * float(np.linalg.norm(V, 2))).sum())))
+    return np.asarray(rows[-count:].conj().T)

@@ -13,7 +13,8 @@ import numpy as np
 
 from hardmax._types import FloatArray
 from hardmax.flows.clusters import labels_of
-from hardmax.flows.spectrum import Expectation, expectation_of
+from hardmax.flows.expectation import Expectation
+from hardmax.flows.spectrum import expectation_of
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.simulate import simulate
 from hardmax.theorems.base import Statement, Verdict

@@ -1,13 +1,13 @@
-"""Results as sentences: the first thing a person reads of a trajectory or a limit."""
+"""Trajectories as sentences: the first thing a person reads of them."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hardmax._types import AnyArray, IntArray
 from hardmax.rules.sphere import Sphere
 
 if TYPE_CHECKING:
-    from hardmax.limits import Limit
     from hardmax.trajectories.hardmax import HardmaxTrajectory
     from hardmax.trajectories.smooth import SmoothTrajectory
 
@@ -17,7 +17,7 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def trajectory_status(trajectory: "HardmaxTrajectory") -> str:
+def hardmax_status(trajectory: "HardmaxTrajectory") -> str:
     """Layers, tokens, leaders, and how many tokens are decided."""
     d = trajectory.array.shape[-1]
     ran = f"Ran {count(trajectory.layers, 'layer')} on "
@@ -28,12 +28,13 @@ def trajectory_status(trajectory: "HardmaxTrajectory") -> str:
         return f"{ran}{sizes} {known}{_overflow(trajectory)}"
     n = int(trajectory.mask.sum())
     return (
-        f"{ran}{count(n, 'token')} of dimension {d}. {_leaders(trajectory.emerged[trajectory.leaders])} "
+        f"{ran}{count(n, 'token')} of dimension {d}. {leaders_since(trajectory.emerged[trajectory.leaders])} "
         f"{_decided(trajectory, n)}{_overflow(trajectory)}"
     )
 
 
-def _leaders(emerged: np.ndarray) -> str:
+def leaders_since(emerged: IntArray) -> str:
+    """How many leaders there are, and since when."""
     if len(emerged) < 2:
         return f"1 leader, since layer {emerged[0]}." if len(emerged) else "No leader."
     last = emerged.max()
@@ -59,42 +60,7 @@ def _overflow(trajectory: "HardmaxTrajectory") -> str:
     return f" Without normalisation tokens leave the range of {trajectory.array.dtype} from layer {layer} on."
 
 
-def limit_status(limit: "Limit") -> str:
-    """Whether the limit is proved, since when and by what; else what is known."""
-    n = len(limit.clusters)
-    leaders = _leaders(limit.emerged)
-    if limit.certified:
-        by = ", ".join(f"{name} for {count(number, 'token')}" for name, number in limit.proofs.items())
-        points = count(len(limit.points), "cluster point")
-        return f"Certified at layer {limit.layer}. {leaders} {points}. Proved by {by}."
-    known = f"{int((limit.clusters >= 0).sum())} of {n} tokens are decided"
-    return (
-        f"Not certified within {count(limit.layer, 'layer')}. {leaders} {known}; "
-        f"the next layer would move no token by more than {limit.pace:.2g}. {limit.reason}"
-    )
-
-
-def limit_points(limit: "Limit", most: int) -> list[tuple[str, str, str, str]]:
-    """Rows of a table of the set S: the point, what it is, since which layer, how many tokens end there."""
-    rows = []
-    for p, point in enumerate(limit.points[:most]):
-        ends = np.flatnonzero(limit.clusters == p)
-        if p < len(limit.leaders):
-            what, since = f"leader {limit.leaders[p]}", str(limit.emerged[p])
-        else:
-            weights = limit.weights[ends[0]]
-            terms = [f"{w:.3g} x leader {i}" for w, i in zip(weights, limit.leaders, strict=True) if w > 0]
-            what, since = " + ".join(terms) or "no combination of leaders", ""
-        rows.append((coordinates(point), what, since, str(len(ends))))
-    if len(limit.points) > most:
-        rows.append(("...", f"and {len(limit.points) - most} more", "", ""))
-    undecided = int((limit.clusters < 0).sum())
-    if undecided:
-        rows.append(("", "undecided", "", str(undecided)))
-    return rows
-
-
-def coordinates(point: np.ndarray) -> str:
+def coordinates(point: AnyArray) -> str:
     """A point, shortened beyond six coordinates."""
     shown = ", ".join(f"{float(x):.4g}" for x in point[:6])
     return f"({shown}, ...)" if len(point) > 6 else f"({shown})"
@@ -120,8 +86,8 @@ def smooth_status(trajectory: "SmoothTrajectory") -> str:
     end = "the end" if rule.continuous else "the last layer"
     clusters = count(int(trajectory.clusters.max()) + 1, "cluster")
     leaders = f" {count(len(trajectory.leaders), 'leader') if len(trajectory.leaders) else 'No leader'}."
-    told = rule.attends and not isinstance(rule, Sphere)  # there tokens that have met share their attention
-    return f"{ran}{size} {clusters} of {which} at {end}.{leaders if told else ''}{_trouble(trajectory)}"
+    named = rule.attends and not isinstance(rule, Sphere)  # there tokens that have met share their attention
+    return f"{ran}{size} {clusters} of {which} at {end}.{leaders if named else ''}{_trouble(trajectory)}"
 
 
 def _trouble(trajectory: "SmoothTrajectory") -> str:
