@@ -7,11 +7,11 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hardmax.flows.coordinates import Rescaled, coordinates_of
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 import hardmax as hm
+from hardmax.flows.coordinates import Rescaled, coordinates_of
 from hardmax.flows.methods import ADAPTIVE
 
 RNG = np.random.default_rng(11)
@@ -450,7 +450,9 @@ def stopped(run, said):
 @pytest.mark.parametrize("method", ADAPTIVE)
 def test_too_many_steps(method):
     run = hm.simulate(TOKENS, hm.SelfAttention(), times=[0, 20], method=method, max_steps=3)
-    stopped(run, r"The integrator stopped at t = \S+ after 3 steps, the most allowed. Raise `max_steps`, loosen `rtol`, or")
+    stopped(
+        run, r"The integrator stopped at t = \S+ after 3 steps, the most allowed. Raise `max_steps`, loosen `rtol`, or"
+    )
     assert run.reached == 1
     assert run.leaders.tolist() == np.flatnonzero(np.diag(run.attention(0)) > 0.5).tolist()
 
@@ -682,11 +684,11 @@ def test_attention_is_held_where_it_is_boolean_and_no_step_is_small_enough(seed)
 def test_attention_is_held_once_and_where_every_row_is_boolean():
     mixed, sharp = np.array([[100.0, 0], [0.01, 0], [0, 0.01]]), np.array([[100.0, 0], [-90, 0], [0, 80]])
     coordinates = coordinates_of(hm.SelfAttention(), mixed)
-    assert not coordinates.hold_attention(coordinates.start(mixed), 0.0)
+    assert coordinates.hold_attention(coordinates.start(mixed), 0.0) is None
     assert coordinates.held is None
-    assert coordinates.hold_attention(coordinates.start(sharp), 0.0)
+    np.testing.assert_array_equal(coordinates.hold_attention(coordinates.start(sharp), 0.0), np.eye(3))
     np.testing.assert_array_equal(coordinates.held, np.eye(3))
-    assert not coordinates.hold_attention(coordinates.start(-sharp), 0.0)
+    assert coordinates.hold_attention(coordinates.start(-sharp), 0.0) is None
 
 
 def test_the_error_control_is_loosened_where_attention_is_not_boolean():

@@ -18,11 +18,8 @@ ELIMINATED = 64  # dimensions up to which a matrix close to singular is eliminat
 
 def check_tokens(tokens: Array, mask: Array = None) -> tuple[AnyArray, BoolArray]:
     """Return tokens as floats, or as Fractions where floats could not hold them, and which of them are real."""
-    try:
-        array = np.asarray(to_numpy(tokens))
-    except ValueError:
-        advice = "Pad them to one length and pass `mask`, True for the real tokens."
-        raise ParameterError("tokens", "have rows of equal length", "rows of different lengths", advice) from None
+    advice = "Pad them to one length and pass `mask`, True for the real tokens."
+    array = as_array(tokens, "tokens", "have rows of equal length", advice)
     if array.ndim not in (2, 3):
         hint = "For tokens on a line, pass `tokens.reshape(-1, 1)`." if array.ndim == 1 else "Use one token a row."
         raise ParameterError("tokens", "have shape (n, d) or (batch, n, d)", f"shape {array.shape}", hint)
@@ -34,16 +31,20 @@ def check_tokens(tokens: Array, mask: Array = None) -> tuple[AnyArray, BoolArray
     return exact_numbers(array, "tokens", real), real
 
 
+def as_array(value: Array, name: str, must: str, advice: str = "Fill them up.") -> AnyArray:
+    """Return an array of what came, unless its rows have different lengths."""
+    try:
+        return np.asarray(to_numpy(value))
+    except ValueError:
+        raise ParameterError(name, must, "rows of different lengths", advice) from None
+
+
 def check_mask(mask: Array, shape: tuple[int, ...]) -> BoolArray:
     """Return a mask of shape `shape`, True for real tokens, with at least one real token in each cloud."""
     array = np.asarray(to_numpy(mask))
     if array.dtype != bool or array.shape != shape:
-        raise ParameterError(
-            "mask",
-            f"be boolean of shape {shape}, True for real tokens",
-            f"{array.dtype} of shape {array.shape}",
-            "Use `mask.astype(bool)`, without the last axis of `tokens`.",
-        )
+        must, got = f"be boolean of shape {shape}, True for real tokens", f"{array.dtype} of shape {array.shape}"
+        raise ParameterError("mask", must, got, "Use mask.astype(bool), without the last axis of `tokens`.")
     if not array.any(axis=-1).all():
         must, got = "leave at least one real token in each cloud", "a cloud that is padding alone"
         raise ParameterError("mask", must, got, "Drop it from the batch.")
@@ -69,18 +70,13 @@ def _step(value: Any) -> Fraction:
 
 def check_matrix(A: Array, *, any_A: bool) -> AnyArray:
     """Return A as a square array; unless `any_A`, symmetric and positive definite."""
-    try:
-        array = np.asarray(to_numpy(A))
-    except ValueError:
-        raise ParameterError("A", "be a square matrix", "rows of different lengths", "Fill them up.") from None
+    array = as_array(A, "A", "be a square matrix")
     if array.ndim != 2 or array.shape[0] != array.shape[1] or array.size == 0:
         advice = "With queries Q and keys K of another width, pass A = K.T @ Q."
         raise ParameterError("A", "be a square matrix", f"shape {array.shape}", advice)
     array = exact_numbers(array, "A")
-    array = array if array.dtype == object else array.astype(np.float64)
-    if not any_A:
-        array = _check_positive_definite(array)
-    array = array.copy()
+    array = array.copy() if array.dtype == object else array.astype(np.float64)
+    array = array if any_A else _check_positive_definite(array)
     array.setflags(write=False)
     return array
 

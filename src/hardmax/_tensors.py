@@ -4,6 +4,7 @@ Smooth rules are written once for both: they use operators, methods that arrays 
 """
 
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -31,9 +32,7 @@ def like(array: AnyArray, value: Array) -> Array:
     """The array as a tensor of the kind and place of `value`, if that is one; else the array itself."""
     if not is_tensor(value):
         return array
-    import torch
-
-    tensor = torch.from_numpy(np.ascontiguousarray(array)).to(value.device)
+    tensor = _library(value).from_numpy(np.ascontiguousarray(array)).to(value.device)
     return tensor.to(value.dtype) if value.dtype.is_floating_point else tensor
 
 
@@ -71,9 +70,7 @@ def softmax(scores: Array, seen: Array | None = None, scale: Array | float = 1.0
         blind = ~seen.any(-1)[..., None]  # rows of padding that see no key: they get a row of zeros, never NaN
     if is_tensor(scores):
         if not is_tensor(scale):
-            import torch
-
-            scale = matching(np.minimum(scale, torch.finfo(scores.dtype).max), scores)
+            scale = matching(np.minimum(scale, _library(scores).finfo(scores.dtype).max), scores)
         hidden = None if seen is None else ~(seen | blind)
         visible = scores if hidden is None else scores.masked_fill(hidden, -float("inf"))
         scores = (scores - visible.detach().amax(dim=-1, keepdim=True)) * scale
@@ -151,45 +148,35 @@ def as_mask(mask: AnyArray | None, tokens: Array) -> Array:
     """A boolean array as what can mask `tokens`: an array, or a tensor in the same place. None stays None."""
     if mask is None or not is_tensor(tokens):
         return mask
-    import torch
-
-    return torch.from_numpy(np.array(mask)).to(tokens.device)
+    return _library(tokens).from_numpy(np.array(mask)).to(tokens.device)
 
 
 def where(condition: AnyArray, left: Array, right: Array) -> Array:
     """Entries of `left` where the boolean array holds, of `right` elsewhere."""
-    if not is_tensor(left):
-        return np.where(condition, left, right)
-    import torch
-
-    return torch.where(as_mask(condition, left), left, right)
+    return _library(left).where(as_mask(condition, left), left, right)
 
 
 def stack(parts: list[Array], axis: int = 0) -> Array:
     """Arrays or tensors of one shape along a new axis."""
-    if not is_tensor(parts[0]):
-        return np.stack(parts, axis=axis)
-    import torch
-
-    return torch.stack(parts, dim=axis)
+    return _library(parts[0]).stack(parts, axis)
 
 
 def join(parts: list[Array], axis: int = -1) -> Array:
     """Arrays or tensors along an axis that they have."""
-    if not is_tensor(parts[0]):
-        return np.concatenate(parts, axis=axis)
-    import torch
-
-    return torch.cat(parts, dim=axis)
+    return _library(parts[0]).concatenate(parts, axis)
 
 
 def solve(matrix: Array, rows: Array) -> Array:
     """M^{-1} x for each row x; half precision is solved in single, which is the least that LAPACK knows."""
-    columns = rows.reshape(-1, rows.shape[-1]).T
-    if not is_tensor(rows):
-        wide = np.promote_types(rows.dtype, np.float32)
-        return np.linalg.solve(matrix.astype(wide), columns.astype(wide)).T.reshape(rows.shape).astype(rows.dtype)
-    import torch
+    library, columns = _library(rows), rows.reshape(-1, rows.shape[-1]).T
+    wide = library.promote_types(rows.dtype, library.float32)
+    return _cast(library.linalg.solve(_cast(matrix, wide), _cast(columns, wide)).T.reshape(rows.shape), rows.dtype)
 
-    kind = torch.promote_types(rows.dtype, torch.float32)
-    return torch.linalg.solve(matrix.to(kind), columns.to(kind)).T.reshape(rows.shape).to(rows.dtype)
+
+def _cast(value: Array, dtype: Any) -> Array:
+    return value.to(dtype) if is_tensor(value) else value.astype(dtype)
+
+
+def _library(value: Array) -> Any:
+    """torch for a tensor, else NumPy: their functions of these names take the same arguments in the same order."""
+    return import_module("torch") if is_tensor(value) else np

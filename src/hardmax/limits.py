@@ -27,10 +27,7 @@ from hardmax.trajectories.sentences import coordinates, count, leaders_since
 from hardmax.trajectories.storage import to_json, write_archive
 
 QUICK = 10**10  # products that NumPy finds in seconds
-STORED = (
-    *("status", "certified", "layer", "tokens", "leaders", "emerged", "clusters", "points", "weights", "pace"),
-    "reason",
-)
+STORED = ("status", "certified", "layer", "tokens", "leaders", "emerged", "clusters", "points", "weights", "pace")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -149,7 +146,7 @@ class Limit:
 
     def _arrays(self) -> dict[str, AnyArray]:
         """What files hold; the radius is NaN where it would take minutes."""
-        fields = {name: np.asarray(to_numpy(getattr(self, name))) for name in STORED}
+        fields = {name: np.asarray(to_numpy(getattr(self, name))) for name in (*STORED, "reason")}
         return fields | {"radius": np.asarray(quick_radius(self))}
 
 
@@ -179,11 +176,6 @@ def limit(
     -------
     Limit
 
-    Raises
-    ------
-    ValueError, TypeError
-        On input without a meaning.
-
     Examples
     --------
     >>> import hardmax as hm
@@ -201,8 +193,7 @@ def limit(
     array = _check_input(tokens, rule)
     max_layers = _checks.check_count(max_layers, "max_layers", least=0)
     run = rule.start(array, kernel=check_kernel(kernel))
-    found: dict[int, Point] = {}
-    before, next_try = None, 0
+    before, next_try, found = None, 0, dict[int, Point]()
     while True:
         sets = run.choose()
         if progress is not None:
@@ -223,26 +214,15 @@ def limit(
 
 def _check_input(tokens: Array, rule: Hardmax) -> AnyArray:
     if not isinstance(rule, Hardmax):
-        raise ParameterTypeError(
-            "rule",
-            "be a hm.Hardmax, whose limits are proved",
-            type(rule).__name__,
-            "For other rules use hm.simulate, and hm.classify for self-attention.",
-        )
+        advice = "For other rules use hm.simulate, and hm.classify for self-attention."
+        raise ParameterTypeError("rule", "be a hm.Hardmax, whose limits are proved", type(rule).__name__, advice)
     if not rule.normalize:
-        raise ParameterError(
-            "rule",
-            "have `normalize=True` for a limit",
-            "`normalize=False`, where tokens grow by 1 + alpha a layer and have no limit",
-            "Leaders and sets are the same with normalisation.",
-        )
+        got = "`normalize=False`, where tokens grow by 1 + alpha a layer and have no limit"
+        advice = "Leaders and sets are the same with normalisation."
+        raise ParameterError("rule", "have `normalize=True` for a limit", got, advice)
     if rule.causal:
-        raise ParameterError(
-            "rule",
-            "have `causal=False` for a limit: no theorem covers a causal mask",
-            "`causal=True`",
-            "Use hm.simulate with many layers.",
-        )
+        must = "have `causal=False` for a limit: no theorem covers a causal mask"
+        raise ParameterError("rule", must, "`causal=True`", "Use hm.simulate with many layers.")
     array, _ = _checks.check_tokens(tokens)
     if array.ndim == 3:
         advice = "Use [hm.limit(cloud, rule) for cloud in tokens]."

@@ -39,7 +39,6 @@ class Coordinates(ABC):
     """
 
     rescales = True  # whether there is z
-    held: FloatArray | None = None  # attention, once it is held
 
     def __init__(self, rule: Flow | MultiHead, keys: Array = None) -> None:
         self._rule, self._keys = rule, keys
@@ -65,24 +64,9 @@ class Coordinates(ABC):
         """With fixed steps R^k, which turns z into x, as a matrix and the logarithm of its factor; None without R."""
         return None
 
-    # The rest is for integrators that control their error.
-
     def sizes(self, start: FloatArray) -> FloatArray:
-        """What the absolute tolerance is relative to: the largest coordinate at time 0."""
+        """What an absolute tolerance is relative to: the largest coordinate at time 0."""
         return np.full(start.shape, float(np.abs(start).max()) or 1.0)
-
-    @property
-    def least_progress(self) -> float:
-        """How far in time 100 steps should come at the least, before attention is looked at."""
-        return 0.0
-
-    def noise(self, state: FloatArray, t: float) -> float:
-        """What rounding may change a score by, and so attention."""
-        return 0.0
-
-    def hold_attention(self, state: FloatArray, t: float) -> bool:
-        """Keep attention as it is from now on; say whether this was done."""
-        return False
 
 
 def coordinates_of(
@@ -167,6 +151,7 @@ class Rescaled(Coordinates):
     """
 
     _rule: SelfAttention
+    held: FloatArray | None = None  # attention, once it is held
 
     def __init__(self, rule: SelfAttention, d: int) -> None:
         super().__init__(rule)
@@ -174,7 +159,10 @@ class Rescaled(Coordinates):
 
     @property
     def least_progress(self) -> float:
-        """Half the time in which tokens move; nothing where Q or K may ask for small steps themselves."""
+        """How far 100 steps should come in time, before attention is looked at: half the time in which tokens move.
+
+        Nothing where Q or K may ask for small steps themselves.
+        """
         if callable(self._rule.Q) or callable(self._rule.K):
             return 0.0
         return 0.5 / max(float(np.linalg.norm(self._growth.blocks, 2)), 1e-300)
@@ -189,16 +177,16 @@ class Rescaled(Coordinates):
     def _attention(self, state: FloatArray, t: float) -> FloatArray:
         return np.asarray(self._rule.unit_attention(self._unit(state, t), t, None, self._growth.rate * t))
 
-    def hold_attention(self, state: FloatArray, t: float) -> bool:
-        """Hold it, once, where it is Boolean."""
+    def hold_attention(self, state: FloatArray, t: float) -> FloatArray | None:
+        """Keep attention as it is from now on, once, if it is Boolean, and return it; else return nothing."""
         P = self._attention(state, t)
         if self.held is not None or P.max(axis=1).min() < BOOLEAN:
-            return False
+            return None
         self.held = P
-        return True
+        return P
 
     def noise(self, state: FloatArray, t: float) -> float:
-        """Rounding of a bound of |⟨Q x_i, K x_j⟩| over all pairs."""
+        """What rounding may change a score by, and so attention: from a bound of |⟨Q x_i, K x_j⟩| over all pairs."""
         with np.errstate(over="ignore"):
             length = float(np.linalg.norm(self._unit(state, t), axis=1).max())
             form = float(np.linalg.norm(self._rule.form(state.shape[-1], t), 2))

@@ -56,15 +56,10 @@ class Eigenvalues:
     eigenvectors: AnyArray | None = None
     first: AnyArray | None = None
 
-    @classmethod
-    def of(cls, V: FloatArray) -> "Eigenvalues":
-        """Decide them exactly where that is possible, else with a bound of the error."""
-        return _exact(V) if is_exact(V) else _bounded(V)
 
-    @classmethod
-    def with_bound(cls, V: FloatArray) -> "Eigenvalues":
-        """As floats have them."""
-        return _bounded(V)
+def decide(V: FloatArray) -> Eigenvalues:
+    """All eigenvalues of V, decided exactly where that is possible, else with a bound of the error."""
+    return _exact(V) if is_exact(V) else bounded(V)
 
 
 def size_of(V: FloatArray) -> float:
@@ -120,7 +115,8 @@ def _at(polynomial: Any, N: Any) -> Any:
     return value
 
 
-def _bounded(V: FloatArray) -> Eigenvalues:
+def bounded(V: FloatArray) -> Eigenvalues:
+    """All eigenvalues of V as floats have them, with a bound of the error."""
     d, size = len(V), size_of(V)
     symmetric = np.array_equal(V, V.T)  # then there is an orthonormal basis, also for multiple eigenvalues
     values, X = np.linalg.eigh(V) if symmetric else np.linalg.eig(V)

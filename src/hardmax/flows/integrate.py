@@ -13,7 +13,7 @@ from scipy import integrate as scipy_integrate
 
 from hardmax._tensors import stack
 from hardmax._types import Array, FloatArray
-from hardmax.flows.coordinates import Coordinates
+from hardmax.flows.coordinates import Coordinates, Rescaled
 from hardmax.flows.methods import Method
 
 PATIENCE = 100  # steps between looks at how far they came
@@ -57,7 +57,8 @@ class _Integration:
         self._lost = (np.full_like(tokens, np.nan),) * 2
         self._read: list[tuple[FloatArray, FloatArray | None]] = []  # x and z at the first of `times`
         self._steps = self._evaluations = 0
-        self._held_from, self._seen = np.inf, 0.0
+        self._held: tuple[float, FloatArray] | None = None
+        self._seen = 0.0
         self._start_at(0.0, start.ravel())
         if times[0] == 0:
             self._save(start.ravel()[None])
@@ -87,10 +88,11 @@ class _Integration:
                 problem = f"The integrator stopped at t = {self._solver.t:.4g}: {why}."
             else:
                 problem = self._after_step()
-        held = None if self._coordinates.held is None else (self._held_from, self._coordinates.held)
         evaluations = self._evaluations + int(self._solver.nfev)
         read = self._read + [self._lost] * (len(self._times) - len(self._read))
-        return Solution(*_stacked(self._coordinates, read), self._steps, evaluations, problem, held, self._method.rtol)
+        return Solution(
+            *_stacked(self._coordinates, read), self._steps, evaluations, problem, self._held, self._method.rtol
+        )
 
     def _after_step(self) -> str:
         """Save what the step has passed, and see to it that the next ones make headway; what went wrong, or nothing."""
@@ -111,11 +113,15 @@ class _Integration:
 
     def _keep_going(self) -> None:
         """Where the last steps made no headway because attention is too sharp: hold it, or loosen the error control."""
-        t, state = float(self._solver.t), self._solver.y.reshape(self._shape)
-        slow, self._seen = t - self._seen < self._coordinates.least_progress, t
-        noise = self._coordinates.noise(state, t) if slow else 0.0
-        if noise > MOST_NOISE and self._coordinates.hold_attention(state, t):
-            self._held_from = t
+        t, since, coordinates = float(self._solver.t), self._seen, self._coordinates
+        self._seen = t
+        if not isinstance(coordinates, Rescaled) or t - since >= coordinates.least_progress:
+            return
+        state = self._solver.y.reshape(self._shape)
+        noise = coordinates.noise(state, t)
+        P = coordinates.hold_attention(state, t) if noise > MOST_NOISE else None
+        if P is not None:
+            self._held = t, P
         elif noise > 0.01 * self._method.rtol and self._method.rtol < LOOSEST:
             rtol = min(10 * max(noise, self._method.rtol), LOOSEST)
             self._method = replace(self._method, rtol=rtol, atol=max(self._method.atol, rtol / 10))

@@ -14,18 +14,10 @@ from hardmax._errors import InputError
 from hardmax._integers import UNIT, over_one_denominator
 from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, Array, FloatArray
+from hardmax.flows import eigenvalues
 from hardmax.flows import expectation as words
 from hardmax.flows.caching import once_per_rule
-from hardmax.flows.eigenvalues import (
-    EQUAL,
-    EXACT_UP_TO,
-    Eigenvalues,
-    eigenspace,
-    has_flint,
-    is_exact,
-    simple_eigenvector,
-    size_of,
-)
+from hardmax.flows.eigenvalues import EQUAL, Eigenvalues, size_of
 from hardmax.flows.expectation import Expectation
 from hardmax.rules.self_attention import SelfAttention
 
@@ -82,14 +74,14 @@ def expectation_of(rule: SelfAttention, d: int) -> Expectation:
     found, V = expected_of_values(rule, d), rule.value_matrix(d)
     hypotheses, rounding = dict(found.hypotheses), list(found.rounding)
     if found.kind == "boolean":
-        B, error = _form(rule.Q, rule.K, 1)
+        B, error = _form(rule, d)
         hypotheses[words.POSITIVE] = bool(B[0, 0] > error)
     elif found.kind in ("polytope", "collapse", "product"):
-        definite, symmetric = _is_definite(rule.Q, rule.K, d)
+        definite, symmetric = _is_definite(rule, d)
         hypotheses[words.DEFINITE] = definite
         rounding += [words.SKEWED] if definite and not symmetric else []
     elif found.kind in ("hyperplanes", "complex"):
-        positive, hypotheses[words.SEPARATED] = _simple(V, found, *_form(rule.Q, rule.K, d))
+        positive, hypotheses[words.SEPARATED] = _simple(V, found, *_form(rule, d))
         if found.kind == "hyperplanes":
             hypotheses[words.FORM] = positive
     if rule.causal:
@@ -102,11 +94,11 @@ def expectation_of(rule: SelfAttention, d: int) -> Expectation:
 def expected_of_values(rule: SelfAttention, d: int) -> Expectation:
     """What the spectrum of V alone says: the kind, and the hypotheses on V. Q, K and the mask are not looked at."""
     V = rule.value_matrix(d)
-    found = Eigenvalues.of(V)
+    found = eigenvalues.decide(V)
     values, near, top = found.values, EQUAL * found.size, found.values[0]
     same = np.abs(values - top) <= near
     count, positive = int(same.sum()), int((values.real > near).sum())
-    leading, dual = eigenspace(V, values[same].mean(), count)
+    leading, dual = eigenvalues.eigenspace(V, values[same].mean(), count)
     hypotheses: dict[str, bool] = {}
     rounding = [] if _is_one(found, same) else [words.PARTED]
     if not V.any():
@@ -130,7 +122,7 @@ def expected_of_values(rule: SelfAttention, d: int) -> Expectation:
         if count > 1:
             exactly = found.eigenvectors is not None and not rounding
             hypotheses[words.WHOLE] = bool(found.eigenvectors[0] == count if exactly else leading.shape[1] == count)  # type: ignore[index]
-    if rounding and not has_flint() and len(V) <= EXACT_UP_TO:
+    if rounding and not eigenvalues.has_flint() and len(V) <= eigenvalues.EXACT_UP_TO:
         rounding.append(words.HELP)
     return Expectation(kind, hypotheses, tuple(rounding), values, count, positive, leading, dual)
 
@@ -165,22 +157,22 @@ def _simple(V: FloatArray, found: Expectation, B: AnyArray, error: float) -> tup
     gap = float(np.abs(values[1:] - values[0]).min())
     if found.multiplicity > 1:
         return False, False
-    if is_exact(V) and not error:
-        condition, positive = simple_eigenvector(V, complex(values[0]), B)
+    if eigenvalues.is_exact(V) and not error:
+        condition, positive = eigenvalues.simple_eigenvector(V, complex(values[0]), B)
     else:
-        bounded = Eigenvalues.with_bound(V)
-        assert bounded.first is not None
-        phi, size = np.real(bounded.first), float(np.abs(B).max()) or 1.0
-        off = 2 * np.sqrt(d) * bounded.error / max(gap - 2 * bounded.error, np.finfo(np.float64).tiny)
+        floats = eigenvalues.bounded(V)
+        assert floats.first is not None
+        phi, size = np.real(floats.first), float(np.abs(B).max()) or 1.0
+        off = 2 * np.sqrt(d) * floats.error / max(gap - 2 * floats.error, np.finfo(np.float64).tiny)
         form = float(phi @ (B / size).astype(np.float64) @ phi)
         positive = form > d * (3 * off + off * off + error / size + 4 * d * UNIT)  # |B / size| <= d
         condition = float(np.linalg.norm(found.dual) * np.linalg.norm(found.leading[:, 0]))
     return positive, gap > ROUNDINGS * UNIT * size_of(V) * condition
 
 
-def _form(Q: Array, K: Array, d: int) -> tuple[AnyArray, float]:
+def _form(rule: SelfAttention, d: int) -> tuple[AnyArray, float]:
     """A positive multiple of Q^T K, as integers where these are few, else in floats, and a bound of the error."""
-    Q, K = (np.eye(d) if M is None else np.asarray(to_numpy(M), np.float64) for M in (Q, K))
+    Q, K = (np.eye(d) if M is None else np.asarray(to_numpy(M), np.float64) for M in (rule.Q, rule.K))
     if d * Q.size <= MOST_PRODUCTS:
         queries, keys = (np.array(over_one_denominator(M)[0], object) for M in (Q, K))
         return np.asarray(queries.T @ keys), 0.0
@@ -188,9 +180,9 @@ def _form(Q: Array, K: Array, d: int) -> tuple[AnyArray, float]:
     return np.asarray(Q.T @ K), float((len(Q) + 2) * UNIT * (np.abs(Q).T @ np.abs(K)).max() * 1.01)
 
 
-def _is_definite(Q: Array, K: Array, d: int) -> tuple[bool, bool]:
+def _is_definite(rule: SelfAttention, d: int) -> tuple[bool, bool]:
     """Whether Q^T K is symmetric positive definite up to rounding, and whether it is symmetric exactly."""
-    B, error = _form(Q, K, d)
+    (B, error), Q, K = _form(rule, d), rule.Q, rule.K
     size = np.abs(B).max() or 1
     skew = np.abs(B - B.T).max() / size
     alike = (Q is None and K is None) or (Q is not None and K is not None and np.array_equal(to_numpy(Q), to_numpy(K)))

@@ -32,11 +32,6 @@ class SelfAttention(Flow):
     causal : bool
         True lets token i attend to tokens 0 to i alone.
 
-    Raises
-    ------
-    ValueError
-        If a shape is wrong or a number is not finite, with a sentence that says which.
-
     Examples
     --------
     >>> import hardmax as hm

@@ -35,11 +35,6 @@ class Softmax(Layered):
     causal : bool
         True lets token i attend to tokens 0 to i alone.
 
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range, with a sentence that says which.
-
     Examples
     --------
     >>> import hardmax as hm

@@ -32,11 +32,6 @@ class Sphere(Flow):
     causal : bool
         True lets token i attend to tokens 0 to i alone. E need not grow then.
 
-    Raises
-    ------
-    ValueError
-        If beta is out of its range; from `simulate` if a token is off the sphere.
-
     Examples
     --------
     >>> import hardmax as hm

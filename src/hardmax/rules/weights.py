@@ -4,17 +4,15 @@ from contextlib import suppress
 
 import numpy as np
 
+from hardmax._checks import as_array
 from hardmax._errors import ParameterError
-from hardmax._tensors import is_tensor, to_numpy
+from hardmax._tensors import is_tensor
 from hardmax._types import AnyArray, Array
 
 
 def check_weight(weight: Array, name: str, *, square: bool) -> Array:
     """Return a matrix of finite numbers: a read-only float64 array, or the tensor that came."""
-    try:
-        array = np.asarray(to_numpy(weight))
-    except ValueError:
-        raise ParameterError(name, "be a matrix", "rows of different lengths", "Fill them up.") from None
+    array = as_array(weight, name, "be a matrix")
     if array.ndim != 2 or array.size == 0 or (square and array.shape[0] != array.shape[1]):
         kind = "a square matrix" if square else "a matrix"
         got = f"the text {weight!r}" if isinstance(weight, str) else f"shape {array.shape}"
@@ -25,12 +23,10 @@ def check_weight(weight: Array, name: str, *, square: bool) -> Array:
 
 def check_bias(bias: Array, name: str, size: int) -> Array:
     """Return a vector of `size` finite numbers: a read-only float64 array, or the tensor that came."""
-    try:
-        array = np.asarray(to_numpy(bias))
-    except ValueError:
-        raise ParameterError(name, f"have shape ({size},)", "rows of different lengths", "Flatten it.") from None
+    must = f"have shape ({size},)"
+    array = as_array(bias, name, must, "Flatten it.")
     if array.shape != (size,):
-        raise ParameterError(name, f"have shape ({size},)", f"shape {array.shape}", "Pass one number for each.")
+        raise ParameterError(name, must, f"shape {array.shape}", "Pass one number for each.")
     return _finite_weight(bias, array, name)
 
 
@@ -51,14 +47,9 @@ def _finite_weight(weight: Array, array: AnyArray, name: str) -> Array:
 
 def check_shapes(shapes: dict[str, tuple[int, ...]]) -> None:
     """Q and K must have one shape, and all must act on tokens of one dimension."""
-    widths = {name: shape[1] for name, shape in shapes.items()}
-    heights = {shapes[name][0] if name in shapes else None for name in ("Q", "K")}
-    lone = len(heights) == 2 and None in heights  # the identity stands for the other one
-    bad_pair = len(heights - {None}) == 2 or (lone and next(iter(heights - {None})) not in set(widths.values()))
-    if len(set(widths.values())) > 1 or bad_pair:
+    widths = {shape[1] for shape in shapes.values()}
+    heights = {shapes[name][0] if name in shapes else min(widths, default=0) for name in "QK"}  # None is the identity
+    if len(widths) > 1 or len(heights) > 1:
+        must = "have one shape (k, d), and `V` the shape (d, d)"
         got = ", ".join(f"{name} of shape {shape}" for name, shape in shapes.items())
-        must, advice = (
-            "have one shape (k, d), and `V` the shape (d, d)",
-            "A head of width k has Q and K of shape (k, d).",
-        )
-        raise ParameterError(("Q", "K"), must, got, advice)
+        raise ParameterError(("Q", "K"), must, got, "A head of width k has Q and K of shape (k, d).")

@@ -96,8 +96,7 @@ def _general(trajectory: SmoothTrajectory) -> list[str]:
 
 def _input(trajectory: SmoothTrajectory) -> FloatArray:
     """The tokens at time 0."""
-    start = trajectory.array[0] if trajectory.start is None else np.asarray(trajectory.start)
-    return np.asarray(start[trajectory.real], np.float64)
+    return np.asarray(trajectory.start[trajectory.real], np.float64)
 
 
 def settle(statement: Statement, scene: Scene, measure: Measure, tolerance: float, *, gap: float = 1.0) -> Verdict:

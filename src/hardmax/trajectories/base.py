@@ -34,7 +34,7 @@ class Trajectory(ABC):
     batched : bool
         Whether `tokens` has an axis for the batch.
     stats : dict
-        What ran.
+        What ran: the method or kernel, the dtype, how many layers, steps, evaluations or queries.
     """
 
     tokens: Array
@@ -152,9 +152,8 @@ def _check(file: Arrays, rule: Rule, stats: object) -> None:
     """Refuse tokens, layers or times that cannot be those of a run under the rule."""
     tokens, saved, batched = file["tokens"], file["saved"], file["batched"]
     require(batched.shape == () and batched.dtype.kind == "b", "`batched` must be true or false")
-    require(
-        tokens.dtype.kind == "f" and tokens.ndim == 3 + bool(batched) and tokens.size > 0, "`tokens` must be numbers"
-    )
+    right = tokens.dtype.kind == "f" and tokens.ndim == 3 + bool(batched) and tokens.size > 0
+    require(right, "`tokens` must be numbers")
     require(saved.shape == tokens.shape[:1], "`saved` must name a layer or time for each of `tokens`")
     require(saved.dtype.kind == ("f" if rule.continuous else "i"), "`saved` must be layers or times, as the rule has")
     require(np.isfinite(saved).all() and saved[0] >= 0 and (np.diff(saved) > 0).all(), "`saved` must increase")

@@ -50,8 +50,9 @@ class Cloud:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Arrays, shape: tuple[int, int], saved: IntArray) -> "Cloud":
-        """The cloud of n tokens of dimension d whose arrays these are, each of which is checked."""
+    def from_arrays(cls, file: Arrays, prefix: str, shape: tuple[int, int], saved: IntArray) -> "Cloud":
+        """The cloud of n tokens of dimension d whose arrays have names with this prefix; each of them is checked."""
+        arrays = {name.removeprefix(prefix): file[name] for name in file if name.startswith(prefix)}
         _check(arrays, *shape, saved)
         rows, labels, members = arrays["rows"], arrays["labels"], arrays["members"]
         classes = Classes(from_text(rows), labels, arrays["first"], np.bincount(labels))
@@ -66,9 +67,8 @@ class Cloud:
 def _check(cloud: Arrays, n: int, d: int, saved: IntArray) -> None:
     """Refuse arrays that do not fit each other: they are indices, so nothing is used unchecked."""
     rows, labels, sizes, members = (cloud[name] for name in ("rows", "labels", "sizes", "members"))
-    require(
-        rows.ndim == 2 and rows.shape[1] == d and rows.dtype.kind in "fU" and len(rows) > 0, "`rows` must be tokens"
-    )
+    right = rows.ndim == 2 and rows.shape[1] == d and rows.dtype.kind in "fU" and len(rows) > 0
+    require(right, "`rows` must be tokens")
     require(rows.dtype.kind == "U" or np.isfinite(rows).all(), "`rows` must be finite")
     m = len(rows)
     for name, length, least, most in (

@@ -28,19 +28,12 @@ from hardmax.trajectories.stored_rules import rule_to_data
 class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
     """Tokens through the layers of a hardmax transformer.
 
+    Layer 0 is the input. Beside what every `Trajectory` has:
+
     Attributes
     ----------
-    tokens : (saved layers, n, d) or (saved layers, batch, n, d) array
-        Layer 0 is the input. With save="last" only the last layer is kept. A torch tensor if that came in.
-    rule : Hardmax
-    saved : (saved layers,) array
-        Which layers `tokens` holds.
     clouds : tuple of Cloud
         The sets of each cloud by classes of equal tokens; `sets`, `attention` and `leaders` are made of them.
-    batched : bool
-        Whether `tokens` has an axis for the batch.
-    stats : dict
-        What ran: kernel, dtype, arithmetic, layers, queries, sets compared exactly.
 
     Examples
     --------
@@ -236,8 +229,5 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         require(len(saved) == 1 or whole, "`saved` must be all layers, or the last")
         if not isinstance(rule, Hardmax):
             raise TypeError("`rule` must be Hardmax")
-        parts = [
-            {name.partition("/")[2]: file[name] for name in file if name.startswith(f"{b}/")} for b in range(batch)
-        ]
-        found = tuple(Cloud.from_arrays(part, tokens.shape[-2:], saved) for part in parts)
+        found = tuple(Cloud.from_arrays(file, f"{b}/", tokens.shape[-2:], saved) for b in range(batch))
         return cls(tokens, rule, saved, found, batched, stats)

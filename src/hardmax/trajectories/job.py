@@ -41,11 +41,6 @@ class Job:
         return self.array if self.batched else self.array[None]
 
     @property
-    def real_by_cloud(self) -> BoolArray:
-        """Which tokens are not padding: (batch, n)."""
-        return np.atleast_2d(self.real)
-
-    @property
     def dtype(self) -> np.dtype[Any]:
         """Of the result: that of the input, or float64."""
         return np.dtype(np.float64 if self.array.dtype == object else self.array.dtype)

@@ -39,7 +39,7 @@ def run_hardmax(job: Job, rule: Hardmax) -> HardmaxTrajectory:
     kept[:] = batch  # padding stays as it came; so does layer 0
     tick = job.ticker(len(batch) * (int(job.saved[-1]) + 1))
     clouds, queries, exact_rows = [], 0, 0
-    for b, real in enumerate(job.real_by_cloud):
+    for b, real in enumerate(np.atleast_2d(job.real)):
         one = rule.start(batch[b, real], kernel=job.kernel)
         clouds.append(_run_cloud(one, rule, kept[:, b], job.saved, np.flatnonzero(real), tick))
         queries += one.queries
@@ -107,15 +107,13 @@ def run_adaptive(job: Job) -> SmoothTrajectory:
     rule, method = job.rule, job.method
     assert isinstance(rule, Flow | MultiHead)
     if needs_gradient(job.tokens, *rule.weights):
-        got, advice = (
-            f"{method.name!r}, which runs outside torch",
-            "Use `method=rk4` and `dt=0.1`, or detach the tensors.",
-        )
+        got = f"{method.name!r}, which runs outside torch"
+        advice = 'Use `method="rk4"` and `dt=0.1`, or detach the tensors.'
         raise ParameterError("method", "take fixed steps where gradients are asked for", got, advice)
     batch = job.clouds.astype(np.float64)  # (batch, n, d)
     kept = np.broadcast_to(batch, (len(job.saved), *batch.shape)).copy()
     rescaled, tick, found = kept.copy(), job.ticker(len(batch) * len(job.saved)), []
-    for b, real in enumerate(job.real_by_cloud):
+    for b, real in enumerate(np.atleast_2d(job.real)):
         cloud = batch[b, real]
         one = integrate.adaptive(coordinates_of(rule, cloud), cloud, job.saved, method, tick)
         kept[:, b, real] = one.tokens
@@ -155,7 +153,7 @@ def run_heads(job: Job) -> SmoothTrajectory:
 
 
 def _trajectory(job: Job, tokens: Array, stats: dict[str, Any], **more: Any) -> SmoothTrajectory:
-    return SmoothTrajectory(tokens, job.rule, job.saved, job.real, job.batched, stats, start=job.start, **more)
+    return SmoothTrajectory(tokens, job.rule, job.saved, job.batched, stats, job.real, job.start, **more)
 
 
 def _dtype(tokens: Array) -> str:

@@ -17,20 +17,10 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def hardmax_status(trajectory: "HardmaxTrajectory") -> str:
-    """Layers, tokens, leaders, and how many tokens are decided."""
-    d = trajectory.array.shape[-1]
-    ran = f"Ran {count(trajectory.layers, 'layer')} on "
-    if trajectory.batched:
-        sizes = f"{count(len(trajectory.clouds), 'cloud')} of up to {count(trajectory.n, 'token')} of dimension {d}."
-        done = sum(bool((cloud.settled >= 0).all()) for cloud in trajectory.clouds)
-        known = _decided(trajectory, 0) if trajectory.rule.causal else f"Every token is decided in {done} of them."
-        return f"{ran}{sizes} {known}{_overflow(trajectory)}"
-    n = int(trajectory.mask.sum())
-    return (
-        f"{ran}{count(n, 'token')} of dimension {d}. {leaders_since(trajectory.emerged[trajectory.leaders])} "
-        f"{_decided(trajectory, n)}{_overflow(trajectory)}"
-    )
+def coordinates(point: AnyArray) -> str:
+    """A point, shortened beyond six coordinates."""
+    shown = ", ".join(f"{float(x):.4g}" for x in point[:6])
+    return f"({shown}, ...)" if len(point) > 6 else f"({shown})"
 
 
 def leaders_since(emerged: IntArray) -> str:
@@ -41,45 +31,50 @@ def leaders_since(emerged: IntArray) -> str:
     return f"{len(emerged)} leaders, {f'the last since layer {last}' if last else 'all since layer 0'}."
 
 
-def _decided(trajectory: "HardmaxTrajectory", n: int) -> str:
-    if trajectory.rule.ties != "exact":
-        return f"Products within {trajectory.rule.ties:g} count as ties, so no limit is proved."
-    if trajectory.rule.causal:
+def hardmax_status(trajectory: "HardmaxTrajectory") -> str:
+    """Layers, tokens, leaders, and how many tokens are decided."""
+    known, lost = _decided(trajectory), _first_lost(trajectory)
+    if not trajectory.batched:
+        known = f"{leaders_since(trajectory.emerged[trajectory.leaders])} {known}"
+    if lost is not None:
+        kind = trajectory.array.dtype
+        known += f" Without normalisation tokens leave the range of {kind} from layer {trajectory.saved[lost]} on."
+    return f"Ran {count(trajectory.layers, 'layer')} on {_size(trajectory)} {known}"
+
+
+def _decided(trajectory: "HardmaxTrajectory") -> str:
+    rule = trajectory.rule
+    if trajectory.batched and not rule.causal:
+        return f"Every token is decided in {sum((cloud.settled >= 0).all() for cloud in trajectory.clouds)} of them."
+    if rule.ties != "exact":
+        return f"Products within {rule.ties:g} count as ties, so no limit is proved."
+    if rule.causal:
         return "With a causal mask no theorem decides where tokens end."
     settled = trajectory.decided[trajectory.mask]
     if (settled >= 0).all():
         return f"Every token is decided since layer {settled.max()}."
-    return f"{(settled >= 0).sum()} of {n} tokens are decided."
+    return f"{(settled >= 0).sum()} of {len(settled)} tokens are decided."
 
 
-def _overflow(trajectory: "HardmaxTrajectory") -> str:
+def _size(trajectory: "HardmaxTrajectory | SmoothTrajectory") -> str:
+    real, d = trajectory.mask, trajectory.array.shape[-1]
+    clouds = f"{count(len(real), 'cloud')} of up to " if trajectory.batched else ""
+    return f"{clouds}{count(trajectory.n if trajectory.batched else int(real.sum()), 'token')} of dimension {d}."
+
+
+def _first_lost(trajectory: "HardmaxTrajectory | SmoothTrajectory") -> int | None:
+    """The first position in `tokens` with one that is not finite."""
     finite = np.isfinite(trajectory.array[..., trajectory.mask, :]).all(axis=(-1, -2))
-    if finite.all():
-        return ""
-    layer = int(trajectory.saved[np.argmin(finite)])
-    return f" Without normalisation tokens leave the range of {trajectory.array.dtype} from layer {layer} on."
-
-
-def coordinates(point: AnyArray) -> str:
-    """A point, shortened beyond six coordinates."""
-    shown = ", ".join(f"{float(x):.4g}" for x in point[:6])
-    return f"({shown}, ...)" if len(point) > 6 else f"({shown})"
+    return None if finite.all() else int(np.argmin(finite))
 
 
 def smooth_status(trajectory: "SmoothTrajectory") -> str:
     """How far it ran, how many clusters and leaders there are at the end, and what went wrong if something did."""
     rule, saved, reached = trajectory.rule, trajectory.saved, trajectory.reached
-    d = trajectory.array.shape[-1]
-    if rule.continuous:
-        ran = f"Ran from t = 0 to {saved[reached - 1] if reached else 0:.4g} on "
-    else:
-        ran = f"Ran {count(int(saved[-1]), 'layer')} on "
-    if trajectory.batched:
-        size = f"{count(len(trajectory.real), 'cloud')} of up to {count(trajectory.n, 'token')} of dimension {d}."
-        return f"{ran}{size}{_trouble(trajectory)}"
-    size = f"{count(int(trajectory.real.sum()), 'token')} of dimension {d}."
-    if not reached:
-        return f"{ran}{size}{_trouble(trajectory)}"
+    far = f"from t = 0 to {saved[reached - 1] if reached else 0:.4g}"
+    ran = f"Ran {far if rule.continuous else count(int(saved[-1]), 'layer')} on {_size(trajectory)}"
+    if trajectory.batched or not reached:
+        return f"{ran}{_trouble(trajectory)}"
     which = "rescaled tokens" if trajectory.shows_rescaled else "tokens"
     if trajectory.gathering is not trajectory.drawn:
         which += " in the leading directions of V"
@@ -87,7 +82,7 @@ def smooth_status(trajectory: "SmoothTrajectory") -> str:
     clusters = count(int(trajectory.clusters.max()) + 1, "cluster")
     leaders = f" {count(len(trajectory.leaders), 'leader') if len(trajectory.leaders) else 'No leader'}."
     named = rule.attends and not isinstance(rule, Sphere)  # there tokens that have met share their attention
-    return f"{ran}{size} {clusters} of {which} at {end}.{leaders if named else ''}{_trouble(trajectory)}"
+    return f"{ran} {clusters} of {which} at {end}.{leaders if named else ''}{_trouble(trajectory)}"
 
 
 def _trouble(trajectory: "SmoothTrajectory") -> str:
@@ -98,9 +93,8 @@ def _trouble(trajectory: "SmoothTrajectory") -> str:
         said = f" The error control was loosened to {trajectory.stats['rtol_reached']:.0e} for sharp attention.{said}"
     if held is not None:
         said = f" From t = {held:.4g} on attention is Boolean up to rounding, and was held.{said}"
-    finite = np.isfinite(trajectory.array[..., trajectory.real, :]).all(axis=(-1, -2))
-    if finite.all() or trajectory.problem:
+    lost = _first_lost(trajectory)
+    if lost is None or trajectory.problem:
         return said
-    at = trajectory.label(int(np.argmin(finite)))
     rest = "; the rescaled ones stay in it" if trajectory.reached == len(trajectory.saved) else ""
-    return f"{said} Tokens leave the range of {trajectory.array.dtype} from {at} on{rest}."
+    return f"{said} Tokens leave the range of {trajectory.array.dtype} from {trajectory.label(lost)} on{rest}."

@@ -28,26 +28,21 @@ NEXT_CLOUD = " | "  # between what is said of several clouds
 class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
     """Tokens under a rule with smooth attention, by layers or in continuous time.
 
+    Beside what every `Trajectory` has:
+
     Attributes
     ----------
-    tokens : (saved, n, d) or (saved, batch, n, d) array
-        Positions at each saved layer or time: x, for self-attention. Where an integrator had to stop, the rest is NaN.
-    rule : Rule
-    saved : (saved,) array
-        Layers or times.
     real : (n,) or (batch, n) array
         True for real tokens, False for padding.
-    batched : bool
-    stats : dict
-        What ran: method, dtype, layers or steps and evaluations.
+    start : (n, d) or (batch, n, d) array
+        The input, from which the spread is taken.
     rescaled : (saved, n, d) or (saved, batch, n, d) array, or None
         z = e^{-tV} x for self-attention (with fixed steps its discrete counterpart R^{-k} x); None for other rules.
     heads : tuple of Trajectory
         Of heads on coordinates of their own; empty for other rules.
     problems : tuple of str
-        For each cloud why its integration stopped early, as a sentence, or nothing; `problem` says it of all.
-    start : (n, d) or (batch, n, d) array
-        The input, from which the spread is taken.
+        For each cloud why its integration stopped early, as a sentence, or nothing; `problem` says it of all. Tokens
+        at times that were not reached are NaN.
     powers : tuple
         With fixed steps R^k, which turns z into x, at each saved time: a matrix, and the logarithm of its factor.
     held : tuple
@@ -67,29 +62,31 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
     tokens: Array
     rule: Rule
     saved: AnyArray
-    real: BoolArray
     batched: bool
     stats: dict[str, Any]
+    real: BoolArray
+    start: AnyArray
     rescaled: Array = None  # an array, a tensor, or None
     heads: tuple[Trajectory, ...] = ()
     problems: tuple[str, ...] = ()
-    start: AnyArray | None = None
     powers: tuple[tuple[Array, float], ...] = ()
     held: tuple[tuple[float, FloatArray] | None, ...] = ()
 
     def _cloud(self, b: int) -> Self:
         b = range(len(self.real))[b]
-        held = self.held[b] if self.held else None
+        stats, held = dict(self.stats), self.held[b] if self.held else None
+        if "held_from" in stats:
+            stats["held_from"] = None if held is None else held[0]
         return replace(
             self,
             tokens=self.tokens[:, b],
-            problems=self.problems[b : b + 1],
-            stats=self.stats | ({"held_from": None if held is None else held[0]} if "held_from" in self.stats else {}),
-            real=self.real[b],
             batched=False,
+            stats=stats,
+            real=self.real[b],
+            start=self.start[b],
             rescaled=None if self.rescaled is None else self.rescaled[:, b],
             heads=tuple(head[b] for head in self.heads),
-            start=None if self.start is None else self.start[b],
+            problems=self.problems[b : b + 1],
             held=self.held[b : b + 1],
         )
 
@@ -239,11 +236,10 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
             return [nobody] * len(self.real) if self.batched else nobody
         at = self.index(k)
         P = np.asarray(to_numpy(self.attention(at)))
-        points, start = self.drawn[at], self.drawn[0] if self.start is None else self.start
         with np.errstate(over="ignore", invalid="ignore"):  # padding may hold anything
             if not self.batched:
-                return leaders_of(P, points, start, self.real)
-            return [leaders_of(*one) for one in zip(P, points, start, self.real, strict=True)]
+                return leaders_of(P, self.drawn[at], self.start, self.real)
+            return [leaders_of(*one) for one in zip(P, self.drawn[at], self.start, self.real, strict=True)]
 
     @cached_property
     def clusters(self) -> IntArray:
@@ -255,11 +251,11 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
         """
         if not self.reached:
             return np.full(self.real.shape, -1)
-        start = self.drawn[0] if self.start is None else self.start  # z = x at time 0
-        first, last = start if self._dual is None else start @ self._dual, self.gathering[self.reached - 1]
+        first = self.start if self._dual is None else self.start @ self._dual  # z = x at time 0
+        last = self.gathering[self.reached - 1]
         if not self.batched:
             return labels_of(last, first, self.real)
-        return np.stack([labels_of(z, start, row) for z, start, row in zip(last, first, self.real, strict=True)])
+        return np.stack([labels_of(*one) for one in zip(last, first, self.real, strict=True)])
 
     @cached_property
     def similarity(self) -> FloatArray:
@@ -289,23 +285,12 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
 
     def to_json(self) -> str:
         """Status, rule, saved layers or times, tokens, rescaled tokens, leaders and clusters as JSON."""
-        data = {
-            "status": self.status,
-            "rule": rule_to_data(self.rule),
-            "saved": self.saved,
-            "stats": self.stats,
-            "leaders": self.leaders,
-            "clusters": self.clusters,
-            "tokens": self.array,
-        }
+        data = {"status": self.status, "rule": rule_to_data(self.rule), "saved": self.saved, "stats": self.stats}
+        data |= {"leaders": self.leaders, "clusters": self.clusters, "tokens": self.array}
         return to_json(data if self.rescaled is None else data | {"rescaled": np.asarray(to_numpy(self.rescaled))})
 
     def _arrays(self) -> dict[str, AnyArray]:
-        arrays = {
-            "real": self.real,
-            "problem": np.array(self.problem),
-            "start": self.array[0] if self.start is None else np.asarray(self.start),
-        }
+        arrays = {"real": self.real, "problem": np.array(self.problem), "start": self.start}
         for b, held in enumerate(self.held):
             if held is not None:
                 arrays |= {f"held/{b}/from": np.array(held[0]), f"held/{b}/attention": held[1]}
@@ -317,44 +302,32 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
     @classmethod
     def _from_arrays(cls, file: Arrays, rule: Rule, stats: dict[str, Any]) -> Self:
         """The trajectory that was written, without its `heads`: attention is found from the rule."""
-        _check(file, stats)
-        batched, numbers = bool(file["batched"]), range(len(np.atleast_2d(file["real"])))
-        said = dict(part.split(": ", 1) for part in str(file["problem"]).split(NEXT_CLOUD) if ": " in part)
-        held = tuple(
-            (float(file[f"held/{b}/from"]), file[f"held/{b}/attention"]) if f"held/{b}/from" in file else None
-            for b in numbers
-        )
+        tokens, real, batched = file["tokens"], file["real"], bool(file["batched"])
+        shape, d, problem = tokens.shape, tokens.shape[-1], str(file["problem"])
+        require(real.dtype.kind == "b" and real.shape == shape[1:-1], "`real` must say of each token if it is real")
+        require(real.any(axis=-1).all(), "`real` must leave a token in each cloud")
+        require(isinstance(stats.get("adaptive"), bool), "`stats` must say whether the method was adaptive")
+        shapes = {"start": shape[1:], "rescaled": shape, "powers": (shape[0], d, d), "logs": shape[:1]}
+        for name in shapes.keys() & file.keys():
+            right = file[name].dtype.kind == "f" and file[name].shape == shapes[name]
+            require(right, f"`{name}` must have shape {shapes[name]}")
+        require(("powers" in file) == ("logs" in file), "`powers` and `logs` must go together")
+        said = dict(part.split(": ", 1) for part in problem.split(NEXT_CLOUD)) if batched and problem else {}
+        held = tuple(_held(file, b, int(own.sum())) for b, own in enumerate(np.atleast_2d(real)))
         return cls(
-            file["tokens"],
-            rule,
-            file["saved"],
-            file["real"],
-            batched,
-            stats,
+            *(tokens, rule, file["saved"], batched, stats, real, file["start"]),
             rescaled=file.get("rescaled"),
-            problems=tuple(said.get(f"Cloud {b}", "") for b in numbers) if batched else (str(file["problem"]),),
-            start=file["start"],
+            problems=tuple(said.get(f"Cloud {b}", "") for b in range(len(real))) if batched else (problem,),
             powers=tuple(zip(file["powers"], file["logs"].tolist(), strict=True)) if "powers" in file else (),
             held=held if any(held) else (),
         )
 
 
-def _check(file: Arrays, stats: dict[str, Any]) -> None:
-    """Refuse arrays of a smooth trajectory that do not have the shape of its tokens."""
-    shape = file["tokens"].shape
-    real = file["real"]
-    require(real.dtype.kind == "b" and real.shape == shape[1:-1], "`real` must say of each token whether it is real")
-    require(real.any(axis=-1).all(), "`real` must leave a token in each cloud")
-    require(isinstance(stats.get("adaptive"), bool), "`stats` must say whether the method was adaptive")
-    shapes = {"start": shape[1:], "rescaled": shape, "powers": (shape[0], shape[-1], shape[-1]), "logs": shape[:1]}
-    for name, expected in shapes.items():
-        if name in file:
-            require(
-                file[name].dtype.kind == "f" and file[name].shape == expected, f"`{name}` must have shape {expected}"
-            )
-    require(("powers" in file) == ("logs" in file), "`powers` and `logs` must go together")
-    for b, each in enumerate(np.atleast_2d(real)):
-        if f"held/{b}/from" in file:
-            P, since = file[f"held/{b}/attention"], file[f"held/{b}/from"]
-            require(since.shape == () and P.shape == (each.sum(), each.sum()), "`held` must be a time and attention")
-            require(P.dtype.kind == since.dtype.kind == "f", "`held` must be numbers")
+def _held(file: Arrays, b: int, n: int) -> tuple[float, FloatArray] | None:
+    """Since when attention of a cloud of n tokens was held, and that attention."""
+    if f"held/{b}/from" not in file:
+        return None
+    P, since = file[f"held/{b}/attention"], file[f"held/{b}/from"]
+    require(since.shape == () and P.shape == (n, n), "`held` must be a time and attention")
+    require(P.dtype.kind == since.dtype.kind == "f", "`held` must be numbers")
+    return float(since), P
