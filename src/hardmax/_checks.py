@@ -51,7 +51,7 @@ def check_mask(mask: Array, shape: tuple[int, ...]) -> BoolArray:
     return array
 
 
-def check_alpha(alpha: Any) -> tuple[Fraction, ...]:
+def check_alpha(alpha: object) -> tuple[Fraction, ...]:
     """Return the step sizes as exact Fractions, one a layer; the last one goes on."""
     plain = alpha.tolist() if isinstance(alpha, np.ndarray | np.generic) else alpha
     values = plain if isinstance(plain, Sequence) and not isinstance(plain, str) else [plain]
@@ -61,8 +61,7 @@ def check_alpha(alpha: Any) -> tuple[Fraction, ...]:
 
 
 def _step(value: Any) -> Fraction:
-    good = isinstance(value, Rational | float) and not isinstance(value, bool)
-    if not good or not 0 < value < np.inf:
+    if not isinstance(value, Rational | float) or isinstance(value, bool) or not 0 < value < np.inf:
         must = "be a positive finite number, or a sequence of such, one a layer"
         raise ParameterError("alpha", must, repr(value), "Typical values lie between 0.1 and 5.")
     return Fraction(value)
@@ -120,7 +119,7 @@ def is_positive_definite(A: AnyArray) -> bool:
     return has_positive_pivots(shifted)
 
 
-def check_ties(ties: Any) -> str | float:
+def check_ties(ties: object) -> str | float:
     """Return "exact", or the tolerance as a float in [0, 1)."""
     if isinstance(ties, str) and ties == "exact":
         return ties
@@ -130,7 +129,7 @@ def check_ties(ties: Any) -> str | float:
     raise ParameterError("ties", must, repr(ties), advice)
 
 
-def check_count(value: Any, name: str, *, least: int) -> int:
+def check_count(value: object, name: str, *, least: int) -> int:
     """Return an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ParameterError(name, f"be a whole number of at least {least}", f"{value!r}", "Pass an int.")
@@ -154,7 +153,7 @@ def check_positive(value: Any, name: str, advice: str, *, zero: bool = False) ->
     return value if is_tensor(value) else number
 
 
-def check_number(value: Any, name: str) -> float:
+def check_number(value: object, name: str) -> float:
     """Return one finite number."""
     number = _number(value)
     if not np.isfinite(number):
@@ -162,7 +161,7 @@ def check_number(value: Any, name: str) -> float:
     return number
 
 
-def _number(value: Any) -> float:
+def _number(value: object) -> float:
     """The value as a float; NaN for whatever is not one number."""
     plain = to_numpy(value)
     if isinstance(plain, np.ndarray) and plain.ndim == 0:

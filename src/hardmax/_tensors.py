@@ -81,14 +81,12 @@ def softmax(scores: Array, seen: Array | None = None, scale: Array | float = 1.0
     else:
         scale = np.minimum(to_numpy(scale), largest_float(scores.dtype)).astype(scores.dtype)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # scores that are not finite stay visible as NaN
-        if seen is None:
-            scores -= scores.max(axis=-1, keepdims=True)
-            scores *= scale
-        else:
-            hidden = ~np.broadcast_to(seen | blind, scores.shape)
+        hidden = None if seen is None else ~np.broadcast_to(seen | blind, scores.shape)
+        if hidden is not None:
             scores[hidden] = -np.inf
-            scores -= scores.max(axis=-1, keepdims=True)
-            scores *= scale
+        scores -= scores.max(axis=-1, keepdims=True)
+        scores *= scale
+        if hidden is not None:
             scores[hidden] = -np.inf  # also where the scale is 0
         np.exp(scores, out=scores)
         scores /= scores.sum(axis=-1, keepdims=True)

@@ -283,14 +283,14 @@ def limit_points(limit: Limit, most: int) -> list[tuple[str, str, str, str]]:
     """Rows of a table of the set S: the point, what it is, since which layer, how many tokens end there."""
     rows = []
     for p, point in enumerate(limit.points[:most]):
-        ends = np.flatnonzero(limit.clusters == p)
+        tokens = np.flatnonzero(limit.clusters == p)
         if p < len(limit.leaders):
             what, since = f"leader {limit.leaders[p]}", str(limit.emerged[p])
         else:
-            weights = limit.weights[ends[0]]
+            weights = limit.weights[tokens[0]]
             terms = [f"{w:.3g} x leader {i}" for w, i in zip(weights, limit.leaders, strict=True) if w > 0]
             what, since = " + ".join(terms) or "no combination of leaders", ""
-        rows.append((coordinates(point), what, since, str(len(ends))))
+        rows.append((coordinates(point), what, since, str(len(tokens))))
     if len(limit.points) > most:
         rows.append(("...", f"and {len(limit.points) - most} more", "", ""))
     undecided = int((limit.clusters < 0).sum())

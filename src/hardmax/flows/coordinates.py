@@ -28,6 +28,7 @@ from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere, on_sphere
 
 BOOLEAN = 1 - 1e-3  # the least that the largest entry of each row must be for attention to be held
+SHARPEST = 600.0  # a score beyond e^600 times a difference decides a row as an infinite one would
 SINGULAR = 1e12  # condition number of R beyond which z_k cannot be had
 TERMS = {"euler": 1, "rk4": 4}  # of the exponential series that R(hV) has
 
@@ -190,7 +191,8 @@ class Rescaled(Coordinates):
         with np.errstate(over="ignore"):
             length = float(np.linalg.norm(self._unit(state, t), axis=1).max())
             form = float(np.linalg.norm(self._rule.form(state.shape[-1], t), 2))
-            return self._growth.scale(t) * length**2 * form * float(np.finfo(np.float64).eps)
+            scale = float(np.exp(min(2 * self._growth.rate * t, SHARPEST)))  # what products of two tokens grow by
+            return scale * length**2 * form * float(np.finfo(np.float64).eps)
 
     def rate(self, state: FloatArray, t: float) -> FloatArray:
         P = self._attention(state, t) if self.held is None else self.held

@@ -16,7 +16,6 @@ from hardmax.flows.caching import once_per_rule
 from hardmax.rules.self_attention import SelfAttention
 
 WELL_CONDITIONED = 1e4  # of the eigenbasis: beyond it the coordinates themselves are used
-LARGEST = 600.0  # a score beyond e^600 times a difference decides a row as an infinite one would
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,10 +75,6 @@ class Growth:
     def unit(self, t: float) -> FloatArray:
         """e^{t(V - lambda I)}."""
         return np.asarray(self.basis_at(t) @ self.inverse)
-
-    def scale(self, t: float) -> float:
-        """e^{2 lambda t}, what products of two tokens grow by."""
-        return float(np.exp(min(2 * self.rate * t, LARGEST)))
 
     def grown(self, unit: FloatArray, t: float) -> FloatArray:
         """e^{lambda t} times what does not grow; infinite where that leaves the range of floats."""

@@ -18,13 +18,17 @@ INSTEAD = "Save `trajectory.tokens` with np.save instead."
 
 
 def rule_to_data(rule: Rule) -> dict[str, Any]:
-    """A rule as plain data. Refused for weights that are Python functions, which no file can hold."""
+    """A rule as plain data; Hardmax with exact numbers. Refused for Python functions, which no file can hold."""
     name = type(rule).__name__
     if name not in NAMES:
         raise ParameterError("rule", "be one of hardmax's own to be written to a file", repr(rule), INSTEAD)
+    data = {item.name: _plain(getattr(rule, item.name), item.name) for item in fields(rule)}  # type: ignore[arg-type]
     if isinstance(rule, Hardmax):
-        return {"rule": name} | _exactly(rule)
-    return {"rule": name} | {item.name: _plain(getattr(rule, item.name), item.name) for item in fields(rule)}  # type: ignore[arg-type]
+        A = rule.matrix
+        data["alpha"] = [str(step) for step in rule.steps]
+        data["A"] = None if A is None else [[str(Fraction(x)) for x in row] for row in A.tolist()]
+        data["A_exact"] = A is not None and A.dtype == object
+    return {"rule": name} | data
 
 
 def rule_from_data(data: dict[str, Any]) -> Rule:
@@ -32,9 +36,13 @@ def rule_from_data(data: dict[str, Any]) -> Rule:
     name = data.get("rule", "Hardmax")  # older files of Hardmax do not say it
     if name not in NAMES:
         raise ValueError(f"no rule is called {name!r}")
+    options = {key: value for key, value in data.items() if key not in ("rule", "A_exact")}
     if name == "Hardmax":
-        return _from_exact(data)
-    options = {key: value for key, value in data.items() if key != "rule"}
+        steps = [to_fraction(step) for step in data["alpha"]]
+        options["alpha"] = steps[0] if len(steps) == 1 else steps
+        if data["A"] is not None:
+            A = from_text(np.array(data["A"]))
+            options["A"] = A if data["A_exact"] else A.astype(np.float64)
     for key in {"heads", "parts"} & options.keys():
         options[key] = [rule_from_data(one) for one in options[key]]
     rule: Rule = getattr(rules, name)(**options)
@@ -50,29 +58,3 @@ def _plain(value: Any, name: str) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item, name) for item in value]
     return float(value) if isinstance(value, np.number | Fraction) else value
-
-
-def _exactly(rule: Hardmax) -> dict[str, Any]:
-    """Numbers as exact text."""
-    A = rule.matrix
-    return {
-        "alpha": [str(step) for step in rule.steps],
-        "A": None if A is None else [[str(Fraction(x)) for x in row] for row in A.tolist()],
-        "A_exact": A is not None and A.dtype == object,
-        "normalize": rule.normalize,
-        "ties": rule.ties,
-        "exact": rule.exact,
-        "any_A": rule.any_A,
-        "causal": rule.causal,
-    }
-
-
-def _from_exact(data: dict[str, Any]) -> Hardmax:
-    A = data["A"]
-    if A is not None:
-        A = from_text(np.array(A))
-        A = A if data["A_exact"] else A.astype(np.float64)
-    steps = [to_fraction(step) for step in data["alpha"]]
-    options = {name: data[name] for name in ("normalize", "ties", "exact", "any_A")}
-    options["causal"] = data.get("causal", False)  # older files have none
-    return Hardmax(steps[0] if len(steps) == 1 else steps, A, **options)
