@@ -97,7 +97,7 @@ def test_tokens_without_a_leading_component():
     tokens -= np.outer(tokens @ U[:, 0], U[:, 0])
     found = hm.theorems.hyperplanes(hm.simulate(tokens, hm.SelfAttention(V=(V + V.T) / 2), times=[0, 1]))
     assert found.outcome == "nothing to check"
-    assert not hm.classify((V + V.T) / 2, Q=U[:, 1:].T, K=U[:, 1:].T).proved
+    assert not hm.classify(V=(V + V.T) / 2, Q=U[:, 1:].T, K=U[:, 1:].T).proved
 
 
 def test_verdicts_begin_from_the_input():

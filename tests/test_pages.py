@@ -31,7 +31,7 @@ def test_the_page_is_whole_and_loads_nothing(solid, tmp_path: Path) -> None:
     assert len(page) < 8e6
     assert "<h1>a &lt; b</h1>" in page
     assert solid.status in page
-    assert repr(hm.classify(np.eye(3))) in page
+    assert repr(hm.classify(V=np.eye(3))) in page
     assert "Diamonds attend to themselves; colours: who ends together; shaded: hull. Drag" in page
     assert not re.search(r"<script[^>]*\ssrc=", page)
     assert not re.search(r"<(link|img|iframe)\b[^>]*\s(href|src)=", page)

@@ -150,7 +150,7 @@ def test_labels_index_and_items():
     assert layers.index(-1) == layers.index(2) == 2
     with pytest.raises(IndexError, match=re.escape("`k` must lie between -3 and 2. Got 3. Save more layers or times.")):
         layers.attention(3)
-    with pytest.raises(TypeError, match=r"Only the trajectory of a batch has items. Got one cloud"):
+    with pytest.raises(TypeError, match=r"`trajectory` must be that of a batch to have items. Got one cloud"):
         layers[0]
     assert flow.times.tolist() == [0, 0.5, 1]
     assert flow.n == 6

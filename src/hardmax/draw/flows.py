@@ -185,7 +185,7 @@ def plot_attention(trajectory: Trajectory, k: int = -1, *, ax: Axes | None = Non
     if alone:
         ax.figure.colorbar(image, ax=ax, shrink=0.85).set_label("$P_{ij}$")
     ax.set(xlabel="attends to token $j$", ylabel="token $i$")
-    ax.set_title(f"{trajectory.label(at)}: rank {numerical_rank(P)}{heads}", fontsize=10)
+    ax.set_title(f"{trajectory.label(at)}: rank {np.linalg.matrix_rank(P, rtol=RANK_TOL)}{heads}", fontsize=10)
     return ax
 
 
@@ -300,12 +300,6 @@ def score_form(trajectory: SmoothTrajectory, at: int) -> FloatArray | None:
         f"{rule!r}",
         "Draw the trajectory of one head.",
     )
-
-
-def numerical_rank(P: FloatArray) -> int:
-    """How many singular values exceed 1e-6 times the largest."""
-    values = np.linalg.svd(P, compute_uv=False)
-    return int((values > RANK_TOL * values[0]).sum())
 
 
 def even_positions(trajectory: SmoothTrajectory, number: int) -> list[int]:

@@ -188,7 +188,7 @@ def _leading(trajectory: SmoothTrajectory) -> FloatArray | None:
     rule, d = trajectory.rule, trajectory.array.shape[-1]
     if trajectory.gathering is trajectory.drawn or not isinstance(rule, SelfAttention):
         return None
-    return expected_of_values(rule.value_matrix(d)).dual
+    return expected_of_values(rule, d).dual
 
 
 def _orthonormal(M: FloatArray, *, complement: bool = False) -> FloatArray:

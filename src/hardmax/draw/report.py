@@ -11,10 +11,9 @@ from hardmax.draw.flows import expectation_line
 from hardmax.draw.html import Picture, render
 from hardmax.draw.projection import Projection
 from hardmax.draw.tokens import plot_layers, plot_limit
-from hardmax.limits import Limit
+from hardmax.limits import Limit, limit_points
 from hardmax.theorems import Verdict, check, limit_of
 from hardmax.trajectories.hardmax import HardmaxTrajectory
-from hardmax.trajectories.sentences import limit_points
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 MOST_POINTS = 40  # rows of a table

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from hardmax import SelfAttention, SmoothTrajectory, simulate
 from hardmax._types import FloatArray
-from hardmax.draw.flows import RANK_TOL, numerical_rank, plot_attention
+from hardmax.draw.flows import RANK_TOL, plot_attention
 from hardmax.draw.movies import Scene
 from hardmax.draw.style import COLOURS, padded_layout
 from hardmax.figures.shared import redrawn
@@ -29,7 +29,9 @@ def compute() -> SmoothTrajectory:
 
 def ranks(trajectory: SmoothTrajectory) -> FloatArray:
     """Rank of the attention matrix at each saved time, singular values below 1e-6 of the largest left out."""
-    return np.array([numerical_rank(trajectory.attention(k)) for k in range(len(trajectory.saved))])
+    return np.array(
+        [np.linalg.matrix_rank(trajectory.attention(k), rtol=RANK_TOL) for k in range(len(trajectory.saved))]
+    )
 
 
 def scene(trajectory: SmoothTrajectory) -> Scene:

@@ -59,7 +59,7 @@ def demo() -> str:
 def _values_section(title: str, V: FloatArray, *, horizon: float = 15.0) -> Section:
     """Gaussian tokens under self-attention with a value matrix until lambda t = horizon."""
     tokens = 2 * hm.configuration("gaussian", n=30, d=len(V), seed=3)
-    time = horizon / abs(hm.classify(V).eigenvalues[0].real)
+    time = horizon / abs(hm.classify(V=V).eigenvalues[0].real)
     return smooth_section(title, hm.simulate(tokens, hm.SelfAttention(V=V), times=time))
 
 
