@@ -17,7 +17,7 @@ from hardmax._errors import ParameterError, ParameterTypeError
 from hardmax._tensors import like
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.engine.certificates import Frozen, Point, certify
-from hardmax.engine.limit_set import Ends
+from hardmax.engine.limit_set import LimitSet
 from hardmax.engine.run import Proof, Run
 from hardmax.kernels import check_kernel
 from hardmax.polytope import Polytope
@@ -70,7 +70,7 @@ class Limit:
     reason: str
     stats: dict[str, Any]
     sparse_weights: Any
-    _ends: Ends
+    _ends: LimitSet
     _radius: Callable[[], float]
 
     def __repr__(self) -> str:
@@ -184,7 +184,7 @@ def limit(
     """
     array = _check_input(tokens, rule)
     max_layers = _checks.check_count(max_layers, "max_layers", least=0)
-    run = rule.start(array, kernel=check_kernel(kernel))
+    run = Run.of(rule, array, kernel=check_kernel(kernel))
     found: dict[int, Point] = {}
     before, next_try = None, 0
     while True:
@@ -256,7 +256,7 @@ def _settle_the_rest(run: Run, rule: Hardmax) -> dict[int, Point]:
 
 def _assemble(run: Run, rule: Hardmax, found: dict[int, Point], given: Any) -> Limit:
     """Turn a finished run over classes into the limit of every token."""
-    ends = Ends.of(run, found)
+    ends = LimitSet.of(run, found)
     classes, labels = run.classes, run.classes.labels
     ends_at = run.tokens
     ends_at[ends.place >= 0] = ends.points[ends.place[ends.place >= 0]]
@@ -293,7 +293,7 @@ def quick_radius(limit: Limit) -> float:
 
 def _radius(run: Run, rule: Hardmax) -> float:
     """Go through the layers again, with the gaps."""
-    again = rule.start(run.classes.rows, gaps=True)
+    again = Run.of(rule, run.classes.rows, gaps=True)
     again.choose()
     while again.layer < run.layer:
         again.advance()

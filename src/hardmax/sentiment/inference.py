@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.attention.numpy_layers import decided as decided_clouds
 from hardmax.attention.numpy_layers import layers_of, shares
 from hardmax.kernels.search import has_numba
 from hardmax.sentiment.vocabulary import Encoded
@@ -66,10 +65,10 @@ def contributions(weights: Weights, encoded: Encoded) -> FloatArray:
     """(tokens of all texts, outputs) what each adds to the logits of its text."""
     if weights.d > 2 or weights.A is not None or not has_numba():
         return _by_arrays(weights, encoded)
-    from hardmax.attention.contributions import voices
+    from hardmax.attention.contributions import contributions_of_texts
 
     step = weights.alpha / (1 + weights.alpha)
-    result, clear = voices(*encoded, weights.embedding, step, weights.decoder, weights.layers)
+    result, clear = contributions_of_texts(*encoded, weights.embedding, step, weights.decoder, weights.layers)
     for text in np.flatnonzero(~clear):  # some tokens tie, or nearly
         places = slice(*encoded.starts[text : text + 2])
         result[places] = _contributions(weights, encoded.ids[None, places], encoded.counts[None, places])[0]
@@ -163,14 +162,13 @@ def following(weights: Weights, ids: IntArray, counts: IntArray) -> Following:
     sure = np.ones(clouds, bool)
     # One more layer than the model has, to see whom the outputs would follow.
     layers = layers_of(*_clouds(weights, ids), weights.layers + 1, **_forms(weights, counts), sure=sure)
-    for k, (layer, _) in enumerate(layers):
-        some = np.arange(clouds) if layer.clouds is None else layer.clouds
-        chosen = layer.followed.chosen
-        first, alone = chosen.first.reshape(-1, n), (chosen.sizes == 1).reshape(-1, n)
+    for k, layer in enumerate(layers):
+        some = layer.clouds
+        first, alone = layer.sets.targets.reshape(-1, n), (layer.sets.sizes == 1).reshape(-1, n)
         follows[some] = first
         leads = alone & (first == np.arange(n))
         emerged[some] = np.where(leads & (emerged[some] < 0), k, emerged[some])
-        decided[some[decided_clouds(layer.followed, len(some))]] = k
+        decided[some[layer.decided]] = k
     for cloud in np.flatnonzero(~sure).tolist():
         text, h = divmod(cloud, weights.heads)
         emerged[cloud], follows[cloud], decided[cloud] = _followed(_simulated(weights, ids[text], counts[text], h))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hardmax.engine.run import Proof
+from hardmax.engine.run import Proof, Run
 from hardmax.theorems.base import PROJECT, Statement, Verdict, limit_of, missing_hypotheses
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 
@@ -27,7 +27,7 @@ def theorem2(trajectory: HardmaxTrajectory) -> Verdict:
     if not found.certified:
         return THEOREM_2.verdict(None, found.status)
     all_leaders = bool((found.clusters < len(found.leaders)).all())
-    run = trajectory.rule.start(trajectory.clouds[0].classes.rows)
+    run = Run.of(trajectory.rule, trajectory.clouds[0].classes.rows)
     run.choose()
     while run.layer < (PATIENCE if all_leaders else found.layer) and not run.decided.all():
         run.advance()

@@ -115,7 +115,7 @@ def run_hardmax(job: Job, rule: Hardmax) -> HardmaxTrajectory:
     tick = job.ticker(len(batch) * (int(job.saved[-1]) + 1))
     clouds, queries, exact_rows = [], 0, 0
     for b, cloud in enumerate(batch):
-        one = rule.start(cloud[real[b]], kernel=job.kernel)
+        one = Run.of(rule, cloud[real[b]], kernel=job.kernel)
         clouds.append(_run_cloud(one, rule, kept[:, b], job.saved, np.flatnonzero(real[b]), tick))
         queries += one.queries
         exact_rows += one.state.exact_rows
