@@ -18,7 +18,7 @@ from hardmax._errors import InputError, ParameterError, ParameterTypeError
 from hardmax._tensors import like, to_numpy
 from hardmax._types import AnyArray, Array, FloatArray, IntArray, Progress
 from hardmax.engine.certificates import Frozen, Point, certify
-from hardmax.engine.limit_set import Ends
+from hardmax.engine.limit_set import LimitSet
 from hardmax.engine.run import Proof, Run
 from hardmax.kernels import check_kernel
 from hardmax.polytope import Polytope
@@ -73,7 +73,7 @@ class Limit:
     reason: str
     stats: dict[str, Any]
     sparse_weights: csr_array
-    _limit_set: Ends
+    _limit_set: LimitSet
     _radius: Callable[[], float]
 
     def __repr__(self) -> str:
@@ -192,7 +192,7 @@ def limit(
     """
     array = _check_input(tokens, rule)
     max_layers = _checks.check_count(max_layers, "max_layers", least=0)
-    run = rule.start(array, kernel=check_kernel(kernel))
+    run = Run.of(rule, array, kernel=check_kernel(kernel))
     before, next_try, found = None, 0, dict[int, Point]()
     while True:
         sets = run.choose()
@@ -250,7 +250,7 @@ def _settle_the_rest(run: Run, rule: Hardmax) -> dict[int, Point]:
 
 def _assemble(run: Run, rule: Hardmax, found: dict[int, Point], given: Array) -> Limit:
     """Turn a finished run over classes into the limit of every token."""
-    limit_set, classes, labels = Ends.of(run, found), run.classes, run.classes.labels
+    limit_set, classes, labels = LimitSet.of(run, found), run.classes, run.classes.labels
     place, tokens = limit_set.place, run.tokens
     tokens[place >= 0] = limit_set.points[place[place >= 0]]
     certified = bool(run.decided.all())
@@ -306,7 +306,7 @@ def quick_radius(limit: Limit) -> float:
 
 def _radius(run: Run, rule: Hardmax) -> float:
     """Go through the layers again, with the gaps."""
-    again = rule.start(run.classes.rows, gaps=True)
+    again = Run.of(rule, run.classes.rows, gaps=True)
     again.choose()
     while again.layer < run.layer:
         again.advance()

@@ -7,6 +7,7 @@ every other j, that is iff tau < tau_i, with tau_i = min over {j : r_j > r_i, co
 import numpy as np
 
 from hardmax._types import FloatArray, IntArray
+from hardmax.engine.run import Run
 from hardmax.rules.hardmax import Hardmax
 
 BLOCK = 1 << 22  # numbers that are held at a time
@@ -37,7 +38,7 @@ def capped(features: FloatArray, tau: float) -> float:
 
 def first_leaders(features: FloatArray, tau: float) -> IntArray:
     """Which tokens lead at layer 0: the first of each set of equal ones."""
-    run = Hardmax(1.0).start(tokens_at(features, tau))
+    run = Run.of(Hardmax(1.0), tokens_at(features, tau))
     run.choose()
     return np.sort(run.classes.first[run.emerged == 0])
 

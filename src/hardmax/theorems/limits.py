@@ -6,7 +6,7 @@ import numpy as np
 
 from hardmax._integers import apply, as_floats, dot, over_one_denominator
 from hardmax._types import Row
-from hardmax.engine.run import Proof
+from hardmax.engine.run import Proof, Run
 from hardmax.limits import Limit
 from hardmax.limits import limit as find_limit
 from hardmax.theorems.base import PAPER, PROJECT, Statement, Verdict, given, missing_hypotheses, not_met, verdict
@@ -67,7 +67,7 @@ def theorem2(trajectory: HardmaxTrajectory) -> Verdict:
     if not found.certified:
         return verdict(None, found.status)
     all_leaders = bool((found.clusters < len(found.leaders)).all())
-    run = trajectory.rule.start(trajectory.clouds[0].classes.rows)
+    run = Run.of(trajectory.rule, trajectory.clouds[0].classes.rows)
     run.choose()
     while run.layer < (PATIENCE if all_leaders else found.layer) and not run.decided.all():
         run.advance()

@@ -40,7 +40,7 @@ def run_hardmax(job: Job, rule: Hardmax) -> HardmaxTrajectory:
     tick = job.ticker(len(batch) * (int(job.saved[-1]) + 1))
     clouds, queries, exact_rows = [], 0, 0
     for b, real in enumerate(np.atleast_2d(job.real)):
-        one = rule.start(batch[b, real], kernel=job.kernel)
+        one = Run.of(rule, batch[b, real], kernel=job.kernel)
         clouds.append(_run_cloud(one, rule, kept[:, b], job.saved, np.flatnonzero(real), tick))
         queries += one.queries
         exact_rows += one.state.exact_rows
