@@ -279,6 +279,25 @@ def test_activations_are_not_written_either(tmp_path):
         ran(hm.FeedForward(A, A, activation=np.sin)).to_npz(tmp_path / "run.npz")
 
 
+def test_rules_of_other_people_are_not_written_either(tmp_path):
+    class Other(hm.Softmax):
+        pass
+
+    with pytest.raises(ValueError, match=r"`rule` must be one of hardmax's own to be written to a file. Got Other"):
+        ran(Other(1)).to_npz(tmp_path / "run.npz")
+
+
+def test_trouble_of_heads_belongs_to_its_cloud(tmp_path):
+    batch = np.stack([TOKENS, TOKENS * 1e3])
+    rule = hm.MultiHead([hm.SelfAttention(V=-np.eye(2)), hm.SelfAttention(V=-np.eye(2))])
+    run = hm.simulate(batch, rule, times=[0, 0.01, 30], max_steps=50)
+    assert run[0].problem == ""
+    assert run[1].problem.count("The integrator stopped") == 2
+    assert run.problem == f"Cloud 1: {run[1].problem}"
+    run.to_npz(tmp_path / "run.npz")
+    assert hm.Trajectory.from_npz(tmp_path / "run.npz").problems == run.problems
+
+
 def test_broken_and_strange_files(tmp_path):
     ran(hm.Softmax(1)).to_npz(tmp_path / "run.npz")
     with np.load(tmp_path / "run.npz") as file:

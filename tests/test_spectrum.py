@@ -109,6 +109,25 @@ def test_a_rule_brings_its_own_matrices():
             hm.classify(rule)
 
 
+def test_what_a_rule_lets_expect_is_found_once(monkeypatch):
+    calls, decide = [], eigenvalues.decide
+    monkeypatch.setattr(eigenvalues, "decide", lambda V: (calls.append(V), decide(V))[1])
+    run = hm.simulate(np.eye(2), hm.SelfAttention(V=np.diag([2.0, 1.0])), times=[0, 1])
+    assert len(hm.theorems.check(run)) == 7
+    assert run.status
+    assert hm.classify(run.rule) is hm.classify(run.rule)
+    assert len(calls) == 1
+
+
+def test_matrices_that_change_in_place_are_classified_anew():
+    torch = pytest.importorskip("torch")
+    values = torch.eye(2)
+    rule = hm.SelfAttention(V=values)
+    assert hm.classify(rule).kind == "polytope"
+    values *= -1
+    assert hm.classify(rule).kind == "collapse"
+
+
 def test_torch_weights_are_taken():
     torch = pytest.importorskip("torch")
     assert hm.classify(V=torch.eye(2)).kind == "polytope"

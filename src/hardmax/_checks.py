@@ -62,7 +62,8 @@ def check_alpha(alpha: object) -> tuple[Fraction, ...]:
 
 
 def _step(value: Any) -> Fraction:
-    if not isinstance(value, Rational | float) or isinstance(value, bool) or not 0 < value < np.inf:  # type: ignore[operator]
+    good = isinstance(value, Rational | float) and not isinstance(value, bool)
+    if not good or not 0 < value < np.inf:
         must = "be a positive finite number, or a sequence of such, one a layer"
         raise ParameterError("alpha", must, repr(value), "Typical values lie between 0.1 and 5.")
     return Fraction(value)

@@ -57,7 +57,7 @@ class Coordinates(ABC):
         """x, and z or None, at time t."""
 
     def after_step(self, state: Array) -> Array:
-        """What is done to the state after each step of fixed length."""
+        """What is done to the state after each step of fixed length, or, between other steps, before it is read."""
         return state
 
     @property
@@ -96,7 +96,7 @@ class Tokens(Coordinates):
         return on_sphere(state) if isinstance(self._rule, Sphere) else state
 
     def read(self, state: Array, t: float) -> tuple[Array, Array | None]:
-        return self.after_step(state), None
+        return state, None
 
 
 class Decaying(Tokens):

@@ -84,6 +84,10 @@ class Expectation:
     dual: FloatArray
     proved: bool = False
 
+    def __post_init__(self) -> None:
+        for array in (self.eigenvalues, self.leading, self.dual):
+            array.setflags(write=False)  # it is kept for the next one who asks
+
     @property
     def theorem(self) -> str:
         """What it rests on."""

@@ -72,9 +72,9 @@ class _Integration:
         return np.asarray(self._coordinates.rate(state.reshape(self._shape), t)).ravel()
 
     def _save(self, states: FloatArray) -> None:
-        for state in states:
-            t, whole = float(self._times[len(self._read)]), bool(np.isfinite(state).all())
-            self._read.append(self._coordinates.read(state.reshape(self._shape), t) if whole else self._lost)
+        for flat in states:
+            t, state = float(self._times[len(self._read)]), self._coordinates.after_step(flat.reshape(self._shape))
+            self._read.append(self._coordinates.read(state, t) if np.isfinite(flat).all() else self._lost)
             self._tick()
 
     def solve(self) -> Solution:

@@ -39,11 +39,9 @@ class Method:
     ) -> "Method":
         """A method from the arguments of `simulate`; None is what is usual."""
         name = "DOP853" if method is None else method
-        known = (*ADAPTIVE, *FIXED)
-        if name not in known:
-            raise ParameterError(
-                "method", f"be one of {', '.join(known)}", repr(name), "DOP853 suits nearly everything."
-            )
+        if name not in (*ADAPTIVE, *FIXED):
+            must = f"be one of {', '.join((*ADAPTIVE, *FIXED))}"
+            raise ParameterError("method", must, repr(name), "DOP853 suits nearly everything.")
         fixed = name in FIXED
         for setting, value in (("rtol", rtol), ("atol", atol)):
             if value is not None and fixed:
@@ -52,10 +50,9 @@ class Method:
         rtol = _checks.check_positive(1e-8 if rtol is None else rtol, "rtol", "1e-8 is usual.")
         atol = _checks.check_positive(1e-13 if atol is None else atol, "atol", "1e-13 is usual.")
         if (dt is None) == fixed:
-            need = f'"{name}" needs `dt`, the length of its steps' if fixed else f'"{name}" chooses its own steps'
-            raise ParameterError(
-                "dt", f"go with the methods {' and '.join(FIXED)}", f"{'none' if dt is None else dt}: {need}"
-            )
+            need = "needs `dt`, the length of its steps" if fixed else "chooses its own steps"
+            got = f'{"none" if fixed else dt}: "{name}" {need}'
+            raise ParameterError("dt", f"go with the methods {' and '.join(FIXED)}", got)
         if dt is not None:
             dt = float(_checks.check_positive(dt, "dt", "0.1 is usual."))
         usual = MOST_FIXED_STEPS if fixed else MOST_STEPS
@@ -88,17 +85,11 @@ class Method:
         off = np.abs(steps - np.rint(steps))
         if off.max() > 1e-6 * max(1.0, float(steps[-1]) * 1e-3):
             worst = float(times[int(off.argmax())])
-            raise ParameterError(
-                "times",
-                "be multiples of `dt`, which steps of one length meet",
-                f"{worst:.6g} with `dt={self.dt:g}`",
-                f"Use `dt={worst / max(1, np.ceil(worst / self.dt)):.6g}`, or multiples of `dt` for `times`.",
-            )
+            must, got = "be multiples of `dt`, which steps of one length meet", f"{worst:.6g} with `dt={self.dt:g}`"
+            fitting = worst / max(1, np.ceil(worst / self.dt))
+            raise ParameterError("times", must, got, f"Use `dt={fitting:.6g}`, or multiples of `dt` for `times`.")
         if steps[-1] > self.max_steps:
-            raise ParameterError(
-                "dt",
-                f"need at most `max_steps={self.max_steps}` steps",
-                f"{steps[-1]:.3g} steps of {self.dt:g} to {times[-1]:g}",
-                "Use a larger `dt`, or raise `max_steps`.",
-            )
+            must = f"need at most `max_steps={self.max_steps}` steps"
+            got = f"{steps[-1]:.3g} steps of {self.dt:g} to {times[-1]:g}"
+            raise ParameterError("dt", must, got, "Use a larger `dt`, or raise `max_steps`.")
         return int(np.rint(steps[-1]))

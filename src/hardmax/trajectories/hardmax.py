@@ -82,9 +82,8 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         found = np.flatnonzero(self.saved == layer)
         if not len(found):
             kept = f"layers 0 to {self.layers}" if len(self.saved) > 1 else f"layer {self.layers} alone"
-            raise ParameterIndexError(
-                "k", f"be a saved layer: {kept}", k, 'Simulate more layers, or with `save="all"`.'
-            )
+            advice = 'Simulate more layers, or with `save="all"`.'
+            raise ParameterIndexError("k", f"be a saved layer: {kept}", k, advice)
         return int(found[0])
 
     def label(self, at: int) -> str:
