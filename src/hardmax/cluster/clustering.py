@@ -166,12 +166,8 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
     def _warn(self, status: str) -> None:
         """Warn of what was not reached."""
         if self.n_clusters not in (None, self.n_clusters_):
-            warnings.warn(
-                f"HardmaxClustering was asked for {self.n_clusters} clusters and found {self.n_clusters_}, the nearest "
-                "number that its search met.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            asked = f"HardmaxClustering was asked for {self.n_clusters} clusters and found {self.n_clusters_}"
+            warnings.warn(f"{asked}, the nearest number that its search met.", ConvergenceWarning, 3)
         if not self.certified_:
             warnings.warn(f"HardmaxClustering has no proof of where all points end. {status}", ConvergenceWarning, 3)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax import _checks
+from hardmax._checks import check_count, check_positive, is_positive_definite
 from hardmax._errors import ParameterError
 from hardmax._types import FloatArray
 from hardmax.control.demands import Demands
@@ -103,7 +103,7 @@ def choose_A(
     request = check_request(tokens, leaders, followers)
     cuts = _one_of(method, "method", METHODS) == "cuts"
     keep = _check_margin(margin, _one_of(prefer, "prefer", PREFERENCES))
-    attempts, seed = (_checks.check_count(*pair, least=0) for pair in ((attempts, "attempts"), (seed, "seed")))
+    attempts, seed = (check_count(*pair, least=0) for pair in ((attempts, "attempts"), (seed, "seed")))
     if only:
         _check_no_zero(request)
     bounds = BOUNDS if condition is None else (check_condition(condition),)
@@ -148,7 +148,7 @@ def _assign_others(
 def _meets_demands(request: Request, demands: Demands, A: FloatArray) -> bool:
     """Whether every demand is met: positive gaps in NumPy, a definite A, and the exact sets of layer 0."""
     gaps, _ = demands.tightest(A, 1, 1)
-    if (len(gaps) and gaps[0] <= 0) or not _checks.is_positive_definite(A):
+    if (len(gaps) and gaps[0] <= 0) or not is_positive_definite(A):
         return False
     sets = simulate(request.given, Hardmax(1, A), layers=0).sets(0)
     first, labels = request.classes.first, request.classes.labels
@@ -196,7 +196,7 @@ def _check_margin(margin: Any, prefer: str) -> float | None:
     if prefer != "identity":
         got = '`prefer="margin"`, which finds the largest one'
         raise ParameterError("margin", 'go with `prefer="identity"`', got)
-    return float(_checks.check_positive(margin, "margin", "Leave it out for half of the largest one."))
+    return float(check_positive(margin, "margin", "Leave it out for half of the largest one."))
 
 
 def _one_of(value: Any, name: str, choices: tuple[str, ...]) -> str:

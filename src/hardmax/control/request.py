@@ -151,16 +151,11 @@ def _check_rays(request: Request) -> None:
     for j in sorted(targets):
         i = seen.setdefault(_ray(request.given[j]), j)
         if request.classes.labels[targets[j]] != request.classes.labels[targets[i]]:
-            both_lead = targets[i] == i and targets[j] == j
-            raise InputError(
-                f"Tokens {i} and {j} must have one target: one is a positive multiple of the other, so for every A "
-                "they see the same token"
-                + (
-                    ", the longer of them or another. Got both as leaders. Drop the shorter one."
-                    if both_lead
-                    else f". Got the targets {targets[i]} and {targets[j]}. Make them equal."
-                )
-            )
+            alike = "one is a positive multiple of the other, so for every A they see the same token"
+            got = f". Got the targets {targets[i]} and {targets[j]}. Make them equal."
+            if targets[i] == i and targets[j] == j:
+                got = ", the longer of them or another. Got both as leaders. Drop the shorter one."
+            raise InputError(f"Tokens {i} and {j} must have one target: {alike}{got}")
 
 
 def _ray(token: AnyArray) -> tuple[Fraction, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax import _checks
+from hardmax._checks import check_alpha, check_count
 from hardmax._types import FloatArray
 from hardmax.control.choose import check_condition
 from hardmax.control.demands import units
@@ -129,9 +129,9 @@ def steer(
     """
     request = check_request(tokens, leaders, followers)
     # Unlike a rule's, a sequence of steps is a choice and not one a layer.
-    steps, condition = [float(step) for step in _checks.check_alpha(alpha)], check_condition(condition)
-    evaluate = Evaluator(request, _checks.check_count(evaluations, "evaluations", least=1), progress)
-    rng = np.random.default_rng(_checks.check_count(seed, "seed", least=0))
+    steps, condition = [float(step) for step in check_alpha(alpha)], check_condition(condition)
+    evaluate = Evaluator(request, check_count(evaluations, "evaluations", least=1), progress)
+    rng = np.random.default_rng(check_count(seed, "seed", least=0))
     trials: list[Trial] = []
     for A in _starting_matrices(request, condition, rng):
         trials += [evaluate(A, step) for step in steps[: evaluate.left]]
@@ -140,9 +140,9 @@ def steer(
     trials.sort(key=lambda trial: trial.cost)
     best = trials[0]
     while best.cost[0] and evaluate.left:
-        start = (
-            trials.pop(0) if trials else evaluate(_random_matrix(len(best.A), condition, rng), _random_step(steps, rng))
-        )
+        if not trials:
+            trials = [evaluate(_random_matrix(len(best.A), condition, rng), _random_step(steps, rng))]
+        start = trials.pop(0)
         best = min(best, _descend(evaluate, start, steps, condition, rng), key=lambda trial: trial.cost)
     return _answer(request, best, evaluate.done)
 
@@ -209,12 +209,7 @@ def _answer(request: Request, best: Trial, done: int) -> ControlResult:
             "`alpha`."
         )
     gaps, _ = request.demands().tightest(best.A, 1, 1)
-    return request.result(
-        A=best.A if found else None,
-        found=found,
-        margin=float(gaps[0]) if len(gaps) else np.inf,
-        status=status,
-        only=True,
-        alpha=best.alpha,
-        stats={"limits": done, "layer": best.limit.layer, "wrong": best.cost[0]},
-    )
+    margin = float(gaps[0]) if len(gaps) else np.inf
+    stats = {"limits": done, "layer": best.limit.layer, "wrong": best.cost[0]}
+    about = {"margin": margin, "status": status, "only": True, "alpha": best.alpha, "stats": stats}
+    return request.result(A=best.A if found else None, found=found, **about)

@@ -31,9 +31,7 @@ def energy(trajectory: SmoothTrajectory) -> Verdict:
     fixed = not trajectory.stats["adaptive"]
     tolerance = 1e-12 if fixed else (1 + float(rule.beta)) * 10 * float(trajectory.stats["rtol"])
     holds = bool(growth[worst] >= -tolerance)
-    return verdict(
-        None if fixed and not holds else holds,  # long steps may lose energy that the flow does not
-        f"The smallest relative growth between saved times is {growth[worst]:.2g} (tolerance {tolerance:.0e}).",
-        margin=float(growth[worst] + tolerance),
-        witness={"time": float(trajectory.saved[worst])},
-    )
+    answer = None if fixed and not holds else holds  # long steps may lose energy that the flow does not
+    reason = f"The smallest relative growth between saved times is {growth[worst]:.2g} (tolerance {tolerance:.0e})."
+    witness = {"time": float(trajectory.saved[worst])}
+    return verdict(answer, reason, margin=float(growth[worst] + tolerance), witness=witness)

@@ -38,13 +38,10 @@ def hull(trajectory: HardmaxTrajectory) -> Verdict:
         residuals[k] = np.abs(Z[k + 1] - expected).max(axis=1)
     k, i = divmod(int(residuals.argmax()), residuals.shape[1])
     worst, allowed = float(residuals[k, i]), rounding(trajectory)
-    return verdict(
-        worst <= allowed,
-        f"Every token is a convex combination of tokens a layer before, up to {worst:.2g} of the largest one "
-        f"(rounding: {allowed:.2g}).",
-        margin=allowed - worst,
-        witness={"layer": k, "token": token_of(trajectory, i)},
-    )
+    up_to = f"up to {worst:.2g} of the largest one (rounding: {allowed:.2g})"
+    reason = f"Every token is a convex combination of tokens a layer before, {up_to}."
+    witness = {"layer": k, "token": token_of(trajectory, i)}
+    return verdict(worst <= allowed, reason, margin=allowed - worst, witness=witness)
 
 
 @Statement(
@@ -68,12 +65,9 @@ def norm(trajectory: HardmaxTrajectory) -> Verdict:
     if smallest == np.inf:
         return verdict(True, "No token moves.")
     k, i = divmod(int(growth.argmin()), growth.shape[1])
-    return verdict(
-        smallest > 0,
-        f"The smallest growth of a squared norm, relative to the largest token, is {smallest:.2g}.",
-        margin=smallest,
-        witness={"layer": k, "token": token_of(trajectory, i)},
-    )
+    reason = f"The smallest growth of a squared norm, relative to the largest token, is {smallest:.2g}."
+    witness = {"layer": k, "token": token_of(trajectory, i)}
+    return verdict(smallest > 0, reason, margin=smallest, witness=witness)
 
 
 @Statement(
@@ -100,12 +94,8 @@ def half_space(trajectory: HardmaxTrajectory) -> Verdict:
             witness = {"layer": k, "token": i, "attracted by": j}
     if witness is None:
         return verdict(True, "Every token leads, so none attracts another.")
-    return verdict(
-        smallest >= 0,
-        f"The smallest <A z_i, z_j - z_i> over j in C_i, relative to the largest token, is {smallest:.2g}.",
-        margin=smallest,
-        witness=witness,
-    )
+    reason = f"The smallest <A z_i, z_j - z_i> over j in C_i, relative to the largest token, is {smallest:.2g}."
+    return verdict(smallest >= 0, reason, margin=smallest, witness=witness)
 
 
 @Statement(
