@@ -116,7 +116,12 @@ def _legend(trajectory: Trajectory, figure: dict[str, Any]) -> str:
 
 def figure_of(trajectory: Trajectory) -> dict[str, Any]:
     """Data, layout and frames for Plotly, as a dictionary."""
-    projection, look = Projection.of_trajectory(trajectory), _look_of(trajectory)
+    projection = Projection.of_trajectory(trajectory)
+    look = (
+        _hardmax_look(trajectory)
+        if isinstance(trajectory, HardmaxTrajectory)
+        else _smooth_look(cast(SmoothTrajectory, trajectory))
+    )
     positions = even_frames(look.last, MOST_FRAMES)
     Z = projection(trajectory.drawn[: look.last + 1, trajectory.mask].astype(np.float64)).astype(np.float32)
     frames: list[dict[str, Any]] = [
@@ -147,12 +152,6 @@ class Look:
     leads: Callable[[int], BoolArray]
     texts: list[str]
     hull: FloatArray | None
-
-
-def _look_of(trajectory: Trajectory) -> Look:
-    if isinstance(trajectory, HardmaxTrajectory):
-        return _hardmax_look(trajectory)
-    return _smooth_look(cast(SmoothTrajectory, trajectory))
 
 
 def _hardmax_look(trajectory: HardmaxTrajectory) -> Look:
@@ -291,16 +290,12 @@ def _plane(projection: Projection) -> dict[str, Any]:
 
 
 def _axis(projection: Projection, r: int) -> dict[str, Any]:
-    name = re.sub(r"\$(\w)(?:_\{(\d+)\})?\$", _plain, projection.labels[r])
-    axis: dict[str, Any] = {"title": {"text": name}, "zeroline": False}
+    # Symbols and their indices in HTML: formulas would need a script that is not in the page.
+    plain = re.sub(r"_\{(\d+)\}", r"<sub>\1</sub>", projection.labels[r]).replace("$", "")
+    axis: dict[str, Any] = {"title": {"text": plain}, "zeroline": False}
     axis["range"] = [float(projection.low[r]), float(projection.high[r])]
     ticks = projection.ticks(r)
     if ticks is not None:
         texts = [f"{x:.0e}".replace("e+0", "e") if x else "0" for x in ticks.values()]
         axis |= {"tickvals": list(ticks), "ticktext": texts}
     return axis
-
-
-def _plain(match: re.Match[str]) -> str:
-    """A symbol with its index, in HTML: formulas would need a script that is not in the page."""
-    return f"{match[1]}<sub>{match[2]}</sub>" if match[2] else match[1]
