@@ -142,7 +142,7 @@ def _flow_frames(trajectory: SmoothTrajectory, projection: Projection) -> Frames
     return draw, frames, legend_of(trajectory, frames)
 
 
-def _writer(ending: str, fps: int) -> Any:
+def _writer(ending: str, fps: int) -> animation.AbstractMovieWriter:
     """A Matplotlib writer for the ending."""
     if ending == ".gif":
         return OnePalette(fps=fps)

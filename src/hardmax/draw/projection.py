@@ -111,15 +111,15 @@ class Projection:
         ]
         axis = np.abs(basis).argmax(axis=0)
         aligned = np.abs(basis).max(axis=0) > 1 - 1e-9
-        labels = [f"${letter}_{{{r + 1}}}$" if a else said for r, a, said in zip(axis, aligned, labels, strict=True)]
+        labels = [f"${letter}_{{{r + 1}}}$" if a else label for r, a, label in zip(axis, aligned, labels, strict=True)]
         if aligned.all():
             order = np.argsort(axis)
             basis, labels = basis[:, order], [labels[r] for r in order]
         shown = points @ basis
         wide = np.ptp(shown, axis=0) > WIDE * width
         size = float(f"{np.abs(points @ leading).max() or 1.0:.0e}")
-        labels = [f"{said} (d = {d})" for said in labels] if d > 3 else labels
-        labels = [f"{said}, log beyond {size:g}" if far else said for said, far in zip(labels, wide, strict=True)]
+        labels = [f"{label} (d = {d})" for label in labels] if d > 3 else labels
+        labels = [f"{label}, log beyond {size:g}" if far else label for label, far in zip(labels, wide, strict=True)]
         view = cls(basis, tuple(labels), d, equal=False, log_beyond=size * wide)
         spreads = np.ptp(view(points), axis=0)
         return view.fitted(points, PAD * np.where(spreads > 0, spreads, size))

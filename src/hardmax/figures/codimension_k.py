@@ -15,7 +15,7 @@ from hardmax.draw.style import EDGE, GREY, SIZE, add_legend, cluster_colours, pa
 TITLE = "arXiv 2305.05465: conjecture, two positive eigenvalues of three give lines (codimension 2)"
 V = matrix("paper-codimension")
 TIMES = np.linspace(0, 12, 121)  # later, rounding would decide attention
-FILMED = 8.0  # until when a movie runs
+PLAYED_UNTIL = 8.0  # until when a movie runs
 LEGEND = "colours: who ends on one line"
 NEAR = 0.2  # of the spread at the start: points of the plane closer than that are one
 
@@ -49,7 +49,7 @@ def compute() -> Numbers:
 
 def movie_of(numbers: Numbers) -> SmoothTrajectory:
     """The trajectory to play, while the third coordinate is near."""
-    return simulate(numbers.trajectory.tokens[0], numbers.trajectory.rule, times=TIMES[TIMES <= FILMED])
+    return simulate(numbers.trajectory.tokens[0], numbers.trajectory.rule, times=TIMES[TIMES <= PLAYED_UNTIL])
 
 
 def scene(numbers: Numbers) -> Scene:
