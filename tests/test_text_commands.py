@@ -332,7 +332,7 @@ def test_every_option_reaches_the_classifier(run, home) -> None:
     assert json.loads(run("evaluate", home / "reviews.csv", "--model", "m", "--json")[1])["texts"] == 400
     code, _, err = run("explain", "a superb film", "--model", "m", "--out", "x.gif")
     assert code == 2
-    assert "Got d = 3 and 2 classes. Use --model imdb-2d, or train with --d 2." in err
+    assert "Got d = 3 and 2 classes. Use the model imdb-2d, or train one with d = 2." in err
 
 
 def test_the_paper_is_a_start_that_flags_change(run, home) -> None:
