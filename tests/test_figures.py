@@ -149,7 +149,7 @@ def test_codimension_k_is_called_a_conjecture_and_gathers_on_lines() -> None:
         assert apart[0] < 1e-6 * np.ptp(start[:, 0])
         assert apart[1] <= numbers.scatter < 0.05 * np.ptp(start[:, :2])
     assert np.abs(end[:, 2]).max() > 10 * np.abs(start[:, 2]).max()
-    assert codimension_k.movie_of(numbers).times[-1] == codimension_k.FILMED
+    assert codimension_k.movie_of(numbers).times[-1] == codimension_k.PLAYED_UNTIL
 
 
 def test_product_is_a_polygon_times_a_line() -> None:

@@ -163,7 +163,7 @@ def test_a_free_coordinate_is_logarithmic_and_says_so(d: int) -> None:
     assert view.labels[-1].startswith(f"$z_{{{d}}}$, log beyond ")
     shown = view(trajectory.rescaled)
     assert np.allclose(shown[..., :-1], trajectory.rescaled[..., :-1])
-    size = float(view.folds[-1])
+    size = float(view.log_beyond[-1])
     assert np.allclose(size * np.sinh(shown[..., -1] / size), trajectory.rescaled[..., -1])
     assert (view.low < shown.min(axis=(0, 1))).all()
     assert (view.high > shown.max(axis=(0, 1))).all()

@@ -18,7 +18,6 @@ from hardmax.draw.style import BLUE, EDGE, GREY, SIZE, draw_plane, panels, scatt
 from hardmax.draw.tokens import Palette, plot_tokens
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
-from hardmax.trajectories.hardmax import HardmaxTrajectory
 
 if TYPE_CHECKING:
     from hardmax.control.result import ControlResult
@@ -58,40 +57,30 @@ def plot_control(
     matrices = np.eye(len(result.A)), result.A
     before, after = (simulate(result.tokens, Hardmax(step, A), layers=LAYERS) for A in matrices)
     palette = Palette(after, before)
-    for ax, A, run, name in zip(axes, matrices, (before, after), ("before: A = I", "after"), strict=True):
-        _panel(ax, run, A, result, projection, palette)
-        ax.set_title(f"{name}, {_count(run)}", fontsize=10)
+    tokens = result.tokens.astype(np.float64)
+    for ax, A, run, when in zip(axes, matrices, (before, after), ("before: A = I", "after"), strict=True):
+        plot_tokens(run, 0, ax=ax, projection=projection, palette=palette, polytope=False)
+        for i in result.leaders:
+            _draw_border(ax, tokens[i] / projection.unit, A @ (tokens[i] / projection.unit))
+        ringed = projection(tokens[list(result.leaders)])
+        scatter(ax, ringed, s=5 * SIZE, facecolors="none", edgecolors=EDGE, linewidths=1.4, zorder=5)
+        _draw_level_set(ax, tokens, A, projection)
+        early, n_leaders = int((run.emerged[run.leaders] == 0).sum()), len(run.leaders)
+        leaders = f"{early} leader{'s' if early != 1 else ''} at layer 0, {n_leaders} in the end"
+        ax.set_title(f"{when}, {leaders}", fontsize=10)
         if names is not None:
             shown = sorted({*run.leaders.tolist(), *result.leaders})
-            _name_tokens(ax, projection(result.tokens[shown].astype(np.float64)), [names[i] for i in shown])
+            _write_names(ax, projection(tokens[shown]), [names[i] for i in shown])
     if projection.dimension == 2:  # below the panels there is the legend
         figure.supxlabel("")
         for ax in axes:
             ax.set_xlabel(projection.labels[0], fontsize=9)
+            ax.set_ylabel("")
     _legend(figure, len(result.A))
     return figure
 
 
-def _panel(
-    ax: Axes,
-    trajectory: HardmaxTrajectory,
-    A: FloatArray,
-    result: "ControlResult",
-    projection: Projection,
-    palette: Palette,
-) -> None:
-    plot_tokens(trajectory, 0, ax=ax, projection=projection, palette=palette, polytope=False)
-    if projection.dimension == 2:
-        ax.set(xlabel="", ylabel="")
-    tokens = result.tokens.astype(np.float64) / projection.unit
-    for i in result.leaders:
-        _draw_border(ax, tokens[i], A @ tokens[i])
-    ringed = projection(result.tokens[list(result.leaders)].astype(np.float64))
-    scatter(ax, ringed, s=5 * SIZE, facecolors="none", edgecolors=EDGE, linewidths=1.4, zorder=5)
-    _draw_level_set(ax, tokens, A, projection)
-
-
-def _name_tokens(ax: Any, points: FloatArray, names: Sequence[str]) -> None:
+def _write_names(ax: Any, points: FloatArray, names: Sequence[str]) -> None:
     middle = np.mean(ax.get_xlim())
     for at, name in zip(points, names, strict=True):
         ax.text(*at, f"   {name}   ", fontsize=9, va="bottom", ha="right" if at[0] > middle else "left", zorder=6)
@@ -113,14 +102,9 @@ def _draw_level_set(ax: Axes, tokens: FloatArray, A: FloatArray, projection: Pro
         return
     basis = np.eye(d) if projection.basis is None else projection.basis
     values, vectors = np.linalg.eigh(basis.T @ np.linalg.inv(A) @ basis)  # the shadow's own matrix, inverted
-    axes = 2 * FITS * np.abs(projection(tokens * projection.unit)).max() * np.sqrt(values / values.max())
+    axes = 2 * FITS * np.abs(projection(tokens)).max() * np.sqrt(values / values.max())
     angle = float(np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0])))
     ax.add_patch(Ellipse((0, 0), *axes, angle=angle, fill=False, ls="--", ec=GREY, lw=1.2, zorder=1))
-
-
-def _count(trajectory: HardmaxTrajectory) -> str:
-    now, late = int((trajectory.emerged[trajectory.leaders] == 0).sum()), len(trajectory.leaders)
-    return f"{now} leader{'s' if now != 1 else ''} at layer 0, {late} in the end"
 
 
 def _legend(figure: Figure, d: int) -> None:

@@ -18,23 +18,8 @@ from mpl_toolkits.mplot3d import Axes3D
 from hardmax._errors import InputError, ParameterError
 from hardmax._tensors import to_numpy
 from hardmax._types import BoolArray, FloatArray, IntArray
+from hardmax.draw import style
 from hardmax.draw.projection import Projection
-from hardmax.draw.style import (
-    COLOURS,
-    EDGE,
-    GREY,
-    LAYERS,
-    STAR,
-    add_legend,
-    cluster_colours,
-    draw_lines,
-    draw_row,
-    draw_tails,
-    marker_size,
-    new_axes,
-    scatter,
-    shade_polytope,
-)
 from hardmax.flows.spectrum import expectation_of
 from hardmax.polytope import Polytope
 from hardmax.rules.self_attention import SelfAttention
@@ -84,7 +69,7 @@ def plot_flow(
     trajectory.single("plot_flow(trajectory[b], k)")
     at = position(trajectory, k)
     projection = projection or Projection.of_trajectory(trajectory)
-    alone, ax = ax is None, new_axes(projection) if ax is None else ax
+    alone, ax = ax is None, style.new_axes(projection) if ax is None else ax
     real = trajectory.mask
     Z = projection(trajectory.drawn[: at + 1, real].astype(np.float64))  # (saved until k, tokens, 2 or 3)
     clusters = (clusters_by_size(trajectory) if clusters is None else np.asarray(clusters))[real]
@@ -94,19 +79,19 @@ def plot_flow(
     at_end = at == trajectory.reached - 1
     shaded = bool((at_end and has_shrinking_hull(trajectory) if hull is None else hull) and len(Z[at]))
     if shaded:
-        shade_polytope(ax, Polytope(Z[at]))
-    colours = np.array(cluster_colours(clusters))
+        style.shade_polytope(ax, Polytope(Z[at]))
+    colours = np.array(style.cluster_colours(clusters))
     if tails and at > 0:
-        draw_tails(ax, Z, colours.tolist(), 0.8)
+        style.draw_tails(ax, Z, colours.tolist(), 0.8)
     stars = leads(trajectory, at)[real]
     seen = ~stars & ~is_under(Z[at], stars, projection)
-    for rows, marker, scale in ((seen, "o", 1.0), (stars, "*", STAR)):
-        size = scale * marker_size(max(int(rows.sum()), 1))
+    for rows, marker, scale in ((seen, "o", 1.0), (stars, "*", style.STAR)):
+        size = scale * style.marker_size(max(int(rows.sum()), 1))
         own = colours[rows].tolist()
-        scatter(ax, Z[at, rows], s=size, c=own, marker=marker, edgecolors=EDGE, linewidths=0.6, zorder=3)
+        style.scatter(ax, Z[at, rows], s=size, c=own, marker=marker, edgecolors=style.EDGE, linewidths=0.6, zorder=3)
     ax.set_title(trajectory.label(at), fontsize=10)
     if alone:
-        add_legend(cast(Figure, ax.figure), legend_line(clusters, stars=bool(stars.any()), hull=shaded))
+        style.add_legend(cast(Figure, ax.figure), legend_line(clusters, stars=bool(stars.any()), hull=shaded))
     return ax
 
 
@@ -133,8 +118,10 @@ def plot_times(
     chosen = even_positions(trajectory, PANELS) if positions is None else list(positions)
     kept = [k for k in dict.fromkeys(position(trajectory, k) for k in chosen if k <= last) if k != last] + [last]
     view, clusters = projection or Projection.of_trajectory(trajectory), clusters_by_size(trajectory)
-    figure = draw_row(view, kept, lambda ax, k: plot_flow(trajectory, k, ax=ax, projection=view, clusters=clusters))
-    add_legend(figure, legend_of(trajectory, kept))
+    figure = style.draw_row(
+        view, kept, lambda ax, k: plot_flow(trajectory, k, ax=ax, projection=view, clusters=clusters)
+    )
+    style.add_legend(figure, legend_of(trajectory, kept))
     return figure
 
 
@@ -149,7 +136,7 @@ def legend_line(clusters: IntArray, *, stars: bool, hull: bool) -> str:
     """What markers, colours and shading mean, in one line: only of what is there."""
     parts = ["stars attend to themselves"] if stars else []
     parts += ["colours: who ends together"] if (clusters >= 0).any() else []
-    if (clusters >= len(COLOURS)).any():
+    if (clusters >= len(style.COLOURS)).any():
         parts += ["grey: alone, or in a small cluster"]
     elif (clusters < 0).any():
         parts += ["grey: alone"]
@@ -213,7 +200,7 @@ def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Axes | No
     form = score_form(trajectory, at)
     queries = X if form is None else X @ form.T
     projection = Projection.of(np.stack([X, queries]), letter="x")
-    ax = new_axes(projection) if ax is None else ax
+    ax = style.new_axes(projection) if ax is None else ax
     projection.label(ax)
     if len(X[0]) <= 3 and form is not None:  # both are in the picture
         for letter, name in zip("xyz", projection.labels, strict=False):
@@ -223,10 +210,11 @@ def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Axes | No
     rows, columns = np.nonzero(P > LEAST_WEIGHT)
     weights = P[rows, columns]
     segments = np.stack([queries[rows], keys[columns]], axis=1)
-    draw_lines(ax, segments, [to_rgba(EDGE, 0.12 + 0.5 * w) for w in weights], linewidths=0.2 + 1.6 * weights)
-    style: dict[str, Any] = {"s": 0.6 * marker_size(len(X)), "edgecolors": EDGE, "linewidths": 0.6}
-    scatter(ax, queries, c=COLOURS[5], marker="s", label="queries $Bx_i$", zorder=2, **style)
-    scatter(ax, keys, c=COLOURS[1], label="keys $x_j$", zorder=3, **style)
+    own = [to_rgba(style.EDGE, 0.12 + 0.5 * w) for w in weights]
+    style.draw_lines(ax, segments, own, linewidths=0.2 + 1.6 * weights)
+    marks: dict[str, Any] = {"s": 0.6 * style.marker_size(len(X)), "edgecolors": style.EDGE, "linewidths": 0.6}
+    style.scatter(ax, queries, c=style.COLOURS[5], marker="s", label="queries $Bx_i$", zorder=2, **marks)
+    style.scatter(ax, keys, c=style.COLOURS[1], label="keys $x_j$", zorder=3, **marks)
     if legend:
         ax.legend(fontsize=8, frameon=False, loc="best")
     ax.set_title(trajectory.label(at), fontsize=10)
@@ -310,7 +298,7 @@ def even_positions(trajectory: SmoothTrajectory, number: int) -> list[int]:
     """
     reached = trajectory.reached
     if not trajectory.rule.continuous:
-        return [at for at in range(reached) if trajectory.saved[at] in LAYERS]
+        return [at for at in range(reached) if trajectory.saved[at] in style.LAYERS]
     Z = trajectory.gathering[:reached, trajectory.mask].astype(np.float64)
     lengths = np.linalg.norm(np.diff(Z, axis=0), axis=-1).sum(axis=-1)  # of all tokens, between saved times
     way = np.concatenate([[0.0], np.cumsum(lengths)])
@@ -321,11 +309,11 @@ def draw_sphere(ax: Axes, d: int) -> None:
     """The unit circle or sphere, faintly."""
     if d == 2:
         angles = np.linspace(0, 2 * np.pi, 200)
-        ax.plot(np.cos(angles), np.sin(angles), color=GREY, lw=0.6, alpha=0.6, zorder=0)
+        ax.plot(np.cos(angles), np.sin(angles), color=style.GREY, lw=0.6, alpha=0.6, zorder=0)
     elif isinstance(ax, Axes3D):
         u, v = np.meshgrid(np.linspace(0, 2 * np.pi, 25), np.linspace(0, np.pi, 13))
         round_ = np.cos(u) * np.sin(v), np.sin(u) * np.sin(v), np.cos(v)
-        ax.plot_wireframe(*round_, color=GREY, lw=0.4, alpha=0.35, rcount=13, ccount=25, zorder=0)
+        ax.plot_wireframe(*round_, color=style.GREY, lw=0.4, alpha=0.35, rcount=13, ccount=25, zorder=0)
 
 
 def is_under(Z: FloatArray, stars: BoolArray, projection: Projection) -> BoolArray:

@@ -120,18 +120,14 @@ def _hardmax_frames(trajectory: HardmaxTrajectory, projection: Projection, steps
     palette = Palette(trajectory)
 
     def draw(ax: Axes, frame: float) -> None:
-        k, glide = int(frame), frame % 1
-        shown = _between(trajectory, k, glide) if glide else trajectory
+        k, shown = int(frame), trajectory
+        if frame > k:
+            tokens = trajectory.array.copy()
+            tokens[k] += ((frame - k) * (tokens[k + 1] - tokens[k])).astype(tokens.dtype)
+            shown = replace(trajectory, tokens=tokens)
         plot_tokens(shown, k, ax=ax, palette=palette, projection=projection, polytope=k == trajectory.layers)
 
     return draw, [k + s / steps for k in range(trajectory.layers) for s in range(steps)] + [trajectory.layers], ""
-
-
-def _between(trajectory: HardmaxTrajectory, k: int, glide: float) -> HardmaxTrajectory:
-    """The same trajectory with the tokens of layer k a part of the way to the next."""
-    tokens = trajectory.array.copy()
-    tokens[k] += (glide * (tokens[k + 1] - tokens[k])).astype(tokens.dtype)
-    return replace(trajectory, tokens=tokens)
 
 
 def _flow_frames(trajectory: SmoothTrajectory, projection: Projection) -> Frames:
@@ -146,7 +142,7 @@ def _flow_frames(trajectory: SmoothTrajectory, projection: Projection) -> Frames
     return draw, frames, legend_of(trajectory, frames)
 
 
-def _writer(ending: str, fps: int) -> Any:
+def _writer(ending: str, fps: int) -> animation.AbstractMovieWriter:
     """A Matplotlib writer for the ending."""
     if ending == ".gif":
         return OnePalette(fps=fps)

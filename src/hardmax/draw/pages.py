@@ -31,7 +31,7 @@ from hardmax.trajectories.smooth import SmoothTrajectory
 MOST_FRAMES = 60
 MOST_TAIL_POINTS = 50_000  # over all frames: tails are thinned to keep the page at a few megabytes
 
-Trace: TypeAlias = dict[str, Any]  # what Plotly draws: points or lines with their style
+Spec: TypeAlias = dict[str, Any]  # of a figure, a trace or an axis, as Plotly's own documentation has it
 
 
 @overload
@@ -102,7 +102,7 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
     return None
 
 
-def _legend(trajectory: Trajectory, figure: dict[str, Any]) -> str:
+def _legend(trajectory: Trajectory, figure: Spec) -> str:
     """What markers, colours and shading of a flow mean, as in its pictures."""
     if not isinstance(trajectory, SmoothTrajectory):
         return ""
@@ -114,16 +114,21 @@ def _legend(trajectory: Trajectory, figure: dict[str, Any]) -> str:
     return f"{line[:1].upper()}{line[1:]}. " if line else ""
 
 
-def figure_of(trajectory: Trajectory) -> dict[str, Any]:
+def figure_of(trajectory: Trajectory) -> Spec:
     """Data, layout and frames for Plotly, as a dictionary."""
-    projection, look = Projection.of_trajectory(trajectory), _look_of(trajectory)
+    projection = Projection.of_trajectory(trajectory)
+    look = (
+        _hardmax_look(trajectory)
+        if isinstance(trajectory, HardmaxTrajectory)
+        else _smooth_look(cast(SmoothTrajectory, trajectory))
+    )
     positions = even_frames(look.last, MOST_FRAMES)
     Z = projection(trajectory.drawn[: look.last + 1, trajectory.mask].astype(np.float64)).astype(np.float32)
-    frames: list[dict[str, Any]] = [
+    frames: list[Spec] = [
         {"name": trajectory.label(at), "data": _moving(Z, positions, f, look, projection)}
         for f, at in enumerate(positions)
     ]
-    data: list[Trace] = [{"showlegend": False, **trace} for trace in frames[0]["data"]]
+    data: list[Spec] = [{"showlegend": False, **trace} for trace in frames[0]["data"]]
     data[0] |= {"mode": "lines", "line": {"color": GREY, "width": 1.5}, "opacity": 0.6, "hoverinfo": "skip"}
     data[1] |= {"mode": "markers", "text": look.texts, "hovertemplate": "%{text}<extra></extra>"}
     corners = None if look.hull is None else projection(look.hull)
@@ -147,12 +152,6 @@ class Look:
     leads: Callable[[int], BoolArray]
     texts: list[str]
     hull: FloatArray | None
-
-
-def _look_of(trajectory: Trajectory) -> Look:
-    if isinstance(trajectory, HardmaxTrajectory):
-        return _hardmax_look(trajectory)
-    return _smooth_look(cast(SmoothTrajectory, trajectory))
 
 
 def _hardmax_look(trajectory: HardmaxTrajectory) -> Look:
@@ -198,13 +197,13 @@ def _smooth_look(trajectory: SmoothTrajectory) -> Look:
     return Look(last, lambda at: own, lambda at: flows.leads(trajectory, at)[real], texts, hull)
 
 
-def _trace(points: AnyArray, **style: Any) -> Trace:
+def _trace(points: AnyArray, **style: Any) -> Spec:
     """Points (n, 2 or 3) as columns, with their style."""
     columns = {axis: np.ascontiguousarray(column) for axis, column in zip("xyz", points.T, strict=False)}
     return {"type": "scatter3d" if len(columns) == 3 else "scatter", **columns, **style}
 
 
-def _moving(Z: AnyArray, positions: list[int], f: int, look: Look, projection: Projection) -> list[Trace]:
+def _moving(Z: AnyArray, positions: list[int], f: int, look: Look, projection: Projection) -> list[Spec]:
     """Tails up to a position, and the tokens there; those under a star have no size."""
     at, (n, dimension) = positions[f], Z.shape[1:]
     step = max(1, -(-n * len(positions) ** 2 // (2 * MOST_TAIL_POINTS)))  # each tail has (f / step) points
@@ -224,7 +223,7 @@ def _moving(Z: AnyArray, positions: list[int], f: int, look: Look, projection: P
     return [_trace(tails), _trace(Z[at], marker=marker)]
 
 
-def _hull(points: FloatArray) -> Trace:
+def _hull(points: FloatArray) -> Spec:
     """The hull of points, at least a polygon."""
     hull, about = Polytope(points), {"name": "hull", "hoverinfo": "skip", "showlegend": False}
     if hull.dimension == 3:
@@ -235,7 +234,7 @@ def _hull(points: FloatArray) -> Trace:
     return _trace(outline, mode="lines", line={"color": SHADE, "width": 4}, **filled, **about)
 
 
-def _sphere(d: int) -> Trace:
+def _sphere(d: int) -> Spec:
     """The unit circle, or meridians and parallels of the unit sphere."""
     turn = np.linspace(0, 2 * np.pi, 61)
     lines = circle = np.column_stack([np.cos(turn), np.sin(turn)])
@@ -249,7 +248,7 @@ def _sphere(d: int) -> Trace:
     return _trace(lines, showlegend=False, mode="lines", line={"color": "#CCCCCC", "width": 1}, hoverinfo="skip")
 
 
-def _layout(projection: Projection, names: list[str]) -> dict[str, Any]:
+def _layout(projection: Projection, names: list[str]) -> Spec:
     """Axes as in the pictures, a play button and a slider over the frames of these names."""
     solid = projection.dimension == 3
     top = 10 if solid else 62  # below the name of the axis
@@ -274,7 +273,7 @@ def _layout(projection: Projection, names: list[str]) -> dict[str, Any]:
     }
 
 
-def _scene(projection: Projection) -> dict[str, Any]:
+def _scene(projection: Projection) -> Spec:
     span = projection.high - projection.low
     ratio = span / span.max() if projection.equal else np.ones(3)
     camera = {"eye": {"x": 1.2, "y": -1.35, "z": 0.75}, "center": {"x": 0, "y": 0, "z": -0.15}}
@@ -283,24 +282,20 @@ def _scene(projection: Projection) -> dict[str, Any]:
     return {"scene": {**axes, **aspect, "camera": camera}}
 
 
-def _plane(projection: Projection) -> dict[str, Any]:
+def _plane(projection: Projection) -> Spec:
     across = {**_axis(projection, 1), "showticklabels": projection.source > 1}
     if projection.equal and projection.source > 1:
         across["scaleanchor"] = "x"
     return {"xaxis": _axis(projection, 0), "yaxis": across, "hovermode": "closest"}
 
 
-def _axis(projection: Projection, r: int) -> dict[str, Any]:
-    name = re.sub(r"\$(\w)(?:_\{(\d+)\})?\$", _plain, projection.labels[r])
-    axis: dict[str, Any] = {"title": {"text": name}, "zeroline": False}
+def _axis(projection: Projection, r: int) -> Spec:
+    # Symbols and their indices in HTML: formulas would need a script that is not in the page.
+    plain = re.sub(r"_\{(\d+)\}", r"<sub>\1</sub>", projection.labels[r]).replace("$", "")
+    axis: Spec = {"title": {"text": plain}, "zeroline": False}
     axis["range"] = [float(projection.low[r]), float(projection.high[r])]
     ticks = projection.ticks(r)
     if ticks is not None:
         texts = [f"{x:.0e}".replace("e+0", "e") if x else "0" for x in ticks.values()]
         axis |= {"tickvals": list(ticks), "ticktext": texts}
     return axis
-
-
-def _plain(match: re.Match[str]) -> str:
-    """A symbol with its index, in HTML: formulas would need a script that is not in the page."""
-    return f"{match[1]}<sub>{match[2]}</sub>" if match[2] else match[1]

@@ -120,7 +120,7 @@ def explanation_movie(explanation: "Explanation", path: str | PathLike[str], *, 
     if weights.d != 2 or weights.outputs != 1:
         raise InputError(
             f"A movie must have d = 2 and two classes. Got d = {weights.d} and {len(explanation.classes)} classes. "
-            'Use hm.pretrained("imdb-2d"), or a classifier with `d=2`.'
+            "Use the model imdb-2d, or train one with d = 2."
         )
 
     def overlay(ax: Axes) -> None:

@@ -16,33 +16,17 @@ from mpl_toolkits.mplot3d import Axes3D
 from numpy.typing import ArrayLike
 
 from hardmax._tensors import to_numpy
-from hardmax._types import BoolArray, FloatArray, IntArray
+from hardmax._types import FloatArray, IntArray
+from hardmax.draw import style
 from hardmax.draw.flows import plot_flow, plot_times
 from hardmax.draw.projection import Projection
-from hardmax.draw.style import (
-    BLUE,
-    COLOURS,
-    EDGE,
-    GREY,
-    LAYERS,
-    STAR,
-    draw_lines,
-    draw_plane,
-    draw_row,
-    draw_tails,
-    marker_size,
-    new_axes,
-    point_colours,
-    scatter,
-    shade_polytope,
-)
 from hardmax.limits import Limit
 from hardmax.polytope import Polytope
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
 
-SKY = COLOURS[5]
+SKY = style.COLOURS[5]
 MOST_PARTS = 6  # a disk in more parts than that is drawn white
 
 
@@ -57,14 +41,11 @@ class Palette:
         runs = (trajectory, *more)
         leaders = list(dict.fromkeys(i for run in runs for i in run.leaders.tolist()))
         followed = {j for run in runs for k in run.saved for j in run.followers(int(k))}
-        self._first = dict(
-            zip(cloud.real.tolist(), cloud.real[cloud.classes.first[cloud.classes.labels]].tolist(), strict=True)
-        )
+        firsts = cloud.real[cloud.classes.first[cloud.classes.labels]]
+        self._first = dict(zip(cloud.real.tolist(), firsts.tolist(), strict=True))
         others = sorted({self._first[j] for j in followed} - set(leaders))
-        free = COLOURS[len(leaders) :] + [GREY] * len(others)
-        self._colours = dict(zip(leaders, point_colours(len(leaders)), strict=True)) | dict(
-            zip(others, free, strict=False)
-        )
+        free = style.COLOURS[len(leaders) :] + [style.GREY] * len(others)
+        self._colours = dict(zip([*leaders, *others], style.point_colours(len(leaders)) + free, strict=False))
 
     def __call__(self, j: int) -> str:
         """Colour of token j; white for one that nobody follows. Equal tokens have one colour."""
@@ -113,22 +94,17 @@ def plot_tokens(
         )
     trajectory.only_cloud("plot_tokens(trajectory[b], k)")
     projection = projection or Projection.of_trajectory(trajectory)
-    ax = new_axes(projection) if ax is None else ax
+    ax = style.new_axes(projection) if ax is None else ax
     palette = palette or Palette(trajectory)
     at = trajectory.index(k)
     real = np.flatnonzero(trajectory.mask)
     Z = projection(trajectory.array[:, real].astype(np.float64))  # (saved layers, tokens, 2 or 3)
     projection.label(ax)
     if (at == len(trajectory.saved) - 1 if polytope is None else polytope) and len(trajectory.leaders):
-        shade_polytope(ax, Polytope(projection(trajectory.array[at, trajectory.leaders].astype(np.float64))))
+        style.shade_polytope(ax, Polytope(projection(trajectory.array[at, trajectory.leaders].astype(np.float64))))
     if tails and at > 0:
-        draw_tails(ax, Z[: at + 1], GREY, 0.7)
-    layer, sets = int(trajectory.saved[at]), trajectory.sets(k)
-    if trajectory.rule.ties == "exact":
-        stars = (trajectory.emerged[real] >= 0) & (trajectory.emerged[real] <= layer)
-    else:
-        stars = np.array([sets[i].tolist() == [i] for i in real])
-    _scatter_tokens(ax, Z[at], real, stars, sets, trajectory.followers(k), palette)
+        style.draw_tails(ax, Z[: at + 1], style.GREY, 0.7)
+    _scatter_tokens(ax, Z[at], trajectory, k, palette)
     ax.set_title(trajectory.label(at), fontsize=10)
     return ax
 
@@ -154,38 +130,36 @@ def plot_layers(
     if not isinstance(trajectory, HardmaxTrajectory):
         return plot_times(cast(SmoothTrajectory, trajectory), layers, projection=projection)
     trajectory.only_cloud("plot_layers(trajectory[b])")
-    wanted = LAYERS if layers is None else layers
+    wanted = style.LAYERS if layers is None else layers
     kept = [k for k in wanted if k < trajectory.layers and k in trajectory.saved] + [trajectory.layers]
     view, palette = projection or Projection.of_trajectory(trajectory), Palette(trajectory)
-    return draw_row(view, kept, lambda ax, k: plot_tokens(trajectory, k, ax=ax, palette=palette, projection=view))
+    return style.draw_row(view, kept, lambda ax, k: plot_tokens(trajectory, k, ax=ax, palette=palette, projection=view))
 
 
-def _scatter_tokens(
-    ax: Axes,
-    Z: FloatArray,
-    real: IntArray,
-    stars: BoolArray,
-    sets: list[IntArray],
-    followers: dict[int, IntArray],
-    palette: Palette,
-) -> None:
+def _scatter_tokens(ax: Axes, Z: FloatArray, trajectory: HardmaxTrajectory, k: int, palette: Palette) -> None:
+    real, sets, followers = np.flatnonzero(trajectory.mask), trajectory.sets(k), trajectory.followers(k)
+    if trajectory.rule.ties == "exact":
+        emerged, layer = trajectory.emerged[real], int(trajectory.saved[trajectory.index(k)])
+        stars = (emerged >= 0) & (emerged <= layer)
+    else:
+        stars = np.array([sets[i].tolist() == [i] for i in real])
     followed = [palette.distinct(sets[i]) for i in real]
     parts = np.array([len(members) for members in followed])
-    edges = np.array([palette(i) if i in followers else EDGE for i in real.tolist()], object)
+    edges = np.array([palette(i) if i in followers else style.EDGE for i in real.tolist()], object)
     widths = np.array([1.8 if i in followers else 0.6 for i in real.tolist()])
-    size = marker_size(len(real))
+    size = style.marker_size(len(real))
     whole = np.flatnonzero(~stars & (parts == 1))
     colours = [palette(followed[p][0]) for p in whole]
-    scatter(ax, Z[whole], s=size, c=colours, edgecolors=list(edges[whole]), linewidths=widths[whole], zorder=3)
+    style.scatter(ax, Z[whole], s=size, c=colours, edgecolors=list(edges[whole]), linewidths=widths[whole], zorder=3)
     for p in np.flatnonzero(~stars & (parts > 1)):
         shown = followed[p] if parts[p] <= MOST_PARTS else []
         for part, j in enumerate(shown):
-            scatter(ax, Z[[p]], s=size, c=[palette(j)], marker=_slice(part, len(shown)), linewidths=0, zorder=3)
+            style.scatter(ax, Z[[p]], s=size, c=[palette(j)], marker=_slice(part, len(shown)), linewidths=0, zorder=3)
         face = "none" if len(shown) else "white"
-        scatter(ax, Z[[p]], s=size, facecolors=face, edgecolors=edges[p], linewidths=widths[p], zorder=3)
+        style.scatter(ax, Z[[p]], s=size, facecolors=face, edgecolors=edges[p], linewidths=widths[p], zorder=3)
     lead = np.flatnonzero(stars)
-    colours, size = [palette(int(i)) for i in real[lead]], STAR * marker_size(max(len(lead), 1))
-    scatter(ax, Z[lead], s=size, c=colours, marker="*", edgecolors=EDGE, linewidths=0.7, zorder=3)
+    colours, size = [palette(int(i)) for i in real[lead]], style.STAR * style.marker_size(max(len(lead), 1))
+    style.scatter(ax, Z[lead], s=size, c=colours, marker="*", edgecolors=style.EDGE, linewidths=0.7, zorder=3)
 
 
 def _slice(part: int, parts: int) -> Path:
@@ -218,19 +192,19 @@ def plot_limit(
     """
     start, end = (np.asarray(to_numpy(x)).astype(np.float64) for x in (tokens, limit.tokens))
     projection = projection or Projection.of(np.stack([start, end]))
-    ax = new_axes(projection) if ax is None else ax
+    ax = style.new_axes(projection) if ax is None else ax
     projection.label(ax)
     if len(limit.leaders):
-        shade_polytope(ax, Polytope(projection(limit.points[: len(limit.leaders)])))
-    colours = point_colours(len(limit.points))
+        style.shade_polytope(ax, Polytope(projection(limit.points[: len(limit.leaders)])))
+    colours = style.point_colours(len(limit.points))
     before, after, points = projection(start), projection(end), projection(limit.points)
-    own = [colours[c] if c >= 0 else GREY for c in limit.clusters.tolist()]
-    draw_lines(ax, np.stack([before, after], axis=1), own, linewidths=0.7, alpha=0.5)
-    scatter(ax, before, s=0.2 * marker_size(len(start)), c=own, alpha=0.8, linewidths=0, zorder=2)
+    own = [colours[c] if c >= 0 else style.GREY for c in limit.clusters.tolist()]
+    style.draw_lines(ax, np.stack([before, after], axis=1), own, linewidths=0.7, alpha=0.5)
+    style.scatter(ax, before, s=0.2 * style.marker_size(len(start)), c=own, alpha=0.8, linewidths=0, zorder=2)
     n_leaders = len(limit.leaders)
-    for some, marker, scale in ((slice(n_leaders), "*", STAR), (slice(n_leaders, None), "D", 1)):
-        size = scale * marker_size(max(len(points[some]), 1))
-        scatter(ax, points[some], s=size, marker=marker, c=colours[some], edgecolors=EDGE, linewidths=0.7, zorder=4)
+    for some, marker, scale in ((slice(n_leaders), "*", style.STAR), (slice(n_leaders, None), "D", 1)):
+        own, size = colours[some], scale * style.marker_size(max(len(points[some]), 1))
+        style.scatter(ax, points[some], s=size, marker=marker, c=own, edgecolors=style.EDGE, linewidths=0.7, zorder=4)
     proved = f"certified at layer {limit.layer}" if limit.certified else f"not certified within {limit.layer} layers"
     ax.set_title(f"limit: {proved}", fontsize=10)
     return ax
@@ -249,12 +223,12 @@ def plot_half_space(ax: Axes, token: FloatArray, A: FloatArray | None = None, *,
         corners += [corners[1] + 2 * reach * normal, corners[0] + 2 * reach * normal]
         limits = ax.get_xlim(), ax.get_ylim()
         ax.add_patch(Polygon(corners, closed=True, color=SKY, alpha=0.25, lw=0, zorder=0))
-        ax.plot(*np.stack(corners[:2]).T, color=BLUE, lw=1, zorder=1)
-        arrow = {"arrowstyle": "-|>", "color": EDGE, "lw": 1.3}
+        ax.plot(*np.stack(corners[:2]).T, color=style.BLUE, lw=1, zorder=1)
+        arrow = {"arrowstyle": "-|>", "color": style.EDGE, "lw": 1.3}
         ax.annotate("", tuple(token + 0.45 * normal), tuple(token), arrowprops=arrow)
         ax.set_xlim(limits[0])
         ax.set_ylim(limits[1])
     elif isinstance(ax, Axes3D):
         span = 0.5 * min(reach, float(np.diff(ax.get_xlim3d())[0]))
-        draw_plane(ax, token, normal, span, facecolors=SKY, alpha=0.25)
-        ax.quiver(*token, *(0.45 * span * normal), color=EDGE, lw=1.3)
+        style.draw_plane(ax, token, normal, span, facecolors=SKY, alpha=0.25)
+        ax.quiver(*token, *(0.45 * span * normal), color=style.EDGE, lw=1.3)

@@ -2,7 +2,7 @@
 
 A figure's name on the command line is the part of its file's name before the first underscore. A figure that shows
 tokens on their way has `movie_of(numbers)` too, the trajectory to play, and in `PLAYED` which of several that is. One
-whose film shows more than tokens has `scene(numbers)`, which draws itself.
+whose movie shows more than tokens has `scene(numbers)`, which draws itself.
 """
 
 from importlib import import_module

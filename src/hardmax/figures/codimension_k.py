@@ -16,7 +16,7 @@ from hardmax.figures.shared import near_labels, redrawn
 TITLE = "arXiv 2305.05465: conjecture, two positive eigenvalues of three give lines (codimension 2)"
 V = matrix("paper-codimension")
 TIMES = np.linspace(0, 12, 121)  # later, rounding would decide attention
-FILMED = 8.0  # until when a movie runs
+PLAYED_UNTIL = 8.0  # until when a movie runs
 LEGEND = "colours: who ends on one line"
 NEAR = 0.2  # of the spread at the start: points of the plane closer than that are one
 

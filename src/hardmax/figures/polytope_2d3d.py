@@ -25,7 +25,7 @@ def compute() -> dict[int, SmoothTrajectory]:
 
 
 def movie_of(rows: dict[int, SmoothTrajectory]) -> SmoothTrajectory:
-    """The trajectory to film: that in three dimensions."""
+    """The trajectory to play: that in three dimensions."""
     return rows[3]
 
 
