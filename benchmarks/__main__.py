@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from hardmax.cli import main as command_line
+from hardmax._errors import ParameterError
+from hardmax._files import check_ending
 from hardmax.cli import options, output
+from hardmax.cli.main import run
 
-Names = Annotated[
-    list[str] | None, typer.Argument(metavar="[NAME]...", help="Cases from --list; all of them unless named.")
-]
+Names = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Cases from --list; all of them unless named.")]
 Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write or renew a .json file of results.")]
 Table = Annotated[
     Path | None,
@@ -49,7 +49,7 @@ def bench(
     chosen = list(dict.fromkeys(names or CASES))
     for name in chosen:
         if name not in (*CASES, *STUDIES):
-            raise ValueError(f"NAME must be one of {', '.join((*CASES, *STUDIES))}. Got {name!r}. See --list.")
+            raise ParameterError("names", f"be one of {', '.join((*CASES, *STUDIES))}", f"{name!r}", "See --list.")
     _check_files(chosen, STUDIES, out, markdown, plot)
     if chosen[0] in STUDIES:
         _study(STUDIES[chosen[0]], json, out, markdown, plot, quick)
@@ -70,17 +70,17 @@ def _check_files(
     from benchmarks import report
 
     if len(chosen) > 1 and (both := [name for name in chosen if name in studies]):
-        raise ValueError(f"NAME must be {both[0]} alone, or cases. Got {len(chosen)} names. Run it by itself.")
-    if out is not None and out.suffix.lower() != ".json":
-        raise ValueError(f"`--out` must end in .json. Got {str(out)!r}. Change the ending.")
+        raise ParameterError("names", f"be {both[0]} alone, or cases", f"{len(chosen)} names", "Run it by itself.")
+    if out is not None:
+        check_ending(out, [".json"], "out")
     drawn = [name for name, study in studies.items() if study.picture]
     if plot is not None and chosen[0] not in drawn:
-        raise ValueError(f"`--plot` must go with {' or '.join(drawn)}. Got {chosen[0]!r}. Leave it out.")
-    if plot is not None and plot.suffix.lower() not in output.PICTURES:
-        raise ValueError(f"`--plot` must end in one of {', '.join(output.PICTURES)}. Got {str(plot)!r}. Change it.")
+        raise ParameterError("plot", f"go with {' or '.join(drawn)}", f"{chosen[0]!r}", "Leave it out.")
+    if plot is not None:
+        check_ending(plot, output.PICTURES, "plot")
     tables = [name for name, study in studies.items() if study.table]
     if table is not None and (out is None or (chosen[0] in studies and chosen[0] not in tables)):
-        raise ValueError("`--markdown` must go with cases and --out, whose results it shows. Got no such. Add --out.")
+        raise ParameterError("markdown", "go with cases and --out, whose results it shows", "no such", "Add --out.")
     if table is not None:
         mark = studies[chosen[0]].mark if chosen[0] in tables else report.BEGIN
         report.fill(table.read_text(encoding="utf-8"), "", mark)
@@ -168,7 +168,7 @@ app.command()(bench)
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the benchmarks from the command line."""
-    return command_line.run(app, arguments)
+    return run(app, "python -m benchmarks", sys.argv[1:] if arguments is None else arguments)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from hardmax._errors import InputError
+
 Step = Callable[[], Any]
 FORWARD, BOTH = "forward", "forward and backward"
 TARGETS = {  # times as fast, by what is done, type and dimension, at n = 4096 without ties or a causal mask
@@ -28,9 +30,9 @@ def measure(quick: bool, progress: Callable[[str], None] | None = None) -> dict[
         import torch
         import triton
     except ImportError:
-        raise ValueError("`gpu` must have torch and triton. Got neither, or one. Install torch for CUDA.") from None
+        raise InputError("`gpu` must have torch and triton. Got neither, or one. Install torch for CUDA.") from None
     if not torch.cuda.is_available():
-        raise ValueError("`gpu` must run where torch sees a CUDA device. Got none. Run it on a machine with a GPU.")
+        raise InputError("`gpu` must run where torch sees a CUDA device. Got none. Run it on a machine with a GPU.")
     n, batch = (512, 4) if quick else (4096, 64)
     cases: list[tuple[Callable[..., list[dict[str, Any]]], tuple[Any, ...]]] = [
         *((_attention, (torch.bfloat16, batch, n, d)) for d in (64, 128)),
@@ -141,7 +143,7 @@ def _check(q: Any, k: Any, v: Any, out: Any, causal: bool) -> None:
     means = (chosen / chosen.sum(1, keepdim=True)) @ v[0, 0].double()
     wrong = (out[0, 0].double() - means).abs().amax(1) > 0.02 * means.abs().amax(1) + 1e-3
     if wrong.any():
-        raise ValueError(f"hardmax_attention chooses other sets than float64 in {int(wrong.sum())} rows: no ratio.")
+        raise InputError(f"hardmax_attention chooses other sets than float64 in {int(wrong.sum())} rows: no ratio.")
 
 
 def _attention(dtype: Any, batch: int, n: int, d: int, causal: bool = False, copies: int = 1) -> list[dict[str, Any]]:

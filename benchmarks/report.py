@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks.machine import machine
 from benchmarks.results import COLUMNS, Result
+from hardmax._errors import ParameterError
 from hardmax._files import written_whole
 
 BEGIN, GPU, END = "<!-- made by python -m benchmarks -->", "<!-- made by python -m benchmarks gpu -->", "<!-- end -->"
@@ -28,9 +29,11 @@ def check_same_machine(path: Path) -> None:
     """Refuse to mix the numbers of two machines, before any work is done."""
     if path.exists() and (before := read(path)["machine"]) != machine():
         changed = [f"{key} {value}" for key, value in before.items() if machine().get(key) != value]
-        raise ValueError(
-            f"`--out` must be a new file, or one from this machine with these versions. Got {path}, measured with "
-            f"{', '.join(changed)}. Name another file, or remove this one."
+        raise ParameterError(
+            "out",
+            "be a new file, or one from this machine with these versions",
+            f"{path}, measured with {', '.join(changed)}",
+            "Name another file, or remove this one.",
         )
 
 
@@ -41,7 +44,7 @@ def read(path: Path) -> dict[str, Any]:
     except ValueError:
         found = {}
     if not isinstance(found, dict) or not {"machine", "cases"} <= found.keys():
-        raise ValueError(f"`{path}` must be a file of python -m benchmarks. Got something else. Name another file.")
+        raise ParameterError(path, "be a file of python -m benchmarks", "something else", "Name another file.")
     return found
 
 
@@ -66,6 +69,6 @@ def markdown(values: dict[str, Any]) -> str:
 def fill(text: str, table: str, begin: str = BEGIN) -> str:
     """Text with the table between its marks."""
     if text.count(begin) != 1 or END not in text.partition(begin)[2]:
-        raise ValueError(f"`--markdown` must be a file with the marks {begin} and {END}. Got one without. Add them.")
+        raise ParameterError("markdown", f"be a file with the marks {begin} and {END}", "one without", "Add them.")
     before, _, rest = text.partition(begin)
     return f"{before}{begin}\n{table}\n{END}{rest.partition(END)[2]}"

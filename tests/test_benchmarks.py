@@ -206,7 +206,7 @@ def test_results_are_kept_by_case_and_by_machine(tmp_path: Path) -> None:
     assert kept[0].rows == RESULTS[0].rows
     report.check_same_machine(path)
     report.write(report.read(path) | {"machine": {"numpy": "0.1"}}, path)
-    with pytest.raises(ValueError, match=r"`--out` must be a new file.* measured with numpy 0\.1\. Name another file"):
+    with pytest.raises(ValueError, match=r"`out` must be a new file.* measured with numpy 0\.1\. Name another file"):
         report.check_same_machine(path)
 
 
@@ -215,7 +215,7 @@ def test_the_markdown_table_goes_between_its_marks() -> None:
     assert "| **`toy`** Toy tokens | | |  | | |\n| ours | 1 | 2 |  |  |  |\n| peer | 100 | 3 | 100 |  |  |" in table
     text = f"Before\n{report.BEGIN}\nold\n{report.END}\nAfter\n"
     assert report.fill(text, "new") == f"Before\n{report.BEGIN}\nnew\n{report.END}\nAfter\n"
-    with pytest.raises(ValueError, match="`--markdown` must be a file with the marks"):
+    with pytest.raises(ValueError, match="`markdown` must be a file with the marks"):
         report.fill("no marks", "new")
 
 
@@ -316,8 +316,8 @@ def test_the_command_draws_a_study(run, tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["no_such"], "NAME must be one of plane_gaussian, "),
-        (["gaussian", "scaling"], "NAME must be scaling alone, or cases. Got 2 names."),
+        (["no_such"], "`NAME` must be one of plane_gaussian, "),
+        (["gaussian", "scaling"], "`NAME` must be scaling alone, or cases. Got 2 names."),
         (["gaussian", "--out", "table.csv"], "`--out` must end in .json. Got 'table.csv'."),
         (["gaussian", "--plot", "a.png"], "`--plot` must go with scaling or decided. Got 'gaussian'."),
         (["scaling", "--plot", "a.gif"], "`--plot` must end in one of .png, .svg, .pdf. Got 'a.gif'."),

@@ -30,7 +30,11 @@ TOKENS = {
     ),
     "no dimension": (np.empty((3, 0)), ValueError, "at least one token of at least one dimension. Got shape (3, 0)"),
     "number": (3.0, ValueError, "must have shape (n, d) or (batch, n, d). Got shape ()."),
-    "one axis": ([1.0, 2.0], ValueError, "Got shape (2,). For tokens on a line, pass `tokens.reshape(-1, 1)`."),
+    "one axis": (
+        [1.0, 2.0],
+        ValueError,
+        "Got shape (2,). Use one token a row. For tokens on a line, pass `tokens.reshape(-1, 1)`.",
+    ),
     "four axes": (
         np.ones((1, 1, 1, 1)),
         ValueError,
@@ -111,9 +115,9 @@ MATRICES = {
     "empty": (np.ones((0, 0)), ValueError, "`A` must be a square matrix. Got shape (0, 0)."),
     "nan": ([[np.nan]], ValueError, "`A` must be finite. Got nan at index (0, 0). Check how it was computed."),
     "skew": ([[1, 2], [0, 1]], ValueError, "2 by 2 matrix that differs from its transpose by 2. Use (A + A.T) / 2, or"),
-    "indefinite": ([[1, 2], [2, 1]], ValueError, "2 by 2 matrix whose smallest eigenvalue is -1. Pass any_A=True"),
-    "singular": ([[1, 1], [1, 1]], ValueError, "2 by 2 matrix whose smallest eigenvalue is 0. Pass any_A=True"),
-    "zero": ([[0.0]], ValueError, "1 by 1 matrix whose smallest eigenvalue is 0. Pass any_A=True"),
+    "indefinite": ([[1, 2], [2, 1]], ValueError, "2 by 2 matrix whose smallest eigenvalue is -1. Pass `any_A=True`"),
+    "singular": ([[1, 1], [1, 1]], ValueError, "2 by 2 matrix whose smallest eigenvalue is 0. Pass `any_A=True`"),
+    "zero": ([[0.0]], ValueError, "1 by 1 matrix whose smallest eigenvalue is 0. Pass `any_A=True`"),
 }
 
 
@@ -161,7 +165,7 @@ def test_bad_ties(ties):
 
 
 def test_tolerance_and_rational_arithmetic_exclude_each_other():
-    with pytest.raises(ValueError, match=r'`exact=True` must go with ties="exact". Got ties=0.1. Drop one of them'):
+    with pytest.raises(ValueError, match=r'`exact=True` must go with `ties="exact"`. Got `ties=0.1`. Drop one of them'):
         hm.Hardmax(1, ties=0.1, exact=True)
 
 

@@ -31,7 +31,7 @@ def test_simulate_prints_leaders(run) -> None:
 def test_a_kernel_that_does_not_fit_is_refused_in_flags(run) -> None:
     code, _, err = run("limit", "gaussian", "--d", "3", "--kernel", "hull")
     assert code == 2
-    assert "`--kernel hull` must have tokens in two dimensions. Got d = 3. Use --kernel auto." in err
+    assert "`--kernel hull` must have tokens in two dimensions. Got d = 3. Use `--kernel auto`." in err
 
 
 def test_limit_prints_points_and_radius(run) -> None:
@@ -181,8 +181,8 @@ def test_decimals_are_exact_on_request(run) -> None:
         ("", "must hold one token a row. Got an empty file"),
         ("x,y\n1,2\n3,four\n", "Got 'four' in line 3, column 2"),
         ("1,2\n3\n", "Got 1 in line 2, 2 before it"),
-        ("1,nan\n2,3\n", "`tokens` must be finite. Got nan at index (0, 1)"),
-        ("1,inf\n", "`tokens` must be finite. Got inf"),
+        ("1,nan\n2,3\n", "`TOKENS` must be finite. Got nan at index (0, 1)"),
+        ("1,inf\n", "`TOKENS` must be finite. Got inf"),
         ("1,1/0\n", "Got '1/0' in line 1, column 2"),
         ("a,b\nc,d\n", "Got 'c' in line 2, column 1"),
         ("x,y\n", "Got a header or text alone"),
@@ -214,7 +214,7 @@ def test_bad_csv_gets_a_sentence(run, text: str, sentence: str) -> None:
         (["simulate", "triangle", "--layers", "-1"], "`--layers` must be a whole number of at least 0. Got -1"),
         (["simulate", "triangle", "--out", "run.doc"], "`--out` must end in one of .png"),
         (["simulate", "triangle", "--n", "4"], "`--n` and `--d` must go with gaussian, ball, sphere"),
-        (["limit", "triangle", "--A", "saddle.csv"], "whose smallest eigenvalue is -1. Pass --any-A"),
+        (["limit", "triangle", "--A", "saddle.csv"], "whose smallest eigenvalue is -1. Pass `--any-A`"),
         (
             ["limit", "gaussian", "--d", "3", "--A", "saddle.csv", "--any-A"],
             "with d = 2, the size of `--A`. Got (100, 3)",
@@ -225,7 +225,7 @@ def test_bad_csv_gets_a_sentence(run, text: str, sentence: str) -> None:
             ["limit", "triangle", "--out", "file.txt/x.png"],
             "must be a file that can be written. Got: Its folder is a file. Choose",
         ),
-        (["reproduce", "fig3"], "FIGURE must be one of fig1, fig2, fig4, fig5, accuracy, losses"),
+        (["reproduce", "fig3"], "`FIGURE` must be one of fig1, fig2, fig4, fig5, accuracy, losses"),
         (["reproduce", "fig1", "--format", "bmp"], "`--format` must be png, svg or pdf. Got 'bmp'"),
     ],
 )
@@ -323,7 +323,7 @@ def test_every_rule_has_its_options(run) -> None:
 def test_a_run_that_stops_early_has_exit_code_1(run) -> None:
     code, out, _ = run(*FLOW, "--max-steps", "2")
     assert code == 1
-    assert "after 2 steps, the most allowed. Raise --max-steps, loosen --rtol" in out
+    assert "after 2 steps, the most allowed. Raise `--max-steps`, loosen `--rtol`" in out
 
 
 def test_causal_attention_is_not_called_proved(run) -> None:
@@ -357,7 +357,7 @@ def test_two_random_matrices_differ(run) -> None:
     ("arguments", "sentence"),
     [
         (["--rule", "soft"], "`--rule` must be one of hardmax, softmax, self-attention, sphere. Got 'soft'."),
-        (["--rule", "sphere"], "`tokens` must lie on the unit sphere: norms within 1e-06 of 1. Got norm"),
+        (["--rule", "sphere"], "`TOKENS` must lie on the unit sphere: norms within 1e-06 of 1. Got norm"),
         (
             ["--rule", "sphere", "--alpha", "3"],
             "`--alpha` must go with --rule hardmax or softmax. Got it with --rule",
@@ -369,12 +369,12 @@ def test_two_random_matrices_differ(run) -> None:
             "`--V` must have the size of the tokens, 2. Got paper-3d",
         ),
         (["--rule", "self-attention", "--V", "none.npy"], "`none.npy` must be a file. Got none by that name."),
-        (["--rule", "self-attention", "--time", "-3"], "`--time` must be a positive number. Got -3.0. Try 15."),
+        (["--rule", "self-attention", "--time", "-3"], "`--time` must be a positive finite number. Got -3.0. Try 15."),
         (["--rule", "self-attention", "--method", "rk9"], "`--method` must be one of DOP853, RK45"),
         (["--rule", "self-attention", "--method", "rk4"], '"rk4" needs `--dt`, the length of its steps'),
         (["--rule", "self-attention", "--dt", "0.1"], '"DOP853" chooses its own steps'),
-        (["--rule", "self-attention", "--V", "paper-4d"], "`--V` must be a .npy or CSV file, or one of identity"),
-        (["--rule", "self-attention", "--time", "nan"], "`--time` must be a positive number. Got nan. Try 15."),
+        (["--rule", "self-attention", "--V", "paper-4d"], "`--V` must be a .csv or .npy file, or one of identity"),
+        (["--rule", "self-attention", "--time", "nan"], "`--time` must be a positive finite number. Got nan. Try 15."),
         (["--rule", "sphere", "--no-normalize"], "`--no-normalize` must go with --rule hardmax or softmax."),
         (["--rule", "self-attention", "--layer", "3"], "`--layer` must go with a rule that has layers."),
         (["--layer", "99", "--out", "x.png"], "`--layer` must be a saved layer: layers 0 to 30. Got 99."),

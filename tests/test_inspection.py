@@ -270,7 +270,7 @@ def test_no_text(text) -> None:
 
 @pytest.mark.parametrize("layers", [0, 4, [], [1, 9], [1.5], [True]])
 def test_layers_the_model_does_not_have(pair, layers) -> None:
-    with pytest.raises(ValueError, match=r"Layers must be whole numbers from 1 to 3, the layers of the model. Got"):
+    with pytest.raises(ValueError, match=r"`layers` must be whole numbers from 1 to 3, the layers of the model. Got"):
         inspect(pair("bert"), SENTENCE, layers=layers)
     with pytest.raises(ValueError, match=r"`layer` must be one of those looked at: 2. Got 1. Inspect it first."):
         inspect(pair("bert"), SENTENCE, layers=2).heads(1)
@@ -472,6 +472,6 @@ def test_command_refuses_with_a_sentence(run, folder) -> None:
     code, out, err = run("bert", SENTENCE, "--out", "movie.gif")
     assert (code, out) == (2, "")
     assert "`--out` must end in one of .png, .svg, .pdf, .json. Got 'movie.gif'. Change the ending." in err
-    assert "Layers must be whole numbers from 1 to 3" in run("bert", SENTENCE, "--layer", "7")[2]
-    assert "`text` must hold at least one word" in run("bert", " ")[2]
+    assert "`--layer` must be whole numbers from 1 to 3" in run("bert", SENTENCE, "--layer", "7")[2]
+    assert "`TEXT` must hold at least one word" in run("bert", " ")[2]
     assert "nothing is downloaded" in run("no/such", SENTENCE)[2]

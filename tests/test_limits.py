@@ -109,7 +109,7 @@ def test_too_few_layers():
     assert (limit.certified, limit.layer, limit.radius) == (False, 7, 0)
     assert limit.status.startswith("Not certified within 7 layers. 6 leaders")
     assert "12 of 13 tokens are decided" in limit.status
-    assert limit.status.endswith("Raise max_layers to go on.")
+    assert limit.status.endswith("Raise `max_layers` to go on.")
     assert limit.clusters[12] == -1
     assert np.isnan(limit.weights[12]).all()
     assert not np.isnan(limit.weights[:12]).any()
@@ -131,7 +131,7 @@ def test_a_tolerance_proves_nothing_and_says_so():
     assert (limit.certified, limit.radius, limit.stats["arithmetic"]) == (False, 0, "tolerant")
     assert (limit.clusters == -1).all()
     assert "0 of 6 tokens are decided" in limit.status
-    assert 'no theorem covers that; use ties="exact"' in limit.status
+    assert 'no theorem covers that; use `ties="exact"`' in limit.status
     np.testing.assert_allclose(limit.tokens, theory.SQUARE_LIMITS, atol=1e-4)
 
 

@@ -160,7 +160,7 @@ def test_a_movie_that_breaks_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         movies.movie(trajectory, tmp_path / "movie.gif", progress=stop)
     assert not list(tmp_path.iterdir())
-    with pytest.raises(ValueError, match=r"must be a .gif or .mp4 file. Got 'film.avi'"):
+    with pytest.raises(ValueError, match=r"`path` must end in .gif or .mp4. Got 'film.avi'"):
         movies.movie(trajectory, "film.avi")
 
 

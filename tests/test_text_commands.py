@@ -333,7 +333,7 @@ def test_every_option_reaches_the_classifier(run, home) -> None:
     assert json.loads(run("evaluate", home / "reviews.csv", "--model", "m", "--json")[1])["texts"] == 400
     code, _, err = run("explain", "a superb film", "--model", "m", "--out", "x.gif")
     assert code == 2
-    assert "Got d = 3 and 2 classes. Use --model imdb-2d, or train with --d 2." in err
+    assert "Got d = 3 and 2 classes. Use the model imdb-2d, or train one with d = 2." in err
 
 
 def test_the_paper_is_a_start_that_flags_change(run, home) -> None:
@@ -391,11 +391,14 @@ def test_film_reviews_by_name(run, monkeypatch) -> None:
 
 def test_downloads_are_checked(run, monkeypatch) -> None:
     monkeypatch.setenv("HARDMAX_CACHE", str(Path("cache").resolve()))
+    for name in ("https_proxy", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody is there
     Path("cache").mkdir()
     Path("cache/aclImdb_v1.tar.gz").write_bytes(b"cut")
     code, _, err = run("train", "--data", "imdb", "--out", "m")
     assert code == 2
-    assert "must have the SHA-256 c40f74a1" in err
+    assert "The Large Movie Review Dataset must be downloaded once. Got from https://ai.stanford.edu/" in err
+    assert "or pass the path of a copy as `--data-source`." in err
     code, _, err = run("train", "--data", "imdb", "--data-source", "nowhere", "--out", "m")
     assert code == 2
     assert "`--data-source` must be an archive or a folder. Got nothing at 'nowhere'." in err
@@ -411,20 +414,20 @@ def test_downloads_are_checked(run, monkeypatch) -> None:
         (["--data", "imdb", "--label", "x"], "`--label` must go with FILE. Got 'x' without it. Leave it out."),
         (["good.csv", "--data-source", "x"], "`--data-source` must go with --data. Got 'x' without it."),
         (["missing.csv"], "`missing.csv` must be a file. Got nothing at that path. Check the spelling."),
-        (["good.xls"], "FILE must be a file that ends in .csv"),
-        (["lines.txt"], "FILE must be a table with a column of labels, such as a .csv file."),
+        (["good.xls"], "`FILE` must be a file that ends in .csv"),
+        (["lines.txt"], "`FILE` must be a table with a column of labels, such as a .csv file."),
         (["good.csv", "--text", "revue"], "Did you mean 'review'? The columns are: review, sentiment."),
         (["good.csv", "--text", "revue"], "`--text` must name one column of good.csv. Got 'revue'."),
         (["good.csv", "--label", "x"], "`--label` must name one column of good.csv. Got 'x'."),
         (["good.csv", "--text", "review", "--label", "review"], "`--text` and `--label` must name two columns."),
         (
             ["unlabelled.csv"],
-            "`--label` must name one column of unlabelled.csv. Got no name. Name one with --text or --lab",
+            "`--label` must name one column of unlabelled.csv. Got no name. Name one, or add",
         ),
         (["one.csv"], "`--label` must hold at least two classes. Got only 'positive' in 3 rows."),
         (["ids.csv"], "probably the wrong column. Name the column of classes with `--label`."),
         (["latin.csv"], "must be text in utf-8. Got a byte that is not, at offset"),
-        (["latin.csv"], "Pass its encoding, such as --encoding latin-1."),
+        (["latin.csv"], "Pass its encoding, such as `--encoding latin-1`."),
         (["good.csv", "--encoding", "klingon"], "`--encoding` must name a text encoding. Got 'klingon'."),
         (["good.csv", "--out", "good.csv"], "`--out` must be a folder. Got a file, 'good.csv'."),
         (["good.csv", "--min-df", "99"], "The texts must share words: one must occur in 99 of them."),
@@ -444,7 +447,10 @@ def test_downloads_are_checked(run, monkeypatch) -> None:
         (["good.csv", "--device", "tpu"], '`--device` must be "auto", "cpu" or "cuda". Got \'tpu\'.'),
         (["good.csv", "--scale", "0"], "`--scale` must be a positive"),
         (["good.csv", "--alpha-rate", "0"], "`--alpha-rate` must be a positive"),
-        (["good.csv", "--stop-words", "german"], "`--stop-words` must be \"english\". Got 'german'."),
+        (
+            ["good.csv", "--stop-words", "german"],
+            "`--stop-words` must be \"english\" or a list of words. Got 'german'.",
+        ),
         (["good.csv", "--lemmas", "xx"], "`--lemmas` must be a language that simplemma knows"),
         (["good.csv", "--seed", "-1"], "`--seed` must be a whole number of at least 0. Got -1."),
         (["good.csv", "--layers", "-1"], "`--layers` must be a whole number of at least 0. Got -1."),
@@ -505,7 +511,7 @@ def test_predicting_takes_texts_or_a_file(run, home, model) -> None:
     assert "`--text` must go with --file, whose column it names. Got 'review' alone." in err
     code, _, err = run("predict", "a text", "--model", model, "--out", "p.xlsx")
     assert code == 2
-    assert "`--out` must end in one of .csv, .jsonl. Got 'p.xlsx'." in err
+    assert "`--out` must end in .csv or .jsonl. Got 'p.xlsx'." in err
 
 
 def test_broken_models_get_a_sentence(run, model) -> None:
@@ -567,7 +573,7 @@ def test_a_checkpoint_of_other_settings_is_refused(run, home, monkeypatch) -> No
     code, _, err = run("train", home / "reviews.csv", "--out", "m", *TINY, "--seed", "1", "--resume")
     assert code == 2
     assert "must come from a run with the same data and settings." in err
-    assert "or leave out `--resume`." in err
+    assert "or train with no `--resume`." in err
 
 
 def test_two_processes_train_the_model_of_one(run, home) -> None:

@@ -28,7 +28,8 @@ def check_tokens(tokens: Any, mask: Any = None) -> tuple[AnyArray, BoolArray]:
             "Pad them to one length and pass `mask`, True for the real tokens.",
         ) from None
     if array.ndim not in (2, 3):
-        hint = "For tokens on a line, pass `tokens.reshape(-1, 1)`." if array.ndim == 1 else "Use one token a row."
+        on_a_line = " For tokens on a line, pass `tokens.reshape(-1, 1)`." if array.ndim == 1 else ""
+        hint = f"Use one token a row.{on_a_line}"
         raise ParameterError("tokens", "have shape (n, d) or (batch, n, d)", f"shape {array.shape}", hint)
     if 0 in array.shape:
         raise ParameterError(
@@ -113,7 +114,7 @@ def _check_positive_definite(A: AnyArray) -> AnyArray:
             "A",
             "be symmetric positive definite",
             f"a {len(A)} by {len(A)} matrix that differs from its transpose by {skew * float(size):.3g}",
-            "Use (A + A.T) / 2, or pass any_A=True to leave the hypotheses of the theorems.",
+            "Use (A + A.T) / 2, or pass `any_A=True` to leave the hypotheses of the theorems.",
         )
     symmetric = A if (A == A.T).all() else A / 2 + A.T / 2
     if not is_positive_definite(symmetric):
@@ -123,7 +124,7 @@ def _check_positive_definite(A: AnyArray) -> AnyArray:
             "A",
             "be symmetric positive definite",
             f"a {len(A)} by {len(A)} matrix whose smallest eigenvalue is {smallest * float(size):.3g}",
-            "Pass any_A=True to run it all the same, outside the hypotheses of the theorems.",
+            "Pass `any_A=True` to run it all the same, outside the hypotheses of the theorems.",
         )
     return symmetric
 
@@ -237,15 +238,15 @@ def check_bias(bias: Any, name: str, size: int) -> Any:
 
 
 def _finite_weight(weight: Any, array: AnyArray, name: str) -> Any:
-    must = f"`{name}` must hold finite real numbers."
+    must = "hold finite real numbers"
     if np.iscomplexobj(array) or array.dtype.kind in "USmM":
-        raise ValueError(f"{must} Got {array.dtype}. Convert it to floats.")
+        raise ParameterError(name, must, array.dtype, "Convert it to floats.")
     try:
         floats = array.astype(np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{must} Got {array.dtype}. Convert it to floats.") from None
+        raise ParameterError(name, must, array.dtype, "Convert it to floats.") from None
     if not np.isfinite(floats).all():
-        raise ValueError(f"{must} Got NaN or infinite ones. Clean it first.")
+        raise ParameterError(name, must, "NaN or infinite ones", "Clean it first.")
     if is_tensor(weight):
         return weight
     floats.setflags(write=False)

@@ -1,21 +1,25 @@
 """Errors that a person is meant to read: what must hold, what came, what to do.
 
-Everything else that is raised is a bug. A text mentions parameters in backticks, `alpha` or `any_A=True`, so that each
-surface can spell them as its users write them: `--alpha` and `--any-A` on the command line.
+Whatever else is raised is a bug. Texts mention parameters in backticks, `alpha` or `any_A=True`, so that each surface
+can spell them as its users write them: `--alpha` and `--any-A` on the command line.
 """
 
 import re
 from collections.abc import Callable, Sequence
 from os import PathLike
 
-MENTION = re.compile(r"`([A-Za-z_]\w*)(?:=([^`]*))?`")
+# How a surface writes a parameter, given its name and the value it shall have, if any; None where it has no such thing.
+Spell = Callable[[str, str | None], str | None]
+
+MENTION = re.compile(r"`(?:([A-Za-z_]\w*)(?:=([^`]*))?|[^`]*)`")  # a parameter, or code
+BETWEEN_SENTENCES = re.compile(r"(?<=\.) (?=[A-Z`])")
 
 
 class InputError(ValueError):
     """Input without a meaning, in a sentence."""
 
-    def spelled(self, spell: Callable[[str, str | None], str]) -> str:
-        """The sentence with every mention of a parameter, and the value it shall have if any, spelled by a function."""
+    def spelled(self, spell: Spell) -> str:
+        """The sentence as the users of a surface would write it."""
         return respelled(str(self), spell)
 
 
@@ -41,9 +45,18 @@ class ParameterError(InputError):
         self.must, self.got, self.advice = must, str(got), advice
         super().__init__(name, must, got, advice)  # so that pickling, which worker processes need, finds them again
 
-    def __str__(self) -> str:
+    @property
+    def problem(self) -> str:
+        """What must hold and what came."""
         named = " and ".join(f"`{name}`" for name in self.names)
-        return f"{named} must {self.must}. Got {self.got}. {self.advice}".rstrip()
+        return f"{named} must {self.must}. Got {self.got}."
+
+    def __str__(self) -> str:
+        return f"{self.problem} {self.advice}".rstrip()
+
+    def spelled(self, spell: Spell) -> str:
+        """The sentence as the users of a surface would write it, without advice that they cannot follow there."""
+        return f"{respelled(self.problem, spell)} {followable(self.advice, spell)}".rstrip()
 
 
 class ParameterTypeError(ParameterError, TypeError):
@@ -58,12 +71,27 @@ class MissingExtra(ImportError):
     """A package that is optional and not installed."""
 
     def __init__(self, what: str, package: str, extra: str) -> None:
-        super().__init__(f"{what} needs {package}: pip install 'hardmax[{extra}]'.", name=package)
+        super().__init__(what, package, extra, name=package)
+
+    def __str__(self) -> str:
+        what, package, extra = self.args
+        return f"{what} needs {package}: pip install 'hardmax[{extra}]'."
 
 
-def respelled(sentence: str, spell: Callable[[str, str | None], str]) -> str:
-    """A sentence with every mention of a parameter spelled by a function of its name and value."""
-    return MENTION.sub(lambda mention: spell(mention[1], mention[2]), sentence)
+def respelled(text: str, spell: Spell) -> str:
+    """A text with every mention of a parameter spelled anew; what cannot be spelled stays."""
+    return MENTION.sub(lambda mention: _spelled(mention, spell) or mention[0], text)
+
+
+def followable(text: str, spell: Spell) -> str:
+    """The sentences of a text in which every mention can be spelled, so."""
+    sentences = BETWEEN_SENTENCES.split(text)
+    kept = [one for one in sentences if all(_spelled(mention, spell) for mention in MENTION.finditer(one))]
+    return respelled(" ".join(kept), spell)
+
+
+def _spelled(mention: re.Match[str], spell: Spell) -> str | None:
+    return spell(mention[1], mention[2]) if mention[1] else None
 
 
 for _error in (InputError, ParameterError, ParameterTypeError, ParameterIndexError, MissingExtra):

@@ -1,12 +1,23 @@
-"""Files that are written whole or not at all."""
+"""Files: their endings, and how they are written whole or not at all."""
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from errno import EISDIR
 from os import PathLike
 from pathlib import Path
+
+from hardmax._errors import ParameterError
+
+
+def check_ending(path: str | PathLike[str], endings: Sequence[str], name: str = "path") -> str:
+    """The ending of a file in small letters, one of `endings`; `name` is the parameter that holds the path."""
+    ending = Path(path).suffix.lower()
+    if ending not in endings:
+        which = " or ".join(endings) if len(endings) < 3 else f"one of {', '.join(endings)}"
+        raise ParameterError(name, f"end in {which}", f"{str(path)!r}", "Change the ending.")
+    return ending
 
 
 @contextmanager
@@ -18,9 +29,7 @@ def written_whole(path: str | PathLike[str]) -> Iterator[Path]:
             raise IsADirectoryError(EISDIR, "It is a folder")
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.parent / f".{target.stem}-{secrets.token_hex(8)}{target.suffix}"
-        os.close(
-            os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
-        )  # less the user's mask, as `open` does
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))  # less the user's mask
     except OSError as error:
         if isinstance(error, FileExistsError | NotADirectoryError):
             error.strerror = "Its folder is a file"

@@ -14,7 +14,7 @@ MOST_DIGITS = 1 << 13  # bits of an integer times dimensions, in an elimination
 
 
 ADVICE = {
-    "tokens": "Turn words into vectors first, drop or fill rows with gaps, and for padding pass `mask`.",
+    "tokens": "Turn words into vectors first, drop or fill rows with gaps. For padding pass `mask`.",
     "A": "Check how it was computed.",
 }
 

@@ -303,7 +303,7 @@ def _radius(run: Run, rule: Hardmax) -> float:
 
 def _reason(rule: Hardmax) -> str:
     if rule.ties != "exact":
-        return 'A tolerance treats near-ties as ties, and no theorem covers that; use ties="exact".'
+        return 'A tolerance treats near-ties as ties, and no theorem covers that; use `ties="exact"`.'
     if not rule.positive_definite:
         return "A is not symmetric positive definite, so no theorem promises a certificate."
-    return "Raise max_layers to go on."
+    return "Raise `max_layers` to go on."

@@ -1,54 +1,54 @@
 """`hardmax control`."""
 
 import json as json_format
+from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
 
+import hardmax as hm
 from hardmax._errors import ParameterError
 from hardmax._files import written_whole
+from hardmax._types import AnyArray, IntArray
 from hardmax.cli import options, output
+from hardmax.cli.options import option
 from hardmax.cli.rules import read_steps
+
+if TYPE_CHECKING:
+    from hardmax.control.result import ControlResult
 
 MATRICES = (".npy", ".csv")
 MOST_CLASHES, MOST_NAMED = 8, 100
 FEW_TOKENS = 1000  # for which it takes seconds to know who can lead
 
-Leaders = Annotated[
-    str, typer.Option("--leaders", metavar="0,5", help="Tokens that shall lead. Without it: which tokens can lead.")
-]
-Followers = Annotated[
-    str, typer.Option("--followers", metavar="7:0,8:5", help="Tokens that shall follow, each with its leader.")
-]
 
-
+@options.with_options
 def control(
-    tokens: options.Input,
-    leaders: Leaders = "",
-    followers: Followers = "",
-    only: Annotated[bool, typer.Option("--only", help="Those leaders and no others: all decided at layer 0.")] = False,
-    at_limit: Annotated[
-        bool, typer.Option("--limit", help="Those leaders and no others in the end; a search, verified by the limit.")
+    *,
+    leaders: Annotated[
+        str, option("--leaders", "Tokens that shall lead. Without it: which tokens can lead.", metavar="0,5")
+    ] = "",
+    followers: Annotated[
+        str, option("--followers", "Tokens that shall follow, each with its leader.", metavar="7:0,8:5")
+    ] = "",
+    only: Annotated[bool, option("--only", "Those leaders and no others: all decided at layer 0.")] = False,
+    steer: Annotated[
+        bool, option("--limit", "Those leaders and no others in the end; a search, verified by the limit.")
     ] = False,
-    prefer: Annotated[str, typer.Option("--prefer", help="margin, or identity: the A closest to it.")] = "margin",
-    margin: Annotated[float | None, typer.Option("--margin", help="What --prefer identity keeps.")] = None,
+    prefer: Annotated[str, option("--prefer", "margin, or identity: the A closest to it.")] = "margin",
+    margin: Annotated[float | None, option("--margin", "What --prefer identity keeps.")] = None,
     condition: Annotated[
-        float | None, typer.Option("--condition", help="Condition number of A at most.", show_default="100, else 1e6")
+        float | None, option("--condition", "Condition number of A at most.", show_default="100, else 1e6")
     ] = None,
-    alpha: Annotated[
-        str, typer.Option("--alpha", help="Step, for --limit also several to choose from: 0.1,0.5.")
-    ] = "0.5",
-    attempts: Annotated[int, typer.Option("--attempts", help="Random starts of --only.")] = 10,
-    evaluations: Annotated[int, typer.Option("--evaluations", help="Limits that --limit computes at most.")] = 500,
+    alpha: Annotated[str, option("--alpha", "Step, for --limit also several to choose from: 0.1,0.5.")] = "0.5",
+    attempts: Annotated[int, option("--attempts", "Random starts of --only.")] = 10,
+    evaluations: Annotated[int, option("--evaluations", "Limits that --limit computes at most.")] = 500,
     picture: Annotated[
-        bool, typer.Option("--picture/--no-picture", help="A picture before and after, beside a matrix in --out.")
+        bool, option("--picture/--no-picture", "A picture before and after, beside a matrix in --out.")
     ] = True,
-    n: options.N = None,
-    d: options.D = None,
-    seed: options.Seed = 0,
-    cloud: options.Cloud = None,
+    cloud: options.TokenOptions,
     json: options.Json = False,
     out: options.Out = None,
 ) -> None:
@@ -57,85 +57,78 @@ def control(
     Exit code 1 when there is no such A, or none was found. --out writes the matrix (.npy, .csv) with a picture beside
     it, a picture (.png, .svg, .pdf) or the result (.json).
     """
-    from hardmax.control import choose_A, steer
-
     files = output.check_endings(out, (*MATRICES, *output.PICTURES, ".json"))
-    points = options.read_tokens(tokens, n=n, d=d, seed=seed, exact=False, cloud=cloud, single=True)
-    given = read_steps(alpha)
-    steps = given if isinstance(given, list) else [given]
+    tokens, steps = cloud.read_tokens(), read_steps(alpha)
     if not leaders:
-        _who_can(points, json, files, followers)
+        if followers or any(path.suffix.lower() != ".json" for path in files):
+            must = "be given for --followers, a matrix or a picture"
+            raise ParameterError("leaders", must, "none", "Name some, such as 0,5.")
+        _say_who_can_lead(tokens, json, files)
         return
-    if at_limit and (only or prefer != "margin" or margin is not None):
-        raise ParameterError(
-            "--limit",
-            (
-                "go without --only, --prefer and --margin: it asks for those leaders and no others already, "
-                "and takes the first A that does it"
-            ),
-            "one of them",
-            "Leave it out.",
+    if steer and (only or prefer != "margin" or margin is not None):
+        must = (
+            "go without --only, --prefer and --margin: it asks for those leaders and no others already, and takes the "
+            "first A that does it"
         )
-    wanted: dict[str, Any] = {"leaders": _numbers(leaders), "followers": _targets(followers), "seed": seed}
-    if at_limit:
+        raise ParameterError("steer", must, "one of them", "Leave it out.")
+    wanted = {"leaders": _numbers(leaders), "followers": _pairs(followers), "seed": cloud.seed}
+    if steer:
+        most = 1e4 if condition is None else condition
         with output.progress_bar("Limits") as progress:
-            more: dict[str, Any] = {"condition": 1e4 if condition is None else condition, "progress": progress}
-            result = steer(points, **wanted, alpha=steps, evaluations=evaluations, **more)
+            search = {"alpha": steps, "evaluations": evaluations, "condition": most, "progress": progress}
+            result = hm.control.steer(tokens, **wanted, **search)
     else:
-        choice: dict[str, Any] = {"prefer": prefer, "margin": margin, "condition": condition, "attempts": attempts}
+        choice = {"only": only, "prefer": prefer, "margin": margin, "condition": condition, "attempts": attempts}
         with output.progress_bar("Choices") as progress:
-            result = choose_A(points, **wanted, only=only, progress=progress, **choice)
-    able = [path for path in files if result.found or path.suffix.lower() == ".json"]
-    written = dict.fromkeys(name for path in able for name in _write(result, path, steps[0], picture, files))
+            result = hm.control.choose_A(tokens, **wanted, **choice, progress=progress)
+    beside = [path.with_suffix(".png") for path in files if picture and path.suffix.lower() in MATRICES]
+    writable = [*files, *beside] if result.found else [path for path in files if path.suffix.lower() == ".json"]
+    for path in dict.fromkeys(writable):
+        _write(result, path, steps[0])
     if json:
         print(result.to_json())
     else:
         _report(result)
-        for path in written:
-            output.say(f"Wrote {path}")
-        for path in (path for path in files if path not in written):
-            output.say(f"Did not write {path}: there is no A.")
+        output.say_written(dict.fromkeys(writable))
+        for path in files:
+            if path not in writable:
+                output.say(f"Did not write {path}: there is no A.")
     if not result.found:
         raise typer.Exit(1)
 
 
 def _numbers(text: str) -> list[int]:
     try:
-        numbers = [int(part) for part in text.replace(" ", ",").split(",") if part]
+        numbers = [int(part) for part in _parts(text)]
     except ValueError:
         numbers = []
     if not numbers:
-        raise ParameterError("--leaders", "be token numbers, such as 0,5", f"{text!r}")
+        raise ParameterError("leaders", "be token numbers, such as 0,5", f"{text!r}")
     return numbers
 
 
-def _targets(text: str) -> dict[int, int]:
+def _pairs(text: str) -> dict[int, int]:
     """Pairs such as 7:0, each token once."""
     found: dict[int, int] = {}
-    for part in text.replace(" ", ",").split(","):
-        if not part:
-            continue
+    for part in _parts(text):
         try:
             token, leader = (int(number) for number in part.split(":"))
         except ValueError:
-            raise ParameterError("--followers", "be pairs token:leader, such as 7:0,8:5", f"{part!r}") from None
+            raise ParameterError("followers", "be pairs token:leader, such as 7:0,8:5", f"{part!r}") from None
         if found.setdefault(token, leader) != leader:
-            raise ParameterError(
-                "--followers", "give each token one leader", f"{token}:{found[token]} and {token}:{leader}", "Drop one."
-            )
+            got = f"{token}:{found[token]} and {token}:{leader}"
+            raise ParameterError("followers", "give each token one leader", got, "Drop one.")
     return found
 
 
-def _who_can(points: Any, json: bool, files: list[Path], followers: str) -> None:
-    """Theorem 5 for every token."""
-    from hardmax.control import can_lead
+def _parts(text: str) -> list[str]:
+    return text.replace(",", " ").split()
 
-    if followers or any(path.suffix.lower() != ".json" for path in files):
-        raise ParameterError(
-            "--leaders", "be given for --followers, a matrix or a picture", "none", "Name some, such as 0,5."
-        )
+
+def _say_who_can_lead(tokens: AnyArray, json: bool, files: list[Path]) -> None:
+    """Theorem 5 for every token."""
     with output.progress_bar("Tokens") as progress:
-        able = can_lead(points, progress=progress)
+        able = hm.control.can_lead(tokens, progress=progress)
     numbers = np.flatnonzero(able)
     text = json_format.dumps({"can_lead": numbers.tolist(), "tokens": len(able)})
     for path in files:
@@ -147,41 +140,25 @@ def _who_can(points: Any, json: bool, files: list[Path], followers: str) -> None
     output.say("Choose some with --leaders, such as --leaders " + ",".join(map(str, numbers[:2])))
 
 
-def _few(numbers: Any) -> str:
+def _few(numbers: IntArray) -> str:
     return ", ".join(map(str, numbers[:MOST_NAMED])) + (", ..." if len(numbers) > MOST_NAMED else "")
 
 
-def _write(result: Any, path: Path, alpha: Any, picture: bool, files: list[Path]) -> list[Path]:
-    """One file by its ending, and beside a matrix its picture; returns what was written."""
+def _write(result: "ControlResult", path: Path, alpha: float | Fraction) -> None:
+    """One file, by its ending."""
     ending = path.suffix.lower()
     if ending == ".json":
         output.save_text(result.to_json(), path)
-        return [path]
-    if ending in output.PICTURES:
-        _draw(result, path, alpha)
-        return [path]
-    with written_whole(path) as temporary:
-        if ending == ".npy":
-            with temporary.open("wb") as file:
-                np.save(file, result.A)
-        else:
-            np.savetxt(temporary, result.A, delimiter=",")
-    beside = path.with_suffix(".png")
-    first = next(other for other in files if other.with_suffix(".png") == beside)
-    if not picture or first != path:  # another file has it, or is it
-        return [path]
-    _draw(result, beside, alpha)
-    return [path, beside]
+    elif ending in output.PICTURES:
+        output.save_figure(hm.draw.plot_control(result, alpha=result.alpha or alpha), path)
+    else:
+        assert result.A is not None
+        with written_whole(path) as temporary, temporary.open("wb") as file:
+            np.save(file, result.A) if ending == ".npy" else np.savetxt(file, result.A, delimiter=",")
 
 
-def _draw(result: Any, path: Path, alpha: Any) -> None:
-    from hardmax.draw.control import plot_control
-
-    output.save_figure(plot_control(result, alpha=result.alpha or alpha), path)
-
-
-def _report(result: Any) -> None:
-    output.say(result.status)
+def _report(result: "ControlResult") -> None:
+    output.say_status(result.status)
     for clash in result.conflict[:MOST_CLASHES]:
         output.say(f"  {clash}")
     if result.cannot_lead and len(result.tokens) <= FEW_TOKENS:

@@ -9,7 +9,7 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from hardmax._errors import ParameterError
+from hardmax._errors import InputError, ParameterError
 from hardmax._types import IntArray
 from hardmax.cli import options, output, texts
 
@@ -25,17 +25,17 @@ EXPLAINED = 200  # texts to compare explanations on
 
 def evaluate(
     context: typer.Context,
-    file: texts.File = None,
+    path: texts.File = None,
     text: texts.TextColumn = None,
     label: texts.LabelColumn = None,
     data: texts.Data = None,
-    data_source: texts.DataSource = None,
+    source: texts.DataSource = None,
     encoding: texts.Encoding = "utf-8",
     model: texts.Model = "imdb",
     explanations: Annotated[
         bool, typer.Option("--explanations", help="Compare the explanations with those of LIME, SHAP and others.")
     ] = False,
-    method: Annotated[
+    methods: Annotated[
         list[str] | None,
         typer.Option(
             "--method", help="Compare this one; may be given several times. Left out: all.", show_default=False
@@ -49,8 +49,8 @@ def evaluate(
     json: options.Json = False,
 ) -> None:
     """Measure a model on labelled texts: those of FILE, or the test reviews of --data imdb."""
-    if not explanations and (method or rationales is not None):
-        raise ParameterError(("--method", "--rationales"), "go with --explanations", "them alone", "Add it.")
+    if not explanations and (methods or rationales is not None):
+        raise ParameterError(("methods", "rationales"), "go with --explanations", "them alone", "Add it.")
     table, name = texts.read_labelled(context, "test"), texts.source_name(context.params)
     classifier = texts.load(model)
     from hardmax.sentiment.faithfulness import read_rationales
@@ -58,7 +58,7 @@ def evaluate(
     marked = None if rationales is None else read_rationales(rationales)  # before the long work
     result = measured(classifier, table, name)
     if explanations:
-        result["explanations"] = compared(classifier, texts.spread(table.texts, count), method, marked)
+        result["explanations"] = compared(classifier, texts.spread(table.texts, count), methods, marked)
     if table.note:
         output.note(table.note)
     if json:
@@ -95,7 +95,7 @@ def _places(labels: Any, classes: list[str], name: str) -> IntArray:
     unknown = [label for label in found if label not in known]
     if unknown:
         some = ", ".join(map(repr, dict.fromkeys(unknown[: output.MOST_ROWS])))
-        raise ValueError(
+        raise InputError(
             f"The labels of {name} must be those of the model: {', '.join(classes)}. "
             f"Got {some} in {len(unknown)} of {len(found)} rows. Rename them, or drop those rows."
         )

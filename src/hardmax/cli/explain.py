@@ -36,7 +36,7 @@ def explain(
     --out writes a picture (.png, .svg, .pdf), a movie (.gif, .mp4; models with d = 2), everything (.json) or a page
     (.html).
     """
-    files = texts.check_endings(out, ENDINGS)
+    files = output.check_endings(out, ENDINGS)
     explanation = texts.load(model).explain(sys.stdin.read() if text == "-" else text)
     without = explanation.leave_one_out() if leave_one_out else None
     document = _document(explanation, without)
@@ -48,8 +48,7 @@ def explain(
         print(document)
         return
     _print(explanation, without)
-    for path in [*files, *([] if html is None else [html])]:
-        output.say(f"Wrote {path}")
+    output.say_written([*files, *([] if html is None else [html])])
 
 
 def _document(explanation: "Explanation", without: Any) -> str:

@@ -1,17 +1,17 @@
 """`hardmax inspect`."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 
-from hardmax._errors import ParameterError
+from hardmax import draw
 from hardmax.cli import options, output
 
 if TYPE_CHECKING:
     from hardmax.inspection import Inspection
 
-WRITABLE = (*output.PICTURES, ".json")
 MOST_PIECES = 12  # named in a cell
 
 
@@ -25,11 +25,9 @@ def inspect(
         ),
     ],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="A sentence, in quotes.", show_default=False)],
-    layer: Annotated[
+    layers: Annotated[
         list[int] | None,
-        typer.Option(
-            "--layer", help="Look at this layer, head by head; may be given several times.", show_default=False
-        ),
+        options.option("--layer", "Look at this layer, head by head; may be given several times.", show_default=False),
     ] = None,
     json: options.Json = False,
     out: options.Out = None,
@@ -38,33 +36,21 @@ def inspect(
 
     Nothing is downloaded. --out writes a picture (.png, .svg, .pdf) or everything (.json).
     """
-    files = _check_endings(out)
+    files = output.check_endings(out, (*output.PICTURES, ".json"))
     from hardmax.inspection import inspect as look
 
-    result = look(model, text, layers=layer or None)
-    for path in files:
-        write(result, path)
+    result = look(model, text, layers=layers or None)
+    output.write(files, text=result.to_json, figure=lambda: draw.plot_inspection(result))
     if json:
         print(result.to_json())
         return
-    output.say(result.status)
+    output.say_status(result.status)
     output.console().print(heads_table(result) if len(result.layers) == 1 else attention_table(result))
     output.console().print(states_table(result))
-    for path in files:
-        output.say(f"Wrote {path}")
+    output.say_written(files)
 
 
-def _check_endings(out: list[Path] | None) -> list[Path]:
-    files = list(out or [])
-    for path in files:
-        if path.suffix.lower() not in WRITABLE:
-            raise ParameterError(
-                "--out", f"end in one of {', '.join(WRITABLE)}", f"{str(path)!r}", "Change the ending."
-            )
-    return files
-
-
-def attention_table(result: "Inspection") -> object:
+def attention_table(result: "Inspection") -> Table:
     """Attention by layer, as mean over heads (least to most), and who gets most of it."""
     names = ("layer", "rank", "effective rank", "Boolean distance", "most attended")
     grid = output.table("Attention: mean over heads (least to most)", *names)
@@ -80,7 +66,7 @@ def attention_table(result: "Inspection") -> object:
     return grid
 
 
-def heads_table(result: "Inspection") -> object:
+def heads_table(result: "Inspection") -> Table:
     """The heads of a single layer: attention on the sentence, and eigenvalues of the weights."""
     k = result.layers[0]
     names = ("head", "rank", "effective rank", "Boolean distance")
@@ -100,34 +86,17 @@ def heads_table(result: "Inspection") -> object:
     return grid
 
 
-def states_table(result: "Inspection") -> object:
+def states_table(result: "Inspection") -> Table:
     """Clusters and leaders of the hidden states by layer."""
     grid = output.table("Hidden states", "layer", "effective clusters", "mean cosine", "leaders", "who leads")
     for at, k in enumerate((0, *result.layers)):
         leaders = [result.pieces[i] for i in result.leaders[at]]
         more = f" and {len(leaders) - MOST_PIECES} more" if len(leaders) > MOST_PIECES else ""
-        clusters, cosine = result.effective_clusters[at], result.mean_cosine[at]
         who = "all" if len(leaders) == len(result.pieces) else " ".join(leaders[:MOST_PIECES]) + more
-        grid.add_row(str(k), f"{clusters:.2f}", f"{cosine:.2f}", str(len(leaders)), _plain(who))
+        clusters, cosine = f"{result.effective_clusters[at]:.2f}", f"{result.mean_cosine[at]:.2f}"
+        grid.add_row(str(k), clusters, cosine, str(len(leaders)), escape(who))  # [CLS] is a word piece, not a style
     return grid
 
 
 def _attended(result: "Inspection", layer: int) -> str:
-    return _plain(", ".join(f"{result.pieces[j]} {share:.0%}" for j, share in result.most_attended(layer)))
-
-
-def _plain(text: str) -> str:
-    """Text that Rich prints as it stands: [CLS] is a word piece, not a style."""
-    from rich.markup import escape
-
-    return escape(text)
-
-
-def write(result: "Inspection", path: Path) -> None:
-    """One file, by its ending."""
-    if path.suffix.lower() == ".json":
-        output.save_text(result.to_json(), path)
-        return
-    from hardmax.draw.inspection import plot_inspection
-
-    output.save_figure(plot_inspection(result), path)
+    return escape(", ".join(f"{result.pieces[j]} {share:.0%}" for j, share in result.most_attended(layer)))

@@ -1,15 +1,15 @@
 """`hardmax limit`."""
 
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
 
-from hardmax import Limit, simulate
+from hardmax import HardmaxTrajectory, draw, simulate
 from hardmax import limit as find_limit
-from hardmax.cli import options, output, rules
-from hardmax.cli.simulate import write_movie, write_page
+from hardmax.cli import options, output
+from hardmax.cli.rules import HardmaxOptions
+from hardmax.cli.simulate import report
 from hardmax.limits import quick_radius
 from hardmax.trajectories.sentences import limit_points
 
@@ -17,20 +17,10 @@ AFTERWARDS = 12  # layers that a movie goes on after the certificate, to be seen
 LONGEST = 100  # layers of a movie or page at the most, where nothing is certified for long
 
 
+@options.with_options
 def limit(
-    context: typer.Context,
-    tokens: options.Input,
-    alpha: rules.Alpha = "0.5",
-    A: rules.A = None,
-    max_layers: Annotated[int, typer.Option("--max-layers", help="Give up after so many layers.")] = 1000,
-    n: options.N = None,
-    d: options.D = None,
-    seed: options.Seed = 0,
-    cloud: options.Cloud = None,
-    any_A: rules.AnyA = False,
-    exact: options.Exact = False,
-    ties: rules.Ties = "exact",
-    kernel: rules.Kernel = "auto",
+    run: HardmaxOptions,
+    max_layers: Annotated[int, options.option("--max-layers", "Give up after so many layers.")] = 1000,
     json: options.Json = False,
     out: options.Out = None,
 ) -> None:
@@ -40,46 +30,32 @@ def limit(
     (.gif, .mp4), the result (.npz, .json) or a page (.html).
     """
     files = output.check_endings(out)
-    points_in = options.read_tokens(tokens, n=n, d=d, seed=seed, exact=exact, cloud=cloud, single=True)
-    rule = rules.read_rule(context, points_in.shape[-1])
+    tokens = run.read_tokens()
+    rule = run.hardmax(tokens.shape[-1])
     with output.progress_bar("Tokens decided") as progress:
-        result = find_limit(points_in, rule, max_layers=max_layers, kernel=kernel, progress=progress)
-    for path in files:
-        write(result, points_in, rule, path, tokens)
+        result = find_limit(tokens, rule, max_layers=max_layers, kernel=run.kernel, progress=progress)
+
+    def way(least: int, beyond: int = 0) -> HardmaxTrajectory:
+        """The way to the limit, or the beginning of a long one."""
+        return simulate(tokens, rule, layers=max(least, min(result.layer, LONGEST)) + beyond)
+
+    output.write(
+        files,
+        text=result.to_json,
+        archive=result.to_npz,
+        film=lambda: way(0, AFTERWARDS),
+        page=lambda: report(way(30), run.tokens, result),
+        figure=lambda: draw.plot_limit(result, tokens).figure,
+    )
     if json:
         print(result.to_json())
     else:
-        output.say(result.status)
+        output.say_status(result.status)
         radius = quick_radius(result)
         if 0 < radius < np.inf:
             output.say(f"Moving each token by less than {radius:.2g} changes no set at any layer.")
-        output.console().print(points(result))
-        for path in files:
-            output.say(f"Wrote {path}")
+        columns = ("point", "what it is", "since layer", "tokens")
+        output.console().print(output.table("Limit points", *columns, rows=limit_points(result, output.MOST_ROWS)))
+        output.say_written(files)
     if not result.certified:
         raise typer.Exit(1)
-
-
-def points(result: Limit) -> object:
-    """The set S: each point, what it is, and how many tokens end there."""
-    grid = output.table("Limit points", "point", "what it is", "since layer", "tokens")
-    for row in limit_points(result, output.MOST_ROWS):
-        grid.add_row(*row)
-    return grid
-
-
-def write(result: Limit, cloud: Any, rule: Any, path: Path, title: str) -> None:
-    """One file, by its ending."""
-    ending = path.suffix.lower()
-    if ending == ".json":
-        output.save_text(result.to_json(), path)
-    elif ending == ".npz":
-        result.to_npz(path)
-    elif ending in output.MOVIES:
-        write_movie(simulate(cloud, rule, layers=min(result.layer, LONGEST) + AFTERWARDS), path)
-    elif ending == ".html":
-        write_page(simulate(cloud, rule, layers=max(30, min(result.layer, LONGEST))), path, title, result)
-    else:
-        from hardmax.draw.tokens import plot_limit
-
-        output.save_figure(plot_limit(result, cloud).figure, path)

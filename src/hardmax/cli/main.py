@@ -1,11 +1,14 @@
 """The `hardmax` command."""
 
+import shlex
 import sys
+import traceback
 from typing import Annotated
 
 import typer
 
 from hardmax import __version__
+from hardmax._errors import InputError, MissingExtra
 from hardmax.cli import output
 from hardmax.cli.control import control
 from hardmax.cli.demo import demo
@@ -20,6 +23,9 @@ from hardmax.cli.study import study
 from hardmax.cli.train import train
 from hardmax.cli.verify import verify
 
+COMMANDS = (demo, simulate, limit, verify, control, reproduce, inspect, train, predict, explain, evaluate, study)
+BAD_INPUT, BUG = 2, 70
+
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
@@ -27,20 +33,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     epilog="Try: hardmax demo, then hardmax limit triangle --out triangle.png",
 )
-for command in (
-    demo,
-    simulate,
-    limit,
-    verify,
-    control,
-    reproduce,
-    inspect,
-    train,
-    predict,
-    explain,
-    evaluate,
-    study,
-):
+for command in COMMANDS:
     app.command()(command)
 
 
@@ -64,22 +57,32 @@ def about(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line. Exit codes: 0 done, 1 the answer is no, 2 bad input."""
-    return run(app, arguments)
+    """Run the command line. Exit codes: 0 done, 1 the answer is no, 2 bad input, 70 a bug, 130 interrupted."""
+    return run(app, "hardmax", sys.argv[1:] if arguments is None else arguments)
 
 
-def run(app: typer.Typer, arguments: list[str] | None = None) -> int:
-    """Run commands, and make sentences of errors."""
+def run(app: typer.Typer, program: str, arguments: list[str]) -> int:
+    """Run the commands of an app, and make a sentence of what goes wrong."""
     import matplotlib as mpl
 
     mpl.use("Agg")  # files only: no window, no display needed
-    try:
-        app(args=arguments)
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    except (ValueError, TypeError, IndexError, OverflowError, OSError, ImportError, MemoryError) as problem:
-        output.error(str(problem))
-        return 2
+    every = typer.main.get_command(app)
+    running = getattr(every, "commands", {}).get(arguments[0] if arguments else "", every)
+    with output.speaking_of(running.params):
+        try:
+            every(args=arguments)
+        except SystemExit as stop:
+            return int(stop.code or 0)
+        except (InputError, MissingExtra, OSError, MemoryError) as problem:
+            output.error(problem)
+            return BAD_INPUT
+        except Exception:
+            traceback.print_exc()
+            output.note(
+                f"This is a bug in hardmax {__version__}, not in what you gave it. Please report it to the developers "
+                f"of hardmax, with the lines above and the command: {shlex.join([program, *arguments])}"
+            )
+            return BUG
     return 0
 
 

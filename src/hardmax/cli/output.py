@@ -1,126 +1,64 @@
 """What commands print and write."""
 
+import ast
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from hardmax._errors import ParameterError
-from hardmax._files import written_whole
+from hardmax import Trajectory, draw
+from hardmax._errors import InputError, followable, respelled
+from hardmax._files import check_ending, written_whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PICTURES = (".png", ".svg", ".pdf")
 MOVIES = (".gif", ".mp4")
 ENDINGS = (*PICTURES, *MOVIES, ".npz", ".json", ".html")
 MOST_ROWS = 20
 
-
-# The library speaks of its own parameters; here they are flags.
-FLAGS = {
-    "Pass any_A=True": "Pass --any-A",
-    "pass any_A=True": "pass --any-A",
-    'use ties="exact"': "use --ties exact",
-    "Raise max_layers": "Raise --max-layers",
-    "pass `tokens.reshape(-1, 1)`": "write one number a line in a CSV",
-    ", and for padding pass `mask`": "",
-    "`layers`": "`--layers`",
-    "`max_layers`": "`--max-layers`",
-    "`alpha`": "`--alpha`",
-    "`seed`": "`--seed`",
-    "`n` and `d`": "`--n` and `--d`",
-    "`n`": "`--n`",
-    "`kernel`": "`--kernel`",
-    '`kernel="hull"`': "`--kernel hull`",
-    'Use kernel="auto"': "Use --kernel auto",
-    "`d`": "`--d`",
-    "`A`": "`--A`",
-    "`leaders`": "`--leaders`",
-    "`followers`": "`--followers`",
-    "`attempts`": "`--attempts`",
-    "`evaluations`": "`--evaluations`",
-    "`condition`": "`--condition`",
-    "`margin` must": "`--margin` must",
-    "`prefer`": "`--prefer`",
-    'prefer="identity"': "--prefer identity",
-    'prefer="margin"': "--prefer margin",
-    "Pass other `solver_options`": "Try --prefer identity",
-    "with `steer`": "with --limit",
-    "`steer` looks": "--limit looks",
-    "`Q` and `K`": "`--Q` and `--K`",
-    "`V`": "`--V`",
-    "`k` must be a saved layer": "`--layer` must be a saved layer",
-    "`k` must lie between": "`--layer` must lie between",
-    ', or with save="all"': "",
-    "Raise max_steps, loosen rtol": "Raise --max-steps, loosen --rtol",
-    "at most max_steps=": "at most --max-steps=",
-    "or raise max_steps": "or raise --max-steps",
-    "`times` must be multiples of dt": "`--time` must be a multiple of --dt",
-    "Use times=dt * np.arange(n), or dt=": "Use --dt ",
-    "`beta`": "`--beta`",
-    "normalized=False": "--unnormalized",
-    "Use normalized=True": "Leave out --unnormalized",
-    "`temperature`": "`--temperature`",
-    "`method`": "`--method`",
-    "`dt`": "`--dt`",
-    "Got dt=None: ": "Got none: ",
-    "causal=True": "--causal",
-    ": tokens / np.linalg.norm(tokens, axis=-1, keepdims=True)": "",
-    "`trained_A`": "`--trained-a`",
-    'training="softmax"': "--training softmax",
-    'training="hardmax"': "--training hardmax",
-    "`training`": "`--training`",
-    "`n_heads`": "`--n-heads`",
-    "`ngram_range`": "`--ngram-range`",
-    "`min_df`": "`--min-df`",
-    "`max_features`": "`--max-features`",
-    "`max_words`": "`--max-words`",
-    '`stop_words` must be "english", a list of words, or None': '`--stop-words` must be "english"',
-    "`lemmas`": "`--lemmas`",
-    "`epochs`": "`--epochs`",
-    "`batch_size`": "`--batch-size`",
-    "`learning_rate`": "`--learning-rate`",
-    "`weight_decay`": "`--weight-decay`",
-    "`dropout`": "`--dropout`",
-    "`label_smoothing`": "`--label-smoothing`",
-    "`groups`": "`--groups`",
-    "`groups=1`": "`--groups 1`",
-    "`select`": "`--select`",
-    "`scale`": "`--scale`",
-    "`alpha_rate`": "`--alpha-rate`",
-    "`embedding_dropout`": "`--embedding-dropout`",
-    "`validation`": "`--validation`",
-    "`patience`": "`--patience`",
-    "`random_state`": "`--seed`",
-    "`device`": "`--device`",
-    "`methods`": "`--method`",
-    "`texts` must": "The texts must",
-    "`resume`": "`--resume`",
-    "`text` and `label`": "`--text` and `--label`",
-    "`text` must name": "`--text` must name",
-    "with `text`, or": "with `--text`, or",
-    "`label`": "`--label`",
-    "`labels`": "`--label`",
-    "Name one, or add": "Name one with --text or --label, or add",
-    "`path` must be a": "FILE must be a",
-    ". Pass labelled=False to read the texts alone": ". Make one",
-    "such as encoding='latin-1' (--encoding latin-1)": "such as --encoding latin-1",
-    "such as encoding='utf-16' (--encoding utf-16)": "such as --encoding utf-16",
-    "`encoding`": "`--encoding`",
-    "`source`": "`--data-source`",
-    "`name` must be one of": "`--model` must be a folder that hardmax train wrote, or one of",
-    "For a folder use HardmaxClassifier.load": "Check the path",
-    'Use hm.pretrained("imdb-2d"), or a classifier with d=2': "Use --model imdb-2d, or train with --d 2",
-}
+_options: ContextVar[Mapping[str | None, typer.CallbackParam]] = ContextVar("options of the running command")
 
 
-def in_flags(sentence: str) -> str:
-    """A sentence of the library in the words of the command line."""
-    for parameter, flag in FLAGS.items():
-        sentence = sentence.replace(parameter, flag)
-    return sentence
+@contextmanager
+def speaking_of(options: Iterable[typer.CallbackParam]) -> Iterator[None]:
+    """Let sentences mention the options of a command while it runs."""
+    token = _options.set({option.name: option for option in options})
+    try:
+        yield
+    finally:
+        _options.reset(token)
+
+
+def spell(name: str, value: str | None = None) -> str | None:
+    """A parameter of the library as an option or argument of the running command; None if it has no such.
+
+    Options are found by the names of their variables, which are those of the library: `alpha` is `--alpha`,
+    `kernel="auto"` is `--kernel auto`, `normalize=False` is `--no-normalize`, `exact=False` is no `--exact`.
+    """
+    option = _options.get({}).get(name)
+    if option is None:
+        return None
+    if option.param_type_name == "argument":
+        return f"`{option.metavar}`"
+    on, off = option.opts[:1], option.secondary_opts[:1]
+    if value is None:
+        return f"`{(on + off)[0]}`"
+    if getattr(option, "is_flag", False):
+        wanted, other = (off, on) if value == "False" else (on, off)
+        return f"`{wanted[0]}`" if wanted else f"no `{other[0]}`"
+    try:
+        return f"`{on[0]} {ast.literal_eval(value)}`"
+    except (ValueError, SyntaxError):
+        return None  # an expression, which no command line can have
 
 
 def console() -> Console:
@@ -130,7 +68,12 @@ def console() -> Console:
 
 def say(sentence: str) -> None:
     """A sentence to standard output, on one line however narrow the terminal."""
-    Console(highlight=False, markup=False, soft_wrap=True).print(in_flags(sentence))
+    Console(highlight=False, markup=False, soft_wrap=True).print(sentence)
+
+
+def say_status(status: str) -> None:
+    """What the library says of a result, in the words of the command."""
+    say(followable(status, spell))
 
 
 def note(sentence: str) -> None:
@@ -138,10 +81,11 @@ def note(sentence: str) -> None:
     Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(sentence)
 
 
-def error(message: str) -> None:
-    """A sentence to standard error."""
+def error(problem: Exception) -> None:
+    """The sentence of a problem to standard error, in the words of the command."""
     Console(stderr=True, highlight=False, soft_wrap=True).print("[bold red]Error:[/]", end=" ")
-    Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(in_flags(message))
+    sentence = problem.spelled(spell) if isinstance(problem, InputError) else respelled(str(problem), spell)
+    note(sentence or "This does not fit in memory.")  # a MemoryError may have no words
 
 
 @contextmanager
@@ -161,20 +105,54 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
-def table(title: str, *columns: str) -> Table:
-    """A plain table with a title."""
+def table(title: str, *columns: str, rows: Sequence[Sequence[str]] = (), total: int = 0) -> Table:
+    """A plain table with a title; the first rows of `total`, if there are more."""
     grid = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for name in columns:
         grid.add_column(name, overflow="fold")
+    for row in rows:
+        grid.add_row(*row)
+    if total > len(rows):
+        grid.add_row("...", f"and {total - len(rows)} more")
     return grid
 
 
 def check_endings(paths: list[Path] | None, endings: tuple[str, ...] = ENDINGS) -> list[Path]:
-    """The files to write, refused before any work if an ending is unknown."""
+    """The files of --out, refused before any work if an ending is unknown."""
     for path in paths or []:
-        if path.suffix.lower() not in endings:
-            raise ParameterError("--out", f"end in one of {', '.join(endings)}", f"{str(path)!r}", "Change the ending.")
+        check_ending(path, endings, "out")
     return list(paths or [])
+
+
+def write(
+    files: Iterable[Path],
+    *,
+    text: Callable[[], str],
+    figure: Callable[[], "Figure"],
+    archive: Callable[[Path], None] | None = None,
+    film: Callable[[], Trajectory] | None = None,
+    page: Callable[[], str] | None = None,
+) -> None:
+    """Write a result to files by their endings: JSON, a NumPy archive, a movie, a page, else a picture."""
+    for path in files:
+        ending = path.suffix.lower()
+        if ending == ".json":
+            save_text(text(), path)
+        elif ending == ".npz" and archive is not None:
+            archive(path)
+        elif ending in MOVIES and film is not None:
+            with progress_bar("Frames") as progress:
+                draw.movie(film(), path, progress=progress)
+        elif ending == ".html" and page is not None:
+            save_text(page(), path)
+        else:
+            save_figure(figure(), path)
+
+
+def say_written(paths: Iterable[Path]) -> None:
+    """Name the files that were written."""
+    for path in paths:
+        say(f"Wrote {path}")
 
 
 def save_text(text: str, path: Path) -> None:
@@ -183,12 +161,12 @@ def save_text(text: str, path: Path) -> None:
         temporary.write_text(text, encoding="utf-8", errors="replace")  # bytes of the command line may be no letters
 
 
-def save_figure(figure: object, path: Path) -> None:
+def save_figure(figure: "Figure", path: Path) -> None:
     """Write a picture whole or not at all, and forget the figure."""
     import matplotlib.pyplot as plt
 
-    plain = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     # The same bytes on every run, and fonts that journals take.
     with plt.rc_context({"svg.hashsalt": "hardmax", "pdf.fonttype": 42}), written_whole(path) as temporary:
-        figure.savefig(temporary, dpi=150, metadata=plain.get(path.suffix.lower()))  # type: ignore[attr-defined]
-    plt.close(figure)  # type: ignore[arg-type]
+        figure.savefig(temporary, dpi=150, metadata=undated.get(path.suffix.lower()))
+    plt.close(figure)

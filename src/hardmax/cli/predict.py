@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hardmax._errors import ParameterError
+from hardmax._errors import InputError, ParameterError
 from hardmax.cli import options, output, texts
 
 ENDINGS = (".csv", ".jsonl")
@@ -34,7 +34,7 @@ def predict(
     --out writes row, prediction and probability as .csv or .jsonl. Row 1 is the first text, and each row of --file has
     its line: a row without text is answered as an empty text.
     """
-    files = texts.check_endings(out, ENDINGS)
+    files = output.check_endings(out, ENDINGS)
     given = _read(text, file, column, encoding)
     rows = _answers(texts.load(model), given)
     for path in files:
@@ -44,16 +44,15 @@ def predict(
         return
     if not files or file is None:
         _print(rows, given)
-    for path in files:
-        output.say(f"Wrote {path}")
+    output.say_written(files)
 
 
 def _read(given: list[str] | None, file: str | None, column: str | None, encoding: str) -> list[str]:
     if bool(given) == bool(file):
         got = "both" if file else "neither"
-        raise ValueError(f"Either TEXT or --file must be given. Got {got}. Pass a text in quotes, or --file FILE.")
+        raise InputError(f"Either TEXT or --file must be given. Got {got}. Pass a text in quotes, or --file FILE.")
     if file is None and column is not None:
-        raise ParameterError("--text", "go with --file, whose column it names", f"{column!r} alone", "Leave it out.")
+        raise ParameterError("column", "go with --file, whose column it names", f"{column!r} alone", "Leave it out.")
     source = file or ("-" if given == ["-"] else None)
     return list(given or []) if source is None else texts.read_rows(source, text=column, encoding=encoding)
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -32,44 +32,40 @@ def reproduce(
             output.say(f"{key:{width}}   {module.TITLE}")
         return
     if name not in (*FIGURES, "all"):
-        raise ValueError(
-            f"FIGURE must be one of {', '.join(FIGURES)}, or all. Got {name!r}. See hardmax reproduce --list."
-        )
+        must = f"be one of {', '.join(FIGURES)}, or all"
+        raise ParameterError("name", must, f"{name!r}", "See hardmax reproduce --list.")
     ending = f".{file_format}"
     if ending not in (*output.PICTURES, *MOVING):
+        advice = "Use pdf for a paper; figures of tokens on their way can also be gif, mp4 or html."
+        raise ParameterError("file_format", "be png, svg or pdf", f"{file_format!r}", advice)
+    fitting = [key for key, module in FIGURES.items() if _can_be(module, ending)]
+    if name not in (*fitting, "all"):
         raise ParameterError(
-            "--format",
-            "be png, svg or pdf",
-            f"{file_format!r}",
-            "Use pdf for a paper; figures of tokens on their way can also be gif, mp4 or html.",
+            f"file_format={file_format!r}",
+            f"go with a figure that can be played: {', '.join(fitting)}",
+            f"{name!r}",
+            "Use png, svg or pdf.",
         )
-    moving = [key for key, module in FIGURES.items() if _can_be(module, ending)]
-    if ending in MOVING and name not in (*moving, "all"):
-        raise ValueError(
-            f"`--format {file_format}` must go with a figure that can be played: {', '.join(moving)}. Got {name!r}. "
-            "Use png, svg or pdf."
-        )
-    chosen = [name] if name != "all" else moving if ending in MOVING else FIGURES
-    for key in chosen:
+    for key in fitting if name == "all" else [name]:
         path = out / f"{FIGURES[key].__name__.rsplit('.', 1)[-1]}{ending}"
         _write(FIGURES[key], path)
         played = getattr(FIGURES[key], "PLAYED", "") if ending in MOVING else ""
         output.say(f"Wrote {path}{played and f' ({played})'}")
-    if name == "all" and ending in MOVING:
-        still = ", ".join(key for key in FIGURES if key not in moving)
+    if name == "all" and len(fitting) < len(FIGURES):
+        still = ", ".join(key for key in FIGURES if key not in fitting)
         output.note(f"Left out {still}, which cannot be played. Draw them with --format png.")
 
 
 def _can_be(module: ModuleType, ending: str) -> bool:
-    """Whether a figure can be filmed, or played in a page: there tokens alone are shown."""
-    return hasattr(module, "movie_of") or (ending in output.MOVIES and hasattr(module, "scene"))
+    """Whether a figure can be drawn, filmed, or played in a page: there tokens alone are shown."""
+    filmed = ending in output.MOVIES and hasattr(module, "scene")
+    return ending in output.PICTURES or filmed or hasattr(module, "movie_of")
 
 
 def _write(module: ModuleType, path: Path) -> None:
     """One figure: drawn, filmed, or as a page that plays it."""
-    numbers: Any = module.compute()
-    ending = path.suffix
-    if ending in output.MOVIES:
+    numbers = module.compute()
+    if path.suffix in output.MOVIES:
         from hardmax.draw.movies import film, movie
 
         with output.progress_bar("Frames") as progress:
@@ -77,7 +73,7 @@ def _write(module: ModuleType, path: Path) -> None:
                 film(module.scene(numbers), path, progress=progress)
             else:
                 movie(module.movie_of(numbers), path, progress=progress)
-    elif ending == ".html":
+    elif path.suffix == ".html":
         from hardmax.draw.pages import interactive
 
         played = getattr(module, "PLAYED", "")

@@ -1,167 +1,160 @@
-"""Options that choose a rule, and how their text becomes one."""
+"""Options that choose a rule and how long it runs, and what they stand for."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
-from hardmax import Hardmax, SelfAttention, Softmax, Sphere
+from hardmax import Hardmax, SelfAttention, Softmax, Sphere, Trajectory, simulate
 from hardmax._checks import check_positive
 from hardmax._errors import ParameterError
-from hardmax.cli.options import read_matrix
+from hardmax._types import AnyArray
+from hardmax.cli.matrices import read_matrix
+from hardmax.cli.options import UNSAID, TokenOptions, option, panel
 from hardmax.flows.spectrum import expected_of_values
 from hardmax.inputs import MATRICES, PAPER_MATRICES, matrix
 from hardmax.kernels import KERNELS
+from hardmax.rules.base import Rule
 
 # Which options belong to which rule; all others go with every rule.
 BELONGS = {
     "hardmax": ("alpha", "A", "any_A", "exact", "ties", "normalize", "kernel", "layers"),
     "softmax": ("alpha", "A", "temperature", "normalize", "layers"),
-    "self-attention": ("Q", "K", "V", "time", "method", "dt", "rtol", "max_steps"),
-    "sphere": ("beta", "unnormalized", "time", "method", "dt", "rtol", "max_steps"),
+    "self-attention": ("Q", "K", "V", "times", "method", "dt", "rtol", "max_steps"),
+    "sphere": ("beta", "normalized", "times", "method", "dt", "rtol", "max_steps"),
 }
-PAPER_SIZES = {name: len(rows) for name, rows in PAPER_MATRICES.items()}
-LAYERS = 30
+MATRIX, KINDS = f"a .npy or CSV file, or {', '.join(MATRICES)}. Left out: the identity.", ", ".join(KERNELS)
 HORIZON = 15.0  # lambda t at which limits are seen
-
-MATRIX = f"a .npy or CSV file, or {', '.join(MATRICES)}. Left out: the identity."
-LAYERED, FLOWS = "Rules with layers: hardmax, softmax", "Flows: self-attention, sphere"
-HARDMAX, SOFTMAX = "--rule hardmax", "--rule softmax"
-SELF_ATTENTION, SPHERE = "--rule self-attention", "--rule sphere"
+USUAL_TIME = "15 over the leading eigenvalue of V, or 15."
 
 
-def _option(panel: str, flag: str, about: str, **more: Any) -> Any:
-    return typer.Option(flag, help=about, rich_help_panel=panel, **more)
+_layered, _flow = panel("Rules with layers: hardmax, softmax"), panel("Flows: self-attention, sphere")
+_hardmax, _softmax = panel("--rule hardmax"), panel("--rule softmax")
+_self_attention, _sphere = panel("--rule self-attention"), panel("--rule sphere")
+A_MATRIX = UNSAID | {"metavar": "MATRIX"}
 
 
-def _given(panel: str, flag: str, about: str, **more: Any) -> Any:
-    """An option whose default is told in words."""
-    return _option(panel, flag, about, show_default=False, **more)
+@dataclass(frozen=True, kw_only=True)
+class HardmaxOptions(TokenOptions):
+    """Tokens, and how hardmax moves them."""
+
+    alpha: Annotated[str, _layered("--alpha", "Step size: a number, a ratio as 1/2, or a list, one a layer.")] = "0.5"
+    A: Annotated[str | None, _layered("--A", f"The matrix A: {MATRIX}", **A_MATRIX)] = None
+    any_A: Annotated[bool, _hardmax("--any-A", "Allow an A that is not symmetric positive definite.")] = False
+    ties: Annotated[str, _hardmax("--ties", '"exact", or a relative tolerance: near-ties are ties then.')] = "exact"
+    kernel: Annotated[str, _hardmax("--kernel", f"How sets are found, all with one result: {KINDS}.")] = "auto"
+    exact: Annotated[bool, option("--exact", "Rational arithmetic throughout, also for decimals of a CSV.")] = False
+
+    def hardmax(self, d: int, **more: bool) -> Hardmax:
+        """The rule for tokens of dimension d."""
+        A, ties = self.read_weight("A", d), _tolerance(self.ties)
+        return Hardmax(self.steps, A, ties=ties, exact=self.exact, any_A=self.any_A, **more)
+
+    @property
+    def steps(self) -> float | Fraction | list[float | Fraction]:
+        """One step size, or one a layer."""
+        found = read_steps(self.alpha, exact=self.exact)
+        return found[0] if len(found) == 1 else found
+
+    def read_weight(self, name: str, d: int) -> AnyArray | None:
+        """A matrix from a file, or a named one of the tokens' size; None stays None."""
+        source: str | None = getattr(self, name)
+        if source is None:
+            return None
+        if source not in MATRICES:
+            return read_matrix(source, name, MATRICES, exact=self.exact)
+        size = len(PAPER_MATRICES[source]) if source in PAPER_MATRICES else d
+        if size != d:
+            got, advice = f"{source}, of size {size}", f"Use tokens of dimension {size}."
+            raise ParameterError(name, f"have the size of the tokens, {d}", got, advice)
+        return matrix(source, d=d, seed=self.seed + "AQKV".index(name))  # so that two random ones differ
 
 
-RuleName = Annotated[str, typer.Option("--rule", help=f"How tokens move: {', '.join(BELONGS)}.")]
-Causal = Annotated[bool, typer.Option("--causal", help="Let each token see itself and those before it alone.")]
-Layers = Annotated[int, _option(LAYERED, "--layers", "How many layers to run.")]
-Alpha = Annotated[str, _option(LAYERED, "--alpha", "Step size: a number, a ratio such as 1/2, or a list, one a layer.")]
-A = Annotated[str | None, _given(LAYERED, "--A", f"The matrix A: {MATRIX}", metavar="MATRIX")]
-Normalize = Annotated[bool, _option(LAYERED, "--normalize/--no-normalize", "Divide by 1 + alpha after each layer.")]
-Kernel = Annotated[
-    str, _option(HARDMAX, "--kernel", f"How sets are found, with the same result: {', '.join(KERNELS)}.")
-]
-AnyA = Annotated[bool, _option(HARDMAX, "--any-A", "Allow an A that is not symmetric positive definite.")]
-Ties = Annotated[str, _option(HARDMAX, "--ties", '"exact", or a relative tolerance that takes near-ties for ties.')]
-Temperature = Annotated[float, _option(SOFTMAX, "--temperature", "Towards 0 softmax becomes hardmax.")]
-Q = Annotated[str | None, _given(SELF_ATTENTION, "--Q", "Queries, as --A.", metavar="MATRIX")]
-K = Annotated[str | None, _given(SELF_ATTENTION, "--K", "Keys, as --A.", metavar="MATRIX")]
-V = Annotated[str | None, _given(SELF_ATTENTION, "--V", "Values, as --A.", metavar="MATRIX")]
-Beta = Annotated[float, _option(SPHERE, "--beta", "Inverse temperature.")]
-Unnormalized = Annotated[bool, _option(SPHERE, "--unnormalized", "Leave out the denominator of softmax.")]
-Time = Annotated[
-    float | None, _given(FLOWS, "--time", "How long it runs. Left out: 15 over the leading eigenvalue of V, or 15.")
-]
-Method = Annotated[str, _option(FLOWS, "--method", "DOP853, another one of SciPy, or euler or rk4 with --dt.")]
-Dt = Annotated[float | None, _given(FLOWS, "--dt", "Step length of euler and rk4.")]
-Rtol = Annotated[float | None, _given(FLOWS, "--rtol", "Relative tolerance of the error control. Left out: 1e-8.")]
-MaxSteps = Annotated[int | None, _given(FLOWS, "--max-steps", "Give up after so many steps.")]
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(HardmaxOptions):
+    """Tokens, the rule that moves them, and for how long."""
 
+    context: typer.Context
+    rule: Annotated[str, option("--rule", f"How tokens move: {', '.join(BELONGS)}.")] = "hardmax"
+    causal: Annotated[bool, option("--causal", "Let each token see itself and those before it alone.")] = False
+    layers: Annotated[int, _layered("--layers", "How many layers to run.")] = 30
+    normalize: Annotated[bool, _layered("--normalize/--no-normalize", "Divide by 1 + alpha after each layer.")] = True
+    temperature: Annotated[float, _softmax("--temperature", "Towards 0 softmax becomes hardmax.")] = 1.0
+    Q: Annotated[str | None, _self_attention("--Q", "Queries, as --A.", **A_MATRIX)] = None
+    K: Annotated[str | None, _self_attention("--K", "Keys, as --A.", **A_MATRIX)] = None
+    V: Annotated[str | None, _self_attention("--V", "Values, as --A.", **A_MATRIX)] = None
+    beta: Annotated[float, _sphere("--beta", "Inverse temperature.")] = 9.0
+    normalized: Annotated[bool, _sphere(" /--unnormalized", "Leave out the denominator of softmax.", **UNSAID)] = True
+    times: Annotated[float | None, _flow("--time", f"How long it runs. Left out: {USUAL_TIME}", **UNSAID)] = None
+    method: Annotated[str, _flow("--method", "DOP853, another one of SciPy, or euler or rk4 with --dt.")] = "DOP853"
+    dt: Annotated[float | None, _flow("--dt", "Step length of euler and rk4.", **UNSAID)] = None
+    rtol: Annotated[float | None, _flow("--rtol", "Relative tolerance of errors. Left out: 1e-8.", **UNSAID)] = None
+    max_steps: Annotated[int | None, _flow("--max-steps", "Give up after so many steps.", **UNSAID)] = None
 
-def read_rule(context: typer.Context, d: int) -> Any:
-    """The rule that the options of a command describe, for tokens of dimension d."""
-    given = context.params
-    name = given.get("rule", "hardmax")
-    if name not in BELONGS:
-        raise ParameterError("--rule", f"be one of {', '.join(BELONGS)}", f"{name!r}", "Check the spelling.")
-    _refuse_others(context, name)
-    causal = given.get("causal", False)
-    if name == "sphere":
-        return Sphere(given["beta"], normalized=not given["unnormalized"], causal=causal)
-    if name == "self-attention":
-        return SelfAttention(*(read_weight(given, letter, d) for letter in "QKV"), causal=causal)
-    if name == "softmax":
-        options = {"temperature": given["temperature"], "normalize": given["normalize"], "causal": causal}
-        return Softmax(read_steps(given["alpha"]), read_weight(given, "A", d), **options)
-    exact = given["exact"]
-    return Hardmax(
-        read_steps(given["alpha"], exact=exact),
-        read_weight(given, "A", d, exact=exact),
-        normalize=given.get("normalize", True),
-        ties=_tolerance(given["ties"]),
-        exact=exact,
-        any_A=given["any_A"],
-        causal=causal,
-    )
+    def read_rule(self, d: int) -> Rule:
+        """The rule for tokens of dimension d."""
+        if self.rule not in BELONGS:
+            raise ParameterError("rule", f"be one of {', '.join(BELONGS)}", f"{self.rule!r}", "Check the spelling.")
+        self._refuse_options_of_others()
+        if self.rule == "sphere":
+            return Sphere(self.beta, normalized=self.normalized, causal=self.causal)
+        if self.rule == "self-attention":
+            return SelfAttention(*(self.read_weight(letter, d) for letter in "QKV"), causal=self.causal)
+        layered = {"normalize": self.normalize, "causal": self.causal}
+        if self.rule == "hardmax":
+            return self.hardmax(d, **layered)
+        return Softmax(self.steps, self.read_weight("A", d), temperature=self.temperature, **layered)
 
+    def _refuse_options_of_others(self) -> None:
+        """An option of another rule would do nothing: say so instead."""
+        mine = BELONGS[self.rule]
+        for name in sorted({name for names in BELONGS.values() for name in names} - set(mine)):
+            source, value = self.context.get_parameter_source(name), getattr(self, name)
+            if source is not None and source.name == "COMMANDLINE":
+                owners = " or ".join(rule for rule, names in BELONGS.items() if name in names)
+                takes = ", ".join(f"`{one}`" for one in (*mine, "causal"))
+                raise ParameterError(
+                    f"{name}={value}" if isinstance(value, bool) else name,
+                    f"go with --rule {owners}",
+                    f"it with --rule {self.rule}, which takes {takes}",
+                    "Leave it out.",
+                )
 
-def _refuse_others(context: typer.Context, name: str) -> None:
-    """An option of another rule would do nothing: say so instead."""
-    others = {option for options in BELONGS.values() for option in options} - set(BELONGS[name])
-    for option in sorted(others & set(context.params)):
-        source = context.get_parameter_source(option)
-        if source is not None and source.name == "COMMANDLINE":
-            owners = " or ".join(rule for rule, options in BELONGS.items() if option in options)
-            mine = ", ".join(f"--{one.replace('_', '-')}" for one in BELONGS[name])
-            flag = "no-normalize" if option == "normalize" and not context.params[option] else option.replace("_", "-")
-            raise ValueError(
-                f"`--{flag}` must go with --rule {owners}. Got it with --rule {name}, which takes {mine}, --causal. "
-                "Leave it out."
-            )
+    def simulate(self, tokens: AnyArray, rule: Rule, progress: Callable[[int, int], None] | None = None) -> Trajectory:
+        """Run tokens as long and by the method that the options say."""
+        if isinstance(rule, Hardmax):
+            return simulate(tokens, rule, layers=self.layers, kernel=self.kernel, progress=progress)
+        if not rule.continuous:
+            return simulate(tokens, rule, layers=self.layers, progress=progress)
+        settings: dict[str, Any] = {name: getattr(self, name) for name in ("method", "dt", "rtol", "max_steps")}
+        return simulate(tokens, rule, times=self._end(rule, tokens.shape[-1]), progress=progress, **settings)
 
-
-def read_weight(given: dict[str, Any], name: str, d: int, *, exact: bool = False) -> Any:
-    """A matrix from a file, or a named one of the tokens' size; None stays None."""
-    source = given[name]
-    if source is None:
-        return None
-    if source in MATRICES:
-        own = PAPER_SIZES.get(source, d)
-        if own != d:
-            raise ValueError(
-                f"`--{name}` must have the size of the tokens, {d}. Got {source}, of size {own}. "
-                f"Use tokens of dimension {own}."
-            )
-        return matrix(source, d=d, seed=given["seed"] + "AQKV".index(name))  # so that two random ones differ
-    if Path(source).suffix.lower() not in (".csv", ".tsv", ".txt", ".npy"):
-        raise ValueError(
-            f"`--{name}` must be a .npy or CSV file, or one of {', '.join(MATRICES)}. "
-            f"Got {source!r}. Check the spelling."
-        )
-    return read_matrix(Path(source), exact=exact)
-
-
-def running(rule: Any, given: dict[str, Any], d: int) -> dict[str, Any]:
-    """How long to run and by which method, as arguments of `simulate`."""
-    if not rule.continuous:
-        named = {"kernel": given["kernel"]} if given.get("kernel", "auto") != "auto" else {}
-        return {"layers": given["layers"], **named}
-    end = given["time"]
-    if end is None:
-        values = expected_of_values(rule.value_matrix(d)).eigenvalues if isinstance(rule, SelfAttention) else np.ones(1)
-        rate = float(values[0].real)
+    def _end(self, rule: Rule, d: int) -> float:
+        """The last time: a whole number of steps unless the user says when."""
+        if self.dt is not None:
+            check_positive(self.dt, "dt", "Try 0.1.")
+        if self.times is not None:
+            return check_positive(self.times, "times", "Try 15.")
+        rate = 1.0
+        if isinstance(rule, SelfAttention):
+            rate = float(expected_of_values(rule.value_matrix(d)).eigenvalues[0].real)
         end = HORIZON / (rate if rate > 0 else 1.0)
-    if not 0 < end < np.inf:
-        raise ParameterError("--time", "be a positive number", end, "Try 15.")
-    if given["dt"] is not None:
-        check_positive(given["dt"], "--dt", "Try 0.1.")
-    if given["dt"] is not None and given["time"] is None:
-        end = given["dt"] * max(1, round(end / given["dt"]))
-    return {"times": end, **{name: given[name] for name in ("method", "dt", "rtol", "max_steps")}}
+        return end if self.dt is None else self.dt * max(1, round(end / self.dt))
 
 
-def read_steps(alpha: str, *, exact: bool = False) -> Any:
-    """One step size, or a list of them."""
+def read_steps(alpha: str, *, exact: bool = False) -> list[float | Fraction]:
+    """Step sizes such as 0.1,1/2."""
     try:
-        steps = [Fraction(part) if exact or "/" in part else float(part) for part in alpha.split(",")]
+        return [Fraction(part) if exact or "/" in part else float(part) for part in alpha.split(",")]
     except (ValueError, ZeroDivisionError):
-        raise ParameterError("--alpha", "be a positive number, a ratio or a list", f"{alpha!r}", "Try 0.5.") from None
-    return steps[0] if len(steps) == 1 else steps
+        raise ParameterError("alpha", "be a positive number, a ratio or a list", f"{alpha!r}", "Try 0.5.") from None
 
 
 def _tolerance(ties: str) -> str | float:
     try:
         return ties if ties == "exact" else float(ties)
     except ValueError:
-        raise ParameterError(
-            "--ties", 'be "exact" or a number in [0, 1)', f"{ties!r}", "Leave it out if unsure."
-        ) from None
+        must = 'be "exact" or a number in [0, 1)'
+        raise ParameterError("ties", must, f"{ties!r}", "Leave it out if unsure.") from None

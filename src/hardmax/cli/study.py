@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from hardmax._errors import ParameterError
+from hardmax._files import check_ending
 from hardmax.cli import output, texts
 
 STUDIES = ("paper", "ablations")
@@ -15,7 +16,7 @@ STUDIES = ("paper", "ablations")
 def study(
     name: Annotated[str, typer.Argument(metavar="NAME", help="paper or ablations.", show_default=False)],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="JSON file for the rows; others in it are kept.")],
-    data_source: texts.DataSource = None,
+    source: texts.DataSource = None,
     only: Annotated[
         list[str] | None, typer.Option("--only", metavar="ROW", help="This row alone; may be given several times.")
     ] = None,
@@ -29,18 +30,17 @@ def study(
     from hardmax.sentiment.studies import names_of, rows_of
 
     if name not in STUDIES:
-        raise ValueError(f"NAME must be one of {', '.join(STUDIES)}. Got {name!r}.")
+        raise ParameterError("name", f"be one of {', '.join(STUDIES)}", f"{name!r}")
     unknown = [row for row in only or [] if row not in names_of(name)]
     if unknown:
-        raise ParameterError("--only", f"be one of {', '.join(names_of(name))}", f"{unknown[0]!r}")
-    if out.suffix != ".json":
-        raise ParameterError("--out", "end in .json", f"{str(out)!r}", "Change the ending.")
+        raise ParameterError("only", f"be one of {', '.join(names_of(name))}", f"{unknown[0]!r}")
+    check_ending(out, [".json"], "out")
 
     def report(row: dict[str, Any]) -> None:
         add_row(out, row)
         output.say(f"{label_of(row)}: accuracy {row['accuracy']:.4f}, {row['seconds']:.0f} s")
 
-    rows_of(name, texts.imdb(data_source), only=only or (), seed=seed, device=device, report=report)
+    rows_of(name, texts.imdb(source), only=only or (), seed=seed, device=device, report=report)
 
 
 def add_row(path: Path, row: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from hardmax._errors import ParameterError
+from hardmax._errors import InputError, ParameterError
 from hardmax.cli import output
 
 if TYPE_CHECKING:
@@ -53,7 +53,11 @@ def load(model: str) -> "HardmaxClassifier":
 
     if (Path(model) / FILE).is_file():
         return HardmaxClassifier.load(model)
-    classifier: HardmaxClassifier = pretrained(model)
+    try:
+        classifier: HardmaxClassifier = pretrained(model)
+    except ParameterError as problem:
+        must = f"be a folder that hardmax train wrote, or {problem.must.removeprefix('be ')}"
+        raise ParameterError("model", must, problem.got, "Check the path.") from None
     return classifier
 
 
@@ -65,22 +69,21 @@ def read_labelled(context: typer.Context, split: str) -> "Table":
     given = context.params
     _check_one_source(given)
     if given["data"] is not None:
-        return imdb(given["data_source"])[split]
-    return read_texts(given["file"], text=given["text"], label=given["label"], encoding=given["encoding"])
+        return imdb(given["source"])[split]
+    return read_texts(given["path"], text=given["text"], label=given["label"], encoding=given["encoding"])
 
 
 def _check_one_source(given: dict[str, Any]) -> None:
     """Refuse none and two of FILE and --data, and options of the other one."""
-    if (given["file"] is None) == (given["data"] is None):
-        got = "neither" if given["file"] is None else f"both, {given['file']} and {given['data']}"
-        raise ValueError(f"Either FILE or --data must be given. Got {got}. Pass a .csv file, or --data imdb.")
+    if (given["path"] is None) == (given["data"] is None):
+        got = "neither" if given["path"] is None else f"both, {given['path']} and {given['data']}"
+        raise InputError(f"Either FILE or --data must be given. Got {got}. Pass a .csv file, or --data imdb.")
     if given["data"] is not None and given["data"] not in DATA:
-        raise ParameterError("--data", f"be {' or '.join(DATA)}", f"{given['data']!r}", "Pass other data as FILE.")
-    others = ("text", "label") if given["file"] is None else ("data_source",)
+        raise ParameterError("data", f"be {' or '.join(DATA)}", f"{given['data']!r}", "Pass other data as FILE.")
+    others, owner = (("text", "label"), "FILE") if given["path"] is None else (("source",), "--data")
     for name in others:
         if given[name] is not None:
-            flag, owner = f"--{name.replace('_', '-')}", "FILE" if given["file"] is None else "--data"
-            raise ParameterError(flag, f"go with {owner}", f"{given[name]!r} without it", "Leave it out.")
+            raise ParameterError(name, f"go with {owner}", f"{given[name]!r} without it", "Leave it out.")
 
 
 def imdb(source: str | None) -> "dict[str, Table]":
@@ -95,7 +98,7 @@ def imdb(source: str | None) -> "dict[str, Table]":
 
 def source_name(given: dict[str, Any]) -> str:
     """What the texts came from, for a sentence."""
-    return str(given["file"] if given["data"] is None else given["data"])
+    return str(given["path"] if given["data"] is None else given["data"])
 
 
 def read_rows(path: str, *, text: str | None, encoding: str) -> list[str]:
@@ -121,11 +124,3 @@ def logits(classifier: "HardmaxClassifier", texts: Sequence[str]) -> Any:
 def spread(texts: Sequence[str], count: int) -> list[str]:
     """At most `count` texts, evenly from the whole: a file may be sorted by label."""
     return list(texts[:: max(1, -(-len(texts) // count))])
-
-
-def check_endings(paths: list[Path] | None, endings: tuple[str, ...]) -> list[Path]:
-    """The files to write, refused before any work if an ending is unknown."""
-    for path in paths or []:
-        if path.suffix.lower() not in endings:
-            raise ParameterError("--out", f"end in one of {', '.join(endings)}", f"{str(path)!r}", "Change the ending.")
-    return list(paths or [])

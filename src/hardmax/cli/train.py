@@ -55,11 +55,11 @@ def _setting_options() -> Iterator[Parameter]:
 def train(
     context: typer.Context,
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder for the model.", show_default=False)],
-    file: texts.File = None,
+    path: texts.File = None,
     text: texts.TextColumn = None,
     label: texts.LabelColumn = None,
     data: texts.Data = None,
-    data_source: texts.DataSource = None,
+    source: texts.DataSource = None,
     encoding: texts.Encoding = "utf-8",
     paper: Annotated[
         bool, typer.Option("--paper", help="Start from the model of arXiv 2407.01602: 1 head, 8 layers.")
@@ -75,7 +75,7 @@ def train(
     torchrun --nproc-per-node 2 -m hardmax.cli.main train ...
     """
     if out.exists() and not out.is_dir():
-        raise ParameterError("--out", "be a folder", f"a file, {str(out)!r}", "Choose another name.")
+        raise ParameterError("out", "be a folder", f"a file, {str(out)!r}", "Choose another name.")
     from hardmax.sentiment.settings import check_settings
     from hardmax.sentiment.tables import class_counts
 

@@ -4,9 +4,10 @@ import json as json_format
 
 import typer
 
-from hardmax import SelfAttention, SmoothTrajectory, simulate, theorems
-from hardmax.cli import options, output, rules
-from hardmax.cli.simulate import write, write_smooth_page
+from hardmax import SelfAttention, draw, theorems
+from hardmax.cli import options, output
+from hardmax.cli.rules import RunOptions
+from hardmax.cli.simulate import report
 
 COLOURS = {
     "holds": "green",
@@ -17,58 +18,31 @@ COLOURS = {
 }
 
 
-def verify(
-    context: typer.Context,
-    tokens: options.Input,
-    rule: rules.RuleName = "hardmax",
-    layers: rules.Layers = rules.LAYERS,
-    alpha: rules.Alpha = "0.5",
-    A: rules.A = None,
-    temperature: rules.Temperature = 1.0,
-    Q: rules.Q = None,
-    K: rules.K = None,
-    V: rules.V = None,
-    beta: rules.Beta = 9.0,
-    unnormalized: rules.Unnormalized = False,
-    time: rules.Time = None,
-    method: rules.Method = "DOP853",
-    dt: rules.Dt = None,
-    rtol: rules.Rtol = None,
-    max_steps: rules.MaxSteps = None,
-    causal: rules.Causal = False,
-    n: options.N = None,
-    d: options.D = None,
-    seed: options.Seed = 0,
-    cloud: options.Cloud = None,
-    any_A: rules.AnyA = False,
-    exact: options.Exact = False,
-    ties: rules.Ties = "exact",
-    normalize: rules.Normalize = True,
-    json: options.Json = False,
-    out: options.Out = None,
-) -> None:
+@options.with_options
+def verify(run: RunOptions, json: options.Json = False, out: options.Out = None) -> None:
     """Test every lemma and theorem on a simulation. Exit code 1 when one fails.
 
     --out writes the verdicts (.json), a page with pictures (.html), or the simulation as a picture (.png, .svg, .pdf),
     a movie (.gif, .mp4) or an archive (.npz).
     """
     files = output.check_endings(out)
-    points_in = options.read_tokens(tokens, n=n, d=d, seed=seed, exact=exact, cloud=cloud, single=True)
-    chosen = rules.read_rule(context, points_in.shape[-1])
-    trajectory = simulate(points_in, chosen, **rules.running(chosen, context.params, points_in.shape[-1]))
+    tokens = run.read_tokens()
+    rule = run.read_rule(tokens.shape[-1])
+    trajectory = run.simulate(tokens, rule)
     verdicts = theorems.check(trajectory)
     text = json_format.dumps([verdict.to_dict() for verdict in verdicts], allow_nan=False)
-    for path in files:
-        if path.suffix.lower() == ".json":
-            output.save_text(text, path)
-        elif path.suffix.lower() == ".html" and isinstance(trajectory, SmoothTrajectory):
-            write_smooth_page(trajectory, path, tokens)
-        else:
-            write(trajectory, path, tokens)
+    output.write(
+        files,
+        text=lambda: text,
+        archive=trajectory.to_npz,
+        film=lambda: trajectory,
+        page=lambda: report(trajectory, run.tokens),
+        figure=lambda: draw.plot_layers(trajectory),
+    )
     if json:
         print(text)
     else:
-        output.say(trajectory.status)
+        output.say_status(trajectory.status)
         grid = output.table("Verdicts", "statement", "verdict", "found")
         of_others = [v for v in verdicts if "belongs to another statement" in v.reason]
         for verdict in verdicts:
@@ -78,12 +52,11 @@ def verify(
         if verdicts:
             output.console().print(grid)
         else:
-            output.say(f"OPEN: no theorem speaks of {type(chosen).__name__}.")
-        if isinstance(chosen, SelfAttention):
+            output.say(f"OPEN: no theorem speaks of {type(rule).__name__}.")
+        if isinstance(rule, SelfAttention):
             output.say("Limits are tested at lambda t = 15, 30 or 60, from the same tokens by DOP853.")
         if of_others:
             output.say(f"For other spectra of V: {', '.join(v.name for v in of_others)}.")
-        for path in files:
-            output.say(f"Wrote {path}")
+        output.say_written(files)
     if any(verdict.holds is False and not verdict.conjecture for verdict in verdicts):
         raise typer.Exit(1)

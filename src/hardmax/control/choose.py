@@ -205,7 +205,7 @@ def _check_margin(margin: Any, prefer: str) -> float | None:
     if margin is None:
         return None
     if prefer != "identity":
-        raise ParameterError("margin", 'go with prefer="identity"', 'prefer="margin", which finds the largest one')
+        raise ParameterError("margin", 'go with `prefer="identity"`', '`prefer="margin"`, which finds the largest one')
     return float(_checks.check_positive(margin, "margin", "Leave it out for half of the largest one."))
 
 

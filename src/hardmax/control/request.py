@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hardmax import _checks
-from hardmax._errors import ParameterError, ParameterTypeError
+from hardmax._errors import InputError, ParameterError, ParameterTypeError
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.control.demands import Demands, scaled
 from hardmax.kernels.classes import Classes
@@ -96,7 +96,7 @@ def _check_followers(followers: Any, leaders: tuple[int, ...], n: int) -> dict[i
     found = {_index(i, "followers", n): _index(t, "followers", n) for i, t in followers.items()}
     for i, t in found.items():
         if i in leaders:
-            raise ValueError(f"A token must lead or follow. Got token {i} in `leaders` and in `followers`. Drop one.")
+            raise InputError(f"A token must lead or follow. Got token {i} in `leaders` and in `followers`. Drop one.")
         if t not in leaders:
             raise ParameterError(
                 "followers",
@@ -121,7 +121,7 @@ def _check_zero(wish: Wish) -> None:
     for i in (*wish.leaders, *wish.followers):
         if not wish.rows[wish.classes.labels[i]].any():
             role = "lead" if i in wish.leaders else "follow one token"
-            raise ValueError(
+            raise InputError(
                 f"Token {i} must not be zero to {role}: all its products are 0, so it sees every token alike. "
                 "Got a zero row. Choose another token, or shift the cloud."
             )
@@ -147,7 +147,7 @@ def _check_parallel(wish: Wish) -> None:
     for i in sorted(targets):
         other = seen.setdefault(_ray(wish.given[i]), i)
         if wish.classes.labels[targets[i]] != wish.classes.labels[targets[other]]:
-            raise ValueError(_contradiction(other, i, targets))
+            raise InputError(_contradiction(other, i, targets))
 
 
 def _ray(token: AnyArray) -> tuple[Fraction, ...]:

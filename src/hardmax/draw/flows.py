@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d import Axes3D
 from mpl_toolkits.mplot3d.art3d import Line3DCollection
 
-from hardmax._errors import ParameterError
+from hardmax._errors import InputError, ParameterError
 from hardmax._tensors import to_numpy
 from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.draw.projection import Projection
@@ -236,7 +236,7 @@ def position(trajectory: SmoothTrajectory, k: int) -> int:
     reached = trajectory.reached
     at = reached + k if -reached <= k < 0 else trajectory.index(k)
     if at >= reached:
-        raise ValueError(
+        raise InputError(
             f"Tokens must be finite to be drawn. Got {trajectory.label(at)}, beyond the last finite position. "
             f"Draw a position below {reached}."
         )

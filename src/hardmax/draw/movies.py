@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -15,8 +14,8 @@ from matplotlib import animation
 from matplotlib.figure import Figure
 from PIL import Image
 
-from hardmax._errors import MissingExtra
-from hardmax._files import written_whole
+from hardmax._errors import InputError, MissingExtra
+from hardmax._files import check_ending, written_whole
 from hardmax.draw.flows import add_legend, color_groups, has_shrinking_hull, leads, legend_line, plot_flow, position
 from hardmax.draw.projection import Projection
 from hardmax.draw.tokens import Palette, new_axes, plot_tokens
@@ -63,7 +62,7 @@ def movie(
     overlay : callable, optional
         Called with the axes after each frame, to draw more into it.
     """
-    _check_ending(path)
+    check_ending(path, SUFFIXES)
     trajectory.single("movie(trajectory[b], path)")
     projection = Projection.of_trajectory(trajectory)
     draw, frames = (
@@ -99,7 +98,7 @@ def film(
         Called with (frames done, frames in all).
     """
     figure, frames = scene.figure, [*scene.frames, *[scene.frames[-1]] * (fps - 1)]  # the end stays for a second
-    writer = _writer(_check_ending(path), fps)
+    writer = _writer(check_ending(path, SUFFIXES), fps)
     try:
         scene.draw(*frames[0])
         figure.draw_without_rendering()
@@ -119,19 +118,12 @@ def even_frames(last: int) -> list[tuple[int]]:
     return [(k,) for k in np.unique(np.linspace(0, last, min(last + 1, MOST_FRAMES)).round().astype(int)).tolist()]
 
 
-def _check_ending(path: str | PathLike[str]) -> str:
-    suffix = Path(path).suffix.lower()
-    if suffix not in SUFFIXES:
-        raise ValueError(f"A movie must be a .gif or .mp4 file. Got {str(path)!r}. Change the ending.")
-    return suffix
-
-
 def _hardmax_frames(
     trajectory: HardmaxTrajectory, projection: Projection, steps: int
 ) -> tuple[Callable[..., None], list[tuple[int, float]]]:
     """How to draw a frame (layer, part of the way to the next), and all frames."""
     if len(trajectory.saved) <= trajectory.layers:
-        raise ValueError('A movie needs every layer. Got the last alone. Simulate with save="all".')
+        raise InputError('A movie needs every layer. Got the last alone. Simulate with save="all".')
     palette = Palette(trajectory)
 
     def draw(ax: Any, k: int, glide: float) -> None:
@@ -144,7 +136,7 @@ def _hardmax_frames(
 def _flow_frames(trajectory: Any, projection: Projection) -> tuple[Callable[..., None], list[tuple[int]]]:
     """How to draw a frame (position), and at most 120 frames."""
     if len(trajectory.saved) < 2:
-        raise ValueError('A movie needs several layers or times. Got the last alone. Simulate with save="all".')
+        raise InputError('A movie needs several layers or times. Got the last alone. Simulate with save="all".')
     groups = color_groups(trajectory)
     last = position(trajectory, -1)
 

@@ -8,13 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from os import PathLike
-from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 
-from hardmax._errors import MissingExtra, ParameterError, ParameterTypeError
-from hardmax._files import written_whole
+from hardmax._errors import MissingExtra, ParameterTypeError
+from hardmax._files import check_ending, written_whole
 from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, FloatArray
 from hardmax.draw import flows as flow_pictures
@@ -78,8 +77,8 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
         raise MissingExtra("`hardmax.interactive`", "Plotly", "app") from None
     if not isinstance(trajectory, Trajectory):
         raise ParameterTypeError("trajectory", "be a Trajectory from hm.simulate", type(trajectory).__name__)
-    if path is not None and Path(path).suffix.lower() not in SUFFIXES:
-        raise ParameterError("path", "end in .html or .htm", f"{str(path)!r}", "Change the ending.")
+    if path is not None:
+        check_ending(path, SUFFIXES)
     trajectory.single("interactive(trajectory[b])")
     heading = escape(title or repr(trajectory.rule))
     figure = figure_of(trajectory)

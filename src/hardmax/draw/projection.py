@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import qr
 
+from hardmax._errors import InputError
 from hardmax._types import FloatArray
 from hardmax.flows.spectrum import expected_of_values
 from hardmax.rules.self_attention import SelfAttention
@@ -46,9 +47,9 @@ class Projection:
         d = points.shape[1]
         size = float(np.abs(points).max()) or 1.0
         if not np.isfinite(size):
-            raise ValueError(
+            raise InputError(
                 "Tokens must be finite to be drawn. Got infinities: without normalisation they left the range of "
-                "floats. Simulate fewer layers, or with normalize=True."
+                "floats. Simulate fewer layers, or with `normalize=True`."
             )
         unit = 1.0 if 1e-100 < size < 1e100 else 10.0 ** int(np.floor(np.log10(size)))
         points = points / unit

@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.patheffects import withStroke
 
-from hardmax._errors import ParameterError
+from hardmax._errors import InputError, ParameterError
 from hardmax.draw.projection import Projection
 from hardmax.draw.tokens import Palette, plot_tokens
 
@@ -116,9 +116,9 @@ def film_explanation(explanation: "Explanation", path: str | PathLike[str], *, h
 
     weights = explanation.model.weights
     if weights.d != 2 or weights.outputs != 1:
-        raise ValueError(
+        raise InputError(
             f"A movie must have d = 2 and two classes. Got d = {weights.d} and {len(explanation.classes)} classes. "
-            'Use hm.pretrained("imdb-2d"), or a classifier with d=2.'
+            "Use the model imdb-2d, or train one with d = 2."
         )
 
     def overlay(ax: Any) -> None:

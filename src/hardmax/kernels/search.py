@@ -98,13 +98,13 @@ class Search:
         if self.kernel == "auto":
             return "hull" if d == 2 and not limited else "gemm" if d >= MANY else "fused"
         if self.kernel == "hull" and d != 2:
-            raise ParameterError('kernel="hull"', "have tokens in two dimensions", f"d = {d}", 'Use kernel="auto".')
+            raise ParameterError('kernel="hull"', "have tokens in two dimensions", f"d = {d}", 'Use `kernel="auto"`.')
         if self.kernel == "hull" and limited:
             raise ParameterError(
                 'kernel="hull"',
-                "have causal=False: a hull has no order of the tokens",
-                "causal=True",
-                'Use kernel="auto".',
+                "have `causal=False`: a hull has no order of the tokens",
+                "`causal=True`",
+                'Use `kernel="auto"`.',
             )
         return self.kernel
 

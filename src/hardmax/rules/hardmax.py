@@ -94,8 +94,8 @@ class Hardmax(Layered):
         if self.exact and self.ties != "exact":
             raise ParameterError(
                 "exact=True",
-                'go with ties="exact"',
-                f"ties={self.ties}",
+                'go with `ties="exact"`',
+                f"`ties={self.ties}`",
                 "Drop one of them: rational arithmetic has no near-ties.",
             )
         if self.A is not None:

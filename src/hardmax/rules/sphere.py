@@ -55,9 +55,9 @@ class Sphere(Flow):
         if not self.normalized and float(self.beta) > LARGEST_BETA:
             raise ParameterError(
                 "beta",
-                f"be at most {LARGEST_BETA:g} with normalized=False, where e^beta must be finite",
+                f"be at most {LARGEST_BETA:g} with `normalized=False`, where e^beta must be finite",
                 self.beta,
-                "Use normalized=True.",
+                "Use `normalized=True`.",
             )
 
     @property
@@ -76,7 +76,7 @@ class Sphere(Flow):
                 "tokens",
                 f"lie on the unit sphere: norms within {OFF_SPHERE:g} of 1",
                 f"norm {norms[where]:.6g} for {name}",
-                "Divide each token by its norm: tokens / np.linalg.norm(tokens, axis=-1, keepdims=True).",
+                "Divide each token by its norm. In NumPy: `tokens / np.linalg.norm(tokens, axis=-1, keepdims=True)`.",
             )
 
     def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._checks import check_count
-from hardmax._errors import MissingExtra, ParameterError
+from hardmax._errors import InputError, MissingExtra, ParameterError
 from hardmax._types import BoolArray, FloatArray
 from hardmax.sentiment.classifier import HardmaxClassifier
 from hardmax.sentiment.explainers import EXPLAINERS, Question, check_methods
@@ -180,7 +180,7 @@ def read_rationales(path: str | PathLike[str]) -> list[Rationale]:
     try:
         table = parquet.read_table(Path(path))
     except (OSError, ValueError):
-        raise ValueError(f"`{path}` must be a Parquet file. It is something else, or broken. Check the path.") from None
+        raise InputError(f"`{path}` must be a Parquet file. It is something else, or broken. Check the path.") from None
     missing = {"text", "label", "spans"} - set(table.column_names)
     if missing:
         raise ParameterError(
@@ -279,7 +279,7 @@ def _marked(
 
 def _place(classifier: HardmaxClassifier, rationale: Rationale) -> int:
     if rationale.label not in range(len(classifier.classes_)):
-        raise ValueError(
+        raise InputError(
             f"The label of a rationale must be the place of a class, 0 to {len(classifier.classes_) - 1}. "
             f"Got {rationale.label!r}. Number them in the order of `classes_`."
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._errors import MissingExtra, ParameterError
+from hardmax._errors import InputError, MissingExtra, ParameterError
 from hardmax._files import written_whole
 from hardmax._types import AnyArray
 from hardmax.sentiment.inference import Weights
@@ -72,9 +72,9 @@ def load_model(folder: Path) -> tuple[Model, dict[str, Any], list[Epoch]]:
     try:
         data = weights_file.read_bytes()
     except OSError:
-        raise ValueError(f"`{folder}` must hold {weights_file.name}. It does not. Copy the whole folder.") from None
+        raise InputError(f"`{folder}` must hold {weights_file.name}. It does not. Copy the whole folder.") from None
     if sha256(data).hexdigest() != about["sha256"]:
-        raise ValueError(
+        raise InputError(
             f"`{weights_file}` must be as it was written. It is truncated or changed: its SHA-256 differs from the one "
             f"in {FILE}. Copy the folder again."
         )
@@ -163,7 +163,7 @@ def _unpacked(data: bytes, file: Path) -> dict[str, AnyArray]:
     try:
         numbers: dict[str, AnyArray] = load(data)
     except (SafetensorError, KeyError, ValueError) as problem:
-        raise ValueError(f"`{file}` must be a safetensors file. It is broken ({problem}). Copy the folder.") from None
+        raise InputError(f"`{file}` must be a safetensors file. It is broken ({problem}). Copy the folder.") from None
     if "runs" in numbers and numbers["runs"].dtype in (np.uint16, np.uint32):
         numbers["runs"] = numbers["runs"].astype(np.int64) - 1
     return numbers
@@ -179,11 +179,11 @@ def _about(folder: Path) -> dict[str, Any]:
             f"`{folder}` must be a folder that `save` wrote, with {FILE} in it. There is none. Check the path."
         ) from None
     except (ValueError, RecursionError):
-        raise ValueError(f"`{file}` must be JSON. It is truncated or something else. Copy the folder again.") from None
+        raise InputError(f"`{file}` must be JSON. It is truncated or something else. Copy the folder again.") from None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise ValueError(f"`{file}` must describe a model of hardmax. It is something else. Check the path.")
+        raise InputError(f"`{file}` must describe a model of hardmax. It is something else. Check the path.")
     if not isinstance(about.get("version"), int):
-        raise ValueError(f"`{file}` must say its version. It does not. Copy the folder again.")
+        raise InputError(f"`{file}` must say its version. It does not. Copy the folder again.")
     if about["version"] > VERSION:
         raise ParameterError(
             file,

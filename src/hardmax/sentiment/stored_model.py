@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hardmax._checks import is_positive_definite
+from hardmax._errors import InputError
 from hardmax._types import AnyArray
 
 KINDS: dict[str, Any] = {
@@ -85,6 +86,6 @@ def _check_runs(runs: AnyArray, tokens: int, words: int, file: Path) -> None:
 
 
 def _refuse(file: Path, what: str) -> NoReturn:
-    raise ValueError(
+    raise InputError(
         f"`{file}` must be a part of a model as it was written: {what}. It is not so. Copy the folder again."
     )

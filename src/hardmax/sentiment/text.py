@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
-from hardmax._errors import ParameterError
+from hardmax._errors import MissingExtra, ParameterError
 from hardmax.sentiment.stop_words import ENGLISH
 
 MARKUP = re.compile(r"<[A-Za-z/!][^<>]*>|&#?\w{1,31};")
@@ -106,7 +106,7 @@ def _stop_words(given: str | Collection[str] | None) -> frozenset[str]:
         return frozenset()
     if isinstance(given, str):
         if given != "english":
-            raise ParameterError("stop_words", 'be "english", a list of words, or None', f"{given!r}")
+            raise ParameterError("stop_words", 'be "english" or a list of words', f"{given!r}")
         return ENGLISH
     return frozenset(_normal(word) for word in given)
 
@@ -137,7 +137,7 @@ def _lemma(word: str, language: str) -> str:
     try:
         import simplemma
     except ImportError:
-        raise ImportError("Lemmas need simplemma: pip install 'hardmax[text]'.") from None
+        raise MissingExtra("`lemmas`", "simplemma", "text") from None
     try:
         lemma: str = simplemma.lemmatize(word, lang=language).lower()
     except ValueError:

@@ -114,7 +114,9 @@ class HardmaxTrajectory(Trajectory):
         found = np.flatnonzero(self.saved == layer)
         if not len(found):
             kept = f"layers 0 to {self.layers}" if len(self.saved) > 1 else f"layer {self.layers} alone"
-            raise ParameterIndexError("k", f"be a saved layer: {kept}", k, 'Simulate more layers, or with save="all".')
+            raise ParameterIndexError(
+                "k", f"be a saved layer: {kept}", k, 'Simulate more layers. Or simulate with `save="all"`.'
+            )
         return int(found[0])
 
     def label(self, at: int) -> str:

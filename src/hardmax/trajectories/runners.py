@@ -267,16 +267,16 @@ def check_grid(times: FloatArray, method: Method) -> None:
         worst = float(times[int(off.argmax())])
         raise ParameterError(
             "times",
-            "be multiples of dt, which steps of one length meet",
-            f"{worst:.6g} with dt={method.dt:g}",
-            f"Use times=dt * np.arange(n), or dt={worst / max(1, np.ceil(worst / method.dt)):.6g}.",
+            "be multiples of `dt`, which steps of one length meet",
+            f"{worst:.6g} with `dt={method.dt:g}`",
+            f"Use `dt={worst / max(1, np.ceil(worst / method.dt)):.6g}`. For several: `dt * np.arange(n)`.",
         )
     if steps[-1] > method.max_steps:
         raise ParameterError(
             "dt",
-            f"need at most max_steps={method.max_steps} steps",
+            f"need at most `max_steps={method.max_steps}` steps",
             f"{steps[-1]:.3g} steps of {method.dt:g} to {times[-1]:g}",
-            "Use a larger dt, or raise max_steps.",
+            "Use a larger `dt`, or raise `max_steps`.",
         )
 
 
@@ -303,14 +303,15 @@ def check_method(method: Any, rtol: Any, atol: Any, dt: Any, max_steps: Any) -> 
             raise ParameterError(
                 setting,
                 "go with a method that controls its error",
-                f"{value!r} with {name!r}, whose steps have the length dt",
+                f"{value!r} with {name!r}, whose steps have the length `dt`",
                 "Leave it out.",
             )
     rtol = _checks.check_positive(1e-8 if rtol is None else rtol, "rtol", "1e-8 is usual.")
     atol = _checks.check_positive(1e-13 if atol is None else atol, "atol", "1e-13 is usual.")
     if (dt is None) == (name in integrate.FIXED):
-        need = f'"{name}" needs `dt`, the length of its steps' if dt is None else f'"{name}" chooses its own steps'
-        raise ParameterError("dt", f"go with the methods {' and '.join(integrate.FIXED)}", f"dt={dt}: {need}")
+        needs, has = f'none: "{name}" needs `dt`, the length of its steps', f'{dt}: "{name}" chooses its own steps'
+        methods = " and ".join(integrate.FIXED)
+        raise ParameterError("dt", f"go with the methods {methods}", needs if dt is None else has)
     if dt is not None:
         _checks.check_positive(dt, "dt", "0.1 is usual.")
     usual = MOST_FIXED_STEPS if name in integrate.FIXED else MOST_STEPS

@@ -1,0 +1,108 @@
+"""Matrices of numbers from files: tokens, one a row, and the matrices of a rule."""
+
+import csv
+import sys
+from collections.abc import Iterable
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from hardmax._errors import ParameterError
+from hardmax._types import AnyArray
+from hardmax.cli import output
+
+READABLE = (".csv", ".tsv", ".txt", ".npy")
+
+
+def read_matrix(source: str, parameter: str, names: Iterable[str], *, exact: bool) -> AnyArray:
+    """Numbers from a .npy file, or from a text with commas, semicolons, tabs or spaces between them; - is a text."""
+    path = Path(source)
+    if source == "-":
+        return parse_table(sys.stdin.read(), source, exact=exact)
+    if path.suffix.lower() not in READABLE:
+        must = f"be a .csv or .npy file, or one of {', '.join(names)}"
+        raise ParameterError(parameter, must, f"{source!r}", "Check the spelling, or save the numbers as CSV.")
+    if not path.is_file():
+        raise ParameterError(path, "be a file", "a folder" if path.is_dir() else "none by that name", "Check the path.")
+    if path.suffix.lower() == ".npy":
+        return _load_array(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise ParameterError(path, "be text in UTF-8", "other bytes", "Save it as CSV in UTF-8.") from None
+    return parse_table(text, source, exact=exact)
+
+
+def _load_array(path: Path) -> AnyArray:
+    try:
+        return np.asarray(np.load(path, allow_pickle=False))
+    except (ValueError, EOFError, OSError):
+        got = "a broken file, or one with Python objects, which are never loaded"
+        raise ParameterError(path, "be a NumPy array of numbers", got, "Save it again with np.save.") from None
+
+
+def parse_table(text: str, name: str, *, exact: bool) -> AnyArray:
+    """Rows of numbers; Fractions if `exact`, if some cell is a ratio, or if a whole number exceeds 2**53.
+
+    Empty lines and lines that begin with # are skipped, then a header without any number.
+    """
+    lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
+    lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
+    if not lines:
+        raise ParameterError(name, "hold one token a row", "an empty file", "Check how it was written.")
+    mark = next((mark for mark in (";", "\t", ",") if mark in lines[0][1]), None)
+    rows = [(number, next(csv.reader([line], delimiter=mark)) if mark else line.split()) for number, line in lines]
+    header: list[str] = []
+    if not any(_is_number(cell) or _has_decimal_comma(cell) for cell in rows[0][1]):
+        header = rows.pop(0)[1]
+    if not rows:
+        raise ParameterError(name, "hold one token a row", "a header or text alone", "Add rows of numbers.")
+    width = len(rows[0][1])
+    for number, row in rows:
+        if len(row) != width:
+            got = f"{len(row)} in line {number}, {width} before it"
+            raise ParameterError(name, "have the same number of columns in each row", got, "Fill the gaps.")
+    if _has_row_numbers(header, [row for _, row in rows]):
+        rows = [(number, row[1:]) for number, row in rows]
+        output.note(f"Left out the first column of {name}, which numbers the rows.")
+    rational = exact or "/" in text or any(_is_big(cell) for _, row in rows for cell in row)
+    table = [[_number(cell, name, n, c, rational) for c, cell in enumerate(row, 1)] for n, row in rows]
+    return np.array(table, dtype=object if rational else np.float64)
+
+
+def _has_row_numbers(header: list[str], rows: list[list[str]]) -> bool:
+    """Whether the first column is an index as pandas writes it: no proper name, and 0, 1, 2, ..."""
+    named = len(header) > 1 and header[0].strip().lower() in ("", "index", "unnamed: 0")
+    return named and [row[0].strip() for row in rows] == [str(i) for i in range(len(rows))]
+
+
+def _has_decimal_comma(cell: str) -> bool:
+    return "," in cell and cell.replace(",", "", 1).strip().lstrip("+-").isdecimal()
+
+
+def _is_big(cell: str) -> bool:
+    digits = cell.strip().lstrip("+-")
+    return digits.isdecimal() and int(digits) > 2**53
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        Fraction(cell.strip())
+    except (ValueError, ZeroDivisionError):
+        return cell.strip().lower().lstrip("+-") in ("nan", "inf", "infinity")
+    return True
+
+
+def _number(cell: str, name: str, line: int, column: int, rational: bool) -> Fraction | float:
+    try:
+        return Fraction(cell.strip()) if rational else float(cell)
+    except (ValueError, ZeroDivisionError):
+        what = repr(cell) if cell.strip() else "an empty cell"
+        text, comma = "Drop columns of text, and fill or drop missing values.", "Write decimals with a point."
+        raise ParameterError(
+            name,
+            "hold numbers, after an optional header",
+            f"{what} in line {line}, column {column}",
+            comma if _has_decimal_comma(cell) else text,
+        ) from None
