@@ -122,7 +122,7 @@ def compared(
 
     with output.progress_bar("Explanations") as progress:
         found = compare(classifier, some, methods=methods or None, progress=progress, rationales=marked)
-    return found.to_dict()
+    return found._asdict()
 
 
 def _print(result: dict[str, Any], name: str) -> None:

@@ -211,7 +211,7 @@ def _frame(path: Path, ending: str, encoding: str) -> "DataFrame":
     except ImportError as error:
         raise MissingExtra("Reading a table", "pandas", "text") from error
     if ending == ".parquet":
-        return _parquet(path)
+        return read_parquet(path)
     content = _read_text(path, ending, encoding)
     delimiter = DELIMITERS.get(ending.removesuffix(".gz"))
     if delimiter is None:
@@ -261,7 +261,8 @@ def _json_object(path: Path, number: int, line: str) -> dict[str, Any]:
     raise ParameterError(path, "hold one JSON object a line", got, advice)
 
 
-def _parquet(path: Path) -> "DataFrame":
+def read_parquet(path: Path) -> "DataFrame":
+    """A Parquet file that has rows."""
     import pandas
 
     data = io.BytesIO(_read_bytes(path))
