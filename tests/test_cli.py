@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.main import get_command
 
 import hardmax as hm
+from hardmax.cli.main import app
 from hardmax.figures import FIGURES
 
 
@@ -19,6 +21,19 @@ def test_version_and_help(run) -> None:
     assert all(word in out for word in ("demo", "simulate", "limit", "verify", "reproduce", "leaders"))
     assert "CSV" in run("simulate", "--help")[1]
     assert "demo" in run()[1]
+
+
+def test_commands_share_the_options_of_a_run() -> None:
+    commands = get_command(app).commands
+    names = {
+        name: {option.name for option in commands[name].params} for name in ("simulate", "limit", "verify", "control")
+    }
+    assert names["simulate"] - names["verify"] == {"k"}
+    assert names["verify"] < names["simulate"]
+    assert names["limit"] - names["simulate"] == {"max_layers"}
+    assert {"tokens", "n", "d", "seed", "cloud", "json", "out"} < names["control"] & names["limit"]
+    flags = {option.name: option.opts for option in commands["limit"].params}
+    assert all(option.opts == flags.get(option.name, option.opts) for option in commands["simulate"].params)
 
 
 def test_simulate_prints_leaders(run) -> None:

@@ -44,7 +44,7 @@ def inspect(
     if json:
         print(result.to_json())
         return
-    output.say_status(result.status)
+    output.say(result.status)
     output.console().print(heads_table(result) if len(result.layers) == 1 else attention_table(result))
     output.console().print(states_table(result))
     output.say_written(files)

@@ -53,11 +53,12 @@ def about(
 
     hardmax simulates that, layer by layer and without rounding errors in any decision, and proves where every token
     ends. TOKENS is a CSV or .npy file with one token a row, or the name of a ready-made input such as triangle.
+    Exit codes: 0 done, 1 the answer is no, 2 bad input, 70 a bug of hardmax, 130 interrupted.
     """
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line. Exit codes: 0 done, 1 the answer is no, 2 bad input, 70 a bug, 130 interrupted."""
+    """Run the command line, and return its exit code."""
     return run(app, "hardmax", sys.argv[1:] if arguments is None else arguments)
 
 

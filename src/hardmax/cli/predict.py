@@ -15,15 +15,15 @@ SHOWN = 60  # characters of a text
 
 
 def predict(
-    text: Annotated[
+    some: Annotated[
         list[str] | None,
         typer.Argument(metavar="TEXT", help="Texts, each in quotes; - reads one a line from standard input."),
     ] = None,
-    file: Annotated[
+    path: Annotated[
         str | None,
         typer.Option("--file", metavar="FILE", help="A .csv, .tsv, .jsonl or .parquet file, or .txt with one a line."),
     ] = None,
-    column: texts.TextColumn = None,
+    text: texts.TextColumn = None,
     model: texts.Model = "imdb",
     encoding: texts.Encoding = "utf-8",
     json: Annotated[bool, typer.Option("--json", help="Print a JSON object a line.")] = False,
@@ -35,26 +35,26 @@ def predict(
     its line: a row without text is answered as an empty text.
     """
     files = output.check_endings(out, ENDINGS)
-    given = _read(text, file, column, encoding)
+    given = _read(some, path, text, encoding)
     rows = _answers(texts.load(model), given)
-    for path in files:
-        output.save_text(_as_csv(rows) if path.suffix.lower() == ".csv" else _as_jsonl(rows), path)
+    for file in files:
+        output.save_text(_as_csv(rows) if file.suffix.lower() == ".csv" else _as_jsonl(rows), file)
     if json:
         print(_as_jsonl(rows), end="")
         return
-    if not files or file is None:
+    if not files or path is None:
         _print(rows, given)
     output.say_written(files)
 
 
-def _read(given: list[str] | None, file: str | None, column: str | None, encoding: str) -> list[str]:
-    if bool(given) == bool(file):
-        got = "both" if file else "neither"
+def _read(given: list[str] | None, path: str | None, text: str | None, encoding: str) -> list[str]:
+    if bool(given) == bool(path):
+        got = "both" if path else "neither"
         raise InputError(f"Either TEXT or --file must be given. Got {got}. Pass a text in quotes, or --file FILE.")
-    if file is None and column is not None:
-        raise ParameterError("column", "go with --file, whose column it names", f"{column!r} alone", "Leave it out.")
-    source = file or ("-" if given == ["-"] else None)
-    return list(given or []) if source is None else texts.read_rows(source, text=column, encoding=encoding)
+    if path is None and text is not None:
+        raise ParameterError("text", "go with --file, whose column it names", f"{text!r} alone", "Leave it out.")
+    source = path or ("-" if given == ["-"] else None)
+    return list(given or []) if source is None else texts.read_rows(source, text=text, encoding=encoding)
 
 
 def _answers(classifier: Any, given: list[str]) -> list[dict[str, Any]]:

@@ -40,11 +40,11 @@ A_MATRIX = UNSAID | {"metavar": "MATRIX"}
 class HardmaxOptions(TokenOptions):
     """Tokens, and how hardmax moves them."""
 
-    alpha: Annotated[str, _layered("--alpha", "Step size: a number, a ratio as 1/2, or a list, one a layer.")] = "0.5"
+    alpha: Annotated[str, _layered("--alpha", "Step size: a number, a ratio (1/2), or a list, one a layer.")] = "0.5"
     A: Annotated[str | None, _layered("--A", f"The matrix A: {MATRIX}", **A_MATRIX)] = None
     any_A: Annotated[bool, _hardmax("--any-A", "Allow an A that is not symmetric positive definite.")] = False
-    ties: Annotated[str, _hardmax("--ties", '"exact", or a relative tolerance: near-ties are ties then.')] = "exact"
-    kernel: Annotated[str, _hardmax("--kernel", f"How sets are found, all with one result: {KINDS}.")] = "auto"
+    ties: Annotated[str, _hardmax("--ties", '"exact", or a relative tolerance within which products tie.')] = "exact"
+    kernel: Annotated[str, _hardmax("--kernel", f"How sets are found, with the same result: {KINDS}.")] = "auto"
     exact: Annotated[bool, option("--exact", "Rational arithmetic throughout, also for decimals of a CSV.")] = False
 
     def hardmax(self, d: int, **more: bool) -> Hardmax:
