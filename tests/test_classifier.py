@@ -298,7 +298,7 @@ def test_bad_parameters(corpus, options, sentence):
         (["a", "b"], [1, 1], "`y` must hold at least two classes"),
         (["a", "b"], [1], "`y` must hold one label for each of the 2 texts"),
         (["a", "b"], [0.5, 1.5], "Unknown label type"),
-        (["one", "two"], [0, 1], "`texts` must share words"),
+        (["one", "two"], [0, 1], "The texts must share words"),
     ],
 )
 def test_bad_texts(texts, labels, sentence):

@@ -391,11 +391,14 @@ def test_film_reviews_by_name(run, monkeypatch) -> None:
 
 def test_downloads_are_checked(run, monkeypatch) -> None:
     monkeypatch.setenv("HARDMAX_CACHE", str(Path("cache").resolve()))
+    for name in ("https_proxy", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody is there
     Path("cache").mkdir()
     Path("cache/aclImdb_v1.tar.gz").write_bytes(b"cut")
     code, _, err = run("train", "--data", "imdb", "--out", "m")
     assert code == 2
-    assert "must have the SHA-256 c40f74a1" in err
+    assert "The Large Movie Review Dataset must be downloaded once. Got from https://ai.stanford.edu/" in err
+    assert "or pass the path of a copy as `--data-source`." in err
     code, _, err = run("train", "--data", "imdb", "--data-source", "nowhere", "--out", "m")
     assert code == 2
     assert "`--data-source` must be an archive or a folder. Got nothing at 'nowhere'." in err
@@ -570,7 +573,7 @@ def test_a_checkpoint_of_other_settings_is_refused(run, home, monkeypatch) -> No
     code, _, err = run("train", home / "reviews.csv", "--out", "m", *TINY, "--seed", "1", "--resume")
     assert code == 2
     assert "must come from a run with the same data and settings." in err
-    assert "or leave out `--resume`." in err
+    assert "or train with no `--resume`." in err
 
 
 def test_two_processes_train_the_model_of_one(run, home) -> None:

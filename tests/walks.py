@@ -1,4 +1,4 @@
-"""Which files of the package four calls run through: `python tests/walks.py`. docs/developers.md tells the same walks."""
+"""Which files of the package four calls run through: `python tests/walks.py`. docs/developers.md tells the same."""
 
 import sys
 from collections.abc import Callable

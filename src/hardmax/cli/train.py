@@ -75,7 +75,7 @@ def train(
     torchrun --nproc-per-node 2 -m hardmax.cli.main train ...
     """
     if out.exists() and not out.is_dir():
-        raise ParameterError("--out", "be a folder", f"a file, {str(out)!r}", "Choose another name.")
+        raise ParameterError("out", "be a folder", f"a file, {str(out)!r}", "Choose another name.")
     from hardmax.sentiment.settings import check_settings
     from hardmax.sentiment.tables import class_counts
 
@@ -86,14 +86,29 @@ def train(
 
     with joined(settings["device"]) as process:
         classifier = configured(context, checkpoint=out / CHECKPOINT, verbose=process.is_first and not quiet)
+        talks = process.is_first and not (quiet or json)
         if process.is_first:
             _notes(table, counts, context.params)
-        if process.is_first and not (quiet or json):
+        if talks:
             output.say(_what_was_read(table, counts, texts.source_name(context.params)))
         classifier.fit(table.texts, table.labels or [])
         if process.is_first:
-            save(classifier, out, compact=compact)
-            _report(summary(classifier, table, counts, out), quiet=quiet, json=json)
+            _save(classifier, out, compact=compact)
+        kept = next(epoch for epoch in classifier.history_ if epoch.kept)
+        done = {
+            "model": str(out),
+            "rows": len(table.texts),
+            "skipped": table.skipped,
+            "classes": counts,
+            "epochs": classifier.n_iter_,
+            "kept_epoch": kept.number + 1,
+            "validation_accuracy": kept.accuracy,
+            "vocabulary": len(classifier.model_.vocabulary),
+        }
+        if process.is_first and json:
+            print(json_format.dumps(done, ensure_ascii=False))
+        if talks:
+            _say(done)
 
 
 _given = [each for each in signature(train).parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
@@ -142,33 +157,14 @@ def _what_was_read(table: "Table", counts: dict[str, int], name: str) -> str:
     )
 
 
-def save(classifier: "HardmaxClassifier", out: Path, *, compact: bool = False) -> None:
+def _save(classifier: "HardmaxClassifier", out: Path, *, compact: bool) -> None:
     """Write the model, and only then forget the checkpoint and what a kill may have left of one."""
     classifier.save(out, compact=compact)
     for path in (out / CHECKPOINT, *out.glob(f".{CHECKPOINT}-*")):
         path.unlink(missing_ok=True)
 
 
-def summary(classifier: "HardmaxClassifier", table: "Table", counts: dict[str, int], out: Path) -> dict[str, Any]:
-    """What is to be said of a finished run."""
-    kept = next(epoch for epoch in classifier.history_ if epoch.kept)
-    return {
-        "model": str(out),
-        "rows": len(table.texts),
-        "skipped": table.skipped,
-        "classes": counts,
-        "epochs": classifier.n_iter_,
-        "kept_epoch": kept.number + 1,
-        "validation_accuracy": kept.accuracy,
-        "vocabulary": len(classifier.model_.vocabulary),
-    }
-
-
-def _report(done: dict[str, Any], *, quiet: bool, json: bool) -> None:
-    if json:
-        print(json_format.dumps(done, ensure_ascii=False))
-    if json or quiet:
-        return
+def _say(done: dict[str, Any]) -> None:
     accuracy = done["validation_accuracy"]
     kept = f"Validation accuracy {accuracy:.3f} in epoch {done['kept_epoch']}, which is kept." if accuracy else ""
     epochs = f"{done['epochs']} epoch{'s' if done['epochs'] > 1 else ''}"

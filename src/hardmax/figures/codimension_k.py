@@ -48,7 +48,7 @@ def compute() -> Numbers:
 
 def movie_of(numbers: Numbers) -> SmoothTrajectory:
     """The trajectory to play, while the third coordinate is near."""
-    return simulate(numbers.trajectory.tokens[0], SelfAttention(V=V), times=TIMES[TIMES <= FILMED])
+    return simulate(numbers.trajectory.tokens[0], SelfAttention(V=V), times=TIMES[TIMES <= PLAYED_UNTIL])
 
 
 def scene(numbers: Numbers) -> Scene:

@@ -53,14 +53,14 @@ def read(path: Path, expected: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
             path,
             "be a checkpoint of a training run",
             f"a file that is broken or something else ({type(problem).__name__})",
-            "Delete it, or leave out `resume`.",
+            "Delete it, or train with `resume=False`.",
         ) from None
     if state["fingerprint"] != expected:
         raise ParameterError(
             path,
             "come from a run with the same data and settings",
             "one that comes from another",
-            "Use those, delete it, or leave out `resume`.",
+            "Use those, delete it, or train with `resume=False`.",
         )
     return tensors, state
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hardmax._errors import MissingExtra, ParameterError
+from hardmax._errors import InputError, MissingExtra, ParameterError
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.sentiment.model import Epoch, Model
 from hardmax.sentiment.settings import ModelSettings, Settings
@@ -64,12 +64,8 @@ def prepare(texts: Sequence[str], labels: IntArray, settings: Settings) -> Probl
     learned = np.setdiff1d(np.arange(len(labels)), held)
     vocabulary = Vocabulary.build([texts[i] for i in learned], settings, labels[learned])
     if not len(vocabulary):
-        raise ParameterError(
-            "texts",
-            f"share words: one must occur in {settings.min_df} of them",
-            "none",
-            "Pass more texts, or lower `min_df`.",
-        )
+        must = f"The texts must share words: one must occur in {settings.min_df} of them."
+        raise InputError(f"{must} Got none. Pass more texts, or lower `min_df`.")
     encoded = vocabulary.encode(texts)
     validation = Data(encoded.take(held), labels[held]) if len(held) else None
     return Problem(vocabulary, Data(encoded.take(learned), labels[learned]), validation, held)
