@@ -319,10 +319,10 @@ def test_figures_of_tokens_on_their_way_can_be_played(tmp_path: Path, capsys: py
     assert (tmp_path / "attention_rank.gif").read_bytes()[:6] == b"GIF89a"
     with pytest.raises(
         ValueError,
-        match=r"`--format gif` must go with a figure that can be played: polytope, .*connections. Got 'fig1'",
+        match=r"`file_format='gif'` must go with a figure that can be played: polytope, .*connections. Got 'fig1'",
     ):
         reproduce.reproduce("fig1", tmp_path, "gif")
-    with pytest.raises(ValueError, match=r"`--format html` must go with .*: polytope, .*product. Got 'connections'"):
+    with pytest.raises(ValueError, match=r"`file_format='html'` must go with .*: polytope, .*product. Got 'connections'"):
         reproduce.reproduce("connections", tmp_path, "html")
 
 
