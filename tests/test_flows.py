@@ -144,11 +144,21 @@ def test_fixed_steps_rescale_by_their_own_polynomial(method, terms):
 
 
 def test_fixed_steps_rescale_by_a_value_matrix_in_time():
-    rule = hm.SelfAttention(V=lambda t: np.array([[np.cos(t), 1.0], [0.0, 0.5]]))
-    steps = hm.simulate(TOKENS, rule, times=[0, 0.4, 1.2], method="rk4", dt=0.01)
-    tight = hm.simulate(TOKENS, rule, times=[0, 0.4, 1.2], **TIGHT)
+    """z = F^{-1} x with F' = V(t) F, F(0) = I."""
+
+    def values(t):
+        return np.array([[np.cos(t), 1.0], [0.0, 0.5]])
+
+    times, rule = [0, 0.4, 1.2], hm.SelfAttention(V=values)
+    steps = hm.simulate(TOKENS, rule, times=times, method="rk4", dt=0.01)
+    tight = hm.simulate(TOKENS, rule, times=times, **TIGHT)
     np.testing.assert_allclose(steps.tokens, tight.tokens, rtol=0, atol=1e-7)
     np.testing.assert_allclose(steps.rescaled, tight.rescaled, rtol=0, atol=1e-7)
+    flow = solve_ivp(
+        lambda t, F: (values(t) @ F.reshape(2, 2)).ravel(), (0, 1.2), np.eye(2).ravel(), t_eval=times, **TIGHT
+    )
+    for k, F in enumerate(flow.y.T.reshape(-1, 2, 2)):
+        np.testing.assert_allclose(tight.rescaled[k], np.linalg.solve(F, tight.tokens[k].T).T, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("method", ADAPTIVE)
