@@ -322,7 +322,9 @@ def test_figures_of_tokens_on_their_way_can_be_played(tmp_path: Path, capsys: py
         match=r"`file_format='gif'` must go with a figure that can be played: polytope, .*connections. Got 'fig1'",
     ):
         reproduce.reproduce("fig1", tmp_path, "gif")
-    with pytest.raises(ValueError, match=r"`file_format='html'` must go with .*: polytope, .*product. Got 'connections'"):
+    with pytest.raises(
+        ValueError, match=r"`file_format='html'` must go with .*: polytope, .*product. Got 'connections'"
+    ):
         reproduce.reproduce("connections", tmp_path, "html")
 
 
