@@ -450,7 +450,9 @@ def stopped(run, said):
 @pytest.mark.parametrize("method", ADAPTIVE)
 def test_too_many_steps(method):
     run = hm.simulate(TOKENS, hm.SelfAttention(), times=[0, 20], method=method, max_steps=3)
-    stopped(run, r"The integrator stopped at t = \S+ after 3 steps, the most allowed. Raise max_steps, loosen rtol, or")
+    stopped(
+        run, r"The integrator stopped at t = \S+ after 3 steps, the most allowed. Raise `max_steps`, loosen `rtol`, or"
+    )
     assert run.reached == 1
     assert run.leaders.tolist() == np.flatnonzero(np.diag(run.attention(0)) > 0.5).tolist()
 

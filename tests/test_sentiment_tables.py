@@ -60,7 +60,10 @@ def test_one_text_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert read_texts(path, labelled=False) == table
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes()), "ascii"))
     assert read_texts("-", labelled=False) == table
-    raises(path, "`path` must be a table with a column of labels, .* holds one text a line. Pass labelled=False")
+    raises(
+        path,
+        "`path` must be a table with a column of labels, .* holds one text a line. Make one. Or pass `labelled=False`",
+    )
     raises(path, "`text` and `label` must name columns of a table. Got .* Leave them out", labelled=False, text="text")
 
 
@@ -164,12 +167,10 @@ def test_encodings(tmp_path: Path) -> None:
     path.write_bytes(content.encode("utf-8-sig"))
     assert read_texts(path, encoding="UTF-8").text_column == "text"
     path.write_bytes(content.encode("latin-1"))
-    raises(
-        path, r"must be text in utf-8. Got a byte .* offset 19 in line 3. .* encoding='latin-1' \(--encoding latin-1\)"
-    )
+    raises(path, r"must be text in utf-8. Got a byte .* offset 19 in line 3. .* such as `encoding='latin-1'`.")
     assert read_texts(path, encoding="latin-1").texts == ["ok", "caf\u00e9"]
     path.write_bytes(content.encode("utf-16"))
-    raises(path, "at offset 0 in line 1. Pass its encoding, such as encoding='utf-16'")
+    raises(path, "at offset 0 in line 1. Pass its encoding, such as `encoding='utf-16'`")
     assert read_texts(path, encoding="utf-16").texts == ["ok", "caf\u00e9"]
     raises(path, "`encoding` must name a text encoding. Got 'klingon'. Try utf-8, latin-1", encoding="klingon")
 
@@ -230,9 +231,9 @@ def test_labels_worth_learning() -> None:
     assert list(check_labels(["b", "a", "b"]).items()) == [("a", 1), ("b", 2)]
     assert len(check_labels([str(i) for i in range(20)])) == 20
     assert len(check_labels([str(i // 2) for i in range(42)])) == 21
-    with pytest.raises(ValueError, match=r"`labels` must hold at least two classes. Got only 'pos' in 120 rows. Check"):
+    with pytest.raises(ValueError, match=r"`label` must hold at least two classes. Got only 'pos' in 120 rows. Check"):
         check_labels(["pos"] * 120)
-    with pytest.raises(ValueError, match=r"`labels` must hold at least two classes. Got no rows"):
+    with pytest.raises(ValueError, match=r"`label` must hold at least two classes. Got no rows"):
         check_labels([])
     with pytest.raises(ValueError, match=r"Got 21 classes in 21 rows, so it is probably the wrong column. Name the"):
         check_labels([str(i) for i in range(21)])
