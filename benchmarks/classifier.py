@@ -48,21 +48,22 @@ def start(d: int) -> tuple[Any, Any]:
 
     torch.set_num_threads(THREADS)
     plain: dict[str, Any] = {"lemmas": None, "stop_words": None, "dropout": 0.0, "embedding_dropout": 0.0}
-    design, recipe, _ = HardmaxClassifier.paper(d, batch_size=BATCH, layers=LAYERS, **plain).plan(BATCH)
-    return new_network(VOCABULARY, 2, design, 0), recipe
+    settings = HardmaxClassifier.paper(d, batch_size=BATCH, layers=LAYERS, **plain)
+    return new_network(VOCABULARY, 2, settings, 0), settings
 
 
 def hardmax_step(d: int, quick: bool) -> Callable[[], Any]:
     """A step as the library trains. The learning rate is 0, so each run has the same weights and does the same."""
     import torch
 
-    from hardmax.sentiment.distributed import Team
-    from hardmax.sentiment.training import Data, _optimiser, _set_rates, _step
+    from hardmax.sentiment.distributed import Process
+    from hardmax.sentiment.training import _optimiser, _set_rates, _step
+    from hardmax.sentiment.vocabulary import Data
 
-    network, recipe = start(d)
+    network, settings = start(d)
     drawn, labels = words(quick)
     data, batch, factors = Data(encoded(drawn), labels), np.arange(len(drawn)), torch.ones(2)
-    optimiser = _optimiser(network, recipe)
+    optimiser = _optimiser(network, settings)
     _set_rates(optimiser, 0.0)
 
     def logits() -> Any:
@@ -70,7 +71,7 @@ def hardmax_step(d: int, quick: bool) -> Callable[[], Any]:
         return network(ids, counts[:, None], attention="hardmax")[:, 0, 0]
 
     def run() -> Any:
-        _step(network, optimiser, data, batch, recipe, 0, factors, Team())
+        _step(network, optimiser, data, batch, settings, 0, factors, Process())
         return logits
 
     run()

@@ -7,7 +7,7 @@ import hardmax as hm
 from hardmax.sentiment.corpus import reviews
 
 train, test = reviews(1600, seed=1), reviews(400, seed=2)
-classifier = hm.HardmaxClassifier(heads=2, groups=1, longest=2, epochs=8, dropout=0.2, learning_rate=0.8)
+classifier = hm.HardmaxClassifier(n_heads=2, groups=1, ngram_range=(1, 2), epochs=8, dropout=0.2, learning_rate=0.8)
 classifier.fit(train.texts, train.labels)
 print(f"Accuracy on {len(test.texts)} new reviews: {classifier.score(test.texts, test.labels):.3f}")
 

@@ -34,9 +34,9 @@ def test_both_steps_are_of_the_same_model(d: int) -> None:
 
 @pytest.mark.parametrize("step", [classifier.hardmax_step, classifier.softmax_step])
 def test_a_step_moves_nothing_and_so_is_the_same_each_time(step, monkeypatch: pytest.MonkeyPatch) -> None:
-    network, recipe = classifier.start(2)
+    network, settings = classifier.start(2)
     before = [p.detach().clone() for p in network.parameters()]
-    monkeypatch.setattr(classifier, "start", lambda d: (network, recipe))
+    monkeypatch.setattr(classifier, "start", lambda d: (network, settings))
     run = step(2, True)
     run()
     assert all(torch.equal(p, q) for p, q in zip(before, network.parameters(), strict=True))

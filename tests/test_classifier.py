@@ -20,14 +20,14 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hardmax import HardmaxClassifier
-from hardmax.sentiment import fitting, model
-from hardmax.sentiment import inference as crowd
+from hardmax.sentiment import fitting, inference, model
+from hardmax.sentiment.batches import dropped, rate
 from hardmax.sentiment.corpus import reviews
-from hardmax.sentiment.network import Network, Shape
-from hardmax.sentiment.recipe import Recipe
+from hardmax.sentiment.network import Network
+from hardmax.sentiment.settings import ModelSettings, TrainingSettings
 from hardmax.sentiment.vocabulary import Encoded
 
-SMALL = {"heads": 4, "groups": 2, "longest": 2, "epochs": 30}
+SMALL = {"n_heads": 4, "groups": 2, "ngram_range": (1, 2), "epochs": 30}
 
 
 @pytest.fixture(scope="module")
@@ -50,15 +50,15 @@ def fitted(corpus):
 class OfRows(HardmaxClassifier):
     """A classifier of rows of numbers."""
 
-    def __init__(self, *, heads=2, epochs=20, random_state=0):
+    def __init__(self, *, n_heads=2, epochs=20, random_state=0):
         super().__init__(
-            heads=heads,
+            n_heads=n_heads,
             epochs=epochs,
             random_state=random_state,
-            min_texts=1,
+            min_df=1,
             validation=0.0,
             dropout=0.0,
-            longest=1,
+            ngram_range=(1, 1),
             groups=1,
         )
 
@@ -105,14 +105,14 @@ def test_scikit_learn_checks(estimator, check):
 
 def test_it_learns_negations_from_pairs(fresh):
     corpus = reviews(2000, seed=1)
-    words = HardmaxClassifier(**SMALL | {"longest": 1, "epochs": 15}).fit(corpus.texts, corpus.labels)
+    words = HardmaxClassifier(**SMALL | {"ngram_range": (1, 1), "epochs": 15}).fit(corpus.texts, corpus.labels)
     pairs = HardmaxClassifier(**SMALL | {"epochs": 15}).fit(corpus.texts, corpus.labels)
     assert pairs.score(fresh.texts, fresh.labels) > max(0.8, words.score(fresh.texts, fresh.labels) + 0.05)
 
 
 def test_works_in_scikit_learn(corpus):
     few, labels = corpus.texts[:120], corpus.labels[:120]
-    tiny = HardmaxClassifier(heads=2, groups=1, epochs=3)
+    tiny = HardmaxClassifier(n_heads=2, groups=1, epochs=3)
     assert clone(tiny).get_params() == tiny.get_params()
     assert len(cross_val_score(tiny, few, labels, cv=2)) == 2
     grid = GridSearchCV(tiny, {"layers": [0, 1]}, cv=2).fit(few, labels)
@@ -135,7 +135,7 @@ def test_answers_do_not_depend_on_the_batch(fitted, fresh):
 
 def test_network_and_inference_agree(fitted, fresh):
     weights, vocabulary = fitted.model_.weights, fitted.model_.vocabulary
-    network = Network(Shape(len(vocabulary), 1, weights.heads, weights.d, weights.layers, groups=2)).double()
+    network = Network(len(vocabulary), 1, ModelSettings(n_heads=4, groups=2)).double()
     with torch.no_grad():
         network.embedding.copy_(torch.from_numpy(weights.embedding.reshape(len(vocabulary), -1)))
         network.raw_alpha.copy_(torch.from_numpy(weights.alpha).expm1().log())
@@ -146,9 +146,9 @@ def test_network_and_inference_agree(fitted, fresh):
     np.testing.assert_allclose(scores, fitted.decision_function(fresh.texts), atol=1e-12)
 
 
-def network_of(groups=2, **options):
+def network_of(groups=2):
     torch.manual_seed(0)
-    network = Network(Shape(9, 1, 4, 2, 2, groups=groups), **options)
+    network = Network(9, 1, ModelSettings(n_heads=4, groups=groups))
     with torch.no_grad():
         network.bias.copy_(torch.randn(groups, 1))
     return network.double()
@@ -160,7 +160,7 @@ def test_the_weights_of_a_network_say_what_it_says():
     ids, counts = (torch.from_numpy(x) for x in texts.padded())
     with torch.no_grad():
         expected = network(ids, counts[:, None]).mean(1).numpy()
-    np.testing.assert_allclose(crowd.logits(fitting.weights_of(network), texts), expected, atol=1e-12)
+    np.testing.assert_allclose(inference.logits(network.weights(), texts), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("attention", ["hardmax", "softmax"])
@@ -175,26 +175,27 @@ def test_counts_stand_for_repeated_tokens(attention):
 
 def test_a_text_never_loses_all_its_tokens():
     texts = Encoded(np.arange(50), np.arange(51), np.ones(50, int))  # one token each
-    batch = Recipe(dropout=0.9).batch(texts, np.zeros(50, int), 2, 4, 0, slice(None))
+    batch = dropped(TrainingSettings(dropout=0.9), texts, np.zeros(50, int), 2, 4, 0, slice(None))
     assert (batch.counts == 1).all()
 
 
 def test_dropped_numbers_keep_their_mean():
     texts = Encoded(np.arange(50), np.arange(51), np.ones(50, int))
-    noise = Recipe(dropout=0.0, embedding_dropout=0.75).batch(texts, np.zeros(50, int), 1, 40, 0, slice(None)).kept
+    settings = TrainingSettings(dropout=0.0, embedding_dropout=0.75)
+    noise = dropped(settings, texts, np.zeros(50, int), 1, 40, 0, slice(None)).kept
     assert set(np.unique(noise)) == {0.0, 4.0}
     assert abs(noise.mean() - 1) < 0.1
 
 
 def test_without_numba_nothing_changes(fitted, fresh, monkeypatch):
     fast = fitted.decision_function(fresh.texts)
-    monkeypatch.setattr(crowd, "has_numba", lambda: False)
+    monkeypatch.setattr(inference, "has_numba", lambda: False)
     np.testing.assert_allclose(fitted.decision_function(fresh.texts), fast, atol=1e-13)
 
 
 def test_three_classes(corpus):
     labels = ["mixed" if " but " in t else label for t, label in zip(corpus.texts, corpus.labels, strict=True)]
-    classifier = HardmaxClassifier(heads=4, d=3, longest=2, epochs=30).fit(corpus.texts, labels)
+    classifier = HardmaxClassifier(n_heads=4, d=3, ngram_range=(1, 2), epochs=30).fit(corpus.texts, labels)
     assert classifier.classes_.tolist() == ["mixed", "negative", "positive"]
     assert classifier.score(corpus.texts, labels) > 0.9
     np.testing.assert_allclose(classifier.predict_proba(corpus.texts[:9]).sum(axis=1), 1)
@@ -208,7 +209,7 @@ def test_three_classes(corpus):
 def test_softmax_training_serves_hardmax(corpus, options):
     few, labels = corpus.texts[:300], corpus.labels[:300]
     classifier = HardmaxClassifier(
-        heads=2, groups=1, longest=2, epochs=40, temperature=1.0, validation=0.0, **options
+        n_heads=2, groups=1, ngram_range=(1, 2), epochs=40, temperature=1.0, validation=0.0, **options
     ).fit(few, labels)
     assert classifier.score(few, labels) > 0.85
     A = classifier.model_.weights.A
@@ -220,18 +221,18 @@ def test_softmax_training_serves_hardmax(corpus, options):
 
 def test_groups_see_different_tokens():
     texts = Encoded(np.arange(12), np.array([0, 5, 12, 12]), np.ones(12, int))
-    recipe = Recipe(dropout=0.5)
-    whole = recipe.batch(texts, np.array([0, 1, 0]), 3, 4, 7, slice(None))
+    settings = TrainingSettings(dropout=0.5)
+    whole = dropped(settings, texts, np.array([0, 1, 0]), 3, 4, 7, slice(None))
     assert (whole.counts.any(axis=2).T == [True, True, False]).all()  # none loses all its tokens
     assert not (whole.counts[:, 0] == whole.counts[:, 1]).all()
-    halves = [recipe.batch(texts, np.array([0, 1, 0]), 3, 4, 7, slice(k, None, 2)) for k in range(2)]
+    halves = [dropped(settings, texts, np.array([0, 1, 0]), 3, 4, 7, slice(k, None, 2)) for k in range(2)]
     assert (halves[1].counts[0] == whole.counts[1]).all()  # however it is dealt out
-    assert not (recipe.batch(texts, np.array([0, 1, 0]), 3, 4, 8, slice(None)).counts == whole.counts).all()
+    assert not (dropped(settings, texts, np.array([0, 1, 0]), 3, 4, 8, slice(None)).counts == whole.counts).all()
 
 
 def test_labels_keep_their_type(corpus):
     for labels in (np.arange(40) % 2, np.arange(40) % 2 == 0, np.where(np.arange(40) % 2, "b", "a")):
-        classifier = HardmaxClassifier(heads=1, groups=1, epochs=1).fit(corpus.texts[:40], labels)
+        classifier = HardmaxClassifier(n_heads=1, groups=1, epochs=1).fit(corpus.texts[:40], labels)
         assert classifier.predict(["x"]).dtype == labels.dtype
 
 
@@ -253,8 +254,7 @@ def test_balanced_classes_weigh_the_same(corpus):
 
 
 def test_the_learning_rate_rises_and_falls():
-    recipe = Recipe(warm_up=0.25)
-    np.testing.assert_allclose([recipe.rate(t) for t in (0, 0.125, 0.25, 0.625, 1)], [0, 0.5, 1, 0.5, 0])
+    np.testing.assert_allclose([rate(t, warm_up=0.25) for t in (0, 0.125, 0.25, 0.625, 1)], [0, 0.5, 1, 0.5, 0])
 
 
 def test_held_back_texts_are_of_every_class():
@@ -266,8 +266,8 @@ def test_held_back_texts_are_of_every_class():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"heads": 0}, "`heads` must be a whole number of at least 1"),
-        ({"heads": 6}, "`groups` must divide `heads`"),
+        ({"n_heads": 0}, "`n_heads` must be a whole number of at least 1"),
+        ({"n_heads": 6}, "`groups` must divide `n_heads`"),
         ({"select": "best"}, "`select` must be one of telling, frequent"),
         ({"layers": -1}, "`layers` must be a whole number of at least 0"),
         ({"alpha": 0}, "`alpha` must be"),
@@ -298,23 +298,23 @@ def test_bad_parameters(corpus, options, sentence):
         (["a", "b"], [1, 1], "`y` must hold at least two classes"),
         (["a", "b"], [1], "`y` must hold one label for each of the 2 texts"),
         (["a", "b"], [0.5, 1.5], "Unknown label type"),
-        (["one", "two"], [0, 1], "`texts` must share words"),
+        (["one", "two"], [0, 1], "The texts must share words"),
     ],
 )
 def test_bad_texts(texts, labels, sentence):
     with pytest.raises(ValueError, match=sentence):
-        HardmaxClassifier(heads=1, groups=1, epochs=1).fit(texts, labels)
+        HardmaxClassifier(n_heads=1, groups=1, epochs=1).fit(texts, labels)
 
 
 @pytest.mark.parametrize("d", [1, 2])
 def test_training_that_diverges_says_so(corpus, d):
-    wild = HardmaxClassifier(heads=2, groups=1, d=d, epochs=3, learning_rate=1e38)
+    wild = HardmaxClassifier(n_heads=2, groups=1, d=d, epochs=3, learning_rate=1e38)
     with pytest.raises(ValueError, match="Training must stay finite"):
         wild.fit(corpus.texts[:200], corpus.labels[:200])
 
 
 def test_a_large_alpha_is_no_trouble(corpus):
-    classifier = HardmaxClassifier(heads=2, groups=1, epochs=1, alpha=1000.0).fit(
+    classifier = HardmaxClassifier(n_heads=2, groups=1, epochs=1, alpha=1000.0).fit(
         corpus.texts[:200], corpus.labels[:200]
     )
     assert classifier.model_.weights.alpha == pytest.approx([1000.0] * 2, rel=1e-3)
@@ -384,7 +384,7 @@ LABELS = {
 @pytest.mark.parametrize("kind", LABELS)
 def test_labels_of_every_kind_survive_a_file(kind, tmp_path):
     texts = [f"word{i % 3} other{i % 2}" for i in range(12)]
-    fitted = HardmaxClassifier(heads=2, groups=1, epochs=2, min_texts=1).fit(texts, LABELS[kind])
+    fitted = HardmaxClassifier(n_heads=2, groups=1, epochs=2, min_df=1).fit(texts, LABELS[kind])
     fitted.save(tmp_path / "model")
     read = HardmaxClassifier.load(tmp_path / "model")
     assert (
@@ -557,5 +557,5 @@ def test_crafted_numbers_are_refused(fitted, tmp_path, name, change, sentence):
 
 def test_runs_that_cannot_be_numbered_get_a_sentence():
     texts = [" ".join(f"w{i}" for i in range(600))] * 4
-    with pytest.raises(ValueError, match="`longest` must be smaller for a vocabulary of 600 words"):
-        HardmaxClassifier(longest=8).fit(texts, [0, 1, 0, 1])
+    with pytest.raises(ValueError, match="`ngram_range` must be smaller for a vocabulary of 600 words"):
+        HardmaxClassifier(ngram_range=(1, 8)).fit(texts, [0, 1, 0, 1])

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.classifier_page import decided, filled
 
 from hardmax.cli.main import main
-from hardmax.sentiment.recorded_studies import by_start, decided, filled, read_results
+from hardmax.sentiment.recorded_studies import by_start, read_results
 from hardmax.sentiment.studies import COUNTED, LONG_ENOUGH, PART
 
 PAGE = Path(__file__).parents[1] / "docs" / "classifier.md"
@@ -22,7 +23,7 @@ ATTENTION += ("softmax attention, temperature 0.1", "trained with softmax, serve
 
 def test_the_tables_are_those_of_the_recorded_runs() -> None:
     assert filled(TEXT) == TEXT
-    with pytest.raises(ValueError, match=r"The page must have the marks <!-- made by .*: paper -->"):
+    with pytest.raises(ValueError, match=r"must be a file with the marks <!-- made by .*: settings -->"):
         filled("no marks")
 
 
@@ -66,7 +67,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     script, trained, predicted, explained = re.findall(r"```\n(.*?)```", TEXT, re.DOTALL)[:4]
     subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path)
-    assert main([*said(trained), "--epochs", "2", "--heads", "4"]) == 0  # the page has what a whole run prints
+    assert main([*said(trained), "--epochs", "2", "--n-heads", "4"]) == 0  # the page has what a whole run prints
     printed = capsys.readouterr().out.splitlines()
     shown = trained.splitlines()[1:]
     assert [printed[0], printed[2]] == [shown[0], shown[2]]  # what was read, and how many tokens it has

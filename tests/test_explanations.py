@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 import hardmax as hm
 from hardmax import HardmaxClassifier
 from hardmax.kernels import batched
-from hardmax.sentiment import inference as crowd
+from hardmax.sentiment import inference
+from hardmax.sentiment.attribution import by_word
 from hardmax.sentiment.corpus import reviews
 from hardmax.sentiment.explanation import explain
 from hardmax.sentiment.inference import Weights, contributions
 from hardmax.sentiment.model import Model
-from hardmax.sentiment.sharing import by_word
-from hardmax.sentiment.text import Splitter
+from hardmax.sentiment.settings import ModelSettings
 from hardmax.sentiment.vocabulary import Encoded, Vocabulary
 
 ODD = ["", " ", "zzz qqq", "!!!", "<br />", "😀", "not good " * 300, "a" * 5000, "\x00", "GOOD<b>bad</b> &amp; ugly"]
@@ -32,7 +32,7 @@ def corpus():
 
 @pytest.fixture(scope="module")
 def classifier(corpus):
-    return HardmaxClassifier(heads=4, groups=2, longest=2, epochs=15).fit(corpus.texts, corpus.labels)
+    return HardmaxClassifier(n_heads=4, groups=2, ngram_range=(1, 2), epochs=15).fit(corpus.texts, corpus.labels)
 
 
 @pytest.fixture(scope="module")
@@ -167,14 +167,14 @@ def tied_texts(count):
 @pytest.mark.parametrize("numba", [True, False])
 def test_tied_texts_get_the_exact_answer_with_and_without_numba(numba, monkeypatch):
     if not numba:
-        for module in (batched, crowd):
+        for module in (batched, inference):
             monkeypatch.setattr(module, "has_numba", lambda: False)
     left = 0
     for weights, counts in tied_texts(300):
         ids, owners = np.arange(len(counts)), np.repeat(np.arange(len(counts)), counts)
         said = contributions(weights, Encoded(ids, np.array([0, len(ids)]), counts))[:, 0]
-        shares = crowd.head_shares(weights, ids[None], counts[None])[0]  # (heads, n)
-        found = crowd.following(weights, ids[None], counts[None])
+        shares = inference.head_shares(weights, ids[None], counts[None])[0]  # (heads, n)
+        found = inference.following(weights, ids[None], counts[None])
         held = np.zeros(len(ids))
         for h, alpha in enumerate(weights.alpha.tolist()):
             start = np.ascontiguousarray(weights.tokens(ids)[owners, h])
@@ -217,7 +217,7 @@ def test_texts_of_other_lengths_do_not_matter(any_classifier, corpus):
 def by_hand(counts, terms):
     """An explanation with one head on a line and no layers: words speak for themselves, by their counts."""
     names = ["good", "bad", "film"]
-    vocabulary = Vocabulary.build([" ".join(names)], Splitter(), longest=1, min_texts=1, distinct=False)
+    vocabulary = Vocabulary.build([" ".join(names)], ModelSettings(ngram_range=(1, 1), min_df=1, distinct=False))
     order = [names.index(vocabulary.name(t)) for t in range(3)]
     embedding = np.array(terms, np.float32)[order][:, None, None]
     weights = Weights(embedding, np.ones(1), None, np.ones((1, 1, 1)), np.zeros(1), 0)
@@ -244,7 +244,7 @@ def test_words_lead_in_as_many_texts_as_counted(classifier, corpus):
 
 
 def test_words_share_their_runs():
-    vocabulary = Vocabulary.build(["not good film"] * 3, Splitter(), longest=3)
+    vocabulary = Vocabulary.build(["not good film"] * 3, ModelSettings(ngram_range=(1, 3), min_df=2))
     names = [vocabulary.name(t) for t in range(len(vocabulary))]
     words = ["not", "good", "film", "not", "good"]
     encoded = vocabulary.encode_words([words], 1)

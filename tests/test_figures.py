@@ -12,7 +12,7 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from hardmax import simulate
 from hardmax.cli import reproduce
-from hardmax.draw.tokens import COLOURS
+from hardmax.draw.style import COLOURS
 from hardmax.figures import (
     FIGURES,
     accuracy_by_dimension,
@@ -34,7 +34,7 @@ from hardmax.figures import (
     spectra_heads,
     table1_leaders,
 )
-from hardmax.sentiment import recorded_studies as tables_of_results
+from hardmax.sentiment import recorded_studies
 from hardmax.sentiment.classifier import HardmaxClassifier
 from hardmax.sentiment.corpus import reviews
 
@@ -126,9 +126,9 @@ def test_hyperplanes_are_at_most_three_and_hold_every_token() -> None:
         assert leading.imag == 0 < leading.real
         assert np.allclose(panel.phi @ np.array(V), leading.real * panel.phi)
         assert 2 <= len(panel.levels) <= 3
-        off = np.abs(panel.values[-1] - panel.levels[panel.groups])
+        off = np.abs(panel.values[-1] - panel.levels[panel.planes])
         assert off.max() < 1e-3 * np.ptp(panel.values[-1])
-        assert np.abs(panel.values[0] - panel.levels[panel.groups]).max() > 1  # not from the start
+        assert np.abs(panel.values[0] - panel.levels[panel.planes]).max() > 1  # not from the start
 
 
 def test_codimension_k_is_called_a_conjecture_and_gathers_on_lines() -> None:
@@ -136,7 +136,7 @@ def test_codimension_k_is_called_a_conjecture_and_gathers_on_lines() -> None:
     assert "conjecture" in codimension_k.TITLE
     assert "Conjecture" in codimension_k.draw(numbers).get_suptitle()
     assert [value > 0 for value in numbers.eigenvalues] == [True, True, False]
-    groups = range(numbers.groups.max() + 1)
+    groups = range(numbers.lines.max() + 1)
     assert 1 < len(groups) <= 3
     figure = codimension_k.draw(numbers)
     assert [ax.get_title() for ax in figure.axes] == ["t = 0", "t = 12", "t = 12"]
@@ -145,11 +145,11 @@ def test_codimension_k_is_called_a_conjecture_and_gathers_on_lines() -> None:
     )
     start, end = numbers.coordinates[[0, -1]]
     for g in groups:
-        apart = np.ptp(end[numbers.groups == g, :2], axis=0)
+        apart = np.ptp(end[numbers.lines == g, :2], axis=0)
         assert apart[0] < 1e-6 * np.ptp(start[:, 0])
         assert apart[1] <= numbers.scatter < 0.05 * np.ptp(start[:, :2])
     assert np.abs(end[:, 2]).max() > 10 * np.abs(start[:, 2]).max()
-    assert codimension_k.movie_of(numbers).times[-1] == codimension_k.FILMED
+    assert codimension_k.movie_of(numbers).times[-1] == codimension_k.PLAYED_UNTIL
 
 
 def test_product_is_a_polygon_times_a_line() -> None:
@@ -301,11 +301,11 @@ def test_scenes_show_what_their_figures_show() -> None:
     assert scene.figure.axes[0].get_title() == r"$\lambda_1 t$ = 4: 2 tokens seen"
     for module, name in ((hyperplanes_2d3d, "hyperplanes"), (product_polytope_subspace, "product")):
         scene = module.scene(computed(name))
-        scene.draw(*scene.frames[-1])
+        scene.draw(scene.frames[-1])
         assert any(isinstance(c, Poly3DCollection) for c in scene.figure.axes[0].collections)
-    assert scene.frames[-1] == (product_polytope_subspace.LAST,)
+    assert scene.frames[-1] == product_polytope_subspace.LAST
     scene = codimension_k.scene(computed("codimension"))
-    scene.draw(*scene.frames[-1])
+    scene.draw(scene.frames[-1])
     assert scene.figure.axes[0].get_title() == "t = 12"
     assert "Conjecture" in scene.figure.get_suptitle()
 
@@ -342,7 +342,7 @@ RUNS = [
 
 
 def test_runs_have_a_panel_for_each_start_and_a_dashed_line_for_the_paper() -> None:
-    figure = accuracy_by_dimension.draw(tables_of_results.by_start(RUNS))
+    figure = accuracy_by_dimension.draw(recorded_studies.by_start(RUNS))
     small, large = figure.axes
     assert small.get_title() == "small alpha; alpha ends at 0.013 to 0.015"
     assert large.get_title() == "alpha 1; alpha ends at 1"
@@ -352,14 +352,14 @@ def test_runs_have_a_panel_for_each_start_and_a_dashed_line_for_the_paper() -> N
 
 
 def test_losses_show_both_ways_to_serve_and_their_gap() -> None:
-    figure = losses_softmax_hardmax.draw(tables_of_results.by_start(RUNS))
+    figure = losses_softmax_hardmax.draw(recorded_studies.by_start(RUNS))
     above, below = figure.axes[0], figure.axes[2]
     assert np.allclose([line.get_ydata() for line in above.lines[:2]], [[0.5, 0.1], [0.501, 0.101]])
     assert np.allclose([line.get_ydata() for line in below.lines], 0.001)
 
 
 def test_table_1_has_a_line_for_each_run() -> None:
-    texts = [text.get_text() for text in table1_leaders.draw(tables_of_results.by_start(RUNS)).axes[0].texts]
+    texts = [text.get_text() for text in table1_leaders.draw(recorded_studies.by_start(RUNS)).axes[0].texts]
     line = ["2", "0.8200", "0.791", "3.4", "1.2", "2", "9", "98.7%"]
     assert any(texts[i : i + len(line)] == line for i in range(len(texts)))
     assert texts.count("0.823") == 2
@@ -377,7 +377,7 @@ def test_leaders_are_bars_in_the_colour_of_what_they_say(monkeypatch: pytest.Mon
     assert [bar.get_height() for bar in ax.patches] == [50, 25]
     assert [to_hex(bar.get_facecolor()) for bar in ax.patches] == [c.lower() for c in COLOURS[:2]]
     assert [label.get_text() for label in ax.get_xticklabels()] == ["great", "$bad"]
-    monkeypatch.setattr(tables_of_results, "RESULTS", tmp_path)
+    monkeypatch.setattr(recorded_studies, "RESULTS", tmp_path)
     with pytest.raises(FileNotFoundError, match=r"must be in leaders\.json.* It is missing\. Reinstall hardmax\."):
         leaders_histogram.compute()
 

@@ -11,8 +11,8 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 import hardmax as hm
-from hardmax.flows.integrate import ADAPTIVE
-from hardmax.flows.motions import Motion, Rescaled
+from hardmax.flows.coordinates import Rescaled, coordinates_of
+from hardmax.flows.methods import ADAPTIVE
 
 RNG = np.random.default_rng(11)
 TOKENS = RNG.normal(size=(5, 2))
@@ -230,9 +230,9 @@ def test_fixed_steps_are_dt_whatever_is_saved():
     assert {run.stats["steps"] for run in runs} == {12}
     for run in runs:
         np.testing.assert_array_equal(run.tokens[-1], runs[0].tokens[-1])
-    with pytest.raises(ValueError, match=r"`times` must be multiples of `dt`.* Got 1 with `dt=0.3`. Use `dt=0.25`."):
+    with pytest.raises(ValueError, match=r"`times` must be multiples of `dt`.* Got 1 with `dt=0.3`. Use `dt=0.25`, or"):
         hm.simulate(TOKENS, rule, times=[0, 1], method="euler", dt=0.3)
-    with pytest.raises(ValueError, match=r"`times` must be multiples of `dt`.* Got 1 with `dt=0.3`. Use `dt=0.25`."):
+    with pytest.raises(ValueError, match=r"`times` must be multiples of `dt`.* Got 1 with `dt=0.3`. Use `dt=0.25`, or"):
         hm.simulate(TOKENS, rule, times=1, method="euler", dt=0.3)
     for times in ([0, 1], 1):
         with pytest.raises(
@@ -585,11 +585,11 @@ BAD = {
     ),
     "layers": (
         lambda: run(layers=3),
-        "`times` must be given: SelfAttention moves tokens in continuous time. Got `layers`. Pass times=np.linspace",
+        "`times` must be given: SelfAttention moves tokens in continuous time. Got `layers`. Pass `times=np.linspace",
     ),
     "no times": (lambda: run(), "`times` must be given: SelfAttention moves tokens in continuous time. Got no times."),
-    "both": (lambda: run(layers=3, times=[1]), "moves tokens in continuous time. Got `layers`. Pass times="),
-    "not increasing": (lambda: run(times=[0, 2, 1]), TIMES + "[0, 2, 1]. Try times=np.linspace(0, 15, 101)."),
+    "both": (lambda: run(layers=3, times=[1]), "moves tokens in continuous time. Got `layers`. Pass `times="),
+    "not increasing": (lambda: run(times=[0, 2, 1]), TIMES + "[0, 2, 1]. Try `times=np.linspace(0, 15, 101)`."),
     "equal times": (lambda: run(times=[0, 1, 1]), TIMES + "[0, 1, 1]."),
     "negative times": (lambda: run(times=[-1, 1]), TIMES + "[-1, 1]."),
     "negative end": (lambda: run(times=-3), TIMES + "-3."),
@@ -682,13 +682,13 @@ def test_attention_is_held_where_it_is_boolean_and_no_step_is_small_enough(seed)
 
 
 def test_attention_is_held_once_and_where_every_row_is_boolean():
-    motion = Motion.of(hm.SelfAttention(), (3, 2))
     mixed, sharp = np.array([[100.0, 0], [0.01, 0], [0, 0.01]]), np.array([[100.0, 0], [-90, 0], [0, 80]])
-    assert not motion.hold_attention(0.0, motion.start(mixed))
-    assert motion.held is None
-    assert motion.hold_attention(0.0, motion.start(sharp))
-    np.testing.assert_array_equal(motion.held, np.eye(3))
-    assert not motion.hold_attention(0.0, motion.start(-sharp))
+    coordinates = coordinates_of(hm.SelfAttention(), mixed)
+    assert coordinates.hold_attention(coordinates.start(mixed), 0.0) is None
+    assert coordinates.held is None
+    np.testing.assert_array_equal(coordinates.hold_attention(coordinates.start(sharp), 0.0), np.eye(3))
+    np.testing.assert_array_equal(coordinates.held, np.eye(3))
+    assert coordinates.hold_attention(coordinates.start(-sharp), 0.0) is None
 
 
 def test_the_error_control_is_loosened_where_attention_is_not_boolean():
@@ -719,11 +719,12 @@ def test_nothing_is_held_or_loosened_where_steps_are_small_for_another_reason():
 
 def test_one_matrix_of_attention_is_in_memory_at_a_time():
     n = 1000
-    motion = Motion.of(hm.SelfAttention(), (n, 16))
-    state = motion.start(np.random.default_rng(0).normal(size=(n, 16)))
-    motion.rate(0.5, state)
+    tokens = np.random.default_rng(0).normal(size=(n, 16))
+    coordinates = coordinates_of(hm.SelfAttention(), tokens)
+    state = coordinates.start(tokens)
+    coordinates.rate(state, 0.5)
     tracemalloc.start()
-    motion.rate(0.5, state)
+    coordinates.rate(state, 0.5)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1.2 * 8 * n**2

@@ -3,17 +3,17 @@
 import hashlib
 import http.server
 import io
-import sys
 import tarfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pooch
 import pytest
 
 from hardmax.sentiment import imdb
-from hardmax.sentiment.imdb import FILE, cache_folder, load_imdb
+from hardmax.sentiment.imdb import FILE, load_imdb
 
 REVIEWS = {
     f"{split}/{label}/{number}_{rating}.txt": f"{split} {label} {number} caf\u00e9<br />"
@@ -92,11 +92,10 @@ def test_download_progress_and_reuse(
     cache = tmp_path / "new" / "cache"
     check(load_imdb(cache=cache, url=url, sha256=sha256(archive), progress=lambda *call: calls.append(call)))
     size = archive.stat().st_size
-    assert [done for done, _ in calls] == [*range(100, size, 100), size]
+    assert sorted({done for done, _ in calls}) == [*range(100, size, 100), size]
     assert {total for _, total in calls} == {size}
     assert [file.name for file in cache.iterdir()] == [FILE]  # nothing unpacked, no temporary file left
-    monkeypatch.setattr(imdb.urllib.request, "urlopen", lambda *a, **k: pytest.fail("the network was used"))
-    check(load_imdb(cache=cache, url=url, sha256=sha256(archive).upper()))
+    check(load_imdb(cache=cache, url="nowhere", sha256=sha256(archive).upper()))  # the network is not used again
 
 
 def test_a_server_that_does_not_say_the_length(
@@ -106,13 +105,14 @@ def test_a_server_that_does_not_say_the_length(
     handler.with_length = False
     calls: list[tuple[int, int | None]] = []
     check(load_imdb(cache=tmp_path / "c", url=url, sha256=sha256(archive), progress=lambda *call: calls.append(call)))
-    assert calls[-1] == (archive.stat().st_size, None)
+    assert calls[-1][0] >= archive.stat().st_size
+    assert {total for _, total in calls} == {None}
 
 
 def test_an_interrupted_download(archive: Path, server: tuple[type[Handler], str], tmp_path: Path) -> None:
     handler, url = server
     whole, handler.content = handler.content, handler.content[:50]
-    must = f"must be downloaded once. Got from {url}: only 50 of {len(whole)} bytes. Try again, or download it by hand"
+    must = rf"must be downloaded once. Got from {url}: .*50 bytes read, .* Try again, or download it by hand"
     with pytest.raises(OSError, match=must):
         load_imdb(cache=tmp_path / "c", url=url, sha256=sha256(archive))
     assert list((tmp_path / "c").iterdir()) == []
@@ -120,58 +120,55 @@ def test_an_interrupted_download(archive: Path, server: tuple[type[Handler], str
     check(load_imdb(cache=tmp_path / "c", url=url, sha256=sha256(archive)))
 
 
-def test_a_stop_by_the_user_leaves_nothing(archive: Path, tmp_path: Path) -> None:
+def test_a_stop_by_the_user_leaves_nothing(archive: Path, server: tuple[type[Handler], str], tmp_path: Path) -> None:
     def stop(done: int, total: int | None) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        load_imdb(cache=tmp_path / "c", url=archive.as_uri(), sha256=sha256(archive), progress=stop)
+        load_imdb(cache=tmp_path / "c", url=server[1], sha256=sha256(archive), progress=stop)
     assert list((tmp_path / "c").iterdir()) == []
 
 
 def test_no_network(tmp_path: Path, server: tuple[type[Handler], str]) -> None:
     handler, url = server
     handler.status, handler.content, handler.promised = 404, b"", 0
-    with pytest.raises(OSError, match=f"404 Not Found. Try again, .* put it at {tmp_path / FILE}, or pass .*`source`"):
+    with pytest.raises(
+        OSError, match=f"404 Client Error: Not Found .* Try again, .* put it at {tmp_path / FILE}, or pass .*`source`"
+    ):
         load_imdb(cache=tmp_path, url=url)
     with pytest.raises(OSError, match=r"must be downloaded once. Got from http://127.0.0.1:9/x: "):
         load_imdb(cache=tmp_path, url="http://127.0.0.1:9/x")
-    with pytest.raises(OSError, match=r"must be downloaded once. Got from nowhere: unknown url type"):
+    with pytest.raises(OSError, match=r"must be downloaded once. Got from nowhere: Invalid URL"):
         load_imdb(cache=tmp_path, url="nowhere")
     assert not (tmp_path / FILE).exists()
 
 
-def test_a_wrong_hash_deletes_the_file(archive: Path, tmp_path: Path) -> None:
-    cache = tmp_path / "c"
-    must = f"must have the SHA-256 {imdb.SHA256}. Got {sha256(archive)} from {archive.as_uri()}, so it is damaged"
-    with pytest.raises(ValueError, match=must):
-        load_imdb(cache=cache, url=archive.as_uri())
+def test_a_wrong_hash_leaves_nothing(archive: Path, server: tuple[type[Handler], str], tmp_path: Path) -> None:
+    cache, url = tmp_path / "c", server[1]
+    must = rf"Got from {url}: .* expected {imdb.SHA256} but got {sha256(archive)}.* Try again, or download it by hand"
+    with pytest.raises(OSError, match=must):
+        load_imdb(cache=cache, url=url)
     assert list(cache.iterdir()) == []
     (cache / FILE).write_bytes(b"half")
-    with pytest.raises(ValueError, match=r"must have the SHA-256 .* and was deleted. Download it again."):
-        load_imdb(cache=cache, url=archive.as_uri(), sha256=sha256(archive))
-    check(load_imdb(cache=cache, url=archive.as_uri(), sha256=sha256(archive)))
+    check(load_imdb(cache=cache, url=url, sha256=sha256(archive)))  # a damaged file is downloaded again
 
 
-def test_a_cache_that_cannot_be_written(archive: Path, tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written(server: tuple[type[Handler], str], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(OSError, match=r"must be a file that can be written. Got: Its folder is a file"):
-        load_imdb(cache=tmp_path / "file", url=archive.as_uri(), sha256=sha256(archive))
+    with pytest.raises(OSError, match=r"must be downloaded once. Got .*Not a directory"):
+        load_imdb(cache=tmp_path / "file", url=server[1])
 
 
-def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("HARDMAX_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(Path, "home", lambda: tmp_path)
-    for platform, folder in (("linux", ".cache"), ("darwin", "Library/Caches"), ("win32", "AppData/Local")):
-        monkeypatch.setattr(sys, "platform", platform)
-        assert cache_folder() == tmp_path / folder / "hardmax"
-    monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_folder() == tmp_path / "xdg" / "hardmax"
+def test_where_the_cache_is(
+    archive: Path, server: tuple[type[Handler], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(pooch, "os_cache", lambda name: tmp_path / "usual" / name)
+    monkeypatch.delenv("HARDMAX_CACHE", raising=False)
+    load_imdb(url=server[1], sha256=sha256(archive))
+    assert (tmp_path / "usual" / "hardmax" / FILE).is_file()
     monkeypatch.setenv("HARDMAX_CACHE", str(tmp_path / "mine"))
-    assert cache_folder() == tmp_path / "mine"
-    assert cache_folder("here") == Path("here")
+    load_imdb(url=server[1], sha256=sha256(archive))
+    assert (tmp_path / "mine" / FILE).is_file()
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz"])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.draw.report import REVIEWS
+from hardmax.figures.demo import REVIEWS
 from hardmax.sentiment.imdb import load_imdb
-from hardmax.sentiment.shipped import FOLDER
+from hardmax.sentiment.pretrained_models import FOLDER
 
 IMDB = Path(__file__).parents[2] / "shared" / "data" / "imdb"
 ACCURACY = {

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hardmax.sentiment.tables import ENDINGS, Table, check_labels, imbalance_note, read_texts
+from hardmax.sentiment.tables import ENDINGS, Table, class_counts, imbalance_note, read_texts
 
 TEXTS = ["a warm film, twice", "", 'he said "no"\nand left', "caf\u00e9 \u2028 \U0001f3ac", "plain"]
 LABELS = ["pos", "neg", "neg", "pos", "pos"]
@@ -62,7 +62,7 @@ def test_one_text_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert read_texts("-", labelled=False) == table
     raises(
         path,
-        "`path` must be a table with a column of labels, .* holds one text a line. Make one. Or pass `labelled=False`",
+        "`path` must be a table with a column of labels, .* one text a line. Make one. Or pass `labelled=False`",
     )
     raises(path, "`text` and `label` must name columns of a table. Got .* Leave them out", labelled=False, text="text")
 
@@ -228,15 +228,15 @@ def test_files_that_are_cut_or_missing(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_labels_worth_learning() -> None:
-    assert list(check_labels(["b", "a", "b"]).items()) == [("a", 1), ("b", 2)]
-    assert len(check_labels([str(i) for i in range(20)])) == 20
-    assert len(check_labels([str(i // 2) for i in range(42)])) == 21
+    assert list(class_counts(["b", "a", "b"]).items()) == [("a", 1), ("b", 2)]
+    assert len(class_counts([str(i) for i in range(20)])) == 20
+    assert len(class_counts([str(i // 2) for i in range(42)])) == 21
     with pytest.raises(ValueError, match=r"`label` must hold at least two classes. Got only 'pos' in 120 rows. Check"):
-        check_labels(["pos"] * 120)
+        class_counts(["pos"] * 120)
     with pytest.raises(ValueError, match=r"`label` must hold at least two classes. Got no rows"):
-        check_labels([])
+        class_counts([])
     with pytest.raises(ValueError, match=r"Got 21 classes in 21 rows, so it is probably the wrong column. Name the"):
-        check_labels([str(i) for i in range(21)])
+        class_counts([str(i) for i in range(21)])
 
 
 def test_uneven_classes_are_told() -> None:

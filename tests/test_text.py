@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hardmax.sentiment.settings import ModelSettings
 from hardmax.sentiment.text import Splitter
 from hardmax.sentiment.vocabulary import Encoded, Vocabulary
 
@@ -77,7 +78,7 @@ def names(vocabulary, encoded, t=0):
 
 
 def test_vocabulary_counts_texts_and_not_words():
-    vocabulary = Vocabulary.build(TEXTS, Splitter(), longest=3, min_texts=2)
+    vocabulary = Vocabulary.build(TEXTS, ModelSettings(ngram_range=(1, 3), min_df=2))
     assert vocabulary.words == ("a", "film", "good")
     assert [vocabulary.name(t) for t in range(3)] == ["a", "film", "good"]
     assert [vocabulary.name(t) for t in range(3, len(vocabulary))] == ["a good", "good film", "a good film"]
@@ -86,9 +87,9 @@ def test_vocabulary_counts_texts_and_not_words():
 def test_telling_tokens_are_kept():
     texts = ["the good film"] * 6 + ["the bad film"] * 6 + ["the odd film"] * 2
     labels = np.array([1] * 6 + [0] * 6 + [0, 1])
-    kept = Vocabulary.build(texts, Splitter(), longest=1, max_tokens=2, labels=labels)
+    kept = Vocabulary.build(texts, ModelSettings(ngram_range=(1, 1), min_df=2, max_features=2), labels)
     assert sorted(kept.words) == ["bad", "good"]
-    runs = Vocabulary.build(texts, Splitter(), longest=2, max_tokens=6, labels=labels)
+    runs = Vocabulary.build(texts, ModelSettings(ngram_range=(1, 2), min_df=2, max_features=6), labels)
     assert sorted(runs.name(t) for t in range(len(runs))) == [
         "bad", "bad film", "good", "good film", "the bad", "the good",
     ]  # fmt: skip
@@ -97,7 +98,7 @@ def test_telling_tokens_are_kept():
 
 
 def test_tokens_are_distinct_and_in_order():
-    vocabulary = Vocabulary.build(TEXTS, Splitter(), longest=2, min_texts=1)
+    vocabulary = Vocabulary.build(TEXTS, ModelSettings(ngram_range=(1, 2), min_df=1))
     encoded = vocabulary.encode(["good film , a good film", "", "unknown words"])
     assert names(vocabulary, encoded) == ["good", "good film", "film", "a", "a good"]
     assert encoded.counts.tolist() == [1] * 5
@@ -105,27 +106,29 @@ def test_tokens_are_distinct_and_in_order():
 
 
 def test_occurrences_count_where_they_should():
-    vocabulary = Vocabulary.build(TEXTS, Splitter(), longest=1, min_texts=1, distinct=False)
+    vocabulary = Vocabulary.build(TEXTS, ModelSettings(ngram_range=(1, 1), min_df=1, distinct=False))
     encoded = vocabulary.encode(["good film good", "bad"])
     assert names(vocabulary, encoded) == ["good", "film"]
     assert encoded.counts.tolist() == [2, 1, 1]
 
 
 def test_runs_do_not_cross_unknown_words_or_texts():
-    vocabulary = Vocabulary.build(["good film"] * 2, Splitter(), longest=2)
+    vocabulary = Vocabulary.build(["good film"] * 2, ModelSettings(ngram_range=(1, 2), min_df=2))
     assert names(vocabulary, vocabulary.encode(["good odd film"])) == ["good", "film"]
     assert vocabulary.encode(["good", "film"]).sizes.tolist() == [1, 1]
 
 
 def test_the_most_frequent_tokens_are_kept():
-    vocabulary = Vocabulary.build(TEXTS, Splitter(), longest=2, min_texts=1, max_tokens=4)
+    vocabulary = Vocabulary.build(TEXTS, ModelSettings(ngram_range=(1, 2), min_df=1, max_features=4))
     assert [vocabulary.name(t) for t in range(len(vocabulary))] == ["a", "film", "good", "a good"]
 
 
 @given(st.lists(st.lists(st.sampled_from("abcd"), max_size=9), min_size=1, max_size=5), st.integers(1, 3))
 def test_encoding_is_what_a_loop_would_do(documents, longest):
     texts = [" ".join(words) for words in documents]
-    vocabulary = Vocabulary.build(["a b c", "b c d a", "c a b", "a a"], Splitter(), longest=longest, min_texts=1)
+    vocabulary = Vocabulary.build(
+        ["a b c", "b c d a", "c a b", "a a"], ModelSettings(ngram_range=(1, longest), min_df=1)
+    )
     known = {vocabulary.name(t) for t in range(len(vocabulary))}
     encoded = vocabulary.encode(texts)
     for t, words in enumerate(documents):

@@ -25,18 +25,17 @@ from hardmax import HardmaxClassifier  # noqa: E402
 from hardmax.cli import texts as shared  # noqa: E402
 from hardmax.cli.main import main  # noqa: E402
 from hardmax.cli.train import train  # noqa: E402
-from hardmax.sentiment import shipped  # noqa: E402
+from hardmax.sentiment import batches, pretrained_models  # noqa: E402
 from hardmax.sentiment.corpus import reviews  # noqa: E402
-from hardmax.sentiment.recipe import Recipe  # noqa: E402
 
 CORPUS = reviews(400, seed=1, negation=0.1, contrast=0, length=(6, 15))
 SMALL = (
-    "--heads",
+    "--n-heads",
     "4",
     "--groups",
     "1",
-    "--longest",
-    "2",
+    "--ngram-range",
+    "1,2",
     "--dropout",
     "0.2",
     "--learning-rate",
@@ -45,18 +44,17 @@ SMALL = (
     "cpu",
 )
 COUNTS = (
-    "heads",
+    "n-heads",
     "d",
-    "longest",
-    "min-texts",
-    "max-tokens",
+    "min-df",
+    "max-features",
     "max-words",
     "epochs",
     "batch-size",
     "groups",
     "patience",
 )
-TINY = ("--heads", "2", "--groups", "1", "--epochs", "1", "--device", "cpu")
+TINY = ("--n-heads", "2", "--groups", "1", "--epochs", "1", "--device", "cpu")
 
 
 def write_csv(path: Path | str, rows, header=("review", "sentiment"), **options) -> None:
@@ -301,32 +299,35 @@ def test_json_and_quiet(run, home) -> None:
 def test_defaults_are_those_of_the_classifier() -> None:
     defaults = HardmaxClassifier().get_params()
     flags = {name: parameter.default for name, parameter in inspect.signature(train).parameters.items()}
+    assert (flags.pop("class_weight"), flags.pop("ngram_range")) == (False, "1,3")
+    assert (defaults.pop("class_weight"), defaults.pop("ngram_range")) == (None, (1, 3))
     shared = defaults.keys() & flags.keys()
     assert {name: flags[name] for name in shared} == {name: defaults[name] for name in shared}
-    assert defaults.keys() - flags.keys() == {"class_weight", "checkpoint", "verbose"}
+    assert defaults.keys() - flags.keys() == {"checkpoint", "verbose"}
 
 
 def test_every_option_reaches_the_classifier(run, home) -> None:
     given = {
-        "heads": 4,
+        "n_heads": 4,
         "groups": 2,
         "d": 3,
         "layers": 1,
         "alpha": 0.7,
         "scale": 3.0,
-        "longest": 1,
         "select": "frequent",
-        "min_texts": 3,
-        "max_tokens": 400,
+        "min_df": 3,
+        "max_features": 400,
     }
     given |= {"max_words": 9, "stop_words": "english", "lemmas": "en", "training": "softmax", "temperature": 0.1}
     given |= {"epochs": 2, "batch_size": 50, "learning_rate": 0.02, "weight_decay": 0.1, "dropout": 0.1}
     given |= {"label_smoothing": 0.1, "embedding_dropout": 0.2, "alpha_rate": 0.02, "validation": 0.2, "patience": 1}
     flags = [str(part) for name, value in given.items() for part in (f"--{name.replace('_', '-')}", value)]
     switches = ("--seed", "5", "--trained-a", "--balanced", "--all-occurrences", "--no-punctuation", "--device", "cpu")
+    flags += ["--ngram-range", "2,2"]
     code, _, err = run("train", home / "reviews.csv", "--out", "m", *flags, *switches)
     assert (code, err) == (0, "")
     given |= {"random_state": 5, "trained_A": True, "class_weight": "balanced", "distinct": False, "punctuation": False}
+    given |= {"ngram_range": (2, 2)}
     params = HardmaxClassifier.load("m").get_params()
     assert {name: params[name] for name in given} == given
     assert json.loads(run("evaluate", home / "reviews.csv", "--model", "m", "--json")[1])["texts"] == 400
@@ -375,7 +376,7 @@ def test_film_reviews_by_name(run, monkeypatch) -> None:
     code, out, _ = run("train", "--data", "imdb", "--data-source", copy, "--out", "models/imdb", *TINY)
     assert code == 0
     assert "Read 60 rows of imdb" in out
-    monkeypatch.setattr(shipped, "FOLDER", Path("models").resolve())
+    monkeypatch.setattr(pretrained_models, "FOLDER", Path("models").resolve())
     code, out, _ = run("evaluate", "--data", "imdb", "--data-source", copy)
     assert code == 0
     assert "on 60 texts of imdb." in out
@@ -390,11 +391,14 @@ def test_film_reviews_by_name(run, monkeypatch) -> None:
 
 def test_downloads_are_checked(run, monkeypatch) -> None:
     monkeypatch.setenv("HARDMAX_CACHE", str(Path("cache").resolve()))
+    for name in ("https_proxy", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody is there
     Path("cache").mkdir()
     Path("cache/aclImdb_v1.tar.gz").write_bytes(b"cut")
     code, _, err = run("train", "--data", "imdb", "--out", "m")
     assert code == 2
-    assert "must have the SHA-256 c40f74a1" in err
+    assert "The Large Movie Review Dataset must be downloaded once. Got from https://ai.stanford.edu/" in err
+    assert "or pass the path of a copy as `--data-source`." in err
     code, _, err = run("train", "--data", "imdb", "--data-source", "nowhere", "--out", "m")
     assert code == 2
     assert "`--data-source` must be an archive or a folder. Got nothing at 'nowhere'." in err
@@ -426,14 +430,19 @@ def test_downloads_are_checked(run, monkeypatch) -> None:
         (["latin.csv"], "Pass its encoding, such as `--encoding latin-1`."),
         (["good.csv", "--encoding", "klingon"], "`--encoding` must name a text encoding. Got 'klingon'."),
         (["good.csv", "--out", "good.csv"], "`--out` must be a folder. Got a file, 'good.csv'."),
-        (["good.csv", "--min-texts", "99"], "`texts` must share words: one must occur in 99 of them."),
-        (["good.csv", "--min-texts", "99"], "or lower `--min-texts`."),
+        (["good.csv", "--min-df", "99"], "The texts must share words: one must occur in 99 of them."),
+        (["good.csv", "--min-df", "99"], "or lower `--min-df`."),
         (
             ["good.csv", "--trained-a"],
             "`--trained-a` must go with `--training softmax`. Got `--training hardmax`, which has",
         ),
         (["good.csv", "--training", "soft"], "`--training` must be one of hardmax, softmax. Got 'soft'."),
-        (["good.csv", "--heads", "6"], "`--groups` must divide `--heads`. Got 4 groups and 6 heads. Use `--groups 1`,"),
+        (
+            ["good.csv", "--n-heads", "6"],
+            "`--groups` must divide `--n-heads`. Got 4 groups and 6 heads. Use `--groups 1`,",
+        ),
+        (["good.csv", "--ngram-range", "0,2"], "`--ngram-range` must be two whole numbers of at least 1, the fewest"),
+        (["good.csv", "--ngram-range", "three"], "the most words of a token. Got 'three'. 1, 3 is words, pairs"),
         (["good.csv", "--select", "rare"], "`--select` must be one of telling, frequent. Got 'rare'."),
         (["good.csv", "--device", "tpu"], '`--device` must be "auto", "cpu" or "cuda". Got \'tpu\'.'),
         (["good.csv", "--scale", "0"], "`--scale` must be a positive"),
@@ -539,9 +548,9 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_model(run, home, monkeypatc
     assert checkpoint.exists()
     assert not Path("killed/model.json").exists()
     shutil.copytree("killed", "anew")
-    passes, batches = [], Recipe.batches
+    passes, original = [], batches.batches
     monkeypatch.setattr(
-        Recipe, "batches", lambda self, epoch, sizes: passes.append(epoch) or batches(self, epoch, sizes)
+        batches, "batches", lambda settings, epoch, sizes: passes.append(epoch) or original(settings, epoch, sizes)
     )
     code, _, err = run(*settings(home, "killed", "--resume"))
     assert (code, err) == (0, "")

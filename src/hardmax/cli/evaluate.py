@@ -10,12 +10,12 @@ import typer
 from rich.markup import escape
 
 from hardmax._errors import InputError, ParameterError
-from hardmax._types import IntArray
 from hardmax.cli import options, output, texts
 
 if TYPE_CHECKING:
+    from rich.table import Table as Grid
+
     from hardmax.sentiment.classifier import HardmaxClassifier
-    from hardmax.sentiment.faithfulness import Rationale
     from hardmax.sentiment.tables import Table
 
 MOST_LED = 2000  # texts whose leaders are counted
@@ -53,12 +53,15 @@ def evaluate(
         raise ParameterError(("methods", "rationales"), "go with --explanations", "them alone", "Add it.")
     table, name = texts.read_labelled(context, "test"), texts.source_name(context.params)
     classifier = texts.load(model)
-    from hardmax.sentiment.faithfulness import read_rationales
+    from hardmax.sentiment.faithfulness import compare, read_rationales
 
     marked = None if rationales is None else read_rationales(rationales)  # before the long work
     result = measured(classifier, table, name)
     if explanations:
-        result["explanations"] = compared(classifier, texts.spread(table.texts, count), methods, marked)
+        some = texts.spread(table.texts, count)
+        with output.progress_bar("Explanations") as progress:
+            found = compare(classifier, some, methods=methods or None, progress=progress, rationales=marked)
+        result["explanations"] = found._asdict()
     if table.note:
         output.note(table.note)
     if json:
@@ -69,60 +72,40 @@ def evaluate(
 
 def measured(classifier: "HardmaxClassifier", table: "Table", name: str) -> dict[str, Any]:
     """Accuracy, loss, what is confused with what, and leaders."""
-    classes = [str(label) for label in classifier.classes_.tolist()]
-    truth = _places(table.labels or [], classes, name)  # before the long work
+    from scipy.special import log_softmax
+    from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
+
+    classes, labels = [str(label) for label in classifier.classes_.tolist()], table.labels or []
+    _check_known(labels, classes, name)  # before the long work
     scores = texts.logits(classifier, table.texts)
-    found = _places(map(str, classifier.model_.decide(scores).tolist()), classes, name)
-    confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
-    np.add.at(confusion, (truth, found), 1)
-    sure = classifier.model_.probabilities(scores)[np.arange(len(truth)), truth]
+    found = [str(label) for label in classifier.model_.decide(scores).tolist()]
+    shares = precision_recall_fscore_support(labels, found, labels=classes, zero_division=np.nan)[:2]
+    precision, recall = ([None if np.isnan(share) else float(share) for share in each] for each in shares)
+    outputs = np.hstack([np.zeros_like(scores), scores]) if scores.shape[1] == 1 else scores
+    truth = [classes.index(label) for label in labels]
+    some = texts.spread(table.texts, MOST_LED)
+    led = classifier.leaders(some)
     return {
-        "texts": len(truth),
+        "texts": len(labels),
         "skipped": table.skipped,
-        "accuracy": float(np.mean(truth == found)),
-        "loss": float(-np.log(np.maximum(sure, np.finfo(np.float64).tiny)).mean()),
+        "accuracy": float(accuracy_score(labels, found)),
+        "loss": float(-log_softmax(outputs, axis=1)[np.arange(len(truth)), truth].mean()),
         "classes": classes,
-        "confusion": confusion.tolist(),
-        "precision": _shares(confusion, confusion.sum(axis=0)),
-        "recall": _shares(confusion, confusion.sum(axis=1)),
-        "leaders": _leaders(classifier, texts.spread(table.texts, MOST_LED)),
+        "confusion": confusion_matrix(labels, found, labels=classes).tolist(),
+        "precision": precision,
+        "recall": recall,
+        "leaders": {"texts": len(some), **led.summary()} if led.leaders.size else None,
     }
 
 
-def _places(labels: Any, classes: list[str], name: str) -> IntArray:
-    """The number of each label among the classes of the model."""
-    found, known = list(labels), {label: place for place, label in enumerate(classes)}
-    unknown = [label for label in found if label not in known]
+def _check_known(labels: Sequence[str], classes: Sequence[str], name: str) -> None:
+    unknown = [label for label in labels if label not in classes]
     if unknown:
         some = ", ".join(map(repr, dict.fromkeys(unknown[: output.MOST_ROWS])))
         raise InputError(
             f"The labels of {name} must be those of the model: {', '.join(classes)}. "
-            f"Got {some} in {len(unknown)} of {len(found)} rows. Rename them, or drop those rows."
+            f"Got {some} in {len(unknown)} of {len(labels)} rows. Rename them, or drop those rows."
         )
-    return np.array([known[label] for label in found])
-
-
-def _shares(confusion: IntArray, totals: IntArray) -> list[float | None]:
-    """Right answers of each class among its total; None where that is 0."""
-    right = np.diag(confusion).tolist()
-    return [a / b if b else None for a, b in zip(right, totals.tolist(), strict=True)]
-
-
-def _leaders(classifier: "HardmaxClassifier", some: list[str]) -> dict[str, float] | None:
-    """How many leaders a text has in a head; None where no text has a known word."""
-    found = classifier.leaders(some)
-    return {"texts": len(some), **found.summary()} if found.leaders.size else None
-
-
-def compared(
-    classifier: "HardmaxClassifier", some: list[str], methods: list[str] | None, marked: "list[Rationale] | None"
-) -> dict[str, Any]:
-    """How faithful each way to explain is, ours and others, on the same texts."""
-    from hardmax.sentiment.faithfulness import compare
-
-    with output.progress_bar("Explanations") as progress:
-        found = compare(classifier, some, methods=methods or None, progress=progress, rationales=marked)
-    return found.to_dict()
 
 
 def _print(result: dict[str, Any], name: str) -> None:
@@ -139,25 +122,22 @@ def _print(result: dict[str, Any], name: str) -> None:
             output.console().print(rows_table("Agreement with what people marked", found["agreement"]))
 
 
-def classes_table(result: dict[str, Any]) -> object:
+def classes_table(result: dict[str, Any]) -> "Grid":
     """For each class its precision and recall, and where there is room, what it is taken for."""
     names = [escape(name) for name in result["classes"]]
     taken = [f"taken for {name}" for name in names] if len(names) <= MOST_COLUMNS else []
-    grid = output.table("Classes", "label", "texts", "precision", "recall", *taken)
-    for k, name in enumerate(names):
-        row, shares = result["confusion"][k], (result["precision"][k], result["recall"][k])
+    rows = []
+    for name, row, *shares in zip(names, *(result[key] for key in ("confusion", "precision", "recall")), strict=True):
         cells = ["-" if share is None else f"{share:.4f}" for share in shares]
-        grid.add_row(name, str(sum(row)), *cells, *(str(cell) for cell in row[: len(taken)]))
-    return grid
+        rows.append([name, str(sum(row)), *cells, *map(str, row[: len(taken)])])
+    return output.table("Classes", "label", "texts", "precision", "recall", *taken, rows=rows)
 
 
-def rows_table(title: str, rows: Sequence[dict[str, Any]]) -> object:
+def rows_table(title: str, rows: Sequence[dict[str, Any]]) -> "Grid":
     """Rows as they come, with short numbers."""
-    grid = output.table(title, *(key.replace("_", " ") for key in rows[0]))
-    for row in rows:
-        grid.add_row(*(_cell(value) for value in row.values()))
-    return grid
+    cells = [[_cell(value) for value in row.values()] for row in rows]
+    return output.table(title, *(key.replace("_", " ") for key in rows[0]), rows=cells)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     return "-" if value is None else f"{value:.3g}" if isinstance(value, float) else escape(str(value))

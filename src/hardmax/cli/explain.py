@@ -3,14 +3,18 @@
 import json as json_format
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
+from rich.markup import escape
 
+from hardmax._types import FloatArray
 from hardmax.cli import options, output, texts
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from hardmax.sentiment.explanation import Explanation
 
 ENDINGS = (*output.PICTURES, *output.MOVIES, ".json", ".html")
@@ -39,7 +43,10 @@ def explain(
     files = output.check_endings(out, ENDINGS)
     explanation = texts.load(model).explain(sys.stdin.read() if text == "-" else text)
     without = explanation.leave_one_out() if leave_one_out else None
-    document = _document(explanation, without)
+    document = explanation.to_json()
+    if without is not None:
+        more = {"leave_one_out": without.tolist()}
+        document = json_format.dumps(json_format.loads(document) | more, ensure_ascii=False)
     for path in files:
         write(explanation, document, path)
     if html is not None:
@@ -51,15 +58,7 @@ def explain(
     output.say_written([*files, *([] if html is None else [html])])
 
 
-def _document(explanation: "Explanation", without: Any) -> str:
-    """The explanation as JSON, with leave-one-out where it was asked for."""
-    if without is None:
-        return explanation.to_json()
-    more = {"leave_one_out": without.tolist()}
-    return json_format.dumps(json_format.loads(explanation.to_json()) | more, ensure_ascii=False)
-
-
-def _print(explanation: "Explanation", without: Any) -> None:
+def _print(explanation: "Explanation", without: FloatArray | None) -> None:
     from hardmax.draw.text_page import sentence
 
     output.say(sentence(explanation))
@@ -72,51 +71,40 @@ def _print(explanation: "Explanation", without: Any) -> None:
         output.say(f"{left} more heads are in --json.")
 
 
-def words(explanation: "Explanation", without: Any = None) -> object:
+def words(explanation: "Explanation", without: FloatArray | None = None) -> "Table":
     """The words that count most for the prediction, and the sum of the others."""
     e = explanation
-    values = {f"for {_plain(str(e.prediction))}": e.towards}
+    values = {f"for {escape(str(e.prediction))}": e.towards}
     if without is not None:
         values["leave-one-out"] = e.signed(without)
-    grid = output.table("Words that count most", "word", *values, "times")
     order = np.argsort(-np.abs(e.towards), kind="stable")
-    for i in order[:MOST_WORDS]:
-        grid.add_row(_plain(str(e.words[i])), *(f"{column[i]:+.4f}" for column in values.values()), str(e.counts[i]))
+    rows = [
+        [escape(str(e.words[i])), *(f"{column[i]:+.4f}" for column in values.values()), str(e.counts[i])]
+        for i in order[:MOST_WORDS]
+    ]
     rest = order[MOST_WORDS:]
     if len(rest):
-        grid.add_row(f"and {len(rest)} more", f"{e.towards[rest].sum():+.4f}", *[""] * len(values))
-    return grid
+        rows.append([f"and {len(rest)} more", f"{e.towards[rest].sum():+.4f}", *[""] * len(values)])
+    return output.table("Words that count most", "word", *values, "times", rows=rows)
 
 
-def leaders(explanation: "Explanation") -> object:
+def leaders(explanation: "Explanation") -> "Table":
     """Leaders of the first heads, and who follows them."""
-    grid = output.table("Leaders", "head", "leader", "share of the mean", "since layer", "followed by")
-    for h, groups in enumerate(explanation.leaders[:MOST_HEADS], 1):
-        for group in groups[:MOST_LEADERS]:
-            more = len(group.followers) - MOST_FOLLOWERS
-            names = ", ".join(group.followers[:MOST_FOLLOWERS]) + (f" and {more} more" if more > 0 else "")
-            grid.add_row(str(h), _plain(group.word), f"{group.share:.1%}", str(group.since), _plain(names))
-        if len(groups) > MOST_LEADERS:
-            grid.add_row(str(h), f"and {len(groups) - MOST_LEADERS} more", "", "", "")
-    return grid
-
-
-def _plain(text: str) -> str:
-    """Text that Rich prints as it stands."""
-    from rich.markup import escape
-
-    return escape(text)
+    rows = []
+    for h, found in enumerate(explanation.leaders[:MOST_HEADS], 1):
+        for leader in found[:MOST_LEADERS]:
+            more = len(leader.followers) - MOST_FOLLOWERS
+            names = ", ".join(leader.followers[:MOST_FOLLOWERS]) + (f" and {more} more" if more > 0 else "")
+            rows.append([str(h), escape(leader.word), f"{leader.share:.1%}", str(leader.since), escape(names)])
+        if len(found) > MOST_LEADERS:
+            rows.append([str(h), f"and {len(found) - MOST_LEADERS} more", "", "", ""])
+    return output.table("Leaders", "head", "leader", "share of the mean", "since layer", "followed by", rows=rows)
 
 
 def write(explanation: "Explanation", document: str, path: Path) -> None:
     """One file, by its ending."""
-    ending = path.suffix.lower()
-    if ending == ".json":
-        output.save_text(document, path)
-    elif ending == ".html":
-        explanation.to_html(path)
-    elif ending in output.MOVIES:
+    if path.suffix.lower() in output.MOVIES:
         with output.progress_bar("Frames") as progress:
             explanation.movie(path, progress=progress)
     else:
-        output.save_figure(explanation.plot(), path)
+        output.write([path], text=lambda: document, figure=explanation.plot, page=explanation.to_html)

@@ -8,6 +8,7 @@ import numpy as np
 import typer
 
 from hardmax._errors import InputError, ParameterError
+from hardmax._types import FloatArray
 from hardmax.cli import output
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def read_rows(path: str, *, text: str | None, encoding: str) -> list[str]:
     return table.texts
 
 
-def logits(classifier: "HardmaxClassifier", texts: Sequence[str]) -> Any:
+def logits(classifier: "HardmaxClassifier", texts: Sequence[str]) -> FloatArray:
     """(texts, outputs) logits, with a bar on a terminal."""
     parts = []
     with output.progress_bar("Texts") as moved:

@@ -1,65 +1,55 @@
-"""`hardmax train`."""
+"""`hardmax train`. Its options are the settings of the classifier, with their defaults and their sentences."""
 
 import json as json_format
 import shlex
+from collections.abc import Iterator
+from dataclasses import fields
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hardmax._errors import ParameterError
+from hardmax._errors import ParameterError, respelled
 from hardmax.cli import options, output, texts
+from hardmax.sentiment.settings import ModelSettings, RunSettings, TrainingSettings
 
 if TYPE_CHECKING:
     from hardmax.sentiment.classifier import HardmaxClassifier
     from hardmax.sentiment.tables import Table
 
 CHECKPOINT = "checkpoint"
+PANELS = {"Model": ModelSettings, "Training": TrainingSettings, "Run": RunSettings}
+LEFT_OUT = ("checkpoint", "verbose")  # in --out, and unless --quiet
+FLAGS = {  # where they are not the name of the setting
+    "random_state": ["--seed"],
+    "class_weight": ["--balanced"],
+    "trained_A": ["--trained-a", "--trained-A"],
+    "distinct": ["--distinct/--all-occurrences"],
+    "punctuation": ["--punctuation/--no-punctuation"],
+}
+TYPES = {"ngram_range": str, "class_weight": bool, "stop_words": str | None}
+DEFAULTS = {"ngram_range": "1,3", "class_weight": False}
 
 
-def _option(panel: str, flag: str, about: str, *other: str) -> Any:
-    return typer.Option(flag, *other, help=about, rich_help_panel=panel)
+def _setting_options() -> Iterator[Parameter]:
+    """An option for each setting, as Typer reads them from a signature."""
 
+    def flags(name: str) -> list[str]:
+        return FLAGS.get(name, [f"--{name.replace('_', '-')}"])
 
-# Names of parameters are those of HardmaxClassifier, so that what is given can be passed on as it is.
-MODEL, WORDS, TRAINING = "Model", "Words", "Training"
-Paper = Annotated[bool, _option(MODEL, "--paper", "Start from the model of arXiv 2407.01602: 1 head, 8 layers.")]
-Heads = Annotated[int, _option(MODEL, "--heads", "Independent models whose logits add.")]
-D = Annotated[int, _option(MODEL, "--d", "Coordinates of a head; 2 can be drawn.")]
-Layers = Annotated[int, _option(MODEL, "--layers", "How often tokens move.")]
-Groups = Annotated[int, _option(MODEL, "--groups", "Deal heads out to so many groups, each trained by itself.")]
-Alpha = Annotated[float, _option(MODEL, "--alpha", "The step size that training starts from.")]
-TrainedA = Annotated[
-    bool, _option(MODEL, "--trained-a", "Learn A of each head; with --training softmax.", "--trained-A")
-]
-Scale = Annotated[float, _option(MODEL, "--scale", "How large the embedding is at the start.")]
-Longest = Annotated[int, _option(WORDS, "--longest", "Longest run of words that is a token: 1 for words alone.")]
-Distinct = Annotated[
-    bool, _option(WORDS, "--distinct/--all-occurrences", "Whether a repeated token of a text counts once.")
-]
-MinTexts = Annotated[int, _option(WORDS, "--min-texts", "Learn tokens that occur in so many texts.")]
-MaxTokens = Annotated[int | None, _option(WORDS, "--max-tokens", "Learn so many tokens at the most.")]
-Select = Annotated[str, _option(WORDS, "--select", "Which ones: telling or frequent.")]
-MaxWords = Annotated[int | None, _option(WORDS, "--max-words", "Read so many words of each text.")]
-Punctuation = Annotated[bool, _option(WORDS, "--punctuation/--no-punctuation", "Whether signs such as ! are words.")]
-StopWords = Annotated[str | None, _option(WORDS, "--stop-words", '"english" leaves out its function words.')]
-Lemmas = Annotated[str | None, _option(WORDS, "--lemmas", "Language whose words become lemmas, such as en.")]
-Attention = Annotated[str, _option(TRAINING, "--training", "What is differentiated: hardmax or softmax.")]
-Temperature = Annotated[float, _option(TRAINING, "--temperature", "Of --training softmax.")]
-Epochs = Annotated[int | None, _option(TRAINING, "--epochs", "Passes over the texts: 5, or more for few texts.")]
-BatchSize = Annotated[int, _option(TRAINING, "--batch-size", "Texts in a step.")]
-LearningRate = Annotated[float, _option(TRAINING, "--learning-rate", "The largest one of the cycle.")]
-AlphaRate = Annotated[float, _option(TRAINING, "--alpha-rate", "The same for the step sizes of heads.")]
-WeightDecay = Annotated[float, _option(TRAINING, "--weight-decay", "Of the embedding, as in AdamW.")]
-Dropout = Annotated[float, _option(TRAINING, "--dropout", "Part of a text's tokens that a group does not see.")]
-NoEmbedding = Annotated[float, _option(TRAINING, "--embedding-dropout", "Part of the embedding that is set to 0.")]
-Smoothing = Annotated[float, _option(TRAINING, "--label-smoothing", "How far labels move towards each other.")]
-Validation = Annotated[float, _option(TRAINING, "--validation", "Part of the texts held back to choose by.")]
-Patience = Annotated[int | None, _option(TRAINING, "--patience", "Stop after so many epochs without a better one.")]
-Balanced = Annotated[bool, _option(TRAINING, "--balanced", "Let rare classes weigh as much as frequent ones.")]
-Seed = Annotated[int, _option(TRAINING, "--seed", "The same seed gives the same model.")]
-Device = Annotated[str, _option(TRAINING, "--device", "cpu, cuda, or auto for a GPU where there is one.")]
-Resume = Annotated[bool, _option(TRAINING, "--resume", "Go on with the unfinished run in --out.")]
+    def mentioned(name: str, value: str | None) -> str:
+        return " ".join([flags(name)[0], *([] if value is None else [value])])
+
+    for panel, kind in PANELS.items():
+        for each in fields(kind):
+            if each.name in LEFT_OUT:
+                continue
+            about = respelled(each.metadata["about"], mentioned).replace('"', "")
+            option = typer.Option(*flags(each.name), help=about, rich_help_panel=panel)
+            form: Any = Annotated[TYPES.get(each.name, each.type), option]
+            default = DEFAULTS.get(each.name, each.default)
+            yield Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=form)
 
 
 def train(
@@ -71,42 +61,13 @@ def train(
     data: texts.Data = None,
     source: texts.DataSource = None,
     encoding: texts.Encoding = "utf-8",
-    paper: Paper = False,
-    heads: Heads = 32,
-    d: D = 2,
-    layers: Layers = 2,
-    groups: Groups = 4,
-    alpha: Alpha = 1.0,
-    trained_A: TrainedA = False,
-    scale: Scale = 6.4,
-    longest: Longest = 3,
-    distinct: Distinct = True,
-    min_texts: MinTexts = 3,
-    max_tokens: MaxTokens = 100_000,
-    select: Select = "telling",
-    max_words: MaxWords = None,
-    punctuation: Punctuation = True,
-    stop_words: StopWords = None,
-    lemmas: Lemmas = None,
-    training: Attention = "hardmax",
-    temperature: Temperature = 1e-3,
-    epochs: Epochs = None,
-    batch_size: BatchSize = 64,
-    learning_rate: LearningRate = 0.3,
-    alpha_rate: AlphaRate = 0.01,
-    weight_decay: WeightDecay = 0.05,
-    dropout: Dropout = 0.5,
-    embedding_dropout: NoEmbedding = 0.0,
-    label_smoothing: Smoothing = 0.0,
-    validation: Validation = 0.1,
-    patience: Patience = None,
-    balanced: Balanced = False,
-    random_state: Seed = 0,
-    device: Device = "auto",
-    resume: Resume = False,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="Start from the model of arXiv 2407.01602: 1 head, 8 layers.")
+    ] = False,
     compact: Annotated[bool, typer.Option("--compact", help="Round the embedding to a byte a number.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print notes and errors alone.")] = False,
     json: options.Json = False,
+    **settings: Any,
 ) -> None:
     """Train a text classifier on FILE, or on --data imdb, and save it in a folder.
 
@@ -115,40 +76,61 @@ def train(
     """
     if out.exists() and not out.is_dir():
         raise ParameterError("out", "be a folder", f"a file, {str(out)!r}", "Choose another name.")
-    from hardmax.sentiment.tables import check_labels
+    from hardmax.sentiment.settings import check_settings
+    from hardmax.sentiment.tables import class_counts
 
-    configured(context, checkpoint=out / CHECKPOINT).check_params()  # before anything is read or downloaded
+    check_settings(configured(context, checkpoint=out / CHECKPOINT))  # before anything is read or downloaded
     table = texts.read_labelled(context, "train")
-    counts = check_labels(table.labels or [])
-    from hardmax.sentiment.distributed import together
+    counts = class_counts(table.labels or [])
+    from hardmax.sentiment.distributed import joined
 
-    with together(device) as team:
-        classifier = configured(context, checkpoint=out / CHECKPOINT, verbose=team.leads and not quiet)
-        if team.leads:
+    with joined(settings["device"]) as process:
+        classifier = configured(context, checkpoint=out / CHECKPOINT, verbose=process.is_first and not quiet)
+        talks = process.is_first and not (quiet or json)
+        if process.is_first:
             _notes(table, counts, context.params)
-        if team.leads and not (quiet or json):
+        if talks:
             output.say(_what_was_read(table, counts, texts.source_name(context.params)))
         classifier.fit(table.texts, table.labels or [])
-        if team.leads:
-            save(classifier, out, compact=compact)
-            _report(summary(classifier, table, counts, out), quiet=quiet, json=json)
+        if process.is_first:
+            _save(classifier, out, compact=compact)
+        kept = next(epoch for epoch in classifier.history_ if epoch.kept)
+        done = {
+            "model": str(out),
+            "rows": len(table.texts),
+            "skipped": table.skipped,
+            "classes": counts,
+            "epochs": classifier.n_iter_,
+            "kept_epoch": kept.number + 1,
+            "validation_accuracy": kept.accuracy,
+            "vocabulary": len(classifier.model_.vocabulary),
+        }
+        if process.is_first and json:
+            print(json_format.dumps(done, ensure_ascii=False))
+        if talks:
+            _say(done)
+
+
+_given = [each for each in signature(train).parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+train.__signature__ = signature(train).replace(parameters=[*_given, *_setting_options()])  # type: ignore[attr-defined]
 
 
 def configured(context: typer.Context, **more: Any) -> "HardmaxClassifier":
     """The classifier that the options describe; what is not given stays as it is there, or as in the paper."""
-    from hardmax import HardmaxClassifier
+    from hardmax.sentiment import HardmaxClassifier
 
     known, chosen = HardmaxClassifier().get_params(), dict(more)
     for name, value in context.params.items():
         source = context.get_parameter_source(name)
         if name in known and source is not None and source.name == "COMMANDLINE":
             chosen[name] = value
-    if context.params["balanced"]:
+    if "class_weight" in chosen:
         chosen["class_weight"] = "balanced"
-    classifier: HardmaxClassifier = (HardmaxClassifier.paper if context.params["paper"] else HardmaxClassifier)(
-        **chosen
-    )
-    return classifier
+    sizes = chosen.get("ngram_range", "").split(",")
+    if all(size.strip().isdecimal() for size in sizes):
+        chosen["ngram_range"] = tuple(map(int, sizes))  # else its text is refused like any other value
+    made: HardmaxClassifier = (HardmaxClassifier.paper if context.params["paper"] else HardmaxClassifier)(**chosen)
+    return made
 
 
 def _notes(table: "Table", counts: dict[str, int], given: dict[str, Any]) -> None:
@@ -156,7 +138,7 @@ def _notes(table: "Table", counts: dict[str, int], given: dict[str, Any]) -> Non
     from hardmax.sentiment.tables import imbalance_note
 
     uneven = imbalance_note(counts)
-    advice = "" if given["balanced"] or not uneven else " Pass --balanced to let rare classes weigh as much."
+    advice = "" if given["class_weight"] or not uneven else " Pass --balanced to let rare classes weigh as much."
     unfinished, run = Path(given["out"], CHECKPOINT).exists(), ""  # older versions of Typer have text there
     if unfinished and not given["resume"]:
         run = f"{given['out']} holds an unfinished run. Starting anew; to go on with it, stop and pass --resume."
@@ -175,33 +157,14 @@ def _what_was_read(table: "Table", counts: dict[str, int], name: str) -> str:
     )
 
 
-def save(classifier: "HardmaxClassifier", out: Path, *, compact: bool = False) -> None:
+def _save(classifier: "HardmaxClassifier", out: Path, *, compact: bool) -> None:
     """Write the model, and only then forget the checkpoint and what a kill may have left of one."""
     classifier.save(out, compact=compact)
     for path in (out / CHECKPOINT, *out.glob(f".{CHECKPOINT}-*")):
         path.unlink(missing_ok=True)
 
 
-def summary(classifier: "HardmaxClassifier", table: "Table", counts: dict[str, int], out: Path) -> dict[str, Any]:
-    """What is to be said of a finished run."""
-    kept = next(epoch for epoch in classifier.history_ if epoch.kept)
-    return {
-        "model": str(out),
-        "rows": len(table.texts),
-        "skipped": table.skipped,
-        "classes": counts,
-        "epochs": classifier.n_iter_,
-        "kept_epoch": kept.number + 1,
-        "validation_accuracy": kept.accuracy,
-        "vocabulary": len(classifier.model_.vocabulary),
-    }
-
-
-def _report(done: dict[str, Any], *, quiet: bool, json: bool) -> None:
-    if json:
-        print(json_format.dumps(done, ensure_ascii=False))
-    if json or quiet:
-        return
+def _say(done: dict[str, Any]) -> None:
     accuracy = done["validation_accuracy"]
     kept = f"Validation accuracy {accuracy:.3f} in epoch {done['kept_epoch']}, which is kept." if accuracy else ""
     epochs = f"{done['epochs']} epoch{'s' if done['epochs'] > 1 else ''}"

@@ -87,9 +87,9 @@ class History:
             moved = before[members[0]] if total == 1 else combine(weights, [before[j] for j in members])
             after[i] = tuple(keep * x + pull * y for x, y in zip(before[i], moved, strict=True))
 
-    def centroid(self, layer: int, groups: Sets, r: int) -> Row:
-        """Centroid of a group of classes, times its whole-number weight, which changes no argmax."""
-        members, weights, _ = groups.shares(r, self._counts)
+    def centroid(self, layer: int, sets: Sets, r: int) -> Row:
+        """Centroid of a set of classes, times its whole-number weight, which changes no argmax."""
+        members, weights, _ = sets.shares(r, self._counts)
         return combine(weights, self.at(layer, members))
 
     def fractions(self, layer: int) -> AnyArray:

@@ -43,17 +43,14 @@ class Rational(State):
 
     @property
     def kernel(self) -> str:
-        """Integer matrices."""
         return "flint"
 
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:
-        """Exact C_i of the given rows."""
         self.exact_rows += len(rows)
         return self._maximisers(self.history.at(self.layer, rows.tolist()), self._limits(rows))
 
-    def from_centroids(self, groups: Sets) -> Sets:
-        """Exact maximisers of the centroids."""
-        return self._maximisers([self.history.centroid(self.layer, groups, r) for r in range(len(groups))])[0]
+    def from_centroids(self, sets: Sets) -> Sets:
+        return self._maximisers([self.history.centroid(self.layer, sets, r) for r in range(len(sets))])[0]
 
     def _maximisers(self, points: list[Row], limits: IntArray | None = None) -> tuple[Sets, FloatArray]:
         queries = self._matrix([list(apply(self._metric.rows, x)) for x in points])  # (rows, d)

@@ -25,8 +25,8 @@ class Panels(NamedTuple):
 
 
 @njit(fastmath=FLAGS)
-def _seen(mask: BoolArray, cloud: int, m: int, seen: IntArray) -> int:
-    """List the keys that are seen, and return how many."""
+def seen_keys(mask: AnyArray, cloud: int, m: int, seen: IntArray) -> int:
+    """List the keys of a cloud that are seen, all unless there is a mask, and return how many."""
     count = 0
     for key in range(m):
         if mask.size == 0 or mask[cloud, key]:
@@ -90,7 +90,7 @@ def _pack_cloud(keys: AnyArray, mask: BoolArray, in_order: bool, cloud: int, pan
     """Sort the keys of one cloud into panels."""
     m, d = keys.shape
     seen, centre = np.empty(m, np.intp), np.empty(d)
-    count = _seen(mask, cloud, m, seen)
+    count = seen_keys(mask, cloud, m, seen)
     panels.counts[cloud] = count
     if not count:
         return

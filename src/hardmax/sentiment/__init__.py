@@ -5,7 +5,7 @@ Importing this loads nothing optional: `HardmaxClassifier` needs scikit-learn, a
 
 from typing import Any
 
-NAMES = {"HardmaxClassifier": "classifier", "pretrained": "shipped"}
+NAMES = {"HardmaxClassifier": "classifier", "pretrained": "pretrained_models"}
 
 __all__ = ["HardmaxClassifier", "pretrained"]
 

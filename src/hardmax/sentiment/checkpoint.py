@@ -1,31 +1,36 @@
 """Where a training run stands, in one file that is written whole: safetensors with JSON beside the numbers."""
 
 import json
+from dataclasses import fields
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from hardmax._errors import InputError, ParameterError
+from hardmax._errors import ParameterError
 from hardmax._files import written_whole
-from hardmax.sentiment.recipe import Recipe
-from hardmax.sentiment.vocabulary import Encoded
+from hardmax._types import FloatArray
+from hardmax.sentiment.network import Network
+from hardmax.sentiment.settings import TrainingSettings
+from hardmax.sentiment.vocabulary import Data
 
 FORMAT = "hardmax-checkpoint"
 
 
-def fingerprint(recipe: Recipe, shape: Any, *data: Encoded | Any) -> str:
-    """Says whether a checkpoint belongs to a run: its settings and all it learns from."""
-    digest = sha256(repr((recipe, shape)).encode())
-    for part in data:
-        for array in part if isinstance(part, Encoded) else (part,):
-            digest.update(np.ascontiguousarray(array).tobytes())
+def fingerprint(network: Network, settings: TrainingSettings, epochs: int, data: Data, weights: FloatArray) -> str:
+    """Says whether a checkpoint belongs to a run: its settings, its first weights and all it learns from."""
+    chosen = [getattr(settings, each.name) for each in fields(TrainingSettings)]
+    digest = sha256(repr((chosen, epochs, network.heads, network.d, network.groups, network.layers)).encode())
+    start = [p.detach().cpu().numpy() for p in network.parameters()]
+    for array in (*data.texts, data.labels, weights, *start):
+        digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
 
-def write(path: Path, tensors: dict[str, Any], state: dict[str, Any]) -> None:
+def write(path: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
     """Replace the checkpoint by a new one; a kill leaves the old one or the new one."""
     from safetensors.torch import save_file
 
@@ -34,7 +39,7 @@ def write(path: Path, tensors: dict[str, Any], state: dict[str, Any]) -> None:
         save_file(plain, temporary, metadata={"format": FORMAT, "state": json.dumps(state)})
 
 
-def read(path: Path, expected: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def read(path: Path, expected: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Tensors and state of a checkpoint of the same run; a sentence if it is another's or broken."""
     from safetensors import SafetensorError, safe_open
 
@@ -51,20 +56,22 @@ def read(path: Path, expected: str) -> tuple[dict[str, Any], dict[str, Any]]:
             "Delete it, or train with `resume=False`.",
         ) from None
     if state["fingerprint"] != expected:
-        raise InputError(
-            f"`{path}` must come from a run with the same data and settings. It comes from another. Use those, delete "
-            "it, or train with `resume=False`."
+        raise ParameterError(
+            path,
+            "come from a run with the same data and settings",
+            "one that comes from another",
+            "Use those, delete it, or train with `resume=False`.",
         )
     return tensors, state
 
 
-def optimiser_tensors(optimiser: torch.optim.Optimizer) -> dict[str, Any]:
+def optimiser_tensors(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
     """What Adam remembers, by number of the parameter."""
     saved = optimiser.state_dict()["state"]
     return {f"adam.{i}.{key}": torch.as_tensor(value) for i, entry in saved.items() for key, value in entry.items()}
 
 
-def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Any]) -> None:
+def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
     """Undo `optimiser_tensors`."""
     state = optimiser.state_dict()
     for name, tensor in tensors.items():

@@ -10,15 +10,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hardmax._errors import MissingExtra, ParameterError
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.sentiment import inference as crowd
+from hardmax.sentiment import inference
 from hardmax.sentiment.classifier import HardmaxClassifier
+from hardmax.sentiment.explanation import Explanation
 from hardmax.sentiment.inference import Weights
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 STEPS = 50  # of integrated gradients
 EVALUATIONS = 500  # SHAP's own default
@@ -47,8 +51,8 @@ class Question:
     @classmethod
     def of_prediction(cls, classifier: HardmaxClassifier, text: str, *, samples: int = 5000) -> "Question":
         """Ask about the class that is predicted."""
-        classes: list[Any] = classifier.classes_.tolist()
-        return cls(classifier, text, classes.index(classifier.predict([text]).tolist()[0]), samples)
+        place = classifier.classes_.tolist().index(classifier.predict([text]).tolist()[0])
+        return cls(classifier, text, place, samples)
 
     @cached_property
     def words(self) -> list[str]:
@@ -64,7 +68,7 @@ class Question:
     def logits_of_words(self, documents: Sequence[Sequence[str]]) -> FloatArray:
         """(m, outputs) logits of texts that are split already; an erased word is ""."""
         model = self.classifier.model_
-        return crowd.logits(model.weights, model.vocabulary.encode_words(documents, len(documents)))
+        return inference.logits(model.weights, model.vocabulary.encode_words(documents, len(documents)))
 
     def probabilities(self, kept: AnyArray) -> FloatArray:
         """(m,) probability of the class in erased texts."""
@@ -82,17 +86,12 @@ class Question:
         return terms[:, 0] * (1 if self.place == 1 else -1) if terms.shape[1] == 1 else terms[:, self.place]
 
 
-def hardmax(question: Question, seed: int = 0) -> FloatArray:
+def hardmax(question: Question, *, even: bool = False) -> FloatArray:
     """Ours: the part of the logit that a word holds. Nothing is sampled, and the parts sum to the logit."""
-    return _by_word(question, question.classifier.explain(question.text))
+    return _by_word(question, question.classifier.explain(question.text), even=even)
 
 
-def hardmax_even(question: Question, seed: int = 0) -> FloatArray:
-    """Ours, with runs of words shared evenly by their words."""
-    return _by_word(question, question.classifier.explain(question.text), even=True)
-
-
-def leave_one_out(question: Question, seed: int = 0) -> FloatArray:
+def leave_one_out(question: Question) -> FloatArray:
     """By how much the log-odds of the class fall when one word is erased; exact, a prediction for each word.
 
     Log-odds, because near 0 and 1 the probability hardly moves and many words would tie.
@@ -101,7 +100,7 @@ def leave_one_out(question: Question, seed: int = 0) -> FloatArray:
     return question.log_odds(every) - question.log_odds(~np.eye(len(question.words), dtype=bool))
 
 
-def lime(question: Question, seed: int = 0) -> FloatArray:
+def lime(question: Question, seed: int) -> FloatArray:
     """LIME's linear model of the probability around a text, over all its words."""
     from lime.lime_text import LimeTextExplainer
 
@@ -119,7 +118,7 @@ def lime(question: Question, seed: int = 0) -> FloatArray:
     return np.array([weights.get(i, 0.0) for i in range(len(question.words))])
 
 
-def shap_partition(question: Question, seed: int = 0) -> FloatArray:
+def shap_partition(question: Question, seed: int) -> FloatArray:
     """SHAP's Owen values of the probability over its own tree of neighbouring words, with 500 evaluations."""
     if len(question.words) == 1:
         return shap_permutation(question, seed)  # one word makes no tree
@@ -132,7 +131,7 @@ def shap_partition(question: Question, seed: int = 0) -> FloatArray:
         return np.asarray(explainer(1 - nothing, max_evals=EVALUATIONS, silent=True).values[0])
 
 
-def shap_permutation(question: Question, seed: int = 0) -> FloatArray:
+def shap_permutation(question: Question, seed: int) -> FloatArray:
     """SHAP's Shapley values of the probability from random orders of the words: one forwards and back, or more."""
     with _quiet(), _seeded(seed):
         import shap
@@ -144,35 +143,33 @@ def shap_permutation(question: Question, seed: int = 0) -> FloatArray:
         return np.asarray(explainer(1 - nothing, max_evals=most, silent=True).values[0])
 
 
-def integrated_gradients(question: Question, seed: int = 0) -> FloatArray:
-    """Gradients of the logit along the straight line from no embedding to that of the text, times the embedding.
+def gradients(question: Question, scales: FloatArray) -> FloatArray:
+    """Gradient of the logit times the embedding, averaged over scales of the text's embedding.
 
     Who follows whom does not change when all tokens are scaled alike, so this equals ours: a check of both.
     """
-    return _gradients(question, (np.arange(STEPS) + 0.5) / STEPS)
+    import torch
+
+    explanation, weights = question.classifier.explain(question.text), question.classifier.model_.weights
+    z = weights.tokens(explanation.ids).transpose(1, 0, 2)  # (heads, n, d)
+    scaled = torch.tensor(scales[:, None, None, None] * z, requires_grad=True)
+    totals = _mean_logits(weights, scaled, explanation.counts)
+    slopes = [torch.autograd.grad(total, scaled, retain_graph=True)[0].numpy().sum(axis=0) for total in totals]
+    terms = np.stack([(slope * z).sum(axis=(0, 2)) for slope in slopes], axis=1)
+    return _by_word(question, replace(explanation, terms=terms))
 
 
-def gradient_times_input(question: Question, seed: int = 0) -> FloatArray:
-    """Gradient of the logit at the text's embedding, times the embedding; it equals ours as well."""
-    return _gradients(question, np.ones(1))
-
-
-def at_random(question: Question, seed: int = 0) -> FloatArray:
-    """Numbers that know nothing of the text: what every method must beat."""
-    return np.random.default_rng([seed, len(question.text)]).random(len(question.words))
-
-
-Explainer = Callable[[Question, int], FloatArray]
-EXPLAINERS: dict[str, Explainer] = {
-    "hardmax": hardmax,
-    "hardmax-even": hardmax_even,
-    "leave-one-out": leave_one_out,
+EXPLAINERS: dict[str, Callable[[Question, int], FloatArray]] = {
+    "hardmax": lambda question, seed: hardmax(question),
+    "hardmax-even": lambda question, seed: hardmax(question, even=True),  # words share their runs
+    "leave-one-out": lambda question, seed: leave_one_out(question),
     "lime": lime,
     "shap-partition": shap_partition,
     "shap-permutation": shap_permutation,
-    "integrated-gradients": integrated_gradients,
-    "gradient-times-input": gradient_times_input,
-    "random": at_random,
+    "integrated-gradients": lambda question, seed: gradients(question, (np.arange(STEPS) + 0.5) / STEPS),  # from 0
+    "gradient-times-input": lambda question, seed: gradients(question, np.ones(1)),
+    # knows nothing of the text: what every method must beat
+    "random": lambda question, seed: np.random.default_rng([seed, len(question.text)]).random(len(question.words)),
 }
 
 
@@ -193,31 +190,18 @@ def check_methods(methods: Collection[str] | None) -> list[str]:
     return names
 
 
-def _by_word(question: Question, explanation: Any, *, even: bool = False) -> FloatArray:
+def _by_word(question: Question, explanation: Explanation, *, even: bool = False) -> FloatArray:
     """(words,) what an explanation gives each word of the text, signed towards the class."""
     outputs = len(explanation.logits)
     parts = np.array([mark.contribution for mark in explanation.highlighted(even=even)]).reshape(-1, outputs)
     return question.towards(parts)
 
 
-def _gradients(question: Question, scales: FloatArray) -> FloatArray:
-    """(words,) gradient times input, averaged over scales of the text's embedding."""
-    import torch
-
-    explanation, weights = question.classifier.explain(question.text), question.classifier.model_.weights
-    z = weights.tokens(explanation.ids).transpose(1, 0, 2)  # (heads, n, d)
-    scaled = torch.tensor(scales[:, None, None, None] * z, requires_grad=True)
-    totals = _mean_logits(weights, scaled, explanation.counts)
-    slopes = [torch.autograd.grad(total, scaled, retain_graph=True)[0].numpy().sum(axis=0) for total in totals]
-    terms = np.stack([(slope * z).sum(axis=(0, 2)) for slope in slopes], axis=1)
-    return _by_word(question, replace(explanation, terms=terms))
-
-
-def _mean_logits(weights: Weights, tokens: Any, counts: IntArray) -> Any:
+def _mean_logits(weights: Weights, tokens: "Tensor", counts: IntArray) -> "Tensor":
     """(outputs,) the logits less the bias of (copies, heads, n, d) tokens, averaged over the copies, for autograd."""
     import torch
 
-    from hardmax.kernels import hardmax_layers
+    from hardmax.attention.layers import hardmax_layers
 
     copies, heads, n, d = tokens.shape
     alpha = torch.tensor(np.tile(weights.alpha, copies))

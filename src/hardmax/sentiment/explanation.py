@@ -2,19 +2,26 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hardmax._errors import InputError, ParameterError
+from hardmax._errors import InputError, MissingExtra, ParameterError
+from hardmax._files import written_whole
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.sentiment.inference import Following, contributions, following, head_shares, sums_by_text
+from hardmax.sentiment.attribution import by_word
+from hardmax.sentiment.inference import contributions, following, head_shares, logits, simulated, sums_by_text
 from hardmax.sentiment.model import Model, in_parts
-from hardmax.sentiment.sharing import by_word
 from hardmax.sentiment.vocabulary import Encoded
+from hardmax.trajectories.hardmax import HardmaxTrajectory
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 
 class Highlight(NamedTuple):
@@ -23,11 +30,11 @@ class Highlight(NamedTuple):
     word: str
     start: int
     end: int
-    contribution: Any  # a number, or an array with one for each class
+    contribution: float | FloatArray  # a number, or an array with one for each class
 
 
 @dataclass(frozen=True)
-class Group:
+class LeadingWord:
     """A leader in one head, and the words that follow it after the last layer.
 
     Parameters
@@ -52,7 +59,7 @@ class Explanation:
     """An exact account of one prediction: logit = bias + sum of the contributions.
 
     The hardmax layers are linear once it is known who follows whom, so the contribution of word j is
-    share_j v . z_j, its share of the crowd times its own score, summed over heads. It is also the gradient times the
+    share_j v . z_j, its share of the mean times its own score, summed over heads. It is also the gradient times the
     input. Nothing is sampled: the same text has the same explanation on every run.
 
     Attributes
@@ -84,38 +91,33 @@ class Explanation:
 
     @property
     def classes(self) -> AnyArray:
-        """Labels in order."""
         return self.model.classes
 
     @property
     def prediction(self) -> Any:
-        """The label."""
         return self.model.decide(self.logits[None])[0]
 
     @property
     def probability(self) -> float:
-        """Of the prediction."""
         return float(self.model.probabilities(self.logits[None]).max())
 
     @property
-    def logit(self) -> Any:
+    def logit(self) -> float | FloatArray:
         """Bias plus contributions."""
         return float(self.logits[0]) if len(self.logits) == 1 else self.logits
 
     @property
-    def bias(self) -> Any:
+    def bias(self) -> float | FloatArray:
         """The logit of a text without known words."""
         bias = self.model.weights.bias
         return float(bias[0]) if len(bias) == 1 else bias
 
     @property
     def contributions(self) -> FloatArray:
-        """What each of `words` adds to the logit."""
         return self.terms[:, 0] if len(self.logits) == 1 else self.terms
 
     @cached_property
     def words(self) -> AnyArray:
-        """Distinct tokens of the text."""
         return np.array([self.model.vocabulary.name(int(token)) for token in self.ids], dtype=np.str_)
 
     @property
@@ -123,15 +125,15 @@ class Explanation:
         """(n,) contributions for the prediction: of its class, or with two classes with its sign."""
         return self.signed(self.contributions)
 
-    def signed(self, values: Any) -> Any:
+    def signed(self, values: float | FloatArray) -> FloatArray:
         """Parts of the logits for the prediction; (n,) of (n,) parts with two classes, of (n, classes) with more."""
         if len(self.logits) == 1:
-            return np.asarray(values) * (1 if self.logits[0] > 0 else -1)
+            return np.asarray(np.asarray(values) * (1 if self.logits[0] > 0 else -1))
         return np.asarray(values)[..., int(self.logits.argmax())]
 
     def top(self, count: int) -> list[tuple[str, float]]:
         """The words that count most, with their contributions (with more classes, for the prediction)."""
-        values = self.terms[:, 0] if len(self.logits) == 1 else self.towards
+        values = self.contributions if len(self.logits) == 1 else self.towards
         order = np.argsort(-np.abs(values), kind="stable")[:count]
         return [(str(self.words[i]), float(values[i])) for i in order]
 
@@ -153,12 +155,19 @@ class Explanation:
         return tuple(Highlight(*span, value) for span, value in zip(spans, values, strict=True))
 
     @cached_property
-    def leaders(self) -> tuple[tuple[Group, ...], ...]:
+    def leaders(self) -> tuple[tuple[LeadingWord, ...], ...]:
         """For each head its leaders, the one with the largest share first."""
         if not len(self.ids):
             return ((),) * self.model.weights.heads
-        found = self._following
-        return tuple(self._groups(found.emerged[0, h], found.follows[0, h], h) for h in range(len(found.emerged[0])))
+        found = following(self.model.weights, self.ids[None], self.counts[None])
+        return tuple(map(self._leaders, found.emerged[0], found.follows[0], self.shares))
+
+    def _leaders(self, emerged: IntArray, follows: IntArray, shares: FloatArray) -> tuple[LeadingWord, ...]:
+        found = []
+        for leader in np.flatnonzero(emerged >= 0).tolist():
+            behind = tuple(str(self.words[i]) for i in np.flatnonzero(follows == leader) if i != leader)
+            found.append(LeadingWord(str(self.words[leader]), int(emerged[leader]), behind, float(shares[leader])))
+        return tuple(sorted(found, key=lambda leader: -leader.share))
 
     @cached_property
     def shares(self) -> FloatArray:
@@ -173,22 +182,12 @@ class Explanation:
         return np.repeat(np.arange(len(self.ids)), self.counts)
 
     @cached_property
-    def trajectory(self) -> tuple[Any, ...]:
+    def trajectory(self) -> tuple[HardmaxTrajectory, ...]:
         """For each head the `HardmaxTrajectory` of the text's tokens; their words are `words[rows]`."""
-        import hardmax as hm
-
         if not len(self.ids):
             raise InputError("A trajectory must have tokens. Got a text without a known word.")
         weights = self.model.weights
-        tokens = weights.tokens(self.ids)[self.rows]  # (n, heads, d)
-        return tuple(
-            hm.simulate(
-                np.ascontiguousarray(tokens[:, h]),
-                hm.Hardmax(float(weights.alpha[h]), None if weights.A is None else weights.A[h]),
-                layers=weights.layers,
-            )
-            for h in range(weights.heads)
-        )
+        return tuple(simulated(weights, self.ids, self.counts, h) for h in range(weights.heads))
 
     def leave_one_out(self) -> FloatArray:
         """(n,) or (n, classes): by how much the logit falls when a token is left out; exact, and n times dearer."""
@@ -199,47 +198,33 @@ class Explanation:
             np.arange(count + 1) * (count - 1),
             np.broadcast_to(self.counts, kept.shape)[kept],
         )
-        terms = contributions(self.model.weights, without)
-        others = self.model.weights.bias + sums_by_text(terms, without)
-        change = self.logits - others
+        change = self.logits - logits(self.model.weights, without)
         return change[:, 0] if len(self.logits) == 1 else change
 
     def to_json(self) -> str:
         """Everything but the trajectories, as JSON."""
-        return json.dumps(self._document(), ensure_ascii=False)
-
-    def _document(self) -> dict[str, Any]:
-        return {
+        document = {
             "text": self.text,
-            "prediction": self.classes.tolist()[self.classes.tolist().index(self.prediction)],
+            "prediction": self.prediction.item(),
             "probability": self.probability,
             "classes": self.classes.tolist(),
-            "logit": _plain(self.logit),
-            "bias": _plain(self.bias),
+            "logit": np.asarray(self.logit).tolist(),
+            "bias": np.asarray(self.bias).tolist(),
             "words": self.words.tolist(),
             "contributions": self.contributions.tolist(),
-            "leaders": [
-                [{"word": g.word, "since": g.since, "followers": list(g.followers), "share": g.share} for g in groups]
-                for groups in self.leaders
-            ],
+            "leaders": [[asdict(leader) for leader in leaders] for leaders in self.leaders],
         }
+        return json.dumps(document, ensure_ascii=False)
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> "DataFrame":
         """A pandas DataFrame: a row for each of `words`, its contribution, count and largest share of a head."""
         try:
             import pandas
         except ImportError as error:
-            from hardmax._errors import MissingExtra
-
             raise MissingExtra("`Explanation.to_frame`", "pandas", "text") from error
-        columns: dict[str, Any] = {"word": self.words}
-        if len(self.logits) == 1:
-            columns["contribution"] = self.contributions
-        else:
-            columns |= {str(name): self.terms[:, c] for c, name in enumerate(self.classes.tolist())}
-        columns["count"] = self.counts
-        columns["largest_share"] = self.shares.max(axis=0) if len(self.ids) else np.empty(0)
-        return pandas.DataFrame(columns)
+        names = ["contribution"] if len(self.logits) == 1 else [str(name) for name in self.classes.tolist()]
+        columns = {"word": self.words, **dict(zip(names, self.terms.T, strict=True)), "count": self.counts}
+        return pandas.DataFrame(columns | {"largest_share": self.shares.max(axis=0, initial=0)})
 
     def to_html(self, path: str | PathLike[str] | None = None) -> str:
         """A page with the highlighted text, the words that count and the leaders; written to `path` if given."""
@@ -247,13 +232,11 @@ class Explanation:
 
         page = explanation_page(self)
         if path is not None:
-            from hardmax._files import written_whole
-
             with written_whole(path) as temporary:
                 temporary.write_text(page, encoding="utf-8", errors="replace")  # lone surrogates have no bytes
         return page
 
-    def plot(self, *, kind: str = "auto", ax: Any = None) -> Any:
+    def plot(self, *, kind: str = "auto", ax: "Axes | None" = None) -> "Figure":
         """Draw it: kind="words" as bars, "plane" the tokens of a head with d = 2 and the decision line.
 
         "auto" is "plane" for one head with d = 2, else "words". Returns the Matplotlib figure.
@@ -263,23 +246,10 @@ class Explanation:
         return plot_explanation(self, kind=kind, ax=ax)
 
     def movie(self, path: str | PathLike[str], *, head: int = 0, **options: Any) -> None:
-        """Film the tokens of a head with d = 2, layer by layer, with the decision line; .gif or .mp4."""
-        from hardmax.draw.texts import film_explanation
+        """Make a movie of a head with d = 2, layer by layer, with the decision line; .gif or .mp4."""
+        from hardmax.draw.texts import explanation_movie
 
-        film_explanation(self, path, head=head, **options)
-
-    @cached_property
-    def _following(self) -> Following:
-        return following(self.model.weights, self.ids[None], self.counts[None])
-
-    def _groups(self, emerged: IntArray, follows: IntArray, head: int) -> tuple[Group, ...]:
-        groups = []
-        for leader in np.flatnonzero(emerged >= 0).tolist():
-            behind = np.flatnonzero(follows == leader)
-            names = tuple(str(self.words[i]) for i in behind if i != leader)
-            share = float(self.shares[head, leader])
-            groups.append(Group(str(self.words[leader]), int(emerged[leader]), names, share))
-        return tuple(sorted(groups, key=lambda group: -group.share))
+        explanation_movie(self, path, head=head, **options)
 
 
 def explain(model: Model, text: str) -> Explanation:
@@ -303,7 +273,3 @@ def _explained(model: Model, texts: Sequence[str]) -> list[Explanation]:
         Explanation(text, encoded.ids[a:b], encoded.counts[a:b], terms[a:b], score, model)
         for text, a, b, score in zip(texts, starts[:-1], starts[1:], scores, strict=True)
     ]
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, float) else value.tolist()

@@ -7,32 +7,31 @@ the whole text, and k each of 1, 5, 10, 20 and 50 per cent of its words,
     sufficiency       = mean over k of p(text) - p(top k alone)                low: those words are enough
 """
 
-import math
 import re
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hardmax._checks import check_count
-from hardmax._errors import InputError, MissingExtra, ParameterError
+from hardmax._errors import InputError, ParameterError
 from hardmax._types import BoolArray, FloatArray
 from hardmax.sentiment.classifier import HardmaxClassifier
 from hardmax.sentiment.explainers import EXPLAINERS, Question, check_methods
 from hardmax.sentiment.inputs import check_texts
+from hardmax.sentiment.tables import read_parquet
 
 BINS = (1, 5, 10, 20, 50)  # per cent of the words
 TOP = 10  # per cent of the words that two runs are compared by
 SUMS_TO_LOGIT = ("hardmax", "hardmax-even", "integrated-gradients", "gradient-times-input")
 SUMS_TO_PROBABILITY = ("shap-partition", "shap-permutation")
-FORMATS = {"seconds": ".2g", "speed": ",.0f", "exact": ".0e"}  # other numbers have three places
 
-Progress = Callable[[int, int], None]
+Progress = Callable[[int, int], object]
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -53,9 +52,8 @@ class Rationale:
     spans: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """What `compare` found.
+class Comparison(NamedTuple):
+    """What `compare` found, with None for what has no number.
 
     Attributes
     ----------
@@ -64,23 +62,14 @@ class Comparison:
     rows : list of dict
         For each method: comprehensiveness; sufficiency; seconds (a text); same_again (part of its top 10 % of words
         that a run with another seed names as well); exact (the largest error of the sum that a method promises: bias
-        and words make the logit, or with SHAP the probability; NaN where none is promised); speed (how many times
-        faster than LIME; NaN without it).
+        and words make the logit, or with SHAP the probability); speed (how many times faster than LIME).
     agreement : list of dict
         For each method auprc and f1, see `agreement`; empty without rationales.
     """
 
     texts: int
-    rows: list[dict[str, Any]]
-    agreement: list[dict[str, Any]]
-
-    def table(self) -> str:
-        """Markdown: a table of `rows`, and one of `agreement` where there is one."""
-        return "\n\n".join(_markdown(rows) for rows in (self.rows, self.agreement) if rows)
-
-    def to_dict(self) -> dict[str, Any]:
-        """All numbers, with None for NaN, as JSON has none."""
-        return {"texts": self.texts, "rows": _plain(self.rows), "agreement": _plain(self.agreement)}
+    rows: list[Row]
+    agreement: list[Row]
 
 
 def compare(
@@ -91,7 +80,7 @@ def compare(
     seed: int = 0,
     samples: int = 5000,
     again: int = 20,
-    progress: Progress | None = None,
+    progress: Progress = lambda done, total: None,
     rationales: Sequence[Rationale] | None = None,
 ) -> Comparison:
     """Compare methods of explanation on the predictions of a classifier.
@@ -110,21 +99,17 @@ def compare(
         Erased texts that LIME looks at to explain one; 5000 is its default.
     again : int
         How many of the texts are explained a second time, with another seed.
-    progress : callable, optional
+    progress : callable
         Called after each explanation with how many are done, and how many there are in all.
     rationales : sequence of Rationale, optional
         Texts whose reasons people have marked; see `read_rationales`.
-
-    Returns
-    -------
-    Comparison
 
     Examples
     --------
     >>> from hardmax import HardmaxClassifier
     >>> from hardmax.sentiment.corpus import reviews
     >>> corpus = reviews(400, seed=1)
-    >>> classifier = HardmaxClassifier(heads=4, epochs=10).fit(corpus.texts, corpus.labels)
+    >>> classifier = HardmaxClassifier(n_heads=4, epochs=10).fit(corpus.texts, corpus.labels)
     >>> ours, chance = compare(classifier, corpus.texts[:20], methods=["hardmax", "random"]).rows
     >>> ours["comprehensiveness"] > chance["comprehensiveness"], ours["sufficiency"] < chance["sufficiency"]
     (True, True)
@@ -136,12 +121,14 @@ def compare(
     questions = [question for question in questions if question.words]
     if not questions:
         raise ParameterError("texts", "hold a text with words", "none", "Check the column of texts.")
-    marked = [] if rationales is None else _marked(classifier, rationales, samples)
-    told = _counter(progress, len(names) * (len(questions) + len(questions[:again]) + len(marked)))
-    rows = [_row(name, questions, seed, again, told) for name in names]
-    slowest = next((row["seconds"] for row in rows if row["method"] == "lime"), math.nan)
-    rows = [row | {"speed": slowest / row["seconds"]} for row in rows]
-    return Comparison(len(questions), rows, [_agreement_row(name, marked, seed, told) for name in names if marked])
+    people = []
+    if rationales is not None:
+        people = agreement(classifier, rationales, methods=names, seed=seed, samples=samples, progress=progress)
+    tick = _counter(progress, len(names) * (len(questions) + len(questions[:again])))
+    rows = [_row(name, questions, seed, again, tick) for name in names]
+    slowest = next((row["seconds"] for row in rows if row["method"] == "lime"), None)
+    rows = [row | {"speed": None if slowest is None else slowest / row["seconds"]} for row in rows]
+    return Comparison(len(questions), rows, people)
 
 
 def agreement(
@@ -151,8 +138,8 @@ def agreement(
     methods: Collection[str] | None = None,
     seed: int = 0,
     samples: int = 5000,
-    progress: Progress | None = None,
-) -> list[dict[str, Any]]:
+    progress: Progress = lambda done, total: None,
+) -> list[Row]:
     """How well each method finds the words that people marked.
 
     Words are scored towards the class that the text truly has: the marks are reasons for it, whatever the classifier
@@ -164,33 +151,38 @@ def agreement(
         method; auprc (area under precision over recall, of the words of a text, averaged over texts); f1 (of as many
         top words as people marked in that text, so that precision, recall and F1 are one number).
     """
-    names, marked = check_methods(methods), _marked(classifier, rationales, samples)
-    told = _counter(progress, len(names) * len(marked))
-    return [_agreement_row(name, marked, seed, told) for name in names]
+    from sklearn.metrics import auc, precision_recall_curve
+
+    names, marked = check_methods(methods), [(each, marked_words(classifier, each)) for each in rationales]
+    marked = [(each, human) for each, human in marked if human.any()]
+    if not marked:
+        raise ParameterError("rationales", "hold a text with a marked word", "none", "Check the spans.")
+    questions = [Question(classifier, each.text, _place(classifier, each), samples) for each, _ in marked]
+    tick, rows = _counter(progress, len(names) * len(marked)), []
+    for name in names:
+        areas, hits = [], []
+        for question, (_, human) in zip(questions, marked, strict=True):
+            scores, count = EXPLAINERS[name](question, seed), int(human.sum())
+            precision, recall, _ = precision_recall_curve(human, scores)
+            areas.append(auc(recall, precision))
+            hits.append((top_words(scores, count) & human).sum() / count)
+            tick()
+        rows.append({"method": name, "auprc": float(np.mean(areas)), "f1": float(np.mean(hits))})
+    return rows
 
 
 def read_rationales(path: str | PathLike[str]) -> list[Rationale]:
     """Read a Parquet file with columns text, label (0 or 1) and spans (a list of [start, end) token positions)."""
-    try:
-        parquet = import_module("pyarrow.parquet")
-    except ImportError:
-        raise MissingExtra("`read_rationales`", "pyarrow", "text") from None
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"`{path}` must be a Parquet file. There is none. Check the path.")
-    try:
-        table = parquet.read_table(Path(path))
-    except (OSError, ValueError):
-        raise InputError(f"`{path}` must be a Parquet file. It is something else, or broken. Check the path.") from None
-    missing = {"text", "label", "spans"} - set(table.column_names)
+    frame = read_parquet(Path(path))
+    missing = {"text", "label", "spans"} - set(frame)
     if missing:
-        raise ParameterError(
-            path,
-            "have the columns text, label and spans",
-            ", ".join(table.column_names),
-            f"Add {', '.join(sorted(missing))}.",
-        )
-    rows = table.select(["text", "label", "spans"]).to_pylist()
-    return [Rationale(row["text"], row["label"], tuple((a, b) for a, b in row["spans"] or ())) for row in rows]
+        must, advice = "have the columns text, label and spans", f"Add {', '.join(sorted(missing))}."
+        raise ParameterError(path, must, ", ".join(frame), advice)
+    rows = zip(frame["text"], frame["label"], frame["spans"], strict=True)
+    return [
+        Rationale(text, label, tuple((a, b) for a, b in spans) if isinstance(spans, list) else ())
+        for text, label, spans in rows
+    ]
 
 
 def marked_words(classifier: HardmaxClassifier, rationale: Rationale) -> BoolArray:
@@ -218,63 +210,41 @@ def top_words(scores: FloatArray, count: int) -> BoolArray:
     return chosen
 
 
-def _row(name: str, questions: list[Question], seed: int, again: int, told: Callable[[], None]) -> dict[str, Any]:
+def _row(name: str, questions: list[Question], seed: int, again: int, tick: Callable[[], None]) -> Row:
     """What is measured of one method."""
-    EXPLAINERS[name](questions[0], seed)  # imports and compiling at the first use are not the method's own time
-    scores, seconds = [], []
+    explainer = EXPLAINERS[name]
+    explainer(questions[0], seed)  # imports and compiling at the first use are not the method's own time
+    scores, seconds, overlaps = [], [], []
     for question in questions:
         start = time.perf_counter()
-        scores.append(EXPLAINERS[name](question, seed))
+        scores.append(explainer(question, seed))
         seconds.append(time.perf_counter() - start)
-        told()
-    measured = np.mean([erasure(*pair) for pair in zip(questions, scores, strict=True)], axis=0)
+        tick()
+    for question, first in zip(questions[:again], scores, strict=False):
+        count = -(-len(first) * TOP // 100)
+        overlaps.append((top_words(first, count) & top_words(explainer(question, seed + 1), count)).sum() / count)
+        tick()
+    pairs = list(zip(questions, scores, strict=True))
+    measured = np.mean([erasure(*pair) for pair in pairs], axis=0)
+    gaps = [_gap(name, *pair) for pair in pairs if name in SUMS_TO_LOGIT + SUMS_TO_PROBABILITY]
     return {
         "method": name,
         "comprehensiveness": float(measured[0]),
         "sufficiency": float(measured[1]),
         "seconds": float(np.mean(seconds)),
-        "same_again": _same_again(name, questions[:again], scores[:again], seed + 1, told),
-        "exact": max(_gap(name, *pair) for pair in zip(questions, scores, strict=True)),
+        "same_again": float(np.mean(overlaps)) if overlaps else None,
+        "exact": max(gaps, default=None),
     }
 
 
-def _same_again(
-    name: str, questions: list[Question], scores: list[FloatArray], seed: int, told: Callable[[], None]
-) -> float:
-    """Part of the top words of each text that another seed names as well, averaged."""
-    overlaps = []
-    for question, first in zip(questions, scores, strict=True):
-        count = -(-len(first) * TOP // 100)
-        both = top_words(first, count) & top_words(EXPLAINERS[name](question, seed), count)
-        overlaps.append(both.sum() / count)
-        told()
-    return float(np.mean(overlaps)) if overlaps else math.nan
-
-
 def _gap(name: str, question: Question, scores: FloatArray) -> float:
-    """By how much the words of a text miss the sum that a method promises; NaN where it promises none."""
+    """By how much the words of a text miss the sum that a method promises."""
     all_and_none = np.repeat([[True], [False]], len(scores), axis=1)
     if name in SUMS_TO_LOGIT:
         full, empty = question.towards(question.logits(all_and_none))
-    elif name in SUMS_TO_PROBABILITY:
-        full, empty = question.probabilities(all_and_none)
     else:
-        return math.nan
+        full, empty = question.probabilities(all_and_none)
     return float(abs(empty + scores.sum() - full))
-
-
-def _marked(
-    classifier: HardmaxClassifier, rationales: Sequence[Rationale], samples: int
-) -> list[tuple[Question, BoolArray]]:
-    """Texts that have marked words, and which those are."""
-    pairs = [
-        (Question(classifier, each.text, _place(classifier, each), samples), marked_words(classifier, each))
-        for each in rationales
-    ]
-    found = [pair for pair in pairs if pair[1].any()]
-    if not found:
-        raise ParameterError("rationales", "hold a text with a marked word", "none", "Check the spans.")
-    return found
 
 
 def _place(classifier: HardmaxClassifier, rationale: Rationale) -> int:
@@ -286,45 +256,12 @@ def _place(classifier: HardmaxClassifier, rationale: Rationale) -> int:
     return rationale.label
 
 
-def _agreement_row(
-    name: str, marked: list[tuple[Question, BoolArray]], seed: int, told: Callable[[], None]
-) -> dict[str, Any]:
-    from sklearn.metrics import auc, precision_recall_curve
-
-    areas, hits = [], []
-    for question, human in marked:
-        scores, count = EXPLAINERS[name](question, seed), int(human.sum())
-        precision, recall, _ = precision_recall_curve(human, scores)
-        areas.append(auc(recall, precision))
-        hits.append((top_words(scores, count) & human).sum() / count)
-        told()
-    return {"method": name, "auprc": float(np.mean(areas)), "f1": float(np.mean(hits))}
-
-
-def _counter(progress: Progress | None, total: int) -> Callable[[], None]:
+def _counter(progress: Progress, total: int) -> Callable[[], None]:
     done = 0
 
-    def told() -> None:
+    def tick() -> None:
         nonlocal done
         done += 1
-        if progress is not None:
-            progress(done, total)
+        progress(done, total)
 
-    return told
-
-
-def _markdown(rows: list[dict[str, Any]]) -> str:
-    names = list(rows[0])
-    lines = [names, ["---", *["---:"] * (len(names) - 1)]]
-    lines += [[_written(name, row[name]) for name in names] for row in rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _written(name: str, value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return "" if math.isnan(value) else format(value, FORMATS.get(name, ".3f"))
-
-
-def _plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{k: None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()} for row in rows]
+    return tick

@@ -1,43 +1,24 @@
 """From texts and labels to a trained model: vocabulary, validation split, network, training."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hardmax._errors import MissingExtra, ParameterError
-from hardmax._types import AnyArray, IntArray
-from hardmax.sentiment.history import Epoch
-from hardmax.sentiment.inference import Weights
-from hardmax.sentiment.model import Model
-from hardmax.sentiment.recipe import Recipe, class_weights
-from hardmax.sentiment.text import Splitter
-from hardmax.sentiment.vocabulary import Vocabulary
+from hardmax._errors import InputError, MissingExtra, ParameterError
+from hardmax._types import AnyArray, FloatArray, IntArray
+from hardmax.sentiment.model import Epoch, Model
+from hardmax.sentiment.settings import ModelSettings, Settings
+from hardmax.sentiment.vocabulary import Data, Vocabulary
+
+if TYPE_CHECKING:
+    from hardmax._progress import Report
+    from hardmax.sentiment.network import Network
 
 LEAST_STEPS = 600  # small files need more epochs to be learned at all
 LEAST_EPOCHS = 5
-
-
-@dataclass(frozen=True)
-class Design:
-    """What a classifier is made of, apart from how it is trained; see `HardmaxClassifier` for each."""
-
-    heads: int = 32
-    d: int = 2
-    layers: int = 2
-    groups: int = 4
-    alpha: float = 1.0
-    scale: float = 6.4
-    trained_A: bool = False
-    longest: int = 3
-    distinct: bool = True
-    min_texts: int = 3
-    max_tokens: int | None = 100_000
-    select: str = "telling"
-    validation: float = 0.1
-    balanced: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,23 +26,13 @@ class Problem:
     """Texts as tokens, split into those to learn from and those held back."""
 
     vocabulary: Vocabulary
-    learned: Any  # Data
-    held: Any  # Data or None
+    learned: Data
+    held: Data | None
     held_places: IntArray  # which texts were held back
 
 
 def fit_model(
-    texts: Sequence[str],
-    labels: IntArray,
-    classes: AnyArray,
-    design: Design,
-    recipe: Recipe,
-    splitter: Splitter,
-    *,
-    device: str = "auto",
-    checkpoint: Path | None = None,
-    resume: bool = False,
-    report: Callable[..., None] = lambda *_: None,
+    texts: Sequence[str], labels: IntArray, classes: AnyArray, settings: Settings, *, report: "Report"
 ) -> tuple[Model, list[Epoch]]:
     """Train a model; returns it with what is known of every epoch."""
     try:
@@ -70,85 +41,55 @@ def fit_model(
         raise MissingExtra("Training a classifier", "torch", "text") from error
     from hardmax.sentiment.training import train
 
-    problem = prepare(texts, labels, len(classes), design, splitter, seed=recipe.seed)
-    network = new_network(len(problem.vocabulary), len(classes), design, recipe.seed)
+    problem = prepare(texts, labels, settings)
+    network = new_network(len(problem.vocabulary), len(classes), settings, settings.random_state)
     history = train(
         network,
         problem.learned,
         problem.held,
-        recipe,
-        weights=class_weights(problem.learned.labels, len(classes), design.balanced),
-        device=place_of(device),
-        file=checkpoint,
-        resume=resume,
+        settings,
+        epochs=epochs_of(settings, len(texts)),
+        weights=class_weights(problem.learned.labels, len(classes), settings.class_weight),
+        device=device_of(settings.device),
+        file=None if settings.checkpoint is None else Path(settings.checkpoint),
+        resume=settings.resume,
         report=report,
     )
-    return Model(problem.vocabulary, weights_of(network), classes), history
+    return Model(problem.vocabulary, network.weights(), classes), history
 
 
-def prepare(
-    texts: Sequence[str], labels: IntArray, classes: int, design: Design, splitter: Splitter, *, seed: int
-) -> Problem:
+def prepare(texts: Sequence[str], labels: IntArray, settings: Settings) -> Problem:
     """Hold texts back, and make a vocabulary from the others."""
-    from hardmax.sentiment.training import Data
-
-    held = held_back(labels, design.validation, seed)
+    held = held_back(labels, settings.validation, settings.random_state)
     learned = np.setdiff1d(np.arange(len(labels)), held)
-    vocabulary = Vocabulary.build(
-        [texts[i] for i in learned],
-        splitter,
-        longest=design.longest,
-        min_texts=design.min_texts,
-        max_tokens=design.max_tokens,
-        distinct=design.distinct,
-        labels=labels[learned] if design.select == "telling" else None,
-    )
+    vocabulary = Vocabulary.build([texts[i] for i in learned], settings, labels[learned])
     if not len(vocabulary):
-        raise ParameterError(
-            "texts",
-            f"share words: one must occur in {design.min_texts} of them",
-            "none",
-            "Pass more texts, or lower `min_texts`.",
-        )
+        must = f"The texts must share words: one must occur in {settings.min_df} of them."
+        raise InputError(f"{must} Got none. Pass more texts, or lower `min_df`.")
     encoded = vocabulary.encode(texts)
     validation = Data(encoded.take(held), labels[held]) if len(held) else None
     return Problem(vocabulary, Data(encoded.take(learned), labels[learned]), validation, held)
 
 
-def place_of(device: str) -> str:
+def device_of(device: str) -> str:
     """The device to train on: for "auto" a GPU where there is one."""
     import torch
 
     if device.startswith("cuda") and not torch.cuda.is_available():
-        raise ParameterError("device", "be there", '"cuda" on a machine without a GPU that torch can use', 'Use "cpu".')
+        got = '"cuda" on a machine without a GPU that torch can use'
+        raise ParameterError("device", "be there", got, 'Use `device="cpu"`.')
     return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
 
 
-def new_network(tokens: int, classes: int, design: Design, seed: int) -> Any:
+def new_network(tokens: int, classes: int, settings: ModelSettings, seed: int) -> "Network":
     """A network with random weights that the seed alone decides."""
     import torch
 
-    from hardmax.sentiment.network import Network, Shape
+    from hardmax.sentiment.network import Network
 
-    outputs = 1 if classes == 2 else classes
-    shape = Shape(tokens, outputs, design.heads, design.d, design.layers, design.groups, design.trained_A)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Network(shape, alpha=design.alpha, scale=design.scale)
-
-
-def weights_of(network: Any) -> Weights:
-    """The numbers of a network. The mean over groups is part of them, so that heads add."""
-    shape = network.shape
-    A = None if network.A is None else network.A.detach().cpu().double().numpy()
-    return Weights(
-        network.embedding.detach().cpu().numpy().reshape(-1, shape.heads, shape.d),
-        network.alpha.detach().cpu().double().numpy(),
-        A if A is None else (A + A.swapaxes(1, 2)) / 2,
-        network.decoder.detach().cpu().double().numpy() / shape.groups,
-        network.bias.detach().cpu().double().numpy().mean(axis=0),
-        shape.layers,
-    )
+        return Network(tokens, 1 if classes == 2 else classes, settings)
 
 
 def held_back(labels: IntArray, part: float, seed: int) -> IntArray:
@@ -158,10 +99,17 @@ def held_back(labels: IntArray, part: float, seed: int) -> IntArray:
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
         count = round(part * len(members)) if len(members) >= 5 else 0
-        held.append(random.permutation(members)[:count])
+        held.append(random.permutation(members)[: min(count, len(members) - 1)])
     return np.sort(np.concatenate(held))
 
 
-def enough_epochs(texts: int, batch_size: int) -> int:
-    """Epochs for a file of this size where none are given: at least LEAST_EPOCHS, and LEAST_STEPS steps."""
-    return max(LEAST_EPOCHS, -(-LEAST_STEPS * batch_size // max(1, texts)))
+def epochs_of(settings: Settings, texts: int) -> int:
+    """Epochs as given, else at least LEAST_EPOCHS, and LEAST_STEPS steps."""
+    return settings.epochs or max(LEAST_EPOCHS, -(-LEAST_STEPS * settings.batch_size // max(1, texts)))
+
+
+def class_weights(labels: IntArray, classes: int, weight: str | None) -> FloatArray:
+    """(classes,) factors of the loss: 1, or such that all classes weigh the same."""
+    from sklearn.utils.class_weight import compute_class_weight
+
+    return np.asarray(compute_class_weight(weight, classes=np.arange(classes), y=labels))

@@ -1,22 +1,15 @@
 """The Large Movie Review Dataset of Maas et al. (ACL 2011), from its public home or from a copy."""
 
-import hashlib
-import http.client
 import lzma
 import os
 import re
-import sys
 import tarfile
-import urllib.error
-import urllib.request
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
 from os import PathLike
 from pathlib import Path
 
-from hardmax._errors import InputError, ParameterError
-from hardmax._files import written_whole
+from hardmax._errors import InputError, MissingExtra, ParameterError
 from hardmax.sentiment.tables import Table, read_texts
 
 URL = "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz"
@@ -42,8 +35,9 @@ def load_imdb(
 ) -> dict[str, Table]:
     """Load 25,000 reviews to train on and 25,000 to test on, labelled "neg" and "pos".
 
-    The first use downloads 84 MB and checks their SHA-256; later ones need no network. Reviews are read from within
-    the archive, and nothing in it is written to disk. They come ordered by label, then by number.
+    The first use downloads 84 MB and checks their SHA-256; later ones check it again and need no network, unless the
+    file was damaged. Reviews are read from within the archive, and nothing in it is written to disk. They come ordered
+    by label, then by number.
 
     Parameters
     ----------
@@ -62,20 +56,13 @@ def load_imdb(
     dict of Table
         "train" and "test".
 
-    Raises
-    ------
-    OSError
-        If it cannot be downloaded or kept; the sentence says what to download by hand, and where to put it.
-    ValueError
-        If what was found is something else.
-
     Examples
     --------
     >>> reviews = load_imdb()  # doctest: +SKIP
     >>> len(reviews["train"].texts), reviews["train"].labels[0]  # doctest: +SKIP
     (25000, 'neg')
     """
-    path = _cached(cache_folder(cache) / FILE, url, sha256, progress) if source is None else Path(source)
+    path = _download(cache, url, sha256, progress) if source is None else Path(source)
     if not path.exists():
         raise FileNotFoundError(
             f"`source` must be an archive or a folder. Got nothing at {str(path)!r}. Leave it out to download {FILE}."
@@ -85,61 +72,41 @@ def load_imdb(
     return _tables(_folder_reviews(path) if path.is_dir() else _archive_reviews(path), path)
 
 
-def cache_folder(cache: str | PathLike[str] | None = None) -> Path:
-    """The folder for downloads: `cache`, else `$HARDMAX_CACHE`, else `hardmax` in the user's cache folder."""
-    chosen = cache or os.environ.get("HARDMAX_CACHE")
-    if chosen:
-        return Path(chosen).expanduser()
-    home = {"win32": "AppData/Local", "darwin": "Library/Caches"}.get(sys.platform, ".cache")
-    given = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME")
-    return (Path(given) if given else Path.home() / home) / "hardmax"
-
-
-def _cached(path: Path, url: str, sha256: str, progress: Progress | None) -> Path:
-    if path.is_file():
-        _check_hash(path, path, sha256)
-        return path
-    with written_whole(path) as temporary:
-        with temporary.open("wb") as file, closing(_download(url, path)) as chunks:
-            for chunk, total in chunks:
-                file.write(chunk)
-                if progress is not None:
-                    progress(file.tell(), total)
-        _check_hash(temporary, url, sha256)
-    return path
-
-
-def _download(url: str, path: Path) -> Generator[tuple[bytes, int | None], None, None]:
-    done, total = 0, None
+def _download(
+    cache: str | PathLike[str] | None, url: str, sha256: str, progress: Progress | None, *, timeout: float = TIMEOUT
+) -> Path:
     try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT) as response:
-            length = response.headers.get("Content-Length")
-            total = int(length) if length else None
-            while chunk := response.read(CHUNK):
-                yield chunk, total
-                done += len(chunk)
-        problem = f"only {done} of {total} bytes" if total is not None and done < total else ""
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        problem = str(getattr(error, "reason", error)) or type(error).__name__
-        if isinstance(error, urllib.error.HTTPError):
-            problem = f"{error.code} {problem}"
-            error.close()
-    if problem:
+        import pooch
+    except ImportError as error:
+        raise MissingExtra("Downloading reviews", "pooch", "text") from error
+    pooch.get_logger().setLevel("WARNING")  # a bar says what goes on, or nothing does
+    folder = Path(cache or os.environ.get("HARDMAX_CACHE") or pooch.os_cache("hardmax")).expanduser()
+    bar = None if progress is None else _Bar(progress)
+    download = pooch.HTTPDownloader(progressbar=bar, chunk_size=CHUNK, timeout=timeout)
+    try:
+        return Path(pooch.retrieve(url, sha256.lower(), FILE, folder, downloader=download))
+    except (OSError, ValueError) as error:  # of the network, the disk, or the hash
         raise OSError(
-            f"The Large Movie Review Dataset must be downloaded once. Got from {url}: {problem}. Try again, or "
-            f"download it by hand and put it at {path}, or pass the path of a copy as `source`."
-        )
+            f"The Large Movie Review Dataset must be downloaded once. Got from {url}: {str(error).rstrip('.')}. Try "
+            f"again, or download it by hand and put it at {folder / FILE}, or pass the path of a copy as `source`."
+        ) from None
 
 
-def _check_hash(path: Path, origin: str | Path, sha256: str) -> None:
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != sha256.lower():
-        path.unlink()
-        raise InputError(
-            f"{FILE} must have the SHA-256 {sha256}. Got {found} from {origin}, so it is damaged or another file, and "
-            "was deleted. Download it again."
-        )
+class _Bar:
+    """What pooch moves, as a function of the bytes that have come and of all bytes."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress, self.done, self.total = progress, 0, 0
+
+    def update(self, more: int) -> None:
+        self.done = min(self.done + more, self.total) if self.total else self.done + more
+        self.progress(self.done, self.total or None)
+
+    def reset(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
 
 def _archive_reviews(path: Path) -> Iterator[tuple[Key, bytes]]:

@@ -1,20 +1,25 @@
 """What every token of a text adds to its logit, in NumPy and float64: inference and explanation in one.
 
-z^K = M z^0, so logit = beta + sum_j share_j v . z_j^0 with share_j = (1/n) sum_i M_ij: the share of the crowd that
+z^K = M z^0, so logit = beta + sum_j share_j v . z_j^0 with share_j = (1/n) sum_i M_ij: the share of the mean that
 token j holds in the end times its own score.
+
+A text goes through its layers in compiled code where that knows the answer, else as arrays, and by the simulation,
+which knows every set without rounding, where tokens tie or nearly so.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.attention.numpy_layers import decided as decided_clouds
+from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.attention.numpy_layers import layers_of, shares
 from hardmax.kernels.search import has_numba
+from hardmax.rules.hardmax import Hardmax
 from hardmax.sentiment.vocabulary import Encoded
+from hardmax.simulate import simulate
+from hardmax.trajectories.hardmax import HardmaxTrajectory
 
 CELLS = 1 << 19  # numbers of tokens times heads at a time: fast memory holds them
 
@@ -44,12 +49,10 @@ class Weights:
 
     @property
     def heads(self) -> int:
-        """How many independent hardmax models there are."""
         return self.embedding.shape[1]
 
     @property
     def d(self) -> int:
-        """Coordinates of each head."""
         return self.embedding.shape[2]
 
     @property
@@ -64,25 +67,16 @@ class Weights:
 
 def contributions(weights: Weights, encoded: Encoded) -> FloatArray:
     """(tokens of all texts, outputs) what each adds to the logits of its text."""
-    if weights.d > 2 or weights.A is not None or not has_numba():
-        return _by_arrays(weights, encoded)
-    from hardmax.attention.contributions import voices
+    result, left = np.empty((len(encoded.ids), weights.outputs)), np.arange(len(encoded))
+    if weights.d <= 2 and weights.A is None and has_numba():
+        from hardmax.attention.contributions import contributions_of_texts
 
-    step = weights.alpha / (1 + weights.alpha)
-    result, clear = voices(*encoded, weights.embedding, step, weights.decoder, weights.layers)
-    for text in np.flatnonzero(~clear):  # some tokens tie, or nearly
-        places = slice(*encoded.starts[text : text + 2])
-        result[places] = _contributions(weights, encoded.ids[None, places], encoded.counts[None, places])[0]
-    return result
-
-
-def _by_arrays(weights: Weights, encoded: Encoded) -> FloatArray:
-    """As `contributions`, for all weights."""
-    result = np.empty((len(encoded.ids), weights.outputs))
-    for texts in batches(encoded.sizes, weights.heads):
-        some = encoded.take(texts)
-        ids, counts = some.padded()
-        result[encoded.places(texts)] = _contributions(weights, ids, counts)[counts > 0]
+        step = weights.alpha / (1 + weights.alpha)
+        result, clear = contributions_of_texts(*encoded, weights.embedding, step, weights.decoder, weights.layers)
+        left = np.flatnonzero(~clear)  # some tokens tie, or nearly
+    for some in batches(encoded.sizes[left], weights.heads):
+        ids, counts = encoded.take(left[some]).padded()
+        result[encoded.places(left[some])] = _contributions(weights, ids, counts)[counts > 0]
     return result
 
 
@@ -98,52 +92,25 @@ def sums_by_text(parts: FloatArray, encoded: Encoded) -> FloatArray:
 
 
 def head_shares(weights: Weights, ids: IntArray, counts: IntArray) -> FloatArray:
-    """(texts, heads, n) the share of the crowd that each token holds after the last layer; they sum to 1."""
+    """(texts, heads, n) the share of the mean that each token holds after the last layer; they sum to 1."""
     sure = np.ones(len(ids) * weights.heads, bool)
-    found = shares(*_clouds(weights, ids), weights.layers, **_forms(weights, counts), sure=sure)
-    found = found.reshape(len(ids), weights.heads, -1)
-    for text, h in zip(*np.divmod(np.flatnonzero(~sure), weights.heads), strict=True):
-        found[text, h] = _simulated(weights, ids[text], counts[text], h).share()
-    return found
+    found = _through(shares, weights, ids, counts, weights.layers, sure)
+    for cloud in np.flatnonzero(~sure).tolist():
+        text, h = divmod(cloud, weights.heads)
+        run, alpha = simulated(weights, ids[text], counts[text], h), weights.alpha[h]
+        share = np.full(run.n, 1 / run.n)
+        for k in reversed(range(run.layers)):
+            share = (share + alpha * (share @ run.attention(k, sparse=True))) / (1 + alpha)
+        found[cloud] = np.bincount(np.repeat(np.arange(ids.shape[1]), counts[text]), share, ids.shape[1])
+    return found.reshape(len(ids), weights.heads, -1)
 
 
-@dataclass(frozen=True, eq=False)
-class _Simulated:
-    """One head of one text by the simulation, which knows its sets without rounding."""
-
-    run: Any
-    alpha: float
-    counts: IntArray  # (n,) how often each word is there
-    classes: IntArray  # (n,) the class of equal tokens to which a word belongs; -1 for padding
-
-    def share(self) -> FloatArray:
-        """(n,) as `head_shares`: equal tokens hold alike, so classes do."""
-        cloud = self.run.clouds[0]
-        many = cloud.classes.counts
-        share = many / many.sum()  # (classes,)
-        for k in reversed(range(self.run.layers)):
-            share = (share + self.alpha * (share @ cloud.sets[k].matrix(many))) / (1 + self.alpha)
-        return np.where(self.counts > 0, (share / many)[self.classes] * self.counts, 0.0)
-
-    def sets(self, k: int) -> list[set[int]]:
-        """The words that each word follows at a layer; none for padding."""
-        words: dict[int, set[int]] = {}
-        for word, own in enumerate(self.classes.tolist()):
-            words.setdefault(own, set()).add(word)
-        chosen = self.run.clouds[0].sets[k]
-        follows = {own: set().union(*(words[c] for c in chosen[own].tolist())) for own in words if own >= 0}
-        return [follows.get(own, set()) for own in self.classes.tolist()]
-
-
-def _simulated(weights: Weights, ids: IntArray, counts: IntArray, h: int) -> _Simulated:
-    from hardmax import Hardmax, simulate
-
-    owners, alpha = np.repeat(np.arange(len(ids)), counts), float(weights.alpha[h])
-    tokens = np.ascontiguousarray(weights.tokens(ids)[owners, h])
-    run = simulate(tokens, Hardmax(alpha, None if weights.A is None else weights.A[h]), layers=weights.layers)
-    classes = np.full(len(ids), -1)
-    classes[owners] = run.clouds[0].classes.labels
-    return _Simulated(run, alpha, counts, classes)
+def simulated(weights: Weights, ids: IntArray, counts: IntArray, h: int) -> HardmaxTrajectory:
+    """One head of one text by the simulation, each token as often as it counts."""
+    tokens = weights.embedding[np.repeat(ids, counts), h].astype(np.float64)
+    rule = Hardmax(float(weights.alpha[h]), None if weights.A is None else weights.A[h])
+    run: HardmaxTrajectory = simulate(tokens, rule, layers=weights.layers)
+    return run
 
 
 class Following(NamedTuple):
@@ -158,24 +125,21 @@ def following(weights: Weights, ids: IntArray, counts: IntArray) -> Following:
     """Leaders of texts given as `Encoded.padded` gives them. Padding neither leads nor follows."""
     texts, n = ids.shape
     clouds = texts * weights.heads
-    found = Following(np.full((clouds, n), -1), np.full((clouds, n), -1), np.full(clouds, -1))
-    emerged, follows, decided = found
+    emerged, follows, decided = np.full((clouds, n), -1), np.full((clouds, n), -1), np.full(clouds, -1)
     sure = np.ones(clouds, bool)
     # One more layer than the model has, to see whom the outputs would follow.
-    layers = layers_of(*_clouds(weights, ids), weights.layers + 1, **_forms(weights, counts), sure=sure)
-    for k, (layer, _) in enumerate(layers):
-        some = np.arange(clouds) if layer.clouds is None else layer.clouds
-        chosen = layer.followed.chosen
-        first, alone = chosen.first.reshape(-1, n), (chosen.sizes == 1).reshape(-1, n)
+    for k, layer in enumerate(_through(layers_of, weights, ids, counts, weights.layers + 1, sure)):
+        some = layer.clouds
+        first, alone = layer.sets.targets.reshape(-1, n), (layer.sets.sizes == 1).reshape(-1, n)
         follows[some] = first
         leads = alone & (first == np.arange(n))
         emerged[some] = np.where(leads & (emerged[some] < 0), k, emerged[some])
-        decided[some[decided_clouds(layer.followed, len(some))]] = k
+        decided[some[layer.decided]] = k
     for cloud in np.flatnonzero(~sure).tolist():
         text, h = divmod(cloud, weights.heads)
-        emerged[cloud], follows[cloud], decided[cloud] = _followed(_simulated(weights, ids[text], counts[text], h))
-    shape = (texts, weights.heads, n)
-    real = (counts > 0)[:, None, :]
+        run = simulated(weights, ids[text], counts[text], h)
+        emerged[cloud], follows[cloud], decided[cloud] = _followed(run, counts[text])
+    shape, real = (texts, weights.heads, n), (counts > 0)[:, None, :]
     return Following(
         np.where(real, emerged.reshape(shape), -1),
         np.where(real, follows.reshape(shape), -1),
@@ -183,17 +147,20 @@ def following(weights: Weights, ids: IntArray, counts: IntArray) -> Following:
     )
 
 
-def _followed(simulated: _Simulated) -> tuple[IntArray, IntArray, int]:
+def _followed(run: HardmaxTrajectory, counts: IntArray) -> tuple[IntArray, IntArray, int]:
     """(n,) emerged and (n,) follows, and decided, as in `Following`."""
-    emerged, decided = np.full(len(simulated.counts), -1), -1
-    real = np.flatnonzero(simulated.counts > 0).tolist()
-    for k in range(simulated.run.layers + 1):
-        sets = simulated.sets(k)
-        leaders = [i for i in real if sets[i] == {i}]
-        emerged[leaders] = np.where(emerged[leaders] < 0, k, emerged[leaders])
-        if decided < 0 and all(len(sets[i]) == 1 and sets[i] <= set(leaders) for i in real):
+    emerged, follows, decided = np.full(len(counts), -1), np.full(len(counts), -1), -1
+    owners, rows = np.repeat(np.arange(len(counts)), counts), np.cumsum(counts) - counts
+    real = np.flatnonzero(counts > 0).tolist()
+    for k in range(run.layers + 1):
+        tokens = run.sets(k)
+        sets = {i: set(owners[tokens[rows[i]]].tolist()) for i in real}  # the words that each word follows
+        leaders = {i for i in real if sets[i] == {i}}
+        emerged[[i for i in leaders if emerged[i] < 0]] = k
+        if decided < 0 and all(len(chosen) == 1 and chosen <= leaders for chosen in sets.values()):
             decided = k
-    return emerged, np.array([min(chosen, default=-1) for chosen in sets]), decided
+    follows[real] = [min(sets[i]) for i in real]
+    return emerged, follows, decided
 
 
 def _contributions(weights: Weights, ids: IntArray, counts: IntArray) -> FloatArray:
@@ -206,17 +173,15 @@ def _contributions(weights: Weights, ids: IntArray, counts: IntArray) -> FloatAr
     return total
 
 
-def _clouds(weights: Weights, ids: IntArray) -> tuple[FloatArray, FloatArray]:
-    """(texts * heads, n, d) a cloud for every head of every text, and the step of each."""
+def _through(
+    function: Callable[..., Any], weights: Weights, ids: IntArray, counts: IntArray, layers: int, sure: BoolArray
+) -> Any:
+    """Call a function of (texts * heads, n, d) clouds, one for every head of every text, their steps, A and counts."""
     texts, n = ids.shape
     z = weights.tokens(ids).transpose(0, 2, 1, 3).reshape(texts * weights.heads, n, weights.d)
-    return z, np.tile(weights.alpha / (1 + weights.alpha), texts)
-
-
-def _forms(weights: Weights, counts: IntArray) -> dict[str, Any]:
-    """A and counts of every cloud."""
-    A = None if weights.A is None else np.tile(weights.A, (len(counts), 1, 1))
-    return {"A": A, "counts": np.repeat(counts, weights.heads, axis=0)}
+    step = np.tile(weights.alpha / (1 + weights.alpha), texts)
+    A = None if weights.A is None else np.tile(weights.A, (texts, 1, 1))
+    return function(z, step, layers, A=A, counts=np.repeat(counts, weights.heads, axis=0), sure=sure)
 
 
 def batches(sizes: IntArray, heads: int) -> Iterator[IntArray]:

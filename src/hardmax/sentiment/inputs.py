@@ -1,56 +1,12 @@
-"""What a classifier is given: parameters and texts, refused in a sentence where they do not fit."""
+"""Texts and labels as they come, refused in a sentence where they do not fit."""
 
 from typing import Any
 
 import numpy as np
 
-from hardmax._checks import check_count, check_positive
 from hardmax._errors import ParameterError
 from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray
-
-TRAINING = ("hardmax", "softmax")
-SELECT = ("telling", "frequent")
-
-
-def check_params(given: dict[str, Any]) -> None:
-    """Refuse parameters of `HardmaxClassifier` that cannot be trained with."""
-    for name in ("heads", "d", "groups", "longest", "min_texts", "batch_size"):
-        check_count(given[name], name, least=1)
-    for name in ("layers", "random_state"):
-        check_count(given[name], name, least=0)
-    for name in ("epochs", "max_tokens", "max_words", "patience"):
-        if given[name] is not None:
-            check_count(given[name], name, least=1)
-    for name in ("alpha", "temperature", "learning_rate", "alpha_rate", "scale"):
-        check_positive(given[name], name, "Pass a positive number.")
-    check_positive(given["weight_decay"], "weight_decay", "Use 0 for none.", zero=True)
-    for name in ("dropout", "embedding_dropout", "validation", "label_smoothing"):
-        if not 0 <= given[name] < 1:
-            raise ParameterError(name, "be at least 0 and below 1", f"{given[name]!r}")
-    if given["heads"] % given["groups"]:
-        raise ParameterError(
-            "groups",
-            "divide `heads`",
-            f"{given['groups']} groups and {given['heads']} heads",
-            "Use `groups=1`, or another number of heads.",
-        )
-    if given["select"] not in SELECT:
-        raise ParameterError("select", f"be one of {', '.join(SELECT)}", f"{given['select']!r}")
-    if given["training"] not in TRAINING:
-        raise ParameterError("training", f"be one of {', '.join(TRAINING)}", f"{given['training']!r}")
-    if given["trained_A"] and given["training"] != "softmax":
-        raise ParameterError(
-            "trained_A",
-            'go with `training="softmax"`',
-            ('`training="hardmax"`, which has no gradient for A: small changes of A do not change who is followed'),
-        )
-    if not isinstance(given["device"], str) or given["device"].split(":")[0] not in ("auto", "cpu", "cuda"):
-        raise ParameterError("device", 'be "auto", "cpu" or "cuda"', f"{given['device']!r}")
-    if given["class_weight"] not in (None, "balanced"):
-        raise ParameterError("class_weight", 'be None or "balanced"', f"{given['class_weight']!r}")
-    if given["resume"] and given["checkpoint"] is None:
-        raise ParameterError("resume", "go with `checkpoint`, the file to go on from", "none")
 
 
 def check_texts(X: Any) -> list[str]:

@@ -1,16 +1,34 @@
-"""A trained classifier as plain data: what it knows of text, its numbers, the names of its classes."""
+"""A trained classifier as plain data: what it knows of text, its numbers, its classes, and how it was trained."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from scipy.special import expit, softmax
 
 from hardmax._types import AnyArray, FloatArray
 from hardmax.sentiment.inference import Weights, logits
 from hardmax.sentiment.vocabulary import Vocabulary
 
 PART = 1 << 21  # characters: some tens of megabytes of tokens
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What is known after an epoch of training; of validation only where something was held back."""
+
+    number: int
+    train_loss: float
+    loss: float | None = None  # of validation
+    accuracy: float | None = None
+    kept: bool = False  # whether the model has the weights of this epoch
+
+    @property
+    def quality(self) -> tuple[float, float]:
+        """By which epochs are compared: accuracy, then loss."""
+        if self.accuracy is None or self.loss is None:
+            return float(self.number), 0.0  # the last one
+        return self.accuracy, -self.loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,13 +54,9 @@ class Model:
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """(texts, classes) from (texts, outputs) logits."""
-        if scores.shape[1] == 1:
-            second = sigmoid(scores[:, 0])
-            return np.stack([sigmoid(-scores[:, 0]), second], axis=1)
-        powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+        return np.asarray(expit(scores * [-1, 1]) if scores.shape[1] == 1 else softmax(scores, axis=1))
 
-    def decide(self, scores: FloatArray) -> Any:
+    def decide(self, scores: FloatArray) -> AnyArray:
         """(texts,) labels from (texts, outputs) logits; a logit of 0 means the first class."""
         places = (scores[:, 0] > 0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
         return self.classes[places]
@@ -58,9 +72,3 @@ def in_parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
         size += len(text)
     if start < len(texts):
         yield texts[start:]
-
-
-def sigmoid(x: FloatArray) -> FloatArray:
-    """1 / (1 + e^-x) without overflow."""
-    small = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1 / (1 + small), small / (1 + small))

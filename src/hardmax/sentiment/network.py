@@ -1,46 +1,14 @@
 """The classifier as a torch module: embedding, hardmax layers in every head, mean, linear decoder."""
 
-from dataclasses import dataclass
-from typing import Any
-
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from hardmax.attention.layers import hardmax_layers
+from hardmax.sentiment.inference import Weights
+from hardmax.sentiment.settings import ModelSettings
 
-ATTENTION = ("hardmax", "softmax", "random", "none")
 LARGEST = 1e30  # alpha: b is 1 then
 LOUDNESS = 0.5  # of a head's decoder at the start
-
-
-@dataclass(frozen=True)
-class Shape:
-    """Sizes of a network.
-
-    Parameters
-    ----------
-    tokens, outputs : int
-        Size of the vocabulary, and 1 for two classes, else the number of classes.
-    heads, d, layers : int
-        Each head has d coordinates of its own.
-    groups : int
-        Heads are dealt out to groups, each a classifier of its own; the answer is their mean.
-    trained_A : bool
-        Whether each head has an A = LL^T of its own, else the identity.
-    """
-
-    tokens: int
-    outputs: int
-    heads: int
-    d: int
-    layers: int
-    groups: int = 1
-    trained_A: bool = False
-
-    @property
-    def width(self) -> int:
-        """Coordinates of a group."""
-        return self.heads * self.d // self.groups
 
 
 class Network(nn.Module):
@@ -48,38 +16,44 @@ class Network(nn.Module):
 
     Parameters
     ----------
-    shape : Shape
-    alpha : float
-        To start from; each head trains its own, positive as the softplus of a parameter.
-    scale : float
-        Standard deviation of the embedding at the start, times the coordinates of a group.
+    tokens, outputs : int
+        Size of the vocabulary, and 1 for two classes, else the number of classes.
+    settings : ModelSettings
+        Each head trains an alpha of its own, positive as the softplus of a parameter.
     """
 
-    def __init__(self, shape: Shape, *, alpha: float = 1.0, scale: float = 6.4) -> None:
+    def __init__(self, tokens: int, outputs: int, settings: ModelSettings) -> None:
         super().__init__()
-        heads, d = shape.heads, shape.d
-        self.shape = shape
-        self.embedding = nn.Parameter(scale / shape.width * torch.randn(shape.tokens, heads * d))
-        directions = nn.functional.normalize(torch.randn(shape.outputs, heads, d), dim=-1)
+        heads, d = settings.n_heads, settings.d
+        self.heads, self.d, self.groups, self.layers = heads, d, settings.groups, settings.layers
+        self.group_width = heads * d // settings.groups  # coordinates of a group
+        self.embedding = nn.Parameter(settings.scale / self.group_width * torch.randn(tokens, heads * d))
+        directions = nn.functional.normalize(torch.randn(outputs, heads, d), dim=-1)
         self.decoder = nn.Parameter(LOUDNESS * d**0.5 * directions)
-        self.bias = nn.Parameter(torch.zeros(shape.groups, shape.outputs))
-        start = torch.full((heads,), min(float(alpha), LARGEST), dtype=torch.float64)
+        self.bias = nn.Parameter(torch.zeros(settings.groups, outputs))
+        start = torch.full((heads,), min(float(settings.alpha), LARGEST), dtype=torch.float64)
         self.raw_alpha = nn.Parameter((start + (-torch.expm1(-start)).log()).float())  # softplus undone
-        self.factor = nn.Parameter(torch.eye(d).repeat(heads, 1, 1)) if shape.trained_A else None
+        self.factor = nn.Parameter(torch.eye(d).repeat(heads, 1, 1)) if settings.trained_A else None
 
     @property
-    def alpha(self) -> Any:
+    def alpha(self) -> Tensor:
         """(heads,) positive."""
         return nn.functional.softplus(self.raw_alpha).clamp(torch.finfo(torch.float32).tiny, LARGEST)
 
     @property
-    def A(self) -> Any:
+    def A(self) -> Tensor | None:
         """(heads, d, d) LL^T, or None for the identity."""
         return None if self.factor is None else self.factor @ self.factor.mT
 
     def forward(
-        self, ids: Any, counts: Any, kept: Any = None, *, attention: str = "hardmax", temperature: float = 1e-3
-    ) -> Any:
+        self,
+        ids: Tensor,
+        counts: Tensor,
+        kept: Tensor | None = None,
+        *,
+        attention: str = "hardmax",
+        temperature: float = 1e-3,
+    ) -> Tensor:
         """Logits of texts, group by group.
 
         Parameters
@@ -99,30 +73,31 @@ class Network(nn.Module):
             beta for a text without tokens. The answer is the mean over groups.
         """
         texts, n = ids.shape
-        heads, d, groups = self.shape.heads, self.shape.d, self.shape.groups
+        heads, d, groups = self.heads, self.d, self.groups
         z = nn.functional.embedding(ids, self.embedding)
         z = z if kept is None else z * kept
         z = z.view(texts, n, heads, d).transpose(1, 2).reshape(texts * heads, n, d)
         seen = counts.expand(-1, groups, -1).repeat_interleave(heads // groups, 1).reshape(texts * heads, n)
-        z = self._layers(z, seen, attention, temperature).view(texts, heads, n, d)
+        z = self._moved(z, seen, attention, temperature).view(texts, heads, n, d)
         weight = seen.to(z.dtype) / seen.sum(1, keepdim=True).clamp(min=1)
         mean = torch.einsum("thnd,thn->thd", z, weight.view(texts, heads, n))
-        says = torch.einsum("thd,ohd->tho", mean, self.decoder)
-        return says.view(texts, groups, heads // groups, -1).sum(2) + self.bias
+        logits = torch.einsum("thd,ohd->tho", mean, self.decoder)
+        return logits.view(texts, groups, heads // groups, -1).sum(2) + self.bias
 
-    def _layers(self, z: Any, counts: Any, attention: str, temperature: float) -> Any:
+    def _moved(self, z: Tensor, counts: Tensor, attention: str, temperature: float) -> Tensor:
         """(texts * heads, n, d) tokens after all layers."""
-        texts = len(z) // self.shape.heads
+        texts = len(z) // self.heads
         alpha = self.alpha.repeat(texts)
         A = None if self.A is None else self.A.repeat(texts, 1, 1)
         if attention == "hardmax":
-            return hardmax_layers(z, alpha, self.shape.layers, A=A, counts=counts)
+            moved: Tensor = hardmax_layers(z, alpha, self.layers, A=A, counts=counts)
+            return moved
         if attention == "none":
             return z
         step = (alpha / (1 + alpha))[:, None, None]
         empty = counts.sum(1, keepdim=True) == 0
         log_counts = counts.to(z.dtype).log().masked_fill(empty, 0)[:, None, :]  # -inf for padding
-        for _ in range(self.shape.layers):
+        for _ in range(self.layers):
             if attention == "softmax":
                 scores = (z if A is None else z @ A) @ z.mT / temperature
                 z = z + step * ((scores + log_counts).softmax(-1) @ z - z)
@@ -130,8 +105,22 @@ class Network(nn.Module):
                 z = z + step * (_followed_at_random(z, counts > 0) - z)
         return z
 
+    def weights(self) -> Weights:
+        """What it has learned, for inference. The mean over groups is part of the decoder, so that heads add."""
+        parts = (self.embedding, self.alpha.double(), self.decoder.double(), self.bias.double())
+        embedding, alpha, decoder, bias = (part.detach().cpu().numpy() for part in parts)
+        A = None if self.A is None else self.A.detach().cpu().double().numpy()
+        return Weights(
+            embedding.reshape(-1, self.heads, self.d),
+            alpha,
+            A if A is None else (A + A.swapaxes(1, 2)) / 2,
+            decoder / self.groups,
+            bias.mean(axis=0),
+            self.layers,
+        )
 
-def _followed_at_random(z: Any, real: Any) -> Any:
+
+def _followed_at_random(z: Tensor, real: Tensor) -> Tensor:
     """For each token another real one of its text, drawn evenly."""
     draws = torch.rand(z.shape[:2], device=z.device)
     places = (~real).to(torch.uint8).argsort(dim=1, stable=True)  # real tokens first

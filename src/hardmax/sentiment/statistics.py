@@ -2,13 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.sentiment.inference import batches, following
 from hardmax.sentiment.model import Model, in_parts
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +45,11 @@ class LeaderStatistics:
     @property
     def mean(self) -> float:
         """Leaders of a text in a head, on average; texts without known words are left out."""
-        return float(self.leaders.mean()) if self.leaders.size else float("nan")
+        return self.summary()["average"]
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the number of leaders."""
-        return float(self.leaders.std()) if self.leaders.size else float("nan")
+        return self.summary()["deviation"]
 
     @property
     def share_initial(self) -> float:
@@ -55,22 +58,17 @@ class LeaderStatistics:
 
     def summary(self) -> dict[str, float]:
         """Average, deviation, least and most leaders of a text in a head, and the share that leads from layer 0."""
-        return {
-            "average": self.mean,
-            "deviation": self.deviation,
-            "min": float(self.leaders.min()) if self.leaders.size else float("nan"),
-            "max": float(self.leaders.max()) if self.leaders.size else float("nan"),
-            "initial": self.share_initial,
-        }
+        counts = self.leaders if self.leaders.size else np.full(1, np.nan)
+        numbers = {"average": counts.mean(), "deviation": counts.std(), "min": counts.min(), "max": counts.max()}
+        return {name: float(number) for name, number in numbers.items()} | {"initial": self.share_initial}
 
     def __repr__(self) -> str:
-        """The numbers and the most frequent leaders."""
         return (
             f"<LeaderStatistics: {self.mean:.1f} leaders a text and head (at most {self.leaders.max(initial=0)}), "
             f"{self.share_initial:.0%} from layer 0; most often {', '.join(self.words[:5].tolist())}>"
         )
 
-    def plot(self, *, count: int = 20, ax: Any = None) -> Any:
+    def plot(self, *, count: int = 20, ax: "Axes | None" = None) -> "Figure":
         """Histogram of the most frequent leaders, coloured by what they say; returns the figure."""
         from hardmax.draw.texts import plot_leaders
 

@@ -1,7 +1,7 @@
 """Models on disk: a folder with JSON and safetensors. Reading one executes nothing."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -11,19 +11,20 @@ import numpy as np
 from hardmax._errors import InputError, MissingExtra, ParameterError
 from hardmax._files import written_whole
 from hardmax._types import AnyArray
-from hardmax.sentiment.history import Epoch
 from hardmax.sentiment.inference import Weights
-from hardmax.sentiment.model import Model
-from hardmax.sentiment.stored_model import check_about, check_numbers
+from hardmax.sentiment.model import Epoch, Model
+from hardmax.sentiment.settings import ModelSettings, Settings, TrainingSettings
+from hardmax.sentiment.stored_model import TEXT, check_about, check_numbers
 from hardmax.sentiment.text import Splitter
 from hardmax.sentiment.vocabulary import Vocabulary
 
 FORMAT, VERSION = "hardmax-classifier", 1
 FILE = "model.json"
-OF_A_RUN = ("checkpoint", "resume", "verbose", "device")  # not of a model: neither written nor taken from a file
+SETTINGS = [each.name for kind in (ModelSettings, TrainingSettings) for each in fields(kind)]  # none of a run
+RENAMED = {"heads": "n_heads", "min_texts": "min_df", "max_tokens": "max_features"}  # since models were first written
 
 
-def save_model(model: Model, folder: Path, *, params: dict[str, Any], history: list[Epoch], grid: bool = False) -> None:
+def save_model(model: Model, folder: Path, settings: Settings, history: list[Epoch], *, grid: bool = False) -> None:
     """Write a model; `model.json` is renamed into place last, so a kill leaves the old model or the new one.
 
     Parameters
@@ -31,13 +32,10 @@ def save_model(model: Model, folder: Path, *, params: dict[str, Any], history: l
     grid : bool
         Whether to keep the embedding in a byte a number, on a grid without 0; see `on_grid`.
     """
-    numbers, old = _numbers(model, grid), _named(folder)
-    data = _packed(numbers)
+    old, data = _named(folder), _packed(_numbers(model, grid))
     name = f"weights-{sha256(data).hexdigest()[:16]}.safetensors"
     with written_whole(folder / name) as temporary:
         temporary.write_bytes(data)
-    splitter = model.vocabulary.splitter
-    stop_words = splitter.stop_words
     about = {
         "format": FORMAT,
         "version": VERSION,
@@ -47,18 +45,13 @@ def save_model(model: Model, folder: Path, *, params: dict[str, Any], history: l
         "classes_dtype": model.classes.dtype.str,
         "layers": model.weights.layers,
         "distinct": model.vocabulary.distinct,
-        "text": {
-            "stop_words": stop_words if stop_words is None or isinstance(stop_words, str) else sorted(stop_words),
-            "lemmas": splitter.lemmas,
-            "max_words": splitter.max_words,
-            "punctuation": splitter.punctuation,
-        },
-        "params": {k: _plain(v) for k, v in params.items() if k not in OF_A_RUN},
+        "text": {name: getattr(model.vocabulary.splitter, name) for name in TEXT},
+        "params": {name: getattr(settings, name) for name in SETTINGS},
         "history": [asdict(epoch) for epoch in history],
         "words": list(model.vocabulary.words),
     }
     with written_whole(folder / FILE) as temporary:
-        temporary.write_text(json.dumps(about, separators=(",", ":")), encoding="utf-8")
+        temporary.write_text(json.dumps(about, default=_plain, separators=(",", ":")), encoding="utf-8")
     if old is not None and old != name:
         (folder / old).unlink(missing_ok=True)
 
@@ -79,29 +72,23 @@ def load_model(folder: Path) -> tuple[Model, dict[str, Any], list[Epoch]]:
         )
     numbers = _unpacked(data, weights_file)
     check_numbers(about, numbers, weights_file)
-    return _assembled(about, numbers)
-
-
-def _assembled(about: dict[str, Any], numbers: dict[str, AnyArray]) -> tuple[Model, dict[str, Any], list[Epoch]]:
-    """A model from its two files."""
-    words = tuple(about["words"])
-    text = about["text"]
-    splitter = Splitter(text["stop_words"], text["lemmas"], text["max_words"], text["punctuation"])
-    vocabulary = Vocabulary(splitter, words, numbers["runs"], about["distinct"])
+    vocabulary = Vocabulary(Splitter(**about["text"]), tuple(about["words"]), numbers["runs"], about["distinct"])
     embedding = numbers["embedding"]
     if embedding.dtype == np.int8:
         embedding = off_grid(embedding, numbers["grid"])
-    weights = Weights(
-        embedding,
-        numbers["alpha"],
-        numbers.get("A"),
-        numbers["decoder"],
-        numbers["bias"],
-        about["layers"],
-    )
+    alpha, decoder, bias = (numbers[name] for name in ("alpha", "decoder", "bias"))
+    weights = Weights(embedding, alpha, numbers.get("A"), decoder, bias, about["layers"])
     classes = np.array(about["classes"], dtype=np.dtype(about["classes_dtype"]))
-    params = {name: value for name, value in about["params"].items() if name not in OF_A_RUN}
-    return Model(vocabulary, weights, classes), params, [Epoch(**epoch) for epoch in about["history"]]
+    return Model(vocabulary, weights, classes), _settings(about["params"]), [Epoch(**e) for e in about["history"]]
+
+
+def _settings(params: dict[str, Any]) -> dict[str, Any]:
+    """Settings by the names they have now, and no others: a file must not name another that fitting would write."""
+    found = {RENAMED.get(name, name): value for name, value in params.items()}
+    runs = found.get("ngram_range", [1, found["longest"]] if "longest" in found else None)
+    if isinstance(runs, list):  # JSON has no tuples
+        found["ngram_range"] = tuple(runs)
+    return {name: found[name] for name in SETTINGS if name in found}
 
 
 def on_grid(embedding: AnyArray) -> tuple[AnyArray, AnyArray]:
@@ -120,10 +107,9 @@ def off_grid(places: AnyArray, step: AnyArray) -> AnyArray:
 
 
 def _numbers(model: Model, grid: bool) -> dict[str, AnyArray]:
-    w = model.weights
-    small = np.uint16 if len(model.vocabulary.words) < 2**16 - 1 else np.uint32
-    runs = model.vocabulary.runs
-    numbers = {"alpha": w.alpha, "decoder": w.decoder, "bias": w.bias, "runs": _unsigned(runs, small)}
+    w, small = model.weights, np.uint16 if len(model.vocabulary.words) < 2**16 - 1 else np.uint32
+    runs = (model.vocabulary.runs + 1).astype(small)  # 0 stands for no word
+    numbers = {"alpha": w.alpha, "decoder": w.decoder, "bias": w.bias, "runs": runs}
     if grid:
         numbers["embedding"], numbers["grid"] = on_grid(w.embedding)
     else:
@@ -131,18 +117,12 @@ def _numbers(model: Model, grid: bool) -> dict[str, AnyArray]:
     return numbers if w.A is None else numbers | {"A": w.A}
 
 
-def _unsigned(runs: AnyArray, dtype: type) -> AnyArray:
-    """Word numbers plus 1, so that 0 stands for none."""
-    return (runs + 1).astype(dtype)
-
-
 def _packed(numbers: dict[str, AnyArray]) -> bytes:
     try:
         from safetensors.numpy import save
     except ImportError as error:
         raise MissingExtra("Saving a model", "safetensors", "text") from error
-    data: bytes = save({name: np.ascontiguousarray(array) for name, array in numbers.items()})
-    return data
+    return bytes(save({name: np.ascontiguousarray(array) for name, array in numbers.items()}))
 
 
 def _unpacked(data: bytes, file: Path) -> dict[str, AnyArray]:
@@ -194,9 +174,5 @@ def _named(folder: Path) -> str | None:
 
 
 def _plain(value: Any) -> Any:
-    """A parameter as JSON has it."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, frozenset | set | tuple | list):
-        return sorted(value) if isinstance(value, frozenset | set) else list(value)
-    return value
+    """What JSON does not know: numbers of NumPy, and collections of stop words."""
+    return value.item() if isinstance(value, np.generic) else sorted(value)

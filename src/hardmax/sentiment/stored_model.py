@@ -1,5 +1,6 @@
 """What a stored model must hold. Compiled code trusts its arrays, so nothing reaches it unchecked."""
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -8,21 +9,18 @@ import numpy as np
 from hardmax._checks import is_positive_definite
 from hardmax._errors import InputError
 from hardmax._types import AnyArray
+from hardmax.sentiment.model import Epoch
+from hardmax.sentiment.text import Splitter
 
 KINDS: dict[str, Any] = {
-    "weights": str,
-    "sha256": str,
-    "classes": list,
-    "classes_dtype": str,
+    **dict.fromkeys(("weights", "sha256", "classes_dtype"), str),
+    **dict.fromkeys(("classes", "history", "words"), list),
+    **dict.fromkeys(("text", "params"), dict),
     "layers": int,
     "distinct": bool,
-    "text": dict,
-    "params": dict,
-    "history": list,
-    "words": list,
 }
-TEXT = {"stop_words", "lemmas", "max_words", "punctuation"}
-EPOCH = {"number", "train_loss", "loss", "accuracy", "kept"}
+TEXT = [each.name for each in fields(Splitter) if each.init]
+EPOCH = {each.name for each in fields(Epoch)}
 MOST_LAYERS = 10_000
 
 
@@ -36,7 +34,7 @@ def check_about(about: dict[str, Any], file: Path) -> None:
         _refuse(file, "`words` must be different texts")
     if not 0 <= about["layers"] <= MOST_LAYERS:
         _refuse(file, f"`layers` must lie between 0 and {MOST_LAYERS:,}")
-    if set(about["text"]) != TEXT or not all(isinstance(e, dict) and set(e) == EPOCH for e in about["history"]):
+    if set(about["text"]) != set(TEXT) or not all(isinstance(e, dict) and set(e) == EPOCH for e in about["history"]):
         _refuse(file, "`text` and `history` must have their own names alone")
     try:
         made = np.array(classes, dtype=np.dtype(about["classes_dtype"]))

@@ -12,9 +12,9 @@ import numpy as np
 
 from hardmax._types import IntArray
 from hardmax.sentiment.classifier import HardmaxClassifier
-from hardmax.sentiment.fitting import new_network, place_of, prepare, weights_of
-from hardmax.sentiment.inference import logits
-from hardmax.sentiment.model import Model
+from hardmax.sentiment.fitting import Problem, device_of, new_network, prepare
+from hardmax.sentiment.model import Epoch, Model
+from hardmax.sentiment.settings import Settings
 from hardmax.sentiment.statistics import leader_statistics
 
 DIMENSIONS = (2, 4, 8, 16)
@@ -27,25 +27,25 @@ PART = 0.7  # of all reviews, to train with
 LONG_ENOUGH = 200  # layers in which trained models have all tokens decided, or are said not to
 COUNTED = 2000  # texts whose leaders are counted
 
-_PREPARED: dict[Any, Any] = {}
+_PREPARED: dict[tuple[Any, ...], Problem] = {}
 
 BASE: dict[str, Any] = {"max_words": 400}  # softmax attention needs n by n numbers: texts of 2,000 words do not fit
 ABLATIONS: dict[str, dict[str, Any]] = {
     "hardmax (the model)": {},
-    "no attention: bag of words": {"attention": "none"},
-    "random attention": {"attention": "random"},
-    "softmax attention, temperature 1": {"attention": "softmax", "temperature": 1.0},
-    "softmax attention, temperature 0.1": {"attention": "softmax", "temperature": 0.1},
-    "trained with softmax, served as hardmax": {"attention": "softmax", "temperature": 0.1, "served": "hardmax"},
-    "the same with trained A": {"attention": "softmax", "temperature": 0.1, "served": "hardmax", "trained_A": True},
-    "1 head": {"heads": 1, "groups": 1},
-    "8 heads": {"heads": 8, "groups": 1},
+    "no attention: bag of words": {"training": "none"},
+    "random attention": {"training": "random"},
+    "softmax attention, temperature 1": {"training": "softmax", "temperature": 1.0},
+    "softmax attention, temperature 0.1": {"training": "softmax", "temperature": 0.1},
+    "trained with softmax, served as hardmax": {"training": "softmax", "temperature": 0.1, "served": "hardmax"},
+    "the same with trained A": {"training": "softmax", "temperature": 0.1, "served": "hardmax", "trained_A": True},
+    "1 head": {"n_heads": 1, "groups": 1},
+    "8 heads": {"n_heads": 8, "groups": 1},
     "32 heads in 1 group": {"groups": 1},
     "1 layer": {"layers": 1},
     "4 layers": {"layers": 4},
     "8 layers": {"layers": 8},
     "12 layers": {"layers": 12},
-    "words alone": {"longest": 1, "min_texts": 2, "max_tokens": None},
+    "words alone": {"ngram_range": (1, 1), "min_df": 2, "max_features": None},
 }
 
 
@@ -54,45 +54,33 @@ def ablation(
 ) -> dict[str, Any]:
     """Train one variant of the general model; accuracy is on texts held back from training."""
     options = BASE | ABLATIONS[name]
-    attention = options.pop("attention", "hardmax")
-    served = options.pop("served", attention)
-    temperature = options.pop("temperature", 1e-3)
-    trained_A = options.pop("trained_A", False)
-    classifier = HardmaxClassifier(**options, epochs=5, random_state=seed)
-    design, recipe, splitter = classifier.plan(len(texts))
-    design = replace(design, trained_A=trained_A)
-    recipe = replace(recipe, attention=attention, served=served, temperature=temperature)
+    served = options.pop("served", options.get("training", "hardmax"))
+    classifier = HardmaxClassifier(**options, epochs=5, random_state=seed, device=device)
     start = perf_counter()
-    problem = _prepared(texts, labels, design, splitter)
-    network, history, _ = _trained(problem, design, recipe, device)
+    problem = _prepared(texts, labels, replace(classifier, random_state=0))
+    model, history, _ = _trained(problem, classifier, served)
     row = {"variant": name, "seed": seed, "accuracy": _kept(history).accuracy, "seconds": perf_counter() - start}
-    model = Model(problem.vocabulary, weights_of(network), np.array([0, 1]))
-    if served == "hardmax":
-        row |= _leaders(model, [texts[i] for i in problem.held_places[:COUNTED]])
-    return row
+    return row | (_leaders(model, [texts[i] for i in problem.held_places[:COUNTED]]) if served == "hardmax" else {})
 
 
 def paper_run(
     d: int, start: str, texts: Sequence[str], labels: IntArray, *, seed: int = 0, device: str = "auto", **changes: Any
 ) -> dict[str, Any]:
     """Train the paper's model on 70 % of all reviews, with a part held back to choose the epoch; test on the others."""
-    classifier = HardmaxClassifier.paper(d, **({"epochs": 8, "random_state": seed} | STARTS[start] | changes))
+    options = {"epochs": 8, "random_state": seed, "device": device} | STARTS[start] | changes
+    classifier = HardmaxClassifier.paper(d, **options)
     order = np.random.default_rng(seed).permutation(len(labels))
-    cut = round(PART * len(labels))
-    learned, tested = order[:cut], order[cut:]
-    design, recipe, splitter = classifier.plan(cut)
+    learned, tested = np.split(order, [round(PART * len(labels))])
     began = perf_counter()
-    problem = prepare([texts[i] for i in learned], labels[learned], 2, design, splitter, seed=seed)
-    network, history, others = _trained(problem, design, recipe, device)
-    model = Model(problem.vocabulary, weights_of(network), np.array([0, 1]))
+    problem = prepare([texts[i] for i in learned], labels[learned], classifier)
+    model, history, others = _trained(problem, classifier, "hardmax")
     asked = [texts[i] for i in tested]
-    scores = logits(model.weights, model.vocabulary.encode(asked))[:, 0]
     return {
         "d": d,
         "start": start,
         "seed": seed,
-        "training": recipe.attention,
-        "accuracy": float(np.mean((scores > 0) == labels[tested])),
+        "training": classifier.training,
+        "accuracy": float(np.mean((model.logits(asked)[:, 0] > 0) == labels[tested])),
         "validation": _kept(history).accuracy,
         "alpha": float(model.weights.alpha[0]),
         "seconds": perf_counter() - began,
@@ -100,37 +88,46 @@ def paper_run(
     } | _leaders(model, asked[:COUNTED])
 
 
-def _kept(history: Sequence[Any]) -> Any:
+def _kept(history: Sequence[Epoch]) -> Epoch:
     return next(epoch for epoch in history if epoch.kept)
 
 
-def _prepared(texts: Sequence[str], labels: IntArray, design: Any, splitter: Any) -> Any:
+def _prepared(texts: Sequence[str], labels: IntArray, settings: Settings) -> Problem:
     """Texts as tokens; most variants read them alike, so the last ones are kept."""
-    key = (id(texts), splitter, design.longest, design.min_texts, design.max_tokens)
+    key = (id(texts), settings.max_words, settings.ngram_range, settings.min_df, settings.max_features)
     if key not in _PREPARED:
         _PREPARED.clear()
-        _PREPARED[key] = prepare(texts, labels, 2, design, splitter, seed=0)
+        _PREPARED[key] = prepare(texts, labels, settings)
     return _PREPARED[key]
 
 
-def _trained(problem: Any, design: Any, recipe: Any, device: str) -> tuple[Any, list[Any], list[float]]:
-    """The network, its epochs, and the validation loss after each with softmax attention instead of hardmax."""
+def _trained(problem: Problem, settings: Settings, served: str) -> tuple[Model, list[Epoch], list[float]]:
+    """A model, its epochs, and the validation loss after each with softmax attention instead of hardmax."""
     import torch
 
     from hardmax.sentiment.training import evaluate, train
 
-    network = new_network(len(problem.vocabulary), 2, design, recipe.seed)
-    factors = torch.ones(2, device=place_of(device))
+    device, held = device_of(settings.device), problem.held
+    network = new_network(len(problem.vocabulary), 2, settings, settings.random_state)
     others: list[float] = []
 
-    def report(done: int, total: int, loss: Any, epoch: Any) -> None:
-        if epoch is not None and design.heads == 1:
-            others.append(evaluate(network, problem.held, "softmax", recipe.temperature, factors)[0])
+    def report(done: int, total: int, loss: Any, epoch: Epoch | None) -> None:
+        if epoch is not None and held is not None and settings.n_heads == 1:
+            factors = torch.ones(2, device=device)
+            others.append(evaluate(network, held, "softmax", settings.temperature, factors)[0])
 
     history = train(
-        network, problem.learned, problem.held, recipe, weights=np.ones(2), device=place_of(device), report=report
+        network,
+        problem.learned,
+        held,
+        settings,
+        epochs=settings.epochs or 1,
+        weights=np.ones(2),
+        device=device,
+        served=served,
+        report=report,
     )
-    return network, history, others
+    return Model(problem.vocabulary, network.weights(), np.array([0, 1])), history, others
 
 
 def _leaders(model: Model, texts: Sequence[str]) -> dict[str, Any]:
@@ -153,9 +150,9 @@ def rows_of(
     only: Sequence[str] = (),
     seed: int = 0,
     device: str = "auto",
-    told: Callable[[dict[str, Any]], None] = lambda _: None,
+    report: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
-    """Rows of a study, all or those whose names are given; `told` hears of each as it is done.
+    """Rows of a study, all or those whose names are given; `report` is called with each as it is done.
 
     Parameters
     ----------
@@ -173,7 +170,7 @@ def rows_of(
         else:
             d, start = name.split(" ", 1)
             rows.append(paper_run(int(d), start, texts, labels, seed=seed, device=device))
-        told(rows[-1])
+        report(rows[-1])
     return rows
 
 

@@ -1,23 +1,28 @@
-"""Labelled texts from a file: CSV, JSONL, Parquet, or one text a line."""
+"""Labelled texts from a file: CSV, JSONL, Parquet, or one text a line.
+
+Each becomes a pandas table. CSV and JSON lines are parsed by Python's own modules: pandas fills short rows and mends
+quotes without a word, counts rows instead of lines, and writes numbers anew.
+"""
 
 import csv
 import gzip
 import io
 import json
-import math
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from importlib import import_module
 from numbers import Number
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hardmax._errors import InputError, MissingExtra, ParameterError
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 TEXT_NAMES = ("text", "review", "sentence", "content", "comment", "body")
 LABEL_NAMES = ("label", "sentiment", "class", "target", "category", "y")
@@ -30,8 +35,6 @@ MANY_CLASSES = 20  # fewer classes than this are always believed, however few th
 EVEN_ENOUGH = 0.1  # of an even share: below it, accuracy alone misleads
 FIELD_LIMIT = 2**31 - 1  # the largest that the csv module takes on every platform
 SHOWN = 20  # columns or classes named in a sentence
-
-Columns = tuple[list[str], Callable[[int], list[Any]]]  # the names, and the values of one column by its position
 
 
 @dataclass(frozen=True)
@@ -118,28 +121,21 @@ def read_texts(
     ending = ".txt" if str(path) == "-" else _ending(path)
     if ending == ".txt":
         return _read_lines(path, text, label, labelled, encoding)
-    columns, values = _read_columns(path, ending, encoding)
-    first, second = _choose_both(columns, text, label, labelled, path)
-    texts = [_written(value, path, row, "text") for row, value in enumerate(values(first), 1)]
-    if second is None:
-        blank = sum(found is None for found in texts)
-        return _table(path, [found or "" for found in texts], None, columns[first], None, 0, blank)
-    labels = [_label(value, path, row) for row, value in enumerate(values(second), 1)]
+    frame = _frame(path, ending, encoding)
+    if labelled and text is not None and text == label:
+        advice = f"The columns are: {_listed(list(frame))}."
+        raise ParameterError(("text", "label"), "name two columns", f"{text!r} for both", advice)
+    first = _choose(list(frame), text, "text", TEXT_NAMES, label if labelled else None, path)
+    texts = [_written(value, path, row, "text") for row, value in enumerate(frame[first], 1)]
+    if not labelled:
+        return Table([found or "" for found in texts], None, first, blank=sum(found is None for found in texts))
+    second = _choose(list(frame), label, "label", LABEL_NAMES, first, path)
+    labels = [_label(value, path, row) for row, value in enumerate(frame[second], 1)]
     pairs = [(a, b) for a, b in zip(texts, labels, strict=True) if a is not None and b is not None]
-    skipped = len(texts) - len(pairs)
-    return _table(path, [a for a, _ in pairs], [b for _, b in pairs], columns[first], columns[second], skipped)
-
-
-def _table(path: Path, texts: list[str], labels: list[str] | None, *rest: Any) -> Table:
-    table = Table(texts, labels, *rest)
-    if not texts:
-        raise ParameterError(
-            path,
-            f"hold at least one row with a text{('' if labels is None else ' and a label')}",
-            f"{table.skipped}, all without",
-            "Check the columns.",
-        )
-    return table
+    if not pairs:
+        must = "hold at least one row with a text and a label"
+        raise ParameterError(path, must, f"{len(texts)}, all without", "Check the columns.")
+    return Table([a for a, _ in pairs], [b for _, b in pairs], first, second, len(texts) - len(pairs))
 
 
 def _ending(path: Path) -> str:
@@ -166,14 +162,6 @@ def _read_lines(path: Path, text: str | None, label: str | None, labelled: bool,
         raise ParameterError(("text", "label"), "name columns of a table", f"{str(path)!r}", "Leave them out.")
     lines = io.StringIO(_read_text(path, "", encoding), newline=None)
     return Table([line.removesuffix("\n") for line in lines], None)
-
-
-def _read_columns(path: Path, ending: str, encoding: str) -> Columns:
-    if ending == ".parquet":
-        return _parquet(path)
-    content = _read_text(path, ending, encoding)
-    delimiter = DELIMITERS.get(ending.removesuffix(".gz"))
-    return _json_lines(path, content) if delimiter is None else _csv(path, content, delimiter)
 
 
 def _read_bytes(path: Path) -> bytes:
@@ -204,9 +192,8 @@ def _decoded(path: Path, data: bytes, encoding: str) -> str:
     try:
         return data.decode("utf-8-sig" if plain else encoding)  # drops the mark that spreadsheets put in front
     except LookupError:
-        raise ParameterError(
-            "encoding", "name a text encoding", f"{encoding!r}", "Try utf-8, latin-1 or utf-16."
-        ) from None
+        advice = "Try utf-8, latin-1 or utf-16."
+        raise ParameterError("encoding", "name a text encoding", f"{encoding!r}", advice) from None
     except UnicodeError as error:
         start = getattr(error, "start", 0)
         other = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin-1"
@@ -218,102 +205,87 @@ def _decoded(path: Path, data: bytes, encoding: str) -> str:
         ) from None
 
 
-def _csv(path: Path, content: str, delimiter: str) -> Columns:
-    previous = csv.field_size_limit(FIELD_LIMIT)
+def _frame(path: Path, ending: str, encoding: str) -> "DataFrame":
     try:
-        rows = list(_csv_rows(path, csv.reader(io.StringIO(content, newline=""), delimiter=delimiter, strict=True)))
-    finally:
-        csv.field_size_limit(previous)
-    columns, *rows = rows
-    if not rows:
+        import pandas
+    except ImportError as error:
+        raise MissingExtra("Reading a table", "pandas", "text") from error
+    if ending == ".parquet":
+        return read_parquet(path)
+    content = _read_text(path, ending, encoding)
+    delimiter = DELIMITERS.get(ending.removesuffix(".gz"))
+    if delimiter is None:
+        lines = enumerate(content.split("\n"), 1)  # not splitlines: JSON strings may hold other line separators
+        rows = [_json_object(path, number, line) for number, line in lines if line.strip()]
+        return pandas.DataFrame.from_records(rows).astype(object)
+    names, *cells = _csv_rows(path, content, delimiter)
+    if not cells:
         raise ParameterError(path, "hold rows", "a header alone", "Add a row for each text.")
-    return [name.strip() for name in columns], lambda position: [row[position] for row in rows]
+    return pandas.DataFrame(cells, columns=[name.strip() for name in names], dtype=object)
 
 
-def _csv_rows(path: Path, reader: Any) -> Iterator[list[str]]:
-    width, line = 0, 1  # a quoted field may hold line breaks, so a row is named by the line where it starts
+def _csv_rows(path: Path, content: str, delimiter: str) -> list[list[str]]:
+    rows: list[list[str]] = []
+    line = 1  # a quoted field may hold line breaks, so a row is named by the line where it starts
+    previous = csv.field_size_limit(FIELD_LIMIT)
+    reader = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter, strict=True)
     try:
         for row in reader:
-            width = width or len(row)
-            if row and len(row) != width:
+            if row and rows and len(row) != len(rows[0]):
                 raise ParameterError(
                     path,
-                    f"have {width} fields in each row, as in its header",
+                    f"have {len(rows[0])} fields in each row, as in its header",
                     f"{len(row)} in line {line}",
                     "Put quotes around a text that holds the delimiter.",
                 )
-            if row:
-                yield row
+            rows += [row] if row else []
             line = reader.line_num + 1
     except csv.Error as error:
-        raise ParameterError(
-            path,
-            "be CSV",
-            f"the row that starts in line {line}: {error}",
-            "Close each quote, and write a quote inside a quoted text twice.",
-        ) from None
-
-
-def _json_lines(path: Path, content: str) -> Columns:
-    lines = enumerate(content.split("\n"), 1)  # not splitlines: JSON strings may hold other line separators
-    rows = [_json_object(path, number, line) for number, line in lines if line.strip()]
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    return columns, lambda position: [row.get(columns[position]) for row in rows]
+        got = f"the row that starts in line {line}: {error}"
+        advice = "Close each quote, and write a quote inside a quoted text twice."
+        raise ParameterError(path, "be CSV", got, advice) from None
+    finally:
+        csv.field_size_limit(previous)
+    return rows
 
 
 def _json_object(path: Path, number: int, line: str) -> dict[str, Any]:
-    must = f"`{path}` must hold one JSON object a line."
     try:
         found = json.loads(line, parse_int=str, parse_float=str)  # numbers stay as they are written
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{must} Got line {number}: {error}. Mend or remove that line.") from None
-    if not isinstance(found, dict):
-        raise InputError(f'{must} Got {_listed([line.strip()])} in line {number}. Write {{"text": ..., "label": ...}}.')
-    return found
+        got, advice = f"line {number}: {error}", "Mend or remove that line."
+    else:
+        if isinstance(found, dict):
+            return found
+        got, advice = f"{_listed([line.strip()])} in line {number}", 'Write {"text": ..., "label": ...}.'
+    raise ParameterError(path, "hold one JSON object a line", got, advice)
 
 
-def _parquet(path: Path) -> Columns:
-    try:
-        arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
-    except ImportError:
-        raise MissingExtra("Reading Parquet", "pyarrow", "text") from None
+def read_parquet(path: Path) -> "DataFrame":
+    """A Parquet file that has rows."""
+    import pandas
+
     data = io.BytesIO(_read_bytes(path))
-
-    def read(columns: list[str] | None) -> Any:
-        try:
-            return parquet.ParquetFile(data) if columns is None else parquet.ParquetFile(data).read(columns)
-        except (arrow.ArrowException, OSError) as error:
-            raise InputError(f"`{path}` must be a Parquet file. Got: {error} Download or write it again.") from None
-
-    file = read(None)
-    names = file.schema_arrow.names
-    if not file.metadata.num_rows:
+    try:
+        frame = pandas.read_parquet(data, dtype_backend="pyarrow")  # whole numbers stay whole beside missing ones
+    except ImportError as error:
+        raise MissingExtra("Reading Parquet", "pyarrow", "text") from error
+    except (ValueError, NotImplementedError, OSError) as error:  # all that Arrow raises
+        raise InputError(f"`{path}` must be a Parquet file. Got: {error} Download or write it again.") from None
+    if not len(frame):
         raise ParameterError(path, "hold rows", "columns without any", "Add a row for each text.")
-    return names, lambda position: read([names[position]]).column(0).to_pylist()
-
-
-def _choose_both(
-    columns: list[str], text: str | None, label: str | None, labelled: bool, path: Path
-) -> tuple[int, int | None]:
-    if not labelled:
-        return _choose(columns, text, "text", TEXT_NAMES, None, path), None
-    if text is not None and text == label:
-        raise ParameterError(
-            ("text", "label"), "name two columns", f"{text!r} for both", f"The columns are: {_listed(columns)}."
-        )
-    first = _choose(columns, text, "text", TEXT_NAMES, label, path)
-    return first, _choose(columns, label, "label", LABEL_NAMES, columns[first], path)
+    return frame
 
 
 def _choose(
     columns: list[str], wanted: str | None, what: str, usual: tuple[str, ...], taken: str | None, path: Path
-) -> int:
-    """The position of the column that is wanted, or else of the only one with a usual name, or the only one left."""
+) -> str:
+    """The column that is wanted, or else the only one with a usual name, or the only one left."""
     free = [name for name in columns if name != taken]
     named = [name for name in free if name.casefold() in usual]
     hits = [name for name in columns if name == wanted] if wanted is not None else named or free
     if len(hits) == 1:
-        return columns.index(hits[0])
+        return hits[0]
     close = get_close_matches((wanted or "").casefold(), [name.casefold() for name in columns], n=1)
     meant = next((name for name in columns if close and name.casefold() == close[0]), None)
     if wanted is None:
@@ -333,7 +305,7 @@ def _written(value: Any, path: Path, row: int, column: str) -> str | None:
     """A text or number as it is written; None where it is missing."""
     if isinstance(value, str):
         return value
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if value is None or type(value).__name__ == "NAType" or value != value:  # pandas' missing value, or NaN
         return None
     if isinstance(value, Number):
         return str(value)
@@ -348,7 +320,7 @@ def _label(value: Any, path: Path, row: int) -> str | None:
     return written if written and written.casefold() != "nan" else None
 
 
-def check_labels(labels: Sequence[str]) -> dict[str, int]:
+def class_counts(labels: Sequence[str]) -> dict[str, int]:
     """The classes in sorted order, each with its number of rows, where there is something to learn.
 
     Raises
@@ -358,7 +330,7 @@ def check_labels(labels: Sequence[str]) -> dict[str, int]:
 
     Examples
     --------
-    >>> check_labels(["pos", "neg", "pos"])
+    >>> class_counts(["pos", "neg", "pos"])
     {'neg': 1, 'pos': 2}
     """
     counts = dict(sorted(Counter(labels).items()))

@@ -1,47 +1,43 @@
 """Training: the loop, its validation, and how it goes on after a kill."""
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from hardmax._errors import InputError
-from hardmax._types import FloatArray, IntArray
-from hardmax.sentiment import checkpoint
-from hardmax.sentiment.distributed import Team
-from hardmax.sentiment.history import Epoch
+from hardmax._progress import Report
+from hardmax._types import AnyArray, FloatArray, IntArray
+from hardmax.sentiment import batches, checkpoint
+from hardmax.sentiment.distributed import Process
+from hardmax.sentiment.model import Epoch
 from hardmax.sentiment.network import Network
-from hardmax.sentiment.recipe import Recipe
-from hardmax.sentiment.vocabulary import Encoded
+from hardmax.sentiment.settings import TrainingSettings
+from hardmax.sentiment.vocabulary import Data
 
 VALIDATED = 128  # texts at a time
 DECODER_RATE = 0.002
+CLIP = 5.0  # largest norm of the gradient of all but the embedding
 DIVERGED = "Training must stay finite. Its loss is not. Lower `learning_rate`, or `scale`."
-
-
-@dataclass(frozen=True, eq=False)
-class Data:
-    """Texts as tokens, and their classes as numbers from 0."""
-
-    texts: Encoded
-    labels: IntArray
 
 
 def train(
     network: Network,
     data: Data,
     validation: Data | None,
-    recipe: Recipe,
+    settings: TrainingSettings,
     *,
+    epochs: int,
     weights: FloatArray,
     device: str = "cpu",
+    served: str = "hardmax",
     file: Path | None = None,
     resume: bool = False,
-    report: Callable[..., None] = lambda *_: None,
+    report: Report = lambda *_: None,
 ) -> list[Epoch]:
     """Train a network in place. It ends with the last weights, or with those of an epoch that was clearly better.
 
@@ -49,108 +45,111 @@ def train(
     ----------
     weights : (classes,) array
         Factors of the loss.
+    served : str
+        Attention of validation. (Inference is always hardmax; other kinds are for comparison.)
     file : path, optional
         Where to keep a checkpoint after every epoch. With `resume` the run goes on from it, and ends as it would have.
     report : callable
         Called after every step with steps done, steps in all, the loss of the batch, and after an epoch what is known
         of it, else None.
     """
-    team = Team.current()
+    process = Process.current()
     network.to(device)
-    optimiser = _optimiser(network, recipe)
-    start = [p.detach().cpu().numpy() for p in network.parameters()]
-    mark = checkpoint.fingerprint(recipe, network.shape, data.texts, data.labels, weights, *start)
-    history, best = _begin(network, optimiser, file if resume else None, mark)
+    optimiser = _optimiser(network, settings)
+    run = checkpoint.fingerprint(network, settings, epochs, data, weights)
+    history, best = _begin(network, optimiser, file if resume else None, run)
     factors = torch.as_tensor(weights, dtype=torch.float32, device=device)
-    per_epoch = -(-len(data.labels) // recipe.batch_size)
-    steps = recipe.epochs * per_epoch
-    for number in range(len(history), recipe.epochs):
-        if _should_stop(history, recipe):
+    per_epoch = -(-len(data.labels) // settings.batch_size)
+    steps = epochs * per_epoch
+    for number in range(len(history), epochs):
+        if _should_stop(history, settings.patience):
             break
         total: Any = 0.0
-        for k, batch in enumerate(recipe.batches(number, data.texts.sizes)):
+        for k, batch in enumerate(batches.batches(settings, number, data.texts.sizes)):
             done = number * per_epoch + k
-            _set_rates(optimiser, recipe.rate((done + 1) / (steps + 1)))
-            loss = _step(network, optimiser, data, batch, recipe, done, factors, team)
+            _set_rates(optimiser, batches.rate((done + 1) / (steps + 1)))
+            loss = _step(network, optimiser, data, batch, settings, done, factors, process)
             total = total + loss * len(batch)
             report(done + 1, steps, loss, None)
         if not np.isfinite(float(total)):
             raise InputError(DIVERGED)
-        history.append(_validated(network, validation, recipe, number, float(total) / len(data.labels), factors, team))
-        best = _better(network, history, best)
-        if file is not None and team.leads:
-            _keep(file, network, best, optimiser, history, mark)
-        report((number + 1) * per_epoch, steps, history[-1].train_loss, history[-1])
+        epoch = Epoch(number, float(total) / len(data.labels))
+        if validation is not None:
+            found = evaluate(network, validation, served, settings.temperature, factors, process)
+            epoch = replace(epoch, loss=found[0], accuracy=found[1])
+        history.append(epoch)
+        if epoch.quality >= max(each.quality for each in history):
+            best = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
+        if file is not None and process.is_first:
+            _keep(file, network, best, optimiser, history, run)
+        report((number + 1) * per_epoch, steps, epoch.train_loss, epoch)
     kept = len(history) - 1
-    if validation is not None and _should_go_back(history, recipe, len(validation.labels)):
+    if validation is not None and _should_go_back(history, epochs, len(validation.labels)):
         network.load_state_dict(best)
         kept = max(history, key=lambda epoch: epoch.quality).number
     return [replace(epoch, kept=epoch.number == kept) for epoch in history]
 
 
-def _optimiser(network: Network, recipe: Recipe) -> torch.optim.Optimizer:
+def _optimiser(network: Network, settings: TrainingSettings) -> torch.optim.Optimizer:
     """AdamW. What all tokens share does not decay and is slower: it is right for none of them if it jumps."""
-    shape = network.shape
-    groups: Any = [
-        {
-            "params": [network.embedding],
-            "lr": recipe.learning_rate / shape.width,
-            "weight_decay": recipe.weight_decay,
-        },
+    rate = settings.learning_rate / network.group_width
+    parts: list[dict[str, Any]] = [
+        {"params": [network.embedding], "lr": rate, "weight_decay": settings.weight_decay},
         {"params": [network.decoder, network.bias], "lr": DECODER_RATE},
-        {"params": [network.raw_alpha], "lr": recipe.alpha_rate},
+        {"params": [network.raw_alpha], "lr": settings.alpha_rate},
     ]
     if network.factor is not None:
-        groups.append({"params": [network.factor], "lr": DECODER_RATE})
-    optimiser = torch.optim.AdamW(groups, betas=(0.9, 0.99), weight_decay=0.0, fused=True)
-    for group in optimiser.param_groups:
-        group["full_rate"] = group["lr"]
+        parts.append({"params": [network.factor], "lr": DECODER_RATE})
+    optimiser = torch.optim.AdamW(parts, betas=(0.9, 0.99), weight_decay=0.0, fused=True)
+    for part in optimiser.param_groups:
+        part["full_rate"] = part["lr"]
     return optimiser
 
 
 def _set_rates(optimiser: torch.optim.Optimizer, factor: float) -> None:
-    for group in optimiser.param_groups:
-        group["lr"] = group["full_rate"] * factor
+    for part in optimiser.param_groups:
+        part["lr"] = part["full_rate"] * factor
 
 
 def _step(
     network: Network,
-    optimiser: Any,
+    optimiser: torch.optim.Optimizer,
     data: Data,
     texts: IntArray,
-    recipe: Recipe,
+    settings: TrainingSettings,
     number: int,
-    factors: Any,
-    team: Team,
-) -> Any:
+    factors: Tensor,
+    process: Process,
+) -> Tensor:
     """One step of the optimiser on a batch, of which this process has a part; the mean loss as a tensor."""
-    shape = network.shape
-    some, labels = data.texts.take(texts), data.labels[texts]
-    batch = recipe.batch(some, labels, shape.groups, shape.heads * shape.d, number, team.part)
-    ids, counts, kept, labels = (_tensor(x, factors.device) for x in batch)
+    some, width = data.texts.take(texts), network.heads * network.d
+    batch = batches.dropped(settings, some, data.labels[texts], network.groups, width, number, process.part)
+    ids, counts, labels = (_tensor(x, factors.device) for x in (batch.ids, batch.counts, batch.labels))
+    kept = None if batch.kept is None else _tensor(batch.kept, factors.device)
     optimiser.zero_grad()
     try:
-        scores = network(ids, counts, kept, attention=recipe.attention, temperature=recipe.temperature)
+        scores = network(ids, counts, kept, attention=settings.training, temperature=settings.temperature)
     except ValueError:
         if torch.isfinite(network.embedding).all():
             raise
         raise InputError(DIVERGED) from None  # the kernels refuse NaN, in words of their own
     # every group is a classifier of its own: their losses add
-    loss = _losses(scores, labels[:, None].expand(scores.shape[:2]), factors, recipe.label_smoothing).sum() / len(texts)
+    every = labels[:, None].expand(scores.shape[:2])
+    loss = _losses(scores, every, factors, settings.label_smoothing).sum() / len(texts)
     loss.backward()
-    value = loss.detach() / shape.groups
-    team.add([*(p.grad for p in network.parameters() if p.grad is not None), value])
+    value = loss.detach() / network.groups
+    process.add([*(p.grad for p in network.parameters() if p.grad is not None), value])
     others = [p for name, p in network.named_parameters() if name != "embedding"]
-    torch.nn.utils.clip_grad_norm_(others, recipe.clip)
+    torch.nn.utils.clip_grad_norm_(others, CLIP)
     optimiser.step()
     return value
 
 
-def _tensor(array: Any, device: Any) -> Any:
-    return None if array is None else torch.from_numpy(np.ascontiguousarray(array)).to(device, non_blocking=True)
+def _tensor(array: AnyArray, device: torch.device) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array)).to(device, non_blocking=True)
 
 
-def _losses(scores: Any, labels: Any, factors: Any, smoothing: float = 0.0) -> Any:
+def _losses(scores: Tensor, labels: Tensor, factors: Tensor, smoothing: float = 0.0) -> Tensor:
     """(...) cross-entropy of (..., outputs) logits."""
     if scores.shape[-1] == 1:
         wanted = labels.to(scores.dtype) * (1 - smoothing) + smoothing / 2
@@ -159,74 +158,58 @@ def _losses(scores: Any, labels: Any, factors: Any, smoothing: float = 0.0) -> A
     return factors[labels] * flat.view(labels.shape)
 
 
-def _validated(
-    network: Network,
-    validation: Data | None,
-    recipe: Recipe,
-    number: int,
-    train_loss: float,
-    factors: Any,
-    team: Team,
-) -> Epoch:
-    """Loss and accuracy on what was held back, all groups together."""
-    if validation is None:
-        return Epoch(number, train_loss)
-    loss, right = evaluate(network, validation, recipe.served, recipe.temperature, factors, team)
-    return Epoch(number, train_loss, loss, right)
-
-
 @torch.no_grad()
 def evaluate(
-    network: Network, data: Data, attention: str, temperature: float, factors: Any, team: Team | None = None
+    network: Network,
+    data: Data,
+    attention: str,
+    temperature: float,
+    factors: Tensor,
+    process: Process = Process(),  # noqa: B008 (one alone; it is frozen)
 ) -> tuple[float, float]:
     """Mean loss and accuracy of all groups together."""
-    team = Team() if team is None else team
     order = np.argsort(data.texts.sizes, kind="stable")
     sums = torch.zeros(2, dtype=torch.float64, device=factors.device)
     for i in range(0, len(order), VALIDATED):
-        some = order[i : i + VALIDATED][team.part]
+        some = order[i : i + VALIDATED][process.part]
         if not len(some):
             continue
-        ids, counts = (_tensor(x, factors.device) for x in data.texts.take(some).padded())
-        labels = _tensor(data.labels[some], factors.device)
+        ids, counts, labels = (_tensor(x, factors.device) for x in (*data.texts.take(some).padded(), data.labels[some]))
         scores = network(ids, counts[:, None], attention=attention, temperature=temperature).mean(1)
         found = (scores[:, 0] > 0).long() if scores.shape[1] == 1 else scores.argmax(1)
         sums += torch.stack([_losses(scores, labels, factors).sum(), (found == labels).sum()]).double()
-    team.add([sums])
+    process.add([sums])
     loss, right = (sums / len(order)).tolist()
     return loss, right
 
 
-def _should_stop(history: list[Epoch], recipe: Recipe) -> bool:
+def _should_stop(history: list[Epoch], patience: int | None) -> bool:
     """Whether the last epochs were all worse than an earlier one."""
-    if recipe.patience is None or not history:
+    if patience is None or not history:
         return False
-    return len(history) - 1 - max(history, key=lambda epoch: epoch.quality).number >= recipe.patience
+    return len(history) - 1 - max(history, key=lambda epoch: epoch.quality).number >= patience
 
 
-def _should_go_back(history: list[Epoch], recipe: Recipe, count: int) -> bool:
+def _should_go_back(history: list[Epoch], epochs: int, count: int) -> bool:
     """Whether to end with the best epoch instead of the last.
 
     The last is where the learning rate is 0, so a better one may be luck: it must be ahead by a standard error. A run
     that was stopped early has no such end.
     """
     best, last = max(epoch.quality for epoch in history)[0], history[-1].quality[0]
-    stopped = len(history) < recipe.epochs
-    return stopped or best - last > (best * (1 - best) / count) ** 0.5
+    return len(history) < epochs or best - last > (best * (1 - best) / count) ** 0.5
 
 
-def _better(network: Network, history: list[Epoch], best: dict[str, Any]) -> dict[str, Any]:
-    """Weights to end with as far as is known."""
-    if history[-1].quality >= max(epoch.quality for epoch in history):
-        return {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
-    return best
+State = dict[str, Tensor]
 
 
-def _begin(network: Network, optimiser: Any, file: Path | None, mark: str) -> tuple[list[Epoch], dict[str, Any]]:
+def _begin(
+    network: Network, optimiser: torch.optim.Optimizer, file: Path | None, run: str
+) -> tuple[list[Epoch], State]:
     """Epochs that are over and the best weights so far: none, or those of a checkpoint."""
     if file is None or not file.exists():
         return [], network.state_dict()
-    tensors, state = checkpoint.read(file, mark)
+    tensors, state = checkpoint.read(file, run)
     network.load_state_dict(_under(tensors, "now."))
     checkpoint.restore_optimiser(optimiser, tensors)
     device = network.embedding.device
@@ -234,12 +217,14 @@ def _begin(network: Network, optimiser: Any, file: Path | None, mark: str) -> tu
     return [Epoch(**epoch) for epoch in state["history"]], best
 
 
-def _keep(file: Path, network: Network, best: dict[str, Any], optimiser: Any, history: list[Epoch], mark: str) -> None:
+def _keep(
+    file: Path, network: Network, best: State, optimiser: torch.optim.Optimizer, history: list[Epoch], run: str
+) -> None:
     tensors = {f"now.{name}": tensor for name, tensor in network.state_dict().items()}
     tensors |= {f"best.{name}": tensor for name, tensor in best.items()}
-    state = {"fingerprint": mark, "history": [asdict(epoch) for epoch in history]}
+    state = {"fingerprint": run, "history": [asdict(epoch) for epoch in history]}
     checkpoint.write(file, tensors | checkpoint.optimiser_tensors(optimiser), state)
 
 
-def _under(tensors: dict[str, Any], start: str) -> dict[str, Any]:
+def _under(tensors: State, start: str) -> State:
     return {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}

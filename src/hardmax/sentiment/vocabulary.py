@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax._errors import InputError
+from hardmax._errors import ParameterError
 from hardmax._types import FloatArray, IntArray
+from hardmax.sentiment.settings import ModelSettings
 from hardmax.sentiment.text import Splitter
 
 UNKNOWN = -1
@@ -25,7 +26,6 @@ class Encoded(NamedTuple):
     counts: IntArray  # (m,) how often a token counts in its text
 
     def __len__(self) -> int:
-        """How many texts."""
         return len(self.starts) - 1
 
     @property
@@ -34,7 +34,6 @@ class Encoded(NamedTuple):
         return np.diff(self.starts)
 
     def take(self, texts: IntArray) -> "Encoded":
-        """Some of the texts."""
         places = self.places(texts)
         return Encoded(self.ids[places], np.concatenate([[0], np.cumsum(self.sizes[texts])]), self.counts[places])
 
@@ -54,6 +53,14 @@ class Encoded(NamedTuple):
         ids, counts = np.zeros(real.shape, np.int64), np.zeros(real.shape, np.int64)
         ids[real], counts[real] = self.ids, self.counts
         return np.where(real, ids, ids[:, :1]), counts
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Texts as tokens, and their classes as numbers from 0."""
+
+    texts: Encoded
+    labels: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,43 +85,38 @@ class Vocabulary:
     distinct: bool = True
 
     def __len__(self) -> int:
-        """How many tokens."""
         return len(self.runs)
 
     @classmethod
-    def build(
-        cls,
-        texts: Iterable[str],
-        splitter: Splitter,
-        *,
-        longest: int = 2,
-        min_texts: int = 2,
-        max_tokens: int | None = None,
-        distinct: bool = True,
-        labels: IntArray | None = None,
-    ) -> "Vocabulary":
-        """Tokens of 1 to `longest` words that occur in at least `min_texts` texts.
+    def build(cls, texts: Iterable[str], settings: ModelSettings, labels: IntArray | None = None) -> "Vocabulary":
+        """Tokens of as many words as `ngram_range` says that occur in at least `min_df` texts.
 
-        Of more than `max_tokens` those are kept that tell most of the labels, or the most frequent ones without labels.
+        Of more than `max_features` those are kept that tell most of the labels, or the most frequent ones without them.
         A tenth of the places is for the most frequent words: a classifier that does not know "good" surprises people.
         """
+        splitter = Splitter(settings.stop_words, settings.lemmas, settings.max_words, settings.punctuation)
+        (shortest, longest), most = settings.ngram_range, settings.max_features
+        labels = labels if settings.select == "telling" else None
         documents = [splitter.words(text) for text in texts]
         counts = Counter(chain.from_iterable(map(set, documents)))
-        words = sorted((word for word, count in counts.items() if count >= min_texts), key=lambda w: (-counts[w], w))
+        words = sorted((w for w, count in counts.items() if count >= settings.min_df), key=lambda w: (-counts[w], w))
         stream, owner = _stream(documents, dict(zip(words, range(len(words)), strict=True)))
         if len(words) ** longest >= 2**62:
-            raise InputError(
-                f"`longest` must be smaller for a vocabulary of {len(words):,} words: runs of {longest} words are too "
-                "many to be numbered. Use 3, or raise `min_texts`."
+            raise ParameterError(
+                "ngram_range",
+                f"be smaller for a vocabulary of {len(words):,} words",
+                f"runs of {longest} words, too many to be numbered",
+                "Use at most 3, or raise `min_df`.",
             )
-        runs, frequency = frequent_runs(stream, owner, len(words), longest, min_texts, labels)
-        if max_tokens is not None and len(runs) > max_tokens:
+        runs, frequency = frequent_runs(stream, owner, len(words), settings, labels)
+        if most is not None and len(runs) > most:
             value = frequency.sum(axis=1).astype(np.float64) if labels is None else telling(frequency)
-            value[: min(len(words), max_tokens // COMMON)] = np.inf  # the most frequent words come first in runs
-            runs = runs[np.sort(np.argsort(-value, kind="stable")[:max_tokens])]
+            if shortest == 1:  # the most frequent words come first in runs
+                value[: min(len(words), most // COMMON)] = np.inf
+            runs = runs[np.sort(np.argsort(-value, kind="stable")[:most])]
         used = np.unique(runs[runs != UNKNOWN])
-        renumbered = np.searchsorted(used, runs)
-        return cls(splitter, tuple(words[w] for w in used), np.where(runs == UNKNOWN, UNKNOWN, renumbered), distinct)
+        runs = np.where(runs == UNKNOWN, UNKNOWN, np.searchsorted(used, runs))
+        return cls(splitter, tuple(words[w] for w in used), runs, settings.distinct)
 
     @cached_property
     def longest(self) -> int:
@@ -206,9 +208,9 @@ def _key(parts: Iterable[IntArray], base: int) -> IntArray:
 
 
 def frequent_runs(
-    stream: IntArray, owner: IntArray, base: int, longest: int, min_texts: int, labels: IntArray | None
+    stream: IntArray, owner: IntArray, base: int, settings: ModelSettings, labels: IntArray | None
 ) -> tuple[IntArray, IntArray]:
-    """Runs of 1 to `longest` words in enough texts, by falling frequency within a length.
+    """Runs of words in enough texts, by falling frequency within a length.
 
     Returns
     -------
@@ -216,8 +218,9 @@ def frequent_runs(
     """
     kind = np.zeros(int(owner.max(initial=0)) + 1, np.int64) if labels is None else labels
     classes = int(kind.max(initial=0)) + 1
+    shortest, longest = settings.ngram_range
     runs, frequency = [np.empty((0, longest), np.int64)], [np.empty((0, classes), np.int64)]
-    for size in range(1, longest + 1):
+    for size in range(shortest, longest + 1):
         starts = _whole_runs(stream, size)
         if not len(starts):
             break
@@ -226,7 +229,7 @@ def frequent_runs(
         cells = pairs % len(names) * classes + kind[pairs // len(names)]
         counts = np.bincount(cells, minlength=len(names) * classes).reshape(-1, classes)
         total = counts.sum(axis=1)
-        kept = np.flatnonzero(total >= min_texts)
+        kept = np.flatnonzero(total >= settings.min_df)
         kept = kept[np.lexsort((names[kept], -total[kept]))]
         table = np.full((len(kept), longest), UNKNOWN)
         for k in range(size):

@@ -1,0 +1,203 @@
+"""Every setting of the classifier, once: its default, what it may be, and what it says.
+
+`HardmaxClassifier` is a dataclass of these fields, so that its signature, its checks and its docstring come from them,
+and so do the options of `hardmax train` and the table in docs/classifier.md. Names are those of scikit-learn where it
+has one; `layers` is the name that the whole package has.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import Field, dataclass, field, fields
+from functools import partial
+from os import PathLike
+from typing import Any
+
+from hardmax._checks import check_count, check_positive
+from hardmax._errors import ParameterError
+
+Check = Callable[[Any, str], object]
+
+
+def _setting(default: Any, about: str, check: Check | None = None) -> Any:
+    return field(default=default, metadata={"about": about, "check": check})
+
+
+def _count(default: int | None, about: str, *, least: int = 1, optional: bool = False) -> Any:
+    def check(value: Any, name: str) -> None:
+        if not (optional and value is None):
+            check_count(value, name, least=least)
+
+    return _setting(default, about, check)
+
+
+def _positive(default: float, about: str, advice: str = "Pass a positive number.", *, zero: bool = False) -> Any:
+    return _setting(default, about, partial(check_positive, advice=advice, zero=zero))
+
+
+def _part(default: float, about: str) -> Any:
+    def check(value: Any, name: str) -> None:
+        if not 0 <= value < 1:
+            raise ParameterError(name, "be at least 0 and below 1", repr(value))
+
+    return _setting(default, about, check)
+
+
+def _choice(default: str, about: str, *choices: str) -> Any:
+    def check(value: Any, name: str) -> None:
+        if value not in choices:
+            raise ParameterError(name, f"be one of {', '.join(choices)}", repr(value))
+
+    return _setting(default, about, check)
+
+
+def _check_ngrams(value: Any, name: str) -> None:
+    pair = tuple(value) if isinstance(value, tuple | list) else ()
+    whole = all(isinstance(size, int) and not isinstance(size, bool) for size in pair)
+    if len(pair) != 2 or not whole or not 1 <= pair[0] <= pair[1]:
+        must = "be two whole numbers of at least 1, the fewest and the most words of a token"
+        raise ParameterError(name, must, repr(value), "1, 3 is words, pairs and triples.")
+
+
+def _check_class_weight(value: Any, name: str) -> None:
+    if value not in (None, "balanced"):
+        raise ParameterError(name, 'be None or "balanced"', repr(value))
+
+
+def _check_device(value: Any, name: str) -> None:
+    if not isinstance(value, str) or value.split(":")[0] not in ("auto", "cpu", "cuda"):
+        raise ParameterError(name, 'be "auto", "cpu" or "cuda"', repr(value))
+
+
+@dataclass(kw_only=True, eq=False)
+class ModelSettings:
+    """What a classifier is made of."""
+
+    n_heads: int = _count(32, "Independent hardmax models whose logits add.")
+    d: int = _count(2, "Coordinates of a head. With 1 head of 2 coordinates the dynamics can be drawn.")
+    layers: int = _count(2, "K, how many times tokens move.", least=0)
+    groups: int = _count(
+        4,
+        "Deal the heads out to so many groups. Each learns from its own random part of the tokens, and the answer is "
+        "their mean: several small classifiers in one.",
+    )
+    alpha: float = _positive(1.0, "The alpha that training starts from; each head learns its own, positive.")
+    trained_A: bool = _setting(
+        False,
+        'Learn A = LL^T for each head instead of the identity; with `training="softmax"`, as hardmax gives A no '
+        "gradient. (With y = L^T z it is a model with A = I again, so it can do no more.)",
+    )
+    scale: float = _positive(6.4, "Standard deviation of the embedding at the start, times the coordinates of a group.")
+    ngram_range: tuple[int, int] = _setting(
+        (1, 3),
+        "Fewest and most neighbouring words of a token: 1, 1 is words alone, 1, 2 pairs as well, 1, 3 also triples.",
+        _check_ngrams,
+    )
+    distinct: bool = _setting(
+        True,
+        "Whether a token that occurs several times in a text counts once, which is also what the theorems ask for.",
+    )
+    min_df: int = _count(3, "Learn tokens that occur in at least so many texts.")
+    max_features: int | None = _count(
+        100_000,
+        "Learn so many tokens at the most. A tenth of them are the most frequent words.",
+        optional=True,
+    )
+    select: str = _choice(
+        "telling",
+        'Which ones: "telling", those whose frequency differs most between classes, abs(log ratio) sqrt(texts), or '
+        '"frequent".',
+        "telling",
+        "frequent",
+    )
+    max_words: int | None = _count(None, "Read so many words of each text, or all.", optional=True)
+    punctuation: bool = _setting(True, "Whether signs such as ! and , are words.")
+    stop_words: str | Collection[str] | None = _setting(
+        None, 'Words to leave out; "english" is a list of function words without negations.'
+    )
+    lemmas: str | None = _setting(None, 'Language whose words become lemmas, such as "en".')
+
+
+@dataclass(kw_only=True, eq=False)
+class TrainingSettings:
+    """How it is trained: AdamW with one cycle of learning rates."""
+
+    training: str = _choice(
+        "hardmax",
+        'What training differentiates: "hardmax" itself, or "softmax" attention at a low temperature as in the paper. '
+        "Inference is always hardmax.",
+        "hardmax",
+        "softmax",
+    )
+    temperature: float = _positive(1e-3, 'Of `training="softmax"`.')
+    epochs: int | None = _count(None, "Passes over the texts: 5, or more where they are few.", optional=True)
+    batch_size: int = _count(64, "Texts in a step.")
+    learning_rate: float = _positive(
+        0.3, "The largest one of the cycle, for the embedding; it is divided by the coordinates of a group."
+    )
+    alpha_rate: float = _positive(0.01, "The same for the alphas, not divided.")
+    weight_decay: float = _positive(0.05, "Of the embedding, decoupled as in AdamW.", "Use 0 for none.", zero=True)
+    dropout: float = _part(0.5, "Part of a text's tokens that a group does not see in a step.")
+    embedding_dropout: float = _part(0.0, "Part of the embedding's numbers that are 0 in a step.")
+    label_smoothing: float = _part(0.0, "How far labels are moved towards each other.")
+    validation: float = _part(
+        0.1,
+        "Part of the texts that is held back, to see how training goes. Training ends with the last epoch, unless an "
+        "earlier one was better on these texts by more than a standard error.",
+    )
+    patience: int | None = _count(
+        None, "Stop after so many epochs without a better one, and keep the best.", optional=True
+    )
+    class_weight: str | None = _setting(
+        None, '"balanced" lets rare classes weigh as much as frequent ones.', _check_class_weight
+    )
+    random_state: int = _count(0, "The same number gives the same model on the same machine.", least=0)
+
+
+@dataclass(kw_only=True, eq=False)
+class RunSettings:
+    """Where a run takes place, and what it leaves behind: nothing of the model, so no file of one holds it."""
+
+    device: str = _setting("auto", '"cpu", "cuda", or "auto" for a GPU where there is one.', _check_device)
+    checkpoint: str | PathLike[str] | None = _setting(None, "File to keep the state of training in.")  # noqa: RUF009
+    resume: bool = _setting(
+        False, "Go on with an unfinished run, if there is one; the result is that of an undisturbed run."
+    )
+    verbose: bool = _setting(False, "Show a progress bar with loss and accuracy.")
+
+
+@dataclass(kw_only=True, eq=False)
+class Settings(RunSettings, TrainingSettings, ModelSettings):
+    """All of them. (The fields of the last base come first.)"""
+
+
+def check_settings(settings: Settings) -> None:
+    """Refuse settings that cannot be trained with."""
+    for each in fields(settings):
+        if (check := each.metadata["check"]) is not None:
+            check(getattr(settings, each.name), each.name)
+    if settings.n_heads % settings.groups:
+        raise ParameterError(
+            "groups",
+            "divide `n_heads`",
+            f"{settings.groups} groups and {settings.n_heads} heads",
+            "Use `groups=1`, or another number of heads.",
+        )
+    if settings.trained_A and settings.training != "softmax":
+        raise ParameterError(
+            "trained_A",
+            'go with `training="softmax"`',
+            '`training="hardmax"`, which has no gradient for A: small changes of A do not change who is followed',
+        )
+    if settings.resume and settings.checkpoint is None:
+        raise ParameterError("resume", "go with `checkpoint`, the file to go on from", "none")
+
+
+def type_name(each: "Field[Any]") -> str:
+    """The type of a setting, as documentation writes it."""
+    plain = each.type.__name__ if isinstance(each.type, type) else str(each.type)
+    return plain.replace("collections.abc.", "").replace("os.", "").replace(" | ", " or ")
+
+
+def described(settings: type[Settings]) -> str:
+    """The section of a docstring that lists settings."""
+    lines = [f"{f.name} : {type_name(f)}\n    {f.metadata['about']}" for f in fields(settings)]
+    return "\n".join(["Parameters", "----------", *lines])
