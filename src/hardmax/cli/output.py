@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hardmax import Trajectory, draw
-from hardmax._errors import InputError, MissingExtra, followable, respelled
+from hardmax._errors import InputError, followable, respelled
 from hardmax._files import check_ending, written_whole
 from hardmax._progress import progress_bar as progress_bar
 
@@ -83,12 +83,8 @@ def note(sentence: str) -> None:
 def error(problem: Exception) -> None:
     """The sentence of a problem to standard error, in the words of the command."""
     Console(stderr=True, highlight=False, soft_wrap=True).print("[bold red]Error:[/]", end=" ")
-    if isinstance(problem, InputError):
-        note(problem.spelled(spell))
-    elif isinstance(problem, MissingExtra):
-        note(respelled(str(problem), spell))
-    else:
-        note(str(problem) or "This does not fit in memory.")  # a MemoryError may have no words
+    sentence = problem.spelled(spell) if isinstance(problem, InputError) else respelled(str(problem), spell)
+    note(sentence or "This does not fit in memory.")  # a MemoryError may have no words
 
 
 def table(title: str, *columns: str, rows: Sequence[Sequence[str]] = (), total: int = 0) -> Table:

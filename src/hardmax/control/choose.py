@@ -186,7 +186,7 @@ def _check_no_zero(request: Request) -> None:
     zero = np.flatnonzero(~request.tokens.any(axis=1))
     if len(zero) and len(request.classes) > 1:
         why = "which sees every token alike at layer 0, so that where it goes depends on alpha"
-        got, advice = f"token {request.token(int(zero[0]))}, {why}", "Leave it out, or use `hm.control.steer`."
+        got, advice = f"token {request.token(int(zero[0]))}, {why}", "Leave it out, or use `steer`."
         raise ParameterError("tokens", "not be zero with `only=True`", got, advice)
 
 

@@ -73,13 +73,13 @@ def not_exclusive(request: Request, demands: Demands, solved: Solved, programme:
             clashes = unbounded.clashes(request)
             status = (
                 f"Impossible at layer 0: {words}. What is asked of {_tokens(clashes)} conflicts for every A, by Farkas "
-                "weights. It may be possible at the limit: `hm.control.steer`, `hardmax control --limit`."
+                "weights. `steer` looks for an A that does it at the limit."
             )
             return _result(request, forced, unbounded.solved, True, status, proved=True, conflict=clashes)
     status = (
         f"Not found: {words}. {listed(request.leaders).capitalize()} can lead with margin {solved.margin:.3g}, but no "
         "choice of whom the others follow that was tried can be met; that is no proof. Raise `attempts`, or look for "
-        "it at the limit: `hm.control.steer`, `hardmax control --limit`."
+        "it at the limit with `steer`."
     )
     return _result(request, demands, solved, True, status)
 

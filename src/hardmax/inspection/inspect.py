@@ -80,8 +80,8 @@ def _check_layers(layers: int | Sequence[int] | None, n_layers: int) -> list[int
     good = [isinstance(k, int | np.integer) and not isinstance(k, bool) and 1 <= k <= n_layers for k in wanted]
     if not wanted or not all(good):
         got = repr(wanted[good.index(False)]) if wanted else "none"
-        must = f"Layers must be whole numbers from 1 to {n_layers}, the layers of the model"
-        raise InputError(f"{must}. Got {got}. Leave them out to look at all.")
+        must = f"be whole numbers from 1 to {n_layers}, the layers of the model"
+        raise ParameterError("layers", must, got, "Leave them out to look at all.")
     return sorted({int(k) for k in wanted})
 
 

@@ -38,7 +38,7 @@ def load(source: Any) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
     kinds = transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase
     if not all(map(isinstance, pair, kinds)):
         must = "be a folder, a name, or a pair (model, tokenizer) of transformers"
-        raise ParameterError("model", must, type(source).__name__, "Pass the folder that `save_pretrained` wrote.")
+        raise ParameterError("model", must, type(source).__name__, "Pass the folder that save_pretrained wrote.")
     _check_type(pair[0].config.model_type, type(pair[0]).__name__)
     model = copy.deepcopy(pair[0].base_model).to("cpu", torch.float64).eval()
     model.set_attn_implementation("eager")
@@ -80,7 +80,7 @@ def _from_folder(
     folder: Path, torch: ModuleType, transformers: ModuleType
 ) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     if not (folder / "config.json").is_file():
-        must, advice = "hold config.json and safetensors weights", "Pass the folder that `save_pretrained` wrote."
+        must, advice = "hold config.json and safetensors weights", "Pass the folder that save_pretrained wrote."
         raise ParameterError(folder, must, "no config.json", advice)
     try:
         model_type = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
@@ -91,7 +91,7 @@ def _from_folder(
     if not any(folder.glob("*.safetensors")):
         other = sorted(path.name for ending in ("bin", "pt", "h5") for path in folder.glob(f"*.{ending}"))
         must = "hold its weights as safetensors, from which no code can run"
-        advice = "Load the model where you trust it, and save it with `save_pretrained`."
+        advice = "Load the model where you trust it, and save it with save_pretrained."
         raise ParameterError(folder, must, ", ".join(other) or "no weights", advice)
     safe = {"local_files_only": True, "trust_remote_code": False}
     with _quiet(transformers):
@@ -102,7 +102,7 @@ def _from_folder(
         except Exception as error:  # each format and each tokenizer library raises its own kind
             reason = str(error).strip().splitlines() or [type(error).__name__]
             must = "hold a model and a tokenizer that transformers reads"
-            got, advice = reason[0].rstrip("."), "Save both into one folder with `save_pretrained`."
+            got, advice = reason[0].rstrip("."), "Save both into one folder with save_pretrained."
             raise ParameterError(folder, must, f"the answer: {got}", advice) from error
     missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))  # not used here
     if missing:

@@ -62,7 +62,7 @@ class Sphere(Flow):
             where = tuple(int(i) for i in np.unravel_index(off.argmax(), off.shape))
             name = f"token {where[0]}" if len(where) == 1 else f"token {where[1]} of cloud {where[0]}"
             must = f"lie on the unit sphere: norms within {OFF_SPHERE:g} of 1"
-            advice = "Divide each token by its norm: tokens / np.linalg.norm(tokens, axis=-1, keepdims=True)."
+            advice = "Divide each token by its norm. Use `tokens / np.linalg.norm(tokens, axis=-1, keepdims=True)`."
             raise ParameterError("tokens", must, f"norm {norms[where]:.6g} for {name}", advice)
 
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:

@@ -82,7 +82,7 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         found = np.flatnonzero(self.saved == layer)
         if not len(found):
             kept = f"layers 0 to {self.layers}" if len(self.saved) > 1 else f"layer {self.layers} alone"
-            advice = 'Simulate more layers, or with `save="all"`.'
+            advice = 'Simulate more layers. Or simulate with `save="all"`.'
             raise ParameterIndexError("k", f"be a saved layer: {kept}", k, advice)
         return int(found[0])
 
