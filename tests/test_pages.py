@@ -43,7 +43,7 @@ def test_the_page_is_whole_and_loads_nothing(solid, tmp_path: Path) -> None:
     assert "token 19<br>" in ours.replace("\\u003c", "<").replace("\\u003e", ">")
 
 
-def test_reports_share_the_frame_of_all_pages(solid) -> None:
+def test_reports_are_made_as_all_pages_are(solid) -> None:
     rule = hm.SelfAttention(Q=lambda t: (1 + t) * np.eye(2))  # of which the spectrum of V says nothing
     runs = solid, hm.simulate(uniform(5, 2), rule, times=1), hm.simulate(uniform(5, 2), hm.Hardmax(0.5), layers=3)
     for run in runs:
