@@ -257,7 +257,7 @@ def test_bad_input_gets_a_sentence():
         hm.simulate([[1.0]], hm.Hardmax(1), layers=1, kernel="fast")
     with pytest.raises(ValueError, match=r"`kernel=\"hull\"` must have tokens in two dimensions\. Got d = 3\."):
         maximisers(np.ones((2, 3)), kernel="hull")
-    with pytest.raises(ValueError, match=r"`kernel=\"hull\"` must have causal=False"):
+    with pytest.raises(ValueError, match=r"`kernel=\"hull\"` must have `causal=False`"):
         hm.simulate(np.ones((2, 2)), hm.Hardmax(1, causal=True), layers=1, kernel="hull")
     for bad in (np.ones(3), np.ones((2, 2, 2, 2))):
         with pytest.raises(ValueError, match="`queries` and `keys` must have shapes"):
