@@ -4,22 +4,19 @@ The same as `numpy_layers`, without arrays in between. A cloud with a near-tie a
 that: here rounding decides nothing. Training runs this, and `contributions` is built on it.
 """
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from hardmax._integers import UNIT
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.kernels import plane, small_clouds
 from hardmax.kernels.compiled import entry, share
-from hardmax.kernels.fused import PLANE, SMALL_CLOUD
 from hardmax.kernels.lanes import FLAGS
 from hardmax.kernels.panels import seen_keys
+from hardmax.kernels.small_clouds import WorkSpace, is_small, tied, winners, work_space
 
 PRODUCTS = 60.0  # multiplications for each token of a plane and layer, about
-
-WorkSpace: TypeAlias = tuple[plane.WorkSpace, small_clouds.WorkSpace, FloatArray, BoolArray]
 
 
 class CompiledLayers(NamedTuple):
@@ -38,32 +35,23 @@ class CompiledLayers(NamedTuple):
         return slope.astype(step.dtype)
 
 
-@njit
-def work_space(n: int, d: int) -> WorkSpace:
-    """For one cloud of n tokens."""
-    return plane.work_space(n), small_clouds.work_space(n, d), np.empty(n), np.empty(n, np.bool_)
-
-
 @njit(fastmath=FLAGS)
-def _followed(z: AnyArray, ids: IntArray, error: float, space: WorkSpace, follows: AnyArray) -> bool:
+def _followed(z: AnyArray, ids: IntArray, error: float, space: WorkSpace, follows: AnyArray, clear: BoolArray) -> bool:
     """Write whom each token follows among the tokens `ids`; whether no other was near.
 
     Positions may be off by `error`, on a line and in the plane; elsewhere it must be 0.
     """
-    flat, small, products, clear = space
     if z.shape[1] == 1:
         return _followed_on_line(z, error, follows)
-    if z.shape[1] == 2:
-        plane.winners(z, z, ids, error, flat, follows, clear)
-    else:
-        highest = small_clouds.winners(z, z, ids, small, follows, clear)
-        for i in range(len(z)):
-            if not clear[i]:
-                size, _, first = small_clouds.tied(z[i], z, ids, highest, products, ids[:0])
-                follows[i], clear[i] = first, size == 1
-                if size != 1:
-                    return False
-    return bool(clear[: len(z)].all())
+    highest = winners(z, z, ids, error, space, follows, clear)
+    if error > 0:
+        return bool(clear.all())
+    for i in range(len(z)):
+        if not clear[i]:
+            size, _, follows[i] = tied(z[i], z, ids, highest, space[2], ids[:0])
+            if size > 1:
+                return False
+    return True
 
 
 @njit
@@ -117,12 +105,12 @@ def forward(
     Writes whom each token followed in each layer, the step of each layer, and c_i - z_i, of the last layer alone if
     there is room for one. With `exact`, the rounding of earlier layers decides nothing either.
     """
-    layers, error, reach = len(follows), 0.0, 0.0
+    layers, error, reach, clear = len(follows), 0.0, 0.0, np.empty(len(z), np.bool_)
     for i in range(len(z) if exact else 0):
         for r in range(z.shape[1]):
             reach = max(reach, z.shape[1] * abs(z[i, r]))
     for k in range(layers):
-        if not _followed(z, ids, error, space, follows[k]):
+        if not _followed(z, ids, error, space, follows[k], clear):
             return -1
         error += 8 * UNIT * reach  # the layer itself brings positions no farther apart
         last = _decided(follows[k])
@@ -184,8 +172,7 @@ def _backward(clouds: IntArray, total: AnyArray, step: AnyArray, layers: Compile
 def run(tokens: AnyArray, step: AnyArray, count: int, counts: IntArray | None) -> CompiledLayers | None:
     """Move (batch, n, d) tokens in place through `count` layers; None where there is no such way for these."""
     batch, n, d = tokens.shape
-    planar = d == 2 and n <= PLANE
-    if not (batch and n and count) or not (planar or (d > 3 and tokens.dtype == np.float32 and n <= SMALL_CLOUD)):
+    if not (batch and count) or not is_small(d, n, tokens.dtype == np.float32):
         return None
     layers = CompiledLayers(
         np.empty((batch, count, n), np.int32),
@@ -195,6 +182,6 @@ def run(tokens: AnyArray, step: AnyArray, count: int, counts: IntArray | None) -
         np.empty(batch, np.bool_),
     )
     seen = np.empty((0, 0), np.int64) if counts is None else np.require(counts, np.int64, ["C", "W"])
-    effort = count * float(tokens.size) * (PRODUCTS if planar else n)
+    effort = count * float(tokens.size) * (PRODUCTS if d == 2 else n)
     share(lambda clouds: _forward(clouds, tokens, step, seen, layers), batch, effort)
     return layers

@@ -30,7 +30,7 @@ class Layer(NamedTuple):
     def back(self, g: AnyArray) -> AnyArray:
         """Transpose of the layer for (a, n, d) gradients: (1 - b) g_i stays, and b g_i goes to C_i."""
         moved = self.step[:, None, None] * g
-        P = _of_all(self.sets, g.shape[1]).matrix(self.counts)
+        P = self.sets.flattened(g.shape[1], g.shape[1]).matrix(self.counts)
         return np.asarray(g - moved + (P.T @ moved.reshape(-1, g.shape[2])).astype(g.dtype).reshape(g.shape))
 
 
@@ -79,7 +79,7 @@ def layers_of(
             if not len(z):
                 return
         error[clouds] += (8 + 2 * sets.sizes.reshape(-1, n).max(axis=1)) * UNIT * reach[clouds]
-        flat, everywhere = many[clouds].reshape(-1), _of_all(sets, n)
+        flat, everywhere = many[clouds].reshape(-1), sets.flattened(n, n)
         decided = np.asarray(_decided(everywhere).reshape(-1, n).all(axis=1))
         ahead = np.where(decided, count - k, 1)
         b = np.where(decided, 1 - (1 - step[clouds]) ** ahead, step[clouds]).astype(tokens.dtype)
@@ -126,11 +126,6 @@ def _slack(z: AnyArray, A: AnyArray | None, seen: BoolArray | None, e: FloatArra
         query_error = np.abs(A).sum(axis=1).max(axis=1)[:, None] * (e + (d + 1) * UNIT * highest)
     sums = np.abs(queries).sum(axis=2)  # (batch, n)
     return 2.02 * (sums * ((d + 4) * UNIT * highest + e) + query_error * (widest + d * e) + d * TINY)
-
-
-def _of_all(sets: Sets, n: int) -> Sets:
-    """Sets of clouds of n tokens as those of one: members count the tokens of all clouds."""
-    return Sets(sets.starts, sets.members + np.repeat(np.arange(len(sets)) // n * n, sets.sizes))
 
 
 def _decided(sets: Sets) -> BoolArray:

@@ -165,14 +165,10 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) 
         sizes = nothing.new_zeros(q.shape[0] * q.shape[1])
         return v.new_zeros(*q.shape[:2], v.shape[2]), sizes - 1, sizes, nothing
     sets = exact_sets(as_array(q, "q"), as_array(k, "k"), None if mask is None else mask.numpy(), causal)
-    first, sizes = torch.from_numpy(sets.targets), torch.from_numpy(sets.sizes)
-    out = _gather(v, q.shape[1], first, sizes, masked=mask is not None)
-    if len(sets.tied):
-        tied, owners, members = _ties(sets, q.shape[1], k.shape[1])
-        values = v.reshape(-1, v.shape[2]).index_select(0, members).to(_wide(v.dtype))
-        total = values.new_zeros(len(tied), v.shape[2]).index_add_(0, owners, values)
-        out[tied] = (total / sizes[tied, None]).to(v.dtype)
-    return out.view(*q.shape[:2], v.shape[2]), first, sizes, nothing
+    everywhere = sets.flattened(q.shape[1], k.shape[1])
+    means = everywhere.mean(_numbers(v).reshape(-1, v.shape[2]), np.ones(k.shape[0] * k.shape[1], np.intp))
+    out = torch.from_numpy(means).to(v.dtype).view(*q.shape[:2], v.shape[2])
+    return out, torch.from_numpy(sets.targets), torch.from_numpy(sets.sizes), nothing
 
 
 def _spread(
@@ -183,24 +179,15 @@ def _spread(
         with _device_of(g):
             return _gpu().spread(g, q, k, mask, causal, _gpu().RawSets(first, sizes, lanes))
     (batch, n, dv), m = g.shape, k.shape[1]
-    parts = g.reshape(-1, dv).to(_wide(g.dtype))
-    total = parts.new_zeros(batch * m, dv)
-    if total.numel() == 0 or parts.numel() == 0:
-        return total.view(batch, m, dv).to(g.dtype)
-    tied = sizes > 1
-    if tied.any():
-        entries = torch.nonzero(tied.view(batch, n).any(1)).flatten()
-        seen = None if mask is None else mask[entries].numpy()
-        sets = exact_sets(as_array(q[entries], "q"), as_array(k[entries], "k"), seen, causal)
-        rows, owners, members = _ties(sets, n, m)
-        rows = entries[rows // n] * n + rows % n
-        members = entries[members // m] * m + members % m
-        total.index_add_(0, members, (parts[rows] / sizes[rows, None]).index_select(0, owners))
-        parts = parts.masked_fill(tied[:, None], 0)
-    if mask is not None:
-        parts = parts.masked_fill((sizes == 0)[:, None], 0)
-    total.index_add_(0, _places(first, batch, n, m, masked=mask is not None), parts)
-    return total.view(batch, m, dv).to(g.dtype)
+    if not g.numel() or not m:
+        return g.new_zeros(batch, m, dv)
+    tied, members = torch.nonzero((sizes.view(batch, n) > 1).any(1)).flatten(), np.empty(0, np.intp)
+    if len(tied):  # these clouds are asked again, as members take memory
+        seen = None if mask is None else mask[tied].numpy()
+        sets = exact_sets(as_array(q[tied], "q"), as_array(k[tied], "k"), seen, causal)
+        members = sets.take(sets.tied).members
+    P = Sets.joined(first.numpy(), sizes.numpy(), members).flattened(n, m).matrix(np.ones(batch * m, np.intp))
+    return torch.from_numpy(P.T @ _numbers(g).reshape(-1, dv)).to(g.dtype).view(batch, m, dv)
 
 
 class Attend(torch.autograd.Function):
@@ -272,34 +259,13 @@ def _device_of(x: Tensor) -> AbstractContextManager[Any]:
     return nullcontext() if x.device.index == torch.cuda.current_device() else torch.cuda.device(x.device)
 
 
-def _wide(dtype: torch.dtype) -> torch.dtype:
-    """The type that sums are taken in."""
-    return torch.float64 if dtype == torch.float64 else torch.float32
+def _numbers(x: Tensor) -> AnyArray:
+    """A tensor as a NumPy array; widening bfloat16 and float16 to float32 loses nothing."""
+    return x.detach().to(torch.float64 if x.dtype == torch.float64 else torch.float32).contiguous().numpy()
 
 
 def as_array(x: Tensor, name: str) -> AnyArray:
-    """The numbers of a tensor as a NumPy array; widening bfloat16 and float16 to float32 loses nothing."""
-    x = x.detach().to(_wide(x.dtype)).contiguous()
-    if not math.isfinite(x.sum()) and not x.isfinite().all():
+    """The same for a parameter that must be finite."""
+    if not math.isfinite(x.detach().sum()) and not x.isfinite().all():
         raise ParameterError(name, "be finite", "NaN or infinity", "Find where it comes from.")
-    return x.numpy()
-
-
-def _places(first: Tensor, batch: int, n: int, m: int, masked: bool) -> Tensor:
-    """Where the first member of each row lies among the keys of the whole batch; anywhere for an empty row."""
-    places = first.view(batch, n) + torch.arange(0, batch * m, m)[:, None]
-    return (places.clamp_(min=0) if masked else places).flatten()
-
-
-def _gather(v: Tensor, n: int, first: Tensor, sizes: Tensor, masked: bool) -> Tensor:
-    """Value of the first member of each row; 0 for an empty row."""
-    batch, m, dv = v.shape
-    out = v.reshape(-1, dv).index_select(0, _places(first, batch, n, m, masked))
-    return out.masked_fill_((sizes == 0)[:, None], 0) if masked else out
-
-
-def _ties(sets: Sets, n: int, m: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Tied rows, and for each of their members its place among them and that of the key in the whole batch."""
-    ties, rows = sets.take(sets.tied), torch.from_numpy(sets.tied)
-    owners = torch.from_numpy(np.repeat(np.arange(len(ties)), ties.sizes))
-    return rows, owners, torch.from_numpy(ties.members) + (rows // n * m)[owners]
+    return _numbers(x)

@@ -35,9 +35,8 @@ class Rational(State):
     @property
     def tokens(self) -> FloatArray:
         """Positions, shape (m, d), each coordinate rounded once."""
-        return as_floats(self._rows, self.history.denominator(self.layer))
+        return as_floats(self._rows(), self.history.denominator(self.layer))
 
-    @property
     def _rows(self) -> list[Row]:
         return self.history.at(self.layer, range(len(self.classes)))
 
@@ -54,7 +53,7 @@ class Rational(State):
 
     def _maximisers(self, points: list[Row], limits: IntArray | None = None) -> tuple[Sets, FloatArray]:
         queries = self._matrix([list(apply(self._metric.rows, x)) for x in points])  # (rows, d)
-        keys = self._matrix([list(x) for x in self._rows]).transpose()  # (d, m)
+        keys = self._matrix([list(x) for x in self._rows()]).transpose()  # (d, m)
         members, gaps = [], np.zeros(len(points))  # 0 where tied
         for r, products in enumerate((queries * keys).tolist()):
             products = products if limits is None else products[: limits[r]]

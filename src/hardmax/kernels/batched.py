@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from hardmax._integers import TINY, UNIT, over_one_denominator
+from hardmax._integers import over_one_denominator
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.kernels import line, reference
+from hardmax.kernels import reference
 from hardmax.kernels.exact_sets import compared, exact_rows
+from hardmax.kernels.floating import Scaled, slack_of
 from hardmax.kernels.search import has_numba
 from hardmax.kernels.sets import Sets
 
@@ -30,7 +31,7 @@ def exact_sets(queries: AnyArray, keys: AnyArray, mask: BoolArray | None = None,
         One row for each query, batch * n in all; members count keys within their own cloud.
     """
     if queries.shape[2] == 1 and not causal:
-        return line.exact_sets(queries, keys, mask)
+        return _sets_on_line(queries, keys, mask)
     near, decided = near_maxima(queries, keys, mask=mask, causal=causal)
     rows, n = np.flatnonzero(~decided), queries.shape[1]
     answers: list[IntArray] = []
@@ -64,9 +65,11 @@ def near_maxima(
         asked = np.flatnonzero(limits)
         if not len(asked):
             continue
-        (Q, exponents), (K, exponent) = _scaled(queries[b, asked], axis=1), _scaled(keys[b, seen], axis=None)
-        allowed = _slack(Q, K) if slack is None else np.ldexp(slack[b * n + asked], -exponents - exponent)
-        near, _ = reference.near_maxima(Q, K, allowed, limits[asked] if causal else None)
+        Q, K = Scaled.of(queries[b, asked]), Scaled.of(keys[b, seen])
+        allowed = slack_of(Q.values, Q.error, K.values, K.error)
+        if slack is not None:
+            allowed += np.ldexp(slack[b * n + asked], -Q.exponent - K.exponent)
+        near, _ = reference.near_maxima(Q.values, K.values, allowed, limits[asked] if causal else None)
         for i, members in zip((b * n + asked).tolist(), near, strict=True):
             rows[i] = seen[members]
             same[i] = (keys[b, rows[i]] == keys[b, rows[i][0]]).all()
@@ -78,14 +81,16 @@ def too_large(array: AnyArray) -> bool:
     return array.dtype == np.float64 and max(float(array.max(initial=0)), -float(array.min(initial=0))) > LARGE
 
 
-def _scaled(array: AnyArray, axis: int | None) -> tuple[FloatArray, AnyArray]:
-    """Divided by powers of two, so that products stay in range, for all or for each row; and their exponents."""
-    floats = array.astype(np.float64)
-    exponents = np.frexp(np.abs(floats).max(axis=axis, keepdims=True))[1]
-    return np.ldexp(floats, -exponents), exponents.reshape(-1)
+def _sets_on_line(queries: AnyArray, keys: AnyArray, mask: BoolArray | None = None) -> Sets:
+    """As `exact_sets` for d = 1, where no product is taken and nothing is rounded.
 
-
-def _slack(queries: FloatArray, keys: FloatArray) -> FloatArray:
-    """As `kernels.floating.slack_of`, for exact positions whose scaling may have underflowed."""
-    d = keys.shape[1]
-    return np.asarray(2.02 * ((d + 4) * UNIT * np.abs(keys).max() * np.abs(queries).sum(axis=1) + 4 * d * TINY))
+    q k_j is largest at the largest k_j for q > 0, at the smallest for q < 0, and everywhere for q = 0.
+    """
+    q, k = queries[..., 0], keys[..., 0]
+    seen = np.ones(k.shape, bool) if mask is None else mask
+    low, high = (np.where(seen, k, edge) for edge in (np.inf, -np.inf))
+    # (batch, 3, m) members of the set for negative, zero and positive queries
+    table = np.stack([k == low.min(axis=1, keepdims=True), seen, k == high.max(axis=1, keepdims=True)], axis=1)
+    table &= seen[:, None]
+    kinds = Sets(np.r_[0, np.cumsum(table.sum(axis=2))], np.nonzero(table)[2])
+    return kinds.take((np.arange(len(q))[:, None] * 3 + 1 + np.sign(q).astype(np.intp)).reshape(-1))

@@ -12,9 +12,11 @@ import numpy as np
 from numba import njit
 
 from hardmax._types import BoolArray, IntArray
+from hardmax.kernels.sets import Sets
 
 ALONE = 2e7  # multiplications up to which one thread is done before others have started
 PARTS = 4  # of the work, for each thread
+ROOM = 16  # members of a tied query on average, beyond which a search runs again with more room
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
@@ -80,3 +82,25 @@ def share(work: Callable[[IntArray], None], tasks: int, effort: float) -> None:
         thread.join()
     if failed:
         raise failed[0]
+
+
+def written_sets(
+    search: Callable[[IntArray, Output], None], rows: int, tasks: int, height: int, effort: float
+) -> tuple[Sets, BoolArray]:
+    """What a search finds in so many tasks of at most `height` rows each: the sets, and where all keys are the same."""
+    output = Output(
+        np.empty(rows, np.intp),
+        np.empty(rows, np.intp),
+        np.empty(rows, np.bool_),
+        np.empty(tasks * height * ROOM, np.intp),
+        np.arange(tasks + 1) * (height * ROOM),
+        np.empty(tasks, np.intp),
+    )
+    share(lambda some: search(some, output), tasks, effort)
+    if output.used.max(initial=0) > height * ROOM:
+        starts = np.r_[0, np.cumsum(output.used)]
+        output = output._replace(members=np.empty(starts[-1], np.intp), starts=starts)
+        share(lambda some: search(some, output), tasks, effort)
+    parts = [output.members[s : s + u] for s, u in zip(output.starts[:-1], output.used, strict=True) if u]
+    members = np.concatenate(parts) if parts else np.empty(0, np.intp)
+    return Sets.joined(output.first, output.sizes, members), (output.sizes < 2) | output.same

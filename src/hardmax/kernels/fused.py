@@ -9,27 +9,25 @@ the order of falling |k - c|: as <q, k - c> <= |q| |k - c|, a query is done once
 all that follow. In low dimension this leaves few keys; in high dimension, or with `limits`, all are scanned.
 """
 
-from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.kernels import plane, small_clouds
-from hardmax.kernels.compiled import Output, entry, share
+from hardmax.kernels.compiled import Output, entry, share, written_sets
 from hardmax.kernels.lanes import FLAGS, LANES, borrowed
 from hardmax.kernels.panel_search import Queries, begin, collect, decide, hit, load, same, scan, sixteen, work_space
 from hardmax.kernels.panels import Panels, empty_panels, pack
 from hardmax.kernels.sets import Sets
+from hardmax.kernels.small_clouds import is_small, search_small
 
 TASK = 256  # queries that a thread takes at a time
 PACKING = 8.0  # multiplications that take as long as packing one number
 SHORT = 96  # coordinates up to which all keys pass through the cache fast enough for 16 queries
 TOGETHER = 8  # times 16 longer queries that go over the same keys in turn
 CACHED = 4096  # of their coordinates, 64 bytes each: the second-level cache holds the queries beside
-PLANE, SMALL_CLOUD = 4096, 512  # keys of a cloud up to which the methods for small ones are faster
-ROOM = 16  # members of a tied query on average, beyond which a search runs again with more room
 
 
 class Task(NamedTuple):
@@ -149,56 +147,26 @@ def near_maxima_of_batch(
 def _near_maxima(
     queries: AnyArray, keys: AnyArray, slack: FloatArray, limits: IntArray | None, mask: BoolArray | None
 ) -> tuple[Sets, BoolArray]:
-    clouds, n, _ = queries.shape
-    small = None if limits is not None or len(slack) else _search_for_small(queries, keys)
-    rows, height = clouds * n, max(LANES, min(TASK, n) if small is None else n)
-    count = clouds * -(-n // height)
-    output = Output(
-        np.empty(rows, np.intp),
-        np.empty(rows, np.intp),
-        np.empty(rows, np.bool_),
-        np.empty(count * height * ROOM, np.intp),
-        np.arange(count + 1) * (height * ROOM),
-        np.empty(count, np.intp),
-    )
+    (clouds, n, d), m = queries.shape, keys.shape[1]
+    seen, effort = np.empty((0, 0), bool) if mask is None else _plain(mask), float(queries.size) * m
+    single = queries.dtype == keys.dtype == np.float32
+    if limits is None and not len(slack) and is_small(d, max(n, m), single):
+        return written_sets(partial(search_small, queries, keys, seen), clouds * n, clouds, n, effort)
     first_keys = np.empty(0, np.intp) if limits is None else _plain(limits)
-    seen = np.empty((0, 0), bool) if mask is None else _plain(mask)
-    panels, effort = empty_panels(clouds if small is None else 0, *keys.shape[1:]), float(queries.size) * keys.shape[1]
+    height, panels = max(LANES, min(TASK, n)), empty_panels(clouds, m, d)
+    tasks = clouds * -(-n // height)
 
     def prepare(some: IntArray) -> None:
         pack(some, keys, seen, limits is not None, panels)
 
-    def search(some: IntArray) -> None:
+    def search(some: IntArray, output: Output) -> None:
+        if tasks == clouds:
+            prepare(some)
         _search(some, height, queries, keys, slack, first_keys, panels, output)
 
-    def both(some: IntArray) -> None:
-        if small is not None:
-            small(some, queries, keys, seen, output)
-        else:
-            prepare(some)
-            search(some)
-
-    if count == clouds:
-        share(both, clouds, effort)
-    else:
+    if tasks != clouds:
         share(prepare, clouds, keys.size * PACKING)
-        share(search, count, effort)
-    if count and output.used.max() > height * ROOM:
-        starts = np.r_[0, np.cumsum(output.used)]
-        output = output._replace(members=np.empty(starts[-1], np.intp), starts=starts)
-        share(search if small is None else both, count, effort)
-    parts = [output.members[s : s + u] for s, u in zip(output.starts[:-1], output.used, strict=True) if u]
-    members = np.concatenate(parts) if parts else np.empty(0, np.intp)
-    return Sets.joined(output.first, output.sizes, members), (output.sizes < 2) | output.same
-
-
-def _search_for_small(queries: AnyArray, keys: AnyArray) -> Callable[..., None] | None:
-    """The method for batches of clouds of this size, if there is one."""
-    (n, d), m = queries.shape[1:], keys.shape[1]
-    if n and d == 2 and max(n, m) <= PLANE:
-        return plane.search
-    single = queries.dtype == keys.dtype == np.float32
-    return small_clouds.search if n and single and d > 3 and max(n, m) <= SMALL_CLOUD else None
+    return written_sets(search, clouds * n, tasks, height, effort)
 
 
 def _plain(array: AnyArray) -> AnyArray:

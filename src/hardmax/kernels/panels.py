@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from hardmax._integers import TINY, UNIT
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.kernels.compiled import entry
 from hardmax.kernels.lanes import FLAGS, LANES, SMALLEST
@@ -33,6 +34,12 @@ def seen_keys(mask: AnyArray, cloud: int, m: int, seen: IntArray) -> int:
             seen[count] = key
             count += 1
     return count
+
+
+@njit(inline="always", fastmath=FLAGS)
+def slack_of_products(d: int, highest: float, size: float) -> float:
+    """As `kernels.floating.slack_of`, for exact positions: |q|_1 = size, and keys with coordinates up to `highest`."""
+    return 2.02 * ((d + 4) * UNIT * highest * size + d * TINY)
 
 
 @njit(fastmath=FLAGS)

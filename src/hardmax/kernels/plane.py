@@ -1,4 +1,4 @@
-"""Batches of small clouds in the plane: keys near the middle are left out, the few others are scanned in float64.
+"""Small clouds in the plane: keys near the middle are left out, the few others are scanned in float64.
 
 The keys that are farthest in eight directions make a closed path. If a key lies to the left of all its edges, by at
 least r, the path goes round it, so the ray from it through any point of the disc of radius r around it meets an edge
@@ -11,11 +11,10 @@ from typing import TypeAlias
 import numpy as np
 from numba import njit
 
-from hardmax._integers import TINY, UNIT
+from hardmax._integers import UNIT
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.kernels.compiled import Output, entry
 from hardmax.kernels.lanes import FLAGS
-from hardmax.kernels.panels import seen_keys
+from hardmax.kernels.panels import slack_of_products
 
 BLOCK = 64  # queries at a time
 FAINT = 1e-280  # |q| |k| below which slack is more than a few units of rounding
@@ -28,7 +27,7 @@ WorkSpace: TypeAlias = tuple[AnyArray, ...]
 
 
 @njit(fastmath=FLAGS)
-def _farthest(x: FloatArray, y: FloatArray, path: IntArray) -> None:
+def farthest(x: FloatArray, y: FloatArray, path: IntArray) -> None:
     """Write the keys that are farthest in eight directions, counterclockwise."""
     east = north = northeast = southeast = west = south = southwest = northwest = NONE
     for j in range(len(x)):
@@ -65,7 +64,7 @@ def _outer(
     `inside` times the largest |coordinate|.
     """
     n = len(x)
-    _farthest(x, y, path)
+    farthest(x, y, path)
     highest = 0.0
     for e in range(8):
         highest = max(highest, max(abs(x[path[e]]), abs(y[path[e]])))
@@ -102,12 +101,6 @@ def _best(
             second[i] = max(second[i], min(best[i], product))
             at[i] = place if product > best[i] else at[i]
             best[i] = max(best[i], product)
-
-
-@njit(fastmath=FLAGS)
-def _slack(x: float, y: float, highest: float) -> float:
-    """As in `kernels.floating.slack_of`, without inherited errors."""
-    return 2.02 * (6 * UNIT * highest * (abs(x) + abs(y)) + 2 * TINY)
 
 
 @njit
@@ -147,47 +140,8 @@ def winners(
         for i in range(these):
             size = abs(qx[i]) + abs(qy[i])
             moved = 2.02 * error * (size + 2 * highest + 2 * error)  # by errors of positions; see `floating.slack_of`
-            good = second[i] < best[i] - _slack(qx[i], qy[i], highest) - moved
+            good = second[i] < best[i] - slack_of_products(2, highest, size) - moved
             follows[top + i] = ids[kept[int(at[i])]]
             # With faint queries keys in the middle may matter, too.
             clear[top + i] = good and size * highest >= FAINT and (error == 0 or size > FAR * highest)
     return highest
-
-
-@njit
-def _tied(
-    x: FloatArray, y: FloatArray, ids: IntArray, qx: float, qy: float, highest: float, room: IntArray
-) -> tuple[int, bool, int]:
-    """Write every near-maximal key, as far as there is room: number, whether all are the same, the first."""
-    best, size, first, same = NONE, 0, -1, True
-    for j in range(len(ids)):
-        best = max(best, qx * x[j] + qy * y[j])
-    cut = best - _slack(qx, qy, highest)
-    for j in range(len(ids)):
-        if qx * x[j] + qy * y[j] >= cut:
-            first = j if first < 0 else first
-            same &= x[j] == x[first] and y[j] == y[first]
-            if size < len(room):
-                room[size] = ids[j]
-            size += 1
-    return size, same, ids[first]
-
-
-@entry(fastmath=FLAGS)
-def search(clouds: IntArray, queries: AnyArray, keys: AnyArray, mask: BoolArray, output: Output) -> None:
-    """Find the near-maxima of some clouds of queries (clouds, n, 2) among keys (clouds, m, 2)."""
-    n, m = queries.shape[1], keys.shape[1]
-    ids, space, follows, clear = np.empty(m, np.intp), work_space(m), np.empty(n, np.intp), np.empty(n, np.bool_)
-    for cloud in clouds:
-        count, used, top = seen_keys(mask, cloud, m, ids), 0, cloud * n
-        output.first[top : top + n], output.sizes[top : top + n] = -1, 0
-        highest = winners(queries[cloud], keys[cloud], ids[:count], 0.0, space, follows, clear) if count else 0.0
-        room = output.members[output.starts[cloud] : output.starts[cloud + 1]]
-        for i in range(n if count else 0):
-            output.first[top + i], output.sizes[top + i] = follows[i], 1
-            if not clear[i]:
-                qx, qy = float(queries[cloud, i, 0]), float(queries[cloud, i, 1])
-                size, same, first = _tied(space[0], space[1], ids[:count], qx, qy, highest, room[used:])
-                output.first[top + i], output.sizes[top + i], output.same[top + i] = first, size, same
-                used += size if size > 1 else 0
-        output.used[cloud] = used

@@ -102,6 +102,10 @@ class Sets:
         both = np.r_[self.starts, self.starts[-1] + new.starts[1:]]
         return Sets(both, np.r_[self.members, new.members]).take(places)
 
+    def flattened(self, n: int, m: int) -> "Sets":
+        """Sets of clouds of n queries and m keys as those of one cloud: members count the keys of all clouds."""
+        return Sets(self.starts, self.members + np.repeat(np.arange(len(self)) // n * m, self.sizes))
+
     def mean(self, values: AnyArray, counts: IntArray) -> AnyArray:
         """c_i, the mean of the values of C_i with multiplicities: shape (rows, d); 0 for an empty set."""
         means = values.take(self.targets, axis=0)
