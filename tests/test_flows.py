@@ -12,7 +12,7 @@ from scipy.linalg import expm
 
 import hardmax as hm
 from hardmax.flows.coordinates import Rescaled, coordinates_of
-from hardmax.flows.methods import ADAPTIVE
+from hardmax.flows.integrate import ADAPTIVE
 
 RNG = np.random.default_rng(11)
 TOKENS = RNG.normal(size=(5, 2))

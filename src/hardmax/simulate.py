@@ -7,15 +7,14 @@ import numpy as np
 from hardmax import _checks
 from hardmax._errors import ParameterError, ParameterTypeError
 from hardmax._types import AnyArray, Array, Progress
-from hardmax.flows.methods import Method, Times
+from hardmax.flows.integrate import Method, Times
 from hardmax.kernels import check_kernel
 from hardmax.rules.base import Flow, Layered, Rule
 from hardmax.rules.hardmax import Hardmax
 from hardmax.rules.heads import MultiHead
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
-from hardmax.trajectories.job import Job
-from hardmax.trajectories.runners import run
+from hardmax.trajectories.runners import Job, run
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 Save: TypeAlias = Literal["all", "last"]
@@ -155,8 +154,8 @@ def simulate(
     how = Method.checked(**settings)
     saved = _saved(rule, layers, times, how)
     saved = saved if save == "all" else saved[-1:]
-    job = Job(rule, tokens, array, real, saved, how, check_kernel(kernel), progress)
-    if kernel != "auto" and not job.searches:
+    job = Job(rule, tokens, array, real, saved, how, kernel, progress)
+    if kernel != "auto" and check_kernel(kernel) and not job.searches:
         must = "go with Hardmax, by itself or as a head with coordinates of its own, and without gradients"
         raise ParameterError("kernel", must, f"{kernel!r} with {type(rule).__name__}", "Leave it out.")
     return run(job)

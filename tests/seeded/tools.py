@@ -267,7 +267,7 @@ FAULTS = (
     slip(
         "checks",
         "times may stand still",
-        "flows/methods.py",
+        "flows/integrate.py",
         "(np.diff(array) <= 0).any()",
         "(np.diff(array) < 0).any()",
         "test_flows::test_bad_input_gets_a_sentence",
@@ -312,7 +312,7 @@ FAULTS = (
     slip(
         "checks",
         "kernel dropped by heads",
-        "trajectories/job.py",
+        "trajectories/runners.py",
         "replace(self, rule=head, tokens=tokens,",
         'replace(self, kernel="auto", rule=head, tokens=tokens,',
         "test_simulate::test_heads_get_the_kernel_and_tell_how_far_they_are",

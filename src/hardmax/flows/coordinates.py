@@ -21,7 +21,7 @@ from hardmax._errors import ParameterError
 from hardmax._tensors import in_double, join, matching, needs_gradient, scaled, solve, to_numpy
 from hardmax._types import Array, FloatArray
 from hardmax.flows.growth import growth_of
-from hardmax.flows.methods import Method
+from hardmax.flows.integrate import Method
 from hardmax.rules.base import Flow
 from hardmax.rules.heads import MultiHead
 from hardmax.rules.self_attention import SelfAttention

@@ -5,15 +5,35 @@ errors of the large ones would leak into the leading ones. In a real eigenbasis 
 blocks of size 1 and 2, each component keeps its own: integrators work on y = S^{-1} z.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
+from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy import linalg
 
 from hardmax._types import FloatArray
-from hardmax.flows.caching import once_per_rule
 from hardmax.rules.self_attention import SelfAttention
+
+Result = TypeVar("Result")
+
+
+def once_per_rule(find: Callable[[SelfAttention, int], Result]) -> Callable[[SelfAttention, int], Result]:
+    """Decorate a function of a rule and a dimension so that it keeps its results as long as the rule lives."""
+    known: WeakKeyDictionary[SelfAttention, dict[tuple[int, ...], Result]] = WeakKeyDictionary()
+
+    @wraps(find)
+    def found(rule: SelfAttention, d: int) -> Result:
+        results = known.setdefault(rule, {})
+        key = (d, *(getattr(weight, "_version", 0) for weight in rule.weights))  # a tensor may change in place
+        if key not in results:
+            results[key] = find(rule, d)
+        return results[key]
+
+    return found
+
 
 WELL_CONDITIONED = 1e4  # of the eigenbasis: beyond it the coordinates themselves are used
 

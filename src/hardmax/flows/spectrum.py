@@ -16,9 +16,9 @@ from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, Array, FloatArray
 from hardmax.flows import eigenvalues
 from hardmax.flows import expectation as words
-from hardmax.flows.caching import once_per_rule
 from hardmax.flows.eigenvalues import EQUAL, Eigenvalues, size_of
 from hardmax.flows.expectation import Expectation
+from hardmax.flows.growth import once_per_rule
 from hardmax.rules.self_attention import SelfAttention
 
 IDENTITY = 1e-12  # entries of V may miss a multiple of the identity by that, relative to |V|
