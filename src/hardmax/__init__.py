@@ -13,6 +13,7 @@ from hardmax import kernels, theorems
 from hardmax._errors import InputError, MissingExtra, ParameterError, ParameterIndexError, ParameterTypeError
 from hardmax._version import __version__ as __version__
 from hardmax.flows.expectation import Expectation
+from hardmax.flows.spectrum import classify
 from hardmax.inputs import configuration, matrix
 from hardmax.leaders import Leader, leader_table
 from hardmax.limits import Limit, limit

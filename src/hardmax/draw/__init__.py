@@ -12,6 +12,7 @@ MODULES = {
     "inspection": ["plot_inspection", "plot_spectra"],
     "movies": ["movie"],
     "pages": ["interactive"],
+    "report": ["trajectory_page"],
     "tokens": ["plot_half_space", "plot_layers", "plot_limit", "plot_tokens"],
 }
 PUBLIC = {name: module for module, names in MODULES.items() for name in names}
