@@ -19,7 +19,7 @@ KINDS: dict[str, Any] = {
     "layers": int,
     "distinct": bool,
 }
-TEXT = [each.name for each in fields(Splitter) if each.init]
+TEXT = [each.name for each in fields(Splitter)]
 EPOCH = {each.name for each in fields(Epoch)}
 MOST_LAYERS = 10_000
 

@@ -39,27 +39,14 @@ SHOWN = 20  # columns or classes named in a sentence
 
 @dataclass(frozen=True)
 class Table:
-    """Texts and their labels, as a file holds them.
-
-    Attributes
-    ----------
-    texts : list of str
-    labels : list of str, or None
-        As they are written, without spaces around them. None where none were asked for.
-    text_column, label_column : str or None
-        The columns they came from.
-    skipped : int
-        How many rows were left out because they had no text or no label.
-    blank : int
-        How many rows without labels had no text; they count as empty texts, so that rows keep their numbers.
-    """
+    """Texts and their labels, as a file holds them: as they are written, labels without spaces around them."""
 
     texts: list[str]
-    labels: list[str] | None
+    labels: list[str] | None  # None where none were asked for
     text_column: str | None = None
     label_column: str | None = None
-    skipped: int = 0
-    blank: int = 0
+    skipped: int = 0  # rows left out because they had no text or no label
+    blank: int = 0  # rows without labels that had no text: empty texts, so that rows keep their numbers
 
     @property
     def note(self) -> str:
@@ -78,7 +65,10 @@ def read_texts(
     labelled: bool = True,
     encoding: str = "utf-8",
 ) -> Table:
-    """Read texts, and their labels, from a file.
+    """Read texts, and their labels, from a file, or say in a sentence where it does not hold them.
+
+    Empty texts are kept. Rows whose text or label is missing are skipped and counted; without labels a missing text is
+    an empty one.
 
     Parameters
     ----------
@@ -92,21 +82,6 @@ def read_texts(
         Whether to read labels.
     encoding : str
         Of anything but Parquet.
-
-    Returns
-    -------
-    Table
-        Empty texts are kept. Rows whose text or label is missing are skipped and counted; without labels a missing
-        text is an empty one.
-
-    Raises
-    ------
-    ValueError
-        If the file does not hold what is asked for; the sentence says where.
-    OSError
-        If the file cannot be read.
-    ImportError
-        If the file is Parquet and pyarrow is not installed.
 
     Examples
     --------
@@ -141,12 +116,8 @@ def read_texts(
 def _ending(path: Path) -> str:
     ending = "".join(path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]).lower()
     if ending not in ENDINGS:
-        raise ParameterError(
-            "path",
-            f"be a file that ends in {', '.join(ENDINGS)}",
-            f"{str(path)!r}",
-            "Rename or convert it; - reads one text a line from standard input.",
-        )
+        advice = "Rename or convert it; - reads one text a line from standard input."
+        raise ParameterError("path", f"be a file that ends in {', '.join(ENDINGS)}", f"{str(path)!r}", advice)
     return ending
 
 
@@ -232,12 +203,8 @@ def _csv_rows(path: Path, content: str, delimiter: str) -> list[list[str]]:
     try:
         for row in reader:
             if row and rows and len(row) != len(rows[0]):
-                raise ParameterError(
-                    path,
-                    f"have {len(rows[0])} fields in each row, as in its header",
-                    f"{len(row)} in line {line}",
-                    "Put quotes around a text that holds the delimiter.",
-                )
+                must, advice = f"have {len(rows[0])} fields in each row, as in its header", "Put quotes around a text"
+                raise ParameterError(path, must, f"{len(row)} in line {line}", f"{advice} that holds the delimiter.")
             rows += [row] if row else []
             line = reader.line_num + 1
     except csv.Error as error:
@@ -323,11 +290,6 @@ def _label(value: Any, path: Path, row: int) -> str | None:
 def class_counts(labels: Sequence[str]) -> dict[str, int]:
     """The classes in sorted order, each with its number of rows, where there is something to learn.
 
-    Raises
-    ------
-    ValueError
-        If there are fewer than two classes, or so many that it is probably the wrong column.
-
     Examples
     --------
     >>> class_counts(["pos", "neg", "pos"])
@@ -336,19 +298,12 @@ def class_counts(labels: Sequence[str]) -> dict[str, int]:
     counts = dict(sorted(Counter(labels).items()))
     if len(counts) < 2:
         got = f"only {next(iter(counts))!r} in {len(labels)} rows" if counts else "no rows"
-        raise ParameterError(
-            "label",
-            "hold at least two classes",
-            got,
-            "Check the label column, and that the file was not cut while sorted by it.",
-        )
+        advice = "Check the label column, and that the file was not cut while sorted by it."
+        raise ParameterError("label", "hold at least two classes", got, advice)
     if len(counts) > max(MANY_CLASSES, len(labels) / 2):
-        raise ParameterError(
-            "label",
-            "hold the same class many times",
-            f"{len(counts)} classes in {len(labels)} rows, so it is probably the wrong column",
-            "Name the column of classes with `label`.",
-        )
+        got = f"{len(counts)} classes in {len(labels)} rows, so it is probably the wrong column"
+        advice = "Name the column of classes with `label`."
+        raise ParameterError("label", "hold the same class many times", got, advice)
     return counts
 
 
