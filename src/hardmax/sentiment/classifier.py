@@ -75,12 +75,12 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         >>> HardmaxClassifier.paper(d=4).get_params()["layers"]
         8
         """
-        words = {"ngram_range": (1, 1), "distinct": False, "min_df": 2, "max_features": None, "max_words": 128}
-        words |= {"punctuation": False, "stop_words": "english", "lemmas": "en"}
-        training = {"alpha": 0.02, "alpha_rate": 0.001, "batch_size": 128, "learning_rate": 2.4, "scale": 38.4}
         noise = 0.6 if d >= 8 else 0.0  # with few coordinates it would make whole tokens 0
-        training |= {"weight_decay": 0.0, "dropout": 0.6, "embedding_dropout": noise}
-        return cls(d=d, **({"n_heads": 1, "groups": 1, "layers": 8} | words | training | changes))
+        chosen: dict[str, Any] = {"n_heads": 1, "groups": 1, "layers": 8, "alpha": 0.02, "scale": 38.4}
+        chosen |= {"ngram_range": (1, 1), "distinct": False, "min_df": 2, "max_features": None, "max_words": 128}
+        chosen |= {"punctuation": False, "stop_words": "english", "lemmas": "en", "batch_size": 128}
+        chosen |= {"learning_rate": 2.4, "alpha_rate": 0.001, "weight_decay": 0.0, "dropout": 0.6}
+        return cls(d=d, **(chosen | {"embedding_dropout": noise} | changes))
 
     def fit(self, X: Sequence[str], y: Sequence[Any], *, report: Report | None = None) -> "HardmaxClassifier":
         """Train on texts and their labels.

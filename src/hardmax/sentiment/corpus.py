@@ -23,20 +23,11 @@ TWICE = 0.4  # how often it then does, unless it holds a contrast
 
 @dataclass(frozen=True)
 class Corpus:
-    """Reviews, their labels, and the words that decide.
-
-    Attributes
-    ----------
-    texts : list of str
-    labels : list of str
-        "negative" or "positive".
-    planted : list of tuple of str
-        For each text the words, or pairs such as "not good", that carry its label.
-    """
+    """Reviews, their labels, and the words that decide."""
 
     texts: list[str]
-    labels: list[str]
-    planted: list[tuple[str, ...]]
+    labels: list[str]  # "negative" or "positive"
+    planted: list[tuple[str, ...]]  # for each text the words, or pairs such as "not good", that carry its label
 
 
 def reviews(

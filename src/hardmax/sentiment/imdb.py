@@ -98,8 +98,7 @@ class _Bar:
     def reset(self) -> None:
         pass
 
-    def close(self) -> None:
-        pass
+    close = reset
 
 
 def _archive_reviews(path: Path) -> Iterator[tuple[Key, bytes]]:

@@ -123,12 +123,8 @@ def _ending(path: Path) -> str:
 
 def _read_lines(path: Path, text: str | None, label: str | None, labelled: bool, encoding: str) -> Table:
     if labelled:
-        raise ParameterError(
-            "path",
-            "be a table with a column of labels, such as a .csv file",
-            f"{str(path)!r}, which holds one text a line",
-            "Make one. Or pass `labelled=False` to read the texts alone.",
-        )
+        must, got = "be a table with a column of labels, such as a .csv file", f"{str(path)!r}, which holds one text a"
+        raise ParameterError("path", must, f"{got} line", "Make one. Or pass `labelled=False` to read the texts alone.")
     if text is not None or label is not None:
         raise ParameterError(("text", "label"), "name columns of a table", f"{str(path)!r}", "Leave them out.")
     lines = io.StringIO(_read_text(path, "", encoding), newline=None)
@@ -152,28 +148,21 @@ def _read_text(path: Path, ending: str, encoding: str) -> str:
             data = gzip.decompress(data)
         except (OSError, EOFError, zlib.error) as error:
             raise InputError(f"`{path}` must be a whole gzip file. Got: {error}. Download or write it again.") from None
-    text = _decoded(path, data, encoding)
-    if not text.strip():
-        raise ParameterError(path, "hold texts", "an empty file", "Check how it was written.")
-    return text
-
-
-def _decoded(path: Path, data: bytes, encoding: str) -> str:
     plain = encoding.lower().replace("_", "-") in ("utf-8", "utf8")
     try:
-        return data.decode("utf-8-sig" if plain else encoding)  # drops the mark that spreadsheets put in front
+        text = data.decode("utf-8-sig" if plain else encoding)  # drops the mark that spreadsheets put in front
     except LookupError:
         advice = "Try utf-8, latin-1 or utf-16."
         raise ParameterError("encoding", "name a text encoding", f"{encoding!r}", advice) from None
     except UnicodeError as error:
         start = getattr(error, "start", 0)
         other = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin-1"
-        raise ParameterError(
-            path,
-            f"be text in {encoding}",
-            f"a byte that is not, at offset {start} in line {data.count(10, 0, start) + 1}",
-            f"Pass its encoding, such as `encoding={other!r}`.",
-        ) from None
+        got = f"a byte that is not, at offset {start} in line {data.count(10, 0, start) + 1}"
+        advice = f"Pass its encoding, such as `encoding={other!r}`."
+        raise ParameterError(path, f"be text in {encoding}", got, advice) from None
+    if not text.strip():
+        raise ParameterError(path, "hold texts", "an empty file", "Check how it was written.")
+    return text
 
 
 def _frame(path: Path, ending: str, encoding: str) -> "DataFrame":
