@@ -274,7 +274,7 @@ def test_held_back_texts_are_of_every_class():
         ({"dropout": 1.0}, "`dropout` must be at least 0 and below 1"),
         ({"training": "sparsemax"}, "`training` must be one of hardmax, softmax"),
         ({"trained_A": True}, '`trained_A` must go with `training="softmax"`'),
-        ({"class_weight": "even"}, "`class_weight` must be None"),
+        ({"class_weight": "even"}, "`class_weight` must be one of None, balanced"),
         ({"resume": True}, "`resume` must go with `checkpoint`"),
         ({"epochs": 0}, "`epochs` must be a whole number"),
         ({"device": "tpu"}, "`device` must be"),

@@ -2,15 +2,16 @@
 
 import re
 from collections import Counter
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import pytest
 
-from hardmax.sentiment.corpus import CONTRASTS, NEGATIONS, NEGATIVE, POSITIVE, reviews
+from hardmax.sentiment.corpus import LANGUAGE, reviews
 
-SIGNS = {word: sign for sign, words in ((1, POSITIVE), (-1, NEGATIVE)) for word in sum(words, ())}
 SIGN = {"positive": 1, "negative": -1}
+SIGNS = {word: sign for label, sign in SIGN.items() for word in chain(*LANGUAGE["words"][label])}
+CONTRASTS, NEGATIONS = LANGUAGE["contrasts"], LANGUAGE["negations"]
 
 
 def words_of(text: str) -> list[str]:

@@ -14,9 +14,8 @@ import hardmax as hm
 from hardmax import HardmaxClassifier
 from hardmax.kernels import batched
 from hardmax.sentiment import inference
-from hardmax.sentiment.attribution import by_word
 from hardmax.sentiment.corpus import reviews
-from hardmax.sentiment.explanation import explain
+from hardmax.sentiment.explanation import by_word, explain
 from hardmax.sentiment.inference import Weights, contributions
 from hardmax.sentiment.model import Model
 from hardmax.sentiment.settings import ModelSettings
@@ -252,10 +251,11 @@ def test_words_share_their_runs():
     terms = np.array([[value[names[t]]] for t in encoded.ids])
     embedding = np.array([[[{"not": -3.0, "good": 1.0}.get(name, 0.1)]] for name in names])
     weights = Weights(embedding, np.ones(1), None, np.ones((1, 1, 1)), np.zeros(1), 1)
-    parts = by_word(vocabulary, weights, words, encoded.ids, terms)[:, 0]
+    model = Model(vocabulary, weights, np.array(["no", "yes"]))
+    parts = by_word(model, words, encoded.ids, terms)[:, 0]
     # "not good" stands twice, and "not" speaks for it; "good film" goes to "good", "not good film" to the first "not"
     np.testing.assert_allclose(parts, [-0.5 - 2 - 0.5, 1 + 1, 0.1, -0.5 - 2, 1])
-    even = by_word(vocabulary, weights, words, encoded.ids, terms, even=True)[:, 0]
+    even = by_word(model, words, encoded.ids, terms, even=True)[:, 0]
     third = -0.5 / 3
     np.testing.assert_allclose(even, [-1.5 + third, 1 - 1 + 0.5 + third, 0.1 + 0.5 + third, -1.5, 1 - 1])
 

@@ -1,14 +1,15 @@
 """`hardmax predict`."""
 
-import csv
-import io
 import json as json_format
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hardmax._errors import InputError, ParameterError
 from hardmax.cli import options, output, texts
+
+if TYPE_CHECKING:
+    from hardmax.sentiment.classifier import HardmaxClassifier
 
 ENDINGS = (".csv", ".jsonl")
 SHOWN = 60  # characters of a text
@@ -37,8 +38,11 @@ def predict(
     files = output.check_endings(out, ENDINGS)
     given = _read(some, path, text, encoding)
     rows = _answers(texts.load(model), given)
+    import pandas
+
     for file in files:
-        output.save_text(_as_csv(rows) if file.suffix.lower() == ".csv" else _as_jsonl(rows), file)
+        table = pandas.DataFrame(rows).to_csv(index=False, lineterminator="\n")
+        output.save_text(table if file.suffix.lower() == ".csv" else _as_jsonl(rows), file)
     if json:
         print(_as_jsonl(rows), end="")
         return
@@ -57,7 +61,7 @@ def _read(given: list[str] | None, path: str | None, text: str | None, encoding:
     return list(given or []) if source is None else texts.read_rows(source, text=text, encoding=encoding)
 
 
-def _answers(classifier: Any, given: list[str]) -> list[dict[str, Any]]:
+def _answers(classifier: "HardmaxClassifier", given: list[str]) -> list[dict[str, Any]]:
     """Row, prediction and probability of each text."""
     scores = texts.logits(classifier, given)
     labels = classifier.model_.decide(scores).tolist()
@@ -80,11 +84,3 @@ def _beginning(text: str) -> str:
 
 def _as_jsonl(rows: list[dict[str, Any]]) -> str:
     return "".join(f"{json_format.dumps(row, ensure_ascii=False)}\n" for row in rows)
-
-
-def _as_csv(rows: list[dict[str, Any]]) -> str:
-    table = io.StringIO(newline="")
-    writer = csv.DictWriter(table, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return table.getvalue()

@@ -36,11 +36,9 @@ def study(
         raise ParameterError("only", f"be one of {', '.join(names_of(name))}", f"{unknown[0]!r}")
     check_ending(out, [".json"], "out")
 
-    def report(row: dict[str, Any]) -> None:
+    for row in rows_of(name, texts.imdb(source), only=only or (), seed=seed, device=device):
         add_row(out, row)
         output.say(f"{label_of(row)}: accuracy {row['accuracy']:.4f}, {row['seconds']:.0f} s")
-
-    rows_of(name, texts.imdb(source), only=only or (), seed=seed, device=device, report=report)
 
 
 def add_row(path: Path, row: dict[str, Any]) -> None:

@@ -17,54 +17,41 @@ if TYPE_CHECKING:
 
 DATA = ("imdb",)
 AT_A_TIME = 500  # texts between two moves of the bar
-MEGABYTE = 10**6
 
-File = Annotated[
-    str | None,
-    typer.Argument(metavar="FILE", help="A .csv, .tsv, .jsonl or .parquet file with texts and labels."),
-]
-TextColumn = Annotated[
-    str | None, typer.Option("--text", metavar="COLUMN", help="Column of the texts; guessed from its name unless said.")
-]
-LabelColumn = Annotated[
-    str | None,
-    typer.Option("--label", metavar="COLUMN", help="Column of the labels; guessed from its name unless said."),
-]
+File = Annotated[str | None, typer.Argument(metavar="FILE", help="A .csv, .tsv, .jsonl or .parquet file of texts.")]
+TextColumn = Annotated[str | None, typer.Option("--text", metavar="COLUMN", help="Of the texts, if not guessed.")]
+LabelColumn = Annotated[str | None, typer.Option("--label", metavar="COLUMN", help="Of the labels, if not guessed.")]
 Encoding = Annotated[str, typer.Option("--encoding", help="How the file writes letters: utf-8, latin-1, utf-16.")]
 Data = Annotated[
     str | None,
     typer.Option("--data", metavar="NAME", help="Instead of FILE: imdb, 50,000 film reviews, downloaded once (84 MB)."),
 ]
 DataSource = Annotated[
-    str | None,
-    typer.Option("--data-source", metavar="PATH", help="A copy of --data to read: its archive, or a folder."),
+    str | None, typer.Option("--data-source", metavar="PATH", help="A copy of --data: its archive, or a folder.")
 ]
 Model = Annotated[
     str,
-    typer.Option(
-        "--model", metavar="MODEL", help="A folder of hardmax train, or a model that is there: imdb, imdb-2d."
-    ),
+    typer.Option("--model", metavar="MODEL", help="A folder of hardmax train, or one at hand: imdb, imdb-2d."),
 ]
 
 
 def load(model: str) -> "HardmaxClassifier":
     """A model from its folder, or one that comes with the package."""
-    from hardmax import HardmaxClassifier, pretrained
+    from hardmax.sentiment import HardmaxClassifier, pretrained
     from hardmax.sentiment.storage import FILE
 
     if (Path(model) / FILE).is_file():
         return HardmaxClassifier.load(model)
     try:
-        classifier: HardmaxClassifier = pretrained(model)
+        return pretrained(model)
     except ParameterError as problem:
         must = f"be a folder that hardmax train wrote, or {problem.must.removeprefix('be ')}"
         raise ParameterError("model", must, problem.got, "Check the path.") from None
-    return classifier
 
 
 def read_labelled(context: typer.Context, split: str) -> "Table":
     """Texts and labels of FILE, or of a split of --data."""
-    from hardmax import HardmaxClassifier  # noqa: F401 (a missing extra is said before a download)
+    from hardmax.sentiment import HardmaxClassifier  # noqa: F401 (a missing extra is said before a download)
     from hardmax.sentiment.tables import read_texts
 
     given = context.params
@@ -92,9 +79,7 @@ def imdb(source: str | None) -> "dict[str, Table]":
     from hardmax.sentiment.imdb import load_imdb
 
     with output.progress_bar("Megabytes") as moved:
-        return load_imdb(
-            source=source, progress=lambda done, total: moved(done // MEGABYTE, (total or done) // MEGABYTE)
-        )
+        return load_imdb(source=source, progress=lambda done, all_: moved(done // 10**6, (all_ or done) // 10**6))
 
 
 def source_name(given: dict[str, Any]) -> str:

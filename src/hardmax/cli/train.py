@@ -129,8 +129,7 @@ def configured(context: typer.Context, **more: Any) -> "HardmaxClassifier":
     sizes = chosen.get("ngram_range", "").split(",")
     if all(size.strip().isdecimal() for size in sizes):
         chosen["ngram_range"] = tuple(map(int, sizes))  # else its text is refused like any other value
-    made: HardmaxClassifier = (HardmaxClassifier.paper if context.params["paper"] else HardmaxClassifier)(**chosen)
-    return made
+    return HardmaxClassifier.paper(**chosen) if context.params["paper"] else HardmaxClassifier(**chosen)
 
 
 def _notes(table: "Table", counts: dict[str, int], given: dict[str, Any]) -> None:

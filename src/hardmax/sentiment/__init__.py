@@ -3,7 +3,11 @@
 Importing this loads nothing optional: `HardmaxClassifier` needs scikit-learn, and torch to be trained.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hardmax.sentiment.classifier import HardmaxClassifier
+    from hardmax.sentiment.pretrained_models import pretrained
 
 NAMES = {"HardmaxClassifier": "classifier", "pretrained": "pretrained_models"}
 

@@ -49,19 +49,11 @@ def read(path: Path, expected: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         state = json.loads(metadata["state"])
     except (SafetensorError, KeyError, ValueError) as problem:
-        raise ParameterError(
-            path,
-            "be a checkpoint of a training run",
-            f"a file that is broken or something else ({type(problem).__name__})",
-            "Delete it, or train with `resume=False`.",
-        ) from None
+        got, advice = f"a file that is broken or something else ({type(problem).__name__})", "Delete it, or train with"
+        raise ParameterError(path, "be a checkpoint of a training run", got, f"{advice} `resume=False`.") from None
     if state["fingerprint"] != expected:
-        raise ParameterError(
-            path,
-            "come from a run with the same data and settings",
-            "one that comes from another",
-            "Use those, delete it, or train with `resume=False`.",
-        )
+        must, advice = "come from a run with the same data and settings", "Use those, delete it, or train with"
+        raise ParameterError(path, must, "one that comes from another", f"{advice} `resume=False`.")
     return tensors, state
 
 

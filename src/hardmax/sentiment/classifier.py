@@ -75,28 +75,12 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         >>> HardmaxClassifier.paper(d=4).get_params()["layers"]
         8
         """
-        chosen: dict[str, Any] = {
-            "n_heads": 1,
-            "groups": 1,
-            "layers": 8,
-            "ngram_range": (1, 1),
-            "distinct": False,
-            "min_df": 2,
-            "max_features": None,
-            "max_words": 128,
-            "punctuation": False,
-            "stop_words": "english",
-            "lemmas": "en",
-            "alpha": 0.02,
-            "alpha_rate": 0.001,
-            "batch_size": 128,
-            "learning_rate": 2.4,
-            "scale": 38.4,
-            "weight_decay": 0.0,
-            "dropout": 0.6,
-            "embedding_dropout": 0.6 if d >= 8 else 0.0,  # with few coordinates it would make whole tokens 0
-        }
-        return cls(d=d, **(chosen | changes))
+        noise = 0.6 if d >= 8 else 0.0  # with few coordinates it would make whole tokens 0
+        chosen: dict[str, Any] = {"n_heads": 1, "groups": 1, "layers": 8, "alpha": 0.02, "scale": 38.4}
+        chosen |= {"ngram_range": (1, 1), "distinct": False, "min_df": 2, "max_features": None, "max_words": 128}
+        chosen |= {"punctuation": False, "stop_words": "english", "lemmas": "en", "batch_size": 128}
+        chosen |= {"learning_rate": 2.4, "alpha_rate": 0.001, "weight_decay": 0.0, "dropout": 0.6}
+        return cls(d=d, **(chosen | {"embedding_dropout": noise} | changes))
 
     def fit(self, X: Sequence[str], y: Sequence[Any], *, report: Report | None = None) -> "HardmaxClassifier":
         """Train on texts and their labels.
@@ -113,12 +97,8 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         check_classification_targets(labels)
         classes, numbers = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
-            raise ParameterError(
-                "y",
-                "hold at least two classes",
-                f"only {classes.tolist()} in {len(labels)} texts: 1 class",
-                "Check the column of labels.",
-            )
+            got = f"only {classes.tolist()} in {len(labels)} texts: 1 class"
+            raise ParameterError("y", "hold at least two classes", got, "Check the column of labels.")
         check_settings(self)
         report = report or (lambda *_: None)
         with training_bar(report) if self.verbose else nullcontext(report) as report:
@@ -181,10 +161,8 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.string = True
-        tags.input_tags.two_d_array = False
-        tags.input_tags.one_d_array = True
-        tags.non_deterministic = False
+        tags.input_tags.string = tags.input_tags.one_d_array = True
+        tags.input_tags.two_d_array = tags.non_deterministic = False
         return tags
 
 

@@ -1,75 +1,21 @@
 """Synthetic reviews in which it is known which words decide."""
 
+import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hardmax import _checks
+from hardmax._checks import check_count
 from hardmax._errors import ParameterError
 
-# Sentiment words by strength, from weak to strong. Each is an adjective, so that each fits each template.
-POSITIVE = (
-    ("fine", "decent", "pleasant", "solid", "likeable", "tidy", "agreeable", "watchable"),
-    ("good", "charming", "convincing", "funny", "clever", "touching", "gripping", "warm", "fresh"),
-    ("superb", "brilliant", "wonderful", "dazzling", "magnificent", "flawless", "unforgettable", "masterful"),
-)
-NEGATIVE = (
-    ("weak", "thin", "slow", "flat", "bland", "uneven", "forgettable", "clumsy"),
-    ("bad", "boring", "dull", "silly", "tedious", "lifeless", "shallow", "messy", "stale"),
-    ("awful", "terrible", "dreadful", "horrible", "unbearable", "disastrous", "abysmal", "insulting"),
-)
-WORDS = {"positive": POSITIVE, "negative": NEGATIVE}
+with Path(__file__).with_name("corpus.toml").open("rb") as _file:
+    LANGUAGE = tomllib.load(_file)
+GAPS = LANGUAGE["gaps"] | {"aspect": LANGUAGE["gaps"]["first"] + LANGUAGE["gaps"]["second"]}
 OTHER = {"positive": "negative", "negative": "positive"}
-NEGATIONS = ("not", "hardly")
-
-ASPECTS = (
-    *("acting", "story", "plot", "script", "camera work", "music", "ending", "opening", "dialogue", "cast"),
-    *("pace", "editing", "score", "lighting", "direction", "sound", "humour", "romance", "finale", "second half"),
-)
-PEOPLE = ("detective", "sailor", "teacher", "widow", "pianist", "farmer", "thief", "nurse", "baker", "pilot")
-PLACES = ("harbour", "village", "hotel", "city", "desert", "station", "theatre", "valley", "kitchen", "museum")
-THINGS = ("letter", "map", "suitcase", "photograph", "ticket", "piano", "bicycle", "radio", "painting", "key")
-TIMES = ("in winter", "at night", "one summer", "on a Sunday", "after the war", "in the seventies")
-GAPS = {
-    "aspect": ASPECTS,
-    "first": ASPECTS[:10],  # two of one contrast never meet
-    "second": ASPECTS[10:],
-    "person": PEOPLE,
-    "place": PLACES,
-    "thing": THINGS,
-    "time": TIMES,
-}
-
-PLAIN = (
-    "the {aspect} is {word}",
-    "I found the {aspect} {word}",
-    "the {aspect} was {word} from start to end",
-    "for me the {aspect} was {word}",
-    "everyone around me said the {aspect} was {word}",
-    "this time the {aspect} looks {word}",
-)
-CONTRASTS = (
-    "the {first} is {lost} but the {second} is {word}",
-    "the {second} was {lost} but {word} is what I call the {first}",
-    "the film looks {lost} at first but {word} by the end",
-    "I had heard that it was {lost} but {word} is what it is",
-)
-FILLERS = (
-    "a {person} narrates",
-    "it has subtitles",
-    "we saw it {time}",
-    "it opens in a {place}",
-    "a {person} keeps a {thing}",
-    "the {person} leaves the {place}",
-    "the film runs for two hours",
-    "it was shot in a {place} {time}",
-    "a {person} finds a {thing} {time}",
-    "the {person} waits near the {place} with a {thing}",
-    "much of it takes place in a {place}",
-    "there is a {person} and there is a {thing}",
-)
-OPENERS = {1: ("well,", "anyway,", "again,", "now,"), 2: ("in short,", "as always,", "of course,", "back then,")}
 LONGEST = 15  # words in the longest sentence that decides
 ROOM = 22  # words from which a review may decide twice
 TWICE = 0.4  # how often it then does, unless it holds a contrast
@@ -77,26 +23,17 @@ TWICE = 0.4  # how often it then does, unless it holds a contrast
 
 @dataclass(frozen=True)
 class Corpus:
-    """Reviews, their labels, and the words that decide.
-
-    Attributes
-    ----------
-    texts : list of str
-    labels : list of str
-        "negative" or "positive".
-    planted : list of tuple of str
-        For each text the words, or pairs such as "not good", that carry its label.
-    """
+    """Reviews, their labels, and the words that decide."""
 
     texts: list[str]
-    labels: list[str]
-    planted: list[tuple[str, ...]]
+    labels: list[str]  # "negative" or "positive"
+    planted: list[tuple[str, ...]]  # for each text the words, or pairs such as "not good", that carry its label
 
 
 def reviews(
     n: int, *, seed: int = 0, negation: float = 0.2, contrast: float = 0.2, length: tuple[int, int] = (6, 30)
 ) -> Corpus:
-    """Make short reviews whose sentiment hangs on known words.
+    """Make short reviews whose sentiment hangs on known words, the same for the same arguments.
 
     A sentiment word carries the label. A negation in front of it reverses it: "not good". In a contrast, what follows
     "but" wins: "the acting is fine but the story is awful". All other words are neutral. Use it to test a classifier
@@ -112,11 +49,6 @@ def reviews(
     length : pair of int
         The fewest and the most words of a review. There must be room for 15.
 
-    Returns
-    -------
-    Corpus
-        The same for the same arguments.
-
     Examples
     --------
     >>> corpus = reviews(4, seed=3, length=(6, 15))
@@ -127,8 +59,8 @@ def reviews(
     negative ('hardly funny',) Again, this time the camera work looks hardly funny.
     positive ('clever',) Again, a pianist narrates. Everyone around me said the lighting was clever.
     """
-    n = _checks.check_count(n, "n", least=1)
-    rng = np.random.default_rng(_checks.check_count(seed, "seed", least=0))
+    n = check_count(n, "n", least=1)
+    rng = np.random.default_rng(check_count(seed, "seed", least=0))
     low, high = _check_length(length)
     negation, contrast = _check_share(negation, "negation"), _check_share(contrast, "contrast")
     labels = [("positive", "negative")[i % 2] for i in rng.permutation(n)]
@@ -143,12 +75,12 @@ def _review(
     word = _phrase(rng, label, negation)
     if rng.random() < contrast:
         lost = _phrase(rng, OTHER[label], negation, strongest=1)
-        sentences, planted = [_fill(rng, _one(rng, CONTRASTS), word=word, lost=lost)], [word]
+        sentences, planted = [_fill(rng, _one(rng, LANGUAGE["contrasts"]), word=word, lost=lost)], [word]
     else:
-        sentences, planted = [_fill(rng, _one(rng, PLAIN), word=word)], [word]
+        sentences, planted = [_fill(rng, _one(rng, LANGUAGE["plain"]), word=word)], [word]
         if target >= ROOM and rng.random() < TWICE:
             planted.append(_phrase(rng, label, negation))
-            sentences.append(_fill(rng, _one(rng, PLAIN), word=planted[-1]))
+            sentences.append(_fill(rng, _one(rng, LANGUAGE["plain"]), word=planted[-1]))
     sentences = _lengthened(rng, sentences, target)
     return " ".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in sentences), tuple(planted)
 
@@ -156,31 +88,34 @@ def _review(
 def _phrase(rng: np.random.Generator, label: str, negation: float, strongest: int = 3) -> str:
     """A word of that sentiment, or a negation and a word of the other; few would say "not superb"."""
     if rng.random() < negation:
-        words = WORDS[OTHER[label]][: min(strongest, 2)]
-        return f"{_one(rng, NEGATIONS)} {_one(rng, sum(words, ()))}"
-    return _one(rng, sum(WORDS[label][:strongest], ()))
+        denied = LANGUAGE["words"][OTHER[label]][: min(strongest, 2)]
+        return f"{_one(rng, LANGUAGE['negations'])} {_one(rng, list(chain(*denied)))}"
+    return _one(rng, list(chain(*LANGUAGE["words"][label][:strongest])))
 
 
 def _lengthened(rng: np.random.Generator, sentences: list[str], target: int) -> list[str]:
     """Add neutral sentences before and after, and an opener where one or two words are still wanting."""
     room = target - sum(len(sentence.split()) for sentence in sentences)
-    while room > max(OPENERS):
-        for i in rng.permutation(len(FILLERS)):
-            filler = _fill(rng, FILLERS[i])
+    fillers, openers = LANGUAGE["fillers"], LANGUAGE["openers"]
+    while room > len(openers):
+        for i in rng.permutation(len(fillers)):
+            filler = _fill(rng, fillers[i])
             if len(filler.split()) <= room:
                 sentences.insert(int(rng.integers(len(sentences) + 1)), filler)
                 room -= len(filler.split())
-    return [f"{_one(rng, OPENERS[room])} {sentences[0]}", *sentences[1:]] if room > 0 else sentences
+    return [f"{_one(rng, openers[room - 1])} {sentences[0]}", *sentences[1:]] if room > 0 else sentences
 
 
 def _fill(rng: np.random.Generator, template: str, **given: str) -> str:
     """Fill each gap of a template with what is given for it, or with a word of its kind."""
-    parts = [part.strip("{}") if part[0] == "{" else None for part in template.split()]
-    words = zip(parts, template.split(), strict=True)
-    return " ".join(word if gap is None else given.get(gap) or _one(rng, GAPS[gap]) for gap, word in words)
+
+    def filled(word: str) -> str:
+        return (given.get(word[1:-1]) or _one(rng, GAPS[word[1:-1]])) if word[0] == "{" else word
+
+    return " ".join(map(filled, template.split()))
 
 
-def _one(rng: np.random.Generator, choices: tuple[str, ...]) -> str:
+def _one(rng: np.random.Generator, choices: Sequence[str]) -> str:
     return choices[int(rng.integers(len(choices)))]
 
 
@@ -194,10 +129,6 @@ def _check_length(length: Any) -> tuple[int, int]:
     pair = tuple(length) if isinstance(length, tuple | list) else ()
     whole = all(isinstance(number, int | np.integer) and not isinstance(number, bool) for number in pair)
     if len(pair) != 2 or not whole or not 1 <= pair[0] <= pair[1] or pair[1] < LONGEST:
-        raise ParameterError(
-            "length",
-            f"be two whole numbers, the fewest and the most words, the most at least {LONGEST}",
-            f"{length!r}",
-            "Try (6, 30).",
-        )
+        must = f"be two whole numbers, the fewest and the most words, the most at least {LONGEST}"
+        raise ParameterError("length", must, f"{length!r}", "Try (6, 30).")
     return int(pair[0]), int(pair[1])

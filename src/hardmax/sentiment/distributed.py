@@ -20,23 +20,24 @@ class Process:
         """The process that runs this."""
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             return cls(torch.distributed.get_rank(), torch.distributed.get_world_size())
-        return cls()
+        return ALONE
 
     @property
     def is_first(self) -> bool:
-        """Whether it is the one that writes files and prints."""
-        return self.rank == 0
+        return self.rank == 0  # and so writes files and prints
 
     @property
     def part(self) -> slice:
-        """What this process does of a batch."""
-        return slice(self.rank, None, self.size)
+        return slice(self.rank, None, self.size)  # of a batch
 
     def add(self, tensors: Iterable[torch.Tensor]) -> None:
         """Replace tensors by their sums over all processes."""
         if self.size > 1:
             for tensor in tensors:
                 torch.distributed.all_reduce(tensor)
+
+
+ALONE = Process()
 
 
 @contextmanager

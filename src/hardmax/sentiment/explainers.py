@@ -31,22 +31,12 @@ BATCH = 500  # erased texts at a time: their words fit into memory whatever the 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """How much does each word of a text speak for one of the classes?
-
-    Parameters
-    ----------
-    classifier : HardmaxClassifier
-    text : str
-    place : int
-        Which of `classifier.classes_`.
-    samples : int
-        Erased texts that LIME may look at.
-    """
+    """How much does each word of a text speak for one of the classes?"""
 
     classifier: HardmaxClassifier
     text: str
-    place: int
-    samples: int = 5000
+    place: int  # which of `classifier.classes_`
+    samples: int = 5000  # erased texts that LIME may look at
 
     @classmethod
     def of_prediction(cls, classifier: HardmaxClassifier, text: str, *, samples: int = 5000) -> "Question":
@@ -78,7 +68,7 @@ class Question:
         """(m,) log p / (1 - p) in erased texts; with two classes it is the logit, signed towards the class."""
         scores = self.logits(kept)
         if scores.shape[1] == 1:
-            return scores[:, 0] * (1 if self.place == 1 else -1)
+            return self.towards(scores)
         return np.asarray(scores[:, self.place] - np.logaddexp.reduce(np.delete(scores, self.place, axis=1), axis=1))
 
     def towards(self, terms: FloatArray) -> FloatArray:
@@ -106,7 +96,7 @@ def lime(question: Question, seed: int) -> FloatArray:
 
     model = question.classifier.model_
     explainer = LimeTextExplainer(split_expression=" ", bow=False, mask_string="", random_state=seed)
-    with _quiet():
+    with _foreign(seed):
         found = explainer.explain_instance(
             " ".join(question.words),
             lambda texts: model.probabilities(question.logits_of_words([text.split(" ") for text in texts])),
@@ -122,7 +112,7 @@ def shap_partition(question: Question, seed: int) -> FloatArray:
     """SHAP's Owen values of the probability over its own tree of neighbouring words, with 500 evaluations."""
     if len(question.words) == 1:
         return shap_permutation(question, seed)  # one word makes no tree
-    with _quiet(), _seeded(seed):
+    with _foreign(seed):
         import shap
 
         tree = shap.maskers.Text(r"\s+").clustering(" ".join(question.words))
@@ -133,7 +123,7 @@ def shap_partition(question: Question, seed: int) -> FloatArray:
 
 def shap_permutation(question: Question, seed: int) -> FloatArray:
     """SHAP's Shapley values of the probability from random orders of the words: one forwards and back, or more."""
-    with _quiet(), _seeded(seed):
+    with _foreign(seed):
         import shap
 
         nothing = np.zeros((1, len(question.words)))
@@ -178,12 +168,8 @@ def check_methods(methods: Collection[str] | None) -> list[str]:
     names = list(EXPLAINERS) if methods is None else list(methods)
     unknown = [name for name in names if name not in EXPLAINERS]
     if unknown or not names:
-        raise ParameterError(
-            "methods",
-            f"be some of {', '.join(EXPLAINERS)}",
-            f"{(unknown[0] if unknown else 'none')!r}",
-            "Leave it out for all.",
-        )
+        got = repr(unknown[0] if unknown else "none")
+        raise ParameterError("methods", f"be some of {', '.join(EXPLAINERS)}", got, "Leave it out for all.")
     for package in ("lime", "shap"):
         if any(name.startswith(package) for name in names) and find_spec(package) is None:
             raise MissingExtra(f"A comparison with {package.upper()}", package, "explainers")
@@ -213,20 +199,14 @@ def _mean_logits(weights: Weights, tokens: "Tensor", counts: IntArray) -> "Tenso
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """LIME and SHAP use what their own dependencies have deprecated."""
-    with warnings.catch_warnings():
-        for category in (DeprecationWarning, FutureWarning, PendingDeprecationWarning):
-            warnings.simplefilter("ignore", category)
-        yield
-
-
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """SHAP draws from NumPy's global numbers: seed them, and put them back afterwards."""
+def _foreign(seed: int) -> Iterator[None]:
+    """LIME and SHAP use what their own dependencies have deprecated, and SHAP draws from NumPy's global numbers."""
     state = np.random.get_state()  # noqa: NPY002
     np.random.seed(seed)  # noqa: NPY002
     try:
-        yield
+        with warnings.catch_warnings():
+            for category in (DeprecationWarning, FutureWarning, PendingDeprecationWarning):
+                warnings.simplefilter("ignore", category)
+            yield
     finally:
         np.random.set_state(state)  # noqa: NPY002

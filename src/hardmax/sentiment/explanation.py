@@ -12,7 +12,6 @@ import numpy as np
 from hardmax._errors import InputError, MissingExtra, ParameterError
 from hardmax._files import written_whole
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.sentiment.attribution import by_word
 from hardmax.sentiment.inference import contributions, following, head_shares, logits, simulated, sums_by_text
 from hardmax.sentiment.model import Model, in_parts
 from hardmax.sentiment.vocabulary import Encoded
@@ -35,23 +34,12 @@ class Highlight(NamedTuple):
 
 @dataclass(frozen=True)
 class LeadingWord:
-    """A leader in one head, and the words that follow it after the last layer.
-
-    Parameters
-    ----------
-    word : str
-    since : int
-        The layer at which it first followed itself alone.
-    followers : tuple of str
-        Without the leader itself.
-    share : float
-        Part of the head's mean that is this word in the end.
-    """
+    """A leader in one head, and the words that follow it after the last layer."""
 
     word: str
-    since: int
-    followers: tuple[str, ...]
-    share: float
+    since: int  # the layer at which it first followed itself alone
+    followers: tuple[str, ...]  # without the leader itself
+    share: float  # part of the head's mean that is this word in the end
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,11 +71,8 @@ class Explanation:
     model: Model = field(repr=False)
 
     def __repr__(self) -> str:
-        """The answer and the words that count most."""
-        strongest = ", ".join(f"{word} {value:+.2f}" for word, value in self.top(4))
-        return (
-            f"<Explanation: {self.prediction} with probability {self.probability:.3f}; {strongest or 'no known word'}>"
-        )
+        strongest = ", ".join(f"{word} {value:+.2f}" for word, value in self.top(4)) or "no known word"
+        return f"<Explanation: {self.prediction} with probability {self.probability:.3f}; {strongest}>"
 
     @property
     def classes(self) -> AnyArray:
@@ -139,7 +124,6 @@ class Explanation:
 
     @cached_property
     def highlights(self) -> tuple[Highlight, ...]:
-        """Every word of the text where it stands, with its part of the logit: `highlighted()`."""
         return self.highlighted()
 
     def highlighted(self, *, even: bool = False) -> tuple[Highlight, ...]:
@@ -149,8 +133,7 @@ class Explanation:
         of them alike. The first names the words that the answer stands on, the second marks phrases as people do.
         """
         spans = self.model.vocabulary.splitter.spans(self.text)
-        words, model = [span.word for span in spans], self.model
-        parts = by_word(model.vocabulary, model.weights, words, self.ids, self.terms, even=even)
+        parts = by_word(self.model, [span.word for span in spans], self.ids, self.terms, even=even)
         values = parts[:, 0].tolist() if len(self.logits) == 1 else list(parts)
         return tuple(Highlight(*span, value) for span, value in zip(spans, values, strict=True))
 
@@ -261,15 +244,38 @@ def explain(model: Model, text: str) -> Explanation:
 
 def explain_many(model: Model, texts: Sequence[str]) -> list[Explanation]:
     """Explain what a model says of each text."""
-    return [explained for some in in_parts(texts) for explained in _explained(model, some)]
+    found = []
+    for some in in_parts(texts):
+        ids, starts, counts = encoded = model.vocabulary.encode(some)
+        terms = contributions(model.weights, encoded)
+        scores = model.weights.bias + sums_by_text(terms, encoded)
+        for text, a, b, score in zip(some, starts[:-1].tolist(), starts[1:].tolist(), scores, strict=True):
+            found.append(Explanation(text, ids[a:b], counts[a:b], terms[a:b], score, model))
+    return found
 
 
-def _explained(model: Model, texts: Sequence[str]) -> list[Explanation]:
-    encoded = model.vocabulary.encode(texts)
-    terms = contributions(model.weights, encoded)
-    scores = model.weights.bias + sums_by_text(terms, encoded)
-    starts = encoded.starts.tolist()
-    return [
-        Explanation(text, encoded.ids[a:b], encoded.counts[a:b], terms[a:b], score, model)
-        for text, a, b, score in zip(texts, starts[:-1], starts[1:], scores, strict=True)
-    ]
+def by_word(model: Model, words: Sequence[str], ids: IntArray, terms: FloatArray, *, even: bool = False) -> FloatArray:
+    """(words, outputs) parts of the logits that belong to each word of a text, where it stands; their sum is the same.
+
+    The text is split into `words`; its distinct tokens are `ids`, (n,), and their contributions `terms`, (n, outputs).
+    A token that occurs several times is shared evenly by its places. A run of words falls when one of them is erased,
+    so its part goes to a single word: the one whose own score v . z, as a token by itself, speaks most for that side.
+    With `even` each run is shared by its words instead: better to show phrases, worse to find what a text stands on.
+    """
+    parts, scores = np.zeros((2, len(words), terms.shape[1]))
+    order, columns = np.argsort(ids), np.arange(terms.shape[1])
+    for size, places, tokens in model.vocabulary.occurrences(words):
+        if not len(places):
+            continue
+        at = order[np.searchsorted(ids[order], tokens)]  # places of the tokens in ids
+        times = np.bincount(at, minlength=len(ids))[at]
+        part = terms[at] / times[:, None]  # (m, outputs)
+        if size == 1:
+            scores[places] = np.einsum("mhd,ohd->mo", model.weights.tokens(tokens), model.weights.decoder)
+        window = places[:, None] + np.arange(size)  # (m, size)
+        if even:
+            np.add.at(parts, window, part[:, None] / size)
+            continue
+        speaker = (scores[window] * np.sign(part)[:, None]).argmax(axis=1)  # (m, outputs)
+        np.add.at(parts, (places[:, None] + speaker, columns), part)
+    return parts

@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from itertools import count
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,40 +37,24 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Rationale:
-    """A text, its class, and which white-space tokens a person marked as the reason for that class.
-
-    Parameters
-    ----------
-    text : str
-    label : int
-        Place of the class in `classes_`: 0 for negative and 1 for positive.
-    spans : tuple of (start, end)
-        Token positions; `end` is not part of it.
-    """
+    """A text, its class, and which white-space tokens a person marked as the reason for that class."""
 
     text: str
-    label: int
-    spans: tuple[tuple[int, int], ...]
+    label: int  # place of the class in `classes_`: 0 for negative and 1 for positive
+    spans: tuple[tuple[int, int], ...]  # (start, end) token positions; the end is not part of it
 
 
 class Comparison(NamedTuple):
     """What `compare` found, with None for what has no number.
 
-    Attributes
-    ----------
-    texts : int
-        How many were explained; texts without a word are left out.
-    rows : list of dict
-        For each method: comprehensiveness; sufficiency; seconds (a text); same_again (part of its top 10 % of words
-        that a run with another seed names as well); exact (the largest error of the sum that a method promises: bias
-        and words make the logit, or with SHAP the probability); speed (how many times faster than LIME).
-    agreement : list of dict
-        For each method auprc and f1, see `agreement`; empty without rationales.
+    A row has for its method: comprehensiveness; sufficiency; seconds (a text); same_again (part of its top 10 % of
+    words that a run with another seed names as well); exact (the largest error of the sum that it promises: bias and
+    words make the logit, or with SHAP the probability); speed (how many times faster than LIME).
     """
 
-    texts: int
+    texts: int  # how many were explained; texts without a word are left out
     rows: list[Row]
-    agreement: list[Row]
+    agreement: list[Row]  # auprc and f1, see `agreement`; empty without rationales
 
 
 def compare(
@@ -89,12 +74,8 @@ def compare(
 
     Parameters
     ----------
-    classifier : HardmaxClassifier
-        Trained.
-    texts : sequence of str
     methods : names, optional
         Some of `EXPLAINERS`; all of them unless said.
-    seed : int
     samples : int
         Erased texts that LIME looks at to explain one; 5000 is its default.
     again : int
@@ -124,8 +105,8 @@ def compare(
     people = []
     if rationales is not None:
         people = agreement(classifier, rationales, methods=names, seed=seed, samples=samples, progress=progress)
-    tick = _counter(progress, len(names) * (len(questions) + len(questions[:again])))
-    rows = [_row(name, questions, seed, again, tick) for name in names]
+    done, total = count(1), len(names) * (len(questions) + len(questions[:again]))
+    rows = [_row(name, questions, seed, again, lambda: progress(next(done), total)) for name in names]
     slowest = next((row["seconds"] for row in rows if row["method"] == "lime"), None)
     rows = [row | {"speed": None if slowest is None else slowest / row["seconds"]} for row in rows]
     return Comparison(len(questions), rows, people)
@@ -143,30 +124,31 @@ def agreement(
     """How well each method finds the words that people marked.
 
     Words are scored towards the class that the text truly has: the marks are reasons for it, whatever the classifier
-    says. Tokens in which the classifier sees no word do not count, and texts without a marked word are left out.
-
-    Returns
-    -------
-    list of dict
-        method; auprc (area under precision over recall, of the words of a text, averaged over texts); f1 (of as many
-        top words as people marked in that text, so that precision, recall and F1 are one number).
+    says. Tokens in which the classifier sees no word do not count, and texts without a marked word are left out. A row
+    has auprc, the area under precision over recall of the words of a text, averaged over texts, and f1, of as many top
+    words as people marked in that text, so that precision, recall and F1 are one number.
     """
     from sklearn.metrics import auc, precision_recall_curve
 
-    names, marked = check_methods(methods), [(each, marked_words(classifier, each)) for each in rationales]
+    names, places = check_methods(methods), range(len(classifier.classes_))
+    wrong = [each.label for each in rationales if each.label not in places]
+    if wrong:
+        must = f"The label of a rationale must be the place of a class, 0 to {places[-1]}."
+        raise InputError(f"{must} Got {wrong[0]!r}. Number them in the order of `classes_`.")
+    marked = [(each, marked_words(classifier, each)) for each in rationales]
     marked = [(each, human) for each, human in marked if human.any()]
     if not marked:
         raise ParameterError("rationales", "hold a text with a marked word", "none", "Check the spans.")
-    questions = [Question(classifier, each.text, _place(classifier, each), samples) for each, _ in marked]
-    tick, rows = _counter(progress, len(names) * len(marked)), []
+    questions = [Question(classifier, each.text, each.label, samples) for each, _ in marked]
+    done, rows = count(1), []
     for name in names:
         areas, hits = [], []
         for question, (_, human) in zip(questions, marked, strict=True):
-            scores, count = EXPLAINERS[name](question, seed), int(human.sum())
+            scores, many = EXPLAINERS[name](question, seed), int(human.sum())
             precision, recall, _ = precision_recall_curve(human, scores)
             areas.append(auc(recall, precision))
-            hits.append((top_words(scores, count) & human).sum() / count)
-            tick()
+            hits.append((top_words(scores, many) & human).sum() / many)
+            progress(next(done), len(names) * len(marked))
         rows.append({"method": name, "auprc": float(np.mean(areas)), "f1": float(np.mean(hits))})
     return rows
 
@@ -210,8 +192,7 @@ def top_words(scores: FloatArray, count: int) -> BoolArray:
     return chosen
 
 
-def _row(name: str, questions: list[Question], seed: int, again: int, tick: Callable[[], None]) -> Row:
-    """What is measured of one method."""
+def _row(name: str, questions: list[Question], seed: int, again: int, tick: Callable[[], object]) -> Row:
     explainer = EXPLAINERS[name]
     explainer(questions[0], seed)  # imports and compiling at the first use are not the method's own time
     scores, seconds, overlaps = [], [], []
@@ -221,8 +202,8 @@ def _row(name: str, questions: list[Question], seed: int, again: int, tick: Call
         seconds.append(time.perf_counter() - start)
         tick()
     for question, first in zip(questions[:again], scores, strict=False):
-        count = -(-len(first) * TOP // 100)
-        overlaps.append((top_words(first, count) & top_words(explainer(question, seed + 1), count)).sum() / count)
+        many = -(-len(first) * TOP // 100)
+        overlaps.append((top_words(first, many) & top_words(explainer(question, seed + 1), many)).sum() / many)
         tick()
     pairs = list(zip(questions, scores, strict=True))
     measured = np.mean([erasure(*pair) for pair in pairs], axis=0)
@@ -245,23 +226,3 @@ def _gap(name: str, question: Question, scores: FloatArray) -> float:
     else:
         full, empty = question.probabilities(all_and_none)
     return float(abs(empty + scores.sum() - full))
-
-
-def _place(classifier: HardmaxClassifier, rationale: Rationale) -> int:
-    if rationale.label not in range(len(classifier.classes_)):
-        raise InputError(
-            f"The label of a rationale must be the place of a class, 0 to {len(classifier.classes_) - 1}. "
-            f"Got {rationale.label!r}. Number them in the order of `classes_`."
-        )
-    return rationale.label
-
-
-def _counter(progress: Progress, total: int) -> Callable[[], None]:
-    done = 0
-
-    def tick() -> None:
-        nonlocal done
-        done += 1
-        progress(done, total)
-
-    return tick

@@ -33,7 +33,7 @@ def load_imdb(
     sha256: str = SHA256,
     progress: Progress | None = None,
 ) -> dict[str, Table]:
-    """Load 25,000 reviews to train on and 25,000 to test on, labelled "neg" and "pos".
+    """Load "train" and "test", 25,000 reviews each, labelled "neg" and "pos".
 
     The first use downloads 84 MB and checks their SHA-256; later ones check it again and need no network, unless the
     file was damaged. Reviews are read from within the archive, and nothing in it is written to disk. They come ordered
@@ -51,11 +51,6 @@ def load_imdb(
     progress : callable, optional
         Called with the number of bytes that have come, and of all bytes (None where the server does not say).
 
-    Returns
-    -------
-    dict of Table
-        "train" and "test".
-
     Examples
     --------
     >>> reviews = load_imdb()  # doctest: +SKIP
@@ -72,9 +67,7 @@ def load_imdb(
     return _tables(_folder_reviews(path) if path.is_dir() else _archive_reviews(path), path)
 
 
-def _download(
-    cache: str | PathLike[str] | None, url: str, sha256: str, progress: Progress | None, *, timeout: float = TIMEOUT
-) -> Path:
+def _download(cache: str | PathLike[str] | None, url: str, sha256: str, progress: Progress | None) -> Path:
     try:
         import pooch
     except ImportError as error:
@@ -82,7 +75,7 @@ def _download(
     pooch.get_logger().setLevel("WARNING")  # a bar says what goes on, or nothing does
     folder = Path(cache or os.environ.get("HARDMAX_CACHE") or pooch.os_cache("hardmax")).expanduser()
     bar = None if progress is None else _Bar(progress)
-    download = pooch.HTTPDownloader(progressbar=bar, chunk_size=CHUNK, timeout=timeout)
+    download = pooch.HTTPDownloader(progressbar=bar, chunk_size=CHUNK, timeout=TIMEOUT)
     try:
         return Path(pooch.retrieve(url, sha256.lower(), FILE, folder, downloader=download))
     except (OSError, ValueError) as error:  # of the network, the disk, or the hash
@@ -105,8 +98,7 @@ class _Bar:
     def reset(self) -> None:
         pass
 
-    def close(self) -> None:
-        pass
+    close = reset
 
 
 def _archive_reviews(path: Path) -> Iterator[tuple[Key, bytes]]:
@@ -142,27 +134,19 @@ def _tables(reviews: Iterable[tuple[Key, bytes]], path: Path) -> dict[str, Table
     found = {key[:2] for key, _ in ordered}
     missing = [f"{split}/{label}" for split in SPLITS for label in LABELS if (split, label) not in found]
     if missing:
-        raise ParameterError(
-            path,
-            "hold reviews in train/neg, train/pos, test/neg and test/pos, named such as 12_7.txt",
-            f"none in {', '.join(missing)}",
-            f"Download {URL}.",
-        )
-    return {split: _table([pair for pair in ordered if pair[0][0] == split], path) for split in SPLITS}
-
-
-def _table(reviews: list[tuple[Key, bytes]], path: Path) -> Table:
-    return Table([_text(key, data, path) for key, data in reviews], [key[1] for key, _ in reviews], "text", "label")
+        must = "hold reviews in train/neg, train/pos, test/neg and test/pos, named such as 12_7.txt"
+        raise ParameterError(path, must, f"none in {', '.join(missing)}", f"Download {URL}.")
+    texts = {split: [_text(key, data, path) for key, data in ordered if key[0] == split] for split in SPLITS}
+    labels = {split: [key[1] for key, _ in ordered if key[0] == split] for split in SPLITS}
+    return {split: Table(texts[split], labels[split], "text", "label") for split in SPLITS}
 
 
 def _text(key: Key, data: bytes, path: Path) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        name = "{}/{}/{}_{}.txt".format(*key)
-        raise ParameterError(
-            path, "hold reviews in UTF-8", f"another byte in {name} at offset {error.start}", f"Download {URL} again."
-        ) from None
+        got = "another byte in {}/{}/{}_{}.txt at offset {}".format(*key, error.start)
+        raise ParameterError(path, "hold reviews in UTF-8", got, f"Download {URL} again.") from None
 
 
 def _from_parquet(path: Path) -> Table:

@@ -26,25 +26,13 @@ CELLS = 1 << 19  # numbers of tokens times heads at a time: fast memory holds th
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """The numbers of a trained classifier.
+    """The numbers of a trained classifier."""
 
-    Parameters
-    ----------
-    embedding : (tokens, heads, d) array of float32
-    alpha : (heads,) array
-        Positive.
-    A : (heads, d, d) array or None
-        Symmetric positive definite; None is the identity.
-    decoder : (outputs, heads, d) array
-    bias : (outputs,) array
-    layers : int
-    """
-
-    embedding: AnyArray
-    alpha: FloatArray
-    A: FloatArray | None
-    decoder: FloatArray
-    bias: FloatArray
+    embedding: AnyArray  # (tokens, heads, d) float32
+    alpha: FloatArray  # (heads,) positive
+    A: FloatArray | None  # (heads, d, d) symmetric positive definite; None is the identity
+    decoder: FloatArray  # (outputs, heads, d)
+    bias: FloatArray  # (outputs,)
     layers: int
 
     @property
@@ -57,12 +45,10 @@ class Weights:
 
     @property
     def outputs(self) -> int:
-        """1 for two classes, else the number of classes."""
-        return len(self.bias)
+        return len(self.bias)  # 1 for two classes, else the number of classes
 
     def tokens(self, ids: IntArray) -> FloatArray:
-        """(..., heads, d) embedded tokens in float64."""
-        return self.embedding[ids].astype(np.float64)
+        return self.embedding[ids].astype(np.float64)  # (..., heads, d)
 
 
 def contributions(weights: Weights, encoded: Encoded) -> FloatArray:
@@ -109,8 +95,7 @@ def simulated(weights: Weights, ids: IntArray, counts: IntArray, h: int) -> Hard
     """One head of one text by the simulation, each token as often as it counts."""
     tokens = weights.embedding[np.repeat(ids, counts), h].astype(np.float64)
     rule = Hardmax(float(weights.alpha[h]), None if weights.A is None else weights.A[h])
-    run: HardmaxTrajectory = simulate(tokens, rule, layers=weights.layers)
-    return run
+    return simulate(tokens, rule, layers=weights.layers)
 
 
 class Following(NamedTuple):
@@ -164,9 +149,8 @@ def _followed(run: HardmaxTrajectory, counts: IntArray) -> tuple[IntArray, IntAr
 
 
 def _contributions(weights: Weights, ids: IntArray, counts: IntArray) -> FloatArray:
-    """(texts, n, outputs)."""
     share, tokens = head_shares(weights, ids, counts), weights.tokens(ids)
-    total = np.zeros((*ids.shape, weights.outputs))
+    total = np.zeros((*ids.shape, weights.outputs))  # (texts, n, outputs)
     for h in range(weights.heads):  # in this order whatever the batch
         scores = sum(tokens[:, :, h, r, None] * weights.decoder[:, h, r] for r in range(weights.d))
         total += share[:, h, :, None] * scores

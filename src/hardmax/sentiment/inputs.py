@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._errors import ParameterError
+from hardmax._errors import InputError, ParameterError
 from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray
 
@@ -14,23 +14,15 @@ def check_texts(X: Any) -> list[str]:
     if isinstance(X, str | bytes):
         raise ParameterError("X", "be a list of texts", "a single one", "Put it in brackets: [text].")
     if hasattr(X, "ndim") and X.ndim != 1:
-        raise ParameterError(
-            "X",
-            "be one-dimensional, a text in each place",
-            f"shape {tuple(X.shape)}",
-            "Reshape your data or pass a single column.",
-        )
+        advice = "Reshape your data or pass a single column."
+        raise ParameterError("X", "be one-dimensional, a text in each place", f"shape {tuple(X.shape)}", advice)
     if not hasattr(X, "__len__") or not hasattr(X, "__iter__"):
         raise ParameterError("X", "be a list of texts", type(X).__name__)
     texts = list(X)
     for i, text in enumerate(texts):
         if not isinstance(text, str):
-            raise ParameterError(
-                "X",
-                "hold texts alone",
-                f"{type(text).__name__} at place {i}: {str(text)[:40]!r}",
-                "Convert it to str, or leave that row out.",
-            )
+            got = f"{type(text).__name__} at place {i}: {str(text)[:40]!r}"
+            raise ParameterError("X", "hold texts alone", got, "Convert it to str, or leave that row out.")
     if not texts:
         raise ParameterError("X", "hold at least one text", "none: 0 sample(s) while a minimum of 1 is required")
     return texts
@@ -39,7 +31,7 @@ def check_texts(X: Any) -> list[str]:
 def check_labels(y: Any, texts: int) -> AnyArray:
     """Labels as an array of text, numbers or booleans, which a file can hold, whatever they came in."""
     if y is None:
-        raise ValueError("requires y to be passed, but the target y is None. Pass a label for each text.")
+        raise InputError("requires y to be passed, but the target y is None. Pass a label for each text.")
     y = to_numpy(y)
     try:
         shape = np.shape(y)
@@ -70,9 +62,8 @@ def _of_one_kind(labels: list[Any], dtype: Any) -> AnyArray:
     whole = all(isinstance(label, int) for label in labels)
     if made is None or getattr(dtype, "kind", None) in ("m", "M") or (whole and made.dtype.kind not in "biu"):
         got = " and ".join(sorted({type(label).__name__ for label in labels}) if made is None else [str(made.dtype)])
-        raise ParameterError(
-            "y", "hold labels of one kind: text, numbers or booleans", got, "Convert them, say with str."
-        )
+        must = "hold labels of one kind: text, numbers or booleans"
+        raise ParameterError("y", must, got, "Convert them, say with str.")
     if made.tolist() != labels:
         raise ParameterError("y", "hold texts that do not end in a NUL", "some that do", "Strip them.")
     return made
@@ -92,9 +83,5 @@ def _equals_itself(label: Any) -> bool:
 
 def _refuse_missing(places: Any, labels: Any) -> None:
     if len(places):
-        raise ParameterError(
-            "y",
-            "hold a label for every text",
-            f"{labels[places[0]]} at place {places[0]}, {len(places)} such in all",
-            "Leave these rows out.",
-        )
+        got = f"{labels[places[0]]} at place {places[0]}, {len(places)} such in all"
+        raise ParameterError("y", "hold a label for every text", got, "Leave these rows out.")

@@ -33,19 +33,11 @@ class Epoch:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """From texts to logits and probabilities, with NumPy alone.
-
-    Parameters
-    ----------
-    vocabulary : Vocabulary
-    weights : Weights
-    classes : (classes,) array
-        Labels in order. With two there is one logit, positive for the second.
-    """
+    """From texts to logits and probabilities, with NumPy alone."""
 
     vocabulary: Vocabulary
     weights: Weights
-    classes: AnyArray
+    classes: AnyArray  # labels in order; with two there is one logit, positive for the second
 
     def logits(self, texts: Sequence[str]) -> FloatArray:
         """(texts, outputs): the bias plus what each token contributes."""

@@ -54,23 +54,12 @@ class Network(nn.Module):
         attention: str = "hardmax",
         temperature: float = 1e-3,
     ) -> Tensor:
-        """Logits of texts, group by group.
+        """(texts, groups, outputs) logits, group by group; the answer is the mean over groups.
 
-        Parameters
-        ----------
-        ids : (texts, n) tensor of token numbers
-            Behind the end of a text any number, best that of its first token.
-        counts : (texts, groups or 1, n) tensor of int
-            How often each counts in a group; 0 behind the end, and for tokens that a group does not see.
-        kept : (texts, n, heads * d) tensor, optional
-            Factors of the embedding: dropout.
-        attention : str
-            "hardmax" is the model; "softmax" its smooth form, to train with; "random" and "none" are for comparison.
-
-        Returns
-        -------
-        (texts, groups, outputs) tensor
-            beta for a text without tokens. The answer is the mean over groups.
+        `ids`, (texts, n), are token numbers; behind the end of a text any, best that of its first token. `counts`,
+        (texts, groups or 1, n), say how often each counts in a group: 0 behind the end, and for tokens that a group
+        does not see. `kept`, (texts, n, heads * d), are factors of the embedding: dropout. The `attention` of the model
+        is "hardmax"; "softmax" is its smooth form, to train with; "random" and "none" are for comparison.
         """
         texts, n = ids.shape
         heads, d, groups = self.heads, self.d, self.groups
@@ -90,8 +79,7 @@ class Network(nn.Module):
         alpha = self.alpha.repeat(texts)
         A = None if self.A is None else self.A.repeat(texts, 1, 1)
         if attention == "hardmax":
-            moved: Tensor = hardmax_layers(z, alpha, self.layers, A=A, counts=counts)
-            return moved
+            return hardmax_layers(z, alpha, self.layers, A=A, counts=counts)
         if attention == "none":
             return z
         step = (alpha / (1 + alpha))[:, None, None]
@@ -110,14 +98,9 @@ class Network(nn.Module):
         parts = (self.embedding, self.alpha.double(), self.decoder.double(), self.bias.double())
         embedding, alpha, decoder, bias = (part.detach().cpu().numpy() for part in parts)
         A = None if self.A is None else self.A.detach().cpu().double().numpy()
-        return Weights(
-            embedding.reshape(-1, self.heads, self.d),
-            alpha,
-            A if A is None else (A + A.swapaxes(1, 2)) / 2,
-            decoder / self.groups,
-            bias.mean(axis=0),
-            self.layers,
-        )
+        A = A if A is None else (A + A.swapaxes(1, 2)) / 2
+        embedding, decoder = embedding.reshape(-1, self.heads, self.d), decoder / self.groups
+        return Weights(embedding, alpha, A, decoder, bias.mean(axis=0), self.layers)
 
 
 def _followed_at_random(z: Tensor, real: Tensor) -> Tensor:

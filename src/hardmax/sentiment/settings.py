@@ -41,10 +41,10 @@ def _part(default: float, about: str) -> Any:
     return _setting(default, about, check)
 
 
-def _choice(default: str, about: str, *choices: str) -> Any:
+def _choice(default: str | None, about: str, *choices: str | None) -> Any:
     def check(value: Any, name: str) -> None:
         if value not in choices:
-            raise ParameterError(name, f"be one of {', '.join(choices)}", repr(value))
+            raise ParameterError(name, f"be one of {', '.join(map(str, choices))}", repr(value))
 
     return _setting(default, about, check)
 
@@ -55,11 +55,6 @@ def _check_ngrams(value: Any, name: str) -> None:
     if len(pair) != 2 or not whole or not 1 <= pair[0] <= pair[1]:
         must = "be two whole numbers of at least 1, the fewest and the most words of a token"
         raise ParameterError(name, must, repr(value), "1, 3 is words, pairs and triples.")
-
-
-def _check_class_weight(value: Any, name: str) -> None:
-    if value not in (None, "balanced"):
-        raise ParameterError(name, 'be None or "balanced"', repr(value))
 
 
 def _check_device(value: Any, name: str) -> None:
@@ -146,8 +141,8 @@ class TrainingSettings:
     patience: int | None = _count(
         None, "Stop after so many epochs without a better one, and keep the best.", optional=True
     )
-    class_weight: str | None = _setting(
-        None, '"balanced" lets rare classes weigh as much as frequent ones.', _check_class_weight
+    class_weight: str | None = _choice(
+        None, '"balanced" lets rare classes weigh as much as frequent ones.', None, "balanced"
     )
     random_state: int = _count(0, "The same number gives the same model on the same machine.", least=0)
 
@@ -175,18 +170,11 @@ def check_settings(settings: Settings) -> None:
         if (check := each.metadata["check"]) is not None:
             check(getattr(settings, each.name), each.name)
     if settings.n_heads % settings.groups:
-        raise ParameterError(
-            "groups",
-            "divide `n_heads`",
-            f"{settings.groups} groups and {settings.n_heads} heads",
-            "Use `groups=1`, or another number of heads.",
-        )
+        got = f"{settings.groups} groups and {settings.n_heads} heads"
+        raise ParameterError("groups", "divide `n_heads`", got, "Use `groups=1`, or another number of heads.")
     if settings.trained_A and settings.training != "softmax":
-        raise ParameterError(
-            "trained_A",
-            'go with `training="softmax"`',
-            '`training="hardmax"`, which has no gradient for A: small changes of A do not change who is followed',
-        )
+        got = '`training="hardmax"`, which has no gradient for A: small changes of A do not change who is followed'
+        raise ParameterError("trained_A", 'go with `training="softmax"`', got)
     if settings.resume and settings.checkpoint is None:
         raise ParameterError("resume", "go with `checkpoint`, the file to go on from", "none")
 

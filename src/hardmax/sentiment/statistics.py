@@ -78,7 +78,8 @@ class LeaderStatistics:
 def leader_statistics(model: Model, texts: Sequence[str]) -> LeaderStatistics:
     """Count the leaders of every text in every head."""
     weights = model.weights
-    numbers: list[list[IntArray]] = [[], [], []]
+    empty = np.empty((0, weights.heads), np.int64)
+    numbers = [[empty], [empty], [empty]]
     led = np.zeros(len(model.vocabulary), np.int64)
     parts = (model.vocabulary.encode(some) for some in in_parts(texts))
     clouds = (encoded.take(some).padded() for encoded in parts for some in batches(encoded.sizes, weights.heads))
@@ -89,15 +90,9 @@ def leader_statistics(model: Model, texts: Sequence[str]) -> LeaderStatistics:
         numbers[2].append(found.decided)
         somewhere = (found.emerged >= 0).any(axis=1)  # (texts, n)
         np.add.at(led, ids[somewhere], 1)
-    empty = np.empty((0, weights.heads), np.int64)
-    leaders, initial, decided = (np.concatenate([empty, *each]) for each in numbers)
+    leaders, initial, decided = map(np.concatenate, numbers)
     order = np.argsort(-led, kind="stable")[: (led > 0).sum()]
     scores = np.einsum("mhd,chd->mc", weights.tokens(order), weights.decoder)
-    return LeaderStatistics(
-        leaders,
-        initial,
-        decided,
-        np.array([model.vocabulary.name(int(token)) for token in order], dtype=np.str_),
-        led[order],
-        scores[:, 0] if weights.outputs == 1 else scores,
-    )
+    names = np.array([model.vocabulary.name(int(token)) for token in order], dtype=np.str_)
+    scores = scores[:, 0] if weights.outputs == 1 else scores
+    return LeaderStatistics(leaders, initial, decided, names, led[order], scores)

@@ -1,20 +1,23 @@
-"""Models on disk: a folder with JSON and safetensors. Reading one executes nothing."""
+"""Models on disk: a folder with JSON and safetensors.
+
+Reading one executes nothing. Compiled code trusts its arrays, so nothing reaches it unchecked.
+"""
 
 import json
 from dataclasses import asdict, fields
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+from hardmax._checks import is_positive_definite
 from hardmax._errors import InputError, MissingExtra, ParameterError
 from hardmax._files import written_whole
 from hardmax._types import AnyArray
 from hardmax.sentiment.inference import Weights
 from hardmax.sentiment.model import Epoch, Model
 from hardmax.sentiment.settings import ModelSettings, Settings, TrainingSettings
-from hardmax.sentiment.stored_model import TEXT, check_about, check_numbers
 from hardmax.sentiment.text import Splitter
 from hardmax.sentiment.vocabulary import Vocabulary
 
@@ -22,15 +25,22 @@ FORMAT, VERSION = "hardmax-classifier", 1
 FILE = "model.json"
 SETTINGS = [each.name for kind in (ModelSettings, TrainingSettings) for each in fields(kind)]  # none of a run
 RENAMED = {"heads": "n_heads", "min_texts": "min_df", "max_tokens": "max_features"}  # since models were first written
+KINDS: dict[str, Any] = {
+    **dict.fromkeys(("weights", "sha256", "classes_dtype"), str),
+    **dict.fromkeys(("classes", "history", "words"), list),
+    **dict.fromkeys(("text", "params"), dict),
+    "layers": int,
+    "distinct": bool,
+}
+TEXT = [each.name for each in fields(Splitter)]
+EPOCH = {each.name for each in fields(Epoch)}
+MOST_LAYERS = 10_000
 
 
 def save_model(model: Model, folder: Path, settings: Settings, history: list[Epoch], *, grid: bool = False) -> None:
     """Write a model; `model.json` is renamed into place last, so a kill leaves the old model or the new one.
 
-    Parameters
-    ----------
-    grid : bool
-        Whether to keep the embedding in a byte a number, on a grid without 0; see `on_grid`.
+    With `grid` the embedding is kept in a byte a number, on a grid without 0; see `on_grid`.
     """
     old, data = _named(folder), _packed(_numbers(model, grid))
     name = f"weights-{sha256(data).hexdigest()[:16]}.safetensors"
@@ -59,19 +69,17 @@ def save_model(model: Model, folder: Path, settings: Settings, history: list[Epo
 def load_model(folder: Path) -> tuple[Model, dict[str, Any], list[Epoch]]:
     """Read a model, the parameters it was made with, and its history."""
     about = _about(folder)
-    check_about(about, folder / FILE)
+    _check_about(about, folder / FILE)
     weights_file = folder / Path(about["weights"]).name
     try:
         data = weights_file.read_bytes()
     except OSError:
         raise InputError(f"`{folder}` must hold {weights_file.name}. It does not. Copy the whole folder.") from None
     if sha256(data).hexdigest() != about["sha256"]:
-        raise InputError(
-            f"`{weights_file}` must be as it was written. It is truncated or changed: its SHA-256 differs from the one "
-            f"in {FILE}. Copy the folder again."
-        )
+        got = f"It is truncated or changed: its SHA-256 differs from the one in {FILE}."
+        raise InputError(f"`{weights_file}` must be as it was written. {got} Copy the folder again.")
     numbers = _unpacked(data, weights_file)
-    check_numbers(about, numbers, weights_file)
+    _check_numbers(about, numbers, weights_file)
     vocabulary = Vocabulary(Splitter(**about["text"]), tuple(about["words"]), numbers["runs"], about["distinct"])
     embedding = numbers["embedding"]
     if embedding.dtype == np.int8:
@@ -141,14 +149,12 @@ def _unpacked(data: bytes, file: Path) -> dict[str, AnyArray]:
 
 
 def _about(folder: Path) -> dict[str, Any]:
-    """The JSON part, checked."""
     file = folder / FILE
     try:
         about = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise FileNotFoundError(
-            f"`{folder}` must be a folder that `save` wrote, with {FILE} in it. There is none. Check the path."
-        ) from None
+        must = f"`{folder}` must be a folder that `save` wrote, with {FILE} in it."
+        raise FileNotFoundError(f"{must} There is none. Check the path.") from None
     except (ValueError, RecursionError):
         raise InputError(f"`{file}` must be JSON. It is truncated or something else. Copy the folder again.") from None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
@@ -156,12 +162,8 @@ def _about(folder: Path) -> dict[str, Any]:
     if not isinstance(about.get("version"), int):
         raise InputError(f"`{file}` must say its version. It does not. Copy the folder again.")
     if about["version"] > VERSION:
-        raise ParameterError(
-            file,
-            f"have version {VERSION} or less",
-            f"{about['version']}: a newer hardmax wrote it",
-            "Upgrade: pip install -U hardmax.",
-        )
+        got = f"{about['version']}: a newer hardmax wrote it"
+        raise ParameterError(file, f"have version {VERSION} or less", got, "Upgrade: pip install -U hardmax.")
     return about
 
 
@@ -176,3 +178,68 @@ def _named(folder: Path) -> str | None:
 def _plain(value: Any) -> Any:
     """What JSON does not know: numbers of NumPy, and collections of stop words."""
     return value.item() if isinstance(value, np.generic) else sorted(value)
+
+
+def _check_about(about: dict[str, Any], file: Path) -> None:
+    """Refuse a description in which something is missing or of another kind."""
+    for name, kind in KINDS.items():
+        if not isinstance(about.get(name), kind) or (kind is int and isinstance(about[name], bool)):
+            _refuse(file, f"`{name}` must be there, as {kind.__name__}")
+    words, classes = about["words"], about["classes"]
+    if not all(isinstance(word, str) and word for word in words) or len(set(words)) < len(words):
+        _refuse(file, "`words` must be different texts")
+    if not 0 <= about["layers"] <= MOST_LAYERS:
+        _refuse(file, f"`layers` must lie between 0 and {MOST_LAYERS:,}")
+    if set(about["text"]) != set(TEXT) or not all(isinstance(e, dict) and set(e) == EPOCH for e in about["history"]):
+        _refuse(file, "`text` and `history` must have their own names alone")
+    try:
+        made = np.array(classes, dtype=np.dtype(about["classes_dtype"]))
+    except (TypeError, ValueError, OverflowError):
+        _refuse(file, "`classes` must fit their type")
+    if made.ndim != 1 or made.dtype.hasobject or made.tolist() != classes or not 2 <= len(set(classes)) == len(classes):
+        _refuse(file, "`classes` must be at least two different labels of one kind")
+
+
+def _check_numbers(about: dict[str, Any], numbers: dict[str, AnyArray], file: Path) -> None:
+    """Refuse arrays whose kind, shape or values cannot be those of a model."""
+    for name in ("embedding", "alpha", "decoder", "bias", "runs"):
+        if name not in numbers:
+            _refuse(file, f"`{name}` must be there")
+    embedding, outputs = numbers["embedding"], 1 if len(about["classes"]) == 2 else len(about["classes"])
+    if embedding.ndim != 3 or embedding.dtype not in (np.float32, np.int8) or 0 in embedding.shape:
+        _refuse(file, "`embedding` must be (tokens, heads, d) numbers of 1 or 4 bytes")
+    tokens, heads, d = embedding.shape
+    shapes = {"alpha": (heads,), "decoder": (outputs, heads, d), "bias": (outputs,)}
+    if embedding.dtype == np.int8:
+        shapes["grid"] = (heads, d)
+    if "A" in numbers:
+        shapes["A"] = (heads, d, d)
+    for name, shape in shapes.items():
+        kind = np.float32 if name == "grid" else np.float64
+        if name not in numbers or numbers[name].shape != shape or numbers[name].dtype != kind:
+            _refuse(file, f"`{name}` must have the shape {shape} and the type {kind.__name__}")
+    for name in ("embedding", *shapes):
+        if not np.isfinite(numbers[name]).all():
+            _refuse(file, f"`{name}` must be finite")
+    if not (numbers["alpha"] > 0).all():
+        _refuse(file, "`alpha` must be positive")
+    if "A" in numbers and not all(np.array_equal(A, A.T) and is_positive_definite(A) for A in numbers["A"]):
+        _refuse(file, "`A` must be symmetric positive definite")
+    _check_runs(numbers["runs"], tokens, len(about["words"]), file)
+
+
+def _check_runs(runs: AnyArray, tokens: int, words: int, file: Path) -> None:
+    """Each token must be a run of known words, none twice."""
+    known = runs >= 0
+    if runs.dtype != np.int64 or runs.ndim != 2 or len(runs) != tokens or not runs.shape[1]:
+        _refuse(file, "`runs` must be (tokens, longest) whole numbers")
+    if runs.max(initial=0) >= words or not known[:, 0].all() or (known[:, 1:] > known[:, :-1]).any():
+        _refuse(file, "`runs` must be made of the words there are")
+    if words ** runs.shape[1] >= 2**62 or len(np.unique(runs, axis=0)) < tokens:
+        _refuse(file, "`runs` must be different, and short enough")
+
+
+def _refuse(file: Path, what: str) -> NoReturn:
+    raise InputError(
+        f"`{file}` must be a part of a model as it was written: {what}. It is not so. Copy the folder again."
+    )

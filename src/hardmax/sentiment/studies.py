@@ -3,7 +3,7 @@
 Each returns plain rows, to be kept as JSON; the tables of the docs and the figures are made from those.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from time import perf_counter
 from typing import Any
@@ -16,6 +16,7 @@ from hardmax.sentiment.fitting import Problem, device_of, new_network, prepare
 from hardmax.sentiment.model import Epoch, Model
 from hardmax.sentiment.settings import Settings
 from hardmax.sentiment.statistics import leader_statistics
+from hardmax.sentiment.tables import Table
 
 DIMENSIONS = (2, 4, 8, 16)
 STARTS: dict[str, dict[str, Any]] = {
@@ -27,6 +28,7 @@ PART = 0.7  # of all reviews, to train with
 LONG_ENOUGH = 200  # layers in which trained models have all tokens decided, or are said not to
 COUNTED = 2000  # texts whose leaders are counted
 
+Row = dict[str, Any]
 _PREPARED: dict[tuple[Any, ...], Problem] = {}
 
 BASE: dict[str, Any] = {"max_words": 400}  # softmax attention needs n by n numbers: texts of 2,000 words do not fit
@@ -49,9 +51,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def ablation(
-    name: str, texts: Sequence[str], labels: IntArray, *, seed: int = 0, device: str = "auto"
-) -> dict[str, Any]:
+def ablation(name: str, texts: Sequence[str], labels: IntArray, *, seed: int = 0, device: str = "auto") -> Row:
     """Train one variant of the general model; accuracy is on texts held back from training."""
     options = BASE | ABLATIONS[name]
     served = options.pop("served", options.get("training", "hardmax"))
@@ -65,7 +65,7 @@ def ablation(
 
 def paper_run(
     d: int, start: str, texts: Sequence[str], labels: IntArray, *, seed: int = 0, device: str = "auto", **changes: Any
-) -> dict[str, Any]:
+) -> Row:
     """Train the paper's model on 70 % of all reviews, with a part held back to choose the epoch; test on the others."""
     options = {"epochs": 8, "random_state": seed, "device": device} | STARTS[start] | changes
     classifier = HardmaxClassifier.paper(d, **options)
@@ -116,21 +116,14 @@ def _trained(problem: Problem, settings: Settings, served: str) -> tuple[Model, 
             factors = torch.ones(2, device=device)
             others.append(evaluate(network, held, "softmax", settings.temperature, factors)[0])
 
+    options: dict[str, Any] = {"device": device, "served": served, "report": report}
     history = train(
-        network,
-        problem.learned,
-        held,
-        settings,
-        epochs=settings.epochs or 1,
-        weights=np.ones(2),
-        device=device,
-        served=served,
-        report=report,
+        network, problem.learned, held, settings, epochs=settings.epochs or 1, weights=np.ones(2), **options
     )
     return Model(problem.vocabulary, network.weights(), np.array([0, 1])), history, others
 
 
-def _leaders(model: Model, texts: Sequence[str]) -> dict[str, Any]:
+def _leaders(model: Model, texts: Sequence[str]) -> Row:
     """Leaders of a text and head, and the layers until every token is decided, if the model had many layers."""
     deep = Model(model.vocabulary, replace(model.weights, layers=LONG_ENOUGH), model.classes)
     decided = leader_statistics(deep, texts).decided
@@ -144,34 +137,21 @@ def _leaders(model: Model, texts: Sequence[str]) -> dict[str, Any]:
 
 
 def rows_of(
-    study: str,
-    splits: dict[str, Any],
-    *,
-    only: Sequence[str] = (),
-    seed: int = 0,
-    device: str = "auto",
-    report: Callable[[dict[str, Any]], None] = lambda _: None,
-) -> list[dict[str, Any]]:
-    """Rows of a study, all or those whose names are given; `report` is called with each as it is done.
+    study: str, splits: dict[str, Table], *, only: Sequence[str] = (), seed: int = 0, device: str = "auto"
+) -> Iterator[Row]:
+    """Rows of a study, "paper" or "ablations", all or those whose names are given, each as it is done.
 
-    Parameters
-    ----------
-    study : {"paper", "ablations"}
-    splits : dict
-        "train" and "test" of IMDb, as `imdb.load_imdb` gives them. Ablations see the first alone.
+    `splits` are those of IMDb, as `imdb.load_imdb` gives them. Ablations see the first alone.
     """
     used = [splits["train"]] if study == "ablations" else [splits["train"], splits["test"]]
     texts = [text for table in used for text in table.texts]
     labels = np.array([label == "pos" for table in used for label in table.labels or []], dtype=np.int64)
-    rows = []
     for name in only or names_of(study):
         if study == "ablations":
-            rows.append(ablation(name, texts, labels, seed=seed, device=device))
+            yield ablation(name, texts, labels, seed=seed, device=device)
         else:
             d, start = name.split(" ", 1)
-            rows.append(paper_run(int(d), start, texts, labels, seed=seed, device=device))
-        report(rows[-1])
-    return rows
+            yield paper_run(int(d), start, texts, labels, seed=seed, device=device)
 
 
 def names_of(study: str) -> list[str]:

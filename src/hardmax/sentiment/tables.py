@@ -39,27 +39,14 @@ SHOWN = 20  # columns or classes named in a sentence
 
 @dataclass(frozen=True)
 class Table:
-    """Texts and their labels, as a file holds them.
-
-    Attributes
-    ----------
-    texts : list of str
-    labels : list of str, or None
-        As they are written, without spaces around them. None where none were asked for.
-    text_column, label_column : str or None
-        The columns they came from.
-    skipped : int
-        How many rows were left out because they had no text or no label.
-    blank : int
-        How many rows without labels had no text; they count as empty texts, so that rows keep their numbers.
-    """
+    """Texts and their labels, as a file holds them: as they are written, labels without spaces around them."""
 
     texts: list[str]
-    labels: list[str] | None
+    labels: list[str] | None  # None where none were asked for
     text_column: str | None = None
     label_column: str | None = None
-    skipped: int = 0
-    blank: int = 0
+    skipped: int = 0  # rows left out because they had no text or no label
+    blank: int = 0  # rows without labels that had no text: empty texts, so that rows keep their numbers
 
     @property
     def note(self) -> str:
@@ -78,7 +65,10 @@ def read_texts(
     labelled: bool = True,
     encoding: str = "utf-8",
 ) -> Table:
-    """Read texts, and their labels, from a file.
+    """Read texts, and their labels, from a file, or say in a sentence where it does not hold them.
+
+    Empty texts are kept. Rows whose text or label is missing are skipped and counted; without labels a missing text is
+    an empty one.
 
     Parameters
     ----------
@@ -92,21 +82,6 @@ def read_texts(
         Whether to read labels.
     encoding : str
         Of anything but Parquet.
-
-    Returns
-    -------
-    Table
-        Empty texts are kept. Rows whose text or label is missing are skipped and counted; without labels a missing
-        text is an empty one.
-
-    Raises
-    ------
-    ValueError
-        If the file does not hold what is asked for; the sentence says where.
-    OSError
-        If the file cannot be read.
-    ImportError
-        If the file is Parquet and pyarrow is not installed.
 
     Examples
     --------
@@ -141,23 +116,15 @@ def read_texts(
 def _ending(path: Path) -> str:
     ending = "".join(path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]).lower()
     if ending not in ENDINGS:
-        raise ParameterError(
-            "path",
-            f"be a file that ends in {', '.join(ENDINGS)}",
-            f"{str(path)!r}",
-            "Rename or convert it; - reads one text a line from standard input.",
-        )
+        advice = "Rename or convert it; - reads one text a line from standard input."
+        raise ParameterError("path", f"be a file that ends in {', '.join(ENDINGS)}", f"{str(path)!r}", advice)
     return ending
 
 
 def _read_lines(path: Path, text: str | None, label: str | None, labelled: bool, encoding: str) -> Table:
     if labelled:
-        raise ParameterError(
-            "path",
-            "be a table with a column of labels, such as a .csv file",
-            f"{str(path)!r}, which holds one text a line",
-            "Make one. Or pass `labelled=False` to read the texts alone.",
-        )
+        must, got = "be a table with a column of labels, such as a .csv file", f"{str(path)!r}, which holds one text a"
+        raise ParameterError("path", must, f"{got} line", "Make one. Or pass `labelled=False` to read the texts alone.")
     if text is not None or label is not None:
         raise ParameterError(("text", "label"), "name columns of a table", f"{str(path)!r}", "Leave them out.")
     lines = io.StringIO(_read_text(path, "", encoding), newline=None)
@@ -181,28 +148,21 @@ def _read_text(path: Path, ending: str, encoding: str) -> str:
             data = gzip.decompress(data)
         except (OSError, EOFError, zlib.error) as error:
             raise InputError(f"`{path}` must be a whole gzip file. Got: {error}. Download or write it again.") from None
-    text = _decoded(path, data, encoding)
-    if not text.strip():
-        raise ParameterError(path, "hold texts", "an empty file", "Check how it was written.")
-    return text
-
-
-def _decoded(path: Path, data: bytes, encoding: str) -> str:
     plain = encoding.lower().replace("_", "-") in ("utf-8", "utf8")
     try:
-        return data.decode("utf-8-sig" if plain else encoding)  # drops the mark that spreadsheets put in front
+        text = data.decode("utf-8-sig" if plain else encoding)  # drops the mark that spreadsheets put in front
     except LookupError:
         advice = "Try utf-8, latin-1 or utf-16."
         raise ParameterError("encoding", "name a text encoding", f"{encoding!r}", advice) from None
     except UnicodeError as error:
         start = getattr(error, "start", 0)
         other = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin-1"
-        raise ParameterError(
-            path,
-            f"be text in {encoding}",
-            f"a byte that is not, at offset {start} in line {data.count(10, 0, start) + 1}",
-            f"Pass its encoding, such as `encoding={other!r}`.",
-        ) from None
+        got = f"a byte that is not, at offset {start} in line {data.count(10, 0, start) + 1}"
+        advice = f"Pass its encoding, such as `encoding={other!r}`."
+        raise ParameterError(path, f"be text in {encoding}", got, advice) from None
+    if not text.strip():
+        raise ParameterError(path, "hold texts", "an empty file", "Check how it was written.")
+    return text
 
 
 def _frame(path: Path, ending: str, encoding: str) -> "DataFrame":
@@ -232,12 +192,8 @@ def _csv_rows(path: Path, content: str, delimiter: str) -> list[list[str]]:
     try:
         for row in reader:
             if row and rows and len(row) != len(rows[0]):
-                raise ParameterError(
-                    path,
-                    f"have {len(rows[0])} fields in each row, as in its header",
-                    f"{len(row)} in line {line}",
-                    "Put quotes around a text that holds the delimiter.",
-                )
+                must, advice = f"have {len(rows[0])} fields in each row, as in its header", "Put quotes around a text"
+                raise ParameterError(path, must, f"{len(row)} in line {line}", f"{advice} that holds the delimiter.")
             rows += [row] if row else []
             line = reader.line_num + 1
     except csv.Error as error:
@@ -323,11 +279,6 @@ def _label(value: Any, path: Path, row: int) -> str | None:
 def class_counts(labels: Sequence[str]) -> dict[str, int]:
     """The classes in sorted order, each with its number of rows, where there is something to learn.
 
-    Raises
-    ------
-    ValueError
-        If there are fewer than two classes, or so many that it is probably the wrong column.
-
     Examples
     --------
     >>> class_counts(["pos", "neg", "pos"])
@@ -336,19 +287,12 @@ def class_counts(labels: Sequence[str]) -> dict[str, int]:
     counts = dict(sorted(Counter(labels).items()))
     if len(counts) < 2:
         got = f"only {next(iter(counts))!r} in {len(labels)} rows" if counts else "no rows"
-        raise ParameterError(
-            "label",
-            "hold at least two classes",
-            got,
-            "Check the label column, and that the file was not cut while sorted by it.",
-        )
+        advice = "Check the label column, and that the file was not cut while sorted by it."
+        raise ParameterError("label", "hold at least two classes", got, advice)
     if len(counts) > max(MANY_CLASSES, len(labels) / 2):
-        raise ParameterError(
-            "label",
-            "hold the same class many times",
-            f"{len(counts)} classes in {len(labels)} rows, so it is probably the wrong column",
-            "Name the column of classes with `label`.",
-        )
+        got = f"{len(counts)} classes in {len(labels)} rows, so it is probably the wrong column"
+        advice = "Name the column of classes with `label`."
+        raise ParameterError("label", "hold the same class many times", got, advice)
     return counts
 
 

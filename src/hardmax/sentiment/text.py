@@ -3,13 +3,13 @@
 import re
 import unicodedata
 from collections.abc import Collection
-from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
 from itertools import groupby
+from pathlib import Path
 from typing import NamedTuple
 
 from hardmax._errors import MissingExtra, ParameterError
-from hardmax.sentiment.stop_words import ENGLISH
 
 MARKUP = re.compile(r"<[A-Za-z/!][^<>]*>|&#?\w{1,31};")
 SIGNS = r"""!?.,;:()\""""
@@ -17,6 +17,8 @@ ASCII = {  # several times as fast as the pattern for all scripts
     True: re.compile(rf"[a-z0-9]+(?:'[a-z0-9]+)*|[{SIGNS}]"),
     False: re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*"),
 }
+# Function words, which say nothing of sentiment. Negations ("not") and degrees ("very") are not among them.
+ENGLISH = frozenset(Path(__file__).with_name("stop_words.txt").read_text(encoding="utf-8").split())
 EMOJI = "\u2600-\u27bf\U0001f000-\U0001faff"
 
 
@@ -35,16 +37,7 @@ class Splitter:
     Tags and character references of HTML are skipped, letters become lower-case and composed (NFC), an emoji is a word
     of its own, and words hold letters, digits and marks of any script, with apostrophes inside: "don't".
 
-    Parameters
-    ----------
-    stop_words : "english", collection of str, or None
-        Words to leave out. "english" is a list of function words without negations.
-    lemmas : str or None
-        Language, such as "en", whose words are replaced by their lemmas with simplemma; None leaves them.
-    max_words : int or None
-        Read this many words of a text and no more.
-    punctuation : bool
-        Whether the signs ! ? . , ; : ( ) " are words of their own.
+    The fields are those of `ModelSettings`, which says what each is.
 
     Examples
     --------
@@ -56,10 +49,9 @@ class Splitter:
     lemmas: str | None = None
     max_words: int | None = None
     punctuation: bool = True
-    _left_out: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_left_out", _stop_words(self.stop_words))
+        _ = self._left_out  # an unknown list is said at once
         if self.lemmas is not None:
             _lemma("test", self.lemmas)  # a missing package or language is said at once
         if self.max_words is not None and self.max_words < 1:
@@ -72,7 +64,9 @@ class Splitter:
             found = ASCII[self.punctuation].findall(plain.lower())
         else:
             found = [_normal(word) for word in _pattern(self.punctuation).findall(plain)]
-        return self._kept(found)
+        if self._left_out or self.lemmas is not None:
+            found = [word for word in map(self._changed, found) if word is not None]
+        return found[: self.max_words]
 
     def spans(self, text: str) -> list[Word]:
         """The words of a text, each with its place in it."""
@@ -86,10 +80,13 @@ class Splitter:
         pairs = zip((self._changed(word) for word, _, _ in found), found, strict=True)
         return [Word(new, old.start, old.end) for new, old in pairs if new is not None][: self.max_words]
 
-    def _kept(self, found: list[str]) -> list[str]:
-        if self._left_out or self.lemmas is not None:
-            found = [word for word in map(self._changed, found) if word is not None]
-        return found[: self.max_words]
+    @cached_property
+    def _left_out(self) -> frozenset[str]:
+        if self.stop_words is None or self.stop_words == "english":
+            return frozenset() if self.stop_words is None else ENGLISH
+        if isinstance(self.stop_words, str):
+            raise ParameterError("stop_words", 'be "english" or a list of words', f"{self.stop_words!r}")
+        return frozenset(_normal(word) for word in self.stop_words)
 
     def _changed(self, word: str) -> str | None:
         """The word as it is counted; None if it is left out, itself or its lemma."""
@@ -99,16 +96,6 @@ class Splitter:
             return word
         lemma = _lemma(word, self.lemmas)
         return None if lemma in self._left_out else lemma
-
-
-def _stop_words(given: str | Collection[str] | None) -> frozenset[str]:
-    if given is None:
-        return frozenset()
-    if isinstance(given, str):
-        if given != "english":
-            raise ParameterError("stop_words", 'be "english" or a list of words', f"{given!r}")
-        return ENGLISH
-    return frozenset(_normal(word) for word in given)
 
 
 def _normal(word: str) -> str:
@@ -141,7 +128,6 @@ def _lemma(word: str, language: str) -> str:
     try:
         lemma: str = simplemma.lemmatize(word, lang=language).lower()
     except ValueError:
-        raise ParameterError(
-            "lemmas", 'be a language that simplemma knows, such as "en" or "de"', f"{language!r}"
-        ) from None
+        must = 'be a language that simplemma knows, such as "en" or "de"'
+        raise ParameterError("lemmas", must, f"{language!r}") from None
     return lemma

@@ -13,7 +13,7 @@ from hardmax._errors import InputError
 from hardmax._progress import Report
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.sentiment import batches, checkpoint
-from hardmax.sentiment.distributed import Process
+from hardmax.sentiment.distributed import ALONE, Process
 from hardmax.sentiment.model import Epoch
 from hardmax.sentiment.network import Network
 from hardmax.sentiment.settings import TrainingSettings
@@ -41,17 +41,9 @@ def train(
 ) -> list[Epoch]:
     """Train a network in place. It ends with the last weights, or with those of an epoch that was clearly better.
 
-    Parameters
-    ----------
-    weights : (classes,) array
-        Factors of the loss.
-    served : str
-        Attention of validation. (Inference is always hardmax; other kinds are for comparison.)
-    file : path, optional
-        Where to keep a checkpoint after every epoch. With `resume` the run goes on from it, and ends as it would have.
-    report : callable
-        Called after every step with steps done, steps in all, the loss of the batch, and after an epoch what is known
-        of it, else None.
+    The (classes,) `weights` are factors of the loss; `served` is the attention of validation. A checkpoint is kept in
+    `file` after every epoch; with `resume` the run goes on from it, and ends as it would have. `report` is called after
+    every step with steps done, steps in all, the loss of the batch, and after an epoch what is known of it, else None.
     """
     process = Process.current()
     network.to(device)
@@ -160,12 +152,7 @@ def _losses(scores: Tensor, labels: Tensor, factors: Tensor, smoothing: float = 
 
 @torch.no_grad()
 def evaluate(
-    network: Network,
-    data: Data,
-    attention: str,
-    temperature: float,
-    factors: Tensor,
-    process: Process = Process(),  # noqa: B008 (one alone; it is frozen)
+    network: Network, data: Data, attention: str, temperature: float, factors: Tensor, process: Process = ALONE
 ) -> tuple[float, float]:
     """Mean loss and accuracy of all groups together."""
     order = np.argsort(data.texts.sizes, kind="stable")

@@ -65,24 +65,12 @@ class Data:
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """Numbers of the tokens that a classifier knows.
-
-    Parameters
-    ----------
-    splitter : Splitter
-        How texts are split into words.
-    words : sequence of str
-        The words that tokens are made of.
-    runs : (tokens, longest) array of int
-        Word numbers of each token, in their order; -1 behind shorter ones.
-    distinct : bool
-        Whether a token that occurs several times in a text counts once.
-    """
+    """Numbers of the tokens that a classifier knows."""
 
     splitter: Splitter
-    words: tuple[str, ...]
-    runs: IntArray
-    distinct: bool = True
+    words: tuple[str, ...]  # that tokens are made of
+    runs: IntArray  # (tokens, longest) word numbers of each token, in their order; -1 behind shorter ones
+    distinct: bool = True  # whether a token that occurs several times in a text counts once
 
     def __len__(self) -> int:
         return len(self.runs)
@@ -102,12 +90,8 @@ class Vocabulary:
         words = sorted((w for w, count in counts.items() if count >= settings.min_df), key=lambda w: (-counts[w], w))
         stream, owner = _stream(documents, dict(zip(words, range(len(words)), strict=True)))
         if len(words) ** longest >= 2**62:
-            raise ParameterError(
-                "ngram_range",
-                f"be smaller for a vocabulary of {len(words):,} words",
-                f"runs of {longest} words, too many to be numbered",
-                "Use at most 3, or raise `min_df`.",
-            )
+            must, got = f"be smaller for a vocabulary of {len(words):,} words", f"runs of {longest} words"
+            raise ParameterError("ngram_range", must, f"{got}, too many to number", "Use 1, 3, or raise `min_df`.")
         runs, frequency = frequent_runs(stream, owner, len(words), settings, labels)
         if most is not None and len(runs) > most:
             value = frequency.sum(axis=1).astype(np.float64) if labels is None else telling(frequency)
@@ -118,9 +102,8 @@ class Vocabulary:
         runs = np.where(runs == UNKNOWN, UNKNOWN, np.searchsorted(used, runs))
         return cls(splitter, tuple(words[w] for w in used), runs, settings.distinct)
 
-    @cached_property
+    @property
     def longest(self) -> int:
-        """Words of the longest tokens."""
         return self.runs.shape[1]
 
     def name(self, token: int) -> str:
@@ -212,9 +195,7 @@ def frequent_runs(
 ) -> tuple[IntArray, IntArray]:
     """Runs of words in enough texts, by falling frequency within a length.
 
-    Returns
-    -------
-    (tokens, longest) array of word numbers, and (tokens, classes) array of how many texts of each class have them.
+    They are (tokens, longest) word numbers, and (tokens, classes) how many texts of each class have them.
     """
     kind = np.zeros(int(owner.max(initial=0)) + 1, np.int64) if labels is None else labels
     classes = int(kind.max(initial=0)) + 1
