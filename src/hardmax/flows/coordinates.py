@@ -14,6 +14,7 @@ which is the residual network x_{k+1} = step(x_k) in other coordinates.
 
 from abc import ABC, abstractmethod
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,11 +22,13 @@ from hardmax._errors import ParameterError
 from hardmax._tensors import in_double, join, matching, needs_gradient, scaled, solve, to_numpy
 from hardmax._types import Array, FloatArray
 from hardmax.flows.growth import growth_of
-from hardmax.flows.integrate import Method
 from hardmax.rules.base import Flow
 from hardmax.rules.heads import MultiHead
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere, on_sphere
+
+if TYPE_CHECKING:
+    from hardmax.flows.integrate import Method
 
 BOOLEAN = 1 - 1e-3  # the least that the largest entry of each row must be for attention to be held
 SHARPEST = 600.0  # a score beyond e^600 times a difference decides a row as an infinite one would
@@ -71,7 +74,7 @@ class Coordinates(ABC):
 
 
 def coordinates_of(
-    rule: Flow | MultiHead, tokens: Array, keys: Array = None, *, steps: Method | None = None
+    rule: Flow | MultiHead, tokens: Array, keys: Array = None, *, steps: "Method | None" = None
 ) -> Coordinates:
     """The coordinates for a rule and such tokens; `steps` is a method with fixed steps, or None."""
     if not isinstance(rule, SelfAttention):
@@ -210,7 +213,7 @@ class RescaledSteps(Coordinates):
 
     _rule: SelfAttention
 
-    def __init__(self, rule: SelfAttention, keys: Array, tokens: Array, steps: Method) -> None:
+    def __init__(self, rule: SelfAttention, keys: Array, tokens: Array, steps: "Method") -> None:
         super().__init__(rule, keys)
         growth, self._tokens, self._steps = growth_of(rule, tokens.shape[-1]), tokens, steps
         self._identity = self._basis = self._inverse = in_double(matching(np.eye(tokens.shape[-1]), tokens))
