@@ -1,0 +1,54 @@
+"""docs/developers.md shows the house as it is: its rooms in their layers, and the ways of four calls."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.walks import walks
+
+ROOT = Path(__file__).parents[1]
+MAP = (ROOT / "docs" / "developers.md").read_text(encoding="utf-8")
+CALLS = {"limit": "hm.limit(", "simulate": "hm.simulate(", "explain": "classifier.explain(", "fit": "classifier.fit("}
+
+
+def rows() -> list[str]:
+    """The first cells of the table of rooms."""
+    table = MAP[MAP.index("| room |") : MAP.index("## Four calls")]
+    return re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+
+
+def test_every_room_is_on_the_map() -> None:
+    named = set(re.findall(r"`([\w./]+)`", " ".join(rows())))
+    package = ROOT / "src" / "hardmax"
+    rooms = {f"{path.parent.name}/" for path in package.glob("*/__init__.py")}
+    rooms |= {path.name for path in package.glob("[a-z]*.py")}
+    assert rooms <= named
+    assert {name for name in named if not name.startswith("_")} <= rooms
+
+
+def test_the_map_has_the_order_of_the_layers() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = [{name.strip() for name in layer.split("|")} for layer in contracts[0]["layers"]]
+    height = {name: place for place, names in enumerate(layers) for name in names}
+    cells = [re.findall(r"`(\w+)(?:/|\.py)`", cell) for cell in rows()]
+    heights = [height[name] for cell in cells[:-1] for name in cell]  # the private base is one row
+    assert heights == sorted(heights)
+
+
+def test_contributors_find_the_map() -> None:
+    assert "docs/developers.md" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def walked() -> dict[str, list[str]]:
+    return walks()
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_the_walks_are_those_of_the_code(call: str, walked: dict[str, list[str]]) -> None:
+    section = MAP[MAP.index(f"### `{CALLS[call]}") :]
+    section = section[: re.search(r"\n##", section[3:]).start()]
+    told = re.findall(r"`([\w/]+\.py)`", section)
+    assert sorted(told) == sorted(walked[call])
