@@ -82,11 +82,6 @@ def imdb(source: str | None) -> "dict[str, Table]":
         return load_imdb(source=source, progress=lambda done, all_: moved(done // 10**6, (all_ or done) // 10**6))
 
 
-def source_name(given: dict[str, Any]) -> str:
-    """What the texts came from, for a sentence."""
-    return str(given["path"] if given["data"] is None else given["data"])
-
-
 def read_rows(path: str, *, text: str | None, encoding: str) -> list[str]:
     """A text for each row of a file; a missing one is empty, so that answers keep the numbers of their rows."""
     from hardmax.sentiment.tables import read_texts

@@ -76,10 +76,8 @@ def compare(
     ----------
     methods : names, optional
         Some of `EXPLAINERS`; all of them unless said.
-    samples : int
-        Erased texts that LIME looks at to explain one; 5000 is its default.
-    again : int
-        How many of the texts are explained a second time, with another seed.
+    samples, again : int
+        Erased texts that LIME looks at to explain one, and how many texts are explained again, with another seed.
     progress : callable
         Called after each explanation with how many are done, and how many there are in all.
     rationales : sequence of Rationale, optional
