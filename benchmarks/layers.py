@@ -9,6 +9,7 @@ from benchmarks.agreement import choice
 from benchmarks.definition import triple_loop
 from benchmarks.registry import Answer, Case, Method, equal, size
 from hardmax._types import FloatArray
+from hardmax.engine.run import Run
 from hardmax.kernels.sets import Sets
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 
@@ -47,7 +48,7 @@ def _without_shortcuts(make: Make, alpha: float, layers: int) -> Method:
     """The same layers as if no token were ever decided: what the shortcut of Theorem 1 is worth."""
 
     def run(tokens: FloatArray) -> list[list[list[int]]]:
-        engine = hm.Hardmax(alpha).start(tokens, shortcuts=False)
+        engine = Run.of(hm.Hardmax(alpha), tokens, shortcuts=False)
         place = engine.classes.first  # all tokens are distinct: class c is token place[c]
         found = []
         for _ in range(layers + 1):

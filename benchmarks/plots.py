@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from benchmarks.scaling import LIMIT
-from hardmax.draw.tokens import COLOURS, GREY
+from hardmax.draw.style import COLOURS, GREY
 
 COLOUR_OF = dict(zip(("hull", "fused", "gemm", "numpy"), COLOURS, strict=False)) | {"FAISS": GREY}
 DASHES = {"gaussian": "-", "sphere": "--"}

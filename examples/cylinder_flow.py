@@ -25,7 +25,7 @@ from matplotlib.patches import Circle
 from sklearn.cluster import KMeans
 
 import hardmax as hm
-from hardmax.draw.tokens import COLOURS, EDGE, GREY
+from hardmax.draw.style import COLOURS, EDGE, GREY
 
 # D2Q9, each velocity (x, y) beside its opposite: Krüger et al., The Lattice Boltzmann Method, 2017, Table 3.3
 VELOCITIES = np.array([(0, 0), (1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, -1), (1, -1), (-1, 1)])

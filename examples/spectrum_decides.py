@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hardmax as hm
-from hardmax.draw.tokens import COLOURS, EDGE
+from hardmax.draw.style import COLOURS, EDGE
 
 mpl.use("Agg")
 tokens = np.random.default_rng(3).uniform(-3, 3, (30, 2))
@@ -24,7 +24,7 @@ MATRICES = {
 figure, axes = plt.subplots(1, 4, figsize=(13, 3.4), layout="constrained")
 for ax, (name, V) in zip(axes, MATRICES.items(), strict=True):
     trajectory = hm.simulate(tokens, hm.SelfAttention(V=V), times=15 / abs(np.linalg.eigvals(V).real).max())
-    print(f"{name}: {hm.classify(V)}")
+    print(f"{name}: {hm.classify(V=V)}")
     for verdict in hm.theorems.check(trajectory):
         if verdict.outcome != "hypotheses not met":
             print(f"    {verdict}")

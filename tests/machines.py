@@ -84,7 +84,7 @@ def answers(count: int, clouds: int) -> Iterator[str]:
     import hardmax as hm
 
     for V in matrices(count):
-        found = hm.classify(V)
+        found = hm.classify(V=V)
         yield f"{found!r} {found.kind} {found.multiplicity} {found.positive} {[complex(x) for x in found.eigenvalues]}"
     for seed in range(clouds):
         rng = np.random.default_rng(seed)

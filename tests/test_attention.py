@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from hardmax.attention.attention import HardmaxAttention, hardmax_attention  # noqa: E402
+from hardmax.attention.one_layer import HardmaxAttention, hardmax_attention  # noqa: E402
 
 
 def weights(q, k, mask=None, causal=False):

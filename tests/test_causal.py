@@ -155,7 +155,7 @@ def test_what_is_proved_of_it():
             assert verdict.outcome == "hypotheses not met"
             assert "ttention is causal" in verdict.reason
     assert run.status.endswith("With a causal mask no theorem decides where tokens end.")
-    sentence = "`limit` must have causal=False: no theorem covers a causal mask. Got causal=True. Use hm.simulate"
+    sentence = "`rule` must have `causal=False` for a limit: no theorem covers a causal mask. Got `causal=True`."
     with pytest.raises(ValueError, match=re.escape(sentence)):
         hm.limit(TOKENS, hm.Hardmax(1, causal=True))
 

@@ -205,10 +205,12 @@ def test_bad_rule_and_options():
     with pytest.raises(ValueError, match=r'`save` must be "all" or "last". Got .first.'):
         hm.simulate(GOOD, RULE, layers=1, save="first")
     with pytest.raises(
-        ValueError, match=r"`limit` takes one cloud of shape \(n, d\). Got a batch of shape \(1, 2, 2\). Use"
+        ValueError, match=r"`tokens` must be one cloud of shape \(n, d\). Got a batch of shape \(1, 2, 2\). Use"
     ):
         hm.limit([GOOD], RULE)
-    with pytest.raises(ValueError, match=r"`limit` must have normalize=True. Got normalize=False, where tokens grow"):
+    with pytest.raises(
+        ValueError, match=r"`rule` must have `normalize=True` .* Got `normalize=False`, where tokens grow"
+    ):
         hm.limit(GOOD, hm.Hardmax(1, normalize=False))
 
 

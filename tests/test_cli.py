@@ -79,7 +79,7 @@ def test_verify(run) -> None:
 
 
 def test_verify_exits_1_when_a_statement_fails(run, monkeypatch) -> None:
-    false = hm.theorems.Statement("F0", "", "").verdict(False, "Made up for this test.")
+    false = hm.theorems.Verdict(hm.theorems.Outcome.FAILS, "Made up for this test.", name="F0")
     monkeypatch.setattr(hm.theorems, "check", lambda trajectory: [false])
     assert run("verify", "triangle")[0] == 1
 

@@ -16,9 +16,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hardmax as hm
 from hardmax import HardmaxClustering
-from hardmax.cluster import frame, granularity, graph, spectrum
-from hardmax.cluster.following import Layers
-from hardmax.cluster.search import choose_tau
+from hardmax.cluster import embedding, granularity, graph, preprocessing
+from hardmax.cluster.prediction import FittedLayers
+from hardmax.cluster.tuning import choose_tau
 
 BLOBS, OF_BLOB = make_blobs(300, centers=[[0, 0], [8, 0], [0, 8], [9, 9]], random_state=1)
 SQUARE = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1], [0.5, 0], [-0.5, 0]])
@@ -59,7 +59,7 @@ def test_thresholds_are_what_the_definition_says():
 
 
 def test_the_number_of_leaders_falls_from_n_to_1():
-    lifted = frame.lift(BLOBS - BLOBS.mean(axis=0), 2 * np.abs(BLOBS).max())
+    lifted = preprocessing.lift(BLOBS - BLOBS.mean(axis=0), 2 * np.abs(BLOBS).max())
     counts = [len(granularity.first_leaders(lifted, granularity.tau_of(g))) for g in np.linspace(1, 0.02, 40)]
     assert counts == sorted(counts, reverse=True)
     assert counts[0] == len(BLOBS)
@@ -103,7 +103,7 @@ def test_n_clusters_is_met(features, k):
 
 def test_leaders_that_emerge_later_are_counted():
     X = make_blobs(60, centers=1, random_state=8)[0]
-    lifted = frame.lift(X - X.mean(axis=0), 20.0)
+    lifted = preprocessing.lift(X - X.mean(axis=0), 20.0)
     found = [choose_tau(lifted, k, 1.0) for k in range(1, 12)]
     assert [choice.n_clusters for choice in found] == list(range(1, 12))
     for k, choice in enumerate(found, 1):
@@ -112,7 +112,7 @@ def test_leaders_that_emerge_later_are_counted():
 
 def test_fewer_leaders_at_layer_0_are_tried_where_some_emerge_later():
     X = np.random.default_rng(37).standard_normal((50, 2))
-    lifted = frame.lift(X, frame.height_of(X))
+    lifted = preprocessing.lift(X, preprocessing.height_of(X))
     assert choose_tau(lifted, 5, 1.0).n_clusters == 5
 
 
@@ -206,10 +206,10 @@ def test_fitted_points_are_predicted_as_labelled(features, settings):
     assert clustering.predict(BLOBS).tolist() == clustering.labels_.tolist()
     assert clustering.predict(BLOBS[[5]]).tolist() == [clustering.labels_[5]]
     with pytest.MonkeyPatch.context() as patch:  # rounding cannot change that: they follow nobody
-        patch.delattr(Layers, "follow")
+        patch.delattr(FittedLayers, "predict")
         assert clustering.predict(BLOBS[::-1]).tolist() == clustering.labels_[::-1].tolist()
     layers = clustering._model.layers  # and they are so without being known, by following
-    assert layers.follow(layers.keys[0]).tolist() == clustering.labels_.tolist()
+    assert layers.predict(layers.keys[0]).tolist() == clustering.labels_.tolist()
     assert clustering.predict(BLOBS + 1e-9).tolist() == clustering.labels_.tolist()
 
 
@@ -230,7 +230,7 @@ def test_a_new_point_goes_where_it_would_go_among_the_tokens(alpha):
 def test_layers_go_on_when_all_is_decided():
     X = np.random.default_rng(1).standard_normal((60, 3))
     found = hm.limit(X, hm.Hardmax(0.5))
-    layers = Layers.of(X, found, 0.5)
+    layers = FittedLayers.of(X, found, 0.5)
     expected = hm.simulate(X, hm.Hardmax(0.5), layers=found.layer + 4).tokens
     assert len(layers.keys) == found.layer + 1
     assert np.abs(np.array([layers.at(k) for k in range(len(expected))]) - expected).max() < 1e-14
@@ -239,8 +239,8 @@ def test_layers_go_on_when_all_is_decided():
 def test_a_new_point_waits_until_its_leader_leads():
     keys = np.array([[[1.0, 0.0], [0.0, 2.0]], [[1.0, 0.0], [0.0, 0.1]]])  # the second leads from layer 1 on
     each = np.arange(2)
-    layers = Layers(keys, keys[1], leads=each, labels=each, leaders=each, alpha=1.0)
-    assert layers.follow(np.array([[1.0, 0.6], [0.1, 1.0]])).tolist() == [0, 1]
+    layers = FittedLayers(keys, keys[1], leads=each, labels=each, leaders=each, alpha=1.0)
+    assert layers.predict(np.array([[1.0, 0.6], [0.1, 1.0]])).tolist() == [0, 1]
 
 
 def test_new_points_on_a_graph_join_their_neighbours():
@@ -274,7 +274,7 @@ def test_points_that_must_lead_lead(wanted):
     assert forced.certified_
     assert forced.predict(X).tolist() == forced.labels_.tolist()
     layers = forced._model.layers
-    assert layers.follow(forced._model._place(X)).tolist() == forced.labels_.tolist()
+    assert layers.predict(forced._model._tokens(X)).tolist() == forced.labels_.tolist()
 
 
 def test_a_leader_may_be_named_and_changes_nothing():
@@ -360,7 +360,7 @@ def test_outliers_beside_a_dense_group_stay_connected(outliers, size):
     X = np.concatenate([BLOBS[:100] * size, BLOBS[:outliers] * size + 5.0])
     W = graph.neighbour_graph(X, 10)
     assert W.sum(axis=1).min() > 0
-    assert spectrum.Spectrum.of(W, 5).values[1] < 1 - 1e-9
+    assert embedding.SpectralEmbedding.of(W, 5).values[1] < 1 - 1e-9
 
 
 def test_every_way_finds_the_same_eigenvectors(monkeypatch):
@@ -368,8 +368,8 @@ def test_every_way_finds_the_same_eigenvectors(monkeypatch):
     W = graph.neighbour_graph(np.concatenate([X, X + 50.0]), 10)  # a component far away
     ways = []
     for setting, value in (("THIN", 0.0), ("THIN", 100.0), ("DENSE", 10_000)):
-        monkeypatch.setattr(spectrum, setting, value)
-        ways.append(spectrum.Spectrum.of(W, 9))
+        monkeypatch.setattr(embedding, setting, value)
+        ways.append(embedding.SpectralEmbedding.of(W, 9))
     grams = [one.features(4) @ one.features(4)[:50].T for one in ways]
     for one, gram in zip(ways, grams, strict=True):
         assert one.values == pytest.approx(ways[2].values, abs=1e-12)
@@ -380,13 +380,13 @@ def test_graphs_of_curves_and_planes_are_thin():
     random = np.random.default_rng(0)
     t = 9 * random.random(2000)
     clouds = [np.column_stack([np.cos(t * k) for k in range(1, 7)]), *(random.random((2000, d)) for d in (1, 2, 3, 9))]
-    thin = [spectrum.is_thin(graph.neighbour_graph(X, 10).tocsc()) for X in clouds]
+    thin = [embedding.is_thin(graph.neighbour_graph(X, 10).tocsc()) for X in clouds]
     assert thin == [True, True, True, False, False]
 
 
 def test_equal_eigenvalues_are_not_cut_apart():
     ring = np.exp(2j * np.pi * np.arange(24) / 24)
-    found = spectrum.Spectrum.of(graph.neighbour_graph(np.column_stack([ring.real, ring.imag]), 2), 10)
+    found = embedding.SpectralEmbedding.of(graph.neighbour_graph(np.column_stack([ring.real, ring.imag]), 2), 10)
     assert [found.whole(m) for m in (1, 2, 3, 4, 5)] == [1, 3, 3, 5, 5]
     assert found.values[0] == pytest.approx(1.0)
 
@@ -423,7 +423,7 @@ BAD = [
     ({"must_lead": [-1]}, r"`must_lead` must hold different indices"),
     ({"must_lead": [3, 3]}, r"`must_lead` must hold different indices"),
     ({"must_lead": [0.5]}, r"`must_lead` must hold different indices"),
-    ({"must_lead": [0], "n_clusters": 3}, r"`must_lead` must go with `granularity`. Got n_clusters=3 as well"),
+    ({"must_lead": [0], "n_clusters": 3}, r"`must_lead` must go with `granularity`. Got `n_clusters=3` as well"),
 ]
 
 
@@ -521,7 +521,7 @@ def test_granularity_is_monotone_as_far_as_floats_reach():
 
 
 def _graph_features(X):
-    return spectrum.Spectrum.of(graph.neighbour_graph(X, 10), 9).features(8)
+    return embedding.SpectralEmbedding.of(graph.neighbour_graph(X, 10), 9).features(8)
 
 
 def test_eigenvectors_are_at_most_fifty():
@@ -556,9 +556,9 @@ def test_weights_know_the_distance_of_the_last_neighbour():
 
 def test_the_number_of_eigenvectors_by_the_gap():
     rates = np.array([0, 0.01, 0.03, 0.2, 0.3, 0.9])  # log ratios 1.10, 1.90, 0.41, 1.10 from m = 2 on
-    assert spectrum.Spectrum(1 - rates, np.empty((9, 6))).components() == 3
+    assert embedding.SpectralEmbedding(1 - rates, np.empty((9, 6))).components() == 3
     rates = np.array([0, 0.01, 0.03, 0.07, 0.1, 0.28])  # 1.10, 0.85, 0.36, 1.03: times sqrt(m) the last is largest
-    assert spectrum.Spectrum(1 - rates, np.empty((9, 6))).components() == 5
+    assert embedding.SpectralEmbedding(1 - rates, np.empty((9, 6))).components() == 5
 
 
 def test_one_point_that_must_lead():

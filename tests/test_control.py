@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.control import steering as depth
+from hardmax.control import steering
 from hardmax.control.conflicts import exists
 from hardmax.control.programme import Programme, within_condition
-from hardmax.control.refutation import _is_negative_semidefinite, _rref, _solution, refutes, rref
-from hardmax.control.request import check_wish
+from hardmax.control.refutation import _is_negative_semidefinite, _rref, _solution, as_fractions, refutes, rref
+from hardmax.control.request import check_request
 from hardmax.control.vertices import Vertices
 
 PROFILE = {"deadline": None, "derandomize": True}
@@ -28,7 +28,7 @@ def cloud(n: int, d: int, seed: int = 0) -> np.ndarray:
 
 
 def planted(n: int, d: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens, and those that lead for some hidden A: a wish that can be met."""
+    """Tokens, and those that lead for some hidden A: a request that can be met."""
     rng = np.random.default_rng(seed)
     tokens, B = rng.normal(size=(n, d)), rng.normal(size=(d, d))
     products = tokens @ (B @ B.T) @ tokens.T
@@ -96,8 +96,8 @@ def test_margin_is_the_smallest_scaled_gap() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_cuts_and_all_rows_have_one_optimum(seed: int) -> None:
     tokens, leaders = planted(40, 5, seed)
-    wish = {"leaders": leaders[:6], "condition": 1e3}
-    cuts, full = (hm.control.choose_A(tokens, **wish, method=method) for method in ("cuts", "full"))
+    request = {"leaders": leaders[:6], "condition": 1e3}
+    cuts, full = (hm.control.choose_A(tokens, **request, method=method) for method in ("cuts", "full"))
     assert cuts.found
     assert cuts.margin == pytest.approx(full.margin, abs=1e-5)
     assert cuts.stats["rows"] < full.stats["rows"] == full.stats["rows_in_all"] == len(leaders[:6]) * 39
@@ -106,7 +106,7 @@ def test_cuts_and_all_rows_have_one_optimum(seed: int) -> None:
 def test_no_A_has_a_larger_margin() -> None:
     """Random changes of the optimum never gain, so it is one."""
     tokens, leaders = planted(25, 3, 2)
-    demands = check_wish(tokens, leaders, None).demands()
+    demands = check_request(tokens, leaders, None).demands()
     solved = Programme(100.0).largest_margin(demands)
     rng = np.random.default_rng(0)
     for _ in range(300):
@@ -217,7 +217,7 @@ SHAPES = [(10, 3, 2, 2), (10, 3, 3, 0), (12, 4, 2, 3), (30, 3, 1, 3), (15, 2, 2,
 
 
 @pytest.mark.parametrize(("n", "d", "n_leaders", "n_followers"), SHAPES)
-def test_random_wishes_are_decided(n: int, d: int, n_leaders: int, n_followers: int) -> None:
+def test_random_requests_are_decided(n: int, d: int, n_leaders: int, n_followers: int) -> None:
     for seed in range(6):
         rng = np.random.default_rng(seed)
         tokens = rng.normal(size=(n, d))
@@ -234,7 +234,7 @@ def test_what_can_be_met_is_never_proved_impossible() -> None:
     """Feasible demands that need a large condition number once looked like a proof."""
     for seed in range(40):
         tokens, leaders = planted(14, 6, seed)
-        demands = check_wish(tokens, leaders, None).demands()
+        demands = check_request(tokens, leaders, None).demands()
         assert not exists(demands).proof
         assert not exists(demands.some(np.array([0]))).proof
 
@@ -246,10 +246,6 @@ def test_a_bound_on_the_condition_number_is_named() -> None:
     assert not tight.proved
     assert tight.status.endswith("There is such an A without that bound. Raise `condition`.")
     assert hm.control.choose_A(tokens, leaders=[0]).found
-
-
-def exactly(rows: list) -> list[list[Fraction]]:
-    return [[Fraction(x) for x in row] for row in rows]
 
 
 @pytest.mark.parametrize(
@@ -267,26 +263,28 @@ def exactly(rows: list) -> list[list[Fraction]]:
     ],
 )
 def test_refutations(z: list, g: list, weights: list, expected: bool) -> None:
-    assert refutes(exactly(z), exactly(g), [Fraction(w) for w in weights]) is expected
+    assert refutes(as_fractions(z), as_fractions(g), as_fractions(weights)) is expected
 
 
 def test_weights_of_a_proof_are_not_negative() -> None:
-    assert _solution(exactly([[1, 1]]), [Fraction(1), Fraction(1)]) is None
-    assert _solution(exactly([[1, -1]]), [Fraction(1), Fraction(3)]) == [1, 1]
-    assert _solution(exactly([[1, 0], [0, 1]]), [Fraction(1), Fraction(3)]) is None  # all 0
+    assert _solution(as_fractions([[1, 1]]), as_fractions([1, 1])) is None
+    assert _solution(as_fractions([[1, -1]]), as_fractions([1, 3])).tolist() == [1, 1]
+    assert _solution(as_fractions([[1, 0], [0, 1]]), as_fractions([1, 3])) is None  # all 0
 
 
 def test_negative_semidefinite_by_elimination() -> None:
     for S in ([[-1, 0], [0, -1]], [[-1, 0], [0, 0]], [[-1, 1], [1, -1]], [[0, 0, 0], [0, -2, 1], [0, 1, -1]]):
-        assert _is_negative_semidefinite(exactly(S))
+        assert _is_negative_semidefinite(as_fractions(S))
     for S in ([[-1, 2], [2, -1]], [[0, 0, 1], [0, -1, 0], [1, 0, -1]], [[-1, 0], [0, 1]]):
-        assert not _is_negative_semidefinite(exactly(S))
+        assert not _is_negative_semidefinite(as_fractions(S))
 
 
 @settings(max_examples=40, **PROFILE)
 @given(st.lists(st.lists(st.integers(-3, 3), min_size=4, max_size=4), min_size=1, max_size=5))
 def test_row_echelon_form_with_and_without_flint(rows: list[list[int]]) -> None:
-    assert rref(exactly(rows)) == _rref(exactly(rows))
+    with_flint, without = rref(as_fractions(rows)), _rref(as_fractions(rows))
+    assert with_flint[0].tolist() == without[0].tolist()
+    assert with_flint[1] == without[1]
 
 
 def test_a_token_that_hardly_stands_out_is_not_called_impossible() -> None:
@@ -300,11 +298,11 @@ def test_a_token_that_hardly_stands_out_is_not_called_impossible() -> None:
 
 def test_short_followers_count_as_much_as_long_ones() -> None:
     tokens = [[1.05, 1.78], [-2.55e-11, -1.4e-12], [1e-11, 1.35e-11], [0.65, 1.5], [0.29, 0.55], [0.18, -1.07]]
-    wish = {"leaders": [0], "followers": {1: 0, 2: 0}}
-    tight = hm.control.choose_A([*tokens, [-0.85, 0.38]], **wish, condition=1.0001)
+    request = {"leaders": [0], "followers": {1: 0, 2: 0}}
+    tight = hm.control.choose_A([*tokens, [-0.85, 0.38]], **request, condition=1.0001)
     assert not tight.found
     assert not tight.proved
-    assert hm.control.choose_A([*tokens, [-0.85, 0.38]], **wish).found
+    assert hm.control.choose_A([*tokens, [-0.85, 0.38]], **request).found
 
 
 def test_proofs_are_about_the_tokens_that_came() -> None:
@@ -315,7 +313,7 @@ def test_proofs_are_about_the_tokens_that_came() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_thin_wishes_are_never_proved_impossible(seed: int) -> None:
+def test_thin_requests_are_never_proved_impossible(seed: int) -> None:
     """Leaders of a hidden A of condition number 1e8 and more: the solver may miss it, but may not refute it."""
     rng = np.random.default_rng(seed)
     tokens = rng.normal(size=(10, 3))
@@ -407,36 +405,36 @@ def test_only_that_fails_is_not_called_impossible() -> None:
 
 def test_only_refuses_a_zero_token() -> None:
     """Where it goes from layer 0 depends on alpha, so nothing could be promised for all of them."""
-    with pytest.raises(ValueError, match=r"`only=True` must have tokens that are not zero\. Got token 2"):
+    with pytest.raises(ValueError, match=r"`tokens` must not be zero with `only=True`\. Got token 2"):
         hm.control.choose_A([[10, 0], [-10, 1], [0, 0], [1, 1]], leaders=[0, 1], only=True)
 
 
 def test_what_does_not_work_is_not_found() -> None:
-    from hardmax.control.choose import _works
+    from hardmax.control.choose import _meets_demands
 
-    wish = check_wish(TRIANGLE, [0, 1], {3: 0})
+    request = check_request(TRIANGLE, [0, 1], {3: 0})
     good = hm.control.choose_A(TRIANGLE, leaders=[0, 1], followers={3: 0}).A
-    assert _works(wish, wish.demands(), good)
-    assert not _works(wish, wish.demands(), np.eye(2))  # token 3 is tied
-    assert not _works(wish, wish.demands(), good @ [[1.0, 0.0], [0.0, -1.0]])
-    assert not _works(wish, wish.demands(), np.diag([1.0, 0.0]))
+    assert _meets_demands(request, request.demands(), good)
+    assert not _meets_demands(request, request.demands(), np.eye(2))  # token 3 is tied
+    assert not _meets_demands(request, request.demands(), good @ [[1.0, 0.0], [0.0, -1.0]])
+    assert not _meets_demands(request, request.demands(), np.diag([1.0, 0.0]))
 
 
 def test_exact_sets_have_the_last_word() -> None:
     """Token 0 is tied between 1 and 2 under A; rounding of the gap may be of either sign."""
-    from hardmax.control.choose import _works
+    from hardmax.control.choose import _meets_demands
 
     A = np.array([[2.0, 1.0], [1.0, 3.0]])
     for a, b in itertools.product(range(1, 20), repeat=2):
         level = np.array([a + 3 * b, -2 * a - b])  # at right angles to A (a, b)
         top = 3 * np.array([a, b]) - level
-        wish = check_wish([[a, b], top, top + level], [1], {0: 1})
-        assert not _works(wish, wish.demands(), A)
+        request = check_request([[a, b], top, top + level], [1], {0: 1})
+        assert not _meets_demands(request, request.demands(), A)
 
 
-def test_who_follows_by_wish_is_not_free() -> None:
-    wish = check_wish([[2.0, 0.0], [0.0, 2.0], [1.0, 0.5], [0.5, 1.0], [0.0, 0.0]], [0, 1], {2: 1})
-    assert wish.classes.first[wish.free].tolist() == [3]
+def test_who_follows_by_request_is_not_free() -> None:
+    request = check_request([[2.0, 0.0], [0.0, 2.0], [1.0, 0.5], [0.5, 1.0], [0.0, 0.0]], [0, 1], {2: 1})
+    assert request.classes.first[request.free].tolist() == [3]
 
 
 def test_an_answer_is_brought_within_the_bound() -> None:
@@ -484,15 +482,15 @@ def test_steering_minds_the_followers() -> None:
 def test_a_limit_is_judged_by_leaders_followers_and_proof(monkeypatch) -> None:
     tokens = [[2.0, 0.0], [-2.0, 0.0], [1.0, 0.5], [-1.0, 0.2]]  # with A = I, 2 follows 0 and 3 follows 1
     costs = [
-        depth.Judge(check_wish(tokens, leaders, followers), 10, None)(np.eye(2), 0.5).cost[0]
+        steering.Evaluator(check_request(tokens, leaders, followers), 10, None)(np.eye(2), 0.5).cost[0]
         for leaders, followers in (([0, 1], {2: 0}), ([0, 1], {2: 1}), ([0], None), ([0, 1, 2], {3: 0}))
     ]
     assert costs == [0, 1, 1, 2]
     tokens = cloud(8, 2, 4)  # its leaders lead at layer 0, and a token is decided later
-    judge = depth.Judge(check_wish(tokens, hm.limit(tokens, hm.Hardmax(0.5)).leaders, None), 10, None)
-    assert judge(np.eye(2), 0.5).cost[0] == 0
-    monkeypatch.setattr(depth, "MOST_LAYERS", 0)
-    assert judge(np.eye(2), 0.5).cost[0] == 1  # the same leaders, without a proof
+    evaluate = steering.Evaluator(check_request(tokens, hm.limit(tokens, hm.Hardmax(0.5)).leaders, None), 10, None)
+    assert evaluate(np.eye(2), 0.5).cost[0] == 0
+    monkeypatch.setattr(steering, "MOST_LAYERS", 0)
+    assert evaluate(np.eye(2), 0.5).cost[0] == 1  # the same leaders, without a proof
 
 
 def test_steering_says_when_it_fails() -> None:
@@ -577,7 +575,7 @@ def test_a_solver_that_fails_says_so() -> None:
 
 def test_too_large_for_the_memory() -> None:
     tokens = cloud(60_000, 24)
-    with pytest.raises(MemoryError, match=r'`method="full"` must hold all 17,999,700 rows .* Use method="cuts"'):
+    with pytest.raises(MemoryError, match=r'`method="full"` must hold all 17,999,700 rows .* Use `method="cuts"`'):
         hm.control.choose_A(tokens, leaders=range(300), method="full")
 
 
@@ -590,7 +588,7 @@ WRONG = [
     ({"leaders": "0,1"}, "`leaders` must be token numbers, such as [0, 3]. Got '0,1'."),
     (
         {"leaders": [0], "followers": {0: 0}},
-        "A token must lead or follow. Got token 0 in `leaders` and in `followers`.",
+        "`leaders` and `followers` must name different tokens, as a token leads or follows. Got token 0 in both.",
     ),
     (
         {"leaders": [0], "followers": {3: 1}},
@@ -612,21 +610,24 @@ WRONG = [
         {"leaders": [0, 1], "solver_options": {"foo": 1}},
         "`solver_options` must be settings of Clarabel. Got {'foo': 1}",
     ),
-    ({"leaders": [0], "margin": 0.1}, '`margin` must go with prefer="identity".'),
+    (
+        {"leaders": [0], "margin": 0.1},
+        '`margin` must go with `prefer="identity"`. Got `prefer="margin"`, which finds the largest one.',
+    ),
     ({"leaders": [0], "prefer": "identity", "margin": 9.0}, "`margin` must be at most the largest that there is"),
     ({"leaders": [0], "attempts": -1}, "`attempts` must be"),
 ]
 
 
-@pytest.mark.parametrize(("wish", "sentence"), WRONG, ids=lambda value: str(value)[:40])
-def test_bad_wishes_get_a_sentence(wish: dict, sentence: str) -> None:
+@pytest.mark.parametrize(("asked", "sentence"), WRONG, ids=lambda value: str(value)[:40])
+def test_bad_requests_get_a_sentence(asked: dict, sentence: str) -> None:
     with pytest.raises((ValueError, TypeError)) as caught:
-        hm.control.choose_A(TRIANGLE, **wish)
+        hm.control.choose_A(TRIANGLE, **asked)
     assert str(caught.value).startswith(sentence)
 
 
 @pytest.mark.parametrize(
-    ("tokens", "wish", "sentence"),
+    ("tokens", "asked", "sentence"),
     [
         ([[1, 0], [0, 0]], {"leaders": [1]}, "Token 1 must not be zero to lead: all its products are 0"),
         ([[1, 0], [0, 0]], {"leaders": [0], "followers": {1: 0}}, "Token 1 must not be zero to follow one token"),
@@ -645,13 +646,13 @@ def test_bad_wishes_get_a_sentence(wish: dict, sentence: str) -> None:
         ([[1, np.nan]], {"leaders": [0]}, "`tokens` must"),
     ],
 )
-def test_tokens_that_cannot(tokens: list, wish: dict, sentence: str | None) -> None:
+def test_tokens_that_cannot(tokens: list, asked: dict, sentence: str | None) -> None:
     sentence = sentence or (
         "Tokens 2 and 3 must have one target: one is a positive multiple of the other, so for every A they see the "
         "same token. Got the targets 0 and 1. Make them equal."
     )
     with pytest.raises(ValueError) as caught:  # noqa: PT011
-        hm.control.choose_A(tokens, **wish)
+        hm.control.choose_A(tokens, **asked)
     assert str(caught.value).startswith(sentence)
 
 

@@ -104,7 +104,10 @@ def test_not_found_speaks_of_flags(control) -> None:
             ["--leaders", "0,3", "--followers", "7:0,7:3"],
             "`--followers` must give each token one leader. Got 7:0 and 7:3.",
         ),
-        (["--leaders", "0", "--followers", "0:0"], "A token must lead or follow. Got token 0"),
+        (
+            ["--leaders", "0", "--followers", "0:0"],
+            "`--leaders` and `--followers` must name different tokens, as a token leads or follows. Got token 0",
+        ),
         (["--leaders", "0", "--prefer", "best"], "`--prefer` must be 'margin' or 'identity'. Got 'best'."),
         (["--leaders", "0", "--condition", "0"], "`--condition` must be a number from 1"),
         (["--leaders", ","], "`--leaders` must be token numbers, such as 0,5. Got ','."),

@@ -9,7 +9,7 @@ import hardmax as hm
 from hardmax._integers import apply, as_floats, combine, common_denominator, dot, over_one_denominator
 from hardmax.engine.history import History
 from hardmax.kernels.classes import Classes
-from hardmax.kernels.exact_argmax import argmax
+from hardmax.kernels.exact_sets import compared
 from hardmax.kernels.sets import Sets
 from tests.problems import clouds
 from tests.problems.oracle import definition
@@ -67,6 +67,11 @@ def test_history_computes_no_more_than_it_needs():
     assert history.at(1, [0]) == [(3,)]
     assert list(history._known[1]) == [0]
     assert history.denominator(1) == 2
+
+
+def argmax(points, candidates, keys, A):
+    """The exact maximisers of each query among its candidates, and their leads."""
+    return compared(Sets.of(candidates), points, lambda ids: [keys[j] for j in ids], A)
 
 
 @pytest.mark.parametrize("A", [None, [(2, 1), (-1, 0)]])

@@ -41,17 +41,19 @@ def test_a_fault_that_does_not_fit_is_refused():
 
 def test_the_runner_sees_a_fault_and_undoes_it():
     tests = "test_sets::test_mean_is_weighted_by_multiplicity"
-    weights, words = ", weights=counts[self[i]])", "The sets C_i of one layer."
+    weights, words = "(counts[tied.members], tied", "The sets C_i of one layer."
     with Copy.made() as copy:
         path = copy.root / "src/hardmax/kernels/sets.py"
         clean = path.read_bytes()
-        assert copy.outcome(slip("engine", "seen", "kernels/sets.py", weights, ")", tests, "")) == CAUGHT
+        assert (
+            copy.outcome(slip("engine", "seen", "kernels/sets.py", weights, "(tied.members, tied", tests, "")) == CAUGHT
+        )
         assert path.read_bytes() == clean
         assert copy.outcome(slip("engine", "unseen", "kernels/sets.py", words, "Sets.", tests, "")) == NOT_CAUGHT
         assert copy.outcome(slip("engine", "lost", "kernels/sets.py", "no such text", "", tests, "")).startswith(
             "error: A fault"
         )
-        assert copy.outcome(slip("engine", "no test", "kernels/sets.py", weights, ")", "test_none", "")).startswith(
+        assert copy.outcome(slip("engine", "no test", "kernels/sets.py", weights, "", "test_none", "")).startswith(
             "error: py"
         )
 

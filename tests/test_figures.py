@@ -12,7 +12,7 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from hardmax import simulate
 from hardmax.cli import reproduce
-from hardmax.draw.tokens import COLOURS
+from hardmax.draw.style import COLOURS
 from hardmax.figures import (
     FIGURES,
     accuracy_by_dimension,
@@ -126,9 +126,9 @@ def test_hyperplanes_are_at_most_three_and_hold_every_token() -> None:
         assert leading.imag == 0 < leading.real
         assert np.allclose(panel.phi @ np.array(V), leading.real * panel.phi)
         assert 2 <= len(panel.levels) <= 3
-        off = np.abs(panel.values[-1] - panel.levels[panel.groups])
+        off = np.abs(panel.values[-1] - panel.levels[panel.planes])
         assert off.max() < 1e-3 * np.ptp(panel.values[-1])
-        assert np.abs(panel.values[0] - panel.levels[panel.groups]).max() > 1  # not from the start
+        assert np.abs(panel.values[0] - panel.levels[panel.planes]).max() > 1  # not from the start
 
 
 def test_codimension_k_is_called_a_conjecture_and_gathers_on_lines() -> None:
@@ -136,7 +136,7 @@ def test_codimension_k_is_called_a_conjecture_and_gathers_on_lines() -> None:
     assert "conjecture" in codimension_k.TITLE
     assert "Conjecture" in codimension_k.draw(numbers).get_suptitle()
     assert [value > 0 for value in numbers.eigenvalues] == [True, True, False]
-    groups = range(numbers.groups.max() + 1)
+    groups = range(numbers.lines.max() + 1)
     assert 1 < len(groups) <= 3
     figure = codimension_k.draw(numbers)
     assert [ax.get_title() for ax in figure.axes] == ["t = 0", "t = 12", "t = 12"]
@@ -145,11 +145,11 @@ def test_codimension_k_is_called_a_conjecture_and_gathers_on_lines() -> None:
     )
     start, end = numbers.coordinates[[0, -1]]
     for g in groups:
-        apart = np.ptp(end[numbers.groups == g, :2], axis=0)
+        apart = np.ptp(end[numbers.lines == g, :2], axis=0)
         assert apart[0] < 1e-6 * np.ptp(start[:, 0])
         assert apart[1] <= numbers.scatter < 0.05 * np.ptp(start[:, :2])
     assert np.abs(end[:, 2]).max() > 10 * np.abs(start[:, 2]).max()
-    assert codimension_k.movie_of(numbers).times[-1] == codimension_k.FILMED
+    assert codimension_k.movie_of(numbers).times[-1] == codimension_k.PLAYED_UNTIL
 
 
 def test_product_is_a_polygon_times_a_line() -> None:
@@ -301,11 +301,11 @@ def test_scenes_show_what_their_figures_show() -> None:
     assert scene.figure.axes[0].get_title() == r"$\lambda_1 t$ = 4: 2 tokens seen"
     for module, name in ((hyperplanes_2d3d, "hyperplanes"), (product_polytope_subspace, "product")):
         scene = module.scene(computed(name))
-        scene.draw(*scene.frames[-1])
+        scene.draw(scene.frames[-1])
         assert any(isinstance(c, Poly3DCollection) for c in scene.figure.axes[0].collections)
-    assert scene.frames[-1] == (product_polytope_subspace.LAST,)
+    assert scene.frames[-1] == product_polytope_subspace.LAST
     scene = codimension_k.scene(computed("codimension"))
-    scene.draw(*scene.frames[-1])
+    scene.draw(scene.frames[-1])
     assert scene.figure.axes[0].get_title() == "t = 12"
     assert "Conjecture" in scene.figure.get_suptitle()
 
@@ -319,10 +319,12 @@ def test_figures_of_tokens_on_their_way_can_be_played(tmp_path: Path, capsys: py
     assert (tmp_path / "attention_rank.gif").read_bytes()[:6] == b"GIF89a"
     with pytest.raises(
         ValueError,
-        match=r"`--format gif` must go with a figure that can be played: polytope, .*connections. Got 'fig1'",
+        match=r"`file_format='gif'` must go with a figure that can be played: polytope, .*connections. Got 'fig1'",
     ):
         reproduce.reproduce("fig1", tmp_path, "gif")
-    with pytest.raises(ValueError, match=r"`--format html` must go with .*: polytope, .*product. Got 'connections'"):
+    with pytest.raises(
+        ValueError, match=r"`file_format='html'` must go with .*: polytope, .*product. Got 'connections'"
+    ):
         reproduce.reproduce("connections", tmp_path, "html")
 
 

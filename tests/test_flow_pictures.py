@@ -18,19 +18,18 @@ from hardmax.draw import movies
 from hardmax.draw.flows import (
     LEAST_WEIGHT,
     UNDER,
-    color_groups,
+    clusters_by_size,
     even_positions,
-    group_colours,
     leads,
     legend_line,
-    numerical_rank,
     plot_attention,
     plot_connections,
     plot_flow,
     position,
 )
 from hardmax.draw.projection import Projection
-from hardmax.draw.tokens import COLOURS, GREY, plot_layers, plot_tokens
+from hardmax.draw.style import COLOURS, GREY, cluster_colours
+from hardmax.draw.tokens import plot_layers, plot_tokens
 
 
 @pytest.fixture(autouse=True)
@@ -62,10 +61,10 @@ def drawn(ax) -> list[PathCollection]:
 def test_tokens_have_the_colour_of_their_cluster_and_leaders_are_stars(plane) -> None:
     (stars,) = drawn(plot_flow(plane))  # every follower is under one
     assert np.allclose(stars.get_offsets(), plane.rescaled[-1, plane.leaders])
-    groups = color_groups(plane)
-    sizes = np.bincount(groups)
+    clusters = clusters_by_size(plane)
+    sizes = np.bincount(clusters)
     assert (np.diff(sizes) <= 0).all()  # the largest cluster has the first colour
-    assert [to_hex(c) for c in stars.get_facecolors()] == [COLOURS[g].lower() for g in groups[plane.leaders]]
+    assert [to_hex(c) for c in stars.get_facecolors()] == [COLOURS[g].lower() for g in clusters[plane.leaders]]
     early = 15
     circles, stars = drawn(plot_flow(plane, early))
     Z, lead = plane.rescaled[early], leads(plane, early)
@@ -74,18 +73,18 @@ def test_tokens_have_the_colour_of_their_cluster_and_leaders_are_stars(plane) ->
     others = np.flatnonzero(gaps > UNDER)  # a star stands for those that it covers
     assert 0 < len(others) < 30 - lead.sum()
     assert np.allclose(circles.get_offsets(), Z[others])
-    assert [to_hex(c) for c in circles.get_facecolors()] == [COLOURS[g].lower() for g in groups[others]]
-    for group in range(len(sizes)):
-        assert len({*plane.clusters[groups == group].tolist()}) == 1
+    assert [to_hex(c) for c in circles.get_facecolors()] == [COLOURS[g].lower() for g in clusters[others]]
+    for number in range(len(sizes)):
+        assert len({*plane.clusters[clusters == number].tolist()}) == 1
 
 
 def test_a_lonely_token_that_does_not_lead_is_grey() -> None:
     early = hm.simulate(uniform(30, 2), hm.SelfAttention(), times=[0, 1])
-    groups = color_groups(early)
+    clusters = clusters_by_size(early)
     sizes = np.bincount(early.clusters)[early.clusters]
     lonely = (sizes == 1) & ~np.isin(np.arange(30), early.leaders)
     assert lonely.any()
-    assert (groups[lonely] == -1).all()
+    assert (clusters[lonely] == -1).all()
     circles = drawn(plot_flow(early))[0]
     assert GREY.lower() in {to_hex(c) for c in circles.get_facecolors()}
 
@@ -164,7 +163,7 @@ def test_a_free_coordinate_is_logarithmic_and_says_so(d: int) -> None:
     assert view.labels[-1].startswith(f"$z_{{{d}}}$, log beyond ")
     shown = view(trajectory.rescaled)
     assert np.allclose(shown[..., :-1], trajectory.rescaled[..., :-1])
-    size = float(view.folds[-1])
+    size = float(view.log_beyond[-1])
     assert np.allclose(size * np.sinh(shown[..., -1] / size), trajectory.rescaled[..., -1])
     assert (view.low < shown.min(axis=(0, 1))).all()
     assert (view.high > shown.max(axis=(0, 1))).all()
@@ -236,9 +235,9 @@ def test_one_line_says_what_is_drawn(plane) -> None:
 
 
 def test_clusters_beyond_the_palette_are_grey() -> None:
-    groups = np.array([0, 11, 12, 40, -1])
-    assert group_colours(groups) == [COLOURS[0], COLOURS[11], GREY, GREY, GREY]
-    assert "grey: alone, or in a small cluster" in legend_line(groups, stars=True, hull=False)
+    clusters = np.array([0, 11, 12, 40, -1])
+    assert cluster_colours(clusters) == [COLOURS[0], COLOURS[11], GREY, GREY, GREY]
+    assert "grey: alone, or in a small cluster" in legend_line(clusters, stars=True, hull=False)
 
 
 def test_stars_are_the_leaders_and_equal_tokens_have_one() -> None:
@@ -257,7 +256,7 @@ def test_connections_name_keys_and_queries() -> None:
 
 
 def test_attention_is_drawn_with_its_rank(plane) -> None:
-    for k, rank in ((0, numerical_rank(plane.attention(0))), (-1, len(plane.leaders))):
+    for k, rank in ((0, np.linalg.matrix_rank(plane.attention(0), rtol=1e-6)), (-1, len(plane.leaders))):
         ax = plot_attention(plane, k)
         assert np.allclose(ax.images[0].get_array(), plane.attention(k))
         assert ax.get_title() == f"{plane.label(plane.index(k))}: rank {rank}"
@@ -343,10 +342,10 @@ def test_a_movie_of_a_flow_has_a_frame_a_time(tmp_path: Path) -> None:
     with Image.open(tmp_path / "flow.gif") as film:
         assert film.n_frames >= 6
     long = hm.simulate(uniform(5, 2), hm.SelfAttention(), times=np.linspace(0, 2, 400))
-    _, shown = movies._flow_frames(long, Projection.of_trajectory(long))
-    assert (len(shown), shown[0], shown[-1]) == (movies.MOST_FRAMES, (0,), (399,))
+    _, shown, _ = movies._flow_frames(long, Projection.of_trajectory(long))
+    assert (len(shown), shown[0], shown[-1]) == (movies.MOST_FRAMES, 0, 399)
     last = hm.simulate(uniform(5, 2), hm.SelfAttention(), times=2, save="last")
     with pytest.raises(
-        ValueError, match=r'needs several layers or times. Got the last alone. Simulate with save="all"'
+        ValueError, match=r'needs several layers or times. Got the last alone. Simulate with `save="all"`'
     ):
         movies.movie(last, tmp_path / "last.gif")

@@ -11,8 +11,8 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 import hardmax as hm
+from hardmax.flows.coordinates import Rescaled, coordinates_of
 from hardmax.flows.integrate import ADAPTIVE
-from hardmax.flows.motions import Motion, Rescaled
 
 RNG = np.random.default_rng(11)
 TOKENS = RNG.normal(size=(5, 2))
@@ -144,11 +144,21 @@ def test_fixed_steps_rescale_by_their_own_polynomial(method, terms):
 
 
 def test_fixed_steps_rescale_by_a_value_matrix_in_time():
-    rule = hm.SelfAttention(V=lambda t: np.array([[np.cos(t), 1.0], [0.0, 0.5]]))
-    steps = hm.simulate(TOKENS, rule, times=[0, 0.4, 1.2], method="rk4", dt=0.01)
-    tight = hm.simulate(TOKENS, rule, times=[0, 0.4, 1.2], **TIGHT)
+    """z = F^{-1} x with F' = V(t) F, F(0) = I."""
+
+    def values(t):
+        return np.array([[np.cos(t), 1.0], [0.0, 0.5]])
+
+    times, rule = [0, 0.4, 1.2], hm.SelfAttention(V=values)
+    steps = hm.simulate(TOKENS, rule, times=times, method="rk4", dt=0.01)
+    tight = hm.simulate(TOKENS, rule, times=times, **TIGHT)
     np.testing.assert_allclose(steps.tokens, tight.tokens, rtol=0, atol=1e-7)
     np.testing.assert_allclose(steps.rescaled, tight.rescaled, rtol=0, atol=1e-7)
+    flow = solve_ivp(
+        lambda t, F: (values(t) @ F.reshape(2, 2)).ravel(), (0, 1.2), np.eye(2).ravel(), t_eval=times, **TIGHT
+    )
+    for k, F in enumerate(flow.y.T.reshape(-1, 2, 2)):
+        np.testing.assert_allclose(tight.rescaled[k], np.linalg.solve(F, tight.tokens[k].T).T, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("method", ADAPTIVE)
@@ -230,9 +240,9 @@ def test_fixed_steps_are_dt_whatever_is_saved():
     assert {run.stats["steps"] for run in runs} == {12}
     for run in runs:
         np.testing.assert_array_equal(run.tokens[-1], runs[0].tokens[-1])
-    with pytest.raises(ValueError, match=r"`times` must be multiples of `dt`.* Got 1 with `dt=0.3`. Use `dt=0.25`."):
+    with pytest.raises(ValueError, match=r"`times` must be multiples of `dt`.* Got 1 with `dt=0.3`. Use `dt=0.25`, or"):
         hm.simulate(TOKENS, rule, times=[0, 1], method="euler", dt=0.3)
-    with pytest.raises(ValueError, match=r"`times` must be multiples of `dt`.* Got 1 with `dt=0.3`. Use `dt=0.25`."):
+    with pytest.raises(ValueError, match=r"`times` must be multiples of `dt`.* Got 1 with `dt=0.3`. Use `dt=0.25`, or"):
         hm.simulate(TOKENS, rule, times=1, method="euler", dt=0.3)
     for times in ([0, 1], 1):
         with pytest.raises(
@@ -450,7 +460,9 @@ def stopped(run, said):
 @pytest.mark.parametrize("method", ADAPTIVE)
 def test_too_many_steps(method):
     run = hm.simulate(TOKENS, hm.SelfAttention(), times=[0, 20], method=method, max_steps=3)
-    stopped(run, r"The integrator stopped at t = \S+ after 3 steps, the most allowed. Raise max_steps, loosen rtol, or")
+    stopped(
+        run, r"The integrator stopped at t = \S+ after 3 steps, the most allowed. Raise `max_steps`, loosen `rtol`, or"
+    )
     assert run.reached == 1
     assert run.leaders.tolist() == np.flatnonzero(np.diag(run.attention(0)) > 0.5).tolist()
 
@@ -583,11 +595,11 @@ BAD = {
     ),
     "layers": (
         lambda: run(layers=3),
-        "`times` must be given: SelfAttention moves tokens in continuous time. Got `layers`. Pass times=np.linspace",
+        "`times` must be given: SelfAttention moves tokens in continuous time. Got `layers`. Pass `times=np.linspace",
     ),
     "no times": (lambda: run(), "`times` must be given: SelfAttention moves tokens in continuous time. Got no times."),
-    "both": (lambda: run(layers=3, times=[1]), "moves tokens in continuous time. Got `layers`. Pass times="),
-    "not increasing": (lambda: run(times=[0, 2, 1]), TIMES + "[0, 2, 1]. Try times=np.linspace(0, 15, 101)."),
+    "both": (lambda: run(layers=3, times=[1]), "moves tokens in continuous time. Got `layers`. Pass `times="),
+    "not increasing": (lambda: run(times=[0, 2, 1]), TIMES + "[0, 2, 1]. Try `times=np.linspace(0, 15, 101)`."),
     "equal times": (lambda: run(times=[0, 1, 1]), TIMES + "[0, 1, 1]."),
     "negative times": (lambda: run(times=[-1, 1]), TIMES + "[-1, 1]."),
     "negative end": (lambda: run(times=-3), TIMES + "-3."),
@@ -680,13 +692,13 @@ def test_attention_is_held_where_it_is_boolean_and_no_step_is_small_enough(seed)
 
 
 def test_attention_is_held_once_and_where_every_row_is_boolean():
-    motion = Motion.of(hm.SelfAttention(), (3, 2))
     mixed, sharp = np.array([[100.0, 0], [0.01, 0], [0, 0.01]]), np.array([[100.0, 0], [-90, 0], [0, 80]])
-    assert not motion.hold_attention(0.0, motion.start(mixed))
-    assert motion.held is None
-    assert motion.hold_attention(0.0, motion.start(sharp))
-    np.testing.assert_array_equal(motion.held, np.eye(3))
-    assert not motion.hold_attention(0.0, motion.start(-sharp))
+    coordinates = coordinates_of(hm.SelfAttention(), mixed)
+    assert coordinates.hold_attention(coordinates.start(mixed), 0.0) is None
+    assert coordinates.held is None
+    np.testing.assert_array_equal(coordinates.hold_attention(coordinates.start(sharp), 0.0), np.eye(3))
+    np.testing.assert_array_equal(coordinates.held, np.eye(3))
+    assert coordinates.hold_attention(coordinates.start(-sharp), 0.0) is None
 
 
 def test_the_error_control_is_loosened_where_attention_is_not_boolean():
@@ -717,11 +729,12 @@ def test_nothing_is_held_or_loosened_where_steps_are_small_for_another_reason():
 
 def test_one_matrix_of_attention_is_in_memory_at_a_time():
     n = 1000
-    motion = Motion.of(hm.SelfAttention(), (n, 16))
-    state = motion.start(np.random.default_rng(0).normal(size=(n, 16)))
-    motion.rate(0.5, state)
+    tokens = np.random.default_rng(0).normal(size=(n, 16))
+    coordinates = coordinates_of(hm.SelfAttention(), tokens)
+    state = coordinates.start(tokens)
+    coordinates.rate(state, 0.5)
     tracemalloc.start()
-    motion.rate(0.5, state)
+    coordinates.rate(state, 0.5)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1.2 * 8 * n**2

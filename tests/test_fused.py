@@ -138,8 +138,8 @@ def test_every_entry_is_written(monkeypatch):
     rng = np.random.default_rng(0)
     queries, keys = rng.integers(-3, 4, size=(2, 70, 3)) * 1.0, rng.integers(-3, 4, size=(2, 45, 3)) * 1.0
     mask = rng.random((2, 45)) < 0.4
-    calls = [(queries, keys, *more) for more in ((), (mask,), (None, True), (mask, True))]
-    expected = [fused.choose(*call) for call in calls]
+    calls = [(queries, keys, None, *more) for more in ((), (mask,), (None, True), (mask, True))]
+    expected = [fused.near_maxima_of_batch(*call) for call in calls]
     empty = np.empty
 
     def poisoned(*args, **options):
@@ -148,27 +148,27 @@ def test_every_entry_is_written(monkeypatch):
         return array
 
     monkeypatch.setattr(np, "empty", poisoned)
-    for call, wanted in zip(calls, expected, strict=True):
-        for ours, other in zip(fused.choose(*call), wanted, strict=True):
-            assert np.array_equal(ours, other)
+    for call, (sets, same) in zip(calls, expected, strict=True):
+        ours, other = fused.near_maxima_of_batch(*call)
+        assert ours == sets
+        assert np.array_equal(other, same)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("causal", [False, True])
-def test_choose(dtype, masked, causal):
+def test_batches(dtype, masked, causal):
     rng = np.random.default_rng(0)
     for clouds, n, d in ((1, 1, 1), (3, 20, 2), (2, 300, 5), (5, 64, 16)):
         queries, keys = (rng.integers(-3, 4, size=(clouds, n, d)).astype(dtype) / 7 for _ in range(2))
         keys[:, ::3] = keys[:, :1] * -1.0  # duplicates
         mask = rng.random((clouds, n)) < 0.3 if masked else None
-        found = fused.choose(queries, keys, mask, causal)
+        found, same = fused.near_maxima_of_batch(queries, keys, None, mask, causal)
         expected = [brute_force(queries, keys, mask, causal, c, i) for c in range(clouds) for i in range(n)]
         assert found.sizes.tolist() == [len(row) for row in expected]
-        assert found.first.tolist() == [row[0] if len(row) else -1 for row in expected]
+        assert found.targets.tolist() == [row[0] if len(row) else -1 for row in expected]
         assert found.tied.tolist() == [i for i, row in enumerate(expected) if len(row) > 1]
-        tied = [found.members[a:b] for a, b in zip(found.starts[:-1], found.starts[1:], strict=True)]
-        for row, members, equal in zip(found.tied, tied, found.equal, strict=True):
+        for row, (members, equal) in enumerate(zip(found, same, strict=True)):
             assert members.tolist() == expected[row].tolist()
             some = keys[row // n][members]
             assert equal == np.all(some == some[:1])
@@ -188,8 +188,8 @@ def brute_force(queries, keys, mask, causal, cloud, row):
 
 def test_zeros_of_both_signs_are_equal():
     keys = np.array([[[0.0, 1.0], [-0.0, 1.0], [0.0, -1.0]]])
-    found = fused.choose(np.array([[[0.0, 1.0], [3.0, 0.0]]]), keys)
-    assert (found.sizes.tolist(), found.first.tolist(), found.equal.tolist()) == ([2, 3], [0, 0], [True, False])
+    found, same = fused.near_maxima_of_batch(np.array([[[0.0, 1.0], [3.0, 0.0]]]), keys)
+    assert (found.sizes.tolist(), found.targets.tolist(), same.tolist()) == ([2, 3], [0, 0], [True, False])
 
 
 def test_inputs_may_be_read_only_and_strided():
@@ -203,4 +203,4 @@ def test_inputs_may_be_read_only_and_strided():
 
 def test_no_queries():
     assert len(fused.near_maxima(np.empty((0, 2)), np.ones((3, 2)), np.empty(0))) == 0
-    assert fused.choose(np.empty((0, 4, 2)), np.empty((0, 4, 2))).first.shape == (0,)
+    assert len(fused.near_maxima_of_batch(np.empty((0, 4, 2)), np.empty((0, 4, 2)))[0]) == 0

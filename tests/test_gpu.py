@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch")
@@ -10,7 +11,7 @@ if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
 
 from hardmax.attention import gpu  # noqa: E402
-from hardmax.attention.attention import hardmax_attention  # noqa: E402
+from hardmax.attention.one_layer import hardmax_attention  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 
@@ -53,25 +54,17 @@ def membership(q, k, mask=None, causal=False):
     return near
 
 
-def written_out(chosen, shape):
-    """(B, n, m) boolean, of a `Chosen`; checks what it says of sizes and order along the way."""
-    found = torch.zeros(shape, dtype=torch.bool, device="cuda").view(-1, shape[-1])
-    single = chosen.sizes == 1
-    found[single.nonzero().flatten(), chosen.first[single]] = True
-    owners = torch.repeat_interleave(chosen.tied, chosen.sizes[chosen.tied])
-    found[owners, chosen.members] = True
-    assert torch.equal(chosen.tied, (chosen.sizes > 1).nonzero().flatten())
-    assert torch.equal(chosen.starts.diff(), chosen.sizes[chosen.tied])
-    assert torch.equal(found.sum(1), chosen.sizes)
-    assert torch.equal(torch.where(found.any(1), found.int().argmax(1), -1), chosen.first)
-    for start, end in zip(chosen.starts[:-1].tolist(), chosen.starts[1:].tolist(), strict=True):
-        assert (chosen.members[start:end].diff() > 0).all()
-    return found.view(shape)
+def written_out(sets, shape):
+    """(B, n, m) boolean; checks the order of the members along the way."""
+    found = np.zeros((len(sets), shape[-1]), bool)
+    found[np.repeat(np.arange(len(sets)), sets.sizes), sets.members] = True
+    assert all((np.diff(sets[i]) > 0).all() for i in sets.tied)
+    return torch.from_numpy(found).view(shape).cuda()
 
 
 def check(q, k, mask=None, causal=False):
     expected = membership(q, k, mask, causal)
-    found = written_out(gpu.choose(q, k, mask, causal), expected.shape)
+    found = written_out(gpu.exact_sets(q, k, mask, causal), expected.shape)
     assert torch.equal(found, expected)
     return expected
 
@@ -148,7 +141,7 @@ def test_sets_follow_a_permutation_of_the_keys():
     q, k = TIES["lattice"](torch.float32)
     order = torch.randperm(k.shape[1], device="cuda")
     shape = (*q.shape[:2], k.shape[1])
-    found, moved = (written_out(gpu.choose(q, keys), shape) for keys in (k, k[:, order].contiguous()))
+    found, moved = (written_out(gpu.exact_sets(q, keys), shape) for keys in (k, k[:, order].contiguous()))
     assert torch.equal(found[..., order], moved)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from hardmax.inspection import inspect, measures
+from hardmax.inspection import Inspection, inspect, measures
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -192,20 +192,29 @@ def test_a_loaded_model_is_left_as_it_was(pair) -> None:
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
+def of_arrays(attention: list[np.ndarray], states: list[np.ndarray]) -> Inspection:
+    """One head a layer with this attention, and these hidden states."""
+    layers = tuple(range(1, len(attention) + 1))
+    pieces = ("a",) * len(states[0])
+    return Inspection("toy", "bert", "", pieces, layers, (), (), np.stack(attention)[:, None], np.stack(states))
+
+
 def test_measures_at_their_extremes() -> None:
     uniform, one = np.full((4, 4), 0.25), np.eye(4)
-    assert measures.boolean_distance(np.stack([uniform, one])).tolist() == [0.75, 0]
-    assert measures.numerical_rank(np.stack([uniform, one])).tolist() == [1, 4]
-    assert np.allclose(measures.effective_rank(np.stack([uniform, one])), [1, 4])
-    assert np.allclose(measures.effective_clusters(np.stack([uniform, one])), [1, 4])
-    assert np.allclose(measures.mean_cosine(np.stack([uniform, one])), [1, 0])
+    result = of_arrays([uniform, one], [uniform, one])
+    assert result.boolean_distance.tolist() == [[0.75], [0]]
+    assert result.rank.tolist() == [[1], [4]]
+    assert np.allclose(result.effective_rank, [[1], [4]])
+    assert np.allclose(result.effective_clusters, [1, 4])
+    assert np.allclose(result.mean_cosine, [1, 0])
     assert measures.effective_number(np.zeros((2, 3))).tolist() == [0, 0]
-    assert measures.mean_cosine(np.ones((1, 5))).tolist() == 1
+    assert of_arrays([np.ones((1, 1))], [np.ones((1, 5))]).mean_cosine.tolist() == [1]
 
 
 def test_rank_counts_what_rounding_could_not_make() -> None:
     eps = np.finfo(float).eps
-    assert measures.numerical_rank(np.diag([1, 3.1 * eps, 2.9 * eps])).item() == 2
+    result = of_arrays([np.diag([1, 3.1 * eps, 2.9 * eps])], [np.eye(3)])
+    assert result.rank.tolist() == [[2]]
 
 
 def test_clusters_know_nothing_of_order_rotation_length_and_copies() -> None:
@@ -224,8 +233,9 @@ def test_measures_of_a_layer_are_those_of_its_heads(pair) -> None:
     P, X = result.attention[1, 2], result.states[2]
     n = len(result.pieces)
     assert result.pieces == ("[CLS]", "the", "cat", "sat", "on", "the", "mat", "##s", ".", "[SEP]")
-    assert result.rank[1, 2] == np.linalg.matrix_rank(P) == measures.numerical_rank(P)
-    assert np.isclose(result.effective_rank[1, 2], measures.effective_rank(P))
+    assert result.rank[1, 2] == np.linalg.matrix_rank(P)
+    shares = (values := np.linalg.svd(P, compute_uv=False)) / values.sum()
+    assert np.isclose(result.effective_rank[1, 2], np.exp(-(shares * np.log(shares)).sum()))
     assert np.isclose(result.boolean_distance[1, 2], (1 - P.max(axis=1)).mean())
     gram = X @ X.T
     assert result.leaders[2].tolist() == [i for i in range(n) if gram[i, i] > np.delete(gram[i], i).max()]
@@ -353,12 +363,12 @@ def test_folders_that_hold_no_model(folder, tmp_path) -> None:
         (path / "config.json").write_text(broken)
         assert "must be a JSON object. Got something else. Fetch the model again." in sentence(path)
     (path / "config.json").write_text(config.replace('"num_hidden_layers": 3', '"num_hidden_layers": 4'))
-    assert re.search(r"must be complete\. Got none for encoder.layer.3\S+ and 15 others\. Fetch", sentence(path))
+    assert re.search(r"must be complete\. Got no weights for encoder.layer.3\S+ and 15 others\. Fetch", sentence(path))
     (path / "config.json").write_text(config)
     (path / "tokenizer.json").write_text("{}")
-    assert "must hold a model and a tokenizer that transformers reads. Got: " in sentence(path)
+    assert "must hold a model and a tokenizer that transformers reads. Got the answer: " in sentence(path)
     (path / "model.safetensors").write_bytes(b"not tensors")
-    assert sentence(path).endswith("Save both with `save_pretrained` into one folder.")
+    assert sentence(path).endswith("Save both into one folder with `save_pretrained`.")
 
 
 def test_objects_that_are_no_model(pair) -> None:

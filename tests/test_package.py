@@ -1,17 +1,25 @@
 """What the package promises as a whole."""
 
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
 
 import hardmax as hm
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+BRIEFLY = {
+    "control_leaders.py": ["1"],  # tasks
+    "cylinder_flow.py": ["--diameter", "6"],
+    "outside_the_hypotheses.py": ["2"],  # runs
+}
+AS_A_SCRIPT = "exact_ties"
 
 
 def test_import_loads_nothing_optional() -> None:
@@ -81,7 +89,24 @@ def test_extras_state_ranges_and_constraints_pin_torch() -> None:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_examples_run(path: Path, tmp_path: Path) -> None:
+def test_examples_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    """In this process, where torch and Matplotlib are loaded already, and some of them with less to do."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(path), *BRIEFLY.get(path.name, [])])
+    try:
+        runpy.run_path(str(path), run_name="__main__")
+    finally:
+        plt.close("all")
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[] if path.stem == AS_A_SCRIPT else pytest.mark.slow) for path in EXAMPLES],
+    ids=lambda path: path.name,
+)
+def test_examples_run_as_scripts(path: Path, tmp_path: Path) -> None:
+    """Each as a reader starts it: one of them in every run of the suite, all of them where slow tests run."""
     done = subprocess.run(
         [sys.executable, "-W", "error", str(path)], capture_output=True, text=True, cwd=tmp_path, check=False
     )

@@ -9,6 +9,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.draw.pages import MOST_FRAMES, figure_of, interactive
+from hardmax.draw.report import trajectory_page
 
 pytest.importorskip("plotly")
 
@@ -31,7 +32,7 @@ def test_the_page_is_whole_and_loads_nothing(solid, tmp_path: Path) -> None:
     assert len(page) < 8e6
     assert "<h1>a &lt; b</h1>" in page
     assert solid.status in page
-    assert repr(hm.classify(np.eye(3))) in page
+    assert repr(hm.classify(V=np.eye(3))) in page
     assert "Diamonds attend to themselves; colours: who ends together; shaded: hull. Drag" in page
     assert not re.search(r"<script[^>]*\ssrc=", page)
     assert not re.search(r"<(link|img|iframe)\b[^>]*\s(href|src)=", page)
@@ -40,6 +41,21 @@ def test_the_page_is_whole_and_loads_nothing(solid, tmp_path: Path) -> None:
     assert "http" not in ours
     assert "Plotly.addFrames" in ours
     assert "token 19<br>" in ours.replace("\\u003c", "<").replace("\\u003e", ">")
+
+
+def test_reports_are_made_as_all_pages_are(solid) -> None:
+    rule = hm.SelfAttention(Q=lambda t: (1 + t) * np.eye(2))  # of which the spectrum of V says nothing
+    runs = solid, hm.simulate(uniform(5, 2), rule, times=1), hm.simulate(uniform(5, 2), hm.Hardmax(0.5), layers=3)
+    for run in runs:
+        page = trajectory_page(run, "<b>x</b>")
+        assert page.startswith("<!doctype html>")
+        assert page.count("<h2>&lt;b&gt;x&lt;/b&gt;</h2>") == 1
+        assert "<b>" not in page
+        assert "http" not in page
+        assert not re.search(r"""(src|href)=["'](?!data:)""", page)
+        for other in (page, interactive(run)):
+            assert other.endswith(f'<p class="other">Made by hardmax {hm.__version__}.</p></body></html>\n')
+    assert repr(hm.classify(np.eye(3))) in trajectory_page(solid, "x")
 
 
 def test_the_same_page_on_every_run(solid) -> None:

@@ -14,16 +14,8 @@ from PIL import Image
 import hardmax as hm
 from hardmax.draw import movies
 from hardmax.draw.projection import Projection
-from hardmax.draw.tokens import (
-    COLOURS,
-    EDGE,
-    MOST_PARTS,
-    Palette,
-    plot_half_space,
-    plot_layers,
-    plot_limit,
-    plot_tokens,
-)
+from hardmax.draw.style import COLOURS, EDGE
+from hardmax.draw.tokens import MOST_PARTS, Palette, plot_half_space, plot_layers, plot_limit, plot_tokens
 
 RULE = hm.Hardmax(0.5)
 

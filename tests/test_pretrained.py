@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.draw.report import REVIEWS
+from hardmax.figures.demo import REVIEWS
 from hardmax.sentiment.imdb import load_imdb
 from hardmax.sentiment.pretrained_models import FOLDER
 

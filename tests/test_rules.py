@@ -521,7 +521,7 @@ BAD = {
     ),
     "sizes of parts": (
         lambda: hm.Compose([hm.Softmax(1, EYE), hm.FeedForward.random(3)]),
-        "`parts` must ask for tokens of one dimension. Got ['2', '3']. Change the matrices.",
+        "`parts` must ask for tokens of one dimension. Got [2, 3]. Change the matrices.",
     ),
     "no heads": (
         lambda: hm.MultiHead([]),
@@ -538,7 +538,7 @@ BAD = {
     ),
     "shares alone": (
         lambda: hm.MultiHead([hm.Softmax(1)], shares=[1]),
-        "`shares` must go with shared=True. Got it without. Leave it out.",
+        "`shares` must go with `shared=True`. Got it without. Leave it out.",
     ),
     "shares": (
         lambda: hm.MultiHead([hm.Softmax(1)], shared=True, shares=[1, 2]),
@@ -546,7 +546,7 @@ BAD = {
     ),
     "shared sizes": (
         lambda: hm.MultiHead([hm.Softmax(1, EYE), hm.Softmax(1, ANY_A)], shared=True),
-        "Heads on shared coordinates must have matrices of one size. Got sizes [2, 3]. Use shared=False",
+        "`heads` must have matrices of one size with `shared=True`. Got sizes [2, 3]. Use `shared=False`",
     ),
     "heads do not split": (
         lambda: last(TOKENS, hm.MultiHead([hm.Softmax(1), hm.Softmax(2)])),
@@ -562,11 +562,11 @@ BAD = {
     ),
     "times for layers": (
         lambda: hm.simulate(TOKENS, hm.Softmax(1), times=[0, 1]),
-        "`layers` must be given: Softmax moves tokens by layers. Got `times`. Pass layers=30.",
+        "`layers` must be given: Softmax moves tokens by layers. Got `times`. Pass `layers=30`.",
     ),
     "both": (
         lambda: hm.simulate(TOKENS, hm.Hardmax(1), layers=1, times=3),
-        "`layers` must be given: Hardmax moves tokens by layers. Got `times`. Pass layers=30.",
+        "`layers` must be given: Hardmax moves tokens by layers. Got `times`. Pass `layers=30`.",
     ),
     "no layers": (
         lambda: hm.simulate(TOKENS, hm.Softmax(1)),

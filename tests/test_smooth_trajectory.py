@@ -150,7 +150,7 @@ def test_labels_index_and_items():
     assert layers.index(-1) == layers.index(2) == 2
     with pytest.raises(IndexError, match=re.escape("`k` must lie between -3 and 2. Got 3. Save more layers or times.")):
         layers.attention(3)
-    with pytest.raises(TypeError, match=r"Only the trajectory of a batch has items. Got one cloud"):
+    with pytest.raises(TypeError, match=r"`trajectory` must be that of a batch to have items. Got one cloud"):
         layers[0]
     assert flow.times.tolist() == [0, 0.5, 1]
     assert flow.n == 6
@@ -277,6 +277,25 @@ def test_activations_are_not_written_either(tmp_path):
         ValueError, match=r"`activation` must be numbers to be written to a file. Got a Python function"
     ):
         ran(hm.FeedForward(A, A, activation=np.sin)).to_npz(tmp_path / "run.npz")
+
+
+def test_rules_of_other_people_are_not_written_either(tmp_path):
+    class Other(hm.Softmax):
+        pass
+
+    with pytest.raises(ValueError, match=r"`rule` must be one of hardmax's own to be written to a file. Got Other"):
+        ran(Other(1)).to_npz(tmp_path / "run.npz")
+
+
+def test_trouble_of_heads_belongs_to_its_cloud(tmp_path):
+    batch = np.stack([TOKENS, TOKENS * 1e3])
+    rule = hm.MultiHead([hm.SelfAttention(V=-np.eye(2)), hm.SelfAttention(V=-np.eye(2))])
+    run = hm.simulate(batch, rule, times=[0, 0.01, 30], max_steps=50)
+    assert run[0].problem == ""
+    assert run[1].problem.count("The integrator stopped") == 2
+    assert run.problem == f"Cloud 1: {run[1].problem}"
+    run.to_npz(tmp_path / "run.npz")
+    assert hm.Trajectory.from_npz(tmp_path / "run.npz").problems == run.problems
 
 
 def test_broken_and_strange_files(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 import hardmax as hm
 from hardmax import _checks
-from hardmax.flows import eigenvalues, spectrum
+from hardmax.flows import eigenvalues, expectation
 from hardmax.inputs import MATRICES, PAPER_MATRICES
 from tests import machines
 
@@ -34,19 +34,19 @@ GROWING_PAIR = [[1, -1, 0], [1, 1, 0], [0, 0, -0.3]]
     ],
 )
 def test_kinds(V, kind, proved):
-    found = hm.classify(V)
+    found = hm.classify(V=V)
     assert (found.kind, found.proved) == (kind, proved)
 
 
 def test_sentences():
-    assert repr(hm.classify(np.zeros((1, 1)))) == "Tokens do not move. Proved: V = 0."
-    assert repr(hm.classify(np.diag([-1.0, -2.0]))) == "OPEN: no theorem says where tokens end."
-    assert repr(hm.classify(GROWING_PAIR)).startswith("CONJECTURE: rescaled tokens settle in the plane")
-    assert repr(hm.classify(np.diag([2.0, -3.0]))).startswith(
+    assert repr(hm.classify(V=np.zeros((1, 1)))) == "Tokens do not move. Proved: V = 0."
+    assert repr(hm.classify(V=np.diag([-1.0, -2.0]))) == "OPEN: no theorem says where tokens end."
+    assert repr(hm.classify(V=GROWING_PAIR)).startswith("CONJECTURE: rescaled tokens settle in the plane")
+    assert repr(hm.classify(V=np.diag([2.0, -3.0]))).startswith(
         "OPEN: another eigenvalue is as large in modulus as the leading one. Were it not so: rescaled tokens tend to"
     )
-    assert repr(hm.classify(np.eye(2), causal=True)).startswith("OPEN: attention is causal. Were it not so: ")
-    assert repr(hm.classify(np.diag([3.0, 2.0, 1.0]))).endswith(
+    assert repr(hm.classify(V=np.eye(2), causal=True)).startswith("OPEN: attention is causal. Were it not so: ")
+    assert repr(hm.classify(V=np.diag([3.0, 2.0, 1.0]))).endswith(
         "CONJECTURE: they tend to parallel subspaces of codimension 3."
     )
 
@@ -61,28 +61,28 @@ def test_sentences():
     ],
 )
 def test_what_rounding_could_have_made_is_not_called_proved(V):
-    found = hm.classify(V)
+    found = hm.classify(V=V)
     assert not found.proved
     assert repr(found).startswith("OPEN: ")
 
 
 def test_an_eigenvalue_that_rounding_could_bring_to_another_is_not_called_simple():
-    near, far = (hm.classify([[1, 1], [0, 1 - gap]]) for gap in (5e-7, 1e-5))
+    near, far = (hm.classify(V=[[1, 1], [0, 1 - gap]]) for gap in (5e-7, 1e-5))
     assert near.kind == far.kind == "hyperplanes"
-    assert (near.hypotheses[spectrum.SEPARATED], near.proved) == (False, False)
-    assert (far.hypotheses[spectrum.SEPARATED], far.proved) == (True, True)
+    assert (near.hypotheses[expectation.SEPARATED], near.proved) == (False, False)
+    assert (far.hypotheses[expectation.SEPARATED], far.proved) == (True, True)
 
 
 def test_queries_and_keys_matter():
     skew = np.array([[1.0, 2.0], [-2.0, 1.0]])
-    assert hm.classify(np.eye(2)).proved
-    assert hm.classify(np.eye(2), Q=skew).missing == ["Q^T K is not symmetric positive definite"]
-    assert not hm.classify(np.diag([2.0, 1.0]), Q=np.diag([-1.0, 1.0])).proved
-    assert hm.classify(np.diag([2.0, 1.0]), Q=[[1.0, 0.0]], K=[[1.0, 0.0]]).proved
+    assert hm.classify(V=np.eye(2)).proved
+    assert hm.classify(V=np.eye(2), Q=skew).missing == ["Q^T K is not symmetric positive definite"]
+    assert not hm.classify(V=np.diag([2.0, 1.0]), Q=np.diag([-1.0, 1.0])).proved
+    assert hm.classify(V=np.diag([2.0, 1.0]), Q=[[1.0, 0.0]], K=[[1.0, 0.0]]).proved
     with pytest.raises(ValueError, match=r"`Q` and `K` must have one shape \(k, d\), and `V` the shape \(d, d\)"):
-        hm.classify(np.eye(2), Q=np.eye(3))
+        hm.classify(V=np.eye(2), Q=np.eye(3))
     with pytest.raises(ValueError, match="`V` must be a square matrix"):
-        hm.classify(np.ones((2, 3)))
+        hm.classify(V=np.ones((2, 3)))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -93,7 +93,7 @@ def test_the_dual_basis_is_that_of_the_leading_eigenspace(seed):
     if seed % 2:  # a complex pair instead
         block[:2, :2] = [[1.5, -0.7], [0.7, 1.5]]
     V = S @ block @ np.linalg.inv(S)
-    found = hm.classify(V)
+    found = hm.classify(V=V)
     assert found.kind == ("complex" if seed % 2 else "product")
     np.testing.assert_allclose(found.dual.T @ found.leading, np.eye(2), atol=1e-8)
     np.testing.assert_allclose(found.dual.T @ S[:, 2:], 0, atol=1e-7)  # it vanishes on the other eigenvectors
@@ -109,13 +109,32 @@ def test_a_rule_brings_its_own_matrices():
             hm.classify(rule)
 
 
+def test_what_a_rule_lets_expect_is_found_once(monkeypatch):
+    calls, decide = [], eigenvalues.decide
+    monkeypatch.setattr(eigenvalues, "decide", lambda V: (calls.append(V), decide(V))[1])
+    run = hm.simulate(np.eye(2), hm.SelfAttention(V=np.diag([2.0, 1.0])), times=[0, 1])
+    assert len(hm.theorems.check(run)) == 7
+    assert run.status
+    assert hm.classify(run.rule) is hm.classify(run.rule)
+    assert len(calls) == 1
+
+
+def test_matrices_that_change_in_place_are_classified_anew():
+    torch = pytest.importorskip("torch")
+    values = torch.eye(2)
+    rule = hm.SelfAttention(V=values)
+    assert hm.classify(rule).kind == "polytope"
+    values *= -1
+    assert hm.classify(rule).kind == "collapse"
+
+
 def test_torch_weights_are_taken():
     torch = pytest.importorskip("torch")
-    assert hm.classify(torch.eye(2)).kind == "polytope"
+    assert hm.classify(V=torch.eye(2)).kind == "polytope"
 
 
 def test_named_matrices():
-    kinds = {name: hm.classify(hm.matrix(name)).kind for name in PAPER_MATRICES}
+    kinds = {name: hm.classify(V=hm.matrix(name)).kind for name in PAPER_MATRICES}
     assert kinds == {
         "paper-2d": "hyperplanes",
         "paper-3d": "hyperplanes",
@@ -123,12 +142,12 @@ def test_named_matrices():
         "paper-codimension": "hyperplanes",
         "paper-product": "product",
     }
-    assert hm.classify(hm.matrix("paper-codimension")).positive == 2
+    assert hm.classify(V=hm.matrix("paper-codimension")).positive == 2
     for name in set(MATRICES) - set(PAPER_MATRICES):
         assert hm.matrix(name, d=4, seed=1).shape == (4, 4)
         np.testing.assert_array_equal(hm.matrix(name, d=4, seed=1), hm.matrix(name, d=4, seed=1))
     assert np.linalg.eigvalsh(hm.matrix("definite", d=6)).min() > 0
-    assert hm.classify(hm.matrix("positive", d=5)).proved
+    assert hm.classify(V=hm.matrix("positive", d=5)).proved
     with pytest.raises(ValueError, match=r"`d` must be 3 for 'paper-3d', which has its own size. Got 2."):
         hm.matrix("paper-3d", d=2)
     with pytest.raises(ValueError, match=r"`name` must be one of identity, .* Got 'eye'. Check the spelling."):
@@ -149,61 +168,60 @@ def test_answers_are_the_same_under_all_kernels_of_blas():
     ],
 )
 def test_multiplicity_and_eigenvectors_are_decided_exactly(V, proved):
-    found = hm.classify(V)
+    found = hm.classify(V=V)
     assert (found.kind, found.multiplicity, found.proved) == ("product", 2, proved)
-    assert found.hypotheses[spectrum.WHOLE] == proved
+    assert found.hypotheses[expectation.WHOLE] == proved
 
 
 def test_a_multiplicity_that_rounding_destroyed_is_open_and_says_so():
     V = np.array([[2, 0, 0], [0, 2, 0], [5, 7, 1]]) / 3
     V[0, 0] = np.nextafter(V[0, 0], 1)  # 2/3 twice no more
-    found = hm.classify(V)
+    found = hm.classify(V=V)
     assert (found.kind, found.proved, found.missing) == ("product", False, [])
     assert repr(found).startswith("OPEN: rounding may have parted equal eigenvalues of V. Were it not so: rescaled")
-    assert hm.classify(np.eye(2) + 1e-16 * np.array([[0, 1], [0, 0]])).rounding == (spectrum.PARTED,)
+    assert hm.classify(V=np.eye(2) + 1e-16 * np.array([[0, 1], [0, 0]])).rounding == (expectation.PARTED,)
     B = np.array([[2.0, 1.0], [1.0 + 2e-16, 2.0]])
-    skewed = hm.classify(np.eye(2), Q=B)
-    assert (skewed.proved, skewed.missing, skewed.rounding) == (False, [], (spectrum.SKEWED,))
-    assert hm.classify(np.eye(2), Q=B, K=B).proved  # B^T B is symmetric, however it is rounded
+    skewed = hm.classify(V=np.eye(2), Q=B)
+    assert (skewed.proved, skewed.missing, skewed.rounding) == (False, [], (expectation.SKEWED,))
+    assert hm.classify(V=np.eye(2), Q=B, K=B).proved  # B^T B is symmetric, however it is rounded
 
 
 def test_a_complex_pair_that_shares_its_real_part_leads_nothing():
     V = np.zeros((3, 3))
     V[:2, :2], V[2, 2] = [[1, -2], [2, 1]], 1
-    assert hm.classify(V).kind == "unknown"
+    assert hm.classify(V=V).kind == "unknown"
     V[2, 2] = 0.5
-    assert hm.classify(V).kind == "complex"
+    assert hm.classify(V=V).kind == "complex"
 
 
 def test_floats_alone_prove_less_and_nothing_else(monkeypatch):
     given = list(machines.matrices(400))
-    exact = [hm.classify(V) for V in given]
-    for module in (eigenvalues, spectrum):
-        monkeypatch.setattr(module, "has_flint", lambda: False)
-    floats = [hm.classify(V) for V in given]
+    exact = [hm.classify(V=V) for V in given]
+    monkeypatch.setattr(eigenvalues, "has_flint", lambda: False)
+    floats = [hm.classify(V=V) for V in given]
     assert all(sure.proved for sure, guess in zip(exact, floats, strict=True) if guess.proved)
     proved = sum(f.proved for f in floats), sum(e.proved for e in exact)
     assert 0.7 * proved[1] < proved[0] < proved[1]
-    assert hm.classify(np.diag([1, 1, -0.5])).rounding == (spectrum.PARTED, spectrum.HELP)
-    assert repr(hm.classify([[40, -103, 306], [53, -138, 410], [13, -34, 101]])) == (
+    assert hm.classify(V=np.diag([1, 1, -0.5])).rounding == (expectation.PARTED, expectation.HELP)
+    assert repr(hm.classify(V=[[40, -103, 306], [53, -138, 410], [13, -34, 101]])) == (
         "OPEN: floats cannot tell the eigenvalues of V apart; pip install 'hardmax[exact]' to decide it."
     )
-    assert "Proved: Theorem 4.2" in repr(hm.classify(hm.matrix("paper-2d")))
+    assert "Proved: Theorem 4.2" in repr(hm.classify(V=hm.matrix("paper-2d")))
     shared = np.zeros((3, 3))
     shared[:2, :2], shared[2, 2] = [[1, -2], [2, 1]], 1  # a pair and a real one with the same real part
-    assert hm.classify(shared).rounding == (spectrum.UNDECIDED, spectrum.HELP)
+    assert hm.classify(V=shared).rounding == (expectation.UNDECIDED, expectation.HELP)
 
 
 def test_large_matrices_are_decided_by_the_bound():
     V = hm.matrix("positive", d=eigenvalues.EXACT_UP_TO + 1)
-    assert hm.classify(V).proved
-    found = hm.classify(np.diag([1.0, *[1.0, 0.5] * 33]))
-    assert (found.kind, found.rounding) == ("product", (spectrum.PARTED,))  # nothing to install would help
+    assert hm.classify(V=V).proved
+    found = hm.classify(V=np.diag([1.0, *[1.0, 0.5] * 33]))
+    assert (found.kind, found.rounding) == ("product", (expectation.PARTED,))  # nothing to install would help
 
 
 def test_the_bound_of_the_error_holds():
     for V in machines.matrices(300):
-        exact, bounded = eigenvalues._exact(V), eigenvalues._bounded(V)
+        exact, bounded = eigenvalues._exact(V), eigenvalues.bounded(V)
         distances = np.abs(exact.values[:, None] - bounded.values).min(axis=1)
         assert distances.max() <= bounded.error + exact.error
 
@@ -233,10 +251,10 @@ def jordan_below(size, gap):
 
 def test_the_form_of_an_eigenvector_is_decided_however_close_others_are():
     V, Q = jordan_below(6, 2.0**-17.5), np.diag([-1.0, *[1.0] * 6])  # V e_1 = e_1, and <Q e_1, e_1> = -1
-    assert not hm.classify(V, Q).hypotheses[spectrum.FORM]
-    assert hm.classify(V, -Q).hypotheses[spectrum.FORM]
+    assert not hm.classify(Q, V=V).hypotheses[expectation.FORM]
+    assert hm.classify(Q=-Q, V=V).hypotheses[expectation.FORM]
     small = np.diag([1e-7, 1.0])
-    assert hm.classify(np.diag([2.0, 1.0]), small, small).proved  # 1e-14 is positive
+    assert hm.classify(Q=small, K=small, V=np.diag([2.0, 1.0])).proved  # 1e-14 is positive
 
 
 @pytest.mark.parametrize("copies", [1, 400])
@@ -245,29 +263,28 @@ def test_the_form_of_many_queries_is_not_decided_by_rounding(copies):
     Q, K = np.zeros((k, 2)), np.zeros((k, 2))
     Q[:, 0] = 1
     K[0, 0], K[1:-2, 0], K[-2, 0], K[-1, 0] = 1e18, -60, -1e18, 1  # floats have 1 for a negative sum
-    assert not hm.classify(np.diag([2.0, 1.0]), Q, K).proved
-    assert not hm.classify([[1.0]], Q[:, :1], K[:, :1]).proved
+    assert not hm.classify(Q, K, np.diag([2.0, 1.0])).proved
+    assert not hm.classify(Q[:, :1], K[:, :1], [[1.0]]).proved
 
 
 def test_floats_alone_do_not_trust_an_eigenvector_near_others(monkeypatch):
     V = [[1.0, -(2.0**-19), 2.0**-19], [2.0, 1 - 2.5 * 2.0**-19, -1 + 2.5 * 2.0**-19], [2.0, -(2.0**-18), 2.0**-18]]
     B = [[19999999999980.0, 3e13, -4e13], [0.0, 3e13, -2e13], [-2e13, -2e13, 2e13]]  # <phi, B phi> = -20
-    assert not hm.classify(V, B).proved
-    for module in (eigenvalues, spectrum):
-        monkeypatch.setattr(module, "has_flint", lambda: False)
-    assert not hm.classify(V, B).proved
-    assert hm.classify(np.zeros((2, 2))).proved
+    assert not hm.classify(Q=B, V=V).proved
+    monkeypatch.setattr(eigenvalues, "has_flint", lambda: False)
+    assert not hm.classify(Q=B, V=V).proved
+    assert hm.classify(V=np.zeros((2, 2))).proved
 
 
 def test_exponents_of_any_spread_are_answered_soon():
     rng = np.random.default_rng(0)
     V = 2 * np.eye(32) + rng.standard_normal((32, 32)) * 10.0 ** rng.integers(-300, -20, (32, 32))
     assert not eigenvalues.is_exact(V)
-    assert repr(hm.classify(V)).startswith("OPEN: ")
+    assert repr(hm.classify(V=V)).startswith("OPEN: ")
     assert not _checks.is_positive_definite(np.diag([1.0, *[1e-200] * 63]))
 
 
 def test_large_matrices_that_are_definite_are_accepted():
     assert hm.Hardmax(0.5, np.diag(np.geomspace(1, 1e-10, 300))).positive_definite
-    assert hm.classify(np.ones((65, 65))).proved
-    assert hm.classify(hm.matrix("positive", d=200)).proved
+    assert hm.classify(V=np.ones((65, 65))).proved
+    assert hm.classify(V=hm.matrix("positive", d=200)).proved

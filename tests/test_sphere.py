@@ -194,7 +194,7 @@ BAD = {
     "off": (
         lambda: hm.simulate([[1.0, 0.0], [0.6, 0.9]], hm.Sphere(1), times=1),
         "`tokens` must lie on the unit sphere: norms within 1e-06 of 1. Got norm 1.08167 for token 1. "
-        "Divide each token by its norm. In NumPy: `tokens / np.linalg.norm(tokens, axis=-1, keepdims=True)`.",
+        "Divide each token by its norm. Use `tokens / np.linalg.norm(tokens, axis=-1, keepdims=True)`.",
     ),
     "off in a batch": (
         lambda: hm.simulate([[[1.0, 0.0]] * 3, [[1.0, 0.0], [0, 1], [0, 2]]], hm.Sphere(1), times=1),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
+from hardmax.engine.run import Run
 from hardmax.kernels.floating import Metric, Scaled, next_layer, robustness, slack_of
 from hardmax.kernels.sets import Sets
 from tests.problems import clouds
@@ -13,7 +14,7 @@ from tests.problems.oracle import choose, dot, fractions, sets_of
 
 
 def advanced(tokens, rule, layers, **options):
-    run = rule.start(np.asarray(tokens, float), **options)
+    run = Run.of(rule, np.asarray(tokens, float), **options)
     for _ in range(layers):
         run.choose()
         run.advance()
@@ -59,9 +60,9 @@ def test_adaptive_and_rational_see_the_same_from_centroids():
     tokens = clouds.mirrored(np.random.default_rng(5), n=14)
     adaptive, rational = (advanced(tokens, hm.Hardmax(Fraction(1, 2), exact=exact), 1).state for exact in (False, True))
     m = len(adaptive.classes)
-    groups = [np.array([i, j]) for i in range(m) for j in range(i)]
-    answers = adaptive.sees(groups)
-    assert answers == rational.sees(groups)
+    pairs = Sets.of([[i, j] for i in range(m) for j in range(i)])
+    answers = adaptive.sees(pairs)
+    assert answers == rational.sees(pairs)
     assert {True, False} == set(answers)
 
 
@@ -168,7 +169,7 @@ def test_what_a_centroid_of_many_sees_does_not_depend_on_its_rounding():
     height = 0.25 + (np.arange(m) - (m - 1) / 2) * 2.0**-20  # the mean is 1/4
     delta = 1.5 * 2.0**-45
     crowd, pair = np.column_stack([np.full(m, nearly_half(m)), height]), [[1.0, -2 * delta], [0.0, 2.0]]
-    run = hm.Hardmax(1).start(np.vstack([crowd, pair]))
+    run = Run.of(hm.Hardmax(1), np.vstack([crowd, pair]))
     group = [np.flatnonzero(run.classes.rows[:, 0] == nearly_half(m))]
     centre = (Fraction(nearly_half(m)), Fraction(1, 4))
     products = [dot(centre, map(Fraction, row)) for row in run.classes.rows.tolist()]

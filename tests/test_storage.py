@@ -212,6 +212,7 @@ def beyond(array):
         ("clouds", lambda a: 1.5, "`clouds` must be as many as"),
         ("0/rows", lambda a: np.full(a.shape, "1e30000000"), "'1e30000000' is no fraction"),
         ("rule", lambda a: str(a).replace("3602879701896397", "1e30000000"), "'1e30000000/"),
+        ("rule", lambda a: '{"rule": "Normalize"}', "`rule` must be Hardmax"),
         ("batched", lambda a: "x", "`batched` must be true or false"),
         ("stats", lambda a: "[]", "`stats` must be names and values"),
     ],
@@ -243,6 +244,17 @@ def test_every_array_of_a_smooth_run_is_checked(name, change, what, tmp_path):
     path = spoiled(run, tmp_path / "run.npz", name, change)
     with pytest.raises(ValueError, match=r"must be a trajectory saved with to_npz. Got a broken file \(" + what):
         hm.Trajectory.from_npz(path)
+
+
+def test_older_files_do_not_name_their_rule_or_its_mask(tmp_path):
+    def older(text):
+        data = json.loads(str(text))
+        return json.dumps({name: value for name, value in data.items() if name not in ("rule", "causal")})
+
+    run = RUNS["exact matrix"]
+    back = hm.Trajectory.from_npz(spoiled(run, tmp_path / "run.npz", "rule", older))
+    assert back.rule == run.rule
+    assert back.to_json() == run.to_json()
 
 
 def test_members_of_a_set_are_in_order(tmp_path):

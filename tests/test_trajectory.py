@@ -88,7 +88,7 @@ def test_exact_positions_need_every_set():
     for options, rule in (({"save": "last"}, hm.Hardmax(1)), ({}, hm.Hardmax(1, ties=0.1))):
         run = hm.simulate(theory.SQUARE, rule, layers=2, **options)
         with pytest.raises(
-            ValueError, match=r'Exact positions need every set: simulate with ties="exact" and save="all"'
+            ValueError, match=r'Exact positions need every set: simulate with `ties="exact"` and `save="all"`'
         ):
             run.exact(-1)
 
@@ -114,7 +114,7 @@ def test_a_batch_says_how_to_ask_one_cloud():
     run = hm.simulate(np.ones((2, 1, 1)), hm.Hardmax(1), layers=0)
     with pytest.raises(ValueError, match=r"asked of one cloud. Got a batch. Use trajectory\[b\].sets\(k\)."):
         run.sets(0)
-    with pytest.raises(TypeError, match=r"Only the trajectory of a batch has items. Got one cloud. Index"):
+    with pytest.raises(TypeError, match=r"`trajectory` must be that of a batch to have items. Got one cloud. Index"):
         run[0][0]
 
 

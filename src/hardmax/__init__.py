@@ -11,7 +11,9 @@ from typing import Any
 
 from hardmax import kernels, theorems
 from hardmax._errors import InputError, MissingExtra, ParameterError, ParameterIndexError, ParameterTypeError
-from hardmax.flows.spectrum import Expectation, classify
+from hardmax._version import __version__ as __version__
+from hardmax.flows.expectation import Expectation
+from hardmax.flows.spectrum import classify
 from hardmax.inputs import configuration, matrix
 from hardmax.leaders import Leader, leader_table
 from hardmax.limits import Limit, limit
@@ -21,8 +23,6 @@ from hardmax.simulate import simulate
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Compose",

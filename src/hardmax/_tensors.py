@@ -4,17 +4,18 @@ Smooth rules are written once for both: they use operators, methods that arrays 
 """
 
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from hardmax._types import AnyArray
+from hardmax._types import AnyArray, Array
 
 MODERATE = 200.0  # e^{2 log} far below the largest float
 SHARPEST = 865  # the scale of scores is at most 2 to that power, about e^600
 
 
-def is_tensor(value: Any) -> bool:
+def is_tensor(value: object) -> bool:
     """Whether this is a torch tensor."""
     return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach")
 
@@ -27,29 +28,27 @@ def to_numpy(value: Any) -> Any:
     return (plain.float() if str(plain.dtype) == "torch.bfloat16" else plain).numpy()  # NumPy has no bfloat16
 
 
-def like(array: AnyArray, value: Any) -> Any:
+def like(array: AnyArray, value: Array) -> Array:
     """The array as a tensor of the kind and place of `value`, if that is one; else the array itself."""
     if not is_tensor(value):
         return array
-    import torch
-
-    tensor = torch.from_numpy(np.ascontiguousarray(array)).to(value.device)
+    tensor = _library(value).from_numpy(np.ascontiguousarray(array)).to(value.device)
     return tensor.to(value.dtype) if value.dtype.is_floating_point else tensor
 
 
-def matching(weight: Any, tokens: Any) -> Any:
+def matching(weight: Array, tokens: Array) -> Array:
     """A weight as what can be multiplied with `tokens`: array or tensor, dtype and place; gradients are kept."""
     if is_tensor(tokens):
         return weight.to(tokens) if is_tensor(weight) else like(np.array(weight), tokens)
     return np.asarray(to_numpy(weight), tokens.dtype)
 
 
-def in_double(tokens: Any) -> Any:
+def in_double(tokens: Array) -> Array:
     """The same array or tensor in float64; gradients are kept."""
     return tokens.double() if is_tensor(tokens) else np.asarray(tokens, np.float64)
 
 
-def needs_gradient(*values: Any) -> bool:
+def needs_gradient(*values: Array) -> bool:
     """Whether some value is a tensor that asks for gradients."""
     return any(is_tensor(value) and value.requires_grad for value in values)
 
@@ -60,7 +59,7 @@ def largest_float(dtype: Any) -> float:
     return float(np.finfo(dtype).max)
 
 
-def softmax(scores: Any, seen: Any = None, scale: Any = 1.0) -> Any:
+def softmax(scores: Array, seen: Array | None = None, scale: Array | float = 1.0) -> Array:
     """Rows of exp(scale * scores) over the keys that are `seen`, divided by their sum.
 
     The largest score of each row is taken off before it is scaled, so that nothing overflows however large `scale`. An
@@ -71,9 +70,7 @@ def softmax(scores: Any, seen: Any = None, scale: Any = 1.0) -> Any:
         blind = ~seen.any(-1)[..., None]  # rows of padding that see no key: they get a row of zeros, never NaN
     if is_tensor(scores):
         if not is_tensor(scale):
-            import torch
-
-            scale = matching(np.minimum(scale, torch.finfo(scores.dtype).max), scores)
+            scale = matching(np.minimum(scale, _library(scores).finfo(scores.dtype).max), scores)
         hidden = None if seen is None else ~(seen | blind)
         visible = scores if hidden is None else scores.masked_fill(hidden, -float("inf"))
         scores = (scores - visible.detach().amax(dim=-1, keepdim=True)) * scale
@@ -84,14 +81,12 @@ def softmax(scores: Any, seen: Any = None, scale: Any = 1.0) -> Any:
     else:
         scale = np.minimum(to_numpy(scale), largest_float(scores.dtype)).astype(scores.dtype)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # scores that are not finite stay visible as NaN
-        if seen is None:
-            scores -= scores.max(axis=-1, keepdims=True)
-            scores *= scale
-        else:
-            hidden = ~np.broadcast_to(seen | blind, scores.shape)
+        hidden = None if seen is None else ~np.broadcast_to(seen | blind, scores.shape)
+        if hidden is not None:
             scores[hidden] = -np.inf
-            scores -= scores.max(axis=-1, keepdims=True)
-            scores *= scale
+        scores -= scores.max(axis=-1, keepdims=True)
+        scores *= scale
+        if hidden is not None:
             scores[hidden] = -np.inf  # also where the scale is 0
         np.exp(scores, out=scores)
         scores /= scores.sum(axis=-1, keepdims=True)
@@ -100,7 +95,7 @@ def softmax(scores: Any, seen: Any = None, scale: Any = 1.0) -> Any:
     return scores
 
 
-def largest(tokens: Any) -> Any:
+def largest(tokens: Array) -> Array:
     """The largest absolute coordinate of each token, 1 for zero tokens, without a gradient: shape (..., 1)."""
     if is_tensor(tokens):
         size = tokens.detach().abs().amax(dim=-1, keepdim=True)
@@ -109,7 +104,7 @@ def largest(tokens: Any) -> Any:
     return size + (size == 0)
 
 
-def products(left: Any, right: Any, log: float = 0.0) -> tuple[Any, Any]:
+def products(left: Array, right: Array, log: float = 0.0) -> tuple[Array, Array]:
     """⟨left_i, right_j⟩ and a scale, such that scale times the first is e^{2 log} ⟨left_i, right_j⟩.
 
     Where these would leave the range of floats, each cloud is divided by a power of two, which is exact; the scale is
@@ -125,7 +120,7 @@ def products(left: Any, right: Any, log: float = 0.0) -> tuple[Any, Any]:
         return left @ right.swapaxes(-1, -2), scale
 
 
-def _is_moderate(vectors: Any) -> bool:
+def _is_moderate(vectors: Array) -> bool:
     """Whether products of these are far from the ends of the range of float64; a quick look that may say no in vain."""
     if not isinstance(vectors, np.ndarray) or vectors.dtype != np.float64 or vectors.ndim > 2:
         return False
@@ -133,63 +128,53 @@ def _is_moderate(vectors: Any) -> bool:
         return bool(1e-60 < np.vdot(vectors, vectors) < 1e60)
 
 
-def _exponents(vectors: Any) -> AnyArray:
+def _exponents(vectors: Array) -> AnyArray:
     """For each cloud that of the power of two just above its largest coordinate: shape (..., 1, 1)."""
     plain = to_numpy(vectors)
     size = np.maximum(plain.max(axis=(-1, -2)), -plain.min(axis=(-1, -2))).astype(np.float64)[..., None, None]
     return np.where(np.isfinite(size), np.frexp(size)[1], 0)
 
 
-def scaled(values: Any, factor: float) -> Any:
+def scaled(values: Array, factor: float) -> Array:
     """values * factor, with 0 where a value is 0 although the factor is infinite."""
     with np.errstate(over="ignore", invalid="ignore"):
         product = values * factor
     return where(np.asarray(to_numpy(values)) == 0, values, product)
 
 
-def as_mask(mask: Any, tokens: Any) -> Any:
+def as_mask(mask: AnyArray | None, tokens: Array) -> Array:
     """A boolean array as what can mask `tokens`: an array, or a tensor in the same place. None stays None."""
     if mask is None or not is_tensor(tokens):
         return mask
-    import torch
-
-    return torch.from_numpy(np.array(mask)).to(tokens.device)
+    return _library(tokens).from_numpy(np.array(mask)).to(tokens.device)
 
 
-def where(condition: AnyArray, left: Any, right: Any) -> Any:
+def where(condition: AnyArray, left: Array, right: Array) -> Array:
     """Entries of `left` where the boolean array holds, of `right` elsewhere."""
-    if not is_tensor(left):
-        return np.where(condition, left, right)
-    import torch
-
-    return torch.where(as_mask(condition, left), left, right)
+    return _library(left).where(as_mask(condition, left), left, right)
 
 
-def stack(parts: list[Any], axis: int = 0) -> Any:
+def stack(parts: list[Array], axis: int = 0) -> Array:
     """Arrays or tensors of one shape along a new axis."""
-    if not is_tensor(parts[0]):
-        return np.stack(parts, axis=axis)
-    import torch
-
-    return torch.stack(parts, dim=axis)
+    return _library(parts[0]).stack(parts, axis)
 
 
-def join(parts: list[Any]) -> Any:
-    """Arrays or tensors along the last axis."""
-    if not is_tensor(parts[0]):
-        return np.concatenate(parts, axis=-1)
-    import torch
-
-    return torch.cat(parts, dim=-1)
+def join(parts: list[Array], axis: int = -1) -> Array:
+    """Arrays or tensors along an axis that they have."""
+    return _library(parts[0]).concatenate(parts, axis)
 
 
-def solve(matrix: Any, rows: Any) -> Any:
+def solve(matrix: Array, rows: Array) -> Array:
     """M^{-1} x for each row x; half precision is solved in single, which is the least that LAPACK knows."""
-    columns = rows.reshape(-1, rows.shape[-1]).T
-    if not is_tensor(rows):
-        wide = np.promote_types(rows.dtype, np.float32)
-        return np.linalg.solve(matrix.astype(wide), columns.astype(wide)).T.reshape(rows.shape).astype(rows.dtype)
-    import torch
+    library, columns = _library(rows), rows.reshape(-1, rows.shape[-1]).T
+    wide = library.promote_types(rows.dtype, library.float32)
+    return _cast(library.linalg.solve(_cast(matrix, wide), _cast(columns, wide)).T.reshape(rows.shape), rows.dtype)
 
-    kind = torch.promote_types(rows.dtype, torch.float32)
-    return torch.linalg.solve(matrix.to(kind), columns.to(kind)).T.reshape(rows.shape).to(rows.dtype)
+
+def _cast(value: Array, dtype: Any) -> Array:
+    return value.to(dtype) if is_tensor(value) else value.astype(dtype)
+
+
+def _library(value: Array) -> Any:
+    """torch for a tensor, else NumPy: their functions of these names take the same arguments in the same order."""
+    return import_module("torch") if is_tensor(value) else np

@@ -159,7 +159,7 @@ def matrix(name: str, *, d: int | None = None, seed: int = 0) -> FloatArray:
     Examples
     --------
     >>> import hardmax as hm
-    >>> hm.classify(hm.matrix("paper-product")).kind
+    >>> hm.classify(V=hm.matrix("paper-product")).kind
     'product'
     """
     rng = np.random.default_rng(_checks.check_count(seed, "seed", least=0))

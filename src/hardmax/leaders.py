@@ -63,23 +63,16 @@ def leader_table(trajectory: HardmaxTrajectory) -> list[Leader]:
     Leader 1: since layer 0, by a margin of 1.94, followed by 0 at the last layer
     """
     if not isinstance(trajectory, HardmaxTrajectory):
-        raise ParameterTypeError(
-            "leader_table",
-            "get the trajectory of hm.Hardmax",
-            type(trajectory).__name__,
-            "A SmoothTrajectory has `leaders` and `clusters`.",
-        )
+        got, advice = type(trajectory).__name__, "A SmoothTrajectory has `leaders` and `clusters`."
+        raise ParameterTypeError("leader_table", "get the trajectory of hm.Hardmax", got, advice)
     cloud = trajectory.only_cloud("hm.leader_table(trajectory[b])")
-    labels = np.full(trajectory.n, -1)
-    labels[cloud.real] = cloud.classes.labels
-    followers = trajectory.followers(-1)
-    layers = {int(k) for k in trajectory.emerged[trajectory.leaders]} & set(trajectory.saved.tolist())
+    labels, followers = cloud.spread(np.arange(len(cloud.classes)), trajectory.n), trajectory.followers(-1)
+    layers = set(trajectory.emerged[trajectory.leaders].tolist()) & set(trajectory.saved.tolist())
     margins = {k: trajectory.margins(k) for k in layers}
     table = []
     for i in trajectory.leaders.tolist():
-        emerged = int(trajectory.emerged[i])
-        copies = np.flatnonzero(labels == labels[i])
-        crowd = np.setdiff1d(followers.get(i, np.empty(0, np.intp)), copies)
+        emerged, copies = int(trajectory.emerged[i]), np.flatnonzero(labels == labels[i])
+        others = np.setdiff1d(followers.get(i, np.empty(0, np.intp)), copies)
         margin = float(margins[emerged][i]) if emerged in margins else float("nan")
-        table.append(Leader(i, emerged, margin, trajectory.array[-1, i], copies, crowd))
+        table.append(Leader(i, emerged, margin, trajectory.array[-1, i], copies, others))
     return table

@@ -11,20 +11,23 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from hardmax import _checks
-from hardmax._errors import ParameterError, ParameterTypeError
-from hardmax._tensors import like
-from hardmax._types import AnyArray, FloatArray, IntArray
+from hardmax._errors import InputError, ParameterError, ParameterTypeError
+from hardmax._tensors import like, to_numpy
+from hardmax._types import AnyArray, Array, FloatArray, IntArray, Progress
 from hardmax.engine.certificates import Frozen, Point, certify
-from hardmax.engine.limit_set import Ends
+from hardmax.engine.limit_set import LimitSet
 from hardmax.engine.run import Proof, Run
 from hardmax.kernels import check_kernel
 from hardmax.polytope import Polytope
 from hardmax.rules.hardmax import Hardmax
-from hardmax.trajectories.sentences import limit_status
+from hardmax.trajectories.sentences import coordinates, count, leaders_since
+from hardmax.trajectories.storage import to_json, write_archive
 
 QUICK = 10**10  # products that NumPy finds in seconds
+STORED = ("status", "certified", "layer", "tokens", "leaders", "emerged", "clusters", "points", "weights", "pace")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,7 +61,7 @@ class Limit:
         `weights` without the zeros.
     """
 
-    tokens: Any
+    tokens: Array
     certified: bool
     layer: int
     leaders: IntArray
@@ -69,8 +72,8 @@ class Limit:
     proofs: dict[str, int]
     reason: str
     stats: dict[str, Any]
-    sparse_weights: Any
-    _ends: Ends
+    sparse_weights: csr_array
+    _limit_set: LimitSet
     _radius: Callable[[], float]
 
     def __repr__(self) -> str:
@@ -79,7 +82,16 @@ class Limit:
     @cached_property
     def status(self) -> str:
         """Whether the limit is proved, since when and by what, as a sentence; else what is known."""
-        return limit_status(self)
+        leaders = leaders_since(self.emerged)
+        if self.certified:
+            by = ", ".join(f"{name} for {count(number, 'token')}" for name, number in self.proofs.items())
+            points = count(len(self.points), "cluster point")
+            return f"Certified at layer {self.layer}. {leaders} {points}. Proved by {by}."
+        known = f"{int((self.clusters >= 0).sum())} of {len(self.clusters)} tokens are decided"
+        return (
+            f"Not certified within {count(self.layer, 'layer')}. {leaders} {known}; "
+            f"the next layer would move no token by more than {self.pace:.2g}. {self.reason}"
+        )
 
     @cached_property
     def radius(self) -> float:
@@ -105,45 +117,46 @@ class Limit:
     def polytope(self) -> Polytope:
         """K, the convex hull of the leaders."""
         if not len(self.leaders):
-            raise ValueError("A polytope needs at least one leader. Got none: A is outside the theorems' hypotheses.")
+            raise InputError("A polytope needs at least one leader. Got none: `A` is outside the theorems' hypotheses.")
         return Polytope(self.points[: len(self.leaders)])
 
     def exact(self) -> AnyArray:
         """The limits as an (n, d) array of Fractions, without any rounding."""
         if not self.certified:
-            raise ValueError(f"Exact limits need a certificate. Got: {self.status} Raise `max_layers`.")
+            raise InputError(f"Exact limits need a certificate. Got: {self.status} Raise `max_layers`.")
         return np.asarray(self.exact_points[self.clusters])
 
     @cached_property
     def exact_points(self) -> AnyArray:
         """`points` as Fractions."""
-        exact = self._ends.exact_points()
+        exact = self._limit_set.exact_points()
         if len(exact) != len(self.points):
-            raise ValueError(f"Exact points need exact ties. Got: {self.status}")
+            raise InputError(f"Exact points need exact ties. Got: {self.status}")
         points = np.empty(self.points.shape, object)
         points[:] = exact
         return points
 
     def to_npz(self, path: str | PathLike[str]) -> None:
         """Write the arrays above to a NumPy archive, whole or not at all; `numpy.load` reads it."""
-        from hardmax.trajectories.storage import save_limit
-
-        save_limit(self, path)
+        write_archive(path, self._arrays())
 
     def to_json(self) -> str:
         """Everything above as JSON."""
-        from hardmax.trajectories.storage import limit_json
+        return to_json(self._arrays() | {"proofs": self.proofs, "stats": self.stats})
 
-        return limit_json(self)
+    def _arrays(self) -> dict[str, AnyArray]:
+        """What files hold; the radius is NaN where it would take minutes."""
+        fields = {name: np.asarray(to_numpy(getattr(self, name))) for name in (*STORED, "reason")}
+        return fields | {"radius": np.asarray(quick_radius(self))}
 
 
 def limit(
-    tokens: Any,
+    tokens: Array,
     rule: Hardmax,
     *,
     max_layers: int = 1000,
     kernel: str = "auto",
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Limit:
     """Find where every token ends, with a proof.
 
@@ -163,11 +176,6 @@ def limit(
     -------
     Limit
 
-    Raises
-    ------
-    ValueError, TypeError
-        On input without a meaning.
-
     Examples
     --------
     >>> import hardmax as hm
@@ -184,9 +192,8 @@ def limit(
     """
     array = _check_input(tokens, rule)
     max_layers = _checks.check_count(max_layers, "max_layers", least=0)
-    run = rule.start(array, kernel=check_kernel(kernel))
-    found: dict[int, Point] = {}
-    before, next_try = None, 0
+    run = Run.of(rule, array, kernel=check_kernel(kernel))
+    before, next_try, found = None, 0, dict[int, Point]()
     while True:
         sets = run.choose()
         if progress is not None:
@@ -205,34 +212,21 @@ def limit(
     return _assemble(run, rule, found, tokens)
 
 
-def _check_input(tokens: Any, rule: Hardmax) -> AnyArray:
+def _check_input(tokens: Array, rule: Hardmax) -> AnyArray:
     if not isinstance(rule, Hardmax):
-        raise ParameterTypeError(
-            "rule",
-            "be a hm.Hardmax, whose limits are proved",
-            type(rule).__name__,
-            "For other rules use hm.simulate, and hm.classify for self-attention.",
-        )
+        advice = "For other rules use hm.simulate, and hm.classify for self-attention."
+        raise ParameterTypeError("rule", "be a hm.Hardmax, whose limits are proved", type(rule).__name__, advice)
     if not rule.normalize:
-        raise ParameterError(
-            "limit",
-            "have normalize=True",
-            "normalize=False, where tokens grow by 1 + alpha a layer and have no limit",
-            "Leaders and sets are the same with normalisation.",
-        )
+        got = "`normalize=False`, where tokens grow by 1 + alpha a layer and have no limit"
+        advice = "Leaders and sets are the same with normalisation."
+        raise ParameterError("rule", "have `normalize=True` for a limit", got, advice)
     if rule.causal:
-        raise ParameterError(
-            "limit",
-            "have causal=False: no theorem covers a causal mask",
-            "causal=True",
-            "Use hm.simulate with many layers.",
-        )
+        must = "have `causal=False` for a limit: no theorem covers a causal mask"
+        raise ParameterError("rule", must, "`causal=True`", "Use hm.simulate with many layers.")
     array, _ = _checks.check_tokens(tokens)
     if array.ndim == 3:
-        raise ValueError(
-            f"`limit` takes one cloud of shape (n, d). Got a batch of shape {array.shape}. "
-            "Use [hm.limit(cloud, rule) for cloud in tokens]."
-        )
+        advice = "Use [hm.limit(cloud, rule) for cloud in tokens]."
+        raise ParameterError("tokens", "be one cloud of shape (n, d)", f"a batch of shape {array.shape}", advice)
     return array
 
 
@@ -254,22 +248,21 @@ def _settle_the_rest(run: Run, rule: Hardmax) -> dict[int, Point]:
     return {i: tuple(x / D for x in point) for i, point in limits.items()}
 
 
-def _assemble(run: Run, rule: Hardmax, found: dict[int, Point], given: Any) -> Limit:
+def _assemble(run: Run, rule: Hardmax, found: dict[int, Point], given: Array) -> Limit:
     """Turn a finished run over classes into the limit of every token."""
-    ends = Ends.of(run, found)
-    classes, labels = run.classes, run.classes.labels
-    ends_at = run.tokens
-    ends_at[ends.place >= 0] = ends.points[ends.place[ends.place >= 0]]
+    limit_set, classes, labels = LimitSet.of(run, found), run.classes, run.classes.labels
+    place, tokens = limit_set.place, run.tokens
+    tokens[place >= 0] = limit_set.points[place[place >= 0]]
     certified = bool(run.decided.all())
     codes, numbers = np.unique(run.proof[labels], return_counts=True)
     return Limit(
-        tokens=like(ends_at[labels], given),
+        tokens=like(tokens[labels], given),
         certified=certified,
         layer=run.layer,
-        leaders=classes.first[ends.leaders],
-        emerged=run.emerged[ends.leaders],
-        clusters=ends.place[labels],
-        points=ends.points,
+        leaders=classes.first[limit_set.leaders],
+        emerged=run.emerged[limit_set.leaders],
+        clusters=place[labels],
+        points=limit_set.points,
         pace=0.0 if certified else run.pace,
         proofs={str(Proof(code)): int(number) for code, number in zip(codes, numbers, strict=True) if code},
         reason="" if certified else _reason(rule),
@@ -280,10 +273,30 @@ def _assemble(run: Run, rule: Hardmax, found: dict[int, Point], given: Any) -> L
             "queries": run.queries,
             "sets_compared_exactly": run.state.exact_rows,
         },
-        sparse_weights=ends.weights(run)[labels],
-        _ends=ends,
+        sparse_weights=limit_set.weights(run)[labels],
+        _limit_set=limit_set,
         _radius=(lambda: _radius(run, rule)) if certified and classes.distinct and not found else (lambda: 0.0),
     )
+
+
+def limit_points(limit: Limit, most: int) -> list[tuple[str, str, str, str]]:
+    """Rows of a table of the set S: the point, what it is, since which layer, how many tokens end there."""
+    rows = []
+    for p, point in enumerate(limit.points[:most]):
+        tokens = np.flatnonzero(limit.clusters == p)
+        if p < len(limit.leaders):
+            what, since = f"leader {limit.leaders[p]}", str(limit.emerged[p])
+        else:
+            weights = limit.weights[tokens[0]]
+            terms = [f"{w:.3g} x leader {i}" for w, i in zip(weights, limit.leaders, strict=True) if w > 0]
+            what, since = " + ".join(terms) or "no combination of leaders", ""
+        rows.append((coordinates(point), what, since, str(len(tokens))))
+    if len(limit.points) > most:
+        rows.append(("...", f"and {len(limit.points) - most} more", "", ""))
+    undecided = int((limit.clusters < 0).sum())
+    if undecided:
+        rows.append(("", "undecided", "", str(undecided)))
+    return rows
 
 
 def quick_radius(limit: Limit) -> float:
@@ -293,7 +306,7 @@ def quick_radius(limit: Limit) -> float:
 
 def _radius(run: Run, rule: Hardmax) -> float:
     """Go through the layers again, with the gaps."""
-    again = rule.start(run.classes.rows, gaps=True)
+    again = Run.of(rule, run.classes.rows, gaps=True)
     again.choose()
     while again.layer < run.layer:
         again.advance()

@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
+from hardmax._errors import InputError
 from hardmax._types import FloatArray, IntArray
 
 MAX_FACET_DIMENSION = 8  # the number of facets grows too fast beyond it
@@ -28,35 +29,32 @@ class Polytope:
         return f"Polytope of dimension {self.dimension} with {number} vertices in dimension {d}"
 
     @cached_property
-    def _frame(self) -> tuple[FloatArray, FloatArray]:
-        """Vertices in coordinates of their own affine hull, scaled to about 1, and an orthonormal basis of it."""
+    def _inner(self) -> FloatArray:
+        """Vertices in coordinates of their own affine hull, scaled to about 1: (n_leaders, dimension)."""
         offsets = self.vertices - self.vertices[0]
         size = float(np.abs(offsets).max()) or 1.0
         _, scales, basis = np.linalg.svd(offsets / size, full_matrices=False)
         rank = int((scales > max(offsets.shape) * np.finfo(np.float64).eps * (scales[0] or 1.0)).sum())
-        return offsets / size @ basis[:rank].T, basis[:rank]
+        return np.asarray(offsets / size @ basis[:rank].T)
 
     @cached_property
     def dimension(self) -> int:
         """Rank of the differences of the vertices: 0 for a point, 1 for a segment."""
-        return self._frame[0].shape[1]
+        return self._inner.shape[1]
 
     @cached_property
     def facets(self) -> IntArray:
         """Facets as rows of vertex indices, triangulated: (n_facets, dimension). Points and segments by hand.
 
-        Raises
-        ------
-        ValueError
-            If the dimension is above 8, where facets are too many to list.
+        Above dimension 8 they are too many to list, and refused.
         """
         if self.dimension == 0:
             return np.empty((0, 0), np.intp)
         if self.dimension == 1:
-            line = self._frame[0][:, 0]
+            line = self._inner[:, 0]
             return np.array([[line.argmin()], [line.argmax()]], np.intp)
         if self.dimension > MAX_FACET_DIMENSION:
-            raise ValueError(
+            raise InputError(
                 f"Facets must be asked of a polytope of dimension at most {MAX_FACET_DIMENSION}. "
                 f"Got dimension {self.dimension}. Its vertices are known all the same: `polytope.vertices`."
             )
@@ -66,7 +64,7 @@ class Polytope:
     def outline(self) -> IntArray:
         """Vertex indices in order around a polygon; for a point or a segment all of them."""
         if self.dimension > 2:
-            raise ValueError(f"Only a polygon has an outline. Got dimension {self.dimension}. Use `facets`.")
+            raise InputError(f"Only a polygon has an outline. Got dimension {self.dimension}. Use `facets`.")
         if self.dimension < 2:
             return np.arange(len(self.vertices))
         return np.asarray(self._hull.vertices, np.intp)
@@ -75,6 +73,6 @@ class Polytope:
     def _hull(self) -> ConvexHull:
         """Qhull on the vertices; where they are flat within rounding, with joggled input."""
         try:
-            return ConvexHull(self._frame[0])
+            return ConvexHull(self._inner)
         except QhullError:
-            return ConvexHull(self._frame[0], qhull_options="QJ")
+            return ConvexHull(self._inner, qhull_options="QJ")

@@ -1,68 +1,84 @@
 """The one verb."""
 
-from collections.abc import Callable
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, overload
 
 import numpy as np
 
 from hardmax import _checks
 from hardmax._errors import ParameterError, ParameterTypeError
-from hardmax.flows.integrate import Method
+from hardmax._types import AnyArray, Array, Progress
+from hardmax.flows.integrate import Method, Times
 from hardmax.kernels import check_kernel
-from hardmax.rules.base import Rule
+from hardmax.rules.base import Flow, Layered, Rule
 from hardmax.rules.hardmax import Hardmax
+from hardmax.rules.heads import MultiHead
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
-from hardmax.trajectories.runners import Job, check_grid, check_method, refuse_meaningless, run, searches
+from hardmax.trajectories.runners import Job, run
 from hardmax.trajectories.smooth import SmoothTrajectory
+
+Save: TypeAlias = Literal["all", "last"]
+
+
+class Options(TypedDict, total=False):
+    """What goes with every rule."""
+
+    save: Save
+    mask: Array
+    progress: Progress | None
+
+
+class FlowOptions(Options, total=False):
+    """What goes with rules in continuous time."""
+
+    method: str | None
+    rtol: float | None
+    atol: float | None
+    dt: float | None
+    max_steps: int | None
 
 
 @overload
 def simulate(
-    tokens: Any,
-    rule: Hardmax,
-    *,
-    layers: int,
-    save: Literal["all", "last"] = "all",
-    mask: Any = None,
-    kernel: str = "auto",
-    progress: Callable[[int, int], None] | None = None,
+    tokens: Array, rule: Hardmax, *, layers: int, kernel: str = "auto", **options: Unpack[Options]
 ) -> HardmaxTrajectory: ...
 
 
 @overload
+def simulate(tokens: Array, rule: Layered, *, layers: int, **options: Unpack[Options]) -> SmoothTrajectory: ...
+
+
+@overload
+def simulate(tokens: Array, rule: Flow, *, times: Times, **options: Unpack[FlowOptions]) -> SmoothTrajectory: ...
+
+
+@overload  # of layers or flows: only the heads know
 def simulate(
-    tokens: Any,
-    rule: Rule,
+    tokens: Array,
+    rule: MultiHead,
     *,
     layers: int | None = None,
-    times: Any = None,
-    save: Literal["all", "last"] = "all",
-    mask: Any = None,
-    method: str | None = None,
-    rtol: float | None = None,
-    atol: float | None = None,
-    dt: float | None = None,
-    max_steps: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    times: Times | None = None,
+    kernel: str = "auto",
+    **options: Unpack[FlowOptions],
 ) -> SmoothTrajectory: ...
 
 
 def simulate(
-    tokens: Any,
+    tokens: Array,
     rule: Rule,
     *,
     layers: int | None = None,
-    times: Any = None,
-    save: Literal["all", "last"] = "all",
-    mask: Any = None,
+    times: Times | None = None,
+    save: Save = "all",
+    mask: Array = None,
     method: str | None = None,
     rtol: float | None = None,
     atol: float | None = None,
     dt: float | None = None,
     max_steps: int | None = None,
     kernel: str = "auto",
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Trajectory:
     """Run tokens under a rule: through layers, or in continuous time.
 
@@ -133,36 +149,34 @@ def simulate(
         raise ParameterError("save", 'be "all" or "last"', f'{save!r}. "last" keeps the final layer alone')
     array, real = _checks.check_tokens(tokens, mask)
     rule.check(np.where(real[..., None], array, array[real][0]) if not real.all() else array)
-    settings = {"method": method, "rtol": rtol, "atol": atol, "dt": dt, "max_steps": max_steps}
-    refuse_meaningless(rule, settings)
-    how = check_method(**settings)
+    settings: dict[str, Any] = {"method": method, "rtol": rtol, "atol": atol, "dt": dt, "max_steps": max_steps}
+    _refuse_flow_options(rule, settings)
+    how = Method.checked(**settings)
     saved = _saved(rule, layers, times, how)
-    job = Job(tokens, array, real, saved if save == "all" else saved[-1:], how, progress, check_kernel(kernel))
-    if kernel != "auto" and not searches(job, rule):
-        raise ParameterError(
-            "kernel",
-            "go with Hardmax, by itself or as a head with coordinates of its own, and without gradients",
-            f"{kernel!r} with {type(rule).__name__}",
-            "Leave it out.",
-        )
-    return run(job, rule)
+    saved = saved if save == "all" else saved[-1:]
+    job = Job(rule, tokens, array, real, saved, how, kernel, progress)
+    if kernel != "auto" and check_kernel(kernel) and not job.searches:
+        must = "go with Hardmax, by itself or as a head with coordinates of its own, and without gradients"
+        raise ParameterError("kernel", must, f"{kernel!r} with {type(rule).__name__}", "Leave it out.")
+    return run(job)
 
 
-def _saved(rule: Rule, layers: Any, times: Any, method: Method) -> Any:
+def _refuse_flow_options(rule: Rule, options: dict[str, Any]) -> None:
+    """Settings of integrators have no meaning for layers."""
+    for name, value in options.items():
+        if value is not None and not rule.continuous:
+            got = f"{value!r} with {type(rule).__name__}, which moves tokens by layers"
+            raise ParameterError(name, "go with a rule in continuous time", got, "Leave it out.")
+
+
+def _saved(rule: Rule, layers: int | None, times: Times | None, method: Method) -> AnyArray:
     """All layers or times of a run."""
-    name, wrong = ("times", "layers") if rule.continuous else ("layers", "times")
-    given = {"layers": layers, "times": times}
-    if given[wrong] is not None or (given[name] is None and rule.continuous):
-        kind = "moves tokens in continuous time" if rule.continuous else "moves tokens by layers"
-        example = "times=np.linspace(0, 15, 101)" if rule.continuous else "layers=30"
-        got = "no times" if given[wrong] is None else f"`{wrong}`"
-        raise ParameterError(name, f"be given: {type(rule).__name__} {kind}", got, f"Pass {example}.")
-    if rule.continuous:
-        checked = _checks.check_times(times)
-        if method.dt is not None:
-            end_alone = np.ndim(times) == 0
-            check_grid(checked[-1:] if end_alone else checked, method)
-            if end_alone:  # then every step is saved
-                checked = method.dt * np.arange(np.rint(checked[-1] / method.dt) + 1)
-        return checked
-    return np.arange(_checks.check_count(layers, "layers", least=0) + 1)
+    name = type(rule).__name__
+    if not rule.continuous:
+        if times is not None:
+            raise ParameterError("layers", f"be given: {name} moves tokens by layers", "`times`", "Pass `layers=30`.")
+        return np.arange(_checks.check_count(layers, "layers", least=0) + 1)
+    if layers is not None or times is None:
+        must, got = f"be given: {name} moves tokens in continuous time", "no times" if layers is None else "`layers`"
+        raise ParameterError("times", must, got, "Pass `times=np.linspace(0, 15, 101)`.")
+    return method.times(times)

@@ -38,7 +38,7 @@ underflow in float32 included. Non-finite inputs have no exact answer: outputs a
 
 Gradients of the values are added as 64-bit integers in units of 2^(e - 61) max|g|, 2^e > n, for each column of a batch
 entry. Integers can be added in any order, so the bits are the same on every run, and the error is far below that of a
-float32 sum. The gradient of a column with NaN or infinity is NaN. No step waits for the GPU; only `choose` does.
+float32 sum. The gradient of a column with NaN or infinity is NaN. No step waits for the GPU; only `exact_sets` does.
 """
 
 from functools import cache
@@ -46,21 +46,22 @@ from typing import Any, NamedTuple
 
 import torch
 import triton
+from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from hardmax.attention import gpu_recheck, gpu_search
-from hardmax.kernels.chosen import Chosen
+from hardmax.kernels.sets import Sets
 
 LANES = 32  # columns of scores that are kept; their bits fill an int32
 WARPS = 8  # of the kernels that look at 128 keys at a time
 
 
-class Found(NamedTuple):
-    """What a search leaves for the gradient: C_i where it has one member, and where to look for the others."""
+class RawSets(NamedTuple):
+    """What a search leaves on the GPU: C_i where it has one member, and where to look for the others."""
 
-    first: Any  # (rows,) int32, lowest member; -1 where a query sees no key
-    sizes: Any  # (rows,) int32, |C_i|
-    lanes: Any  # (rows,) int32, bits of the lanes that hold C_i
+    first: Tensor  # (rows,) int32, lowest member; -1 where a query sees no key
+    sizes: Tensor  # (rows,) int32, |C_i|
+    lanes: Tensor  # (rows,) int32, bits of the lanes that hold C_i
 
 
 class Plan(NamedTuple):
@@ -73,7 +74,7 @@ class Plan(NamedTuple):
     registers: int | None
 
 
-def plan_for(dtype: Any, width: int, parts: int) -> Plan:
+def plan_for(dtype: torch.dtype, width: int, parts: int) -> Plan:
     """Tiles that were fastest on a Hopper GPU for vectors of that many columns, a power of two."""
     size = width * dtype.itemsize
     if size <= 128:
@@ -83,7 +84,7 @@ def plan_for(dtype: Any, width: int, parts: int) -> Plan:
     return Plan(64, 64, 4, 2 if parts == 1 else 1, None)
 
 
-def aligned(x: Any) -> Any:
+def aligned(x: Tensor) -> Tensor:
     """The same vectors, contiguous, padded with zeros to whole multiples of 16 bytes: what the copy engine asks."""
     short = -x.shape[-1] % (16 // x.dtype.itemsize)
     if short:
@@ -92,7 +93,9 @@ def aligned(x: Any) -> Any:
     return x if x.data_ptr() % 16 == 0 else x.clone()
 
 
-def find(q: Any, k: Any, v: Any, mask: Any, causal: bool, plan: Plan | None = None) -> tuple[Any, Found]:
+def find(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, plan: Plan | None = None
+) -> tuple[Tensor, RawSets]:
     """Hardmax attention of (B, n, d) queries on (B, m, d) keys and (B, m, dv) values; mask is (B, m) bool or None.
 
     Nothing waits for the GPU here.
@@ -101,10 +104,10 @@ def find(q: Any, k: Any, v: Any, mask: Any, causal: bool, plan: Plan | None = No
     mask = None if mask is None else mask.contiguous().view(torch.uint8)
     (batch, n, d), m, dv = q.shape, k.shape[1], v.shape[2]
     rows = batch * n
-    found = Found(*(q.new_empty(rows, dtype=torch.int32) for _ in range(3)))
+    found = RawSets(*(q.new_empty(rows, dtype=torch.int32) for _ in range(3)))
     out = v.new_empty(batch, n, dv)
     if rows == 0 or m == 0:
-        return out.zero_(), Found(found.first.fill_(-1), found.sizes.zero_(), found.lanes.zero_())
+        return out.zero_(), RawSets(found.first.fill_(-1), found.sizes.zero_(), found.lanes.zero_())
     tf32 = q.dtype == torch.float32
     width = min(max(16, triton.next_power_of_2(d)), 512 // q.dtype.itemsize)
     plan = plan or plan_for(q.dtype, width, triton.cdiv(d, width))
@@ -158,12 +161,12 @@ def _kind(x: Any) -> Any:
 
 
 @cache
-def _programs(device: Any) -> int:
+def _programs(device: torch.device) -> int:
     """How many programs share the pending rows: enough to fill the GPU, few enough to end at once if there is none."""
     return 4 * torch.cuda.get_device_properties(device).multi_processor_count
 
 
-def spread(g: Any, q: Any, k: Any, mask: Any, causal: bool, found: Found) -> Any:
+def spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, found: RawSets) -> Tensor:
     """Gradient of the values: each g_i / |C_i| goes to the members of C_i. The same bits on every run."""
     q, k, g = aligned(q), aligned(k), g.contiguous()
     mask = None if mask is None else mask.contiguous().view(torch.uint8)
@@ -197,7 +200,7 @@ def spread(g: Any, q: Any, k: Any, mask: Any, causal: bool, found: Found) -> Any
     return out
 
 
-def choose(q: Any, k: Any, mask: Any = None, causal: bool = False) -> Chosen:
+def exact_sets(q: Tensor, k: Tensor, mask: Tensor | None = None, causal: bool = False) -> Sets:
     """C_i of (B, n, d) queries on (B, m, d) keys, written out; waits for the GPU to know how many are tied."""
     _, found = find(q, k, k[:, :, :0], mask, causal)
     first, sizes = found.first.long(), found.sizes.long()
@@ -216,4 +219,4 @@ def choose(q: Any, k: Any, mask: Any = None, causal: bool = False) -> Chosen:
         )  # fmt: skip
         owners = torch.repeat_interleave(torch.arange(len(tied), device=q.device), sizes[tied])
         members = torch.sort(owners * k.shape[1] + members).values - owners * k.shape[1]
-    return Chosen(first, sizes, tied, starts, members)
+    return Sets.joined(*(x.cpu().numpy() for x in (first, sizes, members)))

@@ -4,14 +4,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from hardmax.attention.attention import Attend, _array
-from hardmax.attention.numpy_layers import back, layers_of
-from hardmax.kernels.batched import _too_large
+from hardmax.attention.numpy_layers import layers_of
+from hardmax.attention.one_layer import Attend, as_array
+from hardmax.kernels.batched import too_large
 from hardmax.kernels.search import has_numba
 
 
-def hardmax_layers(z: Any, alpha: Any, count: int, *, A: Any = None, counts: Any = None) -> Any:
+def hardmax_layers(
+    z: Tensor, alpha: Tensor, count: int, *, A: Tensor | None = None, counts: Tensor | None = None
+) -> Tensor:
     """Run tokens through hardmax layers: z_i <- z_i + b (mean of C_i - z_i), b = alpha / (1 + alpha).
 
     The sets C_i of each layer are exact for the floats it starts from, as in `hardmax_attention`; `simulate` knows them
@@ -56,9 +59,9 @@ def hardmax_layers(z: Any, alpha: Any, count: int, *, A: Any = None, counts: Any
     return _Layers.apply(z, step, count, A, counts)
 
 
-def _one_by_one(z: Any, step: Any, count: int, A: Any, counts: Any) -> Any:
+def _one_by_one(z: Tensor, step: Tensor, count: int, A: Tensor | None, counts: Tensor | None) -> Tensor:
     """Layer by layer; clouds in which each token follows one leader go through the others at once and leave."""
-    done: list[Any] = []  # tokens that are through, and the places of their clouds
+    done: list[tuple[Tensor, Tensor]] = []  # tokens that are through, and the places of their clouds
     clouds = torch.arange(len(z), device=z.device)
     mask = None if counts is None else counts > 0
     counts = None if counts is None or not (counts > 1).any() else counts
@@ -82,21 +85,21 @@ def _one_by_one(z: Any, step: Any, count: int, A: Any, counts: Any) -> Any:
     return torch.cat([z, *(tokens for _, tokens in done)])[places.argsort()]
 
 
-def _weighted(queries: Any, z: Any, mask: Any, counts: Any) -> Any:
+def _weighted(queries: Tensor, z: Tensor, mask: Tensor | None, counts: Tensor) -> Tensor:
     """The mean of C_i in which members count several times: the mean of w z over that of w."""
     w = counts[..., None].to(z.dtype)
     means = Attend.apply(queries, z, torch.cat([w * z, w], -1), mask, False)[0]
     return means[..., :-1] / means[..., -1:].clamp(min=0.5)  # 0 where nobody is seen, else 1 at least
 
 
-def _decided(first: Any, sizes: Any) -> Any:
-    """(batch,) as in `stack.decided`, for (batch, n) first members and sizes of C_i."""
+def _decided(first: Tensor, sizes: Tensor) -> Tensor:
+    """(batch,) as in `numpy_layers.Layer`, for (batch, n) first members and sizes of C_i."""
     places = first.clamp(min=0).long()
     alone = sizes == 1
     return (alone & alone.gather(1, places) & (places.gather(1, places) == places)).all(1)
 
 
-def _on_line(z: Any, step: Any, count: int, counts: Any) -> Any:
+def _on_line(z: Tensor, step: Tensor, count: int, counts: Tensor | None) -> Tensor:
     """One coordinate: (batch, n) tokens follow the largest or the smallest; 0 follows all. Any positive A is the same.
 
     The gradient of a tie is shared by the members, as often as each counts.
@@ -112,7 +115,7 @@ def _on_line(z: Any, step: Any, count: int, counts: Any) -> Any:
     return z
 
 
-def _extreme(z: Any, w: Any, value: Any) -> Any:
+def _extreme(z: Tensor, w: Tensor, value: Tensor) -> Tensor:
     """(batch, 1) the largest or smallest token exactly, with the gradient of the mean of those that are there."""
     value = value.detach()
     there = w * (z == value)
@@ -121,50 +124,38 @@ def _extreme(z: Any, w: Any, value: Any) -> Any:
 
 
 class _Layers(torch.autograd.Function):
-    """All layers as one operation; it keeps the sets of each and what moved the tokens."""
+    """All layers as one operation, which keeps the sets of each and what moved the tokens.
+
+    Clouds with ties, and those for which there is no compiled way, go through `numpy_layers`.
+    """
 
     @staticmethod
-    def forward(ctx: Any, z: Any, step: Any, count: int, A: Any, counts: Any) -> Any:
-        tokens = _array(z, "z").copy()
+    def forward(ctx: Any, z: Tensor, step: Tensor, count: int, A: Tensor | None, counts: Tensor | None) -> Tensor:
+        tokens = as_array(z, "z").copy()
         b = np.require(step.detach().numpy(), requirements=["C", "W"])
         many = None if counts is None else counts.numpy()
-        ctx.moves, ctx.left = _moved(tokens, b, count, A, many)
-        ctx.history = []
-        if len(ctx.left):  # clouds with ties, or for which there is no compiled way
-            some = ctx.left
-            rest, forms = tokens[some], None if A is None else A.detach().numpy()[some]
-            ctx.history = list(layers_of(rest, b[some], count, A=forms, counts=None if many is None else many[some]))
-            tokens[some] = rest
+        ctx.compiled = None
+        if A is None and has_numba() and tokens.dtype == b.dtype and not too_large(tokens):
+            from hardmax.attention import compiled_layers
+
+            ctx.compiled = compiled_layers.run(tokens, b, count, many)
+        some = np.arange(len(tokens)) if ctx.compiled is None else np.flatnonzero(~ctx.compiled.clear)
+        ctx.others, rest, forms = some, tokens[some], None if A is None else A.detach().numpy()[some]
+        ctx.layers = list(layers_of(rest, b[some], count, A=forms, counts=None if many is None else many[some]))
+        tokens[some] = rest
         ctx.save_for_backward(step)
         return torch.from_numpy(tokens)
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (step,) = ctx.saved_tensors
-        b = step.detach().numpy()
+        b = np.require(step.detach().numpy(), requirements=["C", "W"])
         total = np.array(g.numpy(), order="C")
-        slope = b * 0 if ctx.moves is None else ctx.moves.back(total, np.require(b, requirements=["C", "W"]))
-        if len(ctx.left):
-            total[ctx.left], slope[ctx.left] = _back(ctx.history, total[ctx.left], b[ctx.left])
+        slope = b * 0 if ctx.compiled is None else ctx.compiled.back(total, b)
+        for layer in reversed(ctx.layers):
+            some = ctx.others[layer.clouds]
+            # d/db of 1 - (1 - b)^m is m (1 - b)^(m - 1)
+            along = layer.ahead * (1 - b[some]) ** (layer.ahead - 1)
+            slope[some] += along * (total[some] * layer.pull).sum((1, 2))
+            total[some] = layer.back(total[some])
         return torch.from_numpy(total), torch.from_numpy(slope), None, None, None
-
-
-def _moved(tokens: Any, b: Any, count: int, A: Any, counts: Any) -> Any:
-    """Move what the compiled pass can; what it did, and the clouds that are left."""
-    moves = None
-    if A is None and has_numba() and tokens.dtype == b.dtype and not _too_large(tokens):
-        from hardmax.attention.compiled_layers import run
-
-        moves = run(tokens, b, count, counts)
-    return moves, np.arange(len(tokens)) if moves is None else np.flatnonzero(~moves.clear)
-
-
-def _back(history: Any, total: Any, b: Any) -> Any:
-    """Gradients of inputs and steps."""
-    slope = b * 0
-    for layer, pull in reversed(history):
-        some = slice(None) if layer.clouds is None else layer.clouds
-        # d/db of 1 - (1 - b)^m is m (1 - b)^(m - 1)
-        slope[some] += layer.ahead * (1 - b[some]) ** (layer.ahead - 1) * (total[some] * pull).sum((1, 2))
-        total[some] = back(layer, total[some])
-    return total, slope

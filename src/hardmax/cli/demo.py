@@ -10,8 +10,8 @@ from hardmax.cli import output
 
 def demo(out: Annotated[Path, typer.Option("--out", help="Folder for the report.")] = Path("demo")) -> None:
     """Everything at a glance: a self-contained HTML report."""
-    from hardmax.draw import report
+    from hardmax.figures.demo import demo as report
 
     path = out / "index.html"
-    output.save_text(report.demo(), path)
+    output.save_text(report(), path)
     output.say(f"Wrote {path}. Open it in a browser; it needs no network.")

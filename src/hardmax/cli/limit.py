@@ -9,9 +9,7 @@ from hardmax import HardmaxTrajectory, draw, simulate
 from hardmax import limit as find_limit
 from hardmax.cli import options, output
 from hardmax.cli.rules import HardmaxOptions
-from hardmax.cli.simulate import report
-from hardmax.limits import quick_radius
-from hardmax.trajectories.sentences import limit_points
+from hardmax.limits import limit_points, quick_radius
 
 AFTERWARDS = 12  # layers that a movie goes on after the certificate, to be seen arriving
 LONGEST = 100  # layers of a movie or page at the most, where nothing is certified for long
@@ -44,7 +42,7 @@ def limit(
         text=result.to_json,
         archive=result.to_npz,
         film=lambda: way(0, AFTERWARDS),
-        page=lambda: report(way(30), run.tokens, result),
+        page=lambda: draw.trajectory_page(way(30), run.tokens, result),
         figure=lambda: draw.plot_limit(result, tokens).figure,
     )
     if json:

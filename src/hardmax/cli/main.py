@@ -81,7 +81,7 @@ def run(app: typer.Typer, program: str, arguments: list[str]) -> int:
             traceback.print_exc()
             output.note(
                 f"This is a bug in hardmax {__version__}, not in what you gave it. Please report it to the developers "
-                f"of hardmax, with the lines above and the command: {shlex.join([program, *arguments])}"
+                f"of hardmax, with the lines above and the command: {program} {shlex.join(arguments)}"
             )
             return BUG
     return 0

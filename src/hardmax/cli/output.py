@@ -1,7 +1,6 @@
 """What commands print and write."""
 
 import ast
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -10,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from hardmax import Trajectory, draw
-from hardmax._errors import InputError, MissingExtra, followable, respelled
+from hardmax._errors import InputError, followable, respelled
 from hardmax._files import check_ending, written_whole
+from hardmax._progress import progress_bar as progress_bar
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -84,29 +83,8 @@ def note(sentence: str) -> None:
 def error(problem: Exception) -> None:
     """The sentence of a problem to standard error, in the words of the command."""
     Console(stderr=True, highlight=False, soft_wrap=True).print("[bold red]Error:[/]", end=" ")
-    if isinstance(problem, InputError):
-        note(problem.spelled(spell))
-    elif isinstance(problem, MissingExtra):
-        note(respelled(str(problem), spell))
-    else:
-        note(str(problem) or "This does not fit in memory.")  # a MemoryError may have no words
-
-
-@contextmanager
-def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal, nothing in a pipe."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total}"),
-        TimeRemainingColumn(),
-    )
-    if not sys.stderr.isatty():  # some versions of Rich end a disabled bar with an empty line
-        yield lambda done, total: None
-        return
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(label, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+    sentence = problem.spelled(spell) if isinstance(problem, InputError) else respelled(str(problem), spell)
+    note(sentence or "This does not fit in memory.")  # a MemoryError may have no words
 
 
 def table(title: str, *columns: str, rows: Sequence[Sequence[str]] = (), total: int = 0) -> Table:

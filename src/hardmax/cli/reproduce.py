@@ -66,11 +66,11 @@ def _write(module: ModuleType, path: Path) -> None:
     """One figure: drawn, filmed, or as a page that plays it."""
     numbers = module.compute()
     if path.suffix in output.MOVIES:
-        from hardmax.draw.movies import film, movie
+        from hardmax.draw.movies import movie
 
         with output.progress_bar("Frames") as progress:
             if hasattr(module, "scene"):
-                film(module.scene(numbers), path, progress=progress)
+                module.scene(numbers).movie(path, progress=progress)
             else:
                 movie(module.movie_of(numbers), path, progress=progress)
     elif path.suffix == ".html":

@@ -16,7 +16,7 @@ from hardmax.cli.options import UNSAID, TokenOptions, option, panel
 from hardmax.flows.spectrum import expected_of_values
 from hardmax.inputs import MATRICES, PAPER_MATRICES, matrix
 from hardmax.kernels import KERNELS
-from hardmax.rules.base import Rule
+from hardmax.rules.base import Flow, Layered, Rule
 
 # Which options belong to which rule; all others go with every rule.
 BELONGS = {
@@ -126,8 +126,9 @@ class RunOptions(HardmaxOptions):
         """Run tokens as long and by the method that the options say."""
         if isinstance(rule, Hardmax):
             return simulate(tokens, rule, layers=self.layers, kernel=self.kernel, progress=progress)
-        if not rule.continuous:
+        if isinstance(rule, Layered):
             return simulate(tokens, rule, layers=self.layers, progress=progress)
+        assert isinstance(rule, Flow)
         settings: dict[str, Any] = {name: getattr(self, name) for name in ("method", "dt", "rtol", "max_steps")}
         return simulate(tokens, rule, times=self._end(rule, tokens.shape[-1]), progress=progress, **settings)
 
@@ -139,7 +140,7 @@ class RunOptions(HardmaxOptions):
             return check_positive(self.times, "times", "Try 15.")
         rate = 1.0
         if isinstance(rule, SelfAttention):
-            rate = float(expected_of_values(rule.value_matrix(d)).eigenvalues[0].real)
+            rate = float(expected_of_values(rule, d).eigenvalues[0].real)
         end = HORIZON / (rate if rate > 0 else 1.0)
         return end if self.dt is None else self.dt * max(1, round(end / self.dt))
 

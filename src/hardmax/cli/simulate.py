@@ -5,7 +5,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from hardmax import HardmaxTrajectory, Limit, SelfAttention, SmoothTrajectory, Trajectory, draw, leader_table
+from hardmax import HardmaxTrajectory, SelfAttention, SmoothTrajectory, draw, leader_table
 from hardmax._errors import ParameterError
 from hardmax.cli import options, output
 from hardmax.cli.options import UNSAID, option
@@ -38,7 +38,9 @@ def simulate(
         text=trajectory.to_json,
         archive=trajectory.to_npz,
         film=lambda: trajectory,
-        page=lambda: report(trajectory, run.tokens) if run.rule == "hardmax" else draw.interactive(trajectory),
+        page=lambda: (
+            draw.trajectory_page(trajectory, run.tokens) if run.rule == "hardmax" else draw.interactive(trajectory)
+        ),
         figure=lambda: draw.plot_layers(trajectory) if k is None else draw.plot_tokens(trajectory, k).figure,
     )
     if json:
@@ -86,15 +88,3 @@ def print_clusters(trajectory: SmoothTrajectory) -> None:
         rows.append((coordinates(points[members].mean(axis=0)), str(len(members)), lead))
     columns = (where, "how many tokens", "led by token")
     output.console().print(output.table("Clusters at the end", *columns, rows=rows, total=len(sizes)))
-
-
-def report(trajectory: Trajectory, title: str, end: Limit | None = None) -> str:
-    """A page with pictures and verdicts of one cloud, and with its limit under hardmax."""
-    from hardmax.draw.report import Section, SmoothSection, page
-
-    if isinstance(trajectory, SmoothTrajectory):
-        section: Section | SmoothSection = SmoothSection(title, trajectory)
-    else:
-        assert isinstance(trajectory, HardmaxTrajectory)
-        section = Section.of(title, trajectory.status, trajectory, end)
-    return page(f"hardmax: {title}", f"{trajectory.rule!r}", [section])

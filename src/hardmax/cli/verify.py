@@ -7,7 +7,6 @@ import typer
 from hardmax import SelfAttention, draw, theorems
 from hardmax.cli import options, output
 from hardmax.cli.rules import RunOptions
-from hardmax.cli.simulate import report
 
 COLOURS = {
     "holds": "green",
@@ -36,7 +35,7 @@ def verify(run: RunOptions, json: options.Json = False, out: options.Out = None)
         text=lambda: text,
         archive=trajectory.to_npz,
         film=lambda: trajectory,
-        page=lambda: report(trajectory, run.tokens),
+        page=lambda: draw.trajectory_page(trajectory, run.tokens),
         figure=lambda: draw.plot_layers(trajectory),
     )
     if json:
@@ -44,11 +43,10 @@ def verify(run: RunOptions, json: options.Json = False, out: options.Out = None)
     else:
         output.say_status(trajectory.status)
         grid = output.table("Verdicts", "statement", "verdict", "found")
-        of_others = [v for v in verdicts if "belongs to another statement" in v.reason]
-        for verdict in verdicts:
+        of_others = [v for v in verdicts if not v.applies]
+        for verdict in (v for v in verdicts if v.applies):
             outcome = f"[{COLOURS[verdict.outcome]}]{verdict.outcome}[/]"
-            if verdict not in of_others:
-                grid.add_row(verdict.name, outcome + (" (conjecture)" if verdict.conjecture else ""), verdict.reason)
+            grid.add_row(verdict.name, outcome + (" (conjecture)" if verdict.conjecture else ""), verdict.reason)
         if verdicts:
             output.console().print(grid)
         else:

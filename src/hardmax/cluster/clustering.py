@@ -1,7 +1,6 @@
 """`HardmaxClustering`: the scikit-learn estimator. It validates, calls, stores."""
 
 import warnings
-from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -13,13 +12,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hardmax._errors import ParameterError
 from hardmax._types import IntArray
-from hardmax.cluster.granularity import granularity_of
 from hardmax.cluster.model import Settings, fit
 from hardmax.limits import Limit, limit
 from hardmax.rules.hardmax import Hardmax
 
 
-class HardmaxClustering(ClusterMixin, BaseEstimator):
+class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
     """Cluster points around leaders, which are points of the data.
 
     Points get features f_i = r_i u_i, a radius times a direction, and become tokens y_i = r_i^tau u_i of the hardmax
@@ -35,7 +33,7 @@ class HardmaxClustering(ClusterMixin, BaseEstimator):
     Parameters
     ----------
     n_clusters : int, optional
-        How many clusters to look for. The knobs are then searched: tau nearest to 1, and with features="graph" also
+        How many clusters to look for. Then searched for: tau nearest to 1, and with features="graph" also
         the number of eigenvectors, which is n_clusters (50 at most) if a tau from 1/4 to 4 will do, or else a little
         less.
     granularity : float in [0, 1]
@@ -115,29 +113,6 @@ class HardmaxClustering(ClusterMixin, BaseEstimator):
         "alpha": [Interval(Real, 0, None, closed="neither")],
     }
 
-    def __init__(
-        self,
-        n_clusters: int | None = None,
-        *,
-        granularity: float = 0.5,
-        features: str = "graph",
-        n_neighbors: int = 10,
-        n_components: int | None = None,
-        A: Any = None,
-        center: bool = True,
-        must_lead: Sequence[int] | None = None,
-        alpha: float = 1.0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.granularity = granularity
-        self.features = features
-        self.n_neighbors = n_neighbors
-        self.n_components = n_components
-        self.A = A
-        self.center = center
-        self.must_lead = must_lead
-        self.alpha = alpha
-
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> "HardmaxClustering":
         """Find the leaders of the points, and who follows them.
@@ -148,7 +123,11 @@ class HardmaxClustering(ClusterMixin, BaseEstimator):
         y : ignored
         """
         X = validate_data(self, X, dtype=np.float64)
-        self._model, choice = fit(X, self._settings(len(X)))
+        must_lead = check_must_lead(self.must_lead, len(X))
+        if must_lead and self.n_clusters is not None:
+            got = f"`n_clusters={self.n_clusters}` as well"
+            raise ParameterError("must_lead", "go with `granularity`", got, "Leave out one.")
+        self._model, choice = fit(X, Settings(**self.get_params(deep=False) | {"must_lead": must_lead}))
         self.labels_ = self._model.layers.labels.copy()
         self.leaders_ = choice.limit.leaders
         self.cluster_centers_ = X[self.leaders_]
@@ -157,8 +136,8 @@ class HardmaxClustering(ClusterMixin, BaseEstimator):
         self.n_iter_ = choice.limit.layer
         self.certified_ = choice.limit.certified
         self.tau_ = choice.tau
-        self.granularity_ = granularity_of(choice.tau)
-        self._tell(choice.limit.status)
+        self.granularity_ = 1 / (1 + choice.tau)
+        self._warn(choice.limit.status)
         return self
 
     def predict(self, X: Any) -> IntArray:
@@ -182,50 +161,24 @@ class HardmaxClustering(ClusterMixin, BaseEstimator):
     def limit_(self) -> Limit:
         """Where the tokens of the fitted points end, with its proof; found anew when asked for."""
         check_is_fitted(self)
-        return limit(self._model.layers.keys[0], Hardmax(self._model.settings.alpha))
+        return limit(self._model.layers.keys[0], Hardmax(self._model.layers.alpha))
 
-    def _settings(self, n: int) -> Settings:
-        must_lead = check_must_lead(self.must_lead, n)
-        if len(must_lead) and self.n_clusters is not None:
-            raise ParameterError(
-                "must_lead", "go with `granularity`", f"n_clusters={self.n_clusters} as well", "Leave out one."
-            )
-        return Settings(
-            n_clusters=self.n_clusters,
-            granularity=self.granularity,
-            features=self.features,
-            n_neighbors=self.n_neighbors,
-            n_components=self.n_components,
-            A=self.A,
-            center=self.center,
-            must_lead=must_lead,
-            alpha=float(self.alpha),
-        )
-
-    def _tell(self, status: str) -> None:
+    def _warn(self, status: str) -> None:
         """Warn of what was not reached."""
         if self.n_clusters not in (None, self.n_clusters_):
-            warnings.warn(
-                f"HardmaxClustering was asked for {self.n_clusters} clusters and found {self.n_clusters_}, the nearest "
-                "number that it met while it searched its knobs.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            asked = f"HardmaxClustering was asked for {self.n_clusters} clusters and found {self.n_clusters_}"
+            warnings.warn(f"{asked}, the nearest number that its search met.", ConvergenceWarning, 3)
         if not self.certified_:
             warnings.warn(f"HardmaxClustering has no proof of where all points end. {status}", ConvergenceWarning, 3)
 
 
-def check_must_lead(must_lead: Any, n: int) -> IntArray:
+def check_must_lead(must_lead: Any, n: int) -> list[int]:
     """Indices of points, each once."""
     found = np.asarray([] if must_lead is None else must_lead)
     if not found.size:
-        return np.empty(0, np.intp)
+        return []
     good = found.ndim == 1 and found.dtype.kind in "iu" and found.min() >= 0 and found.max() < n
     if not good or len(np.unique(found)) < len(found):
-        raise ParameterError(
-            "must_lead",
-            f"hold different indices of points, whole numbers from 0 to {n - 1}",
-            f"{must_lead!r}",
-            "Use np.flatnonzero on a mask.",
-        )
-    return found.astype(np.intp)
+        must = f"hold different indices of points, whole numbers from 0 to {n - 1}"
+        raise ParameterError("must_lead", must, f"{must_lead!r}", "Use np.flatnonzero on a mask.")
+    return list(map(int, found))

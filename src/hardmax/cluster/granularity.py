@@ -1,4 +1,4 @@
-"""The knob: radii to the power tau, and the value of tau at which each token stops to lead.
+"""Granularity: radii to the power tau, and the value of tau at which each token stops to lead.
 
 Features f_i = r_i u_i become tokens y_i = r_i^tau u_i. At layer 0 token i leads iff r_i^tau > r_j^tau cos(u_i, u_j) for
 every other j, that is iff tau < tau_i, with tau_i = min over {j : r_j > r_i, cos > 0} of -log cos / log(r_j / r_i).
@@ -7,6 +7,7 @@ every other j, that is iff tau < tau_i, with tau_i = min over {j : r_j > r_i, co
 import numpy as np
 
 from hardmax._types import FloatArray, IntArray
+from hardmax.engine.run import Run
 from hardmax.rules.hardmax import Hardmax
 
 BLOCK = 1 << 22  # numbers that are held at a time
@@ -19,20 +20,13 @@ def tau_of(granularity: float) -> float:
     return np.inf if granularity == 0 else (1 - granularity) / granularity
 
 
-def granularity_of(tau: float) -> float:
-    """g = 1 / (1 + tau)."""
-    return 1 / (1 + tau)
+def tokens_at(features: FloatArray, tau: float, fitted: FloatArray | None = None) -> FloatArray:
+    """(n, m) tokens f_i (r_i / r_max)^(tau - 1), r_max that of fitted features if these are others.
 
-
-def tokens_at(features: FloatArray, tau: float, *, longest: float | None = None) -> FloatArray:
-    """(n, m) tokens f_i (r_i / r_max)^(tau - 1): the features themselves, to the last bit, for tau = 1."""
-    r = np.linalg.norm(features, axis=1)
-    return features * ((r / (longest or r.max())) ** (tau - 1))[:, None]
-
-
-def longest(features: FloatArray) -> float:
-    """r_max."""
-    return float(np.linalg.norm(features, axis=1).max())
+    For tau = 1 they are the features themselves, to the last bit.
+    """
+    r, all_r = (np.linalg.norm(f, axis=1) for f in (features, features if fitted is None else fitted))
+    return features * ((r / all_r.max()) ** (tau - 1))[:, None]
 
 
 def capped(features: FloatArray, tau: float) -> float:
@@ -44,7 +38,7 @@ def capped(features: FloatArray, tau: float) -> float:
 
 def first_leaders(features: FloatArray, tau: float) -> IntArray:
     """Which tokens lead at layer 0: the first of each set of equal ones."""
-    run = Hardmax(1.0).start(tokens_at(features, tau))
+    run = Run.of(Hardmax(1.0), tokens_at(features, tau))
     run.choose()
     return np.sort(run.classes.first[run.emerged == 0])
 

@@ -1,18 +1,20 @@
 """From points to leaders and back to labels: what the estimator calls, and what it keeps."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 
-from hardmax._errors import ParameterError
+from hardmax._errors import InputError, ParameterError
 from hardmax._types import FloatArray, IntArray
 from hardmax.cluster import graph
-from hardmax.cluster.following import Layers
-from hardmax.cluster.frame import Frame, height_of, lift
-from hardmax.cluster.granularity import finite_tau, longest, tau_of, tokens_at
-from hardmax.cluster.search import Choice, choose_tau, choose_tau_and_m
-from hardmax.cluster.spectrum import MOST, Spectrum
+from hardmax.cluster.embedding import MOST, SpectralEmbedding
+from hardmax.cluster.granularity import finite_tau, tau_of, tokens_at
+from hardmax.cluster.prediction import FittedLayers
+from hardmax.cluster.preprocessing import Preprocessing, height_of, lift
+from hardmax.cluster.tuning import Choice, choose_tau, choose_tau_and_m
+from hardmax.control import choose_A
 from hardmax.kernels.classes import Classes
 from hardmax.limits import limit
 from hardmax.rules.hardmax import Hardmax
@@ -22,19 +24,20 @@ BEYOND = 3  # eigenvalues more than are wanted, to see whether the last is one o
 LARGEST = 50  # eigenvectors for n_clusters: beyond, tau < 1 makes the others
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(eq=False, repr=False)
 class Settings:
-    """The parameters of the estimator, checked."""
+    """The parameters of `HardmaxClustering`, which says what they are."""
 
-    n_clusters: int | None
-    granularity: float
-    features: str
-    n_neighbors: int
-    n_components: int | None
-    A: Any
-    center: bool
-    must_lead: IntArray
-    alpha: float
+    n_clusters: int | None = None
+    _: KW_ONLY
+    granularity: float = 0.5
+    features: str = "graph"
+    n_neighbors: int = 10
+    n_components: int | None = None
+    A: Any = None
+    center: bool = True
+    must_lead: Sequence[int] | None = None
+    alpha: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +46,11 @@ class Model:
 
     settings: Settings
     X: FloatArray  # (n, d) as they came
-    frame: Frame
-    Y: FloatArray  # (n, r) in the frame
+    preprocessing: Preprocessing
+    Y: FloatArray  # (n, r) preprocessed
     L: FloatArray | None  # of must_lead
     tau: float
-    layers: Layers
+    layers: FittedLayers
 
     def predict(self, X: FloatArray) -> IntArray:
         """(queries,) labels; points that equal a fitted one have its label, to the last bit and tie."""
@@ -57,16 +60,16 @@ class Model:
         labels = known[classes.labels[len(self.X) :]]
         new = labels < 0
         if new.any():
-            labels[new] = self.layers.follow(self._place(X[new]))
+            labels[new] = self.layers.predict(self._tokens(X[new]))
         return labels
 
-    def _place(self, X: FloatArray) -> FloatArray:
+    def _tokens(self, X: FloatArray) -> FloatArray:
         """(queries, m) tokens of new points, as if they had been fitted."""
-        Y = self.frame.apply(X)
+        Y = self.preprocessing.transform(X)
         if self.settings.features == "graph":
             return graph.shepard(Y, self.Y, self.layers.keys[0], self.settings.n_neighbors)
         height = height_of(self.Y)
-        tokens = tokens_at(lift(Y, height), self.tau, longest=longest(lift(self.Y, height)))
+        tokens = tokens_at(lift(Y, height), self.tau, fitted=lift(self.Y, height))
         return tokens if self.L is None else tokens @ self.L
 
 
@@ -74,14 +77,14 @@ def fit(X: FloatArray, settings: Settings) -> tuple[Model, Choice]:
     """Find the leaders of points of shape (n, d)."""
     classes = Classes.of(X)  # sorted, so that no sum depends on the order; and once, so that equal points stay equal
     ranked = np.repeat(classes.rows, classes.counts, axis=0)
-    frame = Frame.of(ranked, settings.A, center=settings.center or settings.features == "graph")
-    Y = frame.apply(classes.rows)[classes.labels]
+    preprocessing = Preprocessing.fit(ranked, settings.A, center=settings.center or settings.features == "graph")
+    Y = preprocessing.transform(classes.rows)[classes.labels]
     choice = _on_graph(Y, settings) if settings.features == "graph" else _choose(lift(Y, height_of(Y)), settings)
     L = None
-    if len(settings.must_lead):
-        choice, L = _forced(choice, settings)
-    layers = Layers.of(choice.tokens, choice.limit, settings.alpha)
-    return Model(settings, X, frame, Y, L, choice.tau, layers), choice
+    if settings.must_lead:
+        choice, L = _led_by(choice, settings)
+    layers = FittedLayers.of(choice.tokens, choice.limit, settings.alpha)
+    return Model(settings, X, preprocessing, Y, L, choice.tau, layers), choice
 
 
 def _on_graph(Y: FloatArray, settings: Settings) -> Choice:
@@ -92,11 +95,11 @@ def _on_graph(Y: FloatArray, settings: Settings) -> Choice:
     k, m = settings.n_clusters, settings.n_components
     wanted = m or (MOST if k is None else min(k, LARGEST))
     W = graph.neighbour_graph(classes.rows, settings.n_neighbors)
-    spectrum = Spectrum.of(W, min(wanted + BEYOND, len(classes)))
+    embedding = SpectralEmbedding.of(W, min(wanted + BEYOND, len(classes)))
     if k is not None and m is None:
-        return choose_tau_and_m(spectrum, classes.labels, k, min(wanted, len(classes)), settings.alpha)
-    m = spectrum.whole(min(m or spectrum.components(), len(spectrum.values)))
-    return _choose(spectrum.features(m)[classes.labels], settings)
+        return choose_tau_and_m(embedding, classes.labels, k, min(wanted, len(classes)), settings.alpha)
+    m = embedding.whole(min(m or embedding.components(), len(embedding.values)))
+    return _choose(embedding.features(m)[classes.labels], settings)
 
 
 def _choose(features: FloatArray, settings: Settings) -> Choice:
@@ -105,25 +108,20 @@ def _choose(features: FloatArray, settings: Settings) -> Choice:
     return Choice.of(features, finite_tau(features, tau_of(settings.granularity)), settings.alpha)
 
 
-def _forced(choice: Choice, settings: Settings) -> tuple[Choice, FloatArray]:
+def _led_by(choice: Choice, settings: Settings) -> tuple[Choice, FloatArray]:
     """The same tokens under an A = L L^T for which `must_lead` lead, as tokens L^T y of the plain inner product."""
-    from hardmax.control import choose_A
-
-    wanted = settings.must_lead.tolist()
+    wanted = list(settings.must_lead or ())
     try:
         found: Any = choose_A(choice.tokens, leaders=wanted)
         if found.found and np.isfinite(found.margin):
             # The largest margin may take an A far from I, and with it other leaders: what little it needs is enough.
             found = choose_A(choice.tokens, leaders=wanted, prefer="identity", margin=KEPT * found.margin)
         why = "" if found.found else found.status
-    except ValueError as problem:
+    except InputError as problem:
         why = str(problem)
     if why:
-        raise ParameterError(
-            "must_lead",
-            "be points that can lead together",
-            f"{wanted}: {why} Name fewer, or raise `granularity`, with which more can",
-        )
+        advice = "Name fewer, or raise `granularity`, with which more can."
+        raise ParameterError("must_lead", "be points that can lead together", f"{wanted}: {why.rstrip('.')}", advice)
     L = np.linalg.cholesky(np.asarray(found.A, np.float64))
     classes = Classes.of(choice.tokens)
     tokens = (classes.rows @ L)[classes.labels]

@@ -6,8 +6,7 @@ CVXPY with Clarabel, loaded at the first use; `can_lead` needs SciPy alone.
 """
 
 from hardmax.control.choose import choose_A
-from hardmax.control.conflicts import Clash
-from hardmax.control.result import ControlResult
+from hardmax.control.result import Clash, ControlResult
 from hardmax.control.steering import steer
 from hardmax.control.vertices import can_lead
 

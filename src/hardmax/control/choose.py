@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from hardmax import _checks
+from hardmax._checks import check_count, check_positive, is_positive_definite
 from hardmax._errors import ParameterError
 from hardmax._types import FloatArray
 from hardmax.control.demands import Demands
 from hardmax.control.exclusive import SWITCHES, alternate
 from hardmax.control.programme import Programme, Solved
-from hardmax.control.request import Wish, check_wish
+from hardmax.control.request import Request, check_request
 from hardmax.control.result import ControlResult
-from hardmax.control.sentences import impossible, not_alone, success
+from hardmax.control.sentences import impossible, not_exclusive, success
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
 
@@ -82,7 +82,7 @@ def choose_A(
     Raises
     ------
     ValueError, TypeError
-        On a wish without a meaning: tokens out of range, one that leads and follows, zero or equal leaders.
+        On a request without a meaning: tokens out of range, one that leads and follows, zero or equal leaders.
 
     Examples
     --------
@@ -100,73 +100,74 @@ def choose_A(
 
     Theorems 5, 6 and 7 of this project (docs/control.md).
     """
-    wish = check_wish(tokens, leaders, followers)
+    request = check_request(tokens, leaders, followers)
     cuts = _one_of(method, "method", METHODS) == "cuts"
     keep = _check_margin(margin, _one_of(prefer, "prefer", PREFERENCES))
-    attempts, seed = (_checks.check_count(*pair, least=0) for pair in ((attempts, "attempts"), (seed, "seed")))
+    attempts, seed = (check_count(*pair, least=0) for pair in ((attempts, "attempts"), (seed, "seed")))
     if only:
-        _check_no_zero(wish)
+        _check_no_zero(request)
     bounds = BOUNDS if condition is None else (check_condition(condition),)
     programmes = [Programme(bound, cuts, solver_options) for bound in bounds]
-    demands = wish.demands()
-    programme, solved, works = _first(wish, demands, programmes)
-    if not works:
-        return impossible(wish, demands, solved, programme, only)
+    demands = request.demands()
+    programme, solved, met = _solve(request, demands, programmes)
+    if not met:
+        return impossible(request, demands, solved, programme, only)
     if only:
-        choice = _choice(wish, programmes[-1], solved, attempts, seed, progress)
-        if choice is None:
-            return not_alone(wish, demands, solved, programme)
-        demands = choice
-        programme, solved, _ = _first(wish, demands, programmes)
+        assigned = _assign_others(request, programmes[-1], solved, attempts, seed, progress)
+        if assigned is None:
+            return not_exclusive(request, demands, solved, programme)
+        demands = assigned
+        programme, solved, _ = _solve(request, demands, programmes)
     if prefer == "identity":
-        solved = _closer(wish, demands, solved, programme, keep)
-    return success(wish, demands, solved, only, prefer)
+        solved = _closest_to_identity(request, demands, solved, programme, keep)
+    return success(request, demands, solved, only, prefer)
 
 
-def _first(wish: Wish, demands: Demands, programmes: list[Programme]) -> tuple[Programme, Solved, bool]:
+def _solve(request: Request, demands: Demands, programmes: list[Programme]) -> tuple[Programme, Solved, bool]:
     """The first programme whose A works, with its answer; else the last, and that it does not."""
     for programme in programmes:
         solved = programme.largest_margin(demands)
-        if solved.A is not None and _works(wish, demands, solved.A):
+        if solved.A is not None and _meets_demands(request, demands, solved.A):
             return programme, solved, True
     return programme, solved, False
 
 
-def _choice(
-    wish: Wish, programme: Programme, first: Solved, attempts: int, seed: int, progress: Progress | None
+def _assign_others(
+    request: Request, programme: Programme, first: Solved, attempts: int, seed: int, progress: Progress | None
 ) -> Demands | None:
     """Demands on all tokens that some A meets: everything is decided at layer 0 then, for every alpha (Theorem 1)."""
     most = SWITCHES * (attempts + 2)
-    for tried, (demands, solved) in enumerate(alternate(wish, programme, np.asarray(first.A), attempts, seed)):
-        if progress is not None:
+    for tried, (demands, solved) in enumerate(alternate(request, programme, np.asarray(first.A), attempts, seed)):
+        if progress:
             progress(min(tried, most), most)
-        if solved.A is not None and _works(wish, demands, solved.A):
+        if solved.A is not None and _meets_demands(request, demands, solved.A):
             return demands
     return None
 
 
-def _works(wish: Wish, demands: Demands, A: FloatArray) -> bool:
+def _meets_demands(request: Request, demands: Demands, A: FloatArray) -> bool:
     """Whether every demand is met: positive gaps in NumPy, a definite A, and the exact sets of layer 0."""
     gaps, _ = demands.tightest(A, 1, 1)
-    if (len(gaps) and gaps[0] <= 0) or not _checks.is_positive_definite(A):
+    if (len(gaps) and gaps[0] <= 0) or not is_positive_definite(A):
         return False
-    sets = simulate(wish.given, Hardmax(1, A), layers=0).sets(0)
-    first, labels = wish.classes.first, wish.classes.labels
-    chosen = [labels[sets[first[i]]] for i in demands.who]
+    sets = simulate(request.given, Hardmax(1, A), layers=0).sets(0)
+    first, labels = request.classes.first, request.classes.labels
+    chosen = [labels[sets[first[i]]] for i in demands.chooser]
     return all((members == t).all() for members, t in zip(chosen, demands.target, strict=True))
 
 
-def _closer(wish: Wish, demands: Demands, solved: Solved, programme: Programme, keep: float | None) -> Solved:
+def _closest_to_identity(
+    request: Request, demands: Demands, solved: Solved, programme: Programme, keep: float | None
+) -> Solved:
     """The A closest to the identity that keeps a margin; the one of largest margin where the solver fails at it."""
     aim = KEPT * solved.margin if keep is None else keep
     if not np.isfinite(aim):  # a single token asks for nothing
         return solved
     if aim > solved.margin:
-        raise ParameterError(
-            "margin", f"be at most the largest that there is, {solved.margin!r}", f"{aim!r}", "Ask for less."
-        )
+        must = f"be at most the largest that there is, {solved.margin!r}"
+        raise ParameterError("margin", must, f"{aim!r}", "Ask for less.")
     closer = programme.closest_to_identity(demands, aim, solved.pairs)
-    if closer.A is not None and _works(wish, demands, closer.A):
+    if closer.A is not None and _meets_demands(request, demands, closer.A):
         return closer
     return replace(solved, failure=closer.failure or "its answer fails the check")
 
@@ -175,38 +176,27 @@ def check_condition(condition: Any) -> float:
     """Return a bound on the condition number."""
     value = float(condition) if isinstance(condition, Real) and not isinstance(condition, bool) else np.nan
     if not 1 <= value <= LARGEST:
-        raise ParameterError(
-            "condition",
-            (
-                f"be a number from 1, the condition number of the identity, to {LARGEST:g}, beyond which floats "
-                "do not know a definite matrix from others"
-            ),
-            f"{condition!r}",
-            "Use 1e4, say.",
-        )
+        reason = "beyond which floats do not know a definite matrix from others"
+        must = f"be a number from 1, the condition number of the identity, to {LARGEST:g}, {reason}"
+        raise ParameterError("condition", must, f"{condition!r}", "Use 1e4, say.")
     return value
 
 
-def _check_no_zero(wish: Wish) -> None:
-    zero = np.flatnonzero(~wish.rows.any(axis=1))
-    if len(zero) and len(wish.classes) > 1:
-        raise ParameterError(
-            "only=True",
-            "have tokens that are not zero",
-            (
-                f"token {wish.token(int(zero[0]))}, which sees every token alike at layer 0, so that where it "
-                "goes depends on alpha"
-            ),
-            "Leave it out, or use `steer`.",
-        )
+def _check_no_zero(request: Request) -> None:
+    zero = np.flatnonzero(~request.tokens.any(axis=1))
+    if len(zero) and len(request.classes) > 1:
+        why = "which sees every token alike at layer 0, so that where it goes depends on alpha"
+        got, advice = f"token {request.token(int(zero[0]))}, {why}", "Leave it out, or use `steer`."
+        raise ParameterError("tokens", "not be zero with `only=True`", got, advice)
 
 
 def _check_margin(margin: Any, prefer: str) -> float | None:
     if margin is None:
         return None
     if prefer != "identity":
-        raise ParameterError("margin", 'go with `prefer="identity"`', '`prefer="margin"`, which finds the largest one')
-    return float(_checks.check_positive(margin, "margin", "Leave it out for half of the largest one."))
+        got = '`prefer="margin"`, which finds the largest one'
+        raise ParameterError("margin", 'go with `prefer="identity"`', got)
+    return float(check_positive(margin, "margin", "Leave it out for half of the largest one."))
 
 
 def _one_of(value: Any, name: str, choices: tuple[str, ...]) -> str:

@@ -12,7 +12,6 @@ where A_NN does not matter: it can always be made large enough for A to be defin
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -20,9 +19,10 @@ import numpy as np
 
 from hardmax._types import FloatArray, IntArray
 from hardmax.control.demands import Demands, units
-from hardmax.control.programme import Optimum, Solved, cutting_planes, dual_weights, load_cvxpy, run
-from hardmax.control.refutation import refutes
-from hardmax.control.request import Wish
+from hardmax.control.programme import Optimum, Solved, cutting_planes, dual_weights, load_cvxpy, solve
+from hardmax.control.refutation import as_fractions, refutes
+from hardmax.control.request import Request
+from hardmax.control.result import Clash
 
 WIDE = 1e3  # R
 SPAN_TOL = 1e-10  # singular values below this part of the largest are directions that no demand has
@@ -31,26 +31,11 @@ FEASIBLE = 1e-6  # a margin that is surely positive
 SHOWN = 1e-3  # of the largest weight: what a reader is shown
 
 
-@dataclass(frozen=True)
-class Clash:
-    """One product that would have to be positive: `token` sees `target` before `rival`."""
-
-    token: int
-    target: int
-    rival: int
-    weight: float
-
-    def __str__(self) -> str:
-        wanted = "lead" if self.token == self.target else f"follow {self.target}"
-        return f"token {self.token} would {wanted}, not follow {self.rival} (weight {self.weight:.3g})"
-
-
 @dataclass(frozen=True, eq=False)
 class Existence:
     """The answer of the programme above: a positive margin, or weights."""
 
     demands: Demands
-    basis: FloatArray  # (d, p) orthonormal, of P
     solved: Solved
 
     @cached_property
@@ -59,25 +44,22 @@ class Existence:
         weights = self.solved.weights
         if self.solved.A is None or not weights.any():
             return False
-        return any(self._refutes(np.flatnonzero(weights > part * weights.max())) for part in NOISE)
+        for part in NOISE:
+            kept = weights > part * weights.max()
+            pairs = self.solved.pairs[kept]
+            if refutes(*self.demands.exact(pairs), as_fractions(weights[kept] / self.demands.lengths(pairs))):
+                return True
+        return False
 
-    def _refutes(self, kept: IntArray) -> bool:
-        """Whether the rows that are kept do."""
-        pairs = self.solved.pairs[kept]
-        z, ahead = self.demands.exact(pairs)
-        lengths = self.demands.lengths(pairs)
-        weights = [Fraction(w) for w in (self.solved.weights[kept] / lengths).tolist()]
-        return refutes(z, ahead, weights)
-
-    def clashes(self, wish: Wish) -> tuple[Clash, ...]:
+    def clashes(self, request: Request) -> tuple[Clash, ...]:
         """The products with a weight that matters, the largest first, in the numbers of the tokens."""
-        weights = self.solved.weights
-        order = [r for r in np.argsort(-weights, kind="stable") if weights[r] > SHOWN * weights.max()]
-        named = []
-        for r in order:
-            demand, rival = self.solved.pairs[r]
-            who, target = self.demands.who[demand], self.demands.target[demand]
-            named.append(Clash(wish.token(who), wish.token(target), wish.token(rival), float(weights[r])))
+        weights, named = self.solved.weights, []
+        for r in np.argsort(-weights, kind="stable"):
+            if weights[r] > SHOWN * weights.max():
+                demand, rival = self.solved.pairs[r]
+                classes = self.demands.chooser[demand], self.demands.target[demand], rival
+                token, target, other = map(request.token, classes)
+                named.append(Clash(token, target, other, float(weights[r])))
         return tuple(named)
 
 
@@ -93,25 +75,20 @@ def exists(demands: Demands, options: Mapping[str, Any] | None = None) -> Existe
         kept = np.unique(answer.solved.pairs[heavy, 0])
         if len(kept) in (0, len(answer.demands)):
             break
-        now = answer.demands
-        answer = _exists(now.some(kept), options or {})
+        answer = _exists(answer.demands.some(kept), options or {})
     return answer
 
 
 def _exists(demands: Demands, options: Mapping[str, Any]) -> Existence:
-    z = units(demands.tokens[demands.who])
+    z = units(demands.tokens[demands.chooser])
     _, values, axes = np.linalg.svd(z, full_matrices=False)
     basis = axes[values > SPAN_TOL * values[0]].T  # (d, p)
-
-    def optimum(pairs: IntArray) -> Optimum:
-        return _optimum(demands, pairs, basis, options)
-
-    return Existence(demands, basis, cutting_planes(demands, optimum))
+    return Existence(demands, cutting_planes(demands, lambda pairs: _optimum(demands, pairs, basis, options)))
 
 
 def _optimum(demands: Demands, pairs: IntArray, basis: FloatArray, options: Mapping[str, Any]) -> Optimum:
     cp = load_cvxpy()
-    N = _complement(basis)
+    N = np.linalg.svd(basis, full_matrices=True)[0][:, basis.shape[1] :]  # the complement of P
     p, k = basis.shape[1], N.shape[1]
     z, ahead = demands.units(pairs)
     z, onto, beside = z @ basis, ahead @ basis, ahead @ N  # (rows, p), (rows, p), (rows, k)
@@ -122,13 +99,9 @@ def _optimum(demands: Demands, pairs: IntArray, basis: FloatArray, options: Mapp
         gaps = gaps + np.einsum("ri,rj->rij", z, beside).reshape(-1, p * k) @ cp.vec(F, order="C")
     ahead_of = gaps >= m
     limits = [B >> 0, cp.trace(B) == 1, *([cp.abs(F) <= WIDE] if F is not None else [])]
-    failure = run(cp.Problem(cp.Maximize(m), [ahead_of, *limits]), options)
+    failure = solve(cp.Problem(cp.Maximize(m), [ahead_of, *limits]), options)
     if failure:
         return Optimum(None, failure=failure)
     cross = F.value if F is not None else np.zeros((p, 0))
     A = basis @ B.value @ basis.T + basis @ cross @ N.T + N @ cross.T @ basis.T
     return Optimum(A, float(m.value), dual_weights(ahead_of))
-
-
-def _complement(basis: FloatArray) -> FloatArray:
-    return np.asarray(np.linalg.svd(basis, full_matrices=True)[0][:, basis.shape[1] :])

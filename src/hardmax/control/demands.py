@@ -5,31 +5,33 @@ Each is linear in A. Rows are divided by |z_i| |z_t - z_j|, so that a margin has
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from hardmax._checks import check_tokens
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, FloatArray, IntArray
+from hardmax.control.refutation import as_fractions
 
 CELLS = 1 << 22  # products at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Demands:
-    """Token `who[r]` shall choose `target[r]` alone; a leader is its own target."""
+    """Token `chooser[r]` shall choose `target[r]` alone; a leader is its own target."""
 
     given: AnyArray  # (n, d) distinct tokens, floats or Fractions
     tokens: FloatArray  # (n, d) the same as `scaled` gives them
-    who: IntArray  # (r,)
+    chooser: IntArray  # (r,)
     target: IntArray  # (r,)
 
     def __len__(self) -> int:
-        return len(self.who)
+        return len(self.chooser)
 
     def some(self, kept: IntArray) -> "Demands":
-        """Some of the demands."""
-        return Demands(self.given, self.tokens, self.who[kept], self.target[kept])
+        return Demands(self.given, self.tokens, self.chooser[kept], self.target[kept])
 
     def rows(self, pairs: IntArray) -> FloatArray:
         """sym(z_i (z_t - z_j)ᵀ) / (|z_i| |z_t - z_j|) for pairs (demand, rival j), shape (pairs, d, d)."""
@@ -44,18 +46,18 @@ class Demands:
 
     def units(self, pairs: IntArray) -> tuple[FloatArray, FloatArray]:
         """z_i / |z_i| and (z_t - z_j) / |z_t - z_j| for pairs (demand, rival j), each (pairs, d)."""
-        return units(self.tokens[self.who[pairs[:, 0]]]), units(self._ahead(pairs))
+        return units(self.tokens[self.chooser[pairs[:, 0]]]), units(self._ahead(pairs))
 
     def lengths(self, pairs: IntArray) -> FloatArray:
         """|z_i| |z_t - z_j|."""
-        return _norms(self.tokens[self.who[pairs[:, 0]]])[:, 0] * _norms(self._ahead(pairs))[:, 0]
+        return _norms(self.tokens[self.chooser[pairs[:, 0]]]) * _norms(self._ahead(pairs))
 
-    def exact(self, pairs: IntArray) -> tuple[list[list[Fraction]], list[list[Fraction]]]:
-        """z_i and z_t - z_j of the tokens as they were given."""
-        numbers = [(self.who[r], self.target[r], j) for r, j in pairs.tolist()]
-        exact = {i: [Fraction(x) for x in self.given[i].tolist()] for triple in numbers for i in triple}
-        ahead = [[a - b for a, b in zip(exact[t], exact[j], strict=True)] for _, t, j in numbers]
-        return [exact[i] for i, _, _ in numbers], ahead
+    def exact(self, pairs: IntArray) -> tuple[AnyArray, AnyArray]:
+        """z_i and z_t - z_j of the tokens as they were given, each (pairs, d) Fractions."""
+        z, target, rival = (
+            as_fractions(self.given[i]) for i in (self.chooser[pairs[:, 0]], self.target[pairs[:, 0]], pairs[:, 1])
+        )
+        return z, target - rival
 
     def _ahead(self, pairs: IntArray) -> FloatArray:
         return self.tokens[self.target[pairs[:, 0]]] - self.tokens[pairs[:, 1]]
@@ -73,7 +75,7 @@ class Demands:
         return gaps[order], pairs[order]
 
     def _tightest(self, A: FloatArray, per: int, block: IntArray) -> IntArray:
-        z, t = units(self.tokens[self.who[block]]), self.target[block]
+        z, t = units(self.tokens[self.chooser[block]]), self.target[block]
         products = z @ A @ self.tokens.T  # (block, n)
         apart = cdist(self.tokens[t], self.tokens)  # (block, n)
         each = np.arange(len(block))
@@ -89,21 +91,26 @@ class Demands:
         return np.asarray(grid[grid[:, 1] != self.target[grid[:, 0]]])
 
 
+def check_cloud(tokens: Any, advice: str) -> AnyArray:
+    """Return the tokens of one cloud."""
+    array, _ = check_tokens(tokens)
+    if array.ndim == 3:
+        raise ParameterError("tokens", "be one cloud of shape (n, d)", f"a batch of shape {array.shape}", advice)
+    return array
+
+
 def scaled(rows: AnyArray) -> FloatArray:
     """Distinct tokens as floats with no entry above 1, so that no product overflows; a power of two loses nothing."""
     _, exponent = np.frexp(float(np.abs(rows).max()))
-    factor = Fraction(2) ** -int(exponent)
-    floats = (
-        (rows * factor).astype(np.float64) if rows.dtype == object else np.ldexp(rows.astype(np.float64), -exponent)
-    )
+    if rows.dtype == object:
+        floats = (rows * Fraction(2) ** -int(exponent)).astype(np.float64)
+    else:
+        floats = np.ldexp(rows.astype(np.float64), -exponent)
     lost = (floats == 0).all(axis=1) != (rows == 0).all(axis=1)
     if lost.any() or len(np.unique(floats, axis=0)) < len(floats):
-        raise ParameterError(
-            "tokens",
-            ("differ from each other and from 0 when they are divided by the largest entry and rounded to floats"),
-            "some that do not",
-            "Leave out tokens that are equal but for rounding, or those that are tiny.",
-        )
+        must = "differ from each other and from 0 when they are divided by the largest entry and rounded to floats"
+        advice = "Leave out tokens that are equal but for rounding, or those that are tiny."
+        raise ParameterError("tokens", must, "some that do not", advice)
     return floats
 
 
@@ -114,5 +121,5 @@ def units(x: FloatArray) -> FloatArray:
 
 
 def _norms(x: FloatArray) -> FloatArray:
-    size = np.abs(x).max(axis=1, keepdims=True)
-    return np.asarray(size * np.linalg.norm(x / size, axis=1, keepdims=True))
+    size = np.abs(x).max(axis=1)
+    return np.asarray(size * np.linalg.norm(x / size[:, None], axis=1))

@@ -13,26 +13,26 @@ import numpy as np
 
 from hardmax._types import FloatArray, IntArray
 from hardmax.control.demands import Demands
-from hardmax.control.directions import forward
 from hardmax.control.programme import Programme, Solved
-from hardmax.control.request import Wish
+from hardmax.control.request import Request
+from hardmax.control.vertices import forward_direction
 
 SWITCHES = 12  # changes of the targets from one start
 RANK_ONE = 1e-3  # weight of the identity beside ppᵀ: enough for the targets that follow from it
 
 
 def alternate(
-    wish: Wish, programme: Programme, first: FloatArray, attempts: int, seed: int
+    request: Request, programme: Programme, first: FloatArray, attempts: int, seed: int
 ) -> Iterator[tuple[Demands, Solved]]:
     """Demands on all tokens, each with its best A, until the caller has what it wants."""
     tried: set[bytes] = set()
-    for A in _starts(wish, first, attempts, seed):
+    for A in _starting_matrices(request, first, attempts, seed):
         for _ in range(SWITCHES):
-            targets = seen_first(wish, A)
+            targets = _preferred_leaders(request, A)
             if targets.tobytes() in tried:
                 break
             tried.add(targets.tobytes())
-            demands = wish.demands(wish.free, targets)
+            demands = request.demands(request.free, targets)
             solved = programme.largest_margin(demands)
             yield demands, solved
             if solved.A is None:
@@ -40,18 +40,18 @@ def alternate(
             A = solved.A
 
 
-def seen_first(wish: Wish, A: FloatArray) -> IntArray:
+def _preferred_leaders(request: Request, A: FloatArray) -> IntArray:
     """For every free token the leader with the largest product."""
-    products = wish.rows[wish.free] @ A @ wish.rows[wish.leading].T
-    return np.asarray(wish.leading[products.argmax(axis=1)])
+    products = request.tokens[request.free] @ A @ request.tokens[request.leading].T
+    return np.asarray(request.leading[products.argmax(axis=1)])
 
 
-def _starts(wish: Wish, first: FloatArray, attempts: int, seed: int) -> Iterator[FloatArray]:
+def _starting_matrices(request: Request, first: FloatArray, attempts: int, seed: int) -> Iterator[FloatArray]:
     """Theorem 7 where it applies, the A of the leaders alone, the identity, then random ones."""
-    d = wish.rows.shape[1]
+    d = request.tokens.shape[1]
     rng = np.random.default_rng(seed)
-    for order in (wish.leading, wish.leading[::-1])[: len(wish.leading)] if len(wish.leading) <= 2 else ():
-        p = _direction(wish, order)
+    for order in (request.leading, request.leading[::-1])[: len(request.leading)] if len(request.leading) <= 2 else ():
+        p = _separating_direction(request, order)
         if p is not None:
             yield np.outer(p, p) + RANK_ONE * (p @ p) * np.eye(d)
     yield first
@@ -61,16 +61,15 @@ def _starts(wish: Wish, first: FloatArray, attempts: int, seed: int) -> Iterator
         yield B @ B.T
 
 
-def _direction(wish: Wish, order: IntArray) -> FloatArray | None:
+def _separating_direction(request: Request, order: IntArray) -> FloatArray | None:
     """A p whose largest value is at the first leader; its smallest at the second, or all positive if there is none."""
-    rows = wish.rows
+    rows, labels = request.tokens, request.classes.labels
     top = rows[order[0]]
     ahead = [top - np.delete(rows, order[0], axis=0), top[None]]  # <p, each> > 0
-    labels = wish.classes.labels
     if len(order) == 1:
         ahead.append(rows[rows.any(axis=1)])
     else:
         bottom = rows[order[1]]
         ahead += [np.delete(rows, order[1], axis=0) - bottom, -bottom[None]]
-        ahead += [rows[[labels[i]]] * (1 if labels[t] == order[0] else -1) for i, t in wish.followers.items()]
-    return forward(np.concatenate(ahead))
+        ahead += [rows[[labels[i]]] * (1 if labels[t] == order[0] else -1) for i, t in request.followers.items()]
+    return forward_direction(np.concatenate(ahead))

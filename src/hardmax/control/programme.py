@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._errors import MissingExtra
+from hardmax._errors import MissingExtra, ParameterError
 from hardmax._types import FloatArray, IntArray
 from hardmax.control.demands import Demands
 
@@ -75,7 +75,7 @@ class Programme:
         ahead = coefficients @ cp.vec(X, order="C")[upper[0] * d + upper[1]] >= m
         bounded = [X - (u / self.condition) * np.eye(d) >> 0, u * np.eye(d) - X >> 0, cp.trace(X) == d]
         goal = cp.Maximize(m) if margin is None else cp.Minimize(cp.sum_squares(X - np.eye(d)))
-        failure = run(cp.Problem(goal, [ahead, *bounded]), self.options or {})
+        failure = solve(cp.Problem(goal, [ahead, *bounded]), self.options or {})
         if failure:
             return Optimum(None, failure=failure)
         return Optimum(within_condition(X.value, self.condition), float(m.value), dual_weights(ahead))
@@ -88,12 +88,14 @@ def cutting_planes(
 
     A violation is a gap below the optimum's own margin, before the first one below `least`.
     """
+    number = np.array([len(demands.tokens), 1])  # of a pair
     now, rounds = Optimum(np.eye(demands.tokens.shape[1]), least), 0
     while True:
         A = np.asarray(now.A)
         gaps, tight = demands.tightest(A, PER, MOST)
         margin = float(gaps[0]) if len(gaps) else np.inf
-        fresh = _without(tight[gaps < now.bound - CUT_TOL], pairs if rounds else NO_PAIRS)
+        fresh = tight[gaps < now.bound - CUT_TOL]
+        fresh = fresh[~np.isin(fresh @ number, pairs @ number)] if rounds else fresh
         if not len(fresh) or now.bound < 0 or rounds == MOST_ROUNDS:
             return Solved(A, now.bound, now.weights, "", margin, pairs, rounds)
         pairs = np.unique(np.concatenate([pairs, fresh]), axis=0)
@@ -102,12 +104,7 @@ def cutting_planes(
             return Solved(None, now.bound, now.weights, now.failure, margin, pairs, rounds)
 
 
-def _without(pairs: IntArray, known: IntArray) -> IntArray:
-    have = set(map(tuple, known.tolist()))
-    return np.array([pair for pair in pairs.tolist() if tuple(pair) not in have], np.intp).reshape(-1, 2)
-
-
-def run(problem: Any, options: Mapping[str, Any]) -> str:
+def solve(problem: Any, options: Mapping[str, Any]) -> str:
     """Solve, and return why there is no answer, if there is none. One that is inaccurate is for the caller to check."""
     cp = load_cvxpy()
     try:
@@ -119,7 +116,7 @@ def run(problem: Any, options: Mapping[str, Any]) -> str:
     except (TypeError, AttributeError, ValueError) as error:
         if not options:
             raise
-        raise ValueError(f"`solver_options` must be settings of Clarabel. Got {options!r}: {error}") from None
+        raise ParameterError("solver_options", "be settings of Clarabel", f"{options!r}: {error}") from None
     good = problem.status in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE)
     return "" if good else f"Solver 'CLARABEL' ended with the status {problem.status}"
 
@@ -145,7 +142,7 @@ def _check_memory(rows: int, d: int) -> None:
     if needed > room:
         raise MemoryError(
             f'`method="full"` must hold all {rows:,} rows of the programme at once, about {needed / 2**30:,.0f} GiB. '
-            f'Got a machine with {room / 2**30:,.0f}. Use method="cuts", which adds rows as it needs them.'
+            f'Got a machine with {room / 2**30:,.0f}. Use `method="cuts"`, which adds rows as it needs them.'
         )
 
 

@@ -12,54 +12,48 @@ from fractions import Fraction
 import numpy as np
 from scipy.linalg import qr
 
-from hardmax._types import FloatArray
+from hardmax._types import AnyArray, FloatArray
 
 NULL_TOL = 1e-6  # eigenvalues of S that may be 0, as a part of the largest
 SIMPLE = 1000  # denominators of vectors that S maps to 0
 
-Vector = list[Fraction]
-Matrix = list[Vector]
+as_fractions = np.vectorize(Fraction, otypes=[object])
 
 
-def refutes(z: Matrix, g: Matrix, weights: Vector) -> bool:
-    """Whether weights near the given ones prove that ⟨A z_r, g_r⟩ > 0 for all r has no positive definite solution A."""
-    for equations in (_beside(z, g), _all_of(z, g), _vanishing(z, g, weights)):
-        exact = _solution(list(equations), weights)
+def refutes(z: AnyArray, g: AnyArray, weights: AnyArray) -> bool:
+    """Whether weights near the given ones prove that ⟨A z_r, g_r⟩ > 0 for all r has no positive definite solution A.
+
+    All are arrays of Fractions: z and g of shape (r, d), weights of shape (r,).
+    """
+    for equations in (_orthogonal_equations(z, g), _zero_equations(z, g), _kernel_equations(z, g, weights)):
+        exact = _solution(np.array(list(equations)).reshape(-1, len(z)), weights)
         if exact is not None and _is_negative_semidefinite(_sum(z, g, exact)):
             return True
     return False
 
 
-def _beside(z: Matrix, g: Matrix) -> Iterator[Vector]:
+def _orthogonal_equations(z: AnyArray, g: AnyArray) -> Iterator[AnyArray]:
     """S x = 0 for x at right angles to all z: Σ λ z ⟨g, x⟩ = 0, in coordinates that tell the z apart."""
     reduced, pivots = rref(z)
-    d = len(z[0])
-    for free in (c for c in range(d) if c not in pivots):
-        x = [Fraction(0)] * d
-        x[free] = Fraction(1)
-        for row, pivot in enumerate(pivots):
-            x[pivot] = -reduced[row][free]
-        along = [_dot(v, x) for v in g]
-        yield from ([u[a] * s for u, s in zip(z, along, strict=True)] for a in pivots)
+    for free in np.setdiff1d(np.arange(z.shape[1]), pivots):
+        x = as_fractions(np.arange(z.shape[1]) == free)
+        x[pivots] = -reduced[:, free]
+        yield from (z[:, pivots] * (g @ x)[:, None]).T
 
 
-def _all_of(z: Matrix, g: Matrix) -> Iterator[Vector]:
+def _zero_equations(z: AnyArray, g: AnyArray) -> Iterator[AnyArray]:
     """S = 0, entry by entry."""
-    d = len(z[0])
-    for a in range(d):
-        for b in range(a, d):
-            yield [u[a] * v[b] + u[b] * v[a] for u, v in zip(z, g, strict=True)]
+    for a, b in zip(*np.triu_indices(z.shape[1]), strict=True):
+        yield z[:, a] * g[:, b] + z[:, b] * g[:, a]
 
 
-def _vanishing(z: Matrix, g: Matrix, weights: Vector) -> Iterator[Vector]:
+def _kernel_equations(z: AnyArray, g: AnyArray, weights: AnyArray) -> Iterator[AnyArray]:
     """S x = 0 for x that S nearly maps to 0: on lattices these are simple fractions."""
-    values, vectors = np.linalg.eigh(np.array(_sum(z, g, weights), np.float64))
+    values, vectors = np.linalg.eigh(_sum(z, g, weights).astype(np.float64))
     near = vectors[:, np.abs(values) <= NULL_TOL * np.abs(values).max()].T
-    rough = [[Fraction(float(x)).limit_denominator(SIMPLE) for x in row] for row in _reduced(near)]
-    for x in rough:
-        pairs = [(_dot(u, x), _dot(v, x)) for u, v in zip(z, g, strict=True)]
-        for a in range(len(x)):
-            yield [u[a] * s + v[a] * t for u, v, (t, s) in zip(z, g, pairs, strict=True)]
+    for row in _reduced(near).tolist():
+        x = np.array([Fraction(entry).limit_denominator(SIMPLE) for entry in row])
+        yield from (z * (g @ x)[:, None] + g * (z @ x)[:, None]).T
 
 
 def _reduced(rows: FloatArray) -> FloatArray:
@@ -70,78 +64,59 @@ def _reduced(rows: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.solve(rows[:, columns], rows))
 
 
-def _solution(equations: Matrix, weights: Vector) -> Vector | None:
+def _solution(equations: AnyArray, weights: AnyArray) -> AnyArray | None:
     """Weights at least 0, not all 0, that solve the equations: the largest are determined by the others."""
-    order = sorted(range(len(weights)), key=lambda r: -weights[r])
-    reduced, pivots = rref([[row[r] for r in order] for row in equations])
-    ranked = [weights[r] for r in order]
-    for row, pivot in enumerate(pivots):
-        ranked[pivot] = -sum((reduced[row][c] * ranked[c] for c in range(len(order)) if c not in pivots), Fraction(0))
+    order = np.argsort(-weights, kind="stable")
+    reduced, pivots = rref(equations[:, order])
+    ranked = weights[order]
+    others = np.setdiff1d(np.arange(len(order)), pivots)
+    ranked[pivots] = -reduced[:, others] @ ranked[others]
     if min(ranked) < 0 or not any(ranked):
         return None
-    exact = [Fraction(0)] * len(weights)
-    for place, r in enumerate(order):
-        exact[r] = ranked[place]
-    return exact
+    return ranked[np.argsort(order)]
 
 
-def _sum(z: Matrix, g: Matrix, weights: Vector) -> Matrix:
+def _sum(z: AnyArray, g: AnyArray, weights: AnyArray) -> AnyArray:
     """2 S."""
-    d = len(z[0])
-    S = [[Fraction(0)] * d for _ in range(d)]
-    for u, v, w in zip(z, g, weights, strict=True):
-        for a in range(d):
-            for b in range(d):
-                S[a][b] += w * (u[a] * v[b] + u[b] * v[a])
-    return S
+    half = (z * weights[:, None]).T @ g
+    return np.asarray(half + half.T)
 
 
-def _is_negative_semidefinite(S: Matrix) -> bool:
+def _is_negative_semidefinite(S: AnyArray) -> bool:
     """By symmetric elimination of -S: pivots at least 0, and where one is 0 its row is."""
-    M = [[-x for x in row] for row in S]
+    M = -S
     for k, row in enumerate(M):
         if row[k] < 0 or (row[k] == 0 and any(row[k:])):
             return False
-        for below in M[k + 1 :]:
-            if below[k]:
-                factor = below[k] / row[k]
-                below[k:] = [x - factor * y for x, y in zip(below[k:], row[k:], strict=True)]
+        if row[k]:
+            M[k + 1 :, k:] -= np.outer(M[k + 1 :, k] / row[k], row[k:])
     return True
 
 
-def rref(rows: Matrix) -> tuple[Matrix, list[int]]:
+def rref(rows: AnyArray) -> tuple[AnyArray, list[int]]:
     """Reduced row echelon form, without its zero rows, and the columns of its pivots."""
-    if not rows:
-        return [], []
     try:
         from flint import fmpq, fmpq_mat
     except ImportError:
         return _rref(rows)
-    entries = [fmpq(x.numerator, x.denominator) for row in rows for x in row]
-    reduced, rank = fmpq_mat(len(rows), len(rows[0]), entries).rref()
-    found = [[Fraction(int(x.p), int(x.q)) for x in row] for row in reduced.tolist()[:rank]]
-    return found, [next(c for c, x in enumerate(row) if x) for row in found]
+    n, columns = rows.shape
+    reduced, rank = fmpq_mat(n, columns, [fmpq(x.numerator, x.denominator) for x in rows.flat]).rref()
+    found = np.array([Fraction(int(x.p), int(x.q)) for x in reduced.entries()], object).reshape(n, columns)[:rank]
+    return found, [int(np.flatnonzero(row)[0]) for row in found]
 
 
-def _rref(rows: Matrix) -> tuple[Matrix, list[int]]:
+def _rref(rows: AnyArray) -> tuple[AnyArray, list[int]]:
     """The same without python-flint, which is faster for many rows."""
+    rows = rows.copy()
     pivots: list[int] = []
-    rows = [list(row) for row in rows]
-    for column in range(len(rows[0])):
-        at = next((r for r in range(len(pivots), len(rows)) if rows[r][column]), None)
-        if at is None:
-            continue
+    for column in range(rows.shape[1]):
         top = len(pivots)
-        rows[top], rows[at] = rows[at], rows[top]
-        lead = rows[top][column]
-        rows[top] = [x / lead for x in rows[top]]
-        for r, row in enumerate(rows):
-            if r != top and row[column]:
-                factor = row[column]
-                rows[r] = [x - factor * y for x, y in zip(row, rows[top], strict=True)]
+        if not rows[top:, column].any():
+            continue
+        at = top + int(np.flatnonzero(rows[top:, column])[0])
+        rows[[top, at]] = rows[[at, top]]
+        rows[top] /= rows[top, column]
+        others = np.setdiff1d(np.flatnonzero(rows[:, column]), top)
+        rows[others] -= np.outer(rows[others, column], rows[top])
         pivots.append(column)
     return rows[: len(pivots)], pivots
-
-
-def _dot(x: Vector, y: Vector) -> Fraction:
-    return sum((a * b for a, b in zip(x, y, strict=True)), Fraction(0))

@@ -1,18 +1,28 @@
 """What control returns: the matrix, whether it was found, and the sentence that says so."""
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.control.conflicts import Clash
 from hardmax.control.vertices import can_lead
 
-MOST_NAMED = 8  # tokens that a sentence lists
+
+@dataclass(frozen=True)
+class Clash:
+    """One product that would have to be positive: `token` sees `target` before `rival`."""
+
+    token: int
+    target: int
+    rival: int
+    weight: float
+
+    def __str__(self) -> str:
+        wanted = "lead" if self.token == self.target else f"follow {self.target}"
+        return f"token {self.token} would {wanted}, not follow {self.rival} (weight {self.weight:.3g})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,33 +87,8 @@ class ControlResult:
 
     def to_json(self) -> str:
         """Everything above but the tokens, as JSON."""
-        fields = {name: getattr(self, name) for name in ("found", "proved", "status", "leaders", "only", "alpha")}
-        fields |= {"followers": {str(i): t for i, t in self.followers.items()}, "stats": self.stats}
-        fields |= {"A": None if self.A is None else self.A.tolist(), "cannot_lead": self.cannot_lead}
-        fields |= {"margin": finite(self.margin), "condition": finite(self.condition)}
-        fields |= {"conflict": [vars(clash) for clash in self.conflict]}
+        fields = asdict(self) | {"A": None if self.A is None else self.A.tolist()}
+        del fields["tokens"]
+        for name in ("margin", "condition"):  # JSON has no word for infinity
+            fields[name] = float(getattr(self, name)) if np.isfinite(getattr(self, name)) else None
         return json.dumps(fields, indent=2)
-
-
-def finite(value: float) -> float | None:
-    """A number that JSON has a word for, or None."""
-    return float(value) if np.isfinite(value) else None
-
-
-def listed(tokens: Iterable[int]) -> str:
-    """ "token 3", or "tokens 1, 2 and 5"."""
-    names = [str(i) for i in tokens]
-    if len(names) > MOST_NAMED:
-        names = [*names[:MOST_NAMED], f"{len(names) - MOST_NAMED} more"]
-    if len(names) == 1:
-        return f"token {names[0]}"
-    return f"tokens {', '.join(names[:-1])} and {names[-1]}"
-
-
-def asked(leaders: tuple[int, ...], followers: dict[int, int], only: bool, at: str = "") -> str:
-    """What was asked, as words: "tokens 0 and 5 lead, and no others; token 7 follows 0"."""
-    verb = "leads" if len(leaders) == 1 else "lead"
-    words = f"{listed(leaders)} {verb}{at}{', and no others' if only else ''}"
-    if len(followers) > MOST_NAMED:
-        return f"{words}; {len(followers)} tokens follow as asked"
-    return "; ".join([words, *(f"token {i} follows {t}" for i, t in followers.items())])

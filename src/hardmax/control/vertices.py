@@ -10,14 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.optimize import linprog
 
-from hardmax import _checks
-from hardmax._errors import ParameterError
 from hardmax._types import BoolArray, FloatArray
-from hardmax.control.demands import scaled
-from hardmax.control.directions import forward
+from hardmax.control.demands import check_cloud, scaled
 from hardmax.kernels import maximisers
 from hardmax.kernels.classes import Classes
+
+FORWARD_TOL = 1e-8  # by which each must point forward, as a part of its length: programmes are solved to about 1e-9
 
 
 def can_lead(tokens: Any, *, progress: Callable[[int, int], None] | None = None) -> BoolArray:
@@ -43,11 +43,7 @@ def can_lead(tokens: Any, *, progress: Callable[[int, int], None] | None = None)
 
     Theorem 5 of this project (docs/control.md).
     """
-    array, _ = _checks.check_tokens(tokens)
-    if array.ndim == 3:
-        raise ParameterError(
-            "tokens", "be one cloud of shape (n, d)", f"a batch of shape {array.shape}", "Ask cloud by cloud."
-        )
+    array = check_cloud(tokens, "Ask cloud by cloud.")
     classes = Classes.of(array)
     if len(classes) == 1:
         return np.ones(len(array), bool)
@@ -55,7 +51,7 @@ def can_lead(tokens: Any, *, progress: Callable[[int, int], None] | None = None)
     answers = np.zeros(len(classes), bool)
     for i in range(len(classes)):
         answers[i] = hull.has(i)
-        if progress is not None:
+        if progress:
             progress(i + 1, len(classes))
     return answers[classes.labels]
 
@@ -73,7 +69,9 @@ class Vertices:
         if not self.tokens[i].any():
             return False
         while i not in self.known:
-            p = self._separates(i)
+            # A direction in which z_i is ahead of 0 and of every known vertex
+            ahead = np.vstack([self.tokens[i], self.tokens[i] - self.tokens[sorted(self.known)]])
+            p = forward_direction(ahead)
             if p is None:
                 return False
             before = len(self.known)
@@ -82,13 +80,21 @@ class Vertices:
                 return False
         return True
 
-    def _separates(self, i: int) -> FloatArray | None:
-        """A direction in which z_i is ahead of 0 and of every known vertex, or None."""
-        ahead = np.vstack([self.tokens[i], self.tokens[i] - self.tokens[sorted(self.known)]])
-        return forward(ahead)
-
     def _farthest(self, p: FloatArray) -> int:
         """The token farthest along p; of several on one face, a vertex of that face."""
         values = self.tokens @ p
         face = np.flatnonzero(values >= values.max() - 1e-12 * (np.abs(values).max() or 1.0))
         return int(face[np.lexsort(self.tokens[face].T)[-1]])
+
+
+def forward_direction(vectors: FloatArray) -> FloatArray | None:
+    """The p, |p| <= 1 in each coordinate, whose smallest ⟨p, v⟩ / |v| is largest; None where that is not positive."""
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    d = units.shape[1]
+    found = linprog(  # maximise s such that <p, unit> >= s for all
+        np.r_[np.zeros(d), -1.0],
+        A_ub=np.column_stack([-units, np.ones(len(units))]),
+        b_ub=np.zeros(len(units)),
+        bounds=[(-1, 1)] * d + [(0, None)],
+    )
+    return None if found.x is None or found.x[d] <= FORWARD_TOL else np.asarray(found.x[:d])

@@ -6,22 +6,17 @@ The public functions can be had from here, each loading what it needs when it is
 from importlib import import_module
 from typing import Any
 
-PUBLIC = {
-    "interactive": "pages",
-    "movie": "movies",
-    "plot_attention": "flows",
-    "plot_connections": "flows",
-    "plot_control": "control",
-    "plot_flow": "flows",
-    "plot_half_space": "tokens",
-    "plot_inspection": "inspection",
-    "plot_layers": "tokens",
-    "plot_limit": "tokens",
-    "plot_spectra": "inspection",
-    "plot_times": "flows",
-    "plot_tokens": "tokens",
+MODULES = {
+    "control": ["plot_control"],
+    "flows": ["plot_attention", "plot_connections", "plot_flow", "plot_times"],
+    "inspection": ["plot_inspection", "plot_spectra"],
+    "movies": ["movie"],
+    "pages": ["interactive"],
+    "report": ["trajectory_page"],
+    "tokens": ["plot_half_space", "plot_layers", "plot_limit", "plot_tokens"],
 }
-__all__ = list(PUBLIC)
+PUBLIC = {name: module for module, names in MODULES.items() for name in names}
+__all__ = sorted(PUBLIC)
 
 
 def __getattr__(name: str) -> Any:

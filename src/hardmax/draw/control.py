@@ -1,28 +1,34 @@
 """Before and after: the same tokens with A = I and with the A that was chosen."""
 
 from collections.abc import Sequence
-from typing import Any
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse
 from mpl_toolkits.mplot3d import Axes3D
 
+from hardmax._errors import InputError
 from hardmax._types import FloatArray
-from hardmax.control.result import ControlResult
 from hardmax.draw.projection import Projection
-from hardmax.draw.tokens import EDGE, GREY, SIZE, Palette, panels, plot_tokens
+from hardmax.draw.style import BLUE, EDGE, GREY, SIZE, draw_plane, panels, scatter
+from hardmax.draw.tokens import Palette, plot_tokens
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
-from hardmax.trajectories.hardmax import HardmaxTrajectory
+
+if TYPE_CHECKING:
+    from hardmax.control.result import ControlResult
 
 LAYERS = 60  # to see who leads in the end
-LINE = "#0072B2"
 FITS = 0.6  # half the length of the ellipse, as a part of the largest coordinate
 
 
-def plot_control(result: ControlResult, *, alpha: Any = None, names: Sequence[str] | None = None) -> Figure:
+def plot_control(
+    result: "ControlResult", *, alpha: float | Fraction | None = None, names: Sequence[str] | None = None
+) -> Figure:
     """Draw what the chosen A does, beside A = I.
 
     Stars lead at layer 0, circles have the colour of whom they follow. A ring marks the tokens that were asked to lead.
@@ -43,7 +49,7 @@ def plot_control(result: ControlResult, *, alpha: Any = None, names: Sequence[st
     matplotlib Figure
     """
     if result.A is None:
-        raise ValueError(f"`result` must have an A to be drawn. Got: {result.status}")
+        raise InputError(f"`result` must have an A to be drawn. Got: {result.status}")
     projection = Projection.of(result.tokens.astype(np.float64))
     figure, axes = panels(projection, 2)
     figure.set_size_inches(9.2, 4.2 if projection.dimension == 3 else 5.0)
@@ -51,75 +57,54 @@ def plot_control(result: ControlResult, *, alpha: Any = None, names: Sequence[st
     matrices = np.eye(len(result.A)), result.A
     before, after = (simulate(result.tokens, Hardmax(step, A), layers=LAYERS) for A in matrices)
     palette = Palette(after, before)
-    for ax, A, run, name in zip(axes, matrices, (before, after), ("before: A = I", "after"), strict=True):
-        _panel(ax, run, A, result, projection, palette)
-        ax.set_title(f"{name}, {_count(run)}", fontsize=10)
+    tokens = result.tokens.astype(np.float64)
+    for ax, A, run, when in zip(axes, matrices, (before, after), ("before: A = I", "after"), strict=True):
+        plot_tokens(run, 0, ax=ax, projection=projection, palette=palette, polytope=False)
+        for i in result.leaders:
+            _draw_border(ax, tokens[i] / projection.unit, A @ (tokens[i] / projection.unit))
+        ringed = projection(tokens[list(result.leaders)])
+        scatter(ax, ringed, s=5 * SIZE, facecolors="none", edgecolors=EDGE, linewidths=1.4, zorder=5)
+        _draw_level_set(ax, tokens, A, projection)
+        early, n_leaders = int((run.emerged[run.leaders] == 0).sum()), len(run.leaders)
+        leaders = f"{early} leader{'s' if early != 1 else ''} at layer 0, {n_leaders} in the end"
+        ax.set_title(f"{when}, {leaders}", fontsize=10)
         if names is not None:
-            _name(ax, run, {*run.leaders.tolist(), *result.leaders}, projection, names)
+            shown = sorted({*run.leaders.tolist(), *result.leaders})
+            _write_names(ax, projection(tokens[shown]), [names[i] for i in shown])
     if projection.dimension == 2:  # below the panels there is the legend
         figure.supxlabel("")
         for ax in axes:
             ax.set_xlabel(projection.labels[0], fontsize=9)
+            ax.set_ylabel("")
     _legend(figure, len(result.A))
     return figure
 
 
-def _panel(
-    ax: Any,
-    trajectory: HardmaxTrajectory,
-    A: FloatArray,
-    result: ControlResult,
-    projection: Projection,
-    palette: Palette,
-) -> None:
-    plot_tokens(trajectory, 0, ax=ax, projection=projection, palette=palette, polytope=False)
-    if projection.dimension == 2:
-        ax.set(xlabel="", ylabel="")
-    tokens = result.tokens.astype(np.float64) / projection.unit
-    for i in result.leaders:
-        _border(ax, tokens[i], A @ tokens[i])
-    flat = {"depthshade": False} if isinstance(ax, Axes3D) else {}
-    ringed = projection(result.tokens[list(result.leaders)].astype(np.float64))
-    ax.scatter(*ringed.T, s=5 * SIZE, facecolors="none", edgecolors=EDGE, linewidths=1.4, zorder=5, **flat)
-    _level(ax, tokens, A, projection)
-
-
-def _name(ax: Any, run: HardmaxTrajectory, shown: set[int], projection: Projection, names: Sequence[str]) -> None:
+def _write_names(ax: Any, points: FloatArray, names: Sequence[str]) -> None:
     middle = np.mean(ax.get_xlim())
-    for i in sorted(shown):
-        at = projection(run.array[0, i].astype(np.float64))
-        ax.text(*at, f"   {names[i]}   ", fontsize=9, va="bottom", ha="right" if at[0] > middle else "left", zorder=6)
+    for at, name in zip(points, names, strict=True):
+        ax.text(*at, f"   {name}   ", fontsize=9, va="bottom", ha="right" if at[0] > middle else "left", zorder=6)
 
 
-def _border(ax: Any, token: FloatArray, normal: FloatArray) -> None:
+def _draw_border(ax: Any, token: FloatArray, normal: FloatArray) -> None:
     """Where ⟨normal, z - token⟩ = 0, within the axes."""
     normal = normal / np.linalg.norm(normal)
     if len(token) == 2:
-        ax.axline(token, token + np.array([-normal[1], normal[0]]), color=LINE, lw=1, alpha=0.8, zorder=1)
+        ax.axline(token, token + np.array([-normal[1], normal[0]]), color=BLUE, lw=1, alpha=0.8, zorder=1)
     elif isinstance(ax, Axes3D):
-        from mpl_toolkits.mplot3d.art3d import Poly3DCollection
-
-        u, v = np.linalg.svd(normal[None])[2][1:]
-        span = 0.3 * float(np.ptp(ax.get_xlim3d()))
-        corners = [token + span * (a * u + b * v) for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
-        ax.add_collection3d(Poly3DCollection([corners], facecolors=LINE, alpha=0.12))
+        draw_plane(ax, token, normal, 0.3 * float(np.ptp(ax.get_xlim3d())), facecolors=BLUE, alpha=0.12)
 
 
-def _level(ax: Any, tokens: FloatArray, A: FloatArray, projection: Projection) -> None:
+def _draw_level_set(ax: Axes, tokens: FloatArray, A: FloatArray, projection: Projection) -> None:
     """The shape of an ellipse ⟨Az, z⟩ = c, for d > 3 of its shadow, drawn to fit into the cloud."""
     d = len(A)
     if d == 1 or isinstance(ax, Axes3D):
         return
     basis = np.eye(d) if projection.basis is None else projection.basis
     values, vectors = np.linalg.eigh(basis.T @ np.linalg.inv(A) @ basis)  # the shadow's own matrix, inverted
-    axes = 2 * FITS * np.abs(projection(tokens * projection.unit)).max() * np.sqrt(values / values.max())
+    axes = 2 * FITS * np.abs(projection(tokens)).max() * np.sqrt(values / values.max())
     angle = float(np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0])))
     ax.add_patch(Ellipse((0, 0), *axes, angle=angle, fill=False, ls="--", ec=GREY, lw=1.2, zorder=1))
-
-
-def _count(trajectory: HardmaxTrajectory) -> str:
-    now, late = int((trajectory.emerged[trajectory.leaders] == 0).sum()), len(trajectory.leaders)
-    return f"{now} leader{'s' if now != 1 else ''} at layer 0, {late} in the end"
 
 
 def _legend(figure: Figure, d: int) -> None:
@@ -132,7 +117,7 @@ def _legend(figure: Figure, d: int) -> None:
         (mark(marker="o", ms=14, mfc="none"), "asked to lead"),
     ]
     if d == 2:
-        entries.append((Line2D([], [], color=LINE, lw=1), "nothing beyond: it leads"))
+        entries.append((Line2D([], [], color=BLUE, lw=1), "nothing beyond: it leads"))
     if d != 1 and d != 3:
         entries.append((Line2D([], [], color=GREY, ls="--"), "level of ⟨Az, z⟩"))
     figure.legend(*zip(*entries, strict=True), loc="outside lower center", ncols=3, fontsize=8, frameon=False)

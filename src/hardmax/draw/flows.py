@@ -6,26 +6,26 @@ z = e^{-tV} x, save where x is asked for, and where it is x that has a limit.
 """
 
 from collections.abc import Sequence
-from textwrap import fill
-from typing import Any
+from typing import Any, cast
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.collections import LineCollection
+from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d import Axes3D
-from mpl_toolkits.mplot3d.art3d import Line3DCollection
 
 from hardmax._errors import InputError, ParameterError
 from hardmax._tensors import to_numpy
 from hardmax._types import BoolArray, FloatArray, IntArray
+from hardmax.draw import style
 from hardmax.draw.projection import Projection
-from hardmax.draw.tokens import COLOURS, CROWD, EDGE, GREY, LAYERS, marker_size, new_axes, panels, shade_polytope
+from hardmax.flows.spectrum import expectation_of
 from hardmax.polytope import Polytope
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.softmax import Softmax
 from hardmax.rules.sphere import Sphere
+from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 RANK_TOL = 1e-6  # of the largest singular value: what is below counts as zero
@@ -38,12 +38,12 @@ def plot_flow(
     trajectory: SmoothTrajectory,
     k: int = -1,
     *,
-    ax: Any = None,
+    ax: Axes | None = None,
     tails: bool = True,
     hull: bool | None = None,
     projection: Projection | None = None,
-    groups: IntArray | None = None,
-) -> Any:
+    clusters: IntArray | None = None,
+) -> Axes:
     """Draw the tokens of one cloud at saved position k, with the way they came.
 
     Parameters
@@ -59,8 +59,8 @@ def plot_flow(
         Shade the hull of the tokens; by default at the end, for rules whose hull never grows.
     projection : Projection, optional
         To share axes between panels.
-    groups : (n,) array of int, optional
-        Colour tokens by these labels, 0 with the first colour and -1 grey; by default by `color_groups`.
+    clusters : (n,) array of int, optional
+        Colour tokens by these labels, 0 with the first colour and -1 grey; by default by `clusters_by_size`.
 
     Returns
     -------
@@ -69,31 +69,29 @@ def plot_flow(
     trajectory.single("plot_flow(trajectory[b], k)")
     at = position(trajectory, k)
     projection = projection or Projection.of_trajectory(trajectory)
-    alone, ax = ax is None, new_axes(projection) if ax is None else ax
+    alone, ax = ax is None, style.new_axes(projection) if ax is None else ax
     real = trajectory.mask
     Z = projection(trajectory.drawn[: at + 1, real].astype(np.float64))  # (saved until k, tokens, 2 or 3)
-    groups = (color_groups(trajectory) if groups is None else np.asarray(groups))[real]
+    clusters = (clusters_by_size(trajectory) if clusters is None else np.asarray(clusters))[real]
     projection.label(ax)
     if isinstance(trajectory.rule, Sphere):
         draw_sphere(ax, projection.source)
     at_end = at == trajectory.reached - 1
     shaded = bool((at_end and has_shrinking_hull(trajectory) if hull is None else hull) and len(Z[at]))
     if shaded:
-        shade_polytope(ax, Polytope(Z[at]))
-    colours = group_colours(groups)
+        style.shade_polytope(ax, Polytope(Z[at]))
+    colours = np.array(style.cluster_colours(clusters))
     if tails and at > 0:
-        _draw_tails(ax, Z, colours)
+        style.draw_tails(ax, Z, colours.tolist(), 0.8)
     stars = leads(trajectory, at)[real]
-    flat = {"depthshade": False} if isinstance(ax, Axes3D) else {}  # shading by depth would change the colours
     seen = ~stars & ~is_under(Z[at], stars, projection)
-    for rows, marker, scale in ((seen, "o", 1.0), (stars, "*", 3.2)):
-        size = scale * marker_size(max(int(rows.sum()), 1))
-        own = [colour for colour, shown in zip(colours, rows.tolist(), strict=True) if shown]
-        if own:
-            ax.scatter(*Z[at, rows].T, s=size, c=own, marker=marker, edgecolors=EDGE, linewidths=0.6, zorder=3, **flat)
+    for rows, marker, scale in ((seen, "o", 1.0), (stars, "*", style.STAR)):
+        size = scale * style.marker_size(max(int(rows.sum()), 1))
+        own = colours[rows].tolist()
+        style.scatter(ax, Z[at, rows], s=size, c=own, marker=marker, edgecolors=style.EDGE, linewidths=0.6, zorder=3)
     ax.set_title(trajectory.label(at), fontsize=10)
     if alone:
-        add_legend(ax.figure, legend_line(groups, stars=bool(stars.any()), hull=shaded))
+        style.add_legend(cast(Figure, ax.figure), legend_line(clusters, stars=bool(stars.any()), hull=shaded))
     return ax
 
 
@@ -119,38 +117,34 @@ def plot_times(
     last = position(trajectory, -1)
     chosen = even_positions(trajectory, PANELS) if positions is None else list(positions)
     kept = [k for k in dict.fromkeys(position(trajectory, k) for k in chosen if k <= last) if k != last] + [last]
-    projection = projection or Projection.of_trajectory(trajectory)
-    groups = color_groups(trajectory)
-    figure, axes = panels(projection, len(kept))
-    for ax, k in zip(axes, kept, strict=True):
-        plot_flow(trajectory, k, ax=ax, projection=projection, groups=groups)
-        if projection.dimension == 2:  # one pair of labels for the row
-            ax.set(xlabel="", ylabel="")
-    stars = any(leads(trajectory, k)[trajectory.mask].any() for k in kept)
-    hull = has_shrinking_hull(trajectory)
-    add_legend(figure, legend_line(groups[trajectory.mask], stars=stars, hull=hull))
+    view, clusters = projection or Projection.of_trajectory(trajectory), clusters_by_size(trajectory)
+    figure = style.draw_row(
+        view, kept, lambda ax, k: plot_flow(trajectory, k, ax=ax, projection=view, clusters=clusters)
+    )
+    style.add_legend(figure, legend_of(trajectory, kept))
     return figure
 
 
-def legend_line(groups: IntArray, *, stars: bool, hull: bool) -> str:
+def legend_of(trajectory: SmoothTrajectory, positions: Sequence[int]) -> str:
+    """One line for pictures at several positions."""
+    stars = any(leads(trajectory, k)[trajectory.mask].any() for k in positions)
+    clusters = clusters_by_size(trajectory)[trajectory.mask]
+    return legend_line(clusters, stars=stars, hull=has_shrinking_hull(trajectory))
+
+
+def legend_line(clusters: IntArray, *, stars: bool, hull: bool) -> str:
     """What markers, colours and shading mean, in one line: only of what is there."""
-    said = ["stars attend to themselves"] if stars else []
-    said += ["colours: who ends together"] if (groups >= 0).any() else []
-    if (groups >= len(COLOURS)).any():
-        said += ["grey: alone, or in a small cluster"]
-    elif (groups < 0).any():
-        said += ["grey: alone"]
-    said += ["shaded: hull"] if hull else []
-    return "; ".join(said)
+    parts = ["stars attend to themselves"] if stars else []
+    parts += ["colours: who ends together"] if (clusters >= 0).any() else []
+    if (clusters >= len(style.COLOURS)).any():
+        parts += ["grey: alone, or in a small cluster"]
+    elif (clusters < 0).any():
+        parts += ["grey: alone"]
+    parts += ["shaded: hull"] if hull else []
+    return "; ".join(parts)
 
 
-def add_legend(figure: Any, line: str, *, fontsize: float = 9) -> None:
-    """Write a line below a figure, under the name of its axis where it has one for all panels."""
-    wrapped = fill(line, int(130 * figure.get_figwidth() / fontsize))
-    figure.supxlabel("\n".join(filter(None, (figure.get_supxlabel(), wrapped))), fontsize=fontsize)
-
-
-def plot_attention(trajectory: Any, k: int = -1, *, ax: Any = None) -> Any:
+def plot_attention(trajectory: Trajectory, k: int = -1, *, ax: Axes | None = None) -> Axes:
     """Draw the attention matrix at saved position (or layer) k, with its rank.
 
     The rank counts singular values above 1e-6 times the largest. Of several heads the mean is drawn.
@@ -167,24 +161,22 @@ def plot_attention(trajectory: Any, k: int = -1, *, ax: Any = None) -> Any:
     matplotlib Axes
     """
     trajectory.single("plot_attention(trajectory[b], k)")
-    smooth = isinstance(trajectory, SmoothTrajectory)
-    at = position(trajectory, k) if smooth else trajectory.index(k)
-    real = trajectory.mask
-    P = np.asarray(to_numpy(trajectory.attention(at if smooth else k)), np.float64)[..., real, :][..., real]
+    if isinstance(trajectory, SmoothTrajectory):
+        k = position(trajectory, k)
+    at, real = trajectory.index(k), trajectory.mask
+    P = np.asarray(to_numpy(trajectory.attention(k)), np.float64)[..., real, :][..., real]
     heads = f", mean of {len(P)} heads" if P.ndim == 3 else ""
     P = P.mean(axis=0) if P.ndim == 3 else P
-    if ax is None:
-        ax = plt.figure(figsize=(5, 4.4), layout="constrained").add_subplot()
-        bar = ax.figure.colorbar(ax.imshow(P, cmap="cividis", vmin=0, vmax=1), ax=ax, shrink=0.85)
-        bar.set_label("$P_{ij}$")
-    else:
-        ax.imshow(P, cmap="cividis", vmin=0, vmax=1)
+    alone, ax = ax is None, ax or plt.figure(figsize=(5, 4.4), layout="constrained").add_subplot()
+    image = ax.imshow(P, cmap="cividis", vmin=0, vmax=1)
+    if alone:
+        ax.figure.colorbar(image, ax=ax, shrink=0.85).set_label("$P_{ij}$")
     ax.set(xlabel="attends to token $j$", ylabel="token $i$")
-    ax.set_title(f"{trajectory.label(at)}: rank {numerical_rank(P)}{heads}", fontsize=10)
+    ax.set_title(f"{trajectory.label(at)}: rank {np.linalg.matrix_rank(P, rtol=RANK_TOL)}{heads}", fontsize=10)
     return ax
 
 
-def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Any = None, legend: bool = True) -> Any:
+def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Axes | None = None, legend: bool = True) -> Axes:
     """Draw keys x_j and queries B^T x_i as points, and from each query to each key a line as wide as P_ij.
 
     The score of j for i is ⟨B^T x_i, x_j⟩: with B = Q^T K for self-attention, A^T for softmax, I on the sphere. These
@@ -208,7 +200,7 @@ def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Any = Non
     form = score_form(trajectory, at)
     queries = X if form is None else X @ form.T
     projection = Projection.of(np.stack([X, queries]), letter="x")
-    ax = new_axes(projection) if ax is None else ax
+    ax = style.new_axes(projection) if ax is None else ax
     projection.label(ax)
     if len(X[0]) <= 3 and form is not None:  # both are in the picture
         for letter, name in zip("xyz", projection.labels, strict=False):
@@ -217,14 +209,12 @@ def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Any = Non
     P = np.asarray(to_numpy(trajectory.attention(at)))[real][:, real]
     rows, columns = np.nonzero(P > LEAST_WEIGHT)
     weights = P[rows, columns]
-    lines: Any = Line3DCollection if projection.dimension == 3 else LineCollection
-    own = [to_rgba(EDGE, 0.12 + 0.5 * w) for w in weights]
     segments = np.stack([queries[rows], keys[columns]], axis=1)
-    ax.add_collection(lines(segments, colors=own, linewidths=0.2 + 1.6 * weights, zorder=1))
-    flat = {"depthshade": False} if isinstance(ax, Axes3D) else {}
-    style: dict[str, Any] = {"s": 0.6 * marker_size(len(X)), "edgecolors": EDGE, "linewidths": 0.6, **flat}
-    ax.scatter(*queries.T, c=COLOURS[5], marker="s", label="queries $Bx_i$", zorder=2, **style)
-    ax.scatter(*keys.T, c=COLOURS[1], label="keys $x_j$", zorder=3, **style)
+    own = [to_rgba(style.EDGE, 0.12 + 0.5 * w) for w in weights]
+    style.draw_lines(ax, segments, own, linewidths=0.2 + 1.6 * weights)
+    marks: dict[str, Any] = {"s": 0.6 * style.marker_size(len(X)), "edgecolors": style.EDGE, "linewidths": 0.6}
+    style.scatter(ax, queries, c=style.COLOURS[5], marker="s", label="queries $Bx_i$", zorder=2, **marks)
+    style.scatter(ax, keys, c=style.COLOURS[1], label="keys $x_j$", zorder=3, **marks)
     if legend:
         ax.legend(fontsize=8, frameon=False, loc="best")
     ax.set_title(trajectory.label(at), fontsize=10)
@@ -243,8 +233,8 @@ def position(trajectory: SmoothTrajectory, k: int) -> int:
     return at
 
 
-def color_groups(trajectory: SmoothTrajectory) -> IntArray:
-    """Label of each token's colour: clusters at the end from the largest down, -1 for lonely tokens that do not lead.
+def clusters_by_size(trajectory: SmoothTrajectory) -> IntArray:
+    """Clusters at the end, numbered from the largest down; -1 for lonely tokens that do not lead.
 
     Equal sizes keep the order of the tokens.
     """
@@ -254,14 +244,9 @@ def color_groups(trajectory: SmoothTrajectory) -> IntArray:
     leading[labels[trajectory.leaders]] = True
     shown = np.flatnonzero((sizes > 1) | leading)
     order = shown[np.argsort(-sizes[shown], kind="stable")]
-    groups = np.full(len(sizes) + 1, -1)  # the last stands for padding, whose label is -1
-    groups[order] = np.arange(len(order))
-    return np.asarray(groups[labels])
-
-
-def group_colours(groups: IntArray) -> list[str]:
-    """Colour of each token by its label, grey for -1 and for labels beyond the palette."""
-    return [COLOURS[g] if 0 <= g < len(COLOURS) else GREY for g in groups.tolist()]
+    numbers = np.full(len(sizes) + 1, -1)  # the last stands for padding, whose label is -1
+    numbers[order] = np.arange(len(order))
+    return np.asarray(numbers[labels])
 
 
 def leads(trajectory: SmoothTrajectory, at: int) -> BoolArray:
@@ -278,6 +263,14 @@ def has_shrinking_hull(trajectory: SmoothTrajectory) -> bool:
         V = rule.value_matrix(trajectory.array.shape[-1])
         return bool(V[0, 0] > 0 and np.array_equal(V, V[0, 0] * np.eye(len(V))))
     return isinstance(rule, Softmax) and rule.normalize == "rescaling"
+
+
+def expectation_line(trajectory: Trajectory) -> str:
+    """What the spectrum of V lets one expect of self-attention, where the matrices do not depend on time."""
+    rule = trajectory.rule
+    if not isinstance(rule, SelfAttention) or any(map(callable, (rule.Q, rule.K, rule.V))):
+        return ""
+    return repr(expectation_of(rule, trajectory.array.shape[-1]))
 
 
 def score_form(trajectory: SmoothTrajectory, at: int) -> FloatArray | None:
@@ -297,12 +290,6 @@ def score_form(trajectory: SmoothTrajectory, at: int) -> FloatArray | None:
     )
 
 
-def numerical_rank(P: FloatArray) -> int:
-    """How many singular values exceed 1e-6 times the largest."""
-    values = np.linalg.svd(P, compute_uv=False)
-    return int((values > RANK_TOL * values[0]).sum())
-
-
 def even_positions(trajectory: SmoothTrajectory, number: int) -> list[int]:
     """Positions that part the way of the tokens into equal lengths; for layers those of Figure 2.
 
@@ -311,22 +298,22 @@ def even_positions(trajectory: SmoothTrajectory, number: int) -> list[int]:
     """
     reached = trajectory.reached
     if not trajectory.rule.continuous:
-        return [at for at in range(reached) if trajectory.saved[at] in LAYERS]
+        return [at for at in range(reached) if trajectory.saved[at] in style.LAYERS]
     Z = trajectory.gathering[:reached, trajectory.mask].astype(np.float64)
     lengths = np.linalg.norm(np.diff(Z, axis=0), axis=-1).sum(axis=-1)  # of all tokens, between saved times
     way = np.concatenate([[0.0], np.cumsum(lengths)])
     return np.searchsorted(way, np.linspace(0, way[-1], number)[:-1]).tolist()
 
 
-def draw_sphere(ax: Any, d: int) -> None:
+def draw_sphere(ax: Axes, d: int) -> None:
     """The unit circle or sphere, faintly."""
     if d == 2:
         angles = np.linspace(0, 2 * np.pi, 200)
-        ax.plot(np.cos(angles), np.sin(angles), color=GREY, lw=0.6, alpha=0.6, zorder=0)
-    elif d == 3:
+        ax.plot(np.cos(angles), np.sin(angles), color=style.GREY, lw=0.6, alpha=0.6, zorder=0)
+    elif isinstance(ax, Axes3D):
         u, v = np.meshgrid(np.linspace(0, 2 * np.pi, 25), np.linspace(0, np.pi, 13))
         round_ = np.cos(u) * np.sin(v), np.sin(u) * np.sin(v), np.cos(v)
-        ax.plot_wireframe(*round_, color=GREY, lw=0.4, alpha=0.35, rcount=13, ccount=25, zorder=0)
+        ax.plot_wireframe(*round_, color=style.GREY, lw=0.4, alpha=0.35, rcount=13, ccount=25, zorder=0)
 
 
 def is_under(Z: FloatArray, stars: BoolArray, projection: Projection) -> BoolArray:
@@ -336,10 +323,3 @@ def is_under(Z: FloatArray, stars: BoolArray, projection: Projection) -> BoolArr
     unit = np.where(projection.high > projection.low, projection.high - projection.low, 1.0)
     gaps = np.linalg.norm((Z[:, None] - Z[stars]) / unit, axis=-1)
     return np.asarray(gaps.min(axis=1) < UNDER)
-
-
-def _draw_tails(ax: Any, Z: FloatArray, colours: list[str]) -> None:
-    """The way of each token in its colour."""
-    faint = max(0.6 * min(1.0, CROWD / max(len(colours), 1)), 0.08)
-    lines: Any = Line3DCollection if Z.shape[-1] == 3 else LineCollection
-    ax.add_collection(lines(Z.swapaxes(0, 1), colors=colours, linewidths=0.8, alpha=faint, zorder=1))

@@ -1,55 +1,48 @@
-"""Parts of self-contained HTML pages: nothing in them is loaded from anywhere."""
+"""Self-contained HTML pages, made from the templates in `templates/`: nothing in them is loaded from anywhere."""
 
 import base64
 import io
-from html import escape
-from typing import Any
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-import hardmax
+from hardmax._version import __version__
 
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-h1, h2 { line-height: 1.2; } h2 { margin-top: 3rem; border-top: 1px solid #ccc; padding-top: 1.5rem; }
-img { max-width: 100%; height: auto; } figure { margin: 1rem 0; }
-.wide { overflow-x: auto; } small { color: #666; } figcaption { color: #555; font-size: .9rem; }
-table { border-collapse: collapse; margin: 1rem 0; font-size: .92rem; }
-th, td { text-align: left; padding: .25rem .8rem .25rem 0; border-bottom: 1px solid #ddd; vertical-align: top; }
-td:nth-child(-n+2) { white-space: nowrap; }
-.status { background: #eef3f8; padding: .6rem .9rem; border-left: 4px solid #0072b2; }
-.holds { color: #00654a; font-weight: 600; } .fails { color: #b23a00; font-weight: 600; } .other { color: #666; }
-.text { font-size: 1.1rem; line-height: 1.9; white-space: pre-wrap; }
-.text span { border-radius: .2rem; padding: .1rem 0; }
-"""
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from matplotlib.figure import Figure
 
 
-def shell(title: str, body: str) -> str:
-    """A whole page around a body."""
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>\n'
-        f"<body><h1>{escape(title)}</h1>\n{body}\n"
-        f"<p class=other>Made by hardmax {escape(hardmax.__version__)}.</p></body></html>\n"
-    )
+@cache
+def _templates() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    space: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
+    return Environment(loader=PackageLoader("hardmax.draw"), autoescape=True, undefined=StrictUndefined, **space)
 
 
-def picture(figure: Any, alternative: str, caption: str, *, width: int = 0) -> str:
-    """A figure as SVG inside the page; the figure is closed."""
-    import matplotlib.pyplot as plt
-
-    buffer = io.BytesIO()
-    with plt.rc_context({"svg.hashsalt": "hardmax"}):  # the same bytes on every run
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    plt.close(figure)
-    data = base64.b64encode(buffer.getvalue()).decode()
-    size = f' style="width:{width}rem"' if width else ""
-    return (
-        f'<figure><img{size} alt="{escape(alternative)}" src="data:image/svg+xml;base64,{data}">'
-        f"<figcaption>{caption}</figcaption></figure>"
-    )
+def render(template: str, *, title: str, **values: object) -> str:
+    """A whole page: a template, its heading and what it says; strings are escaped, save those marked as HTML."""
+    return _templates().get_template(f"{template}.html.j2").render(title=title, version=__version__, **values)
 
 
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """A table of cells that are HTML already."""
-    cells = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-    names = "".join(f"<th>{name}</th>" for name in head)
-    return f"<div class=wide><table><thead><tr>{names}</tr></thead><tbody>{cells}</tbody></table></div>"
+@dataclass(frozen=True)
+class Picture:
+    """A picture inside a page: its bytes as an address, words for those who cannot see it, and a caption."""
+
+    source: str
+    alternative: str
+    caption: str
+    width: int = 0  # in rem; as wide as fits if 0
+
+    @classmethod
+    def of(cls, figure: "Figure", alternative: str, caption: str, *, width: int = 0) -> "Picture":
+        """A figure as SVG; the figure is closed."""
+        import matplotlib.pyplot as plt
+
+        buffer = io.BytesIO()
+        with plt.rc_context({"svg.hashsalt": "hardmax"}):  # the same bytes on every run
+            figure.savefig(buffer, format="svg", metadata={"Date": None})
+        plt.close(figure)
+        data = base64.b64encode(buffer.getvalue()).decode()
+        return cls(f"data:image/svg+xml;base64,{data}", alternative, caption, width)

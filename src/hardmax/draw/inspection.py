@@ -2,28 +2,35 @@
 
 from collections.abc import Sequence
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from hardmax._errors import ParameterError
 from hardmax._types import FloatArray
-from hardmax.draw.tokens import COLOURS, EDGE, GREY
-from hardmax.inspection.measures import ComplexArray
-from hardmax.inspection.result import Inspection
+from hardmax.draw.style import BLUE, COLOURS, EDGE, GREY, ORANGE
 
-PLAIN, POSITIVE, OTHER = COLOURS[0], COLOURS[1], "white"
+if TYPE_CHECKING:
+    from hardmax.inspection.measures import ComplexArray
+    from hardmax.inspection.result import Inspection
+
+PLAIN, POSITIVE, OTHER = BLUE, ORANGE, "white"
 PANEL = 2.0  # inches, width of one small panel
-SPARE = 1.12  # room around the outermost point
+MARGIN = 1.12  # times the outermost point, on each side
 
 
 def plot_spectra(
-    spectra: Sequence[ComplexArray], *, labels: Sequence[str] | None = None, title: str = "", figure: Any = None
+    spectra: Sequence["ComplexArray"],
+    *,
+    labels: Sequence[str] | None = None,
+    title: str = "",
+    figure: Figure | SubFigure | None = None,
 ) -> Any:
     """Draw eigenvalues of matrices in the complex plane, in panels of the same scale.
 
@@ -49,8 +56,8 @@ def plot_spectra(
     if not panels or any(values.size == 0 for values in panels):
         raise ParameterError("spectra", "hold at least one eigenvalue each", "none", "Pass np.linalg.eigvals(V).")
     everything = np.concatenate([values.ravel() for values in panels])
-    width = SPARE * float(np.abs(everything.real).max())
-    height = SPARE * float(np.abs(everything.imag).max())
+    width = MARGIN * float(np.abs(everything.real).max())
+    height = MARGIN * float(np.abs(everything.imag).max())
     width, height = max(width, height / 2) or 1.0, max(height, width / 2) or 1.0  # no panel is a mere strip
     columns = _columns((1.2 if figure else 1.6) * (height / width + 0.25), len(panels))
     rows = ceil(len(panels) / columns)
@@ -60,7 +67,7 @@ def plot_spectra(
         figure = plt.figure(figsize=size, layout="constrained")
     axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for number, (ax, values) in enumerate(zip(axes.flat, panels, strict=False)):
-        _draw_plane(ax, values, small=small)
+        _draw_eigenvalues(ax, values, small=small)
         ax.set(xlim=(-width, width), ylim=(-height, height), aspect="equal")
         ax.set(xticks=_ticks(width, small), yticks=_ticks(height, small))
         ax.tick_params(labelbottom=number + columns >= len(panels))  # the lowest of each column
@@ -87,7 +94,7 @@ def _ticks(reach: float, small: bool) -> list[float]:
     return [-tick, tick] if small else [-tick, 0.0, tick]
 
 
-def plot_inspection(inspection: Inspection) -> Figure:
+def plot_inspection(inspection: "Inspection") -> Figure:
     """Draw an inspection: eigenvalues of the value matrices on the left, curves by layer on the right.
 
     Each layer with weights of its own has a panel. Where all layers have the same weights, as in ALBERT, each head has
@@ -118,14 +125,14 @@ def plot_inspection(inspection: Inspection) -> Figure:
     return figure
 
 
-def _headline(inspection: Inspection, most: int = 80) -> str:
+def _headline(inspection: "Inspection", most: int = 80) -> str:
     words = " ".join(inspection.text.split())
     words = words if len(words) <= most else f"{words[: most - 3].rstrip()}..."
     font = get_font(findfont(FontProperties()))
     return "".join(c if font.get_char_index(ord(c)) else "□" for c in f"{inspection.name} reads “{words}”")
 
 
-def _plot_layer(inspection: Inspection) -> Figure:
+def _plot_layer(inspection: "Inspection") -> Figure:
     layer = inspection.layers[0]
     facts = zip(inspection.boolean_distance[0], inspection.effective_rank[0], strict=True)
     labels = [f"head {a}\ndistance {b:.2f}, rank {r:.1f}" for a, (b, r) in enumerate(facts, 1)]
@@ -133,24 +140,23 @@ def _plot_layer(inspection: Inspection) -> Figure:
         f"{_headline(inspection, 60)}\nLayer {layer}: eigenvalues of each head's value matrix,\n"
         "Boolean distance and effective rank of its attention"
     )
-    spectra = list(inspection.heads(layer).value_eigenvalues)
-    figure: Figure = plot_spectra(spectra, labels=labels, title=title)
+    figure: Figure = plot_spectra(list(inspection.heads(layer).value_eigenvalues), labels=labels, title=title)
     return figure
 
 
-def _layers_with(inspection: Inspection, w: int) -> str:
+def _layers_with(inspection: "Inspection", w: int) -> str:
     """Which layers have these weights, as a title."""
     layers = [k for k, used in zip(inspection.layers, inspection.weights_of, strict=True) if used == w]
     return f"layer {layers[0]}" if len(layers) == 1 else f"layers {layers[0]}, ..., {layers[-1]}"
 
 
-def _plot_curves(inspection: Inspection, figure: Any) -> None:
+def _plot_curves(inspection: "Inspection", figure: SubFigure) -> None:
     axes = figure.subplots(2, 2)
     layers, depths = list(inspection.layers), [0, *inspection.layers]
     n = len(inspection.pieces)
-    _band(axes[0, 0], layers, inspection.effective_rank, COLOURS[0])
+    _draw_band(axes[0, 0], layers, inspection.effective_rank, COLOURS[0])
     axes[0, 0].set_title(f"Effective rank of attention (at most {n})", fontsize=11)
-    _band(axes[0, 1], layers, inspection.boolean_distance, COLOURS[1])
+    _draw_band(axes[0, 1], layers, inspection.boolean_distance, COLOURS[1])
     axes[0, 1].set_title("Boolean distance of attention", fontsize=11)
     axes[0, 1].set_ylim(-0.02, 1.02)
     style = {"lw": 2, "marker": "o", "ms": 5}
@@ -174,7 +180,7 @@ def _plot_curves(inspection: Inspection, figure: Any) -> None:
     figure.supxlabel("layer (0: embeddings)", fontsize=9)
 
 
-def _band(ax: Any, layers: list[int], values: FloatArray, colour: str) -> None:
+def _draw_band(ax: Axes, layers: list[int], values: FloatArray, colour: str) -> None:
     """Mean over heads as a line, from the least to the most as a band, each head as a point."""
     ax.fill_between(layers, values.min(axis=1), values.max(axis=1), color=colour, alpha=0.15, lw=0, label="all heads")
     ax.scatter(np.repeat(layers, values.shape[1]), values.ravel(), s=9, c=colour, alpha=0.4, linewidths=0)
@@ -182,13 +188,13 @@ def _band(ax: Any, layers: list[int], values: FloatArray, colour: str) -> None:
     ax.legend(fontsize=8, frameon=False, loc="best")
 
 
-def _draw_plane(ax: Any, values: ComplexArray, *, small: bool) -> None:
+def _draw_eigenvalues(ax: Axes, values: "ComplexArray", *, small: bool) -> None:
     """Eigenvalues of h matrices, (h, r), in one complex plane."""
     ax.axhline(0, color=GREY, lw=0.6, zorder=0)
     ax.axvline(0, color=GREY, lw=0.6, zorder=0)
     ax.scatter(values.real, values.imag, s=6 if small else 11, c=PLAIN, alpha=0.5, linewidths=0, zorder=2)
     leading = values[np.arange(len(values)), np.abs(values).argmax(axis=1)]
-    faces = [POSITIVE if _is_positive(value) else OTHER for value in leading]
+    faces = [POSITIVE if value.imag == 0 and value.real > 0 else OTHER for value in leading]
     size = 15 if small else 26
     ax.scatter(leading.real, leading.imag, s=size, c=faces, edgecolors=EDGE, linewidths=0.8, zorder=3)
     ax.tick_params(labelsize=7, color=GREY)
@@ -196,11 +202,7 @@ def _draw_plane(ax: Any, values: ComplexArray, *, small: bool) -> None:
         spine.set_color("#CCCCCC")
 
 
-def _is_positive(value: complex) -> bool:
-    return value.imag == 0 and value.real > 0
-
-
-def _legend() -> list[Any]:
+def _legend() -> list[Line2D]:
     dot: dict[str, Any] = {"marker": "o", "ls": ""}
     edge = {"markeredgecolor": EDGE, "ms": 6, **dot}
     return [

@@ -5,34 +5,56 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from os import PathLike
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib import animation
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
 from hardmax._errors import InputError, MissingExtra
 from hardmax._files import check_ending, written_whole
-from hardmax.draw.flows import add_legend, color_groups, has_shrinking_hull, leads, legend_line, plot_flow, position
+from hardmax.draw.flows import clusters_by_size, legend_of, plot_flow, position
 from hardmax.draw.projection import Projection
-from hardmax.draw.tokens import Palette, new_axes, plot_tokens
+from hardmax.draw.style import add_legend, new_axes
+from hardmax.draw.tokens import Palette, plot_tokens
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
+from hardmax.trajectories.smooth import SmoothTrajectory
 
-SUFFIXES = (".gif", ".mp4")
+ENDINGS = (".gif", ".mp4")
 MOST_FRAMES = 120  # of a flow
+
+Progress: TypeAlias = Callable[[int, int], None]  # called with (frames done, frames in all)
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """A figure, how to draw one frame into it, and what is passed for each frame."""
+    """A figure that can be drawn frame by frame: how to draw the tokens at a position into it, and the positions."""
 
     figure: Figure
-    draw: Callable[..., None]
-    frames: Sequence[tuple[Any, ...]]
+    draw: Callable[[Any], None]
+    frames: Sequence[float]  # between two layers tokens are on their way
+
+    def movie(self, path: str | PathLike[str], *, fps: int = 12, progress: Progress | None = None) -> None:
+        """Write all frames to a .gif or .mp4 file, whole or not at all, and close the figure."""
+        writer = _writer(check_ending(path, ENDINGS), fps)
+        frames = [*self.frames, *[self.frames[-1]] * (fps - 1)]  # the end stays for a second
+        try:
+            self.draw(frames[0])
+            self.figure.draw_without_rendering()
+            self.figure.set_layout_engine("none")  # laid out once; doing it for every frame takes most of the time
+            with written_whole(path) as temporary, writer.saving(self.figure, str(temporary), 100):
+                for done, frame in enumerate(frames, 1):
+                    self.draw(frame)
+                    writer.grab_frame()
+                    if progress is not None:
+                        progress(done, len(frames))
+        finally:
+            plt.close(self.figure)
 
 
 def movie(
@@ -41,10 +63,10 @@ def movie(
     *,
     steps: int = 4,
     fps: int = 12,
-    progress: Callable[[int, int], None] | None = None,
-    overlay: Callable[[Any], None] | None = None,
+    progress: Progress | None = None,
+    overlay: Callable[[Axes], None] | None = None,
 ) -> None:
-    """Film one cloud from layer 0 to the last, or over the saved times.
+    """Make a movie of one cloud from layer 0 to the last, or over the saved times.
 
     Between two layers tokens glide along the straight line that the layer moves them, in `steps` frames, so that the
     eye can follow; whole layers are what is computed. A `SmoothTrajectory` has a frame for each saved layer or time, at
@@ -62,107 +84,67 @@ def movie(
     overlay : callable, optional
         Called with the axes after each frame, to draw more into it.
     """
-    check_ending(path, SUFFIXES)
+    check_ending(path, ENDINGS)
     trajectory.single("movie(trajectory[b], path)")
     projection = Projection.of_trajectory(trajectory)
-    draw, frames = (
+    draw, frames, legend = (
         _hardmax_frames(trajectory, projection, steps)
         if isinstance(trajectory, HardmaxTrajectory)
-        else _flow_frames(trajectory, projection)
+        else _flow_frames(cast(SmoothTrajectory, trajectory), projection)
     )
     ax = new_axes(projection)
-    if not isinstance(trajectory, HardmaxTrajectory):
-        add_legend(ax.figure, _legend_of(trajectory, [frame[0] for frame in frames]))
+    if legend:
+        add_legend(ax.figure, legend)
 
-    def redraw(*frame: Any) -> None:
+    def redraw(frame: float) -> None:
         ax.clear()
-        draw(ax, *frame)
+        draw(ax, frame)
         if overlay is not None:
             overlay(ax)
 
-    film(Scene(ax.figure, redraw, frames), path, fps=fps, progress=progress)
+    Scene(ax.figure, redraw, frames).movie(path, fps=fps, progress=progress)
 
 
-def film(
-    scene: Scene, path: str | PathLike[str], *, fps: int = 12, progress: Callable[[int, int], None] | None = None
-) -> None:
-    """Film a scene: any figure that can be drawn frame by frame. The file is written whole or not at all.
-
-    Parameters
-    ----------
-    scene : Scene
-    path : path ending in .gif or .mp4
-    fps : int
-        Frames a second.
-    progress : callable, optional
-        Called with (frames done, frames in all).
-    """
-    figure, frames = scene.figure, [*scene.frames, *[scene.frames[-1]] * (fps - 1)]  # the end stays for a second
-    writer = _writer(check_ending(path, SUFFIXES), fps)
-    try:
-        scene.draw(*frames[0])
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")  # laid out once; doing it for every frame takes most of the time
-        with written_whole(path) as temporary, writer.saving(figure, str(temporary), 100):
-            for done, frame in enumerate(frames, 1):
-                scene.draw(*frame)
-                writer.grab_frame()
-                if progress is not None:
-                    progress(done, len(frames))
-    finally:
-        plt.close(figure)
+def even_frames(last: int, most: int = MOST_FRAMES) -> list[int]:
+    """Positions 0 to `last`, at most so many of them evenly chosen."""
+    return [int(k) for k in np.unique(np.linspace(0, last, min(last + 1, most)).round())]
 
 
-def even_frames(last: int) -> list[tuple[int]]:
-    """Positions 0 to `last`, at most 120 of them evenly chosen, a frame each."""
-    return [(k,) for k in np.unique(np.linspace(0, last, min(last + 1, MOST_FRAMES)).round().astype(int)).tolist()]
+Frames: TypeAlias = tuple[Callable[[Axes, Any], object], Sequence[float], str]  # how to draw one, all, and a legend
 
 
-def _hardmax_frames(
-    trajectory: HardmaxTrajectory, projection: Projection, steps: int
-) -> tuple[Callable[..., None], list[tuple[int, float]]]:
-    """How to draw a frame (layer, part of the way to the next), and all frames."""
+def _hardmax_frames(trajectory: HardmaxTrajectory, projection: Projection, steps: int) -> Frames:
+    """Layers, and between them parts of the way to the next: 2.25 is a quarter of the way from layer 2 to 3."""
     if len(trajectory.saved) <= trajectory.layers:
-        raise InputError('A movie needs every layer. Got the last alone. Simulate with save="all".')
+        raise InputError('A movie needs every layer. Got the last alone. Simulate with `save="all"`.')
     palette = Palette(trajectory)
 
-    def draw(ax: Any, k: int, glide: float) -> None:
-        shown = trajectory if glide == 0 else _between(trajectory, k, glide)
+    def draw(ax: Axes, frame: float) -> None:
+        k, shown = int(frame), trajectory
+        if frame > k:
+            tokens = trajectory.array.copy()
+            tokens[k] += ((frame - k) * (tokens[k + 1] - tokens[k])).astype(tokens.dtype)
+            shown = replace(trajectory, tokens=tokens)
         plot_tokens(shown, k, ax=ax, palette=palette, projection=projection, polytope=k == trajectory.layers)
 
-    return draw, [(k, s / steps) for k in range(trajectory.layers) for s in range(steps)] + [(trajectory.layers, 0.0)]
+    return draw, [k + s / steps for k in range(trajectory.layers) for s in range(steps)] + [trajectory.layers], ""
 
 
-def _flow_frames(trajectory: Any, projection: Projection) -> tuple[Callable[..., None], list[tuple[int]]]:
-    """How to draw a frame (position), and at most 120 frames."""
+def _flow_frames(trajectory: SmoothTrajectory, projection: Projection) -> Frames:
+    """At most 120 positions, and one legend for all of them."""
     if len(trajectory.saved) < 2:
-        raise InputError('A movie needs several layers or times. Got the last alone. Simulate with save="all".')
-    groups = color_groups(trajectory)
-    last = position(trajectory, -1)
+        raise InputError('A movie needs several layers or times. Got the last alone. Simulate with `save="all"`.')
+    clusters, frames = clusters_by_size(trajectory), even_frames(position(trajectory, -1))
 
-    def draw(ax: Any, k: int) -> None:
-        plot_flow(trajectory, k, ax=ax, projection=projection, groups=groups)
+    def draw(ax: Axes, k: int) -> None:
+        plot_flow(trajectory, k, ax=ax, projection=projection, clusters=clusters)
 
-    return draw, even_frames(last)
-
-
-def _legend_of(trajectory: Any, positions: list[int]) -> str:
-    """One line for the whole film."""
-    real = trajectory.mask
-    stars = any(leads(trajectory, k)[real].any() for k in positions)
-    return legend_line(color_groups(trajectory)[real], stars=stars, hull=has_shrinking_hull(trajectory))
+    return draw, frames, legend_of(trajectory, frames)
 
 
-def _between(trajectory: HardmaxTrajectory, k: int, glide: float) -> HardmaxTrajectory:
-    """The same trajectory with the tokens of layer k a part of the way to the next."""
-    tokens = trajectory.array.copy()
-    tokens[k] += (glide * (tokens[k + 1] - tokens[k])).astype(tokens.dtype)
-    return replace(trajectory, tokens=tokens)
-
-
-def _writer(suffix: str, fps: int) -> Any:
+def _writer(ending: str, fps: int) -> animation.AbstractMovieWriter:
     """A Matplotlib writer for the ending."""
-    if suffix == ".gif":
+    if ending == ".gif":
         return OnePalette(fps=fps)
     mpl.rcParams["animation.ffmpeg_path"] = find_ffmpeg()
     return animation.FFMpegWriter(fps=fps, extra_args=["-pix_fmt", "yuv420p"])
@@ -172,12 +154,10 @@ class OnePalette(animation.PillowWriter):
     """A GIF whose frames share one palette, taken from its first and last: a colour means the same in all of them."""
 
     def setup(self, *figure_and_file: Any, **options: Any) -> None:
-        """Begin without frames."""
         super().setup(*figure_and_file, **options)
         self.frames: list[Image.Image] = []
 
     def grab_frame(self, **options: Any) -> None:
-        """Keep the figure as it is now."""
         buffer = BytesIO()
         self.fig.savefig(buffer, format="rgba", dpi=self.dpi, **options)
         self.frames.append(Image.frombytes("RGBA", self.frame_size, buffer.getvalue()).convert("RGB"))

@@ -6,35 +6,32 @@ Plotly draws it, and its script is inside the page: nothing is loaded from anywh
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from html import escape
 from os import PathLike
-from typing import Any, overload
+from typing import Any, TypeAlias, cast, overload
 
 import numpy as np
+from markupsafe import Markup
 
 from hardmax._errors import MissingExtra, ParameterTypeError
 from hardmax._files import check_ending, written_whole
 from hardmax._tensors import to_numpy
-from hardmax._types import AnyArray, FloatArray
-from hardmax.draw import flows as flow_pictures
+from hardmax._types import AnyArray, BoolArray, FloatArray
+from hardmax.draw import flows
+from hardmax.draw.html import render
+from hardmax.draw.movies import even_frames
 from hardmax.draw.projection import Projection
-from hardmax.draw.tokens import EDGE, GREY, SHADE, Palette
-from hardmax.flows.spectrum import expectation_of
+from hardmax.draw.style import EDGE, GREY, SHADE, cluster_colours
+from hardmax.draw.tokens import Palette
 from hardmax.polytope import Polytope
-from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
 
-SUFFIXES = (".html", ".htm")
 MOST_FRAMES = 60
 MOST_TAIL_POINTS = 50_000  # over all frames: tails are thinned to keep the page at a few megabytes
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 1.5rem auto; padding: 0 1rem; color: #222; }
-h1 { font-size: 1.4rem; line-height: 1.2; } .status { background: #eef3f8; padding: .6rem .9rem;
-border-left: 4px solid #0072b2; overflow-wrap: anywhere; } small { color: #666; }
-"""
+
+Spec: TypeAlias = dict[str, Any]  # of a figure, a trace or an axis, as Plotly's own documentation has it
 
 
 @overload
@@ -78,9 +75,8 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
     if not isinstance(trajectory, Trajectory):
         raise ParameterTypeError("trajectory", "be a Trajectory from hm.simulate", type(trajectory).__name__)
     if path is not None:
-        check_ending(path, SUFFIXES)
+        check_ending(path, (".html", ".htm"))
     trajectory.single("interactive(trajectory[b])")
-    heading = escape(title or repr(trajectory.rule))
     figure = figure_of(trajectory)
     plot = plotly.Figure(figure).to_html(
         include_plotlyjs=True,
@@ -91,13 +87,13 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
         default_height="clamp(470px, 110vw, 720px)",  # on a narrow screen a tall scene would be cut at its sides
         config={"displaylogo": False, "responsive": True, "plotlyServerURL": ""},
     )
-    page = (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{heading}</title>'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>\n'
-        f'<body><h1>{heading}</h1><p class="status">{_sentences(trajectory)}</p>\n{plot}\n'
-        f"<p><small>{escape(_legend(trajectory, figure))}"
-        "Drag to turn or zoom, point at a token for its number, cluster and leader.</small></p>"
-        "</body></html>\n"
+    page = render(
+        "player",
+        title=title or repr(trajectory.rule),
+        status=trajectory.status,
+        expectation=flows.expectation_line(trajectory),
+        plot=Markup(plot),
+        legend=_legend(trajectory, figure),
     )
     if path is None:
         return page
@@ -106,57 +102,45 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
     return None
 
 
-def _sentences(trajectory: Trajectory) -> str:
-    """What happened, and what the spectrum of V lets one expect."""
-    said, rule = [trajectory.status], trajectory.rule
-    if isinstance(rule, SelfAttention) and not any(map(callable, (rule.Q, rule.K, rule.V))):
-        said.append(repr(expectation_of(rule, trajectory.array.shape[-1])))
-    return "<br>".join(map(escape, said))
-
-
-def _legend(trajectory: Trajectory, figure: dict[str, Any]) -> str:
+def _legend(trajectory: Trajectory, figure: Spec) -> str:
     """What markers, colours and shading of a flow mean, as in its pictures."""
     if not isinstance(trajectory, SmoothTrajectory):
         return ""
     symbols = {symbol for frame in figure["frames"] for symbol in frame["data"][1]["marker"]["symbol"]}
-    groups = flow_pictures.color_groups(trajectory)[trajectory.mask]
     hull = any(trace.get("name") == "hull" for trace in figure["data"])
-    line = flow_pictures.legend_line(groups, stars=len(symbols - {"circle"}) > 0, hull=hull)
+    clusters = flows.clusters_by_size(trajectory)[trajectory.mask]
+    line = flows.legend_line(clusters, stars=len(symbols - {"circle"}) > 0, hull=hull)
     line = line.replace("stars", "diamonds") if "diamond" in symbols else line
     return f"{line[:1].upper()}{line[1:]}. " if line else ""
 
 
-def _positions(last: int) -> list[int]:
-    """At most 60 positions, evenly chosen."""
-    return [int(k) for k in np.unique(np.linspace(0, last, min(last + 1, MOST_FRAMES)).round())]
-
-
-def figure_of(trajectory: Trajectory) -> dict[str, Any]:
+def figure_of(trajectory: Trajectory) -> Spec:
     """Data, layout and frames for Plotly, as a dictionary."""
-    projection, look = Projection.of_trajectory(trajectory), _look_of(trajectory)
-    positions = _positions(look.last)
+    projection = Projection.of_trajectory(trajectory)
+    look = (
+        _hardmax_look(trajectory)
+        if isinstance(trajectory, HardmaxTrajectory)
+        else _smooth_look(cast(SmoothTrajectory, trajectory))
+    )
+    positions = even_frames(look.last, MOST_FRAMES)
     Z = projection(trajectory.drawn[: look.last + 1, trajectory.mask].astype(np.float64)).astype(np.float32)
-    frames = [
-        _frame(Z, positions, f, look, projection) | {"name": trajectory.label(at)} for f, at in enumerate(positions)
+    frames: list[Spec] = [
+        {"name": trajectory.label(at), "data": _moving(Z, positions, f, look, projection)}
+        for f, at in enumerate(positions)
     ]
-    moving: list[dict[str, Any]] = [
-        {"mode": "lines", "line": {"color": GREY, "width": 1.5}, "opacity": 0.6, "hoverinfo": "skip"},
-        {"mode": "markers", "text": look.texts, "hovertemplate": "%{text}<extra></extra>"},
-    ]
-    data = [{"showlegend": False, **trace, **now} for trace, now in zip(moving, frames[0]["data"], strict=True)]
+    data: list[Spec] = [{"showlegend": False, **trace} for trace in frames[0]["data"]]
+    data[0] |= {"mode": "lines", "line": {"color": GREY, "width": 1.5}, "opacity": 0.6, "hoverinfo": "skip"}
+    data[1] |= {"mode": "markers", "text": look.texts, "hovertemplate": "%{text}<extra></extra>"}
     corners = None if look.hull is None else projection(look.hull)
     if corners is not None and Polytope(corners).dimension > 1:  # a segment would look like a tail
-        hull = _hull(corners, projection.dimension)
-        data.append({**hull, "opacity": 0.0})
+        data.append(_hull(corners) | {"opacity": 0.0})
         for f, frame in enumerate(frames):  # it comes with the last frame
-            frame["data"].append({"type": hull["type"], "opacity": 0.25 if f == len(frames) - 1 else 0.0})
+            frame["data"].append({"type": data[-1]["type"], "opacity": 0.25 if f == len(frames) - 1 else 0.0})
     for frame in frames:
         frame["traces"] = list(range(len(data)))
-    return {
-        "data": [*data, *_sphere(trajectory, projection.source)],
-        "layout": _layout(projection, frames),
-        "frames": frames,
-    }
+    if isinstance(trajectory.rule, Sphere) and projection.source in (2, 3):
+        data.append(_sphere(projection.source))
+    return {"data": data, "layout": _layout(projection, [frame["name"] for frame in frames]), "frames": frames}
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,17 +149,9 @@ class Look:
 
     last: int
     colours: Callable[[int], list[str]]
-    leads: Callable[[int], AnyArray]
+    leads: Callable[[int], BoolArray]
     texts: list[str]
     hull: FloatArray | None
-
-
-def _look_of(trajectory: Trajectory) -> Look:
-    if isinstance(trajectory, HardmaxTrajectory):
-        return _hardmax_look(trajectory)
-    if isinstance(trajectory, SmoothTrajectory):
-        return _smooth_look(trajectory)
-    raise ParameterTypeError("trajectory", "come from hm.simulate", type(trajectory).__name__)
 
 
 def _hardmax_look(trajectory: HardmaxTrajectory) -> Look:
@@ -186,12 +162,12 @@ def _hardmax_look(trajectory: HardmaxTrajectory) -> Look:
     numbers = {members: c for c, members in enumerate(dict.fromkeys(follows))}
 
     def colours(at: int) -> list[str]:
-        chosen = trajectory.sets(layers[at])
-        return [palette(int(chosen[i][0])) if len(palette.distinct(chosen[i])) == 1 else "#FFFFFF" for i in real]
+        followed = trajectory.sets(layers[at])
+        return [palette(int(followed[i][0])) if len(palette.distinct(followed[i])) == 1 else "#FFFFFF" for i in real]
 
-    def leads(at: int) -> AnyArray:
-        chosen = trajectory.sets(layers[at])
-        return np.array([chosen[i].tolist() == [i] for i in real])
+    def leads(at: int) -> BoolArray:
+        followed = trajectory.sets(layers[at])
+        return np.array([followed[i].tolist() == [i] for i in real])
 
     texts = [
         f"token {i}<br>cluster {numbers[members]}<br>{'leads' if members == str(i) else f'follows {members}'}"
@@ -203,26 +179,31 @@ def _hardmax_look(trajectory: HardmaxTrajectory) -> Look:
 
 
 def _smooth_look(trajectory: SmoothTrajectory) -> Look:
-    last, real = flow_pictures.position(trajectory, -1), np.flatnonzero(trajectory.mask)
-    own = flow_pictures.group_colours(flow_pictures.color_groups(trajectory)[real])
-    texts = [f"token {i}<br>cluster {c}" for i, c in zip(real, trajectory.clusters[real], strict=True)]
+    last, real = flows.position(trajectory, -1), np.flatnonzero(trajectory.mask)
+    own, labels = cluster_colours(flows.clusters_by_size(trajectory)[real]), trajectory.clusters[real]
+    texts = [f"token {i}<br>cluster {c}" for i, c in zip(real, labels, strict=True)]
     if trajectory.rule.attends:
         P = np.asarray(to_numpy(trajectory.attention(last)), np.float64)
         P = P.mean(axis=0) if P.ndim == 3 else P
-        heard = P.argmax(axis=-1)
+        followed = P.argmax(axis=-1)
         texts = [
-            f"{text}<br>{'leads' if P[i, i] > 0.5 else f'follows {heard[i]} ({P[i, heard[i]]:.0%})'}"
+            f"{text}<br>{'leads' if P[i, i] > 0.5 else f'follows {followed[i]} ({P[i, followed[i]]:.0%})'}"
             for i, text in zip(real, texts, strict=True)
         ]
     hull = None
-    if flow_pictures.has_shrinking_hull(trajectory):
+    if flows.has_shrinking_hull(trajectory):
         ends = trajectory.drawn[last, real].astype(np.float64)
-        labels = trajectory.clusters[real]
         hull = np.array([ends[labels == c].mean(axis=0) for c in range(labels.max() + 1)])
-    return Look(last, lambda at: own, lambda at: flow_pictures.leads(trajectory, at)[real], texts, hull)
+    return Look(last, lambda at: own, lambda at: flows.leads(trajectory, at)[real], texts, hull)
 
 
-def _frame(Z: AnyArray, positions: list[int], f: int, look: Look, projection: Projection) -> dict[str, Any]:
+def _trace(points: AnyArray, **style: Any) -> Spec:
+    """Points (n, 2 or 3) as columns, with their style."""
+    columns = {axis: np.ascontiguousarray(column) for axis, column in zip("xyz", points.T, strict=False)}
+    return {"type": "scatter3d" if len(columns) == 3 else "scatter", **columns, **style}
+
+
+def _moving(Z: AnyArray, positions: list[int], f: int, look: Look, projection: Projection) -> list[Spec]:
     """Tails up to a position, and the tokens there; those under a star have no size."""
     at, (n, dimension) = positions[f], Z.shape[1:]
     step = max(1, -(-n * len(positions) ** 2 // (2 * MOST_TAIL_POINTS)))  # each tail has (f / step) points
@@ -230,7 +211,7 @@ def _frame(Z: AnyArray, positions: list[int], f: int, look: Look, projection: Pr
     gap = np.full((1, n, dimension), np.nan, np.float32)  # parts one tail from the next
     tails = np.concatenate([way, gap]).swapaxes(0, 1).reshape(-1, dimension)
     stars = look.leads(at)
-    hidden = ~stars & flow_pictures.is_under(Z[at], stars, projection)
+    hidden = ~stars & flows.is_under(Z[at], stars, projection)
     symbol, large, small = ("diamond", 9, 7) if dimension == 3 else ("star", 15, 9)
     marker = {
         "color": look.colours(at),
@@ -239,81 +220,36 @@ def _frame(Z: AnyArray, positions: list[int], f: int, look: Look, projection: Pr
         "line": {"color": EDGE, "width": 1},
         "opacity": 1,
     }
-    kind = _kind(dimension)
-    return {"data": [{**kind, **_along(tails)}, {**kind, **_along(Z[at]), "marker": marker}]}
+    return [_trace(tails), _trace(Z[at], marker=marker)]
 
 
-def _kind(dimension: int) -> dict[str, Any]:
-    """The type of a trace of points or lines."""
-    return {"type": "scatter3d" if dimension == 3 else "scatter"}
-
-
-def _along(points: AnyArray) -> dict[str, AnyArray]:
-    """Points as columns x, y and, in 3-D, z."""
-    return {axis: np.ascontiguousarray(column) for axis, column in zip("xyz", points.T, strict=False)}
-
-
-def _hull(points: AnyArray, dimension: int) -> dict[str, Any]:
-    """The hull of points, at least a polygon, as a trace."""
+def _hull(points: FloatArray) -> Spec:
+    """The hull of points, at least a polygon."""
     hull, about = Polytope(points), {"name": "hull", "hoverinfo": "skip", "showlegend": False}
-    if dimension == 3 and hull.dimension == 3:
+    if hull.dimension == 3:
         corners = dict(zip("ijk", hull.facets.T, strict=True))
-        return {"type": "mesh3d", **_along(points), **corners, "color": SHADE, **about}
+        return {**_trace(points), "type": "mesh3d", **corners, "color": SHADE, **about}
     outline = points[np.append(hull.outline, hull.outline[:1])]
-    filled = {} if dimension == 3 else {"fill": "toself", "fillcolor": SHADE}
-    line = {"mode": "lines", "line": {"color": SHADE, "width": 4}}
-    return {**_kind(dimension), **_along(outline), **line, **filled, **about}
+    filled = {} if points.shape[1] == 3 else {"fill": "toself", "fillcolor": SHADE}
+    return _trace(outline, mode="lines", line={"color": SHADE, "width": 4}, **filled, **about)
 
 
-def _sphere(trajectory: Trajectory, d: int) -> list[dict[str, Any]]:
-    """The unit circle, or meridians and parallels of the unit sphere, for rules on it."""
-    if not isinstance(trajectory.rule, Sphere) or d not in (2, 3):
-        return []
-    about: dict[str, Any] = {"mode": "lines", "line": {"color": "#CCCCCC", "width": 1}, "hoverinfo": "skip"}
+def _sphere(d: int) -> Spec:
+    """The unit circle, or meridians and parallels of the unit sphere."""
     turn = np.linspace(0, 2 * np.pi, 61)
-    circle = np.column_stack([np.cos(turn), np.sin(turn)])
-    if d == 2:
-        return [{**_kind(2), **_along(circle), "showlegend": False, **about}]
-    gap = np.full((1, 3), np.nan)
-    lines = []
-    for angle in np.pi * np.arange(1, 6) / 6:
-        parallel = np.column_stack([np.sin(angle) * circle, np.full(len(turn), np.cos(angle))])
-        meridian = np.column_stack([np.outer(circle[:, 0], [np.cos(angle), np.sin(angle)]), circle[:, 1]])
-        lines += [parallel, gap, meridian, gap]
-    return [{**_kind(3), **_along(np.vstack(lines).astype(np.float32)), "showlegend": False, **about}]
+    lines = circle = np.column_stack([np.cos(turn), np.sin(turn)])
+    if d == 3:
+        gap, parts = np.full((1, 3), np.nan), []
+        for angle in np.pi * np.arange(1, 6) / 6:
+            parallel = np.column_stack([np.sin(angle) * circle, np.full(len(turn), np.cos(angle))])
+            meridian = np.column_stack([np.outer(circle[:, 0], [np.cos(angle), np.sin(angle)]), circle[:, 1]])
+            parts += [parallel, gap, meridian, gap]
+        lines = np.vstack(parts).astype(np.float32)
+    return _trace(lines, showlegend=False, mode="lines", line={"color": "#CCCCCC", "width": 1}, hoverinfo="skip")
 
 
-def _layout(projection: Projection, frames: list[dict[str, Any]]) -> dict[str, Any]:
-    """Axes as in the pictures, a play button and a slider."""
-    names = [re.sub(r"\$(\w)(?:_\{(\d+)\})?\$", _plain, label) for label in projection.labels]
-    span = projection.high - projection.low
-    axes: list[dict[str, Any]] = [
-        {"title": {"text": name}, "range": [low, high], "zeroline": False}
-        for name, low, high in zip(names, projection.low.tolist(), projection.high.tolist(), strict=True)
-    ]
-    for r, axis in enumerate(axes):
-        ticks = projection.ticks(r)
-        if ticks is not None:
-            axis |= {
-                "tickvals": list(ticks),
-                "ticktext": [f"{x:.0e}".replace("e+0", "e") if x else "0" for x in ticks.values()],
-            }
-    if projection.dimension == 3:
-        ratio = span / span.max() if projection.equal else np.ones(3)
-        scene = {f"{letter}axis": axis for letter, axis in zip("xyz", axes, strict=True)}
-        view: dict[str, Any] = {
-            "scene": {
-                **scene,
-                "aspectmode": "manual",
-                "aspectratio": dict(zip("xyz", ratio.tolist(), strict=True)),
-                "camera": {"eye": {"x": 1.2, "y": -1.35, "z": 0.75}, "center": {"x": 0, "y": 0, "z": -0.15}},
-            }
-        }
-    else:
-        across: dict[str, Any] = {"showticklabels": projection.source > 1}
-        if projection.equal and projection.source > 1:
-            across["scaleanchor"] = "x"
-        view = {"xaxis": axes[0], "yaxis": {**axes[1], **across}, "hovermode": "closest"}
+def _layout(projection: Projection, names: list[str]) -> Spec:
+    """Axes as in the pictures, a play button and a slider over the frames of these names."""
     solid = projection.dimension == 3
     top = 10 if solid else 62  # below the name of the axis
     at_once = {"mode": "immediate", "transition": {"duration": 0}}
@@ -324,12 +260,12 @@ def _layout(projection: Projection, frames: list[dict[str, Any]]) -> dict[str, A
         {"label": "Play", "method": "animate", "args": [None, play]},
         {"label": "Pause", "method": "animate", "args": [[None], stop]},
     ]
-    steps = [{"label": f["name"], "method": "animate", "args": [[f["name"]], show]} for f in frames]
+    steps = [{"label": name, "method": "animate", "args": [[name], show]} for name in names]
     menu = {"type": "buttons", "buttons": buttons, "direction": "right", "x": 0, "y": 0, "pad": {"t": top}}
     # Below the buttons, so that they do not meet on a narrow screen.
     slider = {"steps": steps, "x": 0, "len": 1, "pad": {"t": top + 10, "b": 16}, "currentvalue": {"xanchor": "right"}}
     return {
-        **view,
+        **(_scene(projection) if solid else _plane(projection)),
         "template": "none",
         "margin": {"l": 10, "r": 10, "t": 0, "b": 40} if solid else {"l": 55, "r": 20, "t": 20, "b": 40},
         "updatemenus": [{**menu, "xanchor": "left", "yanchor": "top", "showactive": False}],
@@ -337,6 +273,29 @@ def _layout(projection: Projection, frames: list[dict[str, Any]]) -> dict[str, A
     }
 
 
-def _plain(match: re.Match[str]) -> str:
-    """A symbol with its index, in HTML: formulas would need a script that is not in the page."""
-    return f"{match[1]}<sub>{match[2]}</sub>" if match[2] else match[1]
+def _scene(projection: Projection) -> Spec:
+    span = projection.high - projection.low
+    ratio = span / span.max() if projection.equal else np.ones(3)
+    camera = {"eye": {"x": 1.2, "y": -1.35, "z": 0.75}, "center": {"x": 0, "y": 0, "z": -0.15}}
+    aspect = {"aspectmode": "manual", "aspectratio": dict(zip("xyz", ratio.tolist(), strict=True))}
+    axes = {f"{letter}axis": _axis(projection, r) for r, letter in enumerate("xyz")}
+    return {"scene": {**axes, **aspect, "camera": camera}}
+
+
+def _plane(projection: Projection) -> Spec:
+    across = {**_axis(projection, 1), "showticklabels": projection.source > 1}
+    if projection.equal and projection.source > 1:
+        across["scaleanchor"] = "x"
+    return {"xaxis": _axis(projection, 0), "yaxis": across, "hovermode": "closest"}
+
+
+def _axis(projection: Projection, r: int) -> Spec:
+    # Symbols and their indices in HTML: formulas would need a script that is not in the page.
+    plain = re.sub(r"_\{(\d+)\}", r"<sub>\1</sub>", projection.labels[r]).replace("$", "")
+    axis: Spec = {"title": {"text": plain}, "zeroline": False}
+    axis["range"] = [float(projection.low[r]), float(projection.high[r])]
+    ticks = projection.ticks(r)
+    if ticks is not None:
+        texts = [f"{x:.0e}".replace("e+0", "e") if x else "0" for x in ticks.values()]
+        axis |= {"tickvals": list(ticks), "ticktext": texts}
+    return axis

@@ -5,7 +5,7 @@ these are more than ten times as wide, the axes are the leading directions and t
 wide ones are logarithmic beyond the size of the leading ones.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from hardmax.trajectories.smooth import SmoothTrajectory
 
 UNEQUAL = 20.0  # how many times one spread may be another before both cannot be seen on one scale
 WIDE = 10.0  # how many times as wide as the leading directions the others may be before the axes follow these
+PAD = 0.08  # of the spread, on each side
 ZOOM = 0.9  # of a box in 3-D: larger, and the third axis loses its name
 
 
@@ -30,12 +31,12 @@ class Projection:
 
     basis: FloatArray | None  # (d, 2 or 3), or None for the coordinates themselves
     labels: tuple[str, ...]
-    low: FloatArray
-    high: FloatArray
     source: int  # dimension of the tokens
-    unit: float  # a power of ten by which tokens far from 1 are divided
+    unit: float = 1.0  # a power of ten by which tokens far from 1 are divided
     equal: bool = True  # whether all axes have one scale
-    folds: FloatArray | None = None  # for each axis 0, or beyond which size it is logarithmic
+    log_beyond: FloatArray | None = None  # for each axis 0, or beyond which size it is logarithmic
+    low: FloatArray = field(default_factory=lambda: np.zeros(0))  # limits of the axes
+    high: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def of(cls, tokens: FloatArray, *, letter: str = "z", stretch: bool = False) -> "Projection":
@@ -65,14 +66,12 @@ class Projection:
             labels = tuple(f"principal axis {r + 1} of {d} ({share[r]:.0%} of the spread)" for r in range(2))
         if unit != 1.0:
             labels = tuple(f"{label}, in units of {unit:g}" if label else "" for label in labels)
-        shown = cls(basis, labels, np.zeros(0), np.zeros(0), d, 1.0)(points)
-        low, high = shown.min(axis=0), shown.max(axis=0)
-        spread = float((high - low).max())
-        if stretch and d in (2, 3) and spread > UNEQUAL * float((high - low).min()) > 0:
-            pads = 0.08 * (high - low)
-            return cls(basis, labels, low - pads, high + pads, d, unit, equal=False)
-        pad = 0.08 * spread if spread > 1e-9 * size / unit else 0.5 * size / unit
-        return cls(basis, labels, low - pad, high + pad, d, unit)
+        view = cls(basis, labels, d, unit)
+        spreads = np.ptp(view(tokens.reshape(-1, d)), axis=0)
+        spread = float(spreads.max())
+        if stretch and d in (2, 3) and spread > UNEQUAL * float(spreads.min()) > 0:
+            return replace(view, equal=False).fitted(tokens, PAD * spreads)
+        return view.fitted(tokens, PAD * spread if spread > 1e-9 * size / unit else 0.5 * size / unit)
 
     @classmethod
     def of_trajectory(cls, trajectory: Trajectory) -> "Projection":
@@ -112,20 +111,23 @@ class Projection:
         ]
         axis = np.abs(basis).argmax(axis=0)
         aligned = np.abs(basis).max(axis=0) > 1 - 1e-9
-        labels = [f"${letter}_{{{r + 1}}}$" if a else said for r, a, said in zip(axis, aligned, labels, strict=True)]
+        labels = [f"${letter}_{{{r + 1}}}$" if a else label for r, a, label in zip(axis, aligned, labels, strict=True)]
         if aligned.all():
             order = np.argsort(axis)
             basis, labels = basis[:, order], [labels[r] for r in order]
         shown = points @ basis
         wide = np.ptp(shown, axis=0) > WIDE * width
         size = float(f"{np.abs(points @ leading).max() or 1.0:.0e}")
-        labels = [f"{said} (d = {d})" for said in labels] if d > 3 else labels
-        labels = [f"{said}, log beyond {size:g}" if far else said for said, far in zip(labels, wide, strict=True)]
-        view = cls(basis, tuple(labels), np.zeros(0), np.zeros(0), d, 1.0, equal=False, folds=size * wide)
-        shown = view(points)
-        low, high = shown.min(axis=0), shown.max(axis=0)
-        pads = 0.08 * np.where(high > low, high - low, size)
-        return replace(view, low=low - pads, high=high + pads)
+        labels = [f"{label} (d = {d})" for label in labels] if d > 3 else labels
+        labels = [f"{label}, log beyond {size:g}" if far else label for label, far in zip(labels, wide, strict=True)]
+        view = cls(basis, tuple(labels), d, equal=False, log_beyond=size * wide)
+        spreads = np.ptp(view(points), axis=0)
+        return view.fitted(points, PAD * np.where(spreads > 0, spreads, size))
+
+    def fitted(self, tokens: FloatArray, pad: FloatArray | float) -> "Projection":
+        """The same with limits around tokens of shape (..., d)."""
+        shown = self(tokens.reshape(-1, self.source))
+        return replace(self, low=shown.min(axis=0) - pad, high=shown.max(axis=0) + pad)
 
     @property
     def dimension(self) -> int:
@@ -138,14 +140,14 @@ class Projection:
         if self.source == 1:
             return np.concatenate([tokens, np.zeros_like(tokens)], axis=-1)
         shown = tokens if self.basis is None else tokens @ self.basis
-        if self.folds is None:
+        if self.log_beyond is None:
             return shown
-        size = np.where(self.folds > 0, self.folds, 1.0)
-        return np.where(self.folds > 0, size * np.arcsinh(shown / size), shown)
+        size = np.where(self.log_beyond > 0, self.log_beyond, 1.0)
+        return np.where(self.log_beyond > 0, size * np.arcsinh(shown / size), shown)
 
     def ticks(self, r: int) -> dict[float, float] | None:
         """Of a logarithmic axis, where zero and some powers of ten are: {place: number}. None for other axes."""
-        size = 0.0 if self.folds is None else float(self.folds[r])
+        size = 0.0 if self.log_beyond is None else float(self.log_beyond[r])
         if not size:
             return None
         ends = size * np.sinh(np.array([self.low[r], self.high[r]]) / size)
@@ -158,27 +160,22 @@ class Projection:
 
     def label(self, ax: Any) -> None:
         """Name the axes and set their limits and aspect."""
-        ax.set_xlabel(self.labels[0])
-        ax.set_ylabel(self.labels[1])
-        ax.set_xlim(self.low[0], self.high[0])
-        ax.set_ylim(self.low[1], self.high[1])
+        ax.locator_params(nbins=4 if self.dimension == 3 else 6)  # more labels than that run into each other
+        for r, letter in enumerate("xyz"[: self.dimension]):
+            ax.set(**{f"{letter}label": self.labels[r], f"{letter}lim": (self.low[r], self.high[r])})
+            ticks = self.ticks(r)
+            if ticks is not None:
+                getattr(ax, f"set_{letter}ticks")(list(ticks), [_power(x) for x in ticks.values()])
         if self.dimension == 3:
-            ax.set_zlabel(self.labels[2])
-            ax.set_zlim(self.low[2], self.high[2])
             sides = self.high - self.low if self.equal else np.ones(3)
             flat = np.linalg.norm(sides) / (np.sqrt(3) * sides.max())  # Matplotlib would let a flat box grow
             ax.set_box_aspect(sides, zoom=ZOOM * flat)
             ax.zaxis.labelpad = 5
-            if self.folds is not None:
+            if self.log_beyond is not None:
                 for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
                     axis.label.set_size(8)  # these names are long
         else:
             ax.set_aspect("equal" if self.equal else "auto")
-        ax.locator_params(nbins=4 if self.dimension == 3 else 6)  # more labels than that run into each other
-        for r, letter in enumerate("xyz"[: self.dimension]):
-            ticks = self.ticks(r)
-            if ticks is not None:
-                getattr(ax, f"set_{letter}ticks")(list(ticks), [_power(x) for x in ticks.values()])
         if self.source == 1:
             ax.set_yticks([])
 
@@ -188,7 +185,7 @@ def _leading(trajectory: SmoothTrajectory) -> FloatArray | None:
     rule, d = trajectory.rule, trajectory.array.shape[-1]
     if trajectory.gathering is trajectory.drawn or not isinstance(rule, SelfAttention):
         return None
-    return expected_of_values(rule.value_matrix(d)).dual
+    return expected_of_values(rule, d).dual
 
 
 def _orthonormal(M: FloatArray, *, complement: bool = False) -> FloatArray:

@@ -1,26 +1,30 @@
-"""Pictures of explanations: bars, the plane with its decision line, films, leaders of a collection."""
+"""Pictures of explanations: bars, the plane with its decision line, movies, leaders of a collection."""
 
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
 from hardmax._errors import InputError, ParameterError
+from hardmax._types import FloatArray
+from hardmax.draw.movies import movie
 from hardmax.draw.projection import Projection
+from hardmax.draw.style import BLUE, ORANGE
 from hardmax.draw.tokens import Palette, plot_tokens
 
 if TYPE_CHECKING:
     from hardmax.sentiment.explanation import Explanation
     from hardmax.sentiment.statistics import LeaderStatistics
 
-BLUE, ORANGE = "#0072b2", "#d55e00"
 MOST_WORDS, MOST_NAMES = 20, 12
 KINDS = ("auto", "words", "plane")
 
 
-def plot_explanation(explanation: "Explanation", *, kind: str = "auto", ax: Any = None) -> Any:
+def plot_explanation(explanation: "Explanation", *, kind: str = "auto", ax: Axes | None = None) -> Figure:
     """The figure of `Explanation.plot`."""
     if kind not in KINDS:
         raise ParameterError("kind", f"be one of {', '.join(KINDS)}", f"{kind!r}")
@@ -31,14 +35,14 @@ def plot_explanation(explanation: "Explanation", *, kind: str = "auto", ax: Any 
             'kind="plane"',
             "go with d = 2, two classes and a text with known words",
             f"d = {weights.d}, {len(explanation.classes)} classes, {len(explanation.ids)} words",
-            'Use kind="words".',
+            'Use `kind="words"`.',
         )
     if kind == "plane" or (kind == "auto" and drawable and weights.heads == 1 and ax is None):
         return plot_plane(explanation)
     return plot_words(explanation, ax=ax)
 
 
-def plot_words(explanation: "Explanation", *, ax: Any = None) -> Any:
+def plot_words(explanation: "Explanation", *, ax: Axes | None = None) -> Figure:
     """Bars of the largest contributions, for the prediction to the right."""
     order = np.argsort(-np.abs(explanation.towards), kind="stable")[:MOST_WORDS]
     values = explanation.towards[order]
@@ -51,10 +55,10 @@ def plot_words(explanation: "Explanation", *, ax: Any = None) -> Any:
     ax.axvline(0, color="#444", linewidth=0.8)
     ax.set_xlabel(f"contribution to the logit, for {explanation.prediction}", parse_math=False)
     ax.set_title(f"{explanation.prediction}, probability {explanation.probability:.3f}", fontsize=11, parse_math=False)
-    return ax.figure
+    return cast(Figure, ax.figure)
 
 
-def plot_plane(explanation: "Explanation", *, head: int = 0, layers: tuple[int, ...] | None = None) -> Any:
+def plot_plane(explanation: "Explanation", *, head: int = 0, layers: tuple[int, ...] | None = None) -> Figure:
     """Tokens of a head at some layers, its leaders by name, and the line on which the logit of the mean is 0."""
     trajectory = explanation.trajectory[head]
     shown = layers or tuple(sorted({0, 1, trajectory.layers // 2, trajectory.layers}))
@@ -68,7 +72,7 @@ def plot_plane(explanation: "Explanation", *, head: int = 0, layers: tuple[int, 
     return figure
 
 
-def draw_decision(explanation: "Explanation", ax: Any, mean: Any = None, *, head: int = 0) -> None:
+def draw_decision(explanation: "Explanation", ax: Axes, mean: FloatArray | None = None, *, head: int = 0) -> None:
     """The line v . z + beta = 0 of one head, shaded on the side of the second class; a cross at the mean.
 
     With several heads beta holds what the others say of this text, so that the side of the mean is still the answer.
@@ -87,17 +91,17 @@ def draw_decision(explanation: "Explanation", ax: Any, mean: Any = None, *, head
     ax.set(xlim=(x0, x1), ylim=(y0, y1))
 
 
-def name_leaders(explanation: "Explanation", ax: Any, *, head: int = 0, layer: int = -1) -> None:
+def name_leaders(explanation: "Explanation", ax: Axes, *, head: int = 0, layer: int = -1) -> None:
     """Write the words of the leaders where they stand at a layer, on the side that is away from the mean."""
     trajectory = explanation.trajectory[head]
     tokens = trajectory.array[trajectory.index(layer)]
     place = {str(explanation.words[row]): i for i, row in enumerate(explanation.rows)}  # equal tokens stay together
     (x0, x1), middle = ax.get_xlim(), tokens[:, 1].mean()
-    for group in explanation.leaders[head][:MOST_NAMES]:
-        at = tokens[place[group.word]]
+    for leader in explanation.leaders[head][:MOST_NAMES]:
+        at = tokens[place[leader.word]]
         above, across = at[1] >= middle, (at[0] - x0) / (x1 - x0)
         ax.annotate(
-            group.word,
+            leader.word,
             at,
             xytext=(0, 8 if above else -8),
             textcoords="offset points",
@@ -110,10 +114,8 @@ def name_leaders(explanation: "Explanation", ax: Any, *, head: int = 0, layer: i
         )
 
 
-def film_explanation(explanation: "Explanation", path: str | PathLike[str], *, head: int = 0, **options: Any) -> None:
-    """Film a head with d = 2 and its decision line."""
-    from hardmax.draw.movies import movie
-
+def explanation_movie(explanation: "Explanation", path: str | PathLike[str], *, head: int = 0, **options: Any) -> None:
+    """Make a movie of a head with d = 2 and its decision line."""
     weights = explanation.model.weights
     if weights.d != 2 or weights.outputs != 1:
         raise InputError(
@@ -121,14 +123,14 @@ def film_explanation(explanation: "Explanation", path: str | PathLike[str], *, h
             "Use the model imdb-2d, or train one with d = 2."
         )
 
-    def overlay(ax: Any) -> None:
+    def overlay(ax: Axes) -> None:
         draw_decision(explanation, ax, head=head)
         name_leaders(explanation, ax, head=head)
 
     movie(explanation.trajectory[head], path, overlay=overlay, **options)
 
 
-def plot_leaders(statistics: "LeaderStatistics", *, count: int = 20, ax: Any = None) -> Any:
+def plot_leaders(statistics: "LeaderStatistics", *, count: int = 20, ax: Axes | None = None) -> Figure:
     """Bars of the words that lead in most texts, coloured by the class they speak for."""
     if ax is None:
         ax = plt.subplots(figsize=(8, 4.2), layout="constrained")[1]
@@ -138,4 +140,4 @@ def plot_leaders(statistics: "LeaderStatistics", *, count: int = 20, ax: Any = N
     ax.bar(range(shown), statistics.texts_led[:shown], color=colours)
     ax.set_xticks(range(shown), statistics.words[:shown].tolist(), rotation=60, ha="right", parse_math=False)
     ax.set_ylabel("texts in which it leads")
-    return ax.figure
+    return cast(Figure, ax.figure)

@@ -9,7 +9,6 @@ with w_j the multiplicities, M_i their sum over C_i, and L the least common mult
 
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 
@@ -22,26 +21,21 @@ class History:
     """Exact positions of every class at every layer so far, computed lazily from the recorded sets."""
 
     def __init__(self, rows: AnyArray, counts: IntArray, alpha: Callable[[int], Fraction]) -> None:
-        self._rows = rows
-        self._counts = counts
-        self._alpha = alpha
+        self._rows, self._counts, self._alpha = rows, counts, alpha
         self.sets: list[Sets] = []
-        self._known: list[dict[int, Row]] = []
+        self._known: list[dict[int, Row]] = [{}]  # rows by layer and class
         self._denominators: list[int] = []
         self._commons: dict[int, int] = {}
-
-    @cached_property
-    def _first_denominator(self) -> int:
-        return common_denominator(self._rows)
 
     def record(self, sets: Sets) -> None:
         """Append the sets by which the last layer moves."""
         self.sets.append(sets)
+        self._known.append({})
 
     def denominator(self, layer: int) -> int:
         """D of a layer."""
         if not self._denominators:
-            self._denominators.append(self._first_denominator)
+            self._denominators.append(common_denominator(self._rows))
         for k in range(len(self._denominators) - 1, layer):
             p, q = self._alpha(k).as_integer_ratio()
             self._denominators.append(self._denominators[k] * (p + q) * self._common(k))
@@ -56,46 +50,42 @@ class History:
     def at(self, layer: int, ids: Iterable[int]) -> list[Row]:
         """Integer rows of the given classes at a layer; divide by `denominator(layer)`."""
         ids = list(ids)
-        while len(self._known) <= layer:
-            self._known.append({})
-        missing = {}
+        missing: list[set[int]] = []  # at this layer and at those before it
         needed = set(ids)
-        k = layer
-        while k > 0 and (todo := needed - self._known[k].keys()):
-            missing[k] = todo
-            needed = todo | {j for i in todo for j in self.sets[k - 1][i].tolist()}
-            k -= 1
-        self._begin(needed - self._known[0].keys() if k == 0 else set())
-        for k in sorted(missing):
-            self._advance(k, missing[k])
+        while todo := needed - self._known[layer - len(missing)].keys():
+            missing.append(todo)
+            if len(missing) > layer:
+                break
+            needed = todo | {j for i in todo for j in self.sets[layer - len(missing)][i].tolist()}
+        while missing:
+            self._fill(layer + 1 - len(missing), missing.pop())
         return [self._known[layer][i] for i in ids]
 
-    def _begin(self, ids: set[int]) -> None:
-        """Write rows of the input as integers."""
-        D = self._first_denominator
-        for i in ids:
-            ratios = (x.as_integer_ratio() for x in self._rows[i].tolist())
-            self._known[0][i] = tuple(p * (D // q) for p, q in ratios)
-
-    def _advance(self, layer: int, ids: set[int]) -> None:
-        before, after, sets = self._known[layer - 1], self._known[layer], self.sets[layer - 1]
+    def _fill(self, layer: int, ids: set[int]) -> None:
+        """Write rows of a layer from those of the one before, or from the input."""
+        after = self._known[layer]
+        if not layer:
+            D = self.denominator(0)
+            for i in ids:
+                ratios = (x.as_integer_ratio() for x in self._rows[i].tolist())
+                after[i] = tuple(p * (D // q) for p, q in ratios)
+            return
+        before, sets, L = self._known[layer - 1], self.sets[layer - 1], self._common(layer - 1)
         p, q = self._alpha(layer - 1).as_integer_ratio()
-        L = self._common(layer - 1)
         for i in ids:
             members, weights, total = sets.shares(i, self._counts)
             keep, pull = q * L, p * (L // total)
             moved = before[members[0]] if total == 1 else combine(weights, [before[j] for j in members])
             after[i] = tuple(keep * x + pull * y for x, y in zip(before[i], moved, strict=True))
 
-    def centroid(self, layer: int, groups: Sets, r: int) -> Row:
-        """Centroid of a group of classes, times its whole-number weight, which changes no argmax."""
-        members, weights, _ = groups.shares(r, self._counts)
+    def centroid(self, layer: int, sets: Sets, r: int) -> Row:
+        """Centroid of a set of classes, times its whole-number weight, which changes no argmax."""
+        members, weights, _ = sets.shares(r, self._counts)
         return combine(weights, self.at(layer, members))
 
     def fractions(self, layer: int) -> AnyArray:
         """All classes at a layer as an (m, d) array of Fractions."""
-        D = self.denominator(layer)
-        rows = [[Fraction(x, D) for x in row] for row in self.at(layer, range(len(self._rows)))]
+        rows, D = self.at(layer, range(len(self._rows))), self.denominator(layer)
         exact = np.empty((len(rows), len(rows[0])), object)
-        exact[:] = rows
+        exact[:] = [[Fraction(x, D) for x in row] for row in rows]
         return exact

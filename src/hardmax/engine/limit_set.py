@@ -13,7 +13,7 @@ from hardmax.engine.run import Proof, Run
 
 
 @dataclass(frozen=True, eq=False)
-class Ends:
+class LimitSet:
     """Where the classes of a run tend."""
 
     leaders: IntArray  # (n_leaders,) classes, in the order of their tokens
@@ -25,7 +25,7 @@ class Ends:
     others: list[Point]  # the other points exactly
 
     @classmethod
-    def of(cls, run: Run, found: dict[int, Point]) -> "Ends":
+    def of(cls, run: Run, found: dict[int, Point]) -> "LimitSet":
         """Collect the limits of all decided classes; `found` holds those that T or chain proved."""
         leaders = np.flatnonzero(run.emerged >= 0)
         leaders = leaders[np.argsort(run.classes.first[leaders])]

@@ -35,29 +35,25 @@ class Rational(State):
     @property
     def tokens(self) -> FloatArray:
         """Positions, shape (m, d), each coordinate rounded once."""
-        return as_floats(self._rows, self.history.denominator(self.layer))
+        return as_floats(self._rows(), self.history.denominator(self.layer))
 
-    @property
     def _rows(self) -> list[Row]:
         return self.history.at(self.layer, range(len(self.classes)))
 
     @property
     def kernel(self) -> str:
-        """Integer matrices."""
         return "flint"
 
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:
-        """Exact C_i of the given rows."""
         self.exact_rows += len(rows)
         return self._maximisers(self.history.at(self.layer, rows.tolist()), self._limits(rows))
 
-    def from_centroids(self, groups: Sets) -> Sets:
-        """Exact maximisers of the centroids."""
-        return self._maximisers([self.history.centroid(self.layer, groups, r) for r in range(len(groups))])[0]
+    def from_centroids(self, sets: Sets) -> Sets:
+        return self._maximisers([self.history.centroid(self.layer, sets, r) for r in range(len(sets))])[0]
 
     def _maximisers(self, points: list[Row], limits: IntArray | None = None) -> tuple[Sets, FloatArray]:
         queries = self._matrix([list(apply(self._metric.rows, x)) for x in points])  # (rows, d)
-        keys = self._matrix([list(x) for x in self._rows]).transpose()  # (d, m)
+        keys = self._matrix([list(x) for x in self._rows()]).transpose()  # (d, m)
         members, gaps = [], np.zeros(len(points))  # 0 where tied
         for r, products in enumerate((queries * keys).tolist()):
             products = products if limits is None else products[: limits[r]]

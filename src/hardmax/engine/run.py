@@ -11,9 +11,18 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax._types import BoolArray, FloatArray, IntArray
+from hardmax import _checks
+from hardmax._errors import ParameterError
+from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
+from hardmax.engine.adaptive import Adaptive
+from hardmax.engine.history import History
+from hardmax.engine.rational import Rational
 from hardmax.engine.state import State
+from hardmax.engine.tolerant import Tolerant
+from hardmax.kernels import Search
+from hardmax.kernels.classes import Classes
 from hardmax.kernels.sets import Sets
+from hardmax.rules.hardmax import Hardmax
 
 
 class Proof(IntEnum):
@@ -47,6 +56,24 @@ class Run:
         self.proof: IntArray = np.full(m, Proof.NONE)
         self.smallest_gap = np.inf  # over all undecided classes and layers so far, if the state finds gaps
         self.queries = 0
+
+    @classmethod
+    def of(
+        cls, rule: Hardmax, tokens: AnyArray, *, shortcuts: bool = True, kernel: str = "auto", gaps: bool = False
+    ) -> "Run":
+        """Place checked tokens of shape (n, d) at layer 0, in the arithmetic that the rule asks for."""
+        _checks.check_dimension(rule.matrix, tokens.shape)
+        if kernel != "auto" and (rule.exact or rule.ties != "exact"):
+            what = "`exact=True`, which multiplies integers" if rule.exact else "a tolerance, which sees all products"
+            raise ParameterError("kernel", f'be "auto" with {what}', f"{kernel!r}", "Leave it out.")
+        classes = Classes.singly(tokens) if rule.causal else Classes.of(tokens)
+        if isinstance(rule.ties, float):
+            state: State = Tolerant(classes, rule.metric, rule.ties, causal=rule.causal)
+        else:
+            arithmetic = Rational if rule.exact else Adaptive
+            history = History(classes.rows, classes.counts, rule.step)
+            state = arithmetic(classes, rule.metric, history, Search(kernel, gaps=gaps), causal=rule.causal)
+        return cls(state, rule.step, shortcuts=shortcuts)
 
     @property
     def layer(self) -> int:
@@ -109,13 +136,13 @@ class Run:
         leads = self.emerged >= 0
         follows_leader = (sets.sizes == 1) & leads[sets.targets]
         self.settle(rows[follows_leader & (self.settled[rows] < 0)], Proof.THEOREM_1)
-        groups: dict[bytes, list[int]] = {}
+        followers: dict[bytes, list[int]] = {}  # of each set of leaders
         for r in sets.tied:
             if self.settled[rows[r]] < 0 and leads[sets[r]].all():
-                groups.setdefault(sets[r].tobytes(), []).append(int(rows[r]))
-        if groups:
-            seen = self.state.sees([np.frombuffer(key, np.intp) for key in groups])
-            for members, holds in zip(groups.values(), seen, strict=True):
+                followers.setdefault(sets[r].tobytes(), []).append(int(rows[r]))
+        if followers:
+            seen = self.state.sees(Sets.of([np.frombuffer(key, np.intp) for key in followers]))
+            for members, holds in zip(followers.values(), seen, strict=True):
                 if holds:
                     self.settle(np.array(members), Proof.THEOREM_4)
 

@@ -50,13 +50,13 @@ class State(ABC):
         """Return C_i for the given rows, and, if the search has gaps, a lower bound of each one's, for `radius`."""
 
     @abstractmethod
-    def from_centroids(self, groups: Sets) -> Sets:
-        """Return the maximisers that a token at the centroid of each group would have."""
+    def from_centroids(self, sets: Sets) -> Sets:
+        """Return the maximisers that a token at the centroid of each set of classes would have."""
 
-    def sees(self, groups: list[IntArray]) -> list[bool]:
-        """For each group: would a token at its centroid have the whole group among its maximisers?"""
-        seen = self.from_centroids(Sets.of(groups))
-        return [set(group.tolist()) <= set(seen[r].tolist()) for r, group in enumerate(groups)]
+    def sees(self, sets: Sets) -> list[bool]:
+        """For each set of classes: would a token at its centroid have all of them among its maximisers?"""
+        seen = self.from_centroids(sets)
+        return [set(sets[r].tolist()) <= set(seen[r].tolist()) for r in range(len(sets))]
 
     def radius(self, gap: float) -> float:
         """How far each input row may move, in the units of the input, while all gaps of at least `gap` stay open."""

@@ -9,14 +9,14 @@ from matplotlib.figure import Figure
 
 from hardmax import SelfAttention, SmoothTrajectory, matrix, simulate
 from hardmax._types import FloatArray, IntArray
-from hardmax.draw.flows import add_legend, group_colours
-from hardmax.draw.movies import Scene, even_frames
-from hardmax.draw.tokens import EDGE, GREY, SIZE, roomy
+from hardmax.draw.movies import Scene
+from hardmax.draw.style import EDGE, GREY, SIZE, add_legend, cluster_colours, padded_layout
+from hardmax.figures.shared import near_labels, redrawn
 
 TITLE = "arXiv 2305.05465: conjecture, two positive eigenvalues of three give lines (codimension 2)"
 V = matrix("paper-codimension")
 TIMES = np.linspace(0, 12, 121)  # later, rounding would decide attention
-FILMED = 8.0  # until when a movie runs
+PLAYED_UNTIL = 8.0  # until when a movie runs
 LEGEND = "colours: who ends on one line"
 NEAR = 0.2  # of the spread at the start: points of the plane closer than that are one
 
@@ -28,12 +28,12 @@ class Numbers:
     trajectory: SmoothTrajectory
     eigenvalues: FloatArray  # (3,)
     coordinates: FloatArray  # (times, n, 3), phi_r . z
-    groups: IntArray  # (n,)
+    lines: IntArray  # (n,) number of the line of each token
 
     @property
     def scatter(self) -> float:
-        """How far phi_2 . z still differs within a group at the end, at most."""
-        return max(float(np.ptp(self.coordinates[-1, self.groups == g, 1])) for g in range(int(self.groups.max()) + 1))
+        """How far phi_2 . z still differs on a line at the end, at most."""
+        return max(float(np.ptp(self.coordinates[-1, self.lines == g, 1])) for g in range(int(self.lines.max()) + 1))
 
 
 def compute() -> Numbers:
@@ -42,28 +42,21 @@ def compute() -> Numbers:
     eigenvalues, vectors = np.linalg.eigh(V)
     coordinates = trajectory.rescaled @ vectors[:, ::-1]
     plane = coordinates[..., :2]
-    reach = NEAR * np.ptp(plane[0], axis=0).max()
-    near = np.linalg.norm(plane[-1][:, None] - plane[-1], axis=-1) < reach  # (n, n)
-    groups = np.unique(near.argmax(axis=1), return_inverse=True)[1]
-    return Numbers(trajectory, eigenvalues[::-1], coordinates, groups)
+    lines = near_labels(plane[-1], NEAR * np.ptp(plane[0], axis=0).max())
+    return Numbers(trajectory, eigenvalues[::-1], coordinates, lines)
 
 
 def movie_of(numbers: Numbers) -> SmoothTrajectory:
     """The trajectory to play, while the third coordinate is near."""
-    return simulate(numbers.trajectory.tokens[0], numbers.trajectory.rule, times=TIMES[TIMES <= FILMED])
+    return simulate(numbers.trajectory.tokens[0], SelfAttention(V=V), times=TIMES[TIMES <= PLAYED_UNTIL])
 
 
 def scene(numbers: Numbers) -> Scene:
     """The coordinates of positive eigenvalues in time."""
-    figure, ax = plt.subplots(figsize=(5.6, 5.4), layout=roomy())
+    figure, ax = plt.subplots(figsize=(5.6, 5.4), layout=padded_layout())
     figure.suptitle(f"Conjecture: two eigenvalues positive\n{_unsettled(numbers)}", fontsize=11)
     add_legend(figure, LEGEND)
-
-    def draw_frame(k: int) -> None:
-        ax.clear()
-        _draw_plane(ax, numbers, k)
-
-    return Scene(figure, draw_frame, even_frames(len(TIMES) - 1))
+    return redrawn(figure, lambda k: _draw_plane(ax, numbers, k), len(TIMES) - 1)
 
 
 def draw(numbers: Numbers) -> Figure:
@@ -92,13 +85,13 @@ def _names(numbers: Numbers) -> list[str]:
 
 
 def _style(numbers: Numbers) -> dict[str, Any]:
-    return {"s": SIZE, "c": group_colours(numbers.groups), "edgecolors": EDGE, "linewidths": 0.6}
+    return {"s": SIZE, "c": cluster_colours(numbers.lines), "edgecolors": EDGE, "linewidths": 0.6}
 
 
 def _draw_plane(ax: Any, numbers: Numbers, k: int) -> None:
     """The coordinates of positive eigenvalues at position k, with the way there."""
     plane, names = numbers.coordinates[..., :2], _names(numbers)
-    for i, colour in enumerate(group_colours(numbers.groups)):
+    for i, colour in enumerate(cluster_colours(numbers.lines)):
         ax.plot(*plane[: k + 1, i].T, color=colour, lw=0.8, alpha=0.6)
     ax.scatter(*plane[k].T, zorder=3, **_style(numbers))
     low, high, pad = plane.min(axis=(0, 1)), plane.max(axis=(0, 1)), 0.06 * np.ptp(plane)
@@ -108,11 +101,11 @@ def _draw_plane(ax: Any, numbers: Numbers, k: int) -> None:
 
 
 def _draw_lines(ax: Any, numbers: Numbers) -> None:
-    """All three coordinates at the end, and through the middle of each group a line along the third."""
+    """All three coordinates at the end, and the lines along the third that tokens gather on."""
     end, names = numbers.coordinates[-1], _names(numbers)
     reach = 1.15 * np.abs(end[:, 2]).max()
-    for g in range(numbers.groups.max() + 1):
-        foot = end[numbers.groups == g, :2].mean(axis=0)
+    for g in range(numbers.lines.max() + 1):
+        foot = end[numbers.lines == g, :2].mean(axis=0)
         ax.plot(*np.repeat(foot[:, None], 2, axis=1), [-reach, reach], color=GREY, lw=1.2)
     ax.scatter(*end.T, depthshade=False, **_style(numbers))
     ax.set(xlabel=names[0], ylabel=names[1], zlabel=names[2], zlim=(-reach, reach))

@@ -8,8 +8,9 @@ from matplotlib.figure import Figure
 
 from hardmax import SelfAttention, SmoothTrajectory, simulate
 from hardmax.draw.flows import LEAST_WEIGHT, plot_connections
-from hardmax.draw.movies import Scene, even_frames
-from hardmax.draw.tokens import roomy
+from hardmax.draw.movies import Scene
+from hardmax.draw.style import padded_layout
+from hardmax.figures.shared import redrawn
 
 TITLE = "arXiv 2305.05465: queries connect to fewer and fewer tokens, the leaders, n = 20, d = 2"
 UNITS = np.linspace(0, 4, 81)  # times in units of 1 / lambda_1
@@ -31,21 +32,16 @@ def followed(trajectory: SmoothTrajectory, k: int) -> int:
 
 def scene(trajectory: SmoothTrajectory) -> Scene:
     """Keys, queries and connections in time; the axes grow with the tokens."""
-    figure, ax = plt.subplots(figsize=(6.4, 5.8), layout=roomy())
+    figure, ax = plt.subplots(figsize=(6.4, 5.8), layout=padded_layout())
     _draw_panel(ax, trajectory, 0)
     _add_legend(figure, ax)
-
-    def draw_frame(k: int) -> None:
-        ax.clear()
-        _draw_panel(ax, trajectory, k)
-
-    return Scene(figure, draw_frame, even_frames(len(UNITS) - 1))
+    return redrawn(figure, lambda k: _draw_panel(ax, trajectory, k), len(UNITS) - 1)
 
 
 def draw(trajectory: SmoothTrajectory) -> Figure:
     """Keys and queries at four times, each with axes of its own, for tokens x grow."""
     axes: Any
-    figure, axes = plt.subplots(2, 2, figsize=(11, 7.8), layout=roomy())
+    figure, axes = plt.subplots(2, 2, figsize=(11, 7.8), layout=padded_layout())
     for ax, unit in zip(axes.flat, SHOWN, strict=True):
         _draw_panel(ax, trajectory, int(np.abs(UNITS - unit).argmin()))
     _add_legend(figure, axes.flat[0])
@@ -63,6 +59,5 @@ def _add_legend(figure: Figure, ax: Any) -> None:
     """Keys, queries, and when a token is seen."""
     handles, labels = ax.get_legend_handles_labels()
     title = rf"lines: $P_{{ij}}$ > {LEAST_WEIGHT:g}; seen: $P_{{ij}}$ > {LEAST_WEIGHT:g} for some $i$"
-    figure.legend(
-        handles, labels, title=title, loc="outside lower center", ncols=2, fontsize=11, title_fontsize=10, frameon=False
-    )
+    style: dict[str, Any] = {"loc": "outside lower center", "ncols": 2, "fontsize": 11, "title_fontsize": 10}
+    figure.legend(handles, labels, title=title, frameon=False, **style)

@@ -7,7 +7,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from hardmax import Hardmax, HardmaxTrajectory, simulate
-from hardmax.draw.tokens import COLOURS, EDGE, plot_half_space
+from hardmax.draw.style import COLOURS, EDGE
+from hardmax.draw.tokens import plot_half_space
 
 TITLE = "Figure 1: tokens that attract z1 have the largest projection on A z1"
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from hardmax import Hardmax, HardmaxTrajectory, Limit, configuration, limit, simulate
-from hardmax.draw.tokens import COLOURS, EDGE, SIZE, shade_polytope
+from hardmax.draw.style import COLOURS, EDGE, SIZE, shade_polytope
 
 TITLE = "Figure 4: the delta-neighbourhood of the attracting set S"
 DELTA = 0.22
@@ -43,9 +43,7 @@ def draw(numbers: tuple[HardmaxTrajectory, Limit, int]) -> Figure:
     ax.scatter(*trajectory.array[inside].T, s=28, color=COLOURS[0], zorder=3, label=f"tokens at layer {inside}")
     ax.annotate(r"$\mathcal{K}$", (0, 0), fontsize=18, ha="center", va="center")
     ax.set(xlim=(-1.35, 1.35), ylim=(-1.35, 1.75), aspect="equal")
-    ax.set_title(
-        rf"$\mathcal{{S}}$ and balls of radius $\delta$ = {DELTA}: every token is inside from layer {inside} on",
-        fontsize=9,
-    )
+    about = rf"$\mathcal{{S}}$ and balls of radius $\delta$ = {DELTA}: every token is inside from layer {inside} on"
+    ax.set_title(about, fontsize=9)
     ax.legend(loc="upper center", ncols=3, fontsize=8, frameon=False)
     return figure

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from hardmax._types import FloatArray
-from hardmax.draw.tokens import COLOURS, EDGE
+from hardmax.draw.style import COLOURS, EDGE
 
 TITLE = "Figure 5: for x near s0, the hyperplane through x with normal x leaves the balls around s1 and s2 behind"
 POINTS = np.array([[0.0, 1.5], [-1.4, 0.3], [1.3, 0.45]])  # s0, s1, s2; S' = {s1, s2}

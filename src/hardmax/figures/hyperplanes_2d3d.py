@@ -10,10 +10,11 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from hardmax import SelfAttention, SmoothTrajectory, matrix, simulate
 from hardmax._types import FloatArray, IntArray
-from hardmax.draw.flows import add_legend, group_colours, legend_line, plot_flow
-from hardmax.draw.movies import Scene, even_frames
+from hardmax.draw.flows import legend_line, plot_flow
+from hardmax.draw.movies import Scene
 from hardmax.draw.projection import Projection
-from hardmax.draw.tokens import COLOURS, new_axes, roomy
+from hardmax.draw.style import COLOURS, add_legend, cluster_colours, new_axes, padded_layout
+from hardmax.figures.shared import redrawn
 
 TITLE = (
     "arXiv 2305.05465: tokens converge to at most three parallel hyperplanes, leading eigenvalue simple and positive"
@@ -37,12 +38,12 @@ class Panel:
     trajectory: SmoothTrajectory
     phi: FloatArray  # (d,), of length 1
     values: FloatArray  # (times, n)
-    groups: IntArray  # (n,) from the lowest value up
+    planes: IntArray  # (n,) number of the plane of each token, from the lowest value up
 
     @property
     def levels(self) -> FloatArray:
-        """The values at the end, one for each group."""
-        return np.array([self.values[-1, self.groups == g].mean() for g in range(self.groups.max() + 1)])
+        """The values at the end, one for each plane."""
+        return np.array([self.values[-1, self.planes == g].mean() for g in range(self.planes.max() + 1)])
 
 
 def compute() -> dict[str, Panel]:
@@ -55,9 +56,9 @@ def compute() -> dict[str, Panel]:
         values = trajectory.rescaled @ phi
         order = np.argsort(values[-1])
         steps = np.diff(values[-1, order]) > NEAR * np.ptp(values[-1])
-        groups = np.empty(20, np.intp)
-        groups[order] = np.concatenate([[0], np.cumsum(steps)])
-        panels[name] = Panel(trajectory, phi, values, groups)
+        planes = np.empty(20, np.intp)
+        planes[order] = np.concatenate([[0], np.cumsum(steps)])
+        panels[name] = Panel(trajectory, phi, values, planes)
     return panels
 
 
@@ -80,28 +81,27 @@ def scene(panels: dict[str, Panel]) -> Scene:
     ax = new_axes(projection)
     add_legend(ax.figure, LEGEND)
 
-    def draw_frame(k: int) -> None:
-        ax.clear()
-        plot_flow(panel.trajectory, k, ax=ax, groups=panel.groups, projection=projection)
+    def draw_position(k: int) -> None:
+        plot_flow(panel.trajectory, k, ax=ax, clusters=panel.planes, projection=projection)
         _draw_hyperplanes(ax, panel)
 
-    return Scene(ax.figure, draw_frame, even_frames(len(TIMES) - 1))
+    return redrawn(ax.figure, draw_position, len(TIMES) - 1)
 
 
 def draw(panels: dict[str, Panel]) -> Figure:
     """Above: tokens at the end on their hyperplanes. Below: phi_1 . z_i in time."""
-    figure = plt.figure(figsize=(13, 7.8), layout=roomy())
+    figure = plt.figure(figsize=(13, 7.8), layout=padded_layout())
     grid = figure.add_gridspec(2, len(panels), height_ratios=(1.75, 1))
     for column, (name, panel) in enumerate(panels.items()):
         d = len(panel.phi)
         ax: Any = figure.add_subplot(grid[0, column], projection="3d" if d == 3 else None)
-        plot_flow(panel.trajectory, ax=ax, groups=panel.groups)
+        plot_flow(panel.trajectory, ax=ax, clusters=panel.planes)
         ax.set_title(f"{name}, t = {TIMES[-1]:g}".replace(" with ", "\nwith "), fontsize=12)
         _draw_hyperplanes(ax, panel)
         if d == 2:
             ax.locator_params(axis="x", nbins=4)
         below = figure.add_subplot(grid[1, column])
-        for curve, colour in zip(panel.values.T, group_colours(panel.groups), strict=True):
+        for curve, colour in zip(panel.values.T, cluster_colours(panel.planes), strict=True):
             below.plot(TIMES, curve, color=colour, lw=1.1)
         below.set(xlabel="t", xlim=(0, TIMES[-1]))
         below.set_ylabel(r"$\varphi_1 \cdot z_i(t)$" if column == 0 else "", fontsize=12)
@@ -112,8 +112,8 @@ def draw(panels: dict[str, Panel]) -> Figure:
 
 def _draw_hyperplanes(ax: Any, panel: Panel) -> None:
     """Each in the colour of its tokens, seen from the side."""
-    for group, level in enumerate(panel.levels):
-        _draw_hyperplane(ax, panel.phi, level, panel.trajectory.drawn[-1], COLOURS[group])
+    for level, colour in zip(panel.levels, COLOURS, strict=False):
+        _draw_hyperplane(ax, panel.phi, level, panel.trajectory.drawn[-1], colour)
     if len(panel.phi) == 3:
         limits = np.array([ax.get_xlim(), ax.get_ylim(), ax.get_zlim()])
         ax.set_box_aspect(np.ptp(limits, axis=1), zoom=0.92)  # from the side there is more room
@@ -126,11 +126,9 @@ def _draw_hyperplane(ax: Any, phi: FloatArray, level: float, Z: FloatArray, colo
     foot = middle + (level - middle @ phi) * phi
     across = np.linalg.svd(phi[None])[2][1:]  # (d - 1, d)
     if len(phi) == 2:
-        reach = 2 * np.ptp(Z)
+        ends = np.outer([-1, 1], 2 * np.ptp(Z) * across[0])
         limits = ax.axis()
-        ax.plot(
-            *np.stack([foot - reach * across[0], foot + reach * across[0]]).T, color=colour, alpha=0.25, lw=6, zorder=0
-        )
+        ax.plot(*(foot + ends).T, color=colour, alpha=0.25, lw=6, zorder=0)
         ax.axis(limits)
         return
     offsets = (Z - middle) @ across.T

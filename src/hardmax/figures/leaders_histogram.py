@@ -6,18 +6,16 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from hardmax.draw.tokens import COLOURS
+from hardmax.draw.style import BLUE, ORANGE
 from hardmax.sentiment.recorded_studies import read_results
 
 TITLE = "arXiv 2407.01602: the words that lead in most reviews of IMDb"
 SHOWN = 30
-BLUE, ORANGE = COLOURS[:2]
 
 
 def compute() -> dict[str, Any]:
     """Recorded counts of leaders: reviews themselves do not come with the package."""
-    found: dict[str, Any] = read_results("leaders")
-    return found
+    return read_results("leaders")
 
 
 def draw(counts: dict[str, Any]) -> Figure:
@@ -32,8 +30,6 @@ def draw(counts: dict[str, Any]) -> Figure:
         f"the {len(words)} most frequent leaders of {counts['texts']:,} reviews, model {counts['model']}", fontsize=11
     )
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(
-        handles=[Patch(color=BLUE, label="speaks for positive"), Patch(color=ORANGE, label="speaks for negative")],
-        frameon=False,
-    )
+    handles = [Patch(color=BLUE, label="speaks for positive"), Patch(color=ORANGE, label="speaks for negative")]
+    ax.legend(handles=handles, frameon=False)
     return figure

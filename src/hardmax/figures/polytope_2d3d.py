@@ -7,8 +7,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from hardmax import SelfAttention, SmoothTrajectory, simulate
-from hardmax.draw.flows import add_legend, color_groups, legend_line, plot_flow
+from hardmax.draw.flows import clusters_by_size, legend_line, plot_flow
 from hardmax.draw.projection import Projection
+from hardmax.draw.style import add_legend
 
 TITLE = "arXiv 2305.05465: tokens converge to the vertices of a convex polytope, V = I, d = 2 and 3"
 PLAYED = "d = 3"
@@ -24,7 +25,7 @@ def compute() -> dict[int, SmoothTrajectory]:
 
 
 def movie_of(rows: dict[int, SmoothTrajectory]) -> SmoothTrajectory:
-    """The trajectory to film: that in three dimensions."""
+    """The trajectory to play: that in three dimensions."""
     return rows[3]
 
 
@@ -33,16 +34,16 @@ def draw(rows: dict[int, SmoothTrajectory]) -> Figure:
     figure = plt.figure(figsize=(13, 7.2))
     figure.subplots_adjust(left=0.04, right=0.97, bottom=0.08, top=0.94, wspace=0.16, hspace=0.18)
     for row, (d, trajectory) in enumerate(rows.items()):
-        projection, groups = Projection.of_trajectory(trajectory), color_groups(trajectory)
+        projection, groups = Projection.of_trajectory(trajectory), clusters_by_size(trajectory)
         for column, t in enumerate(SHOWN):
             place = row * len(SHOWN) + column + 1
             ax: Any = figure.add_subplot(len(rows), len(SHOWN), place, projection="3d" if d == 3 else None)
             k = int(np.abs(trajectory.times - t).argmin())
-            plot_flow(trajectory, k, ax=ax, projection=projection, groups=groups)
+            plot_flow(trajectory, k, ax=ax, projection=projection, clusters=groups)
             ax.set_title(f"t = {t:g}" if row == 0 else "", fontsize=13)
             ax.tick_params(labelsize=8)
             if d == 2 and column:
                 ax.set_ylabel("")
-    groups = np.concatenate([color_groups(trajectory) for trajectory in rows.values()])
+    groups = np.concatenate([clusters_by_size(trajectory) for trajectory in rows.values()])
     add_legend(figure, legend_line(groups, stars=True, hull=True), fontsize=11)
     return figure

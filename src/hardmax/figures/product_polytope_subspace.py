@@ -9,10 +9,11 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from hardmax import Polytope, SelfAttention, SmoothTrajectory, simulate
 from hardmax._types import FloatArray, IntArray
-from hardmax.draw.flows import add_legend, group_colours, leads, plot_flow
-from hardmax.draw.movies import Scene, even_frames
+from hardmax.draw.flows import leads, plot_flow
+from hardmax.draw.movies import Scene
 from hardmax.draw.projection import Projection
-from hardmax.draw.tokens import EDGE, SHADE, SIZE, new_axes, shade_polytope
+from hardmax.draw.style import EDGE, SHADE, SIZE, add_legend, cluster_colours, new_axes, shade_polytope
+from hardmax.figures.shared import near_labels, redrawn
 
 TITLE = "arXiv 2305.05465: tokens converge to a polytope times a subspace, V = diag(1, 1, -1/2)"
 V = np.diag([1.0, 1.0, -0.5])
@@ -29,8 +30,7 @@ def compute() -> tuple[SmoothTrajectory, IntArray]:
     """Twenty-five tokens uniform in [-5, 5]^3, and which of them share (z_1, z_2) at the end."""
     trajectory = simulate(np.random.default_rng(3).uniform(-5, 5, (25, 3)), SelfAttention(V=V), times=TIMES)
     plane = trajectory.rescaled[-1, :, :2]
-    near = np.linalg.norm(plane[:, None] - plane, axis=-1) < NEAR * np.ptp(plane)  # (n, n)
-    return trajectory, np.unique(near.argmax(axis=1), return_inverse=True)[1]
+    return trajectory, near_labels(plane, NEAR * np.ptp(plane))
 
 
 def movie_of(numbers: tuple[SmoothTrajectory, IntArray]) -> SmoothTrajectory:
@@ -43,17 +43,12 @@ def scene(numbers: tuple[SmoothTrajectory, IntArray]) -> Scene:
     projection = _solid_view(numbers[0])
     ax = new_axes(projection)
     add_legend(ax.figure, LEGEND)
-
-    def draw_frame(k: int) -> None:
-        ax.clear()
-        _draw_solid(ax, numbers, k, projection)
-
-    return Scene(ax.figure, draw_frame, even_frames(LAST))
+    return redrawn(ax.figure, lambda k: _draw_solid(ax, numbers, k, projection), LAST)
 
 
 def draw(numbers: tuple[SmoothTrajectory, IntArray]) -> Figure:
     """The prism in 3-D while it forms, and the polygon that it stands on, at the end; stars as they are then."""
-    trajectory, groups = numbers
+    trajectory, corners = numbers
     figure = plt.figure(figsize=(11.5, 6.4))
     figure.subplots_adjust(left=0.0, right=0.97, bottom=0.13, top=0.93, wspace=0.12)
     plane = trajectory.rescaled[..., :2]
@@ -64,13 +59,12 @@ def draw(numbers: tuple[SmoothTrajectory, IntArray]) -> Figure:
     ax: Any = figure.add_subplot(1, 2, 2)
     Projection.of(plane).label(ax)
     shade_polytope(ax, Polytope(plane[-1]))
-    colours = np.array(group_colours(groups))
+    colours = np.array(cluster_colours(corners))
     for i, colour in enumerate(colours):
         ax.plot(*plane[:, i].T, color=colour, lw=0.8, alpha=0.6)
     stars = leads(trajectory, len(TIMES) - 1)  # on each vertex one, above the others
-    ax.scatter(
-        *plane[-1, stars].T, s=3.2 * SIZE, c=colours[stars], marker="*", edgecolors=EDGE, linewidths=0.6, zorder=3
-    )
+    style = {"s": 3.2 * SIZE, "c": colours[stars], "marker": "*", "edgecolors": EDGE, "linewidths": 0.6}
+    ax.scatter(*plane[-1, stars].T, zorder=3, **style)
     ax.set_title(f"the leading eigenspace, t = {TIMES[-1]:g}", fontsize=12)
     add_legend(figure, LEGEND, fontsize=11)
     return figure
@@ -83,8 +77,8 @@ def _solid_view(trajectory: SmoothTrajectory) -> Projection:
 
 def _draw_solid(ax: Any, numbers: tuple[SmoothTrajectory, IntArray], k: int, projection: Projection) -> None:
     """Tokens at position k and the prism that they tend to."""
-    trajectory, groups = numbers
-    plot_flow(trajectory, k, ax=ax, groups=groups, projection=projection)
+    trajectory, corners = numbers
+    plot_flow(trajectory, k, ax=ax, clusters=corners, projection=projection)
     base = Polytope(trajectory.rescaled[-1, :, :2])
     _draw_prism(ax, base.vertices[base.outline], 1.05 * np.abs(trajectory.rescaled[LAST, :, 2]).max())
     ax.view_init(elev=22, azim=-58)

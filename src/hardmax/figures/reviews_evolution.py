@@ -8,9 +8,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-import hardmax as hm
 from hardmax.draw.projection import Projection
-from hardmax.draw.tokens import GREY, Palette, plot_tokens
+from hardmax.draw.style import BLUE, GREY, ORANGE
+from hardmax.draw.texts import draw_decision, name_leaders
+from hardmax.draw.tokens import Palette, plot_tokens
+from hardmax.sentiment.pretrained_models import pretrained
 
 if TYPE_CHECKING:
     from hardmax.sentiment.explanation import Explanation
@@ -27,14 +29,12 @@ REVIEWS = (
 
 def compute() -> list["Explanation"]:
     """Both reviews, explained by the model that lives in the plane."""
-    classifier = hm.pretrained("imdb-2d")
+    classifier = pretrained("imdb-2d")
     return [classifier.explain(text) for text in REVIEWS]
 
 
 def draw(explanations: list["Explanation"]) -> Figure:
     """A row for each review, a column for each layer; leaders are named, the mean is a cross."""
-    from hardmax.draw.texts import BLUE, ORANGE, draw_decision, name_leaders
-
     figure, axes = plt.subplots(
         len(explanations), len(LAYERS), figsize=(13.6, 3.3 * len(explanations) + 0.6), layout="constrained"
     )
@@ -49,7 +49,7 @@ def draw(explanations: list["Explanation"]) -> Figure:
             ax.set(xlabel="", ylabel="", title=f"layer {k}" if row == 0 else "")
             ax.tick_params(labelsize=7)
         line[0].set_ylabel(f"{explanation.prediction}, probability {explanation.probability:.3f}", fontsize=11)
-    figure.legend(handles=_legend(explanations[0], BLUE, ORANGE), loc="outside lower center", ncols=6, frameon=False)
+    figure.legend(handles=_legend(explanations[0]), loc="outside lower center", ncols=6, frameon=False)
     return figure
 
 
@@ -60,7 +60,7 @@ def _square(ax: Any) -> None:
     ax.set(xlim=(middle[0] - reach, middle[0] + reach), ylim=(middle[1] - reach, middle[1] + reach))
 
 
-def _legend(explanation: "Explanation", second: str, first: str) -> list[Any]:
+def _legend(explanation: "Explanation") -> list[Any]:
     low, high = (str(name) for name in explanation.classes)
     dot: Any = {"linestyle": "", "markeredgecolor": "#222"}
     return [
@@ -68,6 +68,6 @@ def _legend(explanation: "Explanation", second: str, first: str) -> list[Any]:
         Line2D([], [], marker="o", ms=8, color=GREY, label="word, in the colour of the one it follows", **dot),
         Line2D([], [], marker="X", ms=9, color="black", linestyle="", label="mean, which decides"),
         Line2D([], [], color="#444", linestyle="--", label="decision line"),
-        Patch(color=second, alpha=0.15, label=f"side of {high}"),
-        Patch(color=first, alpha=0.15, label=f"side of {low}"),
+        Patch(color=BLUE, alpha=0.15, label=f"side of {high}"),
+        Patch(color=ORANGE, alpha=0.15, label=f"side of {low}"),
     ]

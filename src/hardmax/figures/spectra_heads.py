@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
+from hardmax._types import ComplexArray
 from hardmax.draw.inspection import plot_spectra
 from hardmax.inspection.loading import load
-from hardmax.inspection.measures import ComplexArray, product_eigenvalues
+from hardmax.inspection.measures import product_eigenvalues
 from hardmax.inspection.weights import read_heads
 
 TITLE = "arXiv 2305.05465: eigenvalues of the value matrices of trained heads"

@@ -5,33 +5,22 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from hardmax.figures.accuracy_by_dimension import alphas_reached
-from hardmax.sentiment.recorded_studies import PAPER_BEST, by_start, read_results
+from hardmax.figures.shared import recorded_runs, start_title
+from hardmax.sentiment.recorded_studies import PAPER_BEST
 
 TITLE = "arXiv 2407.01602: Table 1, accuracy on IMDb and leaders of a review, by d"
 COLUMNS = ("d", "accuracy", "paper's best", "average", "deviation", "min", "max", "since layer 0")
 WIDTHS = (0.06, 0.14, 0.17, 0.14, 0.14, 0.09, 0.09, 0.17)
 LINE = 0.3  # height of a line in inches
-
-
-def compute() -> dict[str, list[dict[str, Any]]]:
-    """The recorded runs, by the alpha that training started from."""
-    return by_start(read_results("paper"))
+compute = recorded_runs
 
 
 def cells(row: dict[str, Any]) -> list[str]:
     """One line of the table."""
     led = row["leaders"]
-    return [
-        str(row["d"]),
-        f"{row['accuracy']:.4f}",
-        f"{PAPER_BEST[row['d']]:.3f}",
-        f"{led['average']:.1f}",
-        f"{led['deviation']:.1f}",
-        f"{led['min']:.0f}",
-        f"{led['max']:.0f}",
-        f"{led['initial']:.1%}",
-    ]
+    accuracy = [f"{row['accuracy']:.4f}", f"{PAPER_BEST[row['d']]:.3f}"]
+    spread = [f"{led['average']:.1f}", f"{led['deviation']:.1f}", f"{led['min']:.0f}", f"{led['max']:.0f}"]
+    return [str(row["d"]), *accuracy, *spread, f"{led['initial']:.1%}"]
 
 
 def draw(starts: dict[str, list[dict[str, Any]]]) -> Figure:
@@ -56,8 +45,7 @@ def draw(starts: dict[str, list[dict[str, Any]]]) -> Figure:
     at = 2
     for start, rows in starts.items():
         rule(at, 0.8)
-        about = f"{start}; {alphas_reached(rows)}"
-        ax.text(0.015, at + 0.5, about, va="center", fontsize=10, style="italic", color="#444")
+        ax.text(0.015, at + 0.5, start_title(start, rows), va="center", fontsize=10, style="italic", color="#444")
         for k, row in enumerate(rows, 1):
             write(at + k + 0.5, cells(row))
         at += 1 + len(rows)

@@ -20,9 +20,11 @@ from hardmax._integers import UNIT, over_one_denominator
 from hardmax._types import AnyArray, FloatArray
 
 EXACT_UP_TO = 64  # dimensions: some tenths of a second there
+EQUAL = 1e-7  # eigenvalues that close, relative to |V|, are the same or cannot be told apart
+NULL = 1e-10  # singular values of V - lambda I below that, relative to |V|, are zero
 MOST_DIGITS = 1 << 13  # bits of an entry, as an integer over the common denominator, times dimensions: the same time
 DIGITS = 192  # bits of certified eigenvalues
-MOST_BITS = 1 << 11  # for the sign of a number that may be zero
+BITS = (1 << 8, 1 << 9, 1 << 10, 1 << 11)  # that are tried in turn for the sign of a number, which may be zero
 ROUNDINGS = 8.0  # of B, relative to its largest entry, that its form must bear
 _flint_precision = Lock()  # it is one for all threads
 
@@ -54,15 +56,10 @@ class Eigenvalues:
     eigenvectors: AnyArray | None = None
     first: AnyArray | None = None
 
-    @classmethod
-    def of(cls, V: FloatArray) -> "Eigenvalues":
-        """Decide them exactly where that is possible, else with a bound of the error."""
-        return _exact(V) if is_exact(V) else _bounded(V)
 
-    @classmethod
-    def with_bound(cls, V: FloatArray) -> "Eigenvalues":
-        """As floats have them."""
-        return _bounded(V)
+def decide(V: FloatArray) -> Eigenvalues:
+    """All eigenvalues of V, decided exactly where that is possible, else with a bound of the error."""
+    return _exact(V) if is_exact(V) else bounded(V)
 
 
 def size_of(V: FloatArray) -> float:
@@ -86,10 +83,11 @@ def has_flint() -> bool:
 
 
 def _exact(V: FloatArray) -> Eigenvalues:
-    from flint import ctx
+    from flint import ctx, fmpz_mat
 
     rows, denominator = over_one_denominator(V)
-    N, size = _integers(rows), size_of(V)
+    N: Any = fmpz_mat(rows)
+    size = size_of(V)
     found: list[tuple[complex, int, int]] = []
     with _flint_precision, ctx.workprec(DIGITS):
         for factor, multiplicity in N.charpoly().factor()[1]:
@@ -99,12 +97,6 @@ def _exact(V: FloatArray) -> Eigenvalues:
     found.sort(key=lambda each: (-each[0].real, -each[0].imag))
     values, multiplicities, vectors = map(np.array, zip(*found, strict=True))
     return Eigenvalues(values, size, 4 * UNIT * size, multiplicities, vectors)
-
-
-def _integers(rows: list[tuple[int, ...]]) -> Any:
-    from flint import fmpz_mat
-
-    return fmpz_mat([list(row) for row in rows])
 
 
 def _at(polynomial: Any, N: Any) -> Any:
@@ -118,7 +110,8 @@ def _at(polynomial: Any, N: Any) -> Any:
     return value
 
 
-def _bounded(V: FloatArray) -> Eigenvalues:
+def bounded(V: FloatArray) -> Eigenvalues:
+    """All eigenvalues of V as floats have them, with a bound of the error."""
     d, size = len(V), size_of(V)
     symmetric = np.array_equal(V, V.T)  # then there is an orthonormal basis, also for multiple eigenvalues
     values, X = np.linalg.eigh(V) if symmetric else np.linalg.eig(V)
@@ -144,32 +137,31 @@ def simple_eigenvector(V: FloatArray, value: complex, B: AnyArray) -> tuple[floa
     mu = 0, unless b or c is at right angles to an eigenvector. It is solved in interval arithmetic, and so is the
     transposed one, for psi. The condition number is |phi| |psi| / |⟨psi, phi⟩|. B may hold large integers.
     """
-    from flint import acb_mat, arb, ctx
+    from flint import acb_mat, arb, ctx, fmpz_mat
 
     rows, denominator = over_one_denominator(V)
-    d, N, form = len(V), _integers(rows), over_one_denominator(B)[0]
+    N: Any = fmpz_mat(rows)
+    d, form = len(V), over_one_denominator(B)[0]
     largest = d * max(abs(x) for row in form for x in row)
     border = [(7 * i * i + 3 * i) % 11 + 1 for i in range(d)]  # any numbers without a pattern
     scale = max(max(abs(x) for row in rows for x in row), 1)
-    bits, condition = 256, np.inf
-    while bits <= MOST_BITS:
+    condition = np.inf
+    for bits in BITS:
         with _flint_precision, ctx.workprec(bits):
             roots = [root for root, _ in N.charpoly().complex_roots()]
             root = roots[int(np.argmin([abs(_as_complex(root / denominator) - value) for root in roots]))]
             try:
                 phi, psi = (_null_vector(M, root, border, scale) for M in (N, N.transpose()))
             except ZeroDivisionError:  # too few bits to see that the system is regular
-                bits *= 2
                 continue
             sizes = [sum((abs(x) * abs(x) for x in vector.entries()), arb(0)).sqrt() for vector in (phi, psi)]
             pairing = abs((psi.transpose() * phi)[0, 0])
-            seen = (phi.transpose() * acb_mat(_integers(form)) * phi)[0, 0].real
+            seen = (phi.transpose() * acb_mat(fmpz_mat(form)) * phi)[0, 0].real
             seen -= sizes[0] * sizes[0] * largest * arb(ROUNDINGS * UNIT)
             if pairing > 0:
                 condition = float(sizes[0] * sizes[1] / pairing)
             if condition < np.inf and (seen > 0 or seen < 0 or value.imag != 0):
                 return condition, bool(seen > 0)
-        bits *= 2
     return condition, False
 
 
@@ -180,10 +172,32 @@ def _null_vector(N: Any, root: Any, border: list[int], scale: int) -> Any:
     d = N.nrows()
     entries = [[N[i, j] - (root if i == j else 0) for j in range(d)] + [scale * border[i]] for i in range(d)]
     system = acb_mat([*entries, [*(scale * b for b in border), 0]])
-    right = acb_mat([[0]] * d + [[scale]])
-    solution = system.solve(right)
+    solution = system.solve(acb_mat([[0]] * d + [[scale]]))
     return acb_mat([[solution[i, 0]] for i in range(d)])
 
 
 def _as_complex(ball: Any) -> complex:
     return complex(float(ball.real), float(ball.imag))
+
+
+def eigenspace(V: FloatArray, top: complex, multiplicity: int) -> tuple[FloatArray, FloatArray]:
+    """A real basis of the leading eigenspace (of a complex pair, its plane), and the dual one, zero on the rest.
+
+    Found from the null spaces of V - lambda I and its transpose; fewer columns where eigenvectors are missing.
+    """
+    right, left = _null(V, top, multiplicity), _null(V.T, top, multiplicity)
+    if abs(np.imag(top)) > EQUAL * size_of(V):
+        right, left = (np.linalg.qr(np.hstack([M.real, M.imag]))[0] for M in (right, left))
+    right, left = right.real, left.real
+    pairing = left.T @ right
+    if right.shape != left.shape or np.linalg.cond(pairing) > 1e12:  # defective: left and right are orthogonal
+        return right, left
+    return right, np.asarray(left @ np.linalg.inv(pairing).T)
+
+
+def _null(V: FloatArray, top: complex, most: int) -> AnyArray:
+    """An orthonormal basis of the null space of V - top I."""
+    shift = top if abs(np.imag(top)) > EQUAL * size_of(V) else np.real(top)
+    _, sizes, rows = np.linalg.svd(V - shift * np.eye(len(V)))
+    count = max(1, min(most, int((sizes <= NULL * float(np.linalg.norm(V, 2))).sum())))
+    return np.asarray(rows[-count:].conj().T)

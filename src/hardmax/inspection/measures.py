@@ -1,38 +1,12 @@
-"""What is measured on attention matrices, hidden states and weights: pure functions of NumPy arrays.
+"""What is measured on hidden states and weights: pure functions of NumPy arrays.
 
-Axes in front of the last two (or, for weights, the heads) are kept, so that a whole layer is measured at once.
+X are tokens of shape (..., n, d). Axes in front, or for weights the heads, are kept: a whole layer is measured at once.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import entr
 
-from hardmax._types import FloatArray, IntArray
-
-ComplexArray = NDArray[np.complex128]
-
-
-def boolean_distance(P: FloatArray) -> FloatArray:
-    """How far the rows of an attention matrix are from unit vectors: the mean over i of 1 - max_j P_ij.
-
-    1 - max_j P_ij is half the l1 distance of row i to the nearest unit vector. The measure is 0 when every token
-    attends to one token alone, as under hardmax without ties, and 1 - 1/n when attention is uniform.
-
-    Parameters
-    ----------
-    P : (..., n, n) array
-        Rows sum to 1.
-
-    Returns
-    -------
-    (...) array
-
-    Examples
-    --------
-    >>> boolean_distance(np.array([[1.0, 0.0], [0.5, 0.5]])).item()
-    0.25
-    """
-    return np.asarray(np.mean(1 - P.max(axis=-1), axis=-1))
+from hardmax._types import ComplexArray, FloatArray
 
 
 def effective_number(weights: FloatArray) -> FloatArray:
@@ -48,41 +22,6 @@ def effective_number(weights: FloatArray) -> FloatArray:
     total = weights.sum(axis=-1, keepdims=True)
     shares = weights / np.where(total > 0, total, 1)
     return np.where(total[..., 0] > 0, np.exp(entr(shares).sum(axis=-1)), 0.0)
-
-
-def singular_values(P: FloatArray) -> FloatArray:
-    """Singular values of matrices, the largest first, along the last axis."""
-    return np.asarray(np.linalg.svd(P, compute_uv=False), np.float64)
-
-
-def above_rounding(values: FloatArray) -> IntArray:
-    """How many singular values of n by n matrices, along the last axis, exceed n * eps * the largest of them."""
-    tolerance = values.shape[-1] * np.finfo(np.float64).eps
-    return np.asarray((values > tolerance * values.max(axis=-1, keepdims=True)).sum(axis=-1))
-
-
-def numerical_rank(P: FloatArray) -> IntArray:
-    """Rank of n by n matrices: the singular values above n * eps * the largest, eps that of float64.
-
-    Softmax with trained weights nearly always has full rank in this sense; `effective_rank` says more.
-
-    Examples
-    --------
-    >>> numerical_rank(np.array([[0.5, 0.5], [0.5, 0.5]])).item()
-    1
-    """
-    return above_rounding(singular_values(P))
-
-
-def effective_rank(P: FloatArray) -> FloatArray:
-    """Effective rank of Roy and Vetterli (2007): exp of the entropy of the singular values, divided by their sum.
-
-    Examples
-    --------
-    >>> round(effective_rank(np.eye(3)).item(), 12)
-    3.0
-    """
-    return effective_number(singular_values(P))
 
 
 def cosines(X: FloatArray) -> FloatArray:
@@ -106,17 +45,9 @@ def cosines(X: FloatArray) -> FloatArray:
 def effective_clusters(X: FloatArray) -> FloatArray:
     """How many directions the tokens X gather around: exp of the entropy of the eigenvalues of cosines(X) / n.
 
-    1 when all tokens point the same way, n when they are orthogonal, and m when they form m orthogonal groups of equal
+    1 when all tokens point the same way, n when they are orthogonal, and m when they form m orthogonal clusters of one
     size. (Friedman and Dieng, 2022, call it the Vendi score.) The tokens are not centred: a direction that all of them
     share is what clustering produces, and to take it away would hide it.
-
-    Parameters
-    ----------
-    X : (..., n, d) array
-
-    Returns
-    -------
-    (...) array
 
     Examples
     --------
@@ -126,19 +57,6 @@ def effective_clusters(X: FloatArray) -> FloatArray:
     """
     eigenvalues = np.linalg.eigvalsh(cosines(X))
     return effective_number(np.maximum(eigenvalues, 0))  # a Gram matrix: what is negative is rounding
-
-
-def mean_cosine(X: FloatArray) -> FloatArray:
-    """Mean cosine between two different tokens of X; 1 where there is a single token.
-
-    Examples
-    --------
-    >>> mean_cosine(np.array([[1.0, 0.0], [0.0, 1.0]])).item()
-    0.0
-    """
-    n = X.shape[-2]
-    total = cosines(X).sum(axis=(-1, -2)) - n
-    return np.asarray(total / (n * (n - 1)) if n > 1 else total + 1)
 
 
 def product_eigenvalues(left: FloatArray, right: FloatArray) -> ComplexArray:

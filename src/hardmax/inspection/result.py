@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import ParameterError
-from hardmax._types import BoolArray, FloatArray, IntArray
+from hardmax._types import BoolArray, ComplexArray, FloatArray, IntArray
 from hardmax.inspection import measures
 from hardmax.inspection.weights import Heads
-from hardmax.rules import Hardmax
+from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
 from hardmax.trajectories.sentences import count
 
@@ -72,7 +72,7 @@ class Inspection:
         attention = f"Boolean distance of attention: {distance[0]:.2f} in layer {first}"
         if last != first:
             attention += f", {distance[-1]:.2f} in layer {last}"
-        positive = np.concatenate([self.positive[w] for w in range(len(self.weights))])
+        positive = np.concatenate(self.positive)
         cut = f" The text was cut after {n} word pieces, the most that the model takes: {self.n_cut} were left out."
         return (
             f"Looked at {looked} of {self.name} ({self.model_type}) on {count(n, 'word piece')}. "
@@ -84,22 +84,34 @@ class Inspection:
 
     @cached_property
     def _singular_values(self) -> FloatArray:
-        return measures.singular_values(self.attention)  # (n_layers, h, n)
+        return np.asarray(np.linalg.svd(self.attention, compute_uv=False), np.float64)  # (n_layers, h, n)
 
     @cached_property
     def rank(self) -> IntArray:
-        """Numerical rank of each attention matrix, (n_layers, h): singular values above n * eps * the largest."""
-        return measures.above_rounding(self._singular_values)
+        """Numerical rank of each attention matrix, (n_layers, h): singular values above n * eps * the largest.
+
+        eps is that of float64. Softmax with trained weights nearly always has full rank in this sense.
+        """
+        values = self._singular_values
+        least = values.shape[-1] * np.finfo(np.float64).eps * values.max(axis=-1, keepdims=True)
+        return np.asarray((values > least).sum(axis=-1))
 
     @cached_property
     def effective_rank(self) -> FloatArray:
-        """Exp of the entropy of the normalised singular values of each attention matrix: (n_layers, h)."""
+        """Exp of the entropy of the normalised singular values of each attention matrix: (n_layers, h).
+
+        The effective rank of Roy and Vetterli (2007).
+        """
         return measures.effective_number(self._singular_values)
 
     @cached_property
     def boolean_distance(self) -> FloatArray:
-        """Mean over rows of 1 - max_j P_ij, for each attention matrix: (n_layers, h)."""
-        return measures.boolean_distance(self.attention)
+        """Mean over rows i of 1 - max_j P_ij, for each attention matrix: (n_layers, h).
+
+        1 - max_j P_ij is half the l1 distance of row i to the nearest unit vector. The measure is 0 when every token
+        attends to one token alone, as under hardmax without ties, and 1 - 1/n when attention is uniform.
+        """
+        return np.asarray(np.mean(1 - self.attention.max(axis=-1), axis=-1))
 
     @cached_property
     def attention_shares(self) -> FloatArray:
@@ -113,8 +125,10 @@ class Inspection:
 
     @cached_property
     def mean_cosine(self) -> FloatArray:
-        """Mean cosine between the hidden states of two different tokens: (n_layers + 1,)."""
-        return measures.mean_cosine(self.states)
+        """Mean cosine between the hidden states of two different tokens, 1 if there is one: (n_layers + 1,)."""
+        n = len(self.pieces)
+        total = measures.cosines(self.states).sum(axis=(-1, -2)) - n
+        return np.asarray(total / (n * (n - 1)) if n > 1 else total + 1)
 
     @cached_property
     def leaders(self) -> tuple[IntArray, ...]:
@@ -153,19 +167,12 @@ class Inspection:
 
     def to_json(self) -> str:
         """Everything measured, as JSON: by layer, and by head; eigenvalues as [real, imaginary]."""
-        return json.dumps(
-            {
-                "model": self.name,
-                "model_type": self.model_type,
-                "text": self.text,
-                "status": self.status,
-                "pieces": self.pieces,
-                "n_cut": self.n_cut,
-                "rank_tol": len(self.pieces) * float(np.finfo(np.float64).eps),
-                "layers": [self._state_json(0), *(self._layer_json(k) for k in self.layers)],
-                "weights": [self._weights_json(w) for w in range(len(self.weights))],
-            }
-        )
+        names = ("model_type", "text", "status", "pieces", "n_cut")
+        data: dict[str, Any] = {"model": self.name, **{name: getattr(self, name) for name in names}}
+        data["rank_tol"] = len(self.pieces) * float(np.finfo(np.float64).eps)
+        data["layers"] = [self._state_json(0), *(self._layer_json(k) for k in self.layers)]
+        data["weights"] = [self._weights_json(w) for w in range(len(self.weights))]
+        return json.dumps(data)
 
     def _state_json(self, at: int) -> dict[str, Any]:
         leaders = self.leaders[at].tolist()
@@ -198,5 +205,5 @@ class Inspection:
         }
 
 
-def _pairs(values: measures.ComplexArray) -> list[Any]:
+def _pairs(values: ComplexArray) -> list[Any]:
     return np.stack([values.real, values.imag], axis=-1).tolist()

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from hardmax._types import FloatArray
-from hardmax.inspection.measures import ComplexArray, product_eigenvalues, symmetric_eigenvalues
+from hardmax._types import ComplexArray, FloatArray
+from hardmax.inspection.measures import product_eigenvalues, symmetric_eigenvalues
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,58 +70,52 @@ class Family:
 
 
 def _linear(layer: Any) -> tuple[FloatArray, FloatArray]:
-    return _array(layer.weight), _array(layer.bias)
+    weight, bias = (part.detach().cpu().double().numpy() for part in (layer.weight, layer.bias))
+    return weight, bias
 
 
-def _array(parameter: Any) -> FloatArray:
-    return np.asarray(parameter.detach().cpu().double().numpy())
-
-
-def _split(maps: list[tuple[FloatArray, FloatArray]], h: int, scaling: float) -> Heads:
+def _split(maps: list[tuple[FloatArray, FloatArray]], block: Any) -> Heads:
     """Heads from the four maps y = W x + b of a block: query, key, value, output."""
+    h = block.config.num_attention_heads
     (Q, q), (K, k), (V, v), (out, o) = maps
     query, key, value = (W.reshape(h, -1, W.shape[1]) for W in (Q, K, V))  # rows of a head are adjacent
     output = out.reshape(len(out), h, -1).swapaxes(0, 1)  # (h, d, r)
-    return Heads(query, key, value, output, q.reshape(h, -1), k.reshape(h, -1), v.reshape(h, -1), o, float(scaling))
+    q, k, v = (bias.reshape(h, -1) for bias in (q, k, v))
+    return Heads(query, key, value, output, q, k, v, o, float(block.scaling))
 
 
-def _read_bert(block: Any) -> Heads:
-    own = block.self
-    maps = [_linear(layer) for layer in (own.query, own.key, own.value, block.output.dense)]
-    return _split(maps, own.config.num_attention_heads, own.scaling)
+def _named(names: str) -> Callable[[Any], Heads]:
+    """Read blocks whose query, key, value and output maps are linear layers of these names."""
 
+    def read(block: Any) -> Heads:
+        maps = [_linear(attrgetter(name)(block)) for name in names.split()]
+        return _split(maps, getattr(block, "self", block))  # BERT keeps its settings there
 
-def _read_albert(block: Any) -> Heads:
-    maps = [_linear(layer) for layer in (block.query, block.key, block.value, block.dense)]
-    return _split(maps, block.config.num_attention_heads, block.scaling)
-
-
-def _read_distilbert(block: Any) -> Heads:
-    maps = [_linear(layer) for layer in (block.q_lin, block.k_lin, block.v_lin, block.out_lin)]
-    return _split(maps, block.config.num_attention_heads, block.scaling)
+    return read
 
 
 def _read_gpt2(block: Any) -> Heads:
     (W, b), (out, o) = _linear(block.c_attn), _linear(block.c_proj)  # y = x W + b: the transpose of a linear layer
     parts = zip(np.split(W.T, 3), np.split(b, 3), strict=True)  # query, key and value on top of each other
-    return _split([*parts, (out.T, o)], block.config.num_attention_heads, block.scaling)
+    return _split([*parts, (out.T, o)], block)
 
 
 def _albert_blocks(model: Any) -> list[Any]:
-    n, groups = model.config.num_hidden_layers, model.encoder.albert_layer_groups
-    runs = [groups[int(i / (n / len(groups)))] for i in range(n)]
-    return [layer.attention for group in runs for layer in group.albert_layers]
+    n, stages = model.config.num_hidden_layers, model.encoder.albert_layer_groups
+    runs = [stages[int(i / (n / len(stages)))] for i in range(n)]
+    return [layer.attention for stage in runs for layer in stage.albert_layers]
 
 
-def _bert_blocks(model: Any) -> list[Any]:
-    return [layer.attention for layer in model.encoder.layer]
-
-
-_BERT = Family(_bert_blocks, _read_bert)
+_BERT = Family(
+    lambda model: [layer.attention for layer in model.encoder.layer],
+    _named("self.query self.key self.value output.dense"),
+)
 FAMILIES = {
-    "albert": Family(_albert_blocks, _read_albert),
+    "albert": Family(_albert_blocks, _named("query key value dense")),
     "bert": _BERT,
-    "distilbert": Family(lambda model: [layer.attention for layer in model.transformer.layer], _read_distilbert),
+    "distilbert": Family(
+        lambda model: [layer.attention for layer in model.transformer.layer], _named("q_lin k_lin v_lin out_lin")
+    ),
     "gpt2": Family(lambda model: [layer.attn for layer in model.h], _read_gpt2),
     "roberta": _BERT,
     "xlm-roberta": _BERT,

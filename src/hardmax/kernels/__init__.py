@@ -20,7 +20,7 @@ __all__ = [
     "maximisers",
 ]
 
-TORCH = {"HardmaxAttention": "attention", "hardmax_attention": "attention", "hardmax_layers": "layers"}  # public here
+TORCH = {"HardmaxAttention": "one_layer", "hardmax_attention": "one_layer", "hardmax_layers": "layers"}  # public here
 
 
 def __getattr__(name: str) -> Any:

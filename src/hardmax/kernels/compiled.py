@@ -1,34 +1,57 @@
-"""What compiled kernels have in common: how they are kept on disk, and how they share the cores."""
+"""What compiled kernels have in common: how they are kept on disk, how they share the cores, and what they write."""
 
 from collections.abc import Callable
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import NamedTuple, TypeVar, cast
 
 import numba
 import numpy as np
 from numba import njit
 
-from hardmax._types import IntArray
+from hardmax._types import BoolArray, IntArray
+from hardmax.kernels.sets import Sets
 
 ALONE = 2e7  # multiplications up to which one thread is done before others have started
 PARTS = 4  # of the work, for each thread
-SOURCE = sha256(b"".join(file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py")))).hexdigest()
+ROOM = 16  # members of a tied query on average, beyond which a search runs again with more room
+Function = TypeVar("Function", bound=Callable[..., object])
 
 
-def entry(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+class Output(NamedTuple):
+    """What a search writes."""
+
+    first: IntArray  # (rows,) the lowest member; -1 where a query sees no key
+    sizes: IntArray  # (rows,)
+    same: BoolArray  # (rows,) whether the keys of a tied row are all the same
+    members: IntArray  # those of tied rows, task after task
+    starts: IntArray  # (tasks + 1,) where the room of each task starts
+    used: IntArray  # (tasks,) the room it needs
+
+
+@cache
+def _hash(folder: Path) -> str:
+    """Of all source code in a folder."""
+    return sha256(b"".join(file.read_bytes() for file in sorted(folder.glob("*.py")))).hexdigest()[:16]
+
+
+def entry(fastmath: bool | set[str] = False) -> Callable[[Function], Function]:
     """Compile a function that runs beside others of its kind, and keep it on disk.
 
-    For numba a stored function is up to date while its own file is. Its name there holds all the files it may call.
+    For numba a stored function is up to date while its own file is. Its name there tells all the files it may call: of
+    its own folder, and of this one.
     """
 
-    def compile_it(function: Callable[..., Any]) -> Any:
-        function.__qualname__ += f"-{SOURCE[:16]}"
+    def compile_it(function: Function) -> Function:
+        for folder in dict.fromkeys([Path(__file__).parent, Path(function.__code__.co_filename).parent]):
+            function.__qualname__ += f"-{_hash(folder)}"
         try:
-            return njit(nogil=True, cache=True, **options)(function)
+            compiled = njit(nogil=True, cache=True, fastmath=fastmath)(function)
         except RuntimeError:  # no folder to write to: compile in every process
-            return njit(nogil=True, **options)(function)
+            compiled = njit(nogil=True, fastmath=fastmath)(function)
+        return cast(Function, compiled)
 
     return compile_it
 
@@ -59,3 +82,25 @@ def share(work: Callable[[IntArray], None], tasks: int, effort: float) -> None:
         thread.join()
     if failed:
         raise failed[0]
+
+
+def written_sets(
+    search: Callable[[IntArray, Output], None], rows: int, tasks: int, height: int, effort: float
+) -> tuple[Sets, BoolArray]:
+    """What a search finds in so many tasks of at most `height` rows each: the sets, and where all keys are the same."""
+    output = Output(
+        np.empty(rows, np.intp),
+        np.empty(rows, np.intp),
+        np.empty(rows, np.bool_),
+        np.empty(tasks * height * ROOM, np.intp),
+        np.arange(tasks + 1) * (height * ROOM),
+        np.empty(tasks, np.intp),
+    )
+    share(lambda some: search(some, output), tasks, effort)
+    if output.used.max(initial=0) > height * ROOM:
+        starts = np.r_[0, np.cumsum(output.used)]
+        output = output._replace(members=np.empty(starts[-1], np.intp), starts=starts)
+        share(lambda some: search(some, output), tasks, effort)
+    parts = [output.members[s : s + u] for s, u in zip(output.starts[:-1], output.used, strict=True) if u]
+    members = np.concatenate(parts) if parts else np.empty(0, np.intp)
+    return Sets.joined(output.first, output.sizes, members), (output.sizes < 2) | output.same

@@ -9,51 +9,25 @@ the order of falling |k - c|: as <q, k - c> <= |q| |k - c|, a query is done once
 all that follow. In low dimension this leaves few keys; in high dimension, or with `limits`, all are scanned.
 """
 
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.kernels import plane
-from hardmax.kernels import small_clouds as short
-from hardmax.kernels.compiled import entry, share
+from hardmax.kernels.compiled import Output, entry, share, written_sets
 from hardmax.kernels.lanes import FLAGS, LANES, borrowed
-from hardmax.kernels.panel_search import (
-    Group,
-    begin,
-    collect,
-    collect_many,
-    decide,
-    hit,
-    load,
-    one_of,
-    same,
-    scan,
-    work_space,
-)
+from hardmax.kernels.panel_search import Queries, begin, collect, decide, hit, load, same, scan, sixteen, work_space
 from hardmax.kernels.panels import Panels, empty_panels, pack
 from hardmax.kernels.sets import Sets
+from hardmax.kernels.small_clouds import is_small, search_small
 
 TASK = 256  # queries that a thread takes at a time
 PACKING = 8.0  # multiplications that take as long as packing one number
 SHORT = 96  # coordinates up to which all keys pass through the cache fast enough for 16 queries
-TOGETHER = 8  # groups of longer queries that go over the same keys in turn
-CACHED = 4096  # of their coordinates, 64 bytes each: the second-level cache holds the groups beside
-FEW = 32  # members up to which insertion sorts best
-PLANE, SHORT_CLOUD = 4096, 512  # keys of a cloud up to which the methods for small ones are faster
-ROOM = 16  # members of a tied query on average, beyond which a search runs again with more room
-
-
-class Candidates(NamedTuple):
-    """Near-maximal keys of every query, row after row; only rows with more than one are written out."""
-
-    first: IntArray  # (rows,) the lowest; -1 where a query sees no key
-    sizes: IntArray  # (rows,)
-    tied: IntArray  # (t,) rows with more than one, ascending
-    starts: IntArray  # (t + 1,)
-    members: IntArray  # (sum of sizes over tied rows,) ascending within a row
-    equal: BoolArray  # (t,) whether those keys are all the same
+TOGETHER = 8  # times 16 longer queries that go over the same keys in turn
+CACHED = 4096  # of their coordinates, 64 bytes each: the second-level cache holds the queries beside
 
 
 class Task(NamedTuple):
@@ -66,73 +40,59 @@ class Task(NamedTuple):
     room: IntArray  # for the members of tied queries
 
 
-class Output(NamedTuple):
-    """What the search writes."""
-
-    first: IntArray  # (rows,)
-    sizes: IntArray  # (rows,)
-    equal: BoolArray  # (rows,)
-    members: IntArray  # those of tied rows, task after task
-    starts: IntArray  # (tasks + 1,) where the room of each task starts
-    used: IntArray  # (tasks,) the room it needs
-
-
 @njit(inline="always", fastmath=FLAGS)
-def _fetch(task: Task, top: int, cloud: int, panels: Panels, group: Group) -> None:
+def _fetch(task: Task, top: int, cloud: int, panels: Panels, some: Queries) -> None:
     """Load 16 queries, the last one again where there are fewer."""
     count = panels.counts[cloud]
     for lane in range(LANES):
         row = min(top + lane, len(task.queries) - 1)
         limit = min(task.limits[row], count) if len(task.limits) else count
-        group.limits[lane] = limit
-        group.whole[lane] = (limit + LANES - 1) // LANES if limit == count else limit // LANES
+        some.limits[lane] = limit
+        some.whole[lane] = (limit + LANES - 1) // LANES if limit == count else limit // LANES
         given = task.slack[row] if len(task.slack) else -1.0
-        load(task.queries[row], lane, given, panels.scales[cloud], panels.highest[cloud], group)
-    begin(task.queries.shape[1], group)
+        load(task.queries[row], lane, given, panels.scales[cloud], panels.highest[cloud], some)
+    begin(task.queries.shape[1], some)
 
 
 @njit(inline="always", fastmath=FLAGS)
-def _keep(task: Task, cloud: int, top: int, stop: int, used: int, group: Group, panels: Panels, output: Output) -> int:
+def _keep(task: Task, cloud: int, top: int, stop: int, used: int, some: Queries, panels: Panels, output: Output) -> int:
     """Write what 16 queries found; return the room used with theirs."""
     n, d = task.queries.shape
     order = panels.order[cloud]
     for lane in range(min(LANES, stop - top)):
         row = cloud * n + top + lane
-        size, place, cut = decide(panels.fine[cloud], d, lane, group)
+        size, place, cut = decide(panels.fine[cloud], d, lane, some)
         output.sizes[row] = size
         output.first[row] = order[place] if size == 1 else -1
         if size > 1:
             if used + size <= len(task.room):
                 mine = task.room[used : used + size]
-                if size <= FEW:
-                    collect(order, lane, cut, group, mine)
-                else:
-                    collect_many(order, lane, cut, group, mine)
-                output.first[row], output.equal[row] = mine[0], same(task.keys, mine)
+                collect(order, lane, cut, some, mine)
+                output.first[row], output.same[row] = mine[0], same(task.keys, mine)
             used += size
     return used
 
 
 @njit(fastmath=FLAGS)
-def _rows(task: Task, cloud: int, start: int, stop: int, space: Group, panels: Panels, output: Output) -> int:
+def _rows(task: Task, cloud: int, start: int, stop: int, space: Queries, panels: Panels, output: Output) -> int:
     """Find the near-maxima of some queries of a cloud; return the room that the members of tied ones need."""
     task, space, panels, output = borrowed(task), borrowed(space), borrowed(panels), borrowed(output)
-    d, used, groups = task.queries.shape[1], 0, len(space.best)
+    d, used, times = task.queries.shape[1], 0, len(space.best)
     count = (panels.counts[cloud] + LANES - 1) // LANES
-    step = max(1, CACHED // d if groups > 1 else count)
-    for first in range(start, stop, LANES * groups):
-        last = min(stop, first + LANES * groups)
+    step = max(1, CACHED // d if times > 1 else count)
+    for first in range(start, stop, LANES * times):
+        last = min(stop, first + LANES * times)
         for top in range(first, last, LANES):
-            _fetch(task, top, cloud, panels, one_of(space, (top - first) // LANES))
+            _fetch(task, top, cloud, panels, sixteen(space, (top - first) // LANES))
         for until in range(step, count + step, step):
             for top in range(first, last, LANES):
-                group = one_of(space, (top - first) // LANES)
-                seen = (group.limits.max() + LANES - 1) // LANES
-                scan(panels.coarse[cloud], panels.reach[cloud], d, min(until, seen), group)
+                some = sixteen(space, (top - first) // LANES)
+                seen = (some.limits.max() + LANES - 1) // LANES
+                scan(panels.coarse[cloud], panels.reach[cloud], d, min(until, seen), some)
         for top in range(first, last, LANES):
-            group = one_of(space, (top - first) // LANES)
-            hit(group)
-            used = _keep(task, cloud, top, stop, used, group, panels, output)
+            some = sixteen(space, (top - first) // LANES)
+            hit(some)
+            used = _keep(task, cloud, top, stop, used, some, panels, output)
     return used
 
 
@@ -159,95 +119,54 @@ def _search(
         output.used[number] = _rows(task, cloud, start, min(start + height, n), space, panels, output)
 
 
-def _candidates(
+def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray, limits: IntArray | None = None) -> Sets:
+    """Find, for each query, every key whose float64 product is within `slack` of the largest; see the reference."""
+    return _near_maxima(_plain(queries)[None], _plain(keys)[None], _plain(slack), limits, None)[0]
+
+
+def near_maxima_of_batch(
+    queries: AnyArray,
+    keys: AnyArray,
+    slack: FloatArray | None = None,
+    mask: BoolArray | None = None,
+    causal: bool = False,
+) -> tuple[Sets, BoolArray]:
+    """The same for clouds of queries (clouds, n, d) and keys (clouds, m, d), and where all members are the same key.
+
+    Without `slack` it is the error of the products. With `mask` (clouds, m) only keys where it is true are seen, with
+    `causal` only the first i + 1 of them by query i.
+    """
+    limits: IntArray | None = None
+    if causal:
+        seen = np.ones(keys.shape[:2], np.intp) if mask is None else mask
+        last = np.minimum(np.arange(queries.shape[1]), keys.shape[1] - 1)
+        limits = np.cumsum(seen, axis=1, dtype=np.intp)[:, last].reshape(-1)
+    return _near_maxima(_plain(queries), _plain(keys), np.empty(0) if slack is None else _plain(slack), limits, mask)
+
+
+def _near_maxima(
     queries: AnyArray, keys: AnyArray, slack: FloatArray, limits: IntArray | None, mask: BoolArray | None
-) -> Candidates:
-    """Search clouds of queries (clouds, n, d) among keys (clouds, m, d)."""
-    clouds, n, _ = queries.shape
-    small = None if limits is not None or len(slack) else _for_small(queries, keys)
-    rows, height = clouds * n, max(LANES, min(TASK, n) if small is None else n)
-    count = clouds * -(-n // height)
-    output = Output(
-        np.empty(rows, np.intp),
-        np.empty(rows, np.intp),
-        np.empty(rows, np.bool_),
-        np.empty(count * height * ROOM, np.intp),
-        np.arange(count + 1) * (height * ROOM),
-        np.empty(count, np.intp),
-    )
+) -> tuple[Sets, BoolArray]:
+    (clouds, n, d), m = queries.shape, keys.shape[1]
+    seen, effort = np.empty((0, 0), bool) if mask is None else _plain(mask), float(queries.size) * m
+    single = queries.dtype == keys.dtype == np.float32
+    if limits is None and not len(slack) and is_small(d, max(n, m), single):
+        return written_sets(partial(search_small, queries, keys, seen), clouds * n, clouds, n, effort)
     first_keys = np.empty(0, np.intp) if limits is None else _plain(limits)
-    seen = np.empty((0, 0), bool) if mask is None else _plain(mask)
-    panels, effort = empty_panels(clouds if small is None else 0, *keys.shape[1:]), float(queries.size) * keys.shape[1]
+    height, panels = max(LANES, min(TASK, n)), empty_panels(clouds, m, d)
+    tasks = clouds * -(-n // height)
 
     def prepare(some: IntArray) -> None:
         pack(some, keys, seen, limits is not None, panels)
 
-    def search(some: IntArray) -> None:
+    def search(some: IntArray, output: Output) -> None:
+        if tasks == clouds:
+            prepare(some)
         _search(some, height, queries, keys, slack, first_keys, panels, output)
 
-    def both(some: IntArray) -> None:
-        if small is not None:
-            small(some, queries, keys, seen, output)
-        else:
-            prepare(some)
-            search(some)
-
-    if count == clouds:
-        share(both, clouds, effort)
-    else:
+    if tasks != clouds:
         share(prepare, clouds, keys.size * PACKING)
-        share(search, count, effort)
-    if count and output.used.max() > height * ROOM:
-        starts = np.r_[0, np.cumsum(output.used)]
-        output = output._replace(members=np.empty(starts[-1], np.intp), starts=starts)
-        share(search if small is None else both, count, effort)
-    tied = np.flatnonzero(output.sizes > 1)
-    if not len(tied):
-        nothing = np.empty(0, np.intp)
-        return Candidates(output.first, output.sizes, tied, np.zeros(1, np.intp), nothing, np.empty(0, bool))
-    parts = [output.members[s : s + u] for s, u in zip(output.starts[:-1], output.used, strict=True) if u]
-    return Candidates(
-        output.first,
-        output.sizes,
-        tied,
-        np.r_[0, np.cumsum(output.sizes[tied])],
-        np.concatenate([np.empty(0, np.intp), *parts]),
-        output.equal[tied],
-    )
-
-
-def _for_small(queries: AnyArray, keys: AnyArray) -> Any:
-    """The method for batches of clouds of this size, if there is one."""
-    (n, d), m = queries.shape[1:], keys.shape[1]
-    if not n:
-        return None
-    if d == 2 and max(n, m) <= PLANE:
-        return plane.search
-    single = queries.dtype == keys.dtype == np.float32
-    return short.search if single and d > 3 and max(n, m) <= SHORT_CLOUD else None
-
-
-def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray, limits: IntArray | None = None) -> Sets:
-    """Find, for each query, every key whose float64 product is within `slack` of the largest; see the reference."""
-    found = _candidates(_plain(queries)[None], _plain(keys)[None], _plain(slack), limits, None)
-    starts = np.r_[0, np.cumsum(found.sizes)]
-    if not len(found.tied):
-        return Sets(starts, found.first)
-    return Sets(np.arange(len(starts)), found.first).replace(found.tied, Sets(found.starts, found.members))
-
-
-def choose(queries: AnyArray, keys: AnyArray, mask: BoolArray | None = None, causal: bool = False) -> Candidates:
-    """Find the keys whose exact products may be the largest, for clouds of floats (clouds, n, d) and (clouds, m, d).
-
-    Rows with one, and those where all are `equal`, are decided. With `mask` (clouds, m) only keys where it is true are
-    seen, with `causal` only the first i + 1 of them by query i.
-    """
-    clouds, n, _ = queries.shape
-    limits: IntArray | None = None
-    if causal:
-        seen = np.ones((clouds, keys.shape[1]), np.intp) if mask is None else mask
-        limits = np.cumsum(seen, axis=1, dtype=np.intp)[:, np.minimum(np.arange(n), keys.shape[1] - 1)].reshape(-1)
-    return _candidates(_plain(queries), _plain(keys), np.empty(0), limits, mask)
+    return written_sets(search, clouds * n, tasks, height, effort)
 
 
 def _plain(array: AnyArray) -> AnyArray:

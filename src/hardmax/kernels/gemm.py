@@ -9,7 +9,8 @@ a tile above the diagonal serves its rows and its columns, and half the arithmet
 caller so that no coordinate exceeds 1, and products stay in the range of float32.
 """
 
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -19,9 +20,8 @@ from hardmax.kernels.compiled import entry, share
 from hardmax.kernels.sets import Sets
 
 TILE = 1024  # queries, and keys, of a tile: 4 MB of products
-BLOCK = 64  # keys that share a maximum
+BLOCK = 64  # keys that share a maximum, and queries in a part of the work
 KEPT = 8  # best blocks of a query
-GROUP = 64  # queries in a task
 PASS = 8  # multiplications that take as long as a look at a product
 FLAGS = {"nnan", "ninf", "nsz"}  # all numbers are finite
 SINGLE = 2.0**-24  # rounding of one float32 operation, relative
@@ -36,16 +36,23 @@ class Best(NamedTuple):
     blocks: AnyArray  # (n, KEPT) which block
 
 
-def near_maxima(tokens: FloatArray, slack: FloatArray) -> tuple[Sets, IntArray]:
-    """As `reference.near_maxima`, for tokens that are their own keys; and the rows left out, without a clear winner."""
-    n = len(tokens)
-    best = _best_blocks(tokens)
-    unsure = slack + _error(tokens)
+def near_maxima(tokens: FloatArray, slack: FloatArray) -> Sets:
+    """As `reference.near_maxima`, for tokens that are their own keys; empty where a row has no clear winner."""
+    (n, d), Z = tokens.shape, tokens.astype(np.float32)
+    best = Best(np.full((n, KEPT), LOWEST, np.float32), np.zeros((n, KEPT), np.int32))
+    buffer = np.empty(TILE * TILE, np.float32)
+    for top in range(0, n, TILE):
+        for left in range(top, n, TILE):  # tiles on and above the diagonal
+            Q, K = Z[top : top + TILE], Z[left : left + TILE]
+            tile = np.matmul(Q, K.T, out=buffer[: len(Q) * len(K)].reshape(len(Q), len(K)))
+            share(partial(_along_rows, tile, top, left, best), -(-len(Q) // BLOCK), float(PASS * tile.size))
+            if left > top:
+                share(partial(_along_columns, tile, top, left, best), -(-len(K) // BLOCK), float(PASS * tile.size))
     members = np.empty(n, np.intp)
-    tasks, effort = (n + GROUP - 1) // GROUP, float(n * BLOCK * tokens.shape[1])
-    share(lambda some: _look_again(some, tokens, slack, unsure, *best, members), tasks, effort)
+    look = partial(_look_again, tokens, slack, slack + _error(tokens), best, members)
+    share(look, -(-n // BLOCK), float(n * BLOCK * d))
     clear = members >= 0
-    return Sets(np.r_[0, np.cumsum(clear)], members[clear]), np.flatnonzero(~clear)
+    return Sets(np.r_[0, np.cumsum(clear)], members[clear])
 
 
 def _error(tokens: FloatArray) -> FloatArray:
@@ -59,30 +66,10 @@ def _error(tokens: FloatArray) -> FloatArray:
     return np.asarray(2.02 * ((d + 3) * SINGLE * lengths.max() * lengths + d * TINY))
 
 
-def _best_blocks(tokens: FloatArray) -> Best:
-    """Go through the tiles on and above the diagonal."""
-    Z, n = tokens.astype(np.float32), len(tokens)
-    best = Best(np.full((n, KEPT), LOWEST, np.float32), np.zeros((n, KEPT), np.int32))
-    buffer = np.empty(TILE * TILE, np.float32)
-    for top in range(0, n, TILE):
-        for left in range(top, n, TILE):
-            Q, K = Z[top : top + TILE], Z[left : left + TILE]
-            tile = np.matmul(Q, K.T, out=buffer[: len(Q) * len(K)].reshape(len(Q), len(K)))
-            _reduce(_along_rows, len(Q), tile, top, left, best)
-            if left > top:
-                _reduce(_along_columns, len(K), tile, top, left, best)
-    return best
-
-
-def _reduce(along: Any, count: int, tile: AnyArray, top: int, left: int, best: Best) -> None:
-    """Share the rows or columns of a tile, 64 at a time, among threads."""
-    share(lambda some: along(some, tile, top, left, *best), (count + BLOCK - 1) // BLOCK, float(PASS * tile.size))
-
-
 @njit(inline="always")
-def _keep(value, block, values, blocks):  # type: ignore[no-untyped-def]
+def _keep(value: float, block: int, best: Best, i: int) -> None:
     """Insert a maximum into the falling list of one query."""
-    at = KEPT - 1
+    values, blocks, at = best.values[i], best.blocks[i], KEPT - 1
     while at > 0 and values[at - 1] < value:
         values[at], blocks[at] = values[at - 1], blocks[at - 1]
         at -= 1
@@ -90,8 +77,8 @@ def _keep(value, block, values, blocks):  # type: ignore[no-untyped-def]
 
 
 @entry(fastmath=FLAGS)
-def _along_rows(parts, tile, top, left, values, blocks):  # type: ignore[no-untyped-def]
-    """Reduce a tile of products to the maxima of blocks of keys, for the queries of its rows."""
+def _along_rows(tile: AnyArray, top: int, left: int, best: Best, parts: IntArray) -> None:
+    """Reduce a tile of products to the maxima of blocks of keys, for the queries of 64 rows at a time."""
     height, width = tile.shape
     for part in parts:
         for r in range(part * BLOCK, min(height, (part + 1) * BLOCK)):
@@ -104,12 +91,12 @@ def _along_rows(parts, tile, top, left, values, blocks):  # type: ignore[no-unty
                 else:
                     for c in range(start, width):
                         value = max(value, row[c])
-                if value > values[i, KEPT - 1]:
-                    _keep(value, (left + start) // BLOCK, values[i], blocks[i])
+                if value > best.values[i, KEPT - 1]:
+                    _keep(value, (left + start) // BLOCK, best, i)
 
 
 @entry(fastmath=FLAGS)
-def _along_columns(parts, tile, top, left, values, blocks):  # type: ignore[no-untyped-def]
+def _along_columns(tile: AnyArray, top: int, left: int, best: Best, parts: IntArray) -> None:
     """The same for the queries of its columns, whose keys are the rows."""
     height, width = tile.shape
     maxima = np.empty(BLOCK, np.float32)
@@ -122,12 +109,12 @@ def _along_columns(parts, tile, top, left, values, blocks):  # type: ignore[no-u
                 for c in range(first, last):
                     maxima[c - first] = max(maxima[c - first], tile[r, c])
             for c in range(first, last):
-                if maxima[c - first] > values[left + c, KEPT - 1]:
-                    _keep(maxima[c - first], (top + start) // BLOCK, values[left + c], blocks[left + c])
+                if maxima[c - first] > best.values[left + c, KEPT - 1]:
+                    _keep(maxima[c - first], (top + start) // BLOCK, best, left + c)
 
 
 @njit(inline="always")
-def _dot(x, y):  # type: ignore[no-untyped-def]
+def _dot(x: FloatArray, y: FloatArray) -> float:
     total = 0.0
     for r in range(len(x)):
         total += x[r] * y[r]
@@ -135,20 +122,22 @@ def _dot(x, y):  # type: ignore[no-untyped-def]
 
 
 @entry(fastmath={"reassoc", "contract", "nsz"})  # the bound holds for any order of summing
-def _look_again(groups, tokens, slack, unsure, values, blocks, members):  # type: ignore[no-untyped-def]
-    """Float64 in the blocks that may matter: the key that wins by more than the slack, or -1."""
+def _look_again(
+    tokens: FloatArray, slack: FloatArray, unsure: FloatArray, best: Best, members: IntArray, parts: IntArray
+) -> None:
+    """Float64 in the blocks that may matter: the key that wins by more than the slack, or -1; 64 queries at a time."""
     n = len(tokens)
-    for group in groups:
-        for i in range(group * GROUP, min(n, (group + 1) * GROUP)):
-            best, second, winner, count = -np.inf, -np.inf, -1, 0
-            while count < KEPT and values[i, count] >= values[i, 0] - unsure[i]:
-                start = blocks[i, count] * BLOCK
+    for part in parts:
+        for i in range(part * BLOCK, min(n, (part + 1) * BLOCK)):
+            largest, second, winner, count = -np.inf, -np.inf, -1, 0
+            while count < KEPT and best.values[i, count] >= best.values[i, 0] - unsure[i]:
+                start = best.blocks[i, count] * BLOCK
                 for j in range(start, min(start + BLOCK, n)):
                     product = _dot(tokens[i], tokens[j])
-                    if product > best:
-                        best, second, winner = product, best, j
+                    if product > largest:
+                        largest, second, winner = product, largest, j
                     else:
                         second = max(second, product)
                 count += 1
             complete = count < KEPT or n <= KEPT * BLOCK  # else there may be more blocks than were kept
-            members[i] = winner if complete and second < best - slack[i] else -1
+            members[i] = winner if complete and second < largest - slack[i] else -1

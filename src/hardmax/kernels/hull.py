@@ -15,21 +15,22 @@ scaled by the caller so that no coordinate exceeds 1; margins of 64 units of rou
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 from numba import njit
 
 from hardmax._integers import UNIT
 from hardmax._types import FloatArray, IntArray
-from hardmax.kernels.compiled import entry, share
+from hardmax.kernels.compiled import Output, entry, share, written_sets
+from hardmax.kernels.plane import farthest
 from hardmax.kernels.sets import Sets
 
 WIDEST = 1e-2  # a walk along a wider band sees too many keys
 DEEPEST = 1e-6  # queries that need a deeper shell, because they are nearly zero, are asked apart
 EVERY = np.empty(0, np.intp)
 BUCKETS = 1 << 16
-GROUP = 2048  # queries in a task
+TASK = 2048  # queries in a task
 EFFORT = 1000  # multiplications that take as long as a query
 
 
@@ -61,84 +62,54 @@ class Hull:
 
 def near_maxima(
     queries: FloatArray, keys: FloatArray, slack: FloatArray, last: Hull | None = None
-) -> tuple[Sets, Hull, IntArray] | None:
-    """As `reference.near_maxima`, with the hull for the next layer, and the rows left out because they are nearly zero.
+) -> tuple[Sets, Hull | None]:
+    """As `reference.near_maxima`, with the hull for the next layer; empty for queries that are nearly zero.
 
-    None where the keys have no hull that floats can tell.
+    All are empty where the keys have no hull that floats can tell.
     """
     n = len(queries)
-    groups, effort = (n + GROUP - 1) // GROUP, float(n * EFFORT)
-    depths = np.zeros(groups)
-    share(lambda some: _depths(some, queries, slack, depths), groups, effort)
+    tasks, effort = (n + TASK - 1) // TASK, float(n * EFFORT)
+    depths = np.zeros(tasks)
+    share(lambda some: _depths(some, queries, slack, depths), tasks, effort)
     hull = Hull.of(keys, 1.01 * float(depths.max(initial=0.0)) + 64 * UNIT, last)
     if hull is None:
-        return None
+        return Sets(np.zeros(n + 1, np.intp), EVERY), last
     along, width = keys[hull.chain], 2.02 * hull.width
     count = min(max(64, 4 * len(hull.angles)), BUCKETS)
     buckets = np.searchsorted(hull.angles, np.arange(count + 1) * (4 / count))  # where a search by angle starts
-    found = Found(*(np.empty(n, np.intp) for _ in range(4)))
-    share(
-        lambda some: _walk(some, queries, slack, along, hull.chain, hull.angles, buckets, hull.place, width, *found),
-        groups,
-        effort,
-    )
-    if (found.sizes == 1).all():
-        return Sets(np.arange(n + 1), found.members), hull, np.empty(0, np.intp)
-    starts = np.r_[0, np.cumsum(found.sizes)]
-    members = np.empty(starts[-1], np.intp)
-    share(
-        lambda some: _write(some, queries, slack, along, hull.chain, found.lows, found.highs, starts, members),
-        groups,
-        effort + len(members),
-    )
-    return Sets(starts, members), hull, np.flatnonzero(found.sizes == 0)
-
-
-class Found(NamedTuple):
-    """For each query the part of the chain with its near-maxima, their number (0: asked apart), and one of them."""
-
-    lows: IntArray
-    highs: IntArray
-    sizes: IntArray
-    members: IntArray
+    walk = partial(_walk, queries, slack, along, hull.chain, hull.angles, buckets, hull.place, width)
+    return written_sets(walk, n, tasks, TASK, effort)[0], hull
 
 
 @entry()
-def _depths(groups, queries, slack, depths):  # type: ignore[no-untyped-def]
-    """How deep near-maximal keys can lie, for all queries of a group that are not nearly zero."""
-    for group in groups:
+def _depths(tasks: IntArray, queries: FloatArray, slack: FloatArray, depths: FloatArray) -> None:
+    """How deep near-maximal keys can lie, for all queries of a task that are not nearly zero."""
+    for task in tasks:
         deepest = 0.0
-        for i in range(group * GROUP, min(len(queries), (group + 1) * GROUP)):
+        for i in range(task * TASK, min(len(queries), (task + 1) * TASK)):
             length = _length(queries[i, 0], queries[i, 1])
             if deepest * length < slack[i] < DEEPEST * length:
                 deepest = slack[i] / length
-        depths[group] = deepest
+        depths[task] = deepest
 
 
 @njit(inline="always")
-def _length(x, y):  # type: ignore[no-untyped-def]
+def _length(x: float, y: float) -> float:
     """A lower bound of the length that does not underflow, not 0."""
     x, y = abs(x), abs(y)
     return max(max(x, y), 0.7 * (x + y), 5e-324)
 
 
 @entry()
-def _extremes(keys):  # type: ignore[no-untyped-def]
+def _extremes(keys: FloatArray) -> IntArray:
     """The keys that are farthest in eight directions."""
-    best = np.full(8, -np.inf)
-    found = np.zeros(8, np.intp)
-    for i in range(len(keys)):
-        x, y = keys[i, 0], keys[i, 1]
-        for e, value in enumerate((x, y, x + y, x - y)):
-            if value > best[e]:
-                best[e], found[e] = value, i
-            if -value > best[e + 4]:
-                best[e + 4], found[e + 4] = -value, i
-    return np.unique(found)
+    path = np.empty(8, np.intp)
+    farthest(keys[:, 0].copy(), keys[:, 1].copy(), path)
+    return np.unique(path)
 
 
 @entry()
-def _polygon(keys, some):  # type: ignore[no-untyped-def]
+def _polygon(keys: FloatArray, some: IntArray) -> IntArray:
     """Vertices of the hull of some keys, counterclockwise (Andrew's monotone chain); only turns that are certain.
 
     From the edge whose normal has the smallest angle on.
@@ -165,7 +136,7 @@ def _polygon(keys, some):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def _turns_left(keys, i, j, k):  # type: ignore[no-untyped-def]
+def _turns_left(keys: FloatArray, i: int, j: int, k: int) -> bool:
     """Whether i, j, k turn left beyond the rounding of this determinant."""
     one = (keys[j, 0] - keys[i, 0]) * (keys[k, 1] - keys[i, 1])
     other = (keys[j, 1] - keys[i, 1]) * (keys[k, 0] - keys[i, 0])
@@ -173,7 +144,7 @@ def _turns_left(keys, i, j, k):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def _angle(x, y):  # type: ignore[no-untyped-def]
+def _angle(x: float, y: float) -> float:
     """A number in [0, 4) that grows with the angle of (x, y), without trigonometry."""
     size = abs(x) + abs(y)
     p = y / size if size > 0 else 0.0
@@ -183,7 +154,7 @@ def _angle(x, y):  # type: ignore[no-untyped-def]
 
 
 @entry()
-def _angles(keys, vertices):  # type: ignore[no-untyped-def]
+def _angles(keys: FloatArray, vertices: IntArray) -> FloatArray:
     """Angles of the outward normals of the edges."""
     h = len(vertices)
     angles = np.empty(h)
@@ -194,7 +165,9 @@ def _angles(keys, vertices):  # type: ignore[no-untyped-def]
 
 
 @entry()
-def _shell(keys, some, vertices, depth):  # type: ignore[no-untyped-def]
+def _shell(
+    keys: FloatArray, some: IntArray, vertices: IntArray, depth: float
+) -> tuple[IntArray, IntArray, FloatArray, float]:
     """Which of some keys (none named: of all) are not deeper than `depth` inside the polygon.
 
     With c a centre, the gauge s of a key is the largest <n_e, k - c> / <n_e, v_e - c> over the edges, taken at the edge
@@ -236,7 +209,7 @@ def _shell(keys, some, vertices, depth):  # type: ignore[no-untyped-def]
         x, y = keys[key, 0] - x0, keys[key, 1] - y0
         if x * x + y * y < disc:
             continue
-        e = (_first_not_below(rays, _angle(x, y)) + turn - 1) % h
+        e = (_first_not_below(rays, _angle(x, y), 0, h) + turn - 1) % h
         gauge, distance = -np.inf, np.inf
         for f in (e, (e + 1) % h, (e - 1) % h):  # neighbours, because rounding may have turned the ray past a vertex
             gauge = max(gauge, gauges[f, 0] * x + gauges[f, 1] * y)
@@ -255,13 +228,8 @@ def _shell(keys, some, vertices, depth):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def _first_not_below(ascending, value):  # type: ignore[no-untyped-def]
-    return _between(ascending, value, 0, len(ascending))
-
-
-@njit(inline="always")
-def _between(ascending, value, below, above):  # type: ignore[no-untyped-def]
-    """Binary search for the first entry that is not below a value."""
+def _first_not_below(ascending: FloatArray, value: float, below: int, above: int) -> int:
+    """Binary search between two places."""
     while below < above:
         middle = (below + above) // 2
         if ascending[middle] < value:
@@ -272,18 +240,30 @@ def _between(ascending, value, below, above):  # type: ignore[no-untyped-def]
 
 
 @entry()
-def _walk(groups, queries, slack, along, chain, angles, buckets, place, width, lows, highs, sizes, members):  # type: ignore[no-untyped-def]
-    """Find the near-maxima of the queries of some groups."""
+def _walk(
+    queries: FloatArray,
+    slack: FloatArray,
+    along: FloatArray,
+    chain: IntArray,
+    angles: FloatArray,
+    buckets: IntArray,
+    place: IntArray,
+    width: float,
+    tasks: IntArray,
+    output: Output,
+) -> None:
+    """Find the near-maxima of the queries of some tasks; none where a query is nearly zero."""
     n, c, h, scale = len(queries), len(along), len(angles), (len(buckets) - 1) / 4
-    for group in groups:
-        for i in range(group * GROUP, min(n, (group + 1) * GROUP)):
+    for task in tasks:
+        room, used = output.members[output.starts[task] : output.starts[task + 1]], 0
+        for i in range(task * TASK, min(n, (task + 1) * TASK)):
             x, y = queries[i, 0], queries[i, 1]
-            lows[i] = highs[i] = sizes[i] = members[i] = 0
+            output.first[i], output.sizes[i] = -1, 0
             if not slack[i] < DEEPEST * _length(x, y):
                 continue
             angle = _angle(x, y)
             bucket = min(int(angle * scale), len(buckets) - 2)
-            edge = _between(angles, angle, buckets[bucket], buckets[bucket + 1])
+            edge = _first_not_below(angles, angle, buckets[bucket], buckets[bucket + 1])
             low = high = start = place[edge if edge < h else 0]
             best = x * along[low, 0] + y * along[low, 1]
             reach = slack[i] + width * (abs(x) + abs(y))
@@ -301,33 +281,19 @@ def _walk(groups, queries, slack, along, chain, angles, buckets, place, width, l
                     break
                 best = max(best, product)
                 low -= 1
-            lows[i], highs[i], sizes[i], members[i] = low, high, 1, chain[start]
+            first, size = chain[start], 1
             if high > low:
-                sizes[i] = 0
+                size = 0
                 for position in range(low, high + 1):
                     k = position % c
                     if x * along[k, 0] + y * along[k, 1] >= best - slack[i]:
-                        sizes[i] += 1
-                        members[i] = chain[k]
-
-
-@entry()
-def _write(groups, queries, slack, along, chain, lows, highs, starts, members):  # type: ignore[no-untyped-def]
-    """Write the near-maxima of every row of some groups, sorted."""
-    n, c = len(queries), len(along)
-    for group in groups:
-        for i in range(group * GROUP, min(n, (group + 1) * GROUP)):
-            if starts[i] == starts[i + 1]:
-                continue
-            x, y = queries[i, 0], queries[i, 1]
-            best = -np.inf
-            for position in range(lows[i], highs[i] + 1):
-                k = position % c
-                best = max(best, x * along[k, 0] + y * along[k, 1])
-            at = starts[i]
-            for position in range(lows[i], highs[i] + 1):
-                k = position % c
-                if x * along[k, 0] + y * along[k, 1] >= best - slack[i]:
-                    members[at] = chain[k]
-                    at += 1
-            members[starts[i] : starts[i + 1]].sort()
+                        first = chain[k]
+                        if used + size < len(room):
+                            room[used + size] = first
+                        size += 1
+                if size > 1 and used + size <= len(room):
+                    room[used : used + size].sort()
+                    first = room[used]
+                used += size if size > 1 else 0
+            output.first[i], output.sizes[i] = first, size
+        output.used[task] = used

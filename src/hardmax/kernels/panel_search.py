@@ -27,8 +27,8 @@ LOWEST = -1.7e308  # above minus infinity, which stands for keys that are not se
 ALL = (1 << LANES) - 1  # every lane
 
 
-class Group(NamedTuple):
-    """Work space for 16 queries, or for several times 16 with one more axis in front."""
+class Queries(NamedTuple):
+    """16 queries and their work space, or several times 16 with one more axis in front."""
 
     fine: FloatArray  # (16 * d,) as given, query after query
     coarse: AnyArray  # (d * 16,) float32, each scaled to about 1, coordinate after coordinate
@@ -48,21 +48,21 @@ class Group(NamedTuple):
 
 
 @njit(inline="always")
-def work_space(groups: int, d: int, panels: int) -> Group:
-    """Allocate for several groups; what is needed for one at a time is shared."""
-    return Group(
-        np.empty((groups, LANES * d)),
-        np.empty((groups, d * LANES), np.float32),
-        np.empty((groups, LANES)),
-        np.empty((groups, LANES)),
-        np.empty((groups, LANES), np.float32),
-        np.empty((groups, LANES), np.float32),
-        np.empty((groups, LANES), np.float32),
-        np.empty((groups, LANES), np.float32),
-        np.empty((groups, LANES), np.intp),
-        np.empty((groups, LANES), np.intp),
-        np.empty((groups, panels * LANES), np.float32),
-        np.empty((groups, 1), np.intp),
+def work_space(times: int, d: int, panels: int) -> Queries:
+    """Allocate for so many times 16 queries; what is needed for 16 at a time is shared."""
+    return Queries(
+        np.empty((times, LANES * d)),
+        np.empty((times, d * LANES), np.float32),
+        np.empty((times, LANES)),
+        np.empty((times, LANES)),
+        np.empty((times, LANES), np.float32),
+        np.empty((times, LANES), np.float32),
+        np.empty((times, LANES), np.float32),
+        np.empty((times, LANES), np.float32),
+        np.empty((times, LANES), np.intp),
+        np.empty((times, LANES), np.intp),
+        np.empty((times, panels * LANES), np.float32),
+        np.empty((times, 1), np.intp),
         np.empty((LANES, panels), np.intp),
         np.empty(LANES, np.intp),
         np.empty(panels * LANES),
@@ -70,9 +70,9 @@ def work_space(groups: int, d: int, panels: int) -> Group:
 
 
 @njit(inline="always")
-def one_of(space: Group, g: int) -> Group:
-    """Take the work space of one group."""
-    return Group(
+def sixteen(space: Queries, g: int) -> Queries:
+    """Take the work space of 16 queries."""
+    return Queries(
         space.fine[g],
         space.coarse[g],
         space.by[g],
@@ -92,7 +92,7 @@ def one_of(space: Group, g: int) -> Group:
 
 
 @njit(inline="always", fastmath=FLAGS)
-def load(query: AnyArray, lane: int, slack: float, scale: float, highest: float, group: Group) -> None:
+def load(query: AnyArray, lane: int, slack: float, scale: float, highest: float, queries: Queries) -> None:
     """Take in a query: its scale, its length, and a bound of the error of its float32 products.
 
     With |k - c|_max scaled to 1, both inputs, their product and a sum of d are off by (d + 3) rounding units of |q|_1,
@@ -102,118 +102,99 @@ def load(query: AnyArray, lane: int, slack: float, scale: float, highest: float,
     d, largest, total, square = len(query), SMALLEST, 0.0, 0.0
     for r in range(d):
         value = np.float64(query[r])
-        group.fine[lane * d + r] = value
+        queries.fine[lane * d + r] = value
         largest = max(largest, abs(value))
         total += abs(value)
     by = to_one(largest)
     for r in range(d):
-        square += (group.fine[lane * d + r] * by) ** 2
+        square += (queries.fine[lane * d + r] * by) ** 2
     size, rounding = total * by, (d + 4) * UNIT * highest * total
     if slack < 0.0:
         slack = 2.02 * (rounding + d * TINY)
     error = size * 1.01 * (d + 8) * SINGLE + 2.0 * min(rounding * by * scale, size * 1e30)
     error += d * (2.0**-146 + FLOOR * by * scale)
-    group.by[lane], group.slack[lane] = by, slack
-    group.margin[lane] = np.float32(1.000001 * (slack * by * scale + 2 * error))
-    group.length[lane] = np.float32(1.00001) * np.sqrt(np.float32(square)) + LEAST
+    queries.by[lane], queries.slack[lane] = by, slack
+    queries.margin[lane] = np.float32(1.000001 * (slack * by * scale + 2 * error))
+    queries.length[lane] = np.float32(1.00001) * np.sqrt(np.float32(square)) + LEAST
 
 
 @njit(inline="always", fastmath=FLAGS)
-def begin(d: int, group: Group) -> None:
+def begin(d: int, queries: Queries) -> None:
     """Scale the 16 queries into their lanes; nothing is scanned yet."""
     for r in range(d):
         for lane in range(LANES):
-            group.coarse[r * LANES + lane] = np.float32(group.fine[lane * d + r] * group.by[lane])
-    group.best[:] = -np.inf
-    group.scanned[0] = 0
+            queries.coarse[r * LANES + lane] = np.float32(queries.fine[lane * d + r] * queries.by[lane])
+    queries.best[:] = -np.inf
+    queries.scanned[0] = 0
 
 
 @njit(fastmath=FLAGS)
-def scan(coarse: AnyArray, reach: AnyArray, d: int, stop: int, group: Group) -> None:
+def scan(coarse: AnyArray, reach: AnyArray, d: int, stop: int, queries: Queries) -> None:
     """Level one: the maxima of panels up to `stop`, or until no later key can be near-maximal."""
-    best, maxima, whole = group.best, group.maxima, group.whole.min()
-    for panel in range(group.scanned[0], stop):
-        group.scanned[0] = panel
-        if above(best, 0, group.margin, group.length, reach[panel]) == ALL:
+    best, maxima, whole = queries.best, queries.maxima, queries.whole.min()
+    for panel in range(queries.scanned[0], stop):
+        queries.scanned[0] = panel
+        if above(best, 0, queries.margin, queries.length, reach[panel]) == ALL:
             return
         if panel < whole:
-            panel_maxima(group.coarse, coarse, panel * d * LANES, d, maxima, panel * LANES, best)
+            panel_maxima(queries.coarse, coarse, panel * d * LANES, d, maxima, panel * LANES, best)
             continue
-        panel_maxima(group.coarse, coarse, panel * d * LANES, d, maxima, panel * LANES, group.cuts)
+        panel_maxima(queries.coarse, coarse, panel * d * LANES, d, maxima, panel * LANES, queries.cuts)
         for lane in range(LANES):
-            if panel < group.whole[lane]:
+            if panel < queries.whole[lane]:
                 best[lane] = max(best[lane], maxima[panel * LANES + lane])
-    group.scanned[0] = stop
+    queries.scanned[0] = stop
 
 
 @njit(inline="always", fastmath=FLAGS)
-def hit(group: Group) -> None:
+def hit(queries: Queries) -> None:
     """List the panels of each query that may hold a near-maximum; one that is seen in part always may."""
-    cuts, found = group.cuts, group.found
+    cuts, found = queries.cuts, queries.found
     for lane in range(LANES):
-        cuts[lane] = group.best[lane] - group.margin[lane]
+        cuts[lane] = queries.best[lane] - queries.margin[lane]
         found[lane] = 0
-    for panel in range(group.scanned[0]):
-        lanes = above(group.maxima, panel * LANES, cuts, group.length, np.float32(0.0))
+    for panel in range(queries.scanned[0]):
+        lanes = above(queries.maxima, panel * LANES, cuts, queries.length, np.float32(0.0))
         while lanes:
             lane = lowest(lanes)
             lanes &= lanes - 1
-            if panel < group.whole[lane]:
-                group.hits[lane, found[lane]] = panel
+            if panel < queries.whole[lane]:
+                queries.hits[lane, found[lane]] = panel
                 found[lane] += 1
     for lane in range(LANES):
-        if group.whole[lane] * LANES < group.limits[lane]:
-            group.hits[lane, found[lane]] = group.whole[lane]
+        if queries.whole[lane] * LANES < queries.limits[lane]:
+            queries.hits[lane, found[lane]] = queries.whole[lane]
             found[lane] += 1
 
 
 @njit(inline="always", fastmath=FLAGS)
-def decide(fine: FloatArray, d: int, lane: int, group: Group) -> tuple[int, int, float]:
+def decide(fine: FloatArray, d: int, lane: int, queries: Queries) -> tuple[int, int, float]:
     """Level two: float64 products. Returns how many are near the largest, where the last of them is, and the cut."""
-    products, top, count = group.products, -np.inf, group.found[lane]
+    products, top, count = queries.products, -np.inf, queries.found[lane]
     for i in range(count):
-        at = group.hits[lane, i] * LANES
-        seen = group.limits[lane] - at
-        top = max(top, panel_products(fine, at * d, group.fine, lane * d, d, products, i * LANES, seen))
-    cut, size, place = max(top - group.slack[lane], LOWEST), 0, 0
+        at = queries.hits[lane, i] * LANES
+        seen = queries.limits[lane] - at
+        top = max(top, panel_products(fine, at * d, queries.fine, lane * d, d, products, i * LANES, seen))
+    cut, size, place = max(top - queries.slack[lane], LOWEST), 0, 0
     for i in range(count):
         lanes = near(products, i * LANES, cut)
         if lanes:
             size += ones(lanes)
-            place = group.hits[lane, i] * LANES + lowest(lanes)
+            place = queries.hits[lane, i] * LANES + lowest(lanes)
     return size, place, cut
 
 
 @njit
-def collect(order: IntArray, lane: int, cut: float, group: Group, members: IntArray) -> None:
-    """Write the near-maximal keys in ascending order, by insertion."""
+def collect(order: IntArray, lane: int, cut: float, queries: Queries, members: IntArray) -> None:
+    """Write the near-maximal keys in ascending order."""
     size = 0
-    for i in range(group.found[lane]):
-        lanes = near(group.products, i * LANES, cut)
+    for i in range(queries.found[lane]):
+        lanes = near(queries.products, i * LANES, cut)
         while lanes:
-            key = order[group.hits[lane, i] * LANES + lowest(lanes)]
+            members[size] = order[queries.hits[lane, i] * LANES + lowest(lanes)]
             lanes &= lanes - 1
-            place = size
-            while place and members[place - 1] > key:
-                members[place] = members[place - 1]
-                place -= 1
-            members[place] = key
             size += 1
-
-
-@njit
-def collect_many(order: IntArray, lane: int, cut: float, group: Group, members: IntArray) -> None:
-    """Write the near-maximal keys in ascending order, by going over all keys."""
-    flags, size = np.zeros(len(order), np.bool_), 0
-    for i in range(group.found[lane]):
-        lanes = near(group.products, i * LANES, cut)
-        while lanes:
-            flags[order[group.hits[lane, i] * LANES + lowest(lanes)]] = True
-            lanes &= lanes - 1
-    for key in range(len(flags)):
-        if flags[key]:
-            members[size] = key
-            size += 1
+    members.sort()
 
 
 @njit

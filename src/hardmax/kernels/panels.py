@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from hardmax._integers import TINY, UNIT
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.kernels.compiled import entry
 from hardmax.kernels.lanes import FLAGS, LANES, SMALLEST
@@ -25,14 +26,20 @@ class Panels(NamedTuple):
 
 
 @njit(fastmath=FLAGS)
-def _seen(mask: BoolArray, cloud: int, m: int, seen: IntArray) -> int:
-    """List the keys that are seen, and return how many."""
+def seen_keys(mask: AnyArray, cloud: int, m: int, seen: IntArray) -> int:
+    """List the keys of a cloud that are seen, all unless there is a mask, and return how many."""
     count = 0
     for key in range(m):
         if mask.size == 0 or mask[cloud, key]:
             seen[count] = key
             count += 1
     return count
+
+
+@njit(inline="always", fastmath=FLAGS)
+def slack_of_products(d: int, highest: float, size: float) -> float:
+    """As `kernels.floating.slack_of`, for exact positions: |q|_1 = size, and keys with coordinates up to `highest`."""
+    return 2.02 * ((d + 4) * UNIT * highest * size + d * TINY)
 
 
 @njit(fastmath=FLAGS)
@@ -90,7 +97,7 @@ def _pack_cloud(keys: AnyArray, mask: BoolArray, in_order: bool, cloud: int, pan
     """Sort the keys of one cloud into panels."""
     m, d = keys.shape
     seen, centre = np.empty(m, np.intp), np.empty(d)
-    count = _seen(mask, cloud, m, seen)
+    count = seen_keys(mask, cloud, m, seen)
     panels.counts[cloud] = count
     if not count:
         return

@@ -1,4 +1,4 @@
-"""Batches of small clouds in the plane: keys near the middle are left out, the few others are scanned in float64.
+"""Small clouds in the plane: keys near the middle are left out, the few others are scanned in float64.
 
 The keys that are farthest in eight directions make a closed path. If a key lies to the left of all its edges, by at
 least r, the path goes round it, so the ray from it through any point of the disc of radius r around it meets an edge
@@ -6,24 +6,28 @@ beyond that point: the disc is inside the hull. Such a key is behind another one
 with r > slack / |q| it is never near-maximal.
 """
 
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from numba import njit
 
-from hardmax._integers import TINY, UNIT
+from hardmax._integers import UNIT
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.kernels.compiled import entry
 from hardmax.kernels.lanes import FLAGS
+from hardmax.kernels.panels import slack_of_products
 
 BLOCK = 64  # queries at a time
 FAINT = 1e-280  # |q| |k| below which slack is more than a few units of rounding
 TINIEST = 1e-130  # coordinates whose squares keep all their digits
+DEEP = 1e-9  # how deep inside a key must be to be left out where positions have errors of 1e-14 or so ...
+FAR = 1e-4  # ... for queries of at least this size: DEEP * FAR is far more than those
 NONE = -1e308
+
+WorkSpace: TypeAlias = tuple[AnyArray, ...]
 
 
 @njit(fastmath=FLAGS)
-def _farthest(x: FloatArray, y: FloatArray, path: IntArray) -> None:
+def farthest(x: FloatArray, y: FloatArray, path: IntArray) -> None:
     """Write the keys that are farthest in eight directions, counterclockwise."""
     east = north = northeast = southeast = west = south = southwest = northwest = NONE
     for j in range(len(x)):
@@ -44,7 +48,7 @@ def _farthest(x: FloatArray, y: FloatArray, path: IntArray) -> None:
 
 
 @njit(fastmath=FLAGS)
-def outer(
+def _outer(
     x: FloatArray,
     y: FloatArray,
     path: IntArray,
@@ -52,15 +56,15 @@ def outer(
     kx: FloatArray,
     ky: FloatArray,
     kept: IntArray,
-    inside: float = 84 * UNIT,
+    inside: float,
 ) -> tuple[int, float]:
     """Copy the keys that may be largest somewhere; how many they are, and the largest |coordinate|.
 
     `path` and `depth` are work space. `kept` tells where each copy came from. A key is left out if it is deeper than
-    `inside` times the largest |coordinate|; the default holds the slack of each |q|, and what is rounded here.
+    `inside` times the largest |coordinate|.
     """
     n = len(x)
-    _farthest(x, y, path)
+    farthest(x, y, path)
     highest = 0.0
     for e in range(8):
         highest = max(highest, max(abs(x[path[e]]), abs(y[path[e]])))
@@ -99,73 +103,45 @@ def _best(
             best[i] = max(best[i], product)
 
 
-@njit(fastmath=FLAGS)
-def _slack(x: float, y: float, highest: float) -> float:
-    """As in `kernels.floating.slack_of`, without inherited errors."""
-    return 2.02 * (6 * UNIT * highest * (abs(x) + abs(y)) + 2 * TINY)
-
-
 @njit
-def _tied(
-    x: FloatArray, y: FloatArray, ids: IntArray, qx: float, qy: float, highest: float, room: IntArray
-) -> tuple[int, bool]:
-    """Write every near-maximal key, as far as there is room; how many they are, and whether they are all the same."""
-    best, size, first, equal = NONE, 0, -1, True
-    for j in range(len(x)):
-        best = max(best, qx * x[j] + qy * y[j])
-    cut = best - _slack(qx, qy, highest)
-    for j in range(len(x)):
-        if qx * x[j] + qy * y[j] >= cut:
-            first = j if first < 0 else first
-            equal &= x[j] == x[first] and y[j] == y[first]
-            if size < len(room):
-                room[size] = ids[j]
-            size += 1
-    return size, equal
+def work_space(m: int) -> WorkSpace:
+    """For one cloud of up to m keys: these, those that may be largest and where they come from, and a block."""
+    keys = np.empty(m), np.empty(m)
+    outer = np.empty(m + 1), np.empty(m + 1), np.empty(m + 1, np.intp), np.empty(m), np.zeros(8, np.intp)
+    block = np.zeros(BLOCK), np.zeros(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
+    return keys + outer + block
 
 
-@entry(fastmath=FLAGS)
-def search(clouds: IntArray, queries: AnyArray, keys: AnyArray, mask: BoolArray, output: Any) -> None:
-    """Find the near-maxima of some clouds of queries (clouds, n, 2) among keys (clouds, m, 2)."""
-    n, m = queries.shape[1], keys.shape[1]
-    x, y, ids = np.empty(m), np.empty(m), np.empty(m, np.intp)
-    kx, ky, kept = np.empty(m + 1), np.empty(m + 1), np.empty(m + 1, np.intp)
-    depth = np.empty(m)
-    path = np.zeros(8, np.intp)
-    qx, qy = np.zeros(BLOCK), np.zeros(BLOCK)
-    best, second, at = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
-    for cloud in clouds:
-        count = 0
-        for j in range(m):
-            if mask.size == 0 or mask[cloud, j]:
-                x[count], y[count], ids[count] = keys[cloud, j, 0], keys[cloud, j, 1], j
-                count += 1
-        output.used[cloud] = 0
-        if count == 0:
-            for i in range(n):
-                output.first[cloud * n + i], output.sizes[cloud * n + i] = -1, 0
-            continue
-        few, highest = outer(x[:count], y[:count], path, depth, kx, ky, kept)
-        for j in range(few):
-            kept[j] = ids[kept[j]]
-        room = output.members[output.starts[cloud] : output.starts[cloud + 1]]
-        used = 0
-        for top in range(0, n, BLOCK):
-            these = min(BLOCK, n - top)
-            for i in range(these):
-                qx[i], qy[i] = queries[cloud, top + i, 0], queries[cloud, top + i, 1]
-            _best(kx[:few], ky[:few], qx, qy, best, second, at)
-            for i in range(these):
-                row = cloud * n + top + i
-                output.first[row], output.sizes[row] = kept[int(at[i])], 1
-                faint = (abs(qx[i]) + abs(qy[i])) * highest < FAINT
-                if faint or second[i] >= best[i] - _slack(qx[i], qy[i], highest):
-                    if faint:  # then keys in the middle may matter, too
-                        size, equal = _tied(x[:count], y[:count], ids, qx[i], qy[i], highest, room[used:])
-                    else:
-                        size, equal = _tied(kx[:few], ky[:few], kept, qx[i], qy[i], highest, room[used:])
-                    output.sizes[row], output.equal[row] = size, equal
-                    if used < len(room):
-                        output.first[row] = room[used]
-                    used += size if size > 1 else 0
-        output.used[cloud] = used
+@njit(fastmath=FLAGS)
+def winners(
+    queries: AnyArray,
+    keys: AnyArray,
+    ids: IntArray,
+    error: float,
+    space: WorkSpace,
+    follows: AnyArray,
+    clear: BoolArray,
+) -> float:
+    """Write for each query which of the keys `ids` has the largest product, and whether no other one may have it.
+
+    Queries and keys may be off by `error` in each coordinate. Returns the largest |coordinate| of a key.
+    """
+    x, y, kx, ky, kept, depth, path, qx, qy, best, second, at = space
+    n, m = len(queries), len(ids)
+    for j in range(m):
+        x[j], y[j] = keys[ids[j], 0], keys[ids[j], 1]
+    # 84 units hold the slack of each |q|, and what is rounded here.
+    few, highest = _outer(x[:m], y[:m], path, depth, kx, ky, kept, DEEP if error > 0 else 84 * UNIT)
+    for top in range(0, n, BLOCK):
+        these = min(BLOCK, n - top)
+        for i in range(these):
+            qx[i], qy[i] = queries[top + i, 0], queries[top + i, 1]
+        _best(kx[:few], ky[:few], qx, qy, best, second, at)
+        for i in range(these):
+            size = abs(qx[i]) + abs(qy[i])
+            moved = 2.02 * error * (size + 2 * highest + 2 * error)  # by errors of positions; see `floating.slack_of`
+            good = second[i] < best[i] - slack_of_products(2, highest, size) - moved
+            follows[top + i] = ids[kept[int(at[i])]]
+            # With faint queries keys in the middle may matter, too.
+            clear[top + i] = good and size * highest >= FAINT and (error == 0 or size > FAR * highest)
+    return highest

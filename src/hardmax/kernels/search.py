@@ -5,7 +5,7 @@ import sys
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from hardmax._errors import MissingExtra, ParameterError
 from hardmax._types import FloatArray, IntArray
 from hardmax.kernels import reference
 from hardmax.kernels.sets import Sets
+
+if TYPE_CHECKING:
+    from hardmax.kernels.hull import Hull
 
 KERNELS = {
     "auto": "the fastest for the shape",
@@ -61,7 +64,7 @@ class Search:
         self.kernel = "numpy" if gaps else kernel
         self.gaps = gaps
         self.ran: dict[str, int] = {}  # queries answered by each method
-        self._hull: Any = None  # of the last layer
+        self._hull: Hull | None = None  # of the last layer
 
     def __str__(self) -> str:
         return ", ".join(sorted(self.ran, key=lambda name: -self.ran[name])) or self.kernel
@@ -76,11 +79,25 @@ class Search:
             return sets, gaps if self.gaps else None
         queries, keys, slack = (np.ascontiguousarray(x, np.float64) for x in (queries, keys, slack))
         name = self._compiled(keys.shape[1], limits is not None)
+        sets = Sets(np.zeros(len(queries) + 1, np.intp), np.empty(0, np.intp))
         if name == "hull":
-            return self._by_hull(queries, keys, slack), None
-        if name == "gemm" and limits is None and np.array_equal(queries, keys):
-            return self._by_gemm(keys, slack), None
-        return self._by_scan(queries, keys, slack, limits), None
+            from hardmax.kernels import hull
+
+            sets, self._hull = hull.near_maxima(queries, keys, slack, self._hull)
+        elif name == "gemm" and limits is None and np.array_equal(queries, keys):
+            from hardmax.kernels import gemm
+
+            sets = gemm.near_maxima(keys, slack)
+        left = np.flatnonzero(sets.sizes == 0)  # rows that a method has left out
+        self._count(name, len(sets) - len(left))
+        if len(left):
+            from hardmax.kernels import fused
+
+            self._count("fused", len(left))
+            some = left if len(left) < len(sets) else slice(None)
+            seen = None if limits is None else limits[some]
+            sets = sets.replace(left, fused.near_maxima(queries[some], keys, slack[some], seen))
+        return sets, None
 
     def _plain(self, products: int) -> bool:
         """Whether NumPy is the one to ask; compiled code comes in for large work, and when small work has added up."""
@@ -97,47 +114,12 @@ class Search:
         """The compiled method for this shape; for a hull that is named and does not fit, an error."""
         if self.kernel == "auto":
             return "hull" if d == 2 and not limited else "gemm" if d >= MANY else "fused"
-        if self.kernel == "hull" and d != 2:
-            raise ParameterError('kernel="hull"', "have tokens in two dimensions", f"d = {d}", 'Use `kernel="auto"`.')
-        if self.kernel == "hull" and limited:
-            raise ParameterError(
-                'kernel="hull"',
-                "have `causal=False`: a hull has no order of the tokens",
-                "`causal=True`",
-                'Use `kernel="auto"`.',
+        if self.kernel == "hull" and (d != 2 or limited):
+            must = (
+                "have `causal=False`: a hull has no order of the tokens" if d == 2 else "have tokens in two dimensions"
             )
+            raise ParameterError('kernel="hull"', must, f"d = {d}" if d != 2 else "causal=True", 'Use `kernel="auto"`.')
         return self.kernel
-
-    def _by_hull(self, queries: FloatArray, keys: FloatArray, slack: FloatArray) -> Sets:
-        from hardmax.kernels import hull
-
-        found = hull.near_maxima(queries, keys, slack, self._hull)
-        if found is None:
-            return self._by_scan(queries, keys, slack)
-        sets, self._hull, apart = found
-        return self._rest("hull", sets, apart, queries, keys, slack)
-
-    def _by_gemm(self, tokens: FloatArray, slack: FloatArray) -> Sets:
-        from hardmax.kernels import gemm
-
-        sets, apart = gemm.near_maxima(tokens, slack)
-        return self._rest("gemm", sets, apart, tokens, tokens, slack)
-
-    def _rest(
-        self, name: str, sets: Sets, apart: IntArray, queries: FloatArray, keys: FloatArray, slack: FloatArray
-    ) -> Sets:
-        """Ask for the rows that a method has left out."""
-        self._count(name, len(queries) - len(apart))
-        return sets.replace(apart, self._by_scan(queries[apart], keys, slack[apart])) if len(apart) else sets
-
-    def _by_scan(
-        self, queries: FloatArray, keys: FloatArray, slack: FloatArray, limits: IntArray | None = None
-    ) -> Sets:
-        """Every query against every key that may matter to it."""
-        from hardmax.kernels import fused
-
-        self._count("fused", len(queries))
-        return fused.near_maxima(queries, keys, slack, limits)
 
     def _count(self, name: str, queries: int) -> None:
         if queries:

@@ -1,24 +1,27 @@
 """The sets C_i of one layer.
 
 C_i = argmax_j <A z_i, z_j> is a set of indices for each i. Nearly all have one member, so they are kept row after row
-in two flat arrays, and every operation on them is one NumPy call.
+in two flat arrays, and every operation on them is one NumPy call. The sets of a batch of clouds of n tokens are one
+such object, too: row b * n + i has the members of cloud b.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, lcm
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from scipy import sparse
 
-from hardmax._types import FloatArray, IntArray
+from hardmax._types import AnyArray, IntArray
+
+Index: TypeAlias = int | np.intp
 
 
 @dataclass(frozen=True, eq=False)
 class Sets:
-    """C_i = members[starts[i]:starts[i + 1]], sorted, for every class i."""
+    """C_i = members[starts[i]:starts[i + 1]], sorted, for every row i; empty where a query sees no key."""
 
     starts: IntArray  # (rows + 1,)
     members: IntArray  # (sum of |C_i|,)
@@ -26,8 +29,11 @@ class Sets:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    def __getitem__(self, i: int | np.integer[Any]) -> IntArray:
+    def __getitem__(self, i: Index) -> IntArray:
         return self.members[self.starts[i] : self.starts[i + 1]]
+
+    def __iter__(self) -> Iterator[IntArray]:
+        return (self[i] for i in range(len(self)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sets):
@@ -39,9 +45,17 @@ class Sets:
     @classmethod
     def of(cls, rows: Sequence[IntArray | list[int]]) -> "Sets":
         """Collect one array of members a row."""
-        sizes = [len(row) for row in rows]
         members = np.concatenate([np.asarray(row, np.intp) for row in rows]) if rows else np.empty(0, np.intp)
-        return cls(np.r_[0, np.cumsum(sizes)].astype(np.intp), members)
+        return cls(_starts([len(row) for row in rows]), members)
+
+    @classmethod
+    def joined(cls, first: IntArray, sizes: IntArray, tied_members: IntArray) -> "Sets":
+        """From the first member of each row, its size, and all members of the rows with several, one after another."""
+        if not len(tied_members) and sizes.all():
+            return cls(np.arange(len(first) + 1), first)
+        members = np.repeat(first, sizes)
+        members[np.repeat(sizes > 1, sizes)] = tied_members
+        return cls(_starts(sizes), members)
 
     @cached_property
     def single(self) -> bool:
@@ -55,16 +69,26 @@ class Sets:
 
     @cached_property
     def targets(self) -> IntArray:
-        """The first member of each C_i; the only one where |C_i| = 1."""
-        return self.members if self.single else self.members[self.starts[:-1]]
+        """The first member of each C_i, the only one where |C_i| = 1; -1 where there is none."""
+        if self.single:
+            return self.members
+        targets = np.full(len(self), -1)
+        targets[self.sizes > 0] = self.members[self.starts[:-1][self.sizes > 0]]
+        return targets
 
     @cached_property
     def tied(self) -> IntArray:
         """Rows with more than one member."""
         return np.empty(0, np.intp) if self.single else np.flatnonzero(self.sizes > 1)
 
+    def take(self, rows: IntArray) -> "Sets":
+        """Some rows, in the order given."""
+        starts = _starts(self.sizes[rows])
+        places = np.repeat(self.starts[rows] - starts[:-1], self.sizes[rows]) + np.arange(starts[-1])
+        return Sets(starts, self.members[places])
+
     def replace(self, rows: IntArray, new: "Sets") -> "Sets":
-        """Return these sets with `rows` taken from `new`, in order."""
+        """Return these sets with `rows`, ascending, taken from `new`."""
         if not len(rows):
             return self
         if len(rows) == len(self):
@@ -73,25 +97,27 @@ class Sets:
             members = self.members.copy()
             members[rows] = new.members
             return Sets(self.starts, members)
-        sizes = self.sizes.copy()
-        sizes[rows] = new.sizes
-        starts = np.r_[0, np.cumsum(sizes)].astype(np.intp)
-        owner = np.repeat(np.arange(len(self)), sizes)
-        fresh = np.zeros(len(self), bool)
-        fresh[rows] = True
-        members = np.empty(starts[-1], np.intp)
-        members[fresh[owner]] = new.members
-        members[~fresh[owner]] = self.members[~fresh[np.repeat(np.arange(len(self)), self.sizes)]]
-        return Sets(starts, members)
+        places = np.arange(len(self))
+        places[rows] = len(self) + np.arange(len(rows))
+        both = np.r_[self.starts, self.starts[-1] + new.starts[1:]]
+        return Sets(both, np.r_[self.members, new.members]).take(places)
 
-    def mean(self, tokens: FloatArray, counts: IntArray) -> FloatArray:
-        """c_i, the mean of C_i with multiplicities: shape (rows, d)."""
-        means = tokens.take(self.targets, axis=0)
-        for i in self.tied:
-            means[i] = np.average(tokens[self[i]], axis=0, weights=counts[self[i]])
+    def flattened(self, n: int, m: int) -> "Sets":
+        """Sets of clouds of n queries and m keys as those of one cloud: members count the keys of all clouds."""
+        return Sets(self.starts, self.members + np.repeat(np.arange(len(self)) // n * m, self.sizes))
+
+    def mean(self, values: AnyArray, counts: IntArray) -> AnyArray:
+        """c_i, the mean of the values of C_i with multiplicities: shape (rows, d); 0 for an empty set."""
+        means = values.take(self.targets, axis=0)
+        if len(self.tied):
+            tied = self.take(self.tied)
+            weights = sparse.csr_array((counts[tied.members], tied.members, tied.starts), (len(tied), len(values)))
+            means[self.tied] = (weights @ values) / weights.sum(axis=1)[:, None]
+        if not self.single:
+            means[self.sizes == 0] = 0
         return means
 
-    def shares(self, i: int | np.integer[Any], counts: IntArray) -> tuple[list[int], list[int], int]:
+    def shares(self, i: Index, counts: IntArray) -> tuple[list[int], list[int], int]:
         """Members, their whole-number weights in lowest terms, and the sum of those: P_ij = weight / sum."""
         members = self[i].tolist()
         if len(members) == 1:
@@ -106,9 +132,12 @@ class Sets:
         return lcm(*{self.shares(i, counts)[2] for i in self.tied})
 
     def matrix(self, counts: IntArray) -> sparse.csr_array:
-        """Row-stochastic matrix P over classes, with weights by multiplicity."""
+        """Row-stochastic matrix P over classes, with weights by multiplicity; a row of zeros for an empty set."""
+        owners = np.repeat(np.arange(len(self)), self.sizes)
         weights = counts[self.members].astype(np.float64)
-        totals = np.add.reduceat(weights, self.starts[:-1])
-        return sparse.csr_array(
-            (weights / np.repeat(totals, self.sizes), self.members, self.starts), shape=(len(self), len(counts))
-        )
+        parts = weights / np.bincount(owners, weights, len(self))[owners]
+        return sparse.csr_array((parts, self.members, self.starts), shape=(len(self), len(counts)))
+
+
+def _starts(sizes: IntArray | list[int]) -> IntArray:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)

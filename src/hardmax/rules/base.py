@@ -6,13 +6,15 @@ tensors of shape (..., n, d) alike. Everything else, `simulate` does.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import MISSING, fields
 from typing import Any
 
 import numpy as np
 
-from hardmax._errors import ParameterError
+from hardmax._errors import InputError, ParameterError
 from hardmax._tensors import as_mask, is_tensor, to_numpy
+from hardmax._types import Array
 
 
 class Rule(ABC):
@@ -34,24 +36,26 @@ class Rule(ABC):
         return None
 
     @property
-    def weights(self) -> tuple[Any, ...]:
+    def weights(self) -> tuple[Array | None, ...]:
         """Its arrays and tensors, to see whether one asks for gradients."""
         return ()
 
     @abstractmethod
-    def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
+    def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
         """Row-stochastic matrix at a layer or time, shape (..., n, n); `keys` as for `layer`."""
 
-    def check(self, tokens: Any) -> None:
+    def check(self, tokens: Array) -> None:
         """Refuse tokens that the rule has no meaning for."""
-        d = tokens.shape[-1]
-        if self.dimension not in (None, d):
-            raise ParameterError(
-                "tokens",
-                f"have shape (n, d) or (batch, n, d) with d = {self.dimension}, the size of the rule's matrices",
-                tuple(tokens.shape),
-                f"Use tokens of dimension {self.dimension}, or other matrices.",
-            )
+        if self.dimension not in (None, tokens.shape[-1]):
+            size = self.dimension
+            must = f"have shape (n, d) or (batch, n, d) with d = {size}, the size of the rule's matrices"
+            advice = f"Use tokens of dimension {size}, or other matrices."
+            raise ParameterError("tokens", must, tuple(tokens.shape), advice)
+
+    def _set(self, **values: Any) -> None:
+        """Put checked values in the place of those that came; a rule does not change afterwards."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         parts = []
@@ -67,11 +71,10 @@ class Layered(Rule):
 
     @property
     def continuous(self) -> bool:
-        """False."""
         return False
 
     @abstractmethod
-    def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
+    def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
         """Tokens after layer k; `keys`, boolean of shape (..., 1, n), is True for tokens that may be attended to."""
 
 
@@ -80,15 +83,44 @@ class Flow(Rule):
 
     @property
     def continuous(self) -> bool:
-        """True."""
         return True
 
     @abstractmethod
-    def velocity(self, tokens: Any, t: float, keys: Any = None) -> Any:
+    def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:
         """dx/dt at time t; `keys` as for `Layered.layer`."""
 
 
-def seen_keys(tokens: Any, keys: Any, causal: bool) -> Any:
+class TokenByToken(Layered):
+    """A rule with layers that moves each token by itself."""
+
+    @property
+    def attends(self) -> bool:
+        return False
+
+    def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
+        """Refused: there is none."""
+        raise no_attention(self)
+
+
+def no_attention(rule: Rule) -> InputError:
+    """The error for a rule whose tokens do not see each other."""
+    return InputError(
+        f"`attention` must be asked of a rule in which tokens attend to each other. Got {rule!r}, in which each moves "
+        "by itself. Compose it with an attention rule."
+    )
+
+
+def check_rules(rules: object, name: str) -> tuple[Rule, ...]:
+    """Return rules as a tuple with at least one."""
+    found = tuple(rules) if isinstance(rules, Iterable) else ()
+    wrong = [rule for rule in found if not isinstance(rule, Rule)]
+    if not found or wrong:
+        got = repr(wrong[0]) if wrong else repr(rules)
+        raise ParameterError(name, "be a list of rules, at least one", got, "Try [hm.Softmax(0.5)].")
+    return found
+
+
+def seen_keys(tokens: Array, keys: Array | None, causal: bool) -> Array | None:
     """Which keys each token may attend to: those of `keys`, with a causal mask none after itself. None is all."""
     if not causal:
         return keys
@@ -97,11 +129,11 @@ def seen_keys(tokens: Any, keys: Any, causal: bool) -> Any:
     return before if keys is None else before & keys
 
 
-def _same(value: Any, usual: Any) -> bool:
+def _same(value: object, usual: object) -> bool:
     return value is usual or (isinstance(value, str | bool | int | float) and value == usual)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """A matrix in full if it is small, else its shape; anything else as it prints."""
     if isinstance(value, np.ndarray) or is_tensor(value):
         array = np.asarray(to_numpy(value))

@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from hardmax import _checks
 from hardmax._errors import ParameterError
-from hardmax.rules.base import Flow, Layered, Rule
+from hardmax._types import Array
+from hardmax.rules.base import Flow, Layered, Rule, check_rules, no_attention
 from hardmax.rules.heads import MultiHead
-from hardmax.rules.normalization import no_attention
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,42 +41,35 @@ class Compose(Layered):
     dt: float = field(default=1.0, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", _checks.check_rules(self.parts, "parts"))
         advice = "1 is the residual connection of a transformer."
-        object.__setattr__(self, "dt", _checks.check_positive(self.dt, "dt", advice))
-        sizes = {part.dimension for part in self.parts} - {None}
+        self._set(parts=check_rules(self.parts, "parts"), dt=_checks.check_positive(self.dt, "dt", advice))
+        sizes = sorted({part.dimension for part in self.parts if part.dimension is not None})
         if len(sizes) > 1:
-            raise ParameterError(
-                "parts", "ask for tokens of one dimension", sorted(map(str, sizes)), "Change the matrices."
-            )
+            raise ParameterError("parts", "ask for tokens of one dimension", sizes, "Change the matrices.")
 
     @property
     def attends(self) -> bool:
-        """Whether tokens attend to each other in some part."""
         return any(part.attends for part in self.parts)
 
     @property
     def dimension(self) -> int | None:
-        """What the parts ask for."""
         return next((part.dimension for part in self.parts if part.dimension is not None), None)
 
     @property
-    def weights(self) -> tuple[Any, ...]:
-        """Those of all parts."""
+    def weights(self) -> tuple[Array | None, ...]:
         return tuple(weight for part in self.parts for weight in part.weights)
 
-    def check(self, tokens: Any) -> None:
+    def check(self, tokens: Array) -> None:
         """The first part sees the input; the others need its dimension."""
         super().check(tokens)
         self.parts[0].check(tokens)
 
-    def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
-        """All parts in turn."""
+    def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
         for part in self.parts:
             tokens = self._moved(part, tokens, k, keys)
         return tokens
 
-    def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
+    def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
         """P of the first part with attention, at the tokens that reach it."""
         for part in self.parts:
             if part.attends:
@@ -85,7 +77,7 @@ class Compose(Layered):
             tokens = self._moved(part, tokens, int(at), keys)
         raise no_attention(self)
 
-    def _moved(self, part: Rule, tokens: Any, k: int, keys: Any) -> Any:
+    def _moved(self, part: Rule, tokens: Array, k: int, keys: Array | None) -> Array:
         if part.continuous:
             assert isinstance(part, Flow | MultiHead)
             return tokens + self.dt * part.velocity(tokens, k * self.dt, keys)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from scipy.special import erf
@@ -10,30 +9,29 @@ from scipy.special import erf
 from hardmax import _checks
 from hardmax._errors import ParameterError
 from hardmax._tensors import is_tensor, matching
-from hardmax.rules.base import Layered
-from hardmax.rules.normalization import no_attention
+from hardmax._types import Array
+from hardmax.rules.base import TokenByToken
+from hardmax.rules.weights import check_bias, check_weight
 
-Activation = str | Callable[[Any], Any]
 
-
-def _relu(values: Any) -> Any:
+def _relu(values: Array) -> Array:
     return values * (values > 0)
 
 
-def _tanh(values: Any) -> Any:
+def _tanh(values: Array) -> Array:
     return values.tanh() if is_tensor(values) else np.tanh(values)
 
 
-def _gelu(values: Any) -> Any:
+def _gelu(values: Array) -> Array:
     scaled = values / 2**0.5
     return values * (1 + (scaled.erf() if is_tensor(values) else erf(scaled))) / 2
 
 
-ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"relu": _relu, "tanh": _tanh, "gelu": _gelu}
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {"relu": _relu, "tanh": _tanh, "gelu": _gelu}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FeedForward(Layered):
+class FeedForward(TokenByToken):
     """Each token moves by itself, through two matrices with a nonlinearity between them.
 
     z_i <- z_i + gain (W2 s(W1 z_i + b1) + b2).
@@ -55,36 +53,27 @@ class FeedForward(Layered):
            [-2., 0.]])
     """
 
-    W1: Any
-    W2: Any
-    b1: Any = None
-    b2: Any = None
-    activation: Activation = field(default="relu", kw_only=True)
+    W1: Array
+    W2: Array
+    b1: Array | None = None
+    b2: Array | None = None
+    activation: str | Callable[[Array], Array] = field(default="relu", kw_only=True)
     gain: float = field(default=1.0, kw_only=True)
 
     def __post_init__(self) -> None:
-        for name in ("W1", "W2"):
-            object.__setattr__(self, name, _checks.check_weight(getattr(self, name), name, square=False))
-        if tuple(self.W2.shape) != tuple(self.W1.shape)[::-1]:
-            raise ParameterError(
-                ("W1", "W2"),
-                "have shapes (width, d) and (d, width)",
-                f"{tuple(self.W1.shape)} and {tuple(self.W2.shape)}",
-                "Transpose one, or change its size.",
-            )
-        for name, size in (("b1", len(self.W1)), ("b2", len(self.W2))):
-            bias = getattr(self, name)
+        self._set(W1=check_weight(self.W1, "W1", square=False), W2=check_weight(self.W2, "W2", square=False))
+        shapes = tuple(self.W1.shape), tuple(self.W2.shape)
+        if shapes[1] != shapes[0][::-1]:
+            must, advice = "have shapes (width, d) and (d, width)", "Transpose one, or change its size."
+            raise ParameterError(("W1", "W2"), must, f"{shapes[0]} and {shapes[1]}", advice)
+        for name, bias, size in (("b1", self.b1, len(self.W1)), ("b2", self.b2, len(self.W2))):
             if bias is not None:
-                object.__setattr__(self, name, _checks.check_bias(bias, name, size))
+                self._set(**{name: check_bias(bias, name, size)})
         if not is_tensor(self.gain):
-            object.__setattr__(self, "gain", _checks.check_number(self.gain, "gain"))
+            self._set(gain=_checks.check_number(self.gain, "gain"))
         if not callable(self.activation) and not (isinstance(self.activation, str) and self.activation in ACTIVATIONS):
-            raise ParameterError(
-                "activation",
-                f"be one of {', '.join(ACTIVATIONS)}, or a callable",
-                f"{self.activation!r}",
-                "The papers use relu.",
-            )
+            must = f"be one of {', '.join(ACTIVATIONS)}, or a callable"
+            raise ParameterError("activation", must, repr(self.activation), "The papers use relu.")
 
     @classmethod
     def random(cls, d: int, *, width: int | None = None, gain: float = 1.0, seed: int = 0) -> "FeedForward":
@@ -97,27 +86,15 @@ class FeedForward(Layered):
 
     @property
     def dimension(self) -> int:
-        """d."""
         return len(self.W2)
 
     @property
-    def weights(self) -> tuple[Any, ...]:
-        """W1, W2, b1, b2 and the gain."""
+    def weights(self) -> tuple[Array | None, ...]:
         return (self.W1, self.W2, self.b1, self.b2, self.gain)
 
-    @property
-    def attends(self) -> bool:
-        """False."""
-        return False
-
-    def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
-        """One step of the formula above."""
+    def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
         hidden = tokens @ matching(self.W1, tokens).T
         hidden = hidden if self.b1 is None else hidden + matching(self.b1, tokens)
         activation = self.activation if callable(self.activation) else ACTIVATIONS[self.activation]
         out = activation(hidden) @ matching(self.W2, tokens).T
         return tokens + self.gain * (out if self.b2 is None else out + matching(self.b2, tokens))
-
-    def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
-        """Refused: there is none."""
-        raise no_attention(self)

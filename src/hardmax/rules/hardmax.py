@@ -13,14 +13,9 @@ from hardmax import _checks
 from hardmax._errors import ParameterError
 from hardmax._tensors import like, to_numpy
 from hardmax._types import AnyArray, FloatArray
-from hardmax.engine.adaptive import Adaptive
-from hardmax.engine.history import History
-from hardmax.engine.rational import Rational
-from hardmax.engine.run import Run
-from hardmax.engine.state import State
-from hardmax.engine.tolerant import Tolerant
 from hardmax.kernels import Search
 from hardmax.kernels.classes import Classes
+from hardmax.kernels.exact_sets import Points, exact_sets, tolerant_sets
 from hardmax.kernels.floating import Metric
 from hardmax.rules.base import Layered
 from hardmax.rules.normalization import check_normalize
@@ -186,31 +181,24 @@ class Hardmax(Layered):
             if not np.isfinite(cloud[real[b]]).all():  # a composition left the range of floats
                 P[b] = np.nan
                 continue
-            run = self.start(cloud[real[b]])
-            labels, counts = run.classes.labels, run.classes.counts
-            over_classes = (run.choose().matrix(counts) / counts).toarray()  # (m, m)
-            P[b][np.ix_(real[b], real[b])] = over_classes[np.ix_(labels, labels)]
+            P[b][np.ix_(real[b], real[b])] = self._attention(cloud[real[b]])
         return like(P.reshape(*array.shape[:-1], array.shape[-2]), tokens)
+
+    def _attention(self, cloud: AnyArray) -> FloatArray:
+        classes = Classes.singly(cloud) if self.causal else Classes.of(cloud)
+        points = Points.of(classes.rows)
+        limits = np.arange(1, len(classes) + 1) if self.causal else None
+        if isinstance(self.ties, float):
+            sets = tolerant_sets(points.values, points.values, self.metric, self.ties, limits)
+        else:
+            sets, _, _ = exact_sets(points, points, self.metric, Search(), limits)
+        over_classes = (sets.matrix(classes.counts) / classes.counts).toarray()  # (m, m)
+        return np.asarray(over_classes[np.ix_(classes.labels, classes.labels)])
 
     def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
         """One layer in floats, for compositions: gradients go through the chosen values. `simulate` is exact."""
         means, alpha = self.attention(tokens, k, keys) @ tokens, float(self.step(k))
         return tokens + alpha / (1 + alpha) * (means - tokens) if self.normalize else tokens + alpha * means
-
-    def start(self, tokens: AnyArray, *, shortcuts: bool = True, kernel: str = "auto", gaps: bool = False) -> Run:
-        """Place checked tokens of shape (n, d) at layer 0, in the arithmetic asked for."""
-        _checks.check_dimension(self.matrix, tokens.shape)
-        if kernel != "auto" and (self.exact or self.ties != "exact"):
-            what = "exact=True, which multiplies integers" if self.exact else "a tolerance, which sees all products"
-            raise ParameterError("kernel", f'be "auto" with {what}', f"{kernel!r}", "Leave it out.")
-        classes = Classes.singly(tokens) if self.causal else Classes.of(tokens)
-        if isinstance(self.ties, float):
-            state: State = Tolerant(classes, self.metric, self.ties, causal=self.causal)
-        else:
-            arithmetic = Rational if self.exact else Adaptive
-            history = History(classes.rows, classes.counts, self.step)
-            state = arithmetic(classes, self.metric, history, Search(kernel, gaps=gaps), causal=self.causal)
-        return Run(state, self.step, shortcuts=shortcuts)
 
 
 def _shown(step: Fraction) -> str:

@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import accumulate, pairwise
 
-from hardmax import _checks
-from hardmax._errors import ParameterError
+from hardmax._errors import InputError, ParameterError
 from hardmax._tensors import join, stack
-from hardmax.rules.base import Flow, Layered, Rule
+from hardmax._types import Array
+from hardmax.rules.base import Flow, Layered, Rule, check_rules
+from hardmax.rules.weights import check_bias
 
 
-def by_heads(matrices: list[Any], axes: int) -> Any:
+def by_heads(matrices: list[Array], axes: int) -> Array:
     """Attention of all heads, (..., heads, n, n); a head that has heads of its own brings them all."""
     single = [P if P.ndim > axes else P[..., None, :, :] for P in matrices]
     return stack([P[..., h, :, :] for P in single for h in range(P.shape[-3])], axis=-3)
@@ -46,58 +47,50 @@ class MultiHead(Rule):
 
     heads: Sequence[Rule]
     shared: bool = field(default=False, kw_only=True)
-    shares: Any = field(default=None, kw_only=True)
+    shares: Array | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        heads = _checks.check_rules(self.heads, "heads")
+        heads = check_rules(self.heads, "heads")
+        self._set(heads=heads)
         if len({head.continuous for head in heads}) > 1:
-            raise ParameterError(
-                "heads",
-                "all have layers, or all be in continuous time",
-                "both",
-                "To take Euler steps of a flow among layers, put hm.Compose([flow], dt=0.1) in its place.",
-            )
+            advice = "To take Euler steps of a flow among layers, put hm.Compose([flow], dt=0.1) in its place."
+            raise ParameterError("heads", "all have layers, or all be in continuous time", "both", advice)
         if any(not head.attends for head in heads):
-            raise ParameterError(
-                "heads",
-                "be rules in which tokens attend to each other",
-                "one in which each moves by itself",
-                "Compose it after the heads: hm.Compose([hm.MultiHead([...]), hm.FeedForward(...)]).",
-            )
-        object.__setattr__(self, "heads", heads)
+            must, got = "be rules in which tokens attend to each other", "one in which each moves by itself"
+            advice = "Compose it after the heads: hm.Compose([hm.MultiHead([...]), hm.FeedForward(...)])."
+            raise ParameterError("heads", must, got, advice)
         if self.shares is not None:
             if not self.shared:
-                raise ParameterError("shares", "go with shared=True", "it without", "Leave it out.")
-            object.__setattr__(self, "shares", _checks.check_bias(self.shares, "shares", len(heads)))
-        known = [head.dimension for head in heads]
-        if self.shared and len(set(known) - {None}) > 1:
-            raise ValueError(
-                f"Heads on shared coordinates must have matrices of one size. Got sizes {known}. "
-                "Use shared=False for coordinates of their own."
+                raise ParameterError("shares", "go with `shared=True`", "it without", "Leave it out.")
+            self._set(shares=check_bias(self.shares, "shares", len(heads)))
+        sizes = [head.dimension for head in heads]
+        if self.shared and len(set(sizes) - {None}) > 1:
+            must, advice = (
+                "have matrices of one size with `shared=True`",
+                "Use `shared=False` for coordinates of their own.",
             )
+            raise ParameterError("heads", must, f"sizes {sizes}", advice)
 
     @property
     def continuous(self) -> bool:
-        """Whether the heads are flows."""
         return self.heads[0].continuous
 
     @property
     def dimension(self) -> int | None:
         """Of shared coordinates the heads' own; else the sum, if each says its own."""
-        known = [head.dimension for head in self.heads]
+        known = [head.dimension for head in self.heads if head.dimension is not None]
         if self.shared:
-            return next((size for size in known if size is not None), None)
-        return None if None in known else sum(size for size in known if size is not None)
+            return known[0] if known else None
+        return sum(known) if len(known) == len(self.heads) else None
 
     @property
-    def weights(self) -> tuple[Any, ...]:
-        """Those of all heads, and the shares."""
+    def weights(self) -> tuple[Array | None, ...]:
         return (*(weight for head in self.heads for weight in head.weights), self.shares)
 
-    def check(self, tokens: Any) -> None:
+    def check(self, tokens: Array) -> None:
         """Every head must accept its coordinates."""
         super().check(tokens)
-        for head, part in zip(self.heads, self.parts(tokens), strict=True):
+        for head, part in self._parts(tokens):
             head.check(part)
 
     def columns(self, d: int) -> list[slice]:
@@ -107,45 +100,41 @@ class MultiHead(Rule):
         known = [head.dimension for head in self.heads]
         free, left = known.count(None), d - sum(size or 0 for size in known)
         if left < free or (left % free if free else left):
-            raise ValueError(
+            raise InputError(
                 f"Tokens of dimension {d} must split into {len(self.heads)} heads: "
                 f"{left} coordinates are left for {free} heads of no size of their own. "
-                f"Use a dimension that splits evenly, or shared=True."
+                "Use a dimension that splits evenly, or `shared=True`."
             )
-        ends, slices = 0, []
-        for size in known:
-            start, ends = ends, ends + (left // free if size is None else size)
-            slices.append(slice(start, ends))
-        return slices
+        bounds = list(accumulate((left // free if size is None else size for size in known), initial=0))
+        return [slice(*pair) for pair in pairwise(bounds)]
 
-    def parts(self, tokens: Any) -> list[Any]:
-        """The coordinates of each head."""
-        return [tokens[..., part] for part in self.columns(tokens.shape[-1])]
+    def _parts(self, tokens: Array) -> list[tuple[Rule, Array]]:
+        """Each head with its coordinates."""
+        return [(head, tokens[..., own]) for head, own in zip(self.heads, self.columns(tokens.shape[-1]), strict=True)]
 
-    def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
+    def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
         """P of each head, shape (..., heads, n, n)."""
-        each = zip(self.heads, self.parts(tokens), strict=True)
-        return by_heads([head.attention(part, at, keys) for head, part in each], tokens.ndim)
+        return by_heads([head.attention(part, at, keys) for head, part in self._parts(tokens)], tokens.ndim)
 
-    def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
-        """Every head's layer, joined or added."""
+    def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
+        """Every head's layer, joined or added; as for `Layered`."""
         moved = []
-        for head, part in zip(self.heads, self.parts(tokens), strict=True):
+        for head, part in self._parts(tokens):
             assert isinstance(head, Layered | MultiHead)
             moved.append(head.layer(part, k, keys))
         if not self.shared:
             return join(moved)
         return tokens + sum(s * (z - tokens) for s, z in zip(self._shares(), moved, strict=True))
 
-    def velocity(self, tokens: Any, t: float, keys: Any = None) -> Any:
-        """Every head's velocity, joined or added."""
+    def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:
+        """Every head's velocity, joined or added; as for `Flow`."""
         pulls = []
-        for head, part in zip(self.heads, self.parts(tokens), strict=True):
+        for head, part in self._parts(tokens):
             assert isinstance(head, Flow | MultiHead)
             pulls.append(head.velocity(part, t, keys))
         return sum(s * v for s, v in zip(self._shares(), pulls, strict=True)) if self.shared else join(pulls)
 
-    def _shares(self) -> list[Any]:
+    def _shares(self) -> list[Array | float]:
         if self.shares is not None:
             return list(self.shares)
         return [1.0 if self.continuous else 1 / len(self.heads)] * len(self.heads)

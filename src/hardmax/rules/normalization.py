@@ -1,30 +1,26 @@
 """What keeps tokens from growing: nothing, rescaling, RMS norm or layer norm."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from hardmax._errors import ParameterError
 from hardmax._tensors import largest
-from hardmax.rules.base import Layered
+from hardmax._types import Array
+from hardmax.rules.base import TokenByToken
 
 KINDS = ("none", "rescaling", "rms", "layer")
 EPSILON = 1e-12  # under the root, so that a zero token stays where it is and has a gradient
 
 
-def check_normalize(normalize: Any) -> str:
+def check_normalize(normalize: object) -> str:
     """One of KINDS; True is "rescaling", False and None are "none"."""
     kind = "rescaling" if normalize is True else "none" if normalize is False or normalize is None else normalize
     if not isinstance(kind, str) or kind not in KINDS:
-        raise ParameterError(
-            "normalize",
-            f"be one of {', '.join(map(repr, KINDS))} (True is 'rescaling', False is 'none')",
-            f"{normalize!r}",
-            "The papers use 'rescaling'.",
-        )
+        must = f"be one of {', '.join(map(repr, KINDS))} (True is 'rescaling', False is 'none')"
+        raise ParameterError("normalize", must, repr(normalize), "The papers use 'rescaling'.")
     return kind
 
 
-def normalized(tokens: Any, kind: str) -> Any:
+def normalized(tokens: Array, kind: str) -> Array:
     """Tokens after RMS norm or layer norm, without learned gains: each has mean square 1."""
     size = largest(tokens)
     units = tokens / size  # so that squares neither overflow nor underflow
@@ -34,7 +30,7 @@ def normalized(tokens: Any, kind: str) -> Any:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Normalize(Layered):
+class Normalize(TokenByToken):
     """Norm as a layer of its own, to be composed with others.
 
     "rms":    z_i <- z_i / sqrt(mean_r z_ir^2).
@@ -57,23 +53,5 @@ class Normalize(Layered):
         if self.kind not in ("rms", "layer"):
             raise ParameterError("kind", 'be "rms" or "layer"', f'{self.kind!r}. "layer" also centres each token')
 
-    @property
-    def attends(self) -> bool:
-        """False."""
-        return False
-
-    def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
-        """Each token normalised by itself."""
+    def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
         return normalized(tokens, self.kind)
-
-    def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
-        """Refused: there is none."""
-        raise no_attention(self)
-
-
-def no_attention(rule: Layered) -> ValueError:
-    """The error for a rule whose tokens do not see each other."""
-    return ValueError(
-        f"`attention` must be asked of a rule in which tokens attend to each other. Got {rule!r}, in which each moves "
-        "by itself. Compose it with an attention rule."
-    )

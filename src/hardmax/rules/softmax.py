@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from fractions import Fraction
 
 from hardmax import _checks
 from hardmax._tensors import is_tensor, matching, products, softmax, to_numpy
+from hardmax._types import Array
 from hardmax.rules.base import Layered, seen_keys
 from hardmax.rules.normalization import check_normalize, normalized
+from hardmax.rules.weights import check_weight
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,11 +35,6 @@ class Softmax(Layered):
     causal : bool
         True lets token i attend to tokens 0 to i alone.
 
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range, with a sentence that says which.
-
     Examples
     --------
     >>> import hardmax as hm
@@ -46,51 +43,46 @@ class Softmax(Layered):
     array([0.988, 0. , 0.012])
     """
 
-    alpha: Any
-    A: Any = None
-    temperature: Any = field(default=1.0, kw_only=True)
-    normalize: Any = field(default="rescaling", kw_only=True)
+    alpha: float | Fraction | Sequence[float | Fraction] | Array
+    A: Array | None = None
+    temperature: float | Array = field(default=1.0, kw_only=True)
+    normalize: bool | str = field(default="rescaling", kw_only=True)
     causal: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if is_tensor(self.alpha):
             _checks.check_positive(self.alpha, "alpha", "A tensor must hold one number.")
-        steps: Sequence[Any] = [self.alpha] if is_tensor(self.alpha) else _checks.check_alpha(self.alpha)
-        object.__setattr__(self, "_steps", steps)
+        self._set(_steps=[self.alpha] if is_tensor(self.alpha) else _checks.check_alpha(self.alpha))
         advice = "Small values such as 0.01 come close to hardmax."
-        object.__setattr__(self, "temperature", _checks.check_positive(self.temperature, "temperature", advice))
-        object.__setattr__(self, "normalize", check_normalize(self.normalize))
+        self._set(temperature=_checks.check_positive(self.temperature, "temperature", advice))
+        self._set(normalize=check_normalize(self.normalize))
         if self.A is not None:
-            object.__setattr__(self, "A", _checks.check_weight(self.A, "A", square=True))
+            self._set(A=check_weight(self.A, "A", square=True))
 
     @property
     def dimension(self) -> int | None:
-        """The size of A."""
         return None if self.A is None else len(self.A)
 
     @property
-    def weights(self) -> tuple[Any, ...]:
-        """Alpha, A and the temperature."""
+    def weights(self) -> tuple[Array | None, ...]:
         return (self.alpha, self.A, self.temperature)
 
-    def step(self, k: int) -> Any:
-        """Alpha of layer k."""
+    def step(self, k: int) -> Array | float:
+        """The step size of layer k."""
         steps = self._steps  # type: ignore[attr-defined]
         value = steps[min(k, len(steps) - 1)]
         return value if is_tensor(value) else float(value)
 
-    def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
-        """P, shape (..., n, n)."""
+    def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
         images = tokens if self.A is None else tokens @ matching(self.A, tokens).T  # A z_i
         scores, scale = products(images, tokens)  # (..., n, n)
         scale = matching(scale, tokens) if is_tensor(tokens) else scale
         return softmax(scores, seen_keys(tokens, keys, self.causal), scale / self.temperature)
 
-    def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
-        """One layer of the formula above."""
+    def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
         means = self.attention(tokens, k, keys) @ tokens
         alpha = self.step(k) if is_tensor(tokens) else float(to_numpy(self.step(k)))
         if self.normalize == "rescaling":
             return tokens + alpha / (1 + alpha) * (means - tokens)
         grown = tokens + alpha * means
-        return grown if self.normalize == "none" else normalized(grown, self.normalize)
+        return grown if self.normalize == "none" else normalized(grown, str(self.normalize))

@@ -1,13 +1,13 @@
 """Self-attention on the unit sphere (Geshkovski, Letrouit, Polyanskiy, Rigollet, arXiv 2312.10794)."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from hardmax import _checks
 from hardmax._errors import ParameterError
 from hardmax._tensors import is_tensor, softmax, to_numpy
+from hardmax._types import Array, FloatArray
 from hardmax.rules.base import Flow, seen_keys
 
 OFF_SPHERE = 1e-6  # how far a norm may be from 1 on input
@@ -32,11 +32,6 @@ class Sphere(Flow):
     causal : bool
         True lets token i attend to tokens 0 to i alone. E need not grow then.
 
-    Raises
-    ------
-    ValueError
-        If beta is out of its range; from `simulate` if a token is off the sphere.
-
     Examples
     --------
     >>> import hardmax as hm
@@ -45,51 +40,41 @@ class Sphere(Flow):
     array([0.028, 0.095, 1. ])
     """
 
-    beta: float
+    beta: float | Array
     normalized: bool = field(default=True, kw_only=True)
     causal: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         advice = "Values between 1 and 100 are usual."
-        object.__setattr__(self, "beta", _checks.check_positive(self.beta, "beta", advice, zero=True))
+        self._set(beta=_checks.check_positive(self.beta, "beta", advice, zero=True))
         if not self.normalized and float(self.beta) > LARGEST_BETA:
-            raise ParameterError(
-                "beta",
-                f"be at most {LARGEST_BETA:g} with `normalized=False`, where e^beta must be finite",
-                self.beta,
-                "Use `normalized=True`.",
-            )
+            must = f"be at most {LARGEST_BETA:g} with `normalized=False`, where e^beta must be finite"
+            raise ParameterError("beta", must, self.beta, "Use `normalized=True`.")
 
     @property
-    def weights(self) -> tuple[Any, ...]:
-        """Beta."""
+    def weights(self) -> tuple[Array | None, ...]:
         return (self.beta,)
 
-    def check(self, tokens: Any) -> None:
-        """Refuse tokens off the sphere."""
+    def check(self, tokens: Array) -> None:
         norms = np.linalg.norm(np.asarray(to_numpy(tokens), np.float64), axis=-1)
         off = np.abs(norms - 1)
         if off.max() > OFF_SPHERE:
             where = tuple(int(i) for i in np.unravel_index(off.argmax(), off.shape))
             name = f"token {where[0]}" if len(where) == 1 else f"token {where[1]} of cloud {where[0]}"
-            raise ParameterError(
-                "tokens",
-                f"lie on the unit sphere: norms within {OFF_SPHERE:g} of 1",
-                f"norm {norms[where]:.6g} for {name}",
-                "Divide each token by its norm. In NumPy: `tokens / np.linalg.norm(tokens, axis=-1, keepdims=True)`.",
-            )
+            must = f"lie on the unit sphere: norms within {OFF_SPHERE:g} of 1"
+            advice = "Divide each token by its norm. Use `tokens / np.linalg.norm(tokens, axis=-1, keepdims=True)`."
+            raise ParameterError("tokens", must, f"norm {norms[where]:.6g} for {name}", advice)
 
-    def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
+    def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
         """P, shape (..., n, n). With `normalized=False` it is not what moves tokens, but shows whom they see."""
         return softmax(tokens @ tokens.swapaxes(-1, -2), seen_keys(tokens, keys, self.causal), self.beta)
 
-    def velocity(self, tokens: Any, t: float, keys: Any = None) -> Any:
-        """dx/dt, tangent to the sphere."""
+    def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:
         tokens = on_sphere(tokens)
         pull = self.attention(tokens, t, keys) @ tokens if self.normalized else self._kernel(tokens, keys) @ tokens
         return pull - (tokens * pull).sum(-1)[..., None] * tokens
 
-    def _kernel(self, tokens: Any, keys: Any) -> Any:
+    def _kernel(self, tokens: Array, keys: Array | None) -> Array:
         """exp(beta ⟨x_i, x_j⟩) divided by the number of tokens that i sees."""
         beta = self.beta if is_tensor(tokens) else float(to_numpy(self.beta))
         weights = beta * (tokens @ tokens.swapaxes(-1, -2))
@@ -99,7 +84,7 @@ class Sphere(Flow):
             return weights / tokens.shape[-2]
         return weights * seen / (seen * (weights * 0 + 1)).sum(-1)[..., None]
 
-    def energy(self, tokens: Any) -> Any:
+    def energy(self, tokens: Array) -> FloatArray:
         """E of one cloud or of each: 1/(2 beta) times the mean of exp(beta ⟨x_i, x_j⟩); half the mean for beta = 0."""
         products = np.asarray(to_numpy(tokens), np.float64)
         products = products @ products.swapaxes(-1, -2)
@@ -110,7 +95,7 @@ class Sphere(Flow):
             return np.exp(beta * products).mean(axis=(-1, -2)) / (2 * beta)
 
 
-def on_sphere(tokens: Any) -> Any:
+def on_sphere(tokens: Array) -> Array:
     """Tokens divided by their norms."""
     squares = (tokens * tokens).sum(-1)[..., None]
     return tokens / (squares + (squares == 0)) ** 0.5

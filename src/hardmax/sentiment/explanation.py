@@ -229,10 +229,10 @@ class Explanation:
         return plot_explanation(self, kind=kind, ax=ax)
 
     def movie(self, path: str | PathLike[str], *, head: int = 0, **options: Any) -> None:
-        """Film the tokens of a head with d = 2, layer by layer, with the decision line; .gif or .mp4."""
-        from hardmax.draw.texts import film_explanation
+        """Make a movie of a head with d = 2, layer by layer, with the decision line; .gif or .mp4."""
+        from hardmax.draw.texts import explanation_movie
 
-        film_explanation(self, path, head=head, **options)
+        explanation_movie(self, path, head=head, **options)
 
 
 def explain(model: Model, text: str) -> Explanation:

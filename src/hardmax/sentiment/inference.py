@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.attention.numpy_layers import decided as decided_clouds
 from hardmax.attention.numpy_layers import layers_of, shares
 from hardmax.kernels.search import has_numba
 from hardmax.rules.hardmax import Hardmax
@@ -56,10 +55,10 @@ def contributions(weights: Weights, encoded: Encoded) -> FloatArray:
     """(tokens of all texts, outputs) what each adds to the logits of its text."""
     result, left = np.empty((len(encoded.ids), weights.outputs)), np.arange(len(encoded))
     if weights.d <= 2 and weights.A is None and has_numba():
-        from hardmax.attention.contributions import voices
+        from hardmax.attention.contributions import contributions_of_texts
 
         step = weights.alpha / (1 + weights.alpha)
-        result, clear = voices(*encoded, weights.embedding, step, weights.decoder, weights.layers)
+        result, clear = contributions_of_texts(*encoded, weights.embedding, step, weights.decoder, weights.layers)
         left = np.flatnonzero(~clear)  # some tokens tie, or nearly
     for some in batches(encoded.sizes[left], weights.heads):
         ids, counts = encoded.take(left[some]).padded()
@@ -114,14 +113,13 @@ def following(weights: Weights, ids: IntArray, counts: IntArray) -> Following:
     emerged, follows, decided = np.full((clouds, n), -1), np.full((clouds, n), -1), np.full(clouds, -1)
     sure = np.ones(clouds, bool)
     # One more layer than the model has, to see whom the outputs would follow.
-    for k, (layer, _) in enumerate(_through(layers_of, weights, ids, counts, weights.layers + 1, sure)):
-        some = np.arange(clouds) if layer.clouds is None else layer.clouds
-        chosen = layer.followed.chosen
-        first, alone = chosen.first.reshape(-1, n), (chosen.sizes == 1).reshape(-1, n)
+    for k, layer in enumerate(_through(layers_of, weights, ids, counts, weights.layers + 1, sure)):
+        some = layer.clouds
+        first, alone = layer.sets.targets.reshape(-1, n), (layer.sets.sizes == 1).reshape(-1, n)
         follows[some] = first
         leads = alone & (first == np.arange(n))
         emerged[some] = np.where(leads & (emerged[some] < 0), k, emerged[some])
-        decided[some[decided_clouds(layer.followed, len(some))]] = k
+        decided[some[layer.decided]] = k
     for cloud in np.flatnonzero(~sure).tolist():
         text, h = divmod(cloud, weights.heads)
         run = simulated(weights, ids[text], counts[text], h)

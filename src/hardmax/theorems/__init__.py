@@ -3,46 +3,24 @@
 from hardmax._errors import ParameterTypeError
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
-from hardmax.theorems.base import Check, Statement, Verdict, limit_of
+from hardmax.theorems.base import Check, Outcome, Statement, Verdict
 from hardmax.theorems.boolean import boolean
 from hardmax.theorems.collapse import collapse
-from hardmax.theorems.complex_pair import complex_pair
 from hardmax.theorems.decided import theorem1, theorem4
 from hardmax.theorems.energy import energy
-from hardmax.theorems.finite import theorem2, theorem3
 from hardmax.theorems.flow import FlowCheck
-from hardmax.theorems.half_space import half_space
-from hardmax.theorems.hull import hull
-from hardmax.theorems.hyperplanes import codimension, hyperplanes
-from hardmax.theorems.leaders import leaders
-from hardmax.theorems.limit import limit
-from hardmax.theorems.norm import norm
+from hardmax.theorems.hyperplanes import codimension, complex_pair, hyperplanes
+from hardmax.theorems.layers import half_space, hull, leaders, norm
+from hardmax.theorems.limits import limit, limit_of, theorem2, theorem3
 from hardmax.theorems.self_maximal import polytope, product
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
 
-STATEMENTS: tuple[Check, ...] = (
-    hull,
-    norm,
-    half_space,
-    leaders,
-    limit,
-    theorem1,
-    theorem2,
-    theorem3,
-    theorem4,
-)
-
-
+STATEMENTS: tuple[Check, ...] = (hull, norm, half_space, leaders, limit, theorem1, theorem2, theorem3, theorem4)
 SELF_ATTENTION: tuple[FlowCheck, ...] = (
-    boolean,
-    polytope,
-    hyperplanes,
-    product,
-    collapse,
-    codimension,
-    complex_pair,
+    *(boolean, polytope, hyperplanes, product, collapse),
+    *(codimension, complex_pair),  # conjectures
 )
 
 
@@ -86,28 +64,6 @@ def check(trajectory: Trajectory) -> list[Verdict]:
     return [energy(trajectory)] if isinstance(trajectory.rule, Sphere) else []
 
 
-__all__ = [
-    "SELF_ATTENTION",
-    "STATEMENTS",
-    "Statement",
-    "Verdict",
-    "boolean",
-    "check",
-    "codimension",
-    "collapse",
-    "complex_pair",
-    "energy",
-    "half_space",
-    "hull",
-    "hyperplanes",
-    "leaders",
-    "limit",
-    "limit_of",
-    "norm",
-    "polytope",
-    "product",
-    "theorem1",
-    "theorem2",
-    "theorem3",
-    "theorem4",
-]
+__all__ = ["SELF_ATTENTION", "STATEMENTS", "Outcome", "Statement", "Verdict", "check", "limit_of"]
+__all__ += ["half_space", "hull", "leaders", "limit", "norm", "theorem1", "theorem2", "theorem3", "theorem4"]
+__all__ += ["boolean", "codimension", "collapse", "complex_pair", "energy", "hyperplanes", "polytope", "product"]

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import wraps
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -11,112 +12,123 @@ import numpy as np
 from hardmax._types import FloatArray
 from hardmax.engine.run import Run
 from hardmax.kernels.sets import Sets
-from hardmax.limits import Limit, limit
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 
 PAPER = "arXiv 2407.01602"
 PROJECT = "hardmax, docs/theorems.md"
 
 
-@dataclass(frozen=True)
+class Outcome(StrEnum):
+    """What a check can find; all but the first two are no answer."""
+
+    HOLDS = "holds"
+    FAILS = "fails"
+    NOT_MET = "hypotheses not met"
+    NOTHING = "nothing to check"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, repr=False)
 class Verdict:
     """One statement, tested on one trajectory.
 
     Attributes
     ----------
-    name, statement, reference : str
-    holds : bool or None
-        None where there is no answer; `outcome` says why.
+    outcome : Outcome
+        "holds", "fails", "hypotheses not met", "nothing to check" (no token meets the premise) or "undecided".
+    reason : str
+        What was found, as a sentence.
     margin : float
         By how much it holds (or, negative, fails), in the unit that `reason` names; NaN where there is none.
     witness : object
         Where the margin is smallest: usually a dict with the layer and the token.
-    reason : str
-        What was found, as a sentence.
-    unanswered : str
-        Why there is no answer, if there is none: "hypotheses not met", "nothing to check" or "undecided".
+    name, statement, reference : str
     conjecture : bool
         True where the statement is not proved, so that a failure is a discovery.
+    applies : bool
+        False where the statement is about other spectra of V than that of the rule.
     """
 
-    name: str
-    statement: str
-    reference: str
-    holds: bool | None
-    margin: float
-    witness: Any
+    outcome: Outcome
     reason: str
-    unanswered: str = "undecided"
+    margin: float = np.nan
+    witness: Any = None
+    name: str = ""
+    statement: str = ""
+    reference: str = ""
     conjecture: bool = False
+    applies: bool = True
 
     @property
-    def outcome(self) -> str:
-        """One of "holds", "fails", "hypotheses not met", "nothing to check", "undecided"."""
-        return self.unanswered if self.holds is None else "holds" if self.holds else "fails"
+    def holds(self) -> bool | None:
+        """True or False, or None where there is no answer; `outcome` says why."""
+        return {Outcome.HOLDS: True, Outcome.FAILS: False}.get(self.outcome)
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.outcome}. {self.reason}"
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data for JSON."""
-        margin = float(self.margin) if np.isfinite(self.margin) else None
-        return {
-            "name": self.name,
-            "statement": self.statement,
-            "reference": self.reference,
-            "outcome": self.outcome,
-            "holds": self.holds,
-            "margin": margin,
-            "witness": self.witness,
-            "reason": self.reason,
-            "conjecture": self.conjecture,
-        }
+        names = ("name", "statement", "reference", "outcome", "holds", "margin", "witness", "reason", "conjecture")
+        data = {name: getattr(self, name) for name in names}
+        return data | {"margin": float(self.margin) if np.isfinite(self.margin) else None}
 
 
+def verdict(holds: bool | None, reason: str, *, margin: float = np.nan, witness: Any = None) -> Verdict:
+    """What a check found; its `Statement` adds the words."""
+    outcome = Outcome.UNDECIDED if holds is None else Outcome.HOLDS if holds else Outcome.FAILS
+    return Verdict(outcome, reason, margin, witness)
+
+
+def not_met(*reasons: str, applies: bool = True) -> Verdict:
+    """The verdict where hypotheses do not hold."""
+    why = "; ".join(reasons)
+    return Verdict(Outcome.NOT_MET, f"{why[0].upper()}{why[1:]}.", applies=applies)
+
+
+def nothing(reason: str) -> Verdict:
+    """The verdict where no token meets the premise."""
+    return Verdict(Outcome.NOTHING, reason)
+
+
+T = TypeVar("T")
 Check: TypeAlias = Callable[[HardmaxTrajectory], Verdict]
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A theorem in words; its methods make verdicts of it."""
+    """A theorem in words: decorates the check that tests it."""
 
     name: str
     text: str
     reference: str
     conjecture: bool = False
 
-    def verdict(self, holds: bool | None, reason: str, *, margin: float = np.nan, witness: Any = None) -> Verdict:
-        """Make the verdict that was found."""
-        found = Verdict(self.name, self.text, self.reference, holds, margin, witness, reason)
-        return replace(found, conjecture=self.conjecture)
+    def __call__(self, check: Callable[[T], Verdict]) -> Callable[[T], Verdict]:
+        words = {"name": self.name, "statement": self.text, "reference": self.reference, "conjecture": self.conjecture}
 
-    def given(self, hypotheses: Callable[[HardmaxTrajectory], list[str]]) -> Callable[[Check], Check]:
-        """Decorate a check so that it runs only where no hypothesis is missing."""
+        @wraps(check)
+        def worded(asked: T) -> Verdict:
+            return replace(check(asked), **words)  # type: ignore[arg-type]
 
-        def decorate(check: Check) -> Check:
-            @wraps(check)
-            def guarded(trajectory: HardmaxTrajectory) -> Verdict:
-                trajectory.only_cloud("hm.theorems.check(trajectory[b])")
-                if len(trajectory.saved) <= trajectory.layers:
-                    return self.verdict(None, 'Only the last layer was kept; simulate with save="all".')
-                missing = hypotheses(trajectory)
-                return self.not_met(missing) if missing else check(trajectory)
+        return worded
 
-            return guarded
 
-        return decorate
+def given(hypotheses: Callable[[HardmaxTrajectory], list[str]]) -> Callable[[Check], Check]:
+    """Decorate a check so that it runs only where all layers are known and no hypothesis is missing."""
 
-    def not_met(self, reasons: list[str]) -> Verdict:
-        """Make the verdict for hypotheses that do not hold."""
-        why = "; ".join(reasons)
-        return self._unanswered("hypotheses not met", f"{why[0].upper()}{why[1:]}.")
+    def decorate(check: Check) -> Check:
+        @wraps(check)
+        def guarded(trajectory: HardmaxTrajectory) -> Verdict:
+            trajectory.only_cloud("hm.theorems.check(trajectory[b])")
+            if len(trajectory.saved) <= trajectory.layers:
+                return verdict(None, 'Only the last layer was kept; simulate with `save="all"`.')
+            missing = hypotheses(trajectory)
+            return not_met(*missing) if missing else check(trajectory)
 
-    def nothing(self, reason: str) -> Verdict:
-        """Make the verdict where no token meets the premise."""
-        return self._unanswered("nothing to check", reason)
+        return guarded
 
-    def _unanswered(self, kind: str, reason: str) -> Verdict:
-        return Verdict(self.name, self.text, self.reference, None, np.nan, None, reason, kind, self.conjecture)
+    return decorate
 
 
 def missing_hypotheses(trajectory: HardmaxTrajectory) -> list[str]:
@@ -157,29 +169,19 @@ class Evidence:
 
 
 _evidence: "WeakKeyDictionary[HardmaxTrajectory, Evidence]" = WeakKeyDictionary()
-_limits: "WeakKeyDictionary[HardmaxTrajectory, Limit]" = WeakKeyDictionary()
 
 
 def evidence(trajectory: HardmaxTrajectory) -> Evidence:
     """Run the input again without shortcuts, once for all checks."""
     if trajectory not in _evidence:
         classes = trajectory.clouds[0].classes
-        run = trajectory.rule.start(classes.rows[classes.labels], shortcuts=False)
-        sets = []
-        for k in range(trajectory.layers + 1):
+        run = Run.of(trajectory.rule, classes.rows[classes.labels], shortcuts=False)
+        sets = [run.choose()]
+        for _ in range(trajectory.layers):
+            run.advance()
             sets.append(run.choose())
-            if k < trajectory.layers:
-                run.advance()
         _evidence[trajectory] = Evidence(tuple(sets), run)
     return _evidence[trajectory]
-
-
-def limit_of(trajectory: HardmaxTrajectory) -> Limit:
-    """The limit of the trajectory's input, once for all checks."""
-    if trajectory not in _limits:
-        classes = trajectory.clouds[0].classes
-        _limits[trajectory] = limit(classes.rows[classes.labels], trajectory.rule)
-    return _limits[trajectory]
 
 
 def rounding(trajectory: HardmaxTrajectory) -> float:
@@ -199,13 +201,6 @@ def unit_tokens(trajectory: HardmaxTrajectory) -> FloatArray:
     """Tokens by classes at every layer, divided by the largest coordinate: (layers + 1, m, d)."""
     cloud = trajectory.clouds[0]
     return trajectory.array[:, cloud.real[cloud.classes.first]].astype(np.float64) / largest(trajectory)
-
-
-def images(trajectory: HardmaxTrajectory, tokens: FloatArray) -> tuple[FloatArray, float]:
-    """A z for every token with A scaled to at most 1, and what <A z, z'> may be off by for unit tokens."""
-    A, d = trajectory.rule.metric.A, tokens.shape[-1]
-    size = d if A is None else float(np.abs(A).sum())
-    return trajectory.images(tokens), 4 * d * size * rounding(trajectory)
 
 
 def token_of(trajectory: HardmaxTrajectory, i: int) -> int:

@@ -3,27 +3,27 @@
 import numpy as np
 
 from hardmax._types import FloatArray
-from hardmax.theorems.base import Statement, Verdict
-from hardmax.theorems.flow import PAPER, Scene, given_kind, settle
+from hardmax.theorems.base import Statement, Verdict, not_met, nothing
+from hardmax.theorems.flow import PAPER, Beginning, given_kind, settle
 from hardmax.trajectories.smooth import SmoothTrajectory
 
-STATEMENT = Statement(
+TOLERANCE = 1e-6
+
+
+@Statement(
     "Boolean limit",
     "For d = 1, V > 0 and QK > 0, P tends to a Boolean matrix: all rows but at most one tend to the unit vector of the "
     "smallest or of the largest token.",
     f"{PAPER}, Theorem 2.1",
 )
-TOLERANCE = 1e-6
-
-
-@given_kind(STATEMENT, "boolean")
-def boolean(scene: Scene) -> Verdict:
+@given_kind("boolean")
+def boolean(began: Beginning) -> Verdict:
     """The second largest distance of a row from the unit vectors of the extreme tokens: the rows, not the rank."""
-    if len(np.unique(scene.start)) < len(scene.start):
-        return STATEMENT.not_met(["two tokens are equal"])
-    if len(scene.start) == 1:
-        return STATEMENT.nothing("There is one token, which attends to itself.")
-    return settle(STATEMENT, scene, _distance, TOLERANCE)
+    if len(np.unique(began.start)) < len(began.start):
+        return not_met("two tokens are equal")
+    if len(began.start) == 1:
+        return nothing("There is one token, which attends to itself.")
+    return settle(began, _distance, TOLERANCE)
 
 
 def _distance(tokens: FloatArray, trajectory: SmoothTrajectory) -> tuple[float, str, object]:

@@ -10,64 +10,60 @@ from hardmax.theorems.base import (
     Verdict,
     computed_otherwise,
     evidence,
+    given,
+    nothing,
     rounding,
     token_of,
     unit_tokens,
+    verdict,
 )
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 
-THEOREM_1 = Statement(
+
+@Statement(
     "Theorem 1",
     "If C_i = {l} and C_l = {l} at one layer, then C_i = {l} at every later layer, and the distance from z_i to z_l "
     "shrinks by exactly 1/(1 + alpha) a layer. For any A.",
     f"{PROJECT}, Theorem 1",
 )
-THEOREM_4 = Statement(
+@given(computed_otherwise)
+def theorem1(trajectory: HardmaxTrajectory) -> Verdict:
+    """Follow each token that follows one leader."""
+    return _check(trajectory, Proof.THEOREM_1, "No token follows a single leader.")
+
+
+@Statement(
     "Theorem 4",
     "If C_i holds leaders alone and a token at their centroid c_i would still see all of them, then C_i is final and "
     "z_i tends to c_i. For any A.",
     f"{PROJECT}, Theorem 4",
 )
-
-
-@THEOREM_1.given(computed_otherwise)
-def theorem1(trajectory: HardmaxTrajectory) -> Verdict:
-    """Follow each token that follows one leader."""
-    return _check(trajectory, THEOREM_1, Proof.THEOREM_1, "No token follows a single leader.")
-
-
-@THEOREM_4.given(computed_otherwise)
+@given(computed_otherwise)
 def theorem4(trajectory: HardmaxTrajectory) -> Verdict:
     """Follow each token that follows several leaders at once."""
-    return _check(
-        trajectory,
-        THEOREM_4,
-        Proof.THEOREM_4,
-        "No token follows several leaders that it still sees from their centroid.",
-    )
+    none = "No token follows several leaders that it still sees from their centroid."
+    return _check(trajectory, Proof.THEOREM_4, none)
 
 
-def _check(trajectory: HardmaxTrajectory, statement: Statement, proof: Proof, none: str) -> Verdict:
+def _check(trajectory: HardmaxTrajectory, proof: Proof, none: str) -> Verdict:
     seen = evidence(trajectory)
     rows = np.flatnonzero(seen.run.proof == proof)
     if not len(rows):
-        return statement.nothing(none)
+        return nothing(none)
     for i in rows:
         since = seen.run.settled[i]
         for k in range(since, trajectory.layers + 1):
-            recorded = trajectory.clouds[0].sets[k][i]
-            if not np.array_equal(seen.sets[k][i], seen.sets[since][i]) or not np.array_equal(
-                recorded, seen.sets[k][i]
-            ):
+            others = seen.sets[since][i], trajectory.clouds[0].sets[k][i]  # when it was decided, and as recorded
+            if not all(np.array_equal(seen.sets[k][i], other) for other in others):
                 where = {"layer": k, "token": token_of(trajectory, int(i))}
-                return statement.verdict(False, f"C_i of token {where['token']} changes at layer {k}.", witness=where)
+                return verdict(False, f"C_i of token {where['token']} changes at layer {k}.", witness=where)
     worst, where = _contraction_error(trajectory, rows)
     allowed = rounding(trajectory)
     reason = (
         f"{len(rows)} tokens, sets asked again at every layer and constant; distances shrink as claimed up to "
         f"{worst:.2g} of the largest token (rounding: {allowed:.2g})."
     )
-    return statement.verdict(worst <= allowed, reason, margin=allowed - worst, witness=where)
+    return verdict(worst <= allowed, reason, margin=allowed - worst, witness=where)
 
 
 def _contraction_error(trajectory: HardmaxTrajectory, rows: IntArray) -> tuple[float, dict[str, int]]:

@@ -3,38 +3,35 @@
 import numpy as np
 
 from hardmax.rules.sphere import Sphere
-from hardmax.theorems.base import Statement, Verdict
+from hardmax.theorems.base import Statement, Verdict, not_met, nothing, verdict
 from hardmax.trajectories.smooth import SmoothTrajectory
 
-STATEMENT = Statement(
+
+@Statement(
     "energy",
     "On the unit sphere E = 1/(2 beta n^2) sum_ij exp(beta ⟨x_i, x_j⟩) never decreases, with softmax or without it.",
     "Geshkovski, Letrouit, Polyanskiy, Rigollet, arXiv 2312.10794, section 3",
 )
-
-
 def energy(trajectory: SmoothTrajectory) -> Verdict:
     """The smallest growth of E between neighbouring saved times, relative to E."""
     trajectory.single("hm.theorems.check(trajectory[b])")
     rule = trajectory.rule
     if not isinstance(rule, Sphere):
-        return STATEMENT.not_met([f"the rule is {type(rule).__name__}, not Sphere"])
+        return not_met(f"the rule is {type(rule).__name__}, not Sphere")
     if rule.causal:
-        return STATEMENT.not_met(["attention is causal"])
+        return not_met("attention is causal")
     values = trajectory.energy[: trajectory.reached]
     if len(values) < 2:
-        return STATEMENT.nothing("One saved time shows no growth.")
+        return nothing("One saved time shows no growth.")
     if not np.isfinite(values).all():
-        return STATEMENT.verdict(None, "The energy leaves the range of floats; use a smaller beta.")
+        return verdict(None, "The energy leaves the range of floats; use a smaller beta.")
     growth = np.diff(values) / np.abs(values[1:])
     worst = int(growth.argmin())
     # An error of size rtol in a token changes E by a factor of about 1 + beta rtol; fixed steps know no rtol.
     fixed = not trajectory.stats["adaptive"]
     tolerance = 1e-12 if fixed else (1 + float(rule.beta)) * 10 * float(trajectory.stats["rtol"])
     holds = bool(growth[worst] >= -tolerance)
-    return STATEMENT.verdict(
-        None if fixed and not holds else holds,  # long steps may lose energy that the flow does not
-        f"The smallest relative growth between saved times is {growth[worst]:.2g} (tolerance {tolerance:.0e}).",
-        margin=float(growth[worst] + tolerance),
-        witness={"time": float(trajectory.saved[worst])},
-    )
+    answer = None if fixed and not holds else holds  # long steps may lose energy that the flow does not
+    reason = f"The smallest relative growth between saved times is {growth[worst]:.2g} (tolerance {tolerance:.0e})."
+    witness = {"time": float(trajectory.saved[worst])}
+    return verdict(answer, reason, margin=float(growth[worst] + tolerance), witness=witness)

@@ -6,7 +6,7 @@ not pass there, at 30 and at 60. Only then does a verdict fail. The tolerances a
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import cached_property, partial, wraps
 from typing import TypeAlias
 
 import numpy as np
@@ -14,9 +14,10 @@ import numpy as np
 from hardmax._types import FloatArray
 from hardmax.flows.clusters import labels_of
 from hardmax.flows.spectrum import Expectation, expectation_of
+from hardmax.rules.base import Rule
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.simulate import simulate
-from hardmax.theorems.base import Statement, Verdict
+from hardmax.theorems.base import Verdict, not_met, verdict
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 PAPER = "Geshkovski, Letrouit, Polyanskiy, Rigollet, arXiv 2305.05465"
@@ -28,61 +29,77 @@ OUTSIDE = "No token has a component in the leading eigenspace."
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
-    """The rule's matrices and the tokens from which the trajectory began."""
+class Beginning:
+    """A rule with constant matrices, and the tokens from which the trajectory began."""
 
     rule: SelfAttention
     start: FloatArray  # (n, d)
-    V: FloatArray
-    B: FloatArray
-    expected: Expectation
+
+    @cached_property
+    def expected(self) -> Expectation:
+        """What the spectrum of V says."""
+        return expectation_of(self.rule, self.start.shape[1])
+
+    @property
+    def V(self) -> FloatArray:
+        return self.rule.value_matrix(self.start.shape[1])
+
+    @property
+    def B(self) -> FloatArray:
+        """Q^T K."""
+        return self.rule.form(self.start.shape[1])
 
     @property
     def rate(self) -> float:
         """|lambda|, in which times are measured."""
         return abs(float(self.expected.eigenvalues[0].real))
 
+    @property
+    def gap(self) -> float:
+        """How far the real parts of other eigenvalues are below the leading one, relative to it; 1 without others."""
+        values = self.expected.eigenvalues.real
+        others = values[self.expected.multiplicity :]
+        return 1.0 if not len(others) else float(values[0] - others[0]) / self.rate
+
     def at(self, horizon: float) -> SmoothTrajectory:
         """The tokens at lambda T = horizon, or as far as the integrator comes."""
         times = np.linspace(0, horizon / self.rate, 61)
         return simulate(self.start, self.rule, times=times, max_steps=MOST_STEPS)
 
+    def is_outside(self, dual: FloatArray) -> bool:
+        """Whether no token has a component that these coordinates see, beyond rounding."""
+        size = float(np.abs(self.start).max()) * float(np.linalg.norm(dual))
+        return float(np.abs(self.start @ dual).max()) <= 1e-12 * size
+
 
 FlowCheck: TypeAlias = Callable[[SmoothTrajectory], Verdict]
-Test: TypeAlias = Callable[[Scene], Verdict]
 Measure: TypeAlias = Callable[[FloatArray, SmoothTrajectory], tuple[float, str, object]]
 
 
-def given_kind(statement: Statement, *kinds: str) -> Callable[[Test], FlowCheck]:
-    """Decorate a test so that it runs only on self-attention whose spectrum is of one of these kinds."""
+def given_kind(kind: str) -> Callable[[Callable[[Beginning], Verdict]], FlowCheck]:
+    """Decorate a test so that it runs only on self-attention whose spectrum is of this kind."""
 
-    def decorate(test: Test) -> FlowCheck:
+    def decorate(test: Callable[[Beginning], Verdict]) -> FlowCheck:
         @wraps(test)
         def guarded(trajectory: SmoothTrajectory) -> Verdict:
             trajectory.single("hm.theorems.check(trajectory[b])")
-            rule = trajectory.rule
-            missing = _general(trajectory)
-            if missing:
-                return statement.not_met(missing)
-            assert isinstance(rule, SelfAttention)
-            d = trajectory.array.shape[-1]
-            V, B = rule.value_matrix(d), rule.form(d)
-            expected = expectation_of(rule, d)
-            if expected.kind not in kinds:
-                return statement.not_met([f"the spectrum of V belongs to another statement ({expected.kind})"])
-            if expected.missing:
-                return statement.not_met(expected.missing)
-            start = _input(trajectory)
-            return test(Scene(rule, start, V, B, expected))
+            rule, missing = trajectory.rule, _uncovered(trajectory.rule)
+            if missing or not isinstance(rule, SelfAttention):
+                return not_met(*missing)
+            start = trajectory.array[0] if trajectory.start is None else np.asarray(trajectory.start)
+            began = Beginning(rule, np.asarray(start[trajectory.real], np.float64))
+            if began.expected.kind != kind:
+                other = f"the spectrum of V belongs to another statement ({began.expected.kind})"
+                return not_met(other, applies=False)
+            return not_met(*began.expected.missing) if began.expected.missing else test(began)
 
         return guarded
 
     return decorate
 
 
-def _general(trajectory: SmoothTrajectory) -> list[str]:
+def _uncovered(rule: Rule) -> list[str]:
     """What no statement of the paper covers."""
-    rule = trajectory.rule
     if not isinstance(rule, SelfAttention):
         return [f"the rule is {type(rule).__name__}, not SelfAttention"]
     missing = []
@@ -93,13 +110,7 @@ def _general(trajectory: SmoothTrajectory) -> list[str]:
     return missing
 
 
-def _input(trajectory: SmoothTrajectory) -> FloatArray:
-    """The tokens at time 0."""
-    start = trajectory.array[0] if trajectory.start is None else np.asarray(trajectory.start)
-    return np.asarray(start[trajectory.real], np.float64)
-
-
-def settle(statement: Statement, scene: Scene, measure: Measure, tolerance: float, *, gap: float = 1.0) -> Verdict:
+def settle(began: Beginning, measure: Measure, tolerance: float, *, gap: float = 1.0) -> Verdict:
     """Measure how far the limit is from what is claimed at each horizon, until it is within the tolerance.
 
     `measure` takes the rescaled tokens and returns the distance, what it is as a phrase, and a witness. `gap` is how
@@ -107,22 +118,21 @@ def settle(statement: Statement, scene: Scene, measure: Measure, tolerance: floa
     test that does not pass leaves the question open.
     """
     for horizon in HORIZONS:
-        trajectory = scene.at(horizon)
+        trajectory = began.at(horizon)
         if trajectory.problem:
-            return statement.verdict(None, trajectory.problem)
+            return verdict(None, trajectory.problem)
         distance, phrase, witness = measure(trajectory.drawn[-1], trajectory)
         found = f"{phrase} is {distance:.2g} at lambda t = {horizon:g} (tolerance {tolerance:g})."
-        margin = tolerance - distance
+        judged = partial(verdict, margin=tolerance - distance, witness=witness)
         if distance < tolerance:
-            return statement.verdict(True, found, margin=margin, witness=witness)
-    gone = float(np.abs(trajectory.drawn[-1]).max()) < GONE * float(np.abs(scene.start).max())
+            return judged(True, found)
+    gone = float(np.abs(trajectory.drawn[-1]).max()) < GONE * float(np.abs(began.start).max())
     if gone or sharpness(trajectory) < SHARP:
-        slow = f"{found} Attention is not sharp by then: such tokens need longer, or rest in a balance."
-        return statement.verdict(None, slow, margin=margin, witness=witness)
+        return judged(None, f"{found} Attention is not sharp by then: such tokens need longer, or rest in a balance.")
     if gap * HORIZONS[-1] < HORIZONS[0]:
-        slow = f"{found} The next eigenvalue is within {gap:.2g} of the leading one, too close to be waited for."
-        return statement.verdict(None, slow, margin=margin, witness=witness)
-    return statement.verdict(False, found, margin=margin, witness=witness)
+        close = f"The next eigenvalue is within {gap:.2g} of the leading one, too close to be waited for."
+        return judged(None, f"{found} {close}")
+    return judged(False, found)
 
 
 def sharpness(trajectory: SmoothTrajectory) -> float:
@@ -130,19 +140,6 @@ def sharpness(trajectory: SmoothTrajectory) -> float:
     P, points = np.asarray(trajectory.attention(-1)), trajectory.gathering[-1]
     labels = labels_of(points, points, trajectory.real)  # at their present scale, which may be far below the first
     return float((P @ (labels[:, None] == np.arange(labels.max() + 1))).max(axis=1).min())
-
-
-def is_outside(scene: Scene, dual: FloatArray) -> bool:
-    """Whether no token has a component that these coordinates see, beyond rounding."""
-    size = float(np.abs(scene.start).max()) * float(np.linalg.norm(dual))
-    return float(np.abs(scene.start @ dual).max()) <= 1e-12 * size
-
-
-def gap_of(scene: Scene) -> float:
-    """How far the real parts of other eigenvalues are below the leading one, relative to it; 1 if there are none."""
-    values = scene.expected.eigenvalues.real
-    others = values[scene.expected.multiplicity :]
-    return 1.0 if not len(others) else float(values[0] - others[0]) / scene.rate
 
 
 def unit_size(points: FloatArray) -> FloatArray:

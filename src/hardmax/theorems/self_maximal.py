@@ -3,39 +3,38 @@
 import numpy as np
 
 from hardmax._types import FloatArray
-from hardmax.theorems.base import Statement, Verdict
-from hardmax.theorems.flow import OUTSIDE, PAPER, Measure, Scene, gap_of, given_kind, is_outside, settle, unit_size
+from hardmax.theorems.base import Statement, Verdict, nothing
+from hardmax.theorems.flow import OUTSIDE, PAPER, Beginning, Measure, given_kind, settle, unit_size
 from hardmax.trajectories.smooth import SmoothTrajectory
 
-POLYTOPE = Statement(
+TOLERANCE = 1e-4
+
+
+@Statement(
     "polytope",
     "For V = I (or a positive multiple) and Q^T K symmetric positive definite, every rescaled token tends to a point "
     "of the limit's hull that follows itself: max_j ⟨B z_i, z_j - z_i⟩ = 0, with B = Q^T K.",
     f"{PAPER}, Theorem 3.1",
 )
-PRODUCT = Statement(
+@given_kind("polytope")
+def polytope(began: Beginning) -> Verdict:
+    """max_ij ⟨B z_i, z_j - z_i⟩ / (|B| R^2), with R the largest norm."""
+    return settle(began, _gain(began.B, np.eye(len(began.B))), TOLERANCE)
+
+
+@Statement(
     "polytope times subspace",
     "Where the leading eigenvalue of V is positive and multiple with its whole eigenspace, and all others are smaller, "
     "the components in that eigenspace tend to points that follow themselves; the others are free.",
     f"{PAPER}, Theorem 5.2",
 )
-TOLERANCE = 1e-4
-
-
-@given_kind(POLYTOPE, "polytope")
-def polytope(scene: Scene) -> Verdict:
-    """max_ij ⟨B z_i, z_j - z_i⟩ / (|B| R^2), with R the largest norm."""
-    return settle(POLYTOPE, scene, _gain(scene.B, np.eye(len(scene.B))), TOLERANCE)
-
-
-@given_kind(PRODUCT, "product")
-def product(scene: Scene) -> Verdict:
+@given_kind("product")
+def product(began: Beginning) -> Verdict:
     """The same of the components in the leading eigenspace."""
-    if is_outside(scene, scene.expected.dual):
-        return PRODUCT.nothing(OUTSIDE)
-    return settle(
-        PRODUCT, scene, _gain(scene.B, scene.expected.leading @ scene.expected.dual.T), TOLERANCE, gap=gap_of(scene)
-    )
+    expected = began.expected
+    if began.is_outside(expected.dual):
+        return nothing(OUTSIDE)
+    return settle(began, _gain(began.B, expected.leading @ expected.dual.T), TOLERANCE, gap=began.gap)
 
 
 def _gain(B: FloatArray, projector: FloatArray) -> Measure:

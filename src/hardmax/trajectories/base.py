@@ -1,15 +1,20 @@
 """What the trajectories of all rules have in common."""
 
+import json
 import operator
 from abc import ABC, abstractmethod
 from functools import cached_property
 from os import PathLike
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from hardmax._errors import InputError, ParameterTypeError
 from hardmax._tensors import to_numpy
-from hardmax._types import AnyArray, BoolArray
+from hardmax._types import AnyArray, Array, BoolArray
+from hardmax.rules.base import Rule
+from hardmax.trajectories.storage import Arrays, read_archive, require, write_archive
+from hardmax.trajectories.stored_rules import rule_from_data, rule_to_data
 
 
 class Trajectory(ABC):
@@ -29,23 +34,29 @@ class Trajectory(ABC):
     batched : bool
         Whether `tokens` has an axis for the batch.
     stats : dict
-        What ran.
+        What ran: the method or kernel, the dtype, how many layers, steps, evaluations or queries.
     """
 
-    tokens: Any
-    rule: Any
+    tokens: Array
+    rule: Any  # each kind of trajectory says which
     saved: AnyArray
     batched: bool
     stats: dict[str, Any]
+    _format: ClassVar[str]
+    _kinds: "ClassVar[dict[str, type[Trajectory]]]" = {}  # by the format of their files
+
+    def __init_subclass__(cls, *, format: str) -> None:
+        super().__init_subclass__()
+        cls._format = format
+        Trajectory._kinds[format] = cls
 
     def __repr__(self) -> str:
         return self.status
 
     def __getitem__(self, b: int) -> Self:
         if not self.batched:
-            raise TypeError(
-                "Only the trajectory of a batch has items. Got one cloud. Index `trajectory.tokens` instead."
-            )
+            advice = "Index `trajectory.tokens` instead."
+            raise ParameterTypeError("trajectory", "be that of a batch to have items", "one cloud", advice)
         return self._cloud(operator.index(b))
 
     @abstractmethod
@@ -81,7 +92,7 @@ class Trajectory(ABC):
         """What to call a position in `tokens`: "layer 3" or "t = 1.5"."""
 
     @abstractmethod
-    def attention(self, k: int = -1) -> Any:
+    def attention(self, k: int = -1) -> Array:
         """Row-stochastic matrix of layer (or saved time) k."""
 
     @property
@@ -97,19 +108,54 @@ class Trajectory(ABC):
     def single(self, call: str) -> None:
         """Refuse a batch, with the `call` to make instead."""
         if self.batched:
-            raise ValueError(f"This must be asked of one cloud. Got a batch. Use {call}.")
-
-    @abstractmethod
-    def to_npz(self, path: str | PathLike[str]) -> None:
-        """Write everything to a NumPy archive, whole or not at all."""
-
-    @classmethod
-    def from_npz(cls, path: str | PathLike[str]) -> "Trajectory":
-        """Read what `to_npz` wrote. Runs no code from the file."""
-        from hardmax.trajectories.storage import load_trajectory
-
-        return load_trajectory(path)
+            raise InputError(f"This must be asked of one cloud. Got a batch. Use {call}.")
 
     @abstractmethod
     def to_json(self) -> str:
         """Status, tokens and what else other programs may want, as JSON."""
+
+    def to_npz(self, path: str | PathLike[str]) -> None:
+        """Write everything to a NumPy archive, whole or not at all."""
+        shared = {
+            "format": np.array(self._format),
+            "tokens": self.array,
+            "saved": self.saved,
+            "batched": np.array(self.batched),
+            "rule": np.array(json.dumps(rule_to_data(self.rule))),
+            "stats": np.array(json.dumps(self.stats)),
+        }
+        write_archive(path, shared | self._arrays())
+
+    @abstractmethod
+    def _arrays(self) -> dict[str, AnyArray]:
+        """What else a file holds of it."""
+
+    @classmethod
+    def from_npz(cls, path: str | PathLike[str]) -> "Trajectory":
+        """Read what `to_npz` wrote. Runs no code from the file."""
+        kinds = {format: kind._read for format, kind in Trajectory._kinds.items()}
+        return read_archive(path, "be a trajectory saved with to_npz", kinds)
+
+    @classmethod
+    def _read(cls, file: Arrays) -> "Trajectory":
+        rule, stats = rule_from_data(json.loads(str(file["rule"]))), json.loads(str(file["stats"]))
+        _check(file, rule, stats)
+        return cls._from_arrays(file, rule, stats)
+
+    @classmethod
+    @abstractmethod
+    def _from_arrays(cls, file: Arrays, rule: Rule, stats: dict[str, Any]) -> Self:
+        """The trajectory of the arrays of a file, each of which is checked."""
+
+
+def _check(file: Arrays, rule: Rule, stats: object) -> None:
+    """Refuse tokens, layers or times that cannot be those of a run under the rule."""
+    tokens, saved, batched = file["tokens"], file["saved"], file["batched"]
+    require(batched.shape == () and batched.dtype.kind == "b", "`batched` must be true or false")
+    right = tokens.dtype.kind == "f" and tokens.ndim == 3 + bool(batched) and tokens.size > 0
+    require(right, "`tokens` must be numbers")
+    require(saved.shape == tokens.shape[:1], "`saved` must name a layer or time for each of `tokens`")
+    require(saved.dtype.kind == ("f" if rule.continuous else "i"), "`saved` must be layers or times, as the rule has")
+    require(np.isfinite(saved).all() and saved[0] >= 0 and (np.diff(saved) > 0).all(), "`saved` must increase")
+    require(rule.dimension in (None, tokens.shape[-1]), "`tokens` must have the size of the rule's matrices")
+    require(isinstance(stats, dict), "`stats` must be names and values")

@@ -5,67 +5,35 @@ Layer k has the tokens Z^k and the sets C_i(Z^k).
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from os import PathLike
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
+from scipy.sparse import csr_array
 
-from hardmax._errors import ParameterIndexError
+from hardmax._errors import InputError, ParameterIndexError
 from hardmax._tensors import like
-from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
+from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
 from hardmax.engine.history import History
-from hardmax.kernels.classes import Classes
-from hardmax.kernels.sets import Sets
+from hardmax.rules.base import Rule
 from hardmax.rules.hardmax import Hardmax
 from hardmax.trajectories.base import Trajectory
+from hardmax.trajectories.cloud import Cloud
 from hardmax.trajectories.margins import margins_of
-from hardmax.trajectories.sentences import trajectory_status
-
-
-@dataclass(frozen=True, eq=False)
-class Cloud:
-    """What a run leaves behind for one cloud, by classes of equal tokens."""
-
-    classes: Classes
-    sets: tuple[Sets, ...]  # one for each saved layer
-    emerged: IntArray  # (m,) layer from which a class leads, or -1
-    settled: IntArray  # (m,) layer from which it is decided, or -1
-    real: IntArray  # (n - padding,) positions of the real tokens in the input
-
-    def spread(self, values: IntArray, n: int) -> IntArray:
-        """One value a class to one a token, -1 for padding."""
-        full = np.full(n, -1)
-        full[self.real] = values[self.classes.labels]
-        return full
-
-    def matrix(self, index: int, n: int) -> sparse.csr_array:
-        """Attention over tokens at one saved layer: (n, n), uniform on C_i."""
-        m, labels = len(self.classes), self.classes.labels
-        over_classes = self.sets[index].matrix(self.classes.counts) / self.classes.counts  # (m, m)
-        place = sparse.csr_array((np.ones(len(labels)), (self.real, labels)), shape=(n, m))
-        matrix = sparse.csr_array(place @ over_classes @ place.T)
-        matrix.sort_indices()
-        return matrix
+from hardmax.trajectories.sentences import hardmax_status
+from hardmax.trajectories.storage import Arrays, require, to_json
+from hardmax.trajectories.stored_rules import rule_to_data
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class HardmaxTrajectory(Trajectory):
+class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
     """Tokens through the layers of a hardmax transformer.
+
+    Layer 0 is the input. Beside what every `Trajectory` has:
 
     Attributes
     ----------
-    tokens : (saved layers, n, d) or (saved layers, batch, n, d) array
-        Layer 0 is the input. With save="last" only the last layer is kept. A torch tensor if that came in.
-    rule : Hardmax
-    saved : (saved layers,) array
-        Which layers `tokens` holds.
     clouds : tuple of Cloud
         The sets of each cloud by classes of equal tokens; `sets`, `attention` and `leaders` are made of them.
-    batched : bool
-        Whether `tokens` has an axis for the batch.
-    stats : dict
-        What ran: kernel, dtype, arithmetic, layers, queries, sets compared exactly.
 
     Examples
     --------
@@ -79,7 +47,7 @@ class HardmaxTrajectory(Trajectory):
     array([0])
     """
 
-    tokens: Any
+    tokens: Array
     rule: Hardmax
     saved: IntArray
     clouds: tuple[Cloud, ...]
@@ -114,9 +82,8 @@ class HardmaxTrajectory(Trajectory):
         found = np.flatnonzero(self.saved == layer)
         if not len(found):
             kept = f"layers 0 to {self.layers}" if len(self.saved) > 1 else f"layer {self.layers} alone"
-            raise ParameterIndexError(
-                "k", f"be a saved layer: {kept}", k, 'Simulate more layers. Or simulate with `save="all"`.'
-            )
+            advice = 'Simulate more layers. Or simulate with `save="all"`.'
+            raise ParameterIndexError("k", f"be a saved layer: {kept}", k, advice)
         return int(found[0])
 
     def label(self, at: int) -> str:
@@ -129,7 +96,7 @@ class HardmaxTrajectory(Trajectory):
         self.single(call)
         return self.clouds[0]
 
-    def attention(self, k: int = -1, *, sparse: bool = False) -> Any:
+    def attention(self, k: int = -1, *, sparse: bool = False) -> Array | csr_array:
         """Row-stochastic matrix of layer k: P_ij = 1/|C_i| for j in C_i, else 0.
 
         An (n, n) array, (batch, n, n) for a batch; with `sparse=True` a SciPy csr_array of one cloud. The rows and
@@ -166,7 +133,7 @@ class HardmaxTrajectory(Trajectory):
         return self._per_token([cloud.settled for cloud in self.clouds])
 
     @cached_property
-    def leaders(self) -> Any:
+    def leaders(self) -> Any:  # an array, or a list of arrays
         """Indices of tokens that lead at some layer, the first of each set of equal tokens; for a batch a list."""
         each = [np.sort(cloud.real[cloud.classes.first[cloud.emerged >= 0]]) for cloud in self.clouds]
         return each if self.batched else each[0]
@@ -178,8 +145,10 @@ class HardmaxTrajectory(Trajectory):
         Where floats would cancel, exact differences are used, so that a strict choice never shows 0.
         """
         cloud, at = self.only_cloud("trajectory[b].margins(k)"), self.index(k)
-        by_class = margins_of(self, at)
+        Z = self.array[at][cloud.real[cloud.classes.first]].astype(np.float64)  # (m, d)
+        history = self.history if self.keeps_exact_positions else None
         margins = np.full(self.n, np.nan)
+        by_class = margins_of(Z, cloud.sets[at], self.rule, int(self.saved[at]), history)
         margins[cloud.real] = by_class[cloud.classes.labels]
         return margins
 
@@ -205,9 +174,9 @@ class HardmaxTrajectory(Trajectory):
         """Exact positions of the classes at every layer, as they follow from the sets."""
         cloud = self.only_cloud("trajectory[b].exact(k)")
         if not self.keeps_exact_positions:
-            raise ValueError(
-                'Exact positions need every set: simulate with ties="exact" and save="all". '
-                f"Got ties={self.rule.ties!r} and {len(self.saved)} of {self.layers + 1} layers."
+            raise InputError(
+                'Exact positions need every set: simulate with `ties="exact"` and `save="all"`. '
+                f"Got `ties={self.rule.ties!r}` and {len(self.saved)} of {self.layers + 1} layers."
             )
         history = History(cloud.classes.rows, cloud.classes.counts, self.rule.step)
         for sets in cloud.sets[:-1]:
@@ -224,16 +193,40 @@ class HardmaxTrajectory(Trajectory):
     @cached_property
     def status(self) -> str:
         """What happened, as a sentence."""
-        return trajectory_status(self)
-
-    def to_npz(self, path: str | PathLike[str]) -> None:
-        """Write everything to a NumPy archive, whole or not at all."""
-        from hardmax.trajectories.storage import save_trajectory
-
-        save_trajectory(self, path)
+        return hardmax_status(self)
 
     def to_json(self) -> str:
-        """Status, tokens, leaders, layers of emergence and sets as JSON."""
-        from hardmax.trajectories.storage import trajectory_json
+        """Status, tokens, leaders, layers of emergence and decision, and sets, as JSON; for a batch of each cloud."""
+        head = {"rule": rule_to_data(self.rule), "saved": self.saved, "stats": self.stats, "status": self.status}
+        if self.batched:
+            return to_json(head | {"clouds": [self[b]._data() for b in range(len(self.clouds))]})
+        return to_json(head | self._data())
 
-        return trajectory_json(self)
+    def _data(self) -> dict[str, Any]:
+        return {
+            "status": self.status,
+            "leaders": self.leaders,
+            "emerged": self.emerged,
+            "decided": self.decided,
+            "tokens": self.array,
+            "sets": [self.sets(int(k)) for k in self.saved],
+        }
+
+    def _arrays(self) -> dict[str, AnyArray]:
+        arrays = {"clouds": np.array(len(self.clouds))}
+        for b, cloud in enumerate(self.clouds):
+            arrays |= {f"{b}/{name}": array for name, array in cloud.arrays().items()}
+        return arrays
+
+    @classmethod
+    def _from_arrays(cls, file: Arrays, rule: Rule, stats: dict[str, Any]) -> Self:
+        tokens, saved, batched = file["tokens"], file["saved"], bool(file["batched"])
+        batch, clouds = tokens.shape[1] if batched else 1, file["clouds"]
+        right = clouds.dtype.kind in "iu" and clouds.shape == () and clouds == batch
+        require(right, "`clouds` must be as many as `tokens` has")
+        whole = np.array_equal(saved, np.arange(len(saved)))
+        require(len(saved) == 1 or whole, "`saved` must be all layers, or the last")
+        if not isinstance(rule, Hardmax):
+            raise TypeError("`rule` must be Hardmax")
+        found = tuple(Cloud.from_arrays(file, f"{b}/", tokens.shape[-2:], saved) for b in range(batch))
+        return cls(tokens, rule, saved, found, batched, stats)

@@ -1,13 +1,13 @@
-"""Results as sentences: the first thing a person reads of a trajectory or a limit."""
+"""Trajectories as sentences: the first thing a person reads of them."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hardmax._types import AnyArray, IntArray
 from hardmax.rules.sphere import Sphere
 
 if TYPE_CHECKING:
-    from hardmax.limits import Limit
     from hardmax.trajectories.hardmax import HardmaxTrajectory
     from hardmax.trajectories.smooth import SmoothTrajectory
 
@@ -17,111 +17,72 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def trajectory_status(trajectory: "HardmaxTrajectory") -> str:
-    """Layers, tokens, leaders, and how many tokens are decided."""
-    d = trajectory.array.shape[-1]
-    ran = f"Ran {count(trajectory.layers, 'layer')} on "
-    if trajectory.batched:
-        sizes = f"{count(len(trajectory.clouds), 'cloud')} of up to {count(trajectory.n, 'token')} of dimension {d}."
-        done = sum(bool((cloud.settled >= 0).all()) for cloud in trajectory.clouds)
-        known = _decided(trajectory, 0) if trajectory.rule.causal else f"Every token is decided in {done} of them."
-        return f"{ran}{sizes} {known}{_overflow(trajectory)}"
-    n = int(trajectory.mask.sum())
-    return (
-        f"{ran}{count(n, 'token')} of dimension {d}. {_leaders(trajectory.emerged[trajectory.leaders])} "
-        f"{_decided(trajectory, n)}{_overflow(trajectory)}"
-    )
+def coordinates(point: AnyArray) -> str:
+    """A point, shortened beyond six coordinates."""
+    shown = ", ".join(f"{float(x):.4g}" for x in point[:6])
+    return f"({shown}, ...)" if len(point) > 6 else f"({shown})"
 
 
-def _leaders(emerged: np.ndarray) -> str:
+def leaders_since(emerged: IntArray) -> str:
+    """How many leaders there are, and since when."""
     if len(emerged) < 2:
         return f"1 leader, since layer {emerged[0]}." if len(emerged) else "No leader."
     last = emerged.max()
     return f"{len(emerged)} leaders, {f'the last since layer {last}' if last else 'all since layer 0'}."
 
 
-def _decided(trajectory: "HardmaxTrajectory", n: int) -> str:
-    if trajectory.rule.ties != "exact":
-        return f"Products within {trajectory.rule.ties:g} count as ties, so no limit is proved."
-    if trajectory.rule.causal:
+def hardmax_status(trajectory: "HardmaxTrajectory") -> str:
+    """Layers, tokens, leaders, and how many tokens are decided."""
+    known, lost = _decided(trajectory), _first_lost(trajectory)
+    if not trajectory.batched:
+        known = f"{leaders_since(trajectory.emerged[trajectory.leaders])} {known}"
+    if lost is not None:
+        kind = trajectory.array.dtype
+        known += f" Without normalisation tokens leave the range of {kind} from layer {trajectory.saved[lost]} on."
+    return f"Ran {count(trajectory.layers, 'layer')} on {_size(trajectory)} {known}"
+
+
+def _decided(trajectory: "HardmaxTrajectory") -> str:
+    rule = trajectory.rule
+    if trajectory.batched and not rule.causal:
+        return f"Every token is decided in {sum((cloud.settled >= 0).all() for cloud in trajectory.clouds)} of them."
+    if rule.ties != "exact":
+        return f"Products within {rule.ties:g} count as ties, so no limit is proved."
+    if rule.causal:
         return "With a causal mask no theorem decides where tokens end."
     settled = trajectory.decided[trajectory.mask]
     if (settled >= 0).all():
         return f"Every token is decided since layer {settled.max()}."
-    return f"{(settled >= 0).sum()} of {n} tokens are decided."
+    return f"{(settled >= 0).sum()} of {len(settled)} tokens are decided."
 
 
-def _overflow(trajectory: "HardmaxTrajectory") -> str:
+def _size(trajectory: "HardmaxTrajectory | SmoothTrajectory") -> str:
+    real, d = trajectory.mask, trajectory.array.shape[-1]
+    clouds = f"{count(len(real), 'cloud')} of up to " if trajectory.batched else ""
+    return f"{clouds}{count(trajectory.n if trajectory.batched else int(real.sum()), 'token')} of dimension {d}."
+
+
+def _first_lost(trajectory: "HardmaxTrajectory | SmoothTrajectory") -> int | None:
+    """The first position in `tokens` with one that is not finite."""
     finite = np.isfinite(trajectory.array[..., trajectory.mask, :]).all(axis=(-1, -2))
-    if finite.all():
-        return ""
-    layer = int(trajectory.saved[np.argmin(finite)])
-    return f" Without normalisation tokens leave the range of {trajectory.array.dtype} from layer {layer} on."
-
-
-def limit_status(limit: "Limit") -> str:
-    """Whether the limit is proved, since when and by what; else what is known."""
-    n = len(limit.clusters)
-    leaders = _leaders(limit.emerged)
-    if limit.certified:
-        by = ", ".join(f"{name} for {count(number, 'token')}" for name, number in limit.proofs.items())
-        points = count(len(limit.points), "cluster point")
-        return f"Certified at layer {limit.layer}. {leaders} {points}. Proved by {by}."
-    known = f"{int((limit.clusters >= 0).sum())} of {n} tokens are decided"
-    return (
-        f"Not certified within {count(limit.layer, 'layer')}. {leaders} {known}; "
-        f"the next layer would move no token by more than {limit.pace:.2g}. {limit.reason}"
-    )
-
-
-def limit_points(limit: "Limit", most: int) -> list[tuple[str, str, str, str]]:
-    """Rows of a table of the set S: the point, what it is, since which layer, how many tokens end there."""
-    rows = []
-    for p, point in enumerate(limit.points[:most]):
-        ends = np.flatnonzero(limit.clusters == p)
-        if p < len(limit.leaders):
-            what, since = f"leader {limit.leaders[p]}", str(limit.emerged[p])
-        else:
-            weights = limit.weights[ends[0]]
-            terms = [f"{w:.3g} x leader {i}" for w, i in zip(weights, limit.leaders, strict=True) if w > 0]
-            what, since = " + ".join(terms) or "no combination of leaders", ""
-        rows.append((coordinates(point), what, since, str(len(ends))))
-    if len(limit.points) > most:
-        rows.append(("...", f"and {len(limit.points) - most} more", "", ""))
-    undecided = int((limit.clusters < 0).sum())
-    if undecided:
-        rows.append(("", "undecided", "", str(undecided)))
-    return rows
-
-
-def coordinates(point: np.ndarray) -> str:
-    """A point, shortened beyond six coordinates."""
-    shown = ", ".join(f"{float(x):.4g}" for x in point[:6])
-    return f"({shown}, ...)" if len(point) > 6 else f"({shown})"
+    return None if finite.all() else int(np.argmin(finite))
 
 
 def smooth_status(trajectory: "SmoothTrajectory") -> str:
     """How far it ran, how many clusters and leaders there are at the end, and what went wrong if something did."""
     rule, saved, reached = trajectory.rule, trajectory.saved, trajectory.reached
-    d = trajectory.array.shape[-1]
-    if rule.continuous:
-        ran = f"Ran from t = 0 to {saved[reached - 1] if reached else 0:.4g} on "
-    else:
-        ran = f"Ran {count(int(saved[-1]), 'layer')} on "
-    if trajectory.batched:
-        size = f"{count(len(trajectory.real), 'cloud')} of up to {count(trajectory.n, 'token')} of dimension {d}."
-        return f"{ran}{size}{_trouble(trajectory)}"
-    size = f"{count(int(trajectory.real.sum()), 'token')} of dimension {d}."
-    if not reached:
-        return f"{ran}{size}{_trouble(trajectory)}"
+    far = f"from t = 0 to {saved[reached - 1] if reached else 0:.4g}"
+    ran = f"Ran {far if rule.continuous else count(int(saved[-1]), 'layer')} on {_size(trajectory)}"
+    if trajectory.batched or not reached:
+        return f"{ran}{_trouble(trajectory)}"
     which = "rescaled tokens" if trajectory.shows_rescaled else "tokens"
     if trajectory.gathering is not trajectory.drawn:
         which += " in the leading directions of V"
     end = "the end" if rule.continuous else "the last layer"
     clusters = count(int(trajectory.clusters.max()) + 1, "cluster")
     leaders = f" {count(len(trajectory.leaders), 'leader') if len(trajectory.leaders) else 'No leader'}."
-    told = rule.attends and not isinstance(rule, Sphere)  # there tokens that have met share their attention
-    return f"{ran}{size} {clusters} of {which} at {end}.{leaders if told else ''}{_trouble(trajectory)}"
+    named = rule.attends and not isinstance(rule, Sphere)  # there tokens that have met share their attention
+    return f"{ran} {clusters} of {which} at {end}.{leaders if named else ''}{_trouble(trajectory)}"
 
 
 def _trouble(trajectory: "SmoothTrajectory") -> str:
@@ -132,9 +93,8 @@ def _trouble(trajectory: "SmoothTrajectory") -> str:
         said = f" The error control was loosened to {trajectory.stats['rtol_reached']:.0e} for sharp attention.{said}"
     if held is not None:
         said = f" From t = {held:.4g} on attention is Boolean up to rounding, and was held.{said}"
-    finite = np.isfinite(trajectory.array[..., trajectory.real, :]).all(axis=(-1, -2))
-    if finite.all() or trajectory.problem:
+    lost = _first_lost(trajectory)
+    if lost is None or trajectory.problem:
         return said
-    at = trajectory.label(int(np.argmin(finite)))
     rest = "; the rescaled ones stay in it" if trajectory.reached == len(trajectory.saved) else ""
-    return f"{said} Tokens leave the range of {trajectory.array.dtype} from {at} on{rest}."
+    return f"{said} Tokens leave the range of {trajectory.array.dtype} from {trajectory.label(lost)} on{rest}."

@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from os import PathLike
 from typing import Any, Self
 
 import numpy as np
 
 from hardmax._errors import ParameterError, ParameterIndexError
 from hardmax._tensors import as_mask, largest, like, matching, to_numpy, where
-from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.flows.clusters import labels_of
+from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
+from hardmax.flows.clusters import labels_of, leaders_of
+from hardmax.flows.growth import growth_of
 from hardmax.flows.spectrum import expected_of_values
 from hardmax.rules.base import Rule
 from hardmax.rules.heads import by_heads
@@ -18,37 +18,33 @@ from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.sentences import smooth_status
+from hardmax.trajectories.storage import Arrays, require, to_json
+from hardmax.trajectories.stored_rules import rule_to_data
 
 NEXT_CLOUD = " | "  # between what is said of several clouds
-ONE_PLACE = 1e-9  # of the spread: tokens that close count as one when leaders are named
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SmoothTrajectory(Trajectory):
+class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
     """Tokens under a rule with smooth attention, by layers or in continuous time.
+
+    Beside what every `Trajectory` has:
 
     Attributes
     ----------
-    tokens : (saved, n, d) or (saved, batch, n, d) array
-        Positions at each saved layer or time: x, for self-attention. Where an integrator had to stop, the rest is NaN.
-    rule : Rule
-    saved : (saved,) array
-        Layers or times.
     real : (n,) or (batch, n) array
         True for real tokens, False for padding.
-    batched : bool
-    stats : dict
-        What ran: method, dtype, layers or steps and evaluations.
+    start : (n, d) or (batch, n, d) array
+        The input, from which the spread is taken.
     rescaled : (saved, n, d) or (saved, batch, n, d) array, or None
         z = e^{-tV} x for self-attention (with fixed steps its discrete counterpart R^{-k} x); None for other rules.
     heads : tuple of Trajectory
         Of heads on coordinates of their own; empty for other rules.
-    problem : str
-        Why an integration stopped early, as a sentence; empty if it did not.
-    start : (n, d) or (batch, n, d) array
-        The input, from which the spread is taken.
-    frames : tuple
-        With fixed steps, what turns z into x at each saved time.
+    problems : tuple of str
+        For each cloud why its integration stopped early, as a sentence, or nothing; `problem` says it of all. Tokens
+        at times that were not reached are NaN.
+    powers : tuple
+        With fixed steps R^k, which turns z into x, at each saved time: a matrix, and the logarithm of its factor.
     held : tuple
         For each cloud None, or the time from which attention was held and that matrix; empty where none was.
 
@@ -63,40 +59,47 @@ class SmoothTrajectory(Trajectory):
     array([3, 6])
     """
 
-    tokens: Any
+    tokens: Array
     rule: Rule
     saved: AnyArray
-    real: BoolArray
     batched: bool
     stats: dict[str, Any]
-    rescaled: Any = None
+    real: BoolArray
+    start: AnyArray
+    rescaled: Array = None  # an array, a tensor, or None
     heads: tuple[Trajectory, ...] = ()
-    problem: str = ""
-    start: Any = None
-    frames: tuple[tuple[Any, float], ...] = ()
+    problems: tuple[str, ...] = ()
+    powers: tuple[tuple[Array, float], ...] = ()
     held: tuple[tuple[float, FloatArray] | None, ...] = ()
 
     def _cloud(self, b: int) -> Self:
         b = range(len(self.real))[b]
-        own = next((text for text in self.problem.split(NEXT_CLOUD) if text.startswith(f"Cloud {b}: ")), "")
-        held = self.held[b] if self.held else None
+        stats, held = dict(self.stats), self.held[b] if self.held else None
+        if "held_from" in stats:
+            stats["held_from"] = None if held is None else held[0]
         return replace(
             self,
             tokens=self.tokens[:, b],
-            problem=own.removeprefix(f"Cloud {b}: "),
-            stats=self.stats | ({"held_from": None if held is None else held[0]} if "held_from" in self.stats else {}),
-            real=self.real[b],
             batched=False,
+            stats=stats,
+            real=self.real[b],
+            start=self.start[b],
             rescaled=None if self.rescaled is None else self.rescaled[:, b],
             heads=tuple(head[b] for head in self.heads),
-            start=None if self.start is None else self.start[b],
+            problems=self.problems[b : b + 1],
             held=self.held[b : b + 1],
         )
 
     @property
     def mask(self) -> BoolArray:
-        """True for real tokens: (n,) or (batch, n)."""
         return self.real
+
+    @property
+    def problem(self) -> str:
+        """Why an integration stopped early, as a sentence; empty if none did."""
+        if not self.batched:
+            return "".join(self.problems)
+        return NEXT_CLOUD.join(f"Cloud {b}: {text}" for b, text in enumerate(self.problems) if text)
 
     @property
     def times(self) -> FloatArray:
@@ -108,10 +111,18 @@ class SmoothTrajectory(Trajectory):
     @property
     def shows_rescaled(self) -> bool:
         """Whether it is the rescaled tokens that have a limit: not where every real part of V is 0 or negative."""
-        rule = self.rule
-        if self.rescaled is None or not isinstance(rule, SelfAttention):
-            return False
-        return not rule.has_constant_values or rule.growth(self.array.shape[-1]).grows
+        return self.rescaled is not None and (self._constant_rule is None or self._grows)
+
+    @cached_property
+    def _constant_rule(self) -> SelfAttention | None:
+        """The rule, if it is self-attention whose V does not depend on time."""
+        return self.rule if isinstance(self.rule, SelfAttention) and self.rule.has_constant_values else None
+
+    @property
+    def _grows(self) -> bool:
+        """Whether under it x = e^{tV} z may leave the range of floats while z does not."""
+        rule = self._constant_rule
+        return rule is not None and growth_of(rule, self.array.shape[-1]).grows
 
     @property
     def letter(self) -> str:
@@ -141,7 +152,7 @@ class SmoothTrajectory(Trajectory):
         """ "layer k" or "t = ..."."""
         return f"t = {self.saved[at]:.3g}" if self.rule.continuous else f"layer {self.saved[at]}"
 
-    def attention(self, k: int = -1) -> Any:
+    def attention(self, k: int = -1) -> Array:
         """Row-stochastic matrix P at position k: (n, n), or (batch, n, n); for several heads (..., heads, n, n).
 
         Computed when asked for; where attention was held, the matrix that moved the tokens. Rows and columns of padding
@@ -150,36 +161,40 @@ class SmoothTrajectory(Trajectory):
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):  # tokens beyond the range of floats have NaN
             return self._attention(self.index(k))
 
-    def _attention(self, at: int) -> Any:
+    def _attention(self, at: int) -> Array:
         when = float(self.saved[at])
         if self.heads:
             return by_heads([head.attention(at) for head in self.heads], self.real.ndim + 1)
         keys = None if self.real.all() else self.real[..., None, :]
-        growing = self._growing
-        if growing is not None:
-            growth = growing.growth(self.array.shape[-1])
-            unit = self._unit(at, growth.unit(when), growth.rate * when)
-            P = growing.unit_attention(unit, when, keys, growth.rate * when)
-            P = like(self._with_held(np.asarray(P), when), self.tokens)
-        elif self.frames:
-            assert isinstance(self.rule, SelfAttention)
-            power, log = self.frames[at]
-            tokens = self._unit(at, power, log)
-            P = self.rule.unit_attention(tokens, when, as_mask(keys, tokens), log)
+        power = self._power(at)
+        if power is None:
+            tokens = where(self.real[..., None], self.tokens[at], 0.0)
+            P = self.rule.attention(tokens, when, as_mask(keys, tokens))
         else:
-            tokens = self.tokens[at]
-            P = self.rule.attention(where(self.real[..., None], tokens, 0.0), when, as_mask(keys, tokens))
+            assert isinstance(self.rule, SelfAttention)
+            unit = self._unit(at, *power)
+            P = self.rule.unit_attention(unit, when, as_mask(keys, unit), power[1])
+            P = P if self.powers else like(self._with_held(np.asarray(P), when), self.tokens)
         rows = self.real[..., None, :, None] if P.ndim > self.real.ndim + 1 else self.real[..., None]
         return P if keys is None else where(np.broadcast_to(rows, tuple(P.shape)), P, 0.0)
 
-    def _unit(self, at: int, power: Any, log: float) -> Any:
+    def _power(self, at: int) -> tuple[Array, float] | None:
+        """What turns z into x where x may leave the range of floats: a matrix, and the logarithm of its factor."""
+        if self.powers:
+            return self.powers[at]
+        if self._constant_rule is None or not self.stats["adaptive"] or not self._grows:
+            return None
+        growth, when = growth_of(self._constant_rule, self.array.shape[-1]), float(self.saved[at])
+        return growth.unit(when), growth.rate * when
+
+    def _unit(self, at: int, power: Array, log: float) -> Array:
         """e^{-log} x, from x itself where it is finite: weak directions of z would blur the leading ones."""
         if np.isfinite(self.array[at][self.real]).all():
             tokens = where(self.real[..., None], self.tokens[at], 0.0) * float(np.exp(-log))
         else:
             tokens = where(self.real[..., None], self.rescaled[at], 0.0)
             tokens = tokens @ matching(power, tokens).T
-        return tokens if self.frames else np.asarray(to_numpy(tokens), np.float64)
+        return tokens if self.powers else np.asarray(to_numpy(tokens), np.float64)
 
     def _with_held(self, P: FloatArray, when: float) -> FloatArray:
         """P, with the matrix that moved the tokens in its place where attention was held."""
@@ -189,22 +204,13 @@ class SmoothTrajectory(Trajectory):
                 clouds[b][np.ix_(real[b], real[b])] = held[1]
         return P
 
-    @property
-    def _growing(self) -> SelfAttention | None:
-        """The rule, if under it x = e^{tV} z may leave the range of floats while z does not."""
-        rule = self.rule
-        if isinstance(rule, SelfAttention) and rule.has_constant_values and self.stats["adaptive"]:
-            return rule if rule.growth(self.array.shape[-1]).grows else None
-        return None
-
     @cached_property
     def _dual(self) -> FloatArray | None:
         """What reads the components in the leading eigenspace of V, if that is not the whole space."""
-        rule, d = self.rule, self.array.shape[-1]
-        if isinstance(rule, SelfAttention) and rule.has_constant_values:
-            expected = expected_of_values(rule.value_matrix(d))
-            return expected.dual if expected.kind in ("hyperplanes", "product", "complex") else None
-        return None
+        if self._constant_rule is None:
+            return None
+        expected = expected_of_values(self._constant_rule, self.array.shape[-1])
+        return expected.dual if expected.kind in ("hyperplanes", "product", "complex") else None
 
     @cached_property
     def gathering(self) -> AnyArray:
@@ -215,7 +221,7 @@ class SmoothTrajectory(Trajectory):
         return self.drawn if self._dual is None else np.asarray(self.drawn @ self._dual)
 
     @cached_property
-    def leaders(self) -> Any:
+    def leaders(self) -> Any:  # an array, or a list of arrays
         """Tokens that lead at the last position that holds finite tokens; for a batch a list."""
         return self.leaders_at(self.reached - 1)
 
@@ -230,11 +236,10 @@ class SmoothTrajectory(Trajectory):
             return [nobody] * len(self.real) if self.batched else nobody
         at = self.index(k)
         P = np.asarray(to_numpy(self.attention(at)))
-        points, start = self.drawn[at], self.drawn[0] if self.start is None else self.start
         with np.errstate(over="ignore", invalid="ignore"):  # padding may hold anything
             if not self.batched:
-                return _leaders(P, points, start, self.real)
-            return [_leaders(*one) for one in zip(P, points, start, self.real, strict=True)]
+                return leaders_of(P, self.drawn[at], self.start, self.real)
+            return [leaders_of(*one) for one in zip(P, self.drawn[at], self.start, self.real, strict=True)]
 
     @cached_property
     def clusters(self) -> IntArray:
@@ -246,11 +251,11 @@ class SmoothTrajectory(Trajectory):
         """
         if not self.reached:
             return np.full(self.real.shape, -1)
-        start = self.drawn[0] if self.start is None else self.start  # z = x at time 0
-        first, last = start if self._dual is None else start @ self._dual, self.gathering[self.reached - 1]
+        first = self.start if self._dual is None else self.start @ self._dual  # z = x at time 0
+        last = self.gathering[self.reached - 1]
         if not self.batched:
             return labels_of(last, first, self.real)
-        return np.stack([labels_of(z, start, row) for z, start, row in zip(last, first, self.real, strict=True)])
+        return np.stack([labels_of(*one) for one in zip(last, first, self.real, strict=True)])
 
     @cached_property
     def similarity(self) -> FloatArray:
@@ -278,25 +283,51 @@ class SmoothTrajectory(Trajectory):
         """What happened, as a sentence."""
         return smooth_status(self)
 
-    def to_npz(self, path: str | PathLike[str]) -> None:
-        """Write everything to a NumPy archive, whole or not at all."""
-        from hardmax.trajectories.smooth_storage import save_smooth
-
-        save_smooth(self, path)
-
     def to_json(self) -> str:
         """Status, rule, saved layers or times, tokens, rescaled tokens, leaders and clusters as JSON."""
-        from hardmax.trajectories.smooth_storage import smooth_json
+        data = {"status": self.status, "rule": rule_to_data(self.rule), "saved": self.saved, "stats": self.stats}
+        data |= {"leaders": self.leaders, "clusters": self.clusters, "tokens": self.array}
+        return to_json(data if self.rescaled is None else data | {"rescaled": np.asarray(to_numpy(self.rescaled))})
 
-        return smooth_json(self)
+    def _arrays(self) -> dict[str, AnyArray]:
+        arrays = {"real": self.real, "problem": np.array(self.problem), "start": self.start}
+        for b, held in enumerate(self.held):
+            if held is not None:
+                arrays |= {f"held/{b}/from": np.array(held[0]), f"held/{b}/attention": held[1]}
+        if self.powers:
+            arrays["powers"] = np.stack([np.asarray(to_numpy(power)) for power, _ in self.powers])
+            arrays["logs"] = np.array([log for _, log in self.powers])
+        return arrays if self.rescaled is None else arrays | {"rescaled": np.asarray(to_numpy(self.rescaled))}
+
+    @classmethod
+    def _from_arrays(cls, file: Arrays, rule: Rule, stats: dict[str, Any]) -> Self:
+        """The trajectory that was written, without its `heads`: attention is found from the rule."""
+        tokens, real, batched = file["tokens"], file["real"], bool(file["batched"])
+        shape, d, problem = tokens.shape, tokens.shape[-1], str(file["problem"])
+        require(real.dtype.kind == "b" and real.shape == shape[1:-1], "`real` must say of each token if it is real")
+        require(real.any(axis=-1).all(), "`real` must leave a token in each cloud")
+        require(isinstance(stats.get("adaptive"), bool), "`stats` must say whether the method was adaptive")
+        shapes = {"start": shape[1:], "rescaled": shape, "powers": (shape[0], d, d), "logs": shape[:1]}
+        for name in shapes.keys() & file.keys():
+            right = file[name].dtype.kind == "f" and file[name].shape == shapes[name]
+            require(right, f"`{name}` must have shape {shapes[name]}")
+        require(("powers" in file) == ("logs" in file), "`powers` and `logs` must go together")
+        said = dict(part.split(": ", 1) for part in problem.split(NEXT_CLOUD)) if batched and problem else {}
+        held = tuple(_held(file, b, int(own.sum())) for b, own in enumerate(np.atleast_2d(real)))
+        return cls(
+            *(tokens, rule, file["saved"], batched, stats, real, file["start"]),
+            rescaled=file.get("rescaled"),
+            problems=tuple(said.get(f"Cloud {b}", "") for b in range(len(real))) if batched else (problem,),
+            powers=tuple(zip(file["powers"], file["logs"].tolist(), strict=True)) if "powers" in file else (),
+            held=held if any(held) else (),
+        )
 
 
-def _leaders(P: AnyArray, points: AnyArray, start: AnyArray, real: BoolArray) -> IntArray:
-    """For each place where tokens attend to it by more than 1/2 in some head, the token there that moved least."""
-    labels = labels_of(points, start, real, near=ONE_PLACE)
-    inside = labels[:, None] == np.arange(labels.max() + 1)  # (n, places)
-    own = (P @ inside)[..., np.arange(len(labels)), labels]  # (..., n), attention of each token to its own place
-    leads = np.atleast_2d(own > 0.5).any(axis=0) & real
-    moved = np.linalg.norm(np.where(real[:, None], points - start, 0.0), axis=-1)
-    found = [np.flatnonzero(leads & inside[:, place]) for place in range(inside.shape[1])]
-    return np.sort([members[moved[members].argmin()] for members in found if len(members)]).astype(np.intp)
+def _held(file: Arrays, b: int, n: int) -> tuple[float, FloatArray] | None:
+    """Since when attention of a cloud of n tokens was held, and that attention."""
+    if f"held/{b}/from" not in file:
+        return None
+    P, since = file[f"held/{b}/attention"], file[f"held/{b}/from"]
+    require(since.shape == () and P.shape == (n, n), "`held` must be a time and attention")
+    require(P.dtype.kind == since.dtype.kind == "f", "`held` must be numbers")
+    return float(since), P

@@ -1,9 +1,10 @@
-"""Where the origin is, and which inner product measures: what happens to points before anything else."""
+"""Points are centred, scaled and mapped to the plain inner product before anything else happens to them."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg import issymmetric
 
 from hardmax._checks import is_positive_definite
 from hardmax._errors import ParameterError
@@ -14,7 +15,7 @@ LIFT = 2.0  # the constant coordinate, in units of the longest point
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class Preprocessing:
     """x -> L^T (x - origin) in units of a power of two, which rounds nothing and changes no set."""
 
     exponent: int  # of the largest number that came: so that no mean overflows
@@ -23,15 +24,14 @@ class Frame:
     L: FloatArray | None  # (d, r) with A = L L^T, or the identity
 
     @classmethod
-    def of(cls, X: FloatArray, A: Any, *, center: bool) -> "Frame":
-        """The frame of these points, shape (n, d)."""
+    def fit(cls, X: FloatArray, A: Any, *, center: bool) -> "Preprocessing":
         exponent = _exponent(X)
         scaled = np.ldexp(X, -exponent)
         origin = scaled.mean(axis=0) if center else np.zeros(X.shape[1])
         unit = _exponent(scaled - origin)
         return cls(exponent, origin, unit, _root(A, np.ldexp(scaled - origin, -unit)))
 
-    def apply(self, X: FloatArray) -> FloatArray:
+    def transform(self, X: FloatArray) -> FloatArray:
         """(n, d) points as (n, r) points of the plain inner product."""
         Y = np.ldexp(np.ldexp(X, -self.exponent) - self.origin, -self.unit)
         return Y if self.L is None else Y @ self.L
@@ -69,25 +69,15 @@ def _root(A: Any, Y: FloatArray) -> FloatArray | None:
     except (ValueError, TypeError):
         matrix, got = np.empty(0), "rows of different lengths, or text"
     if matrix.shape != (d, d):
-        raise ParameterError(
-            "A",
-            f"be a matrix of shape ({d}, {d}), as X has {d} features",
-            got,
-            'Pass one number for each pair of features, or "whiten".',
-        )
+        must = f"be a matrix of shape ({d}, {d}), as X has {d} features"
+        raise ParameterError("A", must, got, 'Pass one number for each pair of features, or "whiten".')
     matrix = np.ldexp(matrix, -_exponent(matrix))  # one factor for all changes no set, and A + A^T may not overflow
-    if not np.isfinite(matrix).all() or not is_positive_definite((matrix + matrix.T) / 2) or not _symmetric(matrix):
-        raise ParameterError(
-            "A",
-            "be symmetric positive definite",
-            f"a {d} by {d} matrix that is not",
-            "Use B @ B.T + eps * np.eye(d), or drop features that depend on others.",
-        )
-    return np.asarray(np.linalg.cholesky((matrix + matrix.T) / 2))
-
-
-def _symmetric(A: FloatArray) -> bool:
-    return bool(np.abs(A - A.T).max() <= 1e-12 * np.abs(A).max())
+    symmetric = (matrix + matrix.T) / 2
+    finite = np.isfinite(matrix).all()
+    if not finite or not is_positive_definite(symmetric) or not issymmetric(matrix, atol=1e-12 * np.abs(matrix).max()):
+        advice = "Use B @ B.T + eps * np.eye(d), or drop features that depend on others."
+        raise ParameterError("A", "be symmetric positive definite", f"a {d} by {d} matrix that is not", advice)
+    return np.asarray(np.linalg.cholesky(symmetric))
 
 
 def _whitening(Y: FloatArray) -> FloatArray:

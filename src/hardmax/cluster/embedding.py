@@ -1,4 +1,4 @@
-"""Heat-kernel features: rows of the leading eigenvectors of a graph."""
+"""Spectral embedding: rows of the leading eigenvectors of a graph, the features of a heat kernel."""
 
 from dataclasses import dataclass
 
@@ -12,30 +12,30 @@ from hardmax._types import FloatArray
 
 DENSE = 400  # points up to which all eigenvectors are found at once
 MOST = 30  # eigenvectors among which the gap is sought
-EIGEN_TOL = 1e-10  # of eigenvalues up to 1; groups that are far apart have eigenvalues that differ by 1e-8
+EIGEN_TOL = 1e-10  # of eigenvalues up to 1; clusters that are far apart have eigenvalues that differ by 1e-8
 SHIFT = 1 + 1e-4  # beyond the largest eigenvalue, which is 1
 THIN = 3.0  # times sqrt(n): the band of a graph in the plane has less, in three dimensions more
 SAME = 1e-9  # eigenvalues that near are one, and are not cut apart
 
 
 @dataclass(frozen=True, eq=False)
-class Spectrum:
+class SpectralEmbedding:
     """Leading eigenvalues and eigenvectors of S = D^-1/2 W D^-1/2."""
 
     values: FloatArray  # (M,) from 1 down
     vectors: FloatArray  # (n, M)
 
     @classmethod
-    def of(cls, W: sparse.csr_array, count: int) -> "Spectrum":
-        """The first `count` of a connected graph."""
+    def of(cls, W: sparse.csr_array, count: int) -> "SpectralEmbedding":
         n = W.shape[0]
         root = np.sqrt(W.sum(axis=1))
         S = sparse.csc_array(sparse.diags_array(1 / root) @ W @ sparse.diags_array(1 / root))
         if n <= DENSE or 3 * count >= n:
             values, vectors = np.linalg.eigh(S.toarray())
         else:
+            start = np.random.default_rng(0).standard_normal(n)  # any will do: inner products of rows alone matter
             with threadpool_limits(1, "blas"):  # hundreds of small products, in which threads would wait for each other
-                values, vectors = (_by_factors if is_thin(S) else _by_products)(S, count)
+                values, vectors = (_by_factors if is_thin(S) else _by_products)(S, count, start)
         order = np.argsort(-values)[:count]
         return cls(values[order], vectors[:, order])
 
@@ -72,25 +72,18 @@ def is_thin(S: sparse.csc_array) -> bool:
     return bool((np.arange(n) - first).mean() <= THIN * np.sqrt(n))
 
 
-def _by_products(S: sparse.csc_array, count: int) -> tuple[FloatArray, FloatArray]:
+def _by_products(S: sparse.csc_array, count: int, start: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Lanczos with S."""
-    n = S.shape[0]
-    return eigsh(S.tocsr(), k=count, which="LA", v0=_start(n), ncv=min(n, 2 * count + 20), tol=EIGEN_TOL)
+    return eigsh(S.tocsr(), k=count, which="LA", v0=start, ncv=min(len(start), 2 * count + 20), tol=EIGEN_TOL)
 
 
-def _by_factors(S: sparse.csc_array, count: int) -> tuple[FloatArray, FloatArray]:
+def _by_factors(S: sparse.csc_array, count: int, start: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Lanczos with the inverse of SHIFT - S: ten times as fast on thin graphs, whose eigenvalues crowd below 1.
 
     On others the factors fill up, and the eigenvalues do not crowd.
     """
-    n = S.shape[0]
-    shifted = sparse.csc_array(SHIFT * sparse.eye_array(n) - S)
+    shifted = sparse.csc_array(SHIFT * sparse.eye_array(len(start)) - S)
     factors = splu(shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
-    inverse = LinearOperator((n, n), matvec=factors.solve, dtype=np.float64)
-    values, vectors = eigsh(inverse, k=count, which="LA", v0=_start(n))
+    inverse = LinearOperator(S.shape, matvec=factors.solve, dtype=np.float64)
+    values, vectors = eigsh(inverse, k=count, which="LA", v0=start)
     return SHIFT - 1 / values, vectors
-
-
-def _start(n: int) -> FloatArray:
-    """Any will do, as the answer depends on inner products of rows alone: the same one each time."""
-    return np.random.default_rng(0).standard_normal(n)

@@ -5,16 +5,37 @@ errors of the large ones would leak into the leading ones. In a real eigenbasis 
 blocks of size 1 and 2, each component keeps its own: integrators work on y = S^{-1} z.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
+from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy import linalg
 
 from hardmax._types import FloatArray
+from hardmax.rules.self_attention import SelfAttention
+
+Result = TypeVar("Result")
+
+
+def once_per_rule(find: Callable[[SelfAttention, int], Result]) -> Callable[[SelfAttention, int], Result]:
+    """Decorate a function of a rule and a dimension so that it keeps its results as long as the rule lives."""
+    known: WeakKeyDictionary[SelfAttention, dict[tuple[int, ...], Result]] = WeakKeyDictionary()
+
+    @wraps(find)
+    def found(rule: SelfAttention, d: int) -> Result:
+        results = known.setdefault(rule, {})
+        key = (d, *(getattr(weight, "_version", 0) for weight in rule.weights))  # a tensor may change in place
+        if key not in results:
+            results[key] = find(rule, d)
+        return results[key]
+
+    return found
+
 
 WELL_CONDITIONED = 1e4  # of the eigenbasis: beyond it the coordinates themselves are used
-LARGEST = 600.0  # a score beyond e^600 times a difference decides a row as an infinite one would
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +65,13 @@ class Growth:
             return cls(rate, identity, identity, V, None)
         return cls(rate, S, np.linalg.inv(S), blocks, turning)
 
-    @property
+    @cached_property
     def grows(self) -> bool:
         """Whether some real part is positive, beyond rounding."""
         return self.rate > 1e-12 * float(np.linalg.norm(self.blocks, 2))
 
-    def frame(self, t: float) -> FloatArray:
-        """S e^{t(D - lambda I)}, which turns y into e^{-lambda t} x."""
+    def basis_at(self, t: float) -> FloatArray:
+        """S e^{t(D - lambda I)}, the basis carried along: it turns y into e^{-lambda t} x."""
         if self.turning is None:
             return np.asarray(linalg.expm(t * (self.blocks - self.rate * np.eye(len(self.blocks)))))
         decay = np.exp(t * self._rates)
@@ -73,13 +94,15 @@ class Growth:
 
     def unit(self, t: float) -> FloatArray:
         """e^{t(V - lambda I)}."""
-        return np.asarray(self.frame(t) @ self.inverse)
-
-    def scale(self, t: float) -> float:
-        """e^{2 lambda t}, what products of two tokens grow by."""
-        return float(np.exp(min(2 * self.rate * t, LARGEST)))
+        return np.asarray(self.basis_at(t) @ self.inverse)
 
     def grown(self, unit: FloatArray, t: float) -> FloatArray:
         """e^{lambda t} times what does not grow; infinite where that leaves the range of floats."""
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(np.where(unit == 0, 0.0, unit * np.exp(self.rate * t)))
+
+
+@once_per_rule
+def growth_of(rule: SelfAttention, d: int) -> Growth:
+    """e^{tV} for a rule whose V is constant."""
+    return Growth.of(rule.value_matrix(d))

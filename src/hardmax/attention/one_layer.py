@@ -1,20 +1,26 @@
-"""Hardmax attention for torch: exact sets, a gradient for the values, CPU and GPU, eager and compiled."""
+"""One hardmax layer for torch: exact sets, a gradient for the values, CPU and GPU, eager and compiled."""
 
 import math
-from contextlib import nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 
-from hardmax._errors import ParameterError
-from hardmax.kernels.batched import choose
+from hardmax._errors import InputError, ParameterError
+from hardmax._types import AnyArray
+from hardmax.kernels.batched import exact_sets
+from hardmax.kernels.sets import Sets
 
 CPU_TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 GPU_TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
-def hardmax_attention(q: Any, k: Any, v: Any, mask: Any = None, *, causal: bool = False) -> Any:
+def hardmax_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, causal: bool = False) -> Tensor:
     """Mean of the values of the best keys: what softmax attention tends to as its temperature goes to 0.
 
     o_i = mean of v_j over j in C_i,   C_i = argmax_j <q_i, k_j>, the whole set: exact ties belong to it.
@@ -99,22 +105,18 @@ class HardmaxAttention(torch.nn.Module):
         super().__init__()
         self.causal = causal
 
-    def forward(self, q: Any, k: Any, v: Any, mask: Any = None) -> Any:
-        """Attend; see `hardmax_attention`."""
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
         return hardmax_attention(q, k, v, mask, causal=self.causal)
 
     def extra_repr(self) -> str:
-        """What `repr` says of the module."""
         return f"causal={self.causal}"
 
 
-def _flat(x: Any, leading: Any) -> Any:
-    """All leading axes in one."""
+def _flat(x: Tensor, leading: Sequence[int]) -> Tensor:
     return x.expand(*leading, *x.shape[-2:]).reshape(math.prod(leading), *x.shape[-2:])
 
 
-def _check(q: Any, k: Any, v: Any, mask: Any, causal: bool) -> None:
-    """Refuse what does not fit, in a sentence."""
+def _check(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> None:
     for name, x in (("q", q), ("k", k), ("v", v)):
         if not isinstance(x, torch.Tensor) or x.ndim < 2:
             got = f"shape {tuple(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
@@ -134,7 +136,7 @@ def _check(q: Any, k: Any, v: Any, mask: Any, causal: bool) -> None:
     if v.shape[-2] != k.shape[-2]:
         raise ParameterError("v", f"have one row for each row of `k`, {k.shape[-2]}", f"shape {tuple(v.shape)}")
     if causal and q.shape[-2] != k.shape[-2]:
-        raise ValueError(
+        raise InputError(
             f"`causal` attention must have as many queries as keys. Got {q.shape[-2]} and {k.shape[-2]}. "
             "Leave `causal` out, or use a `mask`."
         )
@@ -142,8 +144,7 @@ def _check(q: Any, k: Any, v: Any, mask: Any, causal: bool) -> None:
         _check_mask(mask, k)
 
 
-def _check_mask(mask: Any, k: Any) -> None:
-    """Refuse a mask that is not one of keys."""
+def _check_mask(mask: Tensor, k: Tensor) -> None:
     if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool or mask.ndim < 1:
         got = mask.dtype if isinstance(mask, torch.Tensor) else type(mask).__name__
         raise ParameterError("mask", "be a boolean tensor, (..., m), True for real keys", got)
@@ -153,8 +154,8 @@ def _check_mask(mask: Any, k: Any) -> None:
         raise ParameterError("mask", f"end in the number of keys, {k.shape[-2]}", f"shape {tuple(mask.shape)}")
 
 
-def _attend(q: Any, k: Any, v: Any, mask: Any, causal: bool) -> Any:
-    """Outputs of (B, n, d) queries, and what the gradient needs to know of their sets (see `gpu.Found`)."""
+def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, ...]:
+    """Outputs of (B, n, d) queries, and what the gradient needs to know of their sets (see `gpu.RawSets`)."""
     if q.is_cuda:
         with _device_of(q):
             out, found = _gpu().find(q, k, v, mask, causal)
@@ -163,41 +164,30 @@ def _attend(q: Any, k: Any, v: Any, mask: Any, causal: bool) -> Any:
     if q.shape[0] * q.shape[1] == 0 or k.shape[1] == 0:
         sizes = nothing.new_zeros(q.shape[0] * q.shape[1])
         return v.new_zeros(*q.shape[:2], v.shape[2]), sizes - 1, sizes, nothing
-    chosen = choose(_array(q, "q"), _array(k, "k"), None if mask is None else mask.numpy(), causal)
-    first, sizes = torch.from_numpy(chosen.first), torch.from_numpy(chosen.sizes)
-    out = _gather(v, q.shape[1], first, sizes, masked=mask is not None)
-    if len(chosen.tied):
-        tied, owners, members = _written_out(chosen, q.shape[1], k.shape[1])
-        values = v.reshape(-1, v.shape[2]).index_select(0, members).to(_wide(v.dtype))
-        total = values.new_zeros(len(tied), v.shape[2]).index_add_(0, owners, values)
-        out[tied] = (total / sizes[tied, None]).to(v.dtype)
-    return out.view(*q.shape[:2], v.shape[2]), first, sizes, nothing
+    sets = exact_sets(as_array(q, "q"), as_array(k, "k"), None if mask is None else mask.numpy(), causal)
+    everywhere = sets.flattened(q.shape[1], k.shape[1])
+    means = everywhere.mean(_numbers(v).reshape(-1, v.shape[2]), np.ones(k.shape[0] * k.shape[1], np.intp))
+    out = torch.from_numpy(means).to(v.dtype).view(*q.shape[:2], v.shape[2])
+    return out, torch.from_numpy(sets.targets), torch.from_numpy(sets.sizes), nothing
 
 
-def _spread(g: Any, q: Any, k: Any, mask: Any, causal: bool, first: Any, sizes: Any, lanes: Any) -> Any:
+def _spread(
+    g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, first: Tensor, sizes: Tensor, lanes: Tensor
+) -> Tensor:
     """Gradient of the values: each g_i / |C_i| goes to the members of C_i."""
     if g.is_cuda:
         with _device_of(g):
-            return _gpu().spread(g, q, k, mask, causal, _gpu().Found(first, sizes, lanes))
+            return _gpu().spread(g, q, k, mask, causal, _gpu().RawSets(first, sizes, lanes))
     (batch, n, dv), m = g.shape, k.shape[1]
-    parts = g.reshape(-1, dv).to(_wide(g.dtype))
-    total = parts.new_zeros(batch * m, dv)
-    if total.numel() == 0 or parts.numel() == 0:
-        return total.view(batch, m, dv).to(g.dtype)
-    tied = sizes > 1
-    if tied.any():
-        entries = torch.nonzero(tied.view(batch, n).any(1)).flatten()
-        seen = None if mask is None else mask[entries].numpy()
-        chosen = choose(_array(q[entries], "q"), _array(k[entries], "k"), seen, causal)
-        rows, owners, members = _written_out(chosen, n, m)
-        rows = entries[rows // n] * n + rows % n
-        members = entries[members // m] * m + members % m
-        total.index_add_(0, members, (parts[rows] / sizes[rows, None]).index_select(0, owners))
-        parts = parts.masked_fill(tied[:, None], 0)
-    if mask is not None:
-        parts = parts.masked_fill((sizes == 0)[:, None], 0)
-    total.index_add_(0, _places(first, batch, n, m, masked=mask is not None), parts)
-    return total.view(batch, m, dv).to(g.dtype)
+    if not g.numel() or not m:
+        return g.new_zeros(batch, m, dv)
+    tied, members = torch.nonzero((sizes.view(batch, n) > 1).any(1)).flatten(), np.empty(0, np.intp)
+    if len(tied):  # these clouds are asked again, as members take memory
+        seen = None if mask is None else mask[tied].numpy()
+        sets = exact_sets(as_array(q[tied], "q"), as_array(k[tied], "k"), seen, causal)
+        members = sets.take(sets.tied).members
+    P = Sets.joined(first.numpy(), sizes.numpy(), members).flattened(n, m).matrix(np.ones(batch * m, np.intp))
+    return torch.from_numpy(P.T @ _numbers(g).reshape(-1, dv)).to(g.dtype).view(batch, m, dv)
 
 
 class Attend(torch.autograd.Function):
@@ -207,8 +197,7 @@ class Attend(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, q: Any, k: Any, v: Any, mask: Any, causal: bool) -> Any:
-        """Find the sets."""
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, ...]:
         out, *found = _attend(q, k, v, mask, causal)
         ctx.causal = causal
         ctx.save_for_backward(q, k, mask, *found)
@@ -216,8 +205,7 @@ class Attend(torch.autograd.Function):
         return out, *found[:2]
 
     @staticmethod
-    def backward(ctx: Any, g: Any, *unused: Any) -> Any:
-        """Send the gradient to the members."""
+    def backward(ctx: Any, g: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
         q, k, mask, *found = ctx.saved_tensors
         wanted = ctx.needs_input_grad[2]
         return None, None, _spread(g, q, k, mask, ctx.causal, *found) if wanted else None, None, None
@@ -233,25 +221,23 @@ for _device in ("CPU", "CUDA"):
 
 
 @torch.library.register_fake("hardmax::attend")
-def _(q: Any, k: Any, v: Any, mask: Any, causal: bool) -> Any:
+def _(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, ...]:
     rows, whole = q.shape[0] * q.shape[1], torch.int32 if q.is_cuda else torch.int64
     shapes = (rows, rows, rows if q.is_cuda else 0)
     return v.new_empty(*q.shape[:2], v.shape[2]), *(v.new_empty(size, dtype=whole) for size in shapes)
 
 
 @torch.library.register_fake("hardmax::spread")
-def _(g: Any, q: Any, k: Any, *rest: Any) -> Any:
+def _(g: Tensor, q: Tensor, k: Tensor, *rest: Any) -> Tensor:
     return g.new_empty(g.shape[0], k.shape[1], g.shape[2])
 
 
-def _save(ctx: Any, inputs: Any, output: Any) -> None:
-    """Keep what the gradient of the operator needs."""
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     q, k, _, mask, ctx.causal = inputs
     ctx.save_for_backward(q, k, mask, *output[1:])
 
 
-def _operator_backward(ctx: Any, g: Any, *unused: Any) -> Any:
-    """Gradient of the values alone."""
+def _operator_backward(ctx: Any, g: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
     q, k, mask, *found = ctx.saved_tensors
     wanted = ctx.needs_input_grad[2]
     return None, None, torch.ops.hardmax.spread(g, q, k, mask, ctx.causal, *found) if wanted else None, None, None
@@ -261,46 +247,25 @@ torch.library.register_autograd("hardmax::attend", _operator_backward, setup_con
 
 
 @cache
-def _gpu() -> Any:
+def _gpu() -> ModuleType:
     """The module that needs Triton; once, as even an import that does nothing takes a while in each call."""
     from hardmax.attention import gpu
 
     return gpu
 
 
-def _device_of(x: Any) -> Any:
+def _device_of(x: Tensor) -> AbstractContextManager[Any]:
     """Makes the device of x the current one, where kernels are launched."""
     return nullcontext() if x.device.index == torch.cuda.current_device() else torch.cuda.device(x.device)
 
 
-def _wide(dtype: Any) -> Any:
-    """The type that sums are taken in."""
-    return torch.float64 if dtype == torch.float64 else torch.float32
+def _numbers(x: Tensor) -> AnyArray:
+    """A tensor as a NumPy array; widening bfloat16 and float16 to float32 loses nothing."""
+    return x.detach().to(torch.float64 if x.dtype == torch.float64 else torch.float32).contiguous().numpy()
 
 
-def _array(x: Any, name: str) -> Any:
-    """The numbers of a tensor as a NumPy array; widening bfloat16 and float16 to float32 loses nothing."""
-    x = x.detach().to(_wide(x.dtype)).contiguous()
-    if not math.isfinite(x.sum()) and not x.isfinite().all():
-        raise ValueError(f"`{name}` must be finite. It holds NaN or infinity; find where it comes from.")
-    return x.numpy()
-
-
-def _places(first: Any, batch: int, n: int, m: int, masked: bool) -> Any:
-    """Where the first member of each row lies among the keys of the whole batch; anywhere for an empty row."""
-    places = first.view(batch, n) + torch.arange(0, batch * m, m)[:, None]
-    return (places.clamp_(min=0) if masked else places).flatten()
-
-
-def _gather(v: Any, n: int, first: Any, sizes: Any, masked: bool) -> Any:
-    """Value of the first member of each row; 0 for an empty row."""
-    batch, m, dv = v.shape
-    out = v.reshape(-1, dv).index_select(0, _places(first, batch, n, m, masked))
-    return out.masked_fill_((sizes == 0)[:, None], 0) if masked else out
-
-
-def _written_out(chosen: Any, n: int, m: int) -> Any:
-    """Tied rows, and for each of their members its place among them and that of the key in the whole batch."""
-    tied = torch.from_numpy(chosen.tied)
-    owners = torch.repeat_interleave(torch.arange(len(tied)), torch.from_numpy(chosen.sizes)[tied])
-    return tied, owners, torch.from_numpy(chosen.members) + (tied // n * m)[owners]
+def as_array(x: Tensor, name: str) -> AnyArray:
+    """The same for a parameter that must be finite."""
+    if not math.isfinite(x.detach().sum()) and not x.isfinite().all():
+        raise ParameterError(name, "be finite", "NaN or infinity", "Find where it comes from.")
+    return _numbers(x)

@@ -1,4 +1,4 @@
-"""New points go along: each is a query and never a key, so the fitted tokens do not notice it.
+"""Labels of new points: each is a query and never a key, so the fitted tokens do not notice it.
 
 Theorem 1 holds for such a token too: once its set is one leader, it stays so, and its limit is that leader.
 """
@@ -30,20 +30,20 @@ def labels_of(tokens: FloatArray, limit: Limit) -> IntArray:
     labels = limit.clusters.copy()
     labels[labels >= len(limit.leaders)] = -1
     shared = np.flatnonzero(labels < 0)
-    rank = in_order(tokens[limit.leaders])
+    rank = lexicographic_order(tokens[limit.leaders])
     weights = limit.sparse_weights[shared].toarray()[:, rank]
     products = np.asarray(limit.tokens)[shared] @ tokens[limit.leaders[rank]].T
     labels[shared] = rank[np.where(weights.any(axis=1), weights.argmax(axis=1), products.argmax(axis=1))]
     return labels
 
 
-def in_order(rows: FloatArray) -> IntArray:
-    """Numbers of the rows in lexicographic order."""
+def lexicographic_order(rows: FloatArray) -> IntArray:
+    """Indices that sort the rows, by the first coordinate first."""
     return np.lexsort(rows.T[::-1])
 
 
 @dataclass(frozen=True, eq=False)
-class Layers:
+class FittedLayers:
     """The fitted tokens at each layer until all are decided."""
 
     keys: FloatArray  # (layers + 1, n, m)
@@ -54,8 +54,7 @@ class Layers:
     alpha: float
 
     @classmethod
-    def of(cls, tokens: FloatArray, limit: Limit, alpha: float) -> "Layers":
-        """Run the layers once more, and keep them."""
+    def of(cls, tokens: FloatArray, limit: Limit, alpha: float) -> "FittedLayers":
         keys = np.asarray(simulate(tokens, Hardmax(alpha), layers=limit.layer).tokens)
         classes = Classes.of(tokens)
         leads = np.full(len(classes), NEVER)
@@ -70,7 +69,7 @@ class Layers:
             return self.keys[k]
         return self.limits + (self.keys[-1] - self.limits) * (1 + self.alpha) ** -beyond
 
-    def follow(self, queries: FloatArray) -> IntArray:
+    def predict(self, queries: FloatArray) -> IntArray:
         """(queries,) labels of passive tokens that start here."""
         z, labels = queries.copy(), np.full(len(queries), -1)
         most = len(self.keys) + min(int(ROUNDED / np.log1p(self.alpha)), MOST_LAYERS)
@@ -85,7 +84,7 @@ class Layers:
             z[going] += self.alpha / (1 + self.alpha) * (sets.mean(keys, ones) - z[going])
         rest = np.flatnonzero(labels < 0)  # tied for ever, or slow: the leader with the largest product
         leaders = self.keys[0][self.leaders]
-        rank = in_order(leaders)
+        rank = lexicographic_order(leaders)
         labels[rest] = rank[(z[rest] @ leaders[rank].T).argmax(axis=1)]
         return labels
 

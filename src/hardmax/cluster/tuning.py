@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax._types import FloatArray, IntArray
+from hardmax.cluster.embedding import SpectralEmbedding
 from hardmax.cluster.granularity import capped, largest_thresholds, tokens_at
-from hardmax.cluster.spectrum import Spectrum
 from hardmax.limits import Limit, limit
 from hardmax.rules.hardmax import Hardmax
 
@@ -20,7 +20,7 @@ WIDE = 16.0  # how far an interval without an end is taken to reach
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """A setting of the knobs, and where its tokens end."""
+    """A tau and a number of coordinates, and where the tokens end with them."""
 
     m: int  # coordinates of a token
     tau: float
@@ -29,18 +29,16 @@ class Choice:
 
     @classmethod
     def of(cls, features: FloatArray, tau: float, alpha: float) -> "Choice":
-        """Run the model."""
         tau = capped(features, tau)
         tokens = tokens_at(features, tau)
         return cls(features.shape[1], tau, tokens, limit(tokens, Hardmax(alpha)))
 
     @property
     def n_clusters(self) -> int:
-        """How many lead."""
         return len(self.limit.leaders)
 
-    def worth(self, n_clusters: int) -> tuple[int, float]:
-        """How far from the wanted number, then how far tau is from 1: less is better."""
+    def distance(self, n_clusters: int) -> tuple[int, float]:
+        """How far from the wanted number of clusters, then how far tau is from 1."""
         return abs(self.n_clusters - n_clusters), float(abs(np.log(max(self.tau, 1e-9))))
 
 
@@ -53,12 +51,12 @@ def choose_tau(features: FloatArray, n_clusters: int, alpha: float) -> Choice:
             if tried[-1].n_clusters <= n_clusters:
                 break
     for _ in range(HALVINGS):
-        best = min(tried, key=lambda choice: choice.worth(n_clusters))
+        best = min(tried, key=lambda choice: choice.distance(n_clusters))
         ends = _ends(tried, n_clusters)
         if best.n_clusters == n_clusters or ends is None:
             break
         tried.append(Choice.of(features, float(np.sqrt(ends[0] * ends[1])), alpha))
-    return min(tried, key=lambda choice: choice.worth(n_clusters))
+    return min(tried, key=lambda choice: choice.distance(n_clusters))
 
 
 def _ends(tried: list[Choice], n_clusters: int) -> tuple[float, float] | None:
@@ -68,19 +66,19 @@ def _ends(tried: list[Choice], n_clusters: int) -> tuple[float, float] | None:
     return (many, few) if many > 0 and few > 0 else None
 
 
-def choose_tau_and_m(spectrum: Spectrum, labels: IntArray, n_clusters: int, top: int, alpha: float) -> Choice:
+def choose_tau_and_m(embedding: SpectralEmbedding, labels: IntArray, n_clusters: int, top: int, alpha: float) -> Choice:
     """As `choose_tau`, with `top` eigenvectors if a tau within a factor of NEAR will do, or else a few less.
 
     k clusters that are well apart make k rays in k dimensions. With more eigenvectors clusters are split, so more are
     taken only where a cut would fall between equal eigenvalues.
     """
-    sizes = [m for m in range(top, max(0, top - LOWER), -1) if m == 1 or spectrum.whole(m) == m]
-    sizes += [spectrum.whole(top)] if top not in sizes else []
+    sizes = [m for m in range(top, max(0, top - LOWER), -1) if m == 1 or embedding.whole(m) == m]
+    sizes += [embedding.whole(top)] if top not in sizes else []
     best: Choice | None = None
     for m in sizes:
-        found = choose_tau(spectrum.features(m)[labels], n_clusters, alpha)
-        best = min(best or found, found, key=lambda choice: choice.worth(n_clusters))
-        if best.n_clusters == n_clusters and best.worth(n_clusters)[1] <= np.log(NEAR):
+        found = choose_tau(embedding.features(m)[labels], n_clusters, alpha)
+        best = min(best or found, found, key=lambda choice: choice.distance(n_clusters))
+        if best.n_clusters == n_clusters and best.distance(n_clusters)[1] <= np.log(NEAR):
             break
     assert best is not None
     return best

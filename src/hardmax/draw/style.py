@@ -1,0 +1,144 @@
+"""Colours, sizes, axes and panels: what all pictures of tokens share.
+
+Colours are Okabe and Ito's, which people with colour-blindness can tell apart. Everything takes 2-D and 3-D axes alike.
+"""
+
+from collections.abc import Callable, Sequence
+from textwrap import fill
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.patches import Polygon
+from mpl_toolkits.mplot3d import Axes3D
+from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
+
+from hardmax._types import FloatArray, IntArray
+from hardmax.draw.projection import Projection
+from hardmax.polytope import Polytope
+
+# Okabe and Ito, "Color Universal Design", 2008, without black, which is for edges; then Tol's "muted", 2021.
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
+COLOURS += ["#332288", "#882255", "#999933", "#44AA99", "#F0E442", "#666666"]
+BLUE, ORANGE = COLOURS[:2]
+EDGE = "#222222"
+GREY = "#999999"
+SHADE = "#B8C4D6"
+SIZE = 70  # area of a circle in points
+STAR = 3.2  # times the area of a circle
+MANY = 80  # tokens beyond which markers shrink
+LAYERS = (0, 1, 2, 5, 30)  # those of Figure 2 of arXiv 2407.01602
+
+
+def point_colours(number: int) -> list[str]:
+    """Colours of leaders and cluster points, by their number; beyond twelve they come round again."""
+    return [COLOURS[p % len(COLOURS)] for p in range(number)]
+
+
+def cluster_colours(clusters: IntArray) -> list[str]:
+    """Colour of each token by the label of its cluster, grey for -1 and for labels beyond the twelfth."""
+    return [COLOURS[c] if 0 <= c < len(COLOURS) else GREY for c in clusters.tolist()]
+
+
+def marker_size(n: int) -> float:
+    """Area of a circle in points: smaller among many, so that one can see through."""
+    return SIZE * min(1.0, max(MANY / n, 0.15))
+
+
+def scatter(ax: Any, points: FloatArray, **style: Any) -> None:
+    """Markers at points (n, 2 or 3), if there are any."""
+    flat = {"depthshade": False} if isinstance(ax, Axes3D) else {}  # shading by depth would change the colours
+    if len(points):
+        ax.scatter(*points.T, **flat, **style)
+
+
+def draw_lines(ax: Axes, lines: FloatArray, colours: Sequence[Any] | str, **style: Any) -> None:
+    """Lines through points (lines, points, 2 or 3), below all markers."""
+    collection: Any = Line3DCollection if lines.shape[-1] == 3 else LineCollection
+    ax.add_collection(collection(lines, colors=colours, zorder=1, **style))
+
+
+def draw_tails(ax: Axes, Z: FloatArray, colours: Sequence[str] | str, width: float) -> None:
+    """The way of each token, (times, n, 2 or 3), the fainter the more there are."""
+    opacity = max(0.6 * min(1.0, MANY / max(Z.shape[1], 1)), 0.08)
+    draw_lines(ax, Z.swapaxes(0, 1), colours, linewidths=width, alpha=opacity)
+
+
+def draw_plane(ax: Any, point: FloatArray, normal: FloatArray, span: float, **style: Any) -> None:
+    """A square piece of {z : ⟨normal, z - point⟩ = 0} in 3-D, around the point."""
+    u, v = np.linalg.svd(normal[None])[2][1:]
+    corners = [point + span * (a * u + b * v) for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
+    ax.add_collection3d(Poly3DCollection([corners], **style))
+
+
+def shade_polytope(ax: Axes, polytope: Polytope) -> None:
+    """Shade a polytope of dimension at most 3 in the axes' own coordinates."""
+    vertices = polytope.vertices
+    if polytope.dimension == 1:
+        ax.plot(*vertices[polytope.facets[:, 0]].T, color=SHADE, lw=5, alpha=0.7, solid_capstyle="round", zorder=0)
+    elif polytope.dimension == 2 and vertices.shape[1] == 2:
+        ax.add_patch(Polygon(vertices[polytope.outline], closed=True, color=SHADE, alpha=0.45, lw=0, zorder=0))
+    elif polytope.dimension >= 2 and isinstance(ax, Axes3D):
+        faces = [vertices[polytope.outline]] if polytope.dimension == 2 else list(vertices[polytope.facets])
+        ax.add_collection3d(Poly3DCollection(faces, facecolors=SHADE, edgecolors="#8899AA", alpha=0.18, linewidths=0.4))
+
+
+def new_axes(projection: Projection) -> Any:
+    """Axes for a projection, in a figure of their own."""
+    if projection.dimension == 2:
+        size = (5.2, 5) if projection.source != 1 else (5.2, 1.6)
+        return plt.figure(figsize=size, layout="constrained").add_subplot()
+    figure = plt.figure(figsize=(5.2, 5))
+    _place_3d(figure, right=0.93)
+    return figure.add_subplot(projection="3d")
+
+
+def panels(projection: Projection, number: int) -> tuple[Figure, list[Axes]]:
+    """A figure with a row of axes for one projection, named once for all of them."""
+    width, height = (3.1, 3.5) if projection.source != 1 else (3.1, 1.5)
+    figure, axes = plt.subplots(
+        1,
+        number,
+        figsize=(width * number + 0.4, height),
+        layout=None if projection.dimension == 3 else "constrained",
+        squeeze=False,
+        subplot_kw={"projection": "3d"} if projection.dimension == 3 else {},
+    )
+    for ax in axes[0]:
+        ax.tick_params(labelsize=7)
+    if projection.dimension == 3:
+        _place_3d(figure, right=1 - 0.35 / figure.get_figwidth())
+    else:
+        figure.supxlabel(projection.labels[0], fontsize=9)
+        figure.supylabel(projection.labels[1], fontsize=9)
+    return figure, list(axes[0])
+
+
+def draw_row(projection: Projection, positions: Sequence[int], draw: Callable[[Axes, int], object]) -> Figure:
+    """A row of panels, one for each position."""
+    figure, axes = panels(projection, len(positions))
+    for ax, k in zip(axes, positions, strict=True):
+        draw(ax, k)
+        if projection.dimension == 2:  # one pair of labels for the row
+            ax.set(xlabel="", ylabel="")
+    return figure
+
+
+def padded_layout() -> ConstrainedLayoutEngine:
+    """A layout whose titles keep off the edges of the figure."""
+    return ConstrainedLayoutEngine(h_pad=0.12, w_pad=0.1)
+
+
+def _place_3d(figure: Figure, right: float) -> None:
+    """Place 3-D axes by hand: an automatic layout does not know how far the name of the third axis reaches."""
+    figure.subplots_adjust(left=0.0, right=right, bottom=0.09, top=0.92, wspace=0.05)
+
+
+def add_legend(figure: Figure, line: str, *, fontsize: float = 9) -> None:
+    """Write a line below a figure, under the name of its axis where it has one for all panels."""
+    wrapped = fill(line, int(130 * figure.get_figwidth() / fontsize))
+    figure.supxlabel("\n".join(filter(None, (figure.get_supxlabel(), wrapped))), fontsize=fontsize)

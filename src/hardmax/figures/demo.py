@@ -1,0 +1,87 @@
+"""The report of `hardmax demo`: the inputs of Figure 2, three value matrices, chosen leaders, two reviews."""
+
+from fractions import Fraction
+from importlib.util import find_spec
+
+import hardmax as hm
+from hardmax._types import FloatArray
+from hardmax.draw.control import plot_control
+from hardmax.draw.html import Picture
+from hardmax.draw.report import Section, hardmax_section, report_page, smooth_section
+from hardmax.draw.style import LAYERS
+from hardmax.draw.text_page import explanation_parts
+from hardmax.inputs import PAPER_CLOUDS
+
+REVIEWS = {  # written for this report
+    "A review that praises": (
+        "I went in expecting very little and came out smiling. The story takes its time, but the two leads are "
+        "wonderful together, the music is lovely, and the last scene moved me to tears. Not perfect, and a little slow "
+        "in the middle, yet one of the best films I have seen this year."
+    ),
+    "A review that does not": (
+        "What a waste of a good cast. The plot makes no sense, the jokes fall flat, and after an hour I was bored and "
+        "looking at my watch. The photography is beautiful, I admit, but it cannot save a script this lazy. Avoid it."
+    ),
+}
+
+
+def demo() -> str:
+    """The whole page; what needs a package that is not installed is left out."""
+    rule = hm.Hardmax(Fraction(1, 2))
+    sections = [
+        hardmax_section(
+            name.replace("-", " ").capitalize(),
+            make.__doc__ or "",
+            hm.simulate(hm.configuration(name), rule, layers=LAYERS[-1]),
+        )
+        for name, make in PAPER_CLOUDS.items()
+    ]
+    sections += [
+        _values_section("Self-attention with V = I", hm.matrix("identity")),
+        _values_section("Self-attention with positive V", hm.matrix("paper-2d")),
+        _values_section("Self-attention with V = diag(1, 1, -1/2)", hm.matrix("paper-product"), horizon=5),
+    ]
+    control = all(map(find_spec, ("cvxpy", "clarabel")))
+    reviews = all(map(find_spec, ("sklearn", "safetensors", "simplemma")))
+    sections += [_control_section()] if control else []
+    sections += [_review_section(title, text) for title, text in REVIEWS.items()] if reviews else []
+    intro = (
+        "Layer after layer, each token moves towards the tokens with the largest projection on its own direction. They "
+        "gather around leaders, and every limit of the first four inputs, those of Figure 2 of arXiv 2407.01602 with "
+        "alpha = 1/2 and A = I, is proved, not guessed. Then softmax attention in continuous time, arXiv 2305.05465: "
+        "the spectrum of the value matrix V decides where tokens end. "
+        + ("Who leads depends on A, so A can be chosen. " if control else "")
+        + ("Last, two reviews and what a classifier built on hardmax says of them." if reviews else "")
+    )
+    return report_page("Tokens gathering around their leaders", intro, sections)
+
+
+def _values_section(title: str, V: FloatArray, *, horizon: float = 15.0) -> Section:
+    """Gaussian tokens under self-attention with a value matrix until lambda t = horizon."""
+    tokens = 2 * hm.configuration("gaussian", n=30, d=len(V), seed=3)
+    time = horizon / abs(hm.classify(V=V).eigenvalues[0].real)
+    return smooth_section(title, hm.simulate(tokens, hm.SelfAttention(V=V), times=time))
+
+
+def _control_section() -> Section:
+    """Two tokens that do not lead with A = I, before and after."""
+    title = "Choosing who leads"
+    about = "Two tokens that follow others where A = I, and the matrix A of largest margin under which both lead."
+    caption = (
+        "Rings mark the tokens that were asked to lead. Each of their lines bounds what attracts them: they lead "
+        "where nothing lies beyond. The dashed ellipse is a level set of the inner product."
+    )
+    result = hm.control.choose_A(hm.configuration("ball", n=50), leaders=(45, 47))
+    picture = Picture.of(plot_control(result), f"{title}: before and after", caption)
+    return Section(title, about, result.status, pictures=[picture])
+
+
+def _review_section(title: str, text: str) -> Section:
+    """A review, the answer of the shipped classifier and why, and the dynamics of the model in the plane."""
+    caption = (
+        "The paper's model with one head in the plane: words gather around their leaders. The cross is the mean of "
+        "all words; its side of the dashed line is the answer."
+    )
+    plane = hm.pretrained("imdb-2d").explain(text).plot(kind="plane")
+    explanation = explanation_parts(hm.pretrained("imdb").explain(text))
+    return Section(title, explanation=explanation, pictures=[Picture.of(plane, f"{title}: the plane", caption)])

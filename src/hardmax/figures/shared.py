@@ -1,0 +1,73 @@
+"""What several figures share."""
+
+from collections.abc import Callable
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from hardmax._types import FloatArray, IntArray
+from hardmax.draw.movies import Scene, even_frames
+from hardmax.draw.style import COLOURS
+from hardmax.sentiment.recorded_studies import PAPER_BEST, by_start, read_results
+
+COLOUR_OF = dict(zip(PAPER_BEST, COLOURS, strict=False))  # by the dimension d of a recorded run
+
+
+def redrawn(figure: Figure, draw: Callable[[int], None], last: int) -> Scene:
+    """A scene of the positions 0 to `last`, each drawn into the cleared axes of a figure."""
+
+    def draw_frame(k: int) -> None:
+        for ax in figure.axes:
+            ax.clear()
+        draw(k)
+
+    return Scene(figure, draw_frame, even_frames(last))
+
+
+def near_labels(points: FloatArray, reach: float) -> IntArray:
+    """Labels of points: those within `reach` of the first of them share one."""
+    near = np.linalg.norm(points[:, None] - points, axis=-1) < reach  # (n, n)
+    return np.unique(near.argmax(axis=1), return_inverse=True)[1]
+
+
+def recorded_runs() -> dict[str, list[dict[str, Any]]]:
+    """The recorded runs, by the alpha that training started from."""
+    return by_start(read_results("paper"))
+
+
+def start_title(start: str, rows: list[dict[str, Any]]) -> str:
+    """Where alpha started, and where it ended."""
+    ends = sorted({f"{row['alpha']:.2g}" for row in rows}, key=float)
+    return f"{start}; alpha ends at {' to '.join(dict.fromkeys([ends[0], ends[-1]]))}"
+
+
+def epoch_panels(
+    starts: dict[str, list[dict[str, Any]]], height: float, ylabels: dict[str, float]
+) -> tuple[Figure, Any]:
+    """A column for each start of alpha, and rows with these labels and relative heights, over the epochs."""
+    shape, size = (len(ylabels), len(starts)), (2.2 + 4.8 * len(starts), height)
+    shared: dict[str, Any] = {"squeeze": False, "sharex": True, "sharey": "row"}
+    figure, axes = plt.subplots(
+        *shape, figsize=size, height_ratios=list(ylabels.values()), layout="constrained", **shared
+    )
+    for column, (start, rows) in zip(axes.T, starts.items(), strict=True):
+        column[0].set_title(start_title(start, rows), fontsize=11)
+        column[-1].set_xlabel("epoch")
+        column[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
+    for ax in axes.flat:
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(axis="y", alpha=0.3)
+    for ax, label in zip(axes[:, 0], ylabels, strict=True):
+        ax.set_ylabel(label)
+    return figure, axes
+
+
+def epoch_legend(figure: Figure, starts: dict[str, list[dict[str, Any]]], *others: Line2D, **style: Any) -> None:
+    """The colour of each dimension, then other lines."""
+    shown = sorted({row["d"] for rows in starts.values() for row in rows})
+    handles = [Line2D([], [], color=COLOUR_OF[d], label=f"d = {d}", **style) for d in shown]
+    figure.legend(handles=[*handles, *others], loc="outside right center", frameon=False)
