@@ -158,11 +158,9 @@ def read_rationales(path: str | PathLike[str]) -> list[Rationale]:
     if missing:
         must, advice = "have the columns text, label and spans", f"Add {', '.join(sorted(missing))}."
         raise ParameterError(path, must, ", ".join(frame), advice)
-    rows = zip(frame["text"], frame["label"], frame["spans"], strict=True)
-    return [
-        Rationale(text, label, tuple((a, b) for a, b in spans) if isinstance(spans, list) else ())
-        for text, label, spans in rows
-    ]
+    spans = [found if isinstance(found, list) else [] for found in frame["spans"]]
+    rows = zip(frame["text"], frame["label"], spans, strict=True)
+    return [Rationale(text, label, tuple((a, b) for a, b in found)) for text, label, found in rows]
 
 
 def marked_words(classifier: HardmaxClassifier, rationale: Rationale) -> BoolArray:

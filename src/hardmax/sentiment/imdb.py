@@ -104,9 +104,8 @@ def _archive_reviews(path: Path) -> Iterator[tuple[Key, bytes]]:
                     yield _key(match), content.read()
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError) as error:
         reason = str(error).partition("\n")[0].rstrip(":")
-        raise InputError(
-            f"`{path}` must be an archive such as {FILE}. Got: {reason}. Download it again from {URL}."
-        ) from None
+        must = f"`{path}` must be an archive such as {FILE}."
+        raise InputError(f"{must} Got: {reason}. Download it again from {URL}.") from None
 
 
 def _folder_reviews(path: Path) -> Iterator[tuple[Key, bytes]]:
