@@ -1,9 +1,11 @@
 """The estimator: scikit-learn's own checks, training, odd input, files."""
 
+import inspect
 import json
 import re
 import tracemalloc
 import warnings
+from dataclasses import fields
 from hashlib import sha256
 
 import numpy as np
@@ -24,7 +26,7 @@ from hardmax.sentiment import fitting, inference, model
 from hardmax.sentiment.batches import dropped, rate
 from hardmax.sentiment.corpus import reviews
 from hardmax.sentiment.network import Network
-from hardmax.sentiment.settings import ModelSettings, TrainingSettings
+from hardmax.sentiment.settings import ModelSettings, RunSettings, TrainingSettings
 from hardmax.sentiment.vocabulary import Encoded
 
 SMALL = {"n_heads": 4, "groups": 2, "ngram_range": (1, 2), "epochs": 30}
@@ -108,6 +110,24 @@ def test_it_learns_negations_from_pairs(fresh):
     words = HardmaxClassifier(**SMALL | {"ngram_range": (1, 1), "epochs": 15}).fit(corpus.texts, corpus.labels)
     pairs = HardmaxClassifier(**SMALL | {"epochs": 15}).fit(corpus.texts, corpus.labels)
     assert pairs.score(fresh.texts, fresh.labels) > max(0.8, words.score(fresh.texts, fresh.labels) + 0.05)
+
+
+def test_every_setting_is_written_once(tmp_path):
+    """The signature, the checks and the docstring of the classifier are those of its settings."""
+    every = [each for kind in (ModelSettings, TrainingSettings, RunSettings) for each in fields(kind)]
+    signature = inspect.signature(HardmaxClassifier)
+    assert {each.name: each.default for each in every} == HardmaxClassifier().get_params()
+    assert [each.name for each in every] == list(signature.parameters)
+    assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in signature.parameters.values())
+    for each in every:
+        assert f"{each.name} : " in HardmaxClassifier.__doc__
+        assert each.metadata["about"] in HardmaxClassifier.__doc__
+        assert each.metadata["about"][-1] in ".)"
+    with pytest.raises(TypeError, match="unexpected keyword argument 'heads'"):
+        HardmaxClassifier(heads=4)
+    chosen = HardmaxClassifier(n_heads=3, stop_words=["a"])
+    assert repr(chosen) == "HardmaxClassifier(n_heads=3, stop_words=['a'])"
+    assert len({chosen, clone(chosen)}) == 2  # estimators are told apart by identity
 
 
 def test_works_in_scikit_learn(corpus):
@@ -269,6 +289,11 @@ def test_held_back_texts_are_of_every_class():
         ({"n_heads": 0}, "`n_heads` must be a whole number of at least 1"),
         ({"n_heads": 6}, "`groups` must divide `n_heads`"),
         ({"select": "best"}, "`select` must be one of telling, frequent"),
+        (
+            {"ngram_range": (2, 1)},
+            "`ngram_range` must be two whole numbers of at least 1, the fewest and the most words",
+        ),
+        ({"ngram_range": 3}, "`ngram_range` must be two whole numbers"),
         ({"layers": -1}, "`layers` must be a whole number of at least 0"),
         ({"alpha": 0}, "`alpha` must be"),
         ({"dropout": 1.0}, "`dropout` must be at least 0 and below 1"),
@@ -439,6 +464,19 @@ def test_memory_does_not_grow_with_the_number_of_texts(fitted, fresh, monkeypatc
     assert answers.tobytes() == np.tile(expected, 16).tobytes()  # however they are parted
     assert [part for some in model.in_parts(["a" * 30_000, "b", "c"]) for part in some] == ["a" * 30_000, "b", "c"]
     assert fitted.explain_many(fresh.texts)[-1].logit == expected[-1]
+
+
+def test_a_model_with_the_names_of_earlier_versions_loads(fitted, fresh, tmp_path):
+    fitted.save(tmp_path)
+    about = json.loads((tmp_path / "model.json").read_text())
+    params = about["params"]
+    for old, new in (("heads", "n_heads"), ("min_texts", "min_df"), ("max_tokens", "max_features")):
+        params[old] = params.pop(new)
+    params["longest"] = params.pop("ngram_range")[1]
+    (tmp_path / "model.json").write_text(json.dumps(about))
+    read = HardmaxClassifier.load(tmp_path)
+    assert read.get_params() == fitted.get_params()
+    assert read.decision_function(fresh.texts).tobytes() == fitted.decision_function(fresh.texts).tobytes()
 
 
 def test_nothing_of_a_run_is_taken_from_a_file(fitted, corpus, tmp_path):

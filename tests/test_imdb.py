@@ -201,7 +201,7 @@ def test_parquet_files(tmp_path: Path, labels: list[Any]) -> None:
 
 
 def test_bad_copies(tmp_path: Path, archive: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"`source` must be an archive or a folder. Got nothing at '.*nowhere'"):
+    with pytest.raises(ValueError, match=r"`source` must be an archive or a folder. Got nothing at '.*nowhere'"):
         load_imdb(source=tmp_path / "nowhere")
     (tmp_path / "text.tar.gz").write_text("not an archive")
     with pytest.raises(ValueError, match=r"must be an archive such as aclImdb_v1.tar.gz. Got: .* Download it again"):

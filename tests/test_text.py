@@ -84,6 +84,14 @@ def test_vocabulary_counts_texts_and_not_words():
     assert [vocabulary.name(t) for t in range(3, len(vocabulary))] == ["a good", "good film", "a good film"]
 
 
+def test_runs_may_have_at_least_so_many_words():
+    vocabulary = Vocabulary.build(TEXTS, ModelSettings(ngram_range=(2, 3), min_df=2))
+    assert [vocabulary.name(t) for t in range(len(vocabulary))] == ["a good", "good film", "a good film"]
+    assert names(vocabulary, vocabulary.encode(["not a good film"])) == ["a good", "a good film", "good film"]
+    few = Vocabulary.build(TEXTS * 10, ModelSettings(ngram_range=(2, 2), min_df=2, max_features=1, select="frequent"))
+    assert [few.name(t) for t in range(len(few))] == ["a good"]
+
+
 def test_telling_tokens_are_kept():
     texts = ["the good film"] * 6 + ["the bad film"] * 6 + ["the odd film"] * 2
     labels = np.array([1] * 6 + [0] * 6 + [0, 1])

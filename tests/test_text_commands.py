@@ -389,6 +389,27 @@ def test_film_reviews_by_name(run, monkeypatch) -> None:
     assert run("evaluate", "--data", "imdb", "--data-source", copy, "--model", "folder")[0] == 2
 
 
+def test_a_study_trains_its_rows_and_keeps_the_others(run) -> None:
+    copy = imdb_copy(Path("copy"))
+    small = ("--data-source", copy, "--device", "cpu", "--out", "rows.json")
+    code, out, _ = run("study", "ablations", *small, "--only", "1 head", "--only", "no attention: bag of words")
+    assert code == 0
+    assert re.search(r"^1 head: accuracy \d\.\d{4}, \d+ s$", out, re.MULTILINE)
+    assert run("study", "paper", *small, "--only", "2 alpha 1")[0] == 0
+    assert run("study", "ablations", *small, "--only", "1 head")[0] == 0  # in the place of the first
+    rows = json.loads(Path("rows.json").read_text())
+    assert [row.get("variant") for row in rows] == ["no attention: bag of words", None, "1 head"]
+    assert "leaders" not in rows[0]
+    assert rows[1]["d"] == 2
+    assert len(rows[1]["epochs"]) == 8
+    assert all(epoch["softmax_loss"] > 0 for epoch in rows[1]["epochs"])
+    assert rows[2]["leaders"]["average"] >= 1
+    code, _, err = run("study", "ablations", *small, "--only", "2 heads")
+    assert code == 2
+    assert "`--only` must be one of hardmax (the model), " in err
+    assert "`NAME` must be one of paper, ablations. Got 'imdb'." in run("study", "imdb", *small)[2]
+
+
 def test_downloads_are_checked(run, monkeypatch) -> None:
     monkeypatch.setenv("HARDMAX_CACHE", str(Path("cache").resolve()))
     for name in ("https_proxy", "HTTPS_PROXY"):

@@ -37,9 +37,7 @@ def evaluate(
     ] = False,
     methods: Annotated[
         list[str] | None,
-        typer.Option(
-            "--method", help="Compare this one; may be given several times. Left out: all.", show_default=False
-        ),
+        typer.Option("--method", help="Compare this one; may be given several times.", show_default=False),
     ] = None,
     count: Annotated[int, typer.Option("--count", min=1, help="On so many texts, with --explanations.")] = EXPLAINED,
     rationales: Annotated[
@@ -51,7 +49,7 @@ def evaluate(
     """Measure a model on labelled texts: those of FILE, or the test reviews of --data imdb."""
     if not explanations and (methods or rationales is not None):
         raise ParameterError(("methods", "rationales"), "go with --explanations", "them alone", "Add it.")
-    table, name = texts.read_labelled(context, "test"), texts.source_name(context.params)
+    table, name = texts.read_labelled(context, "test"), str(path or data)
     classifier = texts.load(model)
     from hardmax.sentiment.faithfulness import compare, read_rationales
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from hardmax.sentiment.classifier import HardmaxClassifier
     from hardmax.sentiment.tables import Table
 
-DATA = ("imdb",)
 AT_A_TIME = 500  # texts between two moves of the bar
 
 File = Annotated[str | None, typer.Argument(metavar="FILE", help="A .csv, .tsv, .jsonl or .parquet file of texts.")]
@@ -66,8 +65,8 @@ def _check_one_source(given: dict[str, Any]) -> None:
     if (given["path"] is None) == (given["data"] is None):
         got = "neither" if given["path"] is None else f"both, {given['path']} and {given['data']}"
         raise InputError(f"Either FILE or --data must be given. Got {got}. Pass a .csv file, or --data imdb.")
-    if given["data"] is not None and given["data"] not in DATA:
-        raise ParameterError("data", f"be {' or '.join(DATA)}", f"{given['data']!r}", "Pass other data as FILE.")
+    if given["data"] not in (None, "imdb"):
+        raise ParameterError("data", "be imdb", f"{given['data']!r}", "Pass other data as FILE.")
     others, owner = (("text", "label"), "FILE") if given["path"] is None else (("source",), "--data")
     for name in others:
         if given[name] is not None:
@@ -80,11 +79,6 @@ def imdb(source: str | None) -> "dict[str, Table]":
 
     with output.progress_bar("Megabytes") as moved:
         return load_imdb(source=source, progress=lambda done, all_: moved(done // 10**6, (all_ or done) // 10**6))
-
-
-def source_name(given: dict[str, Any]) -> str:
-    """What the texts came from, for a sentence."""
-    return str(given["path"] if given["data"] is None else given["data"])
 
 
 def read_rows(path: str, *, text: str | None, encoding: str) -> list[str]:

@@ -12,7 +12,7 @@ import typer
 
 from hardmax._errors import ParameterError, respelled
 from hardmax.cli import options, output, texts
-from hardmax.sentiment.settings import ModelSettings, RunSettings, TrainingSettings
+from hardmax.sentiment.settings import ModelSettings, RunSettings, TrainingSettings, check_settings
 
 if TYPE_CHECKING:
     from hardmax.sentiment.classifier import HardmaxClassifier
@@ -29,7 +29,6 @@ FLAGS = {  # where they are not the name of the setting
     "punctuation": ["--punctuation/--no-punctuation"],
 }
 TYPES = {"ngram_range": str, "class_weight": bool, "stop_words": str | None}
-DEFAULTS = {"ngram_range": "1,3", "class_weight": False}
 
 
 def _setting_options() -> Iterator[Parameter]:
@@ -48,7 +47,8 @@ def _setting_options() -> Iterator[Parameter]:
             about = respelled(each.metadata["about"], mentioned).replace('"', "")
             option = typer.Option(*flags(each.name), help=about, rich_help_panel=panel)
             form: Any = Annotated[TYPES.get(each.name, each.type), option]
-            default = DEFAULTS.get(each.name, each.default)
+            default = False if each.name == "class_weight" else each.default
+            default = ",".join(map(str, default)) if isinstance(default, tuple) else default
             yield Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=form)
 
 
@@ -76,7 +76,6 @@ def train(
     """
     if out.exists() and not out.is_dir():
         raise ParameterError("out", "be a folder", f"a file, {str(out)!r}", "Choose another name.")
-    from hardmax.sentiment.settings import check_settings
     from hardmax.sentiment.tables import class_counts
 
     check_settings(configured(context, checkpoint=out / CHECKPOINT))  # before anything is read or downloaded
@@ -90,7 +89,7 @@ def train(
         if process.is_first:
             _notes(table, counts, context.params)
         if talks:
-            output.say(_what_was_read(table, counts, texts.source_name(context.params)))
+            output.say(_what_was_read(table, counts, str(path or data)))
         classifier.fit(table.texts, table.labels or [])
         if process.is_first:
             _save(classifier, out, compact=compact)
@@ -136,24 +135,23 @@ def _notes(table: "Table", counts: dict[str, int], given: dict[str, Any]) -> Non
     """What is unusual about the rows, the classes, or the folder."""
     from hardmax.sentiment.tables import imbalance_note
 
-    uneven = imbalance_note(counts)
-    advice = "" if given["class_weight"] or not uneven else " Pass --balanced to let rare classes weigh as much."
-    unfinished, run = Path(given["out"], CHECKPOINT).exists(), ""  # older versions of Typer have text there
+    uneven, run = imbalance_note(counts), ""
+    if uneven and not given["class_weight"]:
+        uneven += " Pass --balanced to let rare classes weigh as much."
+    unfinished = Path(given["out"], CHECKPOINT).exists()  # older versions of Typer have text there
     if unfinished and not given["resume"]:
         run = f"{given['out']} holds an unfinished run. Starting anew; to go on with it, stop and pass --resume."
     if given["resume"] and not unfinished:
         run = f"{given['out']} holds no unfinished run. Starting at the beginning."
-    for sentence in filter(None, (table.note, uneven + advice, run)):
+    for sentence in filter(None, (table.note, uneven, run)):
         output.note(sentence)
 
 
 def _what_was_read(table: "Table", counts: dict[str, int], name: str) -> str:
     listed = [f"{label} {count:,}" for label, count in counts.items()]
     more = f" and {len(listed) - output.MOST_ROWS} more" if len(listed) > output.MOST_ROWS else ""
-    return (
-        f"Read {len(table.texts):,} rows of {name}, texts from column {table.text_column}, labels from column "
-        f"{table.label_column}: {', '.join(listed[: output.MOST_ROWS])}{more}."
-    )
+    columns = f"texts from column {table.text_column}, labels from column {table.label_column}"
+    return f"Read {len(table.texts):,} rows of {name}, {columns}: {', '.join(listed[: output.MOST_ROWS])}{more}."
 
 
 def _save(classifier: "HardmaxClassifier", out: Path, *, compact: bool) -> None:

@@ -10,19 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hardmax._errors import MissingExtra, ParameterError
-from hardmax._types import AnyArray, FloatArray, IntArray
+from hardmax._types import AnyArray, FloatArray
 from hardmax.sentiment import inference
 from hardmax.sentiment.classifier import HardmaxClassifier
 from hardmax.sentiment.explanation import Explanation
-from hardmax.sentiment.inference import Weights
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 STEPS = 50  # of integrated gradients
 EVALUATIONS = 500  # SHAP's own default
@@ -140,10 +135,18 @@ def gradients(question: Question, scales: FloatArray) -> FloatArray:
     """
     import torch
 
+    from hardmax.attention.layers import hardmax_layers
+
     explanation, weights = question.classifier.explain(question.text), question.classifier.model_.weights
-    z = weights.tokens(explanation.ids).transpose(1, 0, 2)  # (heads, n, d)
-    scaled = torch.tensor(scales[:, None, None, None] * z, requires_grad=True)
-    totals = _mean_logits(weights, scaled, explanation.counts)
+    z, counts, copies = weights.tokens(explanation.ids).transpose(1, 0, 2), explanation.counts, len(scales)
+    heads, n, d = z.shape
+    scaled = torch.tensor(scales[:, None, None, None] * z, requires_grad=True)  # (copies, heads, n, d)
+    alpha = torch.tensor(np.tile(weights.alpha, copies))
+    A = None if weights.A is None else torch.tensor(np.tile(weights.A, (copies, 1, 1)))
+    many = torch.tensor(counts).expand(copies * heads, n)
+    last = hardmax_layers(scaled.reshape(copies * heads, n, d), alpha, weights.layers, A=A, counts=many)
+    share, decoder = torch.tensor(counts / (max(1, counts.sum()) * copies)), torch.tensor(weights.decoder)
+    totals = torch.einsum("chnd,n,ohd->o", last.view(scaled.shape), share, decoder)  # logits less the bias
     slopes = [torch.autograd.grad(total, scaled, retain_graph=True)[0].numpy().sum(axis=0) for total in totals]
     terms = np.stack([(slope * z).sum(axis=(0, 2)) for slope in slopes], axis=1)
     return _by_word(question, replace(explanation, terms=terms))
@@ -181,21 +184,6 @@ def _by_word(question: Question, explanation: Explanation, *, even: bool = False
     outputs = len(explanation.logits)
     parts = np.array([mark.contribution for mark in explanation.highlighted(even=even)]).reshape(-1, outputs)
     return question.towards(parts)
-
-
-def _mean_logits(weights: Weights, tokens: "Tensor", counts: IntArray) -> "Tensor":
-    """(outputs,) the logits less the bias of (copies, heads, n, d) tokens, averaged over the copies, for autograd."""
-    import torch
-
-    from hardmax.attention.layers import hardmax_layers
-
-    copies, heads, n, d = tokens.shape
-    alpha = torch.tensor(np.tile(weights.alpha, copies))
-    A = None if weights.A is None else torch.tensor(np.tile(weights.A, (copies, 1, 1)))
-    many = torch.tensor(counts).expand(copies * heads, n)
-    last = hardmax_layers(tokens.reshape(copies * heads, n, d), alpha, weights.layers, A=A, counts=many)
-    share = torch.tensor(counts / (max(1, counts.sum()) * copies))
-    return torch.einsum("chnd,n,ohd->o", last.view(tokens.shape), share, torch.tensor(weights.decoder))
 
 
 @contextmanager

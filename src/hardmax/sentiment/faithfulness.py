@@ -76,10 +76,8 @@ def compare(
     ----------
     methods : names, optional
         Some of `EXPLAINERS`; all of them unless said.
-    samples : int
-        Erased texts that LIME looks at to explain one; 5000 is its default.
-    again : int
-        How many of the texts are explained a second time, with another seed.
+    samples, again : int
+        Erased texts that LIME looks at to explain one, and how many texts are explained again, with another seed.
     progress : callable
         Called after each explanation with how many are done, and how many there are in all.
     rationales : sequence of Rationale, optional
@@ -160,11 +158,9 @@ def read_rationales(path: str | PathLike[str]) -> list[Rationale]:
     if missing:
         must, advice = "have the columns text, label and spans", f"Add {', '.join(sorted(missing))}."
         raise ParameterError(path, must, ", ".join(frame), advice)
-    rows = zip(frame["text"], frame["label"], frame["spans"], strict=True)
-    return [
-        Rationale(text, label, tuple((a, b) for a, b in spans) if isinstance(spans, list) else ())
-        for text, label, spans in rows
-    ]
+    spans = [found if isinstance(found, list) else [] for found in frame["spans"]]
+    rows = zip(frame["text"], frame["label"], spans, strict=True)
+    return [Rationale(text, label, tuple((a, b) for a, b in found)) for text, label, found in rows]
 
 
 def marked_words(classifier: HardmaxClassifier, rationale: Rationale) -> BoolArray:

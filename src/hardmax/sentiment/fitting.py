@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hardmax._errors import InputError, MissingExtra, ParameterError
-from hardmax._types import AnyArray, FloatArray, IntArray
+from hardmax._types import AnyArray, IntArray
 from hardmax.sentiment.model import Epoch, Model
 from hardmax.sentiment.settings import ModelSettings, Settings
 from hardmax.sentiment.vocabulary import Data, Vocabulary
@@ -39,6 +39,8 @@ def fit_model(
         import torch  # noqa: F401
     except ImportError as error:
         raise MissingExtra("Training a classifier", "torch", "text") from error
+    from sklearn.utils.class_weight import compute_class_weight
+
     from hardmax.sentiment.training import train
 
     problem = prepare(texts, labels, settings)
@@ -49,7 +51,7 @@ def fit_model(
         problem.held,
         settings,
         epochs=epochs_of(settings, len(texts)),
-        weights=class_weights(problem.learned.labels, len(classes), settings.class_weight),
+        weights=compute_class_weight(settings.class_weight, classes=np.arange(len(classes)), y=problem.learned.labels),
         device=device_of(settings.device),
         file=None if settings.checkpoint is None else Path(settings.checkpoint),
         resume=settings.resume,
@@ -75,10 +77,10 @@ def device_of(device: str) -> str:
     """The device to train on: for "auto" a GPU where there is one."""
     import torch
 
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        got = '"cuda" on a machine without a GPU that torch can use'
-        raise ParameterError("device", "be there", got, 'Use `device="cpu"`.')
-    return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    there = torch.cuda.is_available()
+    if device.startswith("cuda") and not there:
+        raise ParameterError("device", "be a GPU that torch can use", "a machine without one", 'Use `device="cpu"`.')
+    return device if device != "auto" else "cuda" if there else "cpu"
 
 
 def new_network(tokens: int, classes: int, settings: ModelSettings, seed: int) -> "Network":
@@ -106,10 +108,3 @@ def held_back(labels: IntArray, part: float, seed: int) -> IntArray:
 def epochs_of(settings: Settings, texts: int) -> int:
     """Epochs as given, else at least LEAST_EPOCHS, and LEAST_STEPS steps."""
     return settings.epochs or max(LEAST_EPOCHS, -(-LEAST_STEPS * settings.batch_size // max(1, texts)))
-
-
-def class_weights(labels: IntArray, classes: int, weight: str | None) -> FloatArray:
-    """(classes,) factors of the loss: 1, or such that all classes weigh the same."""
-    from sklearn.utils.class_weight import compute_class_weight
-
-    return np.asarray(compute_class_weight(weight, classes=np.arange(classes), y=labels))

@@ -50,18 +50,11 @@ def load_imdb(
         Where the archive comes from, and what it must be.
     progress : callable, optional
         Called with the number of bytes that have come, and of all bytes (None where the server does not say).
-
-    Examples
-    --------
-    >>> reviews = load_imdb()  # doctest: +SKIP
-    >>> len(reviews["train"].texts), reviews["train"].labels[0]  # doctest: +SKIP
-    (25000, 'neg')
     """
     path = _download(cache, url, sha256, progress) if source is None else Path(source)
     if not path.exists():
-        raise FileNotFoundError(
-            f"`source` must be an archive or a folder. Got nothing at {str(path)!r}. Leave it out to download {FILE}."
-        )
+        advice = f"Leave it out to download {FILE}."
+        raise ParameterError("source", "be an archive or a folder", f"nothing at {str(path)!r}", advice)
     if all((path / f"{split}.parquet").is_file() for split in SPLITS):
         return {split: _from_parquet(path / f"{split}.parquet") for split in SPLITS}
     return _tables(_folder_reviews(path) if path.is_dir() else _archive_reviews(path), path)
@@ -111,9 +104,8 @@ def _archive_reviews(path: Path) -> Iterator[tuple[Key, bytes]]:
                     yield _key(match), content.read()
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError) as error:
         reason = str(error).partition("\n")[0].rstrip(":")
-        raise InputError(
-            f"`{path}` must be an archive such as {FILE}. Got: {reason}. Download it again from {URL}."
-        ) from None
+        must = f"`{path}` must be an archive such as {FILE}."
+        raise InputError(f"{must} Got: {reason}. Download it again from {URL}.") from None
 
 
 def _folder_reviews(path: Path) -> Iterator[tuple[Key, bytes]]:

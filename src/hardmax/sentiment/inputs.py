@@ -57,7 +57,8 @@ def _of_one_kind(labels: list[Any], dtype: Any) -> AnyArray:
     # A missing value of pandas or Python is not equal to itself, or is nothing at all.
     missing = [i for i, label in enumerate(labels) if label is None or not _equals_itself(label)]
     _refuse_missing(missing, labels)
-    kinds = {kind.__name__ for kind in map(_kind, labels)}
+    numbers = [isinstance(label, int | float) and not isinstance(label, bool) for label in labels]  # are one kind
+    kinds = {"float" if number else type(label).__name__ for number, label in zip(numbers, labels, strict=True)}
     made = np.array(labels) if len(kinds) == 1 and kinds <= {"str", "bool", "float"} else None
     whole = all(isinstance(label, int) for label in labels)
     if made is None or getattr(dtype, "kind", None) in ("m", "M") or (whole and made.dtype.kind not in "biu"):
@@ -67,11 +68,6 @@ def _of_one_kind(labels: list[Any], dtype: Any) -> AnyArray:
     if made.tolist() != labels:
         raise ParameterError("y", "hold texts that do not end in a NUL", "some that do", "Strip them.")
     return made
-
-
-def _kind(label: Any) -> type:
-    """Numbers of any type are one kind."""
-    return float if isinstance(label, int | float) and not isinstance(label, bool) else type(label)
 
 
 def _equals_itself(label: Any) -> bool:

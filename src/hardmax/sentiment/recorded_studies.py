@@ -15,8 +15,9 @@ def read_results(name: str) -> Any:
     """What was recorded under a name: "paper" and "ablations" are lists of rows, "leaders" is one dictionary."""
     path = RESULTS / f"{name}.json"
     if not path.is_file():
-        sentence = f"The recorded results must be in {path.name}, beside the package's models. It is missing."
-        raise FileNotFoundError(f"{sentence} Reinstall hardmax.")
+        raise FileNotFoundError(
+            f"The results must be in {path.name}, beside the models. It is missing. Reinstall hardmax."
+        )
     return json.loads(path.read_text(encoding="utf-8"))
 
 

@@ -82,19 +82,12 @@ class ModelSettings:
     )
     scale: float = _positive(6.4, "Standard deviation of the embedding at the start, times the coordinates of a group.")
     ngram_range: tuple[int, int] = _setting(
-        (1, 3),
-        "Fewest and most neighbouring words of a token: 1, 1 is words alone, 1, 2 pairs as well, 1, 3 also triples.",
-        _check_ngrams,
+        (1, 3), "Fewest and most neighbouring words of a token: 1, 3 is words, pairs and triples.", _check_ngrams
     )
-    distinct: bool = _setting(
-        True,
-        "Whether a token that occurs several times in a text counts once, which is also what the theorems ask for.",
-    )
+    distinct: bool = _setting(True, "Whether a repeated token of a text counts once, as the theorems ask for.")
     min_df: int = _count(3, "Learn tokens that occur in at least so many texts.")
     max_features: int | None = _count(
-        100_000,
-        "Learn so many tokens at the most. A tenth of them are the most frequent words.",
-        optional=True,
+        100_000, "Learn so many tokens at the most. A tenth of them are the most frequent words.", optional=True
     )
     select: str = _choice(
         "telling",
@@ -125,9 +118,7 @@ class TrainingSettings:
     temperature: float = _positive(1e-3, 'Of `training="softmax"`.')
     epochs: int | None = _count(None, "Passes over the texts: 5, or more where they are few.", optional=True)
     batch_size: int = _count(64, "Texts in a step.")
-    learning_rate: float = _positive(
-        0.3, "The largest one of the cycle, for the embedding; it is divided by the coordinates of a group."
-    )
+    learning_rate: float = _positive(0.3, "Largest of the embedding's cycle, divided by the coordinates of a group.")
     alpha_rate: float = _positive(0.01, "The same for the alphas, not divided.")
     weight_decay: float = _positive(0.05, "Of the embedding, decoupled as in AdamW.", "Use 0 for none.", zero=True)
     dropout: float = _part(0.5, "Part of a text's tokens that a group does not see in a step.")
@@ -138,12 +129,8 @@ class TrainingSettings:
         "Part of the texts that is held back, to see how training goes. Training ends with the last epoch, unless an "
         "earlier one was better on these texts by more than a standard error.",
     )
-    patience: int | None = _count(
-        None, "Stop after so many epochs without a better one, and keep the best.", optional=True
-    )
-    class_weight: str | None = _choice(
-        None, '"balanced" lets rare classes weigh as much as frequent ones.', None, "balanced"
-    )
+    patience: int | None = _count(None, "Stop after so many epochs without a better one; keep the best.", optional=True)
+    class_weight: str | None = _choice(None, '"balanced" lets rare classes weigh as much.', None, "balanced")
     random_state: int = _count(0, "The same number gives the same model on the same machine.", least=0)
 
 
@@ -153,9 +140,7 @@ class RunSettings:
 
     device: str = _setting("auto", '"cpu", "cuda", or "auto" for a GPU where there is one.', _check_device)
     checkpoint: str | PathLike[str] | None = _setting(None, "File to keep the state of training in.")  # noqa: RUF009
-    resume: bool = _setting(
-        False, "Go on with an unfinished run, if there is one; the result is that of an undisturbed run."
-    )
+    resume: bool = _setting(False, "Go on with an unfinished run, if there is one, to the end that it would have had.")
     verbose: bool = _setting(False, "Show a progress bar with loss and accuracy.")
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class LeaderStatistics:
-    """Leaders of many texts.
+    """Leaders of many texts; texts without known words are left out.
 
     Attributes
     ----------
@@ -44,7 +44,6 @@ class LeaderStatistics:
 
     @property
     def mean(self) -> float:
-        """Leaders of a text in a head, on average; texts without known words are left out."""
         return self.summary()["average"]
 
     @property

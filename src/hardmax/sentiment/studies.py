@@ -51,7 +51,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def ablation(name: str, texts: Sequence[str], labels: IntArray, *, seed: int = 0, device: str = "auto") -> Row:
+def ablation(name: str, texts: Sequence[str], labels: IntArray, *, seed: int, device: str) -> Row:
     """Train one variant of the general model; accuracy is on texts held back from training."""
     options = BASE | ABLATIONS[name]
     served = options.pop("served", options.get("training", "hardmax"))
@@ -63,12 +63,9 @@ def ablation(name: str, texts: Sequence[str], labels: IntArray, *, seed: int = 0
     return row | (_leaders(model, [texts[i] for i in problem.held_places[:COUNTED]]) if served == "hardmax" else {})
 
 
-def paper_run(
-    d: int, start: str, texts: Sequence[str], labels: IntArray, *, seed: int = 0, device: str = "auto", **changes: Any
-) -> Row:
+def paper_run(d: int, start: str, texts: Sequence[str], labels: IntArray, *, seed: int, device: str) -> Row:
     """Train the paper's model on 70 % of all reviews, with a part held back to choose the epoch; test on the others."""
-    options = {"epochs": 8, "random_state": seed, "device": device} | STARTS[start] | changes
-    classifier = HardmaxClassifier.paper(d, **options)
+    classifier = HardmaxClassifier.paper(d, epochs=8, random_state=seed, device=device, **STARTS[start])
     order = np.random.default_rng(seed).permutation(len(labels))
     learned, tested = np.split(order, [round(PART * len(labels))])
     began = perf_counter()
