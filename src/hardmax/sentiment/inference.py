@@ -68,7 +68,7 @@ def contributions(weights: Weights, encoded: Encoded) -> FloatArray:
     from hardmax.attention.contributions import contributions_of_texts
 
     step = weights.alpha / (1 + weights.alpha)
-    result, clear = contributions_of_texts(*encoded, weights.embedding, step, weights.decoder, weights.layers)
+    result, clear = contributions_of_texts(encoded, weights.embedding, step, weights.decoder, weights.layers)
     for text in np.flatnonzero(~clear):  # some tokens tie, or nearly
         places = slice(*encoded.starts[text : text + 2])
         result[places] = _contributions(weights, encoded.ids[None, places], encoded.counts[None, places])[0]
@@ -99,7 +99,8 @@ def sums_by_text(parts: FloatArray, encoded: Encoded) -> FloatArray:
 def head_shares(weights: Weights, ids: IntArray, counts: IntArray) -> FloatArray:
     """(texts, heads, n) the share of the crowd that each token holds after the last layer; they sum to 1."""
     sure = np.ones(len(ids) * weights.heads, bool)
-    found = shares(*_clouds(weights, ids), weights.layers, **_forms(weights, counts), sure=sure)
+    forms = _forms(weights, counts)
+    found = shares(layers_of(*_clouds(weights, ids), weights.layers, **forms, sure=sure), forms["counts"])
     found = found.reshape(len(ids), weights.heads, -1)
     for text, h in zip(*np.divmod(np.flatnonzero(~sure), weights.heads), strict=True):
         found[text, h] = _simulated(weights, ids[text], counts[text], h).share()
