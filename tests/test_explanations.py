@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax import HardmaxClassifier
-from hardmax.kernels import batched
+from hardmax.kernels import exact_sets
 from hardmax.sentiment import inference
 from hardmax.sentiment.corpus import reviews
 from hardmax.sentiment.explanation import by_word, explain
@@ -166,7 +166,7 @@ def tied_texts(count):
 @pytest.mark.parametrize("numba", [True, False])
 def test_tied_texts_get_the_exact_answer_with_and_without_numba(numba, monkeypatch):
     if not numba:
-        for module in (batched, inference):
+        for module in (exact_sets, inference):
             monkeypatch.setattr(module, "has_numba", lambda: False)
     left = 0
     for weights, counts in tied_texts(300):

@@ -81,7 +81,7 @@ def test_tokens_and_shares_are_those_of_the_simulation(d):
     tokens = np.random.default_rng(d).standard_normal((25, d))
     trajectory = hm.simulate(tokens, hm.Hardmax(0.7), layers=6)
     moved = tokens[None].copy()
-    share = shares(moved, np.array([0.7 / 1.7]), 6)[0]
+    share = shares(layers_of(moved, np.array([0.7 / 1.7]), 6), np.ones((1, 25)))[0]
     np.testing.assert_allclose(moved[0], trajectory.tokens[-1], atol=1e-13)
     np.testing.assert_allclose(share @ tokens, trajectory.tokens[-1].mean(axis=0), atol=1e-13)
     M = np.eye(25)
@@ -95,7 +95,8 @@ def test_a_follower_of_a_follower_goes_on():
     trajectory = hm.simulate(tokens, hm.Hardmax(1), layers=3)
     assert [row.tolist() for row in trajectory.sets(0)] == [[0], [0], [1]]
     moved = tokens[None].copy()
-    shares(moved, np.array([0.5]), 3)
+    assert not next(layers_of(moved.copy(), np.array([0.5]), 3)).decided.any()
+    list(layers_of(moved, np.array([0.5]), 3))
     np.testing.assert_allclose(moved[0], trajectory.tokens[-1], atol=1e-15)
     compiled = hardmax_layers(torch.from_numpy(tokens[None]), torch.ones(1, dtype=torch.float64), 3)
     np.testing.assert_allclose(compiled[0].numpy(), trajectory.tokens[-1], atol=1e-15)
@@ -108,7 +109,7 @@ def test_counts_stand_for_equal_tokens():
     repeated = np.repeat(tokens, counts[0], axis=0)
     trajectory = hm.simulate(repeated, hm.Hardmax(Fraction(1, 2)), layers=3)
     moved = tokens[None].copy()
-    share = shares(moved, np.array([1 / 3]), 3, counts=counts)[0]
+    share = shares(layers_of(moved, np.array([1 / 3]), 3, counts=counts), counts)[0]
     np.testing.assert_allclose(np.repeat(moved[0], counts[0], axis=0), trajectory.tokens[-1], atol=1e-15)
     np.testing.assert_allclose(share @ tokens, trajectory.tokens[-1].mean(axis=0), atol=1e-15)
 
@@ -171,7 +172,7 @@ def test_no_layers_and_empty_clouds():
         nobody = np.empty((5, 0, d))
         assert hardmax_layers(torch.tensor(nobody), torch.ones(5), 3).shape == (5, 0, d)
         sure = np.ones(5, bool)
-        assert shares(nobody, np.full(5, 0.5), 3, sure=sure).shape == (5, 0)
+        assert shares(layers_of(nobody, np.full(5, 0.5), 3, sure=sure), np.ones((5, 0))).shape == (5, 0)
         assert sure.all()
 
 

@@ -242,7 +242,7 @@ def test_auto_picks_by_shape(monkeypatch, d, causal, kind, expected):
 
 def test_without_numba_everything_works(monkeypatch):
     monkeypatch.setattr(search, "has_numba", lambda: False)
-    monkeypatch.setattr("hardmax.kernels.batched.has_numba", lambda: False)
+    monkeypatch.setattr("hardmax.kernels.exact_sets.has_numba", lambda: False)
     tokens = cloud("gaussian", 3000, 2)
     limit = hm.limit(tokens, hm.Hardmax(0.5))
     assert (limit.certified, limit.stats["kernel"]) == (True, "numpy")

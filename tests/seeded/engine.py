@@ -50,7 +50,7 @@ FAULTS = (
     slip(
         "engine",
         "error of a centroid",
-        "engine/adaptive.py",
+        "engine/states.py",
         "error = self.error + 2 * UNIT * int(sets.sizes.max())",
         "error = self.error",
         "test_states::test_what_a_centroid_of_many_sees_does_not_depend_on_its_rounding",
@@ -77,7 +77,7 @@ FAULTS = (
     slip(
         "engine",
         "causal token blind to itself",
-        "engine/state.py",
+        "engine/states.py",
         "return rows + 1 if self.causal else None",
         "return np.maximum(rows, 1) if self.causal else None",
         "test_causal::test_sets_are_those_of_the_definition",
@@ -86,7 +86,7 @@ FAULTS = (
     slip(
         "engine",
         "seen the other way round",
-        "engine/state.py",
+        "engine/states.py",
         "set(sets[r].tolist()) <= set(seen[r].tolist())",
         "set(sets[r].tolist()) >= set(seen[r].tolist())",
         "test_limits test_certificates::test_square_by_theorem_4_at_layer_0",
@@ -95,7 +95,7 @@ FAULTS = (
     slip(
         "engine",
         "gap over one denominator",
-        "engine/state.py",
+        "engine/states.py",
         "self.history.denominator(self.layer) ** 2",
         "self.history.denominator(self.layer)",
         "test_states::test_gaps_are_lower_bounds_of_the_exact_ones",
@@ -104,7 +104,7 @@ FAULTS = (
     slip(
         "engine",
         "rational state ignores the mask",
-        "engine/rational.py",
+        "engine/states.py",
         "products if limits is None else products[: limits[r]]",
         "products",
         "test_causal::test_sets_are_those_of_the_definition",

@@ -231,7 +231,7 @@ FAULTS = (
     slip(
         "kernels",
         "line ignores the mask",
-        "kernels/batched.py",
+        "kernels/exact_sets.py",
         "(np.where(seen, k, edge) for edge in (np.inf, -np.inf))",
         "(np.where(seen | (edge < 0), k, edge) for edge in (np.inf, -np.inf))",
         "test_attention::test_hidden_keys_of_a_line_are_not_followed",

@@ -4,6 +4,9 @@ The same as `numpy_layers.shares` times scores, without arrays in between. A tex
 rounding of earlier layers, is left out: here rounding decides nothing.
 """
 
+from functools import partial
+from typing import TypeAlias
+
 import numpy as np
 from numba import njit
 
@@ -11,6 +14,8 @@ from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.attention.compiled_layers import PRODUCTS, WorkSpace, backward, forward, work_space
 from hardmax.kernels.compiled import entry, share
 from hardmax.kernels.lanes import FLAGS
+
+Encoded: TypeAlias = tuple[IntArray, IntArray, IntArray]  # tokens, where texts start, and how often each counts
 
 
 @njit
@@ -45,18 +50,17 @@ def _classes(z: FloatArray, counts: IntArray, member: IntArray, size: IntArray) 
 
 @entry(fastmath=FLAGS)
 def _contributions(
-    texts: IntArray,
-    ids: IntArray,
-    starts: IntArray,
-    counts: IntArray,
+    encoded: Encoded,
     embedding: AnyArray,
     step: FloatArray,
     decoder: FloatArray,
     layers: int,
     out: FloatArray,
     clear: BoolArray,
+    texts: IntArray,
 ) -> None:
     """Contributions of some texts; `clear` tells whether they are decided."""
+    ids, starts, counts = encoded
     longest, (heads, d) = 1, embedding.shape[1:]
     for t in texts:
         longest = max(longest, starts[t + 1] - starts[t])
@@ -94,28 +98,20 @@ def _contributions(
 
 
 def contributions_of_texts(
-    ids: IntArray,
-    starts: IntArray,
-    counts: IntArray,
-    embedding: AnyArray,
-    step: FloatArray,
-    decoder: FloatArray,
-    layers: int,
+    encoded: Encoded, embedding: AnyArray, step: FloatArray, decoder: FloatArray, layers: int
 ) -> tuple[FloatArray, BoolArray]:
     """(tokens, outputs) contributions of every text, and (texts,) which of them are decided; the others are undefined.
 
     Parameters
     ----------
-    ids, starts, counts : arrays
-        Tokens of each text; see `sentiment.vocabulary.Encoded`.
+    encoded : three arrays
+        Tokens of the texts, where each text starts, and how often each token counts in it.
     embedding : (tokens, heads, 1 or 2) array
     step : (heads,) array
     decoder : (outputs, heads, 1 or 2) array
     """
+    ids, starts, counts = encoded
     out, clear = np.empty((len(ids), len(decoder))), np.empty(len(starts) - 1, np.bool_)
-
-    def work(texts: IntArray) -> None:
-        _contributions(texts, ids, starts, counts, embedding, step, decoder, layers, out, clear)
-
+    work = partial(_contributions, (ids, starts, counts), embedding, step, decoder, layers, out, clear)
     share(work, len(clear), PRODUCTS * len(ids) * len(step) * max(1, layers))
     return out, clear

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from hardmax.attention.numpy_layers import layers_of
 from hardmax.attention.one_layer import Attend, as_array
-from hardmax.kernels.batched import too_large
+from hardmax.kernels.exact_sets import too_large
 from hardmax.kernels.search import has_numba
 
 

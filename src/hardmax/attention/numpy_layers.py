@@ -5,14 +5,14 @@ leader, the sets never change again (Theorem 1), so m layers are one with the st
 as they are decided.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from hardmax._integers import TINY, UNIT
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.kernels.batched import exact_sets, near_maxima
+from hardmax.kernels.exact_sets import exact_sets_of_batch, near_maxima_of_batch
 from hardmax.kernels.sets import Sets
 
 
@@ -70,9 +70,9 @@ def layers_of(
         forms, seen = None if A is None else A[clouds], None if counts is None else counts[clouds] > 0
         queries = z if forms is None else z @ forms
         if sure is None or (k == 0 and A is None):  # positions of the first layer are exact, their A z is not
-            sets = exact_sets(queries, z, seen)
+            sets = exact_sets_of_batch(queries, z, seen)
         else:
-            sets, same = near_maxima(queries, z, _slack(z, forms, seen, error[clouds]).reshape(-1), seen)
+            sets, same = near_maxima_of_batch(queries, z, _slack(z, forms, seen, error[clouds]).reshape(-1), seen)
             good = (same.reshape(len(z), n) | (many[clouds] == 0)).all(axis=1)
             sure[clouds[~good]] = False
             sets, z, clouds = sets.take(np.flatnonzero(np.repeat(good, n))), z[good], clouds[good]
@@ -89,22 +89,13 @@ def layers_of(
         clouds = clouds[~decided]
 
 
-def shares(
-    tokens: AnyArray,
-    step: AnyArray,
-    count: int,
-    *,
-    A: AnyArray | None = None,
-    counts: IntArray | None = None,
-    sure: BoolArray | None = None,
-) -> FloatArray:
+def shares(layers: Iterable[Layer], counts: AnyArray) -> FloatArray:
     """(batch, n) how much of each input token is in the mean of the outputs: the mean row of M, where z^K = M z^0.
 
-    `tokens` is changed in place to z^K; parameters as in `layers_of`. Clouds that are not sure have no meaning.
+    Tokens count as often as `counts` (batch, n) says. Clouds that are not sure have no meaning.
     """
-    weights = np.ones(tokens.shape[:2]) if counts is None else counts.astype(np.float64)
-    total = (weights / np.maximum(1, weights.sum(axis=1, keepdims=True)))[..., None]
-    for layer in reversed(list(layers_of(tokens, step, count, A=A, counts=counts, sure=sure))):
+    total = (counts / np.maximum(1, counts.sum(axis=1, keepdims=True)))[..., None]
+    for layer in reversed(list(layers)):
         total[layer.clouds] = layer.back(total[layer.clouds])
     return np.asarray(total[..., 0])
 

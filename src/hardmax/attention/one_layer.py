@@ -13,7 +13,7 @@ from torch import Tensor
 
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import AnyArray
-from hardmax.kernels.batched import exact_sets
+from hardmax.kernels.exact_sets import exact_sets_of_batch
 from hardmax.kernels.sets import Sets
 
 CPU_TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
@@ -164,7 +164,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) 
     if q.shape[0] * q.shape[1] == 0 or k.shape[1] == 0:
         sizes = nothing.new_zeros(q.shape[0] * q.shape[1])
         return v.new_zeros(*q.shape[:2], v.shape[2]), sizes - 1, sizes, nothing
-    sets = exact_sets(as_array(q, "q"), as_array(k, "k"), None if mask is None else mask.numpy(), causal)
+    sets = exact_sets_of_batch(as_array(q, "q"), as_array(k, "k"), None if mask is None else mask.numpy(), causal)
     everywhere = sets.flattened(q.shape[1], k.shape[1])
     means = everywhere.mean(_numbers(v).reshape(-1, v.shape[2]), np.ones(k.shape[0] * k.shape[1], np.intp))
     out = torch.from_numpy(means).to(v.dtype).view(*q.shape[:2], v.shape[2])
@@ -184,7 +184,7 @@ def _spread(
     tied, members = torch.nonzero((sizes.view(batch, n) > 1).any(1)).flatten(), np.empty(0, np.intp)
     if len(tied):  # these clouds are asked again, as members take memory
         seen = None if mask is None else mask[tied].numpy()
-        sets = exact_sets(as_array(q[tied], "q"), as_array(k[tied], "k"), seen, causal)
+        sets = exact_sets_of_batch(as_array(q[tied], "q"), as_array(k[tied], "k"), seen, causal)
         members = sets.take(sets.tied).members
     P = Sets.joined(first.numpy(), sizes.numpy(), members).flattened(n, m).matrix(np.ones(batch * m, np.intp))
     return torch.from_numpy(P.T @ _numbers(g).reshape(-1, dv)).to(g.dtype).view(batch, m, dv)

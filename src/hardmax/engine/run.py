@@ -5,22 +5,15 @@ Theorem 4: C_i made of leaders, all still seen from their centroid c_i, fix C_i 
 Both hold for any A and any steps. A decided token needs no more queries; it stays a key.
 """
 
-from collections.abc import Callable
 from enum import IntEnum
-from fractions import Fraction
 
 import numpy as np
 
 from hardmax import _checks
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.engine.adaptive import Adaptive
-from hardmax.engine.history import History
-from hardmax.engine.rational import Rational
-from hardmax.engine.state import State
-from hardmax.engine.tolerant import Tolerant
+from hardmax.engine.states import Adaptive, Rational, State, Tolerant
 from hardmax.kernels import Search
-from hardmax.kernels.classes import Classes
 from hardmax.kernels.sets import Sets
 from hardmax.rules.hardmax import Hardmax
 
@@ -44,12 +37,12 @@ class Run:
     `shortcuts=False` asks every token at every layer, decided or not; the theorems' own checks use that.
     """
 
-    def __init__(self, state: State, step: Callable[[int], Fraction], *, shortcuts: bool = True) -> None:
+    def __init__(self, state: State, rule: Hardmax, *, shortcuts: bool = True) -> None:
         m = len(state.classes)
         self.state = state
         self.classes = state.classes
         self.shortcuts = shortcuts
-        self._step = step
+        self._rule = rule
         self._sets: Sets | None = None
         self.emerged: IntArray = np.full(m, -1)  # layer from which a class leads
         self.settled: IntArray = np.full(m, -1)  # layer from which it is decided
@@ -63,17 +56,13 @@ class Run:
     ) -> "Run":
         """Place checked tokens of shape (n, d) at layer 0, in the arithmetic that the rule asks for."""
         _checks.check_dimension(rule.matrix, tokens.shape)
-        if kernel != "auto" and (rule.exact or rule.ties != "exact"):
+        tolerant = rule.ties != "exact"
+        if kernel != "auto" and (rule.exact or tolerant):
             what = "`exact=True`, which multiplies integers" if rule.exact else "a tolerance, which sees all products"
             raise ParameterError("kernel", f'be "auto" with {what}', f"{kernel!r}", "Leave it out.")
-        classes = Classes.singly(tokens) if rule.causal else Classes.of(tokens)
-        if isinstance(rule.ties, float):
-            state: State = Tolerant(classes, rule.metric, rule.ties, causal=rule.causal)
-        else:
-            arithmetic = Rational if rule.exact else Adaptive
-            history = History(classes.rows, classes.counts, rule.step)
-            state = arithmetic(classes, rule.metric, history, Search(kernel, gaps=gaps), causal=rule.causal)
-        return cls(state, rule.step, shortcuts=shortcuts)
+        arithmetic = Tolerant if tolerant else Rational if rule.exact else Adaptive
+        search = Search("numpy" if tolerant else kernel, gaps=gaps)
+        return cls(arithmetic(rule, tokens, search), rule, shortcuts=shortcuts)
 
     @property
     def layer(self) -> int:
@@ -102,7 +91,7 @@ class Run:
     @property
     def pace(self) -> float:
         """How far the next layer moves a coordinate at most."""
-        alpha, tokens = self._step(self.layer), self.state.tokens
+        alpha, tokens = self._rule.step(self.layer), self.state.tokens
         size = float(np.abs(tokens).max()) or 1.0
         offsets = self.sets.mean(tokens / size, self.classes.counts) - tokens / size
         return float(alpha / (1 + alpha)) * float(np.abs(offsets).max()) * size
@@ -153,4 +142,4 @@ class Run:
 
     def advance(self) -> None:
         """Move every class by its set: one layer."""
-        self.state.advance(self.sets, self._step(self.layer))
+        self.state.advance(self.sets)

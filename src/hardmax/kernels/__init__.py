@@ -1,12 +1,12 @@
-"""How the largest products are found. This is the one place that picks a method.
+"""How the largest products are found, and the exact sets of one layer; README.md here has the contract.
 
-Every method finds what `reference.near_maxima` finds, up to a rounding of the slack that the caller has allowed for, so
-that the exact sets are the same. `docs/speed.md` says what wins where.
+What torch needs is in `hardmax.attention`, and public here.
 """
 
 from importlib import import_module
 from typing import Any
 
+from hardmax._errors import MissingExtra
 from hardmax.kernels.maximisers import maximisers
 from hardmax.kernels.search import KERNELS, Search, check_kernel
 
@@ -20,17 +20,15 @@ __all__ = [
     "maximisers",
 ]
 
-TORCH = {"HardmaxAttention": "one_layer", "hardmax_attention": "one_layer", "hardmax_layers": "layers"}  # public here
+# Loaded when it is asked for.
+TORCH = {"HardmaxAttention": "one_layer", "hardmax_attention": "one_layer", "hardmax_layers": "layers"}
 
 
 def __getattr__(name: str) -> Any:
-    """Load what needs torch when it is asked for."""
     if name in TORCH:
         try:
             module = import_module(f"hardmax.attention.{TORCH[name]}")
         except ImportError as error:
-            from hardmax._errors import MissingExtra
-
             raise MissingExtra(f"`hardmax.kernels.{name}`", "torch", "text") from error
         return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

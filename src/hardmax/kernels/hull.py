@@ -14,8 +14,8 @@ A polygon that misses vertices by rounding costs time, not correctness: (2) and 
 scaled by the caller so that no coordinate exceeds 1; margins of 64 units of rounding rest on that.
 """
 
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -34,8 +34,7 @@ TASK = 2048  # queries in a task
 EFFORT = 1000  # multiplications that take as long as a query
 
 
-@dataclass(frozen=True, eq=False)
-class Hull:
+class Hull(NamedTuple):
     """The polygon, and all keys along its boundary."""
 
     vertices: IntArray  # (h,) keys, counterclockwise from the edge whose normal has the smallest angle
@@ -74,10 +73,10 @@ def near_maxima(
     hull = Hull.of(keys, 1.01 * float(depths.max(initial=0.0)) + 64 * UNIT, last)
     if hull is None:
         return Sets(np.zeros(n + 1, np.intp), EVERY), last
-    along, width = keys[hull.chain], 2.02 * hull.width
+    along = keys[hull.chain]
     count = min(max(64, 4 * len(hull.angles)), BUCKETS)
     buckets = np.searchsorted(hull.angles, np.arange(count + 1) * (4 / count))  # where a search by angle starts
-    walk = partial(_walk, queries, slack, along, hull.chain, hull.angles, buckets, hull.place, width)
+    walk = partial(_walk, queries, slack, hull, along, buckets)
     return written_sets(walk, n, tasks, TASK, effort)[0], hull
 
 
@@ -243,16 +242,14 @@ def _first_not_below(ascending: FloatArray, value: float, below: int, above: int
 def _walk(
     queries: FloatArray,
     slack: FloatArray,
+    hull: Hull,
     along: FloatArray,
-    chain: IntArray,
-    angles: FloatArray,
     buckets: IntArray,
-    place: IntArray,
-    width: float,
     tasks: IntArray,
     output: Output,
 ) -> None:
     """Find the near-maxima of the queries of some tasks; none where a query is nearly zero."""
+    angles, chain, width = hull.angles, hull.chain, 2.02 * hull.width
     n, c, h, scale = len(queries), len(along), len(angles), (len(buckets) - 1) / 4
     for task in tasks:
         room, used = output.members[output.starts[task] : output.starts[task + 1]], 0
@@ -264,7 +261,7 @@ def _walk(
             angle = _angle(x, y)
             bucket = min(int(angle * scale), len(buckets) - 2)
             edge = _first_not_below(angles, angle, buckets[bucket], buckets[bucket + 1])
-            low = high = start = place[edge if edge < h else 0]
+            low = high = start = hull.place[edge if edge < h else 0]
             best = x * along[low, 0] + y * along[low, 1]
             reach = slack[i] + width * (abs(x) + abs(y))
             while high - low < c - 1:

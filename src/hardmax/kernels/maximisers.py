@@ -5,8 +5,7 @@ from numpy.typing import ArrayLike
 
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray
-from hardmax.kernels import batched
-from hardmax.kernels.exact_sets import Points, exact_sets
+from hardmax.kernels.exact_sets import Points, exact_sets, exact_sets_of_batch
 from hardmax.kernels.floating import Metric
 from hardmax.kernels.search import Search, check_kernel
 from hardmax.kernels.sets import Sets
@@ -46,7 +45,7 @@ def maximisers(queries: ArrayLike, keys: ArrayLike | None = None, *, kernel: str
     kernel = check_kernel(kernel)
     Q, K = _check(queries, keys)
     if Q.ndim == 3:
-        return batched.exact_sets(Q, K)
+        return exact_sets_of_batch(Q, K)
     if not len(Q):
         return Sets.of([])
     points = Points.of(Q)

@@ -1,7 +1,7 @@
 """The hardmax rule of arXiv 2407.01602."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -90,7 +90,7 @@ class Hardmax(Layered):
             raise ParameterError(
                 "exact=True",
                 'go with `ties="exact"`',
-                f"`ties={self.ties}`",
+                f"ties={self.ties}",
                 "Drop one of them: rational arithmetic has no near-ties.",
             )
         if self.A is not None:
@@ -113,10 +113,8 @@ class Hardmax(Layered):
             rows = ["[" + ", ".join(_shown(Fraction(x)) for x in row) + "]" for row in self.matrix.tolist()]
             shown = f"[{', '.join(rows)}]" if len(rows) <= 3 else f"{len(rows)} by {len(rows)}"
             parts.append(f"A={shown}")
-        usual = {"normalize": True, "ties": "exact", "exact": False, "any_A": False, "causal": False}
-        for name in usual:
-            if getattr(self, name) != usual[name]:
-                parts.append(f"{name}={getattr(self, name)}")
+        others = {item.name: item.default for item in fields(self)[2:]}
+        parts += [f"{name}={getattr(self, name)}" for name, usual in others.items() if getattr(self, name) != usual]
         return f"Hardmax({', '.join(parts)})"
 
     @property
@@ -157,14 +155,10 @@ class Hardmax(Layered):
     @property
     def positive_definite(self) -> bool:
         """True when A is symmetric positive definite, as the theorems ask."""
-        A = self.matrix
-        if A is None or not self.any_A:
-            return True
-        return _checks.is_positive_definite(A)
+        return self.matrix is None or not self.any_A or _checks.is_positive_definite(self.matrix)
 
     @property
     def dimension(self) -> int | None:
-        """The size of A."""
         return None if self.matrix is None else len(self.matrix)
 
     def check(self, tokens: Any) -> None:

@@ -7,14 +7,14 @@ A text goes through its layers in compiled code where that knows the answer, els
 which knows every set without rounding, where tokens tie or nearly so.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.attention.numpy_layers import layers_of, shares
+from hardmax.attention.numpy_layers import Layer, layers_of, shares
 from hardmax.kernels.search import has_numba
 from hardmax.rules.hardmax import Hardmax
 from hardmax.sentiment.vocabulary import Encoded
@@ -58,7 +58,7 @@ def contributions(weights: Weights, encoded: Encoded) -> FloatArray:
         from hardmax.attention.contributions import contributions_of_texts
 
         step = weights.alpha / (1 + weights.alpha)
-        result, clear = contributions_of_texts(*encoded, weights.embedding, step, weights.decoder, weights.layers)
+        result, clear = contributions_of_texts(encoded, weights.embedding, step, weights.decoder, weights.layers)
         left = np.flatnonzero(~clear)  # some tokens tie, or nearly
     for some in batches(encoded.sizes[left], weights.heads):
         ids, counts = encoded.take(left[some]).padded()
@@ -80,7 +80,8 @@ def sums_by_text(parts: FloatArray, encoded: Encoded) -> FloatArray:
 def head_shares(weights: Weights, ids: IntArray, counts: IntArray) -> FloatArray:
     """(texts, heads, n) the share of the mean that each token holds after the last layer; they sum to 1."""
     sure = np.ones(len(ids) * weights.heads, bool)
-    found = _through(shares, weights, ids, counts, weights.layers, sure)
+    layers = _layers(weights, ids, counts, weights.layers, sure)
+    found = shares(layers, np.repeat(counts, weights.heads, axis=0))
     for cloud in np.flatnonzero(~sure).tolist():
         text, h = divmod(cloud, weights.heads)
         run, alpha = simulated(weights, ids[text], counts[text], h), weights.alpha[h]
@@ -113,7 +114,7 @@ def following(weights: Weights, ids: IntArray, counts: IntArray) -> Following:
     emerged, follows, decided = np.full((clouds, n), -1), np.full((clouds, n), -1), np.full(clouds, -1)
     sure = np.ones(clouds, bool)
     # One more layer than the model has, to see whom the outputs would follow.
-    for k, layer in enumerate(_through(layers_of, weights, ids, counts, weights.layers + 1, sure)):
+    for k, layer in enumerate(_layers(weights, ids, counts, weights.layers + 1, sure)):
         some = layer.clouds
         first, alone = layer.sets.targets.reshape(-1, n), (layer.sets.sizes == 1).reshape(-1, n)
         follows[some] = first
@@ -157,15 +158,13 @@ def _contributions(weights: Weights, ids: IntArray, counts: IntArray) -> FloatAr
     return total
 
 
-def _through(
-    function: Callable[..., Any], weights: Weights, ids: IntArray, counts: IntArray, layers: int, sure: BoolArray
-) -> Any:
-    """Call a function of (texts * heads, n, d) clouds, one for every head of every text, their steps, A and counts."""
+def _layers(weights: Weights, ids: IntArray, counts: IntArray, layers: int, sure: BoolArray) -> Iterator[Layer]:
+    """The layers of (texts * heads, n, d) clouds, one for every head of every text."""
     texts, n = ids.shape
     z = weights.tokens(ids).transpose(0, 2, 1, 3).reshape(texts * weights.heads, n, weights.d)
     step = np.tile(weights.alpha / (1 + weights.alpha), texts)
     A = None if weights.A is None else np.tile(weights.A, (texts, 1, 1))
-    return function(z, step, layers, A=A, counts=np.repeat(counts, weights.heads, axis=0), sure=sure)
+    return layers_of(z, step, layers, A=A, counts=np.repeat(counts, weights.heads, axis=0), sure=sure)
 
 
 def batches(sizes: IntArray, heads: int) -> Iterator[IntArray]:
