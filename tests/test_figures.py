@@ -380,7 +380,7 @@ def test_leaders_are_bars_in_the_colour_of_what_they_say(monkeypatch: pytest.Mon
     assert [to_hex(bar.get_facecolor()) for bar in ax.patches] == [c.lower() for c in COLOURS[:2]]
     assert [label.get_text() for label in ax.get_xticklabels()] == ["great", "$bad"]
     monkeypatch.setattr(recorded_studies, "RESULTS", tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"leaders\.json must be beside the models\. It is missing\. Reinstall"):
+    with pytest.raises(FileNotFoundError, match=r"leaders\.json, beside the models\. It is missing\. Reinstall"):
         leaders_histogram.compute()
 
 

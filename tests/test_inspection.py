@@ -368,7 +368,7 @@ def test_folders_that_hold_no_model(folder, tmp_path) -> None:
     (path / "tokenizer.json").write_text("{}")
     assert "must hold a model and a tokenizer that transformers reads. Got the answer: " in sentence(path)
     (path / "model.safetensors").write_bytes(b"not tensors")
-    assert sentence(path).endswith("Save both into one folder with `save_pretrained`.")
+    assert sentence(path).endswith("Save both into one folder with save_pretrained.")
 
 
 def test_objects_that_are_no_model(pair) -> None:

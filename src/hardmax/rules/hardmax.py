@@ -90,7 +90,7 @@ class Hardmax(Layered):
             raise ParameterError(
                 "exact=True",
                 'go with `ties="exact"`',
-                f"ties={self.ties}",
+                f"`ties={self.ties}`",
                 "Drop one of them: rational arithmetic has no near-ties.",
             )
         if self.A is not None:
