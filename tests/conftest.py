@@ -1,6 +1,7 @@
 """Settings for the whole suite."""
 
 import os
+import sys
 
 import pytest
 
@@ -8,6 +9,15 @@ import pytest
 # scikit-learn, FAISS) by turning a core in circles: training takes ten times as long. Set before NumPy loads.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("NUMBA_THREADING_LAYER", "workqueue")  # asked how many threads it has, the other sets OpenMP's
+
+
+@pytest.fixture(autouse=True)
+def _as_many_threads_as_before():
+    """Benchmarks give torch two threads, and so would every test after them have."""
+    yield
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
 
 @pytest.fixture

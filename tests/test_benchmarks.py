@@ -24,6 +24,12 @@ import hardmax as hm
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.fixture(autouse=True)
+def _short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A toy that takes no time would be repeated for 0.05 s of it in each of its 30 turns."""
+    monkeypatch.setattr("benchmarks.worker.TURN", 1e-4)
+
+
 def method(name: str, answer: int, **options) -> Method:
     return Method(name, lambda: lambda: answer, lambda result: {"set": np.array(result)}, **options)
 
