@@ -9,16 +9,22 @@ NUMERICAL := $(call named,causal checks edge_cases exact flows kernels limits ma
 WITH_TORCH := $(call named,explanations layers)
 BLAS := $(call named,checks control flows kernels limits spectrum)
 QUICKLY := -n 2 -q -m "not slow"
+UNITS := $(call named,causal checks classes configurations errors exact leaders map polytope rules sets smooth_trajectory \
+	spectrum states storage text theorems trajectory)  # a little of every room
 PEERS := --ignore-glob='tests/test_bench*' --ignore=tests/test_faithfulness.py  # they need other projects
 
 # Other Pythons that this version may run on: by name, or where pyenv keeps them.
 PYTHONS := $(foreach name,python3.12 python3.13 python3.14,$(shell command -v $(name) 2>/dev/null)) \
 	$(wildcard $(HOME)/.pyenv/versions/3.1[2-9].*/bin/python)
 
-.PHONY: demo test lint types pytest test-machines test-oldest test-pythons test-wheel docs bench clean
+.PHONY: demo check test lint types pytest test-slow test-machines test-oldest test-pythons test-wheel docs bench clean
 
 demo: .venv/installed
 	$(BIN)/hardmax demo --out demo
+
+# For every commit: in a minute or so, a little of every room.
+check: lint types
+	$(BIN)/python -m pytest $(QUICKLY) $(UNITS)
 
 test: lint types pytest test-machines
 
@@ -31,7 +37,11 @@ types: .venv/installed
 	$(BIN)/mypy
 
 pytest: .venv/installed
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+# What takes long and seldom breaks: the rest of the hundred seeds, every example as a script.
+test-slow: .venv/installed
+	$(BIN)/python -m pytest -n 2 -m slow
 
 # As if on an old processor, and on one without AVX-512: OpenBLAS, numba and torch round differently there.
 test-machines: .venv/installed
