@@ -20,13 +20,12 @@ PRODUCTS = 60.0  # multiplications for each token of a plane and layer, about
 
 
 class CompiledLayers(NamedTuple):
-    """What the layers did, cloud by cloud; undefined for clouds that are not `clear`."""
+    """What the layers did, cloud by cloud."""
 
     follows: AnyArray  # (batch, layers, n) whom each token followed
     pulls: AnyArray  # (batch, layers, n, d) c_i - z_i
     steps: AnyArray  # (batch, layers) b, or that of all layers to come in the last that ran
-    ran: IntArray  # (batch,) how many layers ran
-    clear: BoolArray  # (batch,)
+    ran: IntArray  # (batch,) how many layers ran; -1 for clouds that are left to others, of which all else is undefined
 
     def back(self, total: AnyArray, step: AnyArray) -> AnyArray:
         """Gradients of (batch, n, d) outputs become those of the inputs, in place; returns those of the steps."""
@@ -138,7 +137,7 @@ def backward(g: AnyArray, follows: AnyArray, b: float, given: FloatArray) -> Non
 
 @entry(fastmath=FLAGS)
 def _forward(clouds: IntArray, tokens: AnyArray, step: AnyArray, counts: AnyArray, layers: CompiledLayers) -> None:
-    """Run some clouds through all layers in place. Clouds that are not clear stay where they were."""
+    """Run some clouds through all layers in place. Those that are left to others stay where they were."""
     n, d = tokens.shape[1:]
     ids, z, space = np.empty(n, np.intp), np.empty((n, d), tokens.dtype), work_space(n, d)
     for cloud in clouds:
@@ -147,7 +146,7 @@ def _forward(clouds: IntArray, tokens: AnyArray, step: AnyArray, counts: AnyArra
         if count:
             follows, steps, pulls = layers.follows[cloud], layers.steps[cloud], layers.pulls[cloud]
             ran = forward(z, ids[:count], np.float64(step[cloud]), False, space, follows, steps, pulls)
-        layers.ran[cloud], layers.clear[cloud] = ran, ran >= 0
+        layers.ran[cloud] = ran
         if ran >= 0:
             tokens[cloud] = z
 
@@ -179,7 +178,6 @@ def run(tokens: AnyArray, step: AnyArray, count: int, counts: IntArray | None) -
         np.empty((batch, count, n, d), tokens.dtype),
         np.empty((batch, count), tokens.dtype),
         np.empty(batch, np.intp),
-        np.empty(batch, np.bool_),
     )
     seen = np.empty((0, 0), np.int64) if counts is None else np.require(counts, np.int64, ["C", "W"])
     effort = count * float(tokens.size) * (PRODUCTS if d == 2 else n)

@@ -139,7 +139,7 @@ class _Layers(torch.autograd.Function):
             from hardmax.attention import compiled_layers
 
             ctx.compiled = compiled_layers.run(tokens, b, count, many)
-        some = np.arange(len(tokens)) if ctx.compiled is None else np.flatnonzero(~ctx.compiled.clear)
+        some = np.arange(len(tokens)) if ctx.compiled is None else np.flatnonzero(ctx.compiled.ran < 0)
         ctx.others, rest, forms = some, tokens[some], None if A is None else A.detach().numpy()[some]
         ctx.layers = list(layers_of(rest, b[some], count, A=forms, counts=None if many is None else many[some]))
         tokens[some] = rest

@@ -135,10 +135,10 @@ def _unit(A: list[Row]) -> np.ndarray:
     return np.array([[x / size for x in row] for row in A])
 
 
-def _integers(*groups: list[Point]) -> list[list[Row]]:
+def _integers(*lists: list[Point]) -> list[list[Row]]:
     """Several lists of points as integers over one denominator."""
-    denominator = lcm(*{x.denominator for rows in groups for row in rows for x in row})
-    return [[tuple(int(x * denominator) for x in row) for row in rows] for rows in groups]
+    denominator = lcm(*{x.denominator for rows in lists for row in rows for x in row})
+    return [[tuple(int(x * denominator) for x in row) for row in rows] for rows in lists]
 
 
 Gap: TypeAlias = tuple[int, list[int], list[int]]

@@ -56,7 +56,7 @@ def exact_sets(
     near, gaps = search.near_maxima(queries, keys.values, slack, limits)
     gaps = None if gaps is None else np.maximum(gaps - slack, 0.0)
     leads = dict.fromkeys(near.tied.tolist(), 0)
-    rows = near.tied if keys.error or not leads else _with_different_keys(near, keys.values)
+    rows = near.tied if keys.error else _with_different_keys(near, keys.values)
     if not len(rows):
         return near, gaps, leads
     decided, by = compared(near.take(rows), points.exact(rows.tolist()), keys.exact, metric.rows)
@@ -73,8 +73,10 @@ def tolerant_sets(
     return near_maxima(queries, keys, tolerance * longest * np.linalg.norm(queries, axis=1), limits)[0]
 
 
-def _with_different_keys(near: Sets, keys: FloatArray) -> IntArray:
-    """Rows whose candidates are not all the same key."""
+def _with_different_keys(near: Sets, keys: AnyArray) -> IntArray:
+    """Rows whose members are not all the same key."""
+    if not len(near.tied):
+        return near.tied
     ids = np.unique(near.take(near.tied).members)
     labels = np.zeros(len(keys), np.intp)
     labels[ids] = Classes.of(keys[ids]).labels
@@ -83,21 +85,10 @@ def _with_different_keys(near: Sets, keys: FloatArray) -> IntArray:
 
 
 def exact_sets_of_batch(queries: AnyArray, keys: AnyArray, mask: BoolArray | None = None, causal: bool = False) -> Sets:
-    """Find C_i = argmax_j <q_i, k_j>, as in real arithmetic on the given floats.
+    """Find C_i = argmax_j <q_i, k_j> for clouds (batch, n, d) and (batch, m, d), as in real arithmetic on these floats.
 
-    Parameters
-    ----------
-    queries : (batch, n, d) array of float32 or float64
-    keys : (batch, m, d) array
-    mask : (batch, m) boolean array, optional
-        True for keys that may be chosen.
-    causal : bool
-        Whether query i sees the keys 0 to i alone.
-
-    Returns
-    -------
-    Sets
-        One row for each query, batch * n in all; members count keys within their own cloud.
+    `mask` (batch, m) is True for keys that may be chosen; with `causal`, query i sees the keys 0 to i alone. Row
+    b * n + i has the keys of cloud b.
     """
     if queries.shape[2] == 1 and not causal:
         return _sets_on_line(queries, keys, mask)
@@ -127,7 +118,7 @@ def near_maxima_of_batch(
 
         return fused.near_maxima_of_batch(queries, keys, slack, mask, causal)
     (batch, n, _), m = queries.shape, keys.shape[1]
-    rows, same = [np.empty(0, np.intp)] * (batch * n), np.ones(batch * n, bool)
+    sizes, same, members = np.zeros(batch * n, np.intp), np.ones(batch * n, bool), [np.empty(0, np.intp)]
     for b in range(batch):
         seen = np.arange(m) if mask is None else np.flatnonzero(mask[b])
         limits = np.searchsorted(seen, np.arange(n), side="right") if causal else np.full(n, len(seen))
@@ -138,11 +129,11 @@ def near_maxima_of_batch(
         allowed = slack_of(Q.values, Q.error, K.values, K.error)
         if slack is not None:
             allowed += np.ldexp(slack[b * n + asked], -Q.exponent - K.exponent)
-        near, _ = near_maxima(Q.values, K.values, allowed, limits[asked] if causal else None)
-        for i, members in zip((b * n + asked).tolist(), near, strict=True):
-            rows[i] = seen[members]
-            same[i] = (keys[b, rows[i]] == keys[b, rows[i][0]]).all()
-    return Sets.of(rows), same
+        near, _ = near_maxima(Q.values, K.values, allowed, limits[asked])
+        sizes[b * n + asked] = near.sizes
+        members.append(seen[near.members])
+        same[b * n + asked[_with_different_keys(near, keys[b, seen])]] = False
+    return Sets(np.r_[0, np.cumsum(sizes)], np.concatenate(members)), same
 
 
 def too_large(array: AnyArray) -> bool:
