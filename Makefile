@@ -37,7 +37,7 @@ types: .venv/installed
 	$(BIN)/mypy
 
 pytest: .venv/installed
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 # What takes long and seldom breaks: the rest of the hundred seeds, every example as a script.
 test-slow: .venv/installed

@@ -17,7 +17,7 @@ from benchmarks.limits import SIZES, growth
 from benchmarks.memory import with_peak
 from benchmarks.results import Result, Row, number
 from benchmarks.studies import STUDIES
-from benchmarks.worker import Child
+from benchmarks.worker import Child, Local
 
 import hardmax as hm
 
@@ -304,7 +304,10 @@ def test_the_command_measures_and_writes(run, tmp_path: Path) -> None:
 
 
 def test_answers_that_differ_exit_with_1_and_json_says_why(run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CASES, "gaussian", replace(CASES["gaussian"], agrees=lambda ours, theirs: False))
+    other = replace(CASES["gaussian"], agrees=lambda ours, theirs: False)
+    methods = {method.name: method for method in other.methods(True)}
+    monkeypatch.setitem(CASES, "gaussian", other)
+    monkeypatch.setattr(sys.modules["benchmarks.measure"], "Child", lambda case, name, *_: Local(methods[name]))
     code, out, _ = run("gaussian", "--quick", "--json")
     assert code == 1
     assert "triple loop in Python chooses other sets" in json.loads(out)["cases"][0]["refused"]
