@@ -23,10 +23,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hardmax import HardmaxClassifier
 from hardmax.sentiment import fitting, inference, model
-from hardmax.sentiment.batches import dropped, rate
 from hardmax.sentiment.corpus import reviews
 from hardmax.sentiment.network import Network
 from hardmax.sentiment.settings import ModelSettings, RunSettings, TrainingSettings
+from hardmax.sentiment.training import dropped, rate
 from hardmax.sentiment.vocabulary import Encoded
 
 SMALL = {"n_heads": 4, "groups": 2, "ngram_range": (1, 2), "epochs": 30}

@@ -25,7 +25,7 @@ from hardmax import HardmaxClassifier  # noqa: E402
 from hardmax.cli import texts as shared  # noqa: E402
 from hardmax.cli.main import main  # noqa: E402
 from hardmax.cli.train import train  # noqa: E402
-from hardmax.sentiment import batches, pretrained_models  # noqa: E402
+from hardmax.sentiment import pretrained_models, training  # noqa: E402
 from hardmax.sentiment.corpus import reviews  # noqa: E402
 
 CORPUS = reviews(400, seed=1, negation=0.1, contrast=0, length=(6, 15))
@@ -569,9 +569,9 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_model(run, home, monkeypatc
     assert checkpoint.exists()
     assert not Path("killed/model.json").exists()
     shutil.copytree("killed", "anew")
-    passes, original = [], batches.batches
+    passes, original = [], training.batches
     monkeypatch.setattr(
-        batches, "batches", lambda settings, epoch, sizes: passes.append(epoch) or original(settings, epoch, sizes)
+        training, "batches", lambda settings, epoch, sizes: passes.append(epoch) or original(settings, epoch, sizes)
     )
     code, _, err = run(*settings(home, "killed", "--resume"))
     assert (code, err) == (0, "")

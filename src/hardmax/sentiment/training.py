@@ -1,8 +1,13 @@
-"""Training: the loop, its validation, and how it goes on after a kill."""
+"""Training: the loop, the batches it sees, its validation, and how it goes on after a kill.
 
-from dataclasses import asdict, replace
+In every step each group of heads sees its own random part of a text's tokens. That stops single words from being
+learned by heart, and makes the groups different, so that their mean is better than each of them.
+"""
+
+import math
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,14 +16,16 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from hardmax._errors import InputError
 from hardmax._progress import Report
-from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.sentiment import batches, checkpoint
+from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
+from hardmax.sentiment import checkpoint
 from hardmax.sentiment.distributed import ALONE, Process
 from hardmax.sentiment.model import Epoch
 from hardmax.sentiment.network import Network
 from hardmax.sentiment.settings import TrainingSettings
-from hardmax.sentiment.vocabulary import Data
+from hardmax.sentiment.vocabulary import Data, Encoded
 
+SORTED = 32  # batches within which texts are sorted by length: padding stays small, batches stay random
+WARM_UP = 0.15  # of all steps
 VALIDATED = 128  # texts at a time
 DECODER_RATE = 0.002
 CLIP = 5.0  # largest norm of the gradient of all but the embedding
@@ -49,7 +56,10 @@ def train(
     network.to(device)
     optimiser = _optimiser(network, settings)
     run = checkpoint.fingerprint(network, settings, epochs, data, weights)
-    history, best = _begin(network, optimiser, file if resume else None, run)
+    history: list[Epoch] = []
+    best = network.state_dict()
+    if resume and file is not None and file.exists():
+        history, best = checkpoint.restore(file, network, optimiser, run)
     factors = torch.as_tensor(weights, dtype=torch.float32, device=device)
     per_epoch = -(-len(data.labels) // settings.batch_size)
     steps = epochs * per_epoch
@@ -57,9 +67,9 @@ def train(
         if _should_stop(history, settings.patience):
             break
         total: Any = 0.0
-        for k, batch in enumerate(batches.batches(settings, number, data.texts.sizes)):
+        for k, batch in enumerate(batches(settings, number, data.texts.sizes)):
             done = number * per_epoch + k
-            _set_rates(optimiser, batches.rate((done + 1) / (steps + 1)))
+            _set_rates(optimiser, rate((done + 1) / (steps + 1)))
             loss = _step(network, optimiser, data, batch, settings, done, factors, process)
             total = total + loss * len(batch)
             report(done + 1, steps, loss, None)
@@ -73,13 +83,80 @@ def train(
         if epoch.quality >= max(each.quality for each in history):
             best = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
         if file is not None and process.is_first:
-            _keep(file, network, best, optimiser, history, run)
+            checkpoint.save(file, network, best, optimiser, history, run)
         report((number + 1) * per_epoch, steps, epoch.train_loss, epoch)
     kept = len(history) - 1
     if validation is not None and _should_go_back(history, epochs, len(validation.labels)):
         network.load_state_dict(best)
         kept = max(history, key=lambda epoch: epoch.quality).number
     return [replace(epoch, kept=epoch.number == kept) for epoch in history]
+
+
+class Batch(NamedTuple):
+    """Texts of one step."""
+
+    ids: IntArray  # (texts, n)
+    counts: AnyArray  # (texts, groups, n) 0 where a group does not see a token
+    kept: AnyArray | None  # (texts, n, heads * d) factors of the embedding
+    labels: IntArray  # (texts,)
+
+
+def rate(done: float, warm_up: float = WARM_UP) -> float:
+    """Factor of all learning rates when a part `done` of all steps is over: up in a line, and down to 0 as a cosine."""
+    if done < warm_up:
+        return done / warm_up
+    return (1 + math.cos(math.pi * (done - warm_up) / (1 - warm_up))) / 2
+
+
+def batches(settings: TrainingSettings, epoch: int, sizes: IntArray) -> list[IntArray]:
+    """All texts in random batches, those of a batch of like length. The same for the same seed and epoch."""
+    random, size = np.random.default_rng([settings.random_state, epoch]), settings.batch_size
+    order = random.permutation(len(sizes))
+    found = []
+    for i in range(0, len(order), SORTED * size):
+        block = order[i : i + SORTED * size]
+        by_length = block[np.argsort(sizes[block], kind="stable")]
+        found += [by_length[i : i + size] for i in range(0, len(by_length), size)]
+    return [found[i] for i in random.permutation(len(found))]
+
+
+def dropped(
+    settings: TrainingSettings, texts: Encoded, labels: IntArray, groups: int, width: int, step: int, part: slice
+) -> Batch:
+    """Part of a batch, with what is dropped in this step. Nothing depends on how a batch is dealt out."""
+    random = np.random.default_rng([settings.random_state, 10_000, step])
+    kept = _kept(texts, settings.dropout, groups, random)  # (m, groups)
+    factors = _factors(texts, settings.embedding_dropout, width, random)
+    some = np.arange(len(texts))[part]
+    ids, counts = texts.take(some).padded()
+    places, real = texts.places(some), counts > 0
+    seen = np.zeros((*ids.shape, groups), np.int32)
+    seen[real] = kept[places] * texts.counts[places, None]
+    noise = None
+    if factors is not None:
+        noise = np.ones((*ids.shape, width), np.float32)
+        noise[real] = factors[places]
+    return Batch(ids, seen.transpose(0, 2, 1), noise, labels[part])
+
+
+def _kept(texts: Encoded, dropout: float, groups: int, random: np.random.Generator) -> BoolArray:
+    """(m, groups) whether a group sees a token; a text that would lose all of them keeps all."""
+    if dropout == 0:
+        return np.ones((len(texts.ids), groups), bool)
+    kept = random.random((len(texts.ids), groups), np.float32) >= dropout
+    owners = np.repeat(np.arange(len(texts)), texts.sizes)
+    before = np.zeros((len(kept) + 1, groups), np.int64)
+    np.cumsum(kept, axis=0, out=before[1:])
+    left = np.diff(before[texts.starts], axis=0)  # (texts, groups)
+    return kept | (left == 0)[owners]
+
+
+def _factors(texts: Encoded, dropout: float, width: int, random: np.random.Generator) -> AnyArray | None:
+    """(m, width) 0 for the numbers that are dropped, and what keeps the mean for the others."""
+    if dropout == 0:
+        return None
+    kept = random.random((len(texts.ids), width), np.float32) >= dropout
+    return kept / np.float32(1 - dropout)
 
 
 def _optimiser(network: Network, settings: TrainingSettings) -> torch.optim.Optimizer:
@@ -115,7 +192,7 @@ def _step(
 ) -> Tensor:
     """One step of the optimiser on a batch, of which this process has a part; the mean loss as a tensor."""
     some, width = data.texts.take(texts), network.heads * network.d
-    batch = batches.dropped(settings, some, data.labels[texts], network.groups, width, number, process.part)
+    batch = dropped(settings, some, data.labels[texts], network.groups, width, number, process.part)
     ids, counts, labels = (_tensor(x, factors.device) for x in (batch.ids, batch.counts, batch.labels))
     kept = None if batch.kept is None else _tensor(batch.kept, factors.device)
     optimiser.zero_grad()
@@ -185,33 +262,3 @@ def _should_go_back(history: list[Epoch], epochs: int, count: int) -> bool:
     """
     best, last = max(epoch.quality for epoch in history)[0], history[-1].quality[0]
     return len(history) < epochs or best - last > (best * (1 - best) / count) ** 0.5
-
-
-State = dict[str, Tensor]
-
-
-def _begin(
-    network: Network, optimiser: torch.optim.Optimizer, file: Path | None, run: str
-) -> tuple[list[Epoch], State]:
-    """Epochs that are over and the best weights so far: none, or those of a checkpoint."""
-    if file is None or not file.exists():
-        return [], network.state_dict()
-    tensors, state = checkpoint.read(file, run)
-    network.load_state_dict(_under(tensors, "now."))
-    checkpoint.restore_optimiser(optimiser, tensors)
-    device = network.embedding.device
-    best = {name: tensor.to(device) for name, tensor in _under(tensors, "best.").items()}
-    return [Epoch(**epoch) for epoch in state["history"]], best
-
-
-def _keep(
-    file: Path, network: Network, best: State, optimiser: torch.optim.Optimizer, history: list[Epoch], run: str
-) -> None:
-    tensors = {f"now.{name}": tensor for name, tensor in network.state_dict().items()}
-    tensors |= {f"best.{name}": tensor for name, tensor in best.items()}
-    state = {"fingerprint": run, "history": [asdict(epoch) for epoch in history]}
-    checkpoint.write(file, tensors | checkpoint.optimiser_tensors(optimiser), state)
-
-
-def _under(tensors: State, start: str) -> State:
-    return {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}
