@@ -49,7 +49,7 @@ def start(d: int) -> tuple[Any, Any]:
     torch.set_num_threads(THREADS)
     plain: dict[str, Any] = {"lemmas": None, "stop_words": None, "dropout": 0.0, "embedding_dropout": 0.0}
     settings = HardmaxClassifier.paper(d, batch_size=BATCH, layers=LAYERS, **plain)
-    return new_network(VOCABULARY, 2, settings, 0), settings
+    return new_network(VOCABULARY, 2, settings), settings
 
 
 def hardmax_step(d: int, quick: bool) -> Callable[[], Any]:

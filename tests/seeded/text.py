@@ -186,9 +186,9 @@ FAULTS = (
     slip(
         "text",
         "class weights upside down",
-        "sentiment/fitting.py",
-        "weights=compute_class_weight(",
-        "weights=1 / compute_class_weight(",
+        "sentiment/training.py",
+        "weights = compute_class_weight(",
+        "weights = 1 / compute_class_weight(",
         "test_classifier::test_balanced_classes_weigh_the_same",
         "Rare classes weigh even less.",
     ),
@@ -249,7 +249,7 @@ FAULTS = (
     slip(
         "text",
         "labels as objects",
-        "sentiment/inputs.py",
+        "sentiment/classifier.py",
         'labels = y if plain else _of_one_kind(list(y), getattr(y, "dtype", None))',
         "labels = np.asarray(y)",
         "test_classifier::test_labels_of_every_kind_survive_a_file",

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import typer
 from rich.markup import escape
 
 from hardmax._errors import InputError, ParameterError
 from hardmax.cli import options, output, texts
+from hardmax.cli.options import UNSAID, option
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
@@ -20,41 +20,33 @@ if TYPE_CHECKING:
 
 MOST_LED = 2000  # texts whose leaders are counted
 MOST_COLUMNS = 10  # classes of a confusion table
-EXPLAINED = 200  # texts to compare explanations on
 
 
+@options.with_options
 def evaluate(
-    context: typer.Context,
-    path: texts.File = None,
-    text: texts.TextColumn = None,
-    label: texts.LabelColumn = None,
-    data: texts.Data = None,
-    source: texts.DataSource = None,
-    encoding: texts.Encoding = "utf-8",
+    given: texts.LabelledOptions,
     model: texts.Model = "imdb",
     explanations: Annotated[
-        bool, typer.Option("--explanations", help="Compare the explanations with those of LIME, SHAP and others.")
+        bool, option("--explanations", "Compare the explanations with those of LIME, SHAP and others.")
     ] = False,
     methods: Annotated[
-        list[str] | None,
-        typer.Option("--method", help="Compare this one; may be given several times.", show_default=False),
+        list[str] | None, option("--method", "Compare this one; may be given several times.", **UNSAID)
     ] = None,
-    count: Annotated[int, typer.Option("--count", min=1, help="On so many texts, with --explanations.")] = EXPLAINED,
+    count: Annotated[int, option("--count", "On so many texts, with --explanations.", min=1)] = 200,
     rationales: Annotated[
-        Path | None,
-        typer.Option("--rationales", metavar="FILE", help="And on a Parquet file of words that people marked."),
+        Path | None, option("--rationales", "And on a Parquet file of words that people marked.", metavar="FILE")
     ] = None,
     json: options.Json = False,
 ) -> None:
     """Measure a model on labelled texts: those of FILE, or the test reviews of --data imdb."""
     if not explanations and (methods or rationales is not None):
         raise ParameterError(("methods", "rationales"), "go with --explanations", "them alone", "Add it.")
-    table, name = texts.read_labelled(context, "test"), str(path or data)
+    table = given.read("test")
     classifier = texts.load(model)
     from hardmax.sentiment.faithfulness import compare, read_rationales
 
     marked = None if rationales is None else read_rationales(rationales)  # before the long work
-    result = measured(classifier, table, name)
+    result = measured(classifier, table, given.name)
     if explanations:
         some = texts.spread(table.texts, count)
         with output.progress_bar("Explanations") as progress:
@@ -64,8 +56,8 @@ def evaluate(
         output.note(table.note)
     if json:
         print(json_format.dumps(result, ensure_ascii=False))
-        return
-    _print(result, name)
+    else:
+        _print(result, given.name)
 
 
 def measured(classifier: "HardmaxClassifier", table: "Table", name: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from hardmax._types import FloatArray
 from hardmax.cli import options, output, texts
+from hardmax.cli.options import option
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,11 +28,9 @@ def explain(
     ],
     model: texts.Model = "imdb",
     leave_one_out: Annotated[
-        bool, typer.Option("--leave-one-out", help="Add by how much the logit falls without each word.")
+        bool, option("--leave-one-out", "Add by how much the logit falls without each word.")
     ] = False,
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with the highlighted text.")
-    ] = None,
+    html: Annotated[Path | None, option("--html", "Write a page with the highlighted text.", metavar="FILE")] = None,
     json: options.Json = False,
     out: options.Out = None,
 ) -> None:
@@ -47,8 +46,9 @@ def explain(
     if without is not None:
         more = {"leave_one_out": without.tolist()}
         document = json_format.dumps(json_format.loads(document) | more, ensure_ascii=False)
-    for path in files:
-        write(explanation, document, path)
+    output.write(
+        files, text=lambda: document, figure=explanation.plot, film=explanation.movie, page=explanation.to_html
+    )
     if html is not None:
         explanation.to_html(html)
     if json:
@@ -99,12 +99,3 @@ def leaders(explanation: "Explanation") -> "Table":
         if len(found) > MOST_LEADERS:
             rows.append([str(h), f"and {len(found) - MOST_LEADERS} more", "", "", ""])
     return output.table("Leaders", "head", "leader", "share of the mean", "since layer", "followed by", rows=rows)
-
-
-def write(explanation: "Explanation", document: str, path: Path) -> None:
-    """One file, by its ending."""
-    if path.suffix.lower() in output.MOVIES:
-        with output.progress_bar("Frames") as progress:
-            explanation.movie(path, progress=progress)
-    else:
-        output.write([path], text=lambda: document, figure=explanation.plot, page=explanation.to_html)

@@ -21,9 +21,8 @@ import numpy as np
 from hardmax._checks import check_count
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import BoolArray, FloatArray
-from hardmax.sentiment.classifier import HardmaxClassifier
+from hardmax.sentiment.classifier import HardmaxClassifier, check_texts
 from hardmax.sentiment.explainers import EXPLAINERS, Question, check_methods
-from hardmax.sentiment.inputs import check_texts
 from hardmax.sentiment.tables import read_parquet
 
 BINS = (1, 5, 10, 20, 50)  # per cent of the words

@@ -11,17 +11,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from sklearn.utils.class_weight import compute_class_weight
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from hardmax._errors import InputError
+from hardmax._errors import InputError, ParameterError
 from hardmax._progress import Report
-from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
+from hardmax._types import AnyArray, BoolArray, IntArray
 from hardmax.sentiment import checkpoint
 from hardmax.sentiment.distributed import ALONE, Process
 from hardmax.sentiment.model import Epoch
 from hardmax.sentiment.network import Network
-from hardmax.sentiment.settings import TrainingSettings
+from hardmax.sentiment.settings import Settings, TrainingSettings
 from hardmax.sentiment.vocabulary import Data, Encoded
 
 SORTED = 32  # batches within which texts are sorted by length: padding stays small, batches stay random
@@ -36,29 +37,28 @@ def train(
     network: Network,
     data: Data,
     validation: Data | None,
-    settings: TrainingSettings,
+    settings: Settings,
     *,
     epochs: int,
-    weights: FloatArray,
-    device: str = "cpu",
     served: str = "hardmax",
-    file: Path | None = None,
-    resume: bool = False,
-    report: Report = lambda *_: None,
+    report: Report,
 ) -> list[Epoch]:
     """Train a network in place. It ends with the last weights, or with those of an epoch that was clearly better.
 
-    The (classes,) `weights` are factors of the loss; `served` is the attention of validation. A checkpoint is kept in
-    `file` after every epoch; with `resume` the run goes on from it, and ends as it would have. `report` is called after
-    every step with steps done, steps in all, the loss of the batch, and after an epoch what is known of it, else None.
+    `served` is the attention of validation. A checkpoint is kept after every epoch; a run that goes on from it ends as
+    it would have. `report` is called after every step with steps done, steps in all, the loss of the batch, and after
+    an epoch what is known of it, else None.
     """
-    process = Process.current()
+    process, device = Process.current(), _device(settings.device)
+    file = None if settings.checkpoint is None else Path(settings.checkpoint)
+    classes = np.arange(max(2, network.bias.shape[1]))  # two have one output
+    weights = compute_class_weight(settings.class_weight, classes=classes, y=data.labels)
     network.to(device)
     optimiser = _optimiser(network, settings)
     run = checkpoint.fingerprint(network, settings, epochs, data, weights)
     history: list[Epoch] = []
     best = network.state_dict()
-    if resume and file is not None and file.exists():
+    if settings.resume and file is not None and file.exists():
         history, best = checkpoint.restore(file, network, optimiser, run)
     factors = torch.as_tensor(weights, dtype=torch.float32, device=device)
     per_epoch = -(-len(data.labels) // settings.batch_size)
@@ -90,6 +90,14 @@ def train(
         network.load_state_dict(best)
         kept = max(history, key=lambda epoch: epoch.quality).number
     return [replace(epoch, kept=epoch.number == kept) for epoch in history]
+
+
+def _device(name: str) -> str:
+    """The device to train on: for "auto" a GPU where there is one."""
+    there = torch.cuda.is_available()
+    if name.startswith("cuda") and not there:
+        raise ParameterError("device", "be a GPU that torch can use", "a machine without one", 'Use `device="cpu"`.')
+    return name if name != "auto" else "cuda" if there else "cpu"
 
 
 class Batch(NamedTuple):
