@@ -6,7 +6,7 @@ FAULTS = (
     slip(
         "text",
         "ties left as they are",
-        "sentiment/inference.py",
+        "sentiment/model.py",
         "left = np.flatnonzero(~clear)  # some",
         "left = np.flatnonzero(~clear)[1:]  # some",
         "test_explanations::test_ties_of_later_layers_are_not_decided_by_rounding",
@@ -15,7 +15,7 @@ FAULTS = (
     slip(
         "text",
         "attention of the first layer",
-        "sentiment/inference.py",
+        "sentiment/model.py",
         "(share @ run.attention(k, sparse=True))",
         "(share @ run.attention(0, sparse=True))",
         "test_explanations::test_tied_texts_get_the_exact_answer_with_and_without_numba",
@@ -24,7 +24,7 @@ FAULTS = (
     slip(
         "text",
         "leaders before the last layer",
-        "sentiment/inference.py",
+        "sentiment/model.py",
         "_layers(weights, ids, counts, weights.layers + 1, sure)",
         "_layers(weights, ids, counts, weights.layers, sure)",
         "test_explanations::test_leaders_are_those_of_the_trajectories",
@@ -33,7 +33,7 @@ FAULTS = (
     slip(
         "text",
         "sums in the order of tokens",
-        "sentiment/inference.py",
+        "sentiment/model.py",
         "np.repeat(np.arange(len(encoded)), encoded.sizes)\n    return np.stack",
         "np.repeat(np.arange(len(encoded)), encoded.sizes[::-1])\n    return np.stack",
         "test_explanations::test_texts_of_other_lengths_do_not_matter",
@@ -70,8 +70,8 @@ FAULTS = (
         "text",
         "last of equal words",
         "sentiment/faithfulness.py",
-        'chosen[np.argsort(-scores, kind="stable")[:count]] = True',
-        'chosen[np.argsort(scores, kind="stable")[::-1][:count]] = True',
+        'top[np.argsort(-scores, kind="stable")[:count]] = True',
+        'top[np.argsort(scores, kind="stable")[::-1][:count]] = True',
         "test_faithfulness::test_the_top_words_of_equal_ones_are_the_earlier",
         "Of equal words the later ones are erased.",
     ),

@@ -35,18 +35,18 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     Fields of a class come before those of its base, so that what is special comes first in the help.
     """
     flat: list[inspect.Parameter] = []
-    groups: dict[str, type] = {}
+    nested: dict[str, type] = {}
     for parameter in inspect.signature(command).parameters.values():
         if isinstance(parameter.annotation, type) and is_dataclass(parameter.annotation):
-            groups[parameter.name] = parameter.annotation
+            nested[parameter.name] = parameter.annotation
             flat += _parameters_of(parameter.annotation)
         else:
             flat.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
 
     @wraps(command)
     def flattened(**given: Any) -> None:
-        for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        for name, kind in nested.items():
+            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
         command(**given)
 
     flattened.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
@@ -54,11 +54,17 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     return flattened
 
 
-def _parameters_of(group: type) -> Iterator[inspect.Parameter]:
-    for part in group.__mro__:
+def _parameters_of(kind: type) -> Iterator[inspect.Parameter]:
+    for part in kind.__mro__:
         for name, annotation in inspect.get_annotations(part).items():
-            default = getattr(group, name, inspect.Parameter.empty)
+            default = getattr(kind, name, inspect.Parameter.empty)
             yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def was_given(context: typer.Context, name: str) -> bool:
+    """Whether a person wrote an option, and it is not its default."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 SOURCES = f"A CSV (also .tsv, .txt, or - for standard input) or .npy file, or a name: {', '.join(CONFIGURATIONS)}."

@@ -46,8 +46,8 @@ def _setting_options() -> Iterator[Parameter]:
             if each.name in LEFT_OUT:
                 continue
             about = respelled(each.metadata["about"], mentioned).replace('"', "")
-            shown = typer.Option(*flags(each.name), help=about, rich_help_panel=panel)
-            form: Any = Annotated[TYPES.get(each.name, each.type), shown]
+            described = typer.Option(*flags(each.name), help=about, rich_help_panel=panel)
+            form: Any = Annotated[TYPES.get(each.name, each.type), described]
             default = False if each.name == "class_weight" else each.default
             default = ",".join(map(str, default)) if isinstance(default, tuple) else default
             yield Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=form)
@@ -116,17 +116,16 @@ def configured(context: typer.Context, **more: Any) -> "HardmaxClassifier":
     """The classifier that the options describe; what is not given stays as it is there, or as in the paper."""
     from hardmax.sentiment import HardmaxClassifier
 
-    known, chosen = HardmaxClassifier().get_params(), dict(more)
-    for name, value in context.params.items():
-        source = context.get_parameter_source(name)
-        if name in known and source is not None and source.name == "COMMANDLINE":
-            chosen[name] = value
-    if "class_weight" in chosen:
-        chosen["class_weight"] = "balanced"
-    sizes = chosen.get("ngram_range", "").split(",")
+    known = HardmaxClassifier().get_params()
+    given = {
+        name: value for name, value in context.params.items() if name in known and options.was_given(context, name)
+    }
+    if "class_weight" in given:
+        given["class_weight"] = "balanced"
+    sizes = given.get("ngram_range", "").split(",")
     if all(size.strip().isdecimal() for size in sizes):
-        chosen["ngram_range"] = tuple(map(int, sizes))  # else its text is refused like any other value
-    return HardmaxClassifier.paper(**chosen) if context.params["paper"] else HardmaxClassifier(**chosen)
+        given["ngram_range"] = tuple(map(int, sizes))  # else its text is refused like any other value
+    return (HardmaxClassifier.paper if context.params["paper"] else HardmaxClassifier)(**given, **more)
 
 
 def _notes(table: "Table", counts: dict[str, int], out: Path, *, balanced: bool, resume: bool) -> None:

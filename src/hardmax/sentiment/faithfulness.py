@@ -182,9 +182,9 @@ def erasure(question: Question, scores: FloatArray) -> tuple[float, float]:
 
 def top_words(scores: FloatArray, count: int) -> BoolArray:
     """(words,) True for the `count` words that score highest; the earlier ones where they tie."""
-    chosen = np.zeros(len(scores), bool)
-    chosen[np.argsort(-scores, kind="stable")[:count]] = True
-    return chosen
+    top = np.zeros(len(scores), bool)
+    top[np.argsort(-scores, kind="stable")[:count]] = True
+    return top
 
 
 def _row(name: str, questions: list[Question], seed: int, again: int, tick: Callable[[], object]) -> Row:

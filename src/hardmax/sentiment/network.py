@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from hardmax.attention.layers import hardmax_layers
-from hardmax.sentiment.inference import Weights
+from hardmax.sentiment.model import Weights
 from hardmax.sentiment.settings import ModelSettings
 
 LARGEST = 1e30  # alpha: b is 1 then

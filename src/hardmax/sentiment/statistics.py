@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.sentiment.inference import batches, following
-from hardmax.sentiment.model import Model, in_parts
+from hardmax.sentiment.model import Model, batches, following, in_parts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,8 +15,7 @@ from hardmax._checks import is_positive_definite
 from hardmax._errors import InputError, MissingExtra, ParameterError
 from hardmax._files import written_whole
 from hardmax._types import AnyArray
-from hardmax.sentiment.inference import Weights
-from hardmax.sentiment.model import Epoch, Model
+from hardmax.sentiment.model import Epoch, Model, Weights
 from hardmax.sentiment.settings import ModelSettings, Settings, TrainingSettings
 from hardmax.sentiment.text import Splitter
 from hardmax.sentiment.vocabulary import Vocabulary
@@ -42,7 +41,7 @@ def save_model(model: Model, folder: Path, settings: Settings, history: list[Epo
 
     With `grid` the embedding is kept in a byte a number, on a grid without 0; see `on_grid`.
     """
-    old, data = _named(folder), _packed(_numbers(model, grid))
+    data = _packed(model, grid)
     name = f"weights-{sha256(data).hexdigest()[:16]}.safetensors"
     with written_whole(folder / name) as temporary:
         temporary.write_bytes(data)
@@ -62,8 +61,9 @@ def save_model(model: Model, folder: Path, settings: Settings, history: list[Epo
     }
     with written_whole(folder / FILE) as temporary:
         temporary.write_text(json.dumps(about, default=_plain, separators=(",", ":")), encoding="utf-8")
-    if old is not None and old != name:
-        (folder / old).unlink(missing_ok=True)
+    for path in folder.glob(f"weights-{'?' * 16}.safetensors"):  # of the model that was here before
+        if path.name != name:
+            path.unlink()
 
 
 def load_model(folder: Path) -> tuple[Model, dict[str, Any], list[Epoch]]:
@@ -114,7 +114,11 @@ def off_grid(places: AnyArray, step: AnyArray) -> AnyArray:
     return (places.astype(np.float32) + np.float32(0.5)) * step
 
 
-def _numbers(model: Model, grid: bool) -> dict[str, AnyArray]:
+def _packed(model: Model, grid: bool) -> bytes:
+    try:
+        from safetensors.numpy import save
+    except ImportError as error:
+        raise MissingExtra("Saving a model", "safetensors", "text") from error
     w, small = model.weights, np.uint16 if len(model.vocabulary.words) < 2**16 - 1 else np.uint32
     runs = (model.vocabulary.runs + 1).astype(small)  # 0 stands for no word
     numbers = {"alpha": w.alpha, "decoder": w.decoder, "bias": w.bias, "runs": runs}
@@ -122,14 +126,8 @@ def _numbers(model: Model, grid: bool) -> dict[str, AnyArray]:
         numbers["embedding"], numbers["grid"] = on_grid(w.embedding)
     else:
         numbers["embedding"] = np.asarray(w.embedding, dtype=np.float32)
-    return numbers if w.A is None else numbers | {"A": w.A}
-
-
-def _packed(numbers: dict[str, AnyArray]) -> bytes:
-    try:
-        from safetensors.numpy import save
-    except ImportError as error:
-        raise MissingExtra("Saving a model", "safetensors", "text") from error
+    if w.A is not None:
+        numbers["A"] = w.A
     return bytes(save({name: np.ascontiguousarray(array) for name, array in numbers.items()}))
 
 
@@ -165,14 +163,6 @@ def _about(folder: Path) -> dict[str, Any]:
         got = f"{about['version']}: a newer hardmax wrote it"
         raise ParameterError(file, f"have version {VERSION} or less", got, "Upgrade: pip install -U hardmax.")
     return about
-
-
-def _named(folder: Path) -> str | None:
-    """The weights file that the folder's model uses now."""
-    try:
-        return Path(_about(folder)["weights"]).name
-    except (OSError, ValueError, KeyError):
-        return None
 
 
 def _plain(value: Any) -> Any:
