@@ -44,7 +44,7 @@ def start(d: int) -> tuple[Any, Any]:
     import torch
 
     from hardmax.sentiment.classifier import HardmaxClassifier
-    from hardmax.sentiment.fitting import new_network
+    from hardmax.sentiment.network import new_network
 
     torch.set_num_threads(THREADS)
     plain: dict[str, Any] = {"lemmas": None, "stop_words": None, "dropout": 0.0, "embedding_dropout": 0.0}
@@ -56,8 +56,7 @@ def hardmax_step(d: int, quick: bool) -> Callable[[], Any]:
     """A step as the library trains. The learning rate is 0, so each run has the same weights and does the same."""
     import torch
 
-    from hardmax.sentiment.distributed import Process
-    from hardmax.sentiment.training import _optimiser, _set_rates, _step
+    from hardmax.sentiment.training import Process, _optimiser, _set_rates, _step
     from hardmax.sentiment.vocabulary import Data
 
     network, settings = start(d)

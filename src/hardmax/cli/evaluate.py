@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from rich.markup import escape
+from rich.table import Table as Grid
 
 from hardmax._errors import InputError, ParameterError
 from hardmax.cli import options, output, texts
 from hardmax.cli.options import UNSAID, option
 
 if TYPE_CHECKING:
-    from rich.table import Table as Grid
-
     from hardmax.sentiment.classifier import HardmaxClassifier
     from hardmax.sentiment.tables import Table
 
@@ -112,7 +111,7 @@ def _print(result: dict[str, Any], name: str) -> None:
             output.console().print(rows_table("Agreement with what people marked", found["agreement"]))
 
 
-def classes_table(result: dict[str, Any]) -> "Grid":
+def classes_table(result: dict[str, Any]) -> Grid:
     """For each class its precision and recall, and where there is room, what it is taken for."""
     names = [escape(name) for name in result["classes"]]
     taken = [f"taken for {name}" for name in names] if len(names) <= MOST_COLUMNS else []
@@ -123,7 +122,7 @@ def classes_table(result: dict[str, Any]) -> "Grid":
     return output.table("Classes", "label", "texts", "precision", "recall", *taken, rows=rows)
 
 
-def rows_table(title: str, rows: Sequence[dict[str, Any]]) -> "Grid":
+def rows_table(title: str, rows: Sequence[dict[str, Any]]) -> Grid:
     """Rows as they come, with short numbers."""
     cells = [[_cell(value) for value in row.values()] for row in rows]
     return output.table(title, *(key.replace("_", " ") for key in rows[0]), rows=cells)

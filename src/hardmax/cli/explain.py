@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 from rich.markup import escape
+from rich.table import Table
 
 from hardmax._types import FloatArray
 from hardmax.cli import options, output, texts
 from hardmax.cli.options import option
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from hardmax.sentiment.explanation import Explanation
 
 ENDINGS = (*output.PICTURES, *output.MOVIES, ".json", ".html")
@@ -71,7 +70,7 @@ def _print(explanation: "Explanation", without: FloatArray | None) -> None:
         output.say(f"{left} more heads are in --json.")
 
 
-def words(explanation: "Explanation", without: FloatArray | None = None) -> "Table":
+def words(explanation: "Explanation", without: FloatArray | None = None) -> Table:
     """The words that count most for the prediction, and the sum of the others."""
     e = explanation
     values = {f"for {escape(str(e.prediction))}": e.towards}
@@ -88,7 +87,7 @@ def words(explanation: "Explanation", without: FloatArray | None = None) -> "Tab
     return output.table("Words that count most", "word", *values, "times", rows=rows)
 
 
-def leaders(explanation: "Explanation") -> "Table":
+def leaders(explanation: "Explanation") -> Table:
     """Leaders of the first heads, and who follows them."""
     rows = []
     for h, found in enumerate(explanation.leaders[:MOST_HEADS], 1):

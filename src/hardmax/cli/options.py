@@ -90,21 +90,13 @@ class TokenOptions:
             with_these, got = ", ".join(RANDOM_CLOUDS), f"them with {self.tokens!r}"
             raise ParameterError(("n", "d"), f"go with {with_these}", got, "Leave them out.")
         tokens = read_matrix(self.tokens, "tokens", CONFIGURATIONS, exact=self.exact)
-        if tokens.ndim == 3:
-            return self._clouds(tokens, single)
-        if self.cloud is not None:
+        if tokens.ndim != 3 and self.cloud is not None:
             must = "go with a batch, a .npy file of shape (batch, n, d)"
             raise ParameterError("cloud", must, f"{self.tokens}, one cloud", "Leave it out.")
-        return tokens
-
-    def _clouds(self, batch: AnyArray, single: bool) -> AnyArray:
-        if self.cloud is None and not single:
-            return batch
-        if self.cloud is None or not 0 <= self.cloud < len(batch):
-            raise ParameterError(
-                "cloud",
-                f"name one of the {len(batch)} clouds in {self.tokens}",
-                "no choice" if self.cloud is None else self.cloud,
-                f"Pass a number from 0 to {len(batch) - 1}.",
-            )
-        return np.asarray(batch[self.cloud])
+        if tokens.ndim != 3 or (self.cloud is None and not single):
+            return tokens
+        if self.cloud is None or not 0 <= self.cloud < len(tokens):
+            must, got = f"name one of the {len(tokens)} clouds in {self.tokens}", "no choice"
+            advice = f"Pass a number from 0 to {len(tokens) - 1}."
+            raise ParameterError("cloud", must, got if self.cloud is None else self.cloud, advice)
+        return np.asarray(tokens[self.cloud])

@@ -76,7 +76,7 @@ def train(
     check_settings(classifier)  # before anything is read or downloaded
     table = given.read("train")
     counts = class_counts(table.labels or [])
-    from hardmax.sentiment.distributed import joined
+    from hardmax.sentiment.training import joined
 
     with joined(settings["device"]) as process:
         classifier.set_params(verbose=process.is_first and not quiet)

@@ -160,9 +160,6 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         classifier.classes_, classifier.n_iter_ = model.classes, len(history)
         return classifier
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.string = tags.input_tags.one_d_array = True

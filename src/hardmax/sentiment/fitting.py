@@ -14,7 +14,6 @@ from hardmax.sentiment.vocabulary import Data, Vocabulary
 
 if TYPE_CHECKING:
     from hardmax._progress import Report
-    from hardmax.sentiment.network import Network
 
 LEAST_EPOCHS, LEAST_STEPS = 5, 600  # small files need more epochs to be learned at all
 
@@ -37,6 +36,7 @@ def fit_model(
         import torch  # noqa: F401
     except ImportError as error:
         raise MissingExtra("Training a classifier", "torch", "text") from error
+    from hardmax.sentiment.network import new_network
     from hardmax.sentiment.training import train
 
     problem = prepare(texts, labels, settings)
@@ -57,17 +57,6 @@ def prepare(texts: Sequence[str], labels: IntArray, settings: Settings) -> Probl
     encoded = vocabulary.encode(texts)
     validation = Data(encoded.take(held), labels[held]) if len(held) else None
     return Problem(vocabulary, Data(encoded.take(learned), labels[learned]), validation, held)
-
-
-def new_network(tokens: int, classes: int, settings: Settings) -> "Network":
-    """A network with random weights that `random_state` alone decides."""
-    import torch
-
-    from hardmax.sentiment.network import Network
-
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(settings.random_state)
-        return Network(tokens, 1 if classes == 2 else classes, settings)
 
 
 def held_back(labels: IntArray, part: float, seed: int) -> IntArray:

@@ -117,7 +117,12 @@ def contributions(weights: Weights, encoded: Encoded) -> FloatArray:
         left = np.flatnonzero(~clear)  # some tokens tie, or nearly
     for some in batches(encoded.sizes[left], weights.heads):
         ids, counts = encoded.take(left[some]).padded()
-        result[encoded.places(left[some])] = _contributions(weights, ids, counts)[counts > 0]
+        share, tokens = head_shares(weights, ids, counts), weights.tokens(ids)
+        total = np.zeros((*ids.shape, weights.outputs))  # (texts, n, outputs)
+        for h in range(weights.heads):  # in this order whatever the batch
+            scores = sum(tokens[:, :, h, r, None] * weights.decoder[:, h, r] for r in range(weights.d))
+            total += share[:, h, :, None] * scores
+        result[encoded.places(left[some])] = total[counts > 0]
     return result
 
 
@@ -202,15 +207,6 @@ def _followed(run: HardmaxTrajectory, counts: IntArray) -> tuple[IntArray, IntAr
             decided = k
     follows[real] = [min(sets[i]) for i in real]
     return emerged, follows, decided
-
-
-def _contributions(weights: Weights, ids: IntArray, counts: IntArray) -> FloatArray:
-    share, tokens = head_shares(weights, ids, counts), weights.tokens(ids)
-    total = np.zeros((*ids.shape, weights.outputs))  # (texts, n, outputs)
-    for h in range(weights.heads):  # in this order whatever the batch
-        scores = sum(tokens[:, :, h, r, None] * weights.decoder[:, h, r] for r in range(weights.d))
-        total += share[:, h, :, None] * scores
-    return total
 
 
 def _layers(weights: Weights, ids: IntArray, counts: IntArray, layers: int, sure: BoolArray) -> Iterator[Layer]:

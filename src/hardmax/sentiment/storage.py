@@ -192,10 +192,8 @@ def _check_about(about: dict[str, Any], file: Path) -> None:
 
 def _check_numbers(about: dict[str, Any], numbers: dict[str, AnyArray], file: Path) -> None:
     """Refuse arrays whose kind, shape or values cannot be those of a model."""
-    for name in ("embedding", "alpha", "decoder", "bias", "runs"):
-        if name not in numbers:
-            _refuse(file, f"`{name}` must be there")
-    embedding, outputs = numbers["embedding"], 1 if len(about["classes"]) == 2 else len(about["classes"])
+    nothing, outputs = np.empty(0), 1 if len(about["classes"]) == 2 else len(about["classes"])
+    embedding = numbers.get("embedding", nothing)
     if embedding.ndim != 3 or embedding.dtype not in (np.float32, np.int8) or 0 in embedding.shape:
         _refuse(file, "`embedding` must be (tokens, heads, d) numbers of 1 or 4 bytes")
     tokens, heads, d = embedding.shape
@@ -213,9 +211,9 @@ def _check_numbers(about: dict[str, Any], numbers: dict[str, AnyArray], file: Pa
             _refuse(file, f"`{name}` must be finite")
     if not (numbers["alpha"] > 0).all():
         _refuse(file, "`alpha` must be positive")
-    if "A" in numbers and not all(np.array_equal(A, A.T) and is_positive_definite(A) for A in numbers["A"]):
+    if "A" in numbers and not all(map(is_positive_definite, numbers["A"])):
         _refuse(file, "`A` must be symmetric positive definite")
-    _check_runs(numbers["runs"], tokens, len(about["words"]), file)
+    _check_runs(numbers.get("runs", nothing), tokens, len(about["words"]), file)
 
 
 def _check_runs(runs: AnyArray, tokens: int, words: int, file: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from hardmax._types import IntArray
 from hardmax.sentiment.classifier import HardmaxClassifier
-from hardmax.sentiment.fitting import Problem, new_network, prepare
+from hardmax.sentiment.fitting import Problem, prepare
 from hardmax.sentiment.model import Epoch, Model
 from hardmax.sentiment.settings import Settings
 from hardmax.sentiment.statistics import leader_statistics
@@ -102,6 +102,7 @@ def _trained(problem: Problem, settings: Settings, served: str) -> tuple[Model, 
     """A model, its epochs, and the validation loss after each with softmax attention instead of hardmax."""
     import torch
 
+    from hardmax.sentiment.network import new_network
     from hardmax.sentiment.training import evaluate, train
 
     held = problem.held

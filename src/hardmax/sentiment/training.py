@@ -2,10 +2,15 @@
 
 In every step each group of heads sees its own random part of a text's tokens. That stops single words from being
 learned by heart, and makes the groups different, so that their mean is better than each of them.
+
+Several processes may train one network together, started by `torchrun`; usually there is just one.
 """
 
 import math
-from dataclasses import replace
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +24,6 @@ from hardmax._errors import InputError, ParameterError
 from hardmax._progress import Report
 from hardmax._types import AnyArray, BoolArray, IntArray
 from hardmax.sentiment import checkpoint
-from hardmax.sentiment.distributed import ALONE, Process
 from hardmax.sentiment.model import Epoch
 from hardmax.sentiment.network import Network
 from hardmax.sentiment.settings import Settings, TrainingSettings
@@ -31,6 +35,38 @@ VALIDATED = 128  # texts at a time
 DECODER_RATE = 0.002
 CLIP = 5.0  # largest norm of the gradient of all but the embedding
 DIVERGED = "Training must stay finite. Its loss is not. Lower `learning_rate`, or `scale`."
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process among `size`; each takes its part of every batch, and sums make them agree."""
+
+    rank: int = 0
+    size: int = 1
+
+    @classmethod
+    def current(cls) -> "Process":
+        """The process that runs this."""
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            return cls(torch.distributed.get_rank(), torch.distributed.get_world_size())
+        return ALONE
+
+    @property
+    def is_first(self) -> bool:
+        return self.rank == 0  # and so writes files and prints
+
+    @property
+    def part(self) -> slice:
+        return slice(self.rank, None, self.size)  # of a batch
+
+    def add(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Replace tensors by their sums over all processes."""
+        if self.size > 1:
+            for tensor in tensors:
+                torch.distributed.all_reduce(tensor)
+
+
+ALONE = Process()
 
 
 def train(
@@ -270,3 +306,20 @@ def _should_go_back(history: list[Epoch], epochs: int, count: int) -> bool:
     """
     best, last = max(epoch.quality for epoch in history)[0], history[-1].quality[0]
     return len(history) < epochs or best - last > (best * (1 - best) / count) ** 0.5
+
+
+@contextmanager
+def joined(device: str) -> Iterator[Process]:
+    """Join the processes that `torchrun` has started, if it has."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1 or torch.distributed.is_initialized():
+        yield Process.current()
+        return
+    on_gpu = torch.cuda.is_available() and not device.startswith("cpu")
+    if on_gpu:
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))  # "cuda" is then a GPU of its own
+    torch.distributed.init_process_group("nccl" if on_gpu else "gloo")
+    try:
+        yield Process.current()
+        torch.distributed.barrier()  # one that left while another still writes would be cut off from it, and may abort
+    finally:
+        torch.distributed.destroy_process_group()
