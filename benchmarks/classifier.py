@@ -56,7 +56,7 @@ def hardmax_step(d: int, quick: bool) -> Callable[[], Any]:
     """A step as the library trains. The learning rate is 0, so each run has the same weights and does the same."""
     import torch
 
-    from hardmax.sentiment.training import Process, _optimiser, _set_rates, _step
+    from hardmax.sentiment.training import _optimiser, _set_rates, _step
     from hardmax.sentiment.vocabulary import Data
 
     network, settings = start(d)
@@ -70,7 +70,7 @@ def hardmax_step(d: int, quick: bool) -> Callable[[], Any]:
         return network(ids, counts[:, None], attention="hardmax")[:, 0, 0]
 
     def run() -> Any:
-        _step(network, optimiser, data, batch, settings, 0, factors, Process())
+        _step(network, optimiser, data, batch, settings, 0, factors)
         return logits
 
     run()

@@ -41,15 +41,15 @@ DIVERGED = "Training must stay finite. Its loss is not. Lower `learning_rate`, o
 class Process:
     """One process among `size`; each takes its part of every batch, and sums make them agree."""
 
-    rank: int = 0
-    size: int = 1
+    rank: int
+    size: int
 
     @classmethod
     def current(cls) -> "Process":
         """The process that runs this."""
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             return cls(torch.distributed.get_rank(), torch.distributed.get_world_size())
-        return ALONE
+        return cls(0, 1)
 
     @property
     def is_first(self) -> bool:
@@ -64,9 +64,6 @@ class Process:
         if self.size > 1:
             for tensor in tensors:
                 torch.distributed.all_reduce(tensor)
-
-
-ALONE = Process()
 
 
 def train(
@@ -85,7 +82,7 @@ def train(
     it would have. `report` is called after every step with steps done, steps in all, the loss of the batch, and after
     an epoch what is known of it, else None.
     """
-    process, device = Process.current(), _device(settings.device)
+    device = _device(settings.device)
     file = None if settings.checkpoint is None else Path(settings.checkpoint)
     classes = np.arange(max(2, network.bias.shape[1]))  # two have one output
     weights = compute_class_weight(settings.class_weight, classes=classes, y=data.labels)
@@ -106,19 +103,19 @@ def train(
         for k, batch in enumerate(batches(settings, number, data.texts.sizes)):
             done = number * per_epoch + k
             _set_rates(optimiser, rate((done + 1) / (steps + 1)))
-            loss = _step(network, optimiser, data, batch, settings, done, factors, process)
+            loss = _step(network, optimiser, data, batch, settings, done, factors)
             total = total + loss * len(batch)
             report(done + 1, steps, loss, None)
         if not np.isfinite(float(total)):
             raise InputError(DIVERGED)
         epoch = Epoch(number, float(total) / len(data.labels))
         if validation is not None:
-            found = evaluate(network, validation, served, settings.temperature, factors, process)
+            found = evaluate(network, validation, served, settings.temperature, factors)
             epoch = replace(epoch, loss=found[0], accuracy=found[1])
         history.append(epoch)
         if epoch.quality >= max(each.quality for each in history):
             best = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
-        if file is not None and process.is_first:
+        if file is not None and Process.current().is_first:
             checkpoint.save(file, network, best, optimiser, history, run)
         report((number + 1) * per_epoch, steps, epoch.train_loss, epoch)
     kept = len(history) - 1
@@ -158,8 +155,8 @@ def batches(settings: TrainingSettings, epoch: int, sizes: IntArray) -> list[Int
     order = random.permutation(len(sizes))
     found = []
     for i in range(0, len(order), SORTED * size):
-        block = order[i : i + SORTED * size]
-        by_length = block[np.argsort(sizes[block], kind="stable")]
+        some = order[i : i + SORTED * size]
+        by_length = some[np.argsort(sizes[some], kind="stable")]
         found += [by_length[i : i + size] for i in range(0, len(by_length), size)]
     return [found[i] for i in random.permutation(len(found))]
 
@@ -232,10 +229,9 @@ def _step(
     settings: TrainingSettings,
     number: int,
     factors: Tensor,
-    process: Process,
 ) -> Tensor:
     """One step of the optimiser on a batch, of which this process has a part; the mean loss as a tensor."""
-    some, width = data.texts.take(texts), network.heads * network.d
+    process, some, width = Process.current(), data.texts.take(texts), network.heads * network.d
     batch = dropped(settings, some, data.labels[texts], network.groups, width, number, process.part)
     ids, counts, labels = (_tensor(x, factors.device) for x in (batch.ids, batch.counts, batch.labels))
     kept = None if batch.kept is None else _tensor(batch.kept, factors.device)
@@ -272,11 +268,9 @@ def _losses(scores: Tensor, labels: Tensor, factors: Tensor, smoothing: float = 
 
 
 @torch.no_grad()
-def evaluate(
-    network: Network, data: Data, attention: str, temperature: float, factors: Tensor, process: Process = ALONE
-) -> tuple[float, float]:
+def evaluate(network: Network, data: Data, attention: str, temperature: float, factors: Tensor) -> tuple[float, float]:
     """Mean loss and accuracy of all groups together."""
-    order = np.argsort(data.texts.sizes, kind="stable")
+    process, order = Process.current(), np.argsort(data.texts.sizes, kind="stable")
     sums = torch.zeros(2, dtype=torch.float64, device=factors.device)
     for i in range(0, len(order), VALIDATED):
         some = order[i : i + VALIDATED][process.part]
