@@ -88,7 +88,8 @@ def train(
         classifier.fit(table.texts, table.labels or [])
         if process.is_first:
             classifier.save(out, compact=compact)
-            for path in (out / CHECKPOINT, *out.glob(f".{CHECKPOINT}-*")):  # only now, and with what a kill left
+            # the checkpoint goes once the model is there, and what a kill may have left of one
+            for path in (out / CHECKPOINT, *out.glob(f".{CHECKPOINT}-*")):
                 path.unlink(missing_ok=True)
         kept = next(epoch for epoch in classifier.history_ if epoch.kept)
         done = {
