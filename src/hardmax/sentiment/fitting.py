@@ -2,18 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hardmax._errors import InputError, MissingExtra
+from hardmax._progress import Report
 from hardmax._types import AnyArray, IntArray
 from hardmax.sentiment.model import Epoch, Model
 from hardmax.sentiment.settings import Settings
 from hardmax.sentiment.vocabulary import Data, Vocabulary
-
-if TYPE_CHECKING:
-    from hardmax._progress import Report
 
 LEAST_EPOCHS, LEAST_STEPS = 5, 600  # small files need more epochs to be learned at all
 
@@ -29,7 +26,7 @@ class Problem:
 
 
 def fit_model(
-    texts: Sequence[str], labels: IntArray, classes: AnyArray, settings: Settings, *, report: "Report"
+    texts: Sequence[str], labels: IntArray, classes: AnyArray, settings: Settings, *, report: Report
 ) -> tuple[Model, list[Epoch]]:
     """Train a model; returns it with what is known of every epoch."""
     try:
