@@ -44,19 +44,18 @@ def start(d: int) -> tuple[Any, Any]:
     import torch
 
     from hardmax.sentiment.classifier import HardmaxClassifier
-    from hardmax.sentiment.fitting import new_network
+    from hardmax.sentiment.network import new_network
 
     torch.set_num_threads(THREADS)
     plain: dict[str, Any] = {"lemmas": None, "stop_words": None, "dropout": 0.0, "embedding_dropout": 0.0}
     settings = HardmaxClassifier.paper(d, batch_size=BATCH, layers=LAYERS, **plain)
-    return new_network(VOCABULARY, 2, settings, 0), settings
+    return new_network(VOCABULARY, 2, settings), settings
 
 
 def hardmax_step(d: int, quick: bool) -> Callable[[], Any]:
     """A step as the library trains. The learning rate is 0, so each run has the same weights and does the same."""
     import torch
 
-    from hardmax.sentiment.distributed import Process
     from hardmax.sentiment.training import _optimiser, _set_rates, _step
     from hardmax.sentiment.vocabulary import Data
 
@@ -71,7 +70,7 @@ def hardmax_step(d: int, quick: bool) -> Callable[[], Any]:
         return network(ids, counts[:, None], attention="hardmax")[:, 0, 0]
 
     def run() -> Any:
-        _step(network, optimiser, data, batch, settings, 0, factors, Process())
+        _step(network, optimiser, data, batch, settings, 0, factors)
         return logits
 
     run()

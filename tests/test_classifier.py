@@ -22,11 +22,11 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hardmax import HardmaxClassifier
-from hardmax.sentiment import fitting, inference, model
-from hardmax.sentiment.batches import dropped, rate
+from hardmax.sentiment import fitting, model
 from hardmax.sentiment.corpus import reviews
 from hardmax.sentiment.network import Network
 from hardmax.sentiment.settings import ModelSettings, RunSettings, TrainingSettings
+from hardmax.sentiment.training import dropped, rate
 from hardmax.sentiment.vocabulary import Encoded
 
 SMALL = {"n_heads": 4, "groups": 2, "ngram_range": (1, 2), "epochs": 30}
@@ -180,7 +180,7 @@ def test_the_weights_of_a_network_say_what_it_says():
     ids, counts = (torch.from_numpy(x) for x in texts.padded())
     with torch.no_grad():
         expected = network(ids, counts[:, None]).mean(1).numpy()
-    np.testing.assert_allclose(inference.logits(network.weights(), texts), expected, atol=1e-12)
+    np.testing.assert_allclose(model.logits(network.weights(), texts), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("attention", ["hardmax", "softmax"])
@@ -209,7 +209,7 @@ def test_dropped_numbers_keep_their_mean():
 
 def test_without_numba_nothing_changes(fitted, fresh, monkeypatch):
     fast = fitted.decision_function(fresh.texts)
-    monkeypatch.setattr(inference, "has_numba", lambda: False)
+    monkeypatch.setattr(model, "has_numba", lambda: False)
     np.testing.assert_allclose(fitted.decision_function(fresh.texts), fast, atol=1e-13)
 
 

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 import hardmax as hm
 from hardmax import HardmaxClassifier
 from hardmax.kernels import exact_sets
-from hardmax.sentiment import inference
+from hardmax.sentiment import model as trained
 from hardmax.sentiment.corpus import reviews
 from hardmax.sentiment.explanation import by_word, explain
-from hardmax.sentiment.inference import Weights, contributions
-from hardmax.sentiment.model import Model
+from hardmax.sentiment.model import Model, Weights, contributions
 from hardmax.sentiment.settings import ModelSettings
 from hardmax.sentiment.vocabulary import Encoded, Vocabulary
 
@@ -166,14 +165,14 @@ def tied_texts(count):
 @pytest.mark.parametrize("numba", [True, False])
 def test_tied_texts_get_the_exact_answer_with_and_without_numba(numba, monkeypatch):
     if not numba:
-        for module in (exact_sets, inference):
+        for module in (exact_sets, trained):
             monkeypatch.setattr(module, "has_numba", lambda: False)
     left = 0
     for weights, counts in tied_texts(300):
         ids, owners = np.arange(len(counts)), np.repeat(np.arange(len(counts)), counts)
         said = contributions(weights, Encoded(ids, np.array([0, len(ids)]), counts))[:, 0]
-        shares = inference.head_shares(weights, ids[None], counts[None])[0]  # (heads, n)
-        found = inference.following(weights, ids[None], counts[None])
+        shares = trained.head_shares(weights, ids[None], counts[None])[0]  # (heads, n)
+        found = trained.following(weights, ids[None], counts[None])
         held = np.zeros(len(ids))
         for h, alpha in enumerate(weights.alpha.tolist()):
             start = np.ascontiguousarray(weights.tokens(ids)[owners, h])

@@ -22,8 +22,7 @@ from hardmax.sentiment.faithfulness import (
     read_rationales,
     top_words,
 )
-from hardmax.sentiment.inference import Weights
-from hardmax.sentiment.model import Model
+from hardmax.sentiment.model import Model, Weights
 from hardmax.sentiment.settings import ModelSettings
 from hardmax.sentiment.vocabulary import Vocabulary
 

@@ -7,8 +7,8 @@ import pytest
 
 import hardmax as hm
 from hardmax.figures.demo import REVIEWS
+from hardmax.sentiment import MODELS
 from hardmax.sentiment.imdb import load_imdb
-from hardmax.sentiment.pretrained_models import FOLDER
 
 IMDB = Path(__file__).parents[2] / "shared" / "data" / "imdb"
 ACCURACY = {
@@ -21,14 +21,14 @@ ACCURACY = {
 def test_they_load_and_answer(name):
     classifier = hm.pretrained(name)
     assert classifier.predict(list(REVIEWS.values())).tolist() == ["pos", "neg"]
-    size = sum(file.stat().st_size for file in (FOLDER / name).iterdir())
+    size = sum(file.stat().st_size for file in (MODELS / name).iterdir())
     assert size < 8_000_000
     assert (classifier.model_.weights.embedding != 0).all()
 
 
 @pytest.mark.parametrize("name", ACCURACY)
 def test_cards_state_what_is_shipped(name):
-    card = (FOLDER / name / "README.md").read_text(encoding="utf-8")
+    card = (MODELS / name / "README.md").read_text(encoding="utf-8")
     assert f"{ACCURACY[name]:.4f}" in card
     assert "hardmax train --data imdb" in card
     for part in ("Recipe and metrics", "Data", "Limits"):

@@ -21,11 +21,11 @@ torch = pytest.importorskip("torch")
 pyarrow = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402
 
-from hardmax import HardmaxClassifier  # noqa: E402
+from hardmax import HardmaxClassifier, sentiment  # noqa: E402
 from hardmax.cli import texts as shared  # noqa: E402
 from hardmax.cli.main import main  # noqa: E402
 from hardmax.cli.train import train  # noqa: E402
-from hardmax.sentiment import batches, pretrained_models  # noqa: E402
+from hardmax.sentiment import training  # noqa: E402
 from hardmax.sentiment.corpus import reviews  # noqa: E402
 
 CORPUS = reviews(400, seed=1, negation=0.1, contrast=0, length=(6, 15))
@@ -376,7 +376,7 @@ def test_film_reviews_by_name(run, monkeypatch) -> None:
     code, out, _ = run("train", "--data", "imdb", "--data-source", copy, "--out", "models/imdb", *TINY)
     assert code == 0
     assert "Read 60 rows of imdb" in out
-    monkeypatch.setattr(pretrained_models, "FOLDER", Path("models").resolve())
+    monkeypatch.setattr(sentiment, "MODELS", Path("models").resolve())
     code, out, _ = run("evaluate", "--data", "imdb", "--data-source", copy)
     assert code == 0
     assert "on 60 texts of imdb." in out
@@ -569,9 +569,9 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_model(run, home, monkeypatc
     assert checkpoint.exists()
     assert not Path("killed/model.json").exists()
     shutil.copytree("killed", "anew")
-    passes, original = [], batches.batches
+    passes, original = [], training.batches
     monkeypatch.setattr(
-        batches, "batches", lambda settings, epoch, sizes: passes.append(epoch) or original(settings, epoch, sizes)
+        training, "batches", lambda settings, epoch, sizes: passes.append(epoch) or original(settings, epoch, sizes)
     )
     code, _, err = run(*settings(home, "killed", "--resume"))
     assert (code, err) == (0, "")

@@ -6,7 +6,7 @@ FAULTS = (
     slip(
         "text",
         "ties left as they are",
-        "sentiment/inference.py",
+        "sentiment/model.py",
         "left = np.flatnonzero(~clear)  # some",
         "left = np.flatnonzero(~clear)[1:]  # some",
         "test_explanations::test_ties_of_later_layers_are_not_decided_by_rounding",
@@ -15,7 +15,7 @@ FAULTS = (
     slip(
         "text",
         "attention of the first layer",
-        "sentiment/inference.py",
+        "sentiment/model.py",
         "(share @ run.attention(k, sparse=True))",
         "(share @ run.attention(0, sparse=True))",
         "test_explanations::test_tied_texts_get_the_exact_answer_with_and_without_numba",
@@ -24,7 +24,7 @@ FAULTS = (
     slip(
         "text",
         "leaders before the last layer",
-        "sentiment/inference.py",
+        "sentiment/model.py",
         "_layers(weights, ids, counts, weights.layers + 1, sure)",
         "_layers(weights, ids, counts, weights.layers, sure)",
         "test_explanations::test_leaders_are_those_of_the_trajectories",
@@ -33,7 +33,7 @@ FAULTS = (
     slip(
         "text",
         "sums in the order of tokens",
-        "sentiment/inference.py",
+        "sentiment/model.py",
         "np.repeat(np.arange(len(encoded)), encoded.sizes)\n    return np.stack",
         "np.repeat(np.arange(len(encoded)), encoded.sizes[::-1])\n    return np.stack",
         "test_explanations::test_texts_of_other_lengths_do_not_matter",
@@ -70,8 +70,8 @@ FAULTS = (
         "text",
         "last of equal words",
         "sentiment/faithfulness.py",
-        'chosen[np.argsort(-scores, kind="stable")[:count]] = True',
-        'chosen[np.argsort(scores, kind="stable")[::-1][:count]] = True',
+        'top[np.argsort(-scores, kind="stable")[:count]] = True',
+        'top[np.argsort(scores, kind="stable")[::-1][:count]] = True',
         "test_faithfulness::test_the_top_words_of_equal_ones_are_the_earlier",
         "Of equal words the later ones are erased.",
     ),
@@ -168,7 +168,7 @@ FAULTS = (
     slip(
         "text",
         "texts without words",
-        "sentiment/batches.py",
+        "sentiment/training.py",
         "return kept | (left == 0)[owners]",
         "return kept",
         "test_classifier::test_a_text_never_loses_all_its_tokens",
@@ -177,7 +177,7 @@ FAULTS = (
     slip(
         "text",
         "dropout without its factor",
-        "sentiment/batches.py",
+        "sentiment/training.py",
         "return kept / np.float32(1 - dropout)",
         "return kept.astype(np.float32)",
         "test_classifier::test_dropped_numbers_keep_their_mean",
@@ -186,9 +186,9 @@ FAULTS = (
     slip(
         "text",
         "class weights upside down",
-        "sentiment/fitting.py",
-        "weights=compute_class_weight(",
-        "weights=1 / compute_class_weight(",
+        "sentiment/training.py",
+        "weights = compute_class_weight(",
+        "weights = 1 / compute_class_weight(",
         "test_classifier::test_balanced_classes_weigh_the_same",
         "Rare classes weigh even less.",
     ),
@@ -249,7 +249,7 @@ FAULTS = (
     slip(
         "text",
         "labels as objects",
-        "sentiment/inputs.py",
+        "sentiment/classifier.py",
         'labels = y if plain else _of_one_kind(list(y), getattr(y, "dtype", None))',
         "labels = np.asarray(y)",
         "test_classifier::test_labels_of_every_kind_survive_a_file",

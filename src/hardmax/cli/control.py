@@ -2,6 +2,7 @@
 
 import json as json_format
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -147,12 +148,10 @@ def _few(numbers: IntArray) -> str:
 def _write(result: "ControlResult", path: Path, alpha: float | Fraction) -> None:
     """One file, by its ending."""
     ending = path.suffix.lower()
-    if ending == ".json":
-        output.save_text(result.to_json(), path)
-    elif ending in output.PICTURES:
-        output.save_figure(hm.draw.plot_control(result, alpha=result.alpha or alpha), path)
-    else:
-        assert result.A is not None
+    if ending not in MATRICES:
+        picture = partial(hm.draw.plot_control, result, alpha=result.alpha or alpha)
+        output.write([path], text=result.to_json, figure=picture)
+    elif result.A is not None:
         with written_whole(path) as temporary, temporary.open("wb") as file:
             np.save(file, result.A) if ending == ".npy" else np.savetxt(file, result.A, delimiter=",")
 

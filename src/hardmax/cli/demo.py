@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from hardmax.cli import output
+from hardmax.cli.options import option
 
 
-def demo(out: Annotated[Path, typer.Option("--out", help="Folder for the report.")] = Path("demo")) -> None:
+def demo(out: Annotated[Path, option("--out", "Folder for the report.")] = Path("demo")) -> None:
     """Everything at a glance: a self-contained HTML report."""
     from hardmax.figures.demo import demo as report
 

@@ -6,55 +6,46 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import typer
 from rich.markup import escape
+from rich.table import Table as Grid
 
 from hardmax._errors import InputError, ParameterError
 from hardmax.cli import options, output, texts
+from hardmax.cli.options import UNSAID, option
 
 if TYPE_CHECKING:
-    from rich.table import Table as Grid
-
     from hardmax.sentiment.classifier import HardmaxClassifier
     from hardmax.sentiment.tables import Table
 
 MOST_LED = 2000  # texts whose leaders are counted
 MOST_COLUMNS = 10  # classes of a confusion table
-EXPLAINED = 200  # texts to compare explanations on
 
 
+@options.with_options
 def evaluate(
-    context: typer.Context,
-    path: texts.File = None,
-    text: texts.TextColumn = None,
-    label: texts.LabelColumn = None,
-    data: texts.Data = None,
-    source: texts.DataSource = None,
-    encoding: texts.Encoding = "utf-8",
+    given: texts.LabelledOptions,
     model: texts.Model = "imdb",
     explanations: Annotated[
-        bool, typer.Option("--explanations", help="Compare the explanations with those of LIME, SHAP and others.")
+        bool, option("--explanations", "Compare the explanations with those of LIME, SHAP and others.")
     ] = False,
     methods: Annotated[
-        list[str] | None,
-        typer.Option("--method", help="Compare this one; may be given several times.", show_default=False),
+        list[str] | None, option("--method", "Compare this one; may be given several times.", **UNSAID)
     ] = None,
-    count: Annotated[int, typer.Option("--count", min=1, help="On so many texts, with --explanations.")] = EXPLAINED,
+    count: Annotated[int, option("--count", "On so many texts, with --explanations.", min=1)] = 200,
     rationales: Annotated[
-        Path | None,
-        typer.Option("--rationales", metavar="FILE", help="And on a Parquet file of words that people marked."),
+        Path | None, option("--rationales", "And on a Parquet file of words that people marked.", metavar="FILE")
     ] = None,
     json: options.Json = False,
 ) -> None:
     """Measure a model on labelled texts: those of FILE, or the test reviews of --data imdb."""
     if not explanations and (methods or rationales is not None):
         raise ParameterError(("methods", "rationales"), "go with --explanations", "them alone", "Add it.")
-    table, name = texts.read_labelled(context, "test"), str(path or data)
+    table = given.read("test")
     classifier = texts.load(model)
     from hardmax.sentiment.faithfulness import compare, read_rationales
 
     marked = None if rationales is None else read_rationales(rationales)  # before the long work
-    result = measured(classifier, table, name)
+    result = measured(classifier, table, given.name)
     if explanations:
         some = texts.spread(table.texts, count)
         with output.progress_bar("Explanations") as progress:
@@ -64,8 +55,8 @@ def evaluate(
         output.note(table.note)
     if json:
         print(json_format.dumps(result, ensure_ascii=False))
-        return
-    _print(result, name)
+    else:
+        _print(result, given.name)
 
 
 def measured(classifier: "HardmaxClassifier", table: "Table", name: str) -> dict[str, Any]:
@@ -120,7 +111,7 @@ def _print(result: dict[str, Any], name: str) -> None:
             output.console().print(rows_table("Agreement with what people marked", found["agreement"]))
 
 
-def classes_table(result: dict[str, Any]) -> "Grid":
+def classes_table(result: dict[str, Any]) -> Grid:
     """For each class its precision and recall, and where there is room, what it is taken for."""
     names = [escape(name) for name in result["classes"]]
     taken = [f"taken for {name}" for name in names] if len(names) <= MOST_COLUMNS else []
@@ -131,7 +122,7 @@ def classes_table(result: dict[str, Any]) -> "Grid":
     return output.table("Classes", "label", "texts", "precision", "recall", *taken, rows=rows)
 
 
-def rows_table(title: str, rows: Sequence[dict[str, Any]]) -> "Grid":
+def rows_table(title: str, rows: Sequence[dict[str, Any]]) -> Grid:
     """Rows as they come, with short numbers."""
     cells = [[_cell(value) for value in row.values()] for row in rows]
     return output.table(title, *(key.replace("_", " ") for key in rows[0]), rows=cells)

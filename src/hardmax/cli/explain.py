@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 from rich.markup import escape
+from rich.table import Table
 
 from hardmax._types import FloatArray
 from hardmax.cli import options, output, texts
+from hardmax.cli.options import option
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from hardmax.sentiment.explanation import Explanation
 
 ENDINGS = (*output.PICTURES, *output.MOVIES, ".json", ".html")
@@ -27,11 +27,9 @@ def explain(
     ],
     model: texts.Model = "imdb",
     leave_one_out: Annotated[
-        bool, typer.Option("--leave-one-out", help="Add by how much the logit falls without each word.")
+        bool, option("--leave-one-out", "Add by how much the logit falls without each word.")
     ] = False,
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with the highlighted text.")
-    ] = None,
+    html: Annotated[Path | None, option("--html", "Write a page with the highlighted text.", metavar="FILE")] = None,
     json: options.Json = False,
     out: options.Out = None,
 ) -> None:
@@ -47,8 +45,9 @@ def explain(
     if without is not None:
         more = {"leave_one_out": without.tolist()}
         document = json_format.dumps(json_format.loads(document) | more, ensure_ascii=False)
-    for path in files:
-        write(explanation, document, path)
+    output.write(
+        files, text=lambda: document, figure=explanation.plot, film=explanation.movie, page=explanation.to_html
+    )
     if html is not None:
         explanation.to_html(html)
     if json:
@@ -71,7 +70,7 @@ def _print(explanation: "Explanation", without: FloatArray | None) -> None:
         output.say(f"{left} more heads are in --json.")
 
 
-def words(explanation: "Explanation", without: FloatArray | None = None) -> "Table":
+def words(explanation: "Explanation", without: FloatArray | None = None) -> Table:
     """The words that count most for the prediction, and the sum of the others."""
     e = explanation
     values = {f"for {escape(str(e.prediction))}": e.towards}
@@ -88,7 +87,7 @@ def words(explanation: "Explanation", without: FloatArray | None = None) -> "Tab
     return output.table("Words that count most", "word", *values, "times", rows=rows)
 
 
-def leaders(explanation: "Explanation") -> "Table":
+def leaders(explanation: "Explanation") -> Table:
     """Leaders of the first heads, and who follows them."""
     rows = []
     for h, found in enumerate(explanation.leaders[:MOST_HEADS], 1):
@@ -99,12 +98,3 @@ def leaders(explanation: "Explanation") -> "Table":
         if len(found) > MOST_LEADERS:
             rows.append([str(h), f"and {len(found) - MOST_LEADERS} more", "", "", ""])
     return output.table("Leaders", "head", "leader", "share of the mean", "since layer", "followed by", rows=rows)
-
-
-def write(explanation: "Explanation", document: str, path: Path) -> None:
-    """One file, by its ending."""
-    if path.suffix.lower() in output.MOVIES:
-        with output.progress_bar("Frames") as progress:
-            explanation.movie(path, progress=progress)
-    else:
-        output.write([path], text=lambda: document, figure=explanation.plot, page=explanation.to_html)

@@ -41,7 +41,7 @@ def limit(
         files,
         text=result.to_json,
         archive=result.to_npz,
-        film=lambda: way(0, AFTERWARDS),
+        film=lambda path, **more: draw.movie(way(0, AFTERWARDS), path, **more),
         page=lambda: draw.trajectory_page(way(30), run.tokens, result),
         figure=lambda: draw.plot_limit(result, tokens).figure,
     )

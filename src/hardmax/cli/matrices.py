@@ -26,20 +26,16 @@ def read_matrix(source: str, parameter: str, names: Iterable[str], *, exact: boo
     if not path.is_file():
         raise ParameterError(path, "be a file", "a folder" if path.is_dir() else "none by that name", "Check the path.")
     if path.suffix.lower() == ".npy":
-        return _load_array(path)
+        try:
+            return np.asarray(np.load(path, allow_pickle=False))
+        except (ValueError, EOFError, OSError):
+            got = "a broken file, or one with Python objects, which are never loaded"
+            raise ParameterError(path, "be a NumPy array of numbers", got, "Save it again with np.save.") from None
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise ParameterError(path, "be text in UTF-8", "other bytes", "Save it as CSV in UTF-8.") from None
     return parse_table(text, source, exact=exact)
-
-
-def _load_array(path: Path) -> AnyArray:
-    try:
-        return np.asarray(np.load(path, allow_pickle=False))
-    except (ValueError, EOFError, OSError):
-        got = "a broken file, or one with Python objects, which are never loaded"
-        raise ParameterError(path, "be a NumPy array of numbers", got, "Save it again with np.save.") from None
 
 
 def parse_table(text: str, name: str, *, exact: bool) -> AnyArray:

@@ -35,18 +35,18 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     Fields of a class come before those of its base, so that what is special comes first in the help.
     """
     flat: list[inspect.Parameter] = []
-    groups: dict[str, type] = {}
+    nested: dict[str, type] = {}
     for parameter in inspect.signature(command).parameters.values():
         if isinstance(parameter.annotation, type) and is_dataclass(parameter.annotation):
-            groups[parameter.name] = parameter.annotation
+            nested[parameter.name] = parameter.annotation
             flat += _parameters_of(parameter.annotation)
         else:
             flat.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
 
     @wraps(command)
     def flattened(**given: Any) -> None:
-        for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        for name, kind in nested.items():
+            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
         command(**given)
 
     flattened.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
@@ -54,11 +54,17 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     return flattened
 
 
-def _parameters_of(group: type) -> Iterator[inspect.Parameter]:
-    for part in group.__mro__:
+def _parameters_of(kind: type) -> Iterator[inspect.Parameter]:
+    for part in kind.__mro__:
         for name, annotation in inspect.get_annotations(part).items():
-            default = getattr(group, name, inspect.Parameter.empty)
+            default = getattr(kind, name, inspect.Parameter.empty)
             yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def was_given(context: typer.Context, name: str) -> bool:
+    """Whether a person wrote an option, and it is not its default."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 SOURCES = f"A CSV (also .tsv, .txt, or - for standard input) or .npy file, or a name: {', '.join(CONFIGURATIONS)}."
@@ -84,21 +90,13 @@ class TokenOptions:
             with_these, got = ", ".join(RANDOM_CLOUDS), f"them with {self.tokens!r}"
             raise ParameterError(("n", "d"), f"go with {with_these}", got, "Leave them out.")
         tokens = read_matrix(self.tokens, "tokens", CONFIGURATIONS, exact=self.exact)
-        if tokens.ndim == 3:
-            return self._clouds(tokens, single)
-        if self.cloud is not None:
+        if tokens.ndim != 3 and self.cloud is not None:
             must = "go with a batch, a .npy file of shape (batch, n, d)"
             raise ParameterError("cloud", must, f"{self.tokens}, one cloud", "Leave it out.")
-        return tokens
-
-    def _clouds(self, batch: AnyArray, single: bool) -> AnyArray:
-        if self.cloud is None and not single:
-            return batch
-        if self.cloud is None or not 0 <= self.cloud < len(batch):
-            raise ParameterError(
-                "cloud",
-                f"name one of the {len(batch)} clouds in {self.tokens}",
-                "no choice" if self.cloud is None else self.cloud,
-                f"Pass a number from 0 to {len(batch) - 1}.",
-            )
-        return np.asarray(batch[self.cloud])
+        if tokens.ndim != 3 or (self.cloud is None and not single):
+            return tokens
+        if self.cloud is None or not 0 <= self.cloud < len(tokens):
+            must, got = f"name one of the {len(tokens)} clouds in {self.tokens}", "no choice"
+            advice = f"Pass a number from 0 to {len(tokens) - 1}."
+            raise ParameterError("cloud", must, got if self.cloud is None else self.cloud, advice)
+        return np.asarray(tokens[self.cloud])

@@ -11,7 +11,6 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from hardmax import Trajectory, draw
 from hardmax._errors import InputError, followable, respelled
 from hardmax._files import check_ending, written_whole
 from hardmax._progress import progress_bar as progress_bar
@@ -109,22 +108,25 @@ def check_endings(paths: list[Path] | None, endings: tuple[str, ...] = ENDINGS) 
 def write(
     files: Iterable[Path],
     *,
-    text: Callable[[], str],
     figure: Callable[[], "Figure"],
+    text: Callable[[], str] | None = None,
     archive: Callable[[Path], None] | None = None,
-    film: Callable[[], Trajectory] | None = None,
+    film: Callable[..., None] | None = None,
     page: Callable[[], str] | None = None,
 ) -> None:
-    """Write a result to files by their endings: JSON, a NumPy archive, a movie, a page, else a picture."""
+    """Write a result to files by their endings: JSON, a NumPy archive, a movie, a page, else a picture.
+
+    `archive` and `film` write their files themselves, `film` with a `progress` to call after each frame.
+    """
     for path in files:
         ending = path.suffix.lower()
-        if ending == ".json":
+        if ending == ".json" and text is not None:
             save_text(text(), path)
         elif ending == ".npz" and archive is not None:
             archive(path)
         elif ending in MOVIES and film is not None:
             with progress_bar("Frames") as progress:
-                draw.movie(film(), path, progress=progress)
+                film(path, progress=progress)
         elif ending == ".html" and page is not None:
             save_text(page(), path)
         else:

@@ -7,12 +7,13 @@ import typer
 
 from hardmax._errors import InputError, ParameterError
 from hardmax.cli import options, output, texts
+from hardmax.cli.options import option
 
 if TYPE_CHECKING:
     from hardmax.sentiment.classifier import HardmaxClassifier
 
 ENDINGS = (".csv", ".jsonl")
-SHOWN = 60  # characters of a text
+BEGINNING = 60  # characters of a text
 
 
 def predict(
@@ -22,12 +23,12 @@ def predict(
     ] = None,
     path: Annotated[
         str | None,
-        typer.Option("--file", metavar="FILE", help="A .csv, .tsv, .jsonl or .parquet file, or .txt with one a line."),
+        option("--file", "A .csv, .tsv, .jsonl or .parquet file, or .txt with one a line.", metavar="FILE"),
     ] = None,
     text: texts.TextColumn = None,
     model: texts.Model = "imdb",
     encoding: texts.Encoding = "utf-8",
-    json: Annotated[bool, typer.Option("--json", help="Print a JSON object a line.")] = False,
+    json: Annotated[bool, option("--json", "Print a JSON object a line.")] = False,
     out: options.Out = None,
 ) -> None:
     """Classify texts: a line for each, with label, probability and how the text begins.
@@ -57,8 +58,14 @@ def _read(given: list[str] | None, path: str | None, text: str | None, encoding:
         raise InputError(f"Either TEXT or --file must be given. Got {got}. Pass a text in quotes, or --file FILE.")
     if path is None and text is not None:
         raise ParameterError("text", "go with --file, whose column it names", f"{text!r} alone", "Leave it out.")
-    source = path or ("-" if given == ["-"] else None)
-    return list(given or []) if source is None else texts.read_rows(source, text=text, encoding=encoding)
+    if given and given != ["-"]:
+        return given
+    from hardmax.sentiment.tables import read_texts
+
+    table = read_texts(path or "-", text=text, labelled=False, encoding=encoding)
+    if table.note:
+        output.note(table.note)
+    return table.texts
 
 
 def _answers(classifier: "HardmaxClassifier", given: list[str]) -> list[dict[str, Any]]:
@@ -78,8 +85,8 @@ def _print(rows: list[dict[str, Any]], given: list[str]) -> None:
 
 def _beginning(text: str) -> str:
     """The first words on one line, without signs that would move a terminal's cursor."""
-    plain = " ".join("".join(sign if sign.isprintable() else " " for sign in text[: 4 * SHOWN]).split())
-    return plain if len(plain) <= SHOWN else f"{plain[: SHOWN - 3]}..."
+    plain = " ".join("".join(sign if sign.isprintable() else " " for sign in text[: 4 * BEGINNING]).split())
+    return plain if len(plain) <= BEGINNING else f"{plain[: BEGINNING - 3]}..."
 
 
 def _as_jsonl(rows: list[dict[str, Any]]) -> str:

@@ -2,26 +2,26 @@
 
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from hardmax import draw
 from hardmax._errors import ParameterError
 from hardmax.cli import output
+from hardmax.cli.options import option
 
 MOVING = (*output.MOVIES, ".html")
 
 
 def reproduce(
     name: Annotated[str, typer.Argument(metavar="FIGURE", help='A name from --list, or "all".')] = "all",
-    out: Annotated[Path, typer.Option("--out", help="Folder for the files.")] = Path("figures"),
+    out: Annotated[Path, option("--out", "Folder for the files.")] = Path("figures"),
     file_format: Annotated[
         str,
-        typer.Option(
-            "--format", help="png, svg or pdf; for figures of tokens on their way also gif, mp4 or html, to play them."
-        ),
+        option("--format", "png, svg or pdf; for figures of tokens on their way also gif, mp4 or html, to play them."),
     ] = "png",
-    show_list: Annotated[bool, typer.Option("--list", help="Name the figures and stop.")] = False,
+    show_list: Annotated[bool, option("--list", "Name the figures and stop.")] = False,
 ) -> None:
     """Draw figures of the papers, computed anew."""
     from hardmax.figures import FIGURES
@@ -65,18 +65,15 @@ def _can_be(module: ModuleType, ending: str) -> bool:
 def _write(module: ModuleType, path: Path) -> None:
     """One figure: drawn, filmed, or as a page that plays it."""
     numbers = module.compute()
-    if path.suffix in output.MOVIES:
-        from hardmax.draw.movies import movie
+    played = getattr(module, "PLAYED", "")
 
-        with output.progress_bar("Frames") as progress:
-            if hasattr(module, "scene"):
-                module.scene(numbers).movie(path, progress=progress)
-            else:
-                movie(module.movie_of(numbers), path, progress=progress)
-    elif path.suffix == ".html":
-        from hardmax.draw.pages import interactive
+    def film(path: Path, **more: Any) -> None:
+        if hasattr(module, "scene"):
+            module.scene(numbers).movie(path, **more)
+        else:
+            draw.movie(module.movie_of(numbers), path, **more)
 
-        played = getattr(module, "PLAYED", "")
-        interactive(module.movie_of(numbers), path, title=module.TITLE + (played and f" (here {played})"))
-    else:
-        output.save_figure(module.draw(numbers), path)
+    def page() -> str:
+        return draw.interactive(module.movie_of(numbers), title=module.TITLE + (played and f" (here {played})"))
+
+    output.write([path], figure=lambda: module.draw(numbers), film=film, page=page)

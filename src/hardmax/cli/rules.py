@@ -12,7 +12,7 @@ from hardmax._checks import check_positive
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray
 from hardmax.cli.matrices import read_matrix
-from hardmax.cli.options import UNSAID, TokenOptions, option, panel
+from hardmax.cli.options import UNSAID, TokenOptions, option, panel, was_given
 from hardmax.flows.spectrum import expected_of_values
 from hardmax.inputs import MATRICES, PAPER_MATRICES, matrix
 from hardmax.kernels import KERNELS
@@ -111,8 +111,8 @@ class RunOptions(HardmaxOptions):
         """An option of another rule would do nothing: say so instead."""
         mine = BELONGS[self.rule]
         for name in sorted({name for names in BELONGS.values() for name in names} - set(mine)):
-            source, value = self.context.get_parameter_source(name), getattr(self, name)
-            if source is not None and source.name == "COMMANDLINE":
+            value = getattr(self, name)
+            if was_given(self.context, name):
                 owners = " or ".join(rule for rule, names in BELONGS.items() if name in names)
                 takes = ", ".join(f"`{one}`" for one in (*mine, "causal"))
                 raise ParameterError(

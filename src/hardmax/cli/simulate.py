@@ -37,7 +37,7 @@ def simulate(
         files,
         text=trajectory.to_json,
         archive=trajectory.to_npz,
-        film=lambda: trajectory,
+        film=lambda path, **more: draw.movie(trajectory, path, **more),
         page=lambda: (
             draw.trajectory_page(trajectory, run.tokens) if run.rule == "hardmax" else draw.interactive(trajectory)
         ),

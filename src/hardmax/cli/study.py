@@ -9,19 +9,20 @@ import typer
 from hardmax._errors import ParameterError
 from hardmax._files import check_ending
 from hardmax.cli import output, texts
+from hardmax.cli.options import option
 
 STUDIES = ("paper", "ablations")
 
 
 def study(
     name: Annotated[str, typer.Argument(metavar="NAME", help="paper or ablations.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="JSON file for the rows; others in it are kept.")],
+    out: Annotated[Path, option("--out", "JSON file for the rows; others in it are kept.", metavar="FILE")],
     source: texts.DataSource = None,
     only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="ROW", help="This row alone; may be given several times.")
+        list[str] | None, option("--only", "This row alone; may be given several times.", metavar="ROW")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of the split and the training.")] = 0,
-    device: Annotated[str, typer.Option("--device", help="cpu, cuda, or auto.")] = "auto",
+    seed: Annotated[int, option("--seed", "Of the split and the training.")] = 0,
+    device: Annotated[str, option("--device", "cpu, cuda, or auto.")] = "auto",
 ) -> None:
     """Train the models behind the tables of the docs on IMDb: the paper's for several d, and what each part is worth.
 
@@ -35,7 +36,6 @@ def study(
     if unknown:
         raise ParameterError("only", f"be one of {', '.join(names_of(name))}", f"{unknown[0]!r}")
     check_ending(out, [".json"], "out")
-
     for row in rows_of(name, texts.imdb(source), only=only or (), seed=seed, device=device):
         add_row(out, row)
         output.say(f"{label_of(row)}: accuracy {row['accuracy']:.4f}, {row['seconds']:.0f} s")

@@ -1,8 +1,9 @@
 """What the commands on texts share: their options, labelled texts, models and answers."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
@@ -10,6 +11,7 @@ import typer
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import FloatArray
 from hardmax.cli import output
+from hardmax.cli.options import option
 
 if TYPE_CHECKING:
     from hardmax.sentiment.classifier import HardmaxClassifier
@@ -17,21 +19,51 @@ if TYPE_CHECKING:
 
 AT_A_TIME = 500  # texts between two moves of the bar
 
-File = Annotated[str | None, typer.Argument(metavar="FILE", help="A .csv, .tsv, .jsonl or .parquet file of texts.")]
-TextColumn = Annotated[str | None, typer.Option("--text", metavar="COLUMN", help="Of the texts, if not guessed.")]
-LabelColumn = Annotated[str | None, typer.Option("--label", metavar="COLUMN", help="Of the labels, if not guessed.")]
-Encoding = Annotated[str, typer.Option("--encoding", help="How the file writes letters: utf-8, latin-1, utf-16.")]
-Data = Annotated[
-    str | None,
-    typer.Option("--data", metavar="NAME", help="Instead of FILE: imdb, 50,000 film reviews, downloaded once (84 MB)."),
-]
+TextColumn = Annotated[str | None, option("--text", "Of the texts, if not guessed.", metavar="COLUMN")]
+Encoding = Annotated[str, option("--encoding", "How the file writes letters: utf-8, latin-1, utf-16.")]
 DataSource = Annotated[
-    str | None, typer.Option("--data-source", metavar="PATH", help="A copy of --data: its archive, or a folder.")
+    str | None, option("--data-source", "A copy of --data: its archive, or a folder.", metavar="PATH")
 ]
-Model = Annotated[
-    str,
-    typer.Option("--model", metavar="MODEL", help="A folder of hardmax train, or one at hand: imdb, imdb-2d."),
-]
+Model = Annotated[str, option("--model", "A folder of hardmax train, or one at hand: imdb, imdb-2d.", metavar="MODEL")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledOptions:
+    """Texts with labels: a file, or a data set by its name."""
+
+    path: Annotated[
+        str | None, typer.Argument(metavar="FILE", help="A .csv, .tsv, .jsonl or .parquet file of texts.")
+    ] = None
+    text: TextColumn = None
+    label: Annotated[str | None, option("--label", "Of the labels, if not guessed.", metavar="COLUMN")] = None
+    data: Annotated[
+        str | None,
+        option("--data", "Instead of FILE: imdb, 50,000 film reviews, downloaded once (84 MB).", metavar="NAME"),
+    ] = None
+    source: DataSource = None
+    encoding: Encoding = "utf-8"
+
+    @property
+    def name(self) -> str:
+        return str(self.path or self.data)
+
+    def read(self, split: str) -> "Table":
+        """Texts and labels of FILE, or of a split of --data; not of both, nor with options of the other one."""
+        from hardmax.sentiment import HardmaxClassifier  # noqa: F401 (a missing extra is said before a download)
+        from hardmax.sentiment.tables import read_texts
+
+        if (self.path is None) == (self.data is None):
+            got = "neither" if self.path is None else f"both, {self.path} and {self.data}"
+            raise InputError(f"Either FILE or --data must be given. Got {got}. Pass a .csv file, or --data imdb.")
+        if self.data not in (None, "imdb"):
+            raise ParameterError("data", "be imdb", f"{self.data!r}", "Pass other data as FILE.")
+        others, owner = (("text", "label"), "FILE") if self.path is None else (("source",), "--data")
+        for name in others:
+            if getattr(self, name) is not None:
+                raise ParameterError(name, f"go with {owner}", f"{getattr(self, name)!r} without it", "Leave it out.")
+        if self.path is None:
+            return imdb(self.source)[split]
+        return read_texts(self.path, text=self.text, label=self.label, encoding=self.encoding)
 
 
 def load(model: str) -> "HardmaxClassifier":
@@ -48,56 +80,21 @@ def load(model: str) -> "HardmaxClassifier":
         raise ParameterError("model", must, problem.got, "Check the path.") from None
 
 
-def read_labelled(context: typer.Context, split: str) -> "Table":
-    """Texts and labels of FILE, or of a split of --data."""
-    from hardmax.sentiment import HardmaxClassifier  # noqa: F401 (a missing extra is said before a download)
-    from hardmax.sentiment.tables import read_texts
-
-    given = context.params
-    _check_one_source(given)
-    if given["data"] is not None:
-        return imdb(given["source"])[split]
-    return read_texts(given["path"], text=given["text"], label=given["label"], encoding=given["encoding"])
-
-
-def _check_one_source(given: dict[str, Any]) -> None:
-    """Refuse none and two of FILE and --data, and options of the other one."""
-    if (given["path"] is None) == (given["data"] is None):
-        got = "neither" if given["path"] is None else f"both, {given['path']} and {given['data']}"
-        raise InputError(f"Either FILE or --data must be given. Got {got}. Pass a .csv file, or --data imdb.")
-    if given["data"] not in (None, "imdb"):
-        raise ParameterError("data", "be imdb", f"{given['data']!r}", "Pass other data as FILE.")
-    others, owner = (("text", "label"), "FILE") if given["path"] is None else (("source",), "--data")
-    for name in others:
-        if given[name] is not None:
-            raise ParameterError(name, f"go with {owner}", f"{given[name]!r} without it", "Leave it out.")
-
-
 def imdb(source: str | None) -> "dict[str, Table]":
     """Both splits of IMDb, with a bar while it is downloaded."""
     from hardmax.sentiment.imdb import load_imdb
 
-    with output.progress_bar("Megabytes") as moved:
-        return load_imdb(source=source, progress=lambda done, all_: moved(done // 10**6, (all_ or done) // 10**6))
-
-
-def read_rows(path: str, *, text: str | None, encoding: str) -> list[str]:
-    """A text for each row of a file; a missing one is empty, so that answers keep the numbers of their rows."""
-    from hardmax.sentiment.tables import read_texts
-
-    table = read_texts(path, text=text, labelled=False, encoding=encoding)
-    if table.note:
-        output.note(table.note)
-    return table.texts
+    with output.progress_bar("Megabytes") as progress:
+        return load_imdb(source=source, progress=lambda done, all_: progress(done // 10**6, (all_ or done) // 10**6))
 
 
 def logits(classifier: "HardmaxClassifier", texts: Sequence[str]) -> FloatArray:
     """(texts, outputs) logits, with a bar on a terminal."""
     parts = []
-    with output.progress_bar("Texts") as moved:
+    with output.progress_bar("Texts") as progress:
         for start in range(0, len(texts), AT_A_TIME):
             parts.append(classifier.model_.logits(texts[start : start + AT_A_TIME]))
-            moved(start + len(parts[-1]), len(texts))
+            progress(start + len(parts[-1]), len(texts))
     return np.concatenate(parts)
 
 

@@ -12,6 +12,7 @@ import typer
 
 from hardmax._errors import ParameterError, respelled
 from hardmax.cli import options, output, texts
+from hardmax.cli.options import UNSAID, option
 from hardmax.sentiment.settings import ModelSettings, RunSettings, TrainingSettings, check_settings
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ def _setting_options() -> Iterator[Parameter]:
             if each.name in LEFT_OUT:
                 continue
             about = respelled(each.metadata["about"], mentioned).replace('"', "")
-            option = typer.Option(*flags(each.name), help=about, rich_help_panel=panel)
-            form: Any = Annotated[TYPES.get(each.name, each.type), option]
+            described = typer.Option(*flags(each.name), help=about, rich_help_panel=panel)
+            form: Any = Annotated[TYPES.get(each.name, each.type), described]
             default = False if each.name == "class_weight" else each.default
             default = ",".join(map(str, default)) if isinstance(default, tuple) else default
             yield Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=form)
@@ -54,18 +55,11 @@ def _setting_options() -> Iterator[Parameter]:
 
 def train(
     context: typer.Context,
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder for the model.", show_default=False)],
-    path: texts.File = None,
-    text: texts.TextColumn = None,
-    label: texts.LabelColumn = None,
-    data: texts.Data = None,
-    source: texts.DataSource = None,
-    encoding: texts.Encoding = "utf-8",
-    paper: Annotated[
-        bool, typer.Option("--paper", help="Start from the model of arXiv 2407.01602: 1 head, 8 layers.")
-    ] = False,
-    compact: Annotated[bool, typer.Option("--compact", help="Round the embedding to a byte a number.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print notes and errors alone.")] = False,
+    out: Annotated[Path, option("--out", "Folder for the model.", metavar="FOLDER", **UNSAID)],
+    given: texts.LabelledOptions,
+    paper: Annotated[bool, option("--paper", "Start from the model of arXiv 2407.01602: 1 head, 8 layers.")] = False,
+    compact: Annotated[bool, option("--compact", "Round the embedding to a byte a number.")] = False,
+    quiet: Annotated[bool, option("--quiet", "Print notes and errors alone.")] = False,
     json: options.Json = False,
     **settings: Any,
 ) -> None:
@@ -78,21 +72,25 @@ def train(
         raise ParameterError("out", "be a folder", f"a file, {str(out)!r}", "Choose another name.")
     from hardmax.sentiment.tables import class_counts
 
-    check_settings(configured(context, checkpoint=out / CHECKPOINT))  # before anything is read or downloaded
-    table = texts.read_labelled(context, "train")
+    classifier = configured(context, checkpoint=out / CHECKPOINT)
+    check_settings(classifier)  # before anything is read or downloaded
+    table = given.read("train")
     counts = class_counts(table.labels or [])
-    from hardmax.sentiment.distributed import joined
+    from hardmax.sentiment.training import joined
 
     with joined(settings["device"]) as process:
-        classifier = configured(context, checkpoint=out / CHECKPOINT, verbose=process.is_first and not quiet)
+        classifier.set_params(verbose=process.is_first and not quiet)
         talks = process.is_first and not (quiet or json)
         if process.is_first:
-            _notes(table, counts, context.params)
+            _notes(table, counts, out, balanced=settings["class_weight"], resume=settings["resume"])
         if talks:
-            output.say(_what_was_read(table, counts, str(path or data)))
+            output.say(_what_was_read(table, counts, given.name))
         classifier.fit(table.texts, table.labels or [])
         if process.is_first:
-            _save(classifier, out, compact=compact)
+            classifier.save(out, compact=compact)
+            # the checkpoint goes once the model is there, and what a kill may have left of one
+            for path in (out / CHECKPOINT, *out.glob(f".{CHECKPOINT}-*")):
+                path.unlink(missing_ok=True)
         kept = next(epoch for epoch in classifier.history_ if epoch.kept)
         done = {
             "model": str(out),
@@ -110,39 +108,39 @@ def train(
             _say(done)
 
 
-_given = [each for each in signature(train).parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
-train.__signature__ = signature(train).replace(parameters=[*_given, *_setting_options()])  # type: ignore[attr-defined]
+_own = [each for each in signature(train).parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+train.__signature__ = signature(train).replace(parameters=[*_own, *_setting_options()])  # type: ignore[attr-defined]
+train = options.with_options(train)
 
 
 def configured(context: typer.Context, **more: Any) -> "HardmaxClassifier":
     """The classifier that the options describe; what is not given stays as it is there, or as in the paper."""
     from hardmax.sentiment import HardmaxClassifier
 
-    known, chosen = HardmaxClassifier().get_params(), dict(more)
-    for name, value in context.params.items():
-        source = context.get_parameter_source(name)
-        if name in known and source is not None and source.name == "COMMANDLINE":
-            chosen[name] = value
-    if "class_weight" in chosen:
-        chosen["class_weight"] = "balanced"
-    sizes = chosen.get("ngram_range", "").split(",")
+    known = HardmaxClassifier().get_params()
+    given = {
+        name: value for name, value in context.params.items() if name in known and options.was_given(context, name)
+    }
+    if "class_weight" in given:
+        given["class_weight"] = "balanced"
+    sizes = given.get("ngram_range", "").split(",")
     if all(size.strip().isdecimal() for size in sizes):
-        chosen["ngram_range"] = tuple(map(int, sizes))  # else its text is refused like any other value
-    return HardmaxClassifier.paper(**chosen) if context.params["paper"] else HardmaxClassifier(**chosen)
+        given["ngram_range"] = tuple(map(int, sizes))  # else its text is refused like any other value
+    return (HardmaxClassifier.paper if context.params["paper"] else HardmaxClassifier)(**given, **more)
 
 
-def _notes(table: "Table", counts: dict[str, int], given: dict[str, Any]) -> None:
+def _notes(table: "Table", counts: dict[str, int], out: Path, *, balanced: bool, resume: bool) -> None:
     """What is unusual about the rows, the classes, or the folder."""
     from hardmax.sentiment.tables import imbalance_note
 
     uneven, run = imbalance_note(counts), ""
-    if uneven and not given["class_weight"]:
+    if uneven and not balanced:
         uneven += " Pass --balanced to let rare classes weigh as much."
-    unfinished = Path(given["out"], CHECKPOINT).exists()  # older versions of Typer have text there
-    if unfinished and not given["resume"]:
-        run = f"{given['out']} holds an unfinished run. Starting anew; to go on with it, stop and pass --resume."
-    if given["resume"] and not unfinished:
-        run = f"{given['out']} holds no unfinished run. Starting at the beginning."
+    unfinished = (out / CHECKPOINT).exists()
+    if unfinished and not resume:
+        run = f"{out} holds an unfinished run. Starting anew; to go on with it, stop and pass --resume."
+    if resume and not unfinished:
+        run = f"{out} holds no unfinished run. Starting at the beginning."
     for sentence in filter(None, (table.note, uneven, run)):
         output.note(sentence)
 
@@ -152,13 +150,6 @@ def _what_was_read(table: "Table", counts: dict[str, int], name: str) -> str:
     more = f" and {len(listed) - output.MOST_ROWS} more" if len(listed) > output.MOST_ROWS else ""
     columns = f"texts from column {table.text_column}, labels from column {table.label_column}"
     return f"Read {len(table.texts):,} rows of {name}, {columns}: {', '.join(listed[: output.MOST_ROWS])}{more}."
-
-
-def _save(classifier: "HardmaxClassifier", out: Path, *, compact: bool) -> None:
-    """Write the model, and only then forget the checkpoint and what a kill may have left of one."""
-    classifier.save(out, compact=compact)
-    for path in (out / CHECKPOINT, *out.glob(f".{CHECKPOINT}-*")):
-        path.unlink(missing_ok=True)
 
 
 def _say(done: dict[str, Any]) -> None:

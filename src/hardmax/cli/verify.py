@@ -34,7 +34,7 @@ def verify(run: RunOptions, json: options.Json = False, out: options.Out = None)
         files,
         text=lambda: text,
         archive=trajectory.to_npz,
-        film=lambda: trajectory,
+        film=lambda path, **more: draw.movie(trajectory, path, **more),
         page=lambda: draw.trajectory_page(trajectory, run.tokens),
         figure=lambda: draw.plot_layers(trajectory),
     )

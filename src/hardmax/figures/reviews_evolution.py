@@ -12,7 +12,7 @@ from hardmax.draw.projection import Projection
 from hardmax.draw.style import BLUE, GREY, ORANGE
 from hardmax.draw.texts import draw_decision, name_leaders
 from hardmax.draw.tokens import Palette, plot_tokens
-from hardmax.sentiment.pretrained_models import pretrained
+from hardmax.sentiment import pretrained
 
 if TYPE_CHECKING:
     from hardmax.sentiment.explanation import Explanation

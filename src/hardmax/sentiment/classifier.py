@@ -1,4 +1,7 @@
-"""`HardmaxClassifier`: the scikit-learn estimator. It validates, calls, stores."""
+"""`HardmaxClassifier`: the scikit-learn estimator. It validates, calls, stores.
+
+Texts and labels are refused in a sentence where they do not fit.
+"""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -13,12 +16,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from hardmax._errors import ParameterError
+from hardmax._checks import as_array
+from hardmax._errors import InputError, ParameterError
 from hardmax._progress import Report, training_bar
+from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, FloatArray
 from hardmax.sentiment.explanation import Explanation, explain, explain_many
 from hardmax.sentiment.fitting import fit_model
-from hardmax.sentiment.inputs import check_labels, check_texts
 from hardmax.sentiment.settings import Settings, check_settings, described
 from hardmax.sentiment.statistics import LeaderStatistics, leader_statistics
 from hardmax.sentiment.storage import load_model, save_model
@@ -76,11 +80,11 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         8
         """
         noise = 0.6 if d >= 8 else 0.0  # with few coordinates it would make whole tokens 0
-        chosen: dict[str, Any] = {"n_heads": 1, "groups": 1, "layers": 8, "alpha": 0.02, "scale": 38.4}
-        chosen |= {"ngram_range": (1, 1), "distinct": False, "min_df": 2, "max_features": None, "max_words": 128}
-        chosen |= {"punctuation": False, "stop_words": "english", "lemmas": "en", "batch_size": 128}
-        chosen |= {"learning_rate": 2.4, "alpha_rate": 0.001, "weight_decay": 0.0, "dropout": 0.6}
-        return cls(d=d, **(chosen | {"embedding_dropout": noise} | changes))
+        paper: dict[str, Any] = {"n_heads": 1, "groups": 1, "layers": 8, "alpha": 0.02, "scale": 38.4}
+        paper |= {"ngram_range": (1, 1), "distinct": False, "min_df": 2, "max_features": None, "max_words": 128}
+        paper |= {"punctuation": False, "stop_words": "english", "lemmas": "en", "batch_size": 128}
+        paper |= {"learning_rate": 2.4, "alpha_rate": 0.001, "weight_decay": 0.0, "dropout": 0.6}
+        return cls(d=d, **(paper | {"embedding_dropout": noise} | changes))
 
     def fit(self, X: Sequence[str], y: Sequence[Any], *, report: Report | None = None) -> "HardmaxClassifier":
         """Train on texts and their labels.
@@ -156,9 +160,6 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         classifier.classes_, classifier.n_iter_ = model.classes, len(history)
         return classifier
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.string = tags.input_tags.one_d_array = True
@@ -169,3 +170,67 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
 HardmaxClassifier.__doc__ = cleandoc(HardmaxClassifier.__doc__ or "").replace(
     "\nAttributes\n", f"\n{described(HardmaxClassifier)}\n\nAttributes\n", 1
 )
+
+
+def check_texts(X: Any) -> list[str]:
+    """A list of texts, or a sentence about what came instead."""
+    if isinstance(X, str | bytes):
+        raise ParameterError("X", "be a list of texts", "a single one", "Put it in brackets: [text].")
+    if hasattr(X, "ndim") and X.ndim != 1:
+        advice = "Reshape your data or pass a single column."
+        raise ParameterError("X", "be one-dimensional, a text in each place", f"shape {tuple(X.shape)}", advice)
+    if not hasattr(X, "__len__") or not hasattr(X, "__iter__"):
+        raise ParameterError("X", "be a list of texts", type(X).__name__)
+    texts = list(X)
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            got = f"{type(text).__name__} at place {i}: {str(text)[:40]!r}"
+            raise ParameterError("X", "hold texts alone", got, "Convert it to str, or leave that row out.")
+    if not texts:
+        raise ParameterError("X", "hold at least one text", "none: 0 sample(s) while a minimum of 1 is required")
+    return texts
+
+
+def check_labels(y: Any, texts: int) -> AnyArray:
+    """Labels as an array of text, numbers or booleans, which a file can hold, whatever they came in."""
+    if y is None:
+        raise InputError("requires y to be passed, but the target y is None. Pass a label for each text.")
+    must = f"hold one label for each of the {texts} texts"
+    shape = as_array(y, "y", must, "Match them.").shape
+    if shape != (texts,):
+        raise ParameterError("y", must, f"shape {shape}", "Match them.")
+    y = to_numpy(y)
+    if np.ma.isMaskedArray(y):
+        _refuse_missing(np.flatnonzero(np.ma.getmaskarray(y)), y)
+        y = y.data
+    plain = isinstance(y, np.ndarray) and y.dtype.kind in "biufU"
+    labels = y if plain else _of_one_kind(list(y), getattr(y, "dtype", None))
+    if labels.dtype.kind == "f":
+        _refuse_missing(np.flatnonzero(~np.isfinite(labels)), labels)
+        labels = labels.astype(np.float64)
+    return labels
+
+
+def _of_one_kind(labels: list[Any], dtype: Any) -> AnyArray:
+    """Python objects, such as those of a pandas column, as a plain array."""
+    labels = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    # None, pandas.NA, or not equal to itself
+    missing = [i for i, x in enumerate(labels) if x is None or type(x).__name__ == "NAType" or x != x]
+    _refuse_missing(missing, labels)
+    numbers = [isinstance(label, int | float) and not isinstance(label, bool) for label in labels]  # are one kind
+    kinds = {"float" if number else type(label).__name__ for number, label in zip(numbers, labels, strict=True)}
+    made = np.array(labels) if len(kinds) == 1 and kinds <= {"str", "bool", "float"} else None
+    whole = all(isinstance(label, int) for label in labels)
+    if made is None or getattr(dtype, "kind", None) in ("m", "M") or (whole and made.dtype.kind not in "biu"):
+        got = " and ".join(sorted({type(label).__name__ for label in labels}) if made is None else [str(made.dtype)])
+        must = "hold labels of one kind: text, numbers or booleans"
+        raise ParameterError("y", must, got, "Convert them, say with str.")
+    if made.tolist() != labels:
+        raise ParameterError("y", "hold texts that do not end in a NUL", "some that do", "Strip them.")
+    return made
+
+
+def _refuse_missing(places: Any, labels: Any) -> None:
+    if len(places):
+        got = f"{labels[places[0]]} at place {places[0]}, {len(places)} such in all"
+        raise ParameterError("y", "hold a label for every text", got, "Leave these rows out.")

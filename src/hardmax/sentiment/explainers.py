@@ -15,9 +15,9 @@ import numpy as np
 
 from hardmax._errors import MissingExtra, ParameterError
 from hardmax._types import AnyArray, FloatArray
-from hardmax.sentiment import inference
 from hardmax.sentiment.classifier import HardmaxClassifier
 from hardmax.sentiment.explanation import Explanation
+from hardmax.sentiment.model import logits
 
 STEPS = 50  # of integrated gradients
 EVALUATIONS = 500  # SHAP's own default
@@ -53,7 +53,7 @@ class Question:
     def logits_of_words(self, documents: Sequence[Sequence[str]]) -> FloatArray:
         """(m, outputs) logits of texts that are split already; an erased word is ""."""
         model = self.classifier.model_
-        return inference.logits(model.weights, model.vocabulary.encode_words(documents, len(documents)))
+        return logits(model.weights, model.vocabulary.encode_words(documents, len(documents)))
 
     def probabilities(self, kept: AnyArray) -> FloatArray:
         """(m,) probability of the class in erased texts."""

@@ -12,8 +12,16 @@ import numpy as np
 from hardmax._errors import InputError, MissingExtra, ParameterError
 from hardmax._files import written_whole
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.sentiment.inference import contributions, following, head_shares, logits, simulated, sums_by_text
-from hardmax.sentiment.model import Model, in_parts
+from hardmax.sentiment.model import (
+    Model,
+    contributions,
+    following,
+    head_shares,
+    in_parts,
+    logits,
+    simulated,
+    sums_by_text,
+)
 from hardmax.sentiment.vocabulary import Encoded
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 

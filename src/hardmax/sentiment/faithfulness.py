@@ -21,9 +21,8 @@ import numpy as np
 from hardmax._checks import check_count
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import BoolArray, FloatArray
-from hardmax.sentiment.classifier import HardmaxClassifier
+from hardmax.sentiment.classifier import HardmaxClassifier, check_texts
 from hardmax.sentiment.explainers import EXPLAINERS, Question, check_methods
-from hardmax.sentiment.inputs import check_texts
 from hardmax.sentiment.tables import read_parquet
 
 BINS = (1, 5, 10, 20, 50)  # per cent of the words
@@ -183,9 +182,9 @@ def erasure(question: Question, scores: FloatArray) -> tuple[float, float]:
 
 def top_words(scores: FloatArray, count: int) -> BoolArray:
     """(words,) True for the `count` words that score highest; the earlier ones where they tie."""
-    chosen = np.zeros(len(scores), bool)
-    chosen[np.argsort(-scores, kind="stable")[:count]] = True
-    return chosen
+    top = np.zeros(len(scores), bool)
+    top[np.argsort(-scores, kind="stable")[:count]] = True
+    return top
 
 
 def _row(name: str, questions: list[Question], seed: int, again: int, tick: Callable[[], object]) -> Row:

@@ -94,35 +94,30 @@ class _Bar:
     close = reset
 
 
-def _archive_reviews(path: Path) -> Iterator[tuple[Key, bytes]]:
+def _archive_reviews(path: Path) -> Iterator[tuple[re.Match[str], bytes]]:
     try:
         with tarfile.open(path, "r:*") as archive:  # members are read, never extracted; a cut file is noticed
             for member in archive:
                 match = MEMBER.fullmatch(member.name)
                 content = archive.extractfile(member) if match and member.isreg() else None
                 if match and content:
-                    yield _key(match), content.read()
+                    yield match, content.read()
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError) as error:
         reason = str(error).partition("\n")[0].rstrip(":")
         must = f"`{path}` must be an archive such as {FILE}."
         raise InputError(f"{must} Got: {reason}. Download it again from {URL}.") from None
 
 
-def _folder_reviews(path: Path) -> Iterator[tuple[Key, bytes]]:
+def _folder_reviews(path: Path) -> Iterator[tuple[re.Match[str], bytes]]:
     for root in (path, path / "aclImdb"):
         for file in root.glob("t*/[np]*/*.txt"):  # train and test, neg and pos; MEMBER decides
             match = MEMBER.fullmatch(file.relative_to(root).as_posix())
             if match:
-                yield _key(match), file.read_bytes()
+                yield match, file.read_bytes()
 
 
-def _key(match: re.Match[str]) -> Key:
-    split, label, number, rating = match.groups()
-    return split, label, int(number), int(rating)
-
-
-def _tables(reviews: Iterable[tuple[Key, bytes]], path: Path) -> dict[str, Table]:
-    ordered = sorted(reviews)
+def _tables(reviews: Iterable[tuple[re.Match[str], bytes]], path: Path) -> dict[str, Table]:
+    ordered = sorted(((name[1], name[2], int(name[3]), int(name[4])), data) for name, data in reviews)
     found = {key[:2] for key, _ in ordered}
     missing = [f"{split}/{label}" for split in SPLITS for label in LABELS if (split, label) not in found]
     if missing:

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from hardmax.attention.layers import hardmax_layers
-from hardmax.sentiment.inference import Weights
-from hardmax.sentiment.settings import ModelSettings
+from hardmax.sentiment.model import Weights
+from hardmax.sentiment.settings import ModelSettings, Settings
 
 LARGEST = 1e30  # alpha: b is 1 then
 LOUDNESS = 0.5  # of a head's decoder at the start
@@ -101,6 +101,13 @@ class Network(nn.Module):
         A = A if A is None else (A + A.swapaxes(1, 2)) / 2
         embedding, decoder = embedding.reshape(-1, self.heads, self.d), decoder / self.groups
         return Weights(embedding, alpha, A, decoder, bias.mean(axis=0), self.layers)
+
+
+def new_network(tokens: int, classes: int, settings: Settings) -> Network:
+    """A network with random weights that `random_state` alone decides."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.random_state)
+        return Network(tokens, 1 if classes == 2 else classes, settings)
 
 
 def _followed_at_random(z: Tensor, real: Tensor) -> Tensor:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.sentiment.inference import batches, following
-from hardmax.sentiment.model import Model, in_parts
+from hardmax.sentiment.model import Model, batches, following, in_parts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,18 +77,17 @@ def leader_statistics(model: Model, texts: Sequence[str]) -> LeaderStatistics:
     """Count the leaders of every text in every head."""
     weights = model.weights
     empty = np.empty((0, weights.heads), np.int64)
-    numbers = [[empty], [empty], [empty]]
+    counted = [(empty, empty, empty)]
     led = np.zeros(len(model.vocabulary), np.int64)
     parts = (model.vocabulary.encode(some) for some in in_parts(texts))
     clouds = (encoded.take(some).padded() for encoded in parts for some in batches(encoded.sizes, weights.heads))
     for ids, counts in clouds:
         found = following(weights, ids, counts)
-        numbers[0].append((found.emerged >= 0).sum(axis=2))
-        numbers[1].append((found.emerged == 0).sum(axis=2))
-        numbers[2].append(found.decided)
-        somewhere = (found.emerged >= 0).any(axis=1)  # (texts, n)
+        leads = found.emerged >= 0  # (texts, heads, n)
+        counted.append((leads.sum(axis=2), (found.emerged == 0).sum(axis=2), found.decided))
+        somewhere = leads.any(axis=1)  # (texts, n)
         np.add.at(led, ids[somewhere], 1)
-    leaders, initial, decided = map(np.concatenate, numbers)
+    leaders, initial, decided = map(np.concatenate, zip(*counted, strict=True))
     order = np.argsort(-led, kind="stable")[: (led > 0).sum()]
     scores = np.einsum("mhd,chd->mc", weights.tokens(order), weights.decoder)
     names = np.array([model.vocabulary.name(int(token)) for token in order], dtype=np.str_)

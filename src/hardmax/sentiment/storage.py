@@ -15,8 +15,7 @@ from hardmax._checks import is_positive_definite
 from hardmax._errors import InputError, MissingExtra, ParameterError
 from hardmax._files import written_whole
 from hardmax._types import AnyArray
-from hardmax.sentiment.inference import Weights
-from hardmax.sentiment.model import Epoch, Model
+from hardmax.sentiment.model import Epoch, Model, Weights
 from hardmax.sentiment.settings import ModelSettings, Settings, TrainingSettings
 from hardmax.sentiment.text import Splitter
 from hardmax.sentiment.vocabulary import Vocabulary
@@ -42,7 +41,7 @@ def save_model(model: Model, folder: Path, settings: Settings, history: list[Epo
 
     With `grid` the embedding is kept in a byte a number, on a grid without 0; see `on_grid`.
     """
-    old, data = _named(folder), _packed(_numbers(model, grid))
+    data = _packed(model, grid)
     name = f"weights-{sha256(data).hexdigest()[:16]}.safetensors"
     with written_whole(folder / name) as temporary:
         temporary.write_bytes(data)
@@ -62,8 +61,9 @@ def save_model(model: Model, folder: Path, settings: Settings, history: list[Epo
     }
     with written_whole(folder / FILE) as temporary:
         temporary.write_text(json.dumps(about, default=_plain, separators=(",", ":")), encoding="utf-8")
-    if old is not None and old != name:
-        (folder / old).unlink(missing_ok=True)
+    for path in folder.glob(f"weights-{'?' * 16}.safetensors"):  # of the model that was here before
+        if path.name != name:
+            path.unlink()
 
 
 def load_model(folder: Path) -> tuple[Model, dict[str, Any], list[Epoch]]:
@@ -114,7 +114,11 @@ def off_grid(places: AnyArray, step: AnyArray) -> AnyArray:
     return (places.astype(np.float32) + np.float32(0.5)) * step
 
 
-def _numbers(model: Model, grid: bool) -> dict[str, AnyArray]:
+def _packed(model: Model, grid: bool) -> bytes:
+    try:
+        from safetensors.numpy import save
+    except ImportError as error:
+        raise MissingExtra("Saving a model", "safetensors", "text") from error
     w, small = model.weights, np.uint16 if len(model.vocabulary.words) < 2**16 - 1 else np.uint32
     runs = (model.vocabulary.runs + 1).astype(small)  # 0 stands for no word
     numbers = {"alpha": w.alpha, "decoder": w.decoder, "bias": w.bias, "runs": runs}
@@ -122,14 +126,8 @@ def _numbers(model: Model, grid: bool) -> dict[str, AnyArray]:
         numbers["embedding"], numbers["grid"] = on_grid(w.embedding)
     else:
         numbers["embedding"] = np.asarray(w.embedding, dtype=np.float32)
-    return numbers if w.A is None else numbers | {"A": w.A}
-
-
-def _packed(numbers: dict[str, AnyArray]) -> bytes:
-    try:
-        from safetensors.numpy import save
-    except ImportError as error:
-        raise MissingExtra("Saving a model", "safetensors", "text") from error
+    if w.A is not None:
+        numbers["A"] = w.A
     return bytes(save({name: np.ascontiguousarray(array) for name, array in numbers.items()}))
 
 
@@ -167,14 +165,6 @@ def _about(folder: Path) -> dict[str, Any]:
     return about
 
 
-def _named(folder: Path) -> str | None:
-    """The weights file that the folder's model uses now."""
-    try:
-        return Path(_about(folder)["weights"]).name
-    except (OSError, ValueError, KeyError):
-        return None
-
-
 def _plain(value: Any) -> Any:
     """What JSON does not know: numbers of NumPy, and collections of stop words."""
     return value.item() if isinstance(value, np.generic) else sorted(value)
@@ -202,10 +192,8 @@ def _check_about(about: dict[str, Any], file: Path) -> None:
 
 def _check_numbers(about: dict[str, Any], numbers: dict[str, AnyArray], file: Path) -> None:
     """Refuse arrays whose kind, shape or values cannot be those of a model."""
-    for name in ("embedding", "alpha", "decoder", "bias", "runs"):
-        if name not in numbers:
-            _refuse(file, f"`{name}` must be there")
-    embedding, outputs = numbers["embedding"], 1 if len(about["classes"]) == 2 else len(about["classes"])
+    nothing, outputs = np.empty(0), 1 if len(about["classes"]) == 2 else len(about["classes"])
+    embedding = numbers.get("embedding", nothing)
     if embedding.ndim != 3 or embedding.dtype not in (np.float32, np.int8) or 0 in embedding.shape:
         _refuse(file, "`embedding` must be (tokens, heads, d) numbers of 1 or 4 bytes")
     tokens, heads, d = embedding.shape
@@ -223,9 +211,9 @@ def _check_numbers(about: dict[str, Any], numbers: dict[str, AnyArray], file: Pa
             _refuse(file, f"`{name}` must be finite")
     if not (numbers["alpha"] > 0).all():
         _refuse(file, "`alpha` must be positive")
-    if "A" in numbers and not all(np.array_equal(A, A.T) and is_positive_definite(A) for A in numbers["A"]):
+    if "A" in numbers and not all(map(is_positive_definite, numbers["A"])):
         _refuse(file, "`A` must be symmetric positive definite")
-    _check_runs(numbers["runs"], tokens, len(about["words"]), file)
+    _check_runs(numbers.get("runs", nothing), tokens, len(about["words"]), file)
 
 
 def _check_runs(runs: AnyArray, tokens: int, words: int, file: Path) -> None:

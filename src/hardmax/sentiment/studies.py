@@ -12,7 +12,7 @@ import numpy as np
 
 from hardmax._types import IntArray
 from hardmax.sentiment.classifier import HardmaxClassifier
-from hardmax.sentiment.fitting import Problem, device_of, new_network, prepare
+from hardmax.sentiment.fitting import Problem, prepare
 from hardmax.sentiment.model import Epoch, Model
 from hardmax.sentiment.settings import Settings
 from hardmax.sentiment.statistics import leader_statistics
@@ -102,21 +102,20 @@ def _trained(problem: Problem, settings: Settings, served: str) -> tuple[Model, 
     """A model, its epochs, and the validation loss after each with softmax attention instead of hardmax."""
     import torch
 
+    from hardmax.sentiment.network import new_network
     from hardmax.sentiment.training import evaluate, train
 
-    device, held = device_of(settings.device), problem.held
-    network = new_network(len(problem.vocabulary), 2, settings, settings.random_state)
+    held = problem.held
+    network = new_network(len(problem.vocabulary), 2, settings)
     others: list[float] = []
 
     def report(done: int, total: int, loss: Any, epoch: Epoch | None) -> None:
         if epoch is not None and held is not None and settings.n_heads == 1:
-            factors = torch.ones(2, device=device)
+            factors = torch.ones(2, device=network.embedding.device)
             others.append(evaluate(network, held, "softmax", settings.temperature, factors)[0])
 
-    options: dict[str, Any] = {"device": device, "served": served, "report": report}
-    history = train(
-        network, problem.learned, held, settings, epochs=settings.epochs or 1, weights=np.ones(2), **options
-    )
+    epochs = settings.epochs or 1
+    history = train(network, problem.learned, held, settings, epochs=epochs, served=served, report=report)
     return Model(problem.vocabulary, network.weights(), np.array([0, 1])), history, others
 
 

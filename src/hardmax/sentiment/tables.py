@@ -34,7 +34,7 @@ ENDINGS = (*DELIMITERS, *JSON_ENDINGS, *PACKED, ".parquet", ".txt")
 MANY_CLASSES = 20  # fewer classes than this are always believed, however few the rows
 EVEN_ENOUGH = 0.1  # of an even share: below it, accuracy alone misleads
 FIELD_LIMIT = 2**31 - 1  # the largest that the csv module takes on every platform
-SHOWN = 20  # columns or classes named in a sentence
+MOST_NAMED = 20  # columns or classes in a sentence
 
 
 @dataclass(frozen=True)
@@ -253,8 +253,8 @@ def _choose(
 
 
 def _listed(names: Sequence[str]) -> str:
-    short = [name if len(name) <= 40 else f"{name[:37]}..." for name in names[:SHOWN]]
-    return ", ".join(short) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    cut = [name if len(name) <= 40 else f"{name[:37]}..." for name in names[:MOST_NAMED]]
+    return ", ".join(cut) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
 
 
 def _written(value: Any, path: Path, row: int, column: str) -> str | None:

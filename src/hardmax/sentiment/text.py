@@ -105,18 +105,14 @@ def _normal(word: str) -> str:
 
 @cache
 def _pattern(punctuation: bool) -> re.Pattern[str]:
-    """Words, emoji and signs."""
-    letter = rf"(?:[^\W_]|[{_marks()}])"
-    signs = SIGNS if punctuation else ""
-    return re.compile(rf"{letter}+(?:['\u2019]{letter}+)*|[{EMOJI}{signs}]")
-
-
-def _marks() -> str:
-    """Combining marks of all scripts as ranges: for `re` they are not parts of words."""
+    """Words, emoji and signs. Combining marks are parts of words, which they are not for `re`."""
     marks = [code for code in range(0x300, 0x11FFF) if unicodedata.category(chr(code))[0] == "M"]
     runs = (list(run) for _, run in groupby(enumerate(marks), lambda pair: pair[1] - pair[0]))
     kept = [(run[0][1], run[-1][1]) for run in runs]
-    return "".join(f"{chr(first)}-{chr(last)}" for first, last in kept if not first <= 0xFE0F <= last)
+    ranges = "".join(f"{chr(first)}-{chr(last)}" for first, last in kept if not first <= 0xFE0F <= last)
+    letter = rf"(?:[^\W_]|[{ranges}])"
+    signs = SIGNS if punctuation else ""
+    return re.compile(rf"{letter}+(?:['\u2019]{letter}+)*|[{EMOJI}{signs}]")
 
 
 @lru_cache(maxsize=200_000)

@@ -1,55 +1,98 @@
-"""Training: the loop, its validation, and how it goes on after a kill."""
+"""Training: the loop, the batches it sees, its validation, and how it goes on after a kill.
 
-from dataclasses import asdict, replace
+In every step each group of heads sees its own random part of a text's tokens. That stops single words from being
+learned by heart, and makes the groups different, so that their mean is better than each of them.
+
+Several processes may train one network together, started by `torchrun`; usually there is just one.
+"""
+
+import math
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from sklearn.utils.class_weight import compute_class_weight
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from hardmax._errors import InputError
+from hardmax._errors import InputError, ParameterError
 from hardmax._progress import Report
-from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.sentiment import batches, checkpoint
-from hardmax.sentiment.distributed import ALONE, Process
+from hardmax._types import AnyArray, BoolArray, IntArray
+from hardmax.sentiment import checkpoint
 from hardmax.sentiment.model import Epoch
 from hardmax.sentiment.network import Network
-from hardmax.sentiment.settings import TrainingSettings
-from hardmax.sentiment.vocabulary import Data
+from hardmax.sentiment.settings import Settings, TrainingSettings
+from hardmax.sentiment.vocabulary import Data, Encoded
 
+SORTED = 32  # batches within which texts are sorted by length: padding stays small, batches stay random
+WARM_UP = 0.15  # of all steps
 VALIDATED = 128  # texts at a time
 DECODER_RATE = 0.002
 CLIP = 5.0  # largest norm of the gradient of all but the embedding
 DIVERGED = "Training must stay finite. Its loss is not. Lower `learning_rate`, or `scale`."
 
 
+@dataclass(frozen=True)
+class Process:
+    """One process among `size`; each takes its part of every batch, and sums make them agree."""
+
+    rank: int
+    size: int
+
+    @classmethod
+    def current(cls) -> "Process":
+        """The process that runs this."""
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            return cls(torch.distributed.get_rank(), torch.distributed.get_world_size())
+        return cls(0, 1)
+
+    @property
+    def is_first(self) -> bool:
+        return self.rank == 0  # and so writes files and prints
+
+    @property
+    def part(self) -> slice:
+        return slice(self.rank, None, self.size)  # of a batch
+
+    def add(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Replace tensors by their sums over all processes."""
+        if self.size > 1:
+            for tensor in tensors:
+                torch.distributed.all_reduce(tensor)
+
+
 def train(
     network: Network,
     data: Data,
     validation: Data | None,
-    settings: TrainingSettings,
+    settings: Settings,
     *,
     epochs: int,
-    weights: FloatArray,
-    device: str = "cpu",
     served: str = "hardmax",
-    file: Path | None = None,
-    resume: bool = False,
-    report: Report = lambda *_: None,
+    report: Report,
 ) -> list[Epoch]:
     """Train a network in place. It ends with the last weights, or with those of an epoch that was clearly better.
 
-    The (classes,) `weights` are factors of the loss; `served` is the attention of validation. A checkpoint is kept in
-    `file` after every epoch; with `resume` the run goes on from it, and ends as it would have. `report` is called after
-    every step with steps done, steps in all, the loss of the batch, and after an epoch what is known of it, else None.
+    `served` is the attention of validation. A checkpoint is kept after every epoch; a run that goes on from it ends as
+    it would have. `report` is called after every step with steps done, steps in all, the loss of the batch, and after
+    an epoch what is known of it, else None.
     """
-    process = Process.current()
+    device = _device(settings.device)
+    file = None if settings.checkpoint is None else Path(settings.checkpoint)
+    classes = np.arange(max(2, network.bias.shape[1]))  # two have one output
+    weights = compute_class_weight(settings.class_weight, classes=classes, y=data.labels)
     network.to(device)
     optimiser = _optimiser(network, settings)
     run = checkpoint.fingerprint(network, settings, epochs, data, weights)
-    history, best = _begin(network, optimiser, file if resume else None, run)
+    history: list[Epoch] = []
+    best = network.state_dict()
+    if settings.resume and file is not None and file.exists():
+        history, best = checkpoint.restore(file, network, optimiser, run)
     factors = torch.as_tensor(weights, dtype=torch.float32, device=device)
     per_epoch = -(-len(data.labels) // settings.batch_size)
     steps = epochs * per_epoch
@@ -57,29 +100,104 @@ def train(
         if _should_stop(history, settings.patience):
             break
         total: Any = 0.0
-        for k, batch in enumerate(batches.batches(settings, number, data.texts.sizes)):
+        for k, batch in enumerate(batches(settings, number, data.texts.sizes)):
             done = number * per_epoch + k
-            _set_rates(optimiser, batches.rate((done + 1) / (steps + 1)))
-            loss = _step(network, optimiser, data, batch, settings, done, factors, process)
+            _set_rates(optimiser, rate((done + 1) / (steps + 1)))
+            loss = _step(network, optimiser, data, batch, settings, done, factors)
             total = total + loss * len(batch)
             report(done + 1, steps, loss, None)
         if not np.isfinite(float(total)):
             raise InputError(DIVERGED)
         epoch = Epoch(number, float(total) / len(data.labels))
         if validation is not None:
-            found = evaluate(network, validation, served, settings.temperature, factors, process)
+            found = evaluate(network, validation, served, settings.temperature, factors)
             epoch = replace(epoch, loss=found[0], accuracy=found[1])
         history.append(epoch)
         if epoch.quality >= max(each.quality for each in history):
             best = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
-        if file is not None and process.is_first:
-            _keep(file, network, best, optimiser, history, run)
+        if file is not None and Process.current().is_first:
+            checkpoint.save(file, network, best, optimiser, history, run)
         report((number + 1) * per_epoch, steps, epoch.train_loss, epoch)
     kept = len(history) - 1
     if validation is not None and _should_go_back(history, epochs, len(validation.labels)):
         network.load_state_dict(best)
         kept = max(history, key=lambda epoch: epoch.quality).number
     return [replace(epoch, kept=epoch.number == kept) for epoch in history]
+
+
+def _device(name: str) -> str:
+    """The device to train on: for "auto" a GPU where there is one."""
+    there = torch.cuda.is_available()
+    if name.startswith("cuda") and not there:
+        raise ParameterError("device", "be a GPU that torch can use", "a machine without one", 'Use `device="cpu"`.')
+    return name if name != "auto" else "cuda" if there else "cpu"
+
+
+class Batch(NamedTuple):
+    """Texts of one step."""
+
+    ids: IntArray  # (texts, n)
+    counts: AnyArray  # (texts, groups, n) 0 where a group does not see a token
+    kept: AnyArray | None  # (texts, n, heads * d) factors of the embedding
+    labels: IntArray  # (texts,)
+
+
+def rate(done: float, warm_up: float = WARM_UP) -> float:
+    """Factor of all learning rates when a part `done` of all steps is over: up in a line, and down to 0 as a cosine."""
+    if done < warm_up:
+        return done / warm_up
+    return (1 + math.cos(math.pi * (done - warm_up) / (1 - warm_up))) / 2
+
+
+def batches(settings: TrainingSettings, epoch: int, sizes: IntArray) -> list[IntArray]:
+    """All texts in random batches, those of a batch of like length. The same for the same seed and epoch."""
+    random, size = np.random.default_rng([settings.random_state, epoch]), settings.batch_size
+    order = random.permutation(len(sizes))
+    found = []
+    for i in range(0, len(order), SORTED * size):
+        some = order[i : i + SORTED * size]
+        by_length = some[np.argsort(sizes[some], kind="stable")]
+        found += [by_length[i : i + size] for i in range(0, len(by_length), size)]
+    return [found[i] for i in random.permutation(len(found))]
+
+
+def dropped(
+    settings: TrainingSettings, texts: Encoded, labels: IntArray, groups: int, width: int, step: int, part: slice
+) -> Batch:
+    """Part of a batch, with what is dropped in this step. Nothing depends on how a batch is dealt out."""
+    random = np.random.default_rng([settings.random_state, 10_000, step])
+    kept = _kept(texts, settings.dropout, groups, random)  # (m, groups)
+    factors = _factors(texts, settings.embedding_dropout, width, random)
+    some = np.arange(len(texts))[part]
+    ids, counts = texts.take(some).padded()
+    places, real = texts.places(some), counts > 0
+    seen = np.zeros((*ids.shape, groups), np.int32)
+    seen[real] = kept[places] * texts.counts[places, None]
+    noise = None
+    if factors is not None:
+        noise = np.ones((*ids.shape, width), np.float32)
+        noise[real] = factors[places]
+    return Batch(ids, seen.transpose(0, 2, 1), noise, labels[part])
+
+
+def _kept(texts: Encoded, dropout: float, groups: int, random: np.random.Generator) -> BoolArray:
+    """(m, groups) whether a group sees a token; a text that would lose all of them keeps all."""
+    if dropout == 0:
+        return np.ones((len(texts.ids), groups), bool)
+    kept = random.random((len(texts.ids), groups), np.float32) >= dropout
+    owners = np.repeat(np.arange(len(texts)), texts.sizes)
+    before = np.zeros((len(kept) + 1, groups), np.int64)
+    np.cumsum(kept, axis=0, out=before[1:])
+    left = np.diff(before[texts.starts], axis=0)  # (texts, groups)
+    return kept | (left == 0)[owners]
+
+
+def _factors(texts: Encoded, dropout: float, width: int, random: np.random.Generator) -> AnyArray | None:
+    """(m, width) 0 for the numbers that are dropped, and what keeps the mean for the others."""
+    if dropout == 0:
+        return None
+    kept = random.random((len(texts.ids), width), np.float32) >= dropout
+    return kept / np.float32(1 - dropout)
 
 
 def _optimiser(network: Network, settings: TrainingSettings) -> torch.optim.Optimizer:
@@ -111,11 +229,10 @@ def _step(
     settings: TrainingSettings,
     number: int,
     factors: Tensor,
-    process: Process,
 ) -> Tensor:
     """One step of the optimiser on a batch, of which this process has a part; the mean loss as a tensor."""
-    some, width = data.texts.take(texts), network.heads * network.d
-    batch = batches.dropped(settings, some, data.labels[texts], network.groups, width, number, process.part)
+    process, some, width = Process.current(), data.texts.take(texts), network.heads * network.d
+    batch = dropped(settings, some, data.labels[texts], network.groups, width, number, process.part)
     ids, counts, labels = (_tensor(x, factors.device) for x in (batch.ids, batch.counts, batch.labels))
     kept = None if batch.kept is None else _tensor(batch.kept, factors.device)
     optimiser.zero_grad()
@@ -151,11 +268,9 @@ def _losses(scores: Tensor, labels: Tensor, factors: Tensor, smoothing: float = 
 
 
 @torch.no_grad()
-def evaluate(
-    network: Network, data: Data, attention: str, temperature: float, factors: Tensor, process: Process = ALONE
-) -> tuple[float, float]:
+def evaluate(network: Network, data: Data, attention: str, temperature: float, factors: Tensor) -> tuple[float, float]:
     """Mean loss and accuracy of all groups together."""
-    order = np.argsort(data.texts.sizes, kind="stable")
+    process, order = Process.current(), np.argsort(data.texts.sizes, kind="stable")
     sums = torch.zeros(2, dtype=torch.float64, device=factors.device)
     for i in range(0, len(order), VALIDATED):
         some = order[i : i + VALIDATED][process.part]
@@ -187,31 +302,18 @@ def _should_go_back(history: list[Epoch], epochs: int, count: int) -> bool:
     return len(history) < epochs or best - last > (best * (1 - best) / count) ** 0.5
 
 
-State = dict[str, Tensor]
-
-
-def _begin(
-    network: Network, optimiser: torch.optim.Optimizer, file: Path | None, run: str
-) -> tuple[list[Epoch], State]:
-    """Epochs that are over and the best weights so far: none, or those of a checkpoint."""
-    if file is None or not file.exists():
-        return [], network.state_dict()
-    tensors, state = checkpoint.read(file, run)
-    network.load_state_dict(_under(tensors, "now."))
-    checkpoint.restore_optimiser(optimiser, tensors)
-    device = network.embedding.device
-    best = {name: tensor.to(device) for name, tensor in _under(tensors, "best.").items()}
-    return [Epoch(**epoch) for epoch in state["history"]], best
-
-
-def _keep(
-    file: Path, network: Network, best: State, optimiser: torch.optim.Optimizer, history: list[Epoch], run: str
-) -> None:
-    tensors = {f"now.{name}": tensor for name, tensor in network.state_dict().items()}
-    tensors |= {f"best.{name}": tensor for name, tensor in best.items()}
-    state = {"fingerprint": run, "history": [asdict(epoch) for epoch in history]}
-    checkpoint.write(file, tensors | checkpoint.optimiser_tensors(optimiser), state)
-
-
-def _under(tensors: State, start: str) -> State:
-    return {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}
+@contextmanager
+def joined(device: str) -> Iterator[Process]:
+    """Join the processes that `torchrun` has started, if it has."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1 or torch.distributed.is_initialized():
+        yield Process.current()
+        return
+    on_gpu = torch.cuda.is_available() and not device.startswith("cpu")
+    if on_gpu:
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))  # "cuda" is then a GPU of its own
+    torch.distributed.init_process_group("nccl" if on_gpu else "gloo")
+    try:
+        yield Process.current()
+        torch.distributed.barrier()  # one that left while another still writes would be cut off from it, and may abort
+    finally:
+        torch.distributed.destroy_process_group()
