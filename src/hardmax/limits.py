@@ -227,6 +227,7 @@ def _check_input(tokens: Array, rule: Hardmax) -> AnyArray:
     if array.ndim == 3:
         advice = "Use [hm.limit(cloud, rule) for cloud in tokens]."
         raise ParameterError("tokens", "be one cloud of shape (n, d)", f"a batch of shape {array.shape}", advice)
+    rule.check(array)
     return array
 
 

@@ -9,7 +9,6 @@ from enum import IntEnum
 
 import numpy as np
 
-from hardmax import _checks
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.engine.states import Adaptive, Rational, State, Tolerant
@@ -55,7 +54,6 @@ class Run:
         cls, rule: Hardmax, tokens: AnyArray, *, shortcuts: bool = True, kernel: str = "auto", gaps: bool = False
     ) -> "Run":
         """Place checked tokens of shape (n, d) at layer 0, in the arithmetic that the rule asks for."""
-        _checks.check_dimension(rule.matrix, tokens.shape)
         tolerant = rule.ties != "exact"
         if kernel != "auto" and (rule.exact or tolerant):
             what = "`exact=True`, which multiplies integers" if rule.exact else "a tolerance, which sees all products"

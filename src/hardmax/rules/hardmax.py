@@ -14,9 +14,9 @@ from hardmax._errors import ParameterError
 from hardmax._tensors import like, to_numpy
 from hardmax._types import AnyArray, FloatArray
 from hardmax.kernels import Search
-from hardmax.kernels.classes import Classes
 from hardmax.kernels.exact_sets import Points, exact_sets, tolerant_sets
 from hardmax.kernels.floating import Metric
+from hardmax.kernels.sets import Classes
 from hardmax.rules.base import Layered
 from hardmax.rules.normalization import check_normalize
 
@@ -163,7 +163,10 @@ class Hardmax(Layered):
 
     def check(self, tokens: Any) -> None:
         """A and the tokens must live in the same space."""
-        _checks.check_dimension(self.matrix, tuple(tokens.shape))
+        if self.dimension not in (None, tokens.shape[-1]):
+            must = f"have shape (n, d) or (batch, n, d) with d = {self.dimension}, the size of `A`"
+            advice = f"Use tokens of dimension {self.dimension}, or an A of size {tokens.shape[-1]}."
+            raise ParameterError("tokens", must, tuple(tokens.shape), advice)
 
     def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
         """Uniform on the exact C_i of these tokens, which floats give exactly: shape (..., n, n)."""

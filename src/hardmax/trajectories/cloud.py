@@ -6,8 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from hardmax._types import AnyArray, IntArray
-from hardmax.kernels.classes import Classes
-from hardmax.kernels.sets import Sets
+from hardmax.kernels.sets import Classes, Sets
 from hardmax.trajectories.storage import Arrays, from_text, require, to_text
 
 
