@@ -75,26 +75,18 @@ class Hardmax(Layered):
     causal: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_steps", _checks.check_alpha(self.alpha))
-        object.__setattr__(self, "ties", _checks.check_ties(self.ties))
+        self._set(_steps=_checks.check_alpha(self.alpha), ties=_checks.check_ties(self.ties))
         kind = check_normalize(self.normalize)
         if kind in ("rms", "layer"):
-            raise ParameterError(
-                "normalize",
-                'be "rescaling" or "none" for Hardmax, whose sets are exact',
-                f"{kind!r}",
-                f'Use hm.Compose([hm.Hardmax(alpha, normalize=False), hm.Normalize("{kind}")]).',
-            )
-        object.__setattr__(self, "normalize", kind == "rescaling")
+            must = 'be "rescaling" or "none" for Hardmax, whose sets are exact'
+            advice = f'Use hm.Compose([hm.Hardmax(alpha, normalize=False), hm.Normalize("{kind}")]).'
+            raise ParameterError("normalize", must, repr(kind), advice)
+        self._set(normalize=kind == "rescaling")
         if self.exact and self.ties != "exact":
-            raise ParameterError(
-                "exact=True",
-                'go with `ties="exact"`',
-                f"`ties={self.ties}`",
-                "Drop one of them: rational arithmetic has no near-ties.",
-            )
+            advice = "Drop one of them: rational arithmetic has no near-ties."
+            raise ParameterError("exact=True", 'go with `ties="exact"`', f"`ties={self.ties}`", advice)
         if self.A is not None:
-            object.__setattr__(self, "A", _checks.check_matrix(self.A, any_A=self.any_A))
+            self._set(A=_checks.check_matrix(self.A, any_A=self.any_A))
 
     def _key(self) -> tuple[Any, ...]:
         A = None if self.matrix is None else tuple(map(tuple, self.matrix.tolist()))
