@@ -1,6 +1,7 @@
 """Checks that several rooms make of what people pass. Each error says what must hold, what came, and what to do."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from fractions import Fraction
 from numbers import Integral, Rational
 from typing import Any
@@ -170,8 +171,44 @@ def is_positive_definite(A: AnyArray) -> bool:
     noise = 8 * d * eps * float(np.abs(values).max())
     if abs(values[0] - tau) > noise or d > ELIMINATED:
         return bool(values[0] > tau + noise)
-    exact = np.array([[Fraction(x) for x in row] for row in A.tolist()])
-    return has_positive_pivots(exact - np.eye(d, dtype=np.intp) * (Fraction(tau) * Fraction(size)))
+    exact = np.array([[Fraction(x) for x in row] for row in A.tolist()], object)
+    exact[np.diag_indices(d)] -= Fraction(tau) * Fraction(size)
+    return has_positive_pivots(exact)
+
+
+def check_weight(weight: Array, name: str, *, square: bool) -> Array:
+    """Return a matrix of finite numbers: a read-only float64 array, or the tensor that came."""
+    array = as_array(weight, name, "be a matrix")
+    if array.ndim != 2 or array.size == 0 or (square and array.shape[0] != array.shape[1]):
+        kind = "a square matrix" if square else "a matrix"
+        got = f"the text {weight!r}" if isinstance(weight, str) else f"shape {array.shape}"
+        advice = "hm.matrix(name) makes a named one." if isinstance(weight, str) else "Pass an array with two axes."
+        raise ParameterError(name, f"be {kind}", got, advice)
+    return _finite_weight(weight, array, name)
+
+
+def check_bias(bias: Array, name: str, size: int) -> Array:
+    """Return a vector of `size` finite numbers: a read-only float64 array, or the tensor that came."""
+    must = f"have shape ({size},)"
+    array = as_array(bias, name, must, "Flatten it.")
+    if array.shape != (size,):
+        raise ParameterError(name, must, f"shape {array.shape}", "Pass one number for each.")
+    return _finite_weight(bias, array, name)
+
+
+def _finite_weight(weight: Array, array: AnyArray, name: str) -> Array:
+    must, floats = "hold finite real numbers", None
+    if array.dtype.kind in "fiubO":
+        with suppress(TypeError, ValueError, OverflowError):
+            floats = array.astype(np.float64)
+    if floats is None:
+        raise ParameterError(name, must, array.dtype, "Convert it to floats.")
+    if not np.isfinite(floats).all():
+        raise ParameterError(name, must, "NaN or infinite ones", "Clean it first.")
+    if is_tensor(weight):
+        return weight
+    floats.setflags(write=False)
+    return floats
 
 
 def check_ties(ties: object) -> str | float:

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any
 
+from hardmax._checks import check_bias
 from hardmax._errors import InputError, ParameterError
 from hardmax._tensors import join, stack
 from hardmax._types import Array
 from hardmax.rules.base import Rule, check_rules
-from hardmax.rules.weights import check_bias
 
 
 def by_heads(matrices: list[Array], axes: int) -> Array:

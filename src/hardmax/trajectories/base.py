@@ -13,8 +13,7 @@ from hardmax._errors import InputError, ParameterTypeError
 from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, Array, BoolArray
 from hardmax.rules.base import Rule
-from hardmax.trajectories.storage import Arrays, read_archive, require, write_archive
-from hardmax.trajectories.stored_rules import rule_from_data, rule_to_data
+from hardmax.trajectories.storage import Arrays, read_archive, require, rule_from_data, rule_to_data, write_archive
 
 
 class Trajectory(ABC):

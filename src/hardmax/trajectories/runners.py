@@ -40,7 +40,6 @@ class Job:
 
     @property
     def batched(self) -> bool:
-        """Whether there is an axis for the batch."""
         return self.array.ndim == 3
 
     @property
@@ -132,20 +131,13 @@ def run_hardmax(job: Job, rule: Hardmax) -> HardmaxTrajectory:
     kept = np.empty((len(job.saved), *batch.shape), job.dtype)
     kept[:] = batch  # padding stays as it came; so does layer 0
     tick = job.ticker(len(batch) * (int(job.saved[-1]) + 1))
-    clouds, queries, exact_rows = [], 0, 0
+    clouds, each = [], []
     for b, real in enumerate(np.atleast_2d(job.real)):
-        one = Run.of(rule, batch[b, real], kernel=job.kernel)
+        one = Run(rule, batch[b, real], kernel=job.kernel)
         clouds.append(_run_cloud(one, rule, kept[:, b], job.saved, np.flatnonzero(real), tick))
-        queries += one.queries
-        exact_rows += one.state.exact_rows
-    stats = {
-        "kernel": one.state.kernel,
-        "arithmetic": type(one.state).__name__.lower(),
-        "dtype": str(kept.dtype),
-        "layers": int(job.saved[-1]),
-        "queries": queries,
-        "sets_compared_exactly": exact_rows,
-    }
+        each.append(one.stats)
+    stats = each[-1] | {name: sum(own[name] for own in each) for name in ("queries", "sets_compared_exactly")}
+    stats["dtype"] = str(kept.dtype)
     return HardmaxTrajectory(job.as_given(kept), rule, job.saved, tuple(clouds), job.batched, stats)
 
 
