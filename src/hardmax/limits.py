@@ -170,10 +170,6 @@ def limit(
     progress : callable, optional
         Called with (tokens decided, tokens in all) after each layer.
 
-    Returns
-    -------
-    Limit
-
     Examples
     --------
     >>> import hardmax as hm

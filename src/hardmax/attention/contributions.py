@@ -64,10 +64,7 @@ def _contributions(
     longest, (heads, d) = 1, embedding.shape[1:]
     for t in texts:
         longest = max(longest, starts[t + 1] - starts[t])
-    embedded, z = (
-        np.empty((heads, longest, d)),
-        np.empty((longest, d)),
-    )  # a text's tokens, head by head, and one of them
+    embedded, z = np.empty((heads, longest, d)), np.empty((longest, d))  # tokens of all heads, and of one
     share, of_class = np.empty((longest, 1)), np.empty((longest, 1))
     member, size, space = np.empty(longest, np.intp), np.empty(longest, np.intp), work_space(longest, d)
     for t in texts:
@@ -102,16 +99,10 @@ def contributions_of_texts(
 ) -> tuple[FloatArray, BoolArray]:
     """(tokens, outputs) contributions of every text, and (texts,) which of them are decided; the others are undefined.
 
-    Parameters
-    ----------
-    encoded : three arrays
-        Tokens of the texts, where each text starts, and how often each token counts in it.
-    embedding : (tokens, heads, 1 or 2) array
-    step : (heads,) array
-    decoder : (outputs, heads, 1 or 2) array
+    `embedding` has shape (tokens, heads, 1 or 2), `step` (heads,), and `decoder` (outputs, heads, 1 or 2).
     """
-    ids, starts, counts = encoded
+    ids, starts, _ = encoded
     out, clear = np.empty((len(ids), len(decoder))), np.empty(len(starts) - 1, np.bool_)
-    work = partial(_contributions, (ids, starts, counts), embedding, step, decoder, layers, out, clear)
+    work = partial(_contributions, tuple(encoded), embedding, step, decoder, layers, out, clear)
     share(work, len(clear), PRODUCTS * len(ids) * len(step) * max(1, layers))
     return out, clear

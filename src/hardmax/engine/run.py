@@ -142,5 +142,4 @@ class Run:
         self.proof[rows] = proof
 
     def advance(self) -> None:
-        """Move every class by its set: one layer."""
         self.state.advance(self.sets)

@@ -32,7 +32,6 @@ class Points(NamedTuple):
 
     @classmethod
     def of(cls, array: AnyArray) -> "Points":
-        """The rows of an array of floats or Fractions."""
         scaled = Scaled.of(array)
         return cls(scaled.values, scaled.error, exact_rows(array))
 

@@ -48,11 +48,6 @@ class Hardmax(Layered):
         True lets token i follow tokens 0 to i alone. Sets are exact as ever and leaders lead for ever, but nothing is
         proved of where the others end.
 
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range, with a sentence that says which.
-
     Examples
     --------
     >>> import hardmax as hm
@@ -115,7 +110,6 @@ class Hardmax(Layered):
         return self._steps  # type: ignore[attr-defined]
 
     def step(self, layer: int) -> Fraction:
-        """Alpha of one layer."""
         return self.steps[min(layer, len(self.steps) - 1)]
 
     def growth(self, layer: int) -> Fraction:
@@ -154,7 +148,6 @@ class Hardmax(Layered):
         return None if self.matrix is None else len(self.matrix)
 
     def check(self, tokens: Any) -> None:
-        """A and the tokens must live in the same space."""
         if self.dimension not in (None, tokens.shape[-1]):
             must = f"have shape (n, d) or (batch, n, d) with d = {self.dimension}, the size of `A`"
             advice = f"Use tokens of dimension {self.dimension}, or an A of size {tokens.shape[-1]}."

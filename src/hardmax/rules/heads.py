@@ -86,7 +86,6 @@ class MultiHead(Rule):
         return (*(weight for head in self.heads for weight in head.weights), self.shares)
 
     def check(self, tokens: Array) -> None:
-        """Every head must accept its coordinates."""
         super().check(tokens)
         for head, part in self._parts(tokens):
             head.check(part)
@@ -107,7 +106,6 @@ class MultiHead(Rule):
         return [slice(*pair) for pair in pairwise(bounds)]
 
     def _parts(self, tokens: Array) -> list[tuple[Any, Array]]:
-        """Each head with its coordinates."""
         return [(head, tokens[..., own]) for head, own in zip(self.heads, self.columns(tokens.shape[-1]), strict=True)]
 
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:

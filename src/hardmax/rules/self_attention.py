@@ -85,7 +85,6 @@ class SelfAttention(Flow):
         return np.eye(d) if weight is None else np.asarray(to_numpy(weight), np.float64)
 
     def value_matrix(self, d: int, t: float = 0.0) -> FloatArray:
-        """V as an array."""
         return self._array("V", d, t)
 
     def form(self, d: int, t: float = 0.0) -> FloatArray:

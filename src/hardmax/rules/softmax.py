@@ -67,7 +67,6 @@ class Softmax(Layered):
         return (self.alpha, self.A, self.temperature)
 
     def step(self, k: int) -> Array | float:
-        """The step size of layer k."""
         steps = self._steps  # type: ignore[attr-defined]
         value = steps[min(k, len(steps) - 1)]
         return value if is_tensor(value) else float(value)

@@ -36,7 +36,6 @@ class Cloud:
         return matrix
 
     def arrays(self) -> dict[str, AnyArray]:
-        """What a file holds of it."""
         return {
             "rows": to_text(self.classes.rows),
             "labels": self.classes.labels,

@@ -85,7 +85,6 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         return int(found[0])
 
     def label(self, at: int) -> str:
-        """ "layer k", with the tolerance if ties have one."""
         tolerance = "" if self.rule.ties == "exact" else f", ties within {self.rule.ties:g}"
         return f"layer {self.saved[at]}{tolerance}"
 

@@ -54,7 +54,6 @@ class Job:
 
     @property
     def start(self) -> AnyArray:
-        """The input as a float array."""
         return self.array.astype(self.dtype)
 
     @property
@@ -66,7 +65,6 @@ class Job:
 
     @property
     def searches(self) -> bool:
-        """Whether the run searches for largest products, by `kernel`."""
         return isinstance(self.rule, Hardmax) or (self.by_heads and any(head.searches for head in self.heads))
 
     @property

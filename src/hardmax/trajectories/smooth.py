@@ -149,7 +149,6 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
         return at
 
     def label(self, at: int) -> str:
-        """ "layer k" or "t = ..."."""
         return f"t = {self.saved[at]:.3g}" if self.rule.continuous else f"layer {self.saved[at]}"
 
     def attention(self, k: int = -1) -> Array:
