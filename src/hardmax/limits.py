@@ -149,12 +149,7 @@ class Limit:
 
 
 def limit(
-    tokens: Array,
-    rule: Hardmax,
-    *,
-    max_layers: int = 1000,
-    kernel: str = "auto",
-    progress: Progress | None = None,
+    tokens: Array, rule: Hardmax, *, max_layers: int = 1000, kernel: str = "auto", progress: Progress | None = None
 ) -> Limit:
     """Find where every token ends, with a proof.
 

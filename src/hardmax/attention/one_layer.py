@@ -138,7 +138,7 @@ def _check(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -
     if mask is None:
         return
     if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool or mask.ndim < 1:
-        got = mask.dtype if isinstance(mask, torch.Tensor) else type(mask).__name__
+        got = str(mask.dtype) if isinstance(mask, torch.Tensor) else type(mask).__name__
         raise ParameterError("mask", "be a boolean tensor, (..., m), True for real keys", got)
     if mask.device != k.device:
         raise ParameterError("mask", f"be on the device of `k`, {k.device}", mask.device, "Move it there.")

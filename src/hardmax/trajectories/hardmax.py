@@ -46,12 +46,8 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
     array([0])
     """
 
-    tokens: Array
     rule: Hardmax
-    saved: IntArray
     clouds: tuple[Cloud, ...]
-    batched: bool
-    stats: dict[str, Any]
 
     def _cloud(self, b: int) -> Self:
         return replace(self, tokens=self.tokens[:, b], clouds=(self.clouds[b],), batched=False)
@@ -75,7 +71,6 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         return np.stack(rows) if self.batched else rows[0]
 
     def index(self, k: int) -> int:
-        """Position of layer k in `tokens`; negative counts from the last layer."""
         layer = k if k >= 0 else self.layers + 1 + k
         found = np.flatnonzero(self.saved == layer)
         if not len(found):
@@ -225,4 +220,4 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         if not isinstance(rule, Hardmax):
             raise InputError("`rule` must be Hardmax")
         found = tuple(Cloud.from_arrays(file, f"{b}/", tokens.shape[-2:], saved) for b in range(batch))
-        return cls(tokens, rule, saved, found, batched, stats)
+        return cls(tokens, rule, saved, batched, stats, found)

@@ -136,7 +136,7 @@ def run_hardmax(job: Job, rule: Hardmax) -> HardmaxTrajectory:
         each.append(one.stats)
     stats = each[-1] | {name: sum(own[name] for own in each) for name in ("queries", "sets_compared_exactly")}
     stats["dtype"] = str(kept.dtype)
-    return HardmaxTrajectory(job.as_given(kept), rule, job.saved, tuple(clouds), job.batched, stats)
+    return HardmaxTrajectory(job.as_given(kept), rule, job.saved, job.batched, stats, tuple(clouds))
 
 
 def _run_cloud(

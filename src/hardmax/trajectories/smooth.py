@@ -59,11 +59,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
     array([3, 6])
     """
 
-    tokens: Array
     rule: Rule
-    saved: AnyArray
-    batched: bool
-    stats: dict[str, Any]
     real: BoolArray
     start: AnyArray
     rescaled: Array = None  # an array, a tensor, or None
