@@ -48,7 +48,7 @@ def _without_shortcuts(make: Make, alpha: float, layers: int) -> Method:
     """The same layers as if no token were ever decided: what the shortcut of Theorem 1 is worth."""
 
     def run(tokens: FloatArray) -> list[list[list[int]]]:
-        engine = Run.of(hm.Hardmax(alpha), tokens, shortcuts=False)
+        engine = Run(hm.Hardmax(alpha), tokens, shortcuts=False)
         place = engine.classes.first  # all tokens are distinct: class c is token place[c]
         found = []
         for _ in range(layers + 1):

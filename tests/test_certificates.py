@@ -106,7 +106,7 @@ CHAIN_SEEDS = [354, 2773, 3553, 5120, 5300, 5752, 7165, 7465, 9025, 9046, 9114, 
 
 def unaided(tokens, rule, layers):
     """The sets of every layer with every token asked again, decided or not, and the last positions."""
-    run = Run.of(rule, np.asarray(tokens, float))
+    run = Run(rule, np.asarray(tokens, float))
     run.shortcuts = False
     sets = [run.choose()]
     for _ in range(layers):
@@ -165,7 +165,7 @@ def test_exact_positions_approach_the_exact_limit_at_the_rate_of_the_theorem(see
 
 def frozen_at(layer, tokens, alpha, A=None):
     """What a certificate sees at a layer with all followers undecided, and the run to go on with."""
-    run = Run.of(hm.Hardmax(alpha, A), np.asarray(tokens, float))
+    run = Run(hm.Hardmax(alpha, A), np.asarray(tokens, float))
     run.shortcuts = False
     sets = run.choose()
     for _ in range(layer):

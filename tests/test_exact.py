@@ -8,9 +8,8 @@ import pytest
 import hardmax as hm
 from hardmax._integers import apply, as_floats, combine, common_denominator, dot, over_one_denominator
 from hardmax.engine.history import History
-from hardmax.kernels.classes import Classes
 from hardmax.kernels.exact_sets import compared
-from hardmax.kernels.sets import Sets
+from hardmax.kernels.sets import Classes, Sets
 from tests.problems import clouds
 from tests.problems.oracle import definition
 

@@ -14,7 +14,7 @@ from tests.problems.oracle import choose, dot, fractions, sets_of
 
 
 def advanced(tokens, rule, layers, **options):
-    run = Run.of(rule, np.asarray(tokens, float), **options)
+    run = Run(rule, np.asarray(tokens, float), **options)
     for _ in range(layers):
         run.choose()
         run.advance()
@@ -169,7 +169,7 @@ def test_what_a_centroid_of_many_sees_does_not_depend_on_its_rounding():
     height = 0.25 + (np.arange(m) - (m - 1) / 2) * 2.0**-20  # the mean is 1/4
     delta = 1.5 * 2.0**-45
     crowd, pair = np.column_stack([np.full(m, nearly_half(m)), height]), [[1.0, -2 * delta], [0.0, 2.0]]
-    run = Run.of(hm.Hardmax(1), np.vstack([crowd, pair]))
+    run = Run(hm.Hardmax(1), np.vstack([crowd, pair]))
     group = [np.flatnonzero(run.classes.rows[:, 0] == nearly_half(m))]
     centre = (Fraction(nearly_half(m)), Fraction(1, 4))
     products = [dot(centre, map(Fraction, row)) for row in run.classes.rows.tolist()]

@@ -24,7 +24,7 @@ MAKERS = {
 
 def sets_without_shortcuts(tokens, rule, layers):
     """The sets of every layer with every class asked, decided or not, and how many were compared exactly."""
-    run = Run.of(rule, _checks.check_tokens(tokens)[0])
+    run = Run(rule, _checks.check_tokens(tokens)[0])
     run.shortcuts = False
     sets = [run.choose()]
     for _ in range(layers):

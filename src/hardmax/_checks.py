@@ -1,19 +1,25 @@
 """Checks that several rooms make of what people pass. Each error says what must hold, what came, and what to do."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from fractions import Fraction
 from numbers import Integral, Rational
 from typing import Any
 
 import numpy as np
 
-from hardmax._errors import ParameterError
-from hardmax._numbers import exact_numbers, has_positive_pivots
+from hardmax._errors import ParameterError, ParameterTypeError
+from hardmax._integers import has_positive_pivots
 from hardmax._tensors import is_tensor, to_numpy
 from hardmax._types import AnyArray, Array, BoolArray
 
 SYMMETRY_TOL = 1e-12  # an A built as B @ B.T may miss symmetry by rounding; more than that is meant
 ELIMINATED = 64  # dimensions up to which a matrix close to singular is eliminated exactly: a second there
+LARGEST = Fraction(float(np.finfo(np.float64).max))
+ADVICE = {
+    "tokens": "Turn words into vectors first, drop or fill rows with gaps. For padding pass `mask`.",
+    "A": "Check how it was computed.",
+}
 
 
 def check_tokens(tokens: Array, mask: Array = None) -> tuple[AnyArray, BoolArray]:
@@ -50,6 +56,56 @@ def check_mask(mask: Array, shape: tuple[int, ...]) -> BoolArray:
         must, got = "leave at least one real token in each cloud", "a cloud that is padding alone"
         raise ParameterError("mask", must, got, "Drop it from the batch.")
     return array
+
+
+def exact_numbers(array: AnyArray, name: str, real: BoolArray | None = None) -> AnyArray:
+    """Return an array of finite floats, or of Fractions where float64 could not hold the values.
+
+    float16, float32 and float64 keep their dtype. Rows where `real` is False may hold anything.
+    """
+    if array.dtype.kind not in "fiubO":
+        raise ParameterTypeError(name, "hold real numbers", f"values of type {array.dtype}", ADVICE[name])
+    real = np.ones(array.shape[:-1], bool) if real is None else real
+    if array.dtype.kind == "f" and array.dtype.itemsize <= 8:
+        return _finite(array, name, real)
+    if array.dtype.kind == "b" or (array.dtype.kind in "iu" and max(int(array.max()), -int(array.min())) <= 2**53):
+        return array.astype(np.float64)
+    fractions = np.empty(array.shape, object)
+    for where in np.ndindex(array.shape):
+        try:
+            fractions[where] = _fraction(array[where], name, where)
+        except ValueError:
+            if real[where[:-1]]:
+                raise
+            fractions[where] = Fraction(0)  # padding may hold anything; what is no number becomes 0
+    floats = fractions.astype(np.float64)
+    return floats if (floats.astype(object) == fractions).all() else fractions
+
+
+def _finite(array: AnyArray, name: str, real: BoolArray) -> AnyArray:
+    bad = ~np.isfinite(array) & real[..., None]
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        more = f", {int(bad.sum())} such values in all" if bad.sum() > 1 else ""
+        raise ParameterError(name, "be finite", f"{array[where]} at index {where}{more}", ADVICE[name])
+    return array
+
+
+def _fraction(value: Any, name: str, index: tuple[int, ...]) -> Fraction:
+    try:
+        if isinstance(value, str | bytes):
+            raise TypeError
+        exact = value.as_integer_ratio() if hasattr(value, "as_integer_ratio") else (value, 1)
+        fraction = Fraction(int(exact[0]), int(exact[1])) if value == value else None
+    except (TypeError, ValueError, OverflowError, AttributeError):
+        fraction = None
+    if fraction is None:
+        raise ParameterError(name, "hold finite real numbers", f"{value!r} at index {index}", ADVICE[name])
+    if abs(fraction) > LARGEST:
+        advice = "Divide all of it by one constant: leaders and sets stay the same."
+        must, got = "lie within float64's range, 1.8e308", f"a larger number at index {index}"
+        raise ParameterError(name, must, got, advice)
+    return fraction
 
 
 def check_alpha(alpha: object) -> tuple[Fraction, ...]:
@@ -115,10 +171,44 @@ def is_positive_definite(A: AnyArray) -> bool:
     noise = 8 * d * eps * float(np.abs(values).max())
     if abs(values[0] - tau) > noise or d > ELIMINATED:
         return bool(values[0] > tau + noise)
-    shifted = [[Fraction(x) for x in row] for row in A.tolist()]
-    for r in range(d):
-        shifted[r][r] -= Fraction(tau) * Fraction(size)
-    return has_positive_pivots(shifted)
+    exact = np.array([[Fraction(x) for x in row] for row in A.tolist()], object)
+    exact[np.diag_indices(d)] -= Fraction(tau) * Fraction(size)
+    return has_positive_pivots(exact)
+
+
+def check_weight(weight: Array, name: str, *, square: bool) -> Array:
+    """Return a matrix of finite numbers: a read-only float64 array, or the tensor that came."""
+    array = as_array(weight, name, "be a matrix")
+    if array.ndim != 2 or array.size == 0 or (square and array.shape[0] != array.shape[1]):
+        kind = "a square matrix" if square else "a matrix"
+        got = f"the text {weight!r}" if isinstance(weight, str) else f"shape {array.shape}"
+        advice = "hm.matrix(name) makes a named one." if isinstance(weight, str) else "Pass an array with two axes."
+        raise ParameterError(name, f"be {kind}", got, advice)
+    return _finite_weight(weight, array, name)
+
+
+def check_bias(bias: Array, name: str, size: int) -> Array:
+    """Return a vector of `size` finite numbers: a read-only float64 array, or the tensor that came."""
+    must = f"have shape ({size},)"
+    array = as_array(bias, name, must, "Flatten it.")
+    if array.shape != (size,):
+        raise ParameterError(name, must, f"shape {array.shape}", "Pass one number for each.")
+    return _finite_weight(bias, array, name)
+
+
+def _finite_weight(weight: Array, array: AnyArray, name: str) -> Array:
+    must, floats = "hold finite real numbers", None
+    if array.dtype.kind in "fiubO":
+        with suppress(TypeError, ValueError, OverflowError):
+            floats = array.astype(np.float64)
+    if floats is None:
+        raise ParameterError(name, must, array.dtype, "Convert it to floats.")
+    if not np.isfinite(floats).all():
+        raise ParameterError(name, must, "NaN or infinite ones", "Clean it first.")
+    if is_tensor(weight):
+        return weight
+    floats.setflags(write=False)
+    return floats
 
 
 def check_ties(ties: object) -> str | float:
@@ -136,14 +226,6 @@ def check_count(value: object, name: str, *, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ParameterError(name, f"be a whole number of at least {least}", f"{value!r}", "Pass an int.")
     return int(value)
-
-
-def check_dimension(A: AnyArray | None, shape: tuple[int, ...]) -> None:
-    """A and the tokens must live in the same space."""
-    if A is not None and len(A) != shape[-1]:
-        must = f"have shape (n, d) or (batch, n, d) with d = {len(A)}, the size of `A`"
-        advice = f"Use tokens of dimension {len(A)}, or an A of size {shape[-1]}."
-        raise ParameterError("tokens", must, shape, advice)
 
 
 def check_positive(value: Any, name: str, advice: str, *, zero: bool = False) -> Any:

@@ -10,6 +10,7 @@ from hardmax._types import AnyArray, FloatArray, Row
 
 UNIT = 2.0**-53  # rounding of one float64 operation, relative
 TINY = 2.0**-1022  # and absolute, below the smallest normal number
+MOST_DIGITS = 1 << 13  # bits of an integer times dimensions, in an elimination
 
 
 def over_one_denominator(values: AnyArray) -> tuple[list[Row], int]:
@@ -47,3 +48,24 @@ def combine(weights: Iterable[int], rows: Iterable[Row]) -> Row:
 def as_floats(rows: list[Row], denominator: int) -> FloatArray:
     """Each entry divided by the denominator and rounded once."""
     return np.array([[x / denominator for x in row] for row in rows], np.float64)
+
+
+def has_positive_pivots(matrix: AnyArray) -> bool:
+    """Whether a symmetric matrix is positive definite: elimination without fractions meets positive pivots alone.
+
+    No, where its integers are so long that this would take long: exponents are spread over hundreds of digits.
+    """
+    M = [list(row) for row in over_one_denominator(matrix)[0]]
+    if len(M) * max(abs(x) for row in M for x in row).bit_length() > MOST_DIGITS:
+        return False
+    last = 1
+    for k, pivoting in enumerate(M):  # the part above the diagonal is enough
+        pivot = pivoting[k]
+        if pivot <= 0:
+            return False
+        for i in range(k + 1, len(M)):
+            row, factor = M[i], pivoting[i]
+            for j in range(i, len(M)):
+                row[j] = (pivot * row[j] - factor * pivoting[j]) // last  # without remainder (Bareiss)
+        last = pivot
+    return True

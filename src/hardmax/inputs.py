@@ -64,7 +64,7 @@ CONFIGURATIONS = (*PAPER_CLOUDS, *RANDOM_CLOUDS)
 
 
 def configuration(name: str, *, n: int | None = None, d: int | None = None, seed: int = 0) -> FloatArray:
-    """Tokens of a named configuration, the same for the same seed.
+    """Tokens of a named configuration, shape (n, d), the same for the same seed.
 
     Parameters
     ----------
@@ -74,10 +74,6 @@ def configuration(name: str, *, n: int | None = None, d: int | None = None, seed
     n, d : int, optional
         How many random tokens, 100 unless said, and of which dimension, 2. The paper's configurations have their own.
     seed : int
-
-    Returns
-    -------
-    (n, d) array
 
     Examples
     --------
@@ -91,9 +87,8 @@ def configuration(name: str, *, n: int | None = None, d: int | None = None, seed
     rng = np.random.default_rng(_checks.check_count(seed, "seed", least=0))
     if name in PAPER_CLOUDS:
         if n is not None or d is not None:
-            raise ParameterError(
-                ("n", "d"), f"go with {', '.join(RANDOM_CLOUDS)}", f"them with {name!r}", "Leave them out."
-            )
+            must = f"go with {', '.join(RANDOM_CLOUDS)}"
+            raise ParameterError(("n", "d"), must, f"them with {name!r}", "Leave them out.")
         return PAPER_CLOUDS[name](rng)
     if name in RANDOM_CLOUDS:
         n, d = 100 if n is None else n, 2 if d is None else d
@@ -139,7 +134,7 @@ MATRICES = (*SIZED, *PAPER_MATRICES)
 
 
 def matrix(name: str, *, d: int | None = None, seed: int = 0) -> FloatArray:
-    """A named matrix, for V, Q, K or A.
+    """A named matrix of shape (d, d), for V, Q, K or A.
 
     Parameters
     ----------
@@ -151,10 +146,6 @@ def matrix(name: str, *, d: int | None = None, seed: int = 0) -> FloatArray:
     d : int, optional
         Size, 2 unless said. The paper's examples have their own.
     seed : int
-
-    Returns
-    -------
-    (d, d) array
 
     Examples
     --------

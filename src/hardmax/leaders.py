@@ -45,14 +45,6 @@ class Leader:
 def leader_table(trajectory: HardmaxTrajectory) -> list[Leader]:
     """Describe every leader of one cloud, in the order of their indices.
 
-    Parameters
-    ----------
-    trajectory : HardmaxTrajectory
-
-    Returns
-    -------
-    list of Leader
-
     Examples
     --------
     >>> import hardmax as hm

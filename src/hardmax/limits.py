@@ -132,9 +132,7 @@ class Limit:
         exact = self._limit_set.exact_points()
         if len(exact) != len(self.points):
             raise InputError(f"Exact points need exact ties. Got: {self.status}")
-        points = np.empty(self.points.shape, object)
-        points[:] = exact
-        return points
+        return np.array(exact, object).reshape(self.points.shape)
 
     def to_npz(self, path: str | PathLike[str]) -> None:
         """Write the arrays above to a NumPy archive, whole or not at all; `numpy.load` reads it."""
@@ -151,12 +149,7 @@ class Limit:
 
 
 def limit(
-    tokens: Array,
-    rule: Hardmax,
-    *,
-    max_layers: int = 1000,
-    kernel: str = "auto",
-    progress: Progress | None = None,
+    tokens: Array, rule: Hardmax, *, max_layers: int = 1000, kernel: str = "auto", progress: Progress | None = None
 ) -> Limit:
     """Find where every token ends, with a proof.
 
@@ -171,10 +164,6 @@ def limit(
         How the largest products are found, with the same sets: see `simulate`.
     progress : callable, optional
         Called with (tokens decided, tokens in all) after each layer.
-
-    Returns
-    -------
-    Limit
 
     Examples
     --------
@@ -192,7 +181,7 @@ def limit(
     """
     array = _check_input(tokens, rule)
     max_layers = _checks.check_count(max_layers, "max_layers", least=0)
-    run = Run.of(rule, array, kernel=check_kernel(kernel))
+    run = Run(rule, array, kernel=check_kernel(kernel))
     before, next_try, found = None, 0, dict[int, Point]()
     while True:
         sets = run.choose()
@@ -200,7 +189,7 @@ def limit(
             progress(int(run.classes.counts[run.decided].sum()), len(array))
         if run.decided.all():
             break
-        if before is not None and sets == before and run.layer >= next_try and run.state.history is not None:
+        if sets == before and run.layer >= next_try:
             found = _settle_the_rest(run, rule)
             next_try = run.layer + 1 + run.layer // 8
             if found:
@@ -227,6 +216,7 @@ def _check_input(tokens: Array, rule: Hardmax) -> AnyArray:
     if array.ndim == 3:
         advice = "Use [hm.limit(cloud, rule) for cloud in tokens]."
         raise ParameterError("tokens", "be one cloud of shape (n, d)", f"a batch of shape {array.shape}", advice)
+    rule.check(array)
     return array
 
 
@@ -266,13 +256,7 @@ def _assemble(run: Run, rule: Hardmax, found: dict[int, Point], given: Array) ->
         pace=0.0 if certified else run.pace,
         proofs={str(Proof(code)): int(number) for code, number in zip(codes, numbers, strict=True) if code},
         reason="" if certified else _reason(rule),
-        stats={
-            "kernel": run.state.kernel,
-            "arithmetic": type(run.state).__name__.lower(),
-            "layers": run.layer,
-            "queries": run.queries,
-            "sets_compared_exactly": run.state.exact_rows,
-        },
+        stats=run.stats,
         sparse_weights=limit_set.weights(run)[labels],
         _limit_set=limit_set,
         _radius=(lambda: _radius(run, rule)) if certified and classes.distinct and not found else (lambda: 0.0),
@@ -293,9 +277,8 @@ def limit_points(limit: Limit, most: int) -> list[tuple[str, str, str, str]]:
         rows.append((coordinates(point), what, since, str(len(tokens))))
     if len(limit.points) > most:
         rows.append(("...", f"and {len(limit.points) - most} more", "", ""))
-    undecided = int((limit.clusters < 0).sum())
-    if undecided:
-        rows.append(("", "undecided", "", str(undecided)))
+    if (limit.clusters < 0).any():
+        rows.append(("", "undecided", "", str(int((limit.clusters < 0).sum()))))
     return rows
 
 
@@ -306,7 +289,7 @@ def quick_radius(limit: Limit) -> float:
 
 def _radius(run: Run, rule: Hardmax) -> float:
     """Go through the layers again, with the gaps."""
-    again = Run.of(rule, run.classes.rows, gaps=True)
+    again = Run(rule, run.classes.rows, gaps=True)
     again.choose()
     while again.layer < run.layer:
         again.advance()

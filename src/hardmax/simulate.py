@@ -120,11 +120,6 @@ def simulate(
     Trajectory
         A `HardmaxTrajectory` for `Hardmax`, else a `SmoothTrajectory`.
 
-    Raises
-    ------
-    ValueError, TypeError
-        On input without a meaning: what must hold, what came, what to do.
-
     Examples
     --------
     >>> import hardmax as hm
@@ -150,27 +145,20 @@ def simulate(
     array, real = _checks.check_tokens(tokens, mask)
     rule.check(np.where(real[..., None], array, array[real][0]) if not real.all() else array)
     settings: dict[str, Any] = {"method": method, "rtol": rtol, "atol": atol, "dt": dt, "max_steps": max_steps}
-    _refuse_flow_options(rule, settings)
+    for name, value in settings.items():
+        if value is not None and not rule.continuous:
+            got = f"{value!r} with {type(rule).__name__}, which moves tokens by layers"
+            raise ParameterError(name, "go with a rule in continuous time", got, "Leave it out.")
     how = Method.checked(**settings)
     saved = _saved(rule, layers, times, how)
-    saved = saved if save == "all" else saved[-1:]
-    job = Job(rule, tokens, array, real, saved, how, kernel, progress)
+    job = Job(rule, tokens, array, real, saved if save == "all" else saved[-1:], how, kernel, progress)
     if kernel != "auto" and check_kernel(kernel) and not job.searches:
         must = "go with Hardmax, by itself or as a head with coordinates of its own, and without gradients"
         raise ParameterError("kernel", must, f"{kernel!r} with {type(rule).__name__}", "Leave it out.")
     return run(job)
 
 
-def _refuse_flow_options(rule: Rule, options: dict[str, Any]) -> None:
-    """Settings of integrators have no meaning for layers."""
-    for name, value in options.items():
-        if value is not None and not rule.continuous:
-            got = f"{value!r} with {type(rule).__name__}, which moves tokens by layers"
-            raise ParameterError(name, "go with a rule in continuous time", got, "Leave it out.")
-
-
 def _saved(rule: Rule, layers: int | None, times: Times | None, method: Method) -> AnyArray:
-    """All layers or times of a run."""
     name = type(rule).__name__
     if not rule.continuous:
         if times is not None:

@@ -19,8 +19,8 @@ Encoded: TypeAlias = tuple[IntArray, IntArray, IntArray]  # tokens, where texts 
 
 
 @njit
-def _shares(z: FloatArray, step: float, layers: int, space: WorkSpace, share: FloatArray) -> bool:
-    """Run tokens z through all layers in place, and turn `share` (n, 1) of the outputs into that of the inputs.
+def _pulled_back(z: FloatArray, step: float, layers: int, space: WorkSpace, weights: FloatArray) -> bool:
+    """Run tokens z through all layers in place, and turn `weights` (n, 1) of the outputs into those of the inputs.
 
     False where two tokens are as good or nearly so; then nothing is decided.
     """
@@ -28,7 +28,7 @@ def _shares(z: FloatArray, step: float, layers: int, space: WorkSpace, share: Fl
     follows, steps, given = np.empty((layers, n), np.int32), np.empty(layers), np.empty((n, 1))
     ran = forward(z, np.arange(n), step, True, space, follows, steps, np.empty((1, n, d)))
     for k in range(ran - 1, -1, -1):
-        backward(share, follows[k], steps[k], given)
+        backward(weights, follows[k], steps[k], given)
     return ran >= 0
 
 
@@ -64,11 +64,8 @@ def _contributions(
     longest, (heads, d) = 1, embedding.shape[1:]
     for t in texts:
         longest = max(longest, starts[t + 1] - starts[t])
-    embedded, z = (
-        np.empty((heads, longest, d)),
-        np.empty((longest, d)),
-    )  # a text's tokens, head by head, and one of them
-    share, of_class = np.empty((longest, 1)), np.empty((longest, 1))
+    embedded, z = np.empty((heads, longest, d)), np.empty((longest, d))  # tokens of all heads, and of one
+    weights, of_classes = np.empty((longest, 1)), np.empty((longest, 1))
     member, size, space = np.empty(longest, np.intp), np.empty(longest, np.intp), work_space(longest, d)
     for t in texts:
         clear[t] = True
@@ -81,20 +78,20 @@ def _contributions(
         for h in range(heads if n else 0):
             z[:n] = embedded[h, :n]
             for i in range(n):
-                share[i, 0] = many[i] / total
-            if not _shares(z[:n], step[h], layers, space, share[:n]):
+                weights[i, 0] = many[i] / total
+            if not _pulled_back(z[:n], step[h], layers, space, weights[:n]):
                 # Equal tokens stay equal, so they are one that counts as often as all of them.
                 z[:n] = embedded[h, :n]
                 m = _classes(z[:n], many, member, size)
                 for c in range(m):
-                    of_class[c, 0] = size[c] / total
-                clear[t] &= _shares(z[:m], step[h], layers, space, of_class[:m])
+                    of_classes[c, 0] = size[c] / total
+                clear[t] &= _pulled_back(z[:m], step[h], layers, space, of_classes[:m])
                 for i in range(n):
-                    share[i, 0] = of_class[member[i], 0] * many[i] / size[member[i]]
+                    weights[i, 0] = of_classes[member[i], 0] * many[i] / size[member[i]]
             for c in range(len(decoder)):
                 for r in range(d):
                     for i in range(n):
-                        result[i, c] += share[i, 0] * (decoder[c, h, r] * embedded[h, i, r])
+                        result[i, c] += weights[i, 0] * (decoder[c, h, r] * embedded[h, i, r])
 
 
 def contributions_of_texts(
@@ -102,13 +99,7 @@ def contributions_of_texts(
 ) -> tuple[FloatArray, BoolArray]:
     """(tokens, outputs) contributions of every text, and (texts,) which of them are decided; the others are undefined.
 
-    Parameters
-    ----------
-    encoded : three arrays
-        Tokens of the texts, where each text starts, and how often each token counts in it.
-    embedding : (tokens, heads, 1 or 2) array
-    step : (heads,) array
-    decoder : (outputs, heads, 1 or 2) array
+    `embedding` has shape (tokens, heads, 1 or 2), `step` (heads,), and `decoder` (outputs, heads, 1 or 2).
     """
     ids, starts, counts = encoded
     out, clear = np.empty((len(ids), len(decoder))), np.empty(len(starts) - 1, np.bool_)

@@ -86,9 +86,9 @@ def plan_for(dtype: torch.dtype, width: int, parts: int) -> Plan:
 
 def aligned(x: Tensor) -> Tensor:
     """The same vectors, contiguous, padded with zeros to whole multiples of 16 bytes: what the copy engine asks."""
-    short = -x.shape[-1] % (16 // x.dtype.itemsize)
-    if short:
-        return torch.nn.functional.pad(x, (0, short))
+    missing = -x.shape[-1] % (16 // x.dtype.itemsize)
+    if missing:
+        return torch.nn.functional.pad(x, (0, missing))
     x = x.contiguous()
     return x if x.data_ptr() % 16 == 0 else x.clone()
 

@@ -110,8 +110,8 @@ def _on_line(z: Tensor, step: Tensor, count: int, counts: Tensor | None) -> Tens
         high = _extreme(z, w, z.masked_fill(w == 0, -torch.inf).amax(1, keepdim=True))
         low = _extreme(z, w, z.masked_fill(w == 0, torch.inf).amin(1, keepdim=True))
         mean = (w * z).sum(1, keepdim=True) / total.clamp(min=1)
-        ends = torch.where(z > 0, high, torch.where(z < 0, low, mean))
-        z = z + step * (torch.where(total > 0, ends, 0) - z)
+        target = torch.where(z > 0, high, torch.where(z < 0, low, mean))
+        z = z + step * (torch.where(total > 0, target, 0) - z)
     return z
 
 

@@ -43,20 +43,11 @@ def layers_of(
     counts: IntArray | None = None,
     sure: BoolArray | None = None,
 ) -> Iterator[Layer]:
-    """Run `count` layers in place, and yield each.
+    """Run (batch, n, d) tokens through `count` layers in place, and yield each; `step` (batch,) is b of each cloud.
 
-    Parameters
-    ----------
-    tokens : (batch, n, d) array
-        Changed in place.
-    step : (batch,) array
-        b of each cloud, between 0 and 1.
-    count : int
-    A : (batch, d, d) array, optional
-    counts : (batch, n) array, optional
-        How many equal tokens each row stands for; 0 for padding, which nobody follows.
-    sure : (batch,) boolean array, optional
-        False is written where rounding of earlier layers may have decided a set; those clouds leave.
+    `A` has shape (batch, d, d). `counts` (batch, n) tells how many equal tokens a row stands for; 0 is padding, which
+    nobody follows. In `sure` (batch,) False is written where rounding of earlier layers may have decided a set; those
+    clouds leave.
     """
     batch, n, _ = tokens.shape
     clouds = np.arange(batch)

@@ -83,12 +83,7 @@ def hardmax_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = Non
 
 
 class HardmaxAttention(torch.nn.Module):
-    """`hardmax_attention` as a module without parameters.
-
-    Parameters
-    ----------
-    causal : bool
-        Whether query i sees the keys 0 to i alone.
+    """`hardmax_attention` as a module without parameters; `causal` as there.
 
     Examples
     --------
@@ -140,13 +135,10 @@ def _check(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -
             f"`causal` attention must have as many queries as keys. Got {q.shape[-2]} and {k.shape[-2]}. "
             "Leave `causal` out, or use a `mask`."
         )
-    if mask is not None:
-        _check_mask(mask, k)
-
-
-def _check_mask(mask: Tensor, k: Tensor) -> None:
+    if mask is None:
+        return
     if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool or mask.ndim < 1:
-        got = mask.dtype if isinstance(mask, torch.Tensor) else type(mask).__name__
+        got = str(mask.dtype) if isinstance(mask, torch.Tensor) else type(mask).__name__
         raise ParameterError("mask", "be a boolean tensor, (..., m), True for real keys", got)
     if mask.device != k.device:
         raise ParameterError("mask", f"be on the device of `k`, {k.device}", mask.device, "Move it there.")

@@ -38,7 +38,7 @@ def capped(features: FloatArray, tau: float) -> float:
 
 def first_leaders(features: FloatArray, tau: float) -> IntArray:
     """Which tokens lead at layer 0: the first of each set of equal ones."""
-    run = Run.of(Hardmax(1.0), tokens_at(features, tau))
+    run = Run(Hardmax(1.0), tokens_at(features, tau))
     run.choose()
     return np.sort(run.classes.first[run.emerged == 0])
 

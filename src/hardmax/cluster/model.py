@@ -15,7 +15,7 @@ from hardmax.cluster.prediction import FittedLayers
 from hardmax.cluster.preprocessing import Preprocessing, height_of, lift
 from hardmax.cluster.tuning import Choice, choose_tau, choose_tau_and_m
 from hardmax.control import choose_A
-from hardmax.kernels.classes import Classes
+from hardmax.kernels.sets import Classes
 from hardmax.limits import limit
 from hardmax.rules.hardmax import Hardmax
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from hardmax._types import FloatArray, IntArray
 from hardmax.kernels import maximisers
-from hardmax.kernels.classes import Classes
-from hardmax.kernels.sets import Sets
+from hardmax.kernels.sets import Classes, Sets
 from hardmax.limits import Limit
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate

@@ -12,7 +12,7 @@ from hardmax._errors import InputError, ParameterError, ParameterTypeError
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.control.demands import Demands, check_cloud, scaled
 from hardmax.control.result import ControlResult
-from hardmax.kernels.classes import Classes
+from hardmax.kernels.sets import Classes
 
 MOST_NAMED = 8  # tokens that a sentence lists
 NOBODY = np.zeros(0, np.intp)

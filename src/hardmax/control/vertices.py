@@ -15,7 +15,7 @@ from scipy.optimize import linprog
 from hardmax._types import BoolArray, FloatArray
 from hardmax.control.demands import check_cloud, scaled
 from hardmax.kernels import maximisers
-from hardmax.kernels.classes import Classes
+from hardmax.kernels.sets import Classes
 
 FORWARD_TOL = 1e-8  # by which each must point forward, as a part of its length: programmes are solved to about 1e-9
 

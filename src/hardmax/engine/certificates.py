@@ -23,7 +23,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hardmax._integers import apply, combine, dot
+from hardmax._integers import apply, as_floats, combine, dot
 from hardmax._types import IntArray, Row
 from hardmax.engine.run import Proof
 from hardmax.kernels.sets import Sets
@@ -53,8 +53,7 @@ def certify(frozen: Frozen) -> tuple[Proof, dict[int, Point]] | None:
     """Return the kind of proof, T or chain, and the limit of each undecided class; or None if there is none yet."""
     points = [tuple(map(Fraction, row)) for row in frozen.positions]
     limits = [frozen.mean(i, points) for i in range(len(points))]  # right for decided classes, and under T
-    standing = _standing(frozen, limits)
-    order = _chain(frozen, standing)
+    order = _chain(frozen, _standing(frozen, limits))
     if order is None:
         return None
     for i in order:
@@ -123,16 +122,13 @@ def _plausible(frozen: Frozen, limits: list[Point]) -> bool:
     """Cheap float test of a necessary condition: at the limit no other token is clearly ahead of C_i."""
     size = max(abs(x) for row in limits for x in row) or Fraction(1)
     s = np.array([[float(x / size) for x in row] for row in limits])
-    A = np.eye(s.shape[1]) if frozen.A is None else _unit(frozen.A)
+    A = np.eye(s.shape[1])
+    if frozen.A is not None:
+        A = as_floats(frozen.A, max(abs(x) for row in frozen.A for x in row) or 1)
     rows = np.array(frozen.undecided)
     products = s[rows] @ A.T @ s.T
-    chosen = products[np.arange(len(rows)), frozen.sets.targets[rows]]
-    return bool((products.max(axis=1) - chosen <= 1e-9 * np.abs(A).sum()).all())
-
-
-def _unit(A: list[Row]) -> np.ndarray:
-    size = max(abs(x) for row in A for x in row) or 1
-    return np.array([[x / size for x in row] for row in A])
+    followed = products[np.arange(len(rows)), frozen.sets.targets[rows]]
+    return bool((products.max(axis=1) - followed <= 1e-9 * np.abs(A).sum()).all())
 
 
 def _integers(*lists: list[Point]) -> list[list[Row]]:

@@ -28,7 +28,6 @@ class History:
         self._commons: dict[int, int] = {}
 
     def record(self, sets: Sets) -> None:
-        """Append the sets by which the last layer moves."""
         self.sets.append(sets)
         self._known.append({})
 
@@ -86,6 +85,4 @@ class History:
     def fractions(self, layer: int) -> AnyArray:
         """All classes at a layer as an (m, d) array of Fractions."""
         rows, D = self.at(layer, range(len(self._rows))), self.denominator(layer)
-        exact = np.empty((len(rows), len(rows[0])), object)
-        exact[:] = [[Fraction(x, D) for x in row] for row in rows]
-        return exact
+        return np.array([[Fraction(x, D) for x in row] for row in rows], object)

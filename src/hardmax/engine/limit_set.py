@@ -57,7 +57,6 @@ class LimitSet:
         return cls(leaders, column, place, points, rows, D, list(others))
 
     def exact_points(self) -> list[Point]:
-        """All points as Fractions."""
         return [_point(row, self.denominator) for row in self.rows] + self.others
 
     def weights(self, run: Run) -> sparse.csr_array:

@@ -6,10 +6,10 @@ Both hold for any A and any steps. A decided token needs no more queries; it sta
 """
 
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
-from hardmax import _checks
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.engine.states import Adaptive, Rational, State, Tolerant
@@ -34,40 +34,42 @@ class Proof(IntEnum):
 class Run:
     """The classes of one cloud, moving.
 
+    It starts at layer 0 from checked tokens of shape (n, d), in the arithmetic that the rule asks for.
     `shortcuts=False` asks every token at every layer, decided or not; the theorems' own checks use that.
     """
 
-    def __init__(self, state: State, rule: Hardmax, *, shortcuts: bool = True) -> None:
-        m = len(state.classes)
-        self.state = state
-        self.classes = state.classes
-        self.shortcuts = shortcuts
-        self._rule = rule
+    def __init__(
+        self, rule: Hardmax, tokens: AnyArray, *, shortcuts: bool = True, kernel: str = "auto", gaps: bool = False
+    ) -> None:
+        tolerant = rule.ties != "exact"
+        if kernel != "auto" and (rule.exact or tolerant):
+            what = "`exact=True`, which multiplies integers" if rule.exact else "a tolerance, which sees all products"
+            raise ParameterError("kernel", f'be "auto" with {what}', f"{kernel!r}", "Leave it out.")
+        arithmetic = Tolerant if tolerant else Rational if rule.exact else Adaptive
+        self.state: State = arithmetic(rule, tokens, Search("numpy" if tolerant else kernel, gaps=gaps))
+        self.classes, self.shortcuts, self._rule = self.state.classes, shortcuts, rule
         self._sets: Sets | None = None
+        m = len(self.classes)
         self.emerged: IntArray = np.full(m, -1)  # layer from which a class leads
         self.settled: IntArray = np.full(m, -1)  # layer from which it is decided
         self.proof: IntArray = np.full(m, Proof.NONE)
         self.smallest_gap = np.inf  # over all undecided classes and layers so far, if the state finds gaps
         self.queries = 0
 
-    @classmethod
-    def of(
-        cls, rule: Hardmax, tokens: AnyArray, *, shortcuts: bool = True, kernel: str = "auto", gaps: bool = False
-    ) -> "Run":
-        """Place checked tokens of shape (n, d) at layer 0, in the arithmetic that the rule asks for."""
-        _checks.check_dimension(rule.matrix, tokens.shape)
-        tolerant = rule.ties != "exact"
-        if kernel != "auto" and (rule.exact or tolerant):
-            what = "`exact=True`, which multiplies integers" if rule.exact else "a tolerance, which sees all products"
-            raise ParameterError("kernel", f'be "auto" with {what}', f"{kernel!r}", "Leave it out.")
-        arithmetic = Tolerant if tolerant else Rational if rule.exact else Adaptive
-        search = Search("numpy" if tolerant else kernel, gaps=gaps)
-        return cls(arithmetic(rule, tokens, search), rule, shortcuts=shortcuts)
-
     @property
     def layer(self) -> int:
-        """The layer at which the tokens are."""
         return self.state.layer
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """What ran, for people."""
+        return {
+            "kernel": self.state.kernel,
+            "arithmetic": type(self.state).__name__.lower(),
+            "layers": self.layer,
+            "queries": self.queries,
+            "sets_compared_exactly": self.state.exact_rows,
+        }
 
     @property
     def sets(self) -> Sets:
@@ -100,14 +102,14 @@ class Run:
         """Find C_i at this layer, then who leads and who is decided."""
         rows = np.flatnonzero(~self.decided) if self.shortcuts else np.arange(len(self.classes))
         if len(rows) or self._sets is None:
-            chosen, gaps = self.state.choose(rows)
-            self._sets = chosen if self._sets is None else self._sets.replace(rows, chosen)
+            found, gaps = self.state.choose(rows)
+            self._sets = found if self._sets is None else self._sets.replace(rows, found)
             if gaps is not None:
                 self.smallest_gap = min(self.smallest_gap, float(gaps.min()))
             self.queries += len(rows)
-            self._find_leaders(rows, chosen)
+            self._find_leaders(rows, found)
             if self.state.history is not None and not self.state.causal:  # the theorems need leaders to see all keys
-                self._decide(rows, chosen)
+                self._decide(rows, found)
         return self.sets
 
     def _find_leaders(self, rows: IntArray, sets: Sets) -> None:
@@ -136,10 +138,8 @@ class Run:
                     self.settle(np.array(members), Proof.THEOREM_4)
 
     def settle(self, rows: IntArray, proof: Proof) -> None:
-        """Mark classes as decided at this layer."""
         self.settled[rows] = self.layer
         self.proof[rows] = proof
 
     def advance(self) -> None:
-        """Move every class by its set: one layer."""
         self.state.advance(self.sets)

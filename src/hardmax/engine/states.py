@@ -17,10 +17,9 @@ from hardmax._integers import UNIT, apply, as_floats
 from hardmax._types import AnyArray, FloatArray, IntArray, Row
 from hardmax.engine.history import History
 from hardmax.kernels import Search
-from hardmax.kernels.classes import Classes
 from hardmax.kernels.exact_sets import Points, exact_sets, tolerant_sets
 from hardmax.kernels.floating import Scaled, next_layer, robustness
-from hardmax.kernels.sets import Sets
+from hardmax.kernels.sets import Classes, Sets
 from hardmax.rules.hardmax import Hardmax
 
 

@@ -33,7 +33,6 @@ class Output(NamedTuple):
 
 @cache
 def _hash(folder: Path) -> str:
-    """Of all source code in a folder."""
     return sha256(b"".join(file.read_bytes() for file in sorted(folder.glob("*.py")))).hexdigest()[:16]
 
 

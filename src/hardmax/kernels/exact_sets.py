@@ -12,11 +12,10 @@ import numpy as np
 
 from hardmax._integers import TINY, UNIT, apply, as_floats, dot, over_one_denominator
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Row
-from hardmax.kernels.classes import Classes
 from hardmax.kernels.floating import Metric, Scaled, slack_of
 from hardmax.kernels.reference import near_maxima
 from hardmax.kernels.search import Search, has_numba
-from hardmax.kernels.sets import Sets
+from hardmax.kernels.sets import Classes, Sets
 
 DIRECT = 256  # comparisons below which the float filter costs more than it saves
 LARGE = 1e150  # its square is still a float
@@ -33,7 +32,6 @@ class Points(NamedTuple):
 
     @classmethod
     def of(cls, array: AnyArray) -> "Points":
-        """The rows of an array of floats or Fractions."""
         scaled = Scaled.of(array)
         return cls(scaled.values, scaled.error, exact_rows(array))
 

@@ -121,7 +121,7 @@ def _search(
 
 def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray, limits: IntArray | None = None) -> Sets:
     """Find, for each query, every key whose float64 product is within `slack` of the largest; see the reference."""
-    return _near_maxima(_plain(queries)[None], _plain(keys)[None], _plain(slack), limits, None)[0]
+    return near_maxima_of_batch(queries[None], keys[None], slack, limits=limits)[0]
 
 
 def near_maxima_of_batch(
@@ -130,39 +130,33 @@ def near_maxima_of_batch(
     slack: FloatArray | None = None,
     mask: BoolArray | None = None,
     causal: bool = False,
+    limits: IntArray | None = None,
 ) -> tuple[Sets, BoolArray]:
     """The same for clouds of queries (clouds, n, d) and keys (clouds, m, d), and where all members are the same key.
 
     Without `slack` it is the error of the products. With `mask` (clouds, m) only keys where it is true are seen, with
     `causal` only the first i + 1 of them by query i.
     """
-    limits: IntArray | None = None
+    (clouds, n, d), m = queries.shape, keys.shape[1]
+    queries, keys = _plain(queries), _plain(keys)
+    real, effort = np.empty((0, 0), bool) if mask is None else _plain(mask), float(queries.size) * m
     if causal:
         seen = np.ones(keys.shape[:2], np.intp) if mask is None else mask
-        last = np.minimum(np.arange(queries.shape[1]), keys.shape[1] - 1)
-        limits = np.cumsum(seen, axis=1, dtype=np.intp)[:, last].reshape(-1)
-    return _near_maxima(_plain(queries), _plain(keys), np.empty(0) if slack is None else _plain(slack), limits, mask)
-
-
-def _near_maxima(
-    queries: AnyArray, keys: AnyArray, slack: FloatArray, limits: IntArray | None, mask: BoolArray | None
-) -> tuple[Sets, BoolArray]:
-    (clouds, n, d), m = queries.shape, keys.shape[1]
-    seen, effort = np.empty((0, 0), bool) if mask is None else _plain(mask), float(queries.size) * m
-    single = queries.dtype == keys.dtype == np.float32
-    if limits is None and not len(slack) and is_small(d, max(n, m), single):
-        return written_sets(partial(search_small, queries, keys, seen), clouds * n, clouds, n, effort)
+        limits = np.cumsum(seen, axis=1, dtype=np.intp)[:, np.minimum(np.arange(n), m - 1)].reshape(-1)
+    elif limits is None and slack is None and is_small(d, max(n, m), queries.dtype == keys.dtype == np.float32):
+        return written_sets(partial(search_small, queries, keys, real), clouds * n, clouds, n, effort)
+    allowed = np.empty(0) if slack is None else _plain(slack)
     first_keys = np.empty(0, np.intp) if limits is None else _plain(limits)
     height, panels = max(LANES, min(TASK, n)), empty_panels(clouds, m, d)
     tasks = clouds * -(-n // height)
 
     def prepare(some: IntArray) -> None:
-        pack(some, keys, seen, limits is not None, panels)
+        pack(some, keys, real, limits is not None, panels)
 
     def search(some: IntArray, output: Output) -> None:
         if tasks == clouds:
             prepare(some)
-        _search(some, height, queries, keys, slack, first_keys, panels, output)
+        _search(some, height, queries, keys, allowed, first_keys, panels, output)
 
     if tasks != clouds:
         share(prepare, clouds, keys.size * PACKING)

@@ -56,11 +56,8 @@ def _check(queries: ArrayLike, keys: ArrayLike | None) -> tuple[AnyArray, AnyArr
     Q = _as_floats("queries", np.asarray(queries))
     K = Q if keys is None or keys is queries else _as_floats("keys", np.asarray(keys))
     if Q.ndim not in (2, 3) or Q.ndim != K.ndim or Q.shape[-1] != K.shape[-1] or Q.shape[:-2] != K.shape[:-2]:
-        raise ParameterError(
-            ("queries", "keys"),
-            "have shapes (n, d) and (m, d), or (batch, n, d) and (batch, m, d)",
-            f"{Q.shape} and {K.shape}",
-        )
+        must = "have shapes (n, d) and (m, d), or (batch, n, d) and (batch, m, d)"
+        raise ParameterError(("queries", "keys"), must, f"{Q.shape} and {K.shape}")
     if not K.size or not Q.shape[-1]:
         raise ParameterError("keys", "hold at least one key", f"shape {K.shape}")
     for name, array in {"queries": Q, "keys": K}.items():

@@ -94,7 +94,6 @@ def _sort(
 
 @njit(fastmath=FLAGS)
 def _pack_cloud(keys: AnyArray, mask: BoolArray, in_order: bool, cloud: int, panels: Panels) -> None:
-    """Sort the keys of one cloud into panels."""
     m, d = keys.shape
     seen, centre = np.empty(m, np.intp), np.empty(d)
     count = seen_keys(mask, cloud, m, seen)

@@ -11,24 +11,12 @@ TILE = 1 << 18  # products held at a time: 2 MB in float64, so that the passes o
 def near_maxima(
     queries: FloatArray, keys: FloatArray, slack: FloatArray, limits: IntArray | None = None
 ) -> tuple[Sets, FloatArray]:
-    """Find, for each query, every key whose product is within `slack` of the largest.
+    """Find, for each query, every key whose product is within `slack`, (rows,) and not negative, of the largest.
 
     C_i = {j : <q_i, k_j> >= max_l <q_i, k_l> - slack_i}
 
-    Parameters
-    ----------
-    queries : (rows, d) array
-    keys : (m, d) array
-    slack : (rows,) array, not negative
-    limits : (rows,) array, optional
-        How many of the keys, from the first on, each query sees; at least one. All unless given.
-
-    Returns
-    -------
-    sets : Sets
-        The near-maximal keys of each row.
-    gaps : (rows,) array
-        From the maximum down to the best key outside the set; infinite where the set holds every key.
+    With `limits` (rows,) query i sees the first limits[i] keys alone, at least one. Returns the sets, and the gaps
+    (rows,) from each maximum down to the best key outside the set; infinite where the set holds every key.
     """
     rows, m = len(queries), len(keys)
     height = max(1, min(rows, TILE // m))

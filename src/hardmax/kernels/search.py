@@ -115,10 +115,10 @@ class Search:
         if self.kernel == "auto":
             return "hull" if d == 2 and not limited else "gemm" if d >= MANY else "fused"
         if self.kernel == "hull" and (d != 2 or limited):
-            must = (
-                "have `causal=False`: a hull has no order of the tokens" if d == 2 else "have tokens in two dimensions"
-            )
-            raise ParameterError('kernel="hull"', must, f"d = {d}" if d != 2 else "causal=True", 'Use `kernel="auto"`.')
+            must, got = "have tokens in two dimensions", f"d = {d}"
+            if d == 2:
+                must, got = "have `causal=False`: a hull has no order of the tokens", "causal=True"
+            raise ParameterError('kernel="hull"', must, got, 'Use `kernel="auto"`.')
         return self.kernel
 
     def _count(self, name: str, queries: int) -> None:

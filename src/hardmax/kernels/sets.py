@@ -1,8 +1,11 @@
-"""The sets C_i of one layer.
+"""The sets C_i of one layer, and classes of equal tokens.
 
 C_i = argmax_j <A z_i, z_j> is a set of indices for each i. Nearly all have one member, so they are kept row after row
 in two flat arrays, and every operation on them is one NumPy call. The sets of a batch of clouds of n tokens are one
 such object, too: row b * n + i has the members of cloud b.
+
+Equal tokens have equal C_i and stay equal, so the engine works on classes with multiplicities. The classes come in
+lexicographic order, which makes every later number independent of the order of the tokens.
 """
 
 from collections.abc import Iterator, Sequence
@@ -141,3 +144,39 @@ class Sets:
 
 def _starts(sizes: IntArray | list[int]) -> IntArray:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """The distinct tokens of a cloud, and which token is which."""
+
+    rows: AnyArray  # (m, d) distinct tokens, sorted
+    labels: IntArray  # (n,) class of every token
+    first: IntArray  # (m,) lowest token index in each class
+    counts: IntArray  # (m,) how many tokens are equal
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def distinct(self) -> bool:
+        """True when no two tokens are equal."""
+        return len(self.labels) == len(self.rows)
+
+    @classmethod
+    def singly(cls, tokens: AnyArray) -> "Classes":
+        """Every token a class of its own, in the order given: for rules that know positions."""
+        each = np.arange(len(tokens))
+        return cls(tokens, each, each, np.ones_like(each))
+
+    @classmethod
+    def of(cls, tokens: AnyArray) -> "Classes":
+        """Group equal rows of `tokens`, shape (n, d). Zero and minus zero are equal."""
+        if tokens.dtype != object:
+            tokens = tokens + 0.0  # turns -0.0 into 0.0
+        order = np.lexsort(tokens.T[::-1])  # (n,) stable, so the first of a run has the lowest index
+        ranked = tokens[order]
+        starts = np.r_[True, (ranked[1:] != ranked[:-1]).any(axis=1)]  # (n,)
+        labels = np.empty(len(tokens), np.intp)
+        labels[order] = np.cumsum(starts) - 1
+        return cls(ranked[starts], labels, order[starts], np.bincount(labels))

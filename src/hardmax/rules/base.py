@@ -7,7 +7,7 @@ tensors of shape (..., n, d) alike. Everything else, `simulate` does.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ class Rule(ABC):
         parts = []
         for item in fields(self):  # type: ignore[arg-type]
             value, usual = getattr(self, item.name), item.default
-            if usual is MISSING or not _same(value, usual):
+            if value is not usual and not (isinstance(value, str | bool | int | float) and value == usual):
                 parts.append(f"{item.name}={_shown(value)}")
         return f"{type(self).__name__}({', '.join(parts)})"
 
@@ -69,9 +69,7 @@ class Rule(ABC):
 class Layered(Rule):
     """A rule that moves tokens by whole layers."""
 
-    @property
-    def continuous(self) -> bool:
-        return False
+    continuous = False
 
     @abstractmethod
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
@@ -81,9 +79,7 @@ class Layered(Rule):
 class Flow(Rule):
     """A rule that gives tokens a velocity."""
 
-    @property
-    def continuous(self) -> bool:
-        return True
+    continuous = True
 
     @abstractmethod
     def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:
@@ -93,12 +89,9 @@ class Flow(Rule):
 class TokenByToken(Layered):
     """A rule with layers that moves each token by itself."""
 
-    @property
-    def attends(self) -> bool:
-        return False
+    attends = False
 
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
-        """Refused: there is none."""
         raise no_attention(self)
 
 
@@ -129,17 +122,11 @@ def seen_keys(tokens: Array, keys: Array | None, causal: bool) -> Array | None:
     return before if keys is None else before & keys
 
 
-def _same(value: object, usual: object) -> bool:
-    return value is usual or (isinstance(value, str | bool | int | float) and value == usual)
-
-
 def _shown(value: object) -> str:
     """A matrix in full if it is small, else its shape; anything else as it prints."""
     if isinstance(value, np.ndarray) or is_tensor(value):
         array = np.asarray(to_numpy(value))
-        if array.size <= 9:
-            return str(array.round(4).tolist())
-        return " by ".join(map(str, array.shape))
+        return str(array.round(4).tolist()) if array.size <= 9 else " by ".join(map(str, array.shape))
     if callable(value) and hasattr(value, "__name__"):
         return f"{value.__name__}(t)"
     return repr(value)

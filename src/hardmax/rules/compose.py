@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from hardmax import _checks
 from hardmax._errors import ParameterError
 from hardmax._types import Array
-from hardmax.rules.base import Flow, Layered, Rule, check_rules, no_attention
-from hardmax.rules.heads import MultiHead
+from hardmax.rules.base import Layered, Rule, check_rules, no_attention
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,9 +77,7 @@ class Compose(Layered):
             tokens = self._moved(part, tokens, int(at), keys)
         raise no_attention(self)
 
-    def _moved(self, part: Rule, tokens: Array, k: int, keys: Array | None) -> Array:
+    def _moved(self, part: Any, tokens: Array, k: int, keys: Array | None) -> Array:
         if part.continuous:
-            assert isinstance(part, Flow | MultiHead)
             return tokens + self.dt * part.velocity(tokens, k * self.dt, keys)
-        assert isinstance(part, Layered | MultiHead)
         return part.layer(tokens, k, keys)

@@ -11,7 +11,6 @@ from hardmax._errors import ParameterError
 from hardmax._tensors import is_tensor, matching
 from hardmax._types import Array
 from hardmax.rules.base import TokenByToken
-from hardmax.rules.weights import check_bias, check_weight
 
 
 def _relu(values: Array) -> Array:
@@ -61,14 +60,15 @@ class FeedForward(TokenByToken):
     gain: float = field(default=1.0, kw_only=True)
 
     def __post_init__(self) -> None:
-        self._set(W1=check_weight(self.W1, "W1", square=False), W2=check_weight(self.W2, "W2", square=False))
+        for name in ("W1", "W2"):
+            self._set(**{name: _checks.check_weight(getattr(self, name), name, square=False)})
         shapes = tuple(self.W1.shape), tuple(self.W2.shape)
         if shapes[1] != shapes[0][::-1]:
             must, advice = "have shapes (width, d) and (d, width)", "Transpose one, or change its size."
             raise ParameterError(("W1", "W2"), must, f"{shapes[0]} and {shapes[1]}", advice)
         for name, bias, size in (("b1", self.b1, len(self.W1)), ("b2", self.b2, len(self.W2))):
             if bias is not None:
-                self._set(**{name: check_bias(bias, name, size)})
+                self._set(**{name: _checks.check_bias(bias, name, size)})
         if not is_tensor(self.gain):
             self._set(gain=_checks.check_number(self.gain, "gain"))
         if not callable(self.activation) and not (isinstance(self.activation, str) and self.activation in ACTIVATIONS):

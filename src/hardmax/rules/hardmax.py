@@ -14,9 +14,9 @@ from hardmax._errors import ParameterError
 from hardmax._tensors import like, to_numpy
 from hardmax._types import AnyArray, FloatArray
 from hardmax.kernels import Search
-from hardmax.kernels.classes import Classes
 from hardmax.kernels.exact_sets import Points, exact_sets, tolerant_sets
 from hardmax.kernels.floating import Metric
+from hardmax.kernels.sets import Classes
 from hardmax.rules.base import Layered
 from hardmax.rules.normalization import check_normalize
 
@@ -48,11 +48,6 @@ class Hardmax(Layered):
         True lets token i follow tokens 0 to i alone. Sets are exact as ever and leaders lead for ever, but nothing is
         proved of where the others end.
 
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range, with a sentence that says which.
-
     Examples
     --------
     >>> import hardmax as hm
@@ -75,26 +70,18 @@ class Hardmax(Layered):
     causal: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_steps", _checks.check_alpha(self.alpha))
-        object.__setattr__(self, "ties", _checks.check_ties(self.ties))
+        self._set(_steps=_checks.check_alpha(self.alpha), ties=_checks.check_ties(self.ties))
         kind = check_normalize(self.normalize)
         if kind in ("rms", "layer"):
-            raise ParameterError(
-                "normalize",
-                'be "rescaling" or "none" for Hardmax, whose sets are exact',
-                f"{kind!r}",
-                f'Use hm.Compose([hm.Hardmax(alpha, normalize=False), hm.Normalize("{kind}")]).',
-            )
-        object.__setattr__(self, "normalize", kind == "rescaling")
+            must = 'be "rescaling" or "none" for Hardmax, whose sets are exact'
+            advice = f'Use hm.Compose([hm.Hardmax(alpha, normalize=False), hm.Normalize("{kind}")]).'
+            raise ParameterError("normalize", must, repr(kind), advice)
+        self._set(normalize=kind == "rescaling")
         if self.exact and self.ties != "exact":
-            raise ParameterError(
-                "exact=True",
-                'go with `ties="exact"`',
-                f"`ties={self.ties}`",
-                "Drop one of them: rational arithmetic has no near-ties.",
-            )
+            advice = "Drop one of them: rational arithmetic has no near-ties."
+            raise ParameterError("exact=True", 'go with `ties="exact"`', f"`ties={self.ties}`", advice)
         if self.A is not None:
-            object.__setattr__(self, "A", _checks.check_matrix(self.A, any_A=self.any_A))
+            self._set(A=_checks.check_matrix(self.A, any_A=self.any_A))
 
     def _key(self) -> tuple[Any, ...]:
         A = None if self.matrix is None else tuple(map(tuple, self.matrix.tolist()))
@@ -123,7 +110,6 @@ class Hardmax(Layered):
         return self._steps  # type: ignore[attr-defined]
 
     def step(self, layer: int) -> Fraction:
-        """Alpha of one layer."""
         return self.steps[min(layer, len(self.steps) - 1)]
 
     def growth(self, layer: int) -> Fraction:
@@ -162,8 +148,10 @@ class Hardmax(Layered):
         return None if self.matrix is None else len(self.matrix)
 
     def check(self, tokens: Any) -> None:
-        """A and the tokens must live in the same space."""
-        _checks.check_dimension(self.matrix, tuple(tokens.shape))
+        if self.dimension not in (None, tokens.shape[-1]):
+            must = f"have shape (n, d) or (batch, n, d) with d = {self.dimension}, the size of `A`"
+            advice = f"Use tokens of dimension {self.dimension}, or an A of size {tokens.shape[-1]}."
+            raise ParameterError("tokens", must, tuple(tokens.shape), advice)
 
     def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
         """Uniform on the exact C_i of these tokens, which floats give exactly: shape (..., n, n)."""

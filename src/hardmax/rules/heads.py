@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
+from typing import Any
 
+from hardmax._checks import check_bias
 from hardmax._errors import InputError, ParameterError
 from hardmax._tensors import join, stack
 from hardmax._types import Array
-from hardmax.rules.base import Flow, Layered, Rule, check_rules
-from hardmax.rules.weights import check_bias
+from hardmax.rules.base import Rule, check_rules
 
 
 def by_heads(matrices: list[Array], axes: int) -> Array:
@@ -65,11 +66,8 @@ class MultiHead(Rule):
             self._set(shares=check_bias(self.shares, "shares", len(heads)))
         sizes = [head.dimension for head in heads]
         if self.shared and len(set(sizes) - {None}) > 1:
-            must, advice = (
-                "have matrices of one size with `shared=True`",
-                "Use `shared=False` for coordinates of their own.",
-            )
-            raise ParameterError("heads", must, f"sizes {sizes}", advice)
+            must = "have matrices of one size with `shared=True`"
+            raise ParameterError("heads", must, f"sizes {sizes}", "Use `shared=False` for coordinates of their own.")
 
     @property
     def continuous(self) -> bool:
@@ -88,7 +86,6 @@ class MultiHead(Rule):
         return (*(weight for head in self.heads for weight in head.weights), self.shares)
 
     def check(self, tokens: Array) -> None:
-        """Every head must accept its coordinates."""
         super().check(tokens)
         for head, part in self._parts(tokens):
             head.check(part)
@@ -108,8 +105,7 @@ class MultiHead(Rule):
         bounds = list(accumulate((left // free if size is None else size for size in known), initial=0))
         return [slice(*pair) for pair in pairwise(bounds)]
 
-    def _parts(self, tokens: Array) -> list[tuple[Rule, Array]]:
-        """Each head with its coordinates."""
+    def _parts(self, tokens: Array) -> list[tuple[Any, Array]]:
         return [(head, tokens[..., own]) for head, own in zip(self.heads, self.columns(tokens.shape[-1]), strict=True)]
 
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
@@ -118,20 +114,14 @@ class MultiHead(Rule):
 
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
         """Every head's layer, joined or added; as for `Layered`."""
-        moved = []
-        for head, part in self._parts(tokens):
-            assert isinstance(head, Layered | MultiHead)
-            moved.append(head.layer(part, k, keys))
+        moved = [head.layer(part, k, keys) for head, part in self._parts(tokens)]
         if not self.shared:
             return join(moved)
         return tokens + sum(s * (z - tokens) for s, z in zip(self._shares(), moved, strict=True))
 
     def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:
         """Every head's velocity, joined or added; as for `Flow`."""
-        pulls = []
-        for head, part in self._parts(tokens):
-            assert isinstance(head, Flow | MultiHead)
-            pulls.append(head.velocity(part, t, keys))
+        pulls = [head.velocity(part, t, keys) for head, part in self._parts(tokens)]
         return sum(s * v for s, v in zip(self._shares(), pulls, strict=True)) if self.shared else join(pulls)
 
     def _shares(self) -> list[Array | float]:

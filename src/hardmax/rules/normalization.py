@@ -33,12 +33,8 @@ def normalized(tokens: Array, kind: str) -> Array:
 class Normalize(TokenByToken):
     """Norm as a layer of its own, to be composed with others.
 
-    "rms":    z_i <- z_i / sqrt(mean_r z_ir^2).
-    "layer":  the same after the mean of the coordinates of z_i is taken off.
-
-    Parameters
-    ----------
-    kind : "rms" or "layer"
+    kind = "rms":    z_i <- z_i / sqrt(mean_r z_ir^2).
+    kind = "layer":  the same after the mean of the coordinates of z_i is taken off.
 
     Examples
     --------

@@ -6,10 +6,11 @@ from typing import TypeAlias
 
 import numpy as np
 
+from hardmax._checks import check_weight
+from hardmax._errors import ParameterError
 from hardmax._tensors import matching, products, softmax, to_numpy
 from hardmax._types import Array, FloatArray
 from hardmax.rules.base import Flow, seen_keys
-from hardmax.rules.weights import check_shapes, check_weight
 
 Weight: TypeAlias = Array | Callable[[float], Array] | None
 
@@ -58,7 +59,7 @@ class SelfAttention(Flow):
             if not callable(weight):
                 self._set(**{name: check_weight(weight, name, square=name == "V")})
         shapes = {name: np.shape(to_numpy(self.weight(name, 0.0))) for name in given}
-        check_shapes(shapes)
+        _check_shapes(shapes)
         self._set(_dimension=next((shape[1] for shape in shapes.values()), None))
 
     @property
@@ -84,7 +85,6 @@ class SelfAttention(Flow):
         return np.eye(d) if weight is None else np.asarray(to_numpy(weight), np.float64)
 
     def value_matrix(self, d: int, t: float = 0.0) -> FloatArray:
-        """V as an array."""
         return self._array("V", d, t)
 
     def form(self, d: int, t: float = 0.0) -> FloatArray:
@@ -110,3 +110,13 @@ class SelfAttention(Flow):
 
     def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:
         return self.values(self.attention(tokens, t, keys) @ tokens, t)
+
+
+def _check_shapes(shapes: dict[str, tuple[int, ...]]) -> None:
+    """Q and K must have one shape, and all must act on tokens of one dimension."""
+    widths = {shape[1] for shape in shapes.values()}
+    heights = {shapes[name][0] if name in shapes else min(widths, default=0) for name in "QK"}  # None is the identity
+    if len(widths) > 1 or len(heights) > 1:
+        must = "have one shape (k, d), and `V` the shape (d, d)"
+        got = ", ".join(f"{name} of shape {shape}" for name, shape in shapes.items())
+        raise ParameterError(("Q", "K"), must, got, "A head of width k has Q and K of shape (k, d).")

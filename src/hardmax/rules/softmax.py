@@ -9,7 +9,6 @@ from hardmax._tensors import is_tensor, matching, products, softmax, to_numpy
 from hardmax._types import Array
 from hardmax.rules.base import Layered, seen_keys
 from hardmax.rules.normalization import check_normalize, normalized
-from hardmax.rules.weights import check_weight
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,7 +56,7 @@ class Softmax(Layered):
         self._set(temperature=_checks.check_positive(self.temperature, "temperature", advice))
         self._set(normalize=check_normalize(self.normalize))
         if self.A is not None:
-            self._set(A=check_weight(self.A, "A", square=True))
+            self._set(A=_checks.check_weight(self.A, "A", square=True))
 
     @property
     def dimension(self) -> int | None:
@@ -68,7 +67,6 @@ class Softmax(Layered):
         return (self.alpha, self.A, self.temperature)
 
     def step(self, k: int) -> Array | float:
-        """The step size of layer k."""
         steps = self._steps  # type: ignore[attr-defined]
         value = steps[min(k, len(steps) - 1)]
         return value if is_tensor(value) else float(value)

@@ -71,7 +71,7 @@ class Sphere(Flow):
 
     def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:
         tokens = on_sphere(tokens)
-        pull = self.attention(tokens, t, keys) @ tokens if self.normalized else self._kernel(tokens, keys) @ tokens
+        pull = (self.attention(tokens, t, keys) if self.normalized else self._kernel(tokens, keys)) @ tokens
         return pull - (tokens * pull).sum(-1)[..., None] * tokens
 
     def _kernel(self, tokens: Array, keys: Array | None) -> Array:

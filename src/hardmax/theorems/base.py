@@ -175,7 +175,7 @@ def evidence(trajectory: HardmaxTrajectory) -> Evidence:
     """Run the input again without shortcuts, once for all checks."""
     if trajectory not in _evidence:
         classes = trajectory.clouds[0].classes
-        run = Run.of(trajectory.rule, classes.rows[classes.labels], shortcuts=False)
+        run = Run(trajectory.rule, classes.rows[classes.labels], shortcuts=False)
         sets = [run.choose()]
         for _ in range(trajectory.layers):
             run.advance()

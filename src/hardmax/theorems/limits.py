@@ -67,7 +67,7 @@ def theorem2(trajectory: HardmaxTrajectory) -> Verdict:
     if not found.certified:
         return verdict(None, found.status)
     all_leaders = bool((found.clusters < len(found.leaders)).all())
-    run = Run.of(trajectory.rule, trajectory.clouds[0].classes.rows)
+    run = Run(trajectory.rule, trajectory.clouds[0].classes.rows)
     run.choose()
     while run.layer < (PATIENCE if all_leaders else found.layer) and not run.decided.all():
         run.advance()

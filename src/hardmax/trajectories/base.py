@@ -3,6 +3,7 @@
 import json
 import operator
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -13,10 +14,10 @@ from hardmax._errors import InputError, ParameterTypeError
 from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, Array, BoolArray
 from hardmax.rules.base import Rule
-from hardmax.trajectories.storage import Arrays, read_archive, require, write_archive
-from hardmax.trajectories.stored_rules import rule_from_data, rule_to_data
+from hardmax.trajectories.storage import Arrays, read_archive, require, rule_from_data, rule_to_data, write_archive
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Trajectory(ABC):
     """Tokens on their way under a rule; what `simulate` returns.
 
@@ -43,7 +44,7 @@ class Trajectory(ABC):
     batched: bool
     stats: dict[str, Any]
     _format: ClassVar[str]
-    _kinds: "ClassVar[dict[str, type[Trajectory]]]" = {}  # by the format of their files
+    _kinds: ClassVar[dict[str, "type[Trajectory]"]] = {}  # by the format of their files
 
     def __init_subclass__(cls, *, format: str) -> None:
         super().__init_subclass__()

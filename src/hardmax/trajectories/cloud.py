@@ -6,8 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from hardmax._types import AnyArray, IntArray
-from hardmax.kernels.classes import Classes
-from hardmax.kernels.sets import Sets
+from hardmax.kernels.sets import Classes, Sets
 from hardmax.trajectories.storage import Arrays, from_text, require, to_text
 
 
@@ -37,7 +36,6 @@ class Cloud:
         return matrix
 
     def arrays(self) -> dict[str, AnyArray]:
-        """What a file holds of it."""
         return {
             "rows": to_text(self.classes.rows),
             "labels": self.classes.labels,

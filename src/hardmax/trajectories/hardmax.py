@@ -20,8 +20,7 @@ from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.cloud import Cloud
 from hardmax.trajectories.margins import margins_of
 from hardmax.trajectories.sentences import hardmax_status
-from hardmax.trajectories.storage import Arrays, require, to_json
-from hardmax.trajectories.stored_rules import rule_to_data
+from hardmax.trajectories.storage import Arrays, require, rule_to_data, to_json
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,12 +46,8 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
     array([0])
     """
 
-    tokens: Array
     rule: Hardmax
-    saved: IntArray
     clouds: tuple[Cloud, ...]
-    batched: bool
-    stats: dict[str, Any]
 
     def _cloud(self, b: int) -> Self:
         return replace(self, tokens=self.tokens[:, b], clouds=(self.clouds[b],), batched=False)
@@ -69,7 +64,6 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
 
     @property
     def mask(self) -> BoolArray:
-        """True for real tokens: (n,) or (batch, n)."""
         return self._per_token([np.zeros(len(c.classes), np.intp) for c in self.clouds]) >= 0
 
     def _per_token(self, by_class: list[IntArray]) -> IntArray:
@@ -77,7 +71,6 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         return np.stack(rows) if self.batched else rows[0]
 
     def index(self, k: int) -> int:
-        """Position of layer k in `tokens`; negative counts from the last layer."""
         layer = k if k >= 0 else self.layers + 1 + k
         found = np.flatnonzero(self.saved == layer)
         if not len(found):
@@ -87,7 +80,6 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         return int(found[0])
 
     def label(self, at: int) -> str:
-        """ "layer k", with the tolerance if ties have one."""
         tolerance = "" if self.rule.ties == "exact" else f", ties within {self.rule.ties:g}"
         return f"layer {self.saved[at]}{tolerance}"
 
@@ -192,7 +184,6 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
 
     @cached_property
     def status(self) -> str:
-        """What happened, as a sentence."""
         return hardmax_status(self)
 
     def to_json(self) -> str:
@@ -227,6 +218,6 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         whole = np.array_equal(saved, np.arange(len(saved)))
         require(len(saved) == 1 or whole, "`saved` must be all layers, or the last")
         if not isinstance(rule, Hardmax):
-            raise TypeError("`rule` must be Hardmax")
+            raise InputError("`rule` must be Hardmax")
         found = tuple(Cloud.from_arrays(file, f"{b}/", tokens.shape[-2:], saved) for b in range(batch))
-        return cls(tokens, rule, saved, found, batched, stats)
+        return cls(tokens, rule, saved, batched, stats, found)

@@ -40,7 +40,6 @@ class Job:
 
     @property
     def batched(self) -> bool:
-        """Whether there is an axis for the batch."""
         return self.array.ndim == 3
 
     @property
@@ -55,7 +54,6 @@ class Job:
 
     @property
     def start(self) -> AnyArray:
-        """The input as a float array."""
         return self.array.astype(self.dtype)
 
     @property
@@ -67,7 +65,6 @@ class Job:
 
     @property
     def searches(self) -> bool:
-        """Whether the run searches for largest products, by `kernel`."""
         return isinstance(self.rule, Hardmax) or (self.by_heads and any(head.searches for head in self.heads))
 
     @property
@@ -132,21 +129,14 @@ def run_hardmax(job: Job, rule: Hardmax) -> HardmaxTrajectory:
     kept = np.empty((len(job.saved), *batch.shape), job.dtype)
     kept[:] = batch  # padding stays as it came; so does layer 0
     tick = job.ticker(len(batch) * (int(job.saved[-1]) + 1))
-    clouds, queries, exact_rows = [], 0, 0
+    clouds, each = [], []
     for b, real in enumerate(np.atleast_2d(job.real)):
-        one = Run.of(rule, batch[b, real], kernel=job.kernel)
+        one = Run(rule, batch[b, real], kernel=job.kernel)
         clouds.append(_run_cloud(one, rule, kept[:, b], job.saved, np.flatnonzero(real), tick))
-        queries += one.queries
-        exact_rows += one.state.exact_rows
-    stats = {
-        "kernel": one.state.kernel,
-        "arithmetic": type(one.state).__name__.lower(),
-        "dtype": str(kept.dtype),
-        "layers": int(job.saved[-1]),
-        "queries": queries,
-        "sets_compared_exactly": exact_rows,
-    }
-    return HardmaxTrajectory(job.as_given(kept), rule, job.saved, tuple(clouds), job.batched, stats)
+        each.append(one.stats)
+    stats = each[-1] | {name: sum(own[name] for own in each) for name in ("queries", "sets_compared_exactly")}
+    stats["dtype"] = str(kept.dtype)
+    return HardmaxTrajectory(job.as_given(kept), rule, job.saved, job.batched, stats, tuple(clouds))
 
 
 def _run_cloud(

@@ -1,5 +1,6 @@
 """The result of `simulate` for every rule but `Hardmax`: tokens by layers or in time, and what follows from them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -18,8 +19,7 @@ from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.sentences import smooth_status
-from hardmax.trajectories.storage import Arrays, require, to_json
-from hardmax.trajectories.stored_rules import rule_to_data
+from hardmax.trajectories.storage import Arrays, require, rule_to_data, to_json
 
 NEXT_CLOUD = " | "  # between what is said of several clouds
 
@@ -59,11 +59,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
     array([3, 6])
     """
 
-    tokens: Array
     rule: Rule
-    saved: AnyArray
-    batched: bool
-    stats: dict[str, Any]
     real: BoolArray
     start: AnyArray
     rescaled: Array = None  # an array, a tensor, or None
@@ -149,7 +145,6 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
         return at
 
     def label(self, at: int) -> str:
-        """ "layer k" or "t = ..."."""
         return f"t = {self.saved[at]:.3g}" if self.rule.continuous else f"layer {self.saved[at]}"
 
     def attention(self, k: int = -1) -> Array:
@@ -237,9 +232,11 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
         at = self.index(k)
         P = np.asarray(to_numpy(self.attention(at)))
         with np.errstate(over="ignore", invalid="ignore"):  # padding may hold anything
-            if not self.batched:
-                return leaders_of(P, self.drawn[at], self.start, self.real)
-            return [leaders_of(*one) for one in zip(P, self.drawn[at], self.start, self.real, strict=True)]
+            return self._of_clouds(leaders_of, P, self.drawn[at], self.start, self.real)
+
+    def _of_clouds(self, function: Callable[..., Any], *arrays: AnyArray) -> Any:
+        """What a function finds of the arrays of one cloud; for a batch a list."""
+        return [function(*one) for one in zip(*arrays, strict=True)] if self.batched else function(*arrays)
 
     @cached_property
     def clusters(self) -> IntArray:
@@ -252,10 +249,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
         if not self.reached:
             return np.full(self.real.shape, -1)
         first = self.start if self._dual is None else self.start @ self._dual  # z = x at time 0
-        last = self.gathering[self.reached - 1]
-        if not self.batched:
-            return labels_of(last, first, self.real)
-        return np.stack([labels_of(*one) for one in zip(last, first, self.real, strict=True)])
+        return np.asarray(self._of_clouds(labels_of, self.gathering[self.reached - 1], first, self.real))
 
     @cached_property
     def similarity(self) -> FloatArray:
@@ -280,7 +274,6 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
 
     @cached_property
     def status(self) -> str:
-        """What happened, as a sentence."""
         return smooth_status(self)
 
     def to_json(self) -> str:

@@ -1,4 +1,4 @@
-"""Results as files: NumPy archives of named arrays, and JSON for other programs. No pickle, no code.
+"""Results as files: NumPy archives of named arrays, rules as plain data, JSON for other programs. No pickle, no code.
 
 An archive is written whole or not at all. Its array `format` names what it holds, with a version: "hardmax-smooth-1".
 """
@@ -7,6 +7,7 @@ import json
 import re
 import zipfile
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
@@ -14,12 +15,18 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from hardmax._errors import ParameterError
+from hardmax import rules
+from hardmax._errors import InputError, ParameterError
 from hardmax._files import written_whole
+from hardmax._tensors import is_tensor, to_numpy
 from hardmax._types import AnyArray
+from hardmax.rules.base import Rule
+from hardmax.rules.hardmax import Hardmax
 
 Arrays: TypeAlias = Mapping[str, AnyArray]
 Result = TypeVar("Result")
+NAMES = ("Compose", "FeedForward", "Hardmax", "MultiHead", "Normalize", "SelfAttention", "Softmax", "Sphere")
+INSTEAD = "Save `trajectory.tokens` with np.save instead."
 FRACTION = re.compile(r"-?\d+(/\d+)?")
 
 
@@ -57,7 +64,7 @@ def read_archive(path: str | PathLike[str], must: str, kinds: Mapping[str, Calla
 def require(holds: Any, what: str) -> None:
     """Refuse arrays of a file, with what must hold of them."""
     if not holds:
-        raise ValueError(what)
+        raise InputError(what)
 
 
 def to_text(array: AnyArray) -> AnyArray:
@@ -76,16 +83,58 @@ def to_fraction(text: str) -> Fraction:
     return Fraction(text)
 
 
+def rule_to_data(rule: Rule) -> dict[str, Any]:
+    """A rule as plain data; Hardmax with exact numbers. Refused for Python functions, which no file can hold."""
+    name = type(rule).__name__
+    if name not in NAMES:
+        raise ParameterError("rule", "be one of hardmax's own to be written to a file", repr(rule), INSTEAD)
+    data = {item.name: _plain(getattr(rule, item.name), item.name) for item in fields(rule)}  # type: ignore[arg-type]
+    if isinstance(rule, Hardmax):
+        A = rule.matrix
+        data["alpha"] = [str(step) for step in rule.steps]
+        data["A"] = None if A is None else [[str(Fraction(x)) for x in row] for row in A.tolist()]
+        data["A_exact"] = A is not None and A.dtype == object
+    return {"rule": name} | data
+
+
+def rule_from_data(data: dict[str, Any]) -> Rule:
+    """The rule that `rule_to_data` wrote; names that are no rules are refused."""
+    name = data.get("rule", "Hardmax")  # older files of Hardmax do not say it
+    require(name in NAMES, f"no rule is called {name!r}")
+    options = {key: value for key, value in data.items() if key not in ("rule", "A_exact")}
+    if name == "Hardmax":
+        steps = [to_fraction(step) for step in data["alpha"]]
+        options["alpha"] = steps[0] if len(steps) == 1 else steps
+        if data["A"] is not None:
+            A = from_text(np.array(data["A"]))
+            options["A"] = A if data["A_exact"] else A.astype(np.float64)
+    for key in {"heads", "parts"} & options.keys():
+        options[key] = [rule_from_data(one) for one in options[key]]
+    rule: Rule = getattr(rules, name)(**options)
+    return rule
+
+
+def _plain(value: Any, name: str) -> Any:
+    if isinstance(value, Rule):
+        return rule_to_data(value)
+    if callable(value) and not is_tensor(value):
+        raise ParameterError(name, "be numbers to be written to a file", "a Python function", INSTEAD)
+    value = np.asarray(to_numpy(value)).tolist() if is_tensor(value) or isinstance(value, np.ndarray) else value
+    if isinstance(value, list | tuple):
+        return [_plain(item, name) for item in value]
+    return float(value) if isinstance(value, np.number | Fraction) else value
+
+
 def to_json(data: Mapping[str, Any]) -> str:
     """Plain data and arrays as JSON text, with null for NaN and infinities, which JSON does not have."""
-    return json.dumps(_plain(data), allow_nan=False)
+    return json.dumps(_for_json(data), allow_nan=False)
 
 
-def _plain(value: Any) -> Any:
+def _for_json(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
+        return {name: _for_json(item) for name, item in value.items()}
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_for_json(item) for item in value]
     return value if not isinstance(value, float) or np.isfinite(value) else None
