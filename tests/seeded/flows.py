@@ -249,7 +249,7 @@ FAULTS = (
     slip(
         "theorems",
         "rows that are Boolean",
-        "theorems/boolean.py",
+        "theorems/self_attention.py",
         'float(off[order[-2]]), "The distance',
         'float(off[order[0]]), "The distance',
         "test_flow_theorems::test_all_rows_but_one_must_be_boolean",
@@ -258,7 +258,7 @@ FAULTS = (
     slip(
         "theorems",
         "collapse without the mean",
-        "theorems/collapse.py",
+        "theorems/self_attention.py",
         "if pace > LEAST_PACE and mean < MEAN_GONE:",
         "if pace > LEAST_PACE:",
         "test_flow_theorems::test_the_collapse_fails_if_the_mean_stays",
@@ -267,7 +267,7 @@ FAULTS = (
     slip(
         "theorems",
         "four hyperplanes",
-        "theorems/hyperplanes.py",
+        "theorems/self_attention.py",
         "MOST_VALUES = 3",
         "MOST_VALUES = 4",
         "test_flow_theorems::test_at_most_three_clusters",

@@ -25,7 +25,6 @@ HORIZONS = (15.0, 30.0, 60.0)  # lambda T
 MOST_STEPS = 4000
 GONE = 1e-9  # of the start: where all rescaled tokens have shrunk below that, the error control sees nothing
 SHARP = 0.99  # of `sharpness`: below it a test that does not pass leaves the question open
-OUTSIDE = "No token has a component in the leading eigenspace."
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,8 +139,3 @@ def sharpness(trajectory: SmoothTrajectory) -> float:
     P, points = np.asarray(trajectory.attention(-1)), trajectory.gathering[-1]
     labels = labels_of(points, points, trajectory.real)  # at their present scale, which may be far below the first
     return float((P @ (labels[:, None] == np.arange(labels.max() + 1))).max(axis=1).min())
-
-
-def unit_size(points: FloatArray) -> FloatArray:
-    """Points divided by their largest coordinate, so that squares neither overflow nor underflow."""
-    return np.asarray(points / (float(np.abs(points).max()) or 1.0))
