@@ -61,10 +61,6 @@ def plot_flow(
         To share axes between panels.
     clusters : (n,) array of int, optional
         Colour tokens by these labels, 0 with the first colour and -1 grey; by default by `clusters_by_size`.
-
-    Returns
-    -------
-    matplotlib Axes
     """
     trajectory.single("plot_flow(trajectory[b], k)")
     at = position(trajectory, k)
@@ -108,15 +104,11 @@ def plot_times(
         lengths; for layers those of Figure 2 of arXiv 2407.01602.
     projection : Projection, optional
         To share axes with other pictures.
-
-    Returns
-    -------
-    matplotlib Figure
     """
     trajectory.single("plot_layers(trajectory[b])")
     last = position(trajectory, -1)
-    chosen = even_positions(trajectory, PANELS) if positions is None else list(positions)
-    kept = [k for k in dict.fromkeys(position(trajectory, k) for k in chosen if k <= last) if k != last] + [last]
+    wanted = even_positions(trajectory, PANELS) if positions is None else positions
+    kept = [k for k in dict.fromkeys(position(trajectory, k) for k in wanted if k <= last) if k != last] + [last]
     view, clusters = projection or Projection.of_trajectory(trajectory), clusters_by_size(trajectory)
     figure = style.draw_row(
         view, kept, lambda ax, k: plot_flow(trajectory, k, ax=ax, projection=view, clusters=clusters)
@@ -155,10 +147,6 @@ def plot_attention(trajectory: Trajectory, k: int = -1, *, ax: Axes | None = Non
         Of one cloud.
     k : int
     ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
     """
     trajectory.single("plot_attention(trajectory[b], k)")
     if isinstance(trajectory, SmoothTrajectory):
@@ -189,10 +177,6 @@ def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Axes | No
     k : int
     ax : matplotlib Axes, optional
     legend : bool
-
-    Returns
-    -------
-    matplotlib Axes
     """
     trajectory.single("plot_connections(trajectory[b], k)")
     at, real = position(trajectory, k), trajectory.mask
@@ -240,10 +224,8 @@ def clusters_by_size(trajectory: SmoothTrajectory) -> IntArray:
     """
     labels = trajectory.clusters
     sizes = np.bincount(labels[labels >= 0])
-    leading = np.zeros(len(sizes), bool)
-    leading[labels[trajectory.leaders]] = True
-    shown = np.flatnonzero((sizes > 1) | leading)
-    order = shown[np.argsort(-sizes[shown], kind="stable")]
+    coloured = np.union1d(np.flatnonzero(sizes > 1), labels[trajectory.leaders])
+    order = coloured[np.argsort(-sizes[coloured], kind="stable")]
     numbers = np.full(len(sizes) + 1, -1)  # the last stands for padding, whose label is -1
     numbers[order] = np.arange(len(order))
     return np.asarray(numbers[labels])
@@ -251,9 +233,7 @@ def clusters_by_size(trajectory: SmoothTrajectory) -> IntArray:
 
 def leads(trajectory: SmoothTrajectory, at: int) -> BoolArray:
     """Which tokens lead at a position."""
-    found = np.zeros(trajectory.n, bool)
-    found[trajectory.leaders_at(at)] = True
-    return found
+    return np.isin(np.arange(trajectory.n), trajectory.leaders_at(at))
 
 
 def has_shrinking_hull(trajectory: SmoothTrajectory) -> bool:

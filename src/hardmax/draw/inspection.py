@@ -103,10 +103,6 @@ def plot_inspection(inspection: "Inspection") -> Figure:
     Parameters
     ----------
     inspection : Inspection
-
-    Returns
-    -------
-    matplotlib Figure
     """
     if len(inspection.layers) == 1:
         return _plot_layer(inspection)

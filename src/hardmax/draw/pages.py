@@ -265,7 +265,7 @@ def _layout(projection: Projection, names: list[str]) -> Spec:
     # Below the buttons, so that they do not meet on a narrow screen.
     slider = {"steps": steps, "x": 0, "len": 1, "pad": {"t": top + 10, "b": 16}, "currentvalue": {"xanchor": "right"}}
     return {
-        **(_scene(projection) if solid else _plane(projection)),
+        **_axes(projection),
         "template": "none",
         "margin": {"l": 10, "r": 10, "t": 0, "b": 40} if solid else {"l": 55, "r": 20, "t": 20, "b": 40},
         "updatemenus": [{**menu, "xanchor": "left", "yanchor": "top", "showactive": False}],
@@ -273,20 +273,18 @@ def _layout(projection: Projection, names: list[str]) -> Spec:
     }
 
 
-def _scene(projection: Projection) -> Spec:
-    span = projection.high - projection.low
-    ratio = span / span.max() if projection.equal else np.ones(3)
-    camera = {"eye": {"x": 1.2, "y": -1.35, "z": 0.75}, "center": {"x": 0, "y": 0, "z": -0.15}}
-    aspect = {"aspectmode": "manual", "aspectratio": dict(zip("xyz", ratio.tolist(), strict=True))}
-    axes = {f"{letter}axis": _axis(projection, r) for r, letter in enumerate("xyz")}
-    return {"scene": {**axes, **aspect, "camera": camera}}
-
-
-def _plane(projection: Projection) -> Spec:
-    across = {**_axis(projection, 1), "showticklabels": projection.source > 1}
+def _axes(projection: Projection) -> Spec:
+    axes = {f"{letter}axis": _axis(projection, r) for r, letter in enumerate("xyz"[: projection.dimension])}
+    if projection.dimension == 3:
+        span = projection.high - projection.low
+        ratio = span / span.max() if projection.equal else np.ones(3)
+        camera = {"eye": {"x": 1.2, "y": -1.35, "z": 0.75}, "center": {"x": 0, "y": 0, "z": -0.15}}
+        aspect = {"aspectmode": "manual", "aspectratio": dict(zip("xyz", ratio.tolist(), strict=True))}
+        return {"scene": {**axes, **aspect, "camera": camera}}
+    axes["yaxis"]["showticklabels"] = projection.source > 1
     if projection.equal and projection.source > 1:
-        across["scaleanchor"] = "x"
-    return {"xaxis": _axis(projection, 0), "yaxis": across, "hovermode": "closest"}
+        axes["yaxis"]["scaleanchor"] = "x"
+    return {**axes, "hovermode": "closest"}
 
 
 def _axis(projection: Projection, r: int) -> Spec:

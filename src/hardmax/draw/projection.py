@@ -82,26 +82,25 @@ class Projection:
         tokens, d = tokens[: trajectory.reached], tokens.shape[-1]
         if isinstance(trajectory.rule, Sphere) and d <= 3:
             tokens = np.vstack([tokens.reshape(-1, d), np.eye(d), -np.eye(d)])
-        across = _leading(trajectory)
-        turned = None if across is None else cls._turned(tokens.reshape(-1, d), across, trajectory.letter)
+        turned = None
+        if trajectory.gathering is not trajectory.drawn and isinstance(trajectory.rule, SelfAttention):
+            gathering = expected_of_values(trajectory.rule, d).dual  # (d, k), whose coordinates tokens gather in
+            turned = cls._turned(tokens.reshape(-1, d), gathering, trajectory.letter)
         return turned or cls.of(tokens, letter=trajectory.letter, stretch=True)
 
     @classmethod
-    def _turned(cls, points: FloatArray, across: FloatArray, letter: str) -> "Projection | None":
+    def _turned(cls, points: FloatArray, gathering: FloatArray, letter: str) -> "Projection | None":
         """Axes along the leading directions and at right angles to them, where the latter are far wider; else None."""
         d = points.shape[1]
-        leading, free = parts = _orthonormal(across), _orthonormal(across, complement=True)
+        leading, free = parts = _orthonormal(gathering), _orthonormal(gathering, complement=True)
         width = float(np.ptp(points @ leading, axis=0).max())
         if not free.shape[1] or float(np.ptp(points @ free, axis=0).max()) <= WIDE * width:
             return None
         if d == 3 and np.abs(free).max(axis=0).min() < 1 - 1e-9:  # no coordinate axes: the widest direction first
             parts = leading, _widest(points, free, free.shape[1])
         elif d > 3:  # two axes: of the leading directions if these are two or more, else one of each kind
-            several = leading.shape[1] > 1
-            parts = (
-                (leading if leading.shape[1] <= 2 else _widest(points, leading, 2)),
-                _widest(points, free, 0 if several else 1),
-            )
+            shown = leading if leading.shape[1] <= 2 else _widest(points, leading, 2)
+            parts = shown, _widest(points, free, 2 - shown.shape[1])
         basis = np.hstack(parts)
         words = ("leading", "free") if d == 3 else ("leading direction", "free direction")  # three axes have less room
         labels = [
@@ -178,14 +177,6 @@ class Projection:
             ax.set_aspect("equal" if self.equal else "auto")
         if self.source == 1:
             ax.set_yticks([])
-
-
-def _leading(trajectory: SmoothTrajectory) -> FloatArray | None:
-    """Functionals that give the coordinates in which tokens gather, (d, k); None where these are all coordinates."""
-    rule, d = trajectory.rule, trajectory.array.shape[-1]
-    if trajectory.gathering is trajectory.drawn or not isinstance(rule, SelfAttention):
-        return None
-    return expected_of_values(rule, d).dual
 
 
 def _orthonormal(M: FloatArray, *, complement: bool = False) -> FloatArray:

@@ -83,10 +83,6 @@ def plot_tokens(
         Shade the hull of the leaders, for a flow of the tokens; by default at the last layer.
     palette, projection : optional
         To share colours and axes between panels; a flow has colours by its clusters.
-
-    Returns
-    -------
-    matplotlib Axes
     """
     if not isinstance(trajectory, HardmaxTrajectory):
         return plot_flow(
@@ -122,10 +118,6 @@ def plot_layers(
         left out.
     projection : Projection, optional
         To share axes with other pictures.
-
-    Returns
-    -------
-    matplotlib Figure
     """
     if not isinstance(trajectory, HardmaxTrajectory):
         return plot_times(cast(SmoothTrajectory, trajectory), layers, projection=projection)
@@ -185,10 +177,6 @@ def plot_limit(
     ax : matplotlib Axes, optional
     projection : Projection, optional
         To share axes with other pictures.
-
-    Returns
-    -------
-    matplotlib Axes
     """
     start, end = (np.asarray(to_numpy(x)).astype(np.float64) for x in (tokens, limit.tokens))
     projection = projection or Projection.of(np.stack([start, end]))

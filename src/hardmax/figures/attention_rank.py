@@ -29,15 +29,12 @@ def compute() -> SmoothTrajectory:
 
 def ranks(trajectory: SmoothTrajectory) -> FloatArray:
     """Rank of the attention matrix at each saved time, singular values below 1e-6 of the largest left out."""
-    return np.array(
-        [np.linalg.matrix_rank(trajectory.attention(k), rtol=RANK_TOL) for k in range(len(trajectory.saved))]
-    )
+    return np.linalg.matrix_rank([trajectory.attention(k) for k in range(len(trajectory.saved))], rtol=RANK_TOL)
 
 
 def scene(trajectory: SmoothTrajectory) -> Scene:
     """The matrix in time, and its rank until then."""
-    figure = plt.figure(figsize=(6.2, 6.8), layout=padded_layout())
-    above, below = figure.subplots(2, 1, height_ratios=(2.4, 1))
+    figure, (above, below) = plt.subplots(2, 1, figsize=(6.2, 6.8), layout=padded_layout(), height_ratios=(2.4, 1))
     rank = ranks(trajectory)
 
     def draw_both(k: int) -> None:
