@@ -35,7 +35,11 @@ class SpectralEmbedding:
         else:
             start = np.random.default_rng(0).standard_normal(n)  # any will do: inner products of rows alone matter
             with threadpool_limits(1, "blas"):  # hundreds of small products, in which threads would wait for each other
-                values, vectors = (_by_factors if is_thin(S) else _by_products)(S, count, start)
+                if is_thin(S):
+                    values, vectors = _by_factors(S, count, start)
+                else:
+                    ncv = min(n, 2 * count + 20)
+                    values, vectors = eigsh(S.tocsr(), k=count, which="LA", v0=start, ncv=ncv, tol=EIGEN_TOL)
         order = np.argsort(-values)[:count]
         return cls(values[order], vectors[:, order])
 
@@ -70,11 +74,6 @@ def is_thin(S: sparse.csc_array) -> bool:
     first, entries = np.arange(n), S.tocoo()
     np.minimum.at(first, place[entries.row], place[entries.col])
     return bool((np.arange(n) - first).mean() <= THIN * np.sqrt(n))
-
-
-def _by_products(S: sparse.csc_array, count: int, start: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Lanczos with S."""
-    return eigsh(S.tocsr(), k=count, which="LA", v0=start, ncv=min(len(start), 2 * count + 20), tol=EIGEN_TOL)
 
 
 def _by_factors(S: sparse.csc_array, count: int, start: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -51,19 +51,12 @@ def choose_tau(features: FloatArray, n_clusters: int, alpha: float) -> Choice:
             if tried[-1].n_clusters <= n_clusters:
                 break
     for _ in range(HALVINGS):
-        best = min(tried, key=lambda choice: choice.distance(n_clusters))
-        ends = _ends(tried, n_clusters)
-        if best.n_clusters == n_clusters or ends is None:
+        many = max((c.tau for c in tried if c.n_clusters > n_clusters), default=0.0)  # the largest tau with too many
+        few = min((c.tau for c in tried if c.n_clusters < n_clusters and c.tau > many), default=0.0)  # next: too few
+        if any(c.n_clusters == n_clusters for c in tried) or not many * few:
             break
-        tried.append(Choice.of(features, float(np.sqrt(ends[0] * ends[1])), alpha))
+        tried.append(Choice.of(features, float(np.sqrt(many * few)), alpha))
     return min(tried, key=lambda choice: choice.distance(n_clusters))
-
-
-def _ends(tried: list[Choice], n_clusters: int) -> tuple[float, float] | None:
-    """The largest tau with too many clusters, and the next one with too few."""
-    many = max((c.tau for c in tried if c.n_clusters > n_clusters), default=0.0)
-    few = min((c.tau for c in tried if c.n_clusters < n_clusters and c.tau > many), default=0.0)
-    return (many, few) if many > 0 and few > 0 else None
 
 
 def choose_tau_and_m(embedding: SpectralEmbedding, labels: IntArray, n_clusters: int, top: int, alpha: float) -> Choice:

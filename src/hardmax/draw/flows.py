@@ -83,8 +83,8 @@ def plot_flow(
     seen = ~stars & ~is_under(Z[at], stars, projection)
     for rows, marker, scale in ((seen, "o", 1.0), (stars, "*", style.STAR)):
         size = scale * style.marker_size(max(int(rows.sum()), 1))
-        own = colours[rows].tolist()
-        style.scatter(ax, Z[at, rows], s=size, c=own, marker=marker, edgecolors=style.EDGE, linewidths=0.6, zorder=3)
+        faces = colours[rows].tolist()
+        style.scatter(ax, Z[at, rows], s=size, c=faces, marker=marker, edgecolors=style.EDGE, linewidths=0.6, zorder=3)
     ax.set_title(trajectory.label(at), fontsize=10)
     if alone:
         style.add_legend(cast(Figure, ax.figure), legend_line(clusters, stars=bool(stars.any()), hull=shaded))
@@ -194,8 +194,8 @@ def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Axes | No
     rows, columns = np.nonzero(P > LEAST_WEIGHT)
     weights = P[rows, columns]
     segments = np.stack([queries[rows], keys[columns]], axis=1)
-    own = [to_rgba(style.EDGE, 0.12 + 0.5 * w) for w in weights]
-    style.draw_lines(ax, segments, own, linewidths=0.2 + 1.6 * weights)
+    greys = [to_rgba(style.EDGE, 0.12 + 0.5 * w) for w in weights]
+    style.draw_lines(ax, segments, greys, linewidths=0.2 + 1.6 * weights)
     marks: dict[str, Any] = {"s": 0.6 * style.marker_size(len(X)), "edgecolors": style.EDGE, "linewidths": 0.6}
     style.scatter(ax, queries, c=style.COLOURS[5], marker="s", label="queries $Bx_i$", zorder=2, **marks)
     style.scatter(ax, keys, c=style.COLOURS[1], label="keys $x_j$", zorder=3, **marks)

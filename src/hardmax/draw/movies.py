@@ -120,12 +120,12 @@ def _hardmax_frames(trajectory: HardmaxTrajectory, projection: Projection, steps
     palette = Palette(trajectory)
 
     def draw(ax: Axes, frame: float) -> None:
-        k, shown = int(frame), trajectory
+        k, between = int(frame), trajectory
         if frame > k:
             tokens = trajectory.array.copy()
             tokens[k] += ((frame - k) * (tokens[k + 1] - tokens[k])).astype(tokens.dtype)
-            shown = replace(trajectory, tokens=tokens)
-        plot_tokens(shown, k, ax=ax, palette=palette, projection=projection, polytope=k == trajectory.layers)
+            between = replace(trajectory, tokens=tokens)
+        plot_tokens(between, k, ax=ax, palette=palette, projection=projection, polytope=k == trajectory.layers)
 
     return draw, [k + s / steps for k in range(trajectory.layers) for s in range(steps)] + [trajectory.layers], ""
 

@@ -180,7 +180,7 @@ def _hardmax_look(trajectory: HardmaxTrajectory) -> Look:
 
 def _smooth_look(trajectory: SmoothTrajectory) -> Look:
     last, real = flows.position(trajectory, -1), np.flatnonzero(trajectory.mask)
-    own, labels = cluster_colours(flows.clusters_by_size(trajectory)[real]), trajectory.clusters[real]
+    colours, labels = cluster_colours(flows.clusters_by_size(trajectory)[real]), trajectory.clusters[real]
     texts = [f"token {i}<br>cluster {c}" for i, c in zip(real, labels, strict=True)]
     if trajectory.rule.attends:
         P = np.asarray(to_numpy(trajectory.attention(last)), np.float64)
@@ -192,9 +192,9 @@ def _smooth_look(trajectory: SmoothTrajectory) -> Look:
         ]
     hull = None
     if flows.has_shrinking_hull(trajectory):
-        ends = trajectory.drawn[last, real].astype(np.float64)
-        hull = np.array([ends[labels == c].mean(axis=0) for c in range(labels.max() + 1)])
-    return Look(last, lambda at: own, lambda at: flows.leads(trajectory, at)[real], texts, hull)
+        Z = trajectory.drawn[last, real].astype(np.float64)
+        hull = np.array([Z[labels == c].mean(axis=0) for c in range(labels.max() + 1)])
+    return Look(last, lambda at: colours, lambda at: flows.leads(trajectory, at)[real], texts, hull)
 
 
 def _trace(points: AnyArray, **style: Any) -> Spec:
@@ -225,13 +225,13 @@ def _moving(Z: AnyArray, positions: list[int], f: int, look: Look, projection: P
 
 def _hull(points: FloatArray) -> Spec:
     """The hull of points, at least a polygon."""
-    hull, about = Polytope(points), {"name": "hull", "hoverinfo": "skip", "showlegend": False}
+    hull, trace = Polytope(points), {"name": "hull", "hoverinfo": "skip", "showlegend": False}
     if hull.dimension == 3:
         corners = dict(zip("ijk", hull.facets.T, strict=True))
-        return {**_trace(points), "type": "mesh3d", **corners, "color": SHADE, **about}
+        return {**_trace(points), "type": "mesh3d", **corners, "color": SHADE, **trace}
     outline = points[np.append(hull.outline, hull.outline[:1])]
     filled = {} if points.shape[1] == 3 else {"fill": "toself", "fillcolor": SHADE}
-    return _trace(outline, mode="lines", line={"color": SHADE, "width": 4}, **filled, **about)
+    return _trace(outline, mode="lines", line={"color": SHADE, "width": 4}, **filled, **trace)
 
 
 def _sphere(d: int) -> Spec:

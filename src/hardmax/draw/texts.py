@@ -61,10 +61,10 @@ def plot_words(explanation: "Explanation", *, ax: Axes | None = None) -> Figure:
 def plot_plane(explanation: "Explanation", *, head: int = 0, layers: tuple[int, ...] | None = None) -> Figure:
     """Tokens of a head at some layers, its leaders by name, and the line on which the logit of the mean is 0."""
     trajectory = explanation.trajectory[head]
-    shown = layers or tuple(sorted({0, 1, trajectory.layers // 2, trajectory.layers}))
-    figure, axes = plt.subplots(1, len(shown), figsize=(4.1 * len(shown), 4.3), layout="constrained", squeeze=False)
+    drawn = layers or tuple(sorted({0, 1, trajectory.layers // 2, trajectory.layers}))
+    figure, axes = plt.subplots(1, len(drawn), figsize=(4.1 * len(drawn), 4.3), layout="constrained", squeeze=False)
     palette, projection = Palette(trajectory), Projection.of_trajectory(trajectory)
-    for k, ax in zip(shown, axes[0], strict=True):
+    for k, ax in zip(drawn, axes[0], strict=True):
         plot_tokens(trajectory, k, ax=ax, palette=palette, projection=projection, tails=False)
         draw_decision(explanation, ax, trajectory.array[trajectory.index(k)].mean(axis=0), head=head)
         name_leaders(explanation, ax, head=head, layer=k)
@@ -134,10 +134,10 @@ def plot_leaders(statistics: "LeaderStatistics", *, count: int = 20, ax: Axes | 
     """Bars of the words that lead in most texts, coloured by the class they speak for."""
     if ax is None:
         ax = plt.subplots(figsize=(8, 4.2), layout="constrained")[1]
-    shown = min(count, len(statistics.words))
-    scores = statistics.scores[:shown]
+    count = min(count, len(statistics.words))
+    scores = statistics.scores[:count]
     colours = [BLUE if score > 0 else ORANGE for score in scores] if scores.ndim == 1 else BLUE
-    ax.bar(range(shown), statistics.texts_led[:shown], color=colours)
-    ax.set_xticks(range(shown), statistics.words[:shown].tolist(), rotation=60, ha="right", parse_math=False)
+    ax.bar(range(count), statistics.texts_led[:count], color=colours)
+    ax.set_xticks(range(count), statistics.words[:count].tolist(), rotation=60, ha="right", parse_math=False)
     ax.set_ylabel("texts in which it leads")
     return cast(Figure, ax.figure)

@@ -41,8 +41,8 @@ def recorded_runs() -> dict[str, list[dict[str, Any]]]:
 
 def start_title(start: str, rows: list[dict[str, Any]]) -> str:
     """Where alpha started, and where it ended."""
-    ends = sorted({f"{row['alpha']:.2g}" for row in rows}, key=float)
-    return f"{start}; alpha ends at {' to '.join(dict.fromkeys([ends[0], ends[-1]]))}"
+    alphas = sorted({f"{row['alpha']:.2g}" for row in rows}, key=float)
+    return f"{start}; alpha ends at {' to '.join(dict.fromkeys([alphas[0], alphas[-1]]))}"
 
 
 def epoch_panels(
@@ -68,6 +68,6 @@ def epoch_panels(
 
 def epoch_legend(figure: Figure, starts: dict[str, list[dict[str, Any]]], *others: Line2D, **style: Any) -> None:
     """The colour of each dimension, then other lines."""
-    shown = sorted({row["d"] for rows in starts.values() for row in rows})
-    handles = [Line2D([], [], color=COLOUR_OF[d], label=f"d = {d}", **style) for d in shown]
+    dimensions = sorted({row["d"] for rows in starts.values() for row in rows})
+    handles = [Line2D([], [], color=COLOUR_OF[d], label=f"d = {d}", **style) for d in dimensions]
     figure.legend(handles=[*handles, *others], loc="outside right center", frameon=False)

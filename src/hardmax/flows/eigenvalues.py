@@ -31,30 +31,14 @@ _flint_precision = Lock()  # it is one for all threads
 
 @dataclass(frozen=True, eq=False)
 class Eigenvalues:
-    """All eigenvalues of a matrix.
+    """All eigenvalues of a matrix; multiplicities and eigenvectors are exact, or None where floats alone were asked."""
 
-    Parameters
-    ----------
-    values : (d,) array of complex
-        The largest real part first; of a pair, the positive imaginary part.
-    size : float
-        The norm of the matrix: `size_of`.
-    error : float
-        A bound of the distance of `values` from the truth; infinite where there is none.
-    multiplicities : (d,) array or None
-        Exactly, of each; None where floats alone were asked, which cannot tell.
-    eigenvectors : (d,) array or None
-        How many independent ones each has, exactly.
-    first : (d,) array or None
-        A unit eigenvector of the first value, as floats have it.
-    """
-
-    values: AnyArray
-    size: float
-    error: float
-    multiplicities: AnyArray | None = None
-    eigenvectors: AnyArray | None = None
-    first: AnyArray | None = None
+    values: AnyArray  # (d,) complex, the largest real part first; of a pair, the positive imaginary part
+    size: float  # the norm of the matrix: `size_of`
+    error: float  # a bound of the distance of `values` from the truth; infinite where there is none
+    multiplicities: AnyArray | None = None  # (d,)
+    eigenvectors: AnyArray | None = None  # (d,), how many independent ones each has
+    first: AnyArray | None = None  # (d,), a unit eigenvector of the first value, as floats have it
 
 
 def decide(V: FloatArray) -> Eigenvalues:

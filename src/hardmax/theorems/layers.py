@@ -80,7 +80,7 @@ def half_space(trajectory: HardmaxTrajectory) -> Verdict:
         least = int(ahead.argmin())
         if ahead[least] < smallest:
             smallest = float(ahead[least])
-            i, j = (base.token_of(trajectory, int(ends[least])) for ends in (owner, sets.members))
+            i, j = (base.token_of(trajectory, int(side[least])) for side in (owner, sets.members))
             witness = {"layer": k, "token": i, "attracted by": j}
     if witness is None:
         return verdict(True, "Every token leads, so none attracts another.")
