@@ -53,13 +53,13 @@ class SpectralEmbedding:
         after = np.flatnonzero(gaps[m - 1 :])
         return m + int(after[0]) if len(after) else len(self.values)
 
-    def components(self, most: int = MOST) -> int:
-        """The m from 2 to `most` with the largest sqrt(m) log((1 - value_(m+1)) / (1 - value_m)).
+    def components(self) -> int:
+        """The m from 2 to MOST with the largest sqrt(m) log((1 - value_(m+1)) / (1 - value_m)).
 
         1 - value is the rate at which heat leaves. The plain ratio prefers few. In a cloud of dimension D without
         clusters rates grow like m^(2/D) (Weyl), whose log ratio falls like 1/m: weighing by m prefers many.
         """
-        rates = np.maximum(1 - self.values[1 : most + 1], SAME)  # of m = 2, ..., most + 1
+        rates = np.maximum(1 - self.values[1 : MOST + 1], SAME)  # of m = 2, ..., MOST + 1
         if len(rates) < 2:
             return len(self.values)
         m = np.arange(2, len(rates) + 1)
