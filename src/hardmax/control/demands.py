@@ -30,7 +30,7 @@ class Demands:
     def __len__(self) -> int:
         return len(self.chooser)
 
-    def some(self, kept: IntArray) -> "Demands":
+    def subset(self, kept: IntArray) -> "Demands":
         return Demands(self.given, self.tokens, self.chooser[kept], self.target[kept])
 
     def rows(self, pairs: IntArray) -> FloatArray:
