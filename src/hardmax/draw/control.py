@@ -1,4 +1,4 @@
-"""Before and after: the same tokens with A = I and with the A that was chosen."""
+"""Pictures of control: the same tokens with A = I and with the A that was chosen."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -68,7 +68,7 @@ def plot_control(
             middle = np.mean(ax.get_xlim())
             for i in sorted({*run.leaders.tolist(), *result.leaders}):
                 at = projection(tokens[i])
-                side: Any = "right" if at[0] > middle else "left"
+                side = "right" if at[0] > middle else "left"
                 ax.text(*at, f"   {names[i]}   ", fontsize=9, va="bottom", ha=side, zorder=6)
     if projection.dimension == 2:  # below the panels there is the legend
         figure.supxlabel("")
@@ -101,16 +101,12 @@ def _draw_level_set(ax: Axes, tokens: FloatArray, A: FloatArray, projection: Pro
 
 
 def _legend(figure: Figure, d: int) -> None:
-    def mark(**style: Any) -> Line2D:
-        return Line2D([], [], ls="", color=EDGE, **style)
-
-    entries = [
-        (mark(marker="*", ms=12, mfc="white"), "leads"),
-        (mark(marker="o", ms=7, mfc="white"), "follows the token of its colour"),
-        (mark(marker="o", ms=14, mfc="none"), "asked to lead"),
+    mark: dict[str, Any] = {"ls": "", "color": EDGE}
+    handles = [
+        Line2D([], [], marker="*", ms=12, mfc="white", label="leads", **mark),
+        Line2D([], [], marker="o", ms=7, mfc="white", label="follows the token of its colour", **mark),
+        Line2D([], [], marker="o", ms=14, mfc="none", label="asked to lead", **mark),
     ]
-    if d == 2:
-        entries.append((Line2D([], [], color=BLUE, lw=1), "nothing beyond: it leads"))
-    if d != 1 and d != 3:
-        entries.append((Line2D([], [], color=GREY, ls="--"), "level of ⟨Az, z⟩"))
-    figure.legend(*zip(*entries, strict=True), loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    handles += [Line2D([], [], color=BLUE, lw=1, label="nothing beyond: it leads")] if d == 2 else []
+    handles += [Line2D([], [], color=GREY, ls="--", label="level of ⟨Az, z⟩")] if d not in (1, 3) else []
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8, frameon=False)

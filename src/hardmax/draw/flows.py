@@ -137,16 +137,9 @@ def legend_line(clusters: IntArray, *, stars: bool, hull: bool) -> str:
 
 
 def plot_attention(trajectory: Trajectory, k: int = -1, *, ax: Axes | None = None) -> Axes:
-    """Draw the attention matrix at saved position (or layer) k, with its rank.
+    """Draw the attention matrix of one cloud at saved position (or layer) k, with its rank.
 
     The rank counts singular values above 1e-6 times the largest. Of several heads the mean is drawn.
-
-    Parameters
-    ----------
-    trajectory : Trajectory
-        Of one cloud.
-    k : int
-    ax : matplotlib Axes, optional
     """
     trajectory.single("plot_attention(trajectory[b], k)")
     if isinstance(trajectory, SmoothTrajectory):
@@ -168,15 +161,8 @@ def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Axes | No
     """Draw keys x_j and queries B^T x_i as points, and from each query to each key a line as wide as P_ij.
 
     The score of j for i is ⟨B^T x_i, x_j⟩: with B = Q^T K for self-attention, A^T for softmax, I on the sphere. These
-    are the tokens x themselves, not the rescaled ones, so every position has axes of its own.
-
-    Parameters
-    ----------
-    trajectory : SmoothTrajectory
-        Of one cloud, under SelfAttention, Softmax or Sphere.
-    k : int
-    ax : matplotlib Axes, optional
-    legend : bool
+    are the tokens x themselves, not the rescaled ones, so every position has axes of its own. The trajectory is that of
+    one cloud under one of these rules.
     """
     trajectory.single("plot_connections(trajectory[b], k)")
     at, real = position(trajectory, k), trajectory.mask
@@ -248,7 +234,7 @@ def has_shrinking_hull(trajectory: SmoothTrajectory) -> bool:
 def expectation_line(trajectory: Trajectory) -> str:
     """What the spectrum of V lets one expect of self-attention, where the matrices do not depend on time."""
     rule = trajectory.rule
-    if not isinstance(rule, SelfAttention) or any(map(callable, (rule.Q, rule.K, rule.V))):
+    if not isinstance(rule, SelfAttention) or any(map(callable, rule.weights)):
         return ""
     return repr(expectation_of(rule, trajectory.array.shape[-1]))
 

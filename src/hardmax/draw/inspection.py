@@ -99,10 +99,6 @@ def plot_inspection(inspection: "Inspection") -> Figure:
 
     Each layer with weights of its own has a panel. Where all layers have the same weights, as in ALBERT, each head has
     one; of a single layer only these panels are drawn.
-
-    Parameters
-    ----------
-    inspection : Inspection
     """
     if len(inspection.layers) == 1:
         return _plot_layer(inspection)
@@ -115,7 +111,8 @@ def plot_inspection(inspection: "Inspection") -> Figure:
         labels, shared = [f"head {a}" for a in range(1, len(spectra) + 1)], "the same in all layers"
     else:
         spectra = [heads.value_eigenvalues for heads in inspection.weights]
-        labels, shared = [_layers_with(inspection, w) for w in range(len(spectra))], "all heads"
+        users, shared = map(inspection.layers_with, range(len(spectra))), "all heads"
+        labels = [f"layer {k}" if not more else f"layers {k}, ..., {more[-1]}" for k, *more in users]
     plot_spectra(spectra, labels=labels, title=f"Eigenvalues of the value matrices, {shared}", figure=left)
     _plot_curves(inspection, right)
     return figure
@@ -138,12 +135,6 @@ def _plot_layer(inspection: "Inspection") -> Figure:
     )
     figure: Figure = plot_spectra(list(inspection.heads(layer).value_eigenvalues), labels=labels, title=title)
     return figure
-
-
-def _layers_with(inspection: "Inspection", w: int) -> str:
-    """Which layers have these weights, as a title."""
-    layers = [k for k, used in zip(inspection.layers, inspection.weights_of, strict=True) if used == w]
-    return f"layer {layers[0]}" if len(layers) == 1 else f"layers {layers[0]}, ..., {layers[-1]}"
 
 
 def _plot_curves(inspection: "Inspection", figure: SubFigure) -> None:

@@ -1,4 +1,4 @@
-"""How tokens of any dimension come onto paper: as they are for d = 2 and 3, else on principal axes, and labelled so.
+"""Axes for tokens of any dimension: their coordinates for d = 2 and 3, else principal axes, labelled so.
 
 Rescaled tokens of self-attention gather in the leading directions of V and may grow without bound in the others. Where
 these are more than ten times as wide, the axes are the leading directions and those at right angles to them, and the

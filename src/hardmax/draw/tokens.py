@@ -214,8 +214,7 @@ def plot_half_space(ax: Axes, token: FloatArray, A: FloatArray | None = None, *,
         ax.plot(*np.stack(corners[:2]).T, color=style.BLUE, lw=1, zorder=1)
         arrow = {"arrowstyle": "-|>", "color": style.EDGE, "lw": 1.3}
         ax.annotate("", tuple(token + 0.45 * normal), tuple(token), arrowprops=arrow)
-        ax.set_xlim(limits[0])
-        ax.set_ylim(limits[1])
+        ax.set(xlim=limits[0], ylim=limits[1])
     elif isinstance(ax, Axes3D):
         span = 0.5 * min(reach, float(np.diff(ax.get_xlim3d())[0]))
         style.draw_plane(ax, token, normal, span, facecolors=SKY, alpha=0.25)

@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 
 from hardmax import SelfAttention, SmoothTrajectory, matrix, simulate
 from hardmax._types import FloatArray, IntArray
-from hardmax.draw.movies import Scene
+from hardmax.draw.movies import Scene, even_frames
 from hardmax.draw.style import EDGE, GREY, SIZE, add_legend, cluster_colours, padded_layout
-from hardmax.figures.shared import near_labels, redrawn
+from hardmax.figures.shared import near_labels
 
 TITLE = "arXiv 2305.05465: conjecture, two positive eigenvalues of three give lines (codimension 2)"
 V = matrix("paper-codimension")
@@ -37,12 +37,10 @@ class Numbers:
 
     @property
     def unsettled(self) -> str:
-        """The scatter in words."""
         return rf"not yet settled: scatter of $\varphi_2 \cdot z$ within a group up to {self.scatter:.2g}"
 
     @property
     def names(self) -> list[str]:
-        """Of the coordinates."""
         return [rf"$\varphi_{r} \cdot z$  ($\lambda_{r}$ = {x:.2f})" for r, x in enumerate(self.eigenvalues, 1)]
 
 
@@ -66,7 +64,7 @@ def scene(numbers: Numbers) -> Scene:
     figure, ax = plt.subplots(figsize=(5.6, 5.4), layout=padded_layout())
     figure.suptitle(f"Conjecture: two eigenvalues positive\n{numbers.unsettled}", fontsize=11)
     add_legend(figure, LEGEND)
-    return redrawn(figure, lambda k: _draw_plane(ax, numbers, k), len(TIMES) - 1)
+    return Scene(figure, lambda k: _draw_plane(ax, numbers, k), even_frames(len(TIMES) - 1))
 
 
 def draw(numbers: Numbers) -> Figure:

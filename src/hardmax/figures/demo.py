@@ -64,7 +64,6 @@ def _values_section(title: str, V: FloatArray, *, horizon: float = 15.0) -> Sect
 
 
 def _control_section() -> Section:
-    """Two tokens that do not lead with A = I, before and after."""
     title = "Choosing who leads"
     about = "Two tokens that follow others where A = I, and the matrix A of largest margin under which both lead."
     caption = (
@@ -77,7 +76,6 @@ def _control_section() -> Section:
 
 
 def _review_section(title: str, text: str) -> Section:
-    """A review, the answer of the shipped classifier and why, and the dynamics of the model in the plane."""
     caption = (
         "The paper's model with one head in the plane: words gather around their leaders. The cross is the mean of "
         "all words; its side of the dashed line is the answer."

@@ -11,10 +11,9 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 from hardmax import SelfAttention, SmoothTrajectory, matrix, simulate
 from hardmax._types import FloatArray, IntArray
 from hardmax.draw.flows import legend_line, plot_flow
-from hardmax.draw.movies import Scene
+from hardmax.draw.movies import Scene, even_frames
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import COLOURS, add_legend, cluster_colours, new_axes, padded_layout
-from hardmax.figures.shared import redrawn
 
 TITLE = (
     "arXiv 2305.05465: tokens converge to at most three parallel hyperplanes, leading eigenvalue simple and positive"
@@ -80,7 +79,7 @@ def scene(panels: dict[str, Panel]) -> Scene:
         plot_flow(panel.trajectory, k, ax=ax, clusters=panel.planes, projection=projection)
         _draw_hyperplanes(ax, panel)
 
-    return redrawn(ax.figure, draw_position, len(TIMES) - 1)
+    return Scene(ax.figure, draw_position, even_frames(len(TIMES) - 1))
 
 
 def draw(panels: dict[str, Panel]) -> Figure:

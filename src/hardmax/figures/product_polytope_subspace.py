@@ -10,10 +10,10 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 from hardmax import Polytope, SelfAttention, SmoothTrajectory, simulate
 from hardmax._types import IntArray
 from hardmax.draw.flows import leads, plot_flow
-from hardmax.draw.movies import Scene
+from hardmax.draw.movies import Scene, even_frames
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import EDGE, SHADE, SIZE, add_legend, cluster_colours, new_axes, shade_polytope
-from hardmax.figures.shared import near_labels, redrawn
+from hardmax.figures.shared import near_labels
 
 TITLE = "arXiv 2305.05465: tokens converge to a polytope times a subspace, V = diag(1, 1, -1/2)"
 V = np.diag([1.0, 1.0, -0.5])
@@ -42,7 +42,7 @@ def scene(numbers: tuple[SmoothTrajectory, IntArray]) -> Scene:
     """The prism while it forms."""
     ax = new_axes(Projection.of(numbers[0].rescaled[: LAST + 1]))
     add_legend(ax.figure, LEGEND)
-    return redrawn(ax.figure, lambda k: _draw_solid(ax, numbers, k), LAST)
+    return Scene(ax.figure, lambda k: _draw_solid(ax, numbers, k), even_frames(LAST))
 
 
 def draw(numbers: tuple[SmoothTrajectory, IntArray]) -> Figure:

@@ -1,6 +1,5 @@
 """What several figures share."""
 
-from collections.abc import Callable
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -10,22 +9,10 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from hardmax._types import FloatArray, IntArray
-from hardmax.draw.movies import Scene, even_frames
 from hardmax.draw.style import COLOURS
 from hardmax.sentiment.recorded_studies import PAPER_BEST, by_start, read_results
 
 COLOUR_OF = dict(zip(PAPER_BEST, COLOURS, strict=False))  # by the dimension d of a recorded run
-
-
-def redrawn(figure: Figure, draw: Callable[[int], None], last: int) -> Scene:
-    """A scene of the positions 0 to `last`, each drawn into the cleared axes of a figure."""
-
-    def draw_frame(k: int) -> None:
-        for ax in figure.axes:
-            ax.clear()
-        draw(k)
-
-    return Scene(figure, draw_frame, even_frames(last))
 
 
 def near_labels(points: FloatArray, reach: float) -> IntArray:
