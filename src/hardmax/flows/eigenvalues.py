@@ -1,4 +1,4 @@
-"""The eigenvalues of a matrix of floats, decided and not guessed.
+"""The eigenvalues of a matrix of floats: exact multiplicities and signs, or a bound of the error.
 
 Floats are rational numbers. Up to `EXACT_UP_TO` dimensions the characteristic polynomial is computed over the integers
 with python-flint: its irreducible factors tell multiplicities, their certified roots the rest, so that nothing depends
@@ -77,7 +77,7 @@ def _exact(V: FloatArray) -> Eigenvalues:
         for factor, multiplicity in N.charpoly().factor()[1]:
             vectors = multiplicity if multiplicity == 1 else (len(V) - _at(factor, N).rank()) // factor.degree()
             for root, _ in factor.complex_roots():
-                found += [(_as_complex(root / denominator), multiplicity, vectors)] * multiplicity
+                found += [(complex(root / denominator), multiplicity, vectors)] * multiplicity
     found.sort(key=lambda each: (-each[0].real, -each[0].imag))
     values, multiplicities, vectors = map(np.array, zip(*found, strict=True))
     return Eigenvalues(values, size, 4 * UNIT * size, multiplicities, vectors)
@@ -133,7 +133,7 @@ def simple_eigenvector(V: FloatArray, value: complex, B: AnyArray) -> tuple[floa
     for bits in BITS:
         with _flint_precision, ctx.workprec(bits):
             roots = [root for root, _ in N.charpoly().complex_roots()]
-            root = roots[int(np.argmin([abs(_as_complex(root / denominator) - value) for root in roots]))]
+            root = roots[int(np.argmin([abs(complex(root / denominator) - value) for root in roots]))]
             try:
                 phi, psi = (_null_vector(M, root, border, scale) for M in (N, N.transpose()))
             except ZeroDivisionError:  # too few bits to see that the system is regular
@@ -158,10 +158,6 @@ def _null_vector(N: Any, root: Any, border: list[int], scale: int) -> Any:
     system = acb_mat([*entries, [*(scale * b for b in border), 0]])
     solution = system.solve(acb_mat([[0]] * d + [[scale]]))
     return acb_mat([[solution[i, 0]] for i in range(d)])
-
-
-def _as_complex(ball: Any) -> complex:
-    return complex(float(ball.real), float(ball.imag))
 
 
 def eigenspace(V: FloatArray, top: complex, multiplicity: int) -> tuple[FloatArray, FloatArray]:

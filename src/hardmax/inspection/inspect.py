@@ -64,8 +64,8 @@ def inspect(
     arrays = attention[[k - 1 for k in kept]], states[[0, *kept]]
     for array in arrays:
         array.setflags(write=False)
-    written = [tokenizer.decode([i], clean_up_tokenization_spaces=False).strip() for i in ids]
-    pieces = tuple(text or tokenizer.convert_ids_to_tokens(i) for i, text in zip(ids, written, strict=True))
+    written = [str(tokenizer.decode([i], clean_up_tokenization_spaces=False)).strip() for i in ids]
+    pieces = tuple(text or str(tokenizer.convert_ids_to_tokens(i)) for i, text in zip(ids, written, strict=True))
     return Inspection(name, network.config.model_type, text, pieces, tuple(kept), weights, weights_of, *arrays, n_cut)
 
 

@@ -50,7 +50,6 @@ def load(source: Any) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
 
 
 def _folder(source: str | PathLike[str]) -> Path:
-    """The folder that holds a model's files."""
     if Path(source).is_dir():
         return Path(source)
     name = str(source)

@@ -96,7 +96,7 @@ class Inspection:
 
         The effective rank of Roy and Vetterli (2007).
         """
-        return measures.effective_number(np.linalg.svd(self.attention, compute_uv=False))
+        return measures.effective_number(np.asarray(np.linalg.svd(self.attention, compute_uv=False), np.float64))
 
     @cached_property
     def boolean_distance(self) -> FloatArray:
@@ -142,6 +142,10 @@ class Inspection:
         """
         leading = (heads.value_eigenvalues[:, 0] for heads in self.weights)
         return tuple((values.imag == 0) & (values.real > 0) for values in leading)
+
+    def layers_with(self, w: int) -> list[int]:
+        """Which layers have the weights at place w."""
+        return [k for k, used in zip(self.layers, self.weights_of, strict=True) if used == w]
 
     def heads(self, layer: int) -> Heads:
         """Weights of a layer, counted from 1."""
@@ -192,7 +196,7 @@ class Inspection:
     def _weights_json(self, w: int) -> dict[str, Any]:
         heads = self.weights[w]
         return {
-            "layers": [k for k, used in zip(self.layers, self.weights_of, strict=True) if used == w],
+            "layers": self.layers_with(w),
             "value_eigenvalues": heads.value_eigenvalues[..., None].view(np.float64).tolist(),
             "query_key_eigenvalues": heads.query_key_eigenvalues[..., None].view(np.float64).tolist(),
             "query_key_symmetric_eigenvalues": heads.symmetric_eigenvalues.tolist(),

@@ -144,7 +144,11 @@ def _positive_dual(began: Beginning) -> FloatArray:
     """Left invariant vectors of the eigenvalues that count as positive, from a real Schur form of V^T."""
     positive = began.expected.eigenvalues.real[: began.expected.positive]
     least = positive[-1] / 2
-    _, vectors, _ = linalg.schur(began.V.T, output="real", sort=lambda real, imaginary=0.0: bool(real > least))
+
+    def counts(real: float, imaginary: float = 0.0) -> bool:
+        return bool(real > least)
+
+    _, vectors, _ = linalg.schur(began.V.T, output="real", sort=counts)
     return np.asarray(vectors[:, : len(positive)])
 
 
