@@ -17,8 +17,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import hardmax as hm
 from hardmax import HardmaxClustering
 from hardmax.cluster import embedding, granularity, graph, preprocessing
+from hardmax.cluster.granularity import choose_tau
 from hardmax.cluster.prediction import FittedLayers
-from hardmax.cluster.tuning import choose_tau
 
 BLOBS, OF_BLOB = make_blobs(300, centers=[[0, 0], [8, 0], [0, 8], [9, 9]], random_state=1)
 SQUARE = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1], [0.5, 0], [-0.5, 0]])
@@ -60,10 +60,10 @@ def test_thresholds_are_what_the_definition_says():
 
 def test_the_number_of_leaders_falls_from_n_to_1():
     lifted = preprocessing.lift(BLOBS - BLOBS.mean(axis=0), 2 * np.abs(BLOBS).max())
-    counts = [len(granularity.first_leaders(lifted, granularity.tau_of(g))) for g in np.linspace(1, 0.02, 40)]
+    counts = [len(granularity.first_leaders(lifted, granularity.tau_of(lifted, g))) for g in np.linspace(1, 0.02, 40)]
     assert counts == sorted(counts, reverse=True)
     assert counts[0] == len(BLOBS)
-    assert len(granularity.first_leaders(lifted, granularity.finite_tau(lifted, np.inf))) == 1
+    assert len(granularity.first_leaders(lifted, granularity.tau_of(lifted, 0.0))) == 1
 
 
 def test_the_largest_thresholds_are_the_largest():

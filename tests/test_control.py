@@ -236,7 +236,7 @@ def test_what_can_be_met_is_never_proved_impossible() -> None:
         tokens, leaders = planted(14, 6, seed)
         demands = check_request(tokens, leaders, None).demands()
         assert not exists(demands).proof
-        assert not exists(demands.some(np.array([0]))).proof
+        assert not exists(demands.subset(np.array([0]))).proof
 
 
 def test_a_bound_on_the_condition_number_is_named() -> None:

@@ -1,18 +1,13 @@
 """Theorems of arXiv 2305.05465 as verdicts: they hold where they are proved, and can fail."""
 
 from collections import Counter
-from importlib import import_module
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.theorems import flow, self_maximal
-
-boolean, collapse, hyperplanes = (  # the package has functions of these names
-    import_module(f"hardmax.theorems.{name}") for name in ("boolean", "collapse", "hyperplanes")
-)
+from hardmax.theorems import flow, self_attention
 
 KINDS = ("boolean", "polytope", "hyperplanes", "product", "collapse", "codimension", "complex_pair")
 FIRST = {"product": 30, "codimension": 30, "complex_pair": 20}  # seeds of every run of the suite, where each takes long
@@ -81,7 +76,7 @@ def test_the_self_maximal_test_fails_for_another_form():
     turned = np.array([[0.0, -1.0], [1.0, 0.0]])
     found = flow.settle(
         flow.Beginning(hm.SelfAttention(V=np.eye(2)), tokens),
-        self_maximal._gain(turned, np.eye(2)),
+        self_attention._gain(turned, np.eye(2)),
         1e-4,
     )
     assert found.outcome == "fails"
@@ -120,7 +115,7 @@ def test_the_hyperplane_test_fails_in_a_direction_that_is_not_the_leading_one():
     tokens, rule = problem("hyperplanes", 3)
     began = flow.Beginning(rule, tokens)
     across = np.linalg.svd(began.expected.dual.T)[2][-1:].T  # orthogonal to phi: free
-    found = flow.settle(began, hyperplanes._scatter(across), 1e-3)
+    found = flow.settle(began, self_attention._scatter(across), 1e-3)
     assert found.outcome == "fails"
 
 
@@ -128,8 +123,8 @@ def test_the_boolean_test_measures_rows():
     tokens, rule = problem("boolean", 0)
     early = hm.simulate(tokens, rule, times=[0, 0.01])
     late = hm.simulate(tokens, rule, times=[0, 15 / rule.V[0, 0]])
-    assert boolean._distance(early.drawn[-1], early)[0] > 0.1
-    assert boolean._distance(late.drawn[-1], late)[0] < 1e-6
+    assert self_attention._boolean_distance(early.drawn[-1], early)[0] > 0.1
+    assert self_attention._boolean_distance(late.drawn[-1], late)[0] < 1e-6
 
 
 def test_all_rows_but_one_must_be_boolean():
@@ -137,22 +132,25 @@ def test_all_rows_but_one_must_be_boolean():
     one = np.array([[1, 0, 0, 0], [0.4, 0.1, 0.1, 0.4], [0, 0, 0, 1], [0, 0, 0, 1.0]])
     two = one.copy()
     two[2] = [0.3, 0, 0, 0.7]
-    found = [boolean._distance(tokens, SimpleNamespace(attention=lambda k, P=P: P, reached=1)) for P in (one, two)]
+    found = [
+        self_attention._boolean_distance(tokens, SimpleNamespace(attention=lambda k, P=P: P, reached=1))
+        for P in (one, two)
+    ]
     assert [distance for distance, *_ in found] == pytest.approx([0, 0.3])
 
 
 def test_the_collapse_fails_if_norms_do_not_fall(monkeypatch):
-    monkeypatch.setattr(collapse, "LEAST_PACE", 1.5)
+    monkeypatch.setattr(self_attention, "LEAST_PACE", 1.5)
     assert verdict("collapse", 0).outcome == "fails"
 
 
 def test_the_collapse_fails_if_the_mean_stays(monkeypatch):
-    monkeypatch.setattr(collapse, "MEAN_GONE", 0.0)
+    monkeypatch.setattr(self_attention, "MEAN_GONE", 0.0)
     assert verdict("collapse", 0).outcome == "fails"
 
 
 def test_at_most_three_clusters():
-    labels = hyperplanes.cluster_labels(np.array([[0.0], [0.0], [1.0], [1.0], [2.0], [2.0], [3.0]]))
+    labels = self_attention.cluster_labels(np.array([[0.0], [0.0], [1.0], [1.0], [2.0], [2.0], [3.0]]))
     assert labels.tolist() == [0, 0, 1, 1, 2, 2, 2]
 
 

@@ -137,7 +137,12 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
         self.certified_ = choice.limit.certified
         self.tau_ = choice.tau
         self.granularity_ = 1 / (1 + choice.tau)
-        self._warn(choice.limit.status)
+        if self.n_clusters not in (None, self.n_clusters_):
+            asked = f"HardmaxClustering was asked for {self.n_clusters} clusters and found {self.n_clusters_}"
+            warnings.warn(f"{asked}, the nearest number that its search met.", ConvergenceWarning, 3)
+        if not self.certified_:
+            unproved = f"HardmaxClustering has no proof of where all points end. {choice.limit.status}"
+            warnings.warn(unproved, ConvergenceWarning, 3)
         return self
 
     def predict(self, X: Any) -> IntArray:
@@ -162,14 +167,6 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
         """Where the tokens of the fitted points end, with its proof; found anew when asked for."""
         check_is_fitted(self)
         return limit(self._model.layers.keys[0], Hardmax(self._model.layers.alpha))
-
-    def _warn(self, status: str) -> None:
-        """Warn of what was not reached."""
-        if self.n_clusters not in (None, self.n_clusters_):
-            asked = f"HardmaxClustering was asked for {self.n_clusters} clusters and found {self.n_clusters_}"
-            warnings.warn(f"{asked}, the nearest number that its search met.", ConvergenceWarning, 3)
-        if not self.certified_:
-            warnings.warn(f"HardmaxClustering has no proof of where all points end. {status}", ConvergenceWarning, 3)
 
 
 def check_must_lead(must_lead: Any, n: int) -> list[int]:

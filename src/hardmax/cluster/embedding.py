@@ -35,7 +35,11 @@ class SpectralEmbedding:
         else:
             start = np.random.default_rng(0).standard_normal(n)  # any will do: inner products of rows alone matter
             with threadpool_limits(1, "blas"):  # hundreds of small products, in which threads would wait for each other
-                values, vectors = (_by_factors if is_thin(S) else _by_products)(S, count, start)
+                if is_thin(S):
+                    values, vectors = _by_factors(S, count, start)
+                else:
+                    ncv = min(n, 2 * count + 20)
+                    values, vectors = eigsh(S.tocsr(), k=count, which="LA", v0=start, ncv=ncv, tol=EIGEN_TOL)
         order = np.argsort(-values)[:count]
         return cls(values[order], vectors[:, order])
 
@@ -49,13 +53,13 @@ class SpectralEmbedding:
         after = np.flatnonzero(gaps[m - 1 :])
         return m + int(after[0]) if len(after) else len(self.values)
 
-    def components(self, most: int = MOST) -> int:
-        """The m from 2 to `most` with the largest sqrt(m) log((1 - value_(m+1)) / (1 - value_m)).
+    def components(self) -> int:
+        """The m from 2 to MOST with the largest sqrt(m) log((1 - value_(m+1)) / (1 - value_m)).
 
         1 - value is the rate at which heat leaves. The plain ratio prefers few. In a cloud of dimension D without
         clusters rates grow like m^(2/D) (Weyl), whose log ratio falls like 1/m: weighing by m prefers many.
         """
-        rates = np.maximum(1 - self.values[1 : most + 1], SAME)  # of m = 2, ..., most + 1
+        rates = np.maximum(1 - self.values[1 : MOST + 1], SAME)  # of m = 2, ..., MOST + 1
         if len(rates) < 2:
             return len(self.values)
         m = np.arange(2, len(rates) + 1)
@@ -70,11 +74,6 @@ def is_thin(S: sparse.csc_array) -> bool:
     first, entries = np.arange(n), S.tocoo()
     np.minimum.at(first, place[entries.row], place[entries.col])
     return bool((np.arange(n) - first).mean() <= THIN * np.sqrt(n))
-
-
-def _by_products(S: sparse.csc_array, count: int, start: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Lanczos with S."""
-    return eigsh(S.tocsr(), k=count, which="LA", v0=start, ncv=min(len(start), 2 * count + 20), tol=EIGEN_TOL)
 
 
 def _by_factors(S: sparse.csc_array, count: int, start: FloatArray) -> tuple[FloatArray, FloatArray]:

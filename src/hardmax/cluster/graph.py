@@ -19,7 +19,8 @@ def neighbour_graph(Y: FloatArray, n_neighbors: int) -> sparse.csr_array:
     distance of the last neighbour of i (Zelnik-Manor and Perona 2004). Components are joined by `_join`.
     """
     n = len(Y)
-    near = neighbours(Y, n_neighbors)  # (n, k)
+    search = NearestNeighbors(n_neighbors=min(n_neighbors, n - 1)).fit(Y)
+    near = search.kneighbors(return_distance=False)  # (n, k) others
     squares = _squares(Y, Y, near)  # (n, k)
     s = np.sqrt(squares.max(axis=1))
     weights = np.exp(-squares / (s[:, None] * s[near]))
@@ -28,13 +29,6 @@ def neighbour_graph(Y: FloatArray, n_neighbors: int) -> sparse.csr_array:
     W = W.maximum(W.T)
     W.eliminate_zeros()
     return _join(W, Y, s)
-
-
-def neighbours(Y: FloatArray, n_neighbors: int) -> IntArray:
-    """(n, k) nearest others, the nearest first; all others where there are fewer."""
-    k = min(n_neighbors, len(Y) - 1)
-    found: IntArray = NearestNeighbors(n_neighbors=k).fit(Y).kneighbors(return_distance=False)
-    return found
 
 
 def _squares(Y: FloatArray, others: FloatArray, near: IntArray) -> FloatArray:

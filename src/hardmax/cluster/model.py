@@ -1,4 +1,4 @@
-"""From points to leaders and back to labels: what the estimator calls, and what it keeps."""
+"""Fitting and prediction: what `HardmaxClustering` calls, and what it keeps."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -10,10 +10,9 @@ from hardmax._errors import InputError, ParameterError
 from hardmax._types import FloatArray, IntArray
 from hardmax.cluster import graph
 from hardmax.cluster.embedding import MOST, SpectralEmbedding
-from hardmax.cluster.granularity import finite_tau, tau_of, tokens_at
+from hardmax.cluster.granularity import Choice, choose_tau, choose_tau_and_m, tau_of, tokens_at
 from hardmax.cluster.prediction import FittedLayers
 from hardmax.cluster.preprocessing import Preprocessing, height_of, lift
-from hardmax.cluster.tuning import Choice, choose_tau, choose_tau_and_m
 from hardmax.control import choose_A
 from hardmax.kernels.sets import Classes
 from hardmax.limits import limit
@@ -88,7 +87,6 @@ def fit(X: FloatArray, settings: Settings) -> tuple[Model, Choice]:
 
 
 def _on_graph(Y: FloatArray, settings: Settings) -> Choice:
-    """The model on the leading eigenvectors of the graph of nearest neighbours."""
     classes = Classes.of(Y)  # equal points count once, and the order of the points does not matter
     if len(classes) == 1:
         return Choice.of(np.ones((len(Y), 1)), 1.0, settings.alpha)
@@ -105,7 +103,7 @@ def _on_graph(Y: FloatArray, settings: Settings) -> Choice:
 def _choose(features: FloatArray, settings: Settings) -> Choice:
     if settings.n_clusters is not None:
         return choose_tau(features, settings.n_clusters, settings.alpha)
-    return Choice.of(features, finite_tau(features, tau_of(settings.granularity)), settings.alpha)
+    return Choice.of(features, tau_of(features, settings.granularity), settings.alpha)
 
 
 def _led_by(choice: Choice, settings: Settings) -> tuple[Choice, FloatArray]:

@@ -29,16 +29,11 @@ def labels_of(tokens: FloatArray, limit: Limit) -> IntArray:
     labels = limit.clusters.copy()
     labels[labels >= len(limit.leaders)] = -1
     shared = np.flatnonzero(labels < 0)
-    rank = lexicographic_order(tokens[limit.leaders])
+    rank = np.lexsort(tokens[limit.leaders].T[::-1])  # by the first coordinate first
     weights = limit.sparse_weights[shared].toarray()[:, rank]
     products = np.asarray(limit.tokens)[shared] @ tokens[limit.leaders[rank]].T
     labels[shared] = rank[np.where(weights.any(axis=1), weights.argmax(axis=1), products.argmax(axis=1))]
     return labels
-
-
-def lexicographic_order(rows: FloatArray) -> IntArray:
-    """Indices that sort the rows, by the first coordinate first."""
-    return np.lexsort(rows.T[::-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +78,7 @@ class FittedLayers:
             z[going] += self.alpha / (1 + self.alpha) * (sets.mean(keys, ones) - z[going])
         rest = np.flatnonzero(labels < 0)  # tied for ever, or slow: the leader with the largest product
         leaders = self.keys[0][self.leaders]
-        rank = lexicographic_order(leaders)
+        rank = np.lexsort(leaders.T[::-1])
         labels[rest] = rank[(z[rest] @ leaders[rank].T).argmax(axis=1)]
         return labels
 

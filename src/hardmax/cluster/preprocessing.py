@@ -1,4 +1,4 @@
-"""Points are centred, scaled and mapped to the plain inner product before anything else happens to them."""
+"""Preprocessing of points: they are centred, scaled and mapped to the plain inner product."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -57,12 +57,14 @@ def _exponent(X: FloatArray) -> int:
 
 
 def _root(A: Any, Y: FloatArray) -> FloatArray | None:
-    """L with A = L L^T."""
+    """(d, r) L with A = L L^T."""
     if A is None:
         return None
-    if isinstance(A, str):
-        return _whitening(Y)
     d = Y.shape[1]
+    if isinstance(A, str):  # the inverse root of the covariance, without directions in which the points do not vary
+        variances, axes = np.linalg.eigh(np.cov(Y.T, bias=True).reshape(d, -1))
+        kept = variances > LOST * max(variances[-1], np.finfo(np.float64).tiny)
+        return np.asarray(axes[:, kept] / np.sqrt(variances[kept]) if kept.any() else axes[:, -1:])
     try:
         matrix = np.asarray(A, np.float64)
         got = f"shape {matrix.shape}"
@@ -78,10 +80,3 @@ def _root(A: Any, Y: FloatArray) -> FloatArray | None:
         advice = "Use B @ B.T + eps * np.eye(d), or drop features that depend on others."
         raise ParameterError("A", "be symmetric positive definite", f"a {d} by {d} matrix that is not", advice)
     return np.asarray(np.linalg.cholesky(symmetric))
-
-
-def _whitening(Y: FloatArray) -> FloatArray:
-    """(d, r): the inverse root of the covariance, without the directions in which the points do not vary."""
-    variances, axes = np.linalg.eigh(np.cov(Y.T, bias=True).reshape(Y.shape[1], -1))
-    kept = variances > LOST * max(variances[-1], np.finfo(np.float64).tiny)
-    return np.asarray(axes[:, kept] / np.sqrt(variances[kept]) if kept.any() else axes[:, -1:])

@@ -101,13 +101,15 @@ def choose_A(
     Theorems 5, 6 and 7 of this project (docs/control.md).
     """
     request = check_request(tokens, leaders, followers)
-    cuts = _one_of(method, "method", METHODS) == "cuts"
-    keep = _check_margin(margin, _one_of(prefer, "prefer", PREFERENCES))
+    for value, name, choices in ((method, "method", METHODS), (prefer, "prefer", PREFERENCES)):
+        if not isinstance(value, str) or value not in choices:
+            raise ParameterError(name, f"be {' or '.join(map(repr, choices))}", f"{value!r}")
+    keep = _check_margin(margin, prefer)
     attempts, seed = (check_count(*pair, least=0) for pair in ((attempts, "attempts"), (seed, "seed")))
     if only:
         _check_no_zero(request)
     bounds = BOUNDS if condition is None else (check_condition(condition),)
-    programmes = [Programme(bound, cuts, solver_options) for bound in bounds]
+    programmes = [Programme(bound, method == "cuts", solver_options) for bound in bounds]
     demands = request.demands()
     programme, solved, met = _solve(request, demands, programmes)
     if not met:
@@ -147,13 +149,11 @@ def _assign_others(
 
 def _meets_demands(request: Request, demands: Demands, A: FloatArray) -> bool:
     """Whether every demand is met: positive gaps in NumPy, a definite A, and the exact sets of layer 0."""
-    gaps, _ = demands.tightest(A, 1, 1)
-    if (len(gaps) and gaps[0] <= 0) or not is_positive_definite(A):
+    if demands.margin(A) <= 0 or not is_positive_definite(A):
         return False
     sets = simulate(request.given, Hardmax(1, A), layers=0).sets(0)
     first, labels = request.classes.first, request.classes.labels
-    chosen = [labels[sets[first[i]]] for i in demands.chooser]
-    return all((members == t).all() for members, t in zip(chosen, demands.target, strict=True))
+    return all((labels[sets[first[i]]] == t).all() for i, t in zip(demands.chooser, demands.target, strict=True))
 
 
 def _closest_to_identity(
@@ -197,9 +197,3 @@ def _check_margin(margin: Any, prefer: str) -> float | None:
         got = '`prefer="margin"`, which finds the largest one'
         raise ParameterError("margin", 'go with `prefer="identity"`', got)
     return float(check_positive(margin, "margin", "Leave it out for half of the largest one."))
-
-
-def _one_of(value: Any, name: str, choices: tuple[str, ...]) -> str:
-    if not isinstance(value, str) or value not in choices:
-        raise ParameterError(name, f"be {' or '.join(map(repr, choices))}", f"{value!r}")
-    return str(value)

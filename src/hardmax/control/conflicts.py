@@ -12,7 +12,7 @@ where A_NN does not matter: it can always be made large enough for A to be defin
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ WIDE = 1e3  # R
 SPAN_TOL = 1e-10  # singular values below this part of the largest are directions that no demand has
 NOISE = (1e-6, 1e-4, 1e-2)  # parts of the largest weight below which others may be the solver's noise
 FEASIBLE = 1e-6  # a margin that is surely positive
-SHOWN = 1e-3  # of the largest weight: what a reader is shown
+HEAVY = 1e-3  # of the largest weight: demands with less have no part in a conflict
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class Existence:
         """The products with a weight that matters, the largest first, in the numbers of the tokens."""
         weights, named = self.solved.weights, []
         for r in np.argsort(-weights, kind="stable"):
-            if weights[r] > SHOWN * weights.max():
+            if weights[r] > HEAVY * weights.max():
                 demand, rival = self.solved.pairs[r]
                 classes = self.demands.chooser[demand], self.demands.target[demand], rival
                 token, target, other = map(request.token, classes)
@@ -69,24 +69,20 @@ def exists(demands: Demands, options: Mapping[str, Any] | None = None) -> Existe
     Where some of the demands conflict and others do not touch them, the best margin is 0 and the weights are vague; so
     those without weight are left out, and what remains is asked again.
     """
-    answer = _exists(demands, options or {})
-    while answer.solved.A is not None and answer.solved.margin <= FEASIBLE and not answer.proof:
-        heavy = answer.solved.weights > SHOWN * answer.solved.weights.max(initial=0.0)
-        kept = np.unique(answer.solved.pairs[heavy, 0])
-        if len(kept) in (0, len(answer.demands)):
-            break
-        answer = _exists(answer.demands.some(kept), options or {})
-    return answer
+    while True:
+        _, values, axes = np.linalg.svd(units(demands.tokens[demands.chooser]), full_matrices=False)
+        basis = axes[values > SPAN_TOL * values[0]].T  # (d, p)
+        solved = cutting_planes(demands, partial(_optimum, demands, basis, options or {}))
+        answer = Existence(demands, solved)
+        if solved.A is None or solved.margin > FEASIBLE or answer.proof:
+            return answer
+        kept = np.unique(solved.pairs[solved.weights > HEAVY * solved.weights.max(initial=0.0), 0])
+        if len(kept) in (0, len(demands)):
+            return answer
+        demands = demands.subset(kept)
 
 
-def _exists(demands: Demands, options: Mapping[str, Any]) -> Existence:
-    z = units(demands.tokens[demands.chooser])
-    _, values, axes = np.linalg.svd(z, full_matrices=False)
-    basis = axes[values > SPAN_TOL * values[0]].T  # (d, p)
-    return Existence(demands, cutting_planes(demands, lambda pairs: _optimum(demands, pairs, basis, options)))
-
-
-def _optimum(demands: Demands, pairs: IntArray, basis: FloatArray, options: Mapping[str, Any]) -> Optimum:
+def _optimum(demands: Demands, basis: FloatArray, options: Mapping[str, Any], pairs: IntArray) -> Optimum:
     cp = load_cvxpy()
     N = np.linalg.svd(basis, full_matrices=True)[0][:, basis.shape[1] :]  # the complement of P
     p, k = basis.shape[1], N.shape[1]

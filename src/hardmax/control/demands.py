@@ -30,7 +30,7 @@ class Demands:
     def __len__(self) -> int:
         return len(self.chooser)
 
-    def some(self, kept: IntArray) -> "Demands":
+    def subset(self, kept: IntArray) -> "Demands":
         return Demands(self.given, self.tokens, self.chooser[kept], self.target[kept])
 
     def rows(self, pairs: IntArray) -> FloatArray:
@@ -59,6 +59,11 @@ class Demands:
         )
         return z, target - rival
 
+    def margin(self, A: FloatArray) -> float:
+        """The smallest gap of all; infinite where nothing is asked."""
+        gaps, _ = self.tightest(A, 1, 1)
+        return float(gaps[0]) if len(gaps) else np.inf
+
     def _ahead(self, pairs: IntArray) -> FloatArray:
         return self.tokens[self.target[pairs[:, 0]]] - self.tokens[pairs[:, 1]]
 
@@ -68,22 +73,22 @@ class Demands:
         if not per or not len(self):
             return np.zeros(0), np.zeros((0, 2), np.intp)
         step = max(1, CELLS // len(self.tokens))
-        blocks = [self._tightest(A, per, np.arange(b, min(b + step, len(self)))) for b in range(0, len(self), step)]
-        pairs = np.concatenate(blocks)
+        parts = np.split(np.arange(len(self)), range(step, len(self), step))
+        pairs = np.concatenate([self._tightest(A, per, part) for part in parts])
         gaps = self.gaps(A, pairs)
         order = np.argsort(gaps, kind="stable")[:most]
         return gaps[order], pairs[order]
 
-    def _tightest(self, A: FloatArray, per: int, block: IntArray) -> IntArray:
-        z, t = units(self.tokens[self.chooser[block]]), self.target[block]
-        products = z @ A @ self.tokens.T  # (block, n)
-        apart = cdist(self.tokens[t], self.tokens)  # (block, n)
-        each = np.arange(len(block))
+    def _tightest(self, A: FloatArray, per: int, rows: IntArray) -> IntArray:
+        z, t = units(self.tokens[self.chooser[rows]]), self.target[rows]
+        products = z @ A @ self.tokens.T  # (rows, n)
+        apart = cdist(self.tokens[t], self.tokens)  # (rows, n)
+        each = np.arange(len(rows))
         apart[each, t] = 1.0
         gaps = (products[each, t][:, None] - products) / apart
         gaps[each, t] = np.inf
         rivals = np.argpartition(gaps, per - 1, axis=1)[:, :per]
-        return np.column_stack([np.repeat(block, per), rivals.ravel()])
+        return np.column_stack([np.repeat(rows, per), rivals.ravel()])
 
     def every_pair(self) -> IntArray:
         """All pairs (demand, rival), shape (r (n - 1), 2)."""

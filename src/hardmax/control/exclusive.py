@@ -28,7 +28,8 @@ def alternate(
     tried: set[bytes] = set()
     for A in _starting_matrices(request, first, attempts, seed):
         for _ in range(SWITCHES):
-            targets = _preferred_leaders(request, A)
+            products = request.tokens[request.free] @ A @ request.tokens[request.leading].T
+            targets = request.leading[products.argmax(axis=1)]  # of each free token the leader with the largest product
             if targets.tobytes() in tried:
                 break
             tried.add(targets.tobytes())
@@ -40,17 +41,12 @@ def alternate(
             A = solved.A
 
 
-def _preferred_leaders(request: Request, A: FloatArray) -> IntArray:
-    """For every free token the leader with the largest product."""
-    products = request.tokens[request.free] @ A @ request.tokens[request.leading].T
-    return np.asarray(request.leading[products.argmax(axis=1)])
-
-
 def _starting_matrices(request: Request, first: FloatArray, attempts: int, seed: int) -> Iterator[FloatArray]:
     """Theorem 7 where it applies, the A of the leaders alone, the identity, then random ones."""
     d = request.tokens.shape[1]
     rng = np.random.default_rng(seed)
-    for order in (request.leading, request.leading[::-1])[: len(request.leading)] if len(request.leading) <= 2 else ():
+    one_or_two = len(request.leading) if len(request.leading) <= 2 else 0
+    for order in (request.leading, request.leading[::-1])[:one_or_two]:
         p = _separating_direction(request, order)
         if p is not None:
             yield np.outer(p, p) + RANK_ONE * (p @ p) * np.eye(d)

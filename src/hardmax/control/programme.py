@@ -136,7 +136,6 @@ def within_condition(X: FloatArray, condition: float) -> FloatArray:
 
 
 def _check_memory(rows: int, d: int) -> None:
-    """All rows at once must fit."""
     needed = 8 * COPIES * rows * d * (d + 1) / 2
     room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else np.inf
     if needed > room:

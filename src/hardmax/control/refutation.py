@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.linalg import qr
 
-from hardmax._types import AnyArray, FloatArray
+from hardmax._types import AnyArray
 
 NULL_TOL = 1e-6  # eigenvalues of S that may be 0, as a part of the largest
 SIMPLE = 1000  # denominators of vectors that S maps to 0
@@ -51,17 +51,12 @@ def _kernel_equations(z: AnyArray, g: AnyArray, weights: AnyArray) -> Iterator[A
     """S x = 0 for x that S nearly maps to 0: on lattices these are simple fractions."""
     values, vectors = np.linalg.eigh(_sum(z, g, weights).astype(np.float64))
     near = vectors[:, np.abs(values) <= NULL_TOL * np.abs(values).max()].T
-    for row in _reduced(near).tolist():
+    if not len(near):
+        return
+    columns = qr(near, mode="r", pivoting=True)[1][: len(near)]  # the same span, with the identity where that is stable
+    for row in np.linalg.solve(near[:, columns], near).tolist():
         x = np.array([Fraction(entry).limit_denominator(SIMPLE) for entry in row])
         yield from (z * (g @ x)[:, None] + g * (z @ x)[:, None]).T
-
-
-def _reduced(rows: FloatArray) -> FloatArray:
-    """The same span, with the identity in the columns where that is most stable."""
-    if not len(rows):
-        return rows
-    columns = qr(rows, mode="r", pivoting=True)[1][: len(rows)]
-    return np.asarray(np.linalg.solve(rows[:, columns], rows))
 
 
 def _solution(equations: AnyArray, weights: AnyArray) -> AnyArray | None:

@@ -89,13 +89,13 @@ def _check_leaders(leaders: Any, n: int) -> tuple[int, ...]:
     if isinstance(leaders, str | Mapping) or leaders is None:
         raise ParameterTypeError("leaders", "be token numbers, such as [0, 3]", f"{leaders!r}")
     values = [leaders] if isinstance(leaders, Integral) else np.atleast_1d(leaders).tolist()
-    chosen = tuple(_index(value, "leaders", n) for value in values)
-    if not chosen:
+    numbers = tuple(_index(value, "leaders", n) for value in values)
+    if not numbers:
         raise ParameterError("leaders", "name at least one token", "none", "Pass its number, such as [0].")
-    twice = sorted({i for i in chosen if chosen.count(i) > 1})
+    twice = sorted({i for i in numbers if numbers.count(i) > 1})
     if twice:
         raise ParameterError("leaders", "name each token once", f"token {twice[0]} twice", "Drop one.")
-    return chosen
+    return numbers
 
 
 def _check_followers(followers: Any, leaders: tuple[int, ...], n: int) -> dict[int, int]:

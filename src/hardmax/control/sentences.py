@@ -47,7 +47,7 @@ def _cannot_lead(request: Request, demands: Demands, programme: Programme) -> tu
     """Leaders that lead for no A whatever else is asked; those within rounding of the hull are not among them."""
     hull = Vertices(request.tokens)
     inside = [r for r, i in enumerate(request.leading) if not hull.has(int(i))]
-    return tuple(request.leaders[r] for r in inside if exists(demands.some(np.array([r])), programme.options).proof)
+    return tuple(request.leaders[r] for r in inside if exists(demands.subset(np.array([r])), programme.options).proof)
 
 
 def _why(words: str, inside: tuple[int, ...], proved: bool, clashes: tuple[Clash, ...], bound: float) -> str:

@@ -48,7 +48,7 @@ class Evaluator:
     def __init__(self, request: Request, most: int, progress: Callable[[int, int], None] | None) -> None:
         self.request, self.most, self.done, self._progress = request, most, 0, progress
         self._wanted = set(request.leading.tolist())
-        self._ends = [(i, int(request.classes.labels[t])) for i, t in request.followers.items()]
+        self._targets = [(i, int(request.classes.labels[t])) for i, t in request.followers.items()]
 
     @property
     def left(self) -> int:
@@ -59,10 +59,10 @@ class Evaluator:
         self.done += 1
         if self._progress:
             self._progress(self.done, self.most)
-        lead = self.request.classes.labels[found.leaders]  # (leaders,) classes
-        missing, surplus = self._wanted.difference(lead.tolist()), set(lead.tolist()) - self._wanted
-        ends = [lead[c] if 0 <= c < len(lead) else -1 for c in found.clusters.tolist()]
-        astray = sum(ends[i] != t for i, t in self._ends)
+        lead = self.request.classes.labels[found.leaders].tolist()  # classes
+        missing, surplus = self._wanted.difference(lead), set(lead) - self._wanted
+        limits = [lead[c] if 0 <= c < len(lead) else -1 for c in found.clusters.tolist()]
+        astray = sum(limits[i] != t for i, t in self._targets)
         wrong = len(missing) + len(surplus) + astray + (not found.certified)
         return Trial(A, alpha, found, (wrong, self._shortfall(A, missing, surplus)))
 
@@ -141,9 +141,8 @@ def steer(
     best = trials[0]
     while best.cost[0] and evaluate.left:
         if not trials:
-            trials = [evaluate(_random_matrix(len(best.A), condition, rng), _random_step(steps, rng))]
-        start = trials.pop(0)
-        best = min(best, _descend(evaluate, start, steps, condition, rng), key=lambda trial: trial.cost)
+            trials = [evaluate(_random_matrix(len(best.A), condition, rng), steps[rng.integers(len(steps))])]
+        best = min(best, _descend(evaluate, trials.pop(0), steps, condition, rng), key=lambda trial: trial.cost)
     return _answer(request, best, evaluate.done)
 
 
@@ -167,10 +166,6 @@ def _random_matrix(d: int, condition: float, rng: np.random.Generator) -> FloatA
     return within_condition(B @ B.T, condition)
 
 
-def _random_step(steps: list[float], rng: np.random.Generator) -> float:
-    return steps[int(rng.integers(len(steps)))]
-
-
 def _descend(
     evaluate: Evaluator, trial: Trial, steps: list[float], condition: float, rng: np.random.Generator
 ) -> Trial:
@@ -178,7 +173,7 @@ def _descend(
     stalled = 0
     while trial.cost[0] and stalled < STALLED and evaluate.left:
         other = len(steps) > 1 and rng.random() < OTHER_STEP
-        alpha = _random_step(steps, rng) if other else trial.alpha
+        alpha = steps[rng.integers(len(steps))] if other else trial.alpha
         new = evaluate(_perturbed(trial.A, evaluate.request, condition, rng), alpha)
         stalled = 0 if new.cost < trial.cost else stalled + 1
         trial = new if new.cost <= trial.cost else trial
@@ -208,8 +203,6 @@ def _answer(request: Request, best: Trial, done: int) -> ControlResult:
             f"{count(best.cost[0], 'token')} wrong; that is no proof. Raise `evaluations`, or pass several values of "
             "`alpha`."
         )
-    gaps, _ = request.demands().tightest(best.A, 1, 1)
-    margin = float(gaps[0]) if len(gaps) else np.inf
     stats = {"limits": done, "layer": best.limit.layer, "wrong": best.cost[0]}
-    about = {"margin": margin, "status": status, "only": True, "alpha": best.alpha, "stats": stats}
-    return request.result(A=best.A if found else None, found=found, **about)
+    about = {"margin": request.demands().margin(best.A), "only": True, "alpha": best.alpha, "stats": stats}
+    return request.result(A=best.A if found else None, found=found, status=status, **about)

@@ -72,12 +72,9 @@ class Vertices:
             # A direction in which z_i is ahead of 0 and of every known vertex
             ahead = np.vstack([self.tokens[i], self.tokens[i] - self.tokens[sorted(self.known)]])
             p = forward_direction(ahead)
-            if p is None:
+            if p is None or (vertex := self._farthest(p)) in self.known:  # none, or by rounding one that shows no more
                 return False
-            before = len(self.known)
-            self.known.add(self._farthest(p))
-            if len(self.known) == before:  # rounding: the direction shows nothing new
-                return False
+            self.known.add(vertex)
         return True
 
     def _farthest(self, p: FloatArray) -> int:

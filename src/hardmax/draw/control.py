@@ -1,4 +1,4 @@
-"""Before and after: the same tokens with A = I and with the A that was chosen."""
+"""Pictures of control: the same tokens with A = I and with the A that was chosen."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -18,6 +18,7 @@ from hardmax.draw.style import BLUE, EDGE, GREY, SIZE, draw_plane, panels, scatt
 from hardmax.draw.tokens import Palette, plot_tokens
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
+from hardmax.trajectories.sentences import count
 
 if TYPE_CHECKING:
     from hardmax.control.result import ControlResult
@@ -43,21 +44,17 @@ def plot_control(
         Step of the simulation that says who leads in the end: by default the result's own, or 1.
     names : sequence of str, optional
         A name for every token, such as its word; those of leaders are written.
-
-    Returns
-    -------
-    matplotlib Figure
     """
     if result.A is None:
         raise InputError(f"`result` must have an A to be drawn. Got: {result.status}")
-    projection = Projection.of(result.tokens.astype(np.float64))
+    tokens = result.tokens.astype(np.float64)
+    projection = Projection.of(tokens)
     figure, axes = panels(projection, 2)
     figure.set_size_inches(9.2, 4.2 if projection.dimension == 3 else 5.0)
     step = alpha if alpha is not None else result.alpha or 1
     matrices = np.eye(len(result.A)), result.A
     before, after = (simulate(result.tokens, Hardmax(step, A), layers=LAYERS) for A in matrices)
     palette = Palette(after, before)
-    tokens = result.tokens.astype(np.float64)
     for ax, A, run, when in zip(axes, matrices, (before, after), ("before: A = I", "after"), strict=True):
         plot_tokens(run, 0, ax=ax, projection=projection, palette=palette, polytope=False)
         for i in result.leaders:
@@ -65,12 +62,14 @@ def plot_control(
         ringed = projection(tokens[list(result.leaders)])
         scatter(ax, ringed, s=5 * SIZE, facecolors="none", edgecolors=EDGE, linewidths=1.4, zorder=5)
         _draw_level_set(ax, tokens, A, projection)
-        early, n_leaders = int((run.emerged[run.leaders] == 0).sum()), len(run.leaders)
-        leaders = f"{early} leader{'s' if early != 1 else ''} at layer 0, {n_leaders} in the end"
-        ax.set_title(f"{when}, {leaders}", fontsize=10)
+        early = count(int((run.emerged[run.leaders] == 0).sum()), "leader")
+        ax.set_title(f"{when}, {early} at layer 0, {len(run.leaders)} in the end", fontsize=10)
         if names is not None:
-            shown = sorted({*run.leaders.tolist(), *result.leaders})
-            _write_names(ax, projection(tokens[shown]), [names[i] for i in shown])
+            middle = np.mean(ax.get_xlim())
+            for i in sorted({*run.leaders.tolist(), *result.leaders}):
+                at = projection(tokens[i])
+                side = "right" if at[0] > middle else "left"
+                ax.text(*at, f"   {names[i]}   ", fontsize=9, va="bottom", ha=side, zorder=6)
     if projection.dimension == 2:  # below the panels there is the legend
         figure.supxlabel("")
         for ax in axes:
@@ -78,12 +77,6 @@ def plot_control(
             ax.set_ylabel("")
     _legend(figure, len(result.A))
     return figure
-
-
-def _write_names(ax: Any, points: FloatArray, names: Sequence[str]) -> None:
-    middle = np.mean(ax.get_xlim())
-    for at, name in zip(points, names, strict=True):
-        ax.text(*at, f"   {name}   ", fontsize=9, va="bottom", ha="right" if at[0] > middle else "left", zorder=6)
 
 
 def _draw_border(ax: Any, token: FloatArray, normal: FloatArray) -> None:
@@ -108,16 +101,12 @@ def _draw_level_set(ax: Axes, tokens: FloatArray, A: FloatArray, projection: Pro
 
 
 def _legend(figure: Figure, d: int) -> None:
-    def mark(**style: Any) -> Line2D:
-        return Line2D([], [], ls="", color=EDGE, **style)
-
-    entries = [
-        (mark(marker="*", ms=12, mfc="white"), "leads"),
-        (mark(marker="o", ms=7, mfc="white"), "follows the token of its colour"),
-        (mark(marker="o", ms=14, mfc="none"), "asked to lead"),
+    mark: dict[str, Any] = {"ls": "", "color": EDGE}
+    handles = [
+        Line2D([], [], marker="*", ms=12, mfc="white", label="leads", **mark),
+        Line2D([], [], marker="o", ms=7, mfc="white", label="follows the token of its colour", **mark),
+        Line2D([], [], marker="o", ms=14, mfc="none", label="asked to lead", **mark),
     ]
-    if d == 2:
-        entries.append((Line2D([], [], color=BLUE, lw=1), "nothing beyond: it leads"))
-    if d != 1 and d != 3:
-        entries.append((Line2D([], [], color=GREY, ls="--"), "level of ⟨Az, z⟩"))
-    figure.legend(*zip(*entries, strict=True), loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    handles += [Line2D([], [], color=BLUE, lw=1, label="nothing beyond: it leads")] if d == 2 else []
+    handles += [Line2D([], [], color=GREY, ls="--", label="level of ⟨Az, z⟩")] if d not in (1, 3) else []
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8, frameon=False)

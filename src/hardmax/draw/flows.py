@@ -61,10 +61,6 @@ def plot_flow(
         To share axes between panels.
     clusters : (n,) array of int, optional
         Colour tokens by these labels, 0 with the first colour and -1 grey; by default by `clusters_by_size`.
-
-    Returns
-    -------
-    matplotlib Axes
     """
     trajectory.single("plot_flow(trajectory[b], k)")
     at = position(trajectory, k)
@@ -87,8 +83,8 @@ def plot_flow(
     seen = ~stars & ~is_under(Z[at], stars, projection)
     for rows, marker, scale in ((seen, "o", 1.0), (stars, "*", style.STAR)):
         size = scale * style.marker_size(max(int(rows.sum()), 1))
-        own = colours[rows].tolist()
-        style.scatter(ax, Z[at, rows], s=size, c=own, marker=marker, edgecolors=style.EDGE, linewidths=0.6, zorder=3)
+        faces = colours[rows].tolist()
+        style.scatter(ax, Z[at, rows], s=size, c=faces, marker=marker, edgecolors=style.EDGE, linewidths=0.6, zorder=3)
     ax.set_title(trajectory.label(at), fontsize=10)
     if alone:
         style.add_legend(cast(Figure, ax.figure), legend_line(clusters, stars=bool(stars.any()), hull=shaded))
@@ -108,15 +104,11 @@ def plot_times(
         lengths; for layers those of Figure 2 of arXiv 2407.01602.
     projection : Projection, optional
         To share axes with other pictures.
-
-    Returns
-    -------
-    matplotlib Figure
     """
     trajectory.single("plot_layers(trajectory[b])")
     last = position(trajectory, -1)
-    chosen = even_positions(trajectory, PANELS) if positions is None else list(positions)
-    kept = [k for k in dict.fromkeys(position(trajectory, k) for k in chosen if k <= last) if k != last] + [last]
+    wanted = even_positions(trajectory, PANELS) if positions is None else positions
+    kept = [k for k in dict.fromkeys(position(trajectory, k) for k in wanted if k <= last) if k != last] + [last]
     view, clusters = projection or Projection.of_trajectory(trajectory), clusters_by_size(trajectory)
     figure = style.draw_row(
         view, kept, lambda ax, k: plot_flow(trajectory, k, ax=ax, projection=view, clusters=clusters)
@@ -145,20 +137,9 @@ def legend_line(clusters: IntArray, *, stars: bool, hull: bool) -> str:
 
 
 def plot_attention(trajectory: Trajectory, k: int = -1, *, ax: Axes | None = None) -> Axes:
-    """Draw the attention matrix at saved position (or layer) k, with its rank.
+    """Draw the attention matrix of one cloud at saved position (or layer) k, with its rank.
 
     The rank counts singular values above 1e-6 times the largest. Of several heads the mean is drawn.
-
-    Parameters
-    ----------
-    trajectory : Trajectory
-        Of one cloud.
-    k : int
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
     """
     trajectory.single("plot_attention(trajectory[b], k)")
     if isinstance(trajectory, SmoothTrajectory):
@@ -180,19 +161,8 @@ def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Axes | No
     """Draw keys x_j and queries B^T x_i as points, and from each query to each key a line as wide as P_ij.
 
     The score of j for i is ⟨B^T x_i, x_j⟩: with B = Q^T K for self-attention, A^T for softmax, I on the sphere. These
-    are the tokens x themselves, not the rescaled ones, so every position has axes of its own.
-
-    Parameters
-    ----------
-    trajectory : SmoothTrajectory
-        Of one cloud, under SelfAttention, Softmax or Sphere.
-    k : int
-    ax : matplotlib Axes, optional
-    legend : bool
-
-    Returns
-    -------
-    matplotlib Axes
+    are the tokens x themselves, not the rescaled ones, so every position has axes of its own. The trajectory is that of
+    one cloud under one of these rules.
     """
     trajectory.single("plot_connections(trajectory[b], k)")
     at, real = position(trajectory, k), trajectory.mask
@@ -210,8 +180,8 @@ def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Axes | No
     rows, columns = np.nonzero(P > LEAST_WEIGHT)
     weights = P[rows, columns]
     segments = np.stack([queries[rows], keys[columns]], axis=1)
-    own = [to_rgba(style.EDGE, 0.12 + 0.5 * w) for w in weights]
-    style.draw_lines(ax, segments, own, linewidths=0.2 + 1.6 * weights)
+    greys = [to_rgba(style.EDGE, 0.12 + 0.5 * w) for w in weights]
+    style.draw_lines(ax, segments, greys, linewidths=0.2 + 1.6 * weights)
     marks: dict[str, Any] = {"s": 0.6 * style.marker_size(len(X)), "edgecolors": style.EDGE, "linewidths": 0.6}
     style.scatter(ax, queries, c=style.COLOURS[5], marker="s", label="queries $Bx_i$", zorder=2, **marks)
     style.scatter(ax, keys, c=style.COLOURS[1], label="keys $x_j$", zorder=3, **marks)
@@ -240,10 +210,8 @@ def clusters_by_size(trajectory: SmoothTrajectory) -> IntArray:
     """
     labels = trajectory.clusters
     sizes = np.bincount(labels[labels >= 0])
-    leading = np.zeros(len(sizes), bool)
-    leading[labels[trajectory.leaders]] = True
-    shown = np.flatnonzero((sizes > 1) | leading)
-    order = shown[np.argsort(-sizes[shown], kind="stable")]
+    coloured = np.union1d(np.flatnonzero(sizes > 1), labels[trajectory.leaders])
+    order = coloured[np.argsort(-sizes[coloured], kind="stable")]
     numbers = np.full(len(sizes) + 1, -1)  # the last stands for padding, whose label is -1
     numbers[order] = np.arange(len(order))
     return np.asarray(numbers[labels])
@@ -251,9 +219,7 @@ def clusters_by_size(trajectory: SmoothTrajectory) -> IntArray:
 
 def leads(trajectory: SmoothTrajectory, at: int) -> BoolArray:
     """Which tokens lead at a position."""
-    found = np.zeros(trajectory.n, bool)
-    found[trajectory.leaders_at(at)] = True
-    return found
+    return np.isin(np.arange(trajectory.n), trajectory.leaders_at(at))
 
 
 def has_shrinking_hull(trajectory: SmoothTrajectory) -> bool:
@@ -268,7 +234,7 @@ def has_shrinking_hull(trajectory: SmoothTrajectory) -> bool:
 def expectation_line(trajectory: Trajectory) -> str:
     """What the spectrum of V lets one expect of self-attention, where the matrices do not depend on time."""
     rule = trajectory.rule
-    if not isinstance(rule, SelfAttention) or any(map(callable, (rule.Q, rule.K, rule.V))):
+    if not isinstance(rule, SelfAttention) or any(map(callable, rule.weights)):
         return ""
     return repr(expectation_of(rule, trajectory.array.shape[-1]))
 

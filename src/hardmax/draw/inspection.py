@@ -99,14 +99,6 @@ def plot_inspection(inspection: "Inspection") -> Figure:
 
     Each layer with weights of its own has a panel. Where all layers have the same weights, as in ALBERT, each head has
     one; of a single layer only these panels are drawn.
-
-    Parameters
-    ----------
-    inspection : Inspection
-
-    Returns
-    -------
-    matplotlib Figure
     """
     if len(inspection.layers) == 1:
         return _plot_layer(inspection)
@@ -119,7 +111,8 @@ def plot_inspection(inspection: "Inspection") -> Figure:
         labels, shared = [f"head {a}" for a in range(1, len(spectra) + 1)], "the same in all layers"
     else:
         spectra = [heads.value_eigenvalues for heads in inspection.weights]
-        labels, shared = [_layers_with(inspection, w) for w in range(len(spectra))], "all heads"
+        users, shared = map(inspection.layers_with, range(len(spectra))), "all heads"
+        labels = [f"layer {k}" if not more else f"layers {k}, ..., {more[-1]}" for k, *more in users]
     plot_spectra(spectra, labels=labels, title=f"Eigenvalues of the value matrices, {shared}", figure=left)
     _plot_curves(inspection, right)
     return figure
@@ -144,15 +137,9 @@ def _plot_layer(inspection: "Inspection") -> Figure:
     return figure
 
 
-def _layers_with(inspection: "Inspection", w: int) -> str:
-    """Which layers have these weights, as a title."""
-    layers = [k for k, used in zip(inspection.layers, inspection.weights_of, strict=True) if used == w]
-    return f"layer {layers[0]}" if len(layers) == 1 else f"layers {layers[0]}, ..., {layers[-1]}"
-
-
 def _plot_curves(inspection: "Inspection", figure: SubFigure) -> None:
     axes = figure.subplots(2, 2)
-    layers, depths = list(inspection.layers), [0, *inspection.layers]
+    layers, states = list(inspection.layers), [0, *inspection.layers]
     n = len(inspection.pieces)
     _draw_band(axes[0, 0], layers, inspection.effective_rank, COLOURS[0])
     axes[0, 0].set_title(f"Effective rank of attention (at most {n})", fontsize=11)
@@ -160,19 +147,19 @@ def _plot_curves(inspection: "Inspection", figure: SubFigure) -> None:
     axes[0, 1].set_title("Boolean distance of attention", fontsize=11)
     axes[0, 1].set_ylim(-0.02, 1.02)
     style = {"lw": 2, "marker": "o", "ms": 5}
-    axes[1, 0].plot(depths, inspection.effective_clusters, color=COLOURS[2], label="effective clusters", **style)
+    axes[1, 0].plot(states, inspection.effective_clusters, color=COLOURS[2], label="effective clusters", **style)
     counts = [len(leaders) for leaders in inspection.leaders]
-    axes[1, 0].plot(depths, counts, color=COLOURS[4], lw=1.2, ls="--", marker="*", ms=9, label="leaders")
+    axes[1, 0].plot(states, counts, color=COLOURS[4], lw=1.2, ls="--", marker="*", ms=9, label="leaders")
     axes[1, 0].set_title(f"Clusters and leaders of the {n} tokens", fontsize=11)
     axes[1, 0].legend(fontsize=8, frameon=False)
-    axes[1, 1].plot(depths, inspection.mean_cosine, color=COLOURS[3], **style)
+    axes[1, 1].plot(states, inspection.mean_cosine, color=COLOURS[3], **style)
     axes[1, 1].set_title("Mean cosine between tokens", fontsize=11)
     axes[1, 1].set_ylim(min(-0.02, 1.1 * float(inspection.mean_cosine.min())), 1.02)
     for ax in axes[:, 0]:
         ax.set_ylim(0, None)
     for ax in axes.flat:
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
-        ax.set_xlim(-0.3, max(depths) + 0.3)
+        ax.set_xlim(-0.3, max(states) + 0.3)
         ax.grid(color="#E6E6E6", lw=0.7)
         ax.set_axisbelow(True)
         ax.spines[["top", "right"]].set_visible(False)

@@ -33,11 +33,17 @@ Progress: TypeAlias = Callable[[int, int], None]  # called with (frames done, fr
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """A figure that can be drawn frame by frame: how to draw the tokens at a position into it, and the positions."""
+    """A figure that can be drawn frame by frame: how to draw a position into its empty axes, and the positions."""
 
     figure: Figure
-    draw: Callable[[Any], None]
+    draw_into_empty: Callable[[Any], object]
     frames: Sequence[float]  # between two layers tokens are on their way
+
+    def draw(self, frame: float) -> None:
+        """Draw one frame in the place of the one before."""
+        for ax in self.figure.axes:
+            ax.clear()
+        self.draw_into_empty(frame)
 
     def movie(self, path: str | PathLike[str], *, fps: int = 12, progress: Progress | None = None) -> None:
         """Write all frames to a .gif or .mp4 file, whole or not at all, and close the figure."""
@@ -96,13 +102,12 @@ def movie(
     if legend:
         add_legend(ax.figure, legend)
 
-    def redraw(frame: float) -> None:
-        ax.clear()
+    def draw_frame(frame: float) -> None:
         draw(ax, frame)
         if overlay is not None:
             overlay(ax)
 
-    Scene(ax.figure, redraw, frames).movie(path, fps=fps, progress=progress)
+    Scene(ax.figure, draw_frame, frames).movie(path, fps=fps, progress=progress)
 
 
 def even_frames(last: int, most: int = MOST_FRAMES) -> list[int]:
@@ -120,12 +125,12 @@ def _hardmax_frames(trajectory: HardmaxTrajectory, projection: Projection, steps
     palette = Palette(trajectory)
 
     def draw(ax: Axes, frame: float) -> None:
-        k, shown = int(frame), trajectory
+        k, between = int(frame), trajectory
         if frame > k:
             tokens = trajectory.array.copy()
             tokens[k] += ((frame - k) * (tokens[k + 1] - tokens[k])).astype(tokens.dtype)
-            shown = replace(trajectory, tokens=tokens)
-        plot_tokens(shown, k, ax=ax, palette=palette, projection=projection, polytope=k == trajectory.layers)
+            between = replace(trajectory, tokens=tokens)
+        plot_tokens(between, k, ax=ax, palette=palette, projection=projection, polytope=k == trajectory.layers)
 
     return draw, [k + s / steps for k in range(trajectory.layers) for s in range(steps)] + [trajectory.layers], ""
 
@@ -143,7 +148,6 @@ def _flow_frames(trajectory: SmoothTrajectory, projection: Projection) -> Frames
 
 
 def _writer(ending: str, fps: int) -> animation.AbstractMovieWriter:
-    """A Matplotlib writer for the ending."""
     if ending == ".gif":
         return OnePalette(fps=fps)
     mpl.rcParams["animation.ffmpeg_path"] = find_ffmpeg()

@@ -180,7 +180,7 @@ def _hardmax_look(trajectory: HardmaxTrajectory) -> Look:
 
 def _smooth_look(trajectory: SmoothTrajectory) -> Look:
     last, real = flows.position(trajectory, -1), np.flatnonzero(trajectory.mask)
-    own, labels = cluster_colours(flows.clusters_by_size(trajectory)[real]), trajectory.clusters[real]
+    colours, labels = cluster_colours(flows.clusters_by_size(trajectory)[real]), trajectory.clusters[real]
     texts = [f"token {i}<br>cluster {c}" for i, c in zip(real, labels, strict=True)]
     if trajectory.rule.attends:
         P = np.asarray(to_numpy(trajectory.attention(last)), np.float64)
@@ -192,9 +192,9 @@ def _smooth_look(trajectory: SmoothTrajectory) -> Look:
         ]
     hull = None
     if flows.has_shrinking_hull(trajectory):
-        ends = trajectory.drawn[last, real].astype(np.float64)
-        hull = np.array([ends[labels == c].mean(axis=0) for c in range(labels.max() + 1)])
-    return Look(last, lambda at: own, lambda at: flows.leads(trajectory, at)[real], texts, hull)
+        Z = trajectory.drawn[last, real].astype(np.float64)
+        hull = np.array([Z[labels == c].mean(axis=0) for c in range(labels.max() + 1)])
+    return Look(last, lambda at: colours, lambda at: flows.leads(trajectory, at)[real], texts, hull)
 
 
 def _trace(points: AnyArray, **style: Any) -> Spec:
@@ -225,13 +225,13 @@ def _moving(Z: AnyArray, positions: list[int], f: int, look: Look, projection: P
 
 def _hull(points: FloatArray) -> Spec:
     """The hull of points, at least a polygon."""
-    hull, about = Polytope(points), {"name": "hull", "hoverinfo": "skip", "showlegend": False}
+    hull, trace = Polytope(points), {"name": "hull", "hoverinfo": "skip", "showlegend": False}
     if hull.dimension == 3:
         corners = dict(zip("ijk", hull.facets.T, strict=True))
-        return {**_trace(points), "type": "mesh3d", **corners, "color": SHADE, **about}
+        return {**_trace(points), "type": "mesh3d", **corners, "color": SHADE, **trace}
     outline = points[np.append(hull.outline, hull.outline[:1])]
     filled = {} if points.shape[1] == 3 else {"fill": "toself", "fillcolor": SHADE}
-    return _trace(outline, mode="lines", line={"color": SHADE, "width": 4}, **filled, **about)
+    return _trace(outline, mode="lines", line={"color": SHADE, "width": 4}, **filled, **trace)
 
 
 def _sphere(d: int) -> Spec:
@@ -265,7 +265,7 @@ def _layout(projection: Projection, names: list[str]) -> Spec:
     # Below the buttons, so that they do not meet on a narrow screen.
     slider = {"steps": steps, "x": 0, "len": 1, "pad": {"t": top + 10, "b": 16}, "currentvalue": {"xanchor": "right"}}
     return {
-        **(_scene(projection) if solid else _plane(projection)),
+        **_axes(projection),
         "template": "none",
         "margin": {"l": 10, "r": 10, "t": 0, "b": 40} if solid else {"l": 55, "r": 20, "t": 20, "b": 40},
         "updatemenus": [{**menu, "xanchor": "left", "yanchor": "top", "showactive": False}],
@@ -273,20 +273,18 @@ def _layout(projection: Projection, names: list[str]) -> Spec:
     }
 
 
-def _scene(projection: Projection) -> Spec:
-    span = projection.high - projection.low
-    ratio = span / span.max() if projection.equal else np.ones(3)
-    camera = {"eye": {"x": 1.2, "y": -1.35, "z": 0.75}, "center": {"x": 0, "y": 0, "z": -0.15}}
-    aspect = {"aspectmode": "manual", "aspectratio": dict(zip("xyz", ratio.tolist(), strict=True))}
-    axes = {f"{letter}axis": _axis(projection, r) for r, letter in enumerate("xyz")}
-    return {"scene": {**axes, **aspect, "camera": camera}}
-
-
-def _plane(projection: Projection) -> Spec:
-    across = {**_axis(projection, 1), "showticklabels": projection.source > 1}
+def _axes(projection: Projection) -> Spec:
+    axes = {f"{letter}axis": _axis(projection, r) for r, letter in enumerate("xyz"[: projection.dimension])}
+    if projection.dimension == 3:
+        span = projection.high - projection.low
+        ratio = span / span.max() if projection.equal else np.ones(3)
+        camera = {"eye": {"x": 1.2, "y": -1.35, "z": 0.75}, "center": {"x": 0, "y": 0, "z": -0.15}}
+        aspect = {"aspectmode": "manual", "aspectratio": dict(zip("xyz", ratio.tolist(), strict=True))}
+        return {"scene": {**axes, **aspect, "camera": camera}}
+    axes["yaxis"]["showticklabels"] = projection.source > 1
     if projection.equal and projection.source > 1:
-        across["scaleanchor"] = "x"
-    return {"xaxis": _axis(projection, 0), "yaxis": across, "hovermode": "closest"}
+        axes["yaxis"]["scaleanchor"] = "x"
+    return {**axes, "hovermode": "closest"}
 
 
 def _axis(projection: Projection, r: int) -> Spec:

@@ -1,4 +1,4 @@
-"""How tokens of any dimension come onto paper: as they are for d = 2 and 3, else on principal axes, and labelled so.
+"""Axes for tokens of any dimension: their coordinates for d = 2 and 3, else principal axes, labelled so.
 
 Rescaled tokens of self-attention gather in the leading directions of V and may grow without bound in the others. Where
 these are more than ten times as wide, the axes are the leading directions and those at right angles to them, and the
@@ -82,32 +82,31 @@ class Projection:
         tokens, d = tokens[: trajectory.reached], tokens.shape[-1]
         if isinstance(trajectory.rule, Sphere) and d <= 3:
             tokens = np.vstack([tokens.reshape(-1, d), np.eye(d), -np.eye(d)])
-        across = _leading(trajectory)
-        turned = None if across is None else cls._turned(tokens.reshape(-1, d), across, trajectory.letter)
+        turned = None
+        if trajectory.gathering is not trajectory.drawn and isinstance(trajectory.rule, SelfAttention):
+            gathering = expected_of_values(trajectory.rule, d).dual  # (d, k), whose coordinates tokens gather in
+            turned = cls._turned(tokens.reshape(-1, d), gathering, trajectory.letter)
         return turned or cls.of(tokens, letter=trajectory.letter, stretch=True)
 
     @classmethod
-    def _turned(cls, points: FloatArray, across: FloatArray, letter: str) -> "Projection | None":
+    def _turned(cls, points: FloatArray, gathering: FloatArray, letter: str) -> "Projection | None":
         """Axes along the leading directions and at right angles to them, where the latter are far wider; else None."""
         d = points.shape[1]
-        leading, free = parts = _orthonormal(across), _orthonormal(across, complement=True)
+        leading, free = parts = _orthonormal(gathering), _orthonormal(gathering, complement=True)
         width = float(np.ptp(points @ leading, axis=0).max())
         if not free.shape[1] or float(np.ptp(points @ free, axis=0).max()) <= WIDE * width:
             return None
         if d == 3 and np.abs(free).max(axis=0).min() < 1 - 1e-9:  # no coordinate axes: the widest direction first
             parts = leading, _widest(points, free, free.shape[1])
         elif d > 3:  # two axes: of the leading directions if these are two or more, else one of each kind
-            several = leading.shape[1] > 1
-            parts = (
-                (leading if leading.shape[1] <= 2 else _widest(points, leading, 2)),
-                _widest(points, free, 0 if several else 1),
-            )
+            drawn = leading if leading.shape[1] <= 2 else _widest(points, leading, 2)
+            parts = drawn, _widest(points, free, 2 - drawn.shape[1])
         basis = np.hstack(parts)
         words = ("leading", "free") if d == 3 else ("leading direction", "free direction")  # three axes have less room
         labels = [
             f"{word} {r + 1}" if M.shape[1] > 1 else word
-            for word, M, shown in zip(words, (leading, free), parts, strict=True)
-            for r in range(shown.shape[1])
+            for word, M, drawn in zip(words, (leading, free), parts, strict=True)
+            for r in range(drawn.shape[1])
         ]
         axis = np.abs(basis).argmax(axis=0)
         aligned = np.abs(basis).max(axis=0) > 1 - 1e-9
@@ -115,8 +114,7 @@ class Projection:
         if aligned.all():
             order = np.argsort(axis)
             basis, labels = basis[:, order], [labels[r] for r in order]
-        shown = points @ basis
-        wide = np.ptp(shown, axis=0) > WIDE * width
+        wide = np.ptp(points @ basis, axis=0) > WIDE * width
         size = float(f"{np.abs(points @ leading).max() or 1.0:.0e}")
         labels = [f"{label} (d = {d})" for label in labels] if d > 3 else labels
         labels = [f"{label}, log beyond {size:g}" if far else label for label, far in zip(labels, wide, strict=True)]
@@ -126,8 +124,8 @@ class Projection:
 
     def fitted(self, tokens: FloatArray, pad: FloatArray | float) -> "Projection":
         """The same with limits around tokens of shape (..., d)."""
-        shown = self(tokens.reshape(-1, self.source))
-        return replace(self, low=shown.min(axis=0) - pad, high=shown.max(axis=0) + pad)
+        points = self(tokens.reshape(-1, self.source))
+        return replace(self, low=points.min(axis=0) - pad, high=points.max(axis=0) + pad)
 
     @property
     def dimension(self) -> int:
@@ -139,23 +137,23 @@ class Projection:
         tokens = tokens / self.unit
         if self.source == 1:
             return np.concatenate([tokens, np.zeros_like(tokens)], axis=-1)
-        shown = tokens if self.basis is None else tokens @ self.basis
+        points = tokens if self.basis is None else tokens @ self.basis
         if self.log_beyond is None:
-            return shown
+            return points
         size = np.where(self.log_beyond > 0, self.log_beyond, 1.0)
-        return np.where(self.log_beyond > 0, size * np.arcsinh(shown / size), shown)
+        return np.where(self.log_beyond > 0, size * np.arcsinh(points / size), points)
 
     def ticks(self, r: int) -> dict[float, float] | None:
         """Of a logarithmic axis, where zero and some powers of ten are: {place: number}. None for other axes."""
         size = 0.0 if self.log_beyond is None else float(self.log_beyond[r])
         if not size:
             return None
-        ends = size * np.sinh(np.array([self.low[r], self.high[r]]) / size)
-        reach = np.log10(np.abs(ends).max())
+        low, high = size * np.sinh(np.array([self.low[r], self.high[r]]) / size)
+        reach = np.log10(max(abs(low), abs(high)))
         middle = (reach + np.log10(size)) / 2  # half of the way along the axis, roughly
         exponents = np.floor([middle, reach] if 10**middle > 4 * size else [reach])
         powers = 10.0 ** np.unique(exponents)
-        numbers = [x for x in (*-powers[::-1], 0.0, *powers) if ends[0] <= x <= ends[1]]
+        numbers = [x for x in (*-powers[::-1], 0.0, *powers) if low <= x <= high]
         return {float(size * np.arcsinh(x / size)): float(x) for x in numbers}
 
     def label(self, ax: Any) -> None:
@@ -178,14 +176,6 @@ class Projection:
             ax.set_aspect("equal" if self.equal else "auto")
         if self.source == 1:
             ax.set_yticks([])
-
-
-def _leading(trajectory: SmoothTrajectory) -> FloatArray | None:
-    """Functionals that give the coordinates in which tokens gather, (d, k); None where these are all coordinates."""
-    rule, d = trajectory.rule, trajectory.array.shape[-1]
-    if trajectory.gathering is trajectory.drawn or not isinstance(rule, SelfAttention):
-        return None
-    return expected_of_values(rule, d).dual
 
 
 def _orthonormal(M: FloatArray, *, complement: bool = False) -> FloatArray:

@@ -59,11 +59,6 @@ def smooth_section(title: str, trajectory: SmoothTrajectory) -> Section:
     return Section(title, expectation_line(trajectory), trajectory.status, None, pictures, (), answered)
 
 
-def report_page(title: str, intro: str, sections: Sequence[Section]) -> str:
-    """The whole page."""
-    return render("report", title=title, intro=intro, sections=sections)
-
-
 def trajectory_page(trajectory: HardmaxTrajectory | SmoothTrajectory, title: str, end: Limit | None = None) -> str:
     """A page on one trajectory: pictures, limit and verdicts."""
     section = (
@@ -71,4 +66,4 @@ def trajectory_page(trajectory: HardmaxTrajectory | SmoothTrajectory, title: str
         if isinstance(trajectory, HardmaxTrajectory)
         else smooth_section(title, trajectory)
     )
-    return report_page(f"hardmax: {title}", repr(trajectory.rule), [section])
+    return render("report", title=f"hardmax: {title}", intro=repr(trajectory.rule), sections=[section])

@@ -97,7 +97,7 @@ def new_axes(projection: Projection) -> Any:
     return figure.add_subplot(projection="3d")
 
 
-def panels(projection: Projection, number: int) -> tuple[Figure, list[Axes]]:
+def panels(projection: Projection, number: int) -> tuple[Figure, list[Any]]:
     """A figure with a row of axes for one projection, named once for all of them."""
     width, height = (3.1, 3.5) if projection.source != 1 else (3.1, 1.5)
     figure, axes = plt.subplots(

@@ -66,8 +66,8 @@ def _words(explanation: "Explanation") -> list[tuple[object, ...]]:
     """Tokens with the largest contributions, and the sum of all others."""
     e = explanation
     order = np.argsort(-np.abs(e.towards), kind="stable")
-    shown, others = order[:MOST_WORDS], order[MOST_WORDS:]
-    rows: list[tuple[object, ...]] = [(e.words[i], f"{e.towards[i]:+.4f}", e.counts[i]) for i in shown]
+    largest, others = order[:MOST_WORDS], order[MOST_WORDS:]
+    rows: list[tuple[object, ...]] = [(e.words[i], f"{e.towards[i]:+.4f}", e.counts[i]) for i in largest]
     if len(others):
         rows.append((Markup(f"<small>{len(others)} others</small>"), f"{float(e.towards[others].sum()):+.4f}", ""))
     return rows

@@ -58,16 +58,16 @@ def plot_words(explanation: "Explanation", *, ax: Axes | None = None) -> Figure:
     return cast(Figure, ax.figure)
 
 
-def plot_plane(explanation: "Explanation", *, head: int = 0, layers: tuple[int, ...] | None = None) -> Figure:
-    """Tokens of a head at some layers, its leaders by name, and the line on which the logit of the mean is 0."""
-    trajectory = explanation.trajectory[head]
-    shown = layers or tuple(sorted({0, 1, trajectory.layers // 2, trajectory.layers}))
-    figure, axes = plt.subplots(1, len(shown), figsize=(4.1 * len(shown), 4.3), layout="constrained", squeeze=False)
+def plot_plane(explanation: "Explanation") -> Figure:
+    """Tokens of the first head at some layers, its leaders by name, and the line on which the mean's logit is 0."""
+    trajectory = explanation.trajectory[0]
+    layers = sorted({0, 1, trajectory.layers // 2, trajectory.layers})
+    figure, axes = plt.subplots(1, len(layers), figsize=(4.1 * len(layers), 4.3), layout="constrained", squeeze=False)
     palette, projection = Palette(trajectory), Projection.of_trajectory(trajectory)
-    for k, ax in zip(shown, axes[0], strict=True):
+    for k, ax in zip(layers, axes[0], strict=True):
         plot_tokens(trajectory, k, ax=ax, palette=palette, projection=projection, tails=False)
-        draw_decision(explanation, ax, trajectory.array[trajectory.index(k)].mean(axis=0), head=head)
-        name_leaders(explanation, ax, head=head, layer=k)
+        draw_decision(explanation, ax, trajectory.array[trajectory.index(k)].mean(axis=0))
+        name_leaders(explanation, ax, layer=k)
     figure.suptitle(f"{explanation.prediction}, probability {explanation.probability:.3f}", parse_math=False)
     return figure
 
@@ -100,18 +100,11 @@ def name_leaders(explanation: "Explanation", ax: Axes, *, head: int = 0, layer: 
     for leader in explanation.leaders[head][:MOST_NAMES]:
         at = tokens[place[leader.word]]
         above, across = at[1] >= middle, (at[0] - x0) / (x1 - x0)
-        ax.annotate(
-            leader.word,
-            at,
-            xytext=(0, 8 if above else -8),
-            textcoords="offset points",
-            ha="left" if across < 0.15 else "right" if across > 0.85 else "center",
-            va="bottom" if above else "top",
-            fontsize=9,
-            path_effects=[withStroke(linewidth=2.5, foreground="white")],
-            parse_math=False,
-            zorder=7,
-        )
+        beside: dict[str, Any] = {"xytext": (0, 8 if above else -8), "textcoords": "offset points"}
+        beside["ha"] = "left" if across < 0.15 else "right" if across > 0.85 else "center"
+        beside["va"] = "bottom" if above else "top"
+        halo = [withStroke(linewidth=2.5, foreground="white")]
+        ax.annotate(leader.word, at, fontsize=9, path_effects=halo, parse_math=False, zorder=7, **beside)
 
 
 def explanation_movie(explanation: "Explanation", path: str | PathLike[str], *, head: int = 0, **options: Any) -> None:
@@ -134,10 +127,10 @@ def plot_leaders(statistics: "LeaderStatistics", *, count: int = 20, ax: Axes | 
     """Bars of the words that lead in most texts, coloured by the class they speak for."""
     if ax is None:
         ax = plt.subplots(figsize=(8, 4.2), layout="constrained")[1]
-    shown = min(count, len(statistics.words))
-    scores = statistics.scores[:shown]
+    count = min(count, len(statistics.words))
+    scores = statistics.scores[:count]
     colours = [BLUE if score > 0 else ORANGE for score in scores] if scores.ndim == 1 else BLUE
-    ax.bar(range(shown), statistics.texts_led[:shown], color=colours)
-    ax.set_xticks(range(shown), statistics.words[:shown].tolist(), rotation=60, ha="right", parse_math=False)
+    ax.bar(range(count), statistics.texts_led[:count], color=colours)
+    ax.set_xticks(range(count), statistics.words[:count].tolist(), rotation=60, ha="right", parse_math=False)
     ax.set_ylabel("texts in which it leads")
     return cast(Figure, ax.figure)

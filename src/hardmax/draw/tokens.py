@@ -83,10 +83,6 @@ def plot_tokens(
         Shade the hull of the leaders, for a flow of the tokens; by default at the last layer.
     palette, projection : optional
         To share colours and axes between panels; a flow has colours by its clusters.
-
-    Returns
-    -------
-    matplotlib Axes
     """
     if not isinstance(trajectory, HardmaxTrajectory):
         return plot_flow(
@@ -122,10 +118,6 @@ def plot_layers(
         left out.
     projection : Projection, optional
         To share axes with other pictures.
-
-    Returns
-    -------
-    matplotlib Figure
     """
     if not isinstance(trajectory, HardmaxTrajectory):
         return plot_times(cast(SmoothTrajectory, trajectory), layers, projection=projection)
@@ -152,10 +144,10 @@ def _scatter_tokens(ax: Axes, Z: FloatArray, trajectory: HardmaxTrajectory, k: i
     colours = [palette(followed[p][0]) for p in whole]
     style.scatter(ax, Z[whole], s=size, c=colours, edgecolors=list(edges[whole]), linewidths=widths[whole], zorder=3)
     for p in np.flatnonzero(~stars & (parts > 1)):
-        shown = followed[p] if parts[p] <= MOST_PARTS else []
-        for part, j in enumerate(shown):
-            style.scatter(ax, Z[[p]], s=size, c=[palette(j)], marker=_slice(part, len(shown)), linewidths=0, zorder=3)
-        face = "none" if len(shown) else "white"
+        slices = followed[p] if parts[p] <= MOST_PARTS else []
+        for part, j in enumerate(slices):
+            style.scatter(ax, Z[[p]], s=size, c=[palette(j)], marker=_slice(part, len(slices)), linewidths=0, zorder=3)
+        face = "none" if len(slices) else "white"
         style.scatter(ax, Z[[p]], s=size, facecolors=face, edgecolors=edges[p], linewidths=widths[p], zorder=3)
     lead = np.flatnonzero(stars)
     colours, size = [palette(int(i)) for i in real[lead]], style.STAR * style.marker_size(max(len(lead), 1))
@@ -185,10 +177,6 @@ def plot_limit(
     ax : matplotlib Axes, optional
     projection : Projection, optional
         To share axes with other pictures.
-
-    Returns
-    -------
-    matplotlib Axes
     """
     start, end = (np.asarray(to_numpy(x)).astype(np.float64) for x in (tokens, limit.tokens))
     projection = projection or Projection.of(np.stack([start, end]))
@@ -198,13 +186,13 @@ def plot_limit(
         style.shade_polytope(ax, Polytope(projection(limit.points[: len(limit.leaders)])))
     colours = style.point_colours(len(limit.points))
     before, after, points = projection(start), projection(end), projection(limit.points)
-    own = [colours[c] if c >= 0 else style.GREY for c in limit.clusters.tolist()]
-    style.draw_lines(ax, np.stack([before, after], axis=1), own, linewidths=0.7, alpha=0.5)
-    style.scatter(ax, before, s=0.2 * style.marker_size(len(start)), c=own, alpha=0.8, linewidths=0, zorder=2)
+    faces = [colours[c] if c >= 0 else style.GREY for c in limit.clusters.tolist()]
+    style.draw_lines(ax, np.stack([before, after], axis=1), faces, linewidths=0.7, alpha=0.5)
+    style.scatter(ax, before, s=0.2 * style.marker_size(len(start)), c=faces, alpha=0.8, linewidths=0, zorder=2)
     n_leaders = len(limit.leaders)
-    for some, marker, scale in ((slice(n_leaders), "*", style.STAR), (slice(n_leaders, None), "D", 1)):
-        own, size = colours[some], scale * style.marker_size(max(len(points[some]), 1))
-        style.scatter(ax, points[some], s=size, marker=marker, c=own, edgecolors=style.EDGE, linewidths=0.7, zorder=4)
+    for rows, marker, scale in ((slice(n_leaders), "*", style.STAR), (slice(n_leaders, None), "D", 1)):
+        faces, size = colours[rows], scale * style.marker_size(max(len(points[rows]), 1))
+        style.scatter(ax, points[rows], s=size, marker=marker, c=faces, edgecolors=style.EDGE, linewidths=0.7, zorder=4)
     proved = f"certified at layer {limit.layer}" if limit.certified else f"not certified within {limit.layer} layers"
     ax.set_title(f"limit: {proved}", fontsize=10)
     return ax
@@ -226,8 +214,7 @@ def plot_half_space(ax: Axes, token: FloatArray, A: FloatArray | None = None, *,
         ax.plot(*np.stack(corners[:2]).T, color=style.BLUE, lw=1, zorder=1)
         arrow = {"arrowstyle": "-|>", "color": style.EDGE, "lw": 1.3}
         ax.annotate("", tuple(token + 0.45 * normal), tuple(token), arrowprops=arrow)
-        ax.set_xlim(limits[0])
-        ax.set_ylim(limits[1])
+        ax.set(xlim=limits[0], ylim=limits[1])
     elif isinstance(ax, Axes3D):
         span = 0.5 * min(reach, float(np.diff(ax.get_xlim3d())[0]))
         style.draw_plane(ax, token, normal, span, facecolors=SKY, alpha=0.25)

@@ -9,9 +9,8 @@ from matplotlib.figure import Figure
 from hardmax import SelfAttention, SmoothTrajectory, simulate
 from hardmax._types import FloatArray
 from hardmax.draw.flows import RANK_TOL, plot_attention
-from hardmax.draw.movies import Scene
+from hardmax.draw.movies import Scene, even_frames
 from hardmax.draw.style import COLOURS, padded_layout
-from hardmax.figures.shared import redrawn
 
 TITLE = "arXiv 2305.05465: the rank of the attention matrix falls as leaders emerge, n = 40, d = 80"
 UNITS = np.linspace(0, 16, 33)  # times in units of 1 / lambda_1
@@ -29,22 +28,19 @@ def compute() -> SmoothTrajectory:
 
 def ranks(trajectory: SmoothTrajectory) -> FloatArray:
     """Rank of the attention matrix at each saved time, singular values below 1e-6 of the largest left out."""
-    return np.array(
-        [np.linalg.matrix_rank(trajectory.attention(k), rtol=RANK_TOL) for k in range(len(trajectory.saved))]
-    )
+    return np.linalg.matrix_rank([trajectory.attention(k) for k in range(len(trajectory.saved))], rtol=RANK_TOL)
 
 
 def scene(trajectory: SmoothTrajectory) -> Scene:
     """The matrix in time, and its rank until then."""
-    figure = plt.figure(figsize=(6.2, 6.8), layout=padded_layout())
-    above, below = figure.subplots(2, 1, height_ratios=(2.4, 1))
+    figure, (above, below) = plt.subplots(2, 1, figsize=(6.2, 6.8), layout=padded_layout(), height_ratios=(2.4, 1))
     rank = ranks(trajectory)
 
     def draw_both(k: int) -> None:
         _draw_matrix(above, trajectory, k, rank)
         _draw_ranks(below, rank[: k + 1])
 
-    return redrawn(figure, draw_both, len(UNITS) - 1)
+    return Scene(figure, draw_both, even_frames(len(UNITS) - 1))
 
 
 def draw(trajectory: SmoothTrajectory) -> Figure:
@@ -71,7 +67,6 @@ def _draw_matrix(ax: Any, trajectory: SmoothTrajectory, k: int, rank: FloatArray
 
 
 def _draw_ranks(ax: Any, rank: FloatArray) -> None:
-    """The rank in time, and what counts as zero."""
     ax.plot(UNITS[: len(rank)], rank, color=COLOURS[0], lw=2, marker="o", ms=4)
     ax.set(xlabel=r"$\lambda_1 t$", ylabel="rank of $P$", ylim=(0, 42), xlim=(-0.2, UNITS[-1] + 0.2))
     ax.set_title(rf"rank: singular values above $10^{{{np.log10(RANK_TOL):.0f}}}$ times the largest", fontsize=11)

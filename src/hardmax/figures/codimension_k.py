@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 
 from hardmax import SelfAttention, SmoothTrajectory, matrix, simulate
 from hardmax._types import FloatArray, IntArray
-from hardmax.draw.movies import Scene
+from hardmax.draw.movies import Scene, even_frames
 from hardmax.draw.style import EDGE, GREY, SIZE, add_legend, cluster_colours, padded_layout
-from hardmax.figures.shared import near_labels, redrawn
+from hardmax.figures.shared import near_labels
 
 TITLE = "arXiv 2305.05465: conjecture, two positive eigenvalues of three give lines (codimension 2)"
 V = matrix("paper-codimension")
@@ -35,6 +35,14 @@ class Numbers:
         """How far phi_2 . z still differs on a line at the end, at most."""
         return max(float(np.ptp(self.coordinates[-1, self.lines == g, 1])) for g in range(int(self.lines.max()) + 1))
 
+    @property
+    def unsettled(self) -> str:
+        return rf"not yet settled: scatter of $\varphi_2 \cdot z$ within a group up to {self.scatter:.2g}"
+
+    @property
+    def names(self) -> list[str]:
+        return [rf"$\varphi_{r} \cdot z$  ($\lambda_{r}$ = {x:.2f})" for r, x in enumerate(self.eigenvalues, 1)]
+
 
 def compute() -> Numbers:
     """Twenty tokens uniform in [-5, 5]^3 under the paper's V, with Q^T K = I."""
@@ -54,9 +62,9 @@ def movie_of(numbers: Numbers) -> SmoothTrajectory:
 def scene(numbers: Numbers) -> Scene:
     """The coordinates of positive eigenvalues in time."""
     figure, ax = plt.subplots(figsize=(5.6, 5.4), layout=padded_layout())
-    figure.suptitle(f"Conjecture: two eigenvalues positive\n{_unsettled(numbers)}", fontsize=11)
+    figure.suptitle(f"Conjecture: two eigenvalues positive\n{numbers.unsettled}", fontsize=11)
     add_legend(figure, LEGEND)
-    return redrawn(figure, lambda k: _draw_plane(ax, numbers, k), len(TIMES) - 1)
+    return Scene(figure, lambda k: _draw_plane(ax, numbers, k), even_frames(len(TIMES) - 1))
 
 
 def draw(numbers: Numbers) -> Figure:
@@ -65,7 +73,7 @@ def draw(numbers: Numbers) -> Figure:
     figure.subplots_adjust(left=0.05, right=0.95, bottom=0.15, top=0.81, wspace=0.2)
     figure.suptitle(
         "Conjecture: tokens gather on parallel lines when two of three eigenvalues are positive\n"
-        f"t = {TIMES[-1]:g}, {_unsettled(numbers)}",
+        f"t = {TIMES[-1]:g}, {numbers.unsettled}",
         fontsize=13,
     )
     for place, k in ((1, 0), (2, len(TIMES) - 1)):
@@ -75,40 +83,28 @@ def draw(numbers: Numbers) -> Figure:
     return figure
 
 
-def _unsettled(numbers: Numbers) -> str:
-    """How far tokens still are from the lines."""
-    return rf"not yet settled: scatter of $\varphi_2 \cdot z$ within a group up to {numbers.scatter:.2g}"
-
-
-def _names(numbers: Numbers) -> list[str]:
-    return [rf"$\varphi_{r + 1} \cdot z$  ($\lambda_{r + 1}$ = {x:.2f})" for r, x in enumerate(numbers.eigenvalues)]
-
-
-def _style(numbers: Numbers) -> dict[str, Any]:
-    return {"s": SIZE, "c": cluster_colours(numbers.lines), "edgecolors": EDGE, "linewidths": 0.6}
-
-
 def _draw_plane(ax: Any, numbers: Numbers, k: int) -> None:
     """The coordinates of positive eigenvalues at position k, with the way there."""
-    plane, names = numbers.coordinates[..., :2], _names(numbers)
-    for i, colour in enumerate(cluster_colours(numbers.lines)):
+    plane, colours = numbers.coordinates[..., :2], cluster_colours(numbers.lines)
+    for i, colour in enumerate(colours):
         ax.plot(*plane[: k + 1, i].T, color=colour, lw=0.8, alpha=0.6)
-    ax.scatter(*plane[k].T, zorder=3, **_style(numbers))
+    ax.scatter(*plane[k].T, zorder=3, s=SIZE, c=colours, edgecolors=EDGE, linewidths=0.6)
     low, high, pad = plane.min(axis=(0, 1)), plane.max(axis=(0, 1)), 0.06 * np.ptp(plane)
     ax.set(xlim=(low[0] - pad, high[0] + pad), ylim=(low[1] - pad, high[1] + pad), aspect="equal")
-    ax.set(xlabel=names[0], ylabel=names[1])
+    ax.set(xlabel=numbers.names[0], ylabel=numbers.names[1])
     ax.set_title(f"t = {TIMES[k]:g}", fontsize=12)
 
 
 def _draw_lines(ax: Any, numbers: Numbers) -> None:
     """All three coordinates at the end, and the lines along the third that tokens gather on."""
-    end, names = numbers.coordinates[-1], _names(numbers)
+    end, (first, second, third) = numbers.coordinates[-1], numbers.names
     reach = 1.15 * np.abs(end[:, 2]).max()
     for g in range(numbers.lines.max() + 1):
         foot = end[numbers.lines == g, :2].mean(axis=0)
         ax.plot(*np.repeat(foot[:, None], 2, axis=1), [-reach, reach], color=GREY, lw=1.2)
-    ax.scatter(*end.T, depthshade=False, **_style(numbers))
-    ax.set(xlabel=names[0], ylabel=names[1], zlabel=names[2], zlim=(-reach, reach))
+    colours = cluster_colours(numbers.lines)
+    ax.scatter(*end.T, depthshade=False, s=SIZE, c=colours, edgecolors=EDGE, linewidths=0.6)
+    ax.set(xlabel=first, ylabel=second, zlabel=third, zlim=(-reach, reach))
     ax.locator_params(nbins=4)
     ax.xaxis.labelpad, ax.yaxis.labelpad, ax.zaxis.labelpad = 8, 10, 12
     ax.tick_params(axis="z", pad=5)

@@ -8,9 +8,8 @@ from matplotlib.figure import Figure
 
 from hardmax import SelfAttention, SmoothTrajectory, simulate
 from hardmax.draw.flows import LEAST_WEIGHT, plot_connections
-from hardmax.draw.movies import Scene
+from hardmax.draw.movies import Scene, even_frames
 from hardmax.draw.style import padded_layout
-from hardmax.figures.shared import redrawn
 
 TITLE = "arXiv 2305.05465: queries connect to fewer and fewer tokens, the leaders, n = 20, d = 2"
 UNITS = np.linspace(0, 4, 81)  # times in units of 1 / lambda_1
@@ -35,7 +34,7 @@ def scene(trajectory: SmoothTrajectory) -> Scene:
     figure, ax = plt.subplots(figsize=(6.4, 5.8), layout=padded_layout())
     _draw_panel(ax, trajectory, 0)
     _add_legend(figure, ax)
-    return redrawn(figure, lambda k: _draw_panel(ax, trajectory, k), len(UNITS) - 1)
+    return Scene(figure, lambda k: _draw_panel(ax, trajectory, k), even_frames(len(UNITS) - 1))
 
 
 def draw(trajectory: SmoothTrajectory) -> Figure:
@@ -56,7 +55,6 @@ def _draw_panel(ax: Any, trajectory: SmoothTrajectory, k: int) -> None:
 
 
 def _add_legend(figure: Figure, ax: Any) -> None:
-    """Keys, queries, and when a token is seen."""
     handles, labels = ax.get_legend_handles_labels()
     title = rf"lines: $P_{{ij}}$ > {LEAST_WEIGHT:g}; seen: $P_{{ij}}$ > {LEAST_WEIGHT:g} for some $i$"
     style: dict[str, Any] = {"loc": "outside lower center", "ncols": 2, "fontsize": 11, "title_fontsize": 10}

@@ -47,13 +47,13 @@ def draw(result: Coordinates) -> Figure:
     figure, axes = plt.subplots(1, 3, figsize=(14, 4.6), layout="constrained")
     scale = ScalarMappable(Normalize(1, 3), "cividis")
     growing, falling = (np.flatnonzero(sign * result.eigenvalues > 0) for sign in (1, -1))
-    shown = growing[np.linspace(len(growing) - 1, 0, DRAWN).round().astype(int)]  # the largest eigenvalue first
+    converging = growing[np.linspace(len(growing) - 1, 0, DRAWN).round().astype(int)]  # the largest eigenvalue first
     for ax, sign, name in ((axes[0], 1, "positive"), (axes[1], -1, "negative")):
-        for r in shown:
-            ends = sign * result.values[-1, :, r] > 0
-            _draw_band(ax, result.values[:, ends, r], scale.to_rgba(result.eigenvalues[r]))
-        about = f"{DRAWN} of the {len(growing)} coordinates with positive eigenvalue,\ntokens with {name} limit"
-        ax.set_title(about, fontsize=11)
+        for r in converging:
+            rows = sign * result.values[-1, :, r] > 0
+            _draw_band(ax, result.values[:, rows, r], scale.to_rgba(result.eigenvalues[r]))
+        title = f"{DRAWN} of the {len(growing)} coordinates with positive eigenvalue,\ntokens with {name} limit"
+        ax.set_title(title, fontsize=11)
         ax.set_ylabel(r"$\varphi_r \cdot z_i$, mean $\pm$ std" if sign > 0 else "", fontsize=11)
     for r in falling:
         _draw_band(axes[2], np.abs(result.values[..., r]), scale.to_rgba(-result.eigenvalues[r]), spread=False)

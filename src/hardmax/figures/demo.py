@@ -6,8 +6,8 @@ from importlib.util import find_spec
 import hardmax as hm
 from hardmax._types import FloatArray
 from hardmax.draw.control import plot_control
-from hardmax.draw.html import Picture
-from hardmax.draw.report import Section, hardmax_section, report_page, smooth_section
+from hardmax.draw.html import Picture, render
+from hardmax.draw.report import Section, hardmax_section, smooth_section
 from hardmax.draw.style import LAYERS
 from hardmax.draw.text_page import explanation_parts
 from hardmax.inputs import PAPER_CLOUDS
@@ -53,7 +53,7 @@ def demo() -> str:
         + ("Who leads depends on A, so A can be chosen. " if control else "")
         + ("Last, two reviews and what a classifier built on hardmax says of them." if reviews else "")
     )
-    return report_page("Tokens gathering around their leaders", intro, sections)
+    return render("report", title="Tokens gathering around their leaders", intro=intro, sections=sections)
 
 
 def _values_section(title: str, V: FloatArray, *, horizon: float = 15.0) -> Section:
@@ -64,7 +64,6 @@ def _values_section(title: str, V: FloatArray, *, horizon: float = 15.0) -> Sect
 
 
 def _control_section() -> Section:
-    """Two tokens that do not lead with A = I, before and after."""
     title = "Choosing who leads"
     about = "Two tokens that follow others where A = I, and the matrix A of largest margin under which both lead."
     caption = (
@@ -77,7 +76,6 @@ def _control_section() -> Section:
 
 
 def _review_section(title: str, text: str) -> Section:
-    """A review, the answer of the shipped classifier and why, and the dynamics of the model in the plane."""
     caption = (
         "The paper's model with one head in the plane: words gather around their leaders. The cross is the mean of "
         "all words; its side of the dashed line is the answer."

@@ -31,16 +31,16 @@ def draw(panels: dict[str, HardmaxTrajectory]) -> Figure:
         A = np.eye(2) if trajectory.rule.matrix is None else trajectory.rule.matrix
         ax.set(xlim=(-2.2, 3), ylim=(-2.2, 3), aspect="equal", title=title, xticks=[], yticks=[])
         plot_half_space(ax, Z[0], A)
-        chosen = trajectory.sets(0)[0].tolist()
+        members = trajectory.sets(0)[0].tolist()
         direction = A @ Z[0] / np.linalg.norm(A @ Z[0])
         ax.plot(*np.outer([-5, 5], direction).T, color="#999999", lw=0.8, ls="--", zorder=0)
         for j, z in enumerate(Z):
             foot = (z @ direction) * direction
             ax.plot(*np.stack([z, foot]).T, color="#999999", lw=0.8, ls=":", zorder=1)
-            colour = EDGE if j == 0 else COLOURS[1] if j in chosen else COLOURS[0]
+            colour = EDGE if j == 0 else COLOURS[1] if j in members else COLOURS[0]
             ax.scatter(*z, s=60, color=colour, zorder=3)
             ax.annotate(f"$z_{j + 1}$", z, (-10, 10) if j == 0 else (7, 5), textcoords="offset points", fontsize=12)
-        names = ", ".join(str(j + 1) for j in chosen)
+        names = ", ".join(str(j + 1) for j in members)
         ax.text(0.03, 0.03, rf"$\mathcal{{C}}_1(Z) = \{{{names}\}}$", transform=ax.transAxes, fontsize=13)
         ax.text(0.97, 0.93, r"$\mathcal{H}_1$", transform=ax.transAxes, fontsize=14, ha="right", color=COLOURS[0])
     return figure

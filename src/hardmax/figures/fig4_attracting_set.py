@@ -43,7 +43,7 @@ def draw(numbers: tuple[HardmaxTrajectory, Limit, int]) -> Figure:
     ax.scatter(*trajectory.array[inside].T, s=28, color=COLOURS[0], zorder=3, label=f"tokens at layer {inside}")
     ax.annotate(r"$\mathcal{K}$", (0, 0), fontsize=18, ha="center", va="center")
     ax.set(xlim=(-1.35, 1.35), ylim=(-1.35, 1.75), aspect="equal")
-    about = rf"$\mathcal{{S}}$ and balls of radius $\delta$ = {DELTA}: every token is inside from layer {inside} on"
-    ax.set_title(about, fontsize=9)
+    title = rf"$\mathcal{{S}}$ and balls of radius $\delta$ = {DELTA}: every token is inside from layer {inside} on"
+    ax.set_title(title, fontsize=9)
     ax.legend(loc="upper center", ncols=3, fontsize=8, frameon=False)
     return figure

@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
+from scipy.optimize import brentq
 
 from hardmax._types import FloatArray
 from hardmax.draw.style import COLOURS, EDGE
@@ -26,26 +27,22 @@ class Separation:
 
 
 def compute() -> Separation:
-    """Bisect for the largest delta such that <x, x - y> > 0 for all |x - s0| <= delta and |y - s_i| <= delta.
+    """Solve for the largest delta such that <x, x - y> > 0 for all |x - s0| <= delta and |y - s_i| <= delta.
 
     The smallest value over y is <x, x - s_i> - delta |x|; over x it is on the boundary of the ball, sampled finely.
     """
     circle = np.linspace(0, 2 * np.pi, 2000, endpoint=False)
     directions = np.column_stack([np.cos(circle), np.sin(circle)])
 
-    def separates(delta: float) -> bool:
+    def gap(delta: float) -> float:
         x = POINTS[0] + delta * directions  # (2000, 2)
-        gaps = [(x * (x - s)).sum(axis=1) - delta * np.linalg.norm(x, axis=1) for s in POINTS[1:]]
-        return bool(min(gap.min() for gap in gaps) > 0)
+        return min(((x * (x - s)).sum(axis=1) - delta * np.linalg.norm(x, axis=1)).min() for s in POINTS[1:])
 
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if separates(middle) else (low, middle)
-    inner = 2 / 3 * low
+    delta = brentq(gap, 0, 1)
+    inner = 2 / 3 * delta
     angles = np.linspace(0, 2 * np.pi, 8, endpoint=False) + 0.2
     samples = POINTS[0] + 0.95 * inner * np.column_stack([np.cos(angles), np.sin(angles)])
-    return Separation(POINTS, low, inner, samples)
+    return Separation(POINTS, delta, inner, samples)
 
 
 def draw(result: Separation) -> Figure:

@@ -11,10 +11,9 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 from hardmax import SelfAttention, SmoothTrajectory, matrix, simulate
 from hardmax._types import FloatArray, IntArray
 from hardmax.draw.flows import legend_line, plot_flow
-from hardmax.draw.movies import Scene
+from hardmax.draw.movies import Scene, even_frames
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import COLOURS, add_legend, cluster_colours, new_axes, padded_layout
-from hardmax.figures.shared import redrawn
 
 TITLE = (
     "arXiv 2305.05465: tokens converge to at most three parallel hyperplanes, leading eigenvalue simple and positive"
@@ -36,7 +35,7 @@ class Panel:
     """A trajectory, the functional phi_1 with phi_1 V = lambda_1 phi_1, its values in time, and who shares one."""
 
     trajectory: SmoothTrajectory
-    phi: FloatArray  # (d,), of length 1
+    phi: FloatArray  # (d,), of length 1, with positive sum
     values: FloatArray  # (times, n)
     planes: IntArray  # (n,) number of the plane of each token, from the lowest value up
 
@@ -52,7 +51,9 @@ def compute() -> dict[str, Panel]:
     for (name, V), seed in zip(MATRICES.items(), SEEDS, strict=True):
         tokens = np.random.default_rng(seed).uniform(-5, 5, (20, len(V)))
         trajectory = simulate(tokens, SelfAttention(V=V), times=TIMES)
-        phi = leading_functional(np.array(V))
+        eigenvalues, left = np.linalg.eig(np.array(V).T)
+        phi = left[:, eigenvalues.real.argmax()].real
+        phi = np.asarray(phi / np.linalg.norm(phi) * np.sign(phi.sum()))
         values = trajectory.rescaled @ phi
         order = np.argsort(values[-1])
         steps = np.diff(values[-1, order]) > NEAR * np.ptp(values[-1])
@@ -60,13 +61,6 @@ def compute() -> dict[str, Panel]:
         planes[order] = np.concatenate([[0], np.cumsum(steps)])
         panels[name] = Panel(trajectory, phi, values, planes)
     return panels
-
-
-def leading_functional(V: FloatArray) -> FloatArray:
-    """The left eigenvector of the eigenvalue with the largest real part; its sum is positive."""
-    values, left = np.linalg.eig(V.T)
-    phi = left[:, values.real.argmax()].real
-    return np.asarray(phi / np.linalg.norm(phi) * np.sign(phi.sum()))
 
 
 def movie_of(panels: dict[str, Panel]) -> SmoothTrajectory:
@@ -85,7 +79,7 @@ def scene(panels: dict[str, Panel]) -> Scene:
         plot_flow(panel.trajectory, k, ax=ax, clusters=panel.planes, projection=projection)
         _draw_hyperplanes(ax, panel)
 
-    return redrawn(ax.figure, draw_position, len(TIMES) - 1)
+    return Scene(ax.figure, draw_position, even_frames(len(TIMES) - 1))
 
 
 def draw(panels: dict[str, Panel]) -> Figure:
@@ -117,7 +111,12 @@ def _draw_hyperplanes(ax: Any, panel: Panel) -> None:
     if len(panel.phi) == 3:
         limits = np.array([ax.get_xlim(), ax.get_ylim(), ax.get_zlim()])
         ax.set_box_aspect(np.ptp(limits, axis=1), zoom=0.92)  # from the side there is more room
-        _look_along(ax, panel.phi)
+        side = np.cross(panel.phi, [0, 0, 1.0])
+        side /= np.linalg.norm(side)
+        view = side + 0.3 * np.cross(side, panel.phi) + 0.12 * panel.phi  # nearly from the side
+        view /= np.linalg.norm(view)
+        ax.set_proj_type("ortho")  # what is parallel looks so
+        ax.view_init(elev=np.degrees(np.arcsin(view[2])), azim=np.degrees(np.arctan2(view[1], view[0])))
 
 
 def _draw_hyperplane(ax: Any, phi: FloatArray, level: float, Z: FloatArray, colour: str) -> None:
@@ -126,9 +125,8 @@ def _draw_hyperplane(ax: Any, phi: FloatArray, level: float, Z: FloatArray, colo
     foot = middle + (level - middle @ phi) * phi
     across = np.linalg.svd(phi[None])[2][1:]  # (d - 1, d)
     if len(phi) == 2:
-        ends = np.outer([-1, 1], 2 * np.ptp(Z) * across[0])
         limits = ax.axis()
-        ax.plot(*(foot + ends).T, color=colour, alpha=0.25, lw=6, zorder=0)
+        ax.plot(*(foot + np.outer([-1, 1], 2 * np.ptp(Z) * across[0])).T, color=colour, alpha=0.25, lw=6, zorder=0)
         ax.axis(limits)
         return
     offsets = (Z - middle) @ across.T
@@ -136,13 +134,3 @@ def _draw_hyperplane(ax: Any, phi: FloatArray, level: float, Z: FloatArray, colo
     corners = [(low[0], low[1]), (high[0], low[1]), (high[0], high[1]), (low[0], high[1])]
     piece = [foot + a * across[0] + b * across[1] for a, b in corners]
     ax.add_collection3d(Poly3DCollection([piece], facecolors=colour, edgecolors=colour, alpha=0.16, linewidths=0.6))
-
-
-def _look_along(ax: Any, phi: FloatArray) -> None:
-    """Turn the camera so that hyperplanes are seen nearly from the side."""
-    side = np.cross(phi, [0, 0, 1.0])
-    side /= np.linalg.norm(side)
-    view = side + 0.3 * np.cross(side, phi) + 0.12 * phi
-    view /= np.linalg.norm(view)
-    ax.set_proj_type("ortho")  # what is parallel looks so
-    ax.view_init(elev=np.degrees(np.arcsin(view[2])), azim=np.degrees(np.arctan2(view[1], view[0])))

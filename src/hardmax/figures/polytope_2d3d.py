@@ -34,16 +34,16 @@ def draw(rows: dict[int, SmoothTrajectory]) -> Figure:
     figure = plt.figure(figsize=(13, 7.2))
     figure.subplots_adjust(left=0.04, right=0.97, bottom=0.08, top=0.94, wspace=0.16, hspace=0.18)
     for row, (d, trajectory) in enumerate(rows.items()):
-        projection, groups = Projection.of_trajectory(trajectory), clusters_by_size(trajectory)
+        projection, clusters = Projection.of_trajectory(trajectory), clusters_by_size(trajectory)
         for column, t in enumerate(SHOWN):
             place = row * len(SHOWN) + column + 1
             ax: Any = figure.add_subplot(len(rows), len(SHOWN), place, projection="3d" if d == 3 else None)
             k = int(np.abs(trajectory.times - t).argmin())
-            plot_flow(trajectory, k, ax=ax, projection=projection, clusters=groups)
+            plot_flow(trajectory, k, ax=ax, projection=projection, clusters=clusters)
             ax.set_title(f"t = {t:g}" if row == 0 else "", fontsize=13)
             ax.tick_params(labelsize=8)
             if d == 2 and column:
                 ax.set_ylabel("")
-    groups = np.concatenate([clusters_by_size(trajectory) for trajectory in rows.values()])
-    add_legend(figure, legend_line(groups, stars=True, hull=True), fontsize=11)
+    clusters = np.concatenate([clusters_by_size(trajectory) for trajectory in rows.values()])
+    add_legend(figure, legend_line(clusters, stars=True, hull=True), fontsize=11)
     return figure

@@ -8,12 +8,12 @@ from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from hardmax import Polytope, SelfAttention, SmoothTrajectory, simulate
-from hardmax._types import FloatArray, IntArray
+from hardmax._types import IntArray
 from hardmax.draw.flows import leads, plot_flow
-from hardmax.draw.movies import Scene
+from hardmax.draw.movies import Scene, even_frames
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import EDGE, SHADE, SIZE, add_legend, cluster_colours, new_axes, shade_polytope
-from hardmax.figures.shared import near_labels, redrawn
+from hardmax.figures.shared import near_labels
 
 TITLE = "arXiv 2305.05465: tokens converge to a polytope times a subspace, V = diag(1, 1, -1/2)"
 V = np.diag([1.0, 1.0, -0.5])
@@ -40,10 +40,9 @@ def movie_of(numbers: tuple[SmoothTrajectory, IntArray]) -> SmoothTrajectory:
 
 def scene(numbers: tuple[SmoothTrajectory, IntArray]) -> Scene:
     """The prism while it forms."""
-    projection = _solid_view(numbers[0])
-    ax = new_axes(projection)
+    ax = new_axes(Projection.of(numbers[0].rescaled[: LAST + 1]))
     add_legend(ax.figure, LEGEND)
-    return redrawn(ax.figure, lambda k: _draw_solid(ax, numbers, k, projection), LAST)
+    return Scene(ax.figure, lambda k: _draw_solid(ax, numbers, k), even_frames(LAST))
 
 
 def draw(numbers: tuple[SmoothTrajectory, IntArray]) -> Figure:
@@ -53,7 +52,7 @@ def draw(numbers: tuple[SmoothTrajectory, IntArray]) -> Figure:
     figure.subplots_adjust(left=0.0, right=0.97, bottom=0.13, top=0.93, wspace=0.12)
     plane = trajectory.rescaled[..., :2]
     solid: Any = figure.add_subplot(1, 2, 1, projection="3d")
-    _draw_solid(solid, numbers, LAST, _solid_view(trajectory))
+    _draw_solid(solid, numbers, LAST)
     solid.set_title(f"t = {SOLID:g}", fontsize=12)
 
     ax: Any = figure.add_subplot(1, 2, 2)
@@ -70,26 +69,17 @@ def draw(numbers: tuple[SmoothTrajectory, IntArray]) -> Figure:
     return figure
 
 
-def _solid_view(trajectory: SmoothTrajectory) -> Projection:
-    """Axes for the times of the picture in 3-D."""
-    return Projection.of(trajectory.rescaled[: LAST + 1])
-
-
-def _draw_solid(ax: Any, numbers: tuple[SmoothTrajectory, IntArray], k: int, projection: Projection) -> None:
-    """Tokens at position k and the prism that they tend to."""
+def _draw_solid(ax: Any, numbers: tuple[SmoothTrajectory, IntArray], k: int) -> None:
+    """Tokens at position k, and the walls above and below the polygon that they tend to."""
     trajectory, corners = numbers
-    plot_flow(trajectory, k, ax=ax, clusters=corners, projection=projection)
+    plot_flow(trajectory, k, ax=ax, clusters=corners, projection=Projection.of(trajectory.rescaled[: LAST + 1]))
     base = Polytope(trajectory.rescaled[-1, :, :2])
-    _draw_prism(ax, base.vertices[base.outline], 1.05 * np.abs(trajectory.rescaled[LAST, :, 2]).max())
-    ax.view_init(elev=22, azim=-58)
-    ax.set_box_aspect((1, 1, 1.25), zoom=0.9)
-
-
-def _draw_prism(ax: Any, outline: FloatArray, reach: float) -> None:
-    """The walls above and below a polygon."""
+    outline, reach = base.vertices[base.outline], 1.05 * np.abs(trajectory.rescaled[LAST, :, 2]).max()
     walls = [
         [(*a, -reach), (*b, -reach), (*b, reach), (*a, reach)]
         for a, b in zip(outline, np.roll(outline, -1, axis=0), strict=True)
     ]
     ax.add_collection3d(Poly3DCollection(walls, facecolors=SHADE, edgecolors="#8899AA", alpha=0.15, linewidths=0.6))
     ax.set_zlim(-reach, reach)
+    ax.view_init(elev=22, azim=-58)
+    ax.set_box_aspect((1, 1, 1.25), zoom=0.9)

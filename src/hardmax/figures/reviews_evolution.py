@@ -43,7 +43,9 @@ def draw(explanations: list["Explanation"]) -> Figure:
         palette, projection = Palette(trajectory), Projection.of_trajectory(trajectory)
         for ax, k in zip(line, LAYERS, strict=True):
             plot_tokens(trajectory, k, ax=ax, palette=palette, projection=projection, tails=False)
-            _square(ax)
+            reach = 0.56 * max(np.ptp(ax.get_xlim()), np.ptp(ax.get_ylim()))  # equal lengths, and room for the names
+            x, y = np.mean(ax.get_xlim()), np.mean(ax.get_ylim())
+            ax.set(xlim=(x - reach, x + reach), ylim=(y - reach, y + reach))
             draw_decision(explanation, ax, trajectory.array[trajectory.index(k)].mean(axis=0))
             name_leaders(explanation, ax, layer=k)
             ax.set(xlabel="", ylabel="", title=f"layer {k}" if row == 0 else "")
@@ -51,13 +53,6 @@ def draw(explanations: list["Explanation"]) -> Figure:
         line[0].set_ylabel(f"{explanation.prediction}, probability {explanation.probability:.3f}", fontsize=11)
     figure.legend(handles=_legend(explanations[0]), loc="outside lower center", ncols=6, frameon=False)
     return figure
-
-
-def _square(ax: Any) -> None:
-    """Limits of equal length, with room for the names."""
-    reach = 0.56 * max(np.ptp(ax.get_xlim()), np.ptp(ax.get_ylim()))
-    middle = np.mean(ax.get_xlim()), np.mean(ax.get_ylim())
-    ax.set(xlim=(middle[0] - reach, middle[0] + reach), ylim=(middle[1] - reach, middle[1] + reach))
 
 
 def _legend(explanation: "Explanation") -> list[Any]:

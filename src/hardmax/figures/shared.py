@@ -1,6 +1,5 @@
 """What several figures share."""
 
-from collections.abc import Callable
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -10,22 +9,10 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from hardmax._types import FloatArray, IntArray
-from hardmax.draw.movies import Scene, even_frames
 from hardmax.draw.style import COLOURS
 from hardmax.sentiment.recorded_studies import PAPER_BEST, by_start, read_results
 
 COLOUR_OF = dict(zip(PAPER_BEST, COLOURS, strict=False))  # by the dimension d of a recorded run
-
-
-def redrawn(figure: Figure, draw: Callable[[int], None], last: int) -> Scene:
-    """A scene of the positions 0 to `last`, each drawn into the cleared axes of a figure."""
-
-    def draw_frame(k: int) -> None:
-        for ax in figure.axes:
-            ax.clear()
-        draw(k)
-
-    return Scene(figure, draw_frame, even_frames(last))
 
 
 def near_labels(points: FloatArray, reach: float) -> IntArray:
@@ -41,8 +28,8 @@ def recorded_runs() -> dict[str, list[dict[str, Any]]]:
 
 def start_title(start: str, rows: list[dict[str, Any]]) -> str:
     """Where alpha started, and where it ended."""
-    ends = sorted({f"{row['alpha']:.2g}" for row in rows}, key=float)
-    return f"{start}; alpha ends at {' to '.join(dict.fromkeys([ends[0], ends[-1]]))}"
+    alphas = sorted({f"{row['alpha']:.2g}" for row in rows}, key=float)
+    return f"{start}; alpha ends at {' to '.join(dict.fromkeys([alphas[0], alphas[-1]]))}"
 
 
 def epoch_panels(
@@ -68,6 +55,6 @@ def epoch_panels(
 
 def epoch_legend(figure: Figure, starts: dict[str, list[dict[str, Any]]], *others: Line2D, **style: Any) -> None:
     """The colour of each dimension, then other lines."""
-    shown = sorted({row["d"] for rows in starts.values() for row in rows})
-    handles = [Line2D([], [], color=COLOUR_OF[d], label=f"d = {d}", **style) for d in shown]
+    dimensions = sorted({row["d"] for rows in starts.values() for row in rows})
+    handles = [Line2D([], [], color=COLOUR_OF[d], label=f"d = {d}", **style) for d in dimensions]
     figure.legend(handles=[*handles, *others], loc="outside right center", frameon=False)

@@ -35,8 +35,8 @@ def draw(starts: dict[str, list[dict[str, Any]]]) -> Figure:
         for edge, word in zip(edges, words, strict=True):
             ax.text(edge, at, word, ha="right", va="center", fontsize=11, **style)
 
-    def rule(at: float, width: float, left: float = 0.0, right: float = 1.0) -> None:
-        ax.plot([left, right], [at, at], color="#222", lw=width, clip_on=False)
+    def rule(at: float, width: float, left: float = 0.0) -> None:
+        ax.plot([left, 1], [at, at], color="#222", lw=width, clip_on=False)
 
     ax.text((edges[2] + 0.03 + edges[7]) / 2, 0.45, "leaders of a review", ha="center", va="center", fontsize=11)
     rule(0.9, 0.6, edges[2] + 0.03)

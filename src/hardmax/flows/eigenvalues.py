@@ -1,4 +1,4 @@
-"""The eigenvalues of a matrix of floats, decided and not guessed.
+"""The eigenvalues of a matrix of floats: exact multiplicities and signs, or a bound of the error.
 
 Floats are rational numbers. Up to `EXACT_UP_TO` dimensions the characteristic polynomial is computed over the integers
 with python-flint: its irreducible factors tell multiplicities, their certified roots the rest, so that nothing depends
@@ -31,30 +31,14 @@ _flint_precision = Lock()  # it is one for all threads
 
 @dataclass(frozen=True, eq=False)
 class Eigenvalues:
-    """All eigenvalues of a matrix.
+    """All eigenvalues of a matrix; multiplicities and eigenvectors are exact, or None where floats alone were asked."""
 
-    Parameters
-    ----------
-    values : (d,) array of complex
-        The largest real part first; of a pair, the positive imaginary part.
-    size : float
-        The norm of the matrix: `size_of`.
-    error : float
-        A bound of the distance of `values` from the truth; infinite where there is none.
-    multiplicities : (d,) array or None
-        Exactly, of each; None where floats alone were asked, which cannot tell.
-    eigenvectors : (d,) array or None
-        How many independent ones each has, exactly.
-    first : (d,) array or None
-        A unit eigenvector of the first value, as floats have it.
-    """
-
-    values: AnyArray
-    size: float
-    error: float
-    multiplicities: AnyArray | None = None
-    eigenvectors: AnyArray | None = None
-    first: AnyArray | None = None
+    values: AnyArray  # (d,) complex, the largest real part first; of a pair, the positive imaginary part
+    size: float  # the norm of the matrix: `size_of`
+    error: float  # a bound of the distance of `values` from the truth; infinite where there is none
+    multiplicities: AnyArray | None = None  # (d,)
+    eigenvectors: AnyArray | None = None  # (d,), how many independent ones each has
+    first: AnyArray | None = None  # (d,), a unit eigenvector of the first value, as floats have it
 
 
 def decide(V: FloatArray) -> Eigenvalues:
@@ -93,7 +77,7 @@ def _exact(V: FloatArray) -> Eigenvalues:
         for factor, multiplicity in N.charpoly().factor()[1]:
             vectors = multiplicity if multiplicity == 1 else (len(V) - _at(factor, N).rank()) // factor.degree()
             for root, _ in factor.complex_roots():
-                found += [(_as_complex(root / denominator), multiplicity, vectors)] * multiplicity
+                found += [(complex(root / denominator), multiplicity, vectors)] * multiplicity
     found.sort(key=lambda each: (-each[0].real, -each[0].imag))
     values, multiplicities, vectors = map(np.array, zip(*found, strict=True))
     return Eigenvalues(values, size, 4 * UNIT * size, multiplicities, vectors)
@@ -149,7 +133,7 @@ def simple_eigenvector(V: FloatArray, value: complex, B: AnyArray) -> tuple[floa
     for bits in BITS:
         with _flint_precision, ctx.workprec(bits):
             roots = [root for root, _ in N.charpoly().complex_roots()]
-            root = roots[int(np.argmin([abs(_as_complex(root / denominator) - value) for root in roots]))]
+            root = roots[int(np.argmin([abs(complex(root / denominator) - value) for root in roots]))]
             try:
                 phi, psi = (_null_vector(M, root, border, scale) for M in (N, N.transpose()))
             except ZeroDivisionError:  # too few bits to see that the system is regular
@@ -174,10 +158,6 @@ def _null_vector(N: Any, root: Any, border: list[int], scale: int) -> Any:
     system = acb_mat([*entries, [*(scale * b for b in border), 0]])
     solution = system.solve(acb_mat([[0]] * d + [[scale]]))
     return acb_mat([[solution[i, 0]] for i in range(d)])
-
-
-def _as_complex(ball: Any) -> complex:
-    return complex(float(ball.real), float(ball.imag))
 
 
 def eigenspace(V: FloatArray, top: complex, multiplicity: int) -> tuple[FloatArray, FloatArray]:

@@ -90,7 +90,6 @@ class Expectation:
 
     @property
     def theorem(self) -> str:
-        """What it rests on."""
         return (THEOREMS | CONJECTURES)[self.kind]
 
     @property

@@ -36,7 +36,6 @@ class Method:
 
     @property
     def adaptive(self) -> bool:
-        """Whether the method controls its error."""
         return self.name in ADAPTIVE
 
     @classmethod

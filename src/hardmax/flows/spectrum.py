@@ -26,13 +26,7 @@ MOST_PRODUCTS = 1 << 19  # of integers, for Q^T K: a quarter of a second
 ROUNDINGS = 2e3  # of V, relative to |V|, that its eigenvalues must bear without meeting
 
 
-def classify(
-    Q: Array | SelfAttention = None,
-    K: Array = None,
-    V: Array = None,
-    *,
-    causal: bool = False,
-) -> Expectation:
+def classify(Q: Array | SelfAttention = None, K: Array = None, V: Array = None, *, causal: bool = False) -> Expectation:
     """Say from the spectrum of V which limit to expect of x_i' = sum_j P_ij V x_j.
 
     Parameters
@@ -43,10 +37,6 @@ def classify(
         None is the identity.
     causal : bool
         Whether tokens see only those before them; no theorem covers that.
-
-    Returns
-    -------
-    Expectation
 
     Examples
     --------
@@ -100,7 +90,8 @@ def expected_of_values(rule: SelfAttention, d: int) -> Expectation:
     count, positive = int(same.sum()), int((values.real > near).sum())
     leading, dual = eigenvalues.eigenspace(V, values[same].mean(), count)
     hypotheses: dict[str, bool] = {}
-    rounding = [] if _is_one(found, same) else [words.PARTED]
+    one = count == 1 or (found.multiplicities is not None and found.multiplicities[0] == count)
+    rounding = [] if one else [words.PARTED]
     if not V.any():
         kind, rounding = "still", []
     elif not _is_certain(found):
@@ -125,13 +116,6 @@ def expected_of_values(rule: SelfAttention, d: int) -> Expectation:
     if rounding and not eigenvalues.has_flint() and len(V) <= eigenvalues.EXACT_UP_TO:
         rounding.append(words.HELP)
     return Expectation(kind, hypotheses, tuple(rounding), values, count, positive, leading, dual)
-
-
-def _is_one(found: Eigenvalues, same: AnyArray) -> bool:
-    """Whether the eigenvalues that cannot be told apart are one, with its multiplicity."""
-    if same.sum() == 1:
-        return True
-    return found.multiplicities is not None and bool(found.multiplicities[0] == same.sum())
 
 
 def _is_certain(found: Eigenvalues) -> bool:

@@ -39,10 +39,6 @@ def inspect(
     layers : int or sequence of int, optional
         Which layers, counted from 1. Left out: all.
 
-    Returns
-    -------
-    Inspection
-
     Raises
     ------
     ValueError
@@ -65,11 +61,11 @@ def inspect(
     attention, states = _run(network, ids)
     kept = _check_layers(layers, len(attention))
     weights, weights_of = read_heads(network, kept)
-    rows = [k - 1 for k in kept]
-    arrays = attention[rows], states[[0, *kept]]
+    arrays = attention[[k - 1 for k in kept]], states[[0, *kept]]
     for array in arrays:
         array.setflags(write=False)
-    pieces = tuple(_piece(tokenizer, i) for i in ids)
+    written = [str(tokenizer.decode([i], clean_up_tokenization_spaces=False)).strip() for i in ids]
+    pieces = tuple(text or str(tokenizer.convert_ids_to_tokens(i)) for i, text in zip(ids, written, strict=True))
     return Inspection(name, network.config.model_type, text, pieces, tuple(kept), weights, weights_of, *arrays, n_cut)
 
 
@@ -119,9 +115,3 @@ def _run(model: "PreTrainedModel", ids: list[int]) -> tuple[FloatArray, FloatArr
     if not (np.isfinite(attention).all() and np.isfinite(states).all()):
         raise InputError("The model's hidden states must be finite. Got NaN or infinity. Its weights may be damaged.")
     return attention, states
-
-
-def _piece(tokenizer: "PreTrainedTokenizerBase", i: int) -> str:
-    """A word piece as people write it; its raw form where that is blank."""
-    text = str(tokenizer.decode([i], clean_up_tokenization_spaces=False)).strip()
-    return text or str(tokenizer.convert_ids_to_tokens(i))

@@ -29,7 +29,11 @@ def load(source: Any) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
     The model is ready to be looked at: in float64, in evaluation mode, and with attention that is returned. A model
     that came loaded is copied, not changed.
     """
-    torch, transformers = _libraries()
+    try:
+        import torch
+        import transformers
+    except ImportError:
+        raise MissingExtra("`hardmax.inspect`", "transformers and PyTorch", "transformers") from None
     if isinstance(source, str | PathLike):
         folder = _folder(source)
         name = str(source) if str(source) in PACKAGED or not Path(source).is_dir() else Path(source).resolve().name
@@ -45,17 +49,7 @@ def load(source: Any) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
     return model.config.name_or_path or type(model).__name__, model, pair[1]
 
 
-def _libraries() -> tuple[ModuleType, ModuleType]:
-    try:
-        import torch
-        import transformers
-    except ImportError:
-        raise MissingExtra("`hardmax.inspect`", "transformers and PyTorch", "transformers") from None
-    return torch, transformers
-
-
 def _folder(source: str | PathLike[str]) -> Path:
-    """The folder that holds a model's files."""
     if Path(source).is_dir():
         return Path(source)
     name = str(source)

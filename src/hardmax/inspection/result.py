@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import ParameterError
-from hardmax._types import BoolArray, ComplexArray, FloatArray, IntArray
+from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.inspection import measures
 from hardmax.inspection.weights import Heads
 from hardmax.rules.hardmax import Hardmax
@@ -83,18 +83,12 @@ class Inspection:
         )
 
     @cached_property
-    def _singular_values(self) -> FloatArray:
-        return np.asarray(np.linalg.svd(self.attention, compute_uv=False), np.float64)  # (n_layers, h, n)
-
-    @cached_property
     def rank(self) -> IntArray:
         """Numerical rank of each attention matrix, (n_layers, h): singular values above n * eps * the largest.
 
         eps is that of float64. Softmax with trained weights nearly always has full rank in this sense.
         """
-        values = self._singular_values
-        least = values.shape[-1] * np.finfo(np.float64).eps * values.max(axis=-1, keepdims=True)
-        return np.asarray((values > least).sum(axis=-1))
+        return np.asarray(np.linalg.matrix_rank(self.attention))
 
     @cached_property
     def effective_rank(self) -> FloatArray:
@@ -102,7 +96,7 @@ class Inspection:
 
         The effective rank of Roy and Vetterli (2007).
         """
-        return measures.effective_number(self._singular_values)
+        return measures.effective_number(np.asarray(np.linalg.svd(self.attention, compute_uv=False), np.float64))
 
     @cached_property
     def boolean_distance(self) -> FloatArray:
@@ -149,6 +143,10 @@ class Inspection:
         leading = (heads.value_eigenvalues[:, 0] for heads in self.weights)
         return tuple((values.imag == 0) & (values.real > 0) for values in leading)
 
+    def layers_with(self, w: int) -> list[int]:
+        """Which layers have the weights at place w."""
+        return [k for k, used in zip(self.layers, self.weights_of, strict=True) if used == w]
+
     def heads(self, layer: int) -> Heads:
         """Weights of a layer, counted from 1."""
         return self.weights[self.weights_of[self.row(layer)]]
@@ -170,7 +168,7 @@ class Inspection:
         names = ("model_type", "text", "status", "pieces", "n_cut")
         data: dict[str, Any] = {"model": self.name, **{name: getattr(self, name) for name in names}}
         data["rank_tol"] = len(self.pieces) * float(np.finfo(np.float64).eps)
-        data["layers"] = [self._state_json(0), *(self._layer_json(k) for k in self.layers)]
+        data["layers"] = [self._state_json(0), *map(self._layer_json, self.layers)]
         data["weights"] = [self._weights_json(w) for w in range(len(self.weights))]
         return json.dumps(data)
 
@@ -198,12 +196,8 @@ class Inspection:
     def _weights_json(self, w: int) -> dict[str, Any]:
         heads = self.weights[w]
         return {
-            "layers": [k for k, used in zip(self.layers, self.weights_of, strict=True) if used == w],
-            "value_eigenvalues": _pairs(heads.value_eigenvalues),
-            "query_key_eigenvalues": _pairs(heads.query_key_eigenvalues),
+            "layers": self.layers_with(w),
+            "value_eigenvalues": heads.value_eigenvalues[..., None].view(np.float64).tolist(),
+            "query_key_eigenvalues": heads.query_key_eigenvalues[..., None].view(np.float64).tolist(),
             "query_key_symmetric_eigenvalues": heads.symmetric_eigenvalues.tolist(),
         }
-
-
-def _pairs(values: ComplexArray) -> list[Any]:
-    return np.stack([values.real, values.imag], axis=-1).tolist()

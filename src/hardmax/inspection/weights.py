@@ -18,28 +18,17 @@ class Heads:
 
     Head a scores token j for token i by ⟨Q_a x_i + q_a, K_a x_j + k_a⟩ times `scaling`, and adds
     sum_j P_ij O_a (V_a x_j + v_a) to token i.
-
-    Attributes
-    ----------
-    query, key, value : (h, r, d) arrays
-        Q_a, K_a and V_a.
-    output : (h, d, r) array
-        O_a, the head's columns of the output projection.
-    query_bias, key_bias, value_bias : (h, r) arrays
-    output_bias : (d,) array
-    scaling : float
-        1 / sqrt(r) in nearly every model.
     """
 
-    query: FloatArray
-    key: FloatArray
-    value: FloatArray
-    output: FloatArray
-    query_bias: FloatArray
-    key_bias: FloatArray
-    value_bias: FloatArray
-    output_bias: FloatArray
-    scaling: float
+    query: FloatArray  # (h, r, d), Q_a
+    key: FloatArray  # (h, r, d), K_a
+    value: FloatArray  # (h, r, d), V_a
+    output: FloatArray  # (h, d, r), O_a: the head's columns of the output projection
+    query_bias: FloatArray  # (h, r)
+    key_bias: FloatArray  # (h, r)
+    value_bias: FloatArray  # (h, r)
+    output_bias: FloatArray  # (d,)
+    scaling: float  # 1 / sqrt(r) in nearly every model
 
     @cached_property
     def value_eigenvalues(self) -> ComplexArray:
@@ -59,14 +48,10 @@ class Heads:
 
 @dataclass(frozen=True)
 class Family:
-    """How one kind of model keeps its attention blocks.
+    """How one kind of model keeps its attention blocks."""
 
-    `blocks` gives the block of each layer in the order they run, a shared one as often as it runs; `read` gives the
-    weights of a block.
-    """
-
-    blocks: Callable[[Any], list[Any]]
-    read: Callable[[Any], Heads]
+    blocks: Callable[[Any], list[Any]]  # of a model, that of each layer in the order they run
+    read: Callable[[Any], Heads]  # the weights of a block
 
 
 def _linear(layer: Any) -> tuple[FloatArray, FloatArray]:

@@ -4,15 +4,11 @@ from hardmax._errors import ParameterTypeError
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
 from hardmax.theorems.base import Check, Outcome, Statement, Verdict
-from hardmax.theorems.boolean import boolean
-from hardmax.theorems.collapse import collapse
-from hardmax.theorems.decided import theorem1, theorem4
 from hardmax.theorems.energy import energy
 from hardmax.theorems.flow import FlowCheck
-from hardmax.theorems.hyperplanes import codimension, complex_pair, hyperplanes
 from hardmax.theorems.layers import half_space, hull, leaders, norm
-from hardmax.theorems.limits import limit, limit_of, theorem2, theorem3
-from hardmax.theorems.self_maximal import polytope, product
+from hardmax.theorems.limits import limit, limit_of, theorem1, theorem2, theorem3, theorem4
+from hardmax.theorems.self_attention import boolean, codimension, collapse, complex_pair, hyperplanes, polytope, product
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.smooth import SmoothTrajectory

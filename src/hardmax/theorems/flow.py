@@ -14,7 +14,6 @@ import numpy as np
 from hardmax._types import FloatArray
 from hardmax.flows.clusters import labels_of
 from hardmax.flows.spectrum import Expectation, expectation_of
-from hardmax.rules.base import Rule
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.simulate import simulate
 from hardmax.theorems.base import Verdict, not_met, verdict
@@ -25,7 +24,6 @@ HORIZONS = (15.0, 30.0, 60.0)  # lambda T
 MOST_STEPS = 4000
 GONE = 1e-9  # of the start: where all rescaled tokens have shrunk below that, the error control sees nothing
 SHARP = 0.99  # of `sharpness`: below it a test that does not pass leaves the question open
-OUTSIDE = "No token has a component in the leading eigenspace."
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +35,6 @@ class Beginning:
 
     @cached_property
     def expected(self) -> Expectation:
-        """What the spectrum of V says."""
         return expectation_of(self.rule, self.start.shape[1])
 
     @property
@@ -83,9 +80,13 @@ def given_kind(kind: str) -> Callable[[Callable[[Beginning], Verdict]], FlowChec
         @wraps(test)
         def guarded(trajectory: SmoothTrajectory) -> Verdict:
             trajectory.single("hm.theorems.check(trajectory[b])")
-            rule, missing = trajectory.rule, _uncovered(trajectory.rule)
-            if missing or not isinstance(rule, SelfAttention):
-                return not_met(*missing)
+            rule = trajectory.rule
+            if not isinstance(rule, SelfAttention):
+                return not_met(f"the rule is {type(rule).__name__}, not SelfAttention")
+            uncovered = ["Q, K or V depends on time"] if any(map(callable, rule.weights)) else []
+            uncovered += ["attention is causal"] if rule.causal else []
+            if uncovered:
+                return not_met(*uncovered)
             start = trajectory.array[0] if trajectory.start is None else np.asarray(trajectory.start)
             began = Beginning(rule, np.asarray(start[trajectory.real], np.float64))
             if began.expected.kind != kind:
@@ -96,18 +97,6 @@ def given_kind(kind: str) -> Callable[[Callable[[Beginning], Verdict]], FlowChec
         return guarded
 
     return decorate
-
-
-def _uncovered(rule: Rule) -> list[str]:
-    """What no statement of the paper covers."""
-    if not isinstance(rule, SelfAttention):
-        return [f"the rule is {type(rule).__name__}, not SelfAttention"]
-    missing = []
-    if any(callable(getattr(rule, name)) for name in ("Q", "K", "V")):
-        missing.append("Q, K or V depends on time")
-    if rule.causal:
-        missing.append("attention is causal")
-    return missing
 
 
 def settle(began: Beginning, measure: Measure, tolerance: float, *, gap: float = 1.0) -> Verdict:
@@ -140,8 +129,3 @@ def sharpness(trajectory: SmoothTrajectory) -> float:
     P, points = np.asarray(trajectory.attention(-1)), trajectory.gathering[-1]
     labels = labels_of(points, points, trajectory.real)  # at their present scale, which may be far below the first
     return float((P @ (labels[:, None] == np.arange(labels.max() + 1))).max(axis=1).min())
-
-
-def unit_size(points: FloatArray) -> FloatArray:
-    """Points divided by their largest coordinate, so that squares neither overflow nor underflow."""
-    return np.asarray(points / (float(np.abs(points).max()) or 1.0))

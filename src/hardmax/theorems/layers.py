@@ -4,18 +4,8 @@ import numpy as np
 
 from hardmax._integers import apply, dot
 from hardmax._types import FloatArray
-from hardmax.theorems.base import (
-    PAPER,
-    Statement,
-    Verdict,
-    evidence,
-    given,
-    missing_hypotheses,
-    rounding,
-    token_of,
-    unit_tokens,
-    verdict,
-)
+from hardmax.theorems import base
+from hardmax.theorems.base import PAPER, Statement, Verdict, given, verdict
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 
 
@@ -24,12 +14,12 @@ from hardmax.trajectories.hardmax import HardmaxTrajectory
     "The convex hull of the tokens of a layer lies inside that of the layer before.",
     f"{PAPER}, section 3.3",
 )
-@given(missing_hypotheses)
+@given(base.missing_hypotheses)
 def hull(trajectory: HardmaxTrajectory) -> Verdict:
     """Show each new token as the convex combination (1 - b) z_i + b mean(C_i) of old ones, up to rounding."""
     if trajectory.layers == 0:
         return verdict(True, "No layer was run.")
-    Z, cloud = unit_tokens(trajectory), trajectory.clouds[0]
+    Z, cloud = base.unit_tokens(trajectory), trajectory.clouds[0]
     residuals = np.empty((trajectory.layers, len(cloud.classes)))
     for k in range(trajectory.layers):
         alpha = trajectory.rule.step(k)
@@ -37,10 +27,10 @@ def hull(trajectory: HardmaxTrajectory) -> Verdict:
         expected = (1 - b) * Z[k] + b * cloud.sets[k].mean(Z[k], cloud.classes.counts)  # (m, d)
         residuals[k] = np.abs(Z[k + 1] - expected).max(axis=1)
     k, i = divmod(int(residuals.argmax()), residuals.shape[1])
-    worst, allowed = float(residuals[k, i]), rounding(trajectory)
+    worst, allowed = float(residuals[k, i]), base.rounding(trajectory)
     up_to = f"up to {worst:.2g} of the largest one (rounding: {allowed:.2g})"
     reason = f"Every token is a convex combination of tokens a layer before, {up_to}."
-    witness = {"layer": k, "token": token_of(trajectory, i)}
+    witness = {"layer": k, "token": base.token_of(trajectory, i)}
     return verdict(worst <= allowed, reason, margin=allowed - worst, witness=witness)
 
 
@@ -49,10 +39,10 @@ def hull(trajectory: HardmaxTrajectory) -> Verdict:
     "|z_i|_A never decreases, and grows strictly unless the token stands still: unless z_i is the mean of C_i.",
     f"{PAPER}, section 3; a leader stands still, and so does a token in the middle of those it follows",
 )
-@given(missing_hypotheses)
+@given(base.missing_hypotheses)
 def norm(trajectory: HardmaxTrajectory) -> Verdict:
     """Compare squared norms of neighbouring layers; where floats cannot tell, exact positions do."""
-    Z = unit_tokens(trajectory)
+    Z = base.unit_tokens(trajectory)
     AZ, sure = _images(trajectory, Z)
     squares = (AZ * Z).sum(axis=-1)  # (layers + 1, m)
     growth = np.diff(squares, axis=0)
@@ -66,7 +56,7 @@ def norm(trajectory: HardmaxTrajectory) -> Verdict:
         return verdict(True, "No token moves.")
     k, i = divmod(int(growth.argmin()), growth.shape[1])
     reason = f"The smallest growth of a squared norm, relative to the largest token, is {smallest:.2g}."
-    witness = {"layer": k, "token": token_of(trajectory, i)}
+    witness = {"layer": k, "token": base.token_of(trajectory, i)}
     return verdict(smallest > 0, reason, margin=smallest, witness=witness)
 
 
@@ -75,10 +65,10 @@ def norm(trajectory: HardmaxTrajectory) -> Verdict:
     "Tokens that attract z_i lie in the closed half-space {z : <A z_i, z - z_i> >= 0}.",
     f"{PAPER}, Figure 1",
 )
-@given(missing_hypotheses)
+@given(base.missing_hypotheses)
 def half_space(trajectory: HardmaxTrajectory) -> Verdict:
     """Compute <A z_i, z_j - z_i> for every j in C_i at every layer; exactly where it is too close to 0 for floats."""
-    Z = unit_tokens(trajectory)
+    Z = base.unit_tokens(trajectory)
     AZ, sure = _images(trajectory, Z)
     smallest, witness = np.inf, None
     for k, sets in enumerate(trajectory.clouds[0].sets):
@@ -90,7 +80,7 @@ def half_space(trajectory: HardmaxTrajectory) -> Verdict:
         least = int(ahead.argmin())
         if ahead[least] < smallest:
             smallest = float(ahead[least])
-            i, j = (token_of(trajectory, int(ends[least])) for ends in (owner, sets.members))
+            i, j = (base.token_of(trajectory, int(side[least])) for side in (owner, sets.members))
             witness = {"layer": k, "token": i, "attracted by": j}
     if witness is None:
         return verdict(True, "Every token leads, so none attracts another.")
@@ -103,22 +93,23 @@ def half_space(trajectory: HardmaxTrajectory) -> Verdict:
     "A token with C_i = {i} at some layer never moves again, and at least one token leads.",
     f"{PAPER}, Lemma 5.1",
 )
-@given(missing_hypotheses)
+@given(base.missing_hypotheses)
 def leaders(trajectory: HardmaxTrajectory) -> Verdict:
     """Measure how far each leader moves after it emerged, and ask at every later layer whether C_i = {i} still."""
-    Z, emerged = unit_tokens(trajectory), trajectory.clouds[0].emerged
+    Z, emerged = base.unit_tokens(trajectory), trajectory.clouds[0].emerged
     found = np.flatnonzero(emerged >= 0)
     if not len(found):
         return verdict(False, "No token leads.")
     moved = [float(np.abs(Z[emerged[i] :, i] - Z[emerged[i], i]).max()) for i in found]
+    sets = base.evidence(trajectory).sets
     for i in found:
-        lost = [k for k in range(emerged[i], trajectory.layers + 1) if evidence(trajectory).sets[k][i].tolist() != [i]]
+        lost = [k for k in range(emerged[i], trajectory.layers + 1) if sets[k][i].tolist() != [i]]
         if lost:
-            where = {"layer": lost[0], "token": token_of(trajectory, int(i))}
+            where = {"layer": lost[0], "token": base.token_of(trajectory, int(i))}
             return verdict(False, f"Token {where['token']} stops leading at layer {lost[0]}.", witness=where)
     worst = max(moved)
     reason = f"{len(found)} of {len(emerged)} tokens lead; after that they move by {worst:.2g} of the largest token."
-    witness = {"token": token_of(trajectory, int(found[moved.index(worst)]))}
+    witness = {"token": base.token_of(trajectory, int(found[moved.index(worst)]))}
     return verdict(worst == 0, reason, margin=-worst if worst else 0.0, witness=witness)
 
 
@@ -126,7 +117,7 @@ def _images(trajectory: HardmaxTrajectory, tokens: FloatArray) -> tuple[FloatArr
     """A z for every token with A scaled to at most 1, and what <A z, z'> may be off by for unit tokens."""
     A, d = trajectory.rule.metric.A, tokens.shape[-1]
     size = d if A is None else float(np.abs(A).sum())
-    return trajectory.images(tokens), 4 * d * size * rounding(trajectory)
+    return trajectory.images(tokens), 4 * d * size * base.rounding(trajectory)
 
 
 def _exact_growth(trajectory: HardmaxTrajectory, layer: int, i: int) -> float:

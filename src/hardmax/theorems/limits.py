@@ -1,15 +1,19 @@
-"""F5, Theorems 2 and 3: what the limit is, and when Theorem 1 alone decides it, as it nearly always does."""
+"""F5 and Theorems 1 to 4: what the limit is, and by which theorem each token is decided.
+
+Theorems 1 and 4 are tested against sets that were found without using either.
+"""
 
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from hardmax._integers import apply, as_floats, dot, over_one_denominator
-from hardmax._types import Row
+from hardmax._types import IntArray, Row
 from hardmax.engine.run import Proof, Run
 from hardmax.limits import Limit
 from hardmax.limits import limit as find_limit
-from hardmax.theorems.base import PAPER, PROJECT, Statement, Verdict, given, missing_hypotheses, not_met, verdict
+from hardmax.theorems import base
+from hardmax.theorems.base import PAPER, PROJECT, Statement, Verdict, given, not_met, nothing, verdict
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 
 CLOSE = 1e-9  # leads below this are computed exactly; weights must reproduce the limits this well
@@ -32,7 +36,7 @@ def limit_of(trajectory: HardmaxTrajectory) -> Limit:
     "leaders, and every point of S is a leader or a convex combination of leaders.",
     f"{PAPER}, Theorem 1.1",
 )
-@given(missing_hypotheses)
+@given(base.missing_hypotheses)
 def limit(trajectory: HardmaxTrajectory) -> Verdict:
     """Certify the limit, then test that leaders are exposed, that S is on the boundary, and that weights are convex."""
     found = limit_of(trajectory)
@@ -53,53 +57,6 @@ def limit(trajectory: HardmaxTrajectory) -> Verdict:
         f"{exposed:.2g} along A z (relative), and convex weights reproduce the limits to {residual:.2g}."
     )
     return verdict(bool(holds), reason, margin=min(exposed, supported), witness={"layer": found.layer})
-
-
-@Statement(
-    "Theorem 2",
-    "Theorem 1 decides every token at a finite layer if and only if every limit is a leader.",
-    f"{PROJECT}, Theorem 2",
-)
-@given(missing_hypotheses)
-def theorem2(trajectory: HardmaxTrajectory) -> Verdict:
-    """Compare where the limit says tokens end with which tokens Theorem 1 decides."""
-    found = limit_of(trajectory)
-    if not found.certified:
-        return verdict(None, found.status)
-    all_leaders = bool((found.clusters < len(found.leaders)).all())
-    run = Run(trajectory.rule, trajectory.clouds[0].classes.rows)
-    run.choose()
-    while run.layer < (PATIENCE if all_leaders else found.layer) and not run.decided.all():
-        run.advance()
-        run.choose()
-    by_theorem_1 = bool((run.proof == Proof.THEOREM_1).all())
-    if all_leaders and not by_theorem_1 and run.layer == PATIENCE:
-        return verdict(None, f"Every limit is a leader; Theorem 1 has not decided all in {PATIENCE} layers.")
-    reason = (
-        f"Every limit is a leader, and Theorem 1 has decided every token at layer {run.layer}."
-        if all_leaders
-        else f"{len(found.points) - len(found.leaders)} limit(s) are no leader, and Theorem 1 leaves "
-        f"{int((run.proof != Proof.THEOREM_1).sum())} token(s) open."
-    )
-    return verdict(by_theorem_1 == all_leaders, reason, witness={"layer": run.layer})
-
-
-@Statement("Theorem 3", "For almost every input every limit is a leader.", f"{PROJECT}, Theorem 3")
-@given(missing_hypotheses)
-def theorem3(trajectory: HardmaxTrajectory) -> Verdict:
-    """Look for a tie: an input whose limits are not all leaders must have one."""
-    found = limit_of(trajectory)
-    if not found.certified:
-        return verdict(None, found.status)
-    others = np.flatnonzero(found.clusters >= len(found.leaders))
-    if not len(others):
-        return verdict(True, "Every limit is a leader here, as it is almost always.", margin=found.radius)
-    tied = any(len(sets.tied) for sets in trajectory.clouds[0].sets)
-    if tied:
-        return not_met(f"token {others[0]} ends between leaders, by a tie: one of the exceptional inputs")
-    if trajectory.layers < found.layer:
-        return verdict(None, f"Token {others[0]} ends at no leader; its tie comes after the last layer kept.")
-    return verdict(False, f"Token {others[0]} ends at no leader although no tie was met.")
 
 
 def _smallest_lead(points: list[Row], vertices: list[Row], A: list[Row] | None, *, strict: bool) -> float:
@@ -129,3 +86,112 @@ def _smallest_lead(points: list[Row], vertices: list[Row], A: list[Row] | None, 
             leads[p] = np.inf
         smallest = min(smallest, float(leads.min()))
     return smallest
+
+
+@Statement(
+    "Theorem 1",
+    "If C_i = {l} and C_l = {l} at one layer, then C_i = {l} at every later layer, and the distance from z_i to z_l "
+    "shrinks by exactly 1/(1 + alpha) a layer. For any A.",
+    f"{PROJECT}, Theorem 1",
+)
+@given(base.computed_otherwise)
+def theorem1(trajectory: HardmaxTrajectory) -> Verdict:
+    """Follow each token that follows one leader."""
+    return _check_decided(trajectory, Proof.THEOREM_1, "No token follows a single leader.")
+
+
+@Statement(
+    "Theorem 2",
+    "Theorem 1 decides every token at a finite layer if and only if every limit is a leader.",
+    f"{PROJECT}, Theorem 2",
+)
+@given(base.missing_hypotheses)
+def theorem2(trajectory: HardmaxTrajectory) -> Verdict:
+    """Compare where the limit says tokens end with which tokens Theorem 1 decides."""
+    found = limit_of(trajectory)
+    if not found.certified:
+        return verdict(None, found.status)
+    all_leaders = bool((found.clusters < len(found.leaders)).all())
+    run = Run(trajectory.rule, trajectory.clouds[0].classes.rows)
+    run.choose()
+    while run.layer < (PATIENCE if all_leaders else found.layer) and not run.decided.all():
+        run.advance()
+        run.choose()
+    by_theorem_1 = bool((run.proof == Proof.THEOREM_1).all())
+    if all_leaders and not by_theorem_1 and run.layer == PATIENCE:
+        return verdict(None, f"Every limit is a leader; Theorem 1 has not decided all in {PATIENCE} layers.")
+    reason = (
+        f"Every limit is a leader, and Theorem 1 has decided every token at layer {run.layer}."
+        if all_leaders
+        else f"{len(found.points) - len(found.leaders)} limit(s) are no leader, and Theorem 1 leaves "
+        f"{int((run.proof != Proof.THEOREM_1).sum())} token(s) open."
+    )
+    return verdict(by_theorem_1 == all_leaders, reason, witness={"layer": run.layer})
+
+
+@Statement("Theorem 3", "For almost every input every limit is a leader.", f"{PROJECT}, Theorem 3")
+@given(base.missing_hypotheses)
+def theorem3(trajectory: HardmaxTrajectory) -> Verdict:
+    """Look for a tie: an input whose limits are not all leaders must have one."""
+    found = limit_of(trajectory)
+    if not found.certified:
+        return verdict(None, found.status)
+    others = np.flatnonzero(found.clusters >= len(found.leaders))
+    if not len(others):
+        return verdict(True, "Every limit is a leader here, as it is almost always.", margin=found.radius)
+    tied = any(len(sets.tied) for sets in trajectory.clouds[0].sets)
+    if tied:
+        return not_met(f"token {others[0]} ends between leaders, by a tie: one of the exceptional inputs")
+    if trajectory.layers < found.layer:
+        return verdict(None, f"Token {others[0]} ends at no leader; its tie comes after the last layer kept.")
+    return verdict(False, f"Token {others[0]} ends at no leader although no tie was met.")
+
+
+@Statement(
+    "Theorem 4",
+    "If C_i holds leaders alone and a token at their centroid c_i would still see all of them, then C_i is final and "
+    "z_i tends to c_i. For any A.",
+    f"{PROJECT}, Theorem 4",
+)
+@given(base.computed_otherwise)
+def theorem4(trajectory: HardmaxTrajectory) -> Verdict:
+    """Follow each token that follows several leaders at once."""
+    none = "No token follows several leaders that it still sees from their centroid."
+    return _check_decided(trajectory, Proof.THEOREM_4, none)
+
+
+def _check_decided(trajectory: HardmaxTrajectory, proof: Proof, none: str) -> Verdict:
+    seen = base.evidence(trajectory)
+    rows = np.flatnonzero(seen.run.proof == proof)
+    if not len(rows):
+        return nothing(none)
+    for i in rows:
+        since = seen.run.settled[i]
+        for k in range(since, trajectory.layers + 1):
+            others = seen.sets[since][i], trajectory.clouds[0].sets[k][i]  # when it was decided, and as recorded
+            if not all(np.array_equal(seen.sets[k][i], other) for other in others):
+                where = {"layer": k, "token": base.token_of(trajectory, int(i))}
+                return verdict(False, f"C_i of token {where['token']} changes at layer {k}.", witness=where)
+    worst, where = _contraction_error(trajectory, rows)
+    allowed = base.rounding(trajectory)
+    reason = (
+        f"{len(rows)} tokens, sets asked again at every layer and constant; distances shrink as claimed up to "
+        f"{worst:.2g} of the largest token (rounding: {allowed:.2g})."
+    )
+    return verdict(worst <= allowed, reason, margin=allowed - worst, witness=where)
+
+
+def _contraction_error(trajectory: HardmaxTrajectory, rows: IntArray) -> tuple[float, dict[str, int]]:
+    """Largest deviation of z_i^{k+1} - c from (z_i^k - c)/(1 + alpha), c the centroid of C_i, after the decision."""
+    Z, seen, cloud = base.unit_tokens(trajectory), base.evidence(trajectory), trajectory.clouds[0]
+    worst, where = 0.0, {}
+    for k in range(trajectory.layers):
+        active = rows[seen.run.settled[rows] <= k]
+        if not len(active):
+            continue
+        centres = seen.sets[k].mean(Z[k], cloud.classes.counts)[active]
+        rate = float(1 / (1 + trajectory.rule.step(k)))
+        off = np.abs(Z[k + 1, active] - centres - rate * (Z[k, active] - centres)).max(axis=1)
+        if off.max() >= worst:
+            worst, where = float(off.max()), {"layer": k, "token": base.token_of(trajectory, int(active[off.argmax()]))}
+    return worst, where

@@ -1,0 +1,218 @@
+"""The theorems and conjectures of arXiv 2305.05465, by the spectrum of V: where tokens of self-attention end."""
+
+import numpy as np
+from scipy import linalg
+
+from hardmax._types import FloatArray, IntArray
+from hardmax.flows.clusters import labels_of
+from hardmax.theorems.base import Statement, Verdict, not_met, nothing, verdict
+from hardmax.theorems.flow import HORIZONS, PAPER, Beginning, Measure, given_kind, settle
+from hardmax.trajectories.smooth import SmoothTrajectory
+
+BOOLEAN_TOL = 1e-6  # of a row's distance from a unit vector
+GAIN_TOL = 1e-4  # of |B| R^2
+SCATTER_TOL = 1e-3  # of the spread
+STILL = 1e-4  # of the spread: a move from lambda t - 3 to lambda t that counts as none
+MOST_VALUES = 3
+LEAST_PACE = 0.5  # of 1/c, in units of 2t, where 1 is expected: see docs/theorems.md
+MEAN_GONE = 1e-3  # of the largest norm at the start
+OUTSIDE = "No token has a component in the leading eigenspace."
+
+
+@Statement(
+    "Boolean limit",
+    "For d = 1, V > 0 and QK > 0, P tends to a Boolean matrix: all rows but at most one tend to the unit vector of the "
+    "smallest or of the largest token.",
+    f"{PAPER}, Theorem 2.1",
+)
+@given_kind("boolean")
+def boolean(began: Beginning) -> Verdict:
+    """The second largest distance of a row from the unit vectors of the extreme tokens: the rows, not the rank."""
+    if len(np.unique(began.start)) < len(began.start):
+        return not_met("two tokens are equal")
+    if len(began.start) == 1:
+        return nothing("There is one token, which attends to itself.")
+    return settle(began, _boolean_distance, BOOLEAN_TOL)
+
+
+def _boolean_distance(tokens: FloatArray, trajectory: SmoothTrajectory) -> tuple[float, str, object]:
+    P, z = trajectory.attention(trajectory.reached - 1), tokens[:, 0]
+    off = 1 - np.maximum(P[:, z.argmin()], P[:, z.argmax()])
+    order = np.argsort(off)
+    return float(off[order[-2]]), "The distance of the second farthest row from Boolean", {"token": int(order[-2])}
+
+
+@Statement(
+    "polytope",
+    "For V = I (or a positive multiple) and Q^T K symmetric positive definite, every rescaled token tends to a point "
+    "of the limit's hull that follows itself: max_j ⟨B z_i, z_j - z_i⟩ = 0, with B = Q^T K.",
+    f"{PAPER}, Theorem 3.1",
+)
+@given_kind("polytope")
+def polytope(began: Beginning) -> Verdict:
+    """max_ij ⟨B z_i, z_j - z_i⟩ / (|B| R^2), with R the largest norm."""
+    return settle(began, _gain(began.B, np.eye(len(began.B))), GAIN_TOL)
+
+
+@Statement(
+    "polytope times subspace",
+    "Where the leading eigenvalue of V is positive and multiple with its whole eigenspace, and all others are smaller, "
+    "the components in that eigenspace tend to points that follow themselves; the others are free.",
+    f"{PAPER}, Theorem 5.2",
+)
+@given_kind("product")
+def product(began: Beginning) -> Verdict:
+    """The same of the components in the leading eigenspace."""
+    expected = began.expected
+    if began.is_outside(expected.dual):
+        return nothing(OUTSIDE)
+    return settle(began, _gain(began.B, expected.leading @ expected.dual.T), GAIN_TOL, gap=began.gap)
+
+
+def _gain(B: FloatArray, projector: FloatArray) -> Measure:
+    def measure(tokens: FloatArray, trajectory: SmoothTrajectory) -> tuple[float, str, object]:
+        points = _unit_size(tokens @ projector.T)
+        points = points / (float(np.linalg.norm(points, axis=1).max()) or 1.0)
+        products = points @ B @ points.T  # ⟨B^T z_i, z_j⟩: B is symmetric
+        gains = (products - np.diag(products)[:, None]).max(axis=1) / float(np.linalg.norm(B, 2))
+        worst = int(gains.argmax())
+        return float(gains[worst]), "The most that a token would gain by following another", {"token": worst}
+
+    return measure
+
+
+@Statement(
+    "hyperplanes",
+    "Where the leading eigenvalue of V is simple, positive and larger than the modulus of all others, and "
+    "⟨Q phi, K phi⟩ > 0 for its eigenvector phi, the coordinate of z_i along phi tends to one of at most three values.",
+    f"{PAPER}, Theorem 4.2",
+)
+@given_kind("hyperplanes")
+def hyperplanes(began: Beginning) -> Verdict:
+    """How far coordinates are from the nearest of at most three values."""
+    if began.is_outside(began.expected.dual):
+        return nothing(OUTSIDE)
+    return settle(began, _scatter(began.expected.dual), SCATTER_TOL, gap=began.gap)
+
+
+@Statement(
+    "codimension k",
+    "CONJECTURE: if, besides, k eigenvalues of V have a positive real part, the components of z in their k-dimensional "
+    "eigenspace settle, and there are at most three of them: parallel subspaces of codimension k.",
+    f"{PAPER}, section 4, open",
+    conjecture=True,
+)
+@given_kind("hyperplanes")
+def codimension(began: Beginning) -> Verdict:
+    """The same for all coordinates of eigenvalues with positive real part."""
+    if began.expected.positive < 2:
+        return nothing("Only the leading eigenvalue has a positive real part: see the hyperplanes.")
+    slowest = float(began.expected.eigenvalues[began.expected.positive - 1].real) / began.rate
+    if slowest * HORIZONS[-1] < HORIZONS[0]:
+        slow = f"The smallest positive real part is {slowest:.2g} of the leading one"
+        return verdict(None, f"{slow}: rounding decides attention before that direction settles.")
+    return settle(began, _scatter(_positive_dual(began)), SCATTER_TOL)
+
+
+def _scatter(dual: FloatArray) -> Measure:
+    def measure(tokens: FloatArray, trajectory: SmoothTrajectory) -> tuple[float, str, object]:
+        coordinates = _unit_size(tokens @ dual)  # (n, k)
+        labels = cluster_labels(coordinates)
+        values = np.stack([coordinates[labels == c].mean(axis=0) for c in range(int(labels.max()) + 1)])
+        spread = float(np.ptp(coordinates, axis=0).max())
+        size = max(spread, float(np.abs(coordinates).max())) or 1.0
+        off = float(np.abs(coordinates - values[labels]).max()) / size
+        phrase = f"The scatter around {len(values)} value{'s' if len(values) > 1 else ''}, relative to their size,"
+        scale = float(np.abs(tokens @ dual).max()) or 1.0
+        return off, phrase, {"values": (values * scale).round(6).tolist()}
+
+    return measure
+
+
+def cluster_labels(coordinates: FloatArray) -> IntArray:
+    """Labels of at most three clusters: the largest gaps part them."""
+    everyone = np.ones(len(coordinates), bool)
+    labels = labels_of(coordinates, coordinates, everyone, near=0.05)
+    if labels.max() >= MOST_VALUES:  # keep the three with most tokens; the others join the nearest
+        kept = np.argsort(-np.bincount(labels), kind="stable")[:MOST_VALUES]
+        centres = np.stack([coordinates[labels == c].mean(axis=0) for c in kept])
+        labels = np.linalg.norm(coordinates[:, None] - centres, axis=-1).argmin(axis=1)
+    return np.asarray(labels)
+
+
+def _positive_dual(began: Beginning) -> FloatArray:
+    """Left invariant vectors of the eigenvalues that count as positive, from a real Schur form of V^T."""
+    positive = began.expected.eigenvalues.real[: began.expected.positive]
+    least = positive[-1] / 2
+
+    def counts(real: float, imaginary: float = 0.0) -> bool:
+        return bool(real > least)
+
+    _, vectors, _ = linalg.schur(began.V.T, output="real", sort=counts)
+    return np.asarray(vectors[:, : len(positive)])
+
+
+@Statement(
+    "complex pair",
+    "CONJECTURE: where the leading eigenvalues of V are a complex pair with positive real part, the components of z in "
+    "their plane settle.",
+    f"{PAPER}, open",
+    conjecture=True,
+)
+@given_kind("complex")
+def complex_pair(began: Beginning) -> Verdict:
+    """How far the components in the leading plane still move."""
+
+    def measure(tokens: FloatArray, trajectory: SmoothTrajectory) -> tuple[float, str, object]:
+        back = int(np.searchsorted(trajectory.saved, trajectory.saved[trajectory.reached - 1] - 3 / began.rate))
+        now, then = tokens @ began.expected.dual, trajectory.drawn[back] @ began.expected.dual
+        size = float(np.abs(now).max()) or 1.0
+        moved = np.abs(now - then).max(axis=1) / size
+        return float(moved.max()), "The last move in the leading plane", {"token": int(moved.argmax())}
+
+    return settle(began, measure, STILL)
+
+
+@Statement(
+    "collapse",
+    "For V = -I (or a negative multiple) and Q^T K symmetric positive definite, every token tends to 0.",
+    f"{PAPER}, on V = -I",
+)
+@given_kind("collapse")
+def collapse(began: Beginning) -> Verdict:
+    """How fast 1/c grows, with c the largest eigenvalue of the covariance of B^{1/2} x, and how the mean vanishes.
+
+    c falls as 1/(2t), too slowly to wait for 0; for small tokens it hardly falls at first, but 1/c always grows by 2t.
+    """
+    first = float(np.linalg.norm(began.start, axis=1).max())
+    if first == 0:
+        return nothing("All tokens are at 0.")
+    root = np.real(linalg.sqrtm(began.B))
+    for horizon in HORIZONS:
+        trajectory = began.at(2 * horizon)
+        if trajectory.problem:
+            return verdict(None, trajectory.problem)
+        middle, end = (_largest_variance(trajectory.array[k] @ root.T) for k in (len(trajectory.saved) // 2, -1))
+        mean = float(np.linalg.norm(trajectory.array[-1].mean(axis=0))) / first
+        pace = (1 / end - 1 / middle) / (2 * horizon) if end > 0 else np.inf
+        if end > 0 and np.finfo(np.float64).eps / end > 0.1 * horizon:
+            return verdict(None, "The tokens are so small that floats cannot see how 1/c grows.")
+        found = (
+            f"1/c grew by {pace:.3g} of 2t from lambda t = {horizon:g} to {2 * horizon:g} (at least {LEAST_PACE:g}), "
+            f"and the mean is {mean:.2g} of the first norm."
+        )
+        if pace > LEAST_PACE and mean < MEAN_GONE:
+            return verdict(True, found, margin=min(pace, 1e300) - LEAST_PACE)
+    return verdict(False, found, margin=pace - LEAST_PACE)
+
+
+def _largest_variance(tokens: FloatArray) -> float:
+    """c; 0 where all tokens are equal up to rounding."""
+    centred = tokens - tokens.mean(axis=0)
+    c = float(np.linalg.norm(centred, 2)) ** 2 / len(tokens)
+    return c if c > (1e-12 * float(np.abs(tokens).max())) ** 2 else 0.0
+
+
+def _unit_size(points: FloatArray) -> FloatArray:
+    """Points divided by their largest coordinate, so that squares neither overflow nor underflow."""
+    return np.asarray(points / (float(np.abs(points).max()) or 1.0))
