@@ -47,7 +47,6 @@ class ParameterError(InputError):
 
     @property
     def problem(self) -> str:
-        """What must hold and what came."""
         named = " and ".join(f"`{name}`" for name in self.names)
         return f"{named} must {self.must}. Got {self.got}."
 

@@ -114,7 +114,6 @@ def _keys_of_lane(
 
 @triton.jit
 def _score_one(q, k, q_row, k_row, D):
-    """`_score` of a single key."""
     alone = tl.arange(0, BLOCK) == 0
     score, error = _score(q, k, q_row, k_row + tl.zeros([BLOCK], tl.int64), alone, D)
     return tl.sum(tl.where(alone, score, 0.0), 0), tl.sum(tl.where(alone, error, 0.0), 0)

@@ -109,7 +109,6 @@ def _numbers(text: str) -> list[int]:
 
 
 def _pairs(text: str) -> dict[int, int]:
-    """Pairs such as 7:0, each token once."""
     found: dict[int, int] = {}
     for part in _parts(text):
         try:
@@ -146,7 +145,6 @@ def _few(numbers: IntArray) -> str:
 
 
 def _write(result: "ControlResult", path: Path, alpha: float | Fraction) -> None:
-    """One file, by its ending."""
     ending = path.suffix.lower()
     if ending not in MATRICES:
         picture = partial(hm.draw.plot_control, result, alpha=result.alpha or alpha)

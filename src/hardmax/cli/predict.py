@@ -69,7 +69,6 @@ def _read(given: list[str] | None, path: str | None, text: str | None, encoding:
 
 
 def _answers(classifier: "HardmaxClassifier", given: list[str]) -> list[dict[str, Any]]:
-    """Row, prediction and probability of each text."""
     scores = texts.logits(classifier, given)
     labels = classifier.model_.decide(scores).tolist()
     sure = classifier.model_.probabilities(scores).max(axis=1).tolist()

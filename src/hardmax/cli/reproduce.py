@@ -63,7 +63,6 @@ def _can_be(module: ModuleType, ending: str) -> bool:
 
 
 def _write(module: ModuleType, path: Path) -> None:
-    """One figure: drawn, filmed, or as a page that plays it."""
     numbers = module.compute()
     played = getattr(module, "PLAYED", "")
 

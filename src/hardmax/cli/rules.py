@@ -48,13 +48,11 @@ class HardmaxOptions(TokenOptions):
     exact: Annotated[bool, option("--exact", "Rational arithmetic throughout, also for decimals of a CSV.")] = False
 
     def hardmax(self, d: int, **more: bool) -> Hardmax:
-        """The rule for tokens of dimension d."""
         A, ties = self.read_weight("A", d), _tolerance(self.ties)
         return Hardmax(self.steps, A, ties=ties, exact=self.exact, any_A=self.any_A, **more)
 
     @property
     def steps(self) -> float | Fraction | list[float | Fraction]:
-        """One step size, or one a layer."""
         found = read_steps(self.alpha, exact=self.exact)
         return found[0] if len(found) == 1 else found
 
@@ -94,7 +92,6 @@ class RunOptions(HardmaxOptions):
     max_steps: Annotated[int | None, _flow("--max-steps", "Give up after so many steps.", **UNSAID)] = None
 
     def read_rule(self, d: int) -> Rule:
-        """The rule for tokens of dimension d."""
         if self.rule not in BELONGS:
             raise ParameterError("rule", f"be one of {', '.join(BELONGS)}", f"{self.rule!r}", "Check the spelling.")
         self._refuse_options_of_others()

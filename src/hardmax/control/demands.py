@@ -49,7 +49,6 @@ class Demands:
         return units(self.tokens[self.chooser[pairs[:, 0]]]), units(self._ahead(pairs))
 
     def lengths(self, pairs: IntArray) -> FloatArray:
-        """|z_i| |z_t - z_j|."""
         return _norms(self.tokens[self.chooser[pairs[:, 0]]]) * _norms(self._ahead(pairs))
 
     def exact(self, pairs: IntArray) -> tuple[AnyArray, AnyArray]:

@@ -42,7 +42,6 @@ def _orthogonal_equations(z: AnyArray, g: AnyArray) -> Iterator[AnyArray]:
 
 
 def _zero_equations(z: AnyArray, g: AnyArray) -> Iterator[AnyArray]:
-    """S = 0, entry by entry."""
     for a, b in zip(*np.triu_indices(z.shape[1]), strict=True):
         yield z[:, a] * g[:, b] + z[:, b] * g[:, a]
 
@@ -72,7 +71,6 @@ def _solution(equations: AnyArray, weights: AnyArray) -> AnyArray | None:
 
 
 def _sum(z: AnyArray, g: AnyArray, weights: AnyArray) -> AnyArray:
-    """2 S."""
     half = (z * weights[:, None]).T @ g
     return np.asarray(half + half.T)
 

@@ -30,7 +30,6 @@ class Request:
 
     @property
     def leading(self) -> IntArray:
-        """Classes of the leaders."""
         return self.classes.labels[list(self.leaders)]
 
     @property

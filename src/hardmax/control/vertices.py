@@ -65,7 +65,6 @@ class Vertices:
         self.known = {int(i) for i in np.flatnonzero(sets.sizes == 1) if sets[int(i)][0] == i and tokens[i].any()}
 
     def has(self, i: int) -> bool:
-        """Whether z_i is a vertex, other than 0."""
         if not self.tokens[i].any():
             return False
         while i not in self.known:

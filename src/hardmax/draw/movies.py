@@ -40,7 +40,6 @@ class Scene:
     frames: Sequence[float]  # between two layers tokens are on their way
 
     def draw(self, frame: float) -> None:
-        """Draw one frame in the place of the one before."""
         for ax in self.figure.axes:
             ax.clear()
         self.draw_into_empty(frame)
@@ -136,7 +135,6 @@ def _hardmax_frames(trajectory: HardmaxTrajectory, projection: Projection, steps
 
 
 def _flow_frames(trajectory: SmoothTrajectory, projection: Projection) -> Frames:
-    """At most 120 positions, and one legend for all of them."""
     if len(trajectory.saved) < 2:
         raise InputError('A movie needs several layers or times. Got the last alone. Simulate with `save="all"`.')
     clusters, frames = clusters_by_size(trajectory), even_frames(position(trajectory, -1))

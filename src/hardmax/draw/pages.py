@@ -198,7 +198,6 @@ def _smooth_look(trajectory: SmoothTrajectory) -> Look:
 
 
 def _trace(points: AnyArray, **style: Any) -> Spec:
-    """Points (n, 2 or 3) as columns, with their style."""
     columns = {axis: np.ascontiguousarray(column) for axis, column in zip("xyz", points.T, strict=False)}
     return {"type": "scatter3d" if len(columns) == 3 else "scatter", **columns, **style}
 
@@ -224,7 +223,6 @@ def _moving(Z: AnyArray, positions: list[int], f: int, look: Look, projection: P
 
 
 def _hull(points: FloatArray) -> Spec:
-    """The hull of points, at least a polygon."""
     hull, trace = Polytope(points), {"name": "hull", "hoverinfo": "skip", "showlegend": False}
     if hull.dimension == 3:
         corners = dict(zip("ijk", hull.facets.T, strict=True))

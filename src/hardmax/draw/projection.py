@@ -129,7 +129,6 @@ class Projection:
 
     @property
     def dimension(self) -> int:
-        """Of the picture: 3 for d = 3, else 2."""
         return 3 if self.source == 3 else 2
 
     def __call__(self, tokens: FloatArray) -> FloatArray:
@@ -197,5 +196,4 @@ def _widest(points: FloatArray, M: FloatArray, count: int) -> FloatArray:
 
 
 def _power(x: float) -> str:
-    """A power of ten, with its sign, as a formula."""
     return f"${'-' if x < 0 else ''}10^{{{round(np.log10(abs(x)))}}}$" if x else "0"

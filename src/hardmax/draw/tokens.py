@@ -52,7 +52,6 @@ class Palette:
         return self._colours.get(self._first[j], "#FFFFFF")
 
     def distinct(self, members: IntArray) -> list[int]:
-        """These tokens, the first of each set of equal ones."""
         return sorted({self._first[j] for j in members.tolist()})
 
 

@@ -44,7 +44,6 @@ class Frozen:
     A: list[Row] | None
 
     def mean(self, i: int, rows: list[Point]) -> Point:
-        """Mean of `rows` over C_i."""
         members, weights, total = self.sets.shares(i, self.counts)
         return tuple(x / total for x in combine(weights, [rows[j] for j in members]))  # type: ignore[misc]
 
@@ -132,7 +131,6 @@ def _plausible(frozen: Frozen, limits: list[Point]) -> bool:
 
 
 def _integers(*lists: list[Point]) -> list[list[Row]]:
-    """Several lists of points as integers over one denominator."""
     denominator = lcm(*{x.denominator for rows in lists for row in rows for x in row})
     return [[tuple(int(x * denominator) for x in row) for row in rows] for rows in lists]
 

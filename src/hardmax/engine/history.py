@@ -32,7 +32,6 @@ class History:
         self._known.append({})
 
     def denominator(self, layer: int) -> int:
-        """D of a layer."""
         if not self._denominators:
             self._denominators.append(common_denominator(self._rows))
         for k in range(len(self._denominators) - 1, layer):
@@ -41,7 +40,6 @@ class History:
         return self._denominators[layer]
 
     def _common(self, layer: int) -> int:
-        """L of a layer."""
         if layer not in self._commons:
             self._commons[layer] = self.sets[layer].denominator(self._counts)
         return self._commons[layer]
@@ -83,6 +81,5 @@ class History:
         return combine(weights, self.at(layer, members))
 
     def fractions(self, layer: int) -> AnyArray:
-        """All classes at a layer as an (m, d) array of Fractions."""
         rows, D = self.at(layer, range(len(self._rows))), self.denominator(layer)
         return np.array([[Fraction(x, D) for x in row] for row in rows], object)

@@ -62,7 +62,6 @@ class Run:
 
     @property
     def stats(self) -> dict[str, Any]:
-        """What ran, for people."""
         return {
             "kernel": self.state.kernel,
             "arithmetic": type(self.state).__name__.lower(),
@@ -73,13 +72,11 @@ class Run:
 
     @property
     def sets(self) -> Sets:
-        """C_i of every class, as last chosen."""
         assert self._sets is not None, "choose() comes first"
         return self._sets
 
     @property
     def decided(self) -> BoolArray:
-        """Classes whose limit is proved, shape (m,)."""
         return np.asarray(self.settled >= 0)
 
     @property
@@ -123,7 +120,6 @@ class Run:
         self.emerged[fresh[self.emerged[fresh] < 0]] = self.layer
 
     def _decide(self, rows: IntArray, sets: Sets) -> None:
-        """Apply Theorems 1 and 4 to what was chosen at this layer."""
         leads = self.emerged >= 0
         follows_leader = (sets.sizes == 1) & leads[sets.targets]
         self.settle(rows[follows_leader & (self.settled[rows] < 0)], Proof.THEOREM_1)

@@ -128,7 +128,6 @@ class Rational(State):
 
     @property
     def tokens(self) -> FloatArray:
-        """Positions, shape (m, d), each coordinate rounded once."""
         return as_floats(self._rows(), self.history.denominator(self.layer))
 
     def _rows(self) -> list[Row]:

@@ -68,7 +68,6 @@ def draw(result: Coordinates) -> Figure:
 
 
 def _draw_band(ax: Any, values: FloatArray, colour: Any, *, spread: bool = True) -> None:
-    """Mean over tokens, and one standard deviation around it."""
     if not values.shape[1]:
         return
     mean, std = values.mean(axis=1), values.std(axis=1)

@@ -48,7 +48,6 @@ class Coordinates(ABC):
         self._rule, self._keys = rule, keys
 
     def start(self, tokens: Array) -> Array:
-        """The state at time 0."""
         return tokens
 
     @abstractmethod
@@ -175,7 +174,6 @@ class Rescaled(Coordinates):
         return np.asarray(tokens @ self._growth.inverse.T)
 
     def _unit(self, state: FloatArray, t: float) -> FloatArray:
-        """e^{-lambda t} x."""
         return np.asarray(state @ self._growth.basis_at(t).T)
 
     def _attention(self, state: FloatArray, t: float) -> FloatArray:
@@ -242,7 +240,6 @@ class RescaledSteps(Coordinates):
 
     @cached_property
     def _factor(self) -> tuple[Array, float]:
-        """R(hD) and its spectral radius."""
         h = self._steps.dt
         assert h is not None
         term = R = self._identity

@@ -176,7 +176,6 @@ def eigenspace(V: FloatArray, top: complex, multiplicity: int) -> tuple[FloatArr
 
 
 def _null(V: FloatArray, top: complex, most: int) -> AnyArray:
-    """An orthonormal basis of the null space of V - top I."""
     shift = top if abs(np.imag(top)) > EQUAL * size_of(V) else np.real(top)
     _, sizes, rows = np.linalg.svd(V - shift * np.eye(len(V)))
     count = max(1, min(most, int((sizes <= NULL * float(np.linalg.norm(V, 2))).sum())))

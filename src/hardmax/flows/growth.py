@@ -82,7 +82,6 @@ class Growth:
 
     @cached_property
     def _rates(self) -> FloatArray:
-        """Real parts of the eigenvalues, relative to lambda."""
         return np.asarray(np.diag(self.blocks) - self.rate)
 
     @cached_property
@@ -93,7 +92,6 @@ class Growth:
         return self.basis[:, np.arange(len(self.turning)) + np.sign(self.turning).astype(np.intp)]
 
     def unit(self, t: float) -> FloatArray:
-        """e^{t(V - lambda I)}."""
         return np.asarray(self.basis_at(t) @ self.inverse)
 
     def grown(self, unit: FloatArray, t: float) -> FloatArray:

@@ -45,7 +45,6 @@ class Rule(ABC):
         """Row-stochastic matrix at a layer or time, shape (..., n, n); `keys` as for `layer`."""
 
     def check(self, tokens: Array) -> None:
-        """Refuse tokens that the rule has no meaning for."""
         if self.dimension not in (None, tokens.shape[-1]):
             size = self.dimension
             must = f"have shape (n, d) or (batch, n, d) with d = {size}, the size of the rule's matrices"

@@ -91,7 +91,6 @@ class MultiHead(Rule):
             head.check(part)
 
     def columns(self, d: int) -> list[slice]:
-        """Which coordinates each head sees."""
         if self.shared:
             return [slice(0, d)] * len(self.heads)
         known = [head.dimension for head in self.heads]
@@ -109,18 +108,15 @@ class MultiHead(Rule):
         return [(head, tokens[..., own]) for head, own in zip(self.heads, self.columns(tokens.shape[-1]), strict=True)]
 
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
-        """P of each head, shape (..., heads, n, n)."""
         return by_heads([head.attention(part, at, keys) for head, part in self._parts(tokens)], tokens.ndim)
 
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
-        """Every head's layer, joined or added; as for `Layered`."""
         moved = [head.layer(part, k, keys) for head, part in self._parts(tokens)]
         if not self.shared:
             return join(moved)
         return tokens + sum(s * (z - tokens) for s, z in zip(self._shares(), moved, strict=True))
 
     def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:
-        """Every head's velocity, joined or added; as for `Flow`."""
         pulls = [head.velocity(part, t, keys) for head, part in self._parts(tokens)]
         return sum(s * v for s, v in zip(self._shares(), pulls, strict=True)) if self.shared else join(pulls)
 

@@ -35,7 +35,6 @@ class Question:
 
     @classmethod
     def of_prediction(cls, classifier: HardmaxClassifier, text: str, *, samples: int = 5000) -> "Question":
-        """Ask about the class that is predicted."""
         place = classifier.classes_.tolist().index(classifier.predict([text]).tolist()[0])
         return cls(classifier, text, place, samples)
 

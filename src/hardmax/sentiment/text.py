@@ -58,7 +58,6 @@ class Splitter:
             raise ParameterError("max_words", "be at least 1, or None for all", self.max_words)
 
     def words(self, text: str) -> list[str]:
-        """The words of a text in their order."""
         plain = MARKUP.sub(" ", text) if "<" in text or "&" in text else text
         if plain.isascii():
             found = ASCII[self.punctuation].findall(plain.lower())
@@ -69,7 +68,6 @@ class Splitter:
         return found[: self.max_words]
 
     def spans(self, text: str) -> list[Word]:
-        """The words of a text, each with its place in it."""
         plain = MARKUP.sub(lambda tag: " " * len(tag[0]), text)
         if plain.isascii():
             found = [Word(match[0], *match.span()) for match in ASCII[self.punctuation].finditer(plain.lower())]

@@ -46,7 +46,6 @@ class Process:
 
     @classmethod
     def current(cls) -> "Process":
-        """The process that runs this."""
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             return cls(torch.distributed.get_rank(), torch.distributed.get_world_size())
         return cls(0, 1)
@@ -286,7 +285,6 @@ def evaluate(network: Network, data: Data, attention: str, temperature: float, f
 
 
 def _should_stop(history: list[Epoch], patience: int | None) -> bool:
-    """Whether the last epochs were all worse than an earlier one."""
     if patience is None or not history:
         return False
     return len(history) - 1 - max(history, key=lambda epoch: epoch.quality).number >= patience

@@ -30,7 +30,6 @@ class Encoded(NamedTuple):
 
     @property
     def sizes(self) -> IntArray:
-        """(texts,) how many tokens each text has."""
         return np.diff(self.starts)
 
     def take(self, texts: IntArray) -> "Encoded":
@@ -38,7 +37,6 @@ class Encoded(NamedTuple):
         return Encoded(self.ids[places], np.concatenate([[0], np.cumsum(self.sizes[texts])]), self.counts[places])
 
     def places(self, texts: IntArray) -> IntArray:
-        """Where the tokens of some texts lie."""
         sizes = self.sizes[texts]
         before = np.cumsum(sizes) - sizes
         return np.repeat(self.starts[:-1][texts] - before, sizes) + np.arange(sizes.sum())
@@ -111,7 +109,6 @@ class Vocabulary:
         return " ".join(self.words[w] for w in self.runs[token] if w != UNKNOWN)
 
     def encode(self, texts: Sequence[str]) -> Encoded:
-        """Known tokens of every text."""
         return self.encode_words(map(self.splitter.words, texts), len(texts))
 
     def encode_words(self, documents: Iterable[Sequence[str]], count: int) -> Encoded:
@@ -183,7 +180,6 @@ def _whole_runs(stream: IntArray, size: int) -> IntArray:
 
 
 def _key(parts: Iterable[IntArray], base: int) -> IntArray:
-    """One number for each run of words."""
     total = np.zeros((), np.int64)
     for part in parts:
         total = total * base + part

@@ -43,7 +43,6 @@ class Beginning:
 
     @property
     def B(self) -> FloatArray:
-        """Q^T K."""
         return self.rule.form(self.start.shape[1])
 
     @property

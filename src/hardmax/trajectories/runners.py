@@ -44,12 +44,10 @@ class Job:
 
     @property
     def clouds(self) -> AnyArray:
-        """The tokens with an axis for the batch: (batch, n, d)."""
         return self.array if self.batched else self.array[None]
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the result: that of the input, or float64."""
         return np.dtype(np.float64 if self.array.dtype == object else self.array.dtype)
 
     @property
@@ -69,7 +67,6 @@ class Job:
 
     @property
     def heads(self) -> "list[Job]":
-        """A job for each head on coordinates of its own."""
         assert isinstance(self.rule, MultiHead)
         jobs = []
         for h, (head, part) in enumerate(zip(self.rule.heads, self.rule.columns(self.array.shape[-1]), strict=True)):
