@@ -31,7 +31,6 @@ from hardmax.figures import (
     polytope_2d3d,
     product_polytope_subspace,
     reviews_evolution,
-    shared,
     spectra_heads,
     table1_leaders,
 )
@@ -314,7 +313,7 @@ def test_scenes_show_what_their_figures_show() -> None:
 def test_figures_of_tokens_on_their_way_can_be_played(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared, "even_frames", lambda last: [0, last])
+    monkeypatch.setattr(attention_rank, "even_frames", lambda last: [0, last])
     reproduce.reproduce("polytope", tmp_path, "html")
     page = (tmp_path / "polytope_2d3d.html").read_text(encoding="utf-8")
     assert f"<h1>{polytope_2d3d.TITLE} (here d = 3)</h1>" in page

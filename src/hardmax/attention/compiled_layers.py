@@ -78,6 +78,14 @@ def _decided(follows: AnyArray) -> bool:
 
 
 @njit
+def copy(source: AnyArray, target: AnyArray) -> None:
+    """`target[:] = source` for two axes; that would compile, for seconds, what to say of other shapes."""
+    for i in range(len(source)):
+        for r in range(source.shape[1]):
+            target[i, r] = source[i, r]
+
+
+@njit
 def _move(z: AnyArray, follows: AnyArray, pull: AnyArray, b: float) -> None:
     n, d = z.shape
     for i in range(n):
@@ -142,13 +150,13 @@ def _forward(clouds: IntArray, tokens: AnyArray, step: AnyArray, counts: AnyArra
     ids, z, space = np.empty(n, np.intp), np.empty((n, d), tokens.dtype), work_space(n, d)
     for cloud in clouds:
         count, ran = seen_keys(counts, cloud, n, ids), -1
-        z[:] = tokens[cloud]
+        copy(tokens[cloud], z)
         if count:
             follows, steps, pulls = layers.follows[cloud], layers.steps[cloud], layers.pulls[cloud]
             ran = forward(z, ids[:count], np.float64(step[cloud]), False, space, follows, steps, pulls)
         layers.ran[cloud] = ran
         if ran >= 0:
-            tokens[cloud] = z
+            copy(z, tokens[cloud])
 
 
 @entry()

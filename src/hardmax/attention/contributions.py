@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.attention.compiled_layers import PRODUCTS, WorkSpace, backward, forward, work_space
+from hardmax.attention.compiled_layers import PRODUCTS, WorkSpace, backward, copy, forward, work_space
 from hardmax.kernels.compiled import entry, share
 from hardmax.kernels.lanes import FLAGS
 
@@ -74,14 +74,14 @@ def _contributions(
         n, total = len(tokens), many.sum()
         result[:] = 0.0
         for i in range(n):
-            embedded[:, i] = embedding[tokens[i]]
+            copy(embedding[tokens[i]], embedded[:, i])
         for h in range(heads if n else 0):
-            z[:n] = embedded[h, :n]
+            copy(embedded[h, :n], z)
             for i in range(n):
                 weights[i, 0] = many[i] / total
             if not _pulled_back(z[:n], step[h], layers, space, weights[:n]):
                 # Equal tokens stay equal, so they are one that counts as often as all of them.
-                z[:n] = embedded[h, :n]
+                copy(embedded[h, :n], z)
                 m = _classes(z[:n], many, member, size)
                 for c in range(m):
                     of_classes[c, 0] = size[c] / total
@@ -103,6 +103,14 @@ def contributions_of_texts(
     """
     ids, starts, counts = encoded
     out, clear = np.empty((len(ids), len(decoder))), np.empty(len(starts) - 1, np.bool_)
+    embedding, decoder = _readonly(embedding), _readonly(decoder)
     work = partial(_contributions, (ids, starts, counts), embedding, step, decoder, layers, out, clear)
     share(work, len(clear), PRODUCTS * len(ids) * len(step) * max(1, layers))
     return out, clear
+
+
+def _readonly(array: AnyArray) -> AnyArray:
+    """The same numbers as one kind of array, fresh from training or from a file: each kind would be compiled anew."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
