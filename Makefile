@@ -8,7 +8,8 @@ named = $(patsubst %,tests/test_%.py,$(1))
 NUMERICAL := $(call named,causal checks edge_cases exact flows kernels limits maximisers sets simulate spectrum states theorems)
 WITH_TORCH := $(call named,explanations layers)
 BLAS := $(call named,checks control flows kernels limits spectrum)
-QUICKLY := -n 2 -q -m "not slow"
+TWO := -n 2 --dist worksteal  # a worker that is done takes tests from the other
+QUICKLY := $(TWO) -q -m "not slow"
 UNITS := $(call named,causal checks classes configurations errors exact leaders map polytope rules sets smooth_trajectory \
 	spectrum states storage text theorems trajectory)  # a little of every room
 PEERS := --ignore-glob='tests/test_bench*' --ignore=tests/test_faithfulness.py  # they need other projects
@@ -37,11 +38,11 @@ types: .venv/installed
 	$(BIN)/mypy
 
 pytest: .venv/installed
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest $(TWO) -m "not slow"
 
 # What takes long and seldom breaks: the rest of the hundred seeds, every example as a script.
 test-slow: .venv/installed
-	$(BIN)/python -m pytest -n 2 -m slow
+	$(BIN)/python -m pytest $(TWO) -m slow
 
 # As if on an old processor, and on one without AVX-512: OpenBLAS, numba and torch round differently there.
 test-machines: .venv/installed
@@ -53,7 +54,7 @@ test-machines: .venv/installed
 # The suite with the oldest versions that pyproject.toml allows; `make test` has the newest. Without transformers, of
 # which one version was tested, and without peers.
 test-oldest: .venv-oldest/installed
-	.venv-oldest/bin/python -m pytest -n 2 -q -k "not inspect" $(PEERS)
+	.venv-oldest/bin/python -m pytest $(TWO) -q -k "not inspect" $(PEERS)
 
 .venv-oldest/installed: pyproject.toml constraints.txt tests/oldest.py
 	$(PYTHON) -m venv --clear .venv-oldest

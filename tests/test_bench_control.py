@@ -1,6 +1,7 @@
 """The benchmark of control refuses a wrong optimum, and its wish can be met."""
 
 import numpy as np
+import pytest
 from benchmarks import control
 
 import hardmax as hm
@@ -13,6 +14,7 @@ def test_the_wish_can_be_met_and_has_the_size_it_says() -> None:
     assert hm.control.choose_A(tokens, leaders=leaders, condition=control.CONDITION).found
 
 
+@pytest.mark.slow
 def test_both_methods_agree_on_a_small_wish() -> None:
     ours, theirs, *larger = (method.answer(method.prepare()()) for method in control._methods(True))
     assert len(larger) == len(control.SIZES)

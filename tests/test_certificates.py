@@ -115,7 +115,9 @@ def unaided(tokens, rule, layers):
     return sets, run.state.tokens[run.classes.labels]
 
 
-@pytest.mark.parametrize("seeds", [*(range(100 * k, 100 * k + 100) for k in range(4)), CHAIN_SEEDS], ids=str)
+@pytest.mark.parametrize(
+    "seeds", [range(100), pytest.param(range(100, 400), marks=pytest.mark.slow), CHAIN_SEEDS], ids=str
+)
 def test_tied_clouds_end_where_their_certificate_says(seeds):
     proofs = Counter()
     for seed in seeds:
@@ -177,9 +179,10 @@ def frozen_at(layer, tokens, alpha, A=None):
     return Frozen(rows, sets, run.classes.counts, undecided, Fraction(alpha), matrix), run
 
 
-def test_a_certificate_at_any_layer_is_never_wrong():
+@pytest.mark.parametrize("seeds", [range(300), pytest.param(range(300, 1000), marks=pytest.mark.slow)], ids=str)
+def test_a_certificate_at_any_layer_is_never_wrong(seeds):
     proofs = Counter()
-    for seed in [*range(1000), *CHAIN_SEEDS]:
+    for seed in [*seeds, *CHAIN_SEEDS]:
         frozen, run = frozen_at(0 if seed % 2 and seed < 1000 else 4, *tied_cloud(seed))
         proved = certify(frozen) if frozen.undecided else None
         proofs[str(proved[0]) if proved else None] += 1

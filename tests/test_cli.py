@@ -3,7 +3,6 @@
 import io
 import json
 import re
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +10,8 @@ import pytest
 from typer.main import get_command
 
 import hardmax as hm
-from hardmax.cli.main import app, main
-from hardmax.draw import movies
+from hardmax.cli.main import app
+from hardmax.draw import movies, pages
 from hardmax.figures import FIGURES
 
 
@@ -20,14 +19,9 @@ from hardmax.figures import FIGURES
 def _short_movies(monkeypatch) -> None:
     """Few frames; that a movie has all of them is shown where movies are."""
     monkeypatch.setattr("hardmax.cli.limit.AFTERWARDS", 2)
-    monkeypatch.setattr(movies, "even_frames", partial(movies.even_frames, most=4))
-
-
-@pytest.fixture(scope="module")
-def demo_page(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("demo")
-    assert main(["demo", "--out", str(folder)]) == 0
-    return folder / "index.html"
+    few = movies.even_frames
+    for module in (movies, pages):
+        monkeypatch.setattr(module, "even_frames", lambda last, most=4: few(last, 4))
 
 
 def test_version_and_help(run) -> None:
@@ -280,13 +274,19 @@ def test_unknown_commands_and_options_exit_with_2(run) -> None:
     assert run("simulate", "triangle", "--speed", "9")[0] == 2
 
 
-def test_reproduce_and_demo(run, demo_page) -> None:
+def test_reproduce(run) -> None:
     code, out, _ = run("reproduce", "--list")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()] == list(FIGURES)
     assert run("reproduce", "fig1", "--format", "svg")[0] == 0
     assert Path("figures/fig1_half_space.svg").exists()
-    page = demo_page.read_text()
+
+
+def test_the_demo_is_the_same_on_every_run(run) -> None:
+    assert run("demo", "--out", "one")[0] == run("demo", "--out", "two")[0] == 0
+    page = Path("one/index.html").read_text()
+    assert Path("two/index.html").read_text() == page
+    assert Path("one/index.html").stat().st_size < 3_000_000
     assert all(f"Proved: Theorem {number} of arXiv 2305.05465." in page for number in ("3.1", "4.2", "5.2"))
     assert page.count("<h2>") == 10  # four inputs, three value matrices, chosen leaders, two reviews
     assert "Found: tokens 45 and 47 lead." in page
@@ -299,13 +299,10 @@ def test_reproduce_and_demo(run, demo_page) -> None:
     assert all(target.startswith("data:image/svg+xml;base64,") for target in loads)
 
 
-def test_the_same_files_on_every_run(run, demo_page) -> None:
+def test_the_same_files_on_every_run(run) -> None:
     for name in ("a.svg", "b.svg"):
         run("simulate", "triangle", "--out", name)
     assert Path("a.svg").read_bytes() == Path("b.svg").read_bytes()
-    run("demo", "--out", "again")
-    assert Path("again/index.html").read_bytes() == demo_page.read_bytes()
-    assert demo_page.stat().st_size < 3_000_000
 
 
 FLOW = ["simulate", "gaussian", "--n", "12", "--rule", "self-attention"]
