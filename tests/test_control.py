@@ -230,9 +230,10 @@ def test_random_requests_are_decided(n: int, d: int, n_leaders: int, n_followers
             assert not any(_meets(tokens, leaders, followers, rng.normal(size=(d, d))) for _ in range(100))
 
 
-def test_what_can_be_met_is_never_proved_impossible() -> None:
+@pytest.mark.parametrize("seeds", [range(12), pytest.param(range(12, 40), marks=pytest.mark.slow)], ids=str)
+def test_what_can_be_met_is_never_proved_impossible(seeds: range) -> None:
     """Feasible demands that need a large condition number once looked like a proof."""
-    for seed in range(40):
+    for seed in seeds:
         tokens, leaders = planted(14, 6, seed)
         demands = check_request(tokens, leaders, None).demands()
         assert not exists(demands).proof
@@ -359,7 +360,7 @@ def test_a_token_behind_zero_cannot_follow() -> None:
 
 
 def test_only_decides_every_token_at_layer_0() -> None:
-    for seed in range(6):
+    for seed in range(3):
         rng = np.random.default_rng(seed)
         tokens = rng.normal(size=(20, 16))
         leaders = rng.choice(20, 3, replace=False)

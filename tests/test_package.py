@@ -16,10 +16,10 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 BRIEFLY = {
     "control_leaders.py": ["1"],  # tasks
-    "cylinder_flow.py": ["--diameter", "6"],
     "outside_the_hypotheses.py": ["2"],  # runs
 }
 AS_A_SCRIPT = "exact_ties"
+TESTED = "cylinder_flow"  # by test_cylinder_flow.py, part by part
 
 
 def test_import_loads_nothing_optional() -> None:
@@ -88,7 +88,7 @@ def test_extras_state_ranges_and_constraints_pin_torch() -> None:
     assert "torch==2.13.0" in (ROOT / "constraints.txt").read_text().splitlines()
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [path for path in EXAMPLES if path.stem != TESTED], ids=lambda path: path.name)
 def test_examples_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     """In this process, where torch and Matplotlib are loaded already, and some of them with less to do."""
     monkeypatch.chdir(tmp_path)
