@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
-from hardmax._errors import InputError, MissingExtra
+from hardmax._errors import InputError, needed_for
 from hardmax._files import check_ending, written_whole
 from hardmax.draw.flows import clusters_by_size, legend_of, plot_flow, position
 from hardmax.draw.projection import Projection
@@ -180,8 +180,6 @@ def find_ffmpeg() -> str:
     found = shutil.which("ffmpeg")
     if found:
         return found
-    try:
+    with needed_for("An MP4 movie", "ffmpeg (or a .gif instead)", "movies"):
         import imageio_ffmpeg
-    except ImportError:
-        raise MissingExtra("An MP4 movie", "ffmpeg (or a .gif instead)", "movies") from None
     return str(imageio_ffmpeg.get_ffmpeg_exe())

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast, overload
 import numpy as np
 from markupsafe import Markup
 
-from hardmax._errors import MissingExtra, ParameterTypeError
+from hardmax._errors import ParameterTypeError, needed_for
 from hardmax._files import check_ending, written_whole
 from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, BoolArray, FloatArray
@@ -68,10 +68,8 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
     ImportError
         If Plotly is not installed, with the command that helps.
     """
-    try:
+    with needed_for("`hardmax.interactive`", "Plotly", "app"):
         import plotly.graph_objects as plotly
-    except ImportError:
-        raise MissingExtra("`hardmax.interactive`", "Plotly", "app") from None
     if not isinstance(trajectory, Trajectory):
         raise ParameterTypeError("trajectory", "be a Trajectory from hm.simulate", type(trajectory).__name__)
     if path is not None:

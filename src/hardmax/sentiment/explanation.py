@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hardmax._errors import InputError, MissingExtra, ParameterError
+from hardmax._errors import InputError, ParameterError, needed_for
 from hardmax._files import written_whole
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.sentiment.model import (
@@ -209,10 +209,8 @@ class Explanation:
 
     def to_frame(self) -> "DataFrame":
         """A pandas DataFrame: a row for each of `words`, its contribution, count and largest share of a head."""
-        try:
+        with needed_for("`Explanation.to_frame`", "pandas", "text"):
             import pandas
-        except ImportError as error:
-            raise MissingExtra("`Explanation.to_frame`", "pandas", "text") from error
         names = ["contribution"] if len(self.logits) == 1 else [str(name) for name in self.classes.tolist()]
         columns = {"word": self.words, **dict(zip(names, self.terms.T, strict=True)), "count": self.counts}
         return pandas.DataFrame(columns | {"largest_share": self.shares.max(axis=0, initial=0)})

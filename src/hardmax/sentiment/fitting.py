@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardmax._errors import InputError, MissingExtra
+from hardmax._errors import InputError, needed_for
 from hardmax._progress import Report
 from hardmax._types import AnyArray, IntArray
 from hardmax.sentiment.model import Epoch, Model
@@ -29,10 +29,8 @@ def fit_model(
     texts: Sequence[str], labels: IntArray, classes: AnyArray, settings: Settings, *, report: Report
 ) -> tuple[Model, list[Epoch]]:
     """Train a model; returns it with what is known of every epoch."""
-    try:
+    with needed_for("Training a classifier", "torch", "text"):
         import torch  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra("Training a classifier", "torch", "text") from error
     from hardmax.sentiment.network import new_network
     from hardmax.sentiment.training import train
 

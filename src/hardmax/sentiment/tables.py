@@ -19,7 +19,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hardmax._errors import InputError, MissingExtra, ParameterError
+from hardmax._errors import InputError, ParameterError, needed_for
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -166,10 +166,8 @@ def _read_text(path: Path, ending: str, encoding: str) -> str:
 
 
 def _frame(path: Path, ending: str, encoding: str) -> "DataFrame":
-    try:
+    with needed_for("Reading a table", "pandas", "text"):
         import pandas
-    except ImportError as error:
-        raise MissingExtra("Reading a table", "pandas", "text") from error
     if ending == ".parquet":
         return read_parquet(path)
     content = _read_text(path, ending, encoding)
@@ -223,9 +221,8 @@ def read_parquet(path: Path) -> "DataFrame":
 
     data = io.BytesIO(_read_bytes(path))
     try:
-        frame = pandas.read_parquet(data, dtype_backend="pyarrow")  # whole numbers stay whole beside missing ones
-    except ImportError as error:
-        raise MissingExtra("Reading Parquet", "pyarrow", "text") from error
+        with needed_for("Reading Parquet", "pyarrow", "text"):
+            frame = pandas.read_parquet(data, dtype_backend="pyarrow")  # whole numbers stay whole beside missing ones
     except (ValueError, NotImplementedError, OSError) as error:  # all that Arrow raises
         raise InputError(f"`{path}` must be a Parquet file. Got: {error} Download or write it again.") from None
     if not len(frame):

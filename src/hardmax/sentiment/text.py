@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from hardmax._errors import MissingExtra, ParameterError
+from hardmax._errors import ParameterError, needed_for
 
 MARKUP = re.compile(r"<[A-Za-z/!][^<>]*>|&#?\w{1,31};")
 SIGNS = r"""!?.,;:()\""""
@@ -115,10 +115,8 @@ def _pattern(punctuation: bool) -> re.Pattern[str]:
 
 @lru_cache(maxsize=200_000)
 def _lemma(word: str, language: str) -> str:
-    try:
+    with needed_for("`lemmas`", "simplemma", "text"):
         import simplemma
-    except ImportError:
-        raise MissingExtra("`lemmas`", "simplemma", "text") from None
     try:
         lemma: str = simplemma.lemmatize(word, lang=language).lower()
     except ValueError:
