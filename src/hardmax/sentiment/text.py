@@ -73,8 +73,6 @@ class Splitter:
             found = [Word(match[0], *match.span()) for match in ASCII[self.punctuation].finditer(plain.lower())]
         else:
             found = [Word(_normal(match[0]), *match.span()) for match in _pattern(self.punctuation).finditer(plain)]
-        if not self._left_out and self.lemmas is None:
-            return found[: self.max_words]
         pairs = zip((self._changed(word) for word, _, _ in found), found, strict=True)
         return [Word(new, old.start, old.end) for new, old in pairs if new is not None][: self.max_words]
 
