@@ -13,7 +13,7 @@ import numpy as np
 
 from hardmax._checks import is_positive_definite
 from hardmax._errors import InputError, ParameterError, needed_for
-from hardmax._files import written_whole
+from hardmax._files import save_text, written_whole
 from hardmax._types import AnyArray
 from hardmax.sentiment.model import Epoch, Model, Weights
 from hardmax.sentiment.settings import ModelSettings, Settings, TrainingSettings
@@ -59,8 +59,7 @@ def save_model(model: Model, folder: Path, settings: Settings, history: list[Epo
         "history": [asdict(epoch) for epoch in history],
         "words": list(model.vocabulary.words),
     }
-    with written_whole(folder / FILE) as temporary:
-        temporary.write_text(json.dumps(about, default=_plain, separators=(",", ":")), encoding="utf-8")
+    save_text(json.dumps(about, default=_plain, separators=(",", ":")), folder / FILE)
     for path in folder.glob(f"weights-{'?' * 16}.safetensors"):  # of the model that was here before
         if path.name != name:
             path.unlink()
