@@ -1,7 +1,7 @@
 """From texts and labels to a trained model: vocabulary, validation split, network, training."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,7 @@ from hardmax.sentiment.vocabulary import Data, Vocabulary
 LEAST_EPOCHS, LEAST_STEPS = 5, 600  # small files need more epochs to be learned at all
 
 
-@dataclass(frozen=True, eq=False)
-class Problem:
+class Problem(NamedTuple):
     """Texts as tokens, split into those to learn from and those held back."""
 
     vocabulary: Vocabulary

@@ -12,12 +12,11 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from numbers import Number
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hardmax._errors import InputError, ParameterError, needed_for
 
@@ -37,8 +36,7 @@ FIELD_LIMIT = 2**31 - 1  # the largest that the csv module takes on every platfo
 MOST_NAMED = 20  # columns or classes in a sentence
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """Texts and their labels, as a file holds them: as they are written, labels without spaces around them."""
 
     texts: list[str]
