@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.report import fill
 from hardmax._files import written_whole
-from hardmax.sentiment.recorded_studies import PAPER_BEST, Row, by_start, read_results
+from hardmax.figures.shared import PAPER_BEST, Row, by_start, read_results
 from hardmax.sentiment.settings import ModelSettings, RunSettings, TrainingSettings, type_name
 
 

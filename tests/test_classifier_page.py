@@ -10,7 +10,7 @@ import pytest
 from benchmarks.classifier_page import decided, filled
 
 from hardmax.cli.main import main
-from hardmax.sentiment.recorded_studies import by_start, read_results
+from hardmax.figures.shared import by_start, read_results
 from hardmax.sentiment.studies import COUNTED, LONG_ENOUGH, PART
 
 PAGE = Path(__file__).parents[1] / "docs" / "classifier.md"

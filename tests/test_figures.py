@@ -31,10 +31,10 @@ from hardmax.figures import (
     polytope_2d3d,
     product_polytope_subspace,
     reviews_evolution,
+    shared,
     spectra_heads,
     table1_leaders,
 )
-from hardmax.sentiment import recorded_studies
 from hardmax.sentiment.classifier import HardmaxClassifier
 from hardmax.sentiment.corpus import reviews
 
@@ -347,7 +347,7 @@ RUNS = [
 
 
 def test_runs_have_a_panel_for_each_start_and_a_dashed_line_for_the_paper() -> None:
-    figure = accuracy_by_dimension.draw(recorded_studies.by_start(RUNS))
+    figure = accuracy_by_dimension.draw(shared.by_start(RUNS))
     small, large = figure.axes
     assert small.get_title() == "small alpha; alpha ends at 0.013 to 0.015"
     assert large.get_title() == "alpha 1; alpha ends at 1"
@@ -357,14 +357,14 @@ def test_runs_have_a_panel_for_each_start_and_a_dashed_line_for_the_paper() -> N
 
 
 def test_losses_show_both_ways_to_serve_and_their_gap() -> None:
-    figure = losses_softmax_hardmax.draw(recorded_studies.by_start(RUNS))
+    figure = losses_softmax_hardmax.draw(shared.by_start(RUNS))
     above, below = figure.axes[0], figure.axes[2]
     assert np.allclose([line.get_ydata() for line in above.lines[:2]], [[0.5, 0.1], [0.501, 0.101]])
     assert np.allclose([line.get_ydata() for line in below.lines], 0.001)
 
 
 def test_table_1_has_a_line_for_each_run() -> None:
-    texts = [text.get_text() for text in table1_leaders.draw(recorded_studies.by_start(RUNS)).axes[0].texts]
+    texts = [text.get_text() for text in table1_leaders.draw(shared.by_start(RUNS)).axes[0].texts]
     line = ["2", "0.8200", "0.791", "3.4", "1.2", "2", "9", "98.7%"]
     assert any(texts[i : i + len(line)] == line for i in range(len(texts)))
     assert texts.count("0.823") == 2
@@ -382,7 +382,7 @@ def test_leaders_are_bars_in_the_colour_of_what_they_say(monkeypatch: pytest.Mon
     assert [bar.get_height() for bar in ax.patches] == [50, 25]
     assert [to_hex(bar.get_facecolor()) for bar in ax.patches] == [c.lower() for c in COLOURS[:2]]
     assert [label.get_text() for label in ax.get_xticklabels()] == ["great", "$bad"]
-    monkeypatch.setattr(recorded_studies, "RESULTS", tmp_path)
+    monkeypatch.setattr(shared, "RESULTS", tmp_path)
     with pytest.raises(FileNotFoundError, match=r"leaders\.json, beside the models\. It is missing\. Reinstall"):
         leaders_histogram.compute()
 

@@ -5,7 +5,8 @@ can spell them as its users write them: `--alpha` and `--any-A` on the command l
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from os import PathLike
 
 # How a surface writes a parameter, given its name and the value it shall have, if any; None where it has no such thing.
@@ -75,6 +76,18 @@ class MissingExtra(ImportError):
     def __str__(self) -> str:
         what, package, extra = self.args
         return f"{what} needs {package}: pip install 'hardmax[{extra}]'."
+
+
+@contextmanager
+def needed_for(what: str, package: str | None, extra: str) -> Iterator[None]:
+    """Import what is optional within; a package that is missing is named, or the one given in its place."""
+    try:
+        yield
+    except ImportError as error:
+        missing = (error.name or "").split(".")[0]
+        if missing == "hardmax":
+            raise
+        raise MissingExtra(what, package or missing, extra) from error
 
 
 def respelled(text: str, spell: Spell) -> str:

@@ -20,6 +20,12 @@ def check_ending(path: str | PathLike[str], endings: Sequence[str], name: str = 
     return ending
 
 
+def save_text(text: str, path: str | PathLike[str]) -> None:
+    """Write text whole or not at all; what is no letter, such as bytes of a command line, becomes a question mark."""
+    with written_whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", errors="replace")
+
+
 @contextmanager
 def written_whole(path: str | PathLike[str]) -> Iterator[Path]:
     """Give a temporary path beside `path`, with its ending; rename it when the block ends well, else remove it."""

@@ -11,13 +11,12 @@ from hardmax import __version__
 from hardmax._errors import InputError, MissingExtra
 from hardmax.cli import output
 from hardmax.cli.control import control
-from hardmax.cli.demo import demo
 from hardmax.cli.evaluate import evaluate
 from hardmax.cli.explain import explain
 from hardmax.cli.inspect import inspect
 from hardmax.cli.limit import limit
 from hardmax.cli.predict import predict
-from hardmax.cli.reproduce import reproduce
+from hardmax.cli.reproduce import demo, reproduce
 from hardmax.cli.simulate import simulate
 from hardmax.cli.study import study
 from hardmax.cli.train import train

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hardmax._errors import InputError, followable, respelled
-from hardmax._files import check_ending, written_whole
+from hardmax._files import check_ending, save_text, written_whole
 from hardmax._progress import progress_bar as progress_bar
 
 if TYPE_CHECKING:
@@ -137,12 +137,6 @@ def say_written(paths: Iterable[Path]) -> None:
     """Name the files that were written."""
     for path in paths:
         say(f"Wrote {path}")
-
-
-def save_text(text: str, path: Path) -> None:
-    """Write text whole or not at all."""
-    with written_whole(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", errors="replace")  # bytes of the command line may be no letters
 
 
 def save_figure(figure: "Figure", path: Path) -> None:

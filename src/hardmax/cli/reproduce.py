@@ -1,4 +1,4 @@
-"""`hardmax reproduce`."""
+"""`hardmax reproduce` and `hardmax demo`."""
 
 from pathlib import Path
 from types import ModuleType
@@ -76,3 +76,12 @@ def _write(module: ModuleType, path: Path) -> None:
         return draw.interactive(module.movie_of(numbers), title=module.TITLE + (played and f" (here {played})"))
 
     output.write([path], figure=lambda: module.draw(numbers), film=film, page=page)
+
+
+def demo(out: Annotated[Path, option("--out", "Folder for the report.")] = Path("demo")) -> None:
+    """Everything at a glance: a self-contained HTML report."""
+    from hardmax.figures.demo import demo as report
+
+    path = out / "index.html"
+    output.save_text(report(), path)
+    output.say(f"Wrote {path}. Open it in a browser; it needs no network.")

@@ -2,18 +2,14 @@
 
 from typing import Any
 
+from hardmax._errors import needed_for
+
 __all__ = ["HardmaxClustering"]
 
 
 def __getattr__(name: str) -> Any:
     if name != "HardmaxClustering":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
+    with needed_for("`HardmaxClustering`", "scikit-learn", "cluster"):
         from hardmax.cluster.clustering import HardmaxClustering
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] != "sklearn":
-            raise
-        from hardmax._errors import MissingExtra
-
-        raise MissingExtra("`HardmaxClustering`", "scikit-learn", "cluster") from error
     return HardmaxClustering

@@ -132,7 +132,7 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
         self.leaders_ = choice.limit.leaders
         self.cluster_centers_ = X[self.leaders_]
         self.n_clusters_ = len(self.leaders_)
-        self.n_components_ = choice.m
+        self.n_components_ = choice.tokens.shape[1]
         self.n_iter_ = choice.limit.layer
         self.certified_ = choice.limit.certified
         self.tau_ = choice.tau

@@ -1,6 +1,6 @@
 """Spectral embedding: rows of the leading eigenvectors of a graph, the features of a heat kernel."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -18,8 +18,7 @@ THIN = 3.0  # times sqrt(n): the band of a graph in the plane has less, in three
 SAME = 1e-9  # eigenvalues that near are one, and are not cut apart
 
 
-@dataclass(frozen=True, eq=False)
-class SpectralEmbedding:
+class SpectralEmbedding(NamedTuple):
     """Leading eigenvalues and eigenvectors of S = D^-1/2 W D^-1/2."""
 
     values: FloatArray  # (M,) from 1 down

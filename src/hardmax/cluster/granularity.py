@@ -5,7 +5,7 @@ every other j, that is iff tau < tau_i, with tau_i = min over {j : r_j > r_i, co
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -86,11 +86,9 @@ def tau_of(features: FloatArray, granularity: float) -> float:
     return ABOVE * float(max(found[np.isfinite(found)], default=1.0))
 
 
-@dataclass(frozen=True, eq=False)
-class Choice:
+class Choice(NamedTuple):
     """A tau and a number of coordinates, and where the tokens end with them."""
 
-    m: int  # coordinates of a token
     tau: float
     tokens: FloatArray  # (n, m)
     limit: Limit
@@ -99,7 +97,7 @@ class Choice:
     def of(cls, features: FloatArray, tau: float, alpha: float) -> "Choice":
         tau = capped(features, tau)
         tokens = tokens_at(features, tau)
-        return cls(features.shape[1], tau, tokens, limit(tokens, Hardmax(alpha)))
+        return cls(tau, tokens, limit(tokens, Hardmax(alpha)))
 
     @property
     def n_clusters(self) -> int:

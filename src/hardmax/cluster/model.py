@@ -123,4 +123,4 @@ def _led_by(choice: Choice, settings: Settings) -> tuple[Choice, FloatArray]:
     L = np.linalg.cholesky(np.asarray(found.A, np.float64))
     classes = Classes.of(choice.tokens)
     tokens = (classes.rows @ L)[classes.labels]
-    return Choice(choice.m, choice.tau, tokens, limit(tokens, Hardmax(settings.alpha))), L
+    return Choice(choice.tau, tokens, limit(tokens, Hardmax(settings.alpha))), L

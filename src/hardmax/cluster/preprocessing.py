@@ -1,7 +1,6 @@
 """Preprocessing of points: they are centred, scaled and mapped to the plain inner product."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import issymmetric
@@ -14,8 +13,7 @@ LOST = 1e-10  # of the largest variance: directions with less are left out by "w
 LIFT = 2.0  # the constant coordinate, in units of the longest point
 
 
-@dataclass(frozen=True, eq=False)
-class Preprocessing:
+class Preprocessing(NamedTuple):
     """x -> L^T (x - origin) in units of a power of two, which rounds nothing and changes no set."""
 
     exponent: int  # of the largest number that came: so that no mean overflows

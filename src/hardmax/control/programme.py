@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._errors import MissingExtra, ParameterError
+from hardmax._errors import ParameterError, needed_for
 from hardmax._types import FloatArray, IntArray
 from hardmax.control.demands import Demands
 
@@ -147,9 +147,7 @@ def _check_memory(rows: int, d: int) -> None:
 
 def load_cvxpy() -> Any:
     """CVXPY with Clarabel, or the command that installs them."""
-    try:
+    with needed_for("`hardmax.control`", "CVXPY", "control"):
         import clarabel  # noqa: F401
         import cvxpy
-    except ImportError:
-        raise MissingExtra("`hardmax.control`", "CVXPY", "control") from None
     return cvxpy

@@ -284,8 +284,6 @@ def draw_sphere(ax: Axes, d: int) -> None:
 
 def is_under(Z: FloatArray, stars: BoolArray, projection: Projection) -> BoolArray:
     """Which tokens have a star on top of them in the picture."""
-    if not stars.any():
-        return np.zeros(len(Z), bool)
     unit = np.where(projection.high > projection.low, projection.high - projection.low, 1.0)
     gaps = np.linalg.norm((Z[:, None] - Z[stars]) / unit, axis=-1)
-    return np.asarray(gaps.min(axis=1) < UNDER)
+    return np.asarray(gaps.min(axis=1, initial=np.inf) < UNDER)

@@ -2,9 +2,8 @@
 
 import base64
 import io
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hardmax._version import __version__
 
@@ -26,8 +25,7 @@ def render(template: str, *, title: str, **values: object) -> str:
     return _templates().get_template(f"{template}.html.j2").render(title=title, version=__version__, **values)
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(NamedTuple):
     """A picture inside a page: its bytes as an address, words for those who cannot see it, and a caption."""
 
     source: str

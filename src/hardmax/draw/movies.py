@@ -2,10 +2,10 @@
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from io import BytesIO
+from dataclasses import replace
+from functools import partial
 from os import PathLike
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
-from hardmax._errors import InputError, MissingExtra
+from hardmax._errors import InputError, needed_for
 from hardmax._files import check_ending, written_whole
 from hardmax.draw.flows import clusters_by_size, legend_of, plot_flow, position
 from hardmax.draw.projection import Projection
@@ -31,8 +31,7 @@ MOST_FRAMES = 120  # of a flow
 Progress: TypeAlias = Callable[[int, int], None]  # called with (frames done, frames in all)
 
 
-@dataclass(frozen=True, eq=False)
-class Scene:
+class Scene(NamedTuple):
     """A figure that can be drawn frame by frame: how to draw a position into its empty axes, and the positions."""
 
     figure: Figure
@@ -138,11 +137,8 @@ def _flow_frames(trajectory: SmoothTrajectory, projection: Projection) -> Frames
     if len(trajectory.saved) < 2:
         raise InputError('A movie needs several layers or times. Got the last alone. Simulate with `save="all"`.')
     clusters, frames = clusters_by_size(trajectory), even_frames(position(trajectory, -1))
-
-    def draw(ax: Axes, k: int) -> None:
-        plot_flow(trajectory, k, ax=ax, projection=projection, clusters=clusters)
-
-    return draw, frames, legend_of(trajectory, frames)
+    draw = partial(plot_flow, trajectory, projection=projection, clusters=clusters)
+    return lambda ax, k: draw(k, ax=ax), frames, legend_of(trajectory, frames)
 
 
 def _writer(ending: str, fps: int) -> animation.AbstractMovieWriter:
@@ -155,18 +151,11 @@ def _writer(ending: str, fps: int) -> animation.AbstractMovieWriter:
 class OnePalette(animation.PillowWriter):
     """A GIF whose frames share one palette, taken from its first and last: a colour means the same in all of them."""
 
-    def setup(self, *figure_and_file: Any, **options: Any) -> None:
-        super().setup(*figure_and_file, **options)
-        self.frames: list[Image.Image] = []
-
-    def grab_frame(self, **options: Any) -> None:
-        buffer = BytesIO()
-        self.fig.savefig(buffer, format="rgba", dpi=self.dpi, **options)
-        self.frames.append(Image.frombytes("RGBA", self.frame_size, buffer.getvalue()).convert("RGB"))
+    _frames: list[Image.Image]  # that Matplotlib has grabbed
 
     def finish(self) -> None:
         """Quantise all frames alike, then write."""
-        frames, (width, height) = self.frames, self.frames[0].size
+        frames, (width, height) = [frame.convert("RGB") for frame in self._frames], self._frames[0].size
         both = Image.new("RGB", (2 * width, height))
         both.paste(frames[0], (0, 0))
         both.paste(frames[-1], (width, 0))
@@ -180,8 +169,6 @@ def find_ffmpeg() -> str:
     found = shutil.which("ffmpeg")
     if found:
         return found
-    try:
+    with needed_for("An MP4 movie", "ffmpeg (or a .gif instead)", "movies"):
         import imageio_ffmpeg
-    except ImportError:
-        raise MissingExtra("An MP4 movie", "ffmpeg (or a .gif instead)", "movies") from None
     return str(imageio_ffmpeg.get_ffmpeg_exe())

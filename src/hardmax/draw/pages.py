@@ -5,15 +5,14 @@ Plotly draws it, and its script is inside the page: nothing is loaded from anywh
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from os import PathLike
-from typing import Any, TypeAlias, cast, overload
+from typing import Any, NamedTuple, TypeAlias, cast, overload
 
 import numpy as np
 from markupsafe import Markup
 
-from hardmax._errors import MissingExtra, ParameterTypeError
-from hardmax._files import check_ending, written_whole
+from hardmax._errors import ParameterTypeError, needed_for
+from hardmax._files import check_ending, save_text
 from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, BoolArray, FloatArray
 from hardmax.draw import flows
@@ -68,10 +67,8 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
     ImportError
         If Plotly is not installed, with the command that helps.
     """
-    try:
+    with needed_for("`hardmax.interactive`", "Plotly", "app"):
         import plotly.graph_objects as plotly
-    except ImportError:
-        raise MissingExtra("`hardmax.interactive`", "Plotly", "app") from None
     if not isinstance(trajectory, Trajectory):
         raise ParameterTypeError("trajectory", "be a Trajectory from hm.simulate", type(trajectory).__name__)
     if path is not None:
@@ -97,8 +94,7 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
     )
     if path is None:
         return page
-    with written_whole(path) as temporary:
-        temporary.write_text(page, encoding="utf-8")
+    save_text(page, path)
     return None
 
 
@@ -143,8 +139,7 @@ def figure_of(trajectory: Trajectory) -> Spec:
     return {"data": data, "layout": _layout(projection, [frame["name"] for frame in frames]), "frames": frames}
 
 
-@dataclass(frozen=True, eq=False)
-class Look:
+class Look(NamedTuple):
     """What a rule decides: colours and stars at a position, words for each token, and the hull at the end."""
 
     last: int

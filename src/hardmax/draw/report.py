@@ -1,8 +1,7 @@
 """Reports of trajectories as self-contained pages: what happened, pictures, limit points and verdicts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 from markupsafe import Markup
 from matplotlib.figure import Figure
@@ -24,8 +23,7 @@ LIMIT = "From every token to its limit. Stars are leaders, diamonds convex combi
 RESCALED = Markup("Rescaled tokens z = e<sup>-tV</sup> x")
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """One input and what is said and shown of it, in this order; what is empty is left out."""
 
     title: str

@@ -5,19 +5,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from markupsafe import Markup
 
-from hardmax.draw.html import render
-
 if TYPE_CHECKING:
     from hardmax.sentiment.explanation import Explanation
 
 FOR, AGAINST = "0, 114, 178", "213, 94, 0"  # blue and vermilion: everyone can tell them apart
 MOST_WORDS, MOST_FOLLOWERS, MOST_HEADS = 20, 12, 4
 FAINTEST = 0.02  # of the largest contribution: smaller ones have no background
-
-
-def explanation_page(explanation: "Explanation") -> str:
-    """The whole page."""
-    return render("explanation", title="Why this answer", explanation=explanation_parts(explanation))
 
 
 def explanation_parts(explanation: "Explanation") -> dict[str, object]:

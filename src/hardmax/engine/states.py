@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax._errors import MissingExtra
+from hardmax._errors import needed_for
 from hardmax._integers import UNIT, apply, as_floats
 from hardmax._types import AnyArray, FloatArray, IntArray, Row
 from hardmax.engine.history import History
@@ -119,10 +119,8 @@ class Rational(State):
     history: History
 
     def __init__(self, rule: Hardmax, tokens: AnyArray, search: Search) -> None:
-        try:
+        with needed_for("`exact=True`", "python-flint", "exact"):
             from flint import fmpz_mat
-        except ImportError:
-            raise MissingExtra("`exact=True`", "python-flint", "exact") from None
         super().__init__(rule, tokens, search)
         self._matrix = fmpz_mat
 

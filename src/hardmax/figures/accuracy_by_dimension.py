@@ -5,8 +5,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from hardmax.figures.shared import COLOUR_OF, epoch_legend, epoch_panels, recorded_runs
-from hardmax.sentiment.recorded_studies import PAPER_BEST
+from hardmax.figures.shared import COLOUR_OF, PAPER_BEST, epoch_legend, epoch_panels, recorded_runs
 
 TITLE = "arXiv 2407.01602: validation accuracy on IMDb by epoch, d = 2, 4, 8 and 16"
 compute = recorded_runs

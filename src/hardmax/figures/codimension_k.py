@@ -1,7 +1,6 @@
 """arXiv 2305.05465, a conjecture: k eigenvalues of positive real part give subspaces of codimension k. Here k = 2."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -21,8 +20,7 @@ LEGEND = "colours: who ends on one line"
 NEAR = 0.2  # of the spread at the start: points of the plane closer than that are one
 
 
-@dataclass(frozen=True, eq=False)
-class Numbers:
+class Numbers(NamedTuple):
     """A trajectory, its tokens in the eigenbasis of V from the largest eigenvalue down, and who ends on one line."""
 
     trajectory: SmoothTrajectory

@@ -1,7 +1,6 @@
 """arXiv 2305.05465, d = 128: coordinates of positive eigenvalue converge, those of negative eigenvalue diverge."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -21,8 +20,7 @@ DENSITY = 0.1  # of the entries of V before its eigenvalues are changed
 DRAWN = 14  # coordinates that converge; more hide each other
 
 
-@dataclass(frozen=True, eq=False)
-class Coordinates:
+class Coordinates(NamedTuple):
     """Rescaled tokens in the eigenbasis of V."""
 
     eigenvalues: FloatArray  # (d,)

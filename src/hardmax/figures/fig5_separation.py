@@ -1,7 +1,6 @@
 """Figure 5 of arXiv 2407.01602: hyperplanes through points near a leader s0 leave the other points of S behind."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -16,8 +15,7 @@ TITLE = "Figure 5: for x near s0, the hyperplane through x with normal x leaves 
 POINTS = np.array([[0.0, 1.5], [-1.4, 0.3], [1.3, 0.45]])  # s0, s1, s2; S' = {s1, s2}
 
 
-@dataclass(frozen=True, eq=False)
-class Separation:
+class Separation(NamedTuple):
     """The largest radius at which every such hyperplane keeps the balls apart, and some x at two thirds of it."""
 
     points: FloatArray

@@ -1,7 +1,6 @@
 """arXiv 2305.05465, Theorem 4.2: with a simple positive leading eigenvalue, tokens converge to parallel hyperplanes."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -30,8 +29,7 @@ LEGEND = f"{legend_line(np.zeros(1, np.intp), stars=True, hull=False)}; planes a
 NEAR = 1e-3  # of the spread: values closer than that are one
 
 
-@dataclass(frozen=True, eq=False)
-class Panel:
+class Panel(NamedTuple):
     """A trajectory, the functional phi_1 with phi_1 V = lambda_1 phi_1, its values in time, and who shares one."""
 
     trajectory: SmoothTrajectory

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from hardmax.draw.style import BLUE, ORANGE
-from hardmax.sentiment.recorded_studies import read_results
+from hardmax.figures.shared import read_results
 
 TITLE = "arXiv 2407.01602: the words that lead in most reviews of IMDb"
 SHOWN = 30

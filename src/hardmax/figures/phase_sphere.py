@@ -1,7 +1,6 @@
 """arXiv 2312.10794: metastable clusters on the circle, by inverse temperature beta and time t."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -18,8 +17,7 @@ N, SEEDS = 32, 8
 GAP = 0.05  # radians: neighbours farther apart than that are in different clusters
 
 
-@dataclass(frozen=True, eq=False)
-class Phases:
+class Phases(NamedTuple):
     """Means over seeds, by beta and time: (betas, times)."""
 
     clusters: FloatArray

@@ -1,5 +1,8 @@
-"""What several figures share."""
+"""What several figures share, and the studies of the classifier as `hardmax study` recorded them."""
 
+import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -10,9 +13,12 @@ from matplotlib.ticker import MaxNLocator
 
 from hardmax._types import FloatArray, IntArray
 from hardmax.draw.style import COLOURS
-from hardmax.sentiment.recorded_studies import PAPER_BEST, by_start, read_results
 
+RESULTS = Path(__file__).parents[1] / "sentiment" / "results"
+PAPER_BEST = {2: 0.791, 4: 0.823, 8: 0.851, 16: 0.882}  # Table 1 of arXiv 2407.01602
 COLOUR_OF = dict(zip(PAPER_BEST, COLOURS, strict=False))  # by the dimension d of a recorded run
+
+Row = dict[str, Any]
 
 
 def near_labels(points: FloatArray, reach: float) -> IntArray:
@@ -21,20 +27,34 @@ def near_labels(points: FloatArray, reach: float) -> IntArray:
     return np.unique(near.argmax(axis=1), return_inverse=True)[1]
 
 
-def recorded_runs() -> dict[str, list[dict[str, Any]]]:
+def read_results(name: str) -> Any:
+    """What was recorded under a name: "paper" and "ablations" are lists of rows, "leaders" is one dictionary."""
+    path = RESULTS / f"{name}.json"
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"The results must be in {path.name}, beside the models. It is missing. Reinstall hardmax."
+        )
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def by_start(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Rows of the paper's model by the alpha they started from, each in the order of d."""
+    starts = dict.fromkeys(row["start"] for row in sorted(rows, key=lambda row: row["alpha"]))
+    return {start: sorted((r for r in rows if r["start"] == start), key=lambda r: r["d"]) for start in starts}
+
+
+def recorded_runs() -> dict[str, list[Row]]:
     """The recorded runs, by the alpha that training started from."""
     return by_start(read_results("paper"))
 
 
-def start_title(start: str, rows: list[dict[str, Any]]) -> str:
+def start_title(start: str, rows: list[Row]) -> str:
     """Where alpha started, and where it ended."""
     alphas = sorted({f"{row['alpha']:.2g}" for row in rows}, key=float)
     return f"{start}; alpha ends at {' to '.join(dict.fromkeys([alphas[0], alphas[-1]]))}"
 
 
-def epoch_panels(
-    starts: dict[str, list[dict[str, Any]]], height: float, ylabels: dict[str, float]
-) -> tuple[Figure, Any]:
+def epoch_panels(starts: dict[str, list[Row]], height: float, ylabels: dict[str, float]) -> tuple[Figure, Any]:
     """A column for each start of alpha, and rows with these labels and relative heights, over the epochs."""
     shape, size = (len(ylabels), len(starts)), (2.2 + 4.8 * len(starts), height)
     shared: dict[str, Any] = {"squeeze": False, "sharex": True, "sharey": "row"}
@@ -53,7 +73,7 @@ def epoch_panels(
     return figure, axes
 
 
-def epoch_legend(figure: Figure, starts: dict[str, list[dict[str, Any]]], *others: Line2D, **style: Any) -> None:
+def epoch_legend(figure: Figure, starts: dict[str, list[Row]], *others: Line2D, **style: Any) -> None:
     """The colour of each dimension, then other lines."""
     dimensions = sorted({row["d"] for rows in starts.values() for row in rows})
     handles = [Line2D([], [], color=COLOUR_OF[d], label=f"d = {d}", **style) for d in dimensions]

@@ -4,7 +4,7 @@ The paper shows ALBERT. Where the packaged weights cannot be read, heads of Gaus
 title says so.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -20,8 +20,7 @@ MODEL = "minilm"
 LAYERS, HEADS, WIDTH, DIMENSION = 6, 12, 32, 384  # those of the model, for Gaussian heads
 
 
-@dataclass(frozen=True, eq=False)
-class Spectra:
+class Spectra(NamedTuple):
     """Eigenvalues of the value matrices of all heads, layer by layer, and whose they are."""
 
     name: str

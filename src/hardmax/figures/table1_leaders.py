@@ -5,8 +5,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from hardmax.figures.shared import recorded_runs, start_title
-from hardmax.sentiment.recorded_studies import PAPER_BEST
+from hardmax.figures.shared import PAPER_BEST, recorded_runs, start_title
 
 TITLE = "arXiv 2407.01602: Table 1, accuracy on IMDb and leaders of a review, by d"
 COLUMNS = ("d", "accuracy", "paper's best", "average", "deviation", "min", "max", "since layer 0")

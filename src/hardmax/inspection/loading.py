@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from hardmax._errors import InputError, MissingExtra, ParameterError
+from hardmax._errors import InputError, ParameterError, needed_for
 from hardmax.inspection.weights import FAMILIES
 
 if TYPE_CHECKING:
@@ -29,11 +29,9 @@ def load(source: Any) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
     The model is ready to be looked at: in float64, in evaluation mode, and with attention that is returned. A model
     that came loaded is copied, not changed.
     """
-    try:
+    with needed_for("`hardmax.inspect`", "transformers and PyTorch", "transformers"):
         import torch
         import transformers
-    except ImportError:
-        raise MissingExtra("`hardmax.inspect`", "transformers and PyTorch", "transformers") from None
     if isinstance(source, str | PathLike):
         folder = _folder(source)
         name = str(source) if str(source) in PACKAGED or not Path(source).is_dir() else Path(source).resolve().name

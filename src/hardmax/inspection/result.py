@@ -169,7 +169,15 @@ class Inspection:
         data: dict[str, Any] = {"model": self.name, **{name: getattr(self, name) for name in names}}
         data["rank_tol"] = len(self.pieces) * float(np.finfo(np.float64).eps)
         data["layers"] = [self._state_json(0), *map(self._layer_json, self.layers)]
-        data["weights"] = [self._weights_json(w) for w in range(len(self.weights))]
+        data["weights"] = [
+            {
+                "layers": self.layers_with(w),
+                "value_eigenvalues": heads.value_eigenvalues[..., None].view(np.float64).tolist(),
+                "query_key_eigenvalues": heads.query_key_eigenvalues[..., None].view(np.float64).tolist(),
+                "query_key_symmetric_eigenvalues": heads.symmetric_eigenvalues.tolist(),
+            }
+            for w, heads in enumerate(self.weights)
+        ]
         return json.dumps(data)
 
     def _state_json(self, at: int) -> dict[str, Any]:
@@ -191,13 +199,4 @@ class Inspection:
             "effective_rank": self.effective_rank[at].tolist(),
             "boolean_distance": self.boolean_distance[at].tolist(),
             "most_attended": attended,
-        }
-
-    def _weights_json(self, w: int) -> dict[str, Any]:
-        heads = self.weights[w]
-        return {
-            "layers": self.layers_with(w),
-            "value_eigenvalues": heads.value_eigenvalues[..., None].view(np.float64).tolist(),
-            "query_key_eigenvalues": heads.query_key_eigenvalues[..., None].view(np.float64).tolist(),
-            "query_key_symmetric_eigenvalues": heads.symmetric_eigenvalues.tolist(),
         }

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,8 +46,7 @@ class Heads:
         return self.scaling * symmetric_eigenvalues(self.query.swapaxes(1, 2), self.key)
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(NamedTuple):
     """How one kind of model keeps its attention blocks."""
 
     blocks: Callable[[Any], list[Any]]  # of a model, that of each layer in the order they run

@@ -6,7 +6,7 @@ What torch needs is in `hardmax.attention`, and public here.
 from importlib import import_module
 from typing import Any
 
-from hardmax._errors import MissingExtra
+from hardmax._errors import needed_for
 from hardmax.kernels.maximisers import maximisers
 from hardmax.kernels.search import KERNELS, Search, check_kernel
 
@@ -26,9 +26,6 @@ TORCH = {"HardmaxAttention": "one_layer", "hardmax_attention": "one_layer", "har
 
 def __getattr__(name: str) -> Any:
     if name in TORCH:
-        try:
-            module = import_module(f"hardmax.attention.{TORCH[name]}")
-        except ImportError as error:
-            raise MissingExtra(f"`hardmax.kernels.{name}`", "torch", "text") from error
-        return getattr(module, name)
+        with needed_for(f"`hardmax.kernels.{name}`", "torch", "text"):
+            return getattr(import_module(f"hardmax.attention.{TORCH[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,7 +6,7 @@ Importing this loads nothing optional: `HardmaxClassifier` needs scikit-learn, a
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hardmax._errors import MissingExtra, ParameterError
+from hardmax._errors import ParameterError, needed_for
 
 if TYPE_CHECKING:
     from hardmax.sentiment.classifier import HardmaxClassifier
@@ -19,12 +19,8 @@ MODELS = Path(__file__).with_name("models")
 def __getattr__(name: str) -> Any:
     if name != "HardmaxClassifier":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
+    with needed_for(f"`hardmax.{name}`", None, "text"):
         from hardmax.sentiment.classifier import HardmaxClassifier
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("hardmax"):
-            raise
-        raise MissingExtra(f"`hardmax.{name}`", str(error.name).split(".")[0], "text") from error
     return HardmaxClassifier
 
 

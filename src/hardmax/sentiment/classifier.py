@@ -23,6 +23,7 @@ from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, FloatArray
 from hardmax.sentiment.explanation import Explanation, explain, explain_many
 from hardmax.sentiment.fitting import fit_model
+from hardmax.sentiment.model import Model
 from hardmax.sentiment.settings import Settings, check_settings, described
 from hardmax.sentiment.statistics import LeaderStatistics, leader_statistics
 from hardmax.sentiment.storage import load_model, save_model
@@ -110,36 +111,35 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         self.classes_, self.n_iter_ = classes, len(self.history_)
         return self
 
+    @property
+    def _fitted(self) -> Model:
+        check_is_fitted(self)
+        return self.model_
+
     def decision_function(self, X: Sequence[str]) -> FloatArray:
         """Logits: (texts,) for two classes, positive for the second; else (texts, classes)."""
-        check_is_fitted(self)
-        scores = self.model_.logits(check_texts(X))
+        scores = self._fitted.logits(check_texts(X))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Sequence[str]) -> AnyArray:
         """(texts,) labels."""
-        check_is_fitted(self)
-        return self.model_.decide(self.model_.logits(check_texts(X)))
+        return self._fitted.decide(self._fitted.logits(check_texts(X)))
 
     def predict_proba(self, X: Sequence[str]) -> FloatArray:
         """(texts, classes) probabilities, in the order of `classes_`."""
-        check_is_fitted(self)
-        return self.model_.probabilities(self.model_.logits(check_texts(X)))
+        return self._fitted.probabilities(self._fitted.logits(check_texts(X)))
 
     def explain(self, text: str) -> Explanation:
         """What each word of a text adds to its logit, and who leads; see `Explanation`."""
-        check_is_fitted(self)
-        return explain(self.model_, text)
+        return explain(self._fitted, text)
 
     def explain_many(self, X: Sequence[str]) -> list[Explanation]:
         """As `explain` for many texts, at a few hundred microseconds each."""
-        check_is_fitted(self)
-        return explain_many(self.model_, check_texts(X))
+        return explain_many(self._fitted, check_texts(X))
 
     def leaders(self, X: Sequence[str]) -> LeaderStatistics:
         """Who leads in a collection of texts, and how many leaders they have; see `LeaderStatistics`."""
-        check_is_fitted(self)
-        return leader_statistics(self.model_, check_texts(X))
+        return leader_statistics(self._fitted, check_texts(X))
 
     def save(self, path: str | PathLike[str], *, compact: bool = False) -> None:
         """Write a folder with JSON and safetensors that `load` reads; nothing in it can run.
@@ -147,8 +147,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         With `compact` the embedding is rounded to a byte a number, a quarter of the size: the loaded classifier is then
         a slightly different one, and its explanations are exact for that one.
         """
-        check_is_fitted(self)
-        save_model(self.model_, Path(path), self, self.history_, grid=compact)
+        save_model(self._fitted, Path(path), self, self.history_, grid=compact)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "HardmaxClassifier":

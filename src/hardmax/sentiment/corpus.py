@@ -2,10 +2,9 @@
 
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,8 +20,7 @@ ROOM = 22  # words from which a review may decide twice
 TWICE = 0.4  # how often it then does, unless it holds a contrast
 
 
-@dataclass(frozen=True)
-class Corpus:
+class Corpus(NamedTuple):
     """Reviews, their labels, and the words that decide."""
 
     texts: list[str]

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
 
 import numpy as np
@@ -102,28 +102,21 @@ def lime(question: Question, seed: int) -> FloatArray:
     return np.array([weights.get(i, 0.0) for i in range(len(question.words))])
 
 
-def shap_partition(question: Question, seed: int) -> FloatArray:
-    """SHAP's Owen values of the probability over its own tree of neighbouring words, with 500 evaluations."""
-    if len(question.words) == 1:
-        return shap_permutation(question, seed)  # one word makes no tree
+def shap(question: Question, seed: int, *, tree: bool) -> FloatArray:
+    """SHAP's values of the probability, with 500 evaluations: Owen values over its own tree of neighbouring words.
+
+    Without a tree, Shapley values from random orders of the words: one forwards and back, or more.
+    """
+    nothing, most = np.zeros((1, len(question.words))), EVALUATIONS
     with _foreign(seed):
-        import shap
+        from shap import PartitionExplainer, PermutationExplainer, maskers
 
-        tree = shap.maskers.Text(r"\s+").clustering(" ".join(question.words))
-        nothing = np.zeros((1, len(question.words)))
-        explainer = shap.PartitionExplainer(question.probabilities, shap.maskers.Partition(nothing, clustering=tree))
-        return np.asarray(explainer(1 - nothing, max_evals=EVALUATIONS, silent=True).values[0])
-
-
-def shap_permutation(question: Question, seed: int) -> FloatArray:
-    """SHAP's Shapley values of the probability from random orders of the words: one forwards and back, or more."""
-    with _foreign(seed):
-        import shap
-
-        nothing = np.zeros((1, len(question.words)))
-        masker = shap.maskers.Independent(nothing)
-        explainer = shap.PermutationExplainer(question.probabilities, masker, seed=seed)
-        most = max(EVALUATIONS, 2 * len(question.words) + 1)
+        if tree and len(question.words) > 1:  # one word makes no tree
+            clustering = maskers.Text(r"\s+").clustering(" ".join(question.words))
+            explainer = PartitionExplainer(question.probabilities, maskers.Partition(nothing, clustering=clustering))
+        else:
+            explainer = PermutationExplainer(question.probabilities, maskers.Independent(nothing), seed=seed)
+            most = max(EVALUATIONS, 2 * len(question.words) + 1)
         return np.asarray(explainer(1 - nothing, max_evals=most, silent=True).values[0])
 
 
@@ -156,8 +149,8 @@ EXPLAINERS: dict[str, Callable[[Question, int], FloatArray]] = {
     "hardmax-even": lambda question, seed: hardmax(question, even=True),  # words share their runs
     "leave-one-out": lambda question, seed: leave_one_out(question),
     "lime": lime,
-    "shap-partition": shap_partition,
-    "shap-permutation": shap_permutation,
+    "shap-partition": partial(shap, tree=True),
+    "shap-permutation": partial(shap, tree=False),
     "integrated-gradients": lambda question, seed: gradients(question, (np.arange(STEPS) + 0.5) / STEPS),  # from 0
     "gradient-times-input": lambda question, seed: gradients(question, np.ones(1)),
     # knows nothing of the text: what every method must beat

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hardmax._errors import InputError, MissingExtra, ParameterError
-from hardmax._files import written_whole
+from hardmax._errors import InputError, ParameterError, needed_for
+from hardmax._files import save_text
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.sentiment.model import (
     Model,
@@ -209,22 +209,20 @@ class Explanation:
 
     def to_frame(self) -> "DataFrame":
         """A pandas DataFrame: a row for each of `words`, its contribution, count and largest share of a head."""
-        try:
+        with needed_for("`Explanation.to_frame`", "pandas", "text"):
             import pandas
-        except ImportError as error:
-            raise MissingExtra("`Explanation.to_frame`", "pandas", "text") from error
         names = ["contribution"] if len(self.logits) == 1 else [str(name) for name in self.classes.tolist()]
         columns = {"word": self.words, **dict(zip(names, self.terms.T, strict=True)), "count": self.counts}
         return pandas.DataFrame(columns | {"largest_share": self.shares.max(axis=0, initial=0)})
 
     def to_html(self, path: str | PathLike[str] | None = None) -> str:
         """A page with the highlighted text, the words that count and the leaders; written to `path` if given."""
-        from hardmax.draw.text_page import explanation_page
+        from hardmax.draw.html import render
+        from hardmax.draw.text_page import explanation_parts
 
-        page = explanation_page(self)
+        page = render("explanation", title="Why this answer", explanation=explanation_parts(self))
         if path is not None:
-            with written_whole(path) as temporary:
-                temporary.write_text(page, encoding="utf-8", errors="replace")  # lone surrogates have no bytes
+            save_text(page, path)
         return page
 
     def plot(self, *, kind: str = "auto", ax: "Axes | None" = None) -> "Figure":

@@ -10,7 +10,6 @@ the whole text, and k each of 1, 5, 10, 20 and 50 per cent of its words,
 import re
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from itertools import count
 from os import PathLike
 from pathlib import Path
@@ -34,8 +33,7 @@ Progress = Callable[[int, int], object]
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Rationale:
+class Rationale(NamedTuple):
     """A text, its class, and which white-space tokens a person marked as the reason for that class."""
 
     text: str

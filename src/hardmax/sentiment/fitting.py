@@ -1,11 +1,11 @@
 """From texts and labels to a trained model: vocabulary, validation split, network, training."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from hardmax._errors import InputError, MissingExtra
+from hardmax._errors import InputError, needed_for
 from hardmax._progress import Report
 from hardmax._types import AnyArray, IntArray
 from hardmax.sentiment.model import Epoch, Model
@@ -15,8 +15,7 @@ from hardmax.sentiment.vocabulary import Data, Vocabulary
 LEAST_EPOCHS, LEAST_STEPS = 5, 600  # small files need more epochs to be learned at all
 
 
-@dataclass(frozen=True, eq=False)
-class Problem:
+class Problem(NamedTuple):
     """Texts as tokens, split into those to learn from and those held back."""
 
     vocabulary: Vocabulary
@@ -29,10 +28,8 @@ def fit_model(
     texts: Sequence[str], labels: IntArray, classes: AnyArray, settings: Settings, *, report: Report
 ) -> tuple[Model, list[Epoch]]:
     """Train a model; returns it with what is known of every epoch."""
-    try:
+    with needed_for("Training a classifier", "torch", "text"):
         import torch  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra("Training a classifier", "torch", "text") from error
     from hardmax.sentiment.network import new_network
     from hardmax.sentiment.training import train
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from os import PathLike
 from pathlib import Path
 
-from hardmax._errors import InputError, MissingExtra, ParameterError
+from hardmax._errors import InputError, ParameterError, needed_for
 from hardmax.sentiment.tables import Table, read_texts
 
 URL = "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz"
@@ -61,10 +61,8 @@ def load_imdb(
 
 
 def _download(cache: str | PathLike[str] | None, url: str, sha256: str, progress: Progress | None) -> Path:
-    try:
+    with needed_for("Downloading reviews", "pooch", "text"):
         import pooch
-    except ImportError as error:
-        raise MissingExtra("Downloading reviews", "pooch", "text") from error
     pooch.get_logger().setLevel("WARNING")  # a bar says what goes on, or nothing does
     folder = Path(cache or os.environ.get("HARDMAX_CACHE") or pooch.os_cache("hardmax")).expanduser()
     bar = None if progress is None else _Bar(progress)

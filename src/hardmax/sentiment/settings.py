@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection
 from dataclasses import Field, dataclass, field, fields
 from functools import partial
 from os import PathLike
-from typing import Any
+from types import NoneType
+from typing import Any, get_args
 
 from hardmax._checks import check_count, check_positive
 from hardmax._errors import ParameterError
@@ -21,12 +22,8 @@ def _setting(default: Any, about: str, check: Check | None = None) -> Any:
     return field(default=default, metadata={"about": about, "check": check})
 
 
-def _count(default: int | None, about: str, *, least: int = 1, optional: bool = False) -> Any:
-    def check(value: Any, name: str) -> None:
-        if not (optional and value is None):
-            check_count(value, name, least=least)
-
-    return _setting(default, about, check)
+def _count(default: int | None, about: str, *, least: int = 1) -> Any:
+    return _setting(default, about, partial(check_count, least=least))
 
 
 def _positive(default: float, about: str, advice: str = "Pass a positive number.", *, zero: bool = False) -> Any:
@@ -87,7 +84,7 @@ class ModelSettings:
     distinct: bool = _setting(True, "Whether a repeated token of a text counts once, as the theorems ask for.")
     min_df: int = _count(3, "Learn tokens that occur in at least so many texts.")
     max_features: int | None = _count(
-        100_000, "Learn so many tokens at the most. A tenth of them are the most frequent words.", optional=True
+        100_000, "Learn so many tokens at the most. A tenth of them are the most frequent words."
     )
     select: str = _choice(
         "telling",
@@ -96,7 +93,7 @@ class ModelSettings:
         "telling",
         "frequent",
     )
-    max_words: int | None = _count(None, "Read so many words of each text, or all.", optional=True)
+    max_words: int | None = _count(None, "Read so many words of each text, or all.")
     punctuation: bool = _setting(True, "Whether signs such as ! and , are words.")
     stop_words: str | Collection[str] | None = _setting(
         None, 'Words to leave out; "english" is a list of function words without negations.'
@@ -116,7 +113,7 @@ class TrainingSettings:
         "softmax",
     )
     temperature: float = _positive(1e-3, 'Of `training="softmax"`.')
-    epochs: int | None = _count(None, "Passes over the texts: 5, or more where they are few.", optional=True)
+    epochs: int | None = _count(None, "Passes over the texts: 5, or more where they are few.")
     batch_size: int = _count(64, "Texts in a step.")
     learning_rate: float = _positive(0.3, "Largest of the embedding's cycle, divided by the coordinates of a group.")
     alpha_rate: float = _positive(0.01, "The same for the alphas, not divided.")
@@ -129,7 +126,7 @@ class TrainingSettings:
         "Part of the texts that is held back, to see how training goes. Training ends with the last epoch, unless an "
         "earlier one was better on these texts by more than a standard error.",
     )
-    patience: int | None = _count(None, "Stop after so many epochs without a better one; keep the best.", optional=True)
+    patience: int | None = _count(None, "Stop after so many epochs without a better one; keep the best.")
     class_weight: str | None = _choice(None, '"balanced" lets rare classes weigh as much.', None, "balanced")
     random_state: int = _count(0, "The same number gives the same model on the same machine.", least=0)
 
@@ -152,8 +149,9 @@ class Settings(RunSettings, TrainingSettings, ModelSettings):
 def check_settings(settings: Settings) -> None:
     """Refuse settings that cannot be trained with."""
     for each in fields(settings):
-        if (check := each.metadata["check"]) is not None:
-            check(getattr(settings, each.name), each.name)
+        value, check = getattr(settings, each.name), each.metadata["check"]
+        if check is not None and not (value is None and NoneType in get_args(each.type)):
+            check(value, each.name)
     if settings.n_heads % settings.groups:
         got = f"{settings.groups} groups and {settings.n_heads} heads"
         raise ParameterError("groups", "divide `n_heads`", got, "Use `groups=1`, or another number of heads.")

@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hardmax._checks import is_positive_definite
-from hardmax._errors import InputError, MissingExtra, ParameterError
-from hardmax._files import written_whole
+from hardmax._errors import InputError, ParameterError, needed_for
+from hardmax._files import save_text, written_whole
 from hardmax._types import AnyArray
 from hardmax.sentiment.model import Epoch, Model, Weights
 from hardmax.sentiment.settings import ModelSettings, Settings, TrainingSettings
@@ -59,8 +59,7 @@ def save_model(model: Model, folder: Path, settings: Settings, history: list[Epo
         "history": [asdict(epoch) for epoch in history],
         "words": list(model.vocabulary.words),
     }
-    with written_whole(folder / FILE) as temporary:
-        temporary.write_text(json.dumps(about, default=_plain, separators=(",", ":")), encoding="utf-8")
+    save_text(json.dumps(about, default=_plain, separators=(",", ":")), folder / FILE)
     for path in folder.glob(f"weights-{'?' * 16}.safetensors"):  # of the model that was here before
         if path.name != name:
             path.unlink()
@@ -115,10 +114,8 @@ def off_grid(places: AnyArray, step: AnyArray) -> AnyArray:
 
 
 def _packed(model: Model, grid: bool) -> bytes:
-    try:
+    with needed_for("Saving a model", "safetensors", "text"):
         from safetensors.numpy import save
-    except ImportError as error:
-        raise MissingExtra("Saving a model", "safetensors", "text") from error
     w, small = model.weights, np.uint16 if len(model.vocabulary.words) < 2**16 - 1 else np.uint32
     runs = (model.vocabulary.runs + 1).astype(small)  # 0 stands for no word
     numbers = {"alpha": w.alpha, "decoder": w.decoder, "bias": w.bias, "runs": runs}
@@ -132,11 +129,9 @@ def _packed(model: Model, grid: bool) -> bytes:
 
 
 def _unpacked(data: bytes, file: Path) -> dict[str, AnyArray]:
-    try:
+    with needed_for("Loading a model", "safetensors", "text"):
         from safetensors import SafetensorError
         from safetensors.numpy import load
-    except ImportError as error:
-        raise MissingExtra("Loading a model", "safetensors", "text") from error
     try:
         numbers: dict[str, AnyArray] = load(data)
     except (SafetensorError, KeyError, ValueError) as problem:

@@ -12,14 +12,13 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from numbers import Number
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hardmax._errors import InputError, MissingExtra, ParameterError
+from hardmax._errors import InputError, ParameterError, needed_for
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -37,8 +36,7 @@ FIELD_LIMIT = 2**31 - 1  # the largest that the csv module takes on every platfo
 MOST_NAMED = 20  # columns or classes in a sentence
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """Texts and their labels, as a file holds them: as they are written, labels without spaces around them."""
 
     texts: list[str]
@@ -166,10 +164,8 @@ def _read_text(path: Path, ending: str, encoding: str) -> str:
 
 
 def _frame(path: Path, ending: str, encoding: str) -> "DataFrame":
-    try:
+    with needed_for("Reading a table", "pandas", "text"):
         import pandas
-    except ImportError as error:
-        raise MissingExtra("Reading a table", "pandas", "text") from error
     if ending == ".parquet":
         return read_parquet(path)
     content = _read_text(path, ending, encoding)
@@ -223,9 +219,8 @@ def read_parquet(path: Path) -> "DataFrame":
 
     data = io.BytesIO(_read_bytes(path))
     try:
-        frame = pandas.read_parquet(data, dtype_backend="pyarrow")  # whole numbers stay whole beside missing ones
-    except ImportError as error:
-        raise MissingExtra("Reading Parquet", "pyarrow", "text") from error
+        with needed_for("Reading Parquet", "pyarrow", "text"):
+            frame = pandas.read_parquet(data, dtype_backend="pyarrow")  # whole numbers stay whole beside missing ones
     except (ValueError, NotImplementedError, OSError) as error:  # all that Arrow raises
         raise InputError(f"`{path}` must be a Parquet file. Got: {error} Download or write it again.") from None
     if not len(frame):

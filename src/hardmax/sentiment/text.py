@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from hardmax._errors import MissingExtra, ParameterError
+from hardmax._errors import ParameterError, needed_for
 
 MARKUP = re.compile(r"<[A-Za-z/!][^<>]*>|&#?\w{1,31};")
 SIGNS = r"""!?.,;:()\""""
@@ -73,8 +73,6 @@ class Splitter:
             found = [Word(match[0], *match.span()) for match in ASCII[self.punctuation].finditer(plain.lower())]
         else:
             found = [Word(_normal(match[0]), *match.span()) for match in _pattern(self.punctuation).finditer(plain)]
-        if not self._left_out and self.lemmas is None:
-            return found[: self.max_words]
         pairs = zip((self._changed(word) for word, _, _ in found), found, strict=True)
         return [Word(new, old.start, old.end) for new, old in pairs if new is not None][: self.max_words]
 
@@ -115,10 +113,8 @@ def _pattern(punctuation: bool) -> re.Pattern[str]:
 
 @lru_cache(maxsize=200_000)
 def _lemma(word: str, language: str) -> str:
-    try:
+    with needed_for("`lemmas`", "simplemma", "text"):
         import simplemma
-    except ImportError:
-        raise MissingExtra("`lemmas`", "simplemma", "text") from None
     try:
         lemma: str = simplemma.lemmatize(word, lang=language).lower()
     except ValueError:

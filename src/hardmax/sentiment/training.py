@@ -10,7 +10,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,8 +37,7 @@ CLIP = 5.0  # largest norm of the gradient of all but the embedding
 DIVERGED = "Training must stay finite. Its loss is not. Lower `learning_rate`, or `scale`."
 
 
-@dataclass(frozen=True)
-class Process:
+class Process(NamedTuple):
     """One process among `size`; each takes its part of every batch, and sums make them agree."""
 
     rank: int

@@ -53,8 +53,7 @@ class Encoded(NamedTuple):
         return np.where(real, ids, ids[:, :1]), counts
 
 
-@dataclass(frozen=True, eq=False)
-class Data:
+class Data(NamedTuple):
     """Texts as tokens, and their classes as numbers from 0."""
 
     texts: Encoded
@@ -114,9 +113,8 @@ class Vocabulary:
     def encode_words(self, documents: Iterable[Sequence[str]], count: int) -> Encoded:
         """As `encode`, of texts that are split already. A word that is not known, "" say, ends all runs."""
         stream, owner = _stream(documents, self._numbers)
-        found = [self._tokens(stream, size) for size in range(1, self.longest + 1)]
-        places = [np.flatnonzero(tokens != UNKNOWN) for tokens in found]
-        ids, at = np.concatenate([t[p] for t, p in zip(found, places, strict=True)]), np.concatenate(places)
+        _, places, tokens = zip(*self._occurrences(stream), strict=True)
+        at, ids = np.concatenate(places), np.concatenate(tokens)
         _, first, counts = np.unique(owner[at] * len(self) + ids, return_index=True, return_counts=True)
         order = np.argsort(at[first], kind="stable")
         first, counts = first[order], np.ones_like(order) if self.distinct else counts[order]
@@ -125,11 +123,7 @@ class Vocabulary:
 
     def occurrences(self, words: Sequence[str]) -> Iterator[tuple[int, IntArray, IntArray]]:
         """For each number of words the first word of every known token in a split text, and the tokens."""
-        stream, _ = _stream([words], self._numbers)
-        for size in range(1, self.longest + 1):
-            found = self._tokens(stream, size)
-            places = np.flatnonzero(found != UNKNOWN)
-            yield size, places, found[places]
+        return self._occurrences(_stream([words], self._numbers)[0])
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -137,27 +131,23 @@ class Vocabulary:
 
     @cached_property
     def _tables(self) -> dict[int, tuple[IntArray, IntArray]]:
-        """For each length the keys of tokens in order, and their numbers."""
+        """For each length the keys of tokens in order, then one that no token has, and their numbers."""
         sizes = (self.runs != UNKNOWN).sum(axis=1)
         tables = {}
         for size in range(1, self.longest + 1):
             which = np.flatnonzero(sizes == size)
             keys = _key(self.runs[which, :size].T, len(self.words))
             order = np.argsort(keys)
-            tables[size] = keys[order], which[order]
+            tables[size] = np.append(keys[order], np.iinfo(np.int64).max), which[order]
         return tables
 
-    def _tokens(self, stream: IntArray, size: int) -> IntArray:
-        """(len(stream),) the token of `size` words that starts at each word of a stream; -1 where there is none."""
-        keys, numbers = self._tables[size]
-        found = np.full(len(stream), UNKNOWN)
-        starts = _whole_runs(stream, size)
-        if not len(starts) or not len(keys):
-            return found
-        wanted = _key([stream[starts + k] for k in range(size)], len(self.words))
-        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        found[starts] = np.where(keys[at] == wanted, numbers[at], UNKNOWN)
-        return found
+    def _occurrences(self, stream: IntArray) -> Iterator[tuple[int, IntArray, IntArray]]:
+        for size, (keys, numbers) in self._tables.items():
+            starts = _whole_runs(stream, size)
+            wanted = _key([stream[starts + k] for k in range(size)], len(self.words))
+            at = np.searchsorted(keys, wanted)
+            known = np.flatnonzero(keys[at] == wanted)
+            yield size, starts[known], numbers[at[known]]
 
 
 def _stream(documents: Iterable[Sequence[str]], numbers: dict[str, int]) -> tuple[IntArray, IntArray]:
