@@ -38,6 +38,14 @@ def check_tokens(tokens: Array, mask: Array = None) -> tuple[AnyArray, BoolArray
     return exact_numbers(array, "tokens", real), real
 
 
+def check_cloud(tokens: Array, advice: str) -> AnyArray:
+    """Return the tokens of one cloud."""
+    array, _ = check_tokens(tokens)
+    if array.ndim == 3:
+        raise ParameterError("tokens", "be one cloud of shape (n, d)", f"a batch of shape {array.shape}", advice)
+    return array
+
+
 def as_array(value: Array, name: str, must: str, advice: str = "Fill them up.") -> AnyArray:
     """Return an array of what came, unless its rows have different lengths."""
     try:
@@ -67,7 +75,12 @@ def exact_numbers(array: AnyArray, name: str, real: BoolArray | None = None) -> 
         raise ParameterTypeError(name, "hold real numbers", f"values of type {array.dtype}", ADVICE[name])
     real = np.ones(array.shape[:-1], bool) if real is None else real
     if array.dtype.kind == "f" and array.dtype.itemsize <= 8:
-        return _finite(array, name, real)
+        bad = ~np.isfinite(array) & real[..., None]
+        if bad.any():
+            where = tuple(int(i) for i in np.argwhere(bad)[0])
+            more = f", {int(bad.sum())} such values in all" if bad.sum() > 1 else ""
+            raise ParameterError(name, "be finite", f"{array[where]} at index {where}{more}", ADVICE[name])
+        return array
     if array.dtype.kind == "b" or (array.dtype.kind in "iu" and max(int(array.max()), -int(array.min())) <= 2**53):
         return array.astype(np.float64)
     fractions = np.empty(array.shape, object)
@@ -80,15 +93,6 @@ def exact_numbers(array: AnyArray, name: str, real: BoolArray | None = None) -> 
             fractions[where] = Fraction(0)  # padding may hold anything; what is no number becomes 0
     floats = fractions.astype(np.float64)
     return floats if (floats.astype(object) == fractions).all() else fractions
-
-
-def _finite(array: AnyArray, name: str, real: BoolArray) -> AnyArray:
-    bad = ~np.isfinite(array) & real[..., None]
-    if bad.any():
-        where = tuple(int(i) for i in np.argwhere(bad)[0])
-        more = f", {int(bad.sum())} such values in all" if bad.sum() > 1 else ""
-        raise ParameterError(name, "be finite", f"{array[where]} at index {where}{more}", ADVICE[name])
-    return array
 
 
 def _fraction(value: Any, name: str, index: tuple[int, ...]) -> Fraction:

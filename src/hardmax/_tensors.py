@@ -104,6 +104,13 @@ def largest(tokens: Array) -> Array:
     return size + (size == 0)
 
 
+def unit_rows(vectors: AnyArray) -> AnyArray:
+    """Vectors of length 1; zeros stay. Divided by the largest entry first, whose square cannot underflow."""
+    vectors = vectors / largest(vectors)
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1))
+
+
 def products(left: Array, right: Array, log: float = 0.0) -> tuple[Array, Array]:
     """⟨left_i, right_j⟩ and a scale, such that scale times the first is e^{2 log} ⟨left_i, right_j⟩.
 

@@ -50,15 +50,10 @@ def ball(rng: np.random.Generator, n: int, d: int) -> FloatArray:
 
 
 PAPER_CLOUDS: dict[str, Callable[[np.random.Generator], FloatArray]] = {
-    "triangle": triangle,
-    "emerging-leader": emerging_leader,
-    "square": square,
-    "edge-clusters": edge_clusters,
+    cloud.__name__.replace("_", "-"): cloud for cloud in (triangle, emerging_leader, square, edge_clusters)
 }
 RANDOM_CLOUDS: dict[str, Callable[[np.random.Generator, int, int], FloatArray]] = {
-    "gaussian": gaussian,
-    "ball": ball,
-    "sphere": sphere,
+    cloud.__name__: cloud for cloud in (gaussian, ball, sphere)
 }
 CONFIGURATIONS = (*PAPER_CLOUDS, *RANDOM_CLOUDS)
 
@@ -118,17 +113,12 @@ PAPER_MATRICES: dict[str, list[list[float]]] = {
 }
 
 
-def _definite(rng: np.random.Generator, d: int) -> FloatArray:
-    W = rng.normal(size=(d, d))
-    return np.asarray(W @ W.T / d)
-
-
 SIZED: dict[str, Callable[[np.random.Generator, int], FloatArray]] = {
     "identity": lambda rng, d: np.eye(d),
     "minus-identity": lambda rng, d: -np.eye(d),
     "random": lambda rng, d: np.asarray(rng.normal(size=(d, d)) / np.sqrt(d)),
     "positive": lambda rng, d: rng.random((d, d)),
-    "definite": _definite,
+    "definite": lambda rng, d: np.asarray((W := rng.normal(size=(d, d))) @ W.T / d),
 }
 MATRICES = (*SIZED, *PAPER_MATRICES)
 

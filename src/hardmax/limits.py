@@ -212,10 +212,7 @@ def _check_input(tokens: Array, rule: Hardmax) -> AnyArray:
     if rule.causal:
         must = "have `causal=False` for a limit: no theorem covers a causal mask"
         raise ParameterError("rule", must, "`causal=True`", "Use hm.simulate with many layers.")
-    array, _ = _checks.check_tokens(tokens)
-    if array.ndim == 3:
-        advice = "Use [hm.limit(cloud, rule) for cloud in tokens]."
-        raise ParameterError("tokens", "be one cloud of shape (n, d)", f"a batch of shape {array.shape}", advice)
+    array = _checks.check_cloud(tokens, "Use [hm.limit(cloud, rule) for cloud in tokens].")
     rule.check(array)
     return array
 

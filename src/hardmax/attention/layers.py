@@ -73,7 +73,8 @@ def _one_by_one(z: Tensor, step: Tensor, count: int, A: Tensor | None, counts: T
         first, sizes = first.view(z.shape[:2]), sizes.view(z.shape[:2])
         if counts is not None and (sizes > 1).any():
             out = torch.where((sizes > 1)[..., None], _weighted(queries, z, mask, counts), out)
-        settled = _decided(first, sizes)
+        places, alone = first.clamp(min=0).long(), sizes == 1  # decided as in `numpy_layers`
+        settled = (alone & alone.gather(1, places) & (places.gather(1, places) == places)).all(1)
         b = torch.where(settled, 1 - (1 - step) ** (count - k), step)
         z = z + b[:, None, None] * (out - z)
         if k + 1 < count and settled.any():
@@ -90,13 +91,6 @@ def _weighted(queries: Tensor, z: Tensor, mask: Tensor | None, counts: Tensor) -
     w = counts[..., None].to(z.dtype)
     means = Attend.apply(queries, z, torch.cat([w * z, w], -1), mask, False)[0]
     return means[..., :-1] / means[..., -1:].clamp(min=0.5)  # 0 where nobody is seen, else 1 at least
-
-
-def _decided(first: Tensor, sizes: Tensor) -> Tensor:
-    """(batch,) as in `numpy_layers.Layer`, for (batch, n) first members and sizes of C_i."""
-    places = first.clamp(min=0).long()
-    alone = sizes == 1
-    return (alone & alone.gather(1, places) & (places.gather(1, places) == places)).all(1)
 
 
 def _on_line(z: Tensor, step: Tensor, count: int, counts: Tensor | None) -> Tensor:

@@ -71,7 +71,8 @@ def layers_of(
                 return
         error[clouds] += (8 + 2 * sets.sizes.reshape(-1, n).max(axis=1)) * UNIT * reach[clouds]
         flat, everywhere = many[clouds].reshape(-1), sets.flattened(n, n)
-        decided = np.asarray(_decided(everywhere).reshape(-1, n).all(axis=1))
+        places, alone = everywhere.targets, everywhere.sizes == 1
+        decided = (alone & alone[places] & (places[places] == places)).reshape(-1, n).all(axis=1)
         ahead = np.where(decided, count - k, 1)
         b = np.where(decided, 1 - (1 - step[clouds]) ** ahead, step[clouds]).astype(tokens.dtype)
         pull = everywhere.mean(z.reshape(-1, z.shape[2]), flat).reshape(z.shape) - z
@@ -108,9 +109,3 @@ def _slack(z: AnyArray, A: AnyArray | None, seen: BoolArray | None, e: FloatArra
         query_error = np.abs(A).sum(axis=1).max(axis=1)[:, None] * (e + (d + 1) * UNIT * highest)
     sums = np.abs(queries).sum(axis=2)  # (batch, n)
     return 2.02 * (sums * ((d + 4) * UNIT * highest + e) + query_error * (widest + d * e) + d * TINY)
-
-
-def _decided(sets: Sets) -> BoolArray:
-    """(rows,) whether a token has a single leader, which follows itself alone."""
-    places, alone = sets.targets, sets.sizes == 1
-    return np.asarray(alone & alone[places] & (places[places] == places))

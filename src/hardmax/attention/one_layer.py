@@ -1,9 +1,9 @@
 """One hardmax layer for torch: exact sets, a gradient for the values, CPU and GPU, eager and compiled."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
+from functools import cache, partial
 from types import ModuleType
 from typing import Any
 
@@ -198,9 +198,13 @@ class Attend(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, mask, *found = ctx.saved_tensors
-        wanted = ctx.needs_input_grad[2]
-        return None, None, _spread(g, q, k, mask, ctx.causal, *found) if wanted else None, None, None
+        return _gradients(_spread, ctx, g)
+
+
+def _gradients(spread: Callable[..., Tensor], ctx: Any, g: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
+    q, k, mask, *found = ctx.saved_tensors
+    wanted = ctx.needs_input_grad[2]
+    return None, None, spread(g, q, k, mask, ctx.causal, *found) if wanted else None, None, None
 
 
 _OPERATORS = torch.library.Library("hardmax", "DEF")
@@ -229,13 +233,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
     ctx.save_for_backward(q, k, mask, *output[1:])
 
 
-def _operator_backward(ctx: Any, g: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
-    q, k, mask, *found = ctx.saved_tensors
-    wanted = ctx.needs_input_grad[2]
-    return None, None, torch.ops.hardmax.spread(g, q, k, mask, ctx.causal, *found) if wanted else None, None, None
-
-
-torch.library.register_autograd("hardmax::attend", _operator_backward, setup_context=_save)
+torch.library.register_autograd("hardmax::attend", partial(_gradients, torch.ops.hardmax.spread), setup_context=_save)
 
 
 @cache

@@ -106,8 +106,11 @@ def choose_A(
             raise ParameterError(name, f"be {' or '.join(map(repr, choices))}", f"{value!r}")
     keep = _check_margin(margin, prefer)
     attempts, seed = (check_count(*pair, least=0) for pair in ((attempts, "attempts"), (seed, "seed")))
-    if only:
-        _check_no_zero(request)
+    zero = np.flatnonzero(~request.tokens.any(axis=1))
+    if only and len(zero) and len(request.classes) > 1:
+        why = "which sees every token alike at layer 0, so that where it goes depends on alpha"
+        got, advice = f"token {request.token(int(zero[0]))}, {why}", "Leave it out, or use `steer`."
+        raise ParameterError("tokens", "not be zero with `only=True`", got, advice)
     bounds = BOUNDS if condition is None else (check_condition(condition),)
     programmes = [Programme(bound, method == "cuts", solver_options) for bound in bounds]
     demands = request.demands()
@@ -180,14 +183,6 @@ def check_condition(condition: Any) -> float:
         must = f"be a number from 1, the condition number of the identity, to {LARGEST:g}, {reason}"
         raise ParameterError("condition", must, f"{condition!r}", "Use 1e4, say.")
     return value
-
-
-def _check_no_zero(request: Request) -> None:
-    zero = np.flatnonzero(~request.tokens.any(axis=1))
-    if len(zero) and len(request.classes) > 1:
-        why = "which sees every token alike at layer 0, so that where it goes depends on alpha"
-        got, advice = f"token {request.token(int(zero[0]))}, {why}", "Leave it out, or use `steer`."
-        raise ParameterError("tokens", "not be zero with `only=True`", got, advice)
 
 
 def _check_margin(margin: Any, prefer: str) -> float | None:

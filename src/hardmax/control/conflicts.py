@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._tensors import unit_rows
 from hardmax._types import FloatArray, IntArray
-from hardmax.control.demands import Demands, units
+from hardmax.control.demands import Demands
 from hardmax.control.programme import Optimum, Solved, cutting_planes, dual_weights, load_cvxpy, solve
 from hardmax.control.refutation import as_fractions, refutes
 from hardmax.control.request import Request
@@ -70,7 +71,7 @@ def exists(demands: Demands, options: Mapping[str, Any] | None = None) -> Existe
     those without weight are left out, and what remains is asked again.
     """
     while True:
-        _, values, axes = np.linalg.svd(units(demands.tokens[demands.chooser]), full_matrices=False)
+        _, values, axes = np.linalg.svd(unit_rows(demands.tokens[demands.chooser]), full_matrices=False)
         basis = axes[values > SPAN_TOL * values[0]].T  # (d, p)
         solved = cutting_planes(demands, partial(_optimum, demands, basis, options or {}))
         answer = Existence(demands, solved)

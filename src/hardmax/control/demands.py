@@ -4,16 +4,15 @@ Each is linear in A. Rows are divided by |z_i| |z_t - z_j|, so that a margin has
 """
 
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from hardmax._checks import check_tokens
 from hardmax._errors import ParameterError
+from hardmax._tensors import unit_rows
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.control.refutation import as_fractions
+from hardmax.kernels.floating import Scaled
 
 CELLS = 1 << 22  # products at a time
 
@@ -46,7 +45,7 @@ class Demands:
 
     def units(self, pairs: IntArray) -> tuple[FloatArray, FloatArray]:
         """z_i / |z_i| and (z_t - z_j) / |z_t - z_j| for pairs (demand, rival j), each (pairs, d)."""
-        return units(self.tokens[self.chooser[pairs[:, 0]]]), units(self._ahead(pairs))
+        return unit_rows(self.tokens[self.chooser[pairs[:, 0]]]), unit_rows(self._ahead(pairs))
 
     def lengths(self, pairs: IntArray) -> FloatArray:
         return _norms(self.tokens[self.chooser[pairs[:, 0]]]) * _norms(self._ahead(pairs))
@@ -79,7 +78,7 @@ class Demands:
         return gaps[order], pairs[order]
 
     def _tightest(self, A: FloatArray, per: int, rows: IntArray) -> IntArray:
-        z, t = units(self.tokens[self.chooser[rows]]), self.target[rows]
+        z, t = unit_rows(self.tokens[self.chooser[rows]]), self.target[rows]
         products = z @ A @ self.tokens.T  # (rows, n)
         apart = cdist(self.tokens[t], self.tokens)  # (rows, n)
         each = np.arange(len(rows))
@@ -95,33 +94,15 @@ class Demands:
         return np.asarray(grid[grid[:, 1] != self.target[grid[:, 0]]])
 
 
-def check_cloud(tokens: Any, advice: str) -> AnyArray:
-    """Return the tokens of one cloud."""
-    array, _ = check_tokens(tokens)
-    if array.ndim == 3:
-        raise ParameterError("tokens", "be one cloud of shape (n, d)", f"a batch of shape {array.shape}", advice)
-    return array
-
-
 def scaled(rows: AnyArray) -> FloatArray:
     """Distinct tokens as floats with no entry above 1, so that no product overflows; a power of two loses nothing."""
-    _, exponent = np.frexp(float(np.abs(rows).max()))
-    if rows.dtype == object:
-        floats = (rows * Fraction(2) ** -int(exponent)).astype(np.float64)
-    else:
-        floats = np.ldexp(rows.astype(np.float64), -exponent)
+    floats = Scaled.of(rows).values
     lost = (floats == 0).all(axis=1) != (rows == 0).all(axis=1)
     if lost.any() or len(np.unique(floats, axis=0)) < len(floats):
         must = "differ from each other and from 0 when they are divided by the largest entry and rounded to floats"
         advice = "Leave out tokens that are equal but for rounding, or those that are tiny."
         raise ParameterError("tokens", must, "some that do not", advice)
     return floats
-
-
-def units(x: FloatArray) -> FloatArray:
-    """Rows of length 1; of their largest entry first, so that no square underflows."""
-    x = x / np.abs(x).max(axis=1, keepdims=True)
-    return np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True))
 
 
 def _norms(x: FloatArray) -> FloatArray:

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._checks import check_cloud
 from hardmax._errors import InputError, ParameterError, ParameterTypeError
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.control.demands import Demands, check_cloud, scaled
+from hardmax.control.demands import Demands, scaled
 from hardmax.control.result import ControlResult
 from hardmax.kernels.sets import Classes
 

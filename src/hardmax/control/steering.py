@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from hardmax._checks import check_alpha, check_count
+from hardmax._tensors import unit_rows
 from hardmax._types import FloatArray
 from hardmax.control.choose import check_condition
-from hardmax.control.demands import units
 from hardmax.control.exclusive import alternate
 from hardmax.control.programme import Programme, within_condition
 from hardmax.control.request import Request, check_request
@@ -71,7 +71,7 @@ class Evaluator:
         each = np.array([*missing, *surplus], np.intp)
         if not len(each) or len(self.request.tokens) == 1:
             return 0.0
-        z = units(self.request.tokens[each])
+        z = unit_rows(self.request.tokens[each])
         products = z @ A @ self.request.tokens.T  # (wrong, n)
         own = products[np.arange(len(each)), each].copy()
         products[np.arange(len(each)), each] = -np.inf

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
+from hardmax._checks import check_cloud
 from hardmax._types import BoolArray, FloatArray
-from hardmax.control.demands import check_cloud, scaled
+from hardmax.control.demands import scaled
 from hardmax.kernels import maximisers
 from hardmax.kernels.sets import Classes
 

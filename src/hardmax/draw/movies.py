@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from io import BytesIO
 from os import PathLike
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -151,11 +152,18 @@ def _writer(ending: str, fps: int) -> animation.AbstractMovieWriter:
 class OnePalette(animation.PillowWriter):
     """A GIF whose frames share one palette, taken from its first and last: a colour means the same in all of them."""
 
-    _frames: list[Image.Image]  # that Matplotlib has grabbed
+    def setup(self, *figure_and_file: Any, **options: Any) -> None:
+        super().setup(*figure_and_file, **options)
+        self.frames: list[Image.Image] = []
+
+    def grab_frame(self, **options: Any) -> None:
+        buffer = BytesIO()
+        self.fig.savefig(buffer, format="rgba", dpi=self.dpi, **options)
+        self.frames.append(Image.frombytes("RGBA", self.frame_size, buffer.getvalue()).convert("RGB"))
 
     def finish(self) -> None:
         """Quantise all frames alike, then write."""
-        frames, (width, height) = [frame.convert("RGB") for frame in self._frames], self._frames[0].size
+        frames, (width, height) = self.frames, self.frames[0].size
         both = Image.new("RGB", (2 * width, height))
         both.paste(frames[0], (0, 0))
         both.paste(frames[-1], (width, 0))

@@ -104,7 +104,9 @@ def _levels(frozen: Frozen, points: list[Point], limits: list[Point], order: lis
 
 def _same_sets_for_ever(frozen: Frozen, limits: list[Point], levels: list[list[Point]]) -> bool:
     """Members of C_i stay level with each other, and all others stay strictly below, at every later layer."""
-    s, *a = _integers(limits, *levels)
+    lists = [limits, *levels]
+    denominator = lcm(*{x.denominator for rows in lists for row in rows for x in row})
+    s, *a = [[tuple(int(x * denominator) for x in row) for row in rows] for rows in lists]
     rho = 1 / (1 + frozen.alpha)
     for i in frozen.undecided:
         members = set(frozen.sets[i].tolist())
@@ -128,11 +130,6 @@ def _plausible(frozen: Frozen, limits: list[Point]) -> bool:
     products = s[rows] @ A.T @ s.T
     followed = products[np.arange(len(rows)), frozen.sets.targets[rows]]
     return bool((products.max(axis=1) - followed <= 1e-9 * np.abs(A).sum()).all())
-
-
-def _integers(*lists: list[Point]) -> list[list[Row]]:
-    denominator = lcm(*{x.denominator for rows in lists for row in rows for x in row})
-    return [[tuple(int(x * denominator) for x in row) for row in rows] for rows in lists]
 
 
 Gap: TypeAlias = tuple[int, list[int], list[int]]

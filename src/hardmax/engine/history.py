@@ -25,7 +25,7 @@ class History:
         self.sets: list[Sets] = []
         self._known: list[dict[int, Row]] = [{}]  # rows by layer and class
         self._denominators: list[int] = []
-        self._commons: dict[int, int] = {}
+        self._commons: list[int] = []  # L of each layer whose next denominator is known
 
     def record(self, sets: Sets) -> None:
         self.sets.append(sets)
@@ -36,13 +36,9 @@ class History:
             self._denominators.append(common_denominator(self._rows))
         for k in range(len(self._denominators) - 1, layer):
             p, q = self._alpha(k).as_integer_ratio()
-            self._denominators.append(self._denominators[k] * (p + q) * self._common(k))
+            self._commons.append(self.sets[k].denominator(self._counts))
+            self._denominators.append(self._denominators[k] * (p + q) * self._commons[k])
         return self._denominators[layer]
-
-    def _common(self, layer: int) -> int:
-        if layer not in self._commons:
-            self._commons[layer] = self.sets[layer].denominator(self._counts)
-        return self._commons[layer]
 
     def at(self, layer: int, ids: Iterable[int]) -> list[Row]:
         """Integer rows of the given classes at a layer; divide by `denominator(layer)`."""
@@ -60,14 +56,13 @@ class History:
 
     def _fill(self, layer: int, ids: set[int]) -> None:
         """Write rows of a layer from those of the one before, or from the input."""
-        after = self._known[layer]
+        after, D = self._known[layer], self.denominator(layer)
         if not layer:
-            D = self.denominator(0)
             for i in ids:
                 ratios = (x.as_integer_ratio() for x in self._rows[i].tolist())
                 after[i] = tuple(p * (D // q) for p, q in ratios)
             return
-        before, sets, L = self._known[layer - 1], self.sets[layer - 1], self._common(layer - 1)
+        before, sets, L = self._known[layer - 1], self.sets[layer - 1], self._commons[layer - 1]
         p, q = self._alpha(layer - 1).as_integer_ratio()
         for i in ids:
             members, weights, total = sets.shares(i, self._counts)

@@ -45,16 +45,17 @@ class LimitSet:
         place = np.full(len(run.classes), -1)
         simple = run.proof == Proof.THEOREM_1
         place[simple] = column[run.sets.targets[simple]]
-        others: dict[Point, int] = {}
         deep = np.flatnonzero(run.proof > Proof.THEOREM_1)
         deep = deep[np.argsort(run.classes.first[deep])].tolist()
         known = {_point(row, D): number for row, number in numbered.items()} if deep else {}
         for i in deep:
-            point = found.get(i) or _centroid(run, i, D)
-            place[i] = known[point] if point in known else len(rows) + others.setdefault(point, len(others))
+            total = run.sets.shares(i, run.classes.counts)[2]
+            point = found.get(i) or _point(history.centroid(run.layer, run.sets, i), D * total)
+            place[i] = known.setdefault(point, len(known))
+        others = list(known)[len(rows) :]
         floats = [as_floats(rows, D), np.array([list(map(float, point)) for point in others])]
         points = np.vstack([part for part in floats if part.size] or [np.empty((0, run.classes.rows.shape[1]))])
-        return cls(leaders, column, place, points, rows, D, list(others))
+        return cls(leaders, column, place, points, rows, D, others)
 
     def exact_points(self) -> list[Point]:
         return [_point(row, self.denominator) for row in self.rows] + self.others
@@ -97,9 +98,3 @@ class LimitSet:
 
 def _point(row: Row, denominator: int) -> Point:
     return tuple(Fraction(x, denominator) for x in row)
-
-
-def _centroid(run: Run, i: int, D: int) -> Point:
-    assert run.state.history is not None
-    total = run.sets.shares(i, run.classes.counts)[2]
-    return _point(run.state.history.centroid(run.layer, run.sets, i), D * total)

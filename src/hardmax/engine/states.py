@@ -4,7 +4,7 @@ Adaptive  the default: floats with an error bound, and exact positions where a c
 Rational  no float decides anything. Slower, and independent of the error bounds of the other: each is the other's test.
 Tolerant  products within a tolerance count as equal, as a modelling choice. No theorem covers this dynamics.
 
-To add an arithmetic: say how sets are chosen, and what is seen from a centroid.
+To add an arithmetic: say how sets are chosen, and, if there is a history, what is seen from a centroid.
 """
 
 from abc import ABC, abstractmethod
@@ -58,9 +58,9 @@ class State(ABC):
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray | None]:
         """Return C_i for the given rows, and, if the search has gaps, a lower bound of each one's, for `radius`."""
 
-    @abstractmethod
     def from_centroids(self, sets: Sets) -> Sets:
-        """Return the maximisers that a token at the centroid of each set of classes would have."""
+        """Return the maximisers that a token at the centroid of each set of classes would have; needs a history."""
+        raise NotImplementedError
 
     def sees(self, sets: Sets) -> list[bool]:
         """For each set of classes: would a token at its centroid have all of them among its maximisers?"""
@@ -118,12 +118,6 @@ class Rational(State):
 
     history: History
 
-    def __init__(self, rule: Hardmax, tokens: AnyArray, search: Search) -> None:
-        with needed_for("`exact=True`", "python-flint", "exact"):
-            from flint import fmpz_mat
-        super().__init__(rule, tokens, search)
-        self._matrix = fmpz_mat
-
     @property
     def tokens(self) -> FloatArray:
         return as_floats(self._rows(), self.history.denominator(self.layer))
@@ -143,8 +137,10 @@ class Rational(State):
         return self._maximisers([self.history.centroid(self.layer, sets, r) for r in range(len(sets))])[0]
 
     def _maximisers(self, points: list[Row], limits: IntArray | None = None) -> tuple[Sets, FloatArray]:
-        queries = self._matrix([list(apply(self._metric.rows, x)) for x in points])  # (rows, d)
-        keys = self._matrix([list(x) for x in self._rows()]).transpose()  # (d, m)
+        with needed_for("`exact=True`", "python-flint", "exact"):
+            from flint import fmpz_mat
+        queries = fmpz_mat([list(apply(self._metric.rows, x)) for x in points])  # (rows, d)
+        keys = fmpz_mat([list(x) for x in self._rows()]).transpose()  # (d, m)
         members, gaps = [], np.zeros(len(points))  # 0 where tied
         for r, products in enumerate((queries * keys).tolist()):
             products = products if limits is None else products[: limits[r]]
@@ -160,10 +156,5 @@ class Tolerant(State):
     """Floats without a history: no gap is claimed, and nothing is proved."""
 
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:
-        return self._maximisers(self._Z[rows], self._limits(rows)), np.zeros(len(rows))
-
-    def from_centroids(self, sets: Sets) -> Sets:
-        return self._maximisers(sets.mean(self._Z, self.classes.counts))
-
-    def _maximisers(self, points: FloatArray, limits: IntArray | None = None) -> Sets:
-        return tolerant_sets(points, self._Z, self._metric, float(self._rule.ties), limits)
+        ties, limits = float(self._rule.ties), self._limits(rows)
+        return tolerant_sets(self._Z[rows], self._Z, self._metric, ties, limits), np.zeros(len(rows))

@@ -113,27 +113,21 @@ def _along_columns(tile: AnyArray, top: int, left: int, best: Best, parts: IntAr
                     _keep(maxima[c - first], (top + start) // BLOCK, best, left + c)
 
 
-@njit(inline="always")
-def _dot(x: FloatArray, y: FloatArray) -> float:
-    total = 0.0
-    for r in range(len(x)):
-        total += x[r] * y[r]
-    return total
-
-
 @entry(fastmath={"reassoc", "contract", "nsz"})  # the bound holds for any order of summing
 def _look_again(
     tokens: FloatArray, slack: FloatArray, unsure: FloatArray, best: Best, members: IntArray, parts: IntArray
 ) -> None:
     """Float64 in the blocks that may matter: the key that wins by more than the slack, or -1; 64 queries at a time."""
-    n = len(tokens)
+    n, d = tokens.shape
     for part in parts:
         for i in range(part * BLOCK, min(n, (part + 1) * BLOCK)):
             largest, second, winner, count = -np.inf, -np.inf, -1, 0
             while count < KEPT and best.values[i, count] >= best.values[i, 0] - unsure[i]:
                 start = best.blocks[i, count] * BLOCK
                 for j in range(start, min(start + BLOCK, n)):
-                    product = _dot(tokens[i], tokens[j])
+                    product, x, y = 0.0, tokens[i], tokens[j]
+                    for r in range(d):
+                        product += x[r] * y[r]
                     if product > largest:
                         largest, second, winner = product, largest, j
                     else:

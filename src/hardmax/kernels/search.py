@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections import Counter
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -63,11 +64,11 @@ class Search:
     def __init__(self, kernel: str = "auto", *, gaps: bool = False) -> None:
         self.kernel = "numpy" if gaps else kernel
         self.gaps = gaps
-        self.ran: dict[str, int] = {}  # queries answered by each method
+        self.ran: Counter[str] = Counter()  # queries answered by each method
         self._hull: Hull | None = None  # of the last layer
 
     def __str__(self) -> str:
-        return ", ".join(sorted(self.ran, key=lambda name: -self.ran[name])) or self.kernel
+        return ", ".join(name for name, queries in self.ran.most_common() if queries) or self.kernel
 
     def near_maxima(
         self, queries: FloatArray, keys: FloatArray, slack: FloatArray, limits: IntArray | None = None
@@ -75,7 +76,7 @@ class Search:
         """Every key whose product with a query is within `slack` of the largest, and the gaps if asked for."""
         if self._plain(len(queries) * len(keys)):
             sets, gaps = reference.near_maxima(queries, keys, slack, limits)
-            self._count("numpy", len(queries))
+            self.ran["numpy"] += len(queries)
             return sets, gaps if self.gaps else None
         queries, keys, slack = (np.ascontiguousarray(x, np.float64) for x in (queries, keys, slack))
         name = self._compiled(keys.shape[1], limits is not None)
@@ -89,11 +90,11 @@ class Search:
 
             sets = gemm.near_maxima(keys, slack)
         left = np.flatnonzero(sets.sizes == 0)  # rows that a method has left out
-        self._count(name, len(sets) - len(left))
+        self.ran[name] += len(sets) - len(left)
         if len(left):
             from hardmax.kernels import fused
 
-            self._count("fused", len(left))
+            self.ran["fused"] += len(left)
             some = left if len(left) < len(sets) else slice(None)
             seen = None if limits is None else limits[some]
             sets = sets.replace(left, fused.near_maxima(queries[some], keys, slack[some], seen))
@@ -120,7 +121,3 @@ class Search:
                 must, got = "have `causal=False`: a hull has no order of the tokens", "causal=True"
             raise ParameterError('kernel="hull"', must, got, 'Use `kernel="auto"`.')
         return self.kernel
-
-    def _count(self, name: str, queries: int) -> None:
-        if queries:
-            self.ran[name] = self.ran.get(name, 0) + queries

@@ -12,21 +12,11 @@ from hardmax._tensors import is_tensor, matching
 from hardmax._types import Array
 from hardmax.rules.base import TokenByToken
 
-
-def _relu(values: Array) -> Array:
-    return values * (values > 0)
-
-
-def _tanh(values: Array) -> Array:
-    return values.tanh() if is_tensor(values) else np.tanh(values)
-
-
-def _gelu(values: Array) -> Array:
-    scaled = values / 2**0.5
-    return values * (1 + (scaled.erf() if is_tensor(values) else erf(scaled))) / 2
-
-
-ACTIVATIONS: dict[str, Callable[[Array], Array]] = {"relu": _relu, "tanh": _tanh, "gelu": _gelu}
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "relu": lambda x: x * (x > 0),
+    "tanh": lambda x: x.tanh() if is_tensor(x) else np.tanh(x),
+    "gelu": lambda x: x * (1 + ((x / 2**0.5).erf() if is_tensor(x) else erf(x / 2**0.5))) / 2,
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -114,12 +115,10 @@ class Hardmax(Layered):
 
     def growth(self, layer: int) -> Fraction:
         """How much larger tokens are at a layer than normalised ones: the product of 1 + alpha, or 1."""
-        factor = Fraction(1)
-        if not self.normalize:
-            for k in range(min(layer, len(self.steps))):
-                factor *= 1 + self.steps[k]
-            factor *= (1 + self.steps[-1]) ** max(0, layer - len(self.steps))
-        return factor
+        if self.normalize:
+            return Fraction(1)
+        beyond = (1 + self.steps[-1]) ** max(0, layer - len(self.steps))
+        return prod((1 + step for step in self.steps[:layer]), start=beyond)
 
     def grown(self, values: FloatArray, layer: int) -> FloatArray:
         """Normalised lengths as this rule has them at a layer; the factor may exceed the range of floats."""

@@ -59,8 +59,13 @@ class SelfAttention(Flow):
             if not callable(weight):
                 self._set(**{name: check_weight(weight, name, square=name == "V")})
         shapes = {name: np.shape(to_numpy(self.weight(name, 0.0))) for name in given}
-        _check_shapes(shapes)
-        self._set(_dimension=next((shape[1] for shape in shapes.values()), None))
+        widths = {shape[1] for shape in shapes.values()}  # all must act on tokens of one dimension
+        heights = {shapes.get(name, (min(widths, default=0),))[0] for name in "QK"}  # None is the identity
+        if len(widths) > 1 or len(heights) > 1:
+            must = "have one shape (k, d), and `V` the shape (d, d)"
+            got = ", ".join(f"{name} of shape {shape}" for name, shape in shapes.items())
+            raise ParameterError(("Q", "K"), must, got, "A head of width k has Q and K of shape (k, d).")
+        self._set(_dimension=next(iter(widths), None))
 
     @property
     def dimension(self) -> int | None:
@@ -110,13 +115,3 @@ class SelfAttention(Flow):
 
     def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:
         return self.values(self.attention(tokens, t, keys) @ tokens, t)
-
-
-def _check_shapes(shapes: dict[str, tuple[int, ...]]) -> None:
-    """Q and K must have one shape, and all must act on tokens of one dimension."""
-    widths = {shape[1] for shape in shapes.values()}
-    heights = {shapes[name][0] if name in shapes else min(widths, default=0) for name in "QK"}  # None is the identity
-    if len(widths) > 1 or len(heights) > 1:
-        must = "have one shape (k, d), and `V` the shape (d, d)"
-        got = ", ".join(f"{name} of shape {shape}" for name, shape in shapes.items())
-        raise ParameterError(("Q", "K"), must, got, "A head of width k has Q and K of shape (k, d).")

@@ -160,19 +160,11 @@ def computed_otherwise(trajectory: HardmaxTrajectory) -> list[str]:
     return missing
 
 
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """The same run again, asking every token at every layer: no theorem was used to find these sets."""
-
-    sets: tuple[Sets, ...]
-    run: Run
+_evidence: "WeakKeyDictionary[HardmaxTrajectory, tuple[list[Sets], Run]]" = WeakKeyDictionary()
 
 
-_evidence: "WeakKeyDictionary[HardmaxTrajectory, Evidence]" = WeakKeyDictionary()
-
-
-def evidence(trajectory: HardmaxTrajectory) -> Evidence:
-    """Run the input again without shortcuts, once for all checks."""
+def evidence(trajectory: HardmaxTrajectory) -> tuple[list[Sets], Run]:
+    """Run the input again, once for all checks, asking every token at every layer: no theorem finds these sets."""
     if trajectory not in _evidence:
         classes = trajectory.clouds[0].classes
         run = Run(trajectory.rule, classes.rows[classes.labels], shortcuts=False)
@@ -180,7 +172,7 @@ def evidence(trajectory: HardmaxTrajectory) -> Evidence:
         for _ in range(trajectory.layers):
             run.advance()
             sets.append(run.choose())
-        _evidence[trajectory] = Evidence(tuple(sets), run)
+        _evidence[trajectory] = sets, run
     return _evidence[trajectory]
 
 
@@ -201,6 +193,26 @@ def unit_tokens(trajectory: HardmaxTrajectory) -> FloatArray:
     """Tokens by classes at every layer, divided by the largest coordinate: (layers + 1, m, d)."""
     cloud = trajectory.clouds[0]
     return trajectory.array[:, cloud.real[cloud.classes.first]].astype(np.float64) / largest(trajectory)
+
+
+def misses(trajectory: HardmaxTrajectory) -> FloatArray:
+    """How far each class is from (1 - b) z_i + b mean(C_i) of the layer before, relative to all: (layers, m)."""
+    Z, cloud = unit_tokens(trajectory), trajectory.clouds[0]
+    residuals = np.empty((trajectory.layers, len(cloud.classes)))
+    for k in range(trajectory.layers):
+        alpha = trajectory.rule.step(k)
+        b = float(alpha / (1 + alpha))
+        expected = (1 - b) * Z[k] + b * cloud.sets[k].mean(Z[k], cloud.classes.counts)  # (m, d)
+        residuals[k] = np.abs(Z[k + 1] - expected).max(axis=1)
+    return residuals
+
+
+def largest_at(trajectory: HardmaxTrajectory, values: FloatArray) -> tuple[float, dict[str, int]]:
+    """The largest of (layers, m) values, with the layer and the token; 0 where none is 0 or more."""
+    if values.max(initial=-1.0) < 0:
+        return 0.0, {}
+    k, i = divmod(int(values.argmax()), values.shape[1])
+    return float(values[k, i]), {"layer": k, "token": token_of(trajectory, i)}
 
 
 def token_of(trajectory: HardmaxTrajectory, i: int) -> int:

@@ -19,18 +19,9 @@ def hull(trajectory: HardmaxTrajectory) -> Verdict:
     """Show each new token as the convex combination (1 - b) z_i + b mean(C_i) of old ones, up to rounding."""
     if trajectory.layers == 0:
         return verdict(True, "No layer was run.")
-    Z, cloud = base.unit_tokens(trajectory), trajectory.clouds[0]
-    residuals = np.empty((trajectory.layers, len(cloud.classes)))
-    for k in range(trajectory.layers):
-        alpha = trajectory.rule.step(k)
-        b = float(alpha / (1 + alpha))
-        expected = (1 - b) * Z[k] + b * cloud.sets[k].mean(Z[k], cloud.classes.counts)  # (m, d)
-        residuals[k] = np.abs(Z[k + 1] - expected).max(axis=1)
-    k, i = divmod(int(residuals.argmax()), residuals.shape[1])
-    worst, allowed = float(residuals[k, i]), base.rounding(trajectory)
+    (worst, witness), allowed = base.largest_at(trajectory, base.misses(trajectory)), base.rounding(trajectory)
     up_to = f"up to {worst:.2g} of the largest one (rounding: {allowed:.2g})"
     reason = f"Every token is a convex combination of tokens a layer before, {up_to}."
-    witness = {"layer": k, "token": base.token_of(trajectory, i)}
     return verdict(worst <= allowed, reason, margin=allowed - worst, witness=witness)
 
 
@@ -42,8 +33,7 @@ def hull(trajectory: HardmaxTrajectory) -> Verdict:
 @given(base.missing_hypotheses)
 def norm(trajectory: HardmaxTrajectory) -> Verdict:
     """Compare squared norms of neighbouring layers; where floats cannot tell, exact positions do."""
-    Z = base.unit_tokens(trajectory)
-    AZ, sure = _images(trajectory, Z)
+    Z, AZ, sure = _images(trajectory)
     squares = (AZ * Z).sum(axis=-1)  # (layers + 1, m)
     growth = np.diff(squares, axis=0)
     for k, sets in enumerate(trajectory.clouds[0].sets[:-1]):
@@ -68,8 +58,7 @@ def norm(trajectory: HardmaxTrajectory) -> Verdict:
 @given(base.missing_hypotheses)
 def half_space(trajectory: HardmaxTrajectory) -> Verdict:
     """Compute <A z_i, z_j - z_i> for every j in C_i at every layer; exactly where it is too close to 0 for floats."""
-    Z = base.unit_tokens(trajectory)
-    AZ, sure = _images(trajectory, Z)
+    Z, AZ, sure = _images(trajectory)
     smallest, witness = np.inf, None
     for k, sets in enumerate(trajectory.clouds[0].sets):
         owner = np.repeat(np.arange(len(sets)), sets.sizes)
@@ -101,7 +90,7 @@ def leaders(trajectory: HardmaxTrajectory) -> Verdict:
     if not len(found):
         return verdict(False, "No token leads.")
     moved = [float(np.abs(Z[emerged[i] :, i] - Z[emerged[i], i]).max()) for i in found]
-    sets = base.evidence(trajectory).sets
+    sets, _ = base.evidence(trajectory)
     for i in found:
         lost = [k for k in range(emerged[i], trajectory.layers + 1) if sets[k][i].tolist() != [i]]
         if lost:
@@ -113,11 +102,12 @@ def leaders(trajectory: HardmaxTrajectory) -> Verdict:
     return verdict(worst == 0, reason, margin=-worst if worst else 0.0, witness=witness)
 
 
-def _images(trajectory: HardmaxTrajectory, tokens: FloatArray) -> tuple[FloatArray, float]:
-    """A z for every token with A scaled to at most 1, and what <A z, z'> may be off by for unit tokens."""
-    A, d = trajectory.rule.metric.A, tokens.shape[-1]
+def _images(trajectory: HardmaxTrajectory) -> tuple[FloatArray, FloatArray, float]:
+    """Unit tokens z, A z with A scaled to at most 1, and what <A z, z'> may be off by."""
+    A, Z = trajectory.rule.metric.A, base.unit_tokens(trajectory)
+    d = Z.shape[-1]
     size = d if A is None else float(np.abs(A).sum())
-    return trajectory.images(tokens), 4 * d * size * base.rounding(trajectory)
+    return Z, trajectory.images(Z), 4 * d * size * base.rounding(trajectory)
 
 
 def _exact_growth(trajectory: HardmaxTrajectory, layer: int, i: int) -> float:

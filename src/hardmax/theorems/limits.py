@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from hardmax._integers import apply, as_floats, dot, over_one_denominator
-from hardmax._types import IntArray, Row
+from hardmax._types import Row
 from hardmax.engine.run import Proof, Run
 from hardmax.limits import Limit
 from hardmax.limits import limit as find_limit
@@ -161,37 +161,24 @@ def theorem4(trajectory: HardmaxTrajectory) -> Verdict:
 
 
 def _check_decided(trajectory: HardmaxTrajectory, proof: Proof, none: str) -> Verdict:
-    seen = base.evidence(trajectory)
-    rows = np.flatnonzero(seen.run.proof == proof)
+    seen, run = base.evidence(trajectory)
+    rows = np.flatnonzero(run.proof == proof)
     if not len(rows):
         return nothing(none)
     for i in rows:
-        since = seen.run.settled[i]
+        since = run.settled[i]
         for k in range(since, trajectory.layers + 1):
-            others = seen.sets[since][i], trajectory.clouds[0].sets[k][i]  # when it was decided, and as recorded
-            if not all(np.array_equal(seen.sets[k][i], other) for other in others):
+            others = seen[since][i], trajectory.clouds[0].sets[k][i]  # when it was decided, and as recorded
+            if not all(np.array_equal(seen[k][i], other) for other in others):
                 where = {"layer": k, "token": base.token_of(trajectory, int(i))}
                 return verdict(False, f"C_i of token {where['token']} changes at layer {k}.", witness=where)
-    worst, where = _contraction_error(trajectory, rows)
+    # z_i^{k+1} - c = (z_i^k - c)/(1 + alpha), c the centroid of C_i, after the decision: the layer with that C_i
+    since = np.where(run.proof == proof, run.settled, trajectory.layers)
+    after = np.arange(trajectory.layers)[:, None] >= since  # (layers, m)
+    worst, where = base.largest_at(trajectory, np.where(after, base.misses(trajectory), -1.0))
     allowed = base.rounding(trajectory)
     reason = (
         f"{len(rows)} tokens, sets asked again at every layer and constant; distances shrink as claimed up to "
         f"{worst:.2g} of the largest token (rounding: {allowed:.2g})."
     )
     return verdict(worst <= allowed, reason, margin=allowed - worst, witness=where)
-
-
-def _contraction_error(trajectory: HardmaxTrajectory, rows: IntArray) -> tuple[float, dict[str, int]]:
-    """Largest deviation of z_i^{k+1} - c from (z_i^k - c)/(1 + alpha), c the centroid of C_i, after the decision."""
-    Z, seen, cloud = base.unit_tokens(trajectory), base.evidence(trajectory), trajectory.clouds[0]
-    worst, where = 0.0, {}
-    for k in range(trajectory.layers):
-        active = rows[seen.run.settled[rows] <= k]
-        if not len(active):
-            continue
-        centres = seen.sets[k].mean(Z[k], cloud.classes.counts)[active]
-        rate = float(1 / (1 + trajectory.rule.step(k)))
-        off = np.abs(Z[k + 1, active] - centres - rate * (Z[k, active] - centres)).max(axis=1)
-        if off.max() >= worst:
-            worst, where = float(off.max()), {"layer": k, "token": base.token_of(trajectory, int(active[off.argmax()]))}
-    return worst, where

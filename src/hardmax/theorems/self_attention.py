@@ -16,7 +16,6 @@ STILL = 1e-4  # of the spread: a move from lambda t - 3 to lambda t that counts 
 MOST_VALUES = 3
 LEAST_PACE = 0.5  # of 1/c, in units of 2t, where 1 is expected: see docs/theorems.md
 MEAN_GONE = 1e-3  # of the largest norm at the start
-OUTSIDE = "No token has a component in the leading eigenspace."
 
 
 @Statement(
@@ -64,9 +63,7 @@ def polytope(began: Beginning) -> Verdict:
 def product(began: Beginning) -> Verdict:
     """The same of the components in the leading eigenspace."""
     expected = began.expected
-    if began.is_outside(expected.dual):
-        return nothing(OUTSIDE)
-    return settle(began, _gain(began.B, expected.leading @ expected.dual.T), GAIN_TOL, gap=began.gap)
+    return settle(began, _gain(began.B, expected.leading @ expected.dual.T), GAIN_TOL, dual=expected.dual)
 
 
 def _gain(B: FloatArray, projector: FloatArray) -> Measure:
@@ -90,9 +87,8 @@ def _gain(B: FloatArray, projector: FloatArray) -> Measure:
 @given_kind("hyperplanes")
 def hyperplanes(began: Beginning) -> Verdict:
     """How far coordinates are from the nearest of at most three values."""
-    if began.is_outside(began.expected.dual):
-        return nothing(OUTSIDE)
-    return settle(began, _scatter(began.expected.dual), SCATTER_TOL, gap=began.gap)
+    dual = began.expected.dual
+    return settle(began, _scatter(dual), SCATTER_TOL, dual=dual)
 
 
 @Statement(
@@ -143,12 +139,12 @@ def cluster_labels(coordinates: FloatArray) -> IntArray:
 def _positive_dual(began: Beginning) -> FloatArray:
     """Left invariant vectors of the eigenvalues that count as positive, from a real Schur form of V^T."""
     positive = began.expected.eigenvalues.real[: began.expected.positive]
-    least = positive[-1] / 2
+    V, least = began.rule.value_matrix(began.start.shape[1]), positive[-1] / 2
 
     def counts(real: float, imaginary: float = 0.0) -> bool:
         return bool(real > least)
 
-    _, vectors, _ = linalg.schur(began.V.T, output="real", sort=counts)
+    _, vectors, _ = linalg.schur(V.T, output="real", sort=counts)
     return np.asarray(vectors[:, : len(positive)])
 
 

@@ -54,12 +54,9 @@ class Cloud:
         _check(arrays, *shape, saved)
         rows, labels, members = arrays["rows"], arrays["labels"], arrays["members"]
         classes = Classes(from_text(rows), labels, arrays["first"], np.bincount(labels))
-        sets, start = [], 0
-        for sizes in arrays["sizes"]:
-            end = start + int(sizes.sum())
-            sets.append(Sets(np.r_[0, np.cumsum(sizes)].astype(np.intp), members[start:end]))
-            start = end
-        return cls(classes, tuple(sets), arrays["emerged"], arrays["settled"], arrays["real"])
+        parts = zip(arrays["sizes"], np.split(members, np.cumsum(arrays["sizes"].sum(axis=1))[:-1]), strict=True)
+        sets = tuple(Sets(np.r_[0, np.cumsum(sizes)].astype(np.intp), part) for sizes, part in parts)
+        return cls(classes, sets, arrays["emerged"], arrays["settled"], arrays["real"])
 
 
 def _check(cloud: Arrays, n: int, d: int, saved: IntArray) -> None:

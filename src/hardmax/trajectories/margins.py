@@ -5,6 +5,7 @@ from operator import sub
 import numpy as np
 
 from hardmax._integers import apply, as_floats
+from hardmax._tensors import unit_rows
 from hardmax._types import FloatArray, IntArray
 from hardmax.engine.history import History
 from hardmax.kernels.sets import Sets
@@ -19,7 +20,7 @@ def margins_of(Z: FloatArray, sets: Sets, rule: Hardmax, layer: int, history: Hi
     if not np.isfinite(size):
         return np.full(len(Z), np.nan)  # tokens that left the range of floats
     unit, A, rows = Z / size, rule.metric.A, np.arange(len(Z))
-    products = _unit_rows(unit if A is None else unit @ A.T) @ unit.T  # (m, m)
+    products = unit_rows(unit if A is None else unit @ A.T) @ unit.T  # (m, m)
     if rule.causal:
         products[~np.tri(len(Z), dtype=bool)] = -np.inf
     best = products[rows, sets.targets]
@@ -29,14 +30,6 @@ def margins_of(Z: FloatArray, sets: Sets, rule: Hardmax, layer: int, history: Hi
     if len(close) and history is not None:
         gaps[close] = rule.grown(_from_differences(close, sets, rule, layer, history), layer)
     return np.asarray(gaps)
-
-
-def _unit_rows(Q: FloatArray) -> FloatArray:
-    """Rows of length 1; zero rows stay. Divided by the largest entry first, whose square cannot underflow."""
-    widths = np.abs(Q).max(axis=1, keepdims=True)
-    Q = Q / np.where(widths > 0, widths, 1)
-    lengths = np.linalg.norm(Q, axis=1, keepdims=True)
-    return np.asarray(Q / np.where(lengths > 0, lengths, 1))
 
 
 def _from_differences(rows: IntArray, sets: Sets, rule: Hardmax, layer: int, history: History) -> FloatArray:
@@ -49,7 +42,7 @@ def _from_differences(rows: IntArray, sets: Sets, rule: Hardmax, layer: int, his
         steps = as_floats(differences, spread)  # (m, d), at most 1
         for p in np.flatnonzero(sets.targets[rows] == target):
             direction = apply(rule.metric.rows, positions[rows[p]])
-            leads = steps @ _unit_rows(as_floats([direction], max(map(abs, direction)) or 1))[0]
+            leads = steps @ unit_rows(as_floats([direction], max(map(abs, direction)) or 1))[0]
             leads[sets[rows[p]]] = np.inf
             if rule.causal:
                 leads[rows[p] + 1 :] = np.inf

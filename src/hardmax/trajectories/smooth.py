@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from hardmax._errors import ParameterError, ParameterIndexError
-from hardmax._tensors import as_mask, largest, like, matching, to_numpy, where
+from hardmax._tensors import as_mask, like, matching, to_numpy, unit_rows, where
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
 from hardmax.flows.clusters import labels_of, leaders_of
 from hardmax.flows.growth import growth_of
@@ -227,8 +227,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
         that moved least. For a batch a list; with several heads a token that leads in one.
         """
         if not self.rule.attends or not self.reached:
-            nobody = np.empty(0, np.intp)
-            return [nobody] * len(self.real) if self.batched else nobody
+            return self._of_clouds(lambda real: np.empty(0, np.intp), self.real)
         at = self.index(k)
         P = np.asarray(to_numpy(self.attention(at)))
         with np.errstate(over="ignore", invalid="ignore"):  # padding may hold anything
@@ -255,9 +254,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
     def similarity(self) -> FloatArray:
         """Mean of ⟨x_i, x_j⟩/(|x_i||x_j|) over all pairs at each saved position: 1 when all tokens point one way."""
         with np.errstate(invalid="ignore"):  # directions of infinite tokens are NaN
-            units = self.array / largest(self.array)
-            norms = np.linalg.norm(units, axis=-1, keepdims=True)
-            units = np.where(self.real[..., None], units / np.where(norms > 0, norms, 1), 0)
+            units = np.where(self.real[..., None], unit_rows(self.array), 0)
             total = units.sum(axis=-2) / self.real.sum(axis=-1)[..., None]
             return np.asarray((total * total).sum(axis=-1))
 
@@ -266,8 +263,6 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
         """E = 1/(2 beta n^2) sum_ij exp(beta ⟨x_i, x_j⟩) at each saved time, for tokens on the sphere."""
         if not isinstance(self.rule, Sphere):
             raise ParameterError("energy", "be asked of tokens under hm.Sphere", f"{self.rule!r}", "See `similarity`.")
-        if self.real.all():
-            return np.asarray(self.rule.energy(self.array))
         if not self.batched:
             return np.asarray(self.rule.energy(self.array[:, self.real]))
         return np.stack([self.rule.energy(self.array[:, b, row]) for b, row in enumerate(self.real)], axis=-1)
