@@ -27,7 +27,9 @@ demo: .venv/installed
 check: lint types
 	$(BIN)/python -m pytest $(QUICKLY) $(UNITS)
 
-test: lint types pytest test-machines
+test: .venv/installed
+	$(MAKE) --no-print-directory -j2 -O lint types
+	$(MAKE) --no-print-directory pytest test-machines
 
 lint: .venv/installed
 	$(BIN)/ruff check .
