@@ -173,6 +173,10 @@ def _spread(
     (batch, n, dv), m = g.shape, k.shape[1]
     if not g.numel() or not m:
         return g.new_zeros(batch, m, dv)
+    if bool((sizes == 1).all()):  # as nearly always
+        clouds, parts = torch.arange(batch)[:, None], torch.from_numpy(_numbers(g)).view(-1, dv)
+        places = (first.view(batch, n) + m * clouds).flatten()
+        return parts.new_zeros(batch * m, dv).index_add_(0, places, parts).to(g.dtype).view(batch, m, dv)
     tied, members = torch.nonzero((sizes.view(batch, n) > 1).any(1)).flatten(), np.empty(0, np.intp)
     if len(tied):  # these clouds are asked again, as members take memory
         seen = None if mask is None else mask[tied].numpy()
