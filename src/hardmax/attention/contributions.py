@@ -35,13 +35,13 @@ def _pulled_back(z: FloatArray, step: float, layers: int, space: WorkSpace, weig
 @njit
 def _classes(z: FloatArray, counts: IntArray, member: IntArray, size: IntArray) -> int:
     """Bring one of each class of equal tokens to the front; `member` is the class of a token, `size` what it counts."""
-    m = 0
+    m, d = 0, z.shape[1]
     for i in range(len(z)):
-        at = 0
-        while at < m and not (z[at] == z[i]).all():
+        at, x, y = 0, z[i, 0], z[i, d - 1]  # all there is on a line and in the plane
+        while at < m and (z[at, 0] != x or z[at, d - 1] != y):
             at += 1
         if at == m:
-            z[m], size[m] = z[i], 0
+            z[m, 0], z[m, d - 1], size[m] = x, y, 0
             m += 1
         member[i] = at
         size[at] += counts[i]
