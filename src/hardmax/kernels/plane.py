@@ -143,5 +143,5 @@ def winners(
             good = second[i] < best[i] - slack_of_products(2, highest, size) - moved
             follows[top + i] = ids[kept[int(at[i])]]
             # With faint queries keys in the middle may matter, too.
-            clear[top + i] = good and size * highest >= FAINT and (error == 0 or size > FAR * highest)
+            clear[top + i] = good & (size * highest >= FAINT) & ((error == 0) | (size > FAR * highest))
     return highest
