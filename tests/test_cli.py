@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -193,12 +194,33 @@ def test_one_layer_or_a_row_of_them(run) -> None:
     assert sizes[0] > 2 * sizes[1]
 
 
-def test_decimals_are_exact_on_request(run) -> None:
+def test_decimals_of_a_file_are_decimals(run) -> None:
     Path("tenths.csv").write_text("0.1,0.1\n0.1,-0.1\n-0.1,0\n0.03,0\n")
     Path("ratios.csv").write_text("1/3,1/3\n1/3,-1/3\n-1/3,0\n1/10,0\n")
     for name in ("tenths.csv", "ratios.csv"):
-        _, out, _ = run("limit", name, "--exact", "--json")
-        assert json.loads(out)["weights"][3] == [0.5, 0.5, 0]
+        for exact in ([], ["--exact"]):
+            _, out, _ = run("limit", name, "--json", *exact)
+            assert json.loads(out)["weights"][3] == [0.5, 0.5, 0]
+    Path("tie.csv").write_text("0.6,0.8\n1.0,0.0\n-0.7,-0.7\n0.2,0.1\n")
+    _, out, _ = run("limit", "tie.csv", "--json")
+    assert len(json.loads(out)["points"]) == 4
+    assert json.loads(out)["tokens"][3] == [0.8, 0.4]
+    floats = hm.limit([[0.6, 0.8], [1.0, 0.0], [-0.7, -0.7], [0.2, 0.1]], hm.Hardmax(0.5))
+    assert len(floats.points) == 3  # of the floats nearest to them
+
+
+def test_decimals_of_a_matrix_and_of_a_step_are_decimals(run) -> None:
+    Path("A.csv").write_text("0.3,0.1\n0.1,0.3\n")
+    code, _, err = run("simulate", "triangle", "--A", "A.csv", "--alpha", "0.1", "--layers", "3", "--out", "run.npz")
+    assert (code, err) == (0, "")
+    rule = hm.Trajectory.from_npz("run.npz").rule
+    assert rule.steps == (Fraction(1, 10),)
+    assert rule.matrix[0, 0] == Fraction(3, 10)
+    for other in ("softmax", "self-attention"):
+        weight = ["--A", "A.csv", "--alpha", "0.1"] if other == "softmax" else ["--V", "A.csv", "--time", "1"]
+        assert run("simulate", "tenths.csv", "--rule", other, *weight)[0] == 2  # no such file
+        Path("cloud.csv").write_text("0.1,0.2\n0.3,-0.7\n")
+        assert run("simulate", "cloud.csv", "--rule", other, *weight)[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -210,6 +232,7 @@ def test_decimals_are_exact_on_request(run) -> None:
         ("1,nan\n2,3\n", "`TOKENS` must be finite. Got nan at index (0, 1)"),
         ("1,inf\n", "`TOKENS` must be finite. Got inf"),
         ("1,1/0\n", "Got '1/0' in line 1, column 2"),
+        ("1,1e-999999999\n", "Got '1e-999999999' in line 1, column 2"),
         ("a,b\nc,d\n", "Got 'c' in line 2, column 1"),
         ("x,y\n", "Got a header or text alone"),
         ("1,2,\n3,4,\n", "Got an empty cell in line 1, column 3"),

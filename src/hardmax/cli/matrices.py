@@ -3,6 +3,7 @@
 import csv
 import sys
 from collections.abc import Iterable
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,14 +13,15 @@ from hardmax._errors import ParameterError
 from hardmax._types import AnyArray
 from hardmax.cli import output
 
+MOST_DIGITS = 4000  # before or after the point
 READABLE = (".csv", ".tsv", ".txt", ".npy")
 
 
-def read_matrix(source: str, parameter: str, names: Iterable[str], *, exact: bool) -> AnyArray:
+def read_matrix(source: str, parameter: str, names: Iterable[str]) -> AnyArray:
     """Numbers from a .npy file, or from a text with commas, semicolons, tabs or spaces between them; - is a text."""
     path = Path(source)
     if source == "-":
-        return parse_table(sys.stdin.read(), source, exact=exact)
+        return parse_table(sys.stdin.read(), source)
     if path.suffix.lower() not in READABLE:
         must = f"be a .csv or .npy file, or one of {', '.join(names)}"
         raise ParameterError(parameter, must, f"{source!r}", "Check the spelling, or save the numbers as CSV.")
@@ -35,11 +37,11 @@ def read_matrix(source: str, parameter: str, names: Iterable[str], *, exact: boo
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise ParameterError(path, "be text in UTF-8", "other bytes", "Save it as CSV in UTF-8.") from None
-    return parse_table(text, source, exact=exact)
+    return parse_table(text, source)
 
 
-def parse_table(text: str, name: str, *, exact: bool) -> AnyArray:
-    """Rows of numbers; Fractions if `exact`, if some cell is a ratio, or if a whole number exceeds 2**53.
+def parse_table(text: str, name: str) -> AnyArray:
+    """Rows of numbers as they are written: Fractions if some cell is not a float, such as 0.1 or 1/3; else floats.
 
     Empty lines and lines that begin with # are skipped, then a header without any number.
     """
@@ -62,9 +64,12 @@ def parse_table(text: str, name: str, *, exact: bool) -> AnyArray:
     if _has_row_numbers(header, [row for _, row in rows]):
         rows = [(number, row[1:]) for number, row in rows]
         output.note(f"Left out the first column of {name}, which numbers the rows.")
-    rational = exact or "/" in text or any(_is_big(cell) for _, row in rows for cell in row)
-    table = [[_number(cell, name, n, c, rational) for c, cell in enumerate(row, 1)] for n, row in rows]
-    return np.array(table, dtype=object if rational else np.float64)
+    table = np.array([[_number(cell, name, n, c) for c, cell in enumerate(row, 1)] for n, row in rows], object)
+    try:
+        floats = table.astype(np.float64)
+    except OverflowError:
+        return table
+    return floats if not np.isfinite(floats).all() or (floats.astype(object) == table).all() else table
 
 
 def _has_row_numbers(header: list[str], rows: list[list[str]]) -> bool:
@@ -77,23 +82,35 @@ def _has_decimal_comma(cell: str) -> bool:
     return "," in cell and cell.replace(",", "", 1).strip().lstrip("+-").isdecimal()
 
 
-def _is_big(cell: str) -> bool:
-    digits = cell.strip().lstrip("+-")
-    return digits.isdecimal() and int(digits) > 2**53
-
-
 def _is_number(cell: str) -> bool:
     try:
-        Fraction(cell.strip())
-    except (ValueError, ZeroDivisionError):
-        return cell.strip().lower().lstrip("+-") in ("nan", "inf", "infinity")
+        exact_number(cell)
+    except ValueError:
+        return False
     return True
 
 
-def _number(cell: str, name: str, line: int, column: int, rational: bool) -> Fraction | float:
+def exact_number(text: str) -> float | Fraction:
+    """A decimal or a ratio as it is written: a float where that is the number, else a Fraction."""
     try:
-        return Fraction(cell.strip()) if rational else float(cell)
-    except (ValueError, ZeroDivisionError):
+        decimal = Decimal(text.strip()) if "/" not in text else None
+        if decimal is not None and not decimal.is_finite():
+            return float(decimal)
+        if decimal is not None and abs(decimal.adjusted()) > MOST_DIGITS:
+            raise ValueError(f"too many digits to be written out: {text!r}")
+        number = Fraction(text if decimal is None else decimal)
+    except ArithmeticError:  # none of Decimal's numbers, or divided by 0
+        raise ValueError(f"not a number: {text!r}") from None
+    try:
+        return float(number) if float(number) == number else number
+    except OverflowError:
+        return number
+
+
+def _number(cell: str, name: str, line: int, column: int) -> Fraction | float:
+    try:
+        return exact_number(cell)
+    except ValueError:
         what = repr(cell) if cell.strip() else "an empty cell"
         text, comma = "Drop columns of text, and fill or drop missing values.", "Write decimals with a point."
         raise ParameterError(

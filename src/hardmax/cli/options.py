@@ -80,8 +80,6 @@ class TokenOptions:
     seed: Annotated[int, option("--seed", "Seed of the random tokens.")] = 0
     cloud: Annotated[int | None, option("--cloud", "Which cloud of a .npy batch, counted from 0.")] = None
 
-    exact = False  # an option of those who can be exact
-
     def read_tokens(self, *, single: bool = True) -> AnyArray:
         """Tokens from a file, standard input or a named configuration; `single` asks for one cloud, not a batch."""
         if self.tokens in CONFIGURATIONS:
@@ -89,7 +87,7 @@ class TokenOptions:
         if self.n is not None or self.d is not None:
             with_these, got = ", ".join(RANDOM_CLOUDS), f"them with {self.tokens!r}"
             raise ParameterError(("n", "d"), f"go with {with_these}", got, "Leave them out.")
-        tokens = read_matrix(self.tokens, "tokens", CONFIGURATIONS, exact=self.exact)
+        tokens = read_matrix(self.tokens, "tokens", CONFIGURATIONS)
         if tokens.ndim != 3 and self.cloud is not None:
             must = "go with a batch, a .npy file of shape (batch, n, d)"
             raise ParameterError("cloud", must, f"{self.tokens}, one cloud", "Leave it out.")

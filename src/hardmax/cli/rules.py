@@ -11,7 +11,7 @@ from hardmax import Hardmax, SelfAttention, Softmax, Sphere, Trajectory, simulat
 from hardmax._checks import check_positive
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray
-from hardmax.cli.matrices import read_matrix
+from hardmax.cli.matrices import exact_number, read_matrix
 from hardmax.cli.options import UNSAID, TokenOptions, option, panel, was_given
 from hardmax.flows.spectrum import expected_of_values
 from hardmax.inputs import MATRICES, PAPER_MATRICES, matrix
@@ -45,7 +45,7 @@ class HardmaxOptions(TokenOptions):
     any_A: Annotated[bool, _hardmax("--any-A", "Allow an A that is not symmetric positive definite.")] = False
     ties: Annotated[str, _hardmax("--ties", '"exact", or a relative tolerance within which products tie.')] = "exact"
     kernel: Annotated[str, _hardmax("--kernel", f"How sets are found, with the same result: {KINDS}.")] = "auto"
-    exact: Annotated[bool, option("--exact", "Rational arithmetic throughout, also for decimals of a CSV.")] = False
+    exact: Annotated[bool, option("--exact", "Rational arithmetic throughout.")] = False
 
     def hardmax(self, d: int, **more: bool) -> Hardmax:
         A, ties = self.read_weight("A", d), _tolerance(self.ties)
@@ -53,7 +53,7 @@ class HardmaxOptions(TokenOptions):
 
     @property
     def steps(self) -> float | Fraction | list[float | Fraction]:
-        found = read_steps(self.alpha, exact=self.exact)
+        found = read_steps(self.alpha)
         return found[0] if len(found) == 1 else found
 
     def read_weight(self, name: str, d: int) -> AnyArray | None:
@@ -62,7 +62,7 @@ class HardmaxOptions(TokenOptions):
         if source is None:
             return None
         if source not in MATRICES:
-            return read_matrix(source, name, MATRICES, exact=self.exact)
+            return read_matrix(source, name, MATRICES)
         size = len(PAPER_MATRICES[source]) if source in PAPER_MATRICES else d
         if size != d:
             got, advice = f"{source}, of size {size}", f"Use tokens of dimension {size}."
@@ -142,11 +142,11 @@ class RunOptions(HardmaxOptions):
         return end if self.dt is None else self.dt * max(1, round(end / self.dt))
 
 
-def read_steps(alpha: str, *, exact: bool = False) -> list[float | Fraction]:
-    """Step sizes such as 0.1,1/2."""
+def read_steps(alpha: str) -> list[float | Fraction]:
+    """Step sizes such as 0.1,1/2, as they are written."""
     try:
-        return [Fraction(part) if exact or "/" in part else float(part) for part in alpha.split(",")]
-    except (ValueError, ZeroDivisionError):
+        return [exact_number(part) for part in alpha.split(",")]
+    except ValueError:
         raise ParameterError("alpha", "be a positive number, a ratio or a list", f"{alpha!r}", "Try 0.5.") from None
 
 
