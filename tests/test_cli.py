@@ -209,6 +209,17 @@ def test_decimals_of_a_file_are_decimals(run) -> None:
     assert len(floats.points) == 3  # of the floats nearest to them
 
 
+def test_numbers_are_written_out(run) -> None:
+    Path("tokens.csv").write_text("0.6,0.8\n1,0\n-0.7,-0.7\n")
+    Path("A.csv").write_text("2,1\n1,1\n")
+    written = run("limit", "0.6,0.8; 1,0; -0.7,-0.7", "--A", "2,1;1,1", "--json")
+    assert written == run("limit", "tokens.csv", "--A", "A.csv", "--json")
+    assert written[0] == 0
+    code, _, err = run("limit", "triangle", "--A", "2,1;1")
+    assert code == 2
+    assert "`2,1;1` must have the same number of columns in each row. Got 1 in line 2, 2 before it." in err
+
+
 def test_decimals_of_a_matrix_and_of_a_step_are_decimals(run) -> None:
     Path("A.csv").write_text("0.3,0.1\n0.1,0.3\n")
     code, _, err = run("simulate", "triangle", "--A", "A.csv", "--alpha", "0.1", "--layers", "3", "--out", "run.npz")
@@ -253,6 +264,12 @@ def test_bad_csv_gets_a_sentence(run, text: str, sentence: str) -> None:
     ("arguments", "sentence"),
     [
         (["simulate", "trangle"], "one of triangle, emerging-leader, square, edge-clusters, gaussian"),
+        (["simulate", "trangle"], "Got 'trangle'. Did you mean triangle?"),
+        (["simulate", "Triangle"], "Did you mean triangle?"),
+        (["simulate", "triangle", "--rule", "self-atention"], "Did you mean self-attention?"),
+        (["simulate", "triangle", "--A", "indentity"], "Did you mean identity?"),
+        (["simulate", "qwxz"], "Check the spelling, or save the numbers as CSV."),
+        (["reproduce", "polytop"], "Did you mean polytope?"),
         (["simulate", "missing.csv"], "must be a file. Got none by that name"),
         (["simulate", "triangle", "--alpha", "-1"], "`--alpha` must be a positive finite number"),
         (

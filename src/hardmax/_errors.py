@@ -5,8 +5,9 @@ can spell them as its users write them: `--alpha` and `--any-A` on the command l
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from os import PathLike
 
 # How a surface writes a parameter, given its name and the value it shall have, if any; None where it has no such thing.
@@ -88,6 +89,12 @@ def needed_for(what: str, package: str | None, extra: str) -> Iterator[None]:
         if missing == "hardmax":
             raise
         raise MissingExtra(what, package or missing, extra) from error
+
+
+def did_you_mean(word: str, names: Iterable[str], otherwise: str = "Check the spelling.") -> str:
+    """Advice on a name that there is not: the nearest one, if one is near."""
+    near = get_close_matches(word.casefold(), names, n=1)
+    return f"Did you mean {near[0]}?" if near else otherwise
 
 
 def respelled(text: str, spell: Spell) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from hardmax import _checks
-from hardmax._errors import ParameterError
+from hardmax._errors import ParameterError, did_you_mean
 from hardmax._types import FloatArray
 
 SQUARE = [[1, 1], [1, -1], [-1, -1], [-1, 1]]
@@ -88,7 +88,9 @@ def configuration(name: str, *, n: int | None = None, d: int | None = None, seed
     if name in RANDOM_CLOUDS:
         n, d = 100 if n is None else n, 2 if d is None else d
         return RANDOM_CLOUDS[name](rng, _checks.check_count(n, "n", least=1), _checks.check_count(d, "d", least=1))
-    raise ParameterError("name", f"be one of {', '.join(CONFIGURATIONS)}", f"{name!r}", "Check the spelling.")
+    raise ParameterError(
+        "name", f"be one of {', '.join(CONFIGURATIONS)}", repr(name), did_you_mean(str(name), CONFIGURATIONS)
+    )
 
 
 # The published examples, to the digits given in the paper's code.
@@ -151,4 +153,4 @@ def matrix(name: str, *, d: int | None = None, seed: int = 0) -> FloatArray:
         return np.array(PAPER_MATRICES[name])
     if name in SIZED:
         return SIZED[name](rng, 2 if d is None else _checks.check_count(d, "d", least=1))
-    raise ParameterError("name", f"be one of {', '.join(MATRICES)}", f"{name!r}", "Check the spelling.")
+    raise ParameterError("name", f"be one of {', '.join(MATRICES)}", repr(name), did_you_mean(str(name), MATRICES))

@@ -1,6 +1,7 @@
 """Matrices of numbers from files: tokens, one a row, and the matrices of a rule."""
 
 import csv
+import re
 import sys
 from collections.abc import Iterable
 from decimal import Decimal
@@ -9,22 +10,29 @@ from pathlib import Path
 
 import numpy as np
 
-from hardmax._errors import ParameterError
+from hardmax._errors import ParameterError, did_you_mean
 from hardmax._types import AnyArray
 from hardmax.cli import output
 
 MOST_DIGITS = 4000  # before or after the point
+WRITTEN_OUT = re.compile(r"[-+\d./eE\s]+[,;][-+\d./eE,;\s]*")  # numbers with something between them
 READABLE = (".csv", ".tsv", ".txt", ".npy")
 
 
 def read_matrix(source: str, parameter: str, names: Iterable[str]) -> AnyArray:
-    """Numbers from a .npy file, or from a text with commas, semicolons, tabs or spaces between them; - is a text."""
+    """Numbers from a .npy file, from a text with commas, semicolons, tabs or spaces between them, or written out.
+
+    Standard input, -, is a text. Written out, rows end in semicolons: 2,1;1,1.
+    """
     path = Path(source)
     if source == "-":
         return parse_table(sys.stdin.read(), source)
+    if WRITTEN_OUT.fullmatch(source) and not path.exists():
+        return parse_table(source.replace(";", "\n"), source)
     if path.suffix.lower() not in READABLE:
         must = f"be a .csv or .npy file, or one of {', '.join(names)}"
-        raise ParameterError(parameter, must, f"{source!r}", "Check the spelling, or save the numbers as CSV.")
+        advice = did_you_mean(source, names, "Check the spelling, or save the numbers as CSV.")
+        raise ParameterError(parameter, must, f"{source!r}", advice)
     if not path.is_file():
         raise ParameterError(path, "be a file", "a folder" if path.is_dir() else "none by that name", "Check the path.")
     if path.suffix.lower() == ".npy":

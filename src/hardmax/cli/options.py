@@ -67,7 +67,8 @@ def was_given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-SOURCES = f"A CSV (also .tsv, .txt, or - for standard input) or .npy file, or a name: {', '.join(CONFIGURATIONS)}."
+FILES = "A CSV (also .tsv, .txt, or - for standard input) or .npy file"
+SOURCES = f"{FILES}, numbers such as 0,1;1,0, or a name: {', '.join(CONFIGURATIONS)}."
 
 
 @dataclass(frozen=True, kw_only=True)

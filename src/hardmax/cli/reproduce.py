@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from hardmax import draw
-from hardmax._errors import ParameterError
+from hardmax._errors import ParameterError, did_you_mean
 from hardmax.cli import output
 from hardmax.cli.options import option
 
@@ -33,7 +33,7 @@ def reproduce(
         return
     if name not in (*FIGURES, "all"):
         must = f"be one of {', '.join(FIGURES)}, or all"
-        raise ParameterError("name", must, f"{name!r}", "See hardmax reproduce --list.")
+        raise ParameterError("name", must, f"{name!r}", did_you_mean(name, FIGURES, "See hardmax reproduce --list."))
     ending = f".{file_format}"
     if ending not in (*output.PICTURES, *MOVING):
         advice = "Use pdf for a paper; figures of tokens on their way can also be gif, mp4 or html."

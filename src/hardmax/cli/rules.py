@@ -9,7 +9,7 @@ import typer
 
 from hardmax import Hardmax, SelfAttention, Softmax, Sphere, Trajectory, simulate
 from hardmax._checks import check_positive
-from hardmax._errors import ParameterError
+from hardmax._errors import ParameterError, did_you_mean
 from hardmax._types import AnyArray
 from hardmax.cli.matrices import exact_number, read_matrix
 from hardmax.cli.options import UNSAID, TokenOptions, option, panel, was_given
@@ -25,7 +25,8 @@ BELONGS = {
     "self-attention": ("Q", "K", "V", "times", "method", "dt", "rtol", "max_steps"),
     "sphere": ("beta", "normalized", "times", "method", "dt", "rtol", "max_steps"),
 }
-MATRIX, KINDS = f"a .npy or CSV file, or {', '.join(MATRICES)}. Left out: the identity.", ", ".join(KERNELS)
+MATRIX = f"a .npy or CSV file, numbers such as 2,1;1,1, or {', '.join(MATRICES)}. Left out: the identity."
+KINDS = ", ".join(KERNELS)
 HORIZON = 15.0  # lambda t at which limits are seen
 USUAL_TIME = "15 over the leading eigenvalue of V, or 15."
 
@@ -93,7 +94,9 @@ class RunOptions(HardmaxOptions):
 
     def read_rule(self, d: int) -> Rule:
         if self.rule not in BELONGS:
-            raise ParameterError("rule", f"be one of {', '.join(BELONGS)}", f"{self.rule!r}", "Check the spelling.")
+            raise ParameterError(
+                "rule", f"be one of {', '.join(BELONGS)}", repr(self.rule), did_you_mean(self.rule, BELONGS)
+            )
         self._refuse_options_of_others()
         if self.rule == "sphere":
             return Sphere(self.beta, normalized=self.normalized, causal=self.causal)
