@@ -264,12 +264,12 @@ def test_bad_csv_gets_a_sentence(run, text: str, sentence: str) -> None:
     ("arguments", "sentence"),
     [
         (["simulate", "trangle"], "one of triangle, emerging-leader, square, edge-clusters, gaussian"),
-        (["simulate", "trangle"], "Got 'trangle'. Did you mean triangle?"),
-        (["simulate", "Triangle"], "Did you mean triangle?"),
-        (["simulate", "triangle", "--rule", "self-atention"], "Did you mean self-attention?"),
-        (["simulate", "triangle", "--A", "indentity"], "Did you mean identity?"),
+        (["simulate", "trangle"], "Got 'trangle'. Did you mean 'triangle'?"),
+        (["simulate", "Triangle"], "Did you mean 'triangle'?"),
+        (["simulate", "triangle", "--rule", "self-atention"], "Did you mean 'self-attention'?"),
+        (["simulate", "triangle", "--A", "indentity"], "Did you mean 'identity'?"),
         (["simulate", "qwxz"], "Check the spelling, or save the numbers as CSV."),
-        (["reproduce", "polytop"], "Did you mean polytope?"),
+        (["reproduce", "polytop"], "Did you mean 'polytope'?"),
         (["simulate", "missing.csv"], "must be a file. Got none by that name"),
         (["simulate", "triangle", "--alpha", "-1"], "`--alpha` must be a positive finite number"),
         (

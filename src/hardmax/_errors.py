@@ -93,8 +93,9 @@ def needed_for(what: str, package: str | None, extra: str) -> Iterator[None]:
 
 def did_you_mean(word: str, names: Iterable[str], otherwise: str = "Check the spelling.") -> str:
     """Advice on a name that there is not: the nearest one, if one is near."""
-    near = get_close_matches(word.casefold(), names, n=1)
-    return f"Did you mean {near[0]}?" if near else otherwise
+    known = {name.casefold(): name for name in names}
+    near = get_close_matches(word.casefold(), known, n=1)
+    return f"Did you mean {known[near[0]]!r}?" if near else otherwise
 
 
 def respelled(text: str, spell: Spell) -> str:

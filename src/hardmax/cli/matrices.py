@@ -72,12 +72,8 @@ def parse_table(text: str, name: str) -> AnyArray:
     if _has_row_numbers(header, [row for _, row in rows]):
         rows = [(number, row[1:]) for number, row in rows]
         output.note(f"Left out the first column of {name}, which numbers the rows.")
-    table = np.array([[_number(cell, name, n, c) for c, cell in enumerate(row, 1)] for n, row in rows], object)
-    try:
-        floats = table.astype(np.float64)
-    except OverflowError:
-        return table
-    return floats if not np.isfinite(floats).all() or (floats.astype(object) == table).all() else table
+    table = [[_number(cell, name, n, c) for c, cell in enumerate(row, 1)] for n, row in rows]
+    return np.array(table, np.float64 if all(isinstance(x, float) for row in table for x in row) else object)
 
 
 def _has_row_numbers(header: list[str], rows: list[list[str]]) -> bool:
@@ -119,11 +115,7 @@ def _number(cell: str, name: str, line: int, column: int) -> Fraction | float:
     try:
         return exact_number(cell)
     except ValueError:
-        what = repr(cell) if cell.strip() else "an empty cell"
+        must, got = "hold numbers, after an optional header", repr(cell) if cell.strip() else "an empty cell"
         text, comma = "Drop columns of text, and fill or drop missing values.", "Write decimals with a point."
-        raise ParameterError(
-            name,
-            "hold numbers, after an optional header",
-            f"{what} in line {line}, column {column}",
-            comma if _has_decimal_comma(cell) else text,
-        ) from None
+        advice = comma if _has_decimal_comma(cell) else text
+        raise ParameterError(name, must, f"{got} in line {line}, column {column}", advice) from None

@@ -30,7 +30,6 @@ KINDS = ", ".join(KERNELS)
 HORIZON = 15.0  # lambda t at which limits are seen
 USUAL_TIME = "15 over the leading eigenvalue of V, or 15."
 
-
 _layered, _flow = panel("Rules with layers: hardmax, softmax"), panel("Flows: self-attention, sphere")
 _hardmax, _softmax = panel("--rule hardmax"), panel("--rule softmax")
 _self_attention, _sphere = panel("--rule self-attention"), panel("--rule sphere")

@@ -47,7 +47,6 @@ class State(ABC):
 
     @property
     def kernel(self) -> str:
-        """Which methods found the sets, the busiest first."""
         return str(self._search)
 
     def _limits(self, rows: IntArray) -> IntArray | None:

@@ -228,7 +228,6 @@ def _shell(
 
 @njit(inline="always")
 def _first_not_below(ascending: FloatArray, value: float, below: int, above: int) -> int:
-    """Binary search between two places."""
     while below < above:
         middle = (below + above) // 2
         if ascending[middle] < value:

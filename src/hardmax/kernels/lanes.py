@@ -59,7 +59,6 @@ def _everywhere(builder, value):
 
 
 def _load(builder, start, vectors):
-    """16 numbers from anywhere in an array."""
     return builder.load(builder.bitcast(start, vectors[0].as_pointer()), align=vectors[1])
 
 

@@ -134,7 +134,6 @@ class Hardmax(Layered):
 
     @cached_property
     def metric(self) -> Metric:
-        """A in the forms that computations need."""
         return Metric.of(self.matrix)
 
     @property

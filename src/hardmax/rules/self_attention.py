@@ -97,7 +97,6 @@ class SelfAttention(Flow):
         return np.asarray(self._array("Q", d, t).T @ self._array("K", d, t))
 
     def _image(self, name: str, tokens: Array, t: float) -> Array:
-        """Q x, K x or V x for each token."""
         weight = self.weight(name, t)
         return tokens if weight is None else tokens @ matching(weight, tokens).T
 
@@ -110,7 +109,6 @@ class SelfAttention(Flow):
         return softmax(scores, seen_keys(unit, keys, self.causal), scale)
 
     def values(self, tokens: Array, t: float) -> Array:
-        """V x for each token."""
         return self._image("V", tokens, t)
 
     def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:

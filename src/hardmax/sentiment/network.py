@@ -37,12 +37,10 @@ class Network(nn.Module):
 
     @property
     def alpha(self) -> Tensor:
-        """(heads,) positive."""
         return nn.functional.softplus(self.raw_alpha).clamp(torch.finfo(torch.float32).tiny, LARGEST)
 
     @property
     def A(self) -> Tensor | None:
-        """(heads, d, d) LL^T, or None for the identity."""
         return None if self.factor is None else self.factor @ self.factor.mT
 
     def forward(
@@ -74,7 +72,6 @@ class Network(nn.Module):
         return logits.view(texts, groups, heads // groups, -1).sum(2) + self.bias
 
     def _moved(self, z: Tensor, counts: Tensor, attention: str, temperature: float) -> Tensor:
-        """(texts * heads, n, d) tokens after all layers."""
         texts = len(z) // self.heads
         alpha = self.alpha.repeat(texts)
         A = None if self.A is None else self.A.repeat(texts, 1, 1)

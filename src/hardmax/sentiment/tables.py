@@ -12,13 +12,12 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Sequence
-from difflib import get_close_matches
 from numbers import Number
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hardmax._errors import InputError, ParameterError, needed_for
+from hardmax._errors import InputError, ParameterError, did_you_mean, needed_for
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -237,13 +236,11 @@ def _choose(
     hits = [name for name in columns if name == wanted] if wanted is not None else named or free
     if len(hits) == 1:
         return hits[0]
-    close = get_close_matches((wanted or "").casefold(), [name.casefold() for name in columns], n=1)
-    meant = next((name for name in columns if close and name.casefold() == close[0]), None)
     if wanted is None:
         got, advice = "no name", f"Name one, or add a header line with a column called {usual[0]}."
     else:
         got = f"{wanted!r}, which names {len(hits)}" if hits else repr(wanted)
-        advice = "Rename them." if hits else f"Did you mean {meant!r}?" if meant else "Check the spelling."
+        advice = "Rename them." if hits else did_you_mean(wanted, columns)
     raise ParameterError(what, f"name one column of {path}", got, f"{advice} The columns are: {_listed(columns)}.")
 
 
