@@ -218,6 +218,9 @@ def test_numbers_are_written_out(run) -> None:
     code, _, err = run("limit", "triangle", "--A", "2,1;1")
     assert code == 2
     assert "`2,1;1` must have the same number of columns in each row. Got 1 in line 2, 2 before it." in err
+    assert "must be finite. Got nan at index (1, 0)" in run("limit", "1,2;nan,1")[2]
+    assert "Got 'x' in line 2, column 1" in run("limit", "1,2;x,1")[2]
+    assert "`1,2.csv` must be a file. Got none by that name." in run("limit", "1,2.csv")[2]
 
 
 def test_decimals_of_a_matrix_and_of_a_step_are_decimals(run) -> None:

@@ -15,7 +15,7 @@ from hardmax._types import AnyArray
 from hardmax.cli import output
 
 MOST_DIGITS = 4000  # before or after the point
-WRITTEN_OUT = re.compile(r"[-+\d./eE\s]+[,;][-+\d./eE,;\s]*")  # numbers with something between them
+WRITTEN_OUT = re.compile(r"\s*[-+]?[\d.][^,;]*[,;]")  # begins with a number and what comes between two
 READABLE = (".csv", ".tsv", ".txt", ".npy")
 
 
@@ -27,7 +27,7 @@ def read_matrix(source: str, parameter: str, names: Iterable[str]) -> AnyArray:
     path = Path(source)
     if source == "-":
         return parse_table(sys.stdin.read(), source)
-    if WRITTEN_OUT.fullmatch(source) and not path.exists():
+    if WRITTEN_OUT.match(source) and path.suffix.lower() not in READABLE and not path.exists():
         return parse_table(source.replace(";", "\n"), source)
     if path.suffix.lower() not in READABLE:
         must = f"be a .csv or .npy file, or one of {', '.join(names)}"
