@@ -315,7 +315,7 @@ def test_bad_parameters(corpus, options, sentence):
     [
         ("one text", ["a"], "`X` must be a list of texts. Got a single one"),
         (["a", 3], [0, 1], "`X` must hold texts alone. Got int at place 1"),
-        (["a", None], [0, 1], "`X` must hold texts alone. Got NoneType at place 1"),
+        (["a", None], [None, 1], "`X` and `y` must hold at least one row with a text and a label. Got 2, all without."),
         ([["a"], ["b"]], [0, 1], "`X` must hold texts alone. Got list"),
         (np.array([["a"], ["b"]]), [0, 1], "`X` must be one-dimensional"),
         ([], [], "`X` must hold at least one text"),
@@ -381,6 +381,7 @@ def test_paper_model_and_labels_survive_a_file(corpus, tmp_path):
 
 
 TWO = ["bad", "good"] * 6
+WORDS = [f"word{i % 3} other{i % 2}" for i in range(12)]
 LABELS = {
     "list": TWO,
     "tuple": tuple(TWO),
@@ -402,14 +403,13 @@ LABELS = {
     "booleans": pd.Series([True, False] * 6),
     "booleans as objects": np.array([True, False] * 6, object),
     "tensor": torch.tensor([3, 7] * 6),
-    "unusual": ["", "é\ud800\n"] * 6,
+    "unusual": ["a b", "é\ud800\n"] * 6,
 }
 
 
 @pytest.mark.parametrize("kind", LABELS)
 def test_labels_of_every_kind_survive_a_file(kind, tmp_path):
-    texts = [f"word{i % 3} other{i % 2}" for i in range(12)]
-    fitted = HardmaxClassifier(n_heads=2, groups=1, epochs=2, min_df=1).fit(texts, LABELS[kind])
+    fitted = HardmaxClassifier(n_heads=2, groups=1, epochs=2, min_df=1).fit(WORDS, LABELS[kind])
     fitted.save(tmp_path / "model")
     read = HardmaxClassifier.load(tmp_path / "model")
     assert (
@@ -418,32 +418,55 @@ def test_labels_of_every_kind_survive_a_file(kind, tmp_path):
         == sorted({getattr(label, "item", lambda label=label: label)() for label in LABELS[kind]})
     )
     assert read.classes_.dtype == fitted.classes_.dtype
-    assert read.predict(texts).tolist() == fitted.predict(texts).tolist()
+    assert read.predict(WORDS).tolist() == fitted.predict(WORDS).tolist()
 
 
 @pytest.mark.parametrize(
     ("labels", "sentence"),
     [
-        (["a", None] * 6, "`y` must hold a label for every text. Got None at place 1, 6 such in all."),
-        (
-            pd.Series(["a", "b", np.nan] * 4, dtype=object),
-            "must hold a label for every text. Got nan at place 2, 4 such in all.",
-        ),
-        (pd.Series([1, 2, pd.NA] * 4, dtype="Int64"), "a label for every text. Got <NA> at place 2, 4 such in all."),
-        (np.array([0.0, np.nan] * 6), "must hold a label for every text. Got nan at place 1, 6 such in all."),
         (["a", 1] * 6, "must hold labels of one kind: text, numbers or booleans. Got int and str."),
         ([True, 1] * 6, "must hold labels of one kind: text, numbers or booleans. Got bool and int."),
         (np.array(["2026-01-01", "2026-01-02"] * 6, "datetime64[ns]"), "must hold labels of one kind"),
-        (np.ma.array([0, 1] * 6, mask=[0, 0, 1] * 4), "must hold a label for every text."),
+        ([0.0, np.inf] * 6, "`y` must be finite. Got inf at place 1."),
         ([["a"], ["a", "b"]] * 6, "`y` must hold one label for each of the 12 texts. Got rows of different lengths."),
         (["a\0", "b"] * 6, "`y` must hold texts that do not end in a NUL."),
         ([2**63, -1] * 6, "must hold labels of one kind: text, numbers or booleans. Got float64."),
         (np.array([b"a", b"b"] * 6), "must hold labels of one kind: text, numbers or booleans. Got bytes."),
     ],
 )
-def test_missing_and_mixed_labels_are_refused(labels, sentence):
+def test_mixed_labels_are_refused(labels, sentence):
     with pytest.raises(ValueError, match=re.escape(sentence)):
         HardmaxClassifier().fit(["some words"] * 12, labels)
+
+
+@pytest.mark.parametrize(
+    ("texts", "labels"),
+    [
+        (WORDS, ["a", "b", None] * 4),
+        (WORDS, ["a", "b", " "] * 4),
+        (WORDS, pd.Series(["a", "b", np.nan] * 4, dtype=object)),
+        (WORDS, pd.Series([1, 2, pd.NA] * 4, dtype="Int64")),
+        (WORDS, np.array([0.0, 1.0, np.nan] * 4)),
+        (WORDS, np.ma.array([0, 1] * 6, mask=[0, 0, 1] * 4)),
+        (["one word", "other", None] * 4, ["a", "b"] * 6),
+        (pd.Series(["one word", "other", np.nan] * 4), pd.Series(["a", "b"] * 6)),
+        (["one word", "other", "  "] * 4, ["a", "b"] * 6),
+    ],
+)
+def test_rows_without_text_or_label_are_left_out_and_counted(texts, labels):
+    classifier = HardmaxClassifier(n_heads=2, groups=1, epochs=1, min_df=1, validation=0)
+    with pytest.warns(UserWarning, match=r"^Left out 4 of 12 rows without text or label\.$"):
+        classifier.fit(texts, labels)
+    kept = [i for i in range(12) if i % 3 < 2]
+    plain = [labels.iloc[i] if hasattr(labels, "iloc") else labels[i] for i in kept]
+    again = HardmaxClassifier(**classifier.get_params()).fit([list(texts)[i] for i in kept], plain)
+    assert np.array_equal(again.model_.weights.embedding, classifier.model_.weights.embedding)
+
+
+def test_missing_texts_are_answered_as_empty_ones(fitted):
+    with pytest.warns(UserWarning, match=r"2 of 3 texts are missing; they count as empty texts\."):
+        found = fitted.predict_proba(pd.Series(["fine", None, np.nan], dtype=object))
+    assert np.array_equal(found, fitted.predict_proba(["fine", "", ""]))
 
 
 def test_memory_does_not_grow_with_the_number_of_texts(fitted, fresh, monkeypatch):

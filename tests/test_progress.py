@@ -1,11 +1,12 @@
-"""Bars are for terminals; in a pipe nothing is written, and no loss is read."""
+"""Bars are for terminals and notebooks; a log sees a line now and then, and no loss is read in between."""
 
 import io
 import sys
 
 import pytest
 
-from hardmax._progress import progress_bar, training_bar
+from hardmax import _progress
+from hardmax._progress import FIRST_LINE, NEXT_LINE, progress_bar, training_bar
 from hardmax.sentiment.model import Epoch
 
 
@@ -41,11 +42,35 @@ def test_a_terminal_sees_loss_and_accuracy(monkeypatch: pytest.MonkeyPatch) -> N
     assert [call[:2] for call in calls] == [(1, 40), (20, 40), (40, 40)]
 
 
-def test_a_pipe_sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_sees_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    calls = []
-    with progress_bar("Texts") as moved, training_bar(lambda *call: calls.append(call)) as report:
+    clock = [100.0]
+    monkeypatch.setattr(_progress.time, "monotonic", lambda: clock[0])
+    with progress_bar("Texts") as moved, training_bar(lambda *_: None) as report:
         moved(3, 10)
         report(20, 40, Unread(), None)
-    assert sys.stderr.getvalue() == ""
-    assert len(calls) == 1
+        assert sys.stderr.getvalue() == ""  # what is quick leaves no line, and no loss is read for it
+        clock[0] += FIRST_LINE
+        moved(4, 10)
+        moved(5, 10)
+        report(21, 4000, 0.5, Epoch(0, 0.25, 0.3, 0.875))
+        report(22, 4000, Unread(), None)
+        clock[0] += NEXT_LINE
+        moved(6, 10)
+    assert sys.stderr.getvalue().splitlines() == [
+        "Texts: 4 of 10",
+        "Training: 21 of 4,000  loss 0.500  validation accuracy 0.875",
+        "Texts: 6 of 10",
+    ]
+
+
+def test_a_notebook_sees_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ipywidgets")
+    import rich.console
+
+    monkeypatch.setattr(rich.console, "_is_jupyter", lambda: True)
+    shown = []
+    monkeypatch.setattr("IPython.display.display", shown.append)
+    with progress_bar("Texts") as moved:
+        moved(3, 10)
+    assert len(shown) >= 1

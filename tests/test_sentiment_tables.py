@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from hardmax.sentiment.tables import ENDINGS, Table, class_counts, imbalance_note, read_texts
+from hardmax.sentiment.files import ENDINGS
+from hardmax.sentiment.tables import Table, class_counts, imbalance_note, read_texts
 
 TEXTS = ["a warm film, twice", "", 'he said "no"\nand left', "caf\u00e9 \u2028 \U0001f3ac", "plain"]
 LABELS = ["pos", "neg", "neg", "pos", "pos"]
@@ -24,6 +25,12 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
     if kind == "parquet":
         arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
         parquet.write_table(arrow.Table.from_pylist(rows), path)
+        return path
+    if kind == "xlsx":
+        book = pytest.importorskip("openpyxl").Workbook()
+        for row in (list(rows[0]), *(list(row.values()) for row in rows)):
+            book.active.append(row)
+        book.save(path)
         return path
     text = io.StringIO(newline="")
     if kind in ("csv", "tsv"):
@@ -47,10 +54,11 @@ def test_every_format_gives_the_same_table(tmp_path: Path, ending: str) -> None:
     path = write(tmp_path / f"reviews.v1{ending}", ROWS) if ending != ".CSV" else tmp_path / "reviews.CSV"
     if ending == ".CSV":
         write(tmp_path / "reviews.csv", ROWS).rename(path)
-    assert read_texts(path) == Table(TEXTS, LABELS, "text", "label", 0)
-    assert read_texts(str(path), labelled=False) == Table(TEXTS, None, "text", None, 0)
+    said, labels = ([column[i] for i in (0, 2, 3, 4)] for column in (TEXTS, LABELS))
+    assert read_texts(path) == Table(said, labels, "text", "label", 1)  # the row without text is left out
+    assert read_texts(str(path), labelled=False) == Table(TEXTS, None, "text", None, 0, blank=1)
     assert read_texts(path, text="label", label="id") == Table(LABELS, list("01234"), "label", "id", 0)
-    assert read_texts(path).note == ""
+    assert read_texts(path, text="label", label="id").note == ""
 
 
 def test_one_text_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,11 +139,9 @@ def test_columns_not_found(tmp_path: Path, columns: str, options: dict[str, Any]
 def test_numbers_are_labels_as_they_are_written(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text,label\na,1\nb,1.0\nc,True\nd, x \n")
     assert read_texts(tmp_path / "a.csv").labels == ["1", "1.0", "True", "x"]
-    (tmp_path / "a.jsonl").write_text(
-        '{"text": 7, "label": 1}\n{"text": 0.10, "label": 1.0}\n{"text": "", "label": true}\n'
-    )
-    assert read_texts(tmp_path / "a.jsonl").labels == ["1", "1.0", "True"]
-    assert read_texts(tmp_path / "a.jsonl").texts == ["7", "0.10", ""]
+    (tmp_path / "a.jsonl").write_text('{"text": 7, "label": 1}\n{"text": 0.10, "label": 1.0}\n')
+    assert read_texts(tmp_path / "a.jsonl").labels == ["1", "1.0"]
+    assert read_texts(tmp_path / "a.jsonl").texts == ["7", "0.10"]
     path = write(tmp_path / "a.parquet", [{"text": 3, "label": 1.0}, {"text": 4, "label": 0.0}])
     assert read_texts(path) == Table(["3", "4"], ["1.0", "0.0"], "text", "label")
     path = write(tmp_path / "b.parquet", [{"text": "x", "label": False}])
@@ -149,30 +155,104 @@ def test_rows_without_text_or_label_are_counted(tmp_path: Path) -> None:
         '{"text": "c", "label": NaN}\n{"text": "d", "label": " "}\n{"text": NaN, "label": "x"}\n'
     )
     assert read_texts(path) == Table(["a"], ["x"], "text", "label", 6)
-    assert read_texts(path).note == "Skipped 6 of 7 rows without text or label."
+    assert read_texts(path).note == "Left out 6 of 7 rows without text or label."
     unlabelled = read_texts(path, labelled=False)
     assert unlabelled.texts == ["a", "", "", "b", "c", "d", ""]  # rows keep their numbers
     assert unlabelled.note == "3 of 7 rows have no text; they count as empty texts."
     rows = [{"text": "a", "label": 1.0}, {"text": "b", "label": float("nan")}, {"text": None, "label": 0.0}]
     assert read_texts(write(tmp_path / "a.parquet", rows)).skipped == 2
-    (tmp_path / "a.csv").write_text("text,label\n\n,x\nb,\nc,nan\n")
-    assert read_texts(tmp_path / "a.csv") == Table([""], ["x"], "text", "label", 2)
+    (tmp_path / "a.csv").write_text("text,label\n\n,x\nb,\nc,nan\n  ,x\nd,y\n")
+    assert read_texts(tmp_path / "a.csv") == Table(["d"], ["y"], "text", "label", 4)
     (tmp_path / "none.csv").write_text("text,label\na,\nb,\n")
     raises(tmp_path / "none.csv", "must hold at least one row with a text and a label. Got 2, all without. Check the")
+
+
+@pytest.mark.parametrize(
+    ("name", "sign"), [("a.csv", ";"), ("a.csv", "\t"), ("a.csv", "|"), ("a.tsv", ","), ("a.tsv", ";"), ("a.csv", ",")]
+)
+def test_delimiters_are_found(tmp_path: Path, name: str, sign: str) -> None:
+    path = tmp_path / name
+    rows = [["id", "text", "label"], ["1", f"warm{sign} twice; or, more", "pos"], ["2", "cold", "neg"]]
+    with path.open("w", newline="") as file:
+        csv.writer(file, delimiter=sign).writerows(rows)
+    assert read_texts(path) == Table([rows[1][1], "cold"], ["pos", "neg"], "text", "label")
+    assert read_texts(path, delimiter="tab" if sign == "\t" else sign) == read_texts(path)
+
+
+def test_delimiters_that_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("text~label\na, b~x\n")
+    assert read_texts(path, delimiter="~") == Table(["a, b"], ["x"], "text", "label")
+    raises(path, "`delimiter` must be one sign, or tab. Got ';;'", delimiter=";;")
+    (tmp_path / "a.jsonl").write_text('{"text": "a", "label": "x"}\n')
+    raises(tmp_path / "a.jsonl", "`delimiter` must go with a .csv or .tsv file. Got it with .* out.", delimiter=";")
+    raises(path, "`sheet` must go with an .xlsx file", sheet="a")
 
 
 def test_encodings(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     content = "text,label\nok,x\ncaf\u00e9,y\n"
     path.write_bytes(content.encode("utf-8-sig"))
-    assert read_texts(path, encoding="UTF-8").text_column == "text"
+    assert read_texts(path, encoding="UTF-8").text_column == read_texts(path).text_column == "text"
     path.write_bytes(content.encode("latin-1"))
-    raises(path, r"must be text in utf-8. Got a byte .* offset 19 in line 3. .* such as `encoding='latin-1'`.")
+    raises(path, r"must be text in utf-8. Got a byte .* 19 in line 3. .* `encoding='latin-1'`.", encoding="utf-8")
     assert read_texts(path, encoding="latin-1").texts == ["ok", "caf\u00e9"]
     path.write_bytes(content.encode("utf-16"))
-    raises(path, "at offset 0 in line 1. Pass its encoding, such as `encoding='utf-16'`")
-    assert read_texts(path, encoding="utf-16").texts == ["ok", "caf\u00e9"]
+    raises(path, "at offset 0 in line 1. Pass its encoding, such as `encoding='utf-16'`", encoding="utf-8")
+    assert read_texts(path).texts == read_texts(path, encoding="utf-16").texts == ["ok", "caf\u00e9"]
     raises(path, "`encoding` must name a text encoding. Got 'klingon'. Try utf-8, latin-1", encoding="klingon")
+    path.write_bytes(content.encode("utf-16-le"))  # without a mark it is a file of zeros, not Latin-1
+    raises(path, r"must hold texts|must be text|must name one column|must have")
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [(b"caf\xe9", "caf\u00e9"), (b"\x93ok\x94 \x80 5", "\u201cok\u201d \u20ac 5"), (b"\x81\xe9", "\x81\u00e9")],
+)
+def test_latin_letters_are_guessed_and_said(tmp_path: Path, data: bytes, text: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"text,label\nok,x\n" + data + b",y\n")
+    assert read_texts(path).texts == ["ok", text]
+    note = read_texts(path, labelled=False).note
+    assert re.search(
+        r"a.csv is not UTF-8 \(a byte at offset \d+ in line 3\), and was read as Latin-1. If .* `encoding`", note
+    )
+    assert read_texts(path, encoding="latin-1").note == ""
+
+
+def test_sheets_of_excel(tmp_path: Path) -> None:
+    book = pytest.importorskip("openpyxl").Workbook()
+    book.active.title = "May"
+    for row in ([None, None], ["Comment ", "Label"], ["warm", 1], [None, None], ["cold", 0], ["", 1]):
+        book["May"].append(row)
+    path = tmp_path / "a.xlsx"
+    book.save(path)
+    assert read_texts(path) == Table(["warm", "cold"], ["1", "0"], "Comment", "Label", 1)
+    for row in (["text", "label"], ["other", "x"]):
+        (book["June"] if "June" in book else book.create_sheet("June")).append(row)
+    book.save(path)
+    assert re.fullmatch(
+        "Read sheet 'May' of .*a.xlsx; for June pass `sheet`. Left out 1 of 3 rows.*", read_texts(path).note
+    )
+    assert read_texts(path, sheet="June") == Table(["other"], ["x"], "text", "label")
+    raises(
+        path,
+        "`sheet` must name a sheet of .* Got 'Jun'. Did you mean 'June'\\? The sheets are: May, June.",
+        sheet="Jun",
+    )
+    raises(path, "`encoding` must go with a file of text", encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("rows", "got"),
+    [
+        ('{"text": "a", "label": "good"}\n{"text": "b", "label": 1}', "a text in row 1 and a number in row 2"),
+        ('{"text": "a", "label": true}\n{"text": "b", "label": "x"}', "a boolean in row 1 and a text in row 2"),
+    ],
+)
+def test_labels_of_two_kinds_are_refused(tmp_path: Path, rows: str, got: str) -> None:
+    (tmp_path / "a.jsonl").write_text(rows)
+    raises(tmp_path / "a.jsonl", f"must hold labels of one kind: text, numbers or booleans. Got {got}. Write them")
 
 
 @pytest.mark.parametrize(
@@ -197,7 +277,8 @@ def test_encodings(tmp_path: Path) -> None:
         ("a.jsonl", '{"text": "a", "label": {}}\n', "label column .* texts or numbers. Got a dict in row 1. .*`label`"),
         ("a.csv.gz", "text,label\n", "must be a whole gzip file. Got: Not a gzipped file .* write it again"),
         ("a.parquet", "text,label\n", "must be a Parquet file. Got: .* Download or write it again."),
-        ("a.xlsx", "x", r"`path` must be a file that ends in .csv, .tsv, .* Got '.*a.xlsx'. Rename or convert it"),
+        ("a.xlsx", "x", r"must be an Excel file. Got: .* Save it again as .xlsx."),
+        ("a.ods", "x", r"`path` must be a file that ends in .csv, .tsv, .* Got '.*a.ods'. Rename or convert it"),
         ("a.gz", "x", "`path` must be a file that ends in"),
         ("a", "x", "`path` must be a file that ends in"),
     ],

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from inspect import cleandoc
+from itertools import compress
 from os import PathLike
 from pathlib import Path
 from typing import Any
+from warnings import warn
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -27,6 +29,7 @@ from hardmax.sentiment.model import Model
 from hardmax.sentiment.settings import Settings, check_settings, described
 from hardmax.sentiment.statistics import LeaderStatistics, leader_statistics
 from hardmax.sentiment.storage import load_model, save_model
+from hardmax.sentiment.tables import is_missing, left_out_note
 
 
 @dataclass(kw_only=True, eq=False, repr=False)  # its __init__ stores every setting as it came, as estimators must
@@ -88,7 +91,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         return cls(d=d, **(paper | {"embedding_dropout": noise} | changes))
 
     def fit(self, X: Sequence[str], y: Sequence[Any], *, report: Report | None = None) -> "HardmaxClassifier":
-        """Train on texts and their labels.
+        """Train on texts and their labels. Rows without text or label are left out, and a warning counts them.
 
         Parameters
         ----------
@@ -97,8 +100,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         report : callable, optional
             Called after each step with steps done, steps in all, the loss, and after an epoch its `Epoch`, else None.
         """
-        texts = check_texts(X)
-        labels = check_labels(y, len(texts))
+        texts, labels = complete_rows(X, y)
         check_classification_targets(labels)
         classes, numbers = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
@@ -172,7 +174,33 @@ HardmaxClassifier.__doc__ = cleandoc(HardmaxClassifier.__doc__ or "").replace(
 
 
 def check_texts(X: Any) -> list[str]:
-    """A list of texts, or a sentence about what came instead."""
+    """A list of texts, a missing one as an empty one; or a sentence about what came instead."""
+    texts = _as_list(X)
+    missing = [i for i, text in enumerate(texts) if not isinstance(text, str) and is_missing(text)]
+    if missing:
+        counted = f"{len(missing)} of {len(texts)} texts are missing; they count as empty texts."
+        warn(counted, UserWarning, stacklevel=3)
+        texts = ["" if is_missing(text) else text for text in texts]
+    return _texts_alone(texts)
+
+
+def complete_rows(X: Any, y: Any) -> tuple[list[str], AnyArray]:
+    """Texts and labels of the rows that have both; labels as an array of text, numbers or booleans."""
+    texts = _as_list(X)
+    labels = _one_for_each(y, len(texts))
+    masked = np.ma.getmaskarray(labels) if np.ma.isMaskedArray(labels) else np.zeros(len(texts), bool)
+    missing = masked | [is_missing(text) or is_missing(label) for text, label in zip(texts, labels, strict=True)]
+    if missing.all():
+        got = f"{len(texts)}, all without"
+        raise ParameterError(("X", "y"), "hold at least one row with a text and a label", got, "Check the columns.")
+    if missing.any():
+        warn(left_out_note(int(missing.sum()), len(texts)), UserWarning, stacklevel=3)
+        texts = list(compress(texts, ~missing))
+        labels = labels[~missing] if isinstance(labels, np.ndarray) else list(compress(labels, ~missing))
+    return _texts_alone(texts), _plain(labels)
+
+
+def _as_list(X: Any) -> list[Any]:
     if isinstance(X, str | bytes):
         raise ParameterError("X", "be a list of texts", "a single one", "Put it in brackets: [text].")
     if hasattr(X, "ndim") and X.ndim != 1:
@@ -180,42 +208,46 @@ def check_texts(X: Any) -> list[str]:
         raise ParameterError("X", "be one-dimensional, a text in each place", f"shape {tuple(X.shape)}", advice)
     if not hasattr(X, "__len__") or not hasattr(X, "__iter__"):
         raise ParameterError("X", "be a list of texts", type(X).__name__)
-    texts = list(X)
+    if not len(X):
+        raise ParameterError("X", "hold at least one text", "none: 0 sample(s) while a minimum of 1 is required")
+    return list(X)
+
+
+def _texts_alone(texts: list[Any]) -> list[str]:
     for i, text in enumerate(texts):
         if not isinstance(text, str):
             got = f"{type(text).__name__} at place {i}: {str(text)[:40]!r}"
             raise ParameterError("X", "hold texts alone", got, "Convert it to str, or leave that row out.")
-    if not texts:
-        raise ParameterError("X", "hold at least one text", "none: 0 sample(s) while a minimum of 1 is required")
     return texts
 
 
-def check_labels(y: Any, texts: int) -> AnyArray:
-    """Labels as an array of text, numbers or booleans, which a file can hold, whatever they came in."""
+def _one_for_each(y: Any, texts: int) -> Any:
     if y is None:
         raise InputError("requires y to be passed, but the target y is None. Pass a label for each text.")
     must = f"hold one label for each of the {texts} texts"
     shape = as_array(y, "y", must, "Match them.").shape
     if shape != (texts,):
         raise ParameterError("y", must, f"shape {shape}", "Match them.")
-    y = to_numpy(y)
-    if np.ma.isMaskedArray(y):
-        _refuse_missing(np.flatnonzero(np.ma.getmaskarray(y)), y)
-        y = y.data
-    plain = isinstance(y, np.ndarray) and y.dtype.kind in "biufU"
-    labels = y if plain else _of_one_kind(list(y), getattr(y, "dtype", None))
+    return to_numpy(y)
+
+
+def _plain(labels: Any) -> AnyArray:
+    """Labels as an array that a file can hold, whatever they came in."""
+    if np.ma.isMaskedArray(labels):
+        labels = labels.data
+    if not (isinstance(labels, np.ndarray) and labels.dtype.kind in "biufU"):
+        labels = _of_one_kind(list(labels), getattr(labels, "dtype", None))
     if labels.dtype.kind == "f":
-        _refuse_missing(np.flatnonzero(~np.isfinite(labels)), labels)
         labels = labels.astype(np.float64)
-    return labels
+        if not np.isfinite(labels).all():
+            place = int(np.flatnonzero(~np.isfinite(labels))[0])
+            raise ParameterError("y", "be finite", f"{labels[place]} at place {place}", "Leave these rows out.")
+    return np.asarray(labels)
 
 
 def _of_one_kind(labels: list[Any], dtype: Any) -> AnyArray:
     """Python objects, such as those of a pandas column, as a plain array."""
     labels = [label.item() if isinstance(label, np.generic) else label for label in labels]
-    # None, pandas.NA, or not equal to itself
-    missing = [i for i, x in enumerate(labels) if x is None or type(x).__name__ == "NAType" or x != x]
-    _refuse_missing(missing, labels)
     numbers = [isinstance(label, int | float) and not isinstance(label, bool) for label in labels]  # are one kind
     kinds = {"float" if number else type(label).__name__ for number, label in zip(numbers, labels, strict=True)}
     made = np.array(labels) if len(kinds) == 1 and kinds <= {"str", "bool", "float"} else None
@@ -227,9 +259,3 @@ def _of_one_kind(labels: list[Any], dtype: Any) -> AnyArray:
     if made.tolist() != labels:
         raise ParameterError("y", "hold texts that do not end in a NUL", "some that do", "Strip them.")
     return made
-
-
-def _refuse_missing(places: Any, labels: Any) -> None:
-    if len(places):
-        got = f"{labels[places[0]]} at place {places[0]}, {len(places)} such in all"
-        raise ParameterError("y", "hold a label for every text", got, "Leave these rows out.")

@@ -22,7 +22,7 @@ from hardmax._errors import InputError, ParameterError
 from hardmax._types import BoolArray, FloatArray
 from hardmax.sentiment.classifier import HardmaxClassifier, check_texts
 from hardmax.sentiment.explainers import EXPLAINERS, Question, check_methods
-from hardmax.sentiment.tables import read_parquet
+from hardmax.sentiment.files import read_parquet
 
 BINS = (1, 5, 10, 20, 50)  # per cent of the words
 TOP = 10  # per cent of the words that two runs are compared by

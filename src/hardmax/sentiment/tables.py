@@ -1,41 +1,30 @@
-"""Labelled texts from a file: CSV, JSONL, Parquet, or one text a line.
+"""Labelled texts from a file: which columns hold them, which rows can be learned from, and which classes there are."""
 
-Each becomes a pandas table. CSV and JSON lines are parsed by Python's own modules: pandas fills short rows and mends
-quotes without a word, counts rows instead of lines, and writes numbers anew.
-"""
-
-import csv
-import gzip
 import io
-import json
-import sys
-import zlib
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from numbers import Number
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from hardmax._errors import InputError, ParameterError, did_you_mean, needed_for
+from hardmax._errors import InputError, ParameterError, did_you_mean
+from hardmax.sentiment import files
+from hardmax.sentiment.files import How, ending_of, listed, read_frame, read_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 TEXT_NAMES = ("text", "review", "sentence", "content", "comment", "body")
 LABEL_NAMES = ("label", "sentiment", "class", "target", "category", "y")
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
-JSON_ENDINGS = (".jsonl", ".ndjson")
-PACKED = tuple(f"{ending}.gz" for ending in (*DELIMITERS, *JSON_ENDINGS))
-ENDINGS = (*DELIMITERS, *JSON_ENDINGS, *PACKED, ".parquet", ".txt")
 
 MANY_CLASSES = 20  # fewer classes than this are always believed, however few the rows
 EVEN_ENOUGH = 0.1  # of an even share: below it, accuracy alone misleads
-FIELD_LIMIT = 2**31 - 1  # the largest that the csv module takes on every platform
-MOST_NAMED = 20  # columns or classes in a sentence
 
 
-class Table(NamedTuple):
+@dataclass(frozen=True)
+class Table:
     """Texts and their labels, as a file holds them: as they are written, labels without spaces around them."""
 
     texts: list[str]
@@ -44,14 +33,28 @@ class Table(NamedTuple):
     label_column: str | None = None
     skipped: int = 0  # rows left out because they had no text or no label
     blank: int = 0  # rows without labels that had no text: empty texts, so that rows keep their numbers
+    guessed: str = ""  # a sentence on what was guessed to read the file
+    frame: "DataFrame | None" = field(default=None, compare=False, repr=False)  # every row and column of the file
 
     @property
     def note(self) -> str:
-        """A sentence about the rows without text or label, or nothing."""
+        """Sentences about what was guessed, and about the rows without text or label, or nothing."""
         rows = len(self.texts) + self.skipped
-        if self.blank:
-            return f"{self.blank} of {rows} rows have no text; they count as empty texts."
-        return f"Skipped {self.skipped} of {rows} rows without text or label." if self.skipped else ""
+        left_out = left_out_note(self.skipped, rows) if self.skipped else ""
+        blank = f"{self.blank} of {rows} rows have no text; they count as empty texts." if self.blank else ""
+        return " ".join(filter(None, (self.guessed, left_out, blank)))
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a cell holds nothing: None, NaN, what pandas has for them, or a text of spaces alone."""
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
+
+
+def left_out_note(count: int, rows: int) -> str:
+    """What is said of rows that cannot be learned from."""
+    return f"Left out {count} of {rows} rows without text or label."
 
 
 def read_texts(
@@ -60,25 +63,33 @@ def read_texts(
     text: str | None = None,
     label: str | None = None,
     labelled: bool = True,
-    encoding: str = "utf-8",
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
 ) -> Table:
     """Read texts, and their labels, from a file, or say in a sentence where it does not hold them.
 
-    Empty texts are kept. Rows whose text or label is missing are skipped and counted; without labels a missing text is
-    an empty one.
+    Rows whose text or label is missing or blank are left out and counted; without labels a missing text is an empty
+    one, so that rows keep their numbers.
 
     Parameters
     ----------
     path : str or path
-        A .csv, .tsv, .jsonl or .ndjson file, each also with .gz, or a .parquet file. A .txt file, or "-" for standard
-        input, holds one text a line and no labels.
+        A .csv, .tsv, .jsonl or .ndjson file, each also with .gz, or a .parquet or .xlsx file. A .txt file, or "-" for
+        standard input, holds one text a line and no labels.
     text, label : str, optional
         Names of the columns. Unless said, the only column with a usual name (`TEXT_NAMES`, `LABEL_NAMES`), or the
         only column left.
     labelled : bool
         Whether to read labels.
-    encoding : str
-        Of anything but Parquet.
+    delimiter : str, optional
+        What separates the fields of CSV: one sign, or "tab". Unless said, it is found in the header: a comma, a
+        semicolon, a tab or a bar.
+    encoding : str, optional
+        Of a file of text. Unless said, UTF-8, or UTF-16 where the file says so; bytes that are neither are read as
+        Latin-1, and `note` says so.
+    sheet : str, optional
+        Of an Excel file, the first unless said.
 
     Examples
     --------
@@ -87,144 +98,41 @@ def read_texts(
     >>> _ = path.write_text("review,stars,label\\na moving film,5,good\\ntoo long,2,bad\\nmy ticket,3,\\n")
     >>> table = read_texts(path)
     >>> table.texts, table.labels, table.note
-    (['a moving film', 'too long'], ['good', 'bad'], 'Skipped 1 of 3 rows without text or label.')
+    (['a moving film', 'too long'], ['good', 'bad'], 'Left out 1 of 3 rows without text or label.')
     """
-    path = Path(path)
-    ending = ".txt" if str(path) == "-" else _ending(path)
+    path, how = Path(path), How(delimiter, encoding, sheet)
+    ending = ".txt" if str(path) == "-" else ending_of(path)
     if ending == ".txt":
-        return _read_lines(path, text, label, labelled, encoding)
-    frame = _frame(path, ending, encoding)
+        return _read_lines(path, text, label, labelled, how)
+    frame, guessed = read_frame(path, ending, how)
     if labelled and text is not None and text == label:
-        advice = f"The columns are: {_listed(list(frame))}."
+        advice = f"The columns are: {listed(list(frame))}."
         raise ParameterError(("text", "label"), "name two columns", f"{text!r} for both", advice)
     first = _choose(list(frame), text, "text", TEXT_NAMES, label if labelled else None, path)
     texts = [_written(value, path, row, "text") for row, value in enumerate(frame[first], 1)]
     if not labelled:
-        return Table([found or "" for found in texts], None, first, blank=sum(found is None for found in texts))
+        blank = sum(map(is_missing, texts))
+        return Table([found or "" for found in texts], None, first, blank=blank, guessed=guessed, frame=frame)
     second = _choose(list(frame), label, "label", LABEL_NAMES, first, path)
     labels = [_label(value, path, row) for row, value in enumerate(frame[second], 1)]
+    _refuse_mixed(frame[second], labels, path)
     pairs = [(a, b) for a, b in zip(texts, labels, strict=True) if a is not None and b is not None]
     if not pairs:
         must = "hold at least one row with a text and a label"
         raise ParameterError(path, must, f"{len(texts)}, all without", "Check the columns.")
-    return Table([a for a, _ in pairs], [b for _, b in pairs], first, second, len(texts) - len(pairs))
+    left_out = len(texts) - len(pairs)
+    return Table([a for a, _ in pairs], [b for _, b in pairs], first, second, left_out, guessed=guessed, frame=frame)
 
 
-def _ending(path: Path) -> str:
-    ending = "".join(path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]).lower()
-    if ending not in ENDINGS:
-        advice = "Rename or convert it; - reads one text a line from standard input."
-        raise ParameterError("path", f"be a file that ends in {', '.join(ENDINGS)}", f"{str(path)!r}", advice)
-    return ending
-
-
-def _read_lines(path: Path, text: str | None, label: str | None, labelled: bool, encoding: str) -> Table:
+def _read_lines(path: Path, text: str | None, label: str | None, labelled: bool, how: How) -> Table:
     if labelled:
         must, got = "be a table with a column of labels, such as a .csv file", f"{str(path)!r}, which holds one text a"
         raise ParameterError("path", must, f"{got} line", "Make one. Or pass `labelled=False` to read the texts alone.")
     if text is not None or label is not None:
         raise ParameterError(("text", "label"), "name columns of a table", f"{str(path)!r}", "Leave them out.")
-    lines = io.StringIO(_read_text(path, "", encoding), newline=None)
-    return Table([line.removesuffix("\n") for line in lines], None)
-
-
-def _read_bytes(path: Path) -> bytes:
-    try:
-        return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
-    except FileNotFoundError:
-        raise FileNotFoundError(f"`{path}` must be a file. Got nothing at that path. Check the spelling.") from None
-    except OSError as error:
-        reason = "It is a folder" if path.is_dir() else error.strerror
-        raise OSError(f"`{path}` must be a file that can be read. Got: {reason}. Choose another path.") from None
-
-
-def _read_text(path: Path, ending: str, encoding: str) -> str:
-    data = _read_bytes(path)
-    if ending.endswith(".gz"):
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
-            raise InputError(f"`{path}` must be a whole gzip file. Got: {error}. Download or write it again.") from None
-    plain = encoding.lower().replace("_", "-") in ("utf-8", "utf8")
-    try:
-        text = data.decode("utf-8-sig" if plain else encoding)  # drops the mark that spreadsheets put in front
-    except LookupError:
-        advice = "Try utf-8, latin-1 or utf-16."
-        raise ParameterError("encoding", "name a text encoding", f"{encoding!r}", advice) from None
-    except UnicodeError as error:
-        start = getattr(error, "start", 0)
-        other = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin-1"
-        got = f"a byte that is not, at offset {start} in line {data.count(10, 0, start) + 1}"
-        advice = f"Pass its encoding, such as `encoding={other!r}`."
-        raise ParameterError(path, f"be text in {encoding}", got, advice) from None
-    if not text.strip():
-        raise ParameterError(path, "hold texts", "an empty file", "Check how it was written.")
-    return text
-
-
-def _frame(path: Path, ending: str, encoding: str) -> "DataFrame":
-    with needed_for("Reading a table", "pandas", "text"):
-        import pandas
-    if ending == ".parquet":
-        return read_parquet(path)
-    content = _read_text(path, ending, encoding)
-    delimiter = DELIMITERS.get(ending.removesuffix(".gz"))
-    if delimiter is None:
-        lines = enumerate(content.split("\n"), 1)  # not splitlines: JSON strings may hold other line separators
-        rows = [_json_object(path, number, line) for number, line in lines if line.strip()]
-        return pandas.DataFrame.from_records(rows).astype(object)
-    names, *cells = _csv_rows(path, content, delimiter)
-    if not cells:
-        raise ParameterError(path, "hold rows", "a header alone", "Add a row for each text.")
-    return pandas.DataFrame(cells, columns=[name.strip() for name in names], dtype=object)
-
-
-def _csv_rows(path: Path, content: str, delimiter: str) -> list[list[str]]:
-    rows: list[list[str]] = []
-    line = 1  # a quoted field may hold line breaks, so a row is named by the line where it starts
-    previous = csv.field_size_limit(FIELD_LIMIT)
-    reader = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter, strict=True)
-    try:
-        for row in reader:
-            if row and rows and len(row) != len(rows[0]):
-                must, advice = f"have {len(rows[0])} fields in each row, as in its header", "Put quotes around a text"
-                raise ParameterError(path, must, f"{len(row)} in line {line}", f"{advice} that holds the delimiter.")
-            rows += [row] if row else []
-            line = reader.line_num + 1
-    except csv.Error as error:
-        got = f"the row that starts in line {line}: {error}"
-        advice = "Close each quote, and write a quote inside a quoted text twice."
-        raise ParameterError(path, "be CSV", got, advice) from None
-    finally:
-        csv.field_size_limit(previous)
-    return rows
-
-
-def _json_object(path: Path, number: int, line: str) -> dict[str, Any]:
-    try:
-        found = json.loads(line, parse_int=str, parse_float=str)  # numbers stay as they are written
-    except (ValueError, RecursionError) as error:
-        got, advice = f"line {number}: {error}", "Mend or remove that line."
-    else:
-        if isinstance(found, dict):
-            return found
-        got, advice = f"{_listed([line.strip()])} in line {number}", 'Write {"text": ..., "label": ...}.'
-    raise ParameterError(path, "hold one JSON object a line", got, advice)
-
-
-def read_parquet(path: Path) -> "DataFrame":
-    """A Parquet file that has rows."""
-    import pandas
-
-    data = io.BytesIO(_read_bytes(path))
-    try:
-        with needed_for("Reading Parquet", "pyarrow", "text"):
-            frame = pandas.read_parquet(data, dtype_backend="pyarrow")  # whole numbers stay whole beside missing ones
-    except (ValueError, NotImplementedError, OSError) as error:  # all that Arrow raises
-        raise InputError(f"`{path}` must be a Parquet file. Got: {error} Download or write it again.") from None
-    if not len(frame):
-        raise ParameterError(path, "hold rows", "columns without any", "Add a row for each text.")
-    return frame
+    content, guessed = read_text(path, "", how.encoding)
+    lines = [line.removesuffix("\n") for line in io.StringIO(content, newline=None)]
+    return Table(lines, None, guessed=guessed)
 
 
 def _choose(
@@ -241,21 +149,14 @@ def _choose(
     else:
         got = f"{wanted!r}, which names {len(hits)}" if hits else repr(wanted)
         advice = "Rename them." if hits else did_you_mean(wanted, columns)
-    raise ParameterError(what, f"name one column of {path}", got, f"{advice} The columns are: {_listed(columns)}.")
-
-
-def _listed(names: Sequence[str]) -> str:
-    cut = [name if len(name) <= 40 else f"{name[:37]}..." for name in names[:MOST_NAMED]]
-    return ", ".join(cut) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+    raise ParameterError(what, f"name one column of {path}", got, f"{advice} The columns are: {listed(columns)}.")
 
 
 def _written(value: Any, path: Path, row: int, column: str) -> str | None:
     """A text or number as it is written; None where it is missing."""
-    if isinstance(value, str):
-        return value
-    if value is None or type(value).__name__ == "NAType" or value != value:  # pandas' missing value, or NaN
+    if is_missing(value):
         return None
-    if isinstance(value, Number):
+    if isinstance(value, str | Number):
         return str(value)
     raise InputError(
         f"The {column} column of `{path}` must hold texts or numbers. Got a {type(value).__name__} in row {row}. "
@@ -266,6 +167,23 @@ def _written(value: Any, path: Path, row: int, column: str) -> str | None:
 def _label(value: Any, path: Path, row: int) -> str | None:
     written = (_written(value, path, row, "label") or "").strip()
     return written if written and written.casefold() != "nan" else None
+
+
+def _refuse_mixed(values: Sequence[Any], labels: Sequence[str | None], path: Path) -> None:
+    """Labels that a file keeps as numbers here and as text there are two columns in one."""
+    rows: dict[str, int] = {}
+    for row, (value, label) in enumerate(zip(values, labels, strict=True), 1):
+        if label is not None:
+            rows.setdefault(_kind(value), row)
+    if len(rows) > 1:
+        got = " and ".join(f"{kind} in row {row}" for kind, row in rows.items())
+        raise ParameterError(path, "hold labels of one kind: text, numbers or booleans", got, "Write them alike.")
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "a boolean"
+    return "a number" if isinstance(value, Number | files.Number) else "a text"
 
 
 def class_counts(labels: Sequence[str]) -> dict[str, int]:
@@ -300,6 +218,6 @@ def imbalance_note(counts: dict[str, int]) -> str:
     if not rows or min(counts.values()) >= EVEN_ENOUGH * rows / len(counts):
         return ""
     ranked = sorted(counts, key=lambda name: -counts[name])
-    shares = _listed([f"{name} {counts[name] / rows:.1%}".replace("%", " %") for name in ranked])
+    shares = listed([f"{name} {counts[name] / rows:.1%}".replace("%", " %") for name in ranked])
     best = f"{counts[ranked[0]] / rows:.1%}".replace("%", " %")
     return f"The classes are uneven: {shares}. Always answering {ranked[0]!r} would be right in {best} of the rows."
