@@ -14,6 +14,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 pytest.importorskip("sklearn")
@@ -98,12 +99,12 @@ def test_predictions_are_those_of_the_library(run, model) -> None:
     given = ["a wonderful film", "a dreadful [bold]\n\x1bfilm", ""]
     code, out, err = run("predict", *given, "--model", model)
     sure = HardmaxClassifier.load(model).predict_proba(given).max(axis=1)
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, "1 of 3 texts have no word that the model knows; the answer is that of an empty text.\n")
     assert out.splitlines()[:2] == [
         f"positive   {sure[0]:.3f}   a wonderful film",
         f"negative   {sure[1]:.3f}   a dreadful [bold] film",
     ]
-    assert out.splitlines()[2].endswith(f"{sure[2]:.3f}")
+    assert out.splitlines()[2].endswith(f"{sure[2]:.3f}   (no known word)")
     _, out, _ = run("predict", *given, "--model", model, "--json")
     rows = [json.loads(line) for line in out.splitlines()]
     assert [row["row"] for row in rows] == [1, 2, 3]
@@ -120,7 +121,43 @@ def test_a_file_of_predictions_has_a_line_for_each_row(run, home, model, monkeyp
         rows = list(csv.DictReader(file))
     assert [row["prediction"] for row in rows] == HardmaxClassifier.load(model).predict(CORPUS.texts).tolist()
     again = [json.loads(line) for line in Path("p.jsonl").read_text().splitlines()]
-    assert [(str(r["row"]), r["prediction"], str(r["probability"])) for r in again] == [tuple(r.values()) for r in rows]
+    assert [[str(value) for value in row.values()] for row in again] == [list(row.values()) for row in rows]
+    names = ["row", "prediction", "probability", "probability_negative", "probability_positive", "no_known_word"]
+    assert list(rows[0]) == names
+    chances = HardmaxClassifier.load(model).predict_proba(CORPUS.texts)
+    assert [[row["probability_negative"], row["probability_positive"]] for row in again] == chances.tolist()
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet", ".xlsx"])
+def test_answers_stand_beside_the_columns_of_the_file(run, model, ending) -> None:
+    if ending == ".xlsx":
+        pytest.importorskip("openpyxl")
+    comments = ["=a superb film", "asdf qwer", "awful; \x07a film"]
+    write_csv("rows.csv", [(f"00{i}", text, i) for i, text in enumerate(comments)], ("id", "comment", "prediction"))
+    file = f"answers{ending}"
+    arguments = ("predict", "--file", "rows.csv", "--model", model, "--keep")
+    code, _, err = run(*arguments, "--out", file)
+    assert code == 0
+    assert err == "1 of 3 texts have no word that the model knows; the answer is that of an empty text.\n"
+    read = {".csv": pd.read_csv, ".jsonl": lambda f, **_: pd.read_json(f, lines=True, dtype=False)}
+    read |= {".parquet": lambda f, **_: pd.read_parquet(f), ".xlsx": pd.read_excel}
+    found = read[ending](file, dtype={"id": str})
+    assert found["id"].tolist() == ["000", "001", "002"]
+    assert found["comment"].tolist() == [text.replace("\x07", " ") if ending == ".xlsx" else text for text in comments]
+    assert found["prediction"].astype(str).tolist() == ["0", "1", "2"]  # the file's own; ours is beside it
+    assert found["hardmax_prediction"].tolist()[::2] == ["positive", "negative"]
+    assert found["hardmax_no_known_word"].tolist() == [False, True, False]
+    assert [json.loads(line)["id"] for line in run(*arguments, "--json")[1].splitlines()] == ["000", "001", "002"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "got"), [(["--file", "rows.csv"], "neither"), (["a text", "--json"], "no table")]
+)
+def test_keeping_needs_columns_and_a_place_for_them(run, model, arguments, got) -> None:
+    write_csv("rows.csv", [("a film", "x")])
+    code, _, err = run("predict", *arguments, "--model", model, "--keep")
+    assert code == 2
+    assert f"`--keep` must go with a table in --file, and with --out or --json. Got {got}. Leave it out." in err
 
 
 def test_rows_without_text_keep_their_place(run, model) -> None:
@@ -134,7 +171,7 @@ def test_rows_without_text_keep_their_place(run, model) -> None:
         assert [row["row"] for row in rows] == [1, 2, 3]
         assert [rows[0]["prediction"], rows[2]["prediction"]] == ["positive", "negative"]
         assert rows[1]["probability"] == HardmaxClassifier.load(model).predict_proba([""]).max()
-        assert err == "1 of 3 rows have no text; they count as empty texts.\n"
+        assert err.startswith("1 of 3 rows have no text; they count as empty texts.\n1 of 3 texts have no word")
 
 
 def test_texts_come_from_standard_input(run, model, monkeypatch) -> None:
@@ -211,7 +248,8 @@ def test_evaluation_counts(run, home, model) -> None:
     assert f"Accuracy {np.mean([ok for ok, _ in right]):.4f} on 400 texts" in out
     true = sum(ok for ok, label in right if label == "positive")
     false = sum(found == "positive") - true
-    numbers = rf"positive +200 +{true / (true + false):.4f} +{true / 200:.4f} +{200 - true} +{true}"
+    f1 = 2 * true / (200 + true + false)
+    numbers = rf"positive +200 +{true / (true + false):.4f} +{true / 200:.4f} +{f1:.4f} +{200 - true} +{true}"
     assert re.search(numbers, out)
     assert re.search(r"Leaders of a text in a head: \d\.\d ± \d\.\d, from \d to \d+; \d+% of them", out)
     result = json.loads(run("evaluate", home / "reviews.csv", "--model", model, "--json")[1])
@@ -220,6 +258,14 @@ def test_evaluation_counts(run, home, model) -> None:
     assert result["loss"] == pytest.approx(-np.log(probabilities[np.arange(400), truth]).mean())
     assert np.sum(result["confusion"]) == 400
     assert result["confusion"][1] == [200 - true, true]
+    assert result["f1"][1] == pytest.approx(f1)
+    assert result["macro_f1"] == pytest.approx(np.mean(result["f1"]))
+    code, out, _ = run("evaluate", home / "reviews.csv", "--model", model, "--out", "e.json", "--out", "e.csv")
+    assert (code, out.splitlines()[-2:]) == (0, ["Wrote e.json", "Wrote e.csv"])
+    assert json.loads(Path("e.json").read_text()) == result
+    table = pd.read_csv("e.csv")
+    assert table.columns.tolist()[:5] == ["label", "texts", "precision", "recall", "f1"]
+    assert table[["taken_for_negative", "taken_for_positive"]].to_numpy().tolist() == result["confusion"]
 
 
 def test_an_evaluation_of_nothing_known_is_still_json(run, model) -> None:
@@ -280,7 +326,7 @@ def test_every_kind_of_table_trains_the_same_model(run) -> None:
         code, out, err = run("train", name, "--out", Path(name).suffix[1:], *TINY, "--json")
         assert code == 0
         assert json.loads(out)["classes"] == {"negative": 30, "positive": 30}
-        assert err == ("Skipped 2 of 62 rows without text or label.\n" if name == "a.jsonl" else "")
+        assert err == ("Left out 2 of 62 rows without text or label.\n" if name == "a.jsonl" else "")
     hashes = {json.loads(Path(kind, "model.json").read_text())["sha256"] for kind in ("csv", "jsonl", "parquet")}
     assert len(hashes) == 1
 
@@ -292,7 +338,7 @@ def test_json_and_quiet(run, home) -> None:
     assert result["validation_accuracy"] is None
     assert result["epochs"] == result["kept_epoch"] == 1
     assert result["vocabulary"] == len(HardmaxClassifier.load("loud").model_.vocabulary)
-    said = run("train", home / "reviews.csv", "--out", "loud", *TINY, "--validation", "0")[1]
+    said = run("train", home / "reviews.csv", "--out", "loud", *TINY, "--validation", "0", "--force")[1]
     assert "Trained 1 epoch. Nothing was held back to validate with." in said
 
 
@@ -447,10 +493,10 @@ def test_downloads_are_checked(run, monkeypatch) -> None:
         ),
         (["one.csv"], "`--label` must hold at least two classes. Got only 'positive' in 3 rows."),
         (["ids.csv"], "probably the wrong column. Name the column of classes with `--label`."),
-        (["latin.csv"], "must be text in utf-8. Got a byte that is not, at offset"),
-        (["latin.csv"], "Pass its encoding, such as `--encoding latin-1`."),
+        (["latin.csv", "--encoding", "utf-8"], "must be text in utf-8. Got a byte that is not, at offset"),
+        (["latin.csv", "--encoding", "utf-8"], "Pass its encoding, such as `--encoding latin-1`."),
         (["good.csv", "--encoding", "klingon"], "`--encoding` must name a text encoding. Got 'klingon'."),
-        (["good.csv", "--out", "good.csv"], "`--out` must be a folder. Got a file, 'good.csv'."),
+        (["good.csv", "--out", "good.csv"], "`good.csv` must be a folder that can be written. Got: It is a file."),
         (["good.csv", "--min-df", "99"], "The texts must share words: one must occur in 99 of them."),
         (["good.csv", "--min-df", "99"], "or lower `--min-df`."),
         (
@@ -529,10 +575,10 @@ def test_predicting_takes_texts_or_a_file(run, home, model) -> None:
         assert f"Either TEXT or --file must be given. Got {got}." in err
     code, _, err = run("predict", "a text", "--text", "review", "--model", model)
     assert code == 2
-    assert "`--text` must go with --file, whose column it names. Got 'review' alone." in err
-    code, _, err = run("predict", "a text", "--model", model, "--out", "p.xlsx")
+    assert "`--text` must go with --file, of which it speaks. Got 'review' alone." in err
+    code, _, err = run("predict", "a text", "--model", model, "--out", "p.doc")
     assert code == 2
-    assert "`--out` must end in .csv or .jsonl. Got 'p.xlsx'." in err
+    assert "`--out` must end in one of .csv, .jsonl, .parquet, .xlsx. Got 'p.doc'." in err
 
 
 def test_broken_models_get_a_sentence(run, model) -> None:
@@ -578,13 +624,44 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_model(run, home, monkeypatc
     assert 0 < len(passes) <= 6
     passes.clear()
     code, _, err = run(*settings(home, "anew"))
-    assert code == 0
-    assert err == "anew holds an unfinished run. Starting anew; to go on with it, stop and pass --resume.\n"
+    assert (code, passes) == (2, [])
+    assert "Got anew, which holds an unfinished run. Pass --resume to go on with it, --force to start anew." in err
+    assert run(*settings(home, "anew", "--force"))[0] == 0
     assert len(passes) == 8
     assert saved_hash("killed") == saved_hash("anew")
     assert [path for path in Path("killed").iterdir() if "checkpoint" in path.name] == []
     code, _, err = run("train", home / "reviews.csv", "--out", "new", *TINY, "--resume")
     assert (code, err) == (0, "new holds no unfinished run. Starting at the beginning.\n")
+
+
+def test_a_model_is_not_overwritten_unasked(run, home) -> None:
+    arguments = ("train", home / "reviews.csv", "--out", "m", *TINY)
+    assert run(*arguments)[0] == 0
+    before = saved_hash("m")
+    for more in ((), ("--resume",)):
+        code, out, err = run(*arguments, "--seed", "1", *more)
+        assert (code, out) == (2, "")
+        assert "`--out` must be a folder without a model. Got m, which holds a model. Choose another name, or" in err
+    assert saved_hash("m") == before
+    assert run(*arguments, "--seed", "1", "--force")[0] == 0
+    assert saved_hash("m") != before
+
+
+@pytest.mark.parametrize("epoch", [0, 2])
+def test_an_interrupted_run_says_what_is_kept(run, home, monkeypatch, epoch) -> None:
+    original = training.batches
+
+    def interrupted(settings, number, sizes):
+        if number == epoch:
+            raise KeyboardInterrupt
+        return original(settings, number, sizes)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "batches", interrupted)
+        code, _, err = run(*settings(home, "m"))
+    kept = "Stopped. m/checkpoint holds the run up to its last whole epoch: the same command with --resume goes on.\n"
+    assert (code, err) == (130, kept if epoch else "Stopped before the first epoch was done. Nothing is kept.\n")
+    assert run(*settings(home, "m", *(["--resume"] if epoch else [])))[0] == 0
 
 
 def test_a_checkpoint_of_other_settings_is_refused(run, home, monkeypatch) -> None:

@@ -26,6 +26,25 @@ def save_text(text: str, path: str | PathLike[str]) -> None:
         temporary.write_text(text, encoding="utf-8", errors="replace")
 
 
+def check_writable(path: str | PathLike[str], *, folder: bool = False) -> None:
+    """Refuse a file, or a folder, that cannot be written, before the work whose result it is to hold."""
+    target = Path(path)
+    if target.exists() and target.is_dir() != folder:
+        raise _not_writable(target, "It is a file" if folder else "It is a folder", folder)
+    above = target if folder else target.parent
+    while not above.exists():
+        above = above.parent
+    if not above.is_dir():
+        raise _not_writable(target, "Its folder is a file", folder)
+    if not os.access(above, os.W_OK | os.X_OK) or (target.is_file() and not os.access(target, os.W_OK)):
+        raise _not_writable(target, "Permission denied", folder)
+
+
+def _not_writable(path: Path, reason: str | None, folder: bool = False) -> OSError:
+    kind = "a folder" if folder else "a file"
+    return OSError(f"`{path}` must be {kind} that can be written. Got: {reason}. Choose another path.")
+
+
 @contextmanager
 def written_whole(path: str | PathLike[str]) -> Iterator[Path]:
     """Give a temporary path beside `path`, with its ending; rename it when the block ends well, else remove it."""
@@ -39,9 +58,7 @@ def written_whole(path: str | PathLike[str]) -> Iterator[Path]:
     except OSError as error:
         if isinstance(error, FileExistsError | NotADirectoryError):
             error.strerror = "Its folder is a file"
-        raise OSError(
-            f"`{target}` must be a file that can be written. Got: {error.strerror}. Choose another path."
-        ) from None
+        raise _not_writable(target, error.strerror) from None
     try:
         yield temporary
         temporary.replace(target)

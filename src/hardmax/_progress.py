@@ -30,7 +30,9 @@ def progress_bar(label: str) -> Iterator[Callable[..., None]]:
         task = progress.add_task(label, total=None, known="")
 
         def moved(done: int, total: int, known: Known | None = None) -> None:
-            progress.update(task, completed=done, total=total, **({} if known is None else {"known": known()}))
+            progress.update(task, completed=done, total=total)
+            if known is not None:
+                progress.update(task, known=known())
 
         yield moved
 

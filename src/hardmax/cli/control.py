@@ -58,7 +58,7 @@ def control(
     Exit code 1 when there is no such A, or none was found. --out writes the matrix (.npy, .csv) with a picture beside
     it, a picture (.png, .svg, .pdf) or the result (.json).
     """
-    files = output.check_endings(out, (*MATRICES, *output.PICTURES, ".json"))
+    files = output.check_files(out, (*MATRICES, *output.PICTURES, ".json"))
     tokens, steps = cloud.read_tokens(), read_steps(alpha)
     if not leaders:
         if followers or any(path.suffix.lower() != ".json" for path in files):

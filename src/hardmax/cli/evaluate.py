@@ -14,6 +14,8 @@ from hardmax.cli import options, output, texts
 from hardmax.cli.options import UNSAID, option
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from hardmax.sentiment.classifier import HardmaxClassifier
     from hardmax.sentiment.tables import Table
 
@@ -36,11 +38,19 @@ def evaluate(
         Path | None, option("--rationales", "And on a Parquet file of words that people marked.", metavar="FILE")
     ] = None,
     json: options.Json = False,
+    out: options.Out = None,
 ) -> None:
-    """Measure a model on labelled texts: those of FILE, or the test reviews of --data imdb."""
+    """Measure a model on labelled texts: those of FILE, or the test reviews of --data imdb.
+
+    --out writes everything (.json), or the table of classes (.csv, .jsonl, .parquet, .xlsx).
+    """
+    from hardmax.sentiment.files import WRITABLE, write_frame
+
+    files = output.check_files(out, (".json", *WRITABLE))
     if not explanations and (methods or rationales is not None):
         raise ParameterError(("methods", "rationales"), "go with --explanations", "them alone", "Add it.")
     table = given.read("test")
+    texts.note_what_was_read(table)
     classifier = texts.load(model)
     from hardmax.sentiment.faithfulness import compare, read_rationales
 
@@ -51,12 +61,16 @@ def evaluate(
         with output.progress_bar("Explanations") as progress:
             found = compare(classifier, some, methods=methods or None, progress=progress, rationales=marked)
         result["explanations"] = found._asdict()
-    if table.note:
-        output.note(table.note)
+    for path in files:
+        if path.suffix.lower() == ".json":
+            output.save_text(json_format.dumps(result, ensure_ascii=False, indent=1), path)
+        else:
+            write_frame(classes_frame(result), path)
     if json:
         print(json_format.dumps(result, ensure_ascii=False))
     else:
         _print(result, given.name)
+        output.say_written(files)
 
 
 def measured(classifier: "HardmaxClassifier", table: "Table", name: str) -> dict[str, Any]:
@@ -66,10 +80,10 @@ def measured(classifier: "HardmaxClassifier", table: "Table", name: str) -> dict
 
     classes, labels = [str(label) for label in classifier.classes_.tolist()], table.labels or []
     _check_known(labels, classes, name)  # before the long work
-    scores = texts.logits(classifier, table.texts)
+    scores, known = texts.answered(classifier, table.texts)
     found = [str(label) for label in classifier.model_.decide(scores).tolist()]
-    shares = precision_recall_fscore_support(labels, found, labels=classes, zero_division=np.nan)[:2]
-    precision, recall = ([None if np.isnan(share) else float(share) for share in each] for each in shares)
+    shares = precision_recall_fscore_support(labels, found, labels=classes, zero_division=np.nan)[:3]
+    precision, recall, f1 = ([None if np.isnan(share) else float(share) for share in each] for each in shares)
     outputs = np.hstack([np.zeros_like(scores), scores]) if scores.shape[1] == 1 else scores
     truth = [classes.index(label) for label in labels]
     some = texts.spread(table.texts, MOST_LED)
@@ -83,6 +97,9 @@ def measured(classifier: "HardmaxClassifier", table: "Table", name: str) -> dict
         "confusion": confusion_matrix(labels, found, labels=classes).tolist(),
         "precision": precision,
         "recall": recall,
+        "f1": f1,
+        "macro_f1": float(np.nanmean(shares[2])),  # of the classes that there are
+        "no_known_word": int((known == 0).sum()),
         "leaders": {"texts": len(some), **led.summary()} if led.leaders.size else None,
     }
 
@@ -98,8 +115,11 @@ def _check_known(labels: Sequence[str], classes: Sequence[str], name: str) -> No
 
 
 def _print(result: dict[str, Any], name: str) -> None:
-    output.say(f"Accuracy {result['accuracy']:.4f} on {result['texts']:,} texts of {name}. Loss {result['loss']:.4f}.")
+    measures = f"F1 {result['macro_f1']:.4f}, averaged over classes. Loss {result['loss']:.4f}."
+    output.say(f"Accuracy {result['accuracy']:.4f} on {result['texts']:,} texts of {name}. {measures}")
     output.console().print(classes_table(result))
+    if result["no_known_word"]:
+        output.say(f"{result['no_known_word']:,} texts have no word that the model knows.")
     if (led := result["leaders"]) is not None:
         output.say(
             f"Leaders of a text in a head: {led['average']:.1f} ± {led['deviation']:.1f}, from {led['min']:.0f} to "
@@ -111,15 +131,28 @@ def _print(result: dict[str, Any], name: str) -> None:
             output.console().print(rows_table("Agreement with what people marked", found["agreement"]))
 
 
+SHARES = ("precision", "recall", "f1")
+
+
 def classes_table(result: dict[str, Any]) -> Grid:
-    """For each class its precision and recall, and where there is room, what it is taken for."""
+    """For each class its precision, recall and F1, and where there is room, what it is taken for."""
     names = [escape(name) for name in result["classes"]]
     taken = [f"taken for {name}" for name in names] if len(names) <= MOST_COLUMNS else []
     rows = []
-    for name, row, *shares in zip(names, *(result[key] for key in ("confusion", "precision", "recall")), strict=True):
+    for name, row, *shares in zip(names, result["confusion"], *(result[key] for key in SHARES), strict=True):
         cells = ["-" if share is None else f"{share:.4f}" for share in shares]
         rows.append([name, str(sum(row)), *cells, *map(str, row[: len(taken)])])
-    return output.table("Classes", "label", "texts", "precision", "recall", *taken, rows=rows)
+    return output.table("Classes", "label", "texts", "precision", "recall", "F1", *taken, rows=rows)
+
+
+def classes_frame(result: dict[str, Any]) -> "DataFrame":
+    """The same as a table for files, with every class that it is taken for."""
+    import pandas
+
+    confusion = np.array(result["confusion"])
+    columns = {"label": result["classes"], "texts": confusion.sum(axis=1)} | {key: result[key] for key in SHARES}
+    taken = {f"taken_for_{name}": confusion[:, i] for i, name in enumerate(result["classes"])}
+    return pandas.DataFrame(columns | taken)
 
 
 def rows_table(title: str, rows: Sequence[dict[str, Any]]) -> Grid:

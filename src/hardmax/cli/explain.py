@@ -38,7 +38,7 @@ def explain(
     --out writes a picture (.png, .svg, .pdf), a movie (.gif, .mp4; models with d = 2), everything (.json) or a page
     (.html).
     """
-    files = output.check_endings(out, ENDINGS)
+    files = output.check_files(out, ENDINGS)
     explanation = texts.load(model).explain(sys.stdin.read() if text == "-" else text)
     without = explanation.leave_one_out() if leave_one_out else None
     document = explanation.to_json()

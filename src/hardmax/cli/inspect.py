@@ -36,7 +36,7 @@ def inspect(
 
     Nothing is downloaded. --out writes a picture (.png, .svg, .pdf) or everything (.json).
     """
-    files = output.check_endings(out, (*output.PICTURES, ".json"))
+    files = output.check_files(out, (*output.PICTURES, ".json"))
     from hardmax.inspection import inspect as look
 
     result = look(model, text, layers=layers or None)

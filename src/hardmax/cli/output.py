@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hardmax._errors import InputError, followable, respelled
-from hardmax._files import check_ending, save_text, written_whole
+from hardmax._files import check_ending, check_writable, save_text, written_whole
 from hardmax._progress import progress_bar as progress_bar
 
 if TYPE_CHECKING:
@@ -98,10 +98,11 @@ def table(title: str, *columns: str, rows: Sequence[Sequence[str]] = (), total: 
     return grid
 
 
-def check_endings(paths: list[Path] | None, endings: tuple[str, ...] = ENDINGS) -> list[Path]:
-    """The files of --out, refused before any work if an ending is unknown."""
+def check_files(paths: list[Path] | None, endings: tuple[str, ...] = ENDINGS) -> list[Path]:
+    """The files of --out, refused before any work if an ending is unknown, or if one cannot be written."""
     for path in paths or []:
         check_ending(path, endings, "out")
+        check_writable(path)
     return list(paths or [])
 
 

@@ -1,7 +1,6 @@
 """`hardmax predict`."""
 
-import json as json_format
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,83 +9,113 @@ from hardmax.cli import options, output, texts
 from hardmax.cli.options import option
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from hardmax.sentiment.classifier import HardmaxClassifier
+    from hardmax.sentiment.tables import Table
 
-ENDINGS = (".csv", ".jsonl")
 BEGINNING = 60  # characters of a text
+NOTHING_KNOWN = "(no known word)"
 
 
+@options.with_options
 def predict(
+    how: texts.FileOptions,
     some: Annotated[
         list[str] | None,
         typer.Argument(metavar="TEXT", help="Texts, each in quotes; - reads one a line from standard input."),
     ] = None,
     path: Annotated[
         str | None,
-        option("--file", "A .csv, .tsv, .jsonl or .parquet file, or .txt with one a line.", metavar="FILE"),
+        option("--file", "A .csv, .tsv, .jsonl, .parquet or .xlsx file, or .txt with one a line.", metavar="FILE"),
     ] = None,
-    text: texts.TextColumn = None,
     model: texts.Model = "imdb",
-    encoding: texts.Encoding = "utf-8",
+    keep: Annotated[bool, option("--keep", "Write all columns of --file in front of the answers.")] = False,
     json: Annotated[bool, option("--json", "Print a JSON object a line.")] = False,
     out: options.Out = None,
 ) -> None:
     """Classify texts: a line for each, with label, probability and how the text begins.
 
-    --out writes row, prediction and probability as .csv or .jsonl. Row 1 is the first text, and each row of --file has
-    its line: a row without text is answered as an empty text.
+    --out writes row, prediction, its probability, that of every class, and whether the text has no word that the model
+    knows, as .csv, .jsonl, .parquet or .xlsx. Row 1 is the first text, and each row of --file has its line: a row
+    without text is answered as an empty text.
     """
-    files = output.check_endings(out, ENDINGS)
-    given = _read(some, path, text, encoding)
-    rows = _answers(texts.load(model), given)
-    import pandas
+    from hardmax.sentiment.files import WRITABLE, as_json_lines, write_frame
 
+    files = output.check_files(out, WRITABLE)
+    table = _read(some, path, how)
+    if keep and (table.frame is None or not (files or json)):
+        must, got = "go with a table in --file, and with --out or --json", "no table" if files or json else "neither"
+        raise ParameterError("keep", must, got, "Leave it out.")
+    texts.note_what_was_read(table)
+    answers = _answers(texts.load(model), table.texts)
+    _note_unknown(answers)
+    written = _beside(table.frame, answers) if keep and table.frame is not None else answers
     for file in files:
-        table = pandas.DataFrame(rows).to_csv(index=False, lineterminator="\n")
-        output.save_text(table if file.suffix.lower() == ".csv" else _as_jsonl(rows), file)
+        write_frame(written, file)
     if json:
-        print(_as_jsonl(rows), end="")
+        print(as_json_lines(written), end="")
         return
     if not files or path is None:
-        _print(rows, given)
+        _print(answers, table.texts)
     output.say_written(files)
 
 
-def _read(given: list[str] | None, path: str | None, text: str | None, encoding: str) -> list[str]:
+def _read(given: list[str] | None, path: str | None, how: texts.FileOptions) -> "Table":
+    from hardmax.sentiment.tables import Table
+
     if bool(given) == bool(path):
         got = "both" if path else "neither"
         raise InputError(f"Either TEXT or --file must be given. Got {got}. Pass a text in quotes, or --file FILE.")
-    if path is None and text is not None:
-        raise ParameterError("text", "go with --file, whose column it names", f"{text!r} alone", "Leave it out.")
+    for name in ("text", "delimiter", "sheet"):
+        if path is None and (said := getattr(how, name)) is not None:
+            raise ParameterError(name, "go with --file, of which it speaks", f"{said!r} alone", "Leave it out.")
     if given and given != ["-"]:
-        return given
-    from hardmax.sentiment.tables import read_texts
-
-    table = read_texts(path or "-", text=text, labelled=False, encoding=encoding)
-    if table.note:
-        output.note(table.note)
-    return table.texts
+        return Table(given, None)
+    return how.read_file(path or "-", labelled=False)
 
 
-def _answers(classifier: "HardmaxClassifier", given: list[str]) -> list[dict[str, Any]]:
-    scores = texts.logits(classifier, given)
-    labels = classifier.model_.decide(scores).tolist()
-    sure = classifier.model_.probabilities(scores).max(axis=1).tolist()
-    pairs = enumerate(zip(labels, sure, strict=True), 1)
-    return [{"row": row, "prediction": label, "probability": p} for row, (label, p) in pairs]
+def _answers(classifier: "HardmaxClassifier", given: list[str]) -> "DataFrame":
+    """A row for each text."""
+    import pandas
+
+    scores, known = texts.answered(classifier, given)
+    sure = classifier.model_.probabilities(scores)
+    columns = {
+        "row": range(1, len(given) + 1),
+        "prediction": classifier.model_.decide(scores).tolist(),
+        "probability": sure.max(axis=1),
+        **{f"probability_{label}": sure[:, i] for i, label in enumerate(classifier.classes_.tolist())},
+        "no_known_word": known == 0,
+    }
+    return pandas.DataFrame(columns)
 
 
-def _print(rows: list[dict[str, Any]], given: list[str]) -> None:
-    width = max(len(str(row["prediction"])) for row in rows)
-    for row, text in zip(rows, given, strict=True):
-        print(f"{row['prediction']!s:{width}}   {row['probability']:.3f}   {_beginning(text)}".rstrip())
+def _beside(frame: "DataFrame", answers: "DataFrame") -> "DataFrame":
+    """The columns of a file, then the answers; under other names, where the file has theirs."""
+    import pandas
+
+    added = answers.drop(columns="row")
+    if set(added) & set(frame):
+        added = added.add_prefix("hardmax_")
+    return pandas.concat([frame.reset_index(drop=True), added], axis=1)
+
+
+def _note_unknown(answers: "DataFrame") -> None:
+    count, several = int(answers["no_known_word"].sum()), len(answers) > 1
+    if count:
+        which = f"{count} of {len(answers)} texts have" if several else "The text has"
+        output.note(f"{which} no word that the model knows; the answer is that of an empty text.")
+
+
+def _print(answers: "DataFrame", given: list[str]) -> None:
+    width = max(map(len, answers["prediction"].astype(str)))
+    for row, text in zip(answers.itertuples(), given, strict=True):
+        begins = f"{_beginning(text)}   {NOTHING_KNOWN}".lstrip() if row.no_known_word else _beginning(text)
+        print(f"{row.prediction!s:{width}}   {row.probability:.3f}   {begins}".rstrip())
 
 
 def _beginning(text: str) -> str:
     """The first words on one line, without signs that would move a terminal's cursor."""
     plain = " ".join("".join(sign if sign.isprintable() else " " for sign in text[: 4 * BEGINNING]).split())
     return plain if len(plain) <= BEGINNING else f"{plain[: BEGINNING - 3]}..."
-
-
-def _as_jsonl(rows: list[dict[str, Any]]) -> str:
-    return "".join(f"{json_format.dumps(row, ensure_ascii=False)}\n" for row in rows)

@@ -25,7 +25,7 @@ def simulate(
 
     --out writes a picture (.png, .svg, .pdf), a movie (.gif, .mp4), everything (.npz, .json) or a page (.html).
     """
-    files = output.check_endings(out)
+    files = output.check_files(out)
     single = any(path.suffix.lower() not in (".npz", ".json") for path in files)
     tokens = run.read_tokens(single=single)
     rule = run.read_rule(tokens.shape[-1])

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 
-from hardmax._errors import InputError, ParameterError
-from hardmax._types import FloatArray
+from hardmax._errors import InputError, ParameterError, respelled
+from hardmax._types import FloatArray, IntArray
 from hardmax.cli import output
 from hardmax.cli.options import option
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 AT_A_TIME = 500  # texts between two moves of the bar
 
-TextColumn = Annotated[str | None, option("--text", "Of the texts, if not guessed.", metavar="COLUMN")]
-Encoding = Annotated[str, option("--encoding", "How the file writes letters: utf-8, latin-1, utf-16.")]
 DataSource = Annotated[
     str | None, option("--data-source", "A copy of --data: its archive, or a folder.", metavar="PATH")
 ]
@@ -28,20 +26,39 @@ Model = Annotated[str, option("--model", "A folder of hardmax train, or one at h
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledOptions:
+class FileOptions:
+    """How a file of texts is read, where that is not found out."""
+
+    text: Annotated[str | None, option("--text", "Of the texts, if not guessed.", metavar="COLUMN")] = None
+    delimiter: Annotated[
+        str | None, option("--delimiter", "What separates the fields of CSV, if not found: a sign, or tab.")
+    ] = None
+    encoding: Annotated[
+        str | None, option("--encoding", "How the file writes letters, if not guessed: utf-8, latin-1, utf-16.")
+    ] = None
+    sheet: Annotated[str | None, option("--sheet", "Of an .xlsx file, if not the first.", metavar="NAME")] = None
+
+    def read_file(self, path: str, **more: Any) -> "Table":
+        """The texts of a file."""
+        from hardmax.sentiment.tables import read_texts
+
+        how: dict[str, Any] = {"delimiter": self.delimiter, "encoding": self.encoding, "sheet": self.sheet}
+        return read_texts(path, text=self.text, **how, **more)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledOptions(FileOptions):
     """Texts with labels: a file, or a data set by its name."""
 
     path: Annotated[
-        str | None, typer.Argument(metavar="FILE", help="A .csv, .tsv, .jsonl or .parquet file of texts.")
+        str | None, typer.Argument(metavar="FILE", help="A .csv, .tsv, .jsonl, .parquet or .xlsx file of texts.")
     ] = None
-    text: TextColumn = None
     label: Annotated[str | None, option("--label", "Of the labels, if not guessed.", metavar="COLUMN")] = None
     data: Annotated[
         str | None,
         option("--data", "Instead of FILE: imdb, 50,000 film reviews, downloaded once (84 MB).", metavar="NAME"),
     ] = None
     source: DataSource = None
-    encoding: Encoding = "utf-8"
 
     @property
     def name(self) -> str:
@@ -50,20 +67,26 @@ class LabelledOptions:
     def read(self, split: str) -> "Table":
         """Texts and labels of FILE, or of a split of --data; not of both, nor with options of the other one."""
         from hardmax.sentiment import HardmaxClassifier  # noqa: F401 (a missing extra is said before a download)
-        from hardmax.sentiment.tables import read_texts
 
         if (self.path is None) == (self.data is None):
             got = "neither" if self.path is None else f"both, {self.path} and {self.data}"
             raise InputError(f"Either FILE or --data must be given. Got {got}. Pass a .csv file, or --data imdb.")
         if self.data not in (None, "imdb"):
             raise ParameterError("data", "be imdb", f"{self.data!r}", "Pass other data as FILE.")
-        others, owner = (("text", "label"), "FILE") if self.path is None else (("source",), "--data")
+        of_file = ("text", "label", "delimiter", "encoding", "sheet")
+        others, owner = (of_file, "FILE") if self.path is None else (("source",), "--data")
         for name in others:
             if getattr(self, name) is not None:
                 raise ParameterError(name, f"go with {owner}", f"{getattr(self, name)!r} without it", "Leave it out.")
         if self.path is None:
             return imdb(self.source)[split]
-        return read_texts(self.path, text=self.text, label=self.label, encoding=self.encoding)
+        return self.read_file(self.path, label=self.label)
+
+
+def note_what_was_read(table: "Table") -> None:
+    """Say what was guessed or left out, if anything."""
+    if table.note:
+        output.note(respelled(table.note, output.spell))
 
 
 def load(model: str) -> "HardmaxClassifier":
@@ -88,14 +111,15 @@ def imdb(source: str | None) -> "dict[str, Table]":
         return load_imdb(source=source, progress=lambda done, all_: progress(done // 10**6, (all_ or done) // 10**6))
 
 
-def logits(classifier: "HardmaxClassifier", texts: Sequence[str]) -> FloatArray:
-    """(texts, outputs) logits, with a bar on a terminal."""
+def answered(classifier: "HardmaxClassifier", texts: Sequence[str]) -> tuple[FloatArray, IntArray]:
+    """(texts, outputs) logits and (texts,) numbers of known tokens, with a sign of life."""
     parts = []
     with output.progress_bar("Texts") as progress:
         for start in range(0, len(texts), AT_A_TIME):
-            parts.append(classifier.model_.logits(texts[start : start + AT_A_TIME]))
-            progress(start + len(parts[-1]), len(texts))
-    return np.concatenate(parts)
+            parts.append(classifier.model_.answers(texts[start : start + AT_A_TIME]))
+            progress(min(start + AT_A_TIME, len(texts)), len(texts))
+    logits, known = zip(*parts, strict=True)
+    return np.concatenate(logits), np.concatenate(known)
 
 
 def spread(texts: Sequence[str], count: int) -> list[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hardmax._errors import ParameterError, respelled
+from hardmax._files import check_writable
 from hardmax.cli import options, output, texts
 from hardmax.cli.options import UNSAID, option
 from hardmax.sentiment.settings import ModelSettings, RunSettings, TrainingSettings, check_settings
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from hardmax.sentiment.tables import Table
 
 CHECKPOINT = "checkpoint"
+INTERRUPTED = 130  # as shells count it
 PANELS = {"Model": ModelSettings, "Training": TrainingSettings, "Run": RunSettings}
 LEFT_OUT = ("checkpoint", "verbose")  # in --out, and unless --quiet
 FLAGS = {  # where they are not the name of the setting
@@ -58,6 +60,7 @@ def train(
     out: Annotated[Path, option("--out", "Folder for the model.", metavar="FOLDER", **UNSAID)],
     given: texts.LabelledOptions,
     paper: Annotated[bool, option("--paper", "Start from the model of arXiv 2407.01602: 1 head, 8 layers.")] = False,
+    force: Annotated[bool, option("--force", "Replace the model or the unfinished run in the folder.")] = False,
     compact: Annotated[bool, option("--compact", "Round the embedding to a byte a number.")] = False,
     quiet: Annotated[bool, option("--quiet", "Print notes and errors alone.")] = False,
     json: options.Json = False,
@@ -65,11 +68,11 @@ def train(
 ) -> None:
     """Train a text classifier on FILE, or on --data imdb, and save it in a folder.
 
-    A run that is killed goes on with --resume, and ends with the same model. Several processes train together under
-    torchrun --nproc-per-node 2 -m hardmax.cli.main train ...
+    A run that is stopped or killed goes on with --resume, and ends with the same model. Several processes train
+    together under torchrun --nproc-per-node 2 -m hardmax.cli.main train ...
     """
-    if out.exists() and not out.is_dir():
-        raise ParameterError("out", "be a folder", f"a file, {str(out)!r}", "Choose another name.")
+    check_writable(out, folder=True)
+    _keep_what_is_there(out, resume=settings["resume"], force=force)
     from hardmax.sentiment.tables import class_counts
 
     classifier = configured(context, checkpoint=out / CHECKPOINT)
@@ -82,10 +85,18 @@ def train(
         classifier.set_params(verbose=process.is_first and not quiet)
         talks = process.is_first and not (quiet or json)
         if process.is_first:
-            _notes(table, counts, out, balanced=settings["class_weight"], resume=settings["resume"])
+            texts.note_what_was_read(table)
+            _notes(counts, out, balanced=settings["class_weight"], resume=settings["resume"])
+            if force and not settings["resume"]:
+                (out / CHECKPOINT).unlink(missing_ok=True)
         if talks:
             output.say(_what_was_read(table, counts, given.name))
-        classifier.fit(table.texts, table.labels or [])
+        try:
+            classifier.fit(table.texts, table.labels or [])
+        except KeyboardInterrupt:
+            if process.is_first:
+                output.note(_what_is_kept(out))
+            raise typer.Exit(INTERRUPTED) from None
         if process.is_first:
             classifier.save(out, compact=compact)
             # the checkpoint goes once the model is there, and what a kill may have left of one
@@ -129,20 +140,37 @@ def configured(context: typer.Context, **more: Any) -> "HardmaxClassifier":
     return (HardmaxClassifier.paper if context.params["paper"] else HardmaxClassifier)(**given, **more)
 
 
-def _notes(table: "Table", counts: dict[str, int], out: Path, *, balanced: bool, resume: bool) -> None:
-    """What is unusual about the rows, the classes, or the folder."""
+def _keep_what_is_there(out: Path, *, resume: bool, force: bool) -> None:
+    """Refuse a folder with a model or an unfinished run in it, unless a person says what to do with that."""
+    from hardmax.sentiment.storage import FILE
+
+    if force or (resume and (out / CHECKPOINT).exists()):
+        return
+    if (out / CHECKPOINT).exists():
+        got, advice = f"{out}, which holds an unfinished run", "Pass --resume to go on with it, --force to start anew."
+    elif (out / FILE).exists():
+        got, advice = f"{out}, which holds a model", "Choose another name, or pass --force to replace it."
+    else:
+        return
+    raise ParameterError("out", "be a folder without a model", got, advice)
+
+
+def _what_is_kept(out: Path) -> str:
+    if not (out / CHECKPOINT).exists():
+        return "Stopped before the first epoch was done. Nothing is kept."
+    return (
+        f"Stopped. {out / CHECKPOINT} holds the run up to its last whole epoch: the same command with --resume goes on."
+    )
+
+
+def _notes(counts: dict[str, int], out: Path, *, balanced: bool, resume: bool) -> None:
+    """What is unusual about the classes or the folder."""
     from hardmax.sentiment.tables import imbalance_note
 
-    uneven, run = imbalance_note(counts), ""
-    if uneven and not balanced:
-        uneven += " Pass --balanced to let rare classes weigh as much."
-    unfinished = (out / CHECKPOINT).exists()
-    if unfinished and not resume:
-        run = f"{out} holds an unfinished run. Starting anew; to go on with it, stop and pass --resume."
-    if resume and not unfinished:
-        run = f"{out} holds no unfinished run. Starting at the beginning."
-    for sentence in filter(None, (table.note, uneven, run)):
-        output.note(sentence)
+    if uneven := imbalance_note(counts):
+        output.note(uneven + ("" if balanced else " Pass --balanced to let rare classes weigh as much."))
+    if resume and not (out / CHECKPOINT).exists():
+        output.note(f"{out} holds no unfinished run. Starting at the beginning.")
 
 
 def _what_was_read(table: "Table", counts: dict[str, int], name: str) -> str:

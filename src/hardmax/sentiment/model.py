@@ -81,8 +81,15 @@ class Model:
 
     def logits(self, texts: Sequence[str]) -> FloatArray:
         """(texts, outputs): the bias plus what each token contributes."""
-        parts = [logits(self.weights, self.vocabulary.encode(some)) for some in in_parts(texts)]
-        return np.concatenate([np.empty((0, self.weights.outputs)), *parts])
+        return self.answers(texts)[0]
+
+    def answers(self, texts: Sequence[str]) -> tuple[FloatArray, IntArray]:
+        """(texts, outputs) logits, and (texts,) how many known tokens they come from; with none, it is the bias."""
+        encoded = (self.vocabulary.encode(some) for some in in_parts(texts))
+        parts = [(logits(self.weights, some), some.sizes) for some in encoded]
+        scores, sizes = zip(*parts, strict=True) if parts else ((), ())
+        nothing = np.empty((0, self.weights.outputs)), np.empty(0, np.int64)
+        return np.concatenate([nothing[0], *scores]), np.concatenate([nothing[1], *sizes])
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """(texts, classes) from (texts, outputs) logits."""
