@@ -47,6 +47,9 @@ def measure(
     tell = progress or (lambda sentence: None)
     methods = [method for method in case.methods(quick) if slow or not method.slow]
     date = datetime.now(UTC).strftime("%Y-%m-%d")
+    if not installed(methods[0]):
+        missing = f"{methods[0].name} needs {methods[0].package}: pip install -e '.[bench]'."
+        return Result(case.name, case.title, date, [], refused=missing)
     workers: dict[str, Worker] = {}
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -116,7 +119,7 @@ def _rows(
     rows = []
     for method in methods:
         if method.name not in times:
-            rows.append(Row(method.name, measured="not installed: pip install 'hardmax[bench]'"))
+            rows.append(Row(method.name, measured="not installed: pip install -e '.[bench]'"))
             continue
         seconds = min(times[method.name])
         ratio = None if method is methods[0] or method.alone else seconds / min(times[methods[0].name])

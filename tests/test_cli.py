@@ -2,7 +2,10 @@
 
 import io
 import json
+import os
 import re
+import subprocess
+import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -39,7 +42,7 @@ def test_commands_share_the_options_of_a_run() -> None:
     names = {
         name: {option.name for option in commands[name].params} for name in ("simulate", "limit", "verify", "control")
     }
-    assert names["simulate"] - names["verify"] == {"k"}
+    assert names["simulate"] - names["verify"] == {"k", "save"}
     assert names["verify"] < names["simulate"]
     assert names["limit"] - names["simulate"] == {"max_layers"}
     assert {"tokens", "n", "d", "seed", "cloud", "json", "out"} < names["control"] & names["limit"]
@@ -428,7 +431,6 @@ def test_two_random_matrices_differ(run) -> None:
     ("arguments", "sentence"),
     [
         (["--rule", "soft"], "`--rule` must be one of hardmax, softmax, self-attention, sphere. Got 'soft'."),
-        (["--rule", "sphere"], "`TOKENS` must lie on the unit sphere: norms within 1e-06 of 1. Got norm"),
         (
             ["--rule", "sphere", "--alpha", "3"],
             "`--alpha` must go with --rule hardmax or softmax. Got it with --rule",
@@ -479,3 +481,135 @@ def test_a_step_that_is_no_length_is_refused(run, command, dt):
     assert code == 2
     assert "`--dt` must be a positive finite number." in err
     assert run(command, "gaussian", "--n", "5", *flow, "--time", "1")[0] == 2
+
+
+def test_positions_and_limits_as_tables(run) -> None:
+    run("simulate", "0,1;1/3,0;-1,-1", "--layers", "2", "--out", "t.csv")
+    rows = [line.split(",") for line in Path("t.csv").read_text().splitlines()]
+    trajectory = hm.simulate([[0, 1], [Fraction(1, 3), 0], [-1, -1]], hm.Hardmax(0.5), layers=2)
+    assert rows[0] == ["layer", "token", "x1", "x2"]
+    assert [row[:2] for row in rows[1:]] == [[str(k), str(i)] for k in range(3) for i in range(3)]
+    assert np.array([row[2:] for row in rows[1:]], float).reshape(3, 3, 2).tolist() == trajectory.array.tolist()
+    run("limit", "triangle", "--out", "l.csv")
+    rows = [line.split(",") for line in Path("l.csv").read_text().splitlines()]
+    found = hm.limit(hm.configuration("triangle"), hm.Hardmax(0.5))
+    assert rows[0] == ["token", "x1", "x2", "point", "leads"]
+    assert [int(row[0]) for row in rows[1:] if row[4] == "True"] == found.leaders.tolist()
+    assert np.array([row[1:3] for row in rows[1:]], float).tolist() == found.tokens.tolist()
+    np.save("batch.npy", np.random.default_rng(0).normal(size=(2, 3, 2)))
+    run("simulate", "batch.npy", "--rule", "self-attention", "--time", "1", "--out", "b.csv")
+    rows = [line.split(",") for line in Path("b.csv").read_text().splitlines()]
+    assert rows[0] == ["time", "cloud", "token", "x1", "x2"]
+    assert rows[-1][:3] == ["1.0", "1", "2"]
+
+
+def test_the_last_layer_alone(run) -> None:
+    assert run("simulate", "triangle", "--save", "last", "--out", "t.csv", "--out", "t.png")[0] == 0
+    assert {line.split(",")[0] for line in Path("t.csv").read_text().splitlines()} == {"layer", "30"}
+    assert "`--save` must be" in run("simulate", "triangle", "--save", "first")[2]
+
+
+def test_tokens_are_brought_to_the_sphere(run) -> None:
+    code, _, err = run("simulate", "3,4;0,2", "--rule", "sphere", "--time", "1", "--out", "s.csv")
+    assert (code, err) == (0, "Tokens were divided by their lengths, to lie on the unit sphere.\n")
+    assert Path("s.csv").read_text().splitlines()[1:3] == ["0.0,0,0.6,0.8", "0.0,1,0.0,1.0"]
+    assert run("simulate", "1,0;0,1", "--rule", "sphere", "--time", "1")[2] == ""
+    code, _, err = run("simulate", "1,0;0,0", "--rule", "sphere")
+    assert code == 2
+    assert "`TOKENS` must have a direction to lie on the unit sphere. Got one that is 0 or not finite." in err
+
+
+def test_a_narrow_terminal_gets_lines_instead_of_broken_words(run, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    _, out, _ = run("simulate", "triangle")
+    assert "token 1\n  position: (0.5, -0.5)" in out
+    assert "  followers at the end: 2" in out
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "token   position" in run("simulate", "triangle")[1]
+
+
+@pytest.mark.parametrize("name", ["file/x.png", "folder.png"])
+@pytest.mark.parametrize(
+    "command", [["limit", "triangle"], ["simulate", "triangle"], ["verify", "triangle"], ["control", "ball", "--only"]]
+)
+def test_files_that_cannot_be_written_are_found_before_the_work(run, monkeypatch, command, name) -> None:
+    Path("file").touch()
+    Path("folder.png").mkdir()
+    monkeypatch.setattr("hardmax.cli.options.TokenOptions.read_tokens", lambda *_, **__: pytest.fail("work was done"))
+    code, out, err = run(*command, "--out", name)
+    assert (code, out) == (2, "")
+    assert "must be a file that can be written. Got: " in err
+
+
+def test_a_report_that_cannot_be_written_is_found_before_the_work(run, monkeypatch) -> None:
+    monkeypatch.setattr("hardmax.figures.demo.demo", lambda *_: pytest.fail("work was done"))
+    Path("file").touch()
+    for command, name in (("demo", "file"), ("reproduce", "file"), ("reproduce", "file/more")):
+        code, _, err = run(command, "--out", name)
+        assert code == 2
+        assert f"`{name}` must be a folder that can be written. Got: It" in err
+    code, _, err = run("demo", "--out", "report.csv")
+    assert code == 2
+    assert "`--out` must end in .html. Got 'report.csv'. Change the ending." in err
+    monkeypatch.setattr("hardmax.figures.demo.demo", lambda *_: "a page")
+    assert run("demo", "--out", "report.html")[0] == 0
+    assert Path("report.html").read_text() == "a page"
+
+
+def test_options_without_effect_are_refused(run) -> None:
+    for arguments, sentence in (
+        (["--only"], "`--leaders` must be given for --followers, --only, --limit, a matrix or a picture."),
+        (["--leaders", "3", "--alpha", "0.1,0.5"], "`--alpha` must be one step, unless --limit has several to choose"),
+        (["--leaders", "3", "--alpha", "0"], "`--alpha` must be positive. Got '0'."),
+        (["--leaders", "3", "--attempts", "4"], "`--attempts` must go with --only."),
+        (["--leaders", "3", "--evaluations", "4"], "`--evaluations` must go with --limit."),
+        (["--leaders", "3", "--margin", "0.1"], "`--margin` must go with --prefer identity."),
+    ):
+        code, _, err = run("control", "ball", *arguments)
+        assert code == 2
+        assert sentence in err
+
+
+def command(*arguments: object, **more) -> subprocess.Popen:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, "-m", "hardmax.cli.main", *map(str, arguments)], **pipes, **more)
+
+
+def test_a_closed_pipe_is_no_answer() -> None:
+    with command("simulate", "gaussian", "--n", "2000", "--layers", "3", "--json") as process:
+        process.stdout.read(10)
+        process.stdout.close()
+        assert process.wait() == 141
+        assert process.stderr.read() == b""
+
+
+def test_terminals_without_our_letters_get_question_marks(tmp_path) -> None:
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    with command("limit", "triangle", "--out", tmp_path / "caf\u00e9.csv", env=environment) as process:
+        out, err = process.communicate()
+    assert (process.returncode, err) == (0, b"")
+    assert out.decode("ascii").endswith("caf?.csv\n")
+    with command("limit", "caf\u00e9", env=environment) as process:
+        out, err = process.communicate()
+    assert (process.returncode, out) == (2, b"")
+    assert "'caf?'" in err.decode("ascii")
+
+
+def test_shells_complete(run) -> None:
+    assert "--install-completion" in run("--help")[1]
+
+
+def test_all_figures_that_can_be_drawn(run, monkeypatch) -> None:
+    from hardmax._errors import MissingExtra
+    from hardmax.cli import reproduce
+
+    def written(module, path) -> None:
+        if "review" in path.name:
+            raise MissingExtra("`hardmax.HardmaxClassifier`", "sklearn", "text")
+
+    monkeypatch.setattr(reproduce, "_write", written)
+    code, out, err = run("reproduce", "all")
+    assert code == 0
+    assert "spectra_heads.png" in out
+    assert err == "Left out reviews. `hardmax.HardmaxClassifier` needs sklearn: pip install 'hardmax[text]'.\n"
+    assert run("reproduce", "reviews")[0] == 2

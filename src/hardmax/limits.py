@@ -24,7 +24,7 @@ from hardmax.kernels import check_kernel
 from hardmax.polytope import Polytope
 from hardmax.rules.hardmax import Hardmax
 from hardmax.trajectories.sentences import coordinates, count, leaders_since
-from hardmax.trajectories.storage import to_json, write_archive
+from hardmax.trajectories.storage import coordinate_columns, to_json, write_archive, write_rows
 
 QUICK = 10**10  # products that NumPy finds in seconds
 STORED = ("status", "certified", "layer", "tokens", "leaders", "emerged", "clusters", "points", "weights", "pace")
@@ -137,6 +137,12 @@ class Limit:
     def to_npz(self, path: str | PathLike[str]) -> None:
         """Write the arrays above to a NumPy archive, whole or not at all; `numpy.load` reads it."""
         write_archive(path, self._arrays())
+
+    def to_csv(self, path: str | PathLike[str]) -> None:
+        """Write a table for spreadsheets, a row for each token: its limit, the number of its point, who leads."""
+        numbers = np.arange(len(self.clusters))
+        columns = {"token": numbers} | coordinate_columns(np.asarray(to_numpy(self.tokens)))
+        write_rows(path, columns | {"point": self.clusters, "leads": np.isin(numbers, self.leaders)})
 
     def to_json(self) -> str:
         """Everything above as JSON."""

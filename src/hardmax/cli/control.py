@@ -28,6 +28,7 @@ FEW_TOKENS = 1000  # for which it takes seconds to know who can lead
 @options.with_options
 def control(
     *,
+    context: typer.Context,
     leaders: Annotated[
         str, option("--leaders", "Tokens that shall lead. Without it: which tokens can lead.", metavar="0,5")
     ] = "",
@@ -61,8 +62,9 @@ def control(
     files = output.check_files(out, (*MATRICES, *output.PICTURES, ".json"))
     tokens, steps = cloud.read_tokens(), read_steps(alpha)
     if not leaders:
-        if followers or any(path.suffix.lower() != ".json" for path in files):
-            must = "be given for --followers, a matrix or a picture"
+        asked = followers or only or steer
+        if asked or any(path.suffix.lower() != ".json" for path in files):
+            must = "be given for --followers, --only, --limit, a matrix or a picture"
             raise ParameterError("leaders", must, "none", "Name some, such as 0,5.")
         _say_who_can_lead(tokens, json, files)
         return
@@ -72,7 +74,19 @@ def control(
             "first A that does it"
         )
         raise ParameterError("steer", must, "one of them", "Leave it out.")
-    wanted = {"leaders": _numbers(leaders), "followers": _pairs(followers), "seed": cloud.seed}
+    for name, needs, met in (
+        ("attempts", "--only", only),
+        ("evaluations", "--limit", steer),
+        ("margin", "--prefer identity", prefer == "identity"),
+    ):
+        if options.was_given(context, name) and not met:
+            raise ParameterError(name, f"go with {needs}", "it without", "Leave it out.")
+    if len(steps) > 1 and not steer:
+        must, got = "be one step, unless --limit has several to choose from", f"{len(steps)}"
+        raise ParameterError("alpha", must, got, "Name one, or add --limit.")
+    if not all(step > 0 for step in steps):
+        raise ParameterError("alpha", "be positive", f"{alpha!r}", "Try 0.5.")
+    wanted = {"leaders": numbers_of(leaders), "followers": _pairs(followers), "seed": cloud.seed}
     if steer:
         most = 1e4 if condition is None else condition
         with output.progress_bar("Limits") as progress:
@@ -98,13 +112,14 @@ def control(
         raise typer.Exit(1)
 
 
-def _numbers(text: str) -> list[int]:
+def numbers_of(text: str, name: str = "leaders") -> list[int]:
+    """Numbers of tokens, such as 0,5."""
     try:
         numbers = [int(part) for part in _parts(text)]
     except ValueError:
         numbers = []
     if not numbers:
-        raise ParameterError("leaders", "be token numbers, such as 0,5", f"{text!r}")
+        raise ParameterError(name, "be token numbers, such as 0,5", f"{text!r}")
     return numbers
 
 
@@ -164,4 +179,4 @@ def _report(result: "ControlResult") -> None:
         grid = output.table("A", *[""] * len(result.A))
         for row in result.A:
             grid.add_row(*(f"{x:.4g}" for x in row))
-        output.console().print(grid)
+        output.show(grid)

@@ -117,7 +117,7 @@ def _check_known(labels: Sequence[str], classes: Sequence[str], name: str) -> No
 def _print(result: dict[str, Any], name: str) -> None:
     measures = f"F1 {result['macro_f1']:.4f}, averaged over classes. Loss {result['loss']:.4f}."
     output.say(f"Accuracy {result['accuracy']:.4f} on {result['texts']:,} texts of {name}. {measures}")
-    output.console().print(classes_table(result))
+    output.show(classes_table(result))
     if result["no_known_word"]:
         output.say(f"{result['no_known_word']:,} texts have no word that the model knows.")
     if (led := result["leaders"]) is not None:
@@ -126,9 +126,9 @@ def _print(result: dict[str, Any], name: str) -> None:
             f"{led['max']:.0f}; {led['initial']:.0%} of them lead from layer 0 on ({led['texts']:,} texts)."
         )
     if (found := result.get("explanations")) is not None:
-        output.console().print(rows_table(f"Explanations of {found['texts']:,} texts", found["rows"]))
+        output.show(rows_table(f"Explanations of {found['texts']:,} texts", found["rows"]))
         if found["agreement"]:
-            output.console().print(rows_table("Agreement with what people marked", found["agreement"]))
+            output.show(rows_table("Agreement with what people marked", found["agreement"]))
 
 
 SHARES = ("precision", "recall", "f1")

@@ -63,8 +63,8 @@ def _print(explanation: "Explanation", without: FloatArray | None) -> None:
     output.say(sentence(explanation))
     if not len(explanation.ids):
         return
-    output.console().print(words(explanation, without))
-    output.console().print(leaders(explanation))
+    output.show(words(explanation, without))
+    output.show(leaders(explanation))
     left = len(explanation.leaders) - MOST_HEADS
     if left > 0:
         output.say(f"{left} more heads are in --json.")

@@ -45,8 +45,8 @@ def inspect(
         print(result.to_json())
         return
     output.say(result.status)
-    output.console().print(heads_table(result) if len(result.layers) == 1 else attention_table(result))
-    output.console().print(states_table(result))
+    output.show(heads_table(result) if len(result.layers) == 1 else attention_table(result))
+    output.show(states_table(result))
     output.say_written(files)
 
 

@@ -25,7 +25,7 @@ def limit(
     """Find where every token ends, with a proof.
 
     Exit code 1 when the limit is not certified. --out writes a picture (.png, .svg, .pdf), a movie of the way there
-    (.gif, .mp4), the result (.npz, .json) or a page (.html).
+    (.gif, .mp4), the result (.npz, .json), a table of limits (.csv) or a page (.html).
     """
     files = output.check_files(out)
     tokens = run.read_tokens()
@@ -41,6 +41,7 @@ def limit(
         files,
         text=result.to_json,
         archive=result.to_npz,
+        rows=result.to_csv,
         film=lambda path, **more: draw.movie(way(0, AFTERWARDS), path, **more),
         page=lambda: draw.trajectory_page(way(30), run.tokens, result),
         figure=lambda: draw.plot_limit(result, tokens).figure,
@@ -53,7 +54,7 @@ def limit(
         if 0 < radius < np.inf:
             output.say(f"Moving each token by less than {radius:.2g} changes no set at any layer.")
         columns = ("point", "what it is", "since layer", "tokens")
-        output.console().print(output.table("Limit points", *columns, rows=limit_points(result, output.MOST_ROWS)))
+        output.show(output.table("Limit points", *columns, rows=limit_points(result, output.MOST_ROWS)))
         output.say_written(files)
     if not result.certified:
         raise typer.Exit(1)

@@ -1,5 +1,6 @@
 """The `hardmax` command."""
 
+import io
 import shlex
 import sys
 import traceback
@@ -10,6 +11,7 @@ import typer
 from hardmax import __version__
 from hardmax._errors import InputError, MissingExtra
 from hardmax.cli import output
+from hardmax.cli.cluster import cluster
 from hardmax.cli.control import control
 from hardmax.cli.evaluate import evaluate
 from hardmax.cli.explain import explain
@@ -22,12 +24,14 @@ from hardmax.cli.study import study
 from hardmax.cli.train import train
 from hardmax.cli.verify import verify
 
-COMMANDS = (demo, simulate, limit, verify, control, reproduce, inspect, train, predict, explain, evaluate, study)
-BAD_INPUT, BUG = 2, 70
+COMMANDS = (
+    *(demo, simulate, limit, verify, control, cluster, reproduce, inspect),
+    *(train, predict, explain, evaluate, study),
+)
+BAD_INPUT, BUG, CLOSED_PIPE = 2, 70, 141
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     epilog="Try: hardmax demo, then hardmax limit triangle --out triangle.png",
@@ -52,7 +56,8 @@ def about(
 
     hardmax simulates that, layer by layer and without rounding errors in any decision, and proves where every token
     ends. TOKENS is a CSV or .npy file with one token a row, or the name of a ready-made input such as triangle.
-    Exit codes: 0 done, 1 the answer is no, 2 bad input, 70 a bug of hardmax, 130 interrupted.
+    Exit codes: 0 done, 1 the answer is no, 2 bad input, 70 a bug of hardmax, 130 interrupted,
+    141 nobody reads on.
     """
 
 
@@ -66,12 +71,17 @@ def run(app: typer.Typer, program: str, arguments: list[str]) -> int:
     import matplotlib as mpl
 
     mpl.use("Agg")  # files only: no window, no display needed
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that has no lambda shows a question mark
     every = typer.main.get_command(app)
     running = getattr(every, "commands", {}).get(arguments[0] if arguments else "", every)
     with output.speaking_of(running.params):
         try:
             every(args=arguments)
         except SystemExit as stop:
+            if isinstance(stop.__context__, BrokenPipeError):  # of `hardmax ... | head`, which 1 is not the answer to
+                return CLOSED_PIPE
             return int(stop.code or 0)
         except (InputError, MissingExtra, OSError, MemoryError) as problem:
             output.error(problem)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
+from rich.measure import Measurement
+from rich.padding import Padding
 from rich.table import Table
 
 from hardmax._errors import InputError, followable, respelled
@@ -20,8 +22,9 @@ if TYPE_CHECKING:
 
 PICTURES = (".png", ".svg", ".pdf")
 MOVIES = (".gif", ".mp4")
-ENDINGS = (*PICTURES, *MOVIES, ".npz", ".json", ".html")
+ENDINGS = (*PICTURES, *MOVIES, ".npz", ".json", ".csv", ".html")
 MOST_ROWS = 20
+WIDE = 10_000  # no table is wider
 
 _options: ContextVar[Mapping[str | None, typer.CallbackParam]] = ContextVar("options of the running command")
 
@@ -98,6 +101,20 @@ def table(title: str, *columns: str, rows: Sequence[Sequence[str]] = (), total: 
     return grid
 
 
+def show(grid: Table) -> None:
+    """Print a table; where the terminal is too narrow for its words, each row as lines of its own."""
+    screen = console()
+    if Measurement.get(screen, screen.options.update_width(WIDE), grid).minimum <= screen.width:
+        screen.print(grid)
+        return
+    screen.print(grid.title, style="bold")
+    for first, *cells in zip(*(column.cells for column in grid.columns), strict=True):
+        screen.print(f"{grid.columns[0].header} {first}".strip())
+        for column, cell in zip(grid.columns[1:], cells, strict=True):
+            if cell:
+                screen.print(Padding(f"{column.header}: {cell}".removeprefix(": "), (0, 0, 0, 2)))
+
+
 def check_files(paths: list[Path] | None, endings: tuple[str, ...] = ENDINGS) -> list[Path]:
     """The files of --out, refused before any work if an ending is unknown, or if one cannot be written."""
     for path in paths or []:
@@ -112,12 +129,13 @@ def write(
     figure: Callable[[], "Figure"],
     text: Callable[[], str] | None = None,
     archive: Callable[[Path], None] | None = None,
+    rows: Callable[[Path], None] | None = None,
     film: Callable[..., None] | None = None,
     page: Callable[[], str] | None = None,
 ) -> None:
-    """Write a result to files by their endings: JSON, a NumPy archive, a movie, a page, else a picture.
+    """Write a result to files by their endings: JSON, a NumPy archive, CSV, a movie, a page, else a picture.
 
-    `archive` and `film` write their files themselves, `film` with a `progress` to call after each frame.
+    `archive`, `rows` and `film` write their files themselves, `film` with a `progress` to call after each frame.
     """
     for path in files:
         ending = path.suffix.lower()
@@ -125,6 +143,8 @@ def write(
             save_text(text(), path)
         elif ending == ".npz" and archive is not None:
             archive(path)
+        elif ending == ".csv" and rows is not None:
+            rows(path)
         elif ending in MOVIES and film is not None:
             with progress_bar("Frames") as progress:
                 film(path, progress=progress)

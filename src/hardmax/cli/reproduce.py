@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from hardmax import draw
-from hardmax._errors import ParameterError, did_you_mean
+from hardmax._errors import MissingExtra, ParameterError, did_you_mean
+from hardmax._files import check_ending, check_writable
 from hardmax.cli import output
 from hardmax.cli.options import option
 
@@ -46,9 +47,16 @@ def reproduce(
             f"{name!r}",
             "Use png, svg or pdf.",
         )
+    check_writable(out, folder=True)
     for key in fitting if name == "all" else [name]:
         path = out / f"{FIGURES[key].__name__.rsplit('.', 1)[-1]}{ending}"
-        _write(FIGURES[key], path)
+        try:
+            _write(FIGURES[key], path)
+        except MissingExtra as missing:
+            if name != "all":
+                raise
+            output.note(f"Left out {key}. {missing}")
+            continue
         played = getattr(FIGURES[key], "PLAYED", "") if ending in MOVING else ""
         output.say(f"Wrote {path}{played and f' ({played})'}")
     if name == "all" and len(fitting) < len(FIGURES):
@@ -78,10 +86,18 @@ def _write(module: ModuleType, path: Path) -> None:
     output.write([path], figure=lambda: module.draw(numbers), film=film, page=page)
 
 
-def demo(out: Annotated[Path, option("--out", "Folder for the report.")] = Path("demo")) -> None:
+def demo(
+    out: Annotated[Path, option("--out", "Folder for the report, or a page that ends in .html.")] = Path("demo"),
+) -> None:
     """Everything at a glance: a self-contained HTML report."""
     from hardmax.figures.demo import demo as report
 
-    path = out / "index.html"
+    if out.suffix[1:].isalpha() and not out.is_dir():  # no folder is called x.csv
+        check_ending(out, [".html"], "out")
+        path = out
+    else:
+        check_writable(out, folder=True)
+        path = out / "index.html"
+    check_writable(path)
     output.save_text(report(), path)
     output.say(f"Wrote {path}. Open it in a browser; it needs no network.")

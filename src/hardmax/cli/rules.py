@@ -1,16 +1,17 @@
 """Options that choose a rule and how long it runs, and what they stand for."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from hardmax import Hardmax, SelfAttention, Softmax, Sphere, Trajectory, simulate
 from hardmax._checks import check_positive
 from hardmax._errors import ParameterError, did_you_mean
-from hardmax._types import AnyArray
+from hardmax._types import AnyArray, Progress
+from hardmax.cli import output
 from hardmax.cli.matrices import exact_number, read_matrix
 from hardmax.cli.options import UNSAID, TokenOptions, option, panel, was_given
 from hardmax.flows.spectrum import expected_of_values
@@ -27,12 +28,14 @@ BELONGS = {
 }
 MATRIX = f"a .npy or CSV file, numbers such as 2,1;1,1, or {', '.join(MATRICES)}. Left out: the identity."
 KINDS = ", ".join(KERNELS)
+ON_SPHERE = 1e-12  # lengths that differ so little from 1 do so by rounding
 HORIZON = 15.0  # lambda t at which limits are seen
 USUAL_TIME = "15 over the leading eigenvalue of V, or 15."
 
 _layered, _flow = panel("Rules with layers: hardmax, softmax"), panel("Flows: self-attention, sphere")
 _hardmax, _softmax = panel("--rule hardmax"), panel("--rule softmax")
-_self_attention, _sphere = panel("--rule self-attention"), panel("--rule sphere")
+_self_attention = panel("--rule self-attention")
+_sphere = panel("--rule sphere, of tokens divided by their lengths")
 A_MATRIX = UNSAID | {"metavar": "MATRIX"}
 
 
@@ -121,15 +124,17 @@ class RunOptions(HardmaxOptions):
                     "Leave it out.",
                 )
 
-    def simulate(self, tokens: AnyArray, rule: Rule, progress: Callable[[int, int], None] | None = None) -> Trajectory:
+    def simulate(self, tokens: AnyArray, rule: Rule, progress: Progress | None = None, **more: Any) -> Trajectory:
         """Run tokens as long and by the method that the options say."""
         if isinstance(rule, Hardmax):
-            return simulate(tokens, rule, layers=self.layers, kernel=self.kernel, progress=progress)
+            return simulate(tokens, rule, layers=self.layers, kernel=self.kernel, progress=progress, **more)
         if isinstance(rule, Layered):
-            return simulate(tokens, rule, layers=self.layers, progress=progress)
+            return simulate(tokens, rule, layers=self.layers, progress=progress, **more)
         assert isinstance(rule, Flow)
+        if isinstance(rule, Sphere):
+            tokens = on_sphere(tokens)
         settings: dict[str, Any] = {name: getattr(self, name) for name in ("method", "dt", "rtol", "max_steps")}
-        return simulate(tokens, rule, times=self._end(rule, tokens.shape[-1]), progress=progress, **settings)
+        return simulate(tokens, rule, times=self._end(rule, tokens.shape[-1]), progress=progress, **settings, **more)
 
     def _end(self, rule: Rule, d: int) -> float:
         """The last time: a whole number of steps unless the user says when."""
@@ -142,6 +147,18 @@ class RunOptions(HardmaxOptions):
             rate = float(expected_of_values(rule, d).eigenvalues[0].real)
         end = HORIZON / (rate if rate > 0 else 1.0)
         return end if self.dt is None else self.dt * max(1, round(end / self.dt))
+
+
+def on_sphere(tokens: AnyArray) -> AnyArray:
+    """Tokens divided by their lengths, which is said where it changes them."""
+    floats = np.asarray(tokens, np.float64)
+    lengths = np.linalg.norm(floats, axis=-1, keepdims=True)
+    if not np.isfinite(lengths).all() or not lengths.all():
+        must, got = "have a direction to lie on the unit sphere", "one that is 0 or not finite"
+        raise ParameterError("tokens", must, got, "Drop it.")
+    if np.abs(lengths - 1).max() > ON_SPHERE:
+        output.note("Tokens were divided by their lengths, to lie on the unit sphere.")
+    return floats / lengths
 
 
 def read_steps(alpha: str) -> list[float | Fraction]:

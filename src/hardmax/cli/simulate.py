@@ -18,25 +18,28 @@ from hardmax.trajectories.sentences import coordinates
 def simulate(
     run: RunOptions,
     k: Annotated[int | None, option("--layer", "Draw this layer alone, not a row of them.", **UNSAID)] = None,
+    save: Annotated[str, option("--save", "all, or last: keep the last layer or time alone.")] = "all",
     json: options.Json = False,
     out: options.Out = None,
 ) -> None:
     """Run tokens under a rule, by layers or in time, and say who leads and who gathers.
 
-    --out writes a picture (.png, .svg, .pdf), a movie (.gif, .mp4), everything (.npz, .json) or a page (.html).
+    --out writes a picture (.png, .svg, .pdf), a movie (.gif, .mp4), everything (.npz, .json), a table of
+    positions (.csv) or a page (.html).
     """
     files = output.check_files(out)
-    single = any(path.suffix.lower() not in (".npz", ".json") for path in files)
+    single = any(path.suffix.lower() not in (".npz", ".json", ".csv") for path in files)
     tokens = run.read_tokens(single=single)
     rule = run.read_rule(tokens.shape[-1])
     if rule.continuous and k is not None:
         raise ParameterError("k", "go with a rule that has layers", "it with a flow", "Use --time for the end.")
     with output.progress_bar("Times" if rule.continuous else "Layers") as progress:
-        trajectory = run.simulate(tokens, rule, progress)
+        trajectory = run.simulate(tokens, rule, progress, save=save)
     output.write(
         files,
         text=trajectory.to_json,
         archive=trajectory.to_npz,
+        rows=trajectory.to_csv,
         film=lambda path, **more: draw.movie(trajectory, path, **more),
         page=lambda: (
             draw.trajectory_page(trajectory, run.tokens) if run.rule == "hardmax" else draw.interactive(trajectory)
@@ -69,7 +72,7 @@ def print_leaders(trajectory: HardmaxTrajectory) -> None:
     ]
     columns = ("token", "position", "since layer", "margin", "followers at the end")
     if rows:
-        output.console().print(output.table("Leaders", *columns, rows=rows, total=len(found)))
+        output.show(output.table("Leaders", *columns, rows=rows, total=len(found)))
 
 
 def print_clusters(trajectory: SmoothTrajectory) -> None:
@@ -87,4 +90,4 @@ def print_clusters(trajectory: SmoothTrajectory) -> None:
         lead = ", ".join(map(str, np.intersect1d(members, trajectory.leaders)[:6]))
         rows.append((coordinates(points[members].mean(axis=0)), str(len(members)), lead))
     columns = (where, "how many tokens", "led by token")
-    output.console().print(output.table("Clusters at the end", *columns, rows=rows, total=len(sizes)))
+    output.show(output.table("Clusters at the end", *columns, rows=rows, total=len(sizes)))

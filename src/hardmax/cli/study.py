@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hardmax._errors import ParameterError
-from hardmax._files import check_ending
+from hardmax._errors import ParameterError, needed_for
 from hardmax.cli import output, texts
 from hardmax.cli.options import option
 
@@ -28,14 +27,15 @@ def study(
 
     A row takes a minute or two on a GPU, some minutes on a CPU. Each is written when it is done.
     """
-    from hardmax.sentiment.studies import names_of, rows_of
+    with needed_for("`hardmax study`", None, "text"):
+        from hardmax.sentiment.studies import names_of, rows_of
 
     if name not in STUDIES:
         raise ParameterError("name", f"be one of {', '.join(STUDIES)}", f"{name!r}")
     unknown = [row for row in only or [] if row not in names_of(name)]
     if unknown:
         raise ParameterError("only", f"be one of {', '.join(names_of(name))}", f"{unknown[0]!r}")
-    check_ending(out, [".json"], "out")
+    output.check_files([out], (".json",))
     for row in rows_of(name, texts.imdb(source), only=only or (), seed=seed, device=device):
         add_row(out, row)
         output.say(f"{label_of(row)}: accuracy {row['accuracy']:.4f}, {row['seconds']:.0f} s")

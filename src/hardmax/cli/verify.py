@@ -22,7 +22,7 @@ def verify(run: RunOptions, json: options.Json = False, out: options.Out = None)
     """Test every lemma and theorem on a simulation. Exit code 1 when one fails.
 
     --out writes the verdicts (.json), a page with pictures (.html), or the simulation as a picture (.png, .svg, .pdf),
-    a movie (.gif, .mp4) or an archive (.npz).
+    a movie (.gif, .mp4), an archive (.npz) or a table of positions (.csv).
     """
     files = output.check_files(out)
     tokens = run.read_tokens()
@@ -34,6 +34,7 @@ def verify(run: RunOptions, json: options.Json = False, out: options.Out = None)
         files,
         text=lambda: text,
         archive=trajectory.to_npz,
+        rows=trajectory.to_csv,
         film=lambda path, **more: draw.movie(trajectory, path, **more),
         page=lambda: draw.trajectory_page(trajectory, run.tokens),
         figure=lambda: draw.plot_layers(trajectory),
@@ -48,7 +49,7 @@ def verify(run: RunOptions, json: options.Json = False, out: options.Out = None)
             outcome = f"[{COLOURS[verdict.outcome]}]{verdict.outcome}[/]"
             grid.add_row(verdict.name, outcome + (" (conjecture)" if verdict.conjecture else ""), verdict.reason)
         if verdicts:
-            output.console().print(grid)
+            output.show(grid)
         else:
             output.say(f"OPEN: no theorem speaks of {type(rule).__name__}.")
         if isinstance(rule, SelfAttention):

@@ -14,7 +14,16 @@ from hardmax._errors import InputError, ParameterTypeError
 from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, Array, BoolArray
 from hardmax.rules.base import Rule
-from hardmax.trajectories.storage import Arrays, read_archive, require, rule_from_data, rule_to_data, write_archive
+from hardmax.trajectories.storage import (
+    Arrays,
+    coordinate_columns,
+    read_archive,
+    require,
+    rule_from_data,
+    rule_to_data,
+    write_archive,
+    write_rows,
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -126,6 +135,13 @@ class Trajectory(ABC):
             "stats": np.array(json.dumps(self.stats)),
         }
         write_archive(path, shared | self._arrays())
+
+    def to_csv(self, path: str | PathLike[str]) -> None:
+        """Write a table for spreadsheets, a row for each token at each layer or time; `to_npz` keeps everything."""
+        when = "time" if self.rule.continuous else "layer"
+        axes = [when, "cloud", "token"] if self.batched else [when, "token"]
+        columns = dict(zip(axes, map(np.ravel, np.indices(self.array.shape[:-1])), strict=True))
+        write_rows(path, columns | {when: self.saved[columns[when]]} | coordinate_columns(self.array))
 
     @abstractmethod
     def _arrays(self) -> dict[str, AnyArray]:

@@ -3,6 +3,7 @@
 An archive is written whole or not at all. Its array `format` names what it holds, with a version: "hardmax-smooth-1".
 """
 
+import csv
 import json
 import re
 import zipfile
@@ -38,6 +39,19 @@ def write_archive(path: str | PathLike[str], arrays: Arrays) -> None:
     """Write named arrays to `path`, an .npz file."""
     with written_whole(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
+
+
+def write_rows(path: str | PathLike[str], columns: Mapping[str, AnyArray]) -> None:
+    """Write columns of equal length as CSV; floats as Python writes them, so that nothing is lost."""
+    with written_whole(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(columns)
+        rows.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+
+
+def coordinate_columns(points: AnyArray) -> dict[str, AnyArray]:
+    """x1, x2, ...: the last axis of points as columns."""
+    return {f"x{k}": points[..., k - 1].ravel() for k in range(1, points.shape[-1] + 1)}
 
 
 def read_archive(path: str | PathLike[str], must: str, kinds: Mapping[str, Callable[[Arrays], Result]]) -> Result:

@@ -1,0 +1,98 @@
+"""`hardmax cluster`."""
+
+import json as json_format
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from hardmax import draw
+from hardmax._checks import check_tokens
+from hardmax._errors import InputError, ParameterError, did_you_mean
+from hardmax._types import FloatArray
+from hardmax.cli import options, output
+from hardmax.cli.control import numbers_of
+from hardmax.cli.options import UNSAID, option
+from hardmax.trajectories.sentences import coordinates, count
+from hardmax.trajectories.storage import coordinate_columns, write_rows
+
+if TYPE_CHECKING:
+    from hardmax.cluster.clustering import HardmaxClustering
+
+ENDINGS = (*output.PICTURES, ".json", ".csv")
+FEATURES = ("graph", "points")
+SETTINGS = ("n_clusters", "granularity", "features", "n_neighbors", "n_components", "center")
+
+
+@options.with_options
+def cluster(
+    context: typer.Context,
+    cloud: options.TokenOptions,
+    n_clusters: Annotated[int | None, option("--clusters", "How many to look for.", min=1, **UNSAID)] = None,
+    granularity: Annotated[
+        float, option("--granularity", "Instead of --clusters: from 0, few clusters, to 1, one for each direction.")
+    ] = 0.5,
+    features: Annotated[
+        str, option("--features", "graph: of nearest neighbours; points: as they are, the paper's model.")
+    ] = "graph",
+    n_neighbors: Annotated[int, option("--neighbors", "Of the graph.")] = 10,
+    n_components: Annotated[int | None, option("--components", "Eigenvectors of the graph.", **UNSAID)] = None,
+    center: Annotated[bool, option("--center/--no-center", "Take the mean as origin of --features points.")] = True,
+    whiten: Annotated[bool, option("--whiten", "Measure distances by the inverse covariance.")] = False,
+    must_lead: Annotated[str, option("--must-lead", "Points that have to lead.", metavar="0,5")] = "",
+    json: options.Json = False,
+    out: options.Out = None,
+) -> None:
+    """Cluster points around leaders, which are points of the data; where each ends is proved.
+
+    TOKENS are the points, one a row. --out writes the points with their clusters (.csv), everything (.json) or a
+    picture (.png, .svg, .pdf).
+    """
+    files = output.check_files(out, ENDINGS)
+    from hardmax.cluster import HardmaxClustering
+
+    if features not in FEATURES:
+        advice = did_you_mean(features, FEATURES)
+        raise ParameterError("features", f"be {' or '.join(FEATURES)}", f"{features!r}", advice)
+    X = np.asarray(check_tokens(cloud.read_tokens())[0], np.float64)
+    given = {name: context.params[name] for name in SETTINGS if options.was_given(context, name)}
+    given |= {"A": "whiten"} if whiten else {}
+    given |= {"must_lead": numbers_of(must_lead, "must_lead")} if must_lead else {}
+    try:
+        found = HardmaxClustering(**given).fit(X)
+    except InputError:
+        raise
+    except ValueError as problem:  # scikit-learn's own sentences
+        raise InputError(re.sub(r"The '(\w+)' parameter of \w+", r"`\1`", str(problem))) from None
+    result = {
+        "clusters": found.n_clusters_,
+        "certified": bool(found.certified_),
+        "granularity": float(found.granularity_),
+        "layers": found.n_iter_,
+        "leaders": found.leaders_.tolist(),
+        "labels": found.labels_.tolist(),
+    }
+    columns = coordinate_columns(X) | {"cluster": found.labels_, "leads": np.isin(np.arange(len(X)), found.leaders_)}
+    output.write(
+        files,
+        text=lambda: json_format.dumps(result),
+        rows=lambda path: write_rows(path, {"point": np.arange(len(X))} | columns),
+        figure=lambda: draw.plot_clusters(X, found.labels_, found.leaders_),
+    )
+    if json:
+        print(json_format.dumps(result))
+        return
+    _print(found, result, X)
+    output.say_written(files)
+
+
+def _print(found: "HardmaxClustering", result: dict[str, Any], X: FloatArray) -> None:
+    sizes = np.bincount(found.labels_)
+    proved = "It is proved where every point ends" if result["certified"] else "Not every point is proved to end there"
+    found_so = f"{count(len(sizes), 'cluster')} of {count(len(X), 'point')}, at granularity {result['granularity']:.3g}"
+    output.say(f"{found_so}. {proved} (layer {result['layers']}).")
+    order = np.argsort(-sizes, kind="stable")[: output.MOST_ROWS]
+    rows = [(str(c), str(sizes[c]), str(found.leaders_[c]), coordinates(X[found.leaders_[c]])) for c in order]
+    columns = ("cluster", "points", "led by point", "its position")
+    output.show(output.table("Clusters", *columns, rows=rows, total=len(sizes)))

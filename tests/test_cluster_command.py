@@ -1,0 +1,64 @@
+"""`hardmax cluster`: the clusters of the estimator, as files and sentences."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+from sklearn.datasets import make_moons
+
+from hardmax import HardmaxClustering
+
+
+@pytest.fixture
+def moons(run) -> np.ndarray:
+    X = make_moons(120, noise=0.05, random_state=0)[0]
+    np.savetxt("moons.csv", X, delimiter=",", header="x,y", comments="")
+    return X
+
+
+def test_clusters_are_those_of_the_estimator(run, moons) -> None:
+    found = HardmaxClustering(n_clusters=2).fit(moons)
+    code, out, err = run("cluster", "moons.csv", "--clusters", 2, "--out", "c.csv", "--out", "c.json", "--out", "c.png")
+    assert (code, err) == (0, "")
+    assert out.startswith("2 clusters of 120 points, at granularity 0.5. It is proved where every point ends")
+    with Path("c.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["cluster"]) for row in rows] == found.labels_.tolist()
+    assert [int(row["point"]) for row in rows if row["leads"] == "True"] == found.leaders_.tolist()
+    assert np.array([[row["x1"], row["x2"]] for row in rows], float).tolist() == moons.tolist()
+    assert json.loads(Path("c.json").read_text())["labels"] == found.labels_.tolist()
+    assert Path("c.png").stat().st_size > 5000
+
+
+def test_settings_reach_the_estimator(run, moons) -> None:
+    options = ("--granularity", 0.8, "--features", "points", "--no-center", "--whiten", "--must-lead", "3,5")
+    result = json.loads(run("cluster", "moons.csv", *options, "--json")[1])
+    kinds = {"granularity": 0.8, "features": "points", "center": False, "A": "whiten", "must_lead": [3, 5]}
+    assert result["labels"] == HardmaxClustering(**kinds).fit(moons).labels_.tolist()
+    result = json.loads(run("cluster", "moons.csv", "--neighbors", 4, "--components", 3, "--json")[1])
+    assert result["labels"] == HardmaxClustering(n_neighbors=4, n_components=3).fit(moons).labels_.tolist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--features", "point"], "`--features` must be graph or points. Got 'point'. Did you mean 'points'?"),
+        (["--granularity", "2"], "`--granularity` must be a float in the range [0.0, 1.0]. Got 2.0 instead."),
+        (["--neighbors", "0"], "`--neighbors` must be an int in the range [1, inf). Got 0 instead."),
+        (["--must-lead", "x"], "`--must-lead` must be token numbers, such as 0,5. Got 'x'."),
+        (["--out", "c.gif"], "`--out` must end in one of .png, .svg, .pdf, .json, .csv. Got 'c.gif'."),
+    ],
+)
+def test_bad_settings_get_a_sentence_in_flags(run, moons, arguments, sentence) -> None:
+    code, out, err = run("cluster", "moons.csv", *arguments)
+    assert (code, out) == (2, "")
+    assert sentence in err
+
+
+def test_bad_points_get_a_sentence(run) -> None:
+    assert "`TOKENS` must be finite." in run("cluster", "1,nan;2,3")[2]
+    assert run("cluster", "1,2")[1].startswith("1 cluster of 1 point, ")
