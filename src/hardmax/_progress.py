@@ -11,6 +11,7 @@ Report = Callable[[int, int, Any, Any], object]  # steps done, steps in all, the
 Known = Callable[[], str]  # what is known so far; asked only when it is shown
 
 FIRST_LINE, NEXT_LINE = 5.0, 30.0  # seconds of silence in a log
+ASKED = 0.2  # seconds after which a bar asks again what is known: of a GPU that means to wait for it
 
 
 @contextmanager
@@ -27,11 +28,13 @@ def progress_bar(label: str) -> Iterator[Callable[..., None]]:
     counted, known_so_far = TextColumn("{task.completed}/{task.total}"), TextColumn("{task.fields[known]}")
     columns = (TextColumn("{task.description}"), BarColumn(), counted, known_so_far, TimeRemainingColumn())
     with Progress(*columns, console=console, transient=not notebook) as progress:
-        task = progress.add_task(label, total=None, known="")
+        task, asked = progress.add_task(label, total=None, known=""), 0.0
 
         def moved(done: int, total: int, known: Known | None = None) -> None:
+            nonlocal asked
             progress.update(task, completed=done, total=total)
-            if known is not None:
+            if known is not None and (time.monotonic() >= asked + ASKED or done == total):
+                asked = time.monotonic()
                 progress.update(task, known=known())
 
         yield moved
@@ -44,7 +47,7 @@ class _Lines:
         self.label, self.due = label, time.monotonic() + FIRST_LINE
 
     def __call__(self, done: int, total: int, known: Known | None = None) -> None:
-        if time.monotonic() >= self.due:
+        if time.monotonic() >= self.due and done < total:  # the end speaks for itself
             self.due = time.monotonic() + NEXT_LINE
             said = f"{self.label}: {done:,} of {total:,}  {known() if known else ''}".rstrip()
             print(said, file=sys.stderr, flush=True)
@@ -69,7 +72,6 @@ def training_bar(report: Report) -> Iterator[Report]:
                 smooth = float(loss) if smooth is None else 0.8 * smooth + 0.2 * float(loss)
                 return f"loss {smooth:.3f}{accuracy}"
 
-            # reading the loss at every step would make a GPU wait
-            moved(done, total, known if done % 20 == 0 or epoch is not None else None)
+            moved(done, total, known)
 
         yield both

@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from hardmax._files import check_writable
 from hardmax._types import FloatArray
 from hardmax.cli import options, output, texts
 from hardmax.cli.options import option
@@ -39,6 +40,8 @@ def explain(
     (.html).
     """
     files = output.check_files(out, ENDINGS)
+    if html is not None:
+        check_writable(html)
     explanation = texts.load(model).explain(sys.stdin.read() if text == "-" else text)
     without = explanation.leave_one_out() if leave_one_out else None
     document = explanation.to_json()
