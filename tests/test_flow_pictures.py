@@ -28,7 +28,7 @@ from hardmax.draw.flows import (
     position,
 )
 from hardmax.draw.projection import Projection
-from hardmax.draw.style import COLOURS, GREY, cluster_colours
+from hardmax.draw.style import COLOURS, REST, cluster_colours
 from hardmax.draw.tokens import plot_layers, plot_tokens
 
 
@@ -86,7 +86,7 @@ def test_a_lonely_token_that_does_not_lead_is_grey() -> None:
     assert lonely.any()
     assert (clusters[lonely] == -1).all()
     circles = drawn(plot_flow(early))[0]
-    assert GREY.lower() in {to_hex(c) for c in circles.get_facecolors()}
+    assert REST.lower() in {to_hex(c) for c in circles.get_facecolors()}
 
 
 def test_the_hull_is_shaded_at_the_end_where_it_shrinks(plane) -> None:
@@ -235,8 +235,8 @@ def test_one_line_says_what_is_drawn(plane) -> None:
 
 
 def test_clusters_beyond_the_palette_are_grey() -> None:
-    clusters = np.array([0, 11, 12, 40, -1])
-    assert cluster_colours(clusters) == [COLOURS[0], COLOURS[11], GREY, GREY, GREY]
+    clusters = np.array([0, 7, 8, 40, -1])
+    assert cluster_colours(clusters) == [COLOURS[0], COLOURS[7], REST, REST, REST]
     assert "grey: alone, or in a small cluster" in legend_line(clusters, stars=True, hull=False)
 
 

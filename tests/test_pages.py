@@ -33,7 +33,8 @@ def test_the_page_is_whole_and_loads_nothing(solid, tmp_path: Path) -> None:
     assert "<h1>a &lt; b</h1>" in page
     assert solid.status in page
     assert repr(hm.classify(V=np.eye(3))) in page
-    assert "Diamonds attend to themselves; colours: who ends together; shaded: hull. Drag" in page
+    assert "Diamonds attend to themselves; colours: who ends together; grey: alone, or in a small cluster; " in page
+    assert "shaded: hull. Drag to turn or zoom, point at a token for its number, cluster and leader." in page
     assert not re.search(r"<script[^>]*\ssrc=", page)
     assert not re.search(r"<(link|img|iframe)\b[^>]*\s(href|src)=", page)
     ours = re.sub(r"<script[^>]*>/\*\*.*?</script>", "", page, flags=re.DOTALL)  # without Plotly's own script

@@ -13,8 +13,9 @@ from PIL import Image
 
 import hardmax as hm
 from hardmax.draw import movies
+from hardmax.draw.control import plot_control
 from hardmax.draw.projection import Projection
-from hardmax.draw.style import COLOURS, EDGE
+from hardmax.draw.style import COLOURS, EDGE, REST
 from hardmax.draw.tokens import MOST_PARTS, Palette, plot_half_space, plot_layers, plot_limit, plot_tokens
 
 RULE = hm.Hardmax(0.5)
@@ -124,7 +125,7 @@ def test_half_space_holds_what_attracts() -> None:
 def test_many_leaders_and_padding_and_undecided_tokens_draw() -> None:
     sphere = hm.simulate(hm.configuration("sphere", n=40), RULE, layers=1)
     colours = [to_hex(c) for c in drawn(plot_tokens(sphere))[-1].get_facecolors()]
-    assert colours == [COLOURS[i % len(COLOURS)].lower() for i in range(40)]
+    assert colours == [c.lower() for c in COLOURS] + [REST.lower()] * 32
     mask = np.array([True, True, True, False])
     padded = hm.simulate([[1, 1], [-1, 1], [0.2, 0.1], [np.nan, np.nan]], RULE, layers=2, mask=mask)
     plot_tokens(padded).figure.canvas.draw()
@@ -168,11 +169,30 @@ def test_a_leader_with_copies_is_a_star_and_keeps_its_colour() -> None:
 def test_leaders_have_one_colour_in_every_picture() -> None:
     tokens = hm.configuration("ball", n=60)
     trajectory, limit = hm.simulate(tokens, RULE, layers=30), hm.limit(tokens, RULE)
+    assert len(limit.leaders) > len(COLOURS)
+    sizes = np.bincount(limit.clusters)
+    seen = []
     for ax in (plot_tokens(trajectory), plot_limit(limit, tokens)):
-        stars = drawn(ax)[-1]
-        assert [to_hex(c) for c in stars.get_facecolors()] == [
-            COLOURS[c % 12].lower() for c in range(len(limit.leaders))
-        ]
+        seen.append([to_hex(c).upper() for c in drawn(ax)[-1].get_facecolors()])
+        assert [colour for colour in seen[-1] if colour != REST] == COLOURS  # each once, by the number of the leader
+        assert "grey: " in ax.figure.get_supxlabel()
+    assert seen[0] == seen[1]
+    coloured = np.array([colour != REST for colour in seen[0]])
+    assert sizes[coloured].min() >= sizes[~coloured].max()
+
+
+def test_those_asked_to_lead_have_colours_and_no_two_leaders_share_one() -> None:
+    result = hm.control.choose_A(hm.configuration("ball", n=50), leaders=(45, 47))
+    figure = plot_control(result)
+    stars = [drawn(ax)[1] for ax in figure.axes]
+    for collection in stars:
+        colours = [to_hex(c).upper() for c in collection.get_facecolors() if to_hex(c).upper() != REST]
+        assert len(colours) == len(set(colours))
+    after = {
+        tuple(at): to_hex(c).upper() for at, c in zip(stars[1].get_offsets(), stars[1].get_facecolors(), strict=True)
+    }
+    assert REST not in {after[tuple(result.tokens[i])] for i in (45, 47)}
+    assert "follows one whom fewer follow" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 def test_a_row_of_layers_says_that_it_is_a_projection() -> None:

@@ -14,7 +14,7 @@ from mpl_toolkits.mplot3d import Axes3D
 from hardmax._errors import InputError
 from hardmax._types import FloatArray
 from hardmax.draw.projection import Projection
-from hardmax.draw.style import BLUE, EDGE, GREY, SIZE, draw_plane, panels, scatter
+from hardmax.draw.style import BLUE, EDGE, GREY, REST, SIZE, draw_plane, panels, scatter
 from hardmax.draw.tokens import Palette, plot_tokens
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
@@ -54,7 +54,7 @@ def plot_control(
     step = alpha if alpha is not None else result.alpha or 1
     matrices = np.eye(len(result.A)), result.A
     before, after = (simulate(result.tokens, Hardmax(step, A), layers=LAYERS) for A in matrices)
-    palette = Palette(after, before)
+    palette = Palette(after, before, first=result.leaders)
     for ax, A, run, when in zip(axes, matrices, (before, after), ("before: A = I", "after"), strict=True):
         plot_tokens(run, 0, ax=ax, projection=projection, palette=palette, polytope=False)
         for i in result.leaders:
@@ -75,7 +75,7 @@ def plot_control(
         for ax in axes:
             ax.set_xlabel(projection.labels[0], fontsize=9)
             ax.set_ylabel("")
-    _legend(figure, len(result.A))
+    _legend(figure, len(result.A), palette)
     return figure
 
 
@@ -100,13 +100,15 @@ def _draw_level_set(ax: Axes, tokens: FloatArray, A: FloatArray, projection: Pro
     ax.add_patch(Ellipse((0, 0), *axes, angle=angle, fill=False, ls="--", ec=GREY, lw=1.2, zorder=1))
 
 
-def _legend(figure: Figure, d: int) -> None:
+def _legend(figure: Figure, d: int, palette: Palette) -> None:
     mark: dict[str, Any] = {"ls": "", "color": EDGE}
     handles = [
         Line2D([], [], marker="*", ms=12, mfc="white", label="leads", **mark),
         Line2D([], [], marker="o", ms=7, mfc="white", label="follows the token of its colour", **mark),
         Line2D([], [], marker="o", ms=14, mfc="none", label="asked to lead", **mark),
     ]
+    if palette.has_rest:
+        handles.append(Line2D([], [], marker="o", ms=7, mfc=REST, label="follows one whom fewer follow", **mark))
     handles += [Line2D([], [], color=BLUE, lw=1, label="nothing beyond: it leads")] if d == 2 else []
     handles += [Line2D([], [], color=GREY, ls="--", label="level of ⟨Az, z⟩")] if d not in (1, 3) else []
     figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8, frameon=False)

@@ -1,8 +1,8 @@
 """Pictures of flows and other smooth rules, in the manner of arXiv 2305.05465.
 
 Tokens have the colour of the cluster they end in, the largest cluster the first colour; a lonely token that does not
-lead is grey, and so are the clusters beyond the twelfth. Stars lead. Self-attention is drawn in its rescaled tokens
-z = e^{-tV} x, save where x is asked for, and where it is x that has a limit.
+lead is grey, and so are the clusters beyond the eighth. Stars lead, then and at the end. Self-attention is drawn in its
+rescaled tokens z = e^{-tV} x, save where x is asked for, and where it is x that has a limit.
 """
 
 from collections.abc import Sequence
@@ -73,7 +73,7 @@ def plot_flow(
     if isinstance(trajectory.rule, Sphere):
         draw_sphere(ax, projection.source)
     at_end = at == trajectory.reached - 1
-    shaded = bool((at_end and has_shrinking_hull(trajectory) if hull is None else hull) and len(Z[at]))
+    shaded = bool((at_end and has_hull_at_end(trajectory) if hull is None else hull) and len(Z[at]))
     if shaded:
         style.shade_polytope(ax, Polytope(Z[at]))
     colours = np.array(style.cluster_colours(clusters))
@@ -121,7 +121,7 @@ def legend_of(trajectory: SmoothTrajectory, positions: Sequence[int]) -> str:
     """One line for pictures at several positions."""
     stars = any(leads(trajectory, k)[trajectory.mask].any() for k in positions)
     clusters = clusters_by_size(trajectory)[trajectory.mask]
-    return legend_line(clusters, stars=stars, hull=has_shrinking_hull(trajectory))
+    return legend_line(clusters, stars=stars, hull=has_hull_at_end(trajectory))
 
 
 def legend_line(clusters: IntArray, *, stars: bool, hull: bool) -> str:
@@ -218,8 +218,11 @@ def clusters_by_size(trajectory: SmoothTrajectory) -> IntArray:
 
 
 def leads(trajectory: SmoothTrajectory, at: int) -> BoolArray:
-    """Which tokens lead at a position."""
-    return np.isin(np.arange(trajectory.n), trajectory.leaders_at(at))
+    """Which tokens lead at a position, and still at the end: a star that vanishes would say nothing of the limit."""
+    last = position(trajectory, -1)
+    lasting = trajectory.leaders_at(last)
+    found = lasting if at == last else np.intersect1d(lasting, trajectory.leaders_at(at))
+    return np.isin(np.arange(trajectory.n), found)
 
 
 def has_shrinking_hull(trajectory: SmoothTrajectory) -> bool:
@@ -229,6 +232,11 @@ def has_shrinking_hull(trajectory: SmoothTrajectory) -> bool:
         V = rule.value_matrix(trajectory.array.shape[-1])
         return bool(V[0, 0] > 0 and np.array_equal(V, V[0, 0] * np.eye(len(V))))
     return isinstance(rule, Softmax) and rule.normalize == "rescaling"
+
+
+def has_hull_at_end(trajectory: SmoothTrajectory) -> bool:
+    """Whether a hull that never grows is still more than a point, so that it can be seen."""
+    return has_shrinking_hull(trajectory) and len(np.unique(trajectory.clusters[trajectory.mask])) > 1
 
 
 def expectation_line(trajectory: Trajectory) -> str:

@@ -69,6 +69,7 @@ def movie(
     steps: int = 4,
     fps: int = 12,
     progress: Progress | None = None,
+    palette: Palette | None = None,
     overlay: Callable[[Axes], None] | None = None,
 ) -> None:
     """Make a movie of one cloud from layer 0 to the last, or over the saved times.
@@ -86,6 +87,8 @@ def movie(
         Frames a layer, and frames a second.
     progress : callable, optional
         Called with (frames done, frames in all).
+    palette : Palette, optional
+        Colours of tokens under hardmax.
     overlay : callable, optional
         Called with the axes after each frame, to draw more into it.
     """
@@ -93,7 +96,7 @@ def movie(
     trajectory.single("movie(trajectory[b], path)")
     projection = Projection.of_trajectory(trajectory)
     draw, frames, legend = (
-        _hardmax_frames(trajectory, projection, steps)
+        _hardmax_frames(trajectory, projection, steps, palette or Palette(trajectory))
         if isinstance(trajectory, HardmaxTrajectory)
         else _flow_frames(cast(SmoothTrajectory, trajectory), projection)
     )
@@ -117,11 +120,10 @@ def even_frames(last: int, most: int = MOST_FRAMES) -> list[int]:
 Frames: TypeAlias = tuple[Callable[[Axes, Any], object], Sequence[float], str]  # how to draw one, all, and a legend
 
 
-def _hardmax_frames(trajectory: HardmaxTrajectory, projection: Projection, steps: int) -> Frames:
+def _hardmax_frames(trajectory: HardmaxTrajectory, projection: Projection, steps: int, palette: Palette) -> Frames:
     """Layers, and between them parts of the way to the next: 2.25 is a quarter of the way from layer 2 to 3."""
     if len(trajectory.saved) <= trajectory.layers:
         raise InputError('A movie needs every layer. Got the last alone. Simulate with `save="all"`.')
-    palette = Palette(trajectory)
 
     def draw(ax: Axes, frame: float) -> None:
         k, between = int(frame), trajectory

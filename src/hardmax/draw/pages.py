@@ -14,13 +14,14 @@ from markupsafe import Markup
 from hardmax._errors import ParameterTypeError, needed_for
 from hardmax._files import check_ending, save_text
 from hardmax._tensors import to_numpy
-from hardmax._types import AnyArray, BoolArray, FloatArray
+from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.draw import flows
 from hardmax.draw.html import render
 from hardmax.draw.movies import even_frames
 from hardmax.draw.projection import Projection
-from hardmax.draw.style import EDGE, GREY, SHADE, cluster_colours
-from hardmax.draw.tokens import Palette
+from hardmax.draw.style import EDGE, GREY, REST, SHADE, cluster_colours
+from hardmax.draw.thinning import drawn_rows, thinned_line
+from hardmax.draw.tokens import Palette, leading
 from hardmax.polytope import Polytope
 from hardmax.rules.sphere import Sphere
 from hardmax.trajectories.base import Trajectory
@@ -28,6 +29,7 @@ from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 MOST_FRAMES = 60
+MOST_TOKENS = 3_000
 MOST_TAIL_POINTS = 50_000  # over all frames: tails are thinned to keep the page at a few megabytes
 
 Spec: TypeAlias = dict[str, Any]  # of a figure, a trace or an axis, as Plotly's own documentation has it
@@ -68,12 +70,29 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
         If Plotly is not installed, with the command that helps.
     """
     with needed_for("`hardmax.interactive`", "Plotly", "app"):
-        import plotly.graph_objects as plotly
+        import plotly.graph_objects  # noqa: F401
     if not isinstance(trajectory, Trajectory):
         raise ParameterTypeError("trajectory", "be a Trajectory from hm.simulate", type(trajectory).__name__)
     if path is not None:
         check_ending(path, (".html", ".htm"))
     trajectory.single("interactive(trajectory[b])")
+    page = render(
+        "player",
+        title=title or repr(trajectory.rule),
+        status=trajectory.status,
+        expectation=flows.expectation_line(trajectory),
+        player=player_parts(trajectory),
+    )
+    if path is None:
+        return page
+    save_text(page, path)
+    return None
+
+
+def player_parts(trajectory: Trajectory) -> dict[str, str]:
+    """What the templates show of a player: the plot as HTML, what it means, and what pointing at a token tells."""
+    import plotly.graph_objects as plotly
+
     figure = figure_of(trajectory)
     plot = plotly.Figure(figure).to_html(
         include_plotlyjs=True,
@@ -84,42 +103,39 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
         default_height="clamp(470px, 110vw, 720px)",  # on a narrow screen a tall scene would be cut at its sides
         config={"displaylogo": False, "responsive": True, "plotlyServerURL": ""},
     )
-    page = render(
-        "player",
-        title=title or repr(trajectory.rule),
-        status=trajectory.status,
-        expectation=flows.expectation_line(trajectory),
-        plot=Markup(plot),
-        legend=_legend(trajectory, figure),
-    )
-    if path is None:
-        return page
-    save_text(page, path)
-    return None
+    told = "its number, cluster and leader" if len(trajectory.leaders) else "its number and cluster"
+    return {"plot": Markup(plot), "legend": _legend(trajectory, figure), "told": told}
 
 
 def _legend(trajectory: Trajectory, figure: Spec) -> str:
-    """What markers, colours and shading of a flow mean, as in its pictures."""
-    if not isinstance(trajectory, SmoothTrajectory):
-        return ""
-    symbols = {symbol for frame in figure["frames"] for symbol in frame["data"][1]["marker"]["symbol"]}
-    hull = any(trace.get("name") == "hull" for trace in figure["data"])
-    clusters = flows.clusters_by_size(trajectory)[trajectory.mask]
-    line = flows.legend_line(clusters, stars=len(symbols - {"circle"}) > 0, hull=hull)
+    """What markers, colours and shading mean, as in pictures."""
+    tokens, hull = figure["data"][1], any(trace.get("name") == "hull" for trace in figure["data"])
+    markers = [frame["data"][1]["marker"] for frame in figure["frames"]]
+    symbols, colours = ({value for marker in markers for value in marker[key]} for key in ("symbol", "color"))
+    if isinstance(trajectory, SmoothTrajectory):
+        clusters = flows.clusters_by_size(trajectory)[trajectory.mask]
+        line = flows.legend_line(clusters, stars=len(symbols - {"circle"}) > 0, hull=hull)
+    else:
+        parts = ["stars lead", "colours: whom they follow"]
+        parts += ["white: several"] if "#FFFFFF" in colours else []
+        parts += ["grey: whom fewer follow"] if REST in colours else []
+        line = "; ".join([*parts, "shaded: hull of the leaders"] if hull else parts)
     line = line.replace("stars", "diamonds") if "diamond" in symbols else line
-    return f"{line[:1].upper()}{line[1:]}. " if line else ""
+    sentences = f"{line[:1].upper()}{line[1:]}", thinned_line(len(tokens["x"]), int(trajectory.mask.sum()))
+    return "".join(f"{sentence}. " for sentence in sentences if sentence)
 
 
 def figure_of(trajectory: Trajectory) -> Spec:
     """Data, layout and frames for Plotly, as a dictionary."""
     projection = Projection.of_trajectory(trajectory)
+    real = shown_tokens(trajectory, projection)
     look = (
-        _hardmax_look(trajectory)
+        _hardmax_look(trajectory, real)
         if isinstance(trajectory, HardmaxTrajectory)
-        else _smooth_look(cast(SmoothTrajectory, trajectory))
+        else _smooth_look(cast(SmoothTrajectory, trajectory), real)
     )
     positions = even_frames(look.last, MOST_FRAMES)
-    Z = projection(trajectory.drawn[: look.last + 1, trajectory.mask].astype(np.float64)).astype(np.float32)
+    Z = projection(trajectory.drawn[: look.last + 1, real].astype(np.float64)).astype(np.float32)
     frames: list[Spec] = [
         {"name": trajectory.label(at), "data": _moving(Z, positions, f, look, projection)}
         for f, at in enumerate(positions)
@@ -139,6 +155,13 @@ def figure_of(trajectory: Trajectory) -> Spec:
     return {"data": data, "layout": _layout(projection, [frame["name"] for frame in frames]), "frames": frames}
 
 
+def shown_tokens(trajectory: Trajectory, projection: Projection) -> IntArray:
+    """Which tokens are on the page: every frame holds them all, so they are fewer than in a picture."""
+    real = np.flatnonzero(trajectory.mask)
+    start = projection(trajectory.drawn[0, real].astype(np.float64))
+    return real[drawn_rows(start, np.searchsorted(real, trajectory.leaders), MOST_TOKENS)]
+
+
 class Look(NamedTuple):
     """What a rule decides: colours and stars at a position, words for each token, and the hull at the end."""
 
@@ -149,35 +172,30 @@ class Look(NamedTuple):
     hull: FloatArray | None
 
 
-def _hardmax_look(trajectory: HardmaxTrajectory) -> Look:
-    palette, real = Palette(trajectory), np.flatnonzero(trajectory.mask)
-    layers = [int(k) for k in trajectory.saved]
-    sets = trajectory.sets(-1)
-    follows = [", ".join(map(str, sets[i])) for i in real]
+def _hardmax_look(trajectory: HardmaxTrajectory, real: IntArray) -> Look:
+    palette, cloud = Palette(trajectory), trajectory.clouds[0]
+    own = cloud.classes.labels[np.searchsorted(cloud.real, real)]  # class of each token
+    end = trajectory.attention(-1, sparse=True)
+    follows = [", ".join(map(str, end.indices[end.indptr[i] : end.indptr[i + 1]])) for i in real]
     numbers = {members: c for c, members in enumerate(dict.fromkeys(follows))}
 
     def colours(at: int) -> list[str]:
-        followed = trajectory.sets(layers[at])
-        return [palette(int(followed[i][0])) if len(palette.distinct(followed[i])) == 1 else "#FFFFFF" for i in real]
-
-    def leads(at: int) -> BoolArray:
-        followed = trajectory.sets(layers[at])
-        return np.array([followed[i].tolist() == [i] for i in real])
+        return palette.faces(cloud.sets[at])[own].tolist()
 
     texts = [
-        f"token {i}<br>cluster {numbers[members]}<br>{'leads' if members == str(i) else f'follows {members}'}"
-        for i, members in zip(real, follows, strict=True)
+        f"token {i}<br>cluster {numbers[members]}<br>{'leads' if star else f'follows {members}'}"
+        for i, members, star in zip(real, follows, leading(trajectory, len(trajectory.saved) - 1)[own], strict=True)
     ]
     leaders = trajectory.leaders
     hull = trajectory.array[-1, leaders].astype(np.float64) if len(leaders) and trajectory.rule.normalize else None
-    return Look(len(layers) - 1, colours, leads, texts, hull)
+    return Look(len(trajectory.saved) - 1, colours, lambda at: leading(trajectory, at)[own], texts, hull)
 
 
-def _smooth_look(trajectory: SmoothTrajectory) -> Look:
-    last, real = flows.position(trajectory, -1), np.flatnonzero(trajectory.mask)
+def _smooth_look(trajectory: SmoothTrajectory, real: IntArray) -> Look:
+    last = flows.position(trajectory, -1)
     colours, labels = cluster_colours(flows.clusters_by_size(trajectory)[real]), trajectory.clusters[real]
     texts = [f"token {i}<br>cluster {c}" for i, c in zip(real, labels, strict=True)]
-    if trajectory.rule.attends:
+    if trajectory.rule.attends and len(trajectory.leaders):  # without leaders weights are spread over all
         P = np.asarray(to_numpy(trajectory.attention(last)), np.float64)
         P = P.mean(axis=0) if P.ndim == 3 else P
         followed = P.argmax(axis=-1)

@@ -1,6 +1,9 @@
 """Colours, sizes, axes and panels: what all pictures of tokens share.
 
-Colours are Okabe and Ito's, which people with colour-blindness can tell apart. Everything takes 2-D and 3-D axes alike.
+Colours are Okabe and Ito's, which people with colour-blindness can tell apart. None stands for two leaders or clusters:
+where there are more than colours, the largest have them and the rest are grey. Of words, blue speaks for the answer
+that was given and orange against it, in every picture and page; nothing else has these two colours there. Everything
+takes 2-D and 3-D axes alike.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,17 +19,20 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Polygon
 from mpl_toolkits.mplot3d import Axes3D
 from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
+from numpy.typing import ArrayLike
 
 from hardmax._types import FloatArray, IntArray
 from hardmax.draw.projection import Projection
 from hardmax.polytope import Polytope
 
-# Okabe and Ito, "Color Universal Design", 2008, without black, which is for edges; then Tol's "muted", 2021.
-COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
-COLOURS += ["#332288", "#882255", "#999933", "#44AA99", "#F0E442", "#666666"]
-BLUE, ORANGE = COLOURS[:2]
+# Okabe and Ito, "Color Universal Design", 2008, without black, which is for edges; the last is of Tol's "muted", 2021.
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#882255"]
+BLUE, ORANGE = FOR, AGAINST = COLOURS[:2]  # the answer that a classifier gave
+BESIDE_WORDS = [COLOURS[2], COLOURS[3], COLOURS[7], COLOURS[6], "#332288"]  # of leaders that are words
+CLASSES = BESIDE_WORDS[2], BESIDE_WORDS[0]  # of two, where no answer was given
+REST = "#BBBBBB"  # of leaders and clusters that have no colour of their own
 EDGE = "#222222"
-GREY = "#999999"
+GREY = "#999999"  # of lines
 SHADE = "#B8C4D6"
 SIZE = 70  # area of a circle in points
 STAR = 3.2  # times the area of a circle
@@ -34,14 +40,23 @@ MANY = 80  # tokens beyond which markers shrink
 LAYERS = (0, 1, 2, 5, 30)  # those of Figure 2 of arXiv 2407.01602
 
 
-def point_colours(number: int) -> list[str]:
-    """Colours of leaders and cluster points, by their number; beyond twelve they come round again."""
-    return [COLOURS[p % len(COLOURS)] for p in range(number)]
+def ranked_colours(sizes: ArrayLike, colours: Sequence[str] = COLOURS) -> list[str]:
+    """A colour for each, in their order; where there are more than colours, the largest have them, others REST."""
+    order = np.argsort(-np.asarray(sizes, np.float64), kind="stable")
+    named = np.full(len(order), REST, object)
+    named[np.sort(order[: len(colours)])] = colours[: len(order)]
+    return named.tolist()
+
+
+def point_colours(leaders: ArrayLike, others: ArrayLike, colours: Sequence[str] = COLOURS) -> list[str]:
+    """Colours of leaders of these sizes, then of other points, which get what leaders leave."""
+    first = ranked_colours(leaders, colours)
+    return first + ranked_colours(others, colours[len(first) :])
 
 
 def cluster_colours(clusters: IntArray) -> list[str]:
-    """Colour of each token by the label of its cluster, grey for -1 and for labels beyond the twelfth."""
-    return [COLOURS[c] if 0 <= c < len(COLOURS) else GREY for c in clusters.tolist()]
+    """Colour of each token by the label of its cluster, the largest first; REST for -1 and for labels beyond."""
+    return [COLOURS[c] if 0 <= c < len(COLOURS) else REST for c in clusters.tolist()]
 
 
 def marker_size(n: int) -> float:

@@ -8,7 +8,7 @@ from markupsafe import Markup
 if TYPE_CHECKING:
     from hardmax.sentiment.explanation import Explanation
 
-FOR, AGAINST = "0, 114, 178", "213, 94, 0"  # blue and vermilion: everyone can tell them apart
+FOR, AGAINST = "0, 114, 178", "213, 94, 0"  # those of `draw.style`, which would load Matplotlib
 MOST_WORDS, MOST_FOLLOWERS, MOST_HEADS = 20, 12, 4
 FAINTEST = 0.02  # of the largest contribution: smaller ones have no background
 

@@ -1,4 +1,8 @@
-"""Pictures of explanations: bars, the plane with its decision line, movies, leaders of a collection."""
+"""Pictures of explanations: bars, the plane with its decision line, movies, leaders of a collection.
+
+Blue speaks for the answer that was given, orange against it. Where there is no answer, as for many texts at once, or
+where it is who follows whom, colours are others.
+"""
 
 from os import PathLike
 from typing import TYPE_CHECKING, Any, cast
@@ -7,13 +11,15 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import FloatArray
 from hardmax.draw.movies import movie
 from hardmax.draw.projection import Projection
-from hardmax.draw.style import BLUE, ORANGE
+from hardmax.draw.style import AGAINST, BESIDE_WORDS, CLASSES, EDGE, FOR, GREY, REST
 from hardmax.draw.tokens import Palette, plot_tokens
 
 if TYPE_CHECKING:
@@ -49,11 +55,11 @@ def plot_words(explanation: "Explanation", *, ax: Axes | None = None) -> Figure:
     if ax is None:
         height = 1.2 + 0.27 * max(1, len(order))
         ax = plt.subplots(figsize=(6.4, height), layout="constrained")[1]
-    ax.barh(range(len(order)), values, color=[BLUE if value > 0 else ORANGE for value in values])
+    ax.barh(range(len(order)), values, color=[FOR if value > 0 else AGAINST for value in values])
     ax.set_yticks(range(len(order)), [str(explanation.words[i]) for i in order], parse_math=False)
     ax.invert_yaxis()
     ax.axvline(0, color="#444", linewidth=0.8)
-    ax.set_xlabel(f"contribution to the logit, for {explanation.prediction}", parse_math=False)
+    ax.set_xlabel(f"contribution to the logit: blue for {explanation.prediction}, orange against it", parse_math=False)
     ax.set_title(f"{explanation.prediction}, probability {explanation.probability:.3f}", fontsize=11, parse_math=False)
     return cast(Figure, ax.figure)
 
@@ -63,17 +69,31 @@ def plot_plane(explanation: "Explanation") -> Figure:
     trajectory = explanation.trajectory[0]
     layers = sorted({0, 1, trajectory.layers // 2, trajectory.layers})
     figure, axes = plt.subplots(1, len(layers), figsize=(4.1 * len(layers), 4.3), layout="constrained", squeeze=False)
-    palette, projection = Palette(trajectory), Projection.of_trajectory(trajectory)
+    palette, projection = Palette(trajectory, colours=BESIDE_WORDS), Projection.of_trajectory(trajectory)
     for k, ax in zip(layers, axes[0], strict=True):
         plot_tokens(trajectory, k, ax=ax, palette=palette, projection=projection, tails=False)
         draw_decision(explanation, ax, trajectory.array[trajectory.index(k)].mean(axis=0))
         name_leaders(explanation, ax, layer=k)
     figure.suptitle(f"{explanation.prediction}, probability {explanation.probability:.3f}", parse_math=False)
+    figure.legend(handles=plane_legend(), loc="outside lower center", ncols=6, fontsize=10, frameon=False)
     return figure
 
 
+def plane_legend() -> list[Any]:
+    """Handles that say what is in a picture of `draw_decision`, whatever the answer."""
+    dot: dict[str, Any] = {"linestyle": "", "markeredgecolor": EDGE}
+    return [
+        Line2D([], [], marker="*", ms=13, color=REST, label="leader", **dot),
+        Line2D([], [], marker="o", ms=8, color=REST, label="word, in the colour of the one it follows", **dot),
+        Line2D([], [], marker="X", ms=9, color="black", linestyle="", label="mean, which decides"),
+        Line2D([], [], color="#444", linestyle="--", label="decision line"),
+        Patch(color=FOR, alpha=0.2, label="for the answer"),
+        Patch(color=AGAINST, alpha=0.2, label="against it"),
+    ]
+
+
 def draw_decision(explanation: "Explanation", ax: Axes, mean: FloatArray | None = None, *, head: int = 0) -> None:
-    """The line v . z + beta = 0 of one head, shaded on the side of the second class; a cross at the mean.
+    """The line v . z + beta = 0 of one head, blue on the side of the answer that was given; a cross at the mean.
 
     With several heads beta holds what the others say of this text, so that the side of the mean is still the answer.
     """
@@ -82,10 +102,10 @@ def draw_decision(explanation: "Explanation", ax: Axes, mean: FloatArray | None 
     beta = float(explanation.logits[0] - shares @ tokens @ v)
     (x0, x1), (y0, y1) = ax.get_xlim(), ax.get_ylim()
     x, y = np.meshgrid(np.linspace(x0, x1, 200), np.linspace(y0, y1, 200))
-    side = v[0] * x + v[1] * y + beta
+    side = explanation.signed(v[0] * x + v[1] * y + beta)  # positive where it is for the answer
     if side.min() < 0 < side.max():
         ax.contour(x, y, side, levels=[0], colors="#444", linestyles="--", linewidths=1)
-    ax.contourf(x, y, side > 0, levels=[-0.5, 0.5, 1.5], colors=[ORANGE, BLUE], alpha=0.07, zorder=0)
+    ax.contourf(x, y, side > 0, levels=[-0.5, 0.5, 1.5], colors=[AGAINST, FOR], alpha=0.08, zorder=0)
     if mean is not None:
         ax.plot(*mean, marker="X", color="black", markersize=8, markeredgecolor="white", zorder=6)
     ax.set(xlim=(x0, x1), ylim=(y0, y1))
@@ -120,17 +140,21 @@ def explanation_movie(explanation: "Explanation", path: str | PathLike[str], *, 
         draw_decision(explanation, ax, head=head)
         name_leaders(explanation, ax, head=head)
 
-    movie(explanation.trajectory[head], path, overlay=overlay, **options)
+    palette = Palette(explanation.trajectory[head], colours=BESIDE_WORDS)
+    movie(explanation.trajectory[head], path, palette=palette, overlay=overlay, **options)
 
 
 def plot_leaders(statistics: "LeaderStatistics", *, count: int = 20, ax: Axes | None = None) -> Figure:
-    """Bars of the words that lead in most texts, coloured by the class they speak for."""
+    """Bars of the words that lead in most texts; of two classes, in the colour of the one that each speaks for."""
     if ax is None:
         ax = plt.subplots(figsize=(8, 4.2), layout="constrained")[1]
     count = min(count, len(statistics.words))
     scores = statistics.scores[:count]
-    colours = [BLUE if score > 0 else ORANGE for score in scores] if scores.ndim == 1 else BLUE
+    colours = [CLASSES[int(score > 0)] for score in scores] if scores.ndim == 1 else GREY
     ax.bar(range(count), statistics.texts_led[:count], color=colours)
+    if scores.ndim == 1:
+        names = zip(CLASSES, ("first", "second"), strict=True)
+        ax.legend(handles=[Patch(color=c, label=f"speaks for the {name} class") for c, name in names], frameon=False)
     ax.set_xticks(range(count), statistics.words[:count].tolist(), rotation=60, ha="right", parse_math=False)
     ax.set_ylabel("texts in which it leads")
     return cast(Figure, ax.figure)

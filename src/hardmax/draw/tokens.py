@@ -5,6 +5,7 @@ many parts as it follows tokens; its edge has its own colour if others follow it
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -16,13 +17,16 @@ from mpl_toolkits.mplot3d import Axes3D
 from numpy.typing import ArrayLike
 
 from hardmax._tensors import to_numpy
-from hardmax._types import FloatArray, IntArray
+from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.draw import style
 from hardmax.draw.flows import plot_flow, plot_times
 from hardmax.draw.projection import Projection
+from hardmax.draw.thinning import drawn_rows, thinned_line
+from hardmax.kernels.sets import Sets
 from hardmax.limits import Limit
 from hardmax.polytope import Polytope
 from hardmax.trajectories.base import Trajectory
+from hardmax.trajectories.cloud import Cloud
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
 
@@ -31,28 +35,50 @@ MOST_PARTS = 6  # a disk in more parts than that is drawn white
 
 
 class Palette:
-    """Colours of tokens: leaders by their number, the same in every picture; other followed ones next; then grey.
+    """Colours of tokens: of leaders, then of others that are followed, as far as they go; the rest are grey.
 
+    Leaders have them by their number, the same in every picture. Where they are more than colours, those have one that
+    the most tokens follow at the last layer, and before them the tokens named in `first`. Equal tokens have one colour.
     Several runs of the same tokens share one palette.
     """
 
-    def __init__(self, trajectory: HardmaxTrajectory, *more: HardmaxTrajectory) -> None:
+    def __init__(
+        self,
+        trajectory: HardmaxTrajectory,
+        *more: HardmaxTrajectory,
+        first: Sequence[int] = (),
+        colours: Sequence[str] = style.COLOURS,
+    ) -> None:
         cloud = trajectory.only_cloud("Palette(trajectory[b])")
-        runs = (trajectory, *more)
-        leaders = list(dict.fromkeys(i for run in runs for i in run.leaders.tolist()))
-        followed = {j for run in runs for k in run.saved for j in run.followers(int(k))}
-        firsts = cloud.real[cloud.classes.first[cloud.classes.labels]]
-        self._first = dict(zip(cloud.real.tolist(), firsts.tolist(), strict=True))
-        others = sorted({self._first[j] for j in followed} - set(leaders))
-        free = style.COLOURS[len(leaders) :] + [style.GREY] * len(others)
-        self._colours = dict(zip([*leaders, *others], style.point_colours(len(leaders)) + free, strict=False))
+        clouds = [cloud, *(run.clouds[0] for run in more)]
+        self._label = cloud.spread(np.arange(len(cloud.classes)), trajectory.n)  # class of each token
+        sizes = np.sum([_count_followers(one, one.sets[-1], alone=True) for one in clouds], axis=0)
+        sizes[self._label[list(first)]] = np.inf
+        leading = [np.flatnonzero(one.emerged >= 0) for one in clouds]
+        leaders = list(dict.fromkeys(int(c) for one in leading for c in one[np.argsort(cloud.classes.first[one])]))
+        seen = np.sum([_count_followers(one, sets) for one in clouds for sets in one.sets], axis=0)
+        others = np.setdiff1d(np.flatnonzero(seen), leaders)
+        named = style.point_colours(sizes[leaders], seen[others], colours)
+        self.of_class = np.full(len(cloud.classes), "#FFFFFF", object)  # white: nobody follows it
+        self.of_class[[*leaders, *others]] = named
+        self.has_rest = style.REST in named
 
     def __call__(self, j: int) -> str:
-        """Colour of token j; white for one that nobody follows. Equal tokens have one colour."""
-        return self._colours.get(self._first[j], "#FFFFFF")
+        """Colour of token j; white for one that nobody follows."""
+        return str(self.of_class[self._label[j]])
 
-    def distinct(self, members: IntArray) -> list[int]:
-        return sorted({self._first[j] for j in members.tolist()})
+    def faces(self, sets: Sets) -> AnyArray:
+        """Colour of whom each class follows, (m,); white where these are several."""
+        return np.where(sets.sizes == 1, self.of_class[sets.targets], "#FFFFFF")
+
+
+def _count_followers(cloud: Cloud, sets: Sets, *, alone: bool = False) -> FloatArray:
+    """How many tokens follow each class, (m,), its copies among them; with `alone`, it and nobody else, itself too."""
+    counts, rows = cloud.classes.counts, np.repeat(np.arange(len(sets)), sets.sizes)
+    weights = np.where(rows == sets.members, counts[rows] - 1, counts[rows])
+    if alone:
+        weights = np.where(sets.sizes[rows] == 1, counts[rows], 0)
+    return np.bincount(sets.members, weights, minlength=len(counts)).astype(np.float64)
 
 
 def plot_tokens(
@@ -89,19 +115,37 @@ def plot_tokens(
         )
     trajectory.only_cloud("plot_tokens(trajectory[b], k)")
     projection = projection or Projection.of_trajectory(trajectory)
-    ax = style.new_axes(projection) if ax is None else ax
+    alone, ax = ax is None, style.new_axes(projection) if ax is None else ax
     palette = palette or Palette(trajectory)
-    at = trajectory.index(k)
-    real = np.flatnonzero(trajectory.mask)
-    Z = projection(trajectory.array[:, real].astype(np.float64))  # (saved layers, tokens, 2 or 3)
+    at, shown = trajectory.index(k), _shown(trajectory, projection)
+    real = np.flatnonzero(trajectory.mask)[shown]
+    Z = projection(trajectory.array[: at + 1, real].astype(np.float64))  # (saved until k, tokens, 2 or 3)
     projection.label(ax)
-    if (at == len(trajectory.saved) - 1 if polytope is None else polytope) and len(trajectory.leaders):
+    shaded = (at == len(trajectory.saved) - 1 if polytope is None else polytope) and len(trajectory.leaders) > 0
+    if shaded:
         style.shade_polytope(ax, Polytope(projection(trajectory.array[at, trajectory.leaders].astype(np.float64))))
     if tails and at > 0:
-        style.draw_tails(ax, Z[: at + 1], style.GREY, 0.7)
-    _scatter_tokens(ax, Z[at], trajectory, k, palette)
+        style.draw_tails(ax, Z, style.GREY, 0.7)
+    _scatter_tokens(ax, Z[at], shown, trajectory, k, palette)
     ax.set_title(trajectory.label(at), fontsize=10)
+    if alone:
+        style.add_legend(cast(Figure, ax.figure), legend_line(trajectory, palette, len(shown), shaded=shaded))
     return ax
+
+
+def _shown(trajectory: HardmaxTrajectory, projection: Projection) -> IntArray:
+    """Which real tokens are drawn: of very many, leaders, corners of the cloud at layer 0, and others by lot."""
+    real = np.flatnonzero(trajectory.mask)
+    points = projection(trajectory.array[0, real].astype(np.float64))
+    return drawn_rows(points, np.searchsorted(real, trajectory.leaders))
+
+
+def legend_line(trajectory: HardmaxTrajectory, palette: Palette, shown: int, *, shaded: bool) -> str:
+    """What markers, colours and shading mean, in one line."""
+    parts = ["stars lead", "colours: whom they follow"]
+    parts += ["grey: whom fewer follow"] if palette.has_rest else []
+    parts += ["shaded: hull of the leaders"] if shaded else []
+    return "; ".join(filter(None, [*parts, thinned_line(shown, int(trajectory.mask.sum()))]))
 
 
 def plot_layers(
@@ -124,32 +168,42 @@ def plot_layers(
     wanted = style.LAYERS if layers is None else layers
     kept = [k for k in wanted if k < trajectory.layers and k in trajectory.saved] + [trajectory.layers]
     view, palette = projection or Projection.of_trajectory(trajectory), Palette(trajectory)
-    return style.draw_row(view, kept, lambda ax, k: plot_tokens(trajectory, k, ax=ax, palette=palette, projection=view))
+    draw = partial(plot_tokens, trajectory, palette=palette, projection=view)
+    figure = style.draw_row(view, kept, lambda ax, k: draw(k, ax=ax))
+    shown = len(_shown(trajectory, view))
+    style.add_legend(figure, legend_line(trajectory, palette, shown, shaded=len(trajectory.leaders) > 0))
+    return figure
 
 
-def _scatter_tokens(ax: Axes, Z: FloatArray, trajectory: HardmaxTrajectory, k: int, palette: Palette) -> None:
-    real, sets, followers = np.flatnonzero(trajectory.mask), trajectory.sets(k), trajectory.followers(k)
+def leading(trajectory: HardmaxTrajectory, at: int) -> BoolArray:
+    """Which classes of equal tokens lead at a saved position, (m,); with a tolerance, those of one token."""
+    cloud, sets = trajectory.clouds[0], trajectory.clouds[0].sets[at]
     if trajectory.rule.ties == "exact":
-        emerged, layer = trajectory.emerged[real], int(trajectory.saved[trajectory.index(k)])
-        stars = (emerged >= 0) & (emerged <= layer)
-    else:
-        stars = np.array([sets[i].tolist() == [i] for i in real])
-    followed = [palette.distinct(sets[i]) for i in real]
-    parts = np.array([len(members) for members in followed])
-    edges = np.array([palette(i) if i in followers else style.EDGE for i in real.tolist()], object)
-    widths = np.array([1.8 if i in followers else 0.6 for i in real.tolist()])
-    size = style.marker_size(len(real))
+        return (cloud.emerged >= 0) & (cloud.emerged <= int(trajectory.saved[at]))
+    return (sets.sizes == 1) & (sets.targets == np.arange(len(sets))) & (cloud.classes.counts == 1)
+
+
+def _scatter_tokens(
+    ax: Axes, Z: FloatArray, shown: IntArray, trajectory: HardmaxTrajectory, k: int, palette: Palette
+) -> None:
+    """Markers at Z (shown, 2 or 3) for these of the real tokens."""
+    cloud, at = trajectory.clouds[0], trajectory.index(k)
+    own, sets = cloud.classes.labels[shown], cloud.sets[at]  # own: class of each token
+    stars, parts, followed = leading(trajectory, at)[own], sets.sizes[own], _count_followers(cloud, sets)[own] > 0
+    edges, widths = np.where(followed, palette.of_class[own], style.EDGE), np.where(followed, 1.8, 0.6)
+    size = style.marker_size(int(trajectory.mask.sum()))
     whole = np.flatnonzero(~stars & (parts == 1))
-    colours = [palette(followed[p][0]) for p in whole]
+    colours = palette.faces(sets)[own[whole]].tolist()
     style.scatter(ax, Z[whole], s=size, c=colours, edgecolors=list(edges[whole]), linewidths=widths[whole], zorder=3)
     for p in np.flatnonzero(~stars & (parts > 1)):
-        slices = followed[p] if parts[p] <= MOST_PARTS else []
-        for part, j in enumerate(slices):
-            style.scatter(ax, Z[[p]], s=size, c=[palette(j)], marker=_slice(part, len(slices)), linewidths=0, zorder=3)
+        members = sets[own[p]][np.argsort(cloud.classes.first[sets[own[p]]])]  # in the order of tokens
+        slices = palette.of_class[members].tolist() if parts[p] <= MOST_PARTS else []
+        for part, colour in enumerate(slices):
+            style.scatter(ax, Z[[p]], s=size, c=[colour], marker=_slice(part, len(slices)), linewidths=0, zorder=3)
         face = "none" if len(slices) else "white"
         style.scatter(ax, Z[[p]], s=size, facecolors=face, edgecolors=edges[p], linewidths=widths[p], zorder=3)
     lead = np.flatnonzero(stars)
-    colours, size = [palette(int(i)) for i in real[lead]], style.STAR * style.marker_size(max(len(lead), 1))
+    colours, size = palette.of_class[own[lead]].tolist(), style.STAR * style.marker_size(max(len(lead), 1))
     style.scatter(ax, Z[lead], s=size, c=colours, marker="*", edgecolors=style.EDGE, linewidths=0.7, zorder=3)
 
 
@@ -179,13 +233,14 @@ def plot_limit(
     """
     start, end = (np.asarray(to_numpy(x)).astype(np.float64) for x in (tokens, limit.tokens))
     projection = projection or Projection.of(np.stack([start, end]))
-    ax = style.new_axes(projection) if ax is None else ax
+    alone, ax = ax is None, style.new_axes(projection) if ax is None else ax
     projection.label(ax)
     if len(limit.leaders):
         style.shade_polytope(ax, Polytope(projection(limit.points[: len(limit.leaders)])))
-    colours = style.point_colours(len(limit.points))
-    before, after, points = projection(start), projection(end), projection(limit.points)
-    faces = [colours[c] if c >= 0 else style.GREY for c in limit.clusters.tolist()]
+    colours, points = limit_colours(limit), projection(limit.points)
+    shown = drawn_rows(projection(start), limit.leaders)
+    before, after = projection(start[shown]), projection(end[shown])
+    faces = np.array([*colours, style.REST], object)[limit.clusters[shown]].tolist()  # undecided tokens have -1
     style.draw_lines(ax, np.stack([before, after], axis=1), faces, linewidths=0.7, alpha=0.5)
     style.scatter(ax, before, s=0.2 * style.marker_size(len(start)), c=faces, alpha=0.8, linewidths=0, zorder=2)
     n_leaders = len(limit.leaders)
@@ -194,7 +249,18 @@ def plot_limit(
         style.scatter(ax, points[rows], s=size, marker=marker, c=faces, edgecolors=style.EDGE, linewidths=0.7, zorder=4)
     proved = f"certified at layer {limit.layer}" if limit.certified else f"not certified within {limit.layer} layers"
     ax.set_title(f"limit: {proved}", fontsize=10)
+    parts = ["grey: where fewer end"] if style.REST in colours else []
+    parts += ["grey: undecided"] if (limit.clusters < 0).any() else []
+    line = "; ".join(filter(None, [*parts, thinned_line(len(shown), len(start))]))
+    if alone and line:
+        style.add_legend(cast(Figure, ax.figure), line)
     return ax
+
+
+def limit_colours(limit: Limit) -> list[str]:
+    """Colour of each point of a limit, as in pictures of layers: leaders', then those of other points."""
+    sizes = np.bincount(limit.clusters[limit.clusters >= 0], minlength=len(limit.points))
+    return style.point_colours(sizes[: len(limit.leaders)], sizes[len(limit.leaders) :])
 
 
 def plot_half_space(ax: Axes, token: FloatArray, A: FloatArray | None = None, *, reach: float = 10.0) -> None:

@@ -1,16 +1,14 @@
 """arXiv 2407.01602: words of a positive and of a negative review gather around leaders, layer by layer."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
 from hardmax.draw.projection import Projection
-from hardmax.draw.style import BLUE, GREY, ORANGE
-from hardmax.draw.texts import draw_decision, name_leaders
+from hardmax.draw.style import BESIDE_WORDS
+from hardmax.draw.texts import draw_decision, name_leaders, plane_legend
 from hardmax.draw.tokens import Palette, plot_tokens
 from hardmax.sentiment import pretrained
 
@@ -40,7 +38,7 @@ def draw(explanations: list["Explanation"]) -> Figure:
     )
     for row, (line, explanation) in enumerate(zip(axes, explanations, strict=True)):
         (trajectory,) = explanation.trajectory
-        palette, projection = Palette(trajectory), Projection.of_trajectory(trajectory)
+        palette, projection = Palette(trajectory, colours=BESIDE_WORDS), Projection.of_trajectory(trajectory)
         for ax, k in zip(line, LAYERS, strict=True):
             plot_tokens(trajectory, k, ax=ax, palette=palette, projection=projection, tails=False)
             reach = 0.56 * max(np.ptp(ax.get_xlim()), np.ptp(ax.get_ylim()))  # equal lengths, and room for the names
@@ -51,18 +49,5 @@ def draw(explanations: list["Explanation"]) -> Figure:
             ax.set(xlabel="", ylabel="", title=f"layer {k}" if row == 0 else "")
             ax.tick_params(labelsize=7)
         line[0].set_ylabel(f"{explanation.prediction}, probability {explanation.probability:.3f}", fontsize=11)
-    figure.legend(handles=_legend(explanations[0]), loc="outside lower center", ncols=6, frameon=False)
+    figure.legend(handles=plane_legend(), loc="outside lower center", ncols=6, frameon=False)
     return figure
-
-
-def _legend(explanation: "Explanation") -> list[Any]:
-    low, high = (str(name) for name in explanation.classes)
-    dot: Any = {"linestyle": "", "markeredgecolor": "#222"}
-    return [
-        Line2D([], [], marker="*", ms=13, color=GREY, label="leader", **dot),
-        Line2D([], [], marker="o", ms=8, color=GREY, label="word, in the colour of the one it follows", **dot),
-        Line2D([], [], marker="X", ms=9, color="black", linestyle="", label="mean, which decides"),
-        Line2D([], [], color="#444", linestyle="--", label="decision line"),
-        Patch(color=BLUE, alpha=0.15, label=f"side of {high}"),
-        Patch(color=ORANGE, alpha=0.15, label=f"side of {low}"),
-    ]
