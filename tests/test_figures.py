@@ -75,6 +75,13 @@ def test_figure_1_has_the_sets_of_the_paper() -> None:
     assert skewed.sets(0)[0].tolist() == [3]  # C_1 = {4}
 
 
+def test_figure_1_shows_the_origin_of_its_projections() -> None:
+    for ax in fig1_half_space.draw(fig1_half_space.compute()).axes:
+        points = np.vstack([c.get_offsets() for c in ax.collections if isinstance(c, PathCollection)])
+        assert [0, 0] in points.tolist()
+        assert "0" in [text.get_text() for text in ax.texts]
+
+
 def test_figure_2_has_its_panels() -> None:
     rows = fig2_clusters.compute()
     assert [len(run.leaders) for run in rows.values()] == [3, 3, 4, 4]
@@ -198,6 +205,14 @@ def test_coordinates_converge_or_diverge_by_the_sign() -> None:
     assert np.allclose(rates, -result.eigenvalues[~positive], rtol=0.15)
 
 
+def test_every_coordinate_is_drawn_once_at_the_end() -> None:
+    result = computed("coordinates")
+    ax = coordinates_128.draw(result).axes[-1]
+    _, positive, negative = (c.get_offsets() for c in ax.collections if isinstance(c, PathCollection))
+    assert np.sort(np.concatenate([positive[:, 0], negative[:, 0]])).tolist() == np.sort(result.eigenvalues).tolist()
+    assert positive[:, 1].max() < 1 < 10 < negative[:, 1].min()
+
+
 def test_spectra_say_whose_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     result = computed("spectra")
     assert [values.shape for values in result.layers] == [(12, 32)] * 6
@@ -272,7 +287,9 @@ def test_thresholds_and_names_are_said() -> None:
     figure = connections_leaders.draw(computed("connections"))
     assert "seen: $P_{ij}$ > 0.01" in figure.legends[0].get_title().get_text()
     titles = [ax.get_title() for ax in coordinates_128.draw(computed("coordinates")).axes]
-    assert titles[0] == "14 of the 65 coordinates with positive eigenvalue,\ntokens with positive limit"
+    chosen = [r for sign in (1, -1) for r in coordinates_128.shown(computed("coordinates"), sign)]
+    assert titles[:6] == [rf"$\lambda_r$ = {computed('coordinates').eigenvalues[r]:.2f}" for r in chosen]
+    assert titles[0] == r"$\lambda_r$ = 6.72"
     texts = [text.get_text() for text in phase_sphere.draw(computed("phase")).axes[0].texts]
     assert {"1.5", "2.5", "4.5", "8.5", "16.5"} == set(texts)
     assert "largest in modulus" in spectra_heads.draw(computed("spectra")).get_suptitle()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_hex
-from mpl_toolkits.mplot3d import Axes3D
+from mpl_toolkits.mplot3d import Axes3D, proj3d
 from mpl_toolkits.mplot3d.art3d import Line3DCollection
 from PIL import Image
 
@@ -221,6 +221,49 @@ def test_all_three_names_are_within_the_figure(times: float) -> None:
                     assert axis.label.get_text()
                     assert whole.x0 <= box.x0 < box.x1 <= whole.x1
                     assert whole.y0 <= box.y0 < box.y1 <= whole.y1
+
+
+@pytest.mark.parametrize(
+    "trajectory",
+    [
+        hm.simulate(uniform(12, 3), hm.Hardmax(0.5), layers=30),
+        hm.simulate(uniform(12, 3), hm.Softmax(0.5), layers=30),
+        hm.simulate(
+            uniform(12, 3), hm.SelfAttention(V=hm.matrix("paper-product")), times=5
+        ),  # z_3 is six times as wide
+    ],
+    ids=["hardmax", "softmax", "product"],
+)
+def test_boxes_in_three_dimensions_fill_their_panels(trajectory: hm.Trajectory) -> None:
+    figure = plot_layers(trajectory)
+    figure.canvas.draw()
+    width, height = figure.bbox.width / 3, figure.bbox.height / 2
+    for ax in figure.axes:
+        limits = ax.get_xlim(), ax.get_ylim(), ax.get_zlim()
+        corners = np.array(np.meshgrid(*limits)).reshape(3, -1)
+        x, y, _ = proj3d.proj_transform(*corners, ax.get_proj())
+        across, up = np.ptp(ax.transData.transform(np.column_stack([x, y])), axis=0)
+        assert across > 0.6 * width
+        assert up > 0.6 * height
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+@pytest.mark.parametrize("rule", [hm.Softmax(0.5), hm.Hardmax(0.5)], ids=["softmax", "hardmax"])
+def test_titles_keep_off_the_edge(d: int, rule: hm.Softmax | hm.Hardmax) -> None:
+    trajectory = hm.simulate(hm.configuration("gaussian", n=30, d=d), rule, layers=30)
+    for figure in (plot_layers(trajectory), plot_tokens(trajectory).figure):
+        figure.canvas.draw()
+        assert all(ax.title.get_window_extent().y1 <= figure.bbox.y1 - 4 for ax in figure.axes)
+
+
+def test_softmax_that_collapses_has_no_stars_and_no_hull() -> None:
+    trajectory = hm.simulate(hm.configuration("gaussian", n=30), hm.Softmax(0.5), layers=30)
+    assert len(trajectory.leaders_at(0))
+    assert not len(trajectory.leaders)
+    figure = plot_layers(trajectory)
+    assert figure.get_supxlabel().endswith("\ncolours: who ends together")
+    assert all(len(drawn(ax)) == 1 for ax in figure.axes)  # circles alone, from the start
+    assert not any(ax.patches for ax in figure.axes)
 
 
 def test_one_line_says_what_is_drawn(plane) -> None:

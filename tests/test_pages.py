@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.draw.pages import MOST_FRAMES, figure_of, interactive
+from hardmax.draw.pages import MOST_FRAMES, MOST_TOKENS, figure_of, interactive
 from hardmax.draw.report import trajectory_page
 
 pytest.importorskip("plotly")
@@ -129,6 +129,28 @@ def test_words_for_each_token(solid) -> None:
         assert (number, cluster) == (f"token {i}", f"cluster {solid.clusters[i]}")
         heard = int(solid.attention(-1)[i].argmax())
         assert leader == "leads" if heard == i else leader.startswith(f"follows {heard} (")
+
+
+def test_where_nobody_leads_nothing_is_said_of_leaders() -> None:
+    softmax = hm.simulate(hm.configuration("gaussian", n=20), hm.Softmax(0.5), layers=20)
+    assert not len(softmax.leaders)
+    figure = figure_of(softmax)
+    assert all(text.count("<br>") == 1 for text in figure["data"][1]["text"])  # number and cluster
+    assert {symbol for frame in figure["frames"] for symbol in frame["data"][1]["marker"]["symbol"]} == {"circle"}
+    page = interactive(softmax)
+    assert "Colours: who ends together. Drag to turn or zoom, point at a token for its number and cluster.<" in page
+
+
+def test_a_page_of_many_tokens_is_thinned_and_says_so() -> None:
+    tokens = hm.configuration("gaussian", n=MOST_TOKENS + 500)
+    trajectory = hm.simulate(tokens, hm.Hardmax(0.5), layers=2)
+    figure = figure_of(trajectory)
+    shown = figure["data"][1]
+    assert len(shown["x"]) <= MOST_TOKENS
+    assert {f"token {i}" for i in trajectory.leaders} <= {text.split("<br>")[0] for text in shown["text"]}
+    for x, text in zip(shown["x"], shown["text"], strict=True):
+        assert x == np.float32(tokens[int(text.split("<br>")[0].removeprefix("token ")), 0])
+    assert f"{len(shown['x']):,} of 3,500 tokens drawn. Drag" in interactive(trajectory)
 
 
 def test_hardmax_plays_too() -> None:

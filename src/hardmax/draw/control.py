@@ -14,7 +14,7 @@ from mpl_toolkits.mplot3d import Axes3D
 from hardmax._errors import InputError
 from hardmax._types import FloatArray
 from hardmax.draw.projection import Projection
-from hardmax.draw.style import BLUE, EDGE, GREY, REST, SIZE, draw_plane, panels, scatter
+from hardmax.draw.style import EDGE, GREY, REST, SIZE, draw_plane, panels, scatter
 from hardmax.draw.tokens import Palette, plot_tokens
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
@@ -83,9 +83,9 @@ def _draw_border(ax: Any, token: FloatArray, normal: FloatArray) -> None:
     """Where ⟨normal, z - token⟩ = 0, within the axes."""
     normal = normal / np.linalg.norm(normal)
     if len(token) == 2:
-        ax.axline(token, token + np.array([-normal[1], normal[0]]), color=BLUE, lw=1, alpha=0.8, zorder=1)
+        ax.axline(token, token + np.array([-normal[1], normal[0]]), color=EDGE, lw=0.8, alpha=0.8, zorder=1)
     elif isinstance(ax, Axes3D):
-        draw_plane(ax, token, normal, 0.3 * float(np.ptp(ax.get_xlim3d())), facecolors=BLUE, alpha=0.12)
+        draw_plane(ax, token, normal, 0.3 * float(np.ptp(ax.get_xlim3d())), facecolors=GREY, alpha=0.2)
 
 
 def _draw_level_set(ax: Axes, tokens: FloatArray, A: FloatArray, projection: Projection) -> None:
@@ -109,6 +109,6 @@ def _legend(figure: Figure, d: int, palette: Palette) -> None:
     ]
     if palette.has_rest:
         handles.append(Line2D([], [], marker="o", ms=7, mfc=REST, label="follows one whom fewer follow", **mark))
-    handles += [Line2D([], [], color=BLUE, lw=1, label="nothing beyond: it leads")] if d == 2 else []
+    handles += [Line2D([], [], color=EDGE, lw=0.8, label="nothing beyond: it leads")] if d == 2 else []
     handles += [Line2D([], [], color=GREY, ls="--", label="level of ⟨Az, z⟩")] if d not in (1, 3) else []
     figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8, frameon=False)

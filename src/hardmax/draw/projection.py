@@ -19,10 +19,10 @@ from hardmax.rules.sphere import Sphere
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
 
-UNEQUAL = 20.0  # how many times one spread may be another before both cannot be seen on one scale
+UNEQUAL = {2: 20.0, 3: 3.0}  # how many times one spread may be another before both cannot be seen on one scale, by d
 WIDE = 10.0  # how many times as wide as the leading directions the others may be before the axes follow these
 PAD = 0.08  # of the spread, on each side
-ZOOM = 0.9  # of a box in 3-D: larger, and the third axis loses its name
+ZOOM = 1.03  # of a box in 3-D: larger, and the axes lose their names
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,8 @@ class Projection:
     def of(cls, tokens: FloatArray, *, letter: str = "z", stretch: bool = False) -> "Projection":
         """Choose axes for tokens of shape (..., d); all layers at once, so that the view does not move.
 
-        With `stretch`, coordinates that differ more than twentyfold in their spread get scales of their own.
+        With `stretch`, coordinates get scales of their own where their spreads differ more than twentyfold, in 3-D
+        threefold: a box that is a tower leaves its panel empty.
         """
         points = tokens.reshape(-1, tokens.shape[-1])
         d = points.shape[1]
@@ -69,7 +70,7 @@ class Projection:
         view = cls(basis, labels, d, unit)
         spreads = np.ptp(view(tokens.reshape(-1, d)), axis=0)
         spread = float(spreads.max())
-        if stretch and d in (2, 3) and spread > UNEQUAL * float(spreads.min()) > 0:
+        if stretch and d in UNEQUAL and spread > UNEQUAL[d] * float(spreads.min()) > 0:
             return replace(view, equal=False).fitted(tokens, PAD * spreads)
         return view.fitted(tokens, PAD * spread if spread > 1e-9 * size / unit else 0.5 * size / unit)
 

@@ -37,6 +37,7 @@ SHADE = "#B8C4D6"
 SIZE = 70  # area of a circle in points
 STAR = 3.2  # times the area of a circle
 MANY = 80  # tokens beyond which markers shrink
+SIDE_3D = 3.7  # inches of a panel in 3-D
 LAYERS = (0, 1, 2, 5, 30)  # those of Figure 2 of arXiv 2407.01602
 
 
@@ -105,32 +106,37 @@ def shade_polytope(ax: Axes, polytope: Polytope) -> None:
 def new_axes(projection: Projection) -> Any:
     """Axes for a projection, in a figure of their own."""
     if projection.dimension == 2:
-        size = (5.2, 5) if projection.source != 1 else (5.2, 1.6)
-        return plt.figure(figsize=size, layout="constrained").add_subplot()
-    figure = plt.figure(figsize=(5.2, 5))
-    _place_3d(figure, right=0.93)
+        size = (5.2, 5) if projection.source != 1 else (5.2, 1.8)
+        return plt.figure(figsize=size, layout=padded_layout()).add_subplot()
+    figure = plt.figure(figsize=(5.2, 5.2))
+    _place_3d(figure)
     return figure.add_subplot(projection="3d")
 
 
 def panels(projection: Projection, number: int) -> tuple[Figure, list[Any]]:
-    """A figure with a row of axes for one projection, named once for all of them."""
-    width, height = (3.1, 3.5) if projection.source != 1 else (3.1, 1.5)
-    figure, axes = plt.subplots(
-        1,
-        number,
-        figsize=(width * number + 0.4, height),
-        layout=None if projection.dimension == 3 else "constrained",
-        squeeze=False,
-        subplot_kw={"projection": "3d"} if projection.dimension == 3 else {},
-    )
+    """A figure with axes for one projection: a row, named once for all of them, or in 3-D, from four on, two rows."""
+    if projection.dimension == 3:
+        return _panels_3d(number)
+    width, height = (2.6, 3.1) if projection.source != 1 else (2.6, 1.8)
+    size = (width * number + 0.4, height)
+    figure, axes = plt.subplots(1, number, figsize=size, layout=padded_layout(), squeeze=False)
     for ax in axes[0]:
         ax.tick_params(labelsize=7)
-    if projection.dimension == 3:
-        _place_3d(figure, right=1 - 0.35 / figure.get_figwidth())
-    else:
-        figure.supxlabel(projection.labels[0], fontsize=9)
-        figure.supylabel(projection.labels[1], fontsize=9)
+    figure.supxlabel(projection.labels[0], fontsize=9)
+    figure.supylabel(projection.labels[1], fontsize=9)
     return figure, list(axes[0])
+
+
+def _panels_3d(number: int) -> tuple[Figure, list[Any]]:
+    rows = 1 if number < 4 else 2
+    columns = -(-number // rows)
+    figure = plt.figure(figsize=(SIDE_3D * columns + 0.4, SIDE_3D * rows + 0.4))
+    axes = [figure.add_subplot(rows, columns, place, projection="3d") for place in range(1, number + 1)]
+    for ax in axes:
+        ax.tick_params(labelsize=8)
+        ax.patch.set_visible(False)  # it would cover the third name of its neighbour
+    _place_3d(figure)
+    return figure, axes
 
 
 def draw_row(projection: Projection, positions: Sequence[int], draw: Callable[[Axes, int], object]) -> Figure:
@@ -148,9 +154,13 @@ def padded_layout() -> ConstrainedLayoutEngine:
     return ConstrainedLayoutEngine(h_pad=0.12, w_pad=0.1)
 
 
-def _place_3d(figure: Figure, right: float) -> None:
-    """Place 3-D axes by hand: an automatic layout does not know how far the name of the third axis reaches."""
-    figure.subplots_adjust(left=0.0, right=right, bottom=0.09, top=0.92, wspace=0.05)
+def _place_3d(figure: Figure) -> None:
+    """Place 3-D axes by hand: an automatic layout does not know how far the name of the third axis reaches.
+
+    Inches are left for what is written: below a line of legend, above a title, on the right the third name.
+    """
+    width, height = figure.get_size_inches()
+    figure.subplots_adjust(0.02, 0.5 / height, 1 - 0.55 / width, 1 - 0.3 / height, wspace=0.16, hspace=0.16)
 
 
 def add_legend(figure: Figure, line: str, *, fontsize: float = 9) -> None:

@@ -108,4 +108,4 @@ def _draw_lines(ax: Any, numbers: Numbers) -> None:
     ax.tick_params(axis="z", pad=5)
     ax.set_title(f"t = {TIMES[-1]:g}", fontsize=12)
     ax.view_init(elev=18, azim=-60)
-    ax.set_box_aspect((1, 1, 1), zoom=0.9)
+    ax.set_box_aspect((1, 1, 1), zoom=0.98)

@@ -4,12 +4,12 @@ from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from hardmax import SelfAttention, simulate
 from hardmax._types import FloatArray
+from hardmax.draw.style import BLUE, EDGE, ORANGE
 
 TITLE = (
     "arXiv 2305.05465: coordinates in the eigenbasis of V converge or diverge by the sign of the eigenvalue, d = 128"
@@ -17,7 +17,8 @@ TITLE = (
 D = 128
 TIMES = np.linspace(0, 4, 81)  # 4 is about 27 / lambda_1
 DENSITY = 0.1  # of the entries of V before its eigenvalues are changed
-DRAWN = 14  # coordinates that converge; more hide each other
+SHOWN = 3  # coordinates of each sign that are drawn token by token
+SIGNS = {1: ("positive", BLUE), -1: ("negative", ORANGE)}
 
 
 class Coordinates(NamedTuple):
@@ -40,35 +41,48 @@ def compute() -> Coordinates:
     return Coordinates(eigenvalues, trajectory.rescaled @ vectors)
 
 
+def shown(result: Coordinates, sign: int) -> list[int]:
+    """Coordinates of this sign to draw: the largest modulus, the median and the smallest."""
+    rows = np.flatnonzero(sign * result.eigenvalues > 0)
+    order = rows[np.argsort(-np.abs(result.eigenvalues[rows]))]
+    return order[np.linspace(0, len(order) - 1, SHOWN).round().astype(int)].tolist()
+
+
 def draw(result: Coordinates) -> Figure:
-    """Mean and standard deviation of each coordinate, over tokens with positive limit and with negative limit."""
-    figure, axes = plt.subplots(1, 3, figsize=(14, 4.6), layout="constrained")
-    scale = ScalarMappable(Normalize(1, 3), "cividis")
-    growing, falling = (np.flatnonzero(sign * result.eigenvalues > 0) for sign in (1, -1))
-    converging = growing[np.linspace(len(growing) - 1, 0, DRAWN).round().astype(int)]  # the largest eigenvalue first
-    for ax, sign, name in ((axes[0], 1, "positive"), (axes[1], -1, "negative")):
-        for r in converging:
-            rows = sign * result.values[-1, :, r] > 0
-            _draw_band(ax, result.values[:, rows, r], scale.to_rgba(result.eigenvalues[r]))
-        title = f"{DRAWN} of the {len(growing)} coordinates with positive eigenvalue,\ntokens with {name} limit"
-        ax.set_title(title, fontsize=11)
-        ax.set_ylabel(r"$\varphi_r \cdot z_i$, mean $\pm$ std" if sign > 0 else "", fontsize=11)
-    for r in falling:
-        _draw_band(axes[2], np.abs(result.values[..., r]), scale.to_rgba(-result.eigenvalues[r]), spread=False)
-    axes[2].set_yscale("log")
-    axes[2].set_title(f"all {len(falling)} coordinates with negative eigenvalue,\nall tokens", fontsize=11)
-    axes[2].set_ylabel(r"mean of $|\varphi_r \cdot z_i|$", fontsize=11)
-    for ax in axes:
-        ax.set(xlabel="t", xlim=(0, TIMES[-1]))
-        ax.spines[["top", "right"]].set_visible(False)
-    figure.colorbar(scale, ax=axes, extend="max", pad=0.01).set_label("modulus of the eigenvalue")
+    """Some coordinates of every token in time; on the right how large each of the 128 coordinates is at the end."""
+    figure = plt.figure(figsize=(13.5, 6.2), layout="constrained")
+    grid = figure.add_gridspec(2, SHOWN + 2)
+    for row, (sign, (name, colour)) in enumerate(SIGNS.items()):
+        for column, r in enumerate(shown(result, sign)):
+            ax = figure.add_subplot(grid[row, column])
+            _draw_tokens(ax, result.values[..., r], colour)
+            ax.set_title(rf"$\lambda_r$ = {result.eigenvalues[r]:.2f}", fontsize=11)
+            if column == 0:
+                ax.set_ylabel(rf"$\varphi_r \cdot z_i$, {name} $\lambda_r$", fontsize=11)
+    _draw_sizes(figure.add_subplot(grid[:, SHOWN:]), result)
     return figure
 
 
-def _draw_band(ax: Any, values: FloatArray, colour: Any, *, spread: bool = True) -> None:
-    if not values.shape[1]:
-        return
-    mean, std = values.mean(axis=1), values.std(axis=1)
-    ax.plot(TIMES, mean, color=colour, lw=1.1)
-    if spread:
-        ax.fill_between(TIMES, mean - std, mean + std, color=colour, alpha=0.13, lw=0)
+def _draw_tokens(ax: Any, values: FloatArray, colour: str) -> None:
+    """One coordinate of every token, (times, n)."""
+    lines = np.stack(np.broadcast_arrays(TIMES[:, None], values), axis=-1).swapaxes(0, 1)  # (n, times, 2)
+    ax.add_collection(LineCollection(list(lines), colors=colour, linewidths=0.6, alpha=0.35))
+    ax.set(xlabel="t", xlim=(0, TIMES[-1]), ylim=np.array([-1.05, 1.05]) * np.abs(values).max())
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_sizes(ax: Any, result: Coordinates) -> None:
+    """The mean size of each coordinate over the tokens, at the start and at the end, by its eigenvalue."""
+    sizes = np.abs(result.values[[0, -1]]).mean(axis=1)  # (2, d)
+    ax.scatter(result.eigenvalues, sizes[0], s=14, c="white", edgecolors=EDGE, linewidths=0.6, label="t = 0, all alike")
+    for sign, (name, colour) in SIGNS.items():
+        rows = sign * result.eigenvalues > 0
+        label = f"t = {TIMES[-1]:g}, the {rows.sum()} with {name} eigenvalue"
+        ax.scatter(
+            result.eigenvalues[rows], sizes[1, rows], s=26, c=colour, edgecolors=EDGE, linewidths=0.4, label=label
+        )
+    ax.set_yscale("log")
+    ax.set(xlabel=r"eigenvalue $\lambda_r$", ylabel=r"mean over tokens of $|\varphi_r \cdot z_i|$")
+    ax.set_title(f"all {len(result.eigenvalues)} coordinates: those of negative eigenvalue grow", fontsize=11)
+    ax.legend(frameon=False, fontsize=10)
+    ax.spines[["top", "right"]].set_visible(False)

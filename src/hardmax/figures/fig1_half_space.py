@@ -24,7 +24,7 @@ def compute() -> dict[str, HardmaxTrajectory]:
 
 
 def draw(panels: dict[str, HardmaxTrajectory]) -> Figure:
-    """Half-space H_1, the direction A z_1, the projections, and the chosen tokens in colour."""
+    """Half-space H_1, the direction A z_1 and its line through 0, the projections, and the chosen tokens in colour."""
     figure, axes = plt.subplots(1, 2, figsize=(10, 5), layout="constrained")
     for ax, (title, trajectory) in zip(axes, panels.items(), strict=True):
         Z = trajectory.array[0]
@@ -40,6 +40,8 @@ def draw(panels: dict[str, HardmaxTrajectory]) -> Figure:
             colour = EDGE if j == 0 else COLOURS[1] if j in members else COLOURS[0]
             ax.scatter(*z, s=60, color=colour, zorder=3)
             ax.annotate(f"$z_{j + 1}$", z, (-10, 10) if j == 0 else (7, 5), textcoords="offset points", fontsize=12)
+        ax.scatter(0, 0, s=14, color=EDGE, zorder=3)
+        ax.annotate("0", (0, 0), (4, -12), textcoords="offset points", fontsize=11)
         names = ", ".join(str(j + 1) for j in members)
         ax.text(0.03, 0.03, rf"$\mathcal{{C}}_1(Z) = \{{{names}\}}$", transform=ax.transAxes, fontsize=13)
         ax.text(0.97, 0.93, r"$\mathcal{H}_1$", transform=ax.transAxes, fontsize=14, ha="right", color=COLOURS[0])

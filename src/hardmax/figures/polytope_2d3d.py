@@ -32,7 +32,7 @@ def movie_of(rows: dict[int, SmoothTrajectory]) -> SmoothTrajectory:
 def draw(rows: dict[int, SmoothTrajectory]) -> Figure:
     """A row for each dimension, a column for each time; the hull of the tokens in the last column."""
     figure = plt.figure(figsize=(13, 7.2))
-    figure.subplots_adjust(left=0.04, right=0.97, bottom=0.08, top=0.94, wspace=0.16, hspace=0.18)
+    figure.subplots_adjust(left=0.04, right=0.955, bottom=0.08, top=0.94, wspace=0.16, hspace=0.18)
     for row, (d, trajectory) in enumerate(rows.items()):
         projection, clusters = Projection.of_trajectory(trajectory), clusters_by_size(trajectory)
         for column, t in enumerate(SHOWN):

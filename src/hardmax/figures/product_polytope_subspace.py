@@ -82,4 +82,4 @@ def _draw_solid(ax: Any, numbers: tuple[SmoothTrajectory, IntArray], k: int) -> 
     ax.add_collection3d(Poly3DCollection(walls, facecolors=SHADE, edgecolors="#8899AA", alpha=0.15, linewidths=0.6))
     ax.set_zlim(-reach, reach)
     ax.view_init(elev=22, azim=-58)
-    ax.set_box_aspect((1, 1, 1.25), zoom=0.9)
+    ax.set_box_aspect((1, 1, 1.25), zoom=1.05)
