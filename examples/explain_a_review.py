@@ -1,6 +1,9 @@
-"""Why does a classifier call a review negative? With a model that comes with the package: nothing is trained."""
+"""Why does a classifier call a review negative? With a model that comes with the package: nothing is trained.
 
-import tempfile
+python examples/explain_a_review.py [FOLDER]
+"""
+
+import sys
 from pathlib import Path
 
 import matplotlib as mpl
@@ -25,13 +28,11 @@ print("\nwho leads in the first heads")
 for h, groups in enumerate(why.leaders[:3], 1):
     print(f"  head {h}: " + "; ".join(f"{g.word} ({g.share:.0%}, {len(g.followers)} behind it)" for g in groups))
 
-with tempfile.TemporaryDirectory() as name:
-    folder = Path(name)
-    why.to_html(folder / "why.html")
-    why.plot().savefig(folder / "words.png")
-    flat = hm.pretrained("imdb-2d").explain(REVIEW)  # one head in the plane: it can be drawn and filmed
-    flat.plot().savefig(folder / "plane.png")
-    flat.movie(folder / "gathering.gif")
-    print(
-        "\nWrote", ", ".join(f"{path.name} ({path.stat().st_size / 1000:.0f} kB)" for path in sorted(folder.iterdir()))
-    )
+folder = Path(sys.argv[1] if len(sys.argv) > 1 else "why")
+folder.mkdir(exist_ok=True)
+why.to_html(folder / "why.html")
+why.plot().savefig(folder / "words.png")
+flat = hm.pretrained("imdb-2d").explain(REVIEW)  # one head in the plane: it can be drawn and filmed
+flat.plot().savefig(folder / "plane.png")
+flat.movie(folder / "gathering.gif")
+print("\nWrote", ", ".join(f"{path} ({path.stat().st_size / 1000:.0f} kB)" for path in sorted(folder.iterdir())))

@@ -328,19 +328,30 @@ def test_reproduce(run) -> None:
     assert Path("figures/fig1_half_space.svg").exists()
 
 
+def test_a_table_of_clusters_names_leaders_only_where_there_are_some(run) -> None:
+    soft = run("simulate", "gaussian", "--n", "30", "--rule", "softmax")[1]
+    assert "how many tokens" in soft
+    assert "led by" not in soft
+    assert "led by token" in run("simulate", "gaussian", "--n", "10", "--rule", "self-attention")[1]
+
+
 def test_the_demo_is_the_same_on_every_run(run) -> None:
     assert run("demo", "--out", "one")[0] == run("demo", "--out", "two")[0] == 0
     page = Path("one/index.html").read_text()
     assert Path("two/index.html").read_text() == page
     assert Path("one/index.html").stat().st_size < 3_000_000
     assert all(f"Proved: Theorem {number} of arXiv 2305.05465." in page for number in ("3.1", "4.2", "5.2"))
-    assert page.count("<h2>") == 10  # four inputs, three value matrices, chosen leaders, two reviews
+    anchors = re.findall(r'<h2 id="([^"]+)">', page)
+    assert len(anchors) == 11  # four inputs and their theorems, three value matrices, chosen leaders, two reviews
+    assert re.findall(r'<li><a href="#([^"]+)">', page) == anchors
+    assert page.count("F1 hull") == page.count("Theorem 4<br>") == 1  # one table for the four
+    assert page.count('<span class="verdict holds">') > 30
     assert "Found: tokens 45 and 47 lead." in page
     assert "pos with probability" in page
     assert "neg with probability" in page
     assert page.count("Certified at layer") == 4
-    assert 'class="fails"' not in page
-    loads = re.findall(r"""(?:src|href)=["']([^"']{0,30})""", page) + re.findall(r"url\(([^)]{0,30})", page)
+    assert 'class="verdict fails"' not in page
+    loads = re.findall(r"""(?:src|href)=["']([^#"'][^"']{0,29})""", page) + re.findall(r"url\(([^)]{0,30})", page)
     assert loads
     assert all(target.startswith("data:image/svg+xml;base64,") for target in loads)
 

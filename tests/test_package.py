@@ -97,7 +97,10 @@ def test_examples_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         runpy.run_path(str(path), run_name="__main__")
     finally:
         plt.close("all")
-    assert capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert out
+    files = re.findall(r"[\w./-]+\.(?:png|svg|gif|mp4|html|npz|json)\b", out)
+    assert all(Path(name).is_file() for name in files), files  # what it says it wrote is there
 
 
 @pytest.mark.parametrize(

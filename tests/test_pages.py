@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import hardmax as hm
+from hardmax.draw import report
 from hardmax.draw.pages import MOST_FRAMES, MOST_TOKENS, figure_of, interactive
 from hardmax.draw.report import trajectory_page
+from hardmax.draw.style import COLOURS
 
 pytest.importorskip("plotly")
 
@@ -21,6 +23,11 @@ def uniform(n: int, d: int) -> np.ndarray:
 @pytest.fixture(scope="module")
 def solid() -> hm.SmoothTrajectory:
     return hm.simulate(uniform(20, 3), hm.SelfAttention(), times=10)
+
+
+def without_plotly(page: str) -> str:
+    """The page without Plotly's own script."""
+    return re.sub(r"<script[^>]*>/\*\*.*?</script>", "", page, flags=re.DOTALL)
 
 
 def test_the_page_is_whole_and_loads_nothing(solid, tmp_path: Path) -> None:
@@ -37,7 +44,7 @@ def test_the_page_is_whole_and_loads_nothing(solid, tmp_path: Path) -> None:
     assert "shaded: hull. Drag to turn or zoom, point at a token for its number, cluster and leader." in page
     assert not re.search(r"<script[^>]*\ssrc=", page)
     assert not re.search(r"<(link|img|iframe)\b[^>]*\s(href|src)=", page)
-    ours = re.sub(r"<script[^>]*>/\*\*.*?</script>", "", page, flags=re.DOTALL)  # without Plotly's own script
+    ours = without_plotly(page)
     assert len(ours) < 2e6 < len(page)
     assert "http" not in ours
     assert "Plotly.addFrames" in ours
@@ -50,13 +57,38 @@ def test_reports_are_made_as_all_pages_are(solid) -> None:
     for run in runs:
         page = trajectory_page(run, "<b>x</b>")
         assert page.startswith("<!doctype html>")
-        assert page.count("<h2>&lt;b&gt;x&lt;/b&gt;</h2>") == 1
-        assert "<b>" not in page
-        assert "http" not in page
-        assert not re.search(r"""(src|href)=["'](?!data:)""", page)
+        assert page.count('<h2 id="b-x-b">&lt;b&gt;x&lt;/b&gt;</h2>') == 1
+        assert "<nav>" not in page  # there is one section
+        ours = without_plotly(page)
+        assert "<b>" not in ours
+        assert "http" not in ours
+        assert not re.search(r"""(src|href)=["'](?!data:)""", ours)
         for other in (page, interactive(run)):
             assert other.endswith(f'<p class="other">Made by hardmax {hm.__version__}.</p></body></html>\n')
     assert repr(hm.classify(np.eye(3))) in trajectory_page(solid, "x")
+
+
+def test_reports_have_the_player_where_plotly_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = hm.simulate(hm.configuration("edge-clusters"), hm.Hardmax(0.5), layers=5)
+    page = trajectory_page(run, "x")
+    assert "Plotly.addFrames" in page
+    assert '"label":"Play"' in page
+    assert "Stars lead; colours: whom they follow; white: several; shaded: hull of the leaders. Drag" in page
+    assert 'alt="x: layers"' not in page
+    monkeypatch.setattr(report, "find_spec", lambda name: None)
+    page = trajectory_page(run, "x")
+    assert "Plotly" not in page
+    assert 'alt="x: layers"' in page
+    last = hm.simulate(hm.configuration("edge-clusters"), hm.Hardmax(0.5), layers=5, save="last")
+    monkeypatch.undo()
+    assert "Plotly" not in trajectory_page(last, "x")  # one frame is no movie
+
+
+def test_points_have_their_mark_in_the_pictures() -> None:
+    run = hm.simulate(hm.configuration("edge-clusters"), hm.Hardmax(0.5), layers=5)
+    page = trajectory_page(run, "x")
+    for colour, mark, point in ((COLOURS[0], "★", "(1, 1)"), (COLOURS[4], "◆", "(1, 0)")):
+        assert f'<td><span style="color:{colour}">{mark}</span> {point}</td>' in page
 
 
 def test_the_same_page_on_every_run(solid) -> None:

@@ -88,7 +88,6 @@ def print_clusters(trajectory: SmoothTrajectory) -> None:
     for label in np.argsort(-sizes, kind="stable")[: output.MOST_ROWS]:
         members = np.flatnonzero(labels == label)
         lead = ", ".join(map(str, np.intersect1d(members, trajectory.leaders)[:6]))
-        rows.append((coordinates(points[members].mean(axis=0)), str(len(members)), lead))
-    columns = (where, "how many tokens", "led by token") if len(trajectory.leaders) else (where, "how many tokens")
-    rows = [row[: len(columns)] for row in rows]
+        rows.append((coordinates(points[members].mean(axis=0)), str(len(members)), *([lead] if lead else [])))
+    columns = (where, "how many tokens", "led by token")[: 3 if len(trajectory.leaders) else 2]
     output.show(output.table("Clusters at the end", *columns, rows=rows, total=len(sizes)))

@@ -13,20 +13,22 @@ MOST_WORDS, MOST_FOLLOWERS, MOST_HEADS = 20, 12, 4
 FAINTEST = 0.02  # of the largest contribution: smaller ones have no background
 
 
-def explanation_parts(explanation: "Explanation") -> dict[str, object]:
+def explanation_parts(
+    explanation: "Explanation", *, words: int = MOST_WORDS, most_heads: int = MOST_HEADS
+) -> dict[str, object]:
     """What the template shows of an explanation."""
     heads = explanation.leaders
     return {
         "sentence": sentence(explanation),
         "prediction": explanation.prediction,
         "pieces": _pieces(explanation),
-        "words": _words(explanation),
+        "words": _words(explanation, words),
         "leaders": [
             (h, leader.word, f"{leader.share:.1%}", leader.since, _names(leader.followers))
-            for h, leaders in enumerate(heads[:MOST_HEADS], 1)
+            for h, leaders in enumerate(heads[:most_heads], 1)
             for leader in leaders
         ],
-        "more_heads": len(heads) - MOST_HEADS,
+        "more_heads": len(heads) - most_heads,
         "for_colour": FOR,
         "against_colour": AGAINST,
     }
@@ -55,11 +57,11 @@ def _pieces(explanation: "Explanation") -> list[dict[str, str]]:
     return [*pieces, {"text": text[at:], "title": "", "shade": ""}]
 
 
-def _words(explanation: "Explanation") -> list[tuple[object, ...]]:
+def _words(explanation: "Explanation", most: int) -> list[tuple[object, ...]]:
     """Tokens with the largest contributions, and the sum of all others."""
     e = explanation
     order = np.argsort(-np.abs(e.towards), kind="stable")
-    largest, others = order[:MOST_WORDS], order[MOST_WORDS:]
+    largest, others = order[:most], order[most:]
     rows: list[tuple[object, ...]] = [(e.words[i], f"{e.towards[i]:+.4f}", e.counts[i]) for i in largest]
     if len(others):
         rows.append((Markup(f"<small>{len(others)} others</small>"), f"{float(e.towards[others].sum()):+.4f}", ""))

@@ -3,11 +3,13 @@
 from fractions import Fraction
 from importlib.util import find_spec
 
+from markupsafe import Markup
+
 import hardmax as hm
 from hardmax._types import FloatArray
 from hardmax.draw.control import plot_control
 from hardmax.draw.html import Picture, render
-from hardmax.draw.report import Section, hardmax_section, smooth_section
+from hardmax.draw.report import Section, hardmax_section, smooth_section, verdicts_table
 from hardmax.draw.style import LAYERS
 from hardmax.draw.text_page import explanation_parts
 from hardmax.inputs import PAPER_CLOUDS
@@ -24,19 +26,20 @@ REVIEWS = {  # written for this report
     ),
 }
 
+VERIFY = Markup("<code>hardmax verify triangle</code> says what was found of each.")
+
 
 def demo() -> str:
     """The whole page; what needs a package that is not installed is left out."""
     rule = hm.Hardmax(Fraction(1, 2))
+    runs = {name: hm.simulate(hm.configuration(name), rule, layers=LAYERS[-1]) for name in PAPER_CLOUDS}
+    names = {name: name.replace("-", " ").capitalize() for name in runs}
     sections = [
-        hardmax_section(
-            name.replace("-", " ").capitalize(),
-            make.__doc__ or "",
-            hm.simulate(hm.configuration(name), rule, layers=LAYERS[-1]),
-        )
-        for name, make in PAPER_CLOUDS.items()
+        hardmax_section(names[name], PAPER_CLOUDS[name].__doc__ or "", run, brief=True) for name, run in runs.items()
     ]
+    checked = verdicts_table({names[name]: hm.theorems.check(run) for name, run in runs.items()})
     sections += [
+        Section("Every theorem on these four", VERIFY, table=checked),
         _values_section("Self-attention with V = I", hm.matrix("identity")),
         _values_section("Self-attention with positive V", hm.matrix("paper-2d")),
         _values_section("Self-attention with V = diag(1, 1, -1/2)", hm.matrix("paper-product"), horizon=5),
@@ -60,7 +63,7 @@ def _values_section(title: str, V: FloatArray, *, horizon: float = 15.0) -> Sect
     """Gaussian tokens under self-attention with a value matrix until lambda t = horizon."""
     tokens = 2 * hm.configuration("gaussian", n=30, d=len(V), seed=3)
     time = horizon / abs(hm.classify(V=V).eigenvalues[0].real)
-    return smooth_section(title, hm.simulate(tokens, hm.SelfAttention(V=V), times=time))
+    return smooth_section(title, hm.simulate(tokens, hm.SelfAttention(V=V), times=time), brief=True)
 
 
 def _control_section() -> Section:
@@ -81,5 +84,5 @@ def _review_section(title: str, text: str) -> Section:
         "all words; its side of the dashed line is the answer."
     )
     plane = hm.pretrained("imdb-2d").explain(text).plot(kind="plane")
-    explanation = explanation_parts(hm.pretrained("imdb").explain(text))
+    explanation = explanation_parts(hm.pretrained("imdb").explain(text), words=8, most_heads=1)
     return Section(title, explanation=explanation, pictures=[Picture.of(plane, f"{title}: the plane", caption)])

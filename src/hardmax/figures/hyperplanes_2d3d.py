@@ -108,7 +108,7 @@ def _draw_hyperplanes(ax: Any, panel: Panel) -> None:
         _draw_hyperplane(ax, panel.phi, level, panel.trajectory.drawn[-1], colour)
     if len(panel.phi) == 3:
         limits = np.array([ax.get_xlim(), ax.get_ylim(), ax.get_zlim()])
-        ax.set_box_aspect(np.ptp(limits, axis=1), zoom=1.05)  # from the side there is more room
+        ax.set_box_aspect(np.ptp(limits, axis=1), zoom=0.97)  # from the side there is more room
         side = np.cross(panel.phi, [0, 0, 1.0])
         side /= np.linalg.norm(side)
         view = side + 0.3 * np.cross(side, panel.phi) + 0.12 * panel.phi  # nearly from the side
