@@ -310,7 +310,7 @@ def draw_plane(ax: plt.Axes, points: np.ndarray, leaders: np.ndarray, shown: np.
     ax.scatter(*points[leaders].T, s=110, marker="*", c="white", ec=EDGE, lw=0.6, label=f"{len(leaders)} leaders")
     ax.scatter(*points[shown].T, s=260, marker="*", c=COLOURS[:SHOWN], ec=EDGE, lw=0.7, zorder=3)
     for number, point in enumerate(points[shown]):
-        ax.text(*(1.22 * point), number + 1, color=COLOURS[number], ha="center", va="center", weight="bold")
+        ax.text(*(1.22 * point), number + 1, color=EDGE, ha="center", va="center", weight="bold")
     ax.set(xlabel="first mode", ylabel="second mode", xlim=(-1.4, 1.4), ylim=(-1.4, 1.4), aspect="equal")
     ax.set_title("snapshots in the plane of two modes", fontsize=11)
     ax.legend(loc="center", frameon=False)
@@ -350,7 +350,7 @@ def draw_fields(figure: plt.Figure, channel: Channel, fields: np.ndarray) -> Non
         picture = ax.imshow(curl, extent=(x.min(), x.max(), y.min(), y.max()), **look)
         ax.add_patch(Circle((0, 0), 0.5, color=EDGE))
         ax.set(xticks=range(0, int(x.max()) + 1, 5), yticks=[-1, 1])
-        ax.set_ylabel(number + 1, color=COLOURS[number], weight="bold", rotation=0, va="center", labelpad=8)
+        ax.set_ylabel(number + 1, color=EDGE, weight="bold", rotation=0, va="center", labelpad=8)
     figure.suptitle("leaders as flow fields, in the order of their phases", fontsize=11)
     figure.supxlabel("distance from the cylinder, in diameters", fontsize=10)
     figure.colorbar(picture, ax=axes, label="vorticity (mean speed / diameter)", extend="both", pad=0.01)

@@ -10,7 +10,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hardmax as hm
-from hardmax.draw.style import COLOURS, EDGE
+from hardmax.draw.flows import clusters_by_size
+from hardmax.draw.style import EDGE, cluster_colours
 
 mpl.use("Agg")
 tokens = np.random.default_rng(3).uniform(-3, 3, (30, 2))
@@ -31,7 +32,7 @@ for ax, (name, V) in zip(axes, MATRICES.items(), strict=True):
             assert verdict.outcome in ("holds", "nothing to check")
     collapses = name == "V = -I"
     shown = trajectory.array if collapses else trajectory.drawn  # with V = -I it is x that has a limit
-    colours = [COLOURS[c % len(COLOURS)] for c in (trajectory.clusters * 0 if collapses else trajectory.clusters)]
+    colours = cluster_colours(clusters_by_size(trajectory) * (not collapses))
     for i, colour in enumerate(colours):
         ax.plot(*shown[:, i].T, color=colour, lw=0.7, alpha=0.6, zorder=1)
     ax.scatter(*shown[-1].T, s=34, c=colours, edgecolors=EDGE, lw=0.6, zorder=3)

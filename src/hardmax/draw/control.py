@@ -14,7 +14,7 @@ from mpl_toolkits.mplot3d import Axes3D
 from hardmax._errors import InputError
 from hardmax._types import FloatArray
 from hardmax.draw.projection import Projection
-from hardmax.draw.style import EDGE, GREY, REST, SIZE, draw_plane, panels, scatter
+from hardmax.draw.style import BESIDE_WORDS, COLOURS, EDGE, GREY, REST, SIZE, draw_plane, panels, scatter
 from hardmax.draw.tokens import Palette, plot_tokens
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
@@ -43,7 +43,8 @@ def plot_control(
     alpha : number, optional
         Step of the simulation that says who leads in the end: by default the result's own, or 1.
     names : sequence of str, optional
-        A name for every token, such as its word; those of leaders are written.
+        A name for every token, such as its word; those of leaders are written. Of words blue would speak for an answer
+        and orange against it, so leaders have other colours.
     """
     if result.A is None:
         raise InputError(f"`result` must have an A to be drawn. Got: {result.status}")
@@ -54,7 +55,8 @@ def plot_control(
     step = alpha if alpha is not None else result.alpha or 1
     matrices = np.eye(len(result.A)), result.A
     before, after = (simulate(result.tokens, Hardmax(step, A), layers=LAYERS) for A in matrices)
-    palette = Palette(after, before, first=result.leaders)
+    colours = COLOURS if names is None else BESIDE_WORDS
+    palette = Palette(after, before, first=result.leaders, colours=colours)
     for ax, A, run, when in zip(axes, matrices, (before, after), ("before: A = I", "after"), strict=True):
         plot_tokens(run, 0, ax=ax, projection=projection, palette=palette, polytope=False)
         for i in result.leaders:
