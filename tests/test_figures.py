@@ -12,7 +12,7 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from hardmax import simulate
 from hardmax.cli import reproduce
-from hardmax.draw.style import COLOURS
+from hardmax.draw.style import CLASSES, COLOURS
 from hardmax.figures import (
     FIGURES,
     accuracy_by_dimension,
@@ -397,7 +397,7 @@ def test_leaders_are_bars_in_the_colour_of_what_they_say(monkeypatch: pytest.Mon
     }
     (ax,) = leaders_histogram.draw(counts).axes
     assert [bar.get_height() for bar in ax.patches] == [50, 25]
-    assert [to_hex(bar.get_facecolor()) for bar in ax.patches] == [c.lower() for c in COLOURS[:2]]
+    assert [to_hex(bar.get_facecolor()) for bar in ax.patches] == [c.lower() for c in CLASSES[::-1]]
     assert [label.get_text() for label in ax.get_xticklabels()] == ["great", "$bad"]
     monkeypatch.setattr(shared, "RESULTS", tmp_path)
     with pytest.raises(FileNotFoundError, match=r"leaders\.json, beside the models\. It is missing\. Reinstall"):

@@ -68,7 +68,7 @@ def scene(numbers: Numbers) -> Scene:
 def draw(numbers: Numbers) -> Figure:
     """Tokens in the eigenbasis: coordinates of positive eigenvalues at the start and the end, then all three."""
     figure = plt.figure(figsize=(13.5, 5.6))
-    figure.subplots_adjust(left=0.05, right=0.95, bottom=0.15, top=0.81, wspace=0.2)
+    figure.subplots_adjust(left=0.05, right=0.94, bottom=0.15, top=0.81, wspace=0.2)
     figure.suptitle(
         "Conjecture: tokens gather on parallel lines when two of three eigenvalues are positive\n"
         f"t = {TIMES[-1]:g}, {numbers.unsettled}",
@@ -108,4 +108,4 @@ def _draw_lines(ax: Any, numbers: Numbers) -> None:
     ax.tick_params(axis="z", pad=5)
     ax.set_title(f"t = {TIMES[-1]:g}", fontsize=12)
     ax.view_init(elev=18, azim=-60)
-    ax.set_box_aspect((1, 1, 1), zoom=0.98)
+    ax.set_box_aspect((1, 1, 1), zoom=1.05)

@@ -83,6 +83,6 @@ def _draw_sizes(ax: Any, result: Coordinates) -> None:
         )
     ax.set_yscale("log")
     ax.set(xlabel=r"eigenvalue $\lambda_r$", ylabel=r"mean over tokens of $|\varphi_r \cdot z_i|$")
-    ax.set_title(f"all {len(result.eigenvalues)} coordinates: those of negative eigenvalue grow", fontsize=11)
+    ax.set_title(f"all {len(result.eigenvalues)} coordinates: the negative grow", fontsize=11)
     ax.legend(frameon=False, fontsize=10)
     ax.spines[["top", "right"]].set_visible(False)

@@ -82,7 +82,9 @@ def scene(panels: dict[str, Panel]) -> Scene:
 
 def draw(panels: dict[str, Panel]) -> Figure:
     """Above: tokens at the end on their hyperplanes. Below: phi_1 . z_i in time."""
-    figure = plt.figure(figsize=(13, 7.8), layout=padded_layout())
+    layout = padded_layout()
+    layout.set(rect=(0, 0, 0.97, 1))  # it does not know how far the name of a third axis reaches
+    figure = plt.figure(figsize=(13, 7.8), layout=layout)
     grid = figure.add_gridspec(2, len(panels), height_ratios=(1.75, 1))
     for column, (name, panel) in enumerate(panels.items()):
         d = len(panel.phi)
@@ -108,7 +110,7 @@ def _draw_hyperplanes(ax: Any, panel: Panel) -> None:
         _draw_hyperplane(ax, panel.phi, level, panel.trajectory.drawn[-1], colour)
     if len(panel.phi) == 3:
         limits = np.array([ax.get_xlim(), ax.get_ylim(), ax.get_zlim()])
-        ax.set_box_aspect(np.ptp(limits, axis=1), zoom=0.97)  # from the side there is more room
+        ax.set_box_aspect(np.ptp(limits, axis=1), zoom=1.0)  # from the side there is more room
         side = np.cross(panel.phi, [0, 0, 1.0])
         side /= np.linalg.norm(side)
         view = side + 0.3 * np.cross(side, panel.phi) + 0.12 * panel.phi  # nearly from the side
