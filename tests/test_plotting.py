@@ -143,6 +143,14 @@ def test_movies(tmp_path: Path, ending: str, magic: bytes) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_movie_says_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = []
+    monkeypatch.setattr(movies.Scene, "movie", lambda scene, *_, **__: said.append(scene.figure.get_supxlabel()))
+    movies.movie(hm.simulate(hm.configuration("ball", n=60), RULE, layers=2), tmp_path / "movie.gif")
+    line = "stars lead; colours: whom they follow; grey: whom fewer follow; shaded: hull of the leaders"
+    assert " ".join(said[0].split()) == line
+
+
 def test_a_movie_that_breaks_leaves_nothing(tmp_path: Path) -> None:
     trajectory = hm.simulate(hm.configuration("triangle"), RULE, layers=2)
 

@@ -21,7 +21,7 @@ from hardmax._files import check_ending, written_whole
 from hardmax.draw.flows import clusters_by_size, legend_of, plot_flow, position
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import add_legend, new_axes
-from hardmax.draw.tokens import Palette, plot_tokens
+from hardmax.draw.tokens import Palette, legend_line, plot_tokens, shown_rows
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
@@ -133,7 +133,9 @@ def _hardmax_frames(trajectory: HardmaxTrajectory, projection: Projection, steps
             between = replace(trajectory, tokens=tokens)
         plot_tokens(between, k, ax=ax, palette=palette, projection=projection, polytope=k == trajectory.layers)
 
-    return draw, [k + s / steps for k in range(trajectory.layers) for s in range(steps)] + [trajectory.layers], ""
+    frames = [k + s / steps for k in range(trajectory.layers) for s in range(steps)] + [trajectory.layers]
+    shown = len(shown_rows(trajectory, projection))
+    return draw, frames, legend_line(trajectory, palette, shown, shaded=len(trajectory.leaders) > 0)
 
 
 def _flow_frames(trajectory: SmoothTrajectory, projection: Projection) -> Frames:

@@ -139,6 +139,7 @@ def explanation_movie(explanation: "Explanation", path: str | PathLike[str], *, 
     def overlay(ax: Axes) -> None:
         draw_decision(explanation, ax, head=head)
         name_leaders(explanation, ax, head=head)
+        ax.set_xlabel(f"{ax.get_xlabel()}, blue: for the answer, orange: against it")
 
     palette = Palette(explanation.trajectory[head], colours=BESIDE_WORDS)
     movie(explanation.trajectory[head], path, palette=palette, overlay=overlay, **options)

@@ -117,7 +117,7 @@ def plot_tokens(
     projection = projection or Projection.of_trajectory(trajectory)
     alone, ax = ax is None, style.new_axes(projection) if ax is None else ax
     palette = palette or Palette(trajectory)
-    at, shown = trajectory.index(k), _shown(trajectory, projection)
+    at, shown = trajectory.index(k), shown_rows(trajectory, projection)
     real = np.flatnonzero(trajectory.mask)[shown]
     Z = projection(trajectory.array[: at + 1, real].astype(np.float64))  # (saved until k, tokens, 2 or 3)
     projection.label(ax)
@@ -133,7 +133,7 @@ def plot_tokens(
     return ax
 
 
-def _shown(trajectory: HardmaxTrajectory, projection: Projection) -> IntArray:
+def shown_rows(trajectory: HardmaxTrajectory, projection: Projection) -> IntArray:
     """Which real tokens are drawn: of very many, leaders, corners of the cloud at layer 0, and others by lot."""
     real = np.flatnonzero(trajectory.mask)
     points = projection(trajectory.array[0, real].astype(np.float64))
@@ -170,7 +170,7 @@ def plot_layers(
     view, palette = projection or Projection.of_trajectory(trajectory), Palette(trajectory)
     draw = partial(plot_tokens, trajectory, palette=palette, projection=view)
     figure = style.draw_row(view, kept, lambda ax, k: draw(k, ax=ax))
-    shown = len(_shown(trajectory, view))
+    shown = len(shown_rows(trajectory, view))
     style.add_legend(figure, legend_line(trajectory, palette, shown, shaded=len(trajectory.leaders) > 0))
     return figure
 
