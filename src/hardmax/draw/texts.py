@@ -19,7 +19,7 @@ from hardmax._errors import InputError, ParameterError
 from hardmax._types import FloatArray
 from hardmax.draw.movies import movie
 from hardmax.draw.projection import Projection
-from hardmax.draw.style import AGAINST, BESIDE_WORDS, CLASSES, EDGE, FOR, GREY, REST
+from hardmax.draw.style import AGAINST, BESIDE_WORDS, CLASSES, EDGE, FOR, GREY, REST, padded_layout
 from hardmax.draw.tokens import Palette, plot_tokens
 
 if TYPE_CHECKING:
@@ -68,14 +68,16 @@ def plot_plane(explanation: "Explanation") -> Figure:
     """Tokens of the first head at some layers, its leaders by name, and the line on which the mean's logit is 0."""
     trajectory = explanation.trajectory[0]
     layers = sorted({0, 1, trajectory.layers // 2, trajectory.layers})
-    figure, axes = plt.subplots(1, len(layers), figsize=(4.1 * len(layers), 4.3), layout="constrained", squeeze=False)
+    figure, axes = plt.subplots(1, len(layers), figsize=(3.3 * len(layers), 4.1), layout=padded_layout(), squeeze=False)
     palette, projection = Palette(trajectory, colours=BESIDE_WORDS), Projection.of_trajectory(trajectory)
     for k, ax in zip(layers, axes[0], strict=True):
         plot_tokens(trajectory, k, ax=ax, palette=palette, projection=projection, tails=False)
+        low, high = ax.get_ylim()
+        ax.set_ylim(low - 0.09 * (high - low), high + 0.09 * (high - low))  # room for the names
         draw_decision(explanation, ax, trajectory.array[trajectory.index(k)].mean(axis=0))
         name_leaders(explanation, ax, layer=k)
     figure.suptitle(f"{explanation.prediction}, probability {explanation.probability:.3f}", parse_math=False)
-    figure.legend(handles=plane_legend(), loc="outside lower center", ncols=6, fontsize=10, frameon=False)
+    figure.legend(handles=plane_legend(), loc="outside lower center", ncols=6, fontsize=9.5, frameon=False)
     return figure
 
 
