@@ -99,5 +99,7 @@ def demo(
         check_writable(out, folder=True)
         path = out / "index.html"
     check_writable(path)
-    output.save_text(report(), path)
+    with output.progress_bar("Sections") as progress:
+        page = report(progress)
+    output.save_text(page, path)
     output.say(f"Wrote {path}. Open it in a browser; it needs no network.")

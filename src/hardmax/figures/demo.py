@@ -1,12 +1,14 @@
 """The report of `hardmax demo`: the inputs of Figure 2, three value matrices, chosen leaders, two reviews."""
 
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from importlib.util import find_spec
 
 from markupsafe import Markup
 
 import hardmax as hm
-from hardmax._types import FloatArray
+from hardmax._types import FloatArray, Progress
 from hardmax.draw.control import plot_control
 from hardmax.draw.html import Picture, render
 from hardmax.draw.report import Section, hardmax_section, smooth_section, verdicts_table
@@ -29,25 +31,26 @@ REVIEWS = {  # written for this report
 VERIFY = Markup("<code>hardmax verify triangle</code> says what was found of each.")
 
 
-def demo() -> str:
+def demo(progress: Progress | None = None) -> str:
     """The whole page; what needs a package that is not installed is left out."""
-    rule = hm.Hardmax(Fraction(1, 2))
-    runs = {name: hm.simulate(hm.configuration(name), rule, layers=LAYERS[-1]) for name in PAPER_CLOUDS}
-    names = {name: name.replace("-", " ").capitalize() for name in runs}
-    sections = [
-        hardmax_section(names[name], PAPER_CLOUDS[name].__doc__ or "", run, brief=True) for name, run in runs.items()
-    ]
-    checked = verdicts_table({names[name]: hm.theorems.check(run) for name, run in runs.items()})
-    sections += [
-        Section("Every theorem on these four", VERIFY, table=checked),
-        _values_section("Self-attention with V = I", hm.matrix("identity")),
-        _values_section("Self-attention with positive V", hm.matrix("paper-2d")),
-        _values_section("Self-attention with V = diag(1, 1, -1/2)", hm.matrix("paper-product"), horizon=5),
-    ]
     control = all(map(find_spec, ("cvxpy", "clarabel")))
     reviews = all(map(find_spec, ("sklearn", "safetensors", "simplemma")))
-    sections += [_control_section()] if control else []
-    sections += [_review_section(title, text) for title, text in REVIEWS.items()] if reviews else []
+    rule = hm.Hardmax(Fraction(1, 2))
+    runs = {name: hm.simulate(hm.configuration(name), rule, layers=LAYERS[-1]) for name in PAPER_CLOUDS}
+    to_make: list[Callable[[], Section]] = [
+        *(partial(_cloud_section, name, run) for name, run in runs.items()),
+        partial(_theorems_section, runs),
+        partial(_values_section, "Self-attention with V = I", hm.matrix("identity")),
+        partial(_values_section, "Self-attention with positive V", hm.matrix("paper-2d")),
+        partial(_values_section, "Self-attention with V = diag(1, 1, -1/2)", hm.matrix("paper-product"), horizon=5),
+        *([_control_section] if control else []),
+        *(partial(_review_section, title, text) for title, text in REVIEWS.items() if reviews),
+    ]
+    sections = []
+    for make in to_make:
+        sections.append(make())
+        if progress is not None:
+            progress(len(sections), len(to_make))
     intro = (
         "Layer after layer, each token moves towards the tokens with the largest projection on its own direction. They "
         "gather around leaders, and every limit of the first four inputs, those of Figure 2 of arXiv 2407.01602 with "
@@ -57,6 +60,19 @@ def demo() -> str:
         + ("Last, two reviews and what a classifier built on hardmax says of them." if reviews else "")
     )
     return render("report", title="Tokens gathering around their leaders", intro=intro, sections=sections)
+
+
+def _title(name: str) -> str:
+    return name.replace("-", " ").capitalize()
+
+
+def _cloud_section(name: str, run: hm.HardmaxTrajectory) -> Section:
+    return hardmax_section(_title(name), PAPER_CLOUDS[name].__doc__ or "", run, brief=True)
+
+
+def _theorems_section(runs: dict[str, hm.HardmaxTrajectory]) -> Section:
+    table = verdicts_table({_title(name): hm.theorems.check(run) for name, run in runs.items()})
+    return Section("Every theorem on these four", VERIFY, table=table)
 
 
 def _values_section(title: str, V: FloatArray, *, horizon: float = 15.0) -> Section:
