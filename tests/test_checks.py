@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import hardmax as hm
 from hardmax import _checks
@@ -51,6 +52,16 @@ TOKENS = {
     "mixed words": (np.array([[1, "a"]], object), ValueError, "Got 'a' at index (0, 1). Turn words into vectors"),
     "nothing": ([[1.0, None]], ValueError, "must hold finite real numbers. Got None at index (0, 1)."),
     "nan object": (np.array([[np.nan]], object), ValueError, "must hold finite real numbers. Got nan at index (0, 0)."),
+    "masked": (
+        np.ma.masked_array([[1.0, 2.0], [3.0, 4.0]], [[False, True], [False, False]]),
+        ValueError,
+        "must have all its values. Got a masked array with 1 masked. Fill them, or leave their rows out. For padding,",
+    ),
+    "sparse": (
+        csr_array([[1.0, 2.0]]),
+        TypeError,
+        "must be a dense array. Got a sparse one, csr_array. Use its method toarray().",
+    ),
     "too large": (
         [[10**400]],
         ValueError,
@@ -76,6 +87,27 @@ def test_bad_tokens(name):
 def test_bad_tokens_by_other_ways(tokens, options):
     with pytest.raises(ValueError, match=r"`tokens` must"):
         hm.simulate(tokens, RULE, layers=1, **options)
+
+
+def test_a_masked_array_that_hides_nothing_is_an_array():
+    assert hm.limit(np.ma.masked_array(GOOD, False), RULE).leaders.tolist() == hm.limit(GOOD, RULE).leaders.tolist()
+
+
+@pytest.mark.parametrize("value", [np.ma.masked_equal(np.eye(2), 0), csr_array(np.eye(2))], ids=["masked", "sparse"])
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("A", lambda value: hm.Hardmax(1, value)),
+        ("V", lambda value: hm.SelfAttention(V=value)),
+        ("W1", lambda value: hm.FeedForward(value, np.eye(2))),
+        ("mask", lambda value: hm.simulate(GOOD, RULE, layers=1, mask=value)),
+        ("queries", hm.kernels.maximisers),
+        ("times", lambda value: hm.simulate(GOOD, hm.SelfAttention(), times=value)),
+    ],
+)
+def test_masked_and_sparse_arrays_are_refused_wherever_they_come(value, name, call):
+    with pytest.raises(ValueError, match=f"^`{name}` must (have all its values|be a dense array)"):
+        call(value)
 
 
 @pytest.mark.parametrize("alpha", [0, -1.0, np.nan, np.inf, "0.5", None, True, 1j, [0.5, -1], [[0.5]]], ids=repr)

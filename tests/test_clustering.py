@@ -1,6 +1,7 @@
 """The clusterer: scikit-learn's own checks, the knob and its thresholds, what must not matter, odd input."""
 
 import contextlib
+import io
 import subprocess
 import sys
 import warnings
@@ -407,7 +408,7 @@ def test_A_is_the_metric(features):
 
 BAD = [
     ({"n_clusters": 0}, r"'n_clusters' parameter of HardmaxClustering must be an int in the range \[1, inf\) or None"),
-    ({"granularity": 1.5}, r"'granularity' parameter .* must be a float in the range \[0.0, 1.0\]. Got 1.5"),
+    ({"granularity": 1.5}, r"'granularity' parameter .* must be a float in the range \[0.0, 1.0\] or None. Got 1.5"),
     ({"granularity": np.nan}, r"'granularity' parameter .* Got nan"),
     ({"features": "rows"}, r"'features' parameter .* must be a str among {'.*'}. Got 'rows'"),
     ({"n_neighbors": 0}, r"'n_neighbors' parameter"),
@@ -423,6 +424,10 @@ BAD = [
     ({"must_lead": [-1]}, r"`must_lead` must hold different indices"),
     ({"must_lead": [3, 3]}, r"`must_lead` must hold different indices"),
     ({"must_lead": [0.5]}, r"`must_lead` must hold different indices"),
+    (
+        {"n_clusters": 2, "granularity": 0.5},
+        r"`granularity` must not go with `n_clusters`, which chooses it. Got `n_clusters=2` as well. Leave out one.",
+    ),
     ({"must_lead": [0], "n_clusters": 3}, r"`must_lead` must go with `granularity`. Got `n_clusters=3` as well"),
 ]
 
@@ -440,6 +445,23 @@ def test_bad_points_are_a_sentence():
         HardmaxClustering().fit([1.0, 2.0])
     with pytest.raises(ValueError, match="X has 3 features, but HardmaxClustering is expecting 2"):
         HardmaxClustering().fit(BLOBS).predict(np.ones((1, 3)))
+    hidden = np.ma.masked_greater(BLOBS, 8)
+    for call in (HardmaxClustering().fit, HardmaxClustering().fit(BLOBS).predict):
+        with pytest.raises(
+            ValueError, match=f"`X` must have all its values. Got a masked array with {hidden.mask.sum()} "
+        ):
+            call(hidden)
+
+
+def test_verbose_shows_how_many_points_are_decided(monkeypatch):
+    shown = io.StringIO()
+    shown.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", shown)
+    HardmaxClustering(4).fit(BLOBS)
+    assert shown.getvalue() == ""
+    HardmaxClustering(4, verbose=True).fit(BLOBS)
+    assert "Clustering" in shown.getvalue()
+    assert "300/300" in shown.getvalue()
 
 
 def test_without_scikit_learn_it_says_what_to_install():

@@ -7,6 +7,7 @@ from numbers import Integral, Rational
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from hardmax._errors import ParameterError, ParameterTypeError
 from hardmax._integers import has_positive_pivots
@@ -47,16 +48,29 @@ def check_cloud(tokens: Array, advice: str) -> AnyArray:
 
 
 def as_array(value: Array, name: str, must: str, advice: str = "Fill them up.") -> AnyArray:
-    """Return an array of what came, unless its rows have different lengths."""
+    """Return an array of what came, unless its rows have different lengths, or some of it is masked or not there."""
+    refuse_gaps(value, name)
     try:
         return np.asarray(to_numpy(value))
     except ValueError:
         raise ParameterError(name, must, "rows of different lengths", advice) from None
 
 
+def refuse_gaps(value: object, name: str) -> None:
+    """Refuse what NumPy would misread: masked values, whose numbers it would take, and sparse matrices."""
+    hidden = int(np.ma.getmaskarray(value).sum()) if isinstance(value, np.ma.MaskedArray) else 0
+    if hidden:
+        padding = " For padding, pass `tokens.data` and `mask`, True for the real tokens." if name == "tokens" else ""
+        advice = f"Fill them, or leave their rows out.{padding}"
+        raise ParameterError(name, "have all its values", f"a masked array with {hidden} masked", advice)
+    if issparse(value) or (is_tensor(value) and "sparse" in str(getattr(value, "layout", ""))):
+        advice = "Use its method to_dense()." if is_tensor(value) else "Use its method toarray()."
+        raise ParameterTypeError(name, "be a dense array", f"a sparse one, {type(value).__name__}", advice)
+
+
 def check_mask(mask: Array, shape: tuple[int, ...]) -> BoolArray:
     """Return a mask of shape `shape`, True for real tokens, with at least one real token in each cloud."""
-    array = np.asarray(to_numpy(mask))
+    array = as_array(mask, "mask", f"have shape {shape}")
     if array.dtype != bool or array.shape != shape:
         must, got = f"be boolean of shape {shape}, True for real tokens", f"{array.dtype} of shape {array.shape}"
         raise ParameterError("mask", must, got, "Use mask.astype(bool), without the last axis of `tokens`.")

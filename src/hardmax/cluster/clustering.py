@@ -1,6 +1,7 @@
 """`HardmaxClustering`: the scikit-learn estimator. It validates, calls, stores."""
 
 import warnings
+from contextlib import nullcontext
 from numbers import Integral, Real
 from typing import Any
 
@@ -10,8 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from hardmax._checks import refuse_gaps
 from hardmax._errors import ParameterError
-from hardmax._types import IntArray
+from hardmax._progress import progress_bar
+from hardmax._types import FloatArray, IntArray
 from hardmax.cluster.model import Settings, fit
 from hardmax.limits import Limit, limit
 from hardmax.rules.hardmax import Hardmax
@@ -36,9 +39,9 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
         How many clusters to look for. Then searched for: tau nearest to 1, and with features="graph" also
         the number of eigenvectors, which is n_clusters (50 at most) if a tau from 1/4 to 4 will do, or else a little
         less.
-    granularity : float in [0, 1]
-        g, with tau = (1 - g) / g: 1/2 is the plain model; at 1 every distinct direction leads; near 0 few do, with
-        features="points" usually one. Not used with `n_clusters`.
+    granularity : float in [0, 1], optional
+        g, with tau = (1 - g) / g: 1/2 is the plain model, and is taken unless said; at 1 every distinct direction
+        leads; near 0 few do, with features="points" usually one. It does not go with `n_clusters`, which chooses tau.
     features : {"graph", "points"}
         "graph": rows of the leading eigenvectors of the graph of nearest neighbours (weights
         exp(-|x_i - x_j|^2 / (s_i s_j)) with s_i the distance of the last neighbour; components are joined at their
@@ -59,6 +62,8 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
         Indices of points that have to lead: an A for the tokens is chosen by `hardmax.control.choose_A` (CVXPY).
     alpha : float
         The step. It changes how many layers there are, and little else.
+    verbose : bool or int
+        Show how many points are decided while it goes through layers.
 
     Attributes
     ----------
@@ -103,7 +108,7 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
 
     _parameter_constraints = {
         "n_clusters": [Interval(Integral, 1, None, closed="left"), None],
-        "granularity": [Interval(Real, 0, 1, closed="both")],
+        "granularity": [Interval(Real, 0, 1, closed="both"), None],
         "features": [StrOptions({"graph", "points"})],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
@@ -111,6 +116,7 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
         "center": ["boolean"],
         "must_lead": ["array-like", None],
         "alpha": [Interval(Real, 0, None, closed="neither")],
+        "verbose": ["verbose"],
     }
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -122,12 +128,17 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
         X : (n, d) array
         y : ignored
         """
-        X = validate_data(self, X, dtype=np.float64)
+        X = self._points(X, reset=True)
         must_lead = check_must_lead(self.must_lead, len(X))
         if must_lead and self.n_clusters is not None:
             got = f"`n_clusters={self.n_clusters}` as well"
             raise ParameterError("must_lead", "go with `granularity`", got, "Leave out one.")
-        self._model, choice = fit(X, Settings(**self.get_params(deep=False) | {"must_lead": must_lead}))
+        if self.n_clusters is not None and self.granularity is not None:
+            must, got = "not go with `n_clusters`, which chooses it", f"`n_clusters={self.n_clusters}` as well"
+            raise ParameterError("granularity", must, got, "Leave out one.")
+        settings = Settings(**self.get_params(deep=False) | {"must_lead": must_lead})
+        with progress_bar("Clustering") if self.verbose else nullcontext() as progress:
+            self._model, choice = fit(X, settings, progress)
         self.labels_ = self._model.layers.labels.copy()
         self.leaders_ = choice.limit.leaders
         self.cluster_centers_ = X[self.leaders_]
@@ -160,7 +171,11 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
         (n,) array
         """
         check_is_fitted(self)
-        return self._model.predict(validate_data(self, X, dtype=np.float64, reset=False))
+        return self._model.predict(self._points(X, reset=False))
+
+    def _points(self, X: Any, *, reset: bool) -> FloatArray:
+        refuse_gaps(X, "X")  # scikit-learn would take the numbers below a mask
+        return np.asarray(validate_data(self, X, dtype=np.float64, reset=reset))
 
     @property
     def limit_(self) -> Limit:

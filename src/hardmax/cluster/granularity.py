@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax._types import FloatArray, IntArray
+from hardmax._types import FloatArray, IntArray, Progress
 from hardmax.cluster.embedding import SpectralEmbedding
 from hardmax.engine.run import Run
 from hardmax.limits import Limit, limit
@@ -94,10 +94,10 @@ class Choice(NamedTuple):
     limit: Limit
 
     @classmethod
-    def of(cls, features: FloatArray, tau: float, alpha: float) -> "Choice":
+    def of(cls, features: FloatArray, tau: float, alpha: float, progress: Progress | None = None) -> "Choice":
         tau = capped(features, tau)
         tokens = tokens_at(features, tau)
-        return cls(tau, tokens, limit(tokens, Hardmax(alpha)))
+        return cls(tau, tokens, limit(tokens, Hardmax(alpha), progress=progress))
 
     @property
     def n_clusters(self) -> int:
@@ -108,12 +108,12 @@ class Choice(NamedTuple):
         return abs(self.n_clusters - n_clusters), float(abs(np.log(max(self.tau, 1e-9))))
 
 
-def choose_tau(features: FloatArray, n_clusters: int, alpha: float) -> Choice:
+def choose_tau(features: FloatArray, n_clusters: int, alpha: float, progress: Progress | None = None) -> Choice:
     """The tau nearest to 1 with so many clusters, or else with about as many."""
-    tried = [Choice.of(features, 1.0, alpha)]
+    tried = [Choice.of(features, 1.0, alpha, progress)]
     if tried[0].n_clusters != n_clusters:
         for tau in _candidates(largest_thresholds(features, n_clusters + 1), n_clusters):
-            tried.append(Choice.of(features, tau, alpha))
+            tried.append(Choice.of(features, tau, alpha, progress))
             if tried[-1].n_clusters <= n_clusters:
                 break
     for _ in range(HALVINGS):
@@ -121,11 +121,18 @@ def choose_tau(features: FloatArray, n_clusters: int, alpha: float) -> Choice:
         few = min((c.tau for c in tried if c.n_clusters < n_clusters and c.tau > many), default=0.0)  # next: too few
         if any(c.n_clusters == n_clusters for c in tried) or not many * few:
             break
-        tried.append(Choice.of(features, float(np.sqrt(many * few)), alpha))
+        tried.append(Choice.of(features, float(np.sqrt(many * few)), alpha, progress))
     return min(tried, key=lambda choice: choice.distance(n_clusters))
 
 
-def choose_tau_and_m(embedding: SpectralEmbedding, labels: IntArray, n_clusters: int, top: int, alpha: float) -> Choice:
+def choose_tau_and_m(
+    embedding: SpectralEmbedding,
+    labels: IntArray,
+    n_clusters: int,
+    top: int,
+    alpha: float,
+    progress: Progress | None = None,
+) -> Choice:
     """As `choose_tau`, with `top` eigenvectors if a tau within a factor of NEAR will do, or else a few less.
 
     k clusters that are well apart make k rays in k dimensions. With more eigenvectors clusters are split, so more are
@@ -135,7 +142,7 @@ def choose_tau_and_m(embedding: SpectralEmbedding, labels: IntArray, n_clusters:
     sizes += [embedding.whole(top)] if top not in sizes else []
     best: Choice | None = None
     for m in sizes:
-        found = choose_tau(embedding.features(m)[labels], n_clusters, alpha)
+        found = choose_tau(embedding.features(m)[labels], n_clusters, alpha, progress)
         best = min(best or found, found, key=lambda choice: choice.distance(n_clusters))
         if best.n_clusters == n_clusters and best.distance(n_clusters)[1] <= np.log(NEAR):
             break

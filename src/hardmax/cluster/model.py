@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import InputError, ParameterError
-from hardmax._types import FloatArray, IntArray
+from hardmax._types import FloatArray, IntArray, Progress
 from hardmax.cluster import graph
 from hardmax.cluster.embedding import MOST, SpectralEmbedding
 from hardmax.cluster.granularity import Choice, choose_tau, choose_tau_and_m, tau_of, tokens_at
@@ -20,6 +20,7 @@ from hardmax.rules.hardmax import Hardmax
 
 KEPT = 0.01  # part of the largest margin by which must_lead lead
 BEYOND = 3  # eigenvalues more than are wanted, to see whether the last is one of several equal ones
+PLAIN = 0.5  # the granularity that leaves radii as they are
 LARGEST = 50  # eigenvectors for n_clusters: beyond, tau < 1 makes the others
 
 
@@ -29,7 +30,7 @@ class Settings:
 
     n_clusters: int | None = None
     _: KW_ONLY
-    granularity: float = 0.5
+    granularity: float | None = None
     features: str = "graph"
     n_neighbors: int = 10
     n_components: int | None = None
@@ -37,6 +38,7 @@ class Settings:
     center: bool = True
     must_lead: Sequence[int] | None = None
     alpha: float = 1.0
+    verbose: bool | int = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,13 +74,16 @@ class Model:
         return tokens if self.L is None else tokens @ self.L
 
 
-def fit(X: FloatArray, settings: Settings) -> tuple[Model, Choice]:
-    """Find the leaders of points of shape (n, d)."""
+def fit(X: FloatArray, settings: Settings, progress: Progress | None = None) -> tuple[Model, Choice]:
+    """Find the leaders of points of shape (n, d); `progress` as for `limit`."""
     classes = Classes.of(X)  # sorted, so that no sum depends on the order; and once, so that equal points stay equal
     ranked = np.repeat(classes.rows, classes.counts, axis=0)
     preprocessing = Preprocessing.fit(ranked, settings.A, center=settings.center or settings.features == "graph")
     Y = preprocessing.transform(classes.rows)[classes.labels]
-    choice = _on_graph(Y, settings) if settings.features == "graph" else _choose(lift(Y, height_of(Y)), settings)
+    if settings.features == "graph":
+        choice = _on_graph(Y, settings, progress)
+    else:
+        choice = _choose(lift(Y, height_of(Y)), settings, progress)
     L = None
     if settings.must_lead:
         choice, L = _led_by(choice, settings)
@@ -86,7 +91,7 @@ def fit(X: FloatArray, settings: Settings) -> tuple[Model, Choice]:
     return Model(settings, X, preprocessing, Y, L, choice.tau, layers), choice
 
 
-def _on_graph(Y: FloatArray, settings: Settings) -> Choice:
+def _on_graph(Y: FloatArray, settings: Settings, progress: Progress | None) -> Choice:
     classes = Classes.of(Y)  # equal points count once, and the order of the points does not matter
     if len(classes) == 1:
         return Choice.of(np.ones((len(Y), 1)), 1.0, settings.alpha)
@@ -95,15 +100,17 @@ def _on_graph(Y: FloatArray, settings: Settings) -> Choice:
     W = graph.neighbour_graph(classes.rows, settings.n_neighbors)
     embedding = SpectralEmbedding.of(W, min(wanted + BEYOND, len(classes)))
     if k is not None and m is None:
-        return choose_tau_and_m(embedding, classes.labels, k, min(wanted, len(classes)), settings.alpha)
+        most = min(wanted, len(classes))
+        return choose_tau_and_m(embedding, classes.labels, k, most, settings.alpha, progress)
     m = embedding.whole(min(m or embedding.components(), len(embedding.values)))
-    return _choose(embedding.features(m)[classes.labels], settings)
+    return _choose(embedding.features(m)[classes.labels], settings, progress)
 
 
-def _choose(features: FloatArray, settings: Settings) -> Choice:
+def _choose(features: FloatArray, settings: Settings, progress: Progress | None) -> Choice:
     if settings.n_clusters is not None:
-        return choose_tau(features, settings.n_clusters, settings.alpha)
-    return Choice.of(features, tau_of(features, settings.granularity), settings.alpha)
+        return choose_tau(features, settings.n_clusters, settings.alpha, progress)
+    granularity = PLAIN if settings.granularity is None else settings.granularity
+    return Choice.of(features, tau_of(features, granularity), settings.alpha, progress)
 
 
 def _led_by(choice: Choice, settings: Settings) -> tuple[Choice, FloatArray]:

@@ -66,6 +66,7 @@ class Method:
 
     def times(self, times: Times) -> AnyArray:
         """When to save, increasing from 0 or later; a number T is 0 to T in 100 steps, or in steps of length `dt`."""
+        _checks.refuse_gaps(times, "times")
         try:
             array = np.asarray(to_numpy(times))
         except ValueError:

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hardmax._checks import as_array
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray
 from hardmax.kernels.exact_sets import Points, exact_sets, exact_sets_of_batch
@@ -53,8 +54,9 @@ def maximisers(queries: ArrayLike, keys: ArrayLike | None = None, *, kernel: str
 
 
 def _check(queries: ArrayLike, keys: ArrayLike | None) -> tuple[AnyArray, AnyArray]:
-    Q = _as_floats("queries", np.asarray(queries))
-    K = Q if keys is None or keys is queries else _as_floats("keys", np.asarray(keys))
+    must = "have rows of equal length"
+    Q = _as_floats("queries", as_array(queries, "queries", must))
+    K = Q if keys is None or keys is queries else _as_floats("keys", as_array(keys, "keys", must))
     if Q.ndim not in (2, 3) or Q.ndim != K.ndim or Q.shape[-1] != K.shape[-1] or Q.shape[:-2] != K.shape[:-2]:
         must = "have shapes (n, d) and (m, d), or (batch, n, d) and (batch, m, d)"
         raise ParameterError(("queries", "keys"), must, f"{Q.shape} and {K.shape}")
