@@ -6,6 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import hardmax as hm  # noqa: E402
 from hardmax.attention.one_layer import HardmaxAttention, hardmax_attention  # noqa: E402
 
 
@@ -14,7 +15,8 @@ def weights(q, k, mask=None, causal=False):
     P = torch.zeros(q.shape[0], q.shape[1], k.shape[1], dtype=torch.float64)
     Q, K = ([[[Fraction(x) for x in row] for row in entry] for entry in z.double().tolist()] for z in (q, k))
     for b, i in ((b, i) for b in range(P.shape[0]) for i in range(P.shape[1])):
-        seen = [j for j in range(P.shape[2]) if (mask is None or mask[b, j]) and (not causal or j <= i)]
+        own = None if mask is None else mask[b] if mask.ndim == 2 else mask[b, i]
+        seen = [j for j in range(P.shape[2]) if (own is None or own[j]) and (not causal or j <= i)]
         scores = {j: sum(x * y for x, y in zip(Q[b][i], K[b][j], strict=True)) for j in seen}
         chosen = [j for j in seen if scores[j] == max(scores.values())]
         P[b, i, chosen] = 1 / max(1, len(chosen))
@@ -55,6 +57,61 @@ def test_hidden_keys_of_a_line_are_not_followed(kind, causal):
     mask = torch.rand(20, 7, generator=generator) < 0.5
     out = hardmax_attention(q, k, v, mask, causal=causal)
     torch.testing.assert_close(out, weights(q, k, mask, causal) @ v, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("kind", ["random", "lattice"])
+def test_each_query_may_see_its_own_keys(kind, causal):
+    generator = torch.Generator().manual_seed(8)
+    q, k = (tokens(kind, (2, 7, 3), generator) for _ in range(2))
+    v, g = (tokens("random", (2, 7, 5), generator) for _ in range(2))
+    v.requires_grad_()
+    mask = torch.rand(2, 7, 7, generator=generator) < 0.4
+    mask[:, 3] = False  # sees nothing
+    mask[:, 5] = mask[:, 4]
+    P = weights(q, k, mask, causal)
+    for out in (
+        hardmax_attention(q, k, v, mask, causal=causal),
+        hardmax_attention(q, k, v, attn_mask=mask, is_causal=causal),
+    ):
+        (grad,) = torch.autograd.grad(out, v, g)
+        torch.testing.assert_close(out, P @ v.detach())
+        torch.testing.assert_close(grad, P.transpose(1, 2) @ g)
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (1, 5), (3, 1, 5), (3, 4, 5), (2, 1, 1, 5), (2, 3, 4, 5), (2, 1, 4, 1)])
+def test_masks_broadcast_as_in_scaled_dot_product_attention(shape):
+    generator = torch.Generator().manual_seed(9)
+    q, k, v = (torch.randn(2, 3, n, d, generator=generator) for n, d in ((4, 8), (5, 8), (5, 6)))
+    mask = torch.rand(shape, generator=generator) < 0.7
+    mask[..., 0] = True  # torch has NaN where nothing is seen
+    sharp = torch.nn.functional.scaled_dot_product_attention(1e4 * q, k, v, attn_mask=mask)
+    torch.testing.assert_close(hardmax_attention(q, k, v, attn_mask=mask), sharp)
+
+
+def test_one_cloud_takes_a_square_mask_and_a_batch_one_for_all():
+    generator = torch.Generator().manual_seed(10)
+    q, k, v = (torch.randn(2, n, 3, generator=generator) for n in (4, 5, 5))
+    mask = torch.rand(4, 5, generator=generator) < 0.5
+    out = hardmax_attention(q, k, v, mask)
+    torch.testing.assert_close(out.double(), weights(q, k, mask.expand(2, 4, 5)) @ v.double())
+    assert torch.equal(hardmax_attention(q[0], k[0], v[0], mask), out[0])
+
+
+def test_torch_vmap_is_one_more_axis():
+    generator = torch.Generator().manual_seed(11)
+    q, k = (tokens("lattice", (3, 2, 4, 2), generator) for _ in range(2))
+    v, mask = torch.randn(2, 3, 4, 5, generator=generator), torch.rand(2, 4, generator=generator) < 0.7
+    mapped = torch.vmap(hardmax_attention, in_dims=(0, 0, 1, None))(q, k, v, mask)
+    assert torch.equal(mapped, hardmax_attention(q, k, v.transpose(0, 1), mask))
+    each = torch.vmap(torch.func.grad(lambda v, q, k: (hardmax_attention(q, k, v) ** 2).sum()), in_dims=(1, 0, 0))
+    v.requires_grad_()
+    (grad,) = torch.autograd.grad((hardmax_attention(q, k, v.transpose(0, 1)) ** 2).sum(), v)
+    torch.testing.assert_close(each(v.detach(), q, k).transpose(0, 1), grad)
+
+
+def test_it_is_at_hand_without_loading_torch():
+    assert hm.hardmax_attention is hardmax_attention
 
 
 def test_near_ties_are_decided_as_in_real_arithmetic():
@@ -151,6 +208,18 @@ def test_compiled_in_one_graph():
         ({"causal": True}, r"`causal` attention must have as many queries as keys\. Got 4 and 5\."),
         ({"mask": torch.ones(2, 5)}, r"`mask` must be a boolean tensor, .* Got torch\.float32\."),
         ({"mask": torch.ones(2, 4).bool()}, r"`mask` must end in the number of keys, 5\. Got shape \(2, 4\)\."),
+        (
+            {"mask": torch.ones(3, 5).bool()},
+            r"`mask` must have axes that broadcast to \(2, 4, m\), or without .* Got shape",
+        ),
+        (
+            {"attn_mask": torch.ones(3, 5).bool()},
+            r"`attn_mask` must have axes that broadcast to \(2, 4, m\)\. Got shape \(3, 5\)",
+        ),
+        (
+            {"attn_mask": torch.ones(4, 5).bool(), "mask": torch.ones(2, 5).bool()},
+            r"`attn_mask` must not go with `mask`",
+        ),
         ({"k": torch.full((2, 5, 3), torch.nan)}, r"`k` must be finite\."),
         ({"v": torch.ones(2, 5, 3, device="meta")}, r"`v` must be on the device of `q`, cpu\. Got meta\."),
     ],

@@ -2,7 +2,7 @@
 
 The public names are below. `import hardmax` loads NumPy and SciPy and nothing optional: `hardmax.draw` loads Matplotlib
 when it is asked for a picture, `hardmax.inspect` the transformers library, `hardmax.interactive` Plotly,
-`hardmax.control` CVXPY, the estimators scikit-learn, `hardmax.kernels.hardmax_attention` torch, large inputs numba, and
+`hardmax.control` CVXPY, the estimators scikit-learn, `hardmax.hardmax_attention` torch, large inputs numba, and
 `exact=True` python-flint. The functions `simulate` and `limit` take the place of the modules they are written in.
 """
 
@@ -60,6 +60,7 @@ LAZY = ("control", "draw", "sentiment")  # rooms that load Matplotlib, CVXPY or 
 FUNCTIONS = {  # load transformers, Plotly, scikit-learn and torch
     "HardmaxClassifier": "hardmax.sentiment",
     "HardmaxClustering": "hardmax.cluster",
+    "hardmax_attention": "hardmax.kernels",
     "inspect": "hardmax.inspection",
     "interactive": "hardmax.draw.pages",
     "pretrained": "hardmax.sentiment",

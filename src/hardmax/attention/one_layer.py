@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -13,14 +13,23 @@ from torch import Tensor
 
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import AnyArray
-from hardmax.kernels.exact_sets import exact_sets_of_batch
+from hardmax.attention.masks import check_mask, exact_sets_seen, find_each, for_each_query, spread_each
 from hardmax.kernels.sets import Sets
 
 CPU_TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 GPU_TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
-def hardmax_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, causal: bool = False) -> Tensor:
+def hardmax_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    *,
+    causal: bool = False,
+    attn_mask: Tensor | None = None,
+    is_causal: bool = False,
+) -> Tensor:
     """Mean of the values of the best keys: what softmax attention tends to as its temperature goes to 0.
 
     o_i = mean of v_j over j in C_i,   C_i = argmax_j <q_i, k_j>, the whole set: exact ties belong to it.
@@ -38,10 +47,14 @@ def hardmax_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = Non
     k : (..., m, d) tensor of the same type
     v : (..., m, dv) tensor
         float32, bfloat16 or float16, on the CPU also float64. Leading axes broadcast.
-    mask : (..., m) boolean tensor, optional
-        True for real keys, False for padding.
+    mask : (..., m) or (..., n, m) boolean tensor, optional
+        True for real keys, False for padding; or for each query the keys that it sees, which is slower. A mask that
+        fits both ways is of the first kind.
     causal : bool
         Whether query i sees the keys 0 to i alone; n must be m.
+    attn_mask, is_causal
+        As in torch's `scaled_dot_product_attention`, for code that calls it: a boolean mask that broadcasts to
+        (..., n, m), and `causal` by its other name.
 
     Returns
     -------
@@ -70,10 +83,14 @@ def hardmax_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = Non
             [0.5000],
             [0.0000]])
     """
-    _check(q, k, v, mask, causal)
-    shapes = [x.shape[:-2] for x in (q, k, v)] + ([] if mask is None else [mask.shape[:-1]])
-    leading = shapes[0] if all(shape == shapes[0] for shape in shapes) else torch.broadcast_shapes(*shapes)
-    rows = None if mask is None else mask.expand(*leading, k.shape[-2]).reshape(-1, k.shape[-2])
+    causal = causal or is_causal
+    _check(q, k, v, causal)
+    leading = q.shape[:-2]
+    if not leading == k.shape[:-2] == v.shape[:-2]:
+        leading = torch.broadcast_shapes(leading, k.shape[:-2], v.shape[:-2])
+    rows = None if mask is attn_mask is None else _seen(mask, attn_mask, k, tuple(leading), q.shape[-2])
+    if rows is not None and rows.ndim == 3 and causal:
+        rows, causal = rows & rows.new_ones(rows.shape[1:]).tril(), False
     flat = (x if x.ndim == 3 and x.shape[:-2] == leading else _flat(x, leading) for x in (q, k, v))
     if torch.compiler.is_compiling():
         out = torch.ops.hardmax.attend(*flat, rows, causal)[0]
@@ -83,7 +100,7 @@ def hardmax_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = Non
 
 
 class HardmaxAttention(torch.nn.Module):
-    """`hardmax_attention` as a module without parameters; `causal` as there.
+    """`hardmax_attention` as a module without parameters; `mask` and `causal` as there.
 
     Examples
     --------
@@ -107,11 +124,22 @@ class HardmaxAttention(torch.nn.Module):
         return f"causal={self.causal}"
 
 
+def _seen(mask: Tensor | None, attn_mask: Tensor | None, k: Tensor, leading: tuple[int, ...], n: int) -> Tensor:
+    """Which keys are seen: (B, m) by all queries of a cloud, or (B, n, m) by each."""
+    if mask is not None and attn_mask is not None:
+        raise ParameterError("attn_mask", "not go with `mask`", "both", "Join them with &.")
+    name, given = ("mask", cast(Tensor, mask)) if attn_mask is None else ("attn_mask", attn_mask)
+    check_mask(name, given, k)
+    own = for_each_query(name, given, leading, n)
+    rows = own.expand(*leading, own.shape[-2], k.shape[-2]).reshape(-1, own.shape[-2], k.shape[-2])
+    return rows[:, 0] if own.shape[-2] == 1 else rows
+
+
 def _flat(x: Tensor, leading: Sequence[int]) -> Tensor:
     return x.expand(*leading, *x.shape[-2:]).reshape(math.prod(leading), *x.shape[-2:])
 
 
-def _check(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> None:
+def _check(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> None:
     for name, x in (("q", q), ("k", k), ("v", v)):
         if not isinstance(x, torch.Tensor) or x.ndim < 2:
             got = f"shape {tuple(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
@@ -135,28 +163,21 @@ def _check(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -
             f"`causal` attention must have as many queries as keys. Got {q.shape[-2]} and {k.shape[-2]}. "
             "Leave `causal` out, or use a `mask`."
         )
-    if mask is None:
-        return
-    if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool or mask.ndim < 1:
-        got = str(mask.dtype) if isinstance(mask, torch.Tensor) else type(mask).__name__
-        raise ParameterError("mask", "be a boolean tensor, (..., m), True for real keys", got)
-    if mask.device != k.device:
-        raise ParameterError("mask", f"be on the device of `k`, {k.device}", mask.device, "Move it there.")
-    if mask.shape[-1] not in (1, k.shape[-2]):
-        raise ParameterError("mask", f"end in the number of keys, {k.shape[-2]}", f"shape {tuple(mask.shape)}")
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, ...]:
     """Outputs of (B, n, d) queries, and what the gradient needs to know of their sets (see `gpu.RawSets`)."""
     if q.is_cuda:
         with _device_of(q):
+            if mask is not None and mask.ndim == 3:
+                return find_each(_gpu(), q, k, v, mask)
             out, found = _gpu().find(q, k, v, mask, causal)
         return out, *found
     nothing = torch.empty(0, dtype=torch.int64)
     if q.shape[0] * q.shape[1] == 0 or k.shape[1] == 0:
         sizes = nothing.new_zeros(q.shape[0] * q.shape[1])
         return v.new_zeros(*q.shape[:2], v.shape[2]), sizes - 1, sizes, nothing
-    sets = exact_sets_of_batch(as_array(q, "q"), as_array(k, "k"), None if mask is None else mask.numpy(), causal)
+    sets = exact_sets_seen(as_array(q, "q"), as_array(k, "k"), None if mask is None else mask.numpy(), causal)
     everywhere = sets.flattened(q.shape[1], k.shape[1])
     means = everywhere.mean(_numbers(v).reshape(-1, v.shape[2]), np.ones(k.shape[0] * k.shape[1], np.intp))
     out = torch.from_numpy(means).to(v.dtype).view(*q.shape[:2], v.shape[2])
@@ -169,6 +190,8 @@ def _spread(
     """Gradient of the values: each g_i / |C_i| goes to the members of C_i."""
     if g.is_cuda:
         with _device_of(g):
+            if mask is not None and mask.ndim == 3:
+                return spread_each(_gpu(), g, q, k, mask, (first, sizes, lanes))
             return _gpu().spread(g, q, k, mask, causal, _gpu().RawSets(first, sizes, lanes))
     (batch, n, dv), m = g.shape, k.shape[1]
     if not g.numel() or not m:
@@ -180,7 +203,7 @@ def _spread(
     tied, members = torch.nonzero((sizes.view(batch, n) > 1).any(1)).flatten(), np.empty(0, np.intp)
     if len(tied):  # these clouds are asked again, as members take memory
         seen = None if mask is None else mask[tied].numpy()
-        sets = exact_sets_of_batch(as_array(q[tied], "q"), as_array(k[tied], "k"), seen, causal)
+        sets = exact_sets_seen(as_array(q[tied], "q"), as_array(k[tied], "k"), seen, causal)
         members = sets.take(sets.tied).members
     P = Sets.joined(first.numpy(), sizes.numpy(), members).flattened(n, m).matrix(np.ones(batch * m, np.intp))
     return torch.from_numpy(P.T @ _numbers(g).reshape(-1, dv)).to(g.dtype).view(batch, m, dv)
@@ -189,20 +212,56 @@ def _spread(
 class Attend(torch.autograd.Function):
     """`_attend` with its gradient, for eager torch: an operator that can be compiled costs more to call.
 
-    Gives the outputs, the lowest member of each C_i, -1 for none, and |C_i|, for (B, n, d) tensors.
+    Gives the outputs, the lowest member of each C_i, -1 for none, |C_i|, and the lanes, for (B, n, d) tensors.
     """
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, ...]:
-        out, *found = _attend(q, k, v, mask, causal)
-        ctx.causal = causal
-        ctx.save_for_backward(q, k, mask, *found)
-        ctx.mark_non_differentiable(*found[:2])
-        return out, *found[:2]
+    def forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, ...]:
+        return _attend(q, k, v, mask, causal)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.mark_non_differentiable(*output[1:])
+        _save(ctx, inputs, output)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
-        return _gradients(_spread, ctx, g)
+        return _gradients(Spread.apply, ctx, g)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        out = Attend.apply(*_folded(info.batch_size, in_dims, inputs))
+        return tuple(_unfolded(info.batch_size, x) for x in out), (0,) * len(out)
+
+
+class Spread(torch.autograd.Function):
+    """`_spread`, which `torch.vmap` can map as well."""
+
+    @staticmethod
+    def forward(*inputs: Any) -> Tensor:
+        return _spread(*inputs)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        pass  # no gradient of the gradient
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:
+        return _unfolded(info.batch_size, Spread.apply(*_folded(info.batch_size, in_dims, inputs))), 0
+
+
+def _folded(size: int, in_dims: Sequence[int | None], inputs: Sequence[Any]) -> list[Any]:
+    """What `torch.vmap` maps over as more clouds of one batch, which is what each first axis is."""
+    found = []
+    for x, dim in zip(inputs, in_dims, strict=True):
+        if isinstance(x, Tensor):
+            x = x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
+        found.append(x.flatten(0, 1) if isinstance(x, Tensor) else x)
+    return found
+
+
+def _unfolded(size: int, x: Tensor) -> Tensor:
+    return x.view(size, x.shape[0] // size, *x.shape[1:])
 
 
 def _gradients(spread: Callable[..., Tensor], ctx: Any, g: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
