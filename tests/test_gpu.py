@@ -31,7 +31,7 @@ def visible(q, k, mask, causal):
     seen = torch.ones(q.shape[0], q.shape[1], k.shape[1], dtype=torch.bool, device="cuda")
     if causal:
         seen = seen.tril()
-    return seen if mask is None else seen & mask[:, None, :]
+    return seen if mask is None else seen & (mask if mask.ndim == 3 else mask[:, None, :])
 
 
 def membership(q, k, mask=None, causal=False):
@@ -163,6 +163,25 @@ def test_outputs_and_gradients_are_those_of_the_dense_matrix(n, d, dv, tied, dty
     close = {"rtol": 1e-6, "atol": 1e-5} if dtype == torch.float32 else {"rtol": 1e-2, "atol": 1e-2}
     torch.testing.assert_close(out.double(), P @ v.detach().double(), **close)
     torch.testing.assert_close(grad.double(), P.transpose(1, 2) @ g.double(), **close)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("tied", [False, True])
+def test_each_query_may_see_its_own_keys(tied, causal, monkeypatch):
+    monkeypatch.setattr("hardmax.attention.masks.AT_ONCE", 3000)  # some queries at a time
+    q, k = (normal(3, 40, 8) for _ in range(2))
+    q, k = (x.round() if tied else x for x in (q, k))
+    v, g = (normal(3, 40, 5) for _ in range(2))
+    v.requires_grad_()
+    mask = torch.rand(3, 40, 40, device="cuda") < 0.3
+    mask[:, 7] = False
+    P = membership(q, k, mask, causal).double()
+    P /= P.sum(-1, keepdim=True).clamp(min=1)
+    out = hardmax_attention(q, k, v, mask, causal=causal)
+    (grad,) = torch.autograd.grad(out, v, g)
+    torch.testing.assert_close(out.double(), P @ v.detach().double(), rtol=1e-6, atol=1e-5)
+    torch.testing.assert_close(grad.double(), P.transpose(1, 2) @ g.double(), rtol=1e-6, atol=1e-5)
+    assert hardmax_attention(q[:, :0], k, v, mask[:, :0]).shape == (3, 0, 5)
 
 
 def test_two_runs_have_the_same_bits_whatever_memory_held():
