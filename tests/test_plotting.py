@@ -50,6 +50,29 @@ def test_stars_lead_and_circles_follow_in_their_colours() -> None:
     assert any(edge != EDGE.lower() for edge in edges)  # (0, 1/4) is followed
 
 
+def test_pictures_say_what_they_want() -> None:
+    tokens = hm.configuration("emerging-leader")
+    trajectory, limit = hm.simulate(tokens, RULE, layers=2), hm.limit(tokens, RULE)
+    wanted = (
+        r"`trajectory` must be a Trajectory from hm.simulate. Got Limit. A limit is drawn by plot_limit\(limit, tok"
+    )
+    for call in (plot_layers, plot_tokens, hm.interactive, lambda x: hm.draw.movie(x, "a.gif")):
+        with pytest.raises(TypeError, match=wanted):
+            call(limit)
+    with pytest.raises(TypeError, match=r"`trajectory` must be a Trajectory from hm.simulate. Got ndarray\.$"):
+        plot_layers(tokens)
+    with pytest.raises(
+        TypeError, match=r"`limit` must be a Limit from hm.limit. Got HardmaxTrajectory. A trajectory is"
+    ):
+        plot_limit(trajectory, tokens)
+    with pytest.raises(
+        ValueError, match=r"`tokens` must have shape \(8, 2\), as the limit has. Got shape \(3, 2\). Pass"
+    ):
+        plot_limit(limit, tokens[:3])
+    with pytest.raises(ValueError, match=r"`tokens` must be those whose limit it is. Got others: token 0 leads from"):
+        plot_limit(limit, tokens + 0.5)
+
+
 def test_two_halves_when_two_are_followed() -> None:
     trajectory = hm.simulate([[1, 1], [1, -1], [-1, 0], [0.5, 0]], RULE, layers=2)
     palette = Palette(trajectory)

@@ -18,6 +18,7 @@ from PIL import Image
 
 from hardmax._errors import InputError, needed_for
 from hardmax._files import check_ending, written_whole
+from hardmax.draw.checks import check_trajectory
 from hardmax.draw.flows import clusters_by_size, legend_of, plot_flow, position
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import add_legend, new_axes
@@ -93,6 +94,7 @@ def movie(
         Called with the axes after each frame, to draw more into it.
     """
     check_ending(path, ENDINGS)
+    check_trajectory(trajectory)
     trajectory.single("movie(trajectory[b], path)")
     projection = Projection.of_trajectory(trajectory)
     draw, frames, legend = (

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple, TypeAlias, cast, overload
 import numpy as np
 from markupsafe import Markup
 
-from hardmax._errors import ParameterTypeError, needed_for
+from hardmax._errors import needed_for
 from hardmax._files import check_ending, save_text
 from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.draw import flows
+from hardmax.draw.checks import check_trajectory
 from hardmax.draw.html import render
 from hardmax.draw.movies import even_frames
 from hardmax.draw.projection import Projection
@@ -71,8 +72,7 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
     """
     with needed_for("`hardmax.interactive`", "Plotly", "app"):
         import plotly.graph_objects  # noqa: F401
-    if not isinstance(trajectory, Trajectory):
-        raise ParameterTypeError("trajectory", "be a Trajectory from hm.simulate", type(trajectory).__name__)
+    check_trajectory(trajectory)
     if path is not None:
         check_ending(path, (".html", ".htm"))
     trajectory.single("interactive(trajectory[b])")

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.draw import style
+from hardmax.draw.checks import check_start, check_trajectory
 from hardmax.draw.flows import plot_flow, plot_times
 from hardmax.draw.projection import Projection
 from hardmax.draw.thinning import drawn_rows, thinned_line
@@ -109,6 +110,7 @@ def plot_tokens(
     palette, projection : optional
         To share colours and axes between panels; a flow has colours by its clusters.
     """
+    check_trajectory(trajectory)
     if not isinstance(trajectory, HardmaxTrajectory):
         return plot_flow(
             cast(SmoothTrajectory, trajectory), k, ax=ax, tails=tails, hull=polytope, projection=projection
@@ -162,6 +164,7 @@ def plot_layers(
     projection : Projection, optional
         To share axes with other pictures.
     """
+    check_trajectory(trajectory)
     if not isinstance(trajectory, HardmaxTrajectory):
         return plot_times(cast(SmoothTrajectory, trajectory), layers, projection=projection)
     trajectory.only_cloud("plot_layers(trajectory[b])")
@@ -231,7 +234,7 @@ def plot_limit(
     projection : Projection, optional
         To share axes with other pictures.
     """
-    start, end = (np.asarray(to_numpy(x)).astype(np.float64) for x in (tokens, limit.tokens))
+    start, end = check_start(limit, tokens), np.asarray(to_numpy(limit.tokens)).astype(np.float64)
     projection = projection or Projection.of(np.stack([start, end]))
     alone, ax = ax is None, style.new_axes(projection) if ax is None else ax
     projection.label(ax)
