@@ -25,7 +25,7 @@ def fingerprint(network: Network, settings: TrainingSettings, epochs: int, data:
     values = [getattr(settings, each.name) for each in fields(TrainingSettings)]
     digest = sha256(repr((values, epochs, network.heads, network.d, network.groups, network.layers)).encode())
     start = [p.detach().cpu().numpy() for p in network.parameters()]
-    for array in (*data.texts, data.labels, weights, *start):
+    for array in (*data.texts, data.labels, weights, *start, *([] if data.weights is None else [data.weights])):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 

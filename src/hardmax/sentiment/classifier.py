@@ -3,7 +3,7 @@
 Texts and labels are refused in a sentence where they do not fit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from inspect import cleandoc
@@ -14,15 +14,16 @@ from typing import Any
 from warnings import warn
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from hardmax._checks import as_array
-from hardmax._errors import InputError, ParameterError
+from hardmax._errors import InputError, ParameterError, did_you_mean
 from hardmax._progress import Report, training_bar
 from hardmax._tensors import to_numpy
-from hardmax._types import AnyArray, FloatArray
+from hardmax._types import AnyArray, BoolArray, FloatArray
 from hardmax.sentiment.explanation import Explanation, explain, explain_many
 from hardmax.sentiment.fitting import fit_model
 from hardmax.sentiment.model import Model
@@ -90,26 +91,41 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         paper |= {"learning_rate": 2.4, "alpha_rate": 0.001, "weight_decay": 0.0, "dropout": 0.6}
         return cls(d=d, **(paper | {"embedding_dropout": noise} | changes))
 
-    def fit(self, X: Sequence[str], y: Sequence[Any], *, report: Report | None = None) -> "HardmaxClassifier":
+    def fit(
+        self,
+        X: Sequence[str],
+        y: Sequence[Any],
+        sample_weight: ArrayLike | None = None,
+        *,
+        report: Report | None = None,
+    ) -> "HardmaxClassifier":
         """Train on texts and their labels. Rows without text or label are left out, and a warning counts them.
 
         Parameters
         ----------
         X : sequence of str
         y : sequence of labels
+        sample_weight : (texts,) array, optional
+            What each text counts for in the loss, times the weight of its class; their ratios matter alone. Texts of
+            weight 0 are left out.
         report : callable, optional
             Called after each step with steps done, steps in all, the loss, and after an epoch its `Epoch`, else None.
         """
-        texts, labels = complete_rows(X, y)
+        texts, labels, complete = complete_rows(X, y)
         check_classification_targets(labels)
+        weights = None if sample_weight is None else check_weights(sample_weight, len(complete))[complete]
+        if weights is not None:
+            some = np.flatnonzero(weights)
+            texts, labels, weights = [texts[i] for i in some], labels[some], weights[some]
         classes, numbers = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
             got = f"only {classes.tolist()} in {len(labels)} texts: 1 class"
             raise ParameterError("y", "hold at least two classes", got, "Check the column of labels.")
         check_settings(self)
+        check_weighted_labels(self.class_weight, classes)
         report = report or (lambda *_: None)
         with training_bar(report) if self.verbose else nullcontext(report) as report:
-            self.model_, self.history_ = fit_model(texts, numbers, classes, self, report=report)
+            self.model_, self.history_ = fit_model(texts, numbers, classes, self, weights, report=report)
         self.classes_, self.n_iter_ = classes, len(self.history_)
         return self
 
@@ -184,8 +200,8 @@ def check_texts(X: Any) -> list[str]:
     return _texts_alone(texts)
 
 
-def complete_rows(X: Any, y: Any) -> tuple[list[str], AnyArray]:
-    """Texts and labels of the rows that have both; labels as an array of text, numbers or booleans."""
+def complete_rows(X: Any, y: Any) -> tuple[list[str], AnyArray, BoolArray]:
+    """Texts and labels of the rows that have both, labels as an array of text, numbers or booleans; and which these are."""
     texts = _as_list(X)
     labels = _one_for_each(y, len(texts))
     masked = np.ma.getmaskarray(labels) if np.ma.isMaskedArray(labels) else np.zeros(len(texts), bool)
@@ -197,7 +213,7 @@ def complete_rows(X: Any, y: Any) -> tuple[list[str], AnyArray]:
         warn(left_out_note(int(missing.sum()), len(texts)), UserWarning, stacklevel=3)
         texts = list(compress(texts, ~missing))
         labels = labels[~missing] if isinstance(labels, np.ndarray) else list(compress(labels, ~missing))
-    return _texts_alone(texts), _plain(labels)
+    return _texts_alone(texts), _plain(labels), ~missing
 
 
 def _as_list(X: Any) -> list[Any]:
@@ -225,7 +241,7 @@ def _one_for_each(y: Any, texts: int) -> Any:
     if y is None:
         raise InputError("requires y to be passed, but the target y is None. Pass a label for each text.")
     must = f"hold one label for each of the {texts} texts"
-    shape = as_array(y, "y", must, "Match them.").shape
+    shape = as_array(y.data if np.ma.isMaskedArray(y) else y, "y", must, "Match them.").shape
     if shape != (texts,):
         raise ParameterError("y", must, f"shape {shape}", "Match them.")
     return to_numpy(y)
@@ -243,6 +259,32 @@ def _plain(labels: Any) -> AnyArray:
             place = int(np.flatnonzero(~np.isfinite(labels))[0])
             raise ParameterError("y", "be finite", f"{labels[place]} at place {place}", "Leave these rows out.")
     return np.asarray(labels)
+
+
+def check_weights(sample_weight: Any, texts: int) -> FloatArray:
+    """Weights of the texts as floats, some of them positive."""
+    must, advice = f"hold a number, 0 or larger, for each of the {texts} texts", "Match them."
+    array = as_array(sample_weight, "sample_weight", must, advice)
+    if array.shape != (texts,) or array.dtype.kind not in "biuf":
+        raise ParameterError("sample_weight", must, f"{array.dtype} of shape {array.shape}", advice)
+    weights = array.astype(np.float64)
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(wrong):
+        got = f"{array[wrong[0]]} at place {wrong[0]}, {len(wrong)} such in all"
+        raise ParameterError("sample_weight", must, got, "Use 0 to leave a text out.")
+    if not weights.any():
+        raise ParameterError("sample_weight", must, "zero for all of them", "Leave it out.")
+    return weights
+
+
+def check_weighted_labels(class_weight: Any, classes: AnyArray) -> None:
+    """Refuse weights of labels that no text has."""
+    known = set(classes.tolist())
+    strange = [label for label in class_weight if label not in known] if isinstance(class_weight, Mapping) else []
+    if strange:
+        advice = did_you_mean(str(strange[0]), map(str, classes.tolist()), "Use the values that `y` has.")
+        must = f"name labels of `y`, {', '.join(map(repr, classes.tolist()[:6]))}"
+        raise ParameterError("class_weight", must, repr(strange[0]), advice)
 
 
 def _of_one_kind(labels: list[Any], dtype: Any) -> AnyArray:

@@ -1,13 +1,14 @@
 """From texts and labels to a trained model: vocabulary, validation split, network, training."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import NamedTuple
 
 import numpy as np
 
 from hardmax._errors import InputError, needed_for
 from hardmax._progress import Report
-from hardmax._types import AnyArray, IntArray
+from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.sentiment.model import Epoch, Model
 from hardmax.sentiment.settings import Settings
 from hardmax.sentiment.vocabulary import Data, Vocabulary
@@ -25,23 +26,39 @@ class Problem(NamedTuple):
 
 
 def fit_model(
-    texts: Sequence[str], labels: IntArray, classes: AnyArray, settings: Settings, *, report: Report
+    texts: Sequence[str],
+    labels: IntArray,
+    classes: AnyArray,
+    settings: Settings,
+    weights: FloatArray | None = None,
+    *,
+    report: Report,
 ) -> tuple[Model, list[Epoch]]:
-    """Train a model; returns it with what is known of every epoch."""
+    """Train a model; returns it with what is known of every epoch. `weights` are those of the texts."""
     with needed_for("Training a classifier", "torch", "text"):
         import torch  # noqa: F401
     from hardmax.sentiment.network import new_network
     from hardmax.sentiment.training import train
 
-    problem = prepare(texts, labels, settings)
+    settings = _by_number(settings, classes)
+    problem = prepare(texts, labels, settings, weights)
     network = new_network(len(problem.vocabulary), len(classes), settings)
     epochs = settings.epochs or max(LEAST_EPOCHS, -(-LEAST_STEPS * settings.batch_size // len(texts)))
     history = train(network, problem.learned, problem.held, settings, epochs=epochs, report=report)
     return Model(problem.vocabulary, network.weights(), classes), history
 
 
-def prepare(texts: Sequence[str], labels: IntArray, settings: Settings) -> Problem:
-    """Hold texts back, and make a vocabulary from the others."""
+def _by_number(settings: Settings, classes: AnyArray) -> Settings:
+    """The same settings, with the weights of classes by their numbers instead of their labels; 1 where none is said."""
+    given = settings.class_weight
+    if not isinstance(given, Mapping):
+        return settings
+    values = {each.name: getattr(settings, each.name) for each in fields(Settings)}
+    return Settings(**values | {"class_weight": {c: given.get(label, 1.0) for c, label in enumerate(classes.tolist())}})
+
+
+def prepare(texts: Sequence[str], labels: IntArray, settings: Settings, weights: FloatArray | None = None) -> Problem:
+    """Hold texts back, and make a vocabulary from the others, whose weights are scaled to 1 on average."""
     held = held_back(labels, settings.validation, settings.random_state)
     learned = np.setdiff1d(np.arange(len(labels)), held)
     vocabulary = Vocabulary.build([texts[i] for i in learned], settings, labels[learned])
@@ -49,8 +66,9 @@ def prepare(texts: Sequence[str], labels: IntArray, settings: Settings) -> Probl
         must = f"The texts must share words: one must occur in {settings.min_df} of them."
         raise InputError(f"{must} Got none. Pass more texts, or lower `min_df`.")
     encoded = vocabulary.encode(texts)
-    validation = Data(encoded.take(held), labels[held]) if len(held) else None
-    return Problem(vocabulary, Data(encoded.take(learned), labels[learned]), validation, held)
+    weights = None if weights is None else weights / weights[learned].mean()
+    split = [Data(encoded.take(s), labels[s], None if weights is None else weights[s]) for s in (learned, held)]
+    return Problem(vocabulary, split[0], split[1] if len(held) else None, held)
 
 
 def held_back(labels: IntArray, part: float, seed: int) -> IntArray:

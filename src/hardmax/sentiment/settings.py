@@ -5,9 +5,10 @@ and so do the options of `hardmax train` and the table in docs/classifier.md. Na
 has one; `layers` is the name that the whole package has.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import Field, dataclass, field, fields
 from functools import partial
+from numbers import Real
 from os import PathLike
 from types import NoneType
 from typing import Any, get_args
@@ -57,6 +58,14 @@ def _check_ngrams(value: Any, name: str) -> None:
 def _check_device(value: Any, name: str) -> None:
     if not isinstance(value, str) or value.split(":")[0] not in ("auto", "cpu", "cuda"):
         raise ParameterError(name, 'be "auto", "cpu" or "cuda"', repr(value))
+
+
+def _check_class_weight(value: Any, name: str) -> None:
+    if not isinstance(value, Mapping) and value != "balanced":
+        raise ParameterError(name, 'be None, "balanced" or a dict with a weight for each label', repr(value))
+    for label, weight in value.items() if isinstance(value, Mapping) else ():
+        if not isinstance(weight, Real) or not 0 < float(weight) < float("inf"):
+            raise ParameterError(name, "hold positive finite numbers", f"{weight!r} for {label!r}")
 
 
 @dataclass(kw_only=True, eq=False)
@@ -127,7 +136,12 @@ class TrainingSettings:
         "earlier one was better on these texts by more than a standard error.",
     )
     patience: int | None = _count(None, "Stop after so many epochs without a better one; keep the best.")
-    class_weight: str | None = _choice(None, '"balanced" lets rare classes weigh as much.', None, "balanced")
+    class_weight: str | dict | None = _setting(  # noqa: RUF009
+        None,
+        '"balanced" lets rare classes weigh as much; a dict has the weight of each label, 1 for those it leaves out. '
+        "It is multiplied with the `sample_weight` of `fit`.",
+        _check_class_weight,
+    )
     random_state: int = _count(0, "The same number gives the same model on the same machine.", least=0)
 
 

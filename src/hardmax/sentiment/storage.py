@@ -4,6 +4,7 @@ Reading one executes nothing. Compiled code trusts its arrays, so nothing reache
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from hashlib import sha256
 from pathlib import Path
@@ -55,7 +56,7 @@ def save_model(model: Model, folder: Path, settings: Settings, history: list[Epo
         "layers": model.weights.layers,
         "distinct": model.vocabulary.distinct,
         "text": {name: getattr(model.vocabulary.splitter, name) for name in TEXT},
-        "params": {name: getattr(settings, name) for name in SETTINGS},
+        "params": {name: _written(getattr(settings, name)) for name in SETTINGS},
         "history": [asdict(epoch) for epoch in history],
         "words": list(model.vocabulary.words),
     }
@@ -95,6 +96,8 @@ def _settings(params: dict[str, Any]) -> dict[str, Any]:
     runs = found.get("ngram_range", [1, found["longest"]] if "longest" in found else None)
     if isinstance(runs, list):  # JSON has no tuples
         found["ngram_range"] = tuple(runs)
+    if isinstance(found.get("class_weight"), list):
+        found["class_weight"] = dict(found["class_weight"])
     return {name: found[name] for name in SETTINGS if name in found}
 
 
@@ -158,6 +161,11 @@ def _about(folder: Path) -> dict[str, Any]:
         got = f"{about['version']}: a newer hardmax wrote it"
         raise ParameterError(file, f"have version {VERSION} or less", got, "Upgrade: pip install -U hardmax.")
     return about
+
+
+def _written(value: Any) -> Any:
+    """A dict as a list of pairs: the keys of JSON are texts alone, those of weights any labels."""
+    return [[key, item] for key, item in value.items()] if isinstance(value, Mapping) else value
 
 
 def _plain(value: Any) -> Any:

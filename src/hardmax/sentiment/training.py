@@ -242,7 +242,8 @@ def _step(
         raise InputError(DIVERGED) from None  # the kernels refuse NaN, in words of their own
     # every group is a classifier of its own: their losses add
     every = labels[:, None].expand(scores.shape[:2])
-    loss = _losses(scores, every, factors, settings.label_smoothing).sum() / len(texts)
+    own = _weights(data, texts[process.part], factors)[:, None]
+    loss = _losses(scores, every, own, settings.label_smoothing).sum() / len(texts)
     loss.backward()
     value = loss.detach() / network.groups
     process.add([*(p.grad for p in network.parameters() if p.grad is not None), value])
@@ -256,13 +257,19 @@ def _tensor(array: AnyArray, device: torch.device) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(array)).to(device, non_blocking=True)
 
 
-def _losses(scores: Tensor, labels: Tensor, factors: Tensor, smoothing: float = 0.0) -> Tensor:
-    """(...) cross-entropy of (..., outputs) logits."""
+def _weights(data: Data, texts: IntArray, factors: Tensor) -> Tensor:
+    """(texts,) what these count for: the weight of their class times their own, as in scikit-learn."""
+    of_class = factors[_tensor(data.labels[texts], factors.device)]
+    return of_class if data.weights is None else of_class * _tensor(data.weights[texts], factors.device).float()
+
+
+def _losses(scores: Tensor, labels: Tensor, weights: Tensor, smoothing: float = 0.0) -> Tensor:
+    """(...) cross-entropy of (..., outputs) logits, times weights."""
     if scores.shape[-1] == 1:
         wanted = labels.to(scores.dtype) * (1 - smoothing) + smoothing / 2
-        return factors[labels] * binary_cross_entropy_with_logits(scores[..., 0], wanted, reduction="none")
+        return weights * binary_cross_entropy_with_logits(scores[..., 0], wanted, reduction="none")
     flat = cross_entropy(scores.flatten(0, -2), labels.flatten(), reduction="none", label_smoothing=smoothing)
-    return factors[labels] * flat.view(labels.shape)
+    return weights * flat.view(labels.shape)
 
 
 @torch.no_grad()
@@ -277,7 +284,8 @@ def evaluate(network: Network, data: Data, attention: str, temperature: float, f
         ids, counts, labels = (_tensor(x, factors.device) for x in (*data.texts.take(some).padded(), data.labels[some]))
         scores = network(ids, counts[:, None], attention=attention, temperature=temperature).mean(1)
         found = (scores[:, 0] > 0).long() if scores.shape[1] == 1 else scores.argmax(1)
-        sums += torch.stack([_losses(scores, labels, factors).sum(), (found == labels).sum()]).double()
+        losses = _losses(scores, labels, _weights(data, some, factors))
+        sums += torch.stack([losses.sum(), (found == labels).sum()]).double()
     process.add([sums])
     loss, right = (sums / len(order)).tolist()
     return loss, right

@@ -54,10 +54,11 @@ class Encoded(NamedTuple):
 
 
 class Data(NamedTuple):
-    """Texts as tokens, and their classes as numbers from 0."""
+    """Texts as tokens, their classes as numbers from 0, and what each counts for in the loss."""
 
     texts: Encoded
     labels: IntArray
+    weights: FloatArray | None = None  # None is 1 for each
 
 
 @dataclass(frozen=True, eq=False)
