@@ -5,7 +5,7 @@ PIP := -m pip install -q --disable-pip-version-check
 
 # What must come out the same everywhere: run again as if on other processors, and on other Pythons.
 named = $(patsubst %,tests/test_%.py,$(1))
-NUMERICAL := $(call named,causal checks edge_cases exact flows kernels limits maximisers sets simulate spectrum states theorems)
+NUMERICAL := $(call named,causal checks edge_cases exact flows kernels limits maximisers sets simulate softmax_means spectrum states theorems)
 WITH_TORCH := $(call named,explanations layers)
 BLAS := $(call named,checks control flows kernels limits spectrum)
 TWO := -n 2 --dist worksteal  # a worker that is done takes tests from the other

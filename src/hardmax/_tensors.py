@@ -12,6 +12,8 @@ import numpy as np
 from hardmax._types import AnyArray, Array
 
 MODERATE = 200.0  # e^{2 log} far below the largest float
+BLOCK = 1 << 15  # scores at a time: 256 kilobytes, which a core's cache holds
+LEAST = {np.dtype(np.float64): -700.0, np.dtype(np.float32): -80.0}  # e to that power is nothing, and no underflow
 SHARPEST = 865  # the scale of scores is at most 2 to that power, about e^600
 
 
@@ -95,6 +97,47 @@ def softmax(scores: Array, seen: Array | None = None, scale: Array | float = 1.0
     return scores
 
 
+def softmax_means(
+    queries: Array, keys: Array, values: Array, seen: Array | None = None, scale: Array | float = 1.0
+) -> Array:
+    """The rows of `softmax` of ⟨queries_i, keys_j⟩ times `values`.
+
+    Arrays are taken some rows at a time, without the matrix. That is several times as fast for large clouds: the rows
+    stay in a cache, and no exponential underflows, which would cost more than all else.
+    """
+    if is_tensor(queries) or queries.dtype not in LEAST:
+        return softmax(queries @ keys.swapaxes(-1, -2), seen, scale) @ values
+    (n, _), m = queries.shape[-2:], keys.shape[-2]
+    if n * m > BLOCK and queries.ndim > 2:
+        each = (_of_cloud(x, b) for b in range(len(queries)) for x in (queries, keys, values, seen, scale))
+        return np.stack([softmax_means(*one) for one in zip(*[each] * 5, strict=True)])
+    columns, rows = np.ascontiguousarray(keys.swapaxes(-1, -2)), max(1, BLOCK // m)
+    if n <= rows:
+        return _means(queries @ columns, values, seen, scale)
+    parts = [slice(i, i + rows) for i in range(0, n, rows)]
+    own = [seen if seen is None or len(seen) == 1 else seen[part] for part in parts]
+    return np.concatenate([_means(queries[p] @ columns, values, s, scale) for p, s in zip(parts, own, strict=True)])
+
+
+def _of_cloud(value: Any, b: int) -> Any:
+    """The part of an array that is of one cloud of a batch, if it has such parts."""
+    if np.ndim(value) < 3:
+        return value
+    return value[min(b, len(value) - 1)]
+
+
+def _means(scores: AnyArray, values: AnyArray, seen: AnyArray | None, scale: Array | float) -> AnyArray:
+    """`softmax` of the scores, which are overwritten, times the values."""
+    if seen is not None:
+        return np.asarray(softmax(scores, seen, scale) @ values)
+    scale, least = np.minimum(to_numpy(scale), largest_float(scores.dtype)).astype(scores.dtype), LEAST[scores.dtype]
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # scores that are not finite stay visible as NaN
+        scores -= scores.max(axis=-1, keepdims=True)
+        scores *= scale
+        np.exp(np.maximum(scores, least, out=scores), out=scores)
+        return np.asarray(scores @ values / scores.sum(axis=-1, keepdims=True))
+
+
 def largest(tokens: Array) -> Array:
     """The largest absolute coordinate of each token, 1 for zero tokens, without a gradient: shape (..., 1)."""
     if is_tensor(tokens):
@@ -111,20 +154,20 @@ def unit_rows(vectors: AnyArray) -> AnyArray:
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1))
 
 
-def products(left: Array, right: Array, log: float = 0.0) -> tuple[Array, Array]:
-    """⟨left_i, right_j⟩ and a scale, such that scale times the first is e^{2 log} ⟨left_i, right_j⟩.
+def in_range(left: Array, right: Array, log: float = 0.0) -> tuple[Array, Array, Array]:
+    """The same vectors and a scale, such that scale times their products is e^{2 log} ⟨left_i, right_j⟩.
 
     Where these would leave the range of floats, each cloud is divided by a power of two, which is exact; the scale is
     capped where any difference decides a row as an infinite one would.
     """
     if log < MODERATE and _is_moderate(left) and (right is left or _is_moderate(right)):
-        return left @ right.swapaxes(-1, -2), float(np.exp(2 * log))
+        return left, right, float(np.exp(2 * log))
     high, low = _exponents(left), _exponents(right)
     power = int(2 * log / np.log(2))  # e^{2 log} = 2^power times a number near 1: nothing overflows
     with np.errstate(over="ignore", invalid="ignore"):
         scale = np.ldexp(np.exp(2 * log - power * np.log(2)), np.minimum(power + high + low, SHARPEST))  # (..., 1, 1)
         left, right = (vectors * matching(np.ldexp(1.0, -e), vectors) for vectors, e in ((left, high), (right, low)))
-        return left @ right.swapaxes(-1, -2), scale
+        return left, right, scale
 
 
 def _is_moderate(vectors: Array) -> bool:

@@ -196,8 +196,11 @@ class Rescaled(Coordinates):
             return scale * length**2 * form * float(np.finfo(np.float64).eps)
 
     def rate(self, state: FloatArray, t: float) -> FloatArray:
-        P = self._attention(state, t) if self.held is None else self.held
-        return np.asarray((P @ state - state) @ self._growth.blocks.T)
+        if self.held is not None:
+            means = self.held @ state
+        else:
+            means = self._rule.unit_means(self._unit(state, t), t, None, self._growth.rate * t, state)
+        return np.asarray((means - state) @ self._growth.blocks.T)
 
     def read(self, state: FloatArray, t: float) -> tuple[FloatArray, FloatArray]:
         return self._growth.grown(self._unit(state, t), t), state @ self._growth.basis.T
@@ -230,8 +233,8 @@ class RescaledSteps(Coordinates):
         return in_double(tokens) @ self._inverse.T  # narrower floats would lose the input itself in S
 
     def rate(self, state: Array, t: float) -> Array:
-        P = self._rule.unit_attention(state @ (self._basis @ self._power).T, t, self._keys, self._log)
-        return P @ state @ self._blocks.T
+        unit = state @ (self._basis @ self._power).T
+        return self._rule.unit_means(unit, t, self._keys, self._log, state) @ self._blocks.T
 
     def after_step(self, state: Array) -> Array:
         R, radius = self._factor

@@ -8,7 +8,7 @@ import numpy as np
 
 from hardmax._checks import check_weight
 from hardmax._errors import ParameterError
-from hardmax._tensors import matching, products, softmax, to_numpy
+from hardmax._tensors import in_range, matching, softmax, softmax_means, to_numpy
 from hardmax._types import Array, FloatArray
 from hardmax.rules.base import Flow, seen_keys
 
@@ -105,11 +105,16 @@ class SelfAttention(Flow):
 
     def unit_attention(self, unit: Array, t: float, keys: Array | None, log: float) -> Array:
         """P for u = e^{-log} x: scores e^{2 log} ⟨Q u_i, K u_j⟩."""
-        scores, scale = products(self._image("Q", unit, t), self._image("K", unit, t), log)
-        return softmax(scores, seen_keys(unit, keys, self.causal), scale)
+        queries, to, scale = in_range(self._image("Q", unit, t), self._image("K", unit, t), log)
+        return softmax(queries @ to.swapaxes(-1, -2), seen_keys(unit, keys, self.causal), scale)
+
+    def unit_means(self, unit: Array, t: float, keys: Array | None, log: float, values: Array) -> Array:
+        """P @ values for that P."""
+        queries, to, scale = in_range(self._image("Q", unit, t), self._image("K", unit, t), log)
+        return softmax_means(queries, to, values, seen_keys(unit, keys, self.causal), scale)
 
     def values(self, tokens: Array, t: float) -> Array:
         return self._image("V", tokens, t)
 
     def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:
-        return self.values(self.attention(tokens, t, keys) @ tokens, t)
+        return self.values(self.unit_means(tokens, t, keys, 0.0, tokens), t)

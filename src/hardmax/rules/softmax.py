@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from hardmax import _checks
-from hardmax._tensors import is_tensor, matching, products, softmax, to_numpy
+from hardmax._tensors import in_range, is_tensor, matching, softmax, softmax_means, to_numpy
 from hardmax._types import Array
 from hardmax.rules.base import Layered, seen_keys
 from hardmax.rules.normalization import check_normalize, normalized
@@ -72,13 +72,19 @@ class Softmax(Layered):
         return value if is_tensor(value) else float(value)
 
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
+        images, others, scale = self._scored(tokens)
+        return softmax(images @ others.swapaxes(-1, -2), seen_keys(tokens, keys, self.causal), scale)  # (..., n, n)
+
+    def _scored(self, tokens: Array) -> tuple[Array, Array, Array]:
+        """Vectors and a scale, such that scale times their products is the scores."""
         images = tokens if self.A is None else tokens @ matching(self.A, tokens).T  # A z_i
-        scores, scale = products(images, tokens)  # (..., n, n)
+        images, others, scale = in_range(images, tokens)
         scale = matching(scale, tokens) if is_tensor(tokens) else scale
-        return softmax(scores, seen_keys(tokens, keys, self.causal), scale / self.temperature)
+        return images, others, scale / self.temperature
 
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
-        means = self.attention(tokens, k, keys) @ tokens
+        images, others, scale = self._scored(tokens)
+        means = softmax_means(images, others, tokens, seen_keys(tokens, keys, self.causal), scale)
         alpha = self.step(k) if is_tensor(tokens) else float(to_numpy(self.step(k)))
         if self.normalize == "rescaling":
             return tokens + alpha / (1 + alpha) * (means - tokens)

@@ -6,7 +6,7 @@ import numpy as np
 
 from hardmax import _checks
 from hardmax._errors import ParameterError
-from hardmax._tensors import is_tensor, softmax, to_numpy
+from hardmax._tensors import is_tensor, softmax, softmax_means, to_numpy
 from hardmax._types import Array, FloatArray
 from hardmax.rules.base import Flow, seen_keys
 
@@ -71,7 +71,10 @@ class Sphere(Flow):
 
     def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:
         tokens = on_sphere(tokens)
-        pull = (self.attention(tokens, t, keys) if self.normalized else self._kernel(tokens, keys)) @ tokens
+        if self.normalized:
+            pull = softmax_means(tokens, tokens, tokens, seen_keys(tokens, keys, self.causal), self.beta)
+        else:
+            pull = self._kernel(tokens, keys) @ tokens
         return pull - (tokens * pull).sum(-1)[..., None] * tokens
 
     def _kernel(self, tokens: Array, keys: Array | None) -> Array:
