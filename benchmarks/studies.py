@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import clustering, decided, gpu, report, scaling
+from benchmarks import clustering, decided, gpu, report, scaling, sizes
 
 
 @dataclass(frozen=True)
@@ -27,5 +27,11 @@ STUDIES = {
     ),
     "scaling": Study("Seconds for one layer against n, for every kernel and FAISS", scaling.measure, "draw_scaling"),
     "decided": Study("Layers until all tokens are decided against n", decided.measure, "draw_decided"),
+    "sizes": Study(
+        "Seconds of every rule against n, and of its formula in NumPy and SciPy",
+        sizes.measure,
+        table=sizes.markdown,
+        mark=sizes.BEGIN,
+    ),
     "gpu": Study("Hardmax attention on a GPU against softmax attention", gpu.measure, table=gpu.markdown),
 }

@@ -9,11 +9,27 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
-from benchmarks import CASES, Case, Method, Target, data, flows, gpu, layers, measure, plots, report, scaling, training
+from benchmarks import (
+    CASES,
+    Case,
+    Method,
+    Target,
+    data,
+    flows,
+    gpu,
+    layers,
+    measure,
+    plots,
+    report,
+    scaling,
+    sizes,
+    training,
+)
 from benchmarks.__main__ import main
 from benchmarks.agreement import choice, float_choice, same_sets
 from benchmarks.definition import euler_loop, loop_over_tokens, triple_loop
 from benchmarks.limits import SIZES, growth
+from benchmarks.machine import machine
 from benchmarks.memory import with_peak
 from benchmarks.results import Result, Row, number
 from benchmarks.studies import STUDIES
@@ -256,6 +272,18 @@ def test_curves_of_a_study_end_where_a_run_takes_too_long(monkeypatch: pytest.Mo
     rows = scaling.curves(quick=True)
     assert [(row["tokens"], row["n"]) for row in rows] == [("gaussian", 100), ("sphere", 100)]
     assert "d = 2, gaussian, numpy, n = 100" in capsys.readouterr().out
+
+
+def test_sizes_are_compared_where_the_formula_says_the_same(monkeypatch) -> None:
+    found = sizes.measure(quick=True)
+    assert [row["what"] for row in found["rows"]] == [size.words for size in sizes.SIZES]
+    compared = [row["times as fast"] for row in found["rows"] if row["times as fast"] != ""]
+    assert len(compared) == sum(size.peer is not None for size in sizes.SIZES)
+    assert all(ratio > 0 for ratio in compared)
+    table = sizes.markdown(found | {"machine": machine()})
+    assert "| `Sphere`, beta = 9, t = 5, d = 3 | 20 | " in table
+    monkeypatch.setattr(sizes, "AGREE", 0.0)
+    assert "answers differ" in [row["times as fast"] for row in sizes.measure(quick=True)["rows"]]
 
 
 def test_studies_are_drawn() -> None:
