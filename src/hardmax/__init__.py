@@ -6,10 +6,11 @@ when it is asked for a picture, `hardmax.inspect` the transformers library, `har
 `exact=True` python-flint. The functions `simulate` and `limit` take the place of the modules they are written in.
 """
 
+from functools import partial
 from importlib import import_module
 from typing import Any
 
-from hardmax import kernels, theorems
+from hardmax import _drawers, kernels, theorems
 from hardmax._errors import InputError, MissingExtra, ParameterError, ParameterIndexError, ParameterTypeError
 from hardmax._version import __version__ as __version__
 from hardmax.flows.expectation import Expectation
@@ -65,6 +66,22 @@ FUNCTIONS = {  # load transformers, Plotly, scikit-learn and torch
     "interactive": "hardmax.draw.pages",
     "pretrained": "hardmax.sentiment",
 }
+
+
+DRAWN = {  # what rooms below `draw` ask for by name
+    "trajectory_card": "cards",
+    "trajectory_figure": "cards",
+    "limit_card": "cards",
+    "limit_figure": "cards",
+    "verdicts_card": "cards",
+}
+
+
+def _drawn(name: str, *results: Any, **options: Any) -> Any:
+    return getattr(import_module(f"hardmax.draw.{DRAWN[name]}"), name)(*results, **options)
+
+
+_drawers.register(**{name: partial(_drawn, name) for name in DRAWN})
 
 
 def __getattr__(name: str) -> Any:

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from hardmax import _checks
+from hardmax._drawers import draw
 from hardmax._errors import InputError, ParameterError, ParameterTypeError
 from hardmax._tensors import like, to_numpy
 from hardmax._types import AnyArray, Array, FloatArray, IntArray, Progress
@@ -25,6 +26,9 @@ from hardmax.polytope import Polytope
 from hardmax.rules.hardmax import Hardmax
 from hardmax.trajectories.sentences import coordinates, count, leaders_since
 from hardmax.trajectories.storage import coordinate_columns, to_json, write_archive, write_rows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 QUICK = 10**10  # products that NumPy finds in seconds
 STORED = ("status", "certified", "layer", "tokens", "leaders", "emerged", "clusters", "points", "weights", "pace")
@@ -75,9 +79,26 @@ class Limit:
     sparse_weights: csr_array
     _limit_set: LimitSet
     _radius: Callable[[], float]
+    _start: Callable[[], FloatArray]
 
     def __repr__(self) -> str:
         return self.status
+
+    def _repr_html_(self) -> str:
+        return str(draw("limit_card", self))
+
+    def plot(self, **options: Any) -> "Figure":
+        """Draw from every token a line to its limit; returns the Matplotlib figure.
+
+        `options` are those of `hardmax.draw.plot_limit`.
+        """
+        figure: Figure = draw("limit_figure", self, **options)
+        return figure
+
+    @cached_property
+    def start(self) -> FloatArray:
+        """The tokens at layer 0, as floats: (n, d)."""
+        return self._start()
 
     @cached_property
     def status(self) -> str:
@@ -262,6 +283,7 @@ def _assemble(run: Run, rule: Hardmax, found: dict[int, Point], given: Array) ->
         stats=run.stats,
         sparse_weights=limit_set.weights(run)[labels],
         _limit_set=limit_set,
+        _start=lambda: classes.rows[labels].astype(np.float64),
         _radius=(lambda: _radius(run, rule)) if certified and classes.distinct and not found else (lambda: 0.0),
     )
 

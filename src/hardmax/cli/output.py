@@ -130,7 +130,7 @@ def write(
     text: Callable[[], str] | None = None,
     archive: Callable[[Path], None] | None = None,
     rows: Callable[[Path], None] | None = None,
-    film: Callable[..., None] | None = None,
+    film: Callable[..., object] | None = None,
     page: Callable[[], str] | None = None,
 ) -> None:
     """Write a result to files by their endings: JSON, a NumPy archive, CSV, a movie, a page, else a picture.

@@ -18,11 +18,13 @@ def check_trajectory(trajectory: object) -> None:
         raise ParameterTypeError("trajectory", "be a Trajectory from hm.simulate", got, advice)
 
 
-def check_start(limit: object, tokens: ArrayLike) -> FloatArray:
-    """The tokens as floats, if they are those whose limit this may be."""
+def check_start(limit: object, tokens: ArrayLike | None) -> FloatArray:
+    """The tokens as floats, if they are those whose limit this may be; those it was found for, if none are given."""
     if not isinstance(limit, Limit):
         advice = "A trajectory is drawn by plot_layers(trajectory)." if isinstance(limit, Trajectory) else ""
         raise ParameterTypeError("limit", "be a Limit from hm.limit", type(limit).__name__, advice)
+    if tokens is None:
+        return limit.start
     shape, advice = tuple(limit.tokens.shape), "Pass what hm.limit was given."
     start = as_array(tokens, "tokens", f"have shape {shape}, as the limit has", advice)
     if start.shape != shape:

@@ -14,6 +14,7 @@ from mpl_toolkits.mplot3d import Axes3D
 from hardmax._errors import InputError
 from hardmax._types import FloatArray
 from hardmax.draw.projection import Projection
+from hardmax.draw.shown import shows_once
 from hardmax.draw.style import BESIDE_WORDS, COLOURS, EDGE, GREY, REST, SIZE, draw_plane, panels, scatter
 from hardmax.draw.tokens import Palette, plot_tokens
 from hardmax.rules.hardmax import Hardmax
@@ -27,6 +28,7 @@ LAYERS = 60  # to see who leads in the end
 FITS = 0.6  # half the length of the ellipse, as a part of the largest coordinate
 
 
+@shows_once
 def plot_control(
     result: "ControlResult", *, alpha: float | Fraction | None = None, names: Sequence[str] | None = None
 ) -> Figure:

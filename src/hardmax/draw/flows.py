@@ -20,6 +20,7 @@ from hardmax._tensors import to_numpy
 from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.draw import style
 from hardmax.draw.projection import Projection
+from hardmax.draw.shown import shows_once
 from hardmax.flows.spectrum import expectation_of
 from hardmax.polytope import Polytope
 from hardmax.rules.self_attention import SelfAttention
@@ -91,6 +92,7 @@ def plot_flow(
     return ax
 
 
+@shows_once
 def plot_times(
     trajectory: SmoothTrajectory, positions: Sequence[int] | None = None, *, projection: Projection | None = None
 ) -> Figure:

@@ -14,6 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from hardmax._errors import ParameterError
 from hardmax._types import FloatArray
+from hardmax.draw.shown import shows_once
 from hardmax.draw.style import BLUE, COLOURS, EDGE, GREY, ORANGE
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ PANEL = 2.0  # inches, width of one small panel
 MARGIN = 1.12  # times the outermost point, on each side
 
 
+@shows_once
 def plot_spectra(
     spectra: Sequence["ComplexArray"],
     *,
@@ -94,6 +96,7 @@ def _ticks(reach: float, small: bool) -> list[float]:
     return [-tick, tick] if small else [-tick, 0.0, tick]
 
 
+@shows_once
 def plot_inspection(inspection: "Inspection") -> Figure:
     """Draw an inspection: eigenvalues of the value matrices on the left, curves by layer on the right.
 

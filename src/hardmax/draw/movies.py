@@ -6,6 +6,8 @@ from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import matplotlib as mpl
@@ -21,6 +23,7 @@ from hardmax._files import check_ending, written_whole
 from hardmax.draw.checks import check_trajectory
 from hardmax.draw.flows import clusters_by_size, legend_of, plot_flow, position
 from hardmax.draw.projection import Projection
+from hardmax.draw.shown import Movie
 from hardmax.draw.style import add_legend, new_axes
 from hardmax.draw.tokens import Palette, legend_line, plot_tokens, shown_rows
 from hardmax.trajectories.base import Trajectory
@@ -65,14 +68,14 @@ class Scene(NamedTuple):
 
 def movie(
     trajectory: Trajectory,
-    path: str | PathLike[str],
+    path: str | PathLike[str] | None = None,
     *,
     steps: int = 4,
     fps: int = 12,
     progress: Progress | None = None,
     palette: Palette | None = None,
     overlay: Callable[[Axes], None] | None = None,
-) -> None:
+) -> Movie:
     """Make a movie of one cloud from layer 0 to the last, or over the saved times.
 
     Between two layers tokens glide along the straight line that the layer moves them, in `steps` frames, so that the
@@ -83,7 +86,8 @@ def movie(
     ----------
     trajectory : Trajectory
         Of one cloud, simulated with save="all".
-    path : path ending in .gif or .mp4
+    path : path ending in .gif or .mp4, optional
+        Where to write it, whole or not at all.
     steps, fps : int
         Frames a layer, and frames a second.
     progress : callable, optional
@@ -92,8 +96,14 @@ def movie(
         Colours of tokens under hardmax.
     overlay : callable, optional
         Called with the axes after each frame, to draw more into it.
+
+    Returns
+    -------
+    Movie
+        It plays in a notebook, and `movie.save(path)` writes it; a GIF if no path is given.
     """
-    check_ending(path, ENDINGS)
+    if path is not None:
+        check_ending(path, ENDINGS)
     check_trajectory(trajectory)
     trajectory.single("movie(trajectory[b], path)")
     projection = Projection.of_trajectory(trajectory)
@@ -111,7 +121,10 @@ def movie(
         if overlay is not None:
             overlay(ax)
 
-    Scene(ax.figure, draw_frame, frames).movie(path, fps=fps, progress=progress)
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "movie.gif" if path is None else path
+        Scene(ax.figure, draw_frame, frames).movie(file, fps=fps, progress=progress)
+        return Movie.of(file)
 
 
 def even_frames(last: int, most: int = MOST_FRAMES) -> list[int]:

@@ -6,7 +6,7 @@ Plotly draws it, and its script is inside the page: nothing is loaded from anywh
 import re
 from collections.abc import Callable
 from os import PathLike
-from typing import Any, NamedTuple, TypeAlias, cast, overload
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from markupsafe import Markup
@@ -20,6 +20,7 @@ from hardmax.draw.checks import check_trajectory
 from hardmax.draw.html import render
 from hardmax.draw.movies import even_frames
 from hardmax.draw.projection import Projection
+from hardmax.draw.shown import HTML, Page
 from hardmax.draw.style import EDGE, GREY, REST, SHADE, cluster_colours
 from hardmax.draw.thinning import drawn_rows, thinned_line
 from hardmax.draw.tokens import Palette, leading
@@ -36,11 +37,7 @@ MOST_TAIL_POINTS = 50_000  # over all frames: tails are thinned to keep the page
 Spec: TypeAlias = dict[str, Any]  # of a figure, a trace or an axis, as Plotly's own documentation has it
 
 
-@overload
-def interactive(trajectory: Trajectory, path: None = None, *, title: str = "") -> str: ...
-@overload
-def interactive(trajectory: Trajectory, path: str | PathLike[str], *, title: str = "") -> None: ...
-def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None, *, title: str = "") -> str | None:
+def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None, *, title: str = "") -> Page:
     """Make a page that plays one cloud in the browser.
 
     It has a play button and a slider over at most 60 saved layers or times, tails, and the hull at the end for rules
@@ -58,8 +55,8 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
 
     Returns
     -------
-    str or None
-        The page if no path is given; it has some megabytes.
+    Page
+        It shows itself in a notebook. `page.save(path)` writes it, and `str(page)` is its HTML, some megabytes.
 
     Raises
     ------
@@ -74,7 +71,7 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
         import plotly.graph_objects  # noqa: F401
     check_trajectory(trajectory)
     if path is not None:
-        check_ending(path, (".html", ".htm"))
+        check_ending(path, HTML)
     trajectory.single("interactive(trajectory[b])")
     page = render(
         "player",
@@ -83,10 +80,9 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
         expectation=flows.expectation_line(trajectory),
         player=player_parts(trajectory),
     )
-    if path is None:
-        return page
-    save_text(page, path)
-    return None
+    if path is not None:
+        save_text(page, path)
+    return Page(page)
 
 
 def player_parts(trajectory: Trajectory) -> dict[str, str]:

@@ -19,6 +19,7 @@ from hardmax._errors import InputError, ParameterError
 from hardmax._types import FloatArray
 from hardmax.draw.movies import movie
 from hardmax.draw.projection import Projection
+from hardmax.draw.shown import Movie, shows_once
 from hardmax.draw.style import AGAINST, BESIDE_WORDS, CLASSES, EDGE, FOR, GREY, REST, padded_layout
 from hardmax.draw.tokens import Palette, plot_tokens
 
@@ -30,6 +31,7 @@ MOST_WORDS, MOST_NAMES = 20, 12
 KINDS = ("auto", "words", "plane")
 
 
+@shows_once
 def plot_explanation(explanation: "Explanation", *, kind: str = "auto", ax: Axes | None = None) -> Figure:
     """The figure of `Explanation.plot`."""
     if kind not in KINDS:
@@ -129,7 +131,9 @@ def name_leaders(explanation: "Explanation", ax: Axes, *, head: int = 0, layer: 
         ax.annotate(leader.word, at, fontsize=9, path_effects=halo, parse_math=False, zorder=7, **beside)
 
 
-def explanation_movie(explanation: "Explanation", path: str | PathLike[str], *, head: int = 0, **options: Any) -> None:
+def explanation_movie(
+    explanation: "Explanation", path: str | PathLike[str] | None, *, head: int = 0, **options: Any
+) -> Movie:
     """Make a movie of a head with d = 2 and its decision line."""
     weights = explanation.model.weights
     if weights.d != 2 or weights.outputs != 1:
@@ -144,9 +148,10 @@ def explanation_movie(explanation: "Explanation", path: str | PathLike[str], *, 
         ax.set_xlabel(f"{ax.get_xlabel()}, blue: for the answer, orange: against it")
 
     palette = Palette(explanation.trajectory[head], colours=BESIDE_WORDS)
-    movie(explanation.trajectory[head], path, palette=palette, overlay=overlay, **options)
+    return movie(explanation.trajectory[head], path, palette=palette, overlay=overlay, **options)
 
 
+@shows_once
 def plot_leaders(statistics: "LeaderStatistics", *, count: int = 20, ax: Axes | None = None) -> Figure:
     """Bars of the words that lead in most texts; of two classes, in the colour of the one that each speaks for."""
     if ax is None:

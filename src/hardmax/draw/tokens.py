@@ -22,6 +22,7 @@ from hardmax.draw import style
 from hardmax.draw.checks import check_start, check_trajectory
 from hardmax.draw.flows import plot_flow, plot_times
 from hardmax.draw.projection import Projection
+from hardmax.draw.shown import shows_once
 from hardmax.draw.thinning import drawn_rows, thinned_line
 from hardmax.kernels.sets import Sets
 from hardmax.limits import Limit
@@ -150,6 +151,7 @@ def legend_line(trajectory: HardmaxTrajectory, palette: Palette, shown: int, *, 
     return "; ".join(filter(None, [*parts, thinned_line(shown, int(trajectory.mask.sum()))]))
 
 
+@shows_once
 def plot_layers(
     trajectory: Trajectory, layers: Sequence[int] | None = None, *, projection: Projection | None = None
 ) -> Figure:
@@ -221,15 +223,15 @@ def _slice(part: int, parts: int) -> Path:
 
 
 def plot_limit(
-    limit: Limit, tokens: ArrayLike, *, ax: Axes | None = None, projection: Projection | None = None
+    limit: Limit, tokens: ArrayLike | None = None, *, ax: Axes | None = None, projection: Projection | None = None
 ) -> Axes:
     """Draw where tokens end: from each token a line to its limit, leaders as stars, K shaded.
 
     Parameters
     ----------
     limit : Limit
-    tokens : (n, d) array
-        The input.
+    tokens : (n, d) array, optional
+        The input, if not as the limit has it.
     ax : matplotlib Axes, optional
     projection : Projection, optional
         To share axes with other pictures.

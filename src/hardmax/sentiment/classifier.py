@@ -177,6 +177,21 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         classifier.classes_, classifier.n_iter_ = model.classes, len(history)
         return classifier
 
+    def _repr_html_inner(self) -> str:
+        return f"{self._card()}{super()._repr_html_inner()}"
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle:  # not where scikit-learn was told to show text
+            bundle["text/html"] = f"{self._card()}{bundle['text/html']}"
+        return dict(bundle)
+
+    def _card(self) -> str:
+        """What a notebook shows above scikit-learn's own picture of an estimator, once it is fitted."""
+        from hardmax.sentiment.card import classifier_card
+
+        return classifier_card(self.model_, self.history_) if hasattr(self, "model_") else ""
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.string = tags.input_tags.one_d_array = True

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
+    from hardmax.draw.shown import Movie, Page
+
 
 class Highlight(NamedTuple):
     """A word where it stands in the text, with its part of the logit."""
@@ -81,6 +83,12 @@ class Explanation:
     def __repr__(self) -> str:
         strongest = ", ".join(f"{word} {value:+.2f}" for word, value in self.top(4)) or "no known word"
         return f"<Explanation: {self.prediction} with probability {self.probability:.3f}; {strongest}>"
+
+    def _repr_html_(self) -> str:
+        from hardmax.draw.cards import card
+        from hardmax.draw.text_page import explanation_parts
+
+        return card(explanation=explanation_parts(self))
 
     @property
     def classes(self) -> AnyArray:
@@ -215,15 +223,16 @@ class Explanation:
         columns = {"word": self.words, **dict(zip(names, self.terms.T, strict=True)), "count": self.counts}
         return pandas.DataFrame(columns | {"largest_share": self.shares.max(axis=0, initial=0)})
 
-    def to_html(self, path: str | PathLike[str] | None = None) -> str:
+    def to_html(self, path: str | PathLike[str] | None = None) -> "Page":
         """A page with the highlighted text, the words that count and the leaders; written to `path` if given."""
         from hardmax.draw.html import render
+        from hardmax.draw.shown import Page
         from hardmax.draw.text_page import explanation_parts
 
         page = render("explanation", title="Why this answer", explanation=explanation_parts(self))
         if path is not None:
             save_text(page, path)
-        return page
+        return Page(page)
 
     def plot(self, *, kind: str = "auto", ax: "Axes | None" = None) -> "Figure":
         """Draw it: kind="words" as bars, "plane" the tokens of a head with d = 2 and the decision line.
@@ -234,11 +243,11 @@ class Explanation:
 
         return plot_explanation(self, kind=kind, ax=ax)
 
-    def movie(self, path: str | PathLike[str], *, head: int = 0, **options: Any) -> None:
+    def movie(self, path: str | PathLike[str] | None = None, *, head: int = 0, **options: Any) -> "Movie":
         """Make a movie of a head with d = 2, layer by layer, with the decision line; .gif or .mp4."""
         from hardmax.draw.texts import explanation_movie
 
-        explanation_movie(self, path, head=head, **options)
+        return explanation_movie(self, path, head=head, **options)
 
 
 def explain(model: Model, text: str) -> Explanation:

@@ -3,7 +3,7 @@
 from hardmax._errors import ParameterTypeError
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
-from hardmax.theorems.base import Check, Outcome, Statement, Verdict
+from hardmax.theorems.base import Check, Outcome, Statement, Verdict, Verdicts
 from hardmax.theorems.energy import energy
 from hardmax.theorems.flow import FlowCheck
 from hardmax.theorems.layers import half_space, hull, leaders, norm
@@ -52,12 +52,12 @@ def check(trajectory: Trajectory) -> list[Verdict]:
     Theorem 4: nothing to check
     """
     if isinstance(trajectory, HardmaxTrajectory):
-        return [statement(trajectory) for statement in STATEMENTS]
+        return Verdicts(statement(trajectory) for statement in STATEMENTS)
     if not isinstance(trajectory, SmoothTrajectory):
         raise ParameterTypeError("check", "get a Trajectory from hm.simulate", type(trajectory).__name__)
     if isinstance(trajectory.rule, SelfAttention):
-        return [statement(trajectory) for statement in SELF_ATTENTION]
-    return [energy(trajectory)] if isinstance(trajectory.rule, Sphere) else []
+        return Verdicts(statement(trajectory) for statement in SELF_ATTENTION)
+    return Verdicts([energy(trajectory)] if isinstance(trajectory.rule, Sphere) else [])
 
 
 __all__ = ["SELF_ATTENTION", "STATEMENTS", "Outcome", "Statement", "Verdict", "check", "limit_of"]

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from hardmax._drawers import draw
 from hardmax._types import FloatArray
 from hardmax.engine.run import Run
 from hardmax.kernels.sets import Sets
@@ -67,11 +68,21 @@ class Verdict:
     def __repr__(self) -> str:
         return f"{self.name}: {self.outcome}. {self.reason}"
 
+    def _repr_html_(self) -> str:
+        return str(draw("verdicts_card", [self]))
+
     def to_dict(self) -> dict[str, Any]:
         """As plain data for JSON."""
         names = ("name", "statement", "reference", "outcome", "holds", "margin", "witness", "reason", "conjecture")
         data = {name: getattr(self, name) for name in names}
         return data | {"margin": float(self.margin) if np.isfinite(self.margin) else None}
+
+
+class Verdicts(list[Verdict]):
+    """A list of verdicts, which a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        return str(draw("verdicts_card", self))
 
 
 def verdict(holds: bool | None, reason: str, *, margin: float = np.nan, witness: Any = None) -> Verdict:

@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from hardmax._drawers import draw
 from hardmax._errors import InputError, ParameterTypeError
 from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, Array, BoolArray
@@ -24,6 +25,9 @@ from hardmax.trajectories.storage import (
     write_archive,
     write_rows,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,6 +66,17 @@ class Trajectory(ABC):
 
     def __repr__(self) -> str:
         return self.status
+
+    def _repr_html_(self) -> str:
+        return str(draw("trajectory_card", self))
+
+    def plot(self, k: int | None = None, **options: Any) -> "Figure":
+        """Draw some layers or times side by side, or layer (or saved time) k alone; returns the Matplotlib figure.
+
+        `options` are those of `hardmax.draw.plot_layers`, or with k of `hardmax.draw.plot_tokens`.
+        """
+        figure: Figure = draw("trajectory_figure", self, k, **options)
+        return figure
 
     def __getitem__(self, b: int) -> Self:
         if not self.batched:
