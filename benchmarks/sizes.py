@@ -10,6 +10,7 @@ from scipy.integrate import solve_ivp
 from scipy.special import softmax
 
 import hardmax as hm
+from benchmarks.results import number
 from hardmax._types import FloatArray
 
 BEGIN = "<!-- made by python -m benchmarks sizes -->"
@@ -130,9 +131,7 @@ def markdown(values: dict[str, Any]) -> str:
     """The rows as a table for docs/speed.md."""
     lines = ["| rule and call | n | seconds | the formula | times as fast |", "|---|---:|---:|---:|---:|"]
     for row in values["rows"]:
-        cells = [
-            f"{x:.2g}" if isinstance(x, float) else x for x in (row["seconds"], row["formula"], row["times as fast"])
-        ]
+        cells = [number(x) if isinstance(x, float) else x for x in list(row.values())[2:]]
         lines.append(f"| {row['what']} | {row['n']:,} | {' | '.join(cells)} |")
     facts = {key: values["machine"][key] for key in ("processor", "cores", "numpy", "scipy")}
     return "\n".join([*lines, "", ", ".join(f"{key} {value}" for key, value in facts.items())])
