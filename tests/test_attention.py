@@ -177,19 +177,23 @@ def test_the_operators_meet_the_contracts_of_torch():
     q, k = (tokens("lattice", (2, 4, 3), generator) for _ in range(2))
     v = tokens("random", (2, 4, 2), generator).requires_grad_()
     torch.library.opcheck(torch.ops.hardmax.attend, (q, k, v, None, True))
-    torch.library.opcheck(torch.ops.hardmax.attend, (q, k, v, torch.rand(2, 4, generator=generator) < 0.5, False))
+    for shape in ((2, 4), (2, 4, 4)):
+        mask = torch.rand(shape, generator=generator) < 0.5
+        torch.library.opcheck(torch.ops.hardmax.attend, (q, k, v, mask, False))
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_compiled_in_one_graph():
+@pytest.mark.parametrize("shape", [None, (2, 6), (6, 6)])
+def test_compiled_in_one_graph(shape):
     generator = torch.Generator().manual_seed(7)
     q, k = (tokens("lattice", (2, 6, 3), generator).float() for _ in range(2))
     v = torch.randn(2, 6, 4, generator=generator, requires_grad=True)
     layer = HardmaxAttention(causal=True)
 
     def loss(q, k, v):
-        return (layer(2 * q, k, v) ** 2).sum()
+        return (layer(2 * q, k, v, mask) ** 2).sum()
 
+    mask = None if shape is None else torch.rand(shape, generator=generator) < 0.7
     compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
     (expected,), (grad,) = (torch.autograd.grad(f(q, k, v), v) for f in (loss, compiled))
     assert torch.equal(expected, grad)
