@@ -69,7 +69,7 @@ def _one_by_one(z: Tensor, step: Tensor, count: int, A: Tensor | None, counts: T
         if not len(clouds):
             break
         queries = (z if A is None else z @ A).contiguous()
-        out, first, sizes, _ = Attend.apply(queries, z, z, mask, False)
+        out, first, sizes = Attend.apply(queries, z, z, mask, False)
         first, sizes = first.view(z.shape[:2]), sizes.view(z.shape[:2])
         if counts is not None and (sizes > 1).any():
             out = torch.where((sizes > 1)[..., None], _weighted(queries, z, mask, counts), out)

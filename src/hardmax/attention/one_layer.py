@@ -95,7 +95,9 @@ def hardmax_attention(
     if torch.compiler.is_compiling():
         out = torch.ops.hardmax.attend(*flat, rows, causal)[0]
     else:
-        out = Attend.apply(*flat, rows, causal)[0]
+        mapped = torch._C._are_functorch_transforms_active()  # private, and what torch asks itself in `apply`
+        function = MappedAttend if mapped else Attend
+        out = function.apply(*flat, rows, causal)[0]
     return out.view(*leading, *out.shape[1:])
 
 
@@ -212,8 +214,24 @@ def _spread(
 class Attend(torch.autograd.Function):
     """`_attend` with its gradient, for eager torch: an operator that can be compiled costs more to call.
 
-    Gives the outputs, the lowest member of each C_i, -1 for none, |C_i|, and the lanes, for (B, n, d) tensors.
+    Gives the outputs, the lowest member of each C_i, -1 for none, and |C_i|, for (B, n, d) tensors.
     """
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, ...]:
+        out, *found = _attend(q, k, v, mask, causal)
+        ctx.causal = causal
+        ctx.save_for_backward(q, k, mask, *found)
+        ctx.mark_non_differentiable(*found[:2])
+        return out, *found[:2]
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
+        return _gradients(_spread, ctx, g)
+
+
+class MappedAttend(torch.autograd.Function):
+    """The same under `torch.vmap` and `torch.func.grad`: a call takes longer in the form that these ask for."""
 
     @staticmethod
     def forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, ...]:
@@ -226,16 +244,16 @@ class Attend(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
-        return _gradients(Spread.apply, ctx, g)
+        return _gradients(MappedSpread.apply, ctx, g)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-        out = Attend.apply(*_folded(info.batch_size, in_dims, inputs))
+        out = MappedAttend.apply(*_folded(info.batch_size, in_dims, inputs))
         return tuple(_unfolded(info.batch_size, x) for x in out), (0,) * len(out)
 
 
-class Spread(torch.autograd.Function):
-    """`_spread`, which `torch.vmap` can map as well."""
+class MappedSpread(torch.autograd.Function):
+    """`_spread` in that form."""
 
     @staticmethod
     def forward(*inputs: Any) -> Tensor:
@@ -247,7 +265,7 @@ class Spread(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:
-        return _unfolded(info.batch_size, Spread.apply(*_folded(info.batch_size, in_dims, inputs))), 0
+        return _unfolded(info.batch_size, MappedSpread.apply(*_folded(info.batch_size, in_dims, inputs))), 0
 
 
 def _folded(size: int, in_dims: Sequence[int | None], inputs: Sequence[Any]) -> list[Any]:
