@@ -31,8 +31,13 @@ def cluster(
     cloud: options.TokenOptions,
     n_clusters: Annotated[int | None, option("--clusters", "How many to look for.", min=1, **UNSAID)] = None,
     granularity: Annotated[
-        float, option("--granularity", "Instead of --clusters: from 0, few clusters, to 1, one for each direction.")
-    ] = 0.5,
+        float | None,
+        option(
+            "--granularity",
+            "Instead of --clusters: from 0, few, to 1, one for each direction. Left out: 1/2.",
+            **UNSAID,
+        ),
+    ] = None,
     features: Annotated[
         str, option("--features", "graph: of nearest neighbours; points: as they are, the paper's model.")
     ] = "graph",
@@ -60,7 +65,7 @@ def cluster(
     given |= {"A": "whiten"} if whiten else {}
     given |= {"must_lead": numbers_of(must_lead, "must_lead")} if must_lead else {}
     try:
-        found = HardmaxClustering(**given).fit(X)
+        found = HardmaxClustering(**given, verbose=True).fit(X)
     except InputError:
         raise
     except ValueError as problem:  # scikit-learn's own sentences

@@ -216,7 +216,7 @@ def check_texts(X: Any) -> list[str]:
 
 
 def complete_rows(X: Any, y: Any) -> tuple[list[str], AnyArray, BoolArray]:
-    """Texts and labels of the rows that have both, labels as an array of text, numbers or booleans; and which these are."""
+    """Texts and labels of the rows that have both, labels as an array of one kind; and which rows these are."""
     texts = _as_list(X)
     labels = _one_for_each(y, len(texts))
     masked = np.ma.getmaskarray(labels) if np.ma.isMaskedArray(labels) else np.zeros(len(texts), bool)
