@@ -77,6 +77,7 @@ def test_each_query_may_see_its_own_keys(kind, causal):
         (grad,) = torch.autograd.grad(out, v, g)
         torch.testing.assert_close(out, P @ v.detach())
         torch.testing.assert_close(grad, P.transpose(1, 2) @ g)
+    assert hardmax_attention(q[:, :0], k, v, mask[:, :0]).shape == (2, 0, 5)
 
 
 @pytest.mark.parametrize("shape", [(4, 5), (1, 5), (3, 1, 5), (3, 4, 5), (2, 1, 1, 5), (2, 3, 4, 5), (2, 1, 4, 1)])

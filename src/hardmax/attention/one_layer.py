@@ -133,7 +133,7 @@ def _seen(mask: Tensor | None, attn_mask: Tensor | None, k: Tensor, leading: tup
     name, given = ("mask", cast(Tensor, mask)) if attn_mask is None else ("attn_mask", attn_mask)
     check_mask(name, given, k)
     own = for_each_query(name, given, leading, n)
-    rows = own.expand(*leading, own.shape[-2], k.shape[-2]).reshape(-1, own.shape[-2], k.shape[-2])
+    rows = _flat(own.expand(*own.shape[:-1], k.shape[-2]), leading)
     return rows[:, 0] if own.shape[-2] == 1 else rows
 
 
