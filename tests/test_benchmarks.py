@@ -80,7 +80,7 @@ def test_ratios_are_to_ours_and_only_of_equal_answers() -> None:
 
 def test_a_missing_peer_is_named_and_the_case_goes_on() -> None:
     rows = measure(case(method("ours", 1), method("peer", 1, package="no_such"), method("last", 1)), local=True).rows
-    assert rows[1].cells == ["peer", "", "", "not installed: pip install 'hardmax[bench]'", "", ""]
+    assert rows[1].cells == ["peer", "", "", "not installed: pip install -e '.[bench]'", "", ""]
     assert rows[2].ratio is not None
 
 

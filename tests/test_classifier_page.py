@@ -65,7 +65,7 @@ def test_cells_say_what_is_missing() -> None:
 
 def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
-    script, trained, predicted, explained = re.findall(r"```\n(.*?)```", TEXT, re.DOTALL)[:4]
+    script, trained, predicted, kept, explained = re.findall(r"```\n(.*?)```", TEXT, re.DOTALL)[:5]
     subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path)
     assert main([*said(trained), "--epochs", "2", "--n-heads", "4"]) == 0  # the page has what a whole run prints
     printed = capsys.readouterr().out.splitlines()
@@ -75,6 +75,9 @@ def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monkey
     assert main(said(predicted)) == 0
     for line, like in zip(capsys.readouterr().out.splitlines(), predicted.splitlines()[1:], strict=True):
         assert line.split("   ")[-1] == like.split("   ")[-1]
+    assert main(said(kept)) == 0
+    out, err = capsys.readouterr()
+    assert (err + out).splitlines() == kept.splitlines()[1:]
     assert main(said(explained)) == 0
     assert "21 known tokens" in capsys.readouterr().out
     assert "21 known tokens" in explained

@@ -47,7 +47,7 @@ def test_settings_reach_the_estimator(run, moons) -> None:
     ("arguments", "sentence"),
     [
         (["--features", "point"], "`--features` must be graph or points. Got 'point'. Did you mean 'points'?"),
-        (["--granularity", "2"], "`--granularity` must be a float in the range [0.0, 1.0]. Got 2.0 instead."),
+        (["--granularity", "2"], "`--granularity` must be a float in the range [0.0, 1.0] or None. Got 2.0 instead."),
         (["--neighbors", "0"], "`--neighbors` must be an int in the range [1, inf). Got 0 instead."),
         (["--must-lead", "x"], "`--must-lead` must be token numbers, such as 0,5. Got 'x'."),
         (["--out", "c.gif"], "`--out` must end in one of .png, .svg, .pdf, .json, .csv. Got 'c.gif'."),

@@ -145,4 +145,4 @@ def test_a_closed_pipe_is_no_bug(run, monkeypatch):
     monkeypatch.setattr(sys, "stdout", sys.stdout)  # which click replaces
     monkeypatch.setattr(sys, "stderr", sys.stderr)
     code, _, err = run("simulate", "triangle")
-    assert (code, err) == (1, "")
+    assert (code, err) == (141, "")

@@ -1,6 +1,7 @@
 """Pictures show what they claim: markers, colours, halves, shading, projections."""
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -168,7 +169,13 @@ def test_movies(tmp_path: Path, ending: str, magic: bytes) -> None:
 
 def test_a_movie_says_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = []
-    monkeypatch.setattr(movies.Scene, "movie", lambda scene, *_, **__: said.append(scene.figure.get_supxlabel()))
+    shown = movies.Scene.movie
+
+    def noted(scene: movies.Scene, *arguments: Any, **options: Any) -> Any:
+        said.append(scene.figure.get_supxlabel())
+        return shown(scene, *arguments, **options)
+
+    monkeypatch.setattr(movies.Scene, "movie", noted)
     movies.movie(hm.simulate(hm.configuration("ball", n=60), RULE, layers=2), tmp_path / "movie.gif")
     line = "stars lead; colours: whom they follow; grey: whom fewer follow; shaded: hull of the leaders"
     assert " ".join(said[0].split()) == line
