@@ -624,3 +624,44 @@ def test_all_figures_that_can_be_drawn(run, monkeypatch) -> None:
     assert "spectra_heads.png" in out
     assert err == "Left out reviews. `hardmax.HardmaxClassifier` needs sklearn: pip install 'hardmax[text]'.\n"
     assert run("reproduce", "reviews")[0] == 2
+
+
+@pytest.mark.parametrize("command", ["simulate", "limit", "verify", "cluster"])
+def test_the_file_that_is_read_is_not_replaced(run, command) -> None:
+    Path("in.csv").write_text("0,1\n1,0\n")
+    code, _, err = run(command, "in.csv", "--out", "./in.csv")
+    assert code == 2
+    assert "`--out` must be another file than the one that is read. Got 'in.csv'. Rename it." in err
+    assert Path("in.csv").read_text() == "0,1\n1,0\n"
+
+
+def test_numbers_written_out_may_begin_with_a_minus(run) -> None:
+    assert run("limit", "-1,0;1,0")[1].startswith("Certified at layer 0. 2 leaders")
+    assert run("limit", "triangle", "--A", "-1,0;0,1", "--any-A")[0] in (0, 1)
+
+
+def test_numbers_of_rows_are_no_coordinates(run) -> None:
+    Path("in.csv").write_text("id,x,y\n1,0,1\n2,1,0\n")
+    _, out, err = run("limit", "in.csv", "--json")
+    assert err == "Left out the first column of in.csv, which numbers the rows.\n"
+    assert np.shape(json.loads(out)["tokens"]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["simulate", "triangle", "--layer", "2"], "`--layer` must go with a picture in --out. Got none."),
+        (["simulate", "triangle", "--layer", "2", "--out", "x.csv"], "`--layer` must go with a picture in --out."),
+        (["limit", "triangle", "--cloud", "1"], "`--cloud` must go with a batch"),
+        (["control", "ball", "--attempts", "4"], "`--attempts` must go with --only."),
+        (
+            ["cluster", "ball", "--features", "points", "--neighbors", "5"],
+            "`--neighbors` must go with --features graph",
+        ),
+        (["cluster", "ball", "--no-center"], "`--no-center` must go with --features points. Got it with graph."),
+    ],
+)
+def test_more_options_without_effect_are_refused(run, arguments, sentence) -> None:
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert sentence in err

@@ -47,7 +47,7 @@ def test_settings_reach_the_estimator(run, moons) -> None:
     ("arguments", "sentence"),
     [
         (["--features", "point"], "`--features` must be graph or points. Got 'point'. Did you mean 'points'?"),
-        (["--granularity", "2"], "`--granularity` must be a float in the range [0.0, 1.0] or None. Got 2.0 instead."),
+        (["--granularity", "2"], "`--granularity` must be a float in the range [0.0, 1.0]. Got 2.0 instead."),
         (["--neighbors", "0"], "`--neighbors` must be an int in the range [1, inf). Got 0 instead."),
         (["--must-lead", "x"], "`--must-lead` must be token numbers, such as 0,5. Got 'x'."),
         (["--out", "c.gif"], "`--out` must end in one of .png, .svg, .pdf, .json, .csv. Got 'c.gif'."),
@@ -62,3 +62,10 @@ def test_bad_settings_get_a_sentence_in_flags(run, moons, arguments, sentence) -
 def test_bad_points_get_a_sentence(run) -> None:
     assert "`TOKENS` must be finite." in run("cluster", "1,nan;2,3")[2]
     assert run("cluster", "1,2")[1].startswith("1 cluster of 1 point, ")
+
+
+def test_what_the_estimator_warns_of_is_a_note(run) -> None:
+    code, _, err = run("cluster", "1,0;0,1;-1,0;0,-1", "--clusters", 9)
+    assert code == 0
+    assert "Warning" not in err
+    assert "clusters" in err

@@ -44,9 +44,10 @@ def parse_table(text: str, name: str) -> tuple[AnyArray, str]:
 
 
 def _has_row_numbers(header: list[str], rows: list[list[str]]) -> bool:
-    """Whether the first column is an index as pandas writes it: no proper name, and 0, 1, 2, ..."""
-    named = len(header) > 1 and header[0].strip().lower() in ("", "index", "unnamed: 0")
-    return named and [row[0].strip() for row in rows] == [str(i) for i in range(len(rows))]
+    """Whether the first column numbers the rows: no proper name, or id, and 0, 1, 2, ... or 1, 2, 3, ..."""
+    named = len(header) > 1 and header[0].strip().lower() in ("", "index", "unnamed: 0", "id", "token", "point", "row")
+    numbers = [row[0].strip() for row in rows]
+    return named and any(numbers == [str(i + first) for i in range(len(rows))] for first in (0, 1))
 
 
 def _has_decimal_comma(cell: str) -> bool:

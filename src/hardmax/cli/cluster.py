@@ -2,6 +2,7 @@
 
 import json as json_format
 import re
+import warnings
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -54,22 +55,31 @@ def cluster(
     TOKENS are the points, one a row. --out writes the points with their clusters (.csv), everything (.json) or a
     picture (.png, .svg, .pdf).
     """
-    files = output.check_files(out, ENDINGS)
+    files = output.check_files(out, ENDINGS, read=cloud.tokens)
     from hardmax.cluster import HardmaxClustering
 
     if features not in FEATURES:
         advice = did_you_mean(features, FEATURES)
         raise ParameterError("features", f"be {' or '.join(FEATURES)}", f"{features!r}", advice)
+    for name, needed in (("n_neighbors", "graph"), ("n_components", "graph"), ("center", "points")):
+        if options.was_given(context, name) and features != needed:
+            flag = f"center={center}" if name == "center" else name
+            raise ParameterError(flag, f"go with --features {needed}", f"it with {features}", "Leave it out.")
     X = np.asarray(check_tokens(cloud.read_tokens())[0], np.float64)
     given = {name: context.params[name] for name in SETTINGS if options.was_given(context, name)}
     given |= {"A": "whiten"} if whiten else {}
     given |= {"must_lead": numbers_of(must_lead, "must_lead")} if must_lead else {}
     try:
-        found = HardmaxClustering(**given, verbose=True).fit(X)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            found = HardmaxClustering(**given, verbose=True).fit(X)
     except InputError:
         raise
     except ValueError as problem:  # scikit-learn's own sentences
-        raise InputError(re.sub(r"The '(\w+)' parameter of \w+", r"`\1`", str(problem))) from None
+        sentence = re.sub(r"The '(\w+)' parameter of \w+", r"`\1`", str(problem)).replace(" or None.", ".")
+        raise InputError(sentence) from None
+    for warning in said:
+        output.note(str(warning.message))
     result = {
         "clusters": found.n_clusters_,
         "certified": bool(found.certified_),

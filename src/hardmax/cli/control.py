@@ -59,8 +59,15 @@ def control(
     Exit code 1 when there is no such A, or none was found. --out writes the matrix (.npy, .csv) with a picture beside
     it, a picture (.png, .svg, .pdf) or the result (.json).
     """
-    files = output.check_files(out, (*MATRICES, *output.PICTURES, ".json"))
+    files = output.check_files(out, (*MATRICES, *output.PICTURES, ".json"), read=cloud.tokens)
     tokens, steps = cloud.read_tokens(), read_steps(alpha)
+    for name, needs, met in (
+        ("attempts", "--only", only),
+        ("evaluations", "--limit", steer),
+        ("margin", "--prefer identity", prefer == "identity"),
+    ):
+        if options.was_given(context, name) and not met:
+            raise ParameterError(name, f"go with {needs}", "it without", "Leave it out.")
     if not leaders:
         asked = followers or only or steer
         if asked or any(path.suffix.lower() != ".json" for path in files):
@@ -74,13 +81,6 @@ def control(
             "first A that does it"
         )
         raise ParameterError("steer", must, "one of them", "Leave it out.")
-    for name, needs, met in (
-        ("attempts", "--only", only),
-        ("evaluations", "--limit", steer),
-        ("margin", "--prefer identity", prefer == "identity"),
-    ):
-        if options.was_given(context, name) and not met:
-            raise ParameterError(name, f"go with {needs}", "it without", "Leave it out.")
     if len(steps) > 1 and not steer:
         must, got = "be one step, unless --limit has several to choose from", f"{len(steps)}"
         raise ParameterError("alpha", must, got, "Name one, or add --limit.")

@@ -46,7 +46,7 @@ def evaluate(
     """
     from hardmax.sentiment.files import WRITABLE, write_frame
 
-    files = output.check_files(out, (".json", *WRITABLE))
+    files = output.check_files(out, (".json", *WRITABLE), read=given.path)
     if not explanations and (methods or rationales is not None):
         raise ParameterError(("methods", "rationales"), "go with --explanations", "them alone", "Add it.")
     table = given.read("test")

@@ -27,7 +27,7 @@ def limit(
     Exit code 1 when the limit is not certified. --out writes a picture (.png, .svg, .pdf), a movie of the way there
     (.gif, .mp4), the result (.npz, .json), a table of limits (.csv) or a page (.html).
     """
-    files = output.check_files(out)
+    files = output.check_files(out, read=run.tokens)
     tokens = run.read_tokens()
     rule = run.hardmax(tokens.shape[-1])
     with output.progress_bar("Tokens decided") as progress:

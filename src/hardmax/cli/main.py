@@ -17,6 +17,7 @@ from hardmax.cli.evaluate import evaluate
 from hardmax.cli.explain import explain
 from hardmax.cli.inspect import inspect
 from hardmax.cli.limit import limit
+from hardmax.cli.matrices import WRITTEN_OUT
 from hardmax.cli.predict import predict
 from hardmax.cli.reproduce import demo, reproduce
 from hardmax.cli.simulate import simulate
@@ -74,6 +75,8 @@ def run(app: typer.Typer, program: str, arguments: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that has no lambda shows a question mark
+    # numbers written out may begin with a minus, which is none of an option's
+    arguments = [f" {one}" if one.startswith("-") and WRITTEN_OUT.match(one) else one for one in arguments]
     every = typer.main.get_command(app)
     running = getattr(every, "commands", {}).get(arguments[0] if arguments else "", every)
     with output.speaking_of(running.params):

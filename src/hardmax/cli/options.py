@@ -84,6 +84,9 @@ class TokenOptions:
     def read_tokens(self, *, single: bool = True) -> AnyArray:
         """Tokens from a file, standard input or a named configuration; `single` asks for one cloud, not a batch."""
         if self.tokens in CONFIGURATIONS:
+            if self.cloud is not None:
+                must = "go with a batch, a .npy file of shape (batch, n, d)"
+                raise ParameterError("cloud", must, f"{self.tokens}, one cloud", "Leave it out.")
             return configuration(self.tokens, n=self.n, d=self.d, seed=self.seed)
         if self.n is not None or self.d is not None:
             with_these, got = ", ".join(RANDOM_CLOUDS), f"them with {self.tokens!r}"

@@ -13,7 +13,7 @@ from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 
-from hardmax._errors import InputError, followable, respelled
+from hardmax._errors import InputError, ParameterError, followable, respelled
 from hardmax._files import check_ending, check_writable, save_text, written_whole
 from hardmax._progress import progress_bar as progress_bar
 
@@ -115,11 +115,13 @@ def show(grid: Table) -> None:
                 screen.print(Padding(f"{column.header}: {cell}".removeprefix(": "), (0, 0, 0, 2)))
 
 
-def check_files(paths: list[Path] | None, endings: tuple[str, ...] = ENDINGS) -> list[Path]:
-    """The files of --out, refused before any work if an ending is unknown, or if one cannot be written."""
+def check_files(paths: list[Path] | None, endings: tuple[str, ...] = ENDINGS, *, read: str | None = None) -> list[Path]:
+    """The files of --out, refused before any work if one cannot be written, or would replace the file that is read."""
     for path in paths or []:
         check_ending(path, endings, "out")
         check_writable(path)
+        if read is not None and path.exists() and path.resolve() == Path(read).resolve():
+            raise ParameterError("out", "be another file than the one that is read", f"{str(path)!r}", "Rename it.")
     return list(paths or [])
 
 

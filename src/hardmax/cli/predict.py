@@ -42,7 +42,7 @@ def predict(
     """
     from hardmax.sentiment.files import WRITABLE, as_json_lines, write_frame
 
-    files = output.check_files(out, WRITABLE)
+    files = output.check_files(out, WRITABLE, read=path)
     table = _read(some, path, how)
     if keep and (table.frame is None or not (files or json)):
         must, got = "go with a table in --file, and with --out or --json", "no table" if files or json else "neither"

@@ -33,8 +33,8 @@ ON_SPHERE = 1e-12  # lengths that differ so little from 1 do so by rounding
 HORIZON = 15.0  # lambda t at which limits are seen
 USUAL_TIME = "15 over the leading eigenvalue of V, or 15."
 
-_layered, _flow = panel("Rules with layers: hardmax, softmax"), panel("Flows: self-attention, sphere")
-_hardmax, _softmax = panel("--rule hardmax"), panel("--rule softmax")
+_layered, _flow = panel("Layers: hardmax, softmax"), panel("Flows: self-attention, sphere")
+_hardmax, _softmax = panel("Hardmax"), panel("--rule softmax")
 _self_attention = panel("--rule self-attention")
 _sphere = panel("--rule sphere, of tokens divided by their lengths")
 A_MATRIX = UNSAID | {"metavar": "MATRIX"}

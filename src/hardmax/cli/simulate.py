@@ -27,12 +27,14 @@ def simulate(
     --out writes a picture (.png, .svg, .pdf), a movie (.gif, .mp4), everything (.npz, .json), a table of
     positions (.csv) or a page (.html).
     """
-    files = output.check_files(out)
+    files = output.check_files(out, read=run.tokens)
     single = any(path.suffix.lower() not in (".npz", ".json", ".csv") for path in files)
     tokens = run.read_tokens(single=single)
     rule = run.read_rule(tokens.shape[-1])
     if rule.continuous and k is not None:
         raise ParameterError("k", "go with a rule that has layers", "it with a flow", "Use --time for the end.")
+    if k is not None and not any(path.suffix.lower() in output.PICTURES for path in files):
+        raise ParameterError("k", "go with a picture in --out", "none", "Add one, or leave it out.")
     with output.progress_bar("Times" if rule.continuous else "Layers") as progress:
         trajectory = run.simulate(tokens, rule, progress, save=save)
     output.write(

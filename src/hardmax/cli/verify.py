@@ -24,7 +24,7 @@ def verify(run: RunOptions, json: options.Json = False, out: options.Out = None)
     --out writes the verdicts (.json), a page with pictures (.html), or the simulation as a picture (.png, .svg, .pdf),
     a movie (.gif, .mp4), an archive (.npz) or a table of positions (.csv).
     """
-    files = output.check_files(out)
+    files = output.check_files(out, read=run.tokens)
     tokens = run.read_tokens()
     rule = run.read_rule(tokens.shape[-1])
     trajectory = run.simulate(tokens, rule)
