@@ -327,3 +327,15 @@ def test_uneven_classes_are_told() -> None:
     assert imbalance_note({"a": 1, "b": 1, "c": 1}) == ""
     assert imbalance_note({}) == ""
     assert "and 5 more" in imbalance_note({str(i): 1 if i else 9999 for i in range(25)})
+
+
+def test_whole_numbers_stay_whole_beside_gaps(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,label\na,1.0\nb,0.0\nc,\n")
+    assert read_texts(tmp_path / "a.csv").labels == ["1", "0"]
+    (tmp_path / "b.csv").write_text("text,label\na,1.0\nb,0.5\nc,\n")
+    assert read_texts(tmp_path / "b.csv").labels == ["1.0", "0.5"]
+
+
+def test_a_first_line_that_says_the_delimiter(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("sep=;\r\ntext;label\r\na, b;x\r\n")
+    assert read_texts(tmp_path / "a.csv") == Table(["a, b"], ["x"], "text", "label")

@@ -98,7 +98,7 @@ def measured(classifier: "HardmaxClassifier", table: "Table", name: str) -> dict
         "precision": precision,
         "recall": recall,
         "f1": f1,
-        "macro_f1": float(np.nanmean(shares[2])),  # of the classes that there are
+        "macro_f1": float(np.mean([share or 0.0 for name, share in zip(classes, f1, strict=True) if name in labels])),
         "no_known_word": int((known == 0).sum()),
         "leaders": {"texts": len(some), **led.summary()} if led.leaders.size else None,
     }
@@ -118,6 +118,8 @@ def _print(result: dict[str, Any], name: str) -> None:
     measures = f"F1 {result['macro_f1']:.4f}, averaged over classes. Loss {result['loss']:.4f}."
     output.say(f"Accuracy {result['accuracy']:.4f} on {result['texts']:,} texts of {name}. {measures}")
     output.show(classes_table(result))
+    if len(result["classes"]) <= MOST_COLUMNS:
+        output.show(confusion_table(result))
     if result["no_known_word"]:
         output.say(f"{result['no_known_word']:,} texts have no word that the model knows.")
     if (led := result["leaders"]) is not None:
@@ -135,14 +137,20 @@ SHARES = ("precision", "recall", "f1")
 
 
 def classes_table(result: dict[str, Any]) -> Grid:
-    """For each class its precision, recall and F1, and where there is room, what it is taken for."""
-    names = [escape(name) for name in result["classes"]]
-    taken = [f"taken for {name}" for name in names] if len(names) <= MOST_COLUMNS else []
+    """For each class its precision, recall and F1."""
     rows = []
-    for name, row, *shares in zip(names, result["confusion"], *(result[key] for key in SHARES), strict=True):
-        cells = ["-" if share is None else f"{share:.4f}" for share in shares]
-        rows.append([name, str(sum(row)), *cells, *map(str, row[: len(taken)])])
-    return output.table("Classes", "label", "texts", "precision", "recall", "F1", *taken, rows=rows)
+    for name, row, *shares in zip(
+        result["classes"], result["confusion"], *(result[key] for key in SHARES), strict=True
+    ):
+        rows.append([escape(name), str(sum(row)), *("-" if share is None else f"{share:.4f}" for share in shares)])
+    return output.table("Classes", "label", "texts", "precision", "recall", "F1", rows=rows)
+
+
+def confusion_table(result: dict[str, Any]) -> Grid:
+    """What each class is taken for, in columns."""
+    names = [escape(name) for name in result["classes"]]
+    rows = [[name, *map(str, row)] for name, row in zip(names, result["confusion"], strict=True)]
+    return output.table("Answers: labels in rows, what they are taken for in columns", "label", *names, rows=rows)
 
 
 def classes_frame(result: dict[str, Any]) -> "DataFrame":

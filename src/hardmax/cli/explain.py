@@ -76,18 +76,23 @@ def _print(explanation: "Explanation", without: FloatArray | None) -> None:
 def words(explanation: "Explanation", without: FloatArray | None = None) -> Table:
     """The words that count most for the prediction, and the sum of the others."""
     e = explanation
-    values = {f"for {escape(str(e.prediction))}": e.towards}
+    against = f", not {escape(str(e.second))}" if len(e.classes) > 2 else ""
+    values = {f"for {escape(str(e.prediction))}{against}": e.towards}
     if without is not None:
         values["leave-one-out"] = e.signed(without)
+    counted = [] if e.model.vocabulary.distinct else ["times"]  # else each counts once, however often it stands there
+    times = [[str(count)] * len(counted) for count in e.counts]
     order = np.argsort(-np.abs(e.towards), kind="stable")
     rows = [
-        [escape(str(e.words[i])), *(f"{column[i]:+.4f}" for column in values.values()), str(e.counts[i])]
+        [escape(str(e.words[i])), *(f"{column[i]:+.4f}" for column in values.values()), *times[i]]
         for i in order[:MOST_WORDS]
     ]
     rest = order[MOST_WORDS:]
     if len(rest):
-        rows.append([f"and {len(rest)} more", f"{e.towards[rest].sum():+.4f}", *[""] * len(values)])
-    return output.table("Words that count most", "word", *values, "times", rows=rows)
+        rows.append(
+            [f"and {len(rest)} more", f"{e.towards[rest].sum():+.4f}", *[""] * (len(values) - 1 + len(counted))]
+        )
+    return output.table("Words that count most", "word", *values, *counted, rows=rows)
 
 
 def leaders(explanation: "Explanation") -> Table:

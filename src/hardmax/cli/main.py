@@ -29,7 +29,7 @@ COMMANDS = (
     *(demo, simulate, limit, verify, control, cluster, reproduce, inspect),
     *(train, predict, explain, evaluate, study),
 )
-BAD_INPUT, BUG, CLOSED_PIPE = 2, 70, 141
+BAD_INPUT, BUG, INTERRUPTED, CLOSED_PIPE = 2, 70, 130, 141
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -86,6 +86,8 @@ def run(app: typer.Typer, program: str, arguments: list[str]) -> int:
             if isinstance(stop.__context__, BrokenPipeError):  # of `hardmax ... | head`, which 1 is not the answer to
                 return CLOSED_PIPE
             return int(stop.code or 0)
+        except KeyboardInterrupt:
+            return INTERRUPTED
         except (InputError, MissingExtra, OSError, MemoryError) as problem:
             output.error(problem)
             return BAD_INPUT

@@ -1,5 +1,6 @@
 """`hardmax predict`."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -62,6 +63,7 @@ def predict(
 
 
 def _read(given: list[str] | None, path: str | None, how: texts.FileOptions) -> "Table":
+    from hardmax.sentiment.files import ENDINGS
     from hardmax.sentiment.tables import Table
 
     if bool(given) == bool(path):
@@ -70,6 +72,9 @@ def _read(given: list[str] | None, path: str | None, how: texts.FileOptions) -> 
     for name in ("text", "delimiter", "sheet"):
         if path is None and (said := getattr(how, name)) is not None:
             raise ParameterError(name, "go with --file, of which it speaks", f"{said!r} alone", "Leave it out.")
+    for one in given or []:
+        if Path(one).suffix.lower() in ENDINGS and " " not in one:
+            raise ParameterError("some", "be texts", f"{one!r}, the name of a file", "Pass it as --file.")
     if given and given != ["-"]:
         return Table(given, None)
     return how.read_file(path or "-", labelled=False)
@@ -95,10 +100,23 @@ def _beside(frame: "DataFrame", answers: "DataFrame") -> "DataFrame":
     """The columns of a file, then the answers; under other names, where the file has theirs."""
     import pandas
 
-    added = answers.drop(columns="row")
+    from hardmax.sentiment.files import as_numbers
+
+    added, kept = answers.drop(columns="row"), frame.reset_index(drop=True)
     if set(added) & set(frame):
         added = added.add_prefix("hardmax_")
-    return pandas.concat([frame.reset_index(drop=True), added], axis=1)
+    kept.columns = _told_apart(kept.columns.tolist())
+    return pandas.concat([kept.apply(as_numbers), added], axis=1)
+
+
+def _told_apart(names: list[str]) -> list[str]:
+    """Names of columns, each once: x, x becomes x, x_2."""
+    count: dict[str, int] = {}
+    apart = []
+    for name in names:
+        count[name] = count.get(name, 0) + 1
+        apart.append(name if count[name] == 1 else f"{name}_{count[name]}")
+    return apart
 
 
 def _note_unknown(answers: "DataFrame") -> None:

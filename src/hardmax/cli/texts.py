@@ -96,6 +96,9 @@ def load(model: str) -> "HardmaxClassifier":
 
     if (Path(model) / FILE).is_file():
         return HardmaxClassifier.load(model)
+    if (Path(model) / "checkpoint").is_file():
+        advice = "Go on with it: hardmax train --resume."
+        raise ParameterError("model", "be a folder with a model", f"{model}, which holds an unfinished run", advice)
     try:
         return pretrained(model)
     except ParameterError as problem:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hardmax.sentiment.tables import Table
 
 CHECKPOINT = "checkpoint"
+TELLING = 0.6  # share of the largest class beyond which accuracy alone misleads
 INTERRUPTED = 130  # as shells count it
 PANELS = {"Model": ModelSettings, "Training": TrainingSettings, "Run": RunSettings}
 LEFT_OUT = ("checkpoint", "verbose")  # in --out, and unless --quiet
@@ -174,7 +175,7 @@ def _notes(counts: dict[str, int], out: Path, *, balanced: bool, resume: bool) -
 
 
 def _what_was_read(table: "Table", counts: dict[str, int], name: str) -> str:
-    listed = [f"{label} {count:,}" for label, count in counts.items()]
+    listed = [f"{label}: {count:,}" for label, count in counts.items()]
     more = f" and {len(listed) - output.MOST_ROWS} more" if len(listed) > output.MOST_ROWS else ""
     columns = f"texts from column {table.text_column}, labels from column {table.label_column}"
     return f"Read {len(table.texts):,} rows of {name}, {columns}: {', '.join(listed[: output.MOST_ROWS])}{more}."
@@ -182,7 +183,9 @@ def _what_was_read(table: "Table", counts: dict[str, int], name: str) -> str:
 
 def _say(done: dict[str, Any]) -> None:
     accuracy = done["validation_accuracy"]
+    share = max(done["classes"].values()) / sum(done["classes"].values())
     kept = f"Validation accuracy {accuracy:.3f} in epoch {done['kept_epoch']}, which is kept." if accuracy else ""
+    kept += f" (The largest class has {share:.3f} of the rows.)" if kept and share > TELLING else ""
     epochs = f"{done['epochs']} epoch{'s' if done['epochs'] > 1 else ''}"
     output.say(f"Trained {epochs}. {kept or 'Nothing was held back to validate with.'}")
     output.say(f"The vocabulary has {done['vocabulary']:,} tokens. The model is in {done['model']}.")

@@ -21,6 +21,9 @@ def explanation_parts(
     return {
         "sentence": sentence(explanation),
         "prediction": explanation.prediction,
+        "rather": f", {explanation.prediction} rather than {explanation.second}"
+        if len(explanation.classes) > 2
+        else "",
         "pieces": _pieces(explanation),
         "words": _words(explanation, words),
         "leaders": [
@@ -38,8 +41,9 @@ def sentence(explanation: "Explanation") -> str:
     """The answer in words."""
     e, n = explanation, len(explanation.ids)
     known = f"{n} known token{'s' if n > 1 else ''}" if n else "no known word, so the bias alone decides"
-    logit = f"logit {e.logit:.4f}, bias {e.bias:.4f}; " if isinstance(e.logit, float) else ""
-    return f"{e.prediction} with probability {e.probability:.1%} ({logit}{known})."
+    parts = f"logit {float(e.signed(e.logit)):.4f}, bias {float(e.signed(e.bias)):.4f}"
+    other = f" rather than {e.second}" if len(e.classes) > 2 else ""
+    return f"{e.prediction}{other} with probability {e.probability:.1%} ({parts}; {known})."
 
 
 def _pieces(explanation: "Explanation") -> list[dict[str, str]]:
@@ -62,9 +66,9 @@ def _words(explanation: "Explanation", most: int) -> list[tuple[object, ...]]:
     e = explanation
     order = np.argsort(-np.abs(e.towards), kind="stable")
     largest, others = order[:most], order[most:]
-    rows: list[tuple[object, ...]] = [(e.words[i], f"{e.towards[i]:+.4f}", e.counts[i]) for i in largest]
+    rows: list[tuple[object, ...]] = [(e.words[i], f"{e.towards[i]:+.4f}") for i in largest]
     if len(others):
-        rows.append((Markup(f"<small>{len(others)} others</small>"), f"{float(e.towards[others].sum()):+.4f}", ""))
+        rows.append((Markup(f"<small>{len(others)} others</small>"), f"{float(e.towards[others].sum()):+.4f}"))
     return rows
 
 

@@ -81,7 +81,8 @@ class Explanation:
     model: Model = field(repr=False)
 
     def __repr__(self) -> str:
-        strongest = ", ".join(f"{word} {value:+.2f}" for word, value in self.top(4)) or "no known word"
+        order = np.argsort(-np.abs(self.towards), kind="stable")[:4]
+        strongest = ", ".join(f"{self.words[i]} {self.towards[i]:+.2f}" for i in order) or "no known word"
         return f"<Explanation: {self.prediction} with probability {self.probability:.3f}; {strongest}>"
 
     def _repr_html_(self) -> str:
@@ -123,17 +124,34 @@ class Explanation:
 
     @property
     def towards(self) -> FloatArray:
-        """(n,) contributions for the prediction: of its class, or with two classes with its sign."""
+        """(n,) contributions for the prediction, against the next best class: what is positive speaks for it."""
         return self.signed(self.contributions)
 
-    def signed(self, values: float | FloatArray) -> FloatArray:
-        """Parts of the logits for the prediction; (n,) of (n,) parts with two classes, of (n, classes) with more."""
+    @property
+    def second(self) -> Any:
+        """The next best class, which the prediction is compared with."""
+        return self.classes[self._best[1]]
+
+    @property
+    def _best(self) -> tuple[int, int]:
+        """Places of the prediction and of the next best class."""
         if len(self.logits) == 1:
-            return np.asarray(np.asarray(values) * (1 if self.logits[0] > 0 else -1))
-        return np.asarray(values)[..., int(self.logits.argmax())]
+            return (1, 0) if self.logits[0] > 0 else (0, 1)
+        first, second = np.argsort(-self.logits, kind="stable")[:2].tolist()
+        return first, second
+
+    def signed(self, values: float | FloatArray) -> FloatArray:
+        """Parts of the logits for the prediction, against the next best class: (n,) of (n,) or (n, classes) parts.
+
+        A word may raise the logit of the prediction, and another one more: it speaks against the prediction.
+        """
+        first, second = self._best
+        if len(self.logits) == 1:
+            return np.asarray(np.asarray(values) * (first - second))
+        return np.asarray(np.asarray(values)[..., first] - np.asarray(values)[..., second])
 
     def top(self, count: int) -> list[tuple[str, float]]:
-        """The words that count most, with their contributions (with more classes, for the prediction)."""
+        """The words that count most, with their contributions (with more classes, `towards` the prediction)."""
         values = self.contributions if len(self.logits) == 1 else self.towards
         order = np.argsort(-np.abs(values), kind="stable")[:count]
         return [(str(self.words[i]), float(values[i])) for i in order]

@@ -8,6 +8,7 @@ import csv
 import gzip
 import io
 import json
+import re
 import sys
 import zlib
 from pathlib import Path
@@ -17,17 +18,19 @@ from hardmax._errors import InputError, ParameterError, did_you_mean, needed_for
 from hardmax._files import written_whole
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from pandas import DataFrame, Series
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}  # unless the header says otherwise
 OTHERS = (",", ";", "\t", "|")
 JSON_ENDINGS = (".jsonl", ".ndjson")
 PACKED = tuple(f"{ending}.gz" for ending in (*DELIMITERS, *JSON_ENDINGS))
 ENDINGS = (*DELIMITERS, *JSON_ENDINGS, *PACKED, ".parquet", ".xlsx", ".txt")
+SAID = re.compile(r"\"?sep=(.)\"?\r?\n")  # a first line that says the delimiter
 WRITABLE = (".csv", ".jsonl", ".parquet", ".xlsx")
 MARKED = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}  # what spreadsheets put in front
 
 FIELD_LIMIT = 2**31 - 1  # the largest that the csv module takes on every platform
+PLAIN = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{1,14})?")  # a number that a float keeps
 MOST_NAMED = 20  # columns, sheets or classes in a sentence
 
 
@@ -69,6 +72,8 @@ def read_frame(path: Path, ending: str, how: How) -> tuple["DataFrame", str]:
         lines = enumerate(content.split("\n"), 1)  # not splitlines: JSON strings may hold other line separators
         rows = [_json_object(path, number, line) for number, line in lines if line.strip()]
         return pandas.DataFrame(rows, dtype=object), guessed
+    if found := SAID.match(content):  # as Excel writes it
+        content, usual = content[found.end() :], found[1]
     delimiter = _delimiter(content, usual) if how.delimiter is None else _one_sign(how.delimiter)
     names, *cells = _csv_rows(path, content, delimiter)
     if not cells:
@@ -160,7 +165,10 @@ def _csv_rows(path: Path, content: str, delimiter: str) -> list[list[str]]:
     try:
         for row in reader:
             if row and rows and len(row) != len(rows[0]):
-                must, advice = f"have {len(rows[0])} fields in each row, as in its header", "Put quotes around a text"
+                must, advice = (
+                    f"have {len(rows[0])} field{'s' * (len(rows[0]) > 1)} in each row, as in its header",
+                    "Put quotes around a text",
+                )
                 raise ParameterError(path, must, f"{len(row)} in line {line}", f"{advice} that holds the delimiter.")
             rows += [row] if row else []
             line = reader.line_num + 1
@@ -225,6 +233,15 @@ def read_parquet(path: Path) -> "DataFrame":
     return frame
 
 
+def as_numbers(column: "Series[Any]") -> "Series[Any]":
+    """A column of texts that are all numbers, as numbers; 007 and a column with anything else stay texts."""
+    import pandas
+
+    if column.dtype == object and column.map(lambda cell: isinstance(cell, str) and bool(PLAIN.fullmatch(cell))).all():
+        return pandas.to_numeric(column)
+    return column
+
+
 def write_frame(frame: "DataFrame", path: Path) -> None:
     """Write a table as its ending says, one of `WRITABLE`, whole or not at all."""
     ending = path.suffix.lower()
@@ -233,20 +250,32 @@ def write_frame(frame: "DataFrame", path: Path) -> None:
             _write_excel(frame, temporary)
         elif ending == ".parquet":
             with needed_for("Writing Parquet", "pyarrow", "text"):
-                frame.to_parquet(temporary, index=False)
+                plain(frame).to_parquet(temporary, index=False)
         elif ending == ".jsonl":
             temporary.write_text(as_json_lines(frame), encoding="utf-8", errors="replace")
         else:
             frame.to_csv(temporary, index=False, lineterminator="\n")
 
 
+def plain(frame: "DataFrame") -> "DataFrame":
+    """A table that every program reads: types of Arrow as those of pandas."""
+    nested = [name for name, kind in frame.dtypes.items() if "[pyarrow]" in str(kind)]
+    return frame.astype(dict.fromkeys(nested, object))
+
+
 def as_json_lines(frame: "DataFrame") -> str:
     """A JSON object a row; what is missing is null."""
-    plain = frame.astype(object).where(frame.notna(), None)
-    return "".join(f"{json.dumps(row, ensure_ascii=False, default=str)}\n" for row in plain.to_dict("records"))
+    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    return "".join(f"{json.dumps(row, ensure_ascii=False, default=_for_json)}\n" for row in rows)
+
+
+def _for_json(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 def _write_excel(frame: "DataFrame", path: Path) -> None:
+    import pandas
+
     with needed_for("Writing Excel", "openpyxl", "excel"):
         from openpyxl import Workbook
         from openpyxl.cell import WriteOnlyCell
@@ -256,8 +285,10 @@ def _write_excel(frame: "DataFrame", path: Path) -> None:
     sheet = book.create_sheet("hardmax")
 
     def cell(value: Any) -> Any:
+        if not isinstance(value, str) and hasattr(value, "__len__"):  # a list in a cell
+            value = str(getattr(value, "tolist", lambda: value)())
         if not isinstance(value, str):
-            return None if value != value else value
+            return None if pandas.isna(value) else getattr(value, "item", lambda: value)()
         made = WriteOnlyCell(sheet, ILLEGAL_CHARACTERS_RE.sub(" ", value))
         made.data_type = "s"  # a text that begins with = is none of a formula's
         return made

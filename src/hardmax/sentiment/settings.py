@@ -138,8 +138,8 @@ class TrainingSettings:
     patience: int | None = _count(None, "Stop after so many epochs without a better one; keep the best.")
     class_weight: str | dict | None = _setting(  # noqa: RUF009
         None,
-        '"balanced" lets rare classes weigh as much; a dict has the weight of each label, 1 for those it leaves out. '
-        "It is multiplied with the `sample_weight` of `fit`.",
+        '"balanced" lets rare classes weigh as much. In Python also a dict with the weight of each label, 1 for those '
+        "it leaves out; `fit` multiplies it with its weights of texts.",
         _check_class_weight,
     )
     random_state: int = _count(0, "The same number gives the same model on the same machine.", least=0)

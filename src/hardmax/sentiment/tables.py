@@ -1,6 +1,7 @@
 """Labelled texts from a file: which columns hold them, which rows can be learned from, and which classes there are."""
 
 import io
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 TEXT_NAMES = ("text", "review", "sentence", "content", "comment", "body")
 LABEL_NAMES = ("label", "sentiment", "class", "target", "category", "y")
 
+WHOLE = re.compile(r"-?\d+\.0")
 MANY_CLASSES = 20  # fewer classes than this are always believed, however few the rows
 EVEN_ENOUGH = 0.1  # of an even share: below it, accuracy alone misleads
 
@@ -116,6 +118,8 @@ def read_texts(
     second = _choose(list(frame), label, "label", LABEL_NAMES, first, path)
     labels = [_label(value, path, row) for row, value in enumerate(frame[second], 1)]
     _refuse_mixed(frame[second], labels, path)
+    if None in labels and all(label is None or WHOLE.fullmatch(label) for label in labels):
+        labels = [None if label is None else label.removesuffix(".0") for label in labels]  # what gaps make of 0 and 1
     pairs = [(a, b) for a, b in zip(texts, labels, strict=True) if a is not None and b is not None]
     if not pairs:
         must = "hold at least one row with a text and a label"
