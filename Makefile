@@ -18,7 +18,7 @@ PEERS := --ignore-glob='tests/test_bench*' --ignore=tests/test_faithfulness.py  
 PYTHONS := $(foreach name,python3.12 python3.13 python3.14,$(shell command -v $(name) 2>/dev/null)) \
 	$(wildcard $(HOME)/.pyenv/versions/3.1[2-9].*/bin/python)
 
-.PHONY: demo check test lint types pytest test-slow test-machines test-oldest test-pythons test-wheel docs bench clean
+.PHONY: demo check test lint types pytest test-slow test-machines test-oldest test-pythons test-wheel docs app bench clean
 
 demo: .venv/installed
 	$(BIN)/hardmax demo --out demo
@@ -88,6 +88,9 @@ test-wheel:
 docs: .venv/installed
 	$(BIN)/pip install -q -c constraints.txt -e '.[docs]'
 	$(BIN)/mkdocs build --strict
+
+app: .venv/installed
+	$(BIN)/hardmax app
 
 bench: .venv/installed
 	$(BIN)/python -m benchmarks --out benchmarks/results/cpu.json --markdown benchmarks/README.md

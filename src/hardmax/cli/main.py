@@ -11,6 +11,7 @@ import typer
 from hardmax import __version__
 from hardmax._errors import InputError, MissingExtra
 from hardmax.cli import output
+from hardmax.cli.app import app as open_app
 from hardmax.cli.cluster import cluster
 from hardmax.cli.control import control
 from hardmax.cli.evaluate import evaluate
@@ -26,7 +27,7 @@ from hardmax.cli.train import train
 from hardmax.cli.verify import verify
 
 COMMANDS = (
-    *(demo, simulate, limit, verify, control, cluster, reproduce, inspect),
+    *(open_app, demo, simulate, limit, verify, control, cluster, reproduce, inspect),
     *(train, predict, explain, evaluate, study),
 )
 BAD_INPUT, BUG, INTERRUPTED, CLOSED_PIPE = 2, 70, 130, 141
@@ -38,7 +39,7 @@ app = typer.Typer(
     epilog="Try: hardmax demo, then hardmax limit triangle --out triangle.png",
 )
 for command in COMMANDS:
-    app.command()(command)
+    app.command(command.__name__)(command)
 
 
 def _version(wanted: bool) -> None:

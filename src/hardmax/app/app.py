@@ -1,0 +1,84 @@
+"""Assemble the pages and serve them, to this machine alone unless told otherwise."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import panel as pn
+from markupsafe import Markup
+
+from hardmax._errors import InputError
+from hardmax.app.scene import Scene
+from hardmax.app.views import MOST_BYTES, PARTS, Playground
+
+FOLDER = Path(__file__).parent
+STYLE = FOLDER / "app.css"
+TITLE = "hardmax"
+PAGES = {"playground": "Playground"}
+TOGGLE = """
+const url = new URL(window.location.href);
+if (url.searchParams.get("theme") === "dark") url.searchParams.delete("theme");
+else url.searchParams.set("theme", "dark");
+window.location.replace(url);
+"""
+
+
+def playground_page() -> Any:
+    """A new visitor's playground, as the link says."""
+    scene, problem, given = None, "", _given("s")
+    if given:
+        try:
+            scene = Scene.from_link(given)
+        except InputError as error:
+            problem = str(error)
+    return page("playground", Playground(scene, problem).view)
+
+
+def _given(name: str) -> str:
+    """What the address says of something."""
+    values = (pn.state.session_args or {}).get(name, [b""])
+    return values[0].decode("ascii", "replace")
+
+
+def page(name: str, content: Any) -> Any:
+    """A page with its head, light or dark as the address says."""
+    dark = pn.config.theme == "dark"  # as the address says
+    ending = "?theme=dark" if dark else ""
+    links = Markup("").join(
+        Markup('<a href="{}{}"{}>{}</a>').format(
+            path, ending, Markup(' aria-current="page"') if path == name else "", title
+        )
+        for path, title in PAGES.items()
+    )
+    head = Markup('<header class="hm-head"><strong>hardmax</strong><nav aria-label="Pages">{}</nav></header>').format(
+        links
+    )
+    theme = pn.widgets.Button(name="Light" if dark else "Dark", width=80, margin=(6, 12))
+    theme.js_on_click(code=TOGGLE)
+    top = pn.Row(
+        pn.pane.HTML(str(head), sizing_mode="stretch_width", margin=0, stylesheets=[PARTS]),
+        theme,
+        sizing_mode="stretch_width",
+    )
+    return pn.Column(top, content, sizing_mode="stretch_both", css_classes=["hm-app"])
+
+
+def serve(
+    *, address: str = "127.0.0.1", port: int = 0, origins: Sequence[str] = (), model: str = "imdb", show: bool = False
+) -> Any:
+    """Start the server in this thread's event loop; returns it, not yet running."""
+    pn.extension("plotly", raw_css=[STYLE.read_text(encoding="utf-8")], inline=True)
+    return pn.io.server.get_server(
+        {"playground": playground_page},
+        address=address,
+        port=port,
+        websocket_origin=list(origins) or None,
+        show=show,
+        start=False,
+        title=TITLE,
+        session_token_expiration=3600,
+        unused_session_lifetime=15_000,
+        check_unused_sessions=15_000,
+        websocket_max_message_size=2 * MOST_BYTES,
+        index=None,
+    )

@@ -1,0 +1,71 @@
+"""A scene as files, and as the lines of Python that make it."""
+
+import io
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import hardmax as hm
+from hardmax.app.answers import rule_of, run
+from hardmax.app.scene import Scene
+from hardmax.draw.movies import movie
+from hardmax.draw.tokens import plot_layers
+
+KINDS = ("png", "svg", "gif", "csv", "json", "scene")
+MOST_WRITTEN = 400  # numbers that are written out in Python
+
+
+def as_python(scene: Scene) -> str:
+    """Lines that make the result of a scene, and run as they are."""
+    numbers = json.dumps(scene.tokens.tolist())
+    tokens = f"np.array({numbers})"
+    if scene.tokens.size > MOST_WRITTEN:
+        tokens = 'np.loadtxt("tokens.csv", delimiter=",", skiprows=1)  # the CSV of the playground'
+    lines = ["import numpy as np", "import hardmax as hm", "", f"tokens = {tokens}"]
+    if scene.rule == "sphere":
+        lines += ["tokens = tokens / np.linalg.norm(tokens, axis=1, keepdims=True)"]
+    rule = rule_of(scene)
+    written = _written(scene, type(rule).__name__)
+    lines += [f"rule = {written}"]
+    if rule.continuous:
+        lines += [f"trajectory = hm.simulate(tokens, rule, times=np.linspace(0, {scene.time!r}, 61))"]
+    else:
+        lines += [f"trajectory = hm.simulate(tokens, rule, layers={scene.layers})"]
+    lines += ["print(trajectory)"]
+    if isinstance(rule, hm.Hardmax) and not scene.causal:
+        lines += ["print(hm.limit(tokens, rule))"]
+    return "\n".join([*lines, "for verdict in hm.theorems.check(trajectory):", "    print(verdict)", ""])
+
+
+def _written(scene: Scene, name: str) -> str:
+    parts: list[str] = []
+    if name in ("Hardmax", "Softmax"):
+        parts += [repr(scene.alpha), *([] if scene.A is None else [repr(scene.A.tolist())])]
+        parts += [f"temperature={scene.temperature!r}"] if name == "Softmax" else []
+    if name == "Sphere":
+        parts += [repr(scene.beta)]
+    if name == "SelfAttention" and scene.V is not None:
+        parts += [f"V={scene.V.tolist()!r}"]
+    parts += ["causal=True"] if scene.causal else []
+    return f"hm.{name}({', '.join(parts)})"
+
+
+def as_file(scene: Scene, kind: str) -> bytes:
+    """A picture, a movie, tokens as CSV, the trajectory as JSON, or the scene itself, which can be opened again."""
+    if kind == "scene":
+        return json.dumps(scene.to_data()).encode()
+    if kind == "csv":
+        head = ",".join(f"x{r + 1}" for r in range(scene.d))
+        return "\n".join([head, *(",".join(map(repr, row)) for row in scene.tokens.tolist()), ""]).encode()
+    trajectory = run(scene)
+    if kind == "json":
+        return trajectory.to_json().encode()
+    if kind == "gif":
+        with TemporaryDirectory() as folder:
+            path = Path(folder, "movie.gif")
+            movie(trajectory, path)
+            return path.read_bytes()
+    figure = plot_layers(trajectory)
+    data = io.BytesIO()
+    figure.savefig(data, format=kind, dpi=150)
+    return data.getvalue()

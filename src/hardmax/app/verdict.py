@@ -1,0 +1,44 @@
+"""What an answer says in words: the verdict of the playground, as HTML that a screen reader can read, too."""
+
+from typing import Any
+
+from markupsafe import Markup, escape
+
+OUTCOMES = {"holds": "good", "fails": "bad"}
+
+
+def verdict(header: dict[str, Any]) -> str:
+    """Status, limit points and theorems; everything escaped."""
+    parts = [Markup('<div class="hm-verdict" role="status"><p class="hm-status">{}</p>').format(header["status"])]
+    if header.get("expected"):
+        parts.append(Markup("<p>{}</p>").format(header["expected"]))
+    if header.get("axes_said"):
+        parts.append(Markup("<p>{}</p>").format(header["axes_said"]))
+    if header.get("points"):
+        parts.append(_table("Where tokens end", ("point", "what it is", "since layer", "tokens"), header["points"]))
+    if header.get("verdicts"):
+        parts.append(Markup("<h3>Theorems</h3><dl>"))
+        for each in header["verdicts"]:
+            kind = OUTCOMES.get(each["outcome"], "other")
+            line = '<dt>{}: <span class="hm-{}">{}</span></dt><dd>{}</dd>'
+            parts.append(Markup(line).format(each["name"], kind, each["outcome"], each["reason"]))
+        parts.append(Markup("</dl>"))
+    return str(Markup("").join(parts) + Markup("</div>"))
+
+
+def _table(title: str, columns: tuple[str, ...], rows: list[list[str]]) -> Markup:
+    head = Markup("").join(Markup('<th scope="col">{}</th>').format(name) for name in columns)
+    body = Markup("").join(
+        Markup("<tr>{}</tr>").format(Markup("").join(Markup("<td>{}</td>").format(cell) for cell in row))
+        for row in rows
+    )
+    return Markup("<h3>{}</h3><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>").format(title, head, body)
+
+
+def note(sentence: str, clashes: tuple[str, ...] = ()) -> str:
+    """A sentence, and a list below it."""
+    listed = Markup("").join(Markup("<li>{}</li>").format(clash) for clash in clashes)
+    return str(
+        Markup('<p role="status">{}</p>').format(escape(sentence))
+        + (Markup("<ul>{}</ul>").format(listed) if clashes else "")
+    )

@@ -1,0 +1,338 @@
+"""The playground's page for one visitor: the plane, its controls, and the verdict. It holds no mathematics."""
+
+import asyncio
+import io
+import json
+import logging
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import panel as pn
+
+from hardmax._errors import InputError, MissingExtra
+from hardmax._tables import parse_table
+from hardmax.app import control, exports, tour, verdict
+from hardmax.app.answers import Cancelled, answer, run
+from hardmax.app.packing import packed
+from hardmax.app.plane import Plane
+from hardmax.app.scene import BOUNDS, MOST_DIMENSIONS, MOST_TOKENS, OVERLAYS, RULES, Scene, values_matrix
+from hardmax.app.slider import Slider
+from hardmax.app.store import Store
+from hardmax.inputs import CONFIGURATIONS, RANDOM_CLOUDS
+
+MOST_BYTES = 5_000_000  # of an upload
+BUG = "Something went wrong, and it is not your fault: this is a bug of hardmax. Undo, or reload the page."
+TOO_LONG = "This scene is too large for a link. Download it as a file instead: Export, scene."
+PARTS = Path(__file__).with_name("parts.css").read_text(encoding="utf-8")
+SIDE = 320  # pixels
+CARD: dict[str, Any] = {"sizing_mode": "stretch_width", "margin": (0, 0, 8, 0)}
+SCROLLED = {"max-height": "calc(100vh - 84px)", "overflow-y": "auto", "overflow-x": "hidden"}
+MIDDLE = {"flex": "1 1 440px", "min-width": "320px"}
+LAYOUT = """
+@media (max-width: 1120px) {
+  .hm-middle { order: -1; flex-basis: 100% !important; }
+  .hm-side, .hm-right { max-height: none !important; }
+}
+"""
+log = logging.getLogger("hardmax.app")
+
+
+class Playground:
+    """One visitor's playground."""
+
+    def __init__(self, scene: Scene | None = None, problem: str = "") -> None:
+        self.store = Store(scene or tour.steps()[1].scene)
+        self.plane = Plane(sizing_mode="stretch_width")
+        self.wanted: list[int] = []
+        self._turn = 0  # of what was asked: an answer to an older question is dropped
+        self._seq = 0
+        self._quiet = False  # while controls are set from the scene
+        self._new = True  # whether the plane shall show everything
+        self._problem = problem
+        self._dark = pn.config.theme == "dark"
+        self._make_controls()
+        self.plane.param.watch(self._asked, "request")
+        self.view = self._assembled()
+
+    # Questions and answers.
+
+    def _asked(self, event: Any) -> None:
+        """Change the scene at once, so that whatever comes next sees it; answer when that is computed."""
+        message = event.new if isinstance(event.new, dict) else {}
+        seq = message.get("seq", 0)
+        self._seq = seq if isinstance(seq, int) else 0
+        try:
+            final = self.store.handle(message)
+        except InputError as problem:
+            self._send({"error": str(problem), "seq": self._seq}, {})
+            return
+        pn.state.execute(partial(self._answer, final=final))
+
+    async def _answer(self, *, final: bool = True) -> None:
+        """Compute off the event loop, and send; give up as soon as something newer is asked."""
+        self._turn += 1
+        turn, seq, scene = self._turn, self._seq, self.store.scene
+        try:
+            header, arrays = await asyncio.to_thread(
+                answer, scene, quickly=not final, stopped=lambda: self._turn != turn
+            )
+        except Cancelled:
+            return
+        except InputError as problem:
+            self._send({"error": str(problem), "seq": seq}, {})
+            return
+        except Exception:
+            log.exception("The scene %s could not be answered", scene.to_link())
+            self._send({"error": BUG, "seq": seq}, {})
+            return
+        if turn != self._turn:
+            return
+        header |= {"seq": seq, "can_undo": self.store.can_undo, "can_redo": self.store.can_redo, "wanted": self.wanted}
+        header |= {"rule_name": scene.rule, "refit": self._new, "error": self._problem}
+        self._problem, self._new = "", False
+        if final:
+            link = scene.to_link()
+            header |= {"link": link, "dark": self._dark}
+            self.verdict.object = verdict.verdict(header)
+            self.code.value = exports.as_python(scene)
+            self.too_long.visible = not link
+            self._show_controls()
+        self._send(header, arrays)
+        if final and scene.d == 3:
+            await self._turn_it(scene, turn)
+
+    def _send(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
+        self.plane.answer = packed(header, arrays)
+
+    async def _turn_it(self, scene: Scene, turn: int) -> None:
+        """Three dimensions are turned by Plotly."""
+        from hardmax.draw.pages import figure_of
+
+        spec = await asyncio.to_thread(lambda: figure_of(run(scene)))
+        if turn == self._turn:
+            self.space.object = spec
+
+    # Controls.
+
+    def _make_controls(self) -> None:
+        wide = {"sizing_mode": "stretch_width", "margin": (4, 8)}
+        w: Any = pn.widgets  # whose types say that every value may be None
+        self.cloud = w.Select(name="Cloud", options=list(CONFIGURATIONS), value="triangle", **wide)
+        self.n = w.IntInput(name="n", value=40, start=1, end=MOST_TOKENS, width=84)
+        self.d = w.IntInput(name="d", value=2, start=1, end=MOST_DIMENSIONS, width=70)
+        self.seed = w.IntInput(name="Seed", value=0, start=0, width=84)
+        self.new = w.Button(name="New cloud", button_type="primary", **wide)
+        self.upload = w.FileInput(accept=".csv,.tsv,.txt,.json", **wide)
+        self.paste = w.TextAreaInput(name="Or paste rows of numbers", placeholder="0.6, 0.8\n1, 0", rows=3, **wide)
+        self.use = w.Button(name="Use these", **wide)
+        self.rule = w.RadioButtonGroup(name="Rule", options=list(RULES), value="hardmax", **wide)
+        self.alpha = Slider(label="alpha, the step", start=0.05, end=5, step=0.05, value=0.5, **wide)
+        self.temperature = Slider(label="Temperature (0 is hardmax)", start=0, end=2, step=0.02, value=0.5, **wide)
+        self.beta = Slider(label="beta", start=0.5, end=60, step=0.5, value=9, **wide)
+        self.layers = Slider(label="Layers", start=1, end=BOUNDS["layers"][1], step=1, value=30, **wide)
+        self.time = Slider(label="Time", start=0.5, end=40, step=0.5, value=10, **wide)
+        self.causal = w.Checkbox(name="Causal: each token sees itself and those before it", **wide)
+        self.a11, self.a12, self.a22 = (w.FloatInput(name=name, step=0.1, width=84) for name in ("A11", "A12", "A22"))
+        self.identity = w.Button(name="A = identity", **wide)
+        self.first = w.FloatInput(name="1st eigenvalue", value=1.0, step=0.1, width=110)
+        self.second = w.FloatInput(name="2nd eigenvalue", value=1.0, step=0.1, width=110)
+        self.angle = Slider(label="Angle of the first eigenvector", start=0, end=180, step=1, value=0, **wide)
+        self.overlays = w.CheckBoxGroup(name="Overlays", options=list(OVERLAYS), value=["trails", "polytope"], **wide)
+        self.lead = w.Button(name="Selected token shall lead", **wide)
+        self.forget = w.Button(name="Forget them", **wide)
+        self.find = w.Button(name="Find A", button_type="primary", **wide)
+        self.found = pn.pane.HTML("", sizing_mode="stretch_width", margin=(4, 8), stylesheets=[PARTS])
+        self.code = w.TextAreaInput(
+            name="As Python", rows=8, sizing_mode="stretch_width", margin=(4, 8), disabled=False
+        )
+        self.too_long = pn.pane.HTML(verdict.note(TOO_LONG), visible=False, margin=(4, 8))
+        self.verdict = pn.pane.HTML("", sizing_mode="stretch_width", margin=(4, 8), stylesheets=[PARTS])
+        self.space = pn.pane.Plotly(None, sizing_mode="stretch_width", height=560, visible=False)
+        self.downloads = [
+            pn.widgets.FileDownload(
+                callback=self._download(kind),
+                filename=f"hardmax.{'json' if kind == 'scene' else kind}",
+                label=kind.upper() if kind != "scene" else "Scene",
+                button_type="default",
+                width=96,
+                margin=4,
+            )
+            for kind in exports.KINDS
+        ]
+        self.steps = [w.Button(name=f"{i}. {step.title}", **wide) for i, step in enumerate(tour.steps(), 1)]
+        self.told = pn.pane.HTML("", sizing_mode="stretch_width", margin=(4, 8), stylesheets=[PARTS])
+        self._connect()
+
+    def _connect(self) -> None:
+        self.new.on_click(
+            lambda _: self._do(
+                lambda: self._set(Scene.of_cloud(self.cloud.value, self.n.value, self.d.value, self.seed.value))
+            )
+        )
+        self.cloud.param.watch(self._on_cloud, "value")
+        self.use.on_click(lambda _: self._do(lambda: self._read(self.paste.value, "what you pasted")))
+        self.upload.param.watch(lambda event: self._do(lambda: self._uploaded(event.new)), "value")
+        self.identity.on_click(lambda _: self._change(A=None))
+        for widget, name in (
+            (self.alpha, "alpha"),
+            (self.temperature, "temperature"),
+            (self.beta, "beta"),
+            (self.layers, "layers"),
+            (self.time, "time"),
+            (self.causal, "causal"),
+            (self.rule, "rule"),
+            (self.overlays, "overlays"),
+        ):
+            widget.param.watch(lambda event, name=name: self._change(**{name: event.new}), "value")
+        for widget in (self.a11, self.a12, self.a22):
+            widget.param.watch(
+                lambda _: self._change(A=[[self.a11.value, self.a12.value], [self.a12.value, self.a22.value]]), "value"
+            )
+        for widget in (self.first, self.second, self.angle):
+            widget.param.watch(
+                lambda _: self._change(V=values_matrix(self.first.value, self.second.value, self.angle.value)), "value"
+            )
+        self.lead.on_click(lambda _: self._do(self._want))
+        self.forget.on_click(lambda _: self._do(lambda: self.wanted.clear()))
+        self.find.on_click(self._find)
+        for i, (button, step) in enumerate(zip(self.steps, tour.steps(), strict=True)):
+            button.on_click(lambda _, i=i, step=step: self._do(lambda: self._tour(i, step)))
+
+    def _do(self, act: Callable[[], Any]) -> None:
+        """Do something, and answer; what is wrong with it is said in the plane."""
+        try:
+            act()
+        except InputError as problem:
+            self._send({"error": str(problem), "seq": self._seq}, {})
+            return
+        pn.state.execute(self._answer)
+
+    def _set(self, scene: Scene) -> None:
+        """Go on with other tokens, which are seen whole."""
+        self.wanted, self._new = [], True
+        self.store.set(scene)
+
+    def _change(self, **values: Any) -> None:
+        if not self._quiet:
+            self._do(lambda: self.store.change(**values))
+
+    def _on_cloud(self, event: Any) -> None:
+        if event.new not in RANDOM_CLOUDS and not self._quiet:
+            self._do(lambda: self._set(Scene.of_cloud(event.new)))
+
+    def _uploaded(self, data: bytes | None) -> None:
+        if not data:
+            return
+        if len(data) > MOST_BYTES:
+            raise InputError(
+                f"A file must have at most {MOST_BYTES // 10**6} MB. This has {len(data) // 10**6}. Take fewer rows."
+            )
+        text = data.decode("utf-8", errors="replace")
+        if text.lstrip().startswith("{"):
+            try:
+                self._set(Scene.from_data(json.loads(text)))
+            except (ValueError, RecursionError) as problem:
+                raise (
+                    problem
+                    if isinstance(problem, InputError)
+                    else InputError("The file must be a scene. It is cut or something else.")
+                ) from None
+        else:
+            self._read(text, "the file")
+
+    def _read(self, text: str, name: str) -> None:
+        if len(text) > MOST_BYTES:
+            raise InputError("There must be less text than that. Take fewer rows.")
+        self._set(
+            self.store.scene.changed(tokens=parse_table(text, name)[0].astype(float), A=None, V=None, selected=-1)
+        )
+
+    def _want(self) -> None:
+        chosen = self.store.scene.selected
+        if chosen < 0:
+            raise InputError("A token must be selected. None is. Click one, or press N in the plane.")
+        self.wanted = sorted({*self.wanted, chosen})
+
+    async def _find(self, _: Any) -> None:
+        try:
+            found = await asyncio.to_thread(control.find, self.store.scene, self.wanted)
+        except (InputError, MissingExtra) as problem:
+            self.found.object = verdict.note(str(problem))
+            return
+        self.found.object = verdict.note(found.status, found.clashes)
+        if found.A is not None:
+            self._change(A=found.A, rule="hardmax", overlays=[*self.store.scene.overlays, "ellipse"])
+
+    def _tour(self, i: int, step: tour.Step) -> None:
+        self._set(step.scene)
+        self.told.object = verdict.note(step.text)
+
+    def _show_controls(self) -> None:
+        """Let the controls say what the scene is, whoever changed it."""
+        scene, self._quiet = self.store.scene, True
+        try:
+            for widget, value in (
+                (self.rule, scene.rule),
+                (self.alpha, scene.alpha),
+                (self.temperature, scene.temperature),
+                (self.beta, scene.beta),
+                (self.layers, scene.layers),
+                (self.time, scene.time),
+                (self.causal, scene.causal),
+                (self.overlays, list(scene.overlays)),
+            ):
+                if widget.value != value:
+                    widget.value = value
+            plane = scene.d == 2
+            A = [[1.0, 0.0], [0.0, 1.0]] if scene.A is None or not plane else scene.A.tolist()
+            self.a11.value, self.a12.value, self.a22.value = A[0][0], A[0][1], A[1][1]
+            rule = scene.rule
+            self.alpha.visible = self.layers.visible = rule in ("hardmax", "softmax")
+            self.temperature.visible = rule == "softmax"
+            self.matrix_A.visible = rule in ("hardmax", "softmax") and plane
+            self.matrix_V.visible = rule == "self-attention" and plane
+            self.beta.visible, self.time.visible = rule == "sphere", rule in ("sphere", "self-attention")
+            self.space.visible = scene.d == 3
+            names = ", ".join(map(str, self.wanted))
+            self.lead.name = f"Selected token shall lead (so far: {names})" if names else "Selected token shall lead"
+        finally:
+            self._quiet = False
+
+    def _download(self, kind: str) -> Callable[[], io.BytesIO]:
+        return lambda: io.BytesIO(exports.as_file(self.store.scene, kind))
+
+    def _assembled(self) -> Any:
+        self.matrix_A = pn.Column(pn.Row(self.a11, self.a12, self.a22), self.identity, sizing_mode="stretch_width")
+        self.matrix_V = pn.Column(pn.Row(self.first, self.second), self.angle, sizing_mode="stretch_width")
+        cards = {
+            "Tour": [*self.steps, self.told],
+            "Tokens": [self.cloud, pn.Row(self.n, self.d, self.seed), self.new, self.upload, self.paste, self.use],
+            "Rule": [
+                self.rule,
+                self.alpha,
+                self.temperature,
+                self.matrix_A,
+                self.matrix_V,
+                self.beta,
+                self.layers,
+                self.time,
+                self.causal,
+            ],
+            "Show": [self.overlays],
+            "Choose who leads": [self.lead, self.forget, self.find, self.found],
+            "Export": [pn.FlexBox(*self.downloads), self.too_long, self.code],
+        }
+        open_at_first = ("Tour", "Rule")
+        side = [pn.Card(*cards[title], title=title, collapsed=title not in open_at_first, **CARD) for title in cards]
+        self._show_controls()
+        return pn.FlexBox(
+            pn.Column(*side, width=SIDE, css_classes=["hm-side"], styles=SCROLLED),
+            pn.Column(self.plane, self.space, sizing_mode="stretch_width", css_classes=["hm-middle"], styles=MIDDLE),
+            pn.Column(self.verdict, width=SIDE, css_classes=["hm-right"], styles=SCROLLED),
+            gap="16px",
+            sizing_mode="stretch_width",
+            styles={"padding": "12px"},
+            stylesheets=[LAYOUT],
+        )

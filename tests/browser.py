@@ -1,0 +1,59 @@
+"""Pages in headless Chromium: Debian's, driven by Playwright."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+CHROMIUM = shutil.which("chromium")
+needed = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
+
+
+@contextmanager
+def served(*options: str) -> Iterator[str]:
+    """The address of an app of its own."""
+    command = [sys.executable, "-u", "-m", "hardmax.cli.main", "app", "--port", "0", "--no-browser", *options]
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as server:
+        said = server.stdout.readline()
+        try:
+            found = re.search(r"http://localhost:(\d+)/", said)
+            assert found, said
+            yield f"http://127.0.0.1:{found[1]}"
+        finally:
+            server.send_signal(signal.SIGINT)
+            try:
+                _, errors = server.communicate(timeout=20)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                raise
+    assert "Traceback" not in errors, errors
+
+
+@contextmanager
+def opened(size: tuple[int, int] = (1280, 900), **more: Any) -> Iterator[Any]:
+    """A page that notes what goes wrong on it in `page.problems`: errors, and requests to other hosts."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": size[0], "height": size[1]}, **more)
+        page.problems = []
+        page.on("console", lambda message: message.type == "error" and page.problems.append(message.text))
+        page.on("pageerror", lambda error: page.problems.append(str(error)))
+        page.on("request", lambda request: _is_foreign(request.url) and page.problems.append(request.url))
+        yield page
+        browser.close()
+
+
+def _is_foreign(url: str) -> bool:
+    return url.startswith(("http", "ws")) and "//127.0.0.1:" not in url
