@@ -1,5 +1,6 @@
 """The command line as a newcomer meets it: help, tables, files, JSON, exit codes, sentences."""
 
+import inspect
 import io
 import json
 import os
@@ -8,13 +9,18 @@ import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 from typer.main import get_command
 
 import hardmax as hm
+from hardmax.cli.cluster import cluster
+from hardmax.cli.control import control
+from hardmax.cli.limit import limit
 from hardmax.cli.main import app
+from hardmax.cli.simulate import simulate
 from hardmax.draw import movies, pages
 from hardmax.figures import FIGURES
 
@@ -665,3 +671,23 @@ def test_more_options_without_effect_are_refused(run, arguments, sentence) -> No
     code, _, err = run(*arguments)
     assert code == 2
     assert sentence in err
+
+
+NUMBERS = [
+    (command.__name__, (*said[0].param_decls, said[0].default)[0])
+    for command in (simulate, limit, control, cluster)
+    for parameter in inspect.signature(command, eval_str=True).parameters.values()
+    for kind, *said in [get_args(parameter.annotation) or (None,)]
+    if said and hasattr(said[0], "param_decls") and kind in (int, float, int | None, float | None)
+]
+
+
+@pytest.mark.parametrize(("command", "option"), NUMBERS)
+def test_a_bad_number_is_refused_with_the_dashes_of_its_option(run, command: str, option: str) -> None:
+    rules = {"--temperature": "softmax", "--beta": "sphere"}
+    of_flows = ("--time", "--dt", "--rtol", "--max-steps")
+    rule = rules.get(option, "self-attention" if option in of_flows else "hardmax")
+    more = ["--rule", rule] if command == "simulate" else ["--leaders", "3"] if command == "control" else []
+    code, _, err = run(command, "ball", *more, option, "-1e400")
+    assert code == 2
+    assert option in err

@@ -126,7 +126,10 @@ function render({ model, el }) {
     const bytes = model.get("answer");
     if (!bytes || !bytes.byteLength) return;
     const came = unpack(bytes);
-    if (came.seq >= flying) flying = 0;
+    if (flying && came.seq >= flying) {
+      root.delays = [...(root.delays || []).slice(-499), performance.now() - flown]; // milliseconds, of the last answers
+      flying = 0;
+    }
     if (waiting && !flying) {
       const next = waiting;
       waiting = null;
