@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from hardmax._errors import InputError, MissingExtra, ParameterError, followable
+from hardmax.app.problems import in_words
 from hardmax.app.review_accounts import named
 from hardmax.app.review_texts import towards
 from hardmax.sentiment.explanation import Explanation, explain_many
@@ -102,14 +103,6 @@ def _check_unpacked(shown: str, data: bytes) -> None:
     if size > MOST_UNPACKED:
         must = f"have at most {MOST_UNPACKED // 10**6} MB when unpacked"
         raise ParameterError("file", must, f"{size / 1e6:.0f} MB", "Save it as CSV, in several files.")
-
-
-def in_words(problem: Exception) -> str:
-    """A problem as the page says it: without advice to pass parameters, which it has not, and without backticks."""
-    if isinstance(problem, ParameterError):
-        advice = followable(problem.advice, lambda name, value: None)
-        return f"{problem.problem} {advice}".rstrip().replace("`", "")
-    return str(problem).replace("`", "")
 
 
 def answered(model: Model, name: str, table: Table, progress: Callable[[int, int], None] | None = None) -> Answers:

@@ -3,6 +3,7 @@
 It draws nothing and knows no server. Only models are shared between visitors, and nothing changes those.
 """
 
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from hardmax._errors import InputError, ParameterError
 from hardmax.app.review_accounts import Flip, check_head, flip, named
 from hardmax.app.review_files import Answers, answered, texts_of
-from hardmax.app.review_texts import Edit, Text
+from hardmax.app.review_texts import Edit, Text, pieces
 from hardmax.figures.demo import REVIEWS
 from hardmax.sentiment import MODELS, HardmaxClassifier, pretrained
 from hardmax.sentiment.explanation import Explanation, explain
@@ -107,17 +108,6 @@ class Reviews:
         """Of a text as the model reads it, without what is struck."""
         return explain(self.model, self.texts[self._checked(place)].read)
 
-    def change(self, place: int) -> str:
-        """What striking and replacing has done to the answer, in a sentence; nothing where nothing was."""
-        text = self.texts[self._checked(place)]
-        if not text.edits:
-            return ""
-        before, after = explain(self.model, text.typed), explain(self.model, text.read)
-        same = before.prediction == after.prediction
-        count = f"{len(text.edits)} word{'s' if len(text.edits) > 1 else ''} struck or replaced"
-        answer = f"still {named(after.prediction)}" if same else f"now {named(after.prediction)}"
-        return f"{count}: the logit went from {logit(before)} to {logit(after)}, {answer}."
-
     def flip(self, place: int) -> Flip:
         """Words without which the answer is another; their places are those of the text as typed."""
         text = self.texts[self._checked(place)]
@@ -163,6 +153,36 @@ class Reviews:
                 raise
             raise InputError("The address must hold a state of this page. It holds something else.") from None
         self.name, self.texts, self.head, self.chosen = new.name, new.texts, new.head, new.chosen
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model says of a text, ready to be shown."""
+
+    text: Text
+    model: str
+    explanation: Explanation
+    sentence: str
+    change: str
+    pieces: list[dict[str, Any]]
+
+
+def answer(name: str, text: Text) -> Answer:
+    """What a model says of a text; slow where the model is not loaded yet."""
+    model = loaded(name)
+    found = explain(model, text.read)
+    return Answer(text, name, found, sentence(found), change(model, text), pieces(text, found))
+
+
+def change(model: Model, text: Text) -> str:
+    """What striking and replacing has done to the answer, in a sentence; nothing where nothing was."""
+    if not text.edits:
+        return ""
+    before, after = explain(model, text.typed), explain(model, text.read)
+    same = before.prediction == after.prediction
+    count = f"{len(text.edits)} word{'s' if len(text.edits) > 1 else ''} struck or replaced"
+    answer = f"{'still' if same else 'now'} {named(after.prediction)}"
+    return f"{count}: the logit went from {logit(before)} to {logit(after)}, {answer}."
 
 
 def logit(explanation: Explanation) -> str:

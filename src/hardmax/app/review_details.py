@@ -1,0 +1,81 @@
+"""Why one text has its answer: bars of words and sentences, leaders over all heads, one head in its plane."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import panel as pn
+
+from hardmax.app.review_accounts import leading, plane
+from hardmax.app.review_html import CSS, head_html, leading_html, paragraph, sentences_html, waterfall_html
+from hardmax.app.review_plane import plane_svg
+from hardmax.sentiment.explanation import Explanation
+
+NO_PLANE = "Only a head with two coordinates, of a model with two classes, has a plane to show."
+PLANE = (
+    "Stars lead; dots are words in the colour of the one that they follow in the end. The cross is the mean, which "
+    "decides by its side of the dashed line: blue for the answer, orange against it. The line holds what the other "
+    "heads say of this text."
+)
+
+
+class Account(NamedTuple):
+    """The details as HTML, made off the event loop."""
+
+    waterfall: str
+    sentences: str
+    leading: str
+    head: str
+    plane: str
+
+
+def account(explanation: Explanation, head: int) -> Account:
+    """All that is shown of an explanation."""
+    if not len(explanation.ids):
+        return Account(*[""] * 5)
+    found = plane(explanation, head)
+    about = paragraph(PLANE, "dim") if found is not None else ""
+    return Account(
+        waterfall_html(explanation),
+        sentences_html(explanation),
+        leading_html(leading(explanation), explanation.model.weights.heads),
+        head_html(explanation.leaders[head], head),
+        plane_svg(found) + about if found is not None else paragraph(NO_PLANE, "dim"),
+    )
+
+
+class Details:
+    """The panes that show an `Account`."""
+
+    def __init__(self, *, on_head: Callable[[int], None], on_flip: Callable[[], None], on_strike: Callable[[], None]):
+        self.panes = [pn.pane.HTML("", stylesheets=[CSS], sizing_mode="stretch_width") for _ in Account._fields]
+        bars, sentences, leaders, head, picture = self.panes
+        self.head = pn.widgets.Select(name="Head", options={"1": 0}, width=90)
+        self.flip = pn.widgets.Button(name="What would have to go for the answer to flip?", button_type="default")
+        self.strike = pn.widgets.Button(name="Strike these words", visible=False)
+        self.flipped = pn.pane.HTML("", stylesheets=[CSS], sizing_mode="stretch_width", css_classes=["hm-flip"])
+        self.head.param.watch(lambda event: on_head(event.new), "value")
+        self.flip.on_click(lambda event: on_flip())
+        self.strike.on_click(lambda event: on_strike())
+        self.view = pn.Column(
+            pn.FlexBox(_part(bars), _part(sentences), sizing_mode="stretch_width", gap="12px"),
+            pn.FlexBox(self.flip, self.strike, align_items="center"),
+            self.flipped,
+            pn.FlexBox(_part(leaders), _part(pn.Column(self.head, head, sizing_mode="stretch_width")), gap="12px"),
+            picture,
+            sizing_mode="stretch_width",
+        )
+
+    def set_heads(self, heads: int, chosen: int) -> None:
+        self.head.param.update(options={str(h + 1): h for h in range(heads)}, value=chosen)
+
+    def show(self, found: Account) -> None:
+        for pane, html in zip(self.panes, found, strict=True):
+            pane.object = html
+
+    def show_flip(self, sentence: str, *, strikes: bool) -> None:
+        self.flipped.object = paragraph(sentence)
+        self.strike.visible = strikes
+
+
+def _part(content: pn.viewable.Viewable) -> pn.Column:
+    return pn.Column(content, styles={"flex": "1 1 420px", "min-width": "min(300px, 100%)"})
