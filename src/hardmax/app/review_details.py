@@ -7,10 +7,11 @@ import panel as pn
 
 from hardmax.app.review_accounts import leading, plane
 from hardmax.app.review_html import CSS, head_html, leading_html, paragraph, sentences_html, waterfall_html
-from hardmax.app.review_plane import plane_svg
+from hardmax.app.review_plane import crosses, plane_svg
 from hardmax.sentiment.explanation import Explanation
 
 NO_PLANE = "Only a head with two coordinates, of a model with two classes, has a plane to show."
+FAR = " Here it lies outside of the picture: where this head's mean is among its words cannot turn the answer."
 PLANE = (
     "Stars lead; dots are words in the colour of the one that they follow in the end. The cross is the mean, which "
     "decides by its side of the dashed line: blue for the answer, orange against it. The line holds what the other "
@@ -33,7 +34,7 @@ def account(explanation: Explanation, head: int) -> Account:
     if not len(explanation.ids):
         return Account(*[""] * 5)
     found = plane(explanation, head)
-    about = paragraph(PLANE, "dim") if found is not None else ""
+    about = paragraph(PLANE + ("" if found is None or crosses(found) else FAR), "dim")
     return Account(
         waterfall_html(explanation),
         sentences_html(explanation),

@@ -5,6 +5,7 @@ from io import StringIO
 
 import pandas
 import panel as pn
+from bokeh.models.widgets.tables import NumberFormatter
 
 from hardmax.app.review_accounts import named
 from hardmax.app.review_files import HEAD, MOST_BYTES, MOST_ROWS, TAKEN, Answers
@@ -16,6 +17,7 @@ ABOUT = (
 )
 EXCERPT = 300  # characters of a text in the table
 PAGE = 12  # rows
+FILTERS = {"probability": {"type": "number", "func": ">=", "placeholder": "at least, 0 to 1"}}
 
 
 class FileView:
@@ -71,7 +73,8 @@ class FileView:
             disabled=True,
             pagination="remote",
             page_size=PAGE,
-            header_filters={name: {"type": "input", "func": "like"} for name in HEAD[1:]},
+            header_filters={name: FILTERS.get(name, {"type": "input", "func": "like"}) for name in HEAD[1:]},
+            formatters={"probability": NumberFormatter(format="0.0%")},
             widths={"row": 70, "answer": 110, "probability": 120, "known": 90},
             layout="fit_columns",
             sizing_mode="stretch_width",
@@ -86,5 +89,5 @@ def frame_of(answers: Answers) -> pandas.DataFrame:
     rows = []
     for row in answers.rows:
         answer, known = named(row.label), "yes" if row.known else "no"
-        rows.append((row.number, row.text[:EXCERPT], answer, f"{row.probability:.1%}", row.words, known))
+        rows.append((row.number, row.text[:EXCERPT], answer, row.probability, row.words, known))
     return pandas.DataFrame(rows, columns=list(HEAD))

@@ -19,6 +19,7 @@ LONGEST_SENTENCE = 240  # characters that are shown
 
 CSS = f"""
 :host {{ color: var(--hm-text, #1a1a1a); font-size: 0.9375rem; }}
+h2 {{ font-size: 1.25rem; margin: 0.6rem 0 0; }}
 h3 {{ font-size: 1rem; margin: 0.2rem 0 0.3rem; }}
 p {{ margin: 0.2rem 0 0.5rem; }}
 small, .dim {{ opacity: 0.75; }}

@@ -13,14 +13,26 @@ SIDE, GAP, TOP = 250, 22, 24  # of a panel and around it, in units of the pictur
 MARGIN = 0.16  # of the width, for names
 LETTER = 6.4  # width of a letter of a name
 MOST_NAMES = 8
+SQUARE = np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
 STAR = "0,-8 2.1,-2.6 7.6,-2.5 3.2,1 4.7,6.5 0,3.3 -4.7,6.5 -3.2,1 -7.6,-2.5 -2.1,-2.6"
+
+
+def frame(plane: Plane) -> tuple[FloatArray, float]:
+    """The middle of what is shown, (2,), and half the length of its side."""
+    points = plane.points.reshape(-1, 2)
+    low, high = points.min(axis=0), points.max(axis=0)
+    return (low + high) / 2, (float((high - low).max()) / 2 or 1.0) * (1 + 2 * MARGIN)
+
+
+def crosses(plane: Plane) -> bool:
+    """Whether the decision line can be seen."""
+    middle, half = frame(plane)
+    return bool(len(crossing(SQUARE * half + middle, plane.normal, plane.offset)))
 
 
 def plane_svg(plane: Plane) -> str:
     """Panels for some layers, all on one scale."""
-    low, high = plane.points.reshape(-1, 2).min(axis=0), plane.points.reshape(-1, 2).max(axis=0)
-    half = (float((high - low).max()) / 2 or 1.0) * (1 + 2 * MARGIN)
-    middle = (low + high) / 2
+    middle, half = frame(plane)
     width = len(plane.layers) * (SIDE + GAP) - GAP
     panels = Markup("").join(
         Markup('<g transform="translate({} {})">{}</g>').format(k * (SIDE + GAP), TOP, _panel(plane, k, middle, half))
@@ -39,7 +51,7 @@ def _panel(plane: Plane, k: int, middle: FloatArray, half: float) -> Markup:
         """(..., 2) places in the panel, whose second coordinate goes down."""
         return (points - middle) / (2 * half) * [SIDE, -SIDE] + SIDE / 2
 
-    corners = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * half + middle
+    corners = SQUARE * half + middle
     places, layer = seen(plane.points[k]), plane.layers[k]
     parts = [
         Markup('<text x="0" y="-8" fill="var(--hm-text, #1a1a1a)">{}</text>').format(f"layer {layer}"),

@@ -5,7 +5,7 @@
 // replacement}. Nothing is computed here.
 
 const STYLE = `
-.words { color: var(--hm-text, #1a1a1a); line-height: 1.9; white-space: pre-wrap; overflow-wrap: anywhere;
+.text { color: var(--hm-text, #1a1a1a); font-size: 1rem; line-height: 1.8; white-space: pre-wrap; overflow-wrap: anywhere;
   max-height: 24rem; overflow-y: auto; padding: 0.2rem 0.3rem; }
 .word { cursor: pointer; border-radius: 3px; padding: 1px 1px; border-bottom: 2px solid transparent; }
 .word:hover { outline: 1px solid var(--hm-line, #999); }
@@ -57,7 +57,7 @@ function wordElement(piece) {
 }
 
 function render({ model, el }) {
-  const words = make("div", "words");
+  const words = make("div", "text");
   words.setAttribute("role", "group");
   const tools = make("div", "tools");
   const about = make("span", "hint");
@@ -170,6 +170,7 @@ function render({ model, el }) {
 
   model.on("change:pieces", draw);
   draw();
+  return () => model.off("change:pieces", draw);
 }
 
 export default { render };
