@@ -42,7 +42,7 @@ class ReviewCard:
         )
         self.words = Words(sizing_mode="stretch_width", margin=(0, 10))
         self.change = pn.pane.HTML("", stylesheets=[CSS], sizing_mode="stretch_width", margin=(0, 10))
-        self.remove = pn.widgets.Button(name="Remove", button_type="light", width=80, align="end")
+        self.remove = pn.widgets.Button(label="Remove", color="light", width=80, align="end")
         self.view = pn.Column(
             self.typed,
             self.answer,
@@ -70,12 +70,12 @@ class ReviewCard:
             self._quiet = False
 
     def name(self, number: int) -> None:
-        self.typed.name = f"Text {number}"
+        self.typed.label = f"Text {number}"
 
     def show(self, shown: Answer) -> None:
         self.shown = shown
         self.answer.object = answer_html(shown.explanation, shown.sentence)
-        self.words.label = f"{self.typed.name}, word by word"
+        self.words.label = f"{self.typed.label}, word by word"
         self.words.pieces = shown.pieces
         self.change.object = paragraph(shown.change, "change")
 

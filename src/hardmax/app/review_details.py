@@ -50,9 +50,9 @@ class Details:
     def __init__(self, *, on_head: Callable[[int], None], on_flip: Callable[[], None], on_strike: Callable[[], None]):
         self.panes = [pn.pane.HTML("", stylesheets=[CSS], sizing_mode="stretch_width") for _ in Account._fields]
         bars, sentences, leaders, head, picture = self.panes
-        self.head = pn.widgets.Select(name="Head", options={"1": 0}, width=90)
-        self.flip = pn.widgets.Button(name="What would have to go for the answer to flip?", button_type="default")
-        self.strike = pn.widgets.Button(name="Strike these words", visible=False)
+        self.head = pn.widgets.Select(label="Head", options={"1": 0}, width=90)
+        self.flip = pn.widgets.Button(label="What would have to go for the answer to flip?")
+        self.strike = pn.widgets.Button(label="Strike these words", visible=False)
         self.flipped = pn.pane.HTML("", stylesheets=[CSS], sizing_mode="stretch_width", css_classes=["hm-flip"])
         self.head.param.watch(lambda event: on_head(event.new), "value")
         self.flip.on_click(lambda event: on_flip())

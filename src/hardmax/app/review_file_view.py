@@ -28,7 +28,7 @@ class FileView:
             max_file_size=f"{MOST_BYTES // 10**6}MB", previews=[], sizing_mode="stretch_width", max_width=460
         )
         self.column = pn.widgets.TextInput(
-            name="Column of texts", placeholder="found by itself if called text or review", width=300
+            label="Column of texts", placeholder="found by itself if called text or review", width=300
         )
         self.status = pn.pane.HTML(paragraph(ABOUT, "dim"), stylesheets=[CSS], sizing_mode="stretch_width")
         self.download = pn.widgets.FileDownload(
@@ -37,8 +37,10 @@ class FileView:
         self.place = pn.Column(sizing_mode="stretch_width")
         self._answers: Answers | None = None
         self._on_open = on_open
-        self.file.param.watch(lambda event: self._sent(event.new, on_file), "value")
-        self.column.param.watch(lambda event: self._sent(self.file.value, on_file), "value")
+        self._on_file = on_file
+        self._last: tuple[str, bytes] | None = None
+        self.file.param.watch(lambda event: self._sent(event.new), "value")
+        self.column.param.watch(lambda event: self._again(), "value")
         self.view = pn.Column(
             pn.FlexBox(self.file, self.column, align_items="end", gap="12px"),
             self.status,
@@ -48,10 +50,17 @@ class FileView:
             css_classes=["hm-file"],
         )
 
-    @staticmethod
-    def _sent(value: dict[str, bytes | str], on_file: Callable[[str, bytes], None]) -> None:
-        for name, data in list(value.items())[-1:]:
-            on_file(name, data.encode() if isinstance(data, str) else data)
+    def _sent(self, value: dict[str, bytes | str]) -> None:
+        """Hand on the file that came, and forget it here: the next may have the same name."""
+        for name, data in value.items():
+            self._last = name, data.encode() if isinstance(data, str) else data
+        if value:
+            self.file.value = {}
+            self._again()
+
+    def _again(self) -> None:
+        if self._last is not None:
+            self._on_file(*self._last)
 
     def _csv(self) -> StringIO:
         return StringIO(self._answers.to_csv() if self._answers is not None else "")

@@ -32,7 +32,10 @@ function make(tag, className, text) {
   return element;
 }
 
-const signed = (value) => (value < 0 ? "\u2212" : "+") + Math.abs(value).toFixed(2);
+function signed(value) {
+  const size = Math.abs(value).toFixed(2);
+  return size === "0.00" ? size : (value < 0 ? "\u2212" : "+") + size;
+}
 
 function wordElement(piece) {
   const word = make("span", "word");

@@ -11,14 +11,14 @@ class Latest:
 
     def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
         self._work = work
-        self._running = False
+        self.running = False
         self.asked = False  # since the work that is running began
 
     def ask(self) -> None:
         """Run it, or run it again once it is done."""
         self.asked = True
-        if not self._running:
-            self._running = True
+        if not self.running:
+            self.running = True
             pn.state.execute(self._run)
 
     async def _run(self) -> None:
@@ -28,4 +28,4 @@ class Latest:
                 await self._work()
                 await asyncio.sleep(0)  # so that what came meanwhile is heard
         finally:
-            self._running = False
+            self.running = False

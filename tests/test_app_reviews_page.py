@@ -1,0 +1,206 @@
+"""The review explorer in a browser: what a visitor types, strikes, opens and sends; and no other host hears of it."""
+
+import csv
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+
+pytest.importorskip("panel")
+playwright = pytest.importorskip("playwright.sync_api")
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+if CHROMIUM is None:
+    pytest.skip("there is no Chromium on this machine", allow_module_level=True)
+
+SERVER = """
+import sys
+import panel as pn
+from hardmax.app.review_views import EXTENSIONS, ReviewPage
+pn.extension(*EXTENSIONS)
+port = int(sys.argv[1])
+pn.serve({"": lambda: ReviewPage().view}, port=port, show=False, websocket_origin=[f"127.0.0.1:{port}"])
+"""
+SOON = 30_000  # milliseconds: on a busy machine the first answer compiles
+
+
+@pytest.fixture(scope="module")
+def address():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen([sys.executable, "-c", SERVER, str(port)])
+    url = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(300):
+            try:
+                urlopen(url, timeout=30).close()
+                break
+            except (URLError, ConnectionError):
+                assert server.poll() is None, "the server has ended"
+                time.sleep(0.2)
+        yield url
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def page(browser, address):
+    """A page that has answered its examples; in the end it must have said no error and asked no other host."""
+    opened = browser.new_page(viewport={"width": 1280, "height": 900})
+    opened.set_default_timeout(SOON)
+    wrong = []
+
+    def own(url):
+        return url.startswith((address, address.replace("http", "ws"), "data:", "blob:"))
+
+    opened.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    opened.on("pageerror", lambda problem: wrong.append(str(problem)))
+    opened.on("request", lambda asked: own(asked.url) or wrong.append(asked.url))
+    opened.on("websocket", lambda socket: own(socket.url) or wrong.append(socket.url))
+    opened.goto(address)
+    opened.locator(".word").first.wait_for()
+    answer(opened, 1, "negative, probability over 99.9%")
+    yield opened
+    opened.close()
+    assert wrong == []
+
+
+def answer(page, place, text):
+    """Wait until the answer of a text holds some words."""
+    playwright.expect(page.locator(".answer").nth(place)).to_contain_text(text, timeout=SOON)
+
+
+def type_first(page, text):
+    """Type into the first text, and wait until it was answered."""
+    page.locator("textarea").first.fill(text)
+    playwright.expect(page.locator(".text").first).to_have_text(text)
+
+
+def logit(page, place):
+    return float(page.locator(".answer").nth(place).inner_text().split("logit ")[1].split()[0])
+
+
+def test_the_answer_changes_as_one_types(page):
+    answer(page, 0, "positive")
+    area = page.locator("textarea").first
+    area.fill("")
+    area.press_sequentially("Dreadful. A waste, avoid it.", delay=15)
+    answer(page, 0, "negative")
+    area.fill("")
+    area.press_sequentially("A wonderful film.", delay=15)
+    answer(page, 0, "positive")
+    playwright.expect(page.locator(".text").first).to_have_text("A wonderful film.")
+    assert "for" in page.locator(".word", has_text="wonderful").first.get_attribute("class").split()
+    answer(page, 1, "negative")
+
+
+def test_striking_and_replacing_a_word_changes_the_logit(page):
+    type_first(page, "A wonderful film with a dull end.")
+    word = page.locator(".word", has_text="wonderful").first
+    before = logit(page, 0)
+    word.click()
+    playwright.expect(page.locator(".change")).to_contain_text(f"the logit went from {before:+.2f} to")
+    assert logit(page, 0) < before - 0.5
+    page.locator(".tools input").first.fill("beautiful")
+    page.locator(".tools input").first.press("Enter")
+    playwright.expect(page.locator("ins")).to_have_text("beautiful")
+    replaced = logit(page, 0)
+    page.locator(".word del").first.click()
+    playwright.expect(page.locator(".change")).to_have_count(0)
+    assert logit(page, 0) == before != replaced
+
+
+def test_words_can_be_struck_by_keyboard_alone(page):
+    type_first(page, "A wonderful film")
+    page.locator("textarea").first.press("Tab")
+    page.keyboard.press("ArrowRight")
+    focused = page.locator(".word:focus")
+    playwright.expect(focused).to_have_text("wonderful")
+    page.keyboard.press("Enter")
+    playwright.expect(page.locator(".change")).to_contain_text("1 word struck")
+    playwright.expect(page.locator(".word:focus")).to_have_attribute("aria-pressed", "true")
+    page.keyboard.press(" ")
+    playwright.expect(page.locator(".change")).to_have_count(0)
+
+
+def test_words_that_flip_the_answer_can_be_struck_at_once(page):
+    page.get_by_role("button", name="What would have to go").click()
+    playwright.expect(page.locator(".hm-flip p")).to_contain_text("the answer is negative")
+    page.get_by_role("button", name="Strike these words").click()
+    answer(page, 0, "negative")
+
+
+def test_a_script_in_a_review_stays_text(page):
+    bad = "Wonderful <script>window.bad = 1</script><img src=x onerror='window.bad = 1'> film, don't miss it."
+    page.locator("textarea").first.fill(bad)
+    playwright.expect(page.locator(".text").first).to_have_text(bad)
+    playwright.expect(page.locator(".bars.long .name").nth(1)).to_have_text(bad)
+    assert page.evaluate("window.bad") is None
+
+
+def test_a_file_is_answered_opened_and_downloaded(page, tmp_path):
+    rows = ["A wonderful, moving film.", "Dull <img src=x onerror='window.bad = 1'> and awful, avoid.", "zzqqx"]
+    path = tmp_path / "films.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([["id", "review"], *enumerate(rows)])
+    page.locator("input[type=file]").set_input_files(path)
+    shown = page.locator(".tabulator-row")
+    playwright.expect(shown).to_have_count(3)
+    playwright.expect(page.locator(".hm-file p")).to_contain_text("films.csv holds 3 texts: 1 negative, 2 positive.")
+    page.locator(".tabulator-col", has_text="probability").locator(".tabulator-col-title").click()
+    playwright.expect(shown.first).to_contain_text("no known word")  # it is the least sure
+    shown.filter(has_text="Dull").click()
+    playwright.expect(page.locator("textarea").nth(2)).to_have_value(rows[1])
+    answer(page, 2, "negative")
+    assert page.evaluate("window.bad") is None
+    with page.expect_download() as download:
+        page.get_by_text("Download the answers as CSV").click()
+    lines = list(csv.DictReader(download.value.path().read_text().splitlines()))
+    assert [line["text"] for line in lines] == rows
+    assert [line["answer"] for line in lines] == ["pos", "neg", "pos"]
+
+
+def test_what_is_wrong_is_said_in_a_sentence(page, tmp_path):
+    path = tmp_path / "films.csv"
+    path.write_text("text\n")
+    page.locator("input[type=file]").set_input_files(path)
+    said = "films.csv must hold rows. Got a header alone."
+    playwright.expect(page.locator(".hm-file .problem")).to_contain_text(said)
+    page.locator("textarea").first.fill("good " * 4001)
+    said = "text must have at most 20,000 characters. Got 20,005. Leave some of it out."
+    playwright.expect(page.locator(".problem").first).to_have_text(said)
+    page.locator("textarea").first.fill("good")
+    answer(page, 0, "positive")
+
+
+def test_texts_come_and_go(page):
+    page.get_by_role("button", name="Add a text beside").click()
+    answer_of_none = page.locator(".answer").nth(2)
+    playwright.expect(answer_of_none).to_have_text("Type a text: it is answered word by word.")
+    page.locator("textarea").nth(2).fill("A lovely film.")
+    answer(page, 2, "positive")
+    page.get_by_role("button", name="Remove").first.click()
+    playwright.expect(page.locator("textarea")).to_have_count(2)
+    playwright.expect(page.locator("textarea").nth(1)).to_have_value("A lovely film.")
+    answer(page, 1, "positive")
+
+
+def test_another_model_answers_and_has_one_head_with_its_line(page):
+    page.get_by_label("Model").select_option(label="imdb-2d, the paper's, one head in the plane")
+    answer(page, 0, "97.9%")
+    playwright.expect(page.locator("svg line")).to_have_count(3)  # the decision line in three layers
