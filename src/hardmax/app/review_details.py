@@ -11,11 +11,13 @@ from hardmax.app.review_plane import crosses, plane_svg
 from hardmax.sentiment.explanation import Explanation
 
 NO_PLANE = "Only a head with two coordinates, of a model with two classes, has a plane to show."
-FAR = " Here it lies outside of the picture: where this head's mean is among its words cannot turn the answer."
 PLANE = (
     "Stars lead; dots are words in the colour of the one that they follow in the end. The cross is the mean, which "
-    "decides by its side of the dashed line: blue for the answer, orange against it. The line holds what the other "
-    "heads say of this text."
+    "decides by its side of the dashed line: blue for the answer, orange against it."
+)
+OTHERS = " The line holds what the other heads say of this text."
+FAR = (
+    " Here it lies outside of the picture: wherever among its words this head's mean lay, the answer would be the same."
 )
 
 
@@ -34,13 +36,14 @@ def account(explanation: Explanation, head: int) -> Account:
     if not len(explanation.ids):
         return Account(*[""] * 5)
     found = plane(explanation, head)
-    about = paragraph(PLANE + ("" if found is None or crosses(found) else FAR), "dim")
+    several = explanation.model.weights.heads > 1
+    about = PLANE + (OTHERS if several else "") + ("" if found is None or crosses(found) else FAR)
     return Account(
         waterfall_html(explanation),
         sentences_html(explanation),
         leading_html(leading(explanation), explanation.model.weights.heads),
         head_html(explanation.leaders[head], head),
-        plane_svg(found) + about if found is not None else paragraph(NO_PLANE, "dim"),
+        plane_svg(found) + paragraph(about, "dim") if found is not None else paragraph(NO_PLANE, "dim"),
     )
 
 
