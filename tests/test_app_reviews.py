@@ -140,6 +140,14 @@ def test_flip_is_checked_by_the_model_and_each_word_is_needed(name, place):
         assert explain(store.model, with_it.read).prediction == before.prediction
 
 
+def test_flip_brings_words_back_that_need_not_go():
+    text = "Of course, the thief leaves the kitchen. Everyone around me said the sound was bad."
+    found = flip(explained("imdb-2d", text))  # "thief" is struck on the way
+    assert found.words == ("course", "Everyone")
+    assert found.flips
+    assert explained("imdb-2d", without(text, [*found.places])).prediction != explained("imdb-2d", text).prediction
+
+
 def test_flip_says_where_there_is_none():
     found = flip(explain(loaded("imdb"), "zzqqx"))
     assert not found.flips
@@ -208,6 +216,7 @@ def test_what_is_typed_is_escaped():
         assert "<script" not in html
         assert "<img" not in html
     assert "&lt;script&gt;" in sentences_html(found)
+    assert "<title>wonderful</title>" in plane_svg(plane(found, 0))
 
 
 def test_state_comes_back():

@@ -16,9 +16,7 @@ PLANE = (
     "decides by its side of the dashed line: blue for the answer, orange against it."
 )
 OTHERS = " The line holds what the other heads say of this text."
-FAR = (
-    " Here it lies outside of the picture: wherever among its words this head's mean lay, the answer would be the same."
-)
+FAR = " Here it lies outside of the picture: wherever among its words this head's mean lay, the answer is the same."
 
 
 class Account(NamedTuple):
