@@ -134,5 +134,19 @@ def test_bad_input_gets_a_sentence_and_is_not_run(page: Any) -> None:
 def test_a_link_that_was_cut_says_so(address: str) -> None:
     with browser.opened() as page:
         page.goto(f"{address}?s=eNo")
-        page.get_by_role("alert").get_by_text("This link does not hold a scene").wait_for()
+        page.get_by_role("alert").get_by_text("This link does not hold what it should").wait_for()
+        assert page.problems == []
+
+
+def test_a_link_to_reviews_shows_them_again(address: str) -> None:
+    with browser.opened() as page:
+        page.goto(address.replace("playground", "reviews"))
+        page.get_by_label("Text 1").last.fill("A dull story, but a wonderful ending.")
+        page.wait_for_function("() => location.search.includes('r=')")
+        link = page.url
+        page.goto("about:blank")
+        page.goto(link)
+        area = page.get_by_label("Text 1").last
+        area.wait_for()
+        assert area.input_value() == "A dull story, but a wonderful ending."
         assert page.problems == []

@@ -1,20 +1,26 @@
 """Assemble the pages and serve them, to this machine alone unless told otherwise."""
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import panel as pn
 from markupsafe import Markup
+from tornado.websocket import WebSocketClosedError
 
 from hardmax._errors import InputError
+from hardmax.app.address import Address
+from hardmax.app.links import from_link
+from hardmax.app.review_views import EXTENSIONS, ReviewPage
 from hardmax.app.scene import Scene
+from hardmax.app.verdict import note
 from hardmax.app.views import MOST_BYTES, PARTS, Playground
 
 FOLDER = Path(__file__).parent
 STYLE = FOLDER / "app.css"
 TITLE = "hardmax"
-PAGES = {"playground": "Playground"}
+PAGES = {"playground": "Playground", "reviews": "Reviews"}
 TOGGLE = """
 const url = new URL(window.location.href);
 if (url.searchParams.get("theme") === "dark") url.searchParams.delete("theme");
@@ -32,6 +38,24 @@ def playground_page() -> Any:
         except InputError as error:
             problem = str(error)
     return page("playground", Playground(scene, problem).view)
+
+
+def reviews_page(model: str) -> Any:
+    """A new visitor's review explorer, as the link says."""
+    explorer = ReviewPage(model)
+    address = Address(parameter="r", dark=pn.config.theme == "dark")
+    problem = pn.pane.HTML("", sizing_mode="stretch_width", stylesheets=[PARTS])
+    if given := _given("r"):
+        try:
+            explorer.set_state(from_link(given))
+        except InputError as error:
+            problem.object = note(str(error))
+    explorer.on_change(lambda state: _say(address, state))
+    return page("reviews", pn.Column(address, problem, explorer.view, sizing_mode="stretch_width", margin=(0, 12)))
+
+
+def _say(address: Address, state: dict[str, Any]) -> None:
+    address.say(state)
 
 
 def _given(name: str) -> str:
@@ -53,7 +77,7 @@ def page(name: str, content: Any) -> Any:
     head = Markup('<header class="hm-head"><strong>hardmax</strong><nav aria-label="Pages">{}</nav></header>').format(
         links
     )
-    theme = pn.widgets.Button(name="Light" if dark else "Dark", width=80, margin=(6, 12))
+    theme = pn.widgets.Button(label="Light" if dark else "Dark", width=80, margin=(6, 12))
     theme.js_on_click(code=TOGGLE)
     top = pn.Row(
         pn.pane.HTML(str(head), sizing_mode="stretch_width", margin=0, stylesheets=[PARTS]),
@@ -67,9 +91,9 @@ def serve(
     *, address: str = "127.0.0.1", port: int = 0, origins: Sequence[str] = (), model: str = "imdb", show: bool = False
 ) -> Any:
     """Start the server in this thread's event loop; returns it, not yet running."""
-    pn.extension("plotly", raw_css=[STYLE.read_text(encoding="utf-8")], inline=True)
-    return pn.io.server.get_server(
-        {"playground": playground_page},
+    pn.extension("plotly", *EXTENSIONS, raw_css=[STYLE.read_text(encoding="utf-8")], inline=True)
+    server = pn.io.server.get_server(
+        {"playground": playground_page, "reviews": lambda: reviews_page(model)},
         address=address,
         port=port,
         websocket_origin=list(origins) or None,
@@ -82,3 +106,11 @@ def serve(
         websocket_max_message_size=2 * MOST_BYTES,
         index=None,
     )
+    server.io_loop.asyncio_loop.set_exception_handler(_heard)  # type: ignore[attr-defined]
+    return server
+
+
+def _heard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What nobody caught: that a visitor has left while an answer was on its way is no news."""
+    if not isinstance(context.get("exception"), WebSocketClosedError):
+        loop.default_exception_handler(context)

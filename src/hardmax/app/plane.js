@@ -139,13 +139,12 @@ function render({ model, el }) {
   });
 
   function take(came) {
-    if (came.link !== undefined) remember(came.link);
-    if (came.dark !== undefined) document.documentElement.classList.toggle("hm-dark", came.dark);
     note.hidden = !came.error;
     note.textContent = came.error || "";
     if (came.error && !came.data.paths) return;
     const fresh = !scene || scene.n !== came.n || scene.rule_name !== came.rule_name || came.refit;
     scene = came;
+    if (held && held.token !== undefined) hold(); // the answer knows where the token was, the pointer where it is
     if (fresh && !held) box = null;
     const last = scene.layers.length - 1;
     slider.max = last;
@@ -156,11 +155,10 @@ function render({ model, el }) {
     draw();
   }
 
-  // The address always says what is seen: a link to it shows the same elsewhere.
-  function remember(link) {
-    const url = new URL(window.location.href);
-    if (link) url.searchParams.set("s", link); else url.searchParams.delete("s");
-    if (url.href !== window.location.href) window.history.replaceState(null, "", url);
+  function hold() {
+    const { values } = scene.data.paths;
+    [values[2 * held.token], values[2 * held.token + 1]] = held.place;
+    scene.selected = held.token;
   }
 
   function mark() {
@@ -476,9 +474,7 @@ function render({ model, el }) {
     held.moved = true;
     if (held.token !== undefined) {
       held.place = where;
-      const { values } = scene.data.paths;
-      values[2 * held.token] = where[0];
-      values[2 * held.token + 1] = where[1];
+      hold();
       if (!scene.many) ask({ kind: "drag", token: held.token, place: where, final: false });
     } else {
       held.place = where;

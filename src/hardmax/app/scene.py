@@ -3,10 +3,7 @@
 Whatever comes from a browser or a link passes through `Scene.checked`: absurd values get a sentence, and reach nothing.
 """
 
-import base64
-import json
 import math
-import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
@@ -15,14 +12,13 @@ import numpy as np
 
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import FloatArray
+from hardmax.app import links
 from hardmax.inputs import RANDOM_CLOUDS, configuration
 
 RULES = ("hardmax", "softmax", "self-attention", "sphere")
 OVERLAYS = ("trails", "polytope", "limit", "half-space", "cells", "ellipse", "numbers", "attention")
 MOST_TOKENS, MOST_DIMENSIONS, MOST_LAYERS, MOST_TIME = 20_000, 16, 200, 200.0
 LARGEST = 1e6  # of a coordinate
-LONGEST_LINK = 6000  # characters: what browsers and mail programs carry
-MOST_UNPACKED = 4_000_000  # bytes that a link may unpack to
 DIGITS = 4  # after the point of a token that was dragged: what one can see, and a short link
 
 BOUNDS = {  # least and most
@@ -139,24 +135,12 @@ class Scene:
 
     def to_link(self) -> str:
         """The scene as letters that a link can hold; empty where there are too many of them."""
-        if self.tokens.size > LONGEST_LINK:
-            return ""
-        packed = zlib.compress(json.dumps(self.to_data(), separators=(",", ":")).encode(), 9)
-        link = base64.urlsafe_b64encode(packed).decode().rstrip("=")
-        return link if len(link) <= LONGEST_LINK else ""
+        return links.to_link(self.to_data()) if self.tokens.size <= links.LONGEST_LINK else ""
 
     @classmethod
     def from_link(cls, link: str) -> "Scene":
         """The scene that `to_link` wrote."""
-        try:
-            if len(link) > 2 * LONGEST_LINK:
-                raise ValueError
-            packed = base64.urlsafe_b64decode(link + "=" * (-len(link) % 4))
-            unpacked = zlib.decompressobj().decompress(packed, MOST_UNPACKED)
-            data = json.loads(unpacked)
-        except (ValueError, zlib.error, RecursionError):
-            raise InputError("This link does not hold a scene: it was cut or changed. Ask for it again.") from None
-        return cls.from_data(data)
+        return cls.from_data(links.from_link(link))
 
     @classmethod
     def from_data(cls, data: Any) -> "Scene":

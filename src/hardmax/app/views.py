@@ -14,6 +14,7 @@ import panel as pn
 from hardmax._errors import InputError, MissingExtra
 from hardmax._tables import parse_table
 from hardmax.app import control, exports, tour, verdict
+from hardmax.app.address import Address
 from hardmax.app.answers import Cancelled, answer, run
 from hardmax.app.packing import packed
 from hardmax.app.plane import Plane
@@ -51,7 +52,7 @@ class Playground:
         self._quiet = False  # while controls are set from the scene
         self._new = True  # whether the plane shall show everything
         self._problem = problem
-        self._dark = pn.config.theme == "dark"
+        self.address = Address(parameter="s", dark=pn.config.theme == "dark")
         self._make_controls()
         self.plane.param.watch(self._asked, "request")
         self.view = self._assembled()
@@ -93,11 +94,9 @@ class Playground:
         header |= {"rule_name": scene.rule, "refit": self._new, "error": self._problem}
         self._problem, self._new = "", False
         if final:
-            link = scene.to_link()
-            header |= {"link": link, "dark": self._dark}
             self.verdict.object = verdict.verdict(header)
             self.code.value = exports.as_python(scene)
-            self.too_long.visible = not link
+            self.too_long.visible = not (scene.to_link() and self.address.say(scene.to_data()))
             self._show_controls()
         self._send(header, arrays)
         if final and scene.d == 3:
@@ -119,33 +118,33 @@ class Playground:
     def _make_controls(self) -> None:
         wide = {"sizing_mode": "stretch_width", "margin": (4, 8)}
         w: Any = pn.widgets  # whose types say that every value may be None
-        self.cloud = w.Select(name="Cloud", options=list(CONFIGURATIONS), value="triangle", **wide)
-        self.n = w.IntInput(name="n", value=40, start=1, end=MOST_TOKENS, width=84)
-        self.d = w.IntInput(name="d", value=2, start=1, end=MOST_DIMENSIONS, width=70)
-        self.seed = w.IntInput(name="Seed", value=0, start=0, width=84)
-        self.new = w.Button(name="New cloud", button_type="primary", **wide)
+        self.cloud = w.Select(label="Cloud", options=list(CONFIGURATIONS), value="triangle", **wide)
+        self.n = w.IntInput(label="n", value=40, start=1, end=MOST_TOKENS, width=84)
+        self.d = w.IntInput(label="d", value=2, start=1, end=MOST_DIMENSIONS, width=70)
+        self.seed = w.IntInput(label="Seed", value=0, start=0, width=84)
+        self.new = w.Button(label="New cloud", color="primary", **wide)
         self.upload = w.FileInput(accept=".csv,.tsv,.txt,.json", **wide)
-        self.paste = w.TextAreaInput(name="Or paste rows of numbers", placeholder="0.6, 0.8\n1, 0", rows=3, **wide)
-        self.use = w.Button(name="Use these", **wide)
-        self.rule = w.RadioButtonGroup(name="Rule", options=list(RULES), value="hardmax", **wide)
+        self.paste = w.TextAreaInput(label="Or paste rows of numbers", placeholder="0.6, 0.8\n1, 0", rows=3, **wide)
+        self.use = w.Button(label="Use these", **wide)
+        self.rule = w.RadioButtonGroup(label="Rule", options=list(RULES), value="hardmax", **wide)
         self.alpha = Slider(label="alpha, the step", start=0.05, end=5, step=0.05, value=0.5, **wide)
         self.temperature = Slider(label="Temperature (0 is hardmax)", start=0, end=2, step=0.02, value=0.5, **wide)
         self.beta = Slider(label="beta", start=0.5, end=60, step=0.5, value=9, **wide)
         self.layers = Slider(label="Layers", start=1, end=BOUNDS["layers"][1], step=1, value=30, **wide)
         self.time = Slider(label="Time", start=0.5, end=40, step=0.5, value=10, **wide)
-        self.causal = w.Checkbox(name="Causal: each token sees itself and those before it", **wide)
-        self.a11, self.a12, self.a22 = (w.FloatInput(name=name, step=0.1, width=84) for name in ("A11", "A12", "A22"))
-        self.identity = w.Button(name="A = identity", **wide)
-        self.first = w.FloatInput(name="1st eigenvalue", value=1.0, step=0.1, width=110)
-        self.second = w.FloatInput(name="2nd eigenvalue", value=1.0, step=0.1, width=110)
+        self.causal = w.Checkbox(label="Causal: each token sees itself and those before it", **wide)
+        self.a11, self.a12, self.a22 = (w.FloatInput(label=name, step=0.1, width=84) for name in ("A11", "A12", "A22"))
+        self.identity = w.Button(label="A = identity", **wide)
+        self.first = w.FloatInput(label="1st eigenvalue", value=1.0, step=0.1, width=110)
+        self.second = w.FloatInput(label="2nd eigenvalue", value=1.0, step=0.1, width=110)
         self.angle = Slider(label="Angle of the first eigenvector", start=0, end=180, step=1, value=0, **wide)
-        self.overlays = w.CheckBoxGroup(name="Overlays", options=list(OVERLAYS), value=["trails", "polytope"], **wide)
-        self.lead = w.Button(name="Selected token shall lead", **wide)
-        self.forget = w.Button(name="Forget them", **wide)
-        self.find = w.Button(name="Find A", button_type="primary", **wide)
+        self.overlays = w.CheckBoxGroup(label="Overlays", options=list(OVERLAYS), value=["trails", "polytope"], **wide)
+        self.lead = w.Button(label="Selected token shall lead", **wide)
+        self.forget = w.Button(label="Forget them", **wide)
+        self.find = w.Button(label="Find A", color="primary", **wide)
         self.found = pn.pane.HTML("", sizing_mode="stretch_width", margin=(4, 8), stylesheets=[PARTS])
         self.code = w.TextAreaInput(
-            name="As Python", rows=8, sizing_mode="stretch_width", margin=(4, 8), disabled=False
+            label="As Python", rows=8, sizing_mode="stretch_width", margin=(4, 8), disabled=False
         )
         self.too_long = pn.pane.HTML(verdict.note(TOO_LONG), visible=False, margin=(4, 8))
         self.verdict = pn.pane.HTML("", sizing_mode="stretch_width", margin=(4, 8), stylesheets=[PARTS])
@@ -155,13 +154,12 @@ class Playground:
                 callback=self._download(kind),
                 filename=f"hardmax.{'json' if kind == 'scene' else kind}",
                 label=kind.upper() if kind != "scene" else "Scene",
-                button_type="default",
                 width=96,
                 margin=4,
             )
             for kind in exports.KINDS
         ]
-        self.steps = [w.Button(name=f"{i}. {step.title}", **wide) for i, step in enumerate(tour.steps(), 1)]
+        self.steps = [w.Button(label=f"{i}. {step.title}", **wide) for i, step in enumerate(tour.steps(), 1)]
         self.told = pn.pane.HTML("", sizing_mode="stretch_width", margin=(4, 8), stylesheets=[PARTS])
         self._connect()
 
@@ -296,7 +294,7 @@ class Playground:
             self.beta.visible, self.time.visible = rule == "sphere", rule in ("sphere", "self-attention")
             self.space.visible = scene.d == 3
             names = ", ".join(map(str, self.wanted))
-            self.lead.name = f"Selected token shall lead (so far: {names})" if names else "Selected token shall lead"
+            self.lead.label = f"Selected token shall lead (so far: {names})" if names else "Selected token shall lead"
         finally:
             self._quiet = False
 
@@ -328,6 +326,7 @@ class Playground:
         side = [pn.Card(*cards[title], title=title, collapsed=title not in open_at_first, **CARD) for title in cards]
         self._show_controls()
         return pn.FlexBox(
+            self.address,
             pn.Column(*side, width=SIDE, css_classes=["hm-side"], styles=SCROLLED),
             pn.Column(self.plane, self.space, sizing_mode="stretch_width", css_classes=["hm-middle"], styles=MIDDLE),
             pn.Column(self.verdict, width=SIDE, css_classes=["hm-right"], styles=SCROLLED),
