@@ -84,6 +84,20 @@ def test_tolerance_takes_near_ties_for_ties():
     assert (near.decided == -1).all()
 
 
+def test_with_a_tolerance_leaders_move_when_others_come_near():
+    tokens, rule = hm.configuration("gaussian", n=30), hm.Hardmax(0.5, ties=0.01)
+    run = hm.simulate(tokens, rule, layers=20)
+    assert (sets_of(run, 0)[6], sets_of(run, 10)[6]) == ([6], [6, 7, 15, 27, 29])
+    for k in range(20):
+        means = np.array([run.tokens[k][members].mean(axis=0) for members in run.sets(k)])
+        np.testing.assert_allclose(run.tokens[k + 1], run.tokens[k] + (means - run.tokens[k]) / 3, atol=1e-14)
+    assert run.leaders.tolist() == [i for i, members in enumerate(run.sets(20)) if members.tolist() == [i]] == [4]
+    assert "1 leader, since layer 0" in run.status
+    end = hm.limit(tokens, rule, max_layers=100)
+    np.testing.assert_allclose(end.tokens[6], [-2.30415384, -0.21893971], atol=1e-8)
+    assert end.points.tolist() == end.tokens[[4]].tolist() == tokens[[4]].tolist()
+
+
 @pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
 def test_tolerance_is_relative(scale):
     tokens = np.array([[1.0, 0.1], [1.0, -0.1], [0.5, 0.001]]) * scale

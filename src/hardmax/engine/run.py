@@ -81,7 +81,7 @@ class Run:
 
     @property
     def tokens(self) -> FloatArray:
-        """Positions, shape (m, d). Whoever leads from the start is where the input has it, to the last bit."""
+        """Positions, shape (m, d). Whoever has led from the start on is where the input has it, to the last bit."""
         tokens = self.state.tokens
         still = self.emerged == 0
         tokens[still] = self.classes.rows[still]
@@ -110,12 +110,17 @@ class Run:
         return self.sets
 
     def _find_leaders(self, rows: IntArray, sets: Sets) -> None:
-        """i leads when C_i holds nothing but i; classes that have come to one place count as one."""
+        """i leads when C_i holds nothing but i; classes that have come to one place count as one.
+
+        With exact ties it then leads for ever. With a tolerance others may come near enough to be in C_i, too.
+        """
         leads = (sets.sizes == 1) & (sets.targets == rows)
         if self.state.history is not None:
             for r in sets.tied:
                 if self.emerged[rows[r]] < 0 and rows[r] in sets[r]:
                     leads[r] = len(set(self.state.history.at(self.layer, sets[r].tolist()))) == 1
+        else:
+            self.emerged[rows[~leads]] = -1
         fresh = rows[leads]
         self.emerged[fresh[self.emerged[fresh] < 0]] = self.layer
 

@@ -116,7 +116,10 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
 
     @cached_property
     def emerged(self) -> IntArray:
-        """Layer from which each token leads (C_i = {i}, copies of i counted as i), -1 for never: (n,) or (batch, n)."""
+        """Layer from which each token leads (C_i = {i}, copies of i counted as i), -1 for never: (n,) or (batch, n).
+
+        With exact ties it leads for ever; with a tolerance it may stop, and then has -1 or the layer of a new start.
+        """
         return self._per_token([cloud.emerged for cloud in self.clouds])
 
     @cached_property
@@ -126,7 +129,7 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
 
     @cached_property
     def leaders(self) -> Any:  # an array, or a list of arrays
-        """Indices of tokens that lead at some layer, the first of each set of equal tokens; for a batch a list."""
+        """Indices of tokens that lead at the last layer, the first of each set of equal tokens; for a batch a list."""
         each = [np.sort(cloud.real[cloud.classes.first[cloud.emerged >= 0]]) for cloud in self.clouds]
         return each if self.batched else each[0]
 
