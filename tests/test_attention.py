@@ -173,6 +173,28 @@ def test_gradcheck():
     assert torch.autograd.gradcheck(hardmax_attention, (q, k, v))
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_gradient_has_a_gradient(masked):
+    generator = torch.Generator().manual_seed(8)
+    q, k = (tokens("lattice", (2, 5, 2), generator) for _ in range(2))
+    v = tokens("random", (2, 5, 3), generator).requires_grad_()
+    mask = torch.rand(2, 5, 5, generator=generator) < 0.7 if masked else None
+    assert torch.autograd.gradgradcheck(lambda v: hardmax_attention(q, k, v, mask) ** 2, (v,))
+
+    def slopes(attend):
+        loss = (attend(v) ** 3).sum()
+        (g,) = torch.autograd.grad(loss, v, create_graph=True)
+        return torch.autograd.grad(loss + (g**2).sum(), v)[0]
+
+    def mapped(attend):
+        once = torch.func.grad(lambda v: (attend(v) ** 3).sum())
+        return torch.func.grad(lambda v: (once(v) ** 2).sum())(v.detach())
+
+    P = weights(q, k, mask)
+    for way in (slopes, mapped):
+        torch.testing.assert_close(way(lambda v: hardmax_attention(q, k, v, mask)), way(lambda v: P @ v))
+
+
 def test_the_operators_meet_the_contracts_of_torch():
     generator = torch.Generator().manual_seed(6)
     q, k = (tokens("lattice", (2, 4, 3), generator) for _ in range(2))
@@ -181,6 +203,8 @@ def test_the_operators_meet_the_contracts_of_torch():
     for shape in ((2, 4), (2, 4, 4)):
         mask = torch.rand(shape, generator=generator) < 0.5
         torch.library.opcheck(torch.ops.hardmax.attend, (q, k, v, mask, False))
+        found = torch.ops.hardmax.attend(q, k, v.detach(), mask, False)[1:]
+        torch.library.opcheck(torch.ops.hardmax.spread, (v, q, k, mask, False, *found))
 
 
 @pytest.mark.filterwarnings("ignore")

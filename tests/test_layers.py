@@ -176,6 +176,13 @@ def test_no_layers_and_empty_clouds():
         assert sure.all()
 
 
+def test_a_gradient_of_the_gradient_is_refused():
+    z = torch.randn(1, 4, 2, generator=torch.Generator().manual_seed(3), requires_grad=True)
+    (g,) = torch.autograd.grad((hardmax_layers(z, torch.tensor([1.0]), 2) ** 2).sum(), z, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        (g**2).sum().backward()
+
+
 def test_nan_gets_a_sentence():
     with pytest.raises(ValueError, match="`z` must be finite"):
         hardmax_layers(torch.full((1, 2, 2), float("nan")), torch.ones(1), 1)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from hardmax.attention.numpy_layers import layers_of
 from hardmax.attention.one_layer import Attend, as_array
@@ -120,7 +121,8 @@ def _extreme(z: Tensor, w: Tensor, value: Tensor) -> Tensor:
 class _Layers(torch.autograd.Function):
     """All layers as one operation, which keeps the sets of each and what moved the tokens.
 
-    Clouds with ties, and those for which there is no compiled way, go through `numpy_layers`.
+    Clouds with ties, and those for which there is no compiled way, go through `numpy_layers`. Its gradient has none,
+    and torch says so where it is asked for.
     """
 
     @staticmethod
@@ -141,6 +143,7 @@ class _Layers(torch.autograd.Function):
         return torch.from_numpy(tokens)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (step,) = ctx.saved_tensors
         b = np.require(step.detach().numpy(), requirements=["C", "W"])

@@ -38,8 +38,8 @@ def hardmax_attention(
     machine or on the batch. There is no second product, and one pass over the keys: half the arithmetic of softmax.
 
     The sets do not change under small changes of q and k, so their gradient is 0 almost everywhere, and is left out
-    (None). The gradient of v sends each row's gradient, divided by |C_i|, to the members of C_i. Results and gradients
-    have the same bits on every run.
+    (None). The gradient of v sends each row's gradient, divided by |C_i|, to the members of C_i, and can itself be
+    differentiated (`create_graph=True`). Results and gradients have the same bits on every run.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ class Attend(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
-        return _gradients(_spread, ctx, g)
+        return _gradients(MappedSpread.apply if torch.is_grad_enabled() else _spread, ctx, g)  # `create_graph=True`
 
 
 class MappedAttend(torch.autograd.Function):
@@ -253,7 +253,7 @@ class MappedAttend(torch.autograd.Function):
 
 
 class MappedSpread(torch.autograd.Function):
-    """`_spread` in that form."""
+    """`_spread` in that form, with its own gradient: it is linear in g, and its transpose is attention again."""
 
     @staticmethod
     def forward(*inputs: Any) -> Tensor:
@@ -261,7 +261,11 @@ class MappedSpread(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        pass  # no gradient of the gradient
+        _save_for_spread(ctx, inputs, output)
+
+    @staticmethod
+    def backward(ctx: Any, h: Tensor) -> tuple[Tensor | None, ...]:
+        return _gradients_of_spread(MappedAttend.apply, ctx, h)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:
@@ -286,6 +290,16 @@ def _gradients(spread: Callable[..., Tensor], ctx: Any, g: Tensor, *unused: Tens
     q, k, mask, *found = ctx.saved_tensors
     wanted = ctx.needs_input_grad[2]
     return None, None, spread(g, q, k, mask, ctx.causal, *found) if wanted else None, None, None
+
+
+def _save_for_spread(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    _, q, k, mask, ctx.causal, *_ = inputs
+    ctx.save_for_backward(q, k, mask)
+
+
+def _gradients_of_spread(attend: Callable[..., tuple[Tensor, ...]], ctx: Any, h: Tensor) -> tuple[Tensor | None, ...]:
+    q, k, mask = ctx.saved_tensors
+    return attend(q, k, h, mask, ctx.causal)[0], *[None] * 7
 
 
 _OPERATORS = torch.library.Library("hardmax", "DEF")
@@ -314,7 +328,9 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
     ctx.save_for_backward(q, k, mask, *output[1:])
 
 
-torch.library.register_autograd("hardmax::attend", partial(_gradients, torch.ops.hardmax.spread), setup_context=_save)
+_BACK = partial(_gradients, torch.ops.hardmax.spread), partial(_gradients_of_spread, torch.ops.hardmax.attend)
+torch.library.register_autograd("hardmax::attend", _BACK[0], setup_context=_save)
+torch.library.register_autograd("hardmax::spread", _BACK[1], setup_context=_save_for_spread)
 
 
 @cache
