@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
+from hardmax.trajectories import margins
 from tests.problems import clouds, theory
 from tests.problems.oracle import definition
 
@@ -30,9 +31,30 @@ def test_copies_lead_together_under_the_first_index():
     assert run.emerged.tolist() == [-1, 0, 0, 0, 0]
 
 
-def test_margin_is_unknown_where_the_layer_was_not_kept():
+def test_margin_is_that_of_the_last_layer_where_no_other_was_kept():
     run = hm.simulate(theory.SQUARE, hm.Hardmax(1), layers=2, save="last")
-    assert all(np.isnan(leader.margin) for leader in hm.leader_table(run))
+    for i, leader in enumerate(hm.leader_table(run)):
+        assert leader.margin == pytest.approx(run.margins(2)[i])
+        assert leader.margin < 1.5 / 2**0.5 - 0.1  # that of layer 0: followers have come nearer
+        assert f"since layer 0, by a margin of {leader.margin:.3g} at layer 2, followed" in repr(leader)
+
+
+def test_margins_of_very_many_tokens_are_found_a_few_at_a_time(monkeypatch):
+    tokens = clouds.gaussian(np.random.default_rng(3), 60)
+    run = hm.simulate(np.vstack([tokens, tokens[:9]]), hm.Hardmax(0.5, causal=False), layers=3)
+    wanted = run.margins(3)
+    monkeypatch.setattr(margins, "AT_ONCE", 100)
+    held = []
+    gaps = margins._gaps
+    monkeypatch.setattr(
+        margins, "_gaps", lambda unit, sets, rows, rule: held.append(rows) or gaps(unit, sets, rows, rule)
+    )
+    np.testing.assert_array_equal(run.margins(3), wanted)
+    assert [len(rows) for rows in held] == [1] * 60
+    np.testing.assert_array_equal(run.margins(3, [5, 2, 60, 5]), wanted[[5, 2, 60, 5]])
+    held.clear()
+    table = hm.leader_table(run)
+    assert sum(map(len, held)) == len(table) < 20  # leaders alone are asked
 
 
 def test_table_looks_through_a_mask():

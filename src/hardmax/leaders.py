@@ -20,7 +20,9 @@ class Leader:
     emerged : int
         The layer from which it stands still.
     margin : float
-        By which C_i = {i} held at that layer, in the units of the tokens; NaN if the layer was not kept.
+        By which C_i = {i} held, in the units of the tokens.
+    measured : int
+        The layer of the margin: `emerged`, or the last if no other was kept.
     position : (d,) array
     copies : array
         All tokens equal to it, itself included.
@@ -31,19 +33,21 @@ class Leader:
     index: int
     emerged: int
     margin: float
+    measured: int
     position: FloatArray
     copies: IntArray
     followers: IntArray
 
     def __repr__(self) -> str:
+        late = f" at layer {self.measured}" if self.measured != self.emerged else ""
         return (
-            f"Leader {self.index}: since layer {self.emerged}, by a margin of {self.margin:.3g}, "
+            f"Leader {self.index}: since layer {self.emerged}, by a margin of {self.margin:.3g}{late}, "
             f"followed by {len(self.followers)} at the last layer"
         )
 
 
-def leader_table(trajectory: HardmaxTrajectory) -> list[Leader]:
-    """Describe every leader of one cloud, in the order of their indices.
+def leader_table(trajectory: HardmaxTrajectory, *, most: int | None = None) -> list[Leader]:
+    """Describe every leader of one cloud, or the first so many, in the order of their indices.
 
     Examples
     --------
@@ -59,12 +63,19 @@ def leader_table(trajectory: HardmaxTrajectory) -> list[Leader]:
         raise ParameterTypeError("leader_table", "get the trajectory of hm.Hardmax", got, advice)
     cloud = trajectory.only_cloud("hm.leader_table(trajectory[b])")
     labels, followers = cloud.spread(np.arange(len(cloud.classes)), trajectory.n), trajectory.followers(-1)
-    layers = set(trajectory.emerged[trajectory.leaders].tolist()) & set(trajectory.saved.tolist())
-    margins = {k: trajectory.margins(k) for k in layers}
+    order = np.argsort(labels, kind="stable")  # tokens by class, padding first
+    starts = np.searchsorted(labels[order], np.arange(len(cloud.classes) + 1))
+    leaders = trajectory.leaders[:most]
+    emerged = trajectory.emerged[leaders]
+    measured = emerged if len(trajectory.saved) > 1 else np.full_like(emerged, trajectory.layers)
+    margins = np.empty(len(leaders))
+    for k in np.unique(measured):
+        margins[measured == k] = trajectory.margins(int(k), leaders[measured == k])
     table = []
-    for i in trajectory.leaders.tolist():
-        emerged, copies = int(trajectory.emerged[i]), np.flatnonzero(labels == labels[i])
-        others = np.setdiff1d(followers.get(i, np.empty(0, np.intp)), copies)
-        margin = float(margins[emerged][i]) if emerged in margins else float("nan")
-        table.append(Leader(i, emerged, margin, trajectory.array[-1, i], copies, others))
+    for p, i in enumerate(leaders.tolist()):
+        copies = order[starts[labels[i]] : starts[labels[i] + 1]]
+        others = followers.get(i, np.empty(0, np.intp))
+        others = np.setdiff1d(others, copies) if len(copies) > 1 else others
+        found = int(emerged[p]), float(margins[p]), int(measured[p])
+        table.append(Leader(i, *found, trajectory.array[-1, i], copies, others))
     return table

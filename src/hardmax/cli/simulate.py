@@ -67,14 +67,14 @@ def simulate(
 
 def print_leaders(trajectory: HardmaxTrajectory) -> None:
     """Who leads, since when, by what margin, and how many follow; nothing where nobody leads."""
-    found = leader_table(trajectory)
     rows = [
         (str(one.index), coordinates(one.position), str(one.emerged), f"{one.margin:.3g}", str(len(one.followers)))
-        for one in found[: output.MOST_ROWS]
+        for one in leader_table(trajectory, most=output.MOST_ROWS)
     ]
-    columns = ("token", "position", "since layer", "margin", "followers at the end")
+    margin = "margin" if len(trajectory.saved) > 1 else "margin at the end"
+    columns = ("token", "position", "since layer", margin, "followers at the end")
     if rows:
-        output.show(output.table("Leaders", *columns, rows=rows, total=len(found)))
+        output.show(output.table("Leaders", *columns, rows=rows, total=len(trajectory.leaders)))
 
 
 def print_clusters(trajectory: SmoothTrajectory) -> None:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
 from hardmax._errors import InputError, ParameterIndexError
@@ -133,8 +134,8 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         each = [np.sort(cloud.real[cloud.classes.first[cloud.emerged >= 0]]) for cloud in self.clouds]
         return each if self.batched else each[0]
 
-    def margins(self, k: int = -1) -> FloatArray:
-        """How far ahead the chosen tokens are at layer k, in the units of the tokens: shape (n,).
+    def margins(self, k: int = -1, tokens: ArrayLike | None = None) -> FloatArray:
+        """How far ahead the chosen tokens are at layer k, in the units of the tokens: shape (n,), or of some alone.
 
         min over j outside C_i of ⟨A z_i, z_C - z_j⟩ / |A z_i|; infinite where C_i holds every token, NaN for padding.
         Where floats would cancel, exact differences are used, so that a strict choice never shows 0.
@@ -142,9 +143,11 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         cloud, at = self.only_cloud("trajectory[b].margins(k)"), self.index(k)
         Z = self.array[at][cloud.real[cloud.classes.first]].astype(np.float64)  # (m, d)
         history = self.history if self.keeps_exact_positions else None
-        margins = np.full(self.n, np.nan)
-        by_class = margins_of(Z, cloud.sets[at], self.rule, int(self.saved[at]), history)
-        margins[cloud.real] = by_class[cloud.classes.labels]
+        wanted = np.arange(self.n) if tokens is None else np.asarray(tokens, np.intp)
+        labels = cloud.spread(np.arange(len(cloud.classes)), self.n)[wanted]  # class of each
+        rows, places = np.unique(labels[labels >= 0], return_inverse=True)
+        margins = np.full(len(wanted), np.nan)
+        margins[labels >= 0] = margins_of(Z, cloud.sets[at], rows, self.rule, int(self.saved[at]), history)[places]
         return margins
 
     def images(self, Z: FloatArray) -> FloatArray:

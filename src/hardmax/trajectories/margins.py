@@ -12,24 +12,34 @@ from hardmax.kernels.sets import Sets
 from hardmax.rules.hardmax import Hardmax
 
 CLOSE = 1e-9  # relative gaps below this are computed from exact differences
+AT_ONCE = 1 << 22  # products that are held at a time
 
 
-def margins_of(Z: FloatArray, sets: Sets, rule: Hardmax, layer: int, history: History | None) -> FloatArray:
-    """Margin of each class at a layer, shape (m,), from its positions Z and, where these are kept, its exact ones."""
+def margins_of(
+    Z: FloatArray, sets: Sets, rows: IntArray, rule: Hardmax, layer: int, history: History | None
+) -> FloatArray:
+    """Margins of some classes at a layer, from the positions Z of all (m, d) and, where these are kept, exact ones."""
     size = np.abs(Z).max() or 1.0
     if not np.isfinite(size):
-        return np.full(len(Z), np.nan)  # tokens that left the range of floats
-    unit, A, rows = Z / size, rule.metric.A, np.arange(len(Z))
-    products = unit_rows(unit if A is None else unit @ A.T) @ unit.T  # (m, m)
-    if rule.causal:
-        products[~np.tri(len(Z), dtype=bool)] = -np.inf
-    best = products[rows, sets.targets]
-    products[np.repeat(rows, sets.sizes), sets.members] = -np.inf
-    gaps = np.maximum(best - products.max(axis=1), 0) * size
+        return np.full(len(rows), np.nan)  # tokens that left the range of floats
+    each = max(1, AT_ONCE // len(Z))
+    parts = [_gaps(Z / size, sets, rows[k : k + each], rule) for k in range(0, len(rows), each)]
+    gaps = np.maximum(np.concatenate([np.empty(0), *parts]), 0) * size
     close = np.flatnonzero(gaps < CLOSE * size)
     if len(close) and history is not None:
-        gaps[close] = rule.grown(_from_differences(close, sets, rule, layer, history), layer)
-    return np.asarray(gaps)
+        gaps[close] = rule.grown(_from_differences(rows[close], sets, rule, layer, history), layer)
+    return gaps
+
+
+def _gaps(unit: FloatArray, sets: Sets, rows: IntArray, rule: Hardmax) -> FloatArray:
+    """The same for a few rows, in floats, as all their products fit in memory."""
+    A, own, some = rule.metric.A, sets.take(rows), np.arange(len(rows))
+    products = unit_rows(unit[rows] if A is None else unit[rows] @ A.T) @ unit.T  # (rows, m)
+    if rule.causal:
+        products[rows[:, None] < np.arange(len(unit))] = -np.inf
+    best = products[some, own.targets]
+    products[np.repeat(some, own.sizes), own.members] = -np.inf
+    return np.asarray(best - products.max(axis=1))
 
 
 def _from_differences(rows: IntArray, sets: Sets, rule: Hardmax, layer: int, history: History) -> FloatArray:
