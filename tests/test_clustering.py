@@ -610,3 +610,8 @@ def test_more_bad_input_gets_a_sentence(settings, sentence):
 def test_a_huge_matrix_is_the_same_as_a_plain_one():
     plain, huge = (HardmaxClustering(3, A=A).fit(BLOBS) for A in (np.eye(2), 2.0**1023 * np.eye(2)))
     assert (plain.labels_ == huge.labels_).all()
+
+
+def test_an_unknown_setting_names_the_class():
+    with pytest.raises(TypeError, match=r"HardmaxClustering.__init__\(\) got an unexpected keyword argument 'k'"):
+        HardmaxClustering(k=3)

@@ -13,7 +13,8 @@ from mpl_toolkits.mplot3d import Axes3D
 from PIL import Image
 
 import hardmax as hm
-from hardmax.draw import movies
+from hardmax.draw import movies, thinning
+from hardmax.draw.clusters import plot_clusters
 from hardmax.draw.control import plot_control
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import COLOURS, EDGE, REST
@@ -149,7 +150,7 @@ def test_half_space_holds_what_attracts() -> None:
 def test_many_leaders_and_padding_and_undecided_tokens_draw() -> None:
     sphere = hm.simulate(hm.configuration("sphere", n=40), RULE, layers=1)
     colours = [to_hex(c) for c in drawn(plot_tokens(sphere))[-1].get_facecolors()]
-    assert colours == [c.lower() for c in COLOURS] + [REST.lower()] * 32
+    assert colours == [REST.lower()] * 32 + [c.lower() for c in COLOURS]
     mask = np.array([True, True, True, False])
     padded = hm.simulate([[1, 1], [-1, 1], [0.2, 0.1], [np.nan, np.nan]], RULE, layers=2, mask=mask)
     plot_tokens(padded).figure.canvas.draw()
@@ -177,7 +178,7 @@ def test_a_movie_says_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(movies.Scene, "movie", noted)
     movies.movie(hm.simulate(hm.configuration("ball", n=60), RULE, layers=2), tmp_path / "movie.gif")
-    line = "stars lead; colours: whom they follow; grey: whom fewer follow; shaded: hull of the leaders"
+    line = "stars lead; colours: whom they follow; grey: beyond eight colours; shaded: hull of the leaders"
     assert " ".join(said[0].split()) == line
 
 
@@ -230,7 +231,7 @@ def test_those_asked_to_lead_have_colours_and_no_two_leaders_share_one() -> None
         tuple(at): to_hex(c).upper() for at, c in zip(stars[1].get_offsets(), stars[1].get_facecolors(), strict=True)
     }
     assert REST not in {after[tuple(result.tokens[i])] for i in (45, 47)}
-    assert "follows one whom fewer follow" in [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "follows one without a colour" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 def test_a_row_of_layers_says_that_it_is_a_projection() -> None:
@@ -252,3 +253,35 @@ def test_a_colour_means_the_same_in_every_frame(tmp_path: Path) -> None:
         near = [{c for c in frame if max(abs(a - b) for a, b in zip(c, colour, strict=True)) < 16} for frame in frames]
         assert all(near), colour
         assert set.intersection(*near), colour  # the very same entry of the palette
+
+
+def test_coloured_stars_are_above_grey_ones() -> None:
+    tokens = hm.configuration("sphere", n=30)
+    run = hm.simulate(tokens, hm.Hardmax(0.5), layers=0)
+    stars = plot_tokens(run).collections[-1]
+    faces = [to_hex(colour).upper() for colour in stars.get_facecolors()]
+    assert faces == [REST] * 22 + [Palette(run)(i) for i in run.leaders[:8]]  # a draw: nobody is followed
+    limit = hm.limit(tokens, hm.Hardmax(0.5))
+    ax = plot_limit(limit)
+    assert [to_hex(colour).upper() for colour in ax.collections[-1].get_facecolors()] == faces
+    assert ax.figure.get_supxlabel() == "grey: beyond eight colours"
+
+
+def test_of_many_clusters_the_largest_have_the_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = np.repeat(np.arange(10), [1, 2, 9, 9, 9, 9, 9, 9, 9, 9])
+    X = np.random.default_rng(0).normal(size=(len(labels), 2))
+    leaders = np.searchsorted(labels, np.arange(10))
+    figure = plot_clusters(X, labels, leaders)
+    points, stars = figure.axes[0].collections
+    faces = [to_hex(colour).upper() for colour in points.get_facecolors()]
+    assert faces == [REST] * 3 + np.repeat(COLOURS, 9).tolist()
+    assert [to_hex(colour).upper() for colour in stars.get_facecolors()] == [REST] * 2 + COLOURS
+    assert figure.get_supxlabel() == "grey: the smaller clusters"
+    few = plot_clusters(X[labels < 5], labels[labels < 5], leaders[:5])
+    assert few.get_supxlabel() == ""
+    monkeypatch.setattr(thinning, "MOST_DRAWN", 40)
+    figure = plot_clusters(X, labels, leaders)
+    shown = {tuple(x) for x in figure.axes[0].collections[0].get_offsets()}
+    assert 10 < len(shown) <= 40
+    assert {tuple(X[i]) for i in leaders} <= shown
+    assert f"{len(shown)} of 75 points drawn" in figure.get_supxlabel()

@@ -26,6 +26,9 @@ class Unread:
 def test_a_terminal_sees_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
     with progress_bar("Texts") as moved:
+        pass
+    assert "None" not in sys.stderr.getvalue()  # of what is not counted yet
+    with progress_bar("Texts") as moved:
         moved(3, 10)
     assert "Texts" in sys.stderr.getvalue()
     assert "3/10" in sys.stderr.getvalue()

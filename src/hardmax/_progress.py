@@ -18,21 +18,21 @@ ASKED = 0.2  # seconds after which a bar asks again what is known: of a GPU that
 def progress_bar(label: str) -> Iterator[Callable[..., None]]:
     """A function of how much is done, how much there is, and what is known so far, if anything."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
     notebook = console.is_jupyter and find_spec("ipywidgets") is not None  # what Rich needs to show a bar there
     if not (notebook or sys.stderr.isatty()):  # some versions of Rich end a disabled bar with an empty line
         yield _Lines(label)
         return
-    known_so_far = TextColumn("{task.fields[known]}")
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), known_so_far, TimeRemainingColumn())
+    counted, known_so_far = TextColumn("{task.fields[counted]}"), TextColumn("{task.fields[known]}")
+    columns = (TextColumn("{task.description}"), BarColumn(), counted, known_so_far, TimeRemainingColumn())
     with Progress(*columns, console=console, transient=not notebook) as progress:
-        task, asked = progress.add_task(label, total=None, known=""), 0.0
+        task, asked = progress.add_task(label, total=None, counted="", known=""), 0.0
 
         def moved(done: int, total: int, known: Known | None = None) -> None:
             nonlocal asked
-            progress.update(task, completed=done, total=total)
+            progress.update(task, completed=done, total=total, counted=f"{done}/{total}")
             if known is not None and (time.monotonic() >= asked + ASKED or done == total):
                 asked = time.monotonic()
                 progress.update(task, known=known())

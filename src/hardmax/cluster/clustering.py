@@ -2,6 +2,7 @@
 
 import warnings
 from contextlib import nullcontext
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -20,6 +21,7 @@ from hardmax.limits import Limit, limit
 from hardmax.rules.hardmax import Hardmax
 
 
+@dataclass(eq=False, repr=False)  # its __init__ is its own, so that Python's errors name this class
 class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
     """Cluster points around leaders, which are points of the data.
 

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from hardmax._types import FloatArray, IntArray
 from hardmax.draw import style
 from hardmax.draw.projection import Projection
+from hardmax.draw.thinning import drawn_rows, thinned_line
 
 
 def plot_clusters(X: FloatArray, labels: IntArray, leaders: IntArray) -> Figure:
@@ -18,10 +19,14 @@ def plot_clusters(X: FloatArray, labels: IntArray, leaders: IntArray) -> Figure:
     projection = Projection.of(X, letter="x")
     ax = style.new_axes(projection)
     projection.label(ax)
-    points, colours = projection(X), np.array(style.cluster_colours(labels), object)
-    style.scatter(ax, points, s=0.4 * style.marker_size(len(X)), c=list(colours), linewidths=0, zorder=2)
-    size = style.STAR * style.marker_size(len(leaders))
-    star = {"marker": "*", "edgecolors": style.EDGE, "linewidths": 0.7, "zorder": 4}
-    style.scatter(ax, points[leaders], s=size, c=list(colours[leaders]), **star)
+    points, named = projection(X), style.ranked_colours(np.bincount(labels))
+    colours, shown = np.array(named, object)[labels], drawn_rows(points, leaders)
+    small = 0.4 * style.marker_size(len(X))
+    style.scatter(ax, points[shown], s=small, c=list(colours[shown]), linewidths=0, zorder=2)
+    style.draw_stars(ax, points[leaders], list(colours[leaders]), zorder=4)
     ax.set_title(f"{len(leaders)} clusters; stars lead", fontsize=10)
+    grey = "grey: the smaller clusters" if style.REST in named else ""
+    line = "; ".join(filter(None, [grey, thinned_line(len(shown), len(X), "points")]))
+    if line:
+        style.add_legend(cast(Figure, ax.figure), line)
     return cast(Figure, ax.figure)

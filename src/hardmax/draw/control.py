@@ -112,7 +112,7 @@ def _legend(figure: Figure, d: int, palette: Palette) -> None:
         Line2D([], [], marker="o", ms=14, mfc="none", label="asked to lead", **mark),
     ]
     if palette.has_rest:
-        handles.append(Line2D([], [], marker="o", ms=7, mfc=REST, label="follows one whom fewer follow", **mark))
+        handles.append(Line2D([], [], marker="o", ms=7, mfc=REST, label="follows one without a colour", **mark))
     handles += [Line2D([], [], color=EDGE, lw=0.8, label="nothing beyond: it leads")] if d == 2 else []
     handles += [Line2D([], [], color=GREY, ls="--", label="level of ⟨Az, z⟩")] if d not in (1, 3) else []
     figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8, frameon=False)

@@ -114,7 +114,7 @@ def _legend(trajectory: Trajectory, figure: Spec) -> str:
     else:
         parts = ["stars lead", "colours: whom they follow"]
         parts += ["white: several"] if "#FFFFFF" in colours else []
-        parts += ["grey: whom fewer follow"] if REST in colours else []
+        parts += ["grey: beyond eight colours"] if REST in colours else []
         line = "; ".join([*parts, "shaded: hull of the leaders"] if hull else parts)
     line = line.replace("stars", "diamonds") if "diamond" in symbols else line
     sentences = f"{line[:1].upper()}{line[1:]}", thinned_line(len(tokens["x"]), int(trajectory.mask.sum()))

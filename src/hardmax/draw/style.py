@@ -72,6 +72,14 @@ def scatter(ax: Any, points: FloatArray, **style: Any) -> None:
         ax.scatter(*points.T, **flat, **style)
 
 
+def draw_stars(ax: Any, points: FloatArray, colours: Sequence[str], *, zorder: float = 3) -> None:
+    """Stars at points (n, 2 or 3), those with a colour of their own above the grey ones."""
+    order = np.argsort([colour != REST for colour in colours], kind="stable")
+    faces, size = [colours[p] for p in order], STAR * marker_size(max(len(order), 1))
+    look = {"marker": "*", "edgecolors": EDGE, "linewidths": 0.7, "zorder": zorder}
+    scatter(ax, points[order], s=size, c=faces, **look)
+
+
 def draw_lines(ax: Axes, lines: FloatArray, colours: Sequence[Any] | str, **style: Any) -> None:
     """Lines through points (lines, points, 2 or 3), below all markers."""
     collection: Any = Line3DCollection if lines.shape[-1] == 3 else LineCollection

@@ -32,6 +32,6 @@ def corners(points: FloatArray) -> IntArray:
         return np.unique(ends)
 
 
-def thinned_line(shown: int, n: int) -> str:
+def thinned_line(shown: int, n: int, what: str = "tokens") -> str:
     """What a picture says of it; nothing where all tokens are drawn."""
-    return f"{shown:,} of {n:,} tokens drawn" if shown < n else ""
+    return f"{shown:,} of {n:,} {what} drawn" if shown < n else ""

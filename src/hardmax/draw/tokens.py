@@ -146,7 +146,7 @@ def shown_rows(trajectory: HardmaxTrajectory, projection: Projection) -> IntArra
 def legend_line(trajectory: HardmaxTrajectory, palette: Palette, shown: int, *, shaded: bool) -> str:
     """What markers, colours and shading mean, in one line."""
     parts = ["stars lead", "colours: whom they follow"]
-    parts += ["grey: whom fewer follow"] if palette.has_rest else []
+    parts += ["grey: beyond eight colours"] if palette.has_rest else []
     parts += ["shaded: hull of the leaders"] if shaded else []
     return "; ".join(filter(None, [*parts, thinned_line(shown, int(trajectory.mask.sum()))]))
 
@@ -208,8 +208,7 @@ def _scatter_tokens(
         face = "none" if len(slices) else "white"
         style.scatter(ax, Z[[p]], s=size, facecolors=face, edgecolors=edges[p], linewidths=widths[p], zorder=3)
     lead = np.flatnonzero(stars)
-    colours, size = palette.of_class[own[lead]].tolist(), style.STAR * style.marker_size(max(len(lead), 1))
-    style.scatter(ax, Z[lead], s=size, c=colours, marker="*", edgecolors=style.EDGE, linewidths=0.7, zorder=3)
+    style.draw_stars(ax, Z[lead], palette.of_class[own[lead]].tolist())
 
 
 def _slice(part: int, parts: int) -> Path:
@@ -249,12 +248,13 @@ def plot_limit(
     style.draw_lines(ax, np.stack([before, after], axis=1), faces, linewidths=0.7, alpha=0.5)
     style.scatter(ax, before, s=0.2 * style.marker_size(len(start)), c=faces, alpha=0.8, linewidths=0, zorder=2)
     n_leaders = len(limit.leaders)
-    for rows, marker, scale in ((slice(n_leaders), "*", style.STAR), (slice(n_leaders, None), "D", 1)):
-        faces, size = colours[rows], scale * style.marker_size(max(len(points[rows]), 1))
-        style.scatter(ax, points[rows], s=size, marker=marker, c=faces, edgecolors=style.EDGE, linewidths=0.7, zorder=4)
+    style.draw_stars(ax, points[:n_leaders], colours[:n_leaders], zorder=4)
+    others, size = points[n_leaders:], style.marker_size(max(len(points) - n_leaders, 1))
+    diamond = {"marker": "D", "edgecolors": style.EDGE, "linewidths": 0.7, "zorder": 4}
+    style.scatter(ax, others, s=size, c=colours[n_leaders:], **diamond)
     proved = f"certified at layer {limit.layer}" if limit.certified else f"not certified within {limit.layer} layers"
     ax.set_title(f"limit: {proved}", fontsize=10)
-    parts = ["grey: where fewer end"] if style.REST in colours else []
+    parts = ["grey: beyond eight colours"] if style.REST in colours else []
     parts += ["grey: undecided"] if (limit.clusters < 0).any() else []
     line = "; ".join(filter(None, [*parts, thinned_line(len(shown), len(start))]))
     if alone and line:
