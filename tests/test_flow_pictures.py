@@ -256,20 +256,23 @@ def test_titles_keep_off_the_edge(d: int, rule: hm.Softmax | hm.Hardmax) -> None
         assert all(ax.title.get_window_extent().y1 <= figure.bbox.y1 - 4 for ax in figure.axes)
 
 
-def test_softmax_that_collapses_has_no_stars_and_no_hull() -> None:
+def test_softmax_that_collapses_has_one_star_and_no_hull() -> None:
     trajectory = hm.simulate(hm.configuration("gaussian", n=30), hm.Softmax(0.5), layers=30)
-    assert len(trajectory.leaders_at(0))
-    assert not len(trajectory.leaders)
+    first, last = trajectory.leaders_at(0), trajectory.leaders
+    assert len(first) > len(last) == 1
+    assert not np.isin(last, first).any()
     figure = plot_layers(trajectory)
-    assert figure.get_supxlabel().endswith("\ncolours: who ends together")
-    assert all(len(drawn(ax)) == 1 for ax in figure.axes)  # circles alone, from the start
+    assert figure.get_supxlabel().endswith("\nstars lead at the end; colours: who is together at the end of the run")
+    assert [len(drawn(ax)) for ax in figure.axes[:-1]] == [1] * 4  # circles alone, until all are together
+    (star,) = drawn(figure.axes[-1])
+    assert np.allclose(star.get_offsets(), trajectory.tokens[-1, last])
     assert not any(ax.patches for ax in figure.axes)
 
 
 def test_one_line_says_what_is_drawn(plane) -> None:
-    whole = "stars attend to themselves; colours: who ends together; shaded: hull"
+    whole = "stars lead at the end; colours: who is together at the end of the run; shaded: hull"
     assert plot_layers(plane).get_supxlabel() == f"$z_{{1}}$\n{whole}"
-    assert plot_flow(plane).figure.get_supxlabel() == whole
+    assert " ".join(plot_flow(plane).figure.get_supxlabel().split()) == whole
     assert "shaded" not in plot_flow(plane, 3).figure.get_supxlabel()
     assert plot_layers(free_axis(3)).get_supxlabel() == whole.removesuffix("; shaded: hull")
     _, ax = plt.subplots()

@@ -11,7 +11,8 @@ import hardmax as hm
 from hardmax.draw import report
 from hardmax.draw.pages import MOST_FRAMES, MOST_TOKENS, figure_of, interactive
 from hardmax.draw.report import trajectory_page
-from hardmax.draw.style import COLOURS
+from hardmax.draw.style import COLOURS, EDGE
+from hardmax.draw.tokens import Palette, plot_limit
 
 pytest.importorskip("plotly")
 
@@ -40,7 +41,7 @@ def test_the_page_is_whole_and_loads_nothing(solid, tmp_path: Path) -> None:
     assert "<h1>a &lt; b</h1>" in page
     assert solid.status in page
     assert repr(hm.classify(V=np.eye(3))) in page
-    assert "Diamonds attend to themselves; colours: who ends together; grey: alone, or in a small cluster; " in page
+    assert "Diamonds lead at the end; colours: who is together at the end of the run; grey: alone, or in a " in page
     assert "shaded: hull. Drag to turn or zoom, point at a token for its number, cluster and leader." in page
     assert not re.search(r"<script[^>]*\ssrc=", page)
     assert not re.search(r"<(link|img|iframe)\b[^>]*\s(href|src)=", page)
@@ -87,7 +88,7 @@ def test_reports_have_the_player_where_plotly_is_installed(monkeypatch: pytest.M
 def test_points_have_their_mark_in_the_pictures() -> None:
     run = hm.simulate(hm.configuration("edge-clusters"), hm.Hardmax(0.5), layers=5)
     page = trajectory_page(run, "x")
-    for colour, mark, point in ((COLOURS[0], "★", "(1, 1)"), (COLOURS[4], "◆", "(1, 0)")):
+    for colour, mark, point in ((COLOURS[0], "★", "(1, 1)"), (COLOURS[4], "■", "(1, 0)")):
         assert f'<td><span style="color:{colour}">{mark}</span> {point}</td>' in page
 
 
@@ -164,13 +165,14 @@ def test_words_for_each_token(solid) -> None:
 
 
 def test_where_nobody_leads_nothing_is_said_of_leaders() -> None:
-    softmax = hm.simulate(hm.configuration("gaussian", n=20), hm.Softmax(0.5), layers=20)
+    softmax = hm.simulate(hm.configuration("gaussian", n=20), hm.Softmax(0.5), layers=10)
     assert not len(softmax.leaders)
     figure = figure_of(softmax)
     assert all(text.count("<br>") == 1 for text in figure["data"][1]["text"])  # number and cluster
     assert {symbol for frame in figure["frames"] for symbol in frame["data"][1]["marker"]["symbol"]} == {"circle"}
     page = interactive(softmax)
-    assert "Colours: who ends together. Drag to turn or zoom, point at a token for its number and cluster.<" in page
+    assert ". Drag to turn or zoom, point at a token for its number and cluster.<" in page
+    assert "lead at the end" not in page
 
 
 def test_a_page_of_many_tokens_is_thinned_and_says_so() -> None:
@@ -237,3 +239,32 @@ def test_a_causal_mask_is_not_called_proved():
     page = hm.interactive(hm.simulate(np.eye(2), rule, times=1))
     assert "OPEN: attention is causal." in page
     assert "Proved" not in page
+
+
+def test_tokens_that_others_follow_have_rings_of_their_colour() -> None:
+    for d, wide in ((2, 2.5), (3, 2)):
+        run = hm.simulate(hm.configuration("gaussian", n=30, d=d), hm.Hardmax(0.5), layers=3)
+        palette, ringed = Palette(run), 0
+        for k, frame in enumerate(figure_of(run)["frames"]):
+            marker = frame["data"][1]["marker"]
+            followed = [i for i in run.followers(k) if run.sets(k)[i].tolist() != [i]]
+            ringed += len(followed)
+            colours = marker["line"]["color"]
+            expected = [palette(i) if i in followed else EDGE for i in range(30)]
+            assert colours == (expected if followed else EDGE)
+            if followed:
+                widths = np.broadcast_to(marker["line"]["width"], 30)
+                assert {float(widths[i]) for i in followed} == {wide}
+        assert ringed > 0
+
+
+def test_words_on_one_page_agree_on_diamonds() -> None:
+    run = hm.simulate(hm.configuration("gaussian", n=30, d=3), hm.Hardmax(0.5), layers=3)
+    page = trajectory_page(run, "x")
+    assert "Diamonds lead; colours" in page
+    assert "here stars lead, and squares are convex combinations of leaders" in page
+    assert without_plotly(page).lower().count("diamonds") == 1
+    limit = hm.limit(hm.configuration("edge-clusters"), hm.Hardmax(0.5))
+    squares = plot_limit(limit).collections[-1]
+    assert len(squares.get_offsets()) == len(limit.points) - len(limit.leaders) > 0
+    assert len(squares.get_paths()[0].vertices) == 5

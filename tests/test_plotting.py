@@ -216,7 +216,7 @@ def test_leaders_have_one_colour_in_every_picture() -> None:
         assert [colour for colour in seen[-1] if colour != REST] == COLOURS  # each once, by the number of the leader
         assert "grey: " in ax.figure.get_supxlabel()
     assert seen[0] == seen[1]
-    coloured = np.array([colour != REST for colour in seen[0]])
+    coloured = np.array([Palette(trajectory)(i) != REST for i in limit.leaders])
     assert sizes[coloured].min() >= sizes[~coloured].max()
 
 

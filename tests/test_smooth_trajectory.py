@@ -40,7 +40,7 @@ def ran(rule, **options):
 
 def clusters(last, first):
     """Labels by growing each cluster pair by pair, for distances up to the reach of the definition."""
-    reach = max(1e-3 * np.ptp(last, axis=0).max(), 1e-6 * np.ptp(first, axis=0).max())
+    reach = 1e-3 * max(np.ptp(last, axis=0).max(), np.ptp(first, axis=0).max())
     labels = [-1] * len(last)
     for i in range(len(last)):
         if labels[i] < 0:
@@ -61,11 +61,21 @@ def test_clusters_and_leaders_are_those_of_their_definitions(rule, depth):
     run = hm.simulate(cloud, rule, **({"times": [0, depth / 3]} if rule.continuous else {"layers": depth}))
     assert run.clusters.tolist() == clusters(run.drawn[-1], run.drawn[0])
     P = run.attention(-1)
-    z, reach = run.drawn[-1], 1e-9 * max(np.ptp(points, axis=0).max() for points in (run.drawn[-1], cloud))
-    places = [[j for j in range(15) if np.linalg.norm(z[j] - z[i]) <= reach] for i in range(15)]  # these count as one
-    leads = [i for i in range(15) if P[i, places[i]].sum() > 0.5]
-    moved = np.linalg.norm(z - cloud, axis=1)
-    assert run.leaders.tolist() == [i for i in leads if i == min(set(places[i]) & set(leads), key=lambda j: moved[j])]
+    together = [np.flatnonzero(run.clusters == c) for c in range(run.clusters.max() + 1)]  # these count as one
+    leading = [members for members in together if P[np.ix_(members, members)].sum(axis=1).mean() > 0.5]
+    moved = np.linalg.norm(run.drawn[-1] - cloud, axis=1)
+    assert run.leaders.tolist() == sorted(min(members, key=lambda j: moved[j]) for members in leading)
+
+
+def test_leaders_do_not_vanish_while_tokens_meet():
+    tokens = hm.configuration("gaussian", n=60)
+    run = hm.simulate(tokens, hm.Softmax(0.5, temperature=0.1), layers=100)
+    assert (len(run.leaders), run.clusters.max() + 1) == (5, 5)
+    for k in range(15, 101):  # from where five clusters can be told
+        assert run.leaders_at(k).tolist() == run.leaders.tolist()
+    rule, sphere = hm.Sphere(10), hm.configuration("sphere", n=40, d=3)
+    counts = [len(hm.simulate(sphere, rule, times=[0, end]).leaders) for end in (15, 30)]
+    assert counts[0] == counts[1] > 0
 
 
 def test_clusters_chain():

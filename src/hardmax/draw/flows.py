@@ -128,8 +128,8 @@ def legend_of(trajectory: SmoothTrajectory, positions: Sequence[int]) -> str:
 
 def legend_line(clusters: IntArray, *, stars: bool, hull: bool) -> str:
     """What markers, colours and shading mean, in one line: only of what is there."""
-    parts = ["stars attend to themselves"] if stars else []
-    parts += ["colours: who ends together"] if (clusters >= 0).any() else []
+    parts = ["stars lead at the end"] if stars else []
+    parts += ["colours: who is together at the end of the run"] if (clusters >= 0).any() else []
     if (clusters >= len(style.COLOURS)).any():
         parts += ["grey: alone, or in a small cluster"]
     elif (clusters < 0).any():

@@ -159,10 +159,11 @@ def shown_tokens(trajectory: Trajectory, projection: Projection) -> IntArray:
 
 
 class Look(NamedTuple):
-    """What a rule decides: colours and stars at a position, words for each token, and the hull at the end."""
+    """What a rule decides: colours, edges and stars at a position, words for each token, and the hull at the end."""
 
     last: int
     colours: Callable[[int], list[str]]
+    edges: Callable[[int], list[str]]
     leads: Callable[[int], BoolArray]
     texts: list[str]
     hull: FloatArray | None
@@ -178,13 +179,16 @@ def _hardmax_look(trajectory: HardmaxTrajectory, real: IntArray) -> Look:
     def colours(at: int) -> list[str]:
         return palette.faces(cloud.sets[at])[own].tolist()
 
+    def edges(at: int) -> list[str]:
+        return palette.edges(cloud, cloud.sets[at])[own].tolist()
+
     texts = [
         f"token {i}<br>cluster {numbers[members]}<br>{'leads' if star else f'follows {members}'}"
         for i, members, star in zip(real, follows, leading(trajectory, len(trajectory.saved) - 1)[own], strict=True)
     ]
     leaders = trajectory.leaders
     hull = trajectory.array[-1, leaders].astype(np.float64) if len(leaders) and trajectory.rule.normalize else None
-    return Look(len(trajectory.saved) - 1, colours, lambda at: leading(trajectory, at)[own], texts, hull)
+    return Look(len(trajectory.saved) - 1, colours, edges, lambda at: leading(trajectory, at)[own], texts, hull)
 
 
 def _smooth_look(trajectory: SmoothTrajectory, real: IntArray) -> Look:
@@ -194,16 +198,17 @@ def _smooth_look(trajectory: SmoothTrajectory, real: IntArray) -> Look:
     if trajectory.rule.attends and len(trajectory.leaders):  # without leaders weights are spread over all
         P = np.asarray(to_numpy(trajectory.attention(last)), np.float64)
         P = P.mean(axis=0) if P.ndim == 3 else P
-        followed = P.argmax(axis=-1)
+        followed, leaders = P.argmax(axis=-1), set(trajectory.leaders.tolist())
         texts = [
-            f"{text}<br>{'leads' if P[i, i] > 0.5 else f'follows {followed[i]} ({P[i, followed[i]]:.0%})'}"
+            f"{text}<br>{'leads' if i in leaders else f'follows {followed[i]} ({P[i, followed[i]]:.0%})'}"
             for i, text in zip(real, texts, strict=True)
         ]
     hull = None
     if flows.has_shrinking_hull(trajectory):
         Z = trajectory.drawn[last, real].astype(np.float64)
         hull = np.array([Z[labels == c].mean(axis=0) for c in range(labels.max() + 1)])
-    return Look(last, lambda at: colours, lambda at: flows.leads(trajectory, at)[real], texts, hull)
+    edges = [EDGE] * len(real)
+    return Look(last, lambda at: colours, lambda at: edges, lambda at: flows.leads(trajectory, at)[real], texts, hull)
 
 
 def _trace(points: AnyArray, **style: Any) -> Spec:
@@ -225,10 +230,19 @@ def _moving(Z: AnyArray, positions: list[int], f: int, look: Look, projection: P
         "color": look.colours(at),
         "symbol": [symbol if star else "circle" for star in stars],
         "size": np.where(stars, large, np.where(hidden, 0, small)).tolist(),
-        "line": {"color": EDGE, "width": 1},
+        "line": _outlines(look.edges(at), stars, solid=dimension == 3),
         "opacity": 1,
     }
     return [_trace(tails), _trace(Z[at], marker=marker)]
+
+
+def _outlines(edges: list[str], stars: BoolArray, *, solid: bool) -> Spec:
+    """Circles that others follow have a ring in their own colour, as in pictures; Plotly's scenes have one width."""
+    colours = [EDGE if star else edge for edge, star in zip(edges, stars, strict=True)]
+    if all(colour == EDGE for colour in colours):
+        return {"color": EDGE, "width": 1}
+    widths = [1 if colour == EDGE else 2.5 for colour in colours]
+    return {"color": colours, "width": 2 if solid else widths}
 
 
 def _hull(points: FloatArray) -> Spec:

@@ -20,7 +20,7 @@ from hardmax.trajectories.smooth import SmoothTrajectory
 
 MOST_POINTS = 40  # rows of a table
 POINTS = ("point", "what it is", "since layer", "tokens")
-LIMIT = "From every token to its limit: stars lead, diamonds are convex combinations of leaders."
+LIMIT = "From every token to its limit: here stars lead, and squares are convex combinations of leaders."
 RESCALED = Markup("Rescaled tokens z = e<sup>-tV</sup> x")
 
 
@@ -110,7 +110,7 @@ def _marked_points(end: Limit) -> list[Sequence[str]]:
     rows, colours = limit_points(end, MOST_POINTS), limit_colours(end)
     mark = Markup('<span style="color:{}">{}</span> {}')
     marked = [
-        (mark.format(colour, "★" if p < len(end.leaders) else "◆", row[0]), *row[1:])
+        (mark.format(colour, "★" if p < len(end.leaders) else "■", row[0]), *row[1:])
         for p, (row, colour) in enumerate(zip(rows, colours[:MOST_POINTS], strict=False))
     ]
     return [*marked, *rows[len(marked) :]]

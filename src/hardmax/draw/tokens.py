@@ -73,6 +73,10 @@ class Palette:
         """Colour of whom each class follows, (m,); white where these are several."""
         return np.where(sets.sizes == 1, self.of_class[sets.targets], "#FFFFFF")
 
+    def edges(self, cloud: Cloud, sets: Sets) -> AnyArray:
+        """Own colour of each class that others follow, (m,), and EDGE for those that nobody follows."""
+        return np.where(_count_followers(cloud, sets) > 0, self.of_class, style.EDGE)
+
 
 def _count_followers(cloud: Cloud, sets: Sets, *, alone: bool = False) -> FloatArray:
     """How many tokens follow each class, (m,), its copies among them; with `alone`, it and nobody else, itself too."""
@@ -194,8 +198,8 @@ def _scatter_tokens(
     """Markers at Z (shown, 2 or 3) for these of the real tokens."""
     cloud, at = trajectory.clouds[0], trajectory.index(k)
     own, sets = cloud.classes.labels[shown], cloud.sets[at]  # own: class of each token
-    stars, parts, followed = leading(trajectory, at)[own], sets.sizes[own], _count_followers(cloud, sets)[own] > 0
-    edges, widths = np.where(followed, palette.of_class[own], style.EDGE), np.where(followed, 1.8, 0.6)
+    stars, parts, edges = leading(trajectory, at)[own], sets.sizes[own], palette.edges(cloud, sets)[own]
+    widths = np.where(edges == style.EDGE, 0.6, 1.8)
     size = style.marker_size(int(trajectory.mask.sum()))
     whole = np.flatnonzero(~stars & (parts == 1))
     colours = palette.faces(sets)[own[whole]].tolist()
@@ -224,7 +228,7 @@ def _slice(part: int, parts: int) -> Path:
 def plot_limit(
     limit: Limit, tokens: ArrayLike | None = None, *, ax: Axes | None = None, projection: Projection | None = None
 ) -> Axes:
-    """Draw where tokens end: from each token a line to its limit, leaders as stars, K shaded.
+    """Draw where tokens end: from each token a line to its limit, leaders as stars, other points as squares, K shaded.
 
     Parameters
     ----------
@@ -250,8 +254,8 @@ def plot_limit(
     n_leaders = len(limit.leaders)
     style.draw_stars(ax, points[:n_leaders], colours[:n_leaders], zorder=4)
     others, size = points[n_leaders:], style.marker_size(max(len(points) - n_leaders, 1))
-    diamond = {"marker": "D", "edgecolors": style.EDGE, "linewidths": 0.7, "zorder": 4}
-    style.scatter(ax, others, s=size, c=colours[n_leaders:], **diamond)
+    square = {"marker": "s", "edgecolors": style.EDGE, "linewidths": 0.7, "zorder": 4}
+    style.scatter(ax, others, s=size, c=colours[n_leaders:], **square)
     proved = f"certified at layer {limit.layer}" if limit.certified else f"not certified within {limit.layer} layers"
     ax.set_title(f"limit: {proved}", fontsize=10)
     parts = ["grey: beyond eight colours"] if style.REST in colours else []

@@ -42,7 +42,7 @@ def demo(progress: Progress | None = None) -> str:
         partial(_theorems_section, runs),
         partial(_values_section, "Self-attention with V = I", hm.matrix("identity")),
         partial(_values_section, "Self-attention with positive V", hm.matrix("paper-2d")),
-        partial(_values_section, "Self-attention with V = diag(1, 1, -1/2)", hm.matrix("paper-product"), horizon=5),
+        partial(_values_section, "Self-attention with V = diag(1, 1, -1/2)", hm.matrix("paper-product")),
         *([_control_section] if control else []),
         *(partial(_review_section, title, text) for title, text in REVIEWS.items() if reviews),
     ]

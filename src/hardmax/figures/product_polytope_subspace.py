@@ -20,9 +20,7 @@ V = np.diag([1.0, 1.0, -0.5])
 TIMES = np.linspace(0, 10, 201)
 SOLID = 3.0  # the time of the picture in 3-D: later the third coordinate is far away
 LAST = int(np.abs(TIMES - SOLID).argmin())
-LEGEND = (
-    "stars attend to themselves; colours: who ends together in $(z_1, z_2)$; shaded: hull of $(z_1, z_2)$ at the end"
-)
+LEGEND = "stars lead at the end; colours: who is together in $(z_1, z_2)$ then; shaded: hull of $(z_1, z_2)$ then"
 NEAR = 1e-2  # of the spread: points of the plane closer than that are one
 
 

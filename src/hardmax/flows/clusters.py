@@ -7,7 +7,6 @@ from scipy.spatial import cKDTree
 from hardmax._types import AnyArray, BoolArray, IntArray
 
 NEAR = 1e-3  # of the spread, the first or the present, whichever is larger: tokens that close count as together
-ONE_PLACE = 1e-9  # of the spread: tokens that close count as one when leaders are named
 
 
 def labels_of(tokens: AnyArray, first: AnyArray, real: BoolArray, *, near: float = NEAR) -> IntArray:
@@ -29,12 +28,11 @@ def spread(points: AnyArray) -> float:
     return float((points.max(axis=0) - points.min(axis=0)).max())
 
 
-def leaders_of(P: AnyArray, points: AnyArray, start: AnyArray, real: BoolArray) -> IntArray:
-    """For each place where tokens attend to it by more than 1/2 in some head, the token there that moved least."""
-    labels = labels_of(points, start, real, near=ONE_PLACE)
-    inside = labels[:, None] == np.arange(labels.max() + 1)  # (n, places)
-    own = (P @ inside)[..., np.arange(len(labels)), labels]  # (..., n), attention of each token to its own place
-    leads = np.atleast_2d(own > 0.5).any(axis=0) & real
+def leaders_of(P: AnyArray, labels: IntArray, points: AnyArray, start: AnyArray, real: BoolArray) -> IntArray:
+    """Of each cluster to which its members attend by more than 1/2 on average, in some head, who moved least."""
+    inside = labels[:, None] == np.arange(labels.max() + 1)  # (n, clusters)
+    own = (P @ inside)[..., np.arange(len(labels)), labels]  # (..., n), attention of each token to its own cluster
+    leads = np.atleast_2d(own @ inside > 0.5 * inside.sum(axis=0)).any(axis=0)  # (clusters,)
     moved = np.linalg.norm(np.where(real[:, None], points - start, 0.0), axis=-1)
-    found = [np.flatnonzero(leads & inside[:, place]) for place in range(inside.shape[1])]
-    return np.sort([members[moved[members].argmin()] for members in found if len(members)]).astype(np.intp)
+    found = [np.flatnonzero(inside[:, cluster]) for cluster in np.flatnonzero(leads)]
+    return np.sort([members[moved[members].argmin()] for members in found]).astype(np.intp)

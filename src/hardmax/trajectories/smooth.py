@@ -223,15 +223,16 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
     def leaders_at(self, k: int) -> Any:
         """Tokens that attend to themselves more than to all others together, P_ii > 1/2, at position k.
 
-        As attention sharpens this becomes C_i = {i}. Tokens that have come to one place count as one, named by the one
-        that moved least. For a batch a list; with several heads a token that leads in one.
+        As attention sharpens this becomes C_i = {i}. Tokens of one cluster at that position (see `clusters`) count as
+        one: it leads if its members attend to it by more than 1/2 on average, and the one that moved least names it.
+        For a batch a list; with several heads a token that leads in one.
         """
         if not self.rule.attends or not self.reached:
             return self._of_clouds(lambda real: np.empty(0, np.intp), self.real)
         at = self.index(k)
         P = np.asarray(to_numpy(self.attention(at)))
         with np.errstate(over="ignore", invalid="ignore"):  # padding may hold anything
-            return self._of_clouds(leaders_of, P, self.drawn[at], self.start, self.real)
+            return self._of_clouds(leaders_of, P, self._labels(at), self.drawn[at], self.start, self.real)
 
     def _of_clouds(self, function: Callable[..., Any], *arrays: AnyArray) -> Any:
         """What a function finds of the arrays of one cloud; for a batch a list."""
@@ -245,10 +246,11 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
         whichever is larger, joins them in the coordinates of `gathering`: tokens on one of the hyperplanes of
         Theorem 4.2 are one cluster.
         """
-        if not self.reached:
-            return np.full(self.real.shape, -1)
+        return self._labels(self.reached - 1) if self.reached else np.full(self.real.shape, -1)
+
+    def _labels(self, at: int) -> IntArray:
         first = self.start if self._dual is None else self.start @ self._dual  # z = x at time 0
-        return np.asarray(self._of_clouds(labels_of, self.gathering[self.reached - 1], first, self.real))
+        return np.asarray(self._of_clouds(labels_of, self.gathering[at], first, self.real))
 
     @cached_property
     def similarity(self) -> FloatArray:
