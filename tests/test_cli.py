@@ -335,7 +335,7 @@ def test_reproduce(run) -> None:
 
 
 def test_a_table_of_clusters_names_leaders_only_where_there_are_some(run) -> None:
-    soft = run("simulate", "gaussian", "--n", "30", "--rule", "softmax")[1]
+    soft = run("simulate", "gaussian", "--n", "30", "--rule", "softmax", "--layers", "12")[1]
     assert "how many tokens" in soft
     assert "led by" not in soft
     assert "led by token" in run("simulate", "gaussian", "--n", "10", "--rule", "self-attention")[1]

@@ -244,6 +244,13 @@ def test_fixed_steps_are_dt_whatever_is_saved():
         hm.simulate(TOKENS, rule, times=[0, 1], method="euler", dt=0.3)
     with pytest.raises(ValueError, match=r"`times` must be multiples of `dt`.* Got 1 with `dt=0.3`. Use `dt=0.25`, or"):
         hm.simulate(TOKENS, rule, times=1, method="euler", dt=0.3)
+    for times, dt in ((1, 0.4), (0.7, 0.3), ([0, 0.3, 1], 0.2), (np.pi, 1)):  # the step that is advised works
+        with pytest.raises(ValueError, match="must be multiples") as refused:
+            hm.simulate(TOKENS, rule, times=times, method="euler", dt=dt)
+        advised = re.search(r"Use `dt=([\d.e-]+)`, or", str(refused.value))
+        assert hm.simulate(TOKENS, rule, times=times, method="euler", dt=float(advised[1])).reached
+    with pytest.raises(ValueError, match=r"Got .* Use multiples of `dt` for `times`\.$"):  # there is none
+        hm.simulate(TOKENS, rule, times=[0, 1, np.sqrt(2)], method="euler", dt=0.5)
     for times in ([0, 1], 1):
         with pytest.raises(
             ValueError, match=r"`dt` must need at most `max_steps=1000000` steps. Got 1e\+09 steps of 1e-09"

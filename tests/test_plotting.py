@@ -56,7 +56,7 @@ def test_pictures_say_what_they_want() -> None:
     tokens = hm.configuration("emerging-leader")
     trajectory, limit = hm.simulate(tokens, RULE, layers=2), hm.limit(tokens, RULE)
     wanted = (
-        r"`trajectory` must be a Trajectory from hm.simulate. Got Limit. A limit is drawn by plot_limit\(limit, tok"
+        r"`trajectory` must be a Trajectory from hm.simulate. Got Limit. A limit is drawn by limit.plot\(\)"
     )
     for call in (plot_layers, plot_tokens, hm.interactive, lambda x: hm.draw.movie(x, "a.gif")):
         with pytest.raises(TypeError, match=wanted):
@@ -285,3 +285,29 @@ def test_of_many_clusters_the_largest_have_the_colours(monkeypatch: pytest.Monke
     assert 10 < len(shown) <= 40
     assert {tuple(X[i]) for i in leaders} <= shown
     assert f"{len(shown)} of 75 points drawn" in figure.get_supxlabel()
+
+
+@pytest.mark.parametrize("rule", [RULE, hm.Softmax(0.5), hm.SelfAttention()], ids=repr)
+def test_what_cannot_be_drawn_gets_a_sentence(rule: Any, tmp_path: Path) -> None:
+    how = {"times": 1.0} if rule.continuous else {"layers": 2}
+    run = hm.simulate(hm.configuration("triangle"), rule, **how)
+    for k in (1.5, [0, 1], "last", True):
+        with pytest.raises(TypeError, match=r"`k` must be a whole number, .* Got .*\. `saved` has the layers or times"):
+            run.plot(k)
+    for name, value in (("steps", 0), ("steps", -1), ("steps", 1.5), ("fps", 0)):
+        with pytest.raises(ValueError, match=f"`{name}` must be a whole number of at least 1. Got {value}."):
+            movies.movie(run, tmp_path / "movie.gif", **{name: value})
+    batch = hm.simulate(np.stack([hm.configuration("triangle")] * 2), rule, **how)
+    for k in (None, 0):
+        with pytest.raises(ValueError, match=r"Got a batch. Use trajectory\[b\].plot\(\)."):
+            batch.plot(k)
+
+
+def test_a_layer_that_was_not_kept_gets_advice_that_helps() -> None:
+    tokens = hm.configuration("triangle")
+    with pytest.raises(IndexError, match=r"be a saved layer: layers 0 to 2. Got 50. Simulate more layers.$"):
+        hm.simulate(tokens, RULE, layers=2).plot(50)
+    with pytest.raises(IndexError, match=r'be a saved layer: layer 2 alone. Got 0. Simulate with `save="all"`.$'):
+        hm.simulate(tokens, RULE, layers=2, save="last").plot(0)
+    with pytest.raises(TypeError, match=r"Got Limit. A limit is drawn by limit.plot\(\)."):
+        hm.draw.plot_layers(hm.limit(tokens, RULE))

@@ -13,7 +13,7 @@ from hardmax.trajectories.base import Trajectory
 def check_trajectory(trajectory: object) -> None:
     """Refuse what hm.simulate did not return."""
     if not isinstance(trajectory, Trajectory):
-        advice = "A limit is drawn by plot_limit(limit, tokens)." if isinstance(trajectory, Limit) else ""
+        advice = "A limit is drawn by limit.plot()." if isinstance(trajectory, Limit) else ""
         got = type(trajectory).__name__
         raise ParameterTypeError("trajectory", "be a Trajectory from hm.simulate", got, advice)
 

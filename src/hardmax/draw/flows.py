@@ -196,7 +196,7 @@ def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Axes | No
 def position(trajectory: SmoothTrajectory, k: int) -> int:
     """Position k in `tokens`; negative counts from the last with finite tokens, so that -1 can always be drawn."""
     reached = trajectory.reached
-    at = reached + k if -reached <= k < 0 else trajectory.index(k)
+    at = reached + k if -reached <= trajectory.whole(k) < 0 else trajectory.index(k)
     if at >= reached:
         raise InputError(
             f"Tokens must be finite to be drawn. Got {trajectory.label(at)}, beyond the last finite position. "

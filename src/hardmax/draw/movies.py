@@ -18,6 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
+from hardmax._checks import check_count
 from hardmax._errors import InputError, needed_for
 from hardmax._files import check_ending, written_whole
 from hardmax.draw.checks import check_trajectory
@@ -105,6 +106,7 @@ def movie(
     if path is not None:
         check_ending(path, ENDINGS)
     check_trajectory(trajectory)
+    steps, fps = check_count(steps, "steps", least=1), check_count(fps, "fps", least=1)
     trajectory.single("movie(trajectory[b], path)")
     projection = Projection.of_trajectory(trajectory)
     draw, frames, legend = (

@@ -88,12 +88,12 @@ class Method:
         """How many fixed steps there are: they must meet the times to save exactly, and not be too many."""
         assert self.dt is not None
         steps = times / self.dt
-        off = np.abs(steps - np.rint(steps))
-        if off.max() > 1e-6 * max(1.0, float(steps[-1]) * 1e-3):
-            worst = float(times[int(off.argmax())])
+        if not _meets(times, self.dt):
+            worst = float(times[int(np.abs(steps - np.rint(steps)).argmax())])
             must, got = "be multiples of `dt`, which steps of one length meet", f"{worst:.6g} with `dt={self.dt:g}`"
-            fitting = worst / max(1, np.ceil(worst / self.dt))
-            raise ParameterError("times", must, got, f"Use `dt={fitting:.6g}`, or multiples of `dt` for `times`.")
+            counts = max(1, int(np.ceil(steps[-1]))) + np.arange(TRIED)
+            fitting = [f"`dt={x:.6g}`, or " for x in times[-1] / counts if _meets(times, float(f"{x:.6g}"))]
+            raise ParameterError("times", must, got, f"Use {''.join(fitting[:1])}multiples of `dt` for `times`.")
         if steps[-1] > self.max_steps:
             must = f"need at most `max_steps={self.max_steps}` steps"
             got = f"{steps[-1]:.3g} steps of {self.dt:g} to {times[-1]:g}"
@@ -101,6 +101,13 @@ class Method:
         return int(np.rint(steps[-1]))
 
 
+def _meets(times: FloatArray, dt: float) -> bool:
+    """Whether steps of this length come to all times, up to rounding."""
+    steps = times / dt
+    return bool(np.abs(steps - np.rint(steps)).max() <= 1e-6 * max(1.0, float(steps[-1]) * 1e-3))
+
+
+TRIED = 1000  # numbers of steps, for one whose length can be written down
 PATIENCE = 100  # steps between looks at how far they came
 MOST_NOISE = 1e-3  # of attention by rounding: above it attention that is Boolean is held
 LOOSEST = 1e-2  # what rtol is loosened to at the most

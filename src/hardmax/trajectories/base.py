@@ -5,6 +5,7 @@ import operator
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -107,6 +108,14 @@ class Trajectory(ABC):
     @abstractmethod
     def mask(self) -> BoolArray:
         """True for real tokens: (n,) or (batch, n)."""
+
+    @staticmethod
+    def whole(k: object) -> int:
+        """k as an int; what is none gets a sentence."""
+        if isinstance(k, bool) or not isinstance(k, Integral):
+            advice = "`saved` has the layers or times; for several panels use plot(layers=[...])."
+            raise ParameterTypeError("k", "be a whole number, a layer or the place of a saved time", repr(k), advice)
+        return int(k)
 
     @abstractmethod
     def index(self, k: int) -> int:

@@ -72,11 +72,12 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         return np.stack(rows) if self.batched else rows[0]
 
     def index(self, k: int) -> int:
-        layer = k if k >= 0 else self.layers + 1 + k
+        layer = k if self.whole(k) >= 0 else self.layers + 1 + k
         found = np.flatnonzero(self.saved == layer)
         if not len(found):
-            kept = f"layers 0 to {self.layers}" if len(self.saved) > 1 else f"layer {self.layers} alone"
-            advice = 'Simulate more layers. Or simulate with `save="all"`.'
+            kept, advice = f"layers 0 to {self.layers}", "Simulate more layers."
+            if len(self.saved) <= self.layers:
+                kept, advice = f"layer {self.layers} alone", 'Simulate with `save="all"`.'
             raise ParameterIndexError("k", f"be a saved layer: {kept}", k, advice)
         return int(found[0])
 

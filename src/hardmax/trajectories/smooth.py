@@ -139,7 +139,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
     def index(self, k: int) -> int:
         """Position k in `tokens`; negative counts from the last. With every layer saved it is the layer."""
         count = len(self.saved)
-        at = k if k >= 0 else count + k
+        at = k if self.whole(k) >= 0 else count + k
         if not 0 <= at < count:
             raise ParameterIndexError("k", f"lie between {-count} and {count - 1}", k, "Save more layers or times.")
         return at
