@@ -113,6 +113,7 @@ def test_torch_vmap_is_one_more_axis():
 
 def test_it_is_at_hand_without_loading_torch():
     assert hm.hardmax_attention is hardmax_attention
+    assert hm.HardmaxAttention is HardmaxAttention
 
 
 def test_near_ties_are_decided_as_in_real_arithmetic():

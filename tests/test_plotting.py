@@ -55,9 +55,7 @@ def test_stars_lead_and_circles_follow_in_their_colours() -> None:
 def test_pictures_say_what_they_want() -> None:
     tokens = hm.configuration("emerging-leader")
     trajectory, limit = hm.simulate(tokens, RULE, layers=2), hm.limit(tokens, RULE)
-    wanted = (
-        r"`trajectory` must be a Trajectory from hm.simulate. Got Limit. A limit is drawn by limit.plot\(\)"
-    )
+    wanted = r"`trajectory` must be a Trajectory from hm.simulate. Got Limit. A limit is drawn by limit.plot\(\)"
     for call in (plot_layers, plot_tokens, hm.interactive, lambda x: hm.draw.movie(x, "a.gif")):
         with pytest.raises(TypeError, match=wanted):
             call(limit)

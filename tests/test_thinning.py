@@ -1,5 +1,7 @@
 """Of very many tokens a picture shows some, always those it is about, and says so."""
 
+from base64 import b64decode
+
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
@@ -7,7 +9,8 @@ import pytest
 from matplotlib.collections import LineCollection, PathCollection
 
 import hardmax as hm
-from hardmax.draw import thinning
+from hardmax.draw import html, thinning
+from hardmax.draw.html import Picture
 from hardmax.draw.thinning import MOST_DRAWN, corners, drawn_rows
 from hardmax.draw.tokens import plot_layers, plot_limit, plot_tokens
 
@@ -56,3 +59,15 @@ def test_pictures_of_many_tokens_are_thinned_and_say_so(monkeypatch: pytest.Monk
         markers = [c for c in figure.axes[0].collections if isinstance(c, PathCollection)]
         assert sum(len(c.get_offsets()) for c in markers) <= 200
     assert "drawn" not in plot_tokens(hm.simulate(tokens[:100], RULE, layers=1)).figure.get_supxlabel()
+
+
+def test_a_page_holds_very_many_lines_as_one_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = hm.configuration("gaussian", n=1000)
+    limit = hm.limit(tokens, RULE)
+    drawn = Picture.of(plot_limit(limit).figure, "limit", "")
+    monkeypatch.setattr(html, "MOST_SHAPES", 500)
+    thin = Picture.of(plot_limit(limit).figure, "limit", "")
+    whole, image = (b64decode(picture.source.partition(",")[2]) for picture in (drawn, thin))
+    assert b"data:image/png" not in whole
+    assert image.count(b"data:image/png") == 2  # of the lines, and of the tokens
+    assert image.count(b"<path") < whole.count(b"<path") / 5

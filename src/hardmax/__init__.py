@@ -59,6 +59,7 @@ __all__ = [
 
 LAZY = ("control", "draw", "sentiment")  # rooms that load Matplotlib, CVXPY or scikit-learn, or help to load them
 FUNCTIONS = {  # load transformers, Plotly, scikit-learn and torch
+    "HardmaxAttention": "hardmax.kernels",
     "HardmaxClassifier": "hardmax.sentiment",
     "HardmaxClustering": "hardmax.cluster",
     "hardmax_attention": "hardmax.kernels",

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+MOST_SHAPES = 3_000  # of a collection, beyond which its SVG would be megabytes
+DOTS = 200  # an inch, of an image in its place
+
+
 @cache
 def _templates() -> "Environment":
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -35,12 +39,15 @@ class Picture(NamedTuple):
 
     @classmethod
     def of(cls, figure: "Figure", alternative: str, caption: str, *, width: int = 0) -> "Picture":
-        """A figure as SVG; the figure is closed."""
+        """A figure as SVG, in which very many markers or lines are one image; the figure is closed."""
         import matplotlib.pyplot as plt
 
+        for collection in (drawn for ax in figure.axes for drawn in ax.collections):
+            if max(len(collection.get_paths()), len(collection.get_offsets())) > MOST_SHAPES:
+                collection.set_rasterized(True)
         buffer = io.BytesIO()
         with plt.rc_context({"svg.hashsalt": "hardmax"}):  # the same bytes on every run
-            figure.savefig(buffer, format="svg", metadata={"Date": None})
+            figure.savefig(buffer, format="svg", dpi=DOTS, metadata={"Date": None})
         plt.close(figure)
         data = base64.b64encode(buffer.getvalue()).decode()
         return cls(f"data:image/svg+xml;base64,{data}", alternative, caption, width)

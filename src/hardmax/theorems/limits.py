@@ -10,7 +10,7 @@ import numpy as np
 from hardmax._integers import apply, as_floats, dot, over_one_denominator
 from hardmax._types import Row
 from hardmax.engine.run import Proof, Run
-from hardmax.limits import Limit
+from hardmax.limits import Limit, quick_radius
 from hardmax.limits import limit as find_limit
 from hardmax.theorems import base
 from hardmax.theorems.base import PAPER, PROJECT, Statement, Verdict, given, not_met, nothing, verdict
@@ -138,7 +138,7 @@ def theorem3(trajectory: HardmaxTrajectory) -> Verdict:
         return verdict(None, found.status)
     others = np.flatnonzero(found.clusters >= len(found.leaders))
     if not len(others):
-        return verdict(True, "Every limit is a leader here, as it is almost always.", margin=found.radius)
+        return verdict(True, "Every limit is a leader here, as it is almost always.", margin=quick_radius(found))
     tied = any(len(sets.tied) for sets in trajectory.clouds[0].sets)
     if tied:
         return not_met(f"token {others[0]} ends between leaders, by a tie: one of the exceptional inputs")
@@ -165,13 +165,15 @@ def _check_decided(trajectory: HardmaxTrajectory, proof: Proof, none: str) -> Ve
     rows = np.flatnonzero(run.proof == proof)
     if not len(rows):
         return nothing(none)
-    for i in rows:
-        since = run.settled[i]
+    for since in np.unique(run.settled[rows]).tolist():
+        some = rows[run.settled[rows] == since]
+        decided = seen[since].take(some)
         for k in range(since, trajectory.layers + 1):
-            others = seen[since][i], trajectory.clouds[0].sets[k][i]  # when it was decided, and as recorded
-            if not all(np.array_equal(seen[k][i], other) for other in others):
-                where = {"layer": k, "token": base.token_of(trajectory, int(i))}
-                return verdict(False, f"C_i of token {where['token']} changes at layer {k}.", witness=where)
+            for sets in (seen[k].take(some), trajectory.clouds[0].sets[k].take(some)):  # asked again, and as recorded
+                if sets != decided:
+                    changed = next(r for r in range(len(some)) if not np.array_equal(sets[r], decided[r]))
+                    where = {"layer": k, "token": base.token_of(trajectory, int(some[changed]))}
+                    return verdict(False, f"C_i of token {where['token']} changes at layer {k}.", witness=where)
     # z_i^{k+1} - c = (z_i^k - c)/(1 + alpha), c the centroid of C_i, after the decision: the layer with that C_i
     since = np.where(run.proof == proof, run.settled, trajectory.layers)
     after = np.arange(trajectory.layers)[:, None] >= since  # (layers, m)
