@@ -5,6 +5,8 @@ import io
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from hardmax._version import __version__
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ class Picture(NamedTuple):
         import matplotlib.pyplot as plt
 
         for collection in (drawn for ax in figure.axes for drawn in ax.collections):
-            if max(len(collection.get_paths()), len(collection.get_offsets())) > MOST_SHAPES:
+            if max(len(collection.get_paths()), len(np.asarray(collection.get_offsets()))) > MOST_SHAPES:
                 collection.set_rasterized(True)
         buffer = io.BytesIO()
         with plt.rc_context({"svg.hashsalt": "hardmax"}):  # the same bytes on every run
