@@ -71,7 +71,7 @@ def test_a_dragged_token_changes_who_leads_and_a_link_shows_it_again(page: Any, 
 
 def test_rules_and_their_parameters(page: Any) -> None:
     page.get_by_role("button", name="softmax", exact=True).click()
-    page.get_by_text("No leader").first.wait_for()
+    page.get_by_text("Ran 30 layers on 15 tokens").first.wait_for()
     slider = page.get_by_role("slider", name="Temperature")
     slider.focus()
     page.keyboard.press("Home")
