@@ -34,7 +34,7 @@ class Compose(Layered):
     >>> norm = hm.Normalize("layer")
     >>> block = hm.Compose([hm.MultiHead(heads, shared=True), norm, hm.FeedForward.random(4), norm])
     >>> hm.simulate(hm.configuration("gaussian", n=6, d=4), block, layers=12)
-    Ran 12 layers on 6 tokens of dimension 4. 2 clusters of tokens at the last layer. No leader.
+    Ran 12 layers on 6 tokens of dimension 4. 2 clusters of tokens at the last layer. 1 leader.
     """
 
     parts: Sequence[Rule]
