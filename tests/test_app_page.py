@@ -141,12 +141,12 @@ def test_a_link_that_was_cut_says_so(address: str) -> None:
 def test_a_link_to_reviews_shows_them_again(address: str) -> None:
     with browser.opened() as page:
         page.goto(address.replace("playground", "reviews"))
-        page.get_by_label("Text 1").last.fill("A dull story, but a wonderful ending.")
+        page.get_by_role("textbox", name="Text 1").fill("A dull story, but a wonderful ending.")
         page.wait_for_function("() => location.search.includes('r=')")
         link = page.url
         page.goto("about:blank")
         page.goto(link)
-        area = page.get_by_label("Text 1").last
+        area = page.get_by_role("textbox", name="Text 1")
         area.wait_for()
         assert area.input_value() == "A dull story, but a wonderful ending."
         assert page.problems == []

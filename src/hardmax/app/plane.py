@@ -13,3 +13,4 @@ class Plane(AnyWidgetComponent):
     answer = param.Bytes(default=b"")
 
     _esm = Path(__file__).with_name("plane.js")
+    _debounce = 0  # milliseconds; Panel waits 50, and the plane asks no more than once a frame anyway

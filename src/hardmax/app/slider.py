@@ -16,3 +16,4 @@ class Slider(AnyWidgetComponent):
     step = param.Number(default=0.01)
 
     _esm = Path(__file__).with_name("slider.js")
+    _debounce = 0  # milliseconds; Panel waits 50
