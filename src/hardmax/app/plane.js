@@ -76,7 +76,7 @@ function render({ model, el }) {
   let held = null; // what is being dragged: { token } or { axis }
   let hovered = -1;
   let playing = 0;
-  let sent = 0, flying = 0, waiting = null, flown = 0;
+  let sent = 0, flying = 0, waiting = null, flown = 0, scheduled = false;
   let adding = false;
 
   function button(text, label, act) {
@@ -112,7 +112,7 @@ function render({ model, el }) {
   function ask(message) {
     const urgent = message.final !== false;
     if (waiting && waiting.final !== false && !urgent) return;
-    if (flying && performance.now() - flown < PATIENCE) { waiting = message; return; }
+    if (scheduled || (flying && performance.now() - flown < PATIENCE)) { waiting = message; return; }
     send(message);
   }
   function send(message) {
@@ -130,10 +130,14 @@ function render({ model, el }) {
       root.delays = [...(root.delays || []).slice(-499), performance.now() - flown]; // milliseconds, of the last answers
       flying = 0;
     }
-    if (waiting && !flying) {
-      const next = waiting;
-      waiting = null;
-      requestAnimationFrame(() => send(next));
+    if (waiting && !flying && !scheduled) {
+      scheduled = true; // what is asked until then takes its place: an older question must not follow a newer one
+      requestAnimationFrame(() => {
+        const next = waiting;
+        scheduled = false;
+        waiting = null;
+        send(next);
+      });
     }
     take(came);
   });
