@@ -4,6 +4,7 @@ import json
 import re
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -126,6 +127,7 @@ def test_answers_are_what_the_library_says(rule: str, d: int) -> None:
     header, arrays = unpacked(packed(*answer(scene)))
     assert header["n"] == 12
     assert arrays["paths"].shape == (len(header["layers"]), 12, 2)
+    assert ("axes_said" in header) == (d > 3)
     assert arrays["attention"].sum(axis=1) == pytest.approx(np.ones(12), abs=1e-5)
     if rule == "hardmax":
         found = hm.limit(scene.tokens, hm.Hardmax(0.5))
@@ -181,6 +183,8 @@ def test_choosing_who_leads() -> None:
     before = answer(ball)[0]["leaders"]
     wanted = [i for i in able if i not in before][:1]
     found = control.find(ball, wanted)
+    assert found.A is not None
+    assert np.array_equal(found.A, hm.control.choose_A(ball.tokens, leaders=wanted).A)  # to the last bit
     assert set(wanted) <= set(answer(ball.changed(A=found.A))[0]["leaders"])
     inner = next(i for i in range(50) if i not in able)
     assert control.find(ball, [inner]).A is None
@@ -213,6 +217,7 @@ def test_exports(kind: str) -> None:
         "scene": b"{",
     }
     assert data.startswith(begins[kind])
+    assert plt.get_fignums() == []
     if kind == "scene":
         assert Scene.from_data(json.loads(data)).layers == 3
 

@@ -70,7 +70,7 @@ def answer(scene: Scene, *, quickly: bool = False, stopped: Callable[[], bool] =
     """Header and arrays for the plane. `quickly`, while a token is dragged, leaves out what takes longer to say."""
     trajectory = run(scene, stopped)
     shown = min(scene.shown, len(trajectory.saved) - 1)
-    view = _view(trajectory)
+    view = Projection.of_trajectory(trajectory)
     paths = view(trajectory.drawn.astype(np.float64))[..., :2].astype(np.float32)
     header: dict[str, Any] = {
         "n": scene.n,
@@ -87,6 +87,8 @@ def answer(scene: Scene, *, quickly: bool = False, stopped: Callable[[], bool] =
         "many": scene.n > MANY,
     }
     arrays: dict[str, AnyArray] = {"paths": paths}
+    if view.basis is not None:
+        header["axes_said"] = f"Seen along {' and '.join(header['axes'])}, of {scene.d} dimensions."
     if isinstance(trajectory, hm.HardmaxTrajectory):
         _hardmax(scene, trajectory, shown, header, arrays, quickly)
     else:
@@ -110,11 +112,6 @@ def answer(scene: Scene, *, quickly: bool = False, stopped: Callable[[], bool] =
             else []
         )
     return header, arrays
-
-
-def _view(trajectory: hm.Trajectory) -> Projection:
-    """The coordinates themselves where there are two, or one and 0; else axes that are named."""
-    return Projection.of_trajectory(trajectory)
 
 
 def _hardmax(

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 import hardmax as hm
 from hardmax._errors import InputError
 from hardmax._types import FloatArray
@@ -29,5 +27,4 @@ def find(scene: Scene, leaders: list[int]) -> Found:
     if scene.n > MOST_TOKENS:
         raise InputError(f"A is chosen for up to {MOST_TOKENS} tokens here. These are {scene.n:,}. Take fewer.")
     result = hm.control.choose_A(scene.tokens, leaders=leaders)
-    A = None if result.A is None else np.round(np.asarray(result.A), 6)
-    return Found(result.status, A, tuple(map(str, result.conflict[:MOST_CLASHES])))
+    return Found(result.status, result.A, tuple(map(str, result.conflict[:MOST_CLASHES])))

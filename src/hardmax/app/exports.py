@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import matplotlib.pyplot as plt
+
 import hardmax as hm
 from hardmax.app.answers import rule_of, run
 from hardmax.app.scene import Scene
@@ -68,4 +70,5 @@ def as_file(scene: Scene, kind: str) -> bytes:
     figure = plot_layers(trajectory)
     data = io.BytesIO()
     figure.savefig(data, format=kind, dpi=150)
+    plt.close(figure)
     return data.getvalue()

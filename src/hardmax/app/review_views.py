@@ -267,8 +267,3 @@ class ReviewPage:
             return
         if not self._reading.asked:
             self.files.show(answers)
-
-
-def review_page(model: str = "imdb") -> pn.viewable.Viewable:
-    """The review explorer for one visitor, as a Panel object."""
-    return ReviewPage(model).view

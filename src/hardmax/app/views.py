@@ -3,7 +3,6 @@
 import asyncio
 import io
 import json
-import logging
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,20 +10,20 @@ from typing import Any
 
 import panel as pn
 
-from hardmax._errors import InputError, MissingExtra
+from hardmax._errors import InputError
 from hardmax._tables import parse_table
 from hardmax.app import control, exports, tour, verdict
 from hardmax.app.address import Address
 from hardmax.app.answers import Cancelled, answer, run
 from hardmax.app.packing import packed
 from hardmax.app.plane import Plane
+from hardmax.app.problems import in_words
 from hardmax.app.scene import BOUNDS, MOST_DIMENSIONS, MOST_TOKENS, OVERLAYS, RULES, Scene, values_matrix
 from hardmax.app.slider import Slider
 from hardmax.app.store import Store
 from hardmax.inputs import CONFIGURATIONS, RANDOM_CLOUDS
 
 MOST_BYTES = 5_000_000  # of an upload
-BUG = "Something went wrong, and it is not your fault: this is a bug of hardmax. Undo, or reload the page."
 TOO_LONG = "This scene is too large for a link. Download it as a file instead: Export, scene."
 PARTS = Path(__file__).with_name("parts.css").read_text(encoding="utf-8")
 SIDE = 320  # pixels
@@ -37,7 +36,6 @@ LAYOUT = """
   .hm-side, .hm-right { max-height: none !important; }
 }
 """
-log = logging.getLogger("hardmax.app")
 
 
 class Playground:
@@ -67,7 +65,7 @@ class Playground:
         try:
             final = self.store.handle(message)
         except InputError as problem:
-            self._send({"error": str(problem), "seq": self._seq}, {})
+            self._say_problem(problem)
             return
         pn.state.execute(partial(self._answer, final=final))
 
@@ -81,12 +79,8 @@ class Playground:
             )
         except Cancelled:
             return
-        except InputError as problem:
-            self._send({"error": str(problem), "seq": seq}, {})
-            return
-        except Exception:
-            log.exception("The scene %s could not be answered", scene.to_link())
-            self._send({"error": BUG, "seq": seq}, {})
+        except Exception as problem:
+            self._say_problem(problem)
             return
         if turn != self._turn:
             return
@@ -101,6 +95,9 @@ class Playground:
         self._send(header, arrays)
         if final and scene.d == 3:
             await self._turn_it(scene, turn)
+
+    def _say_problem(self, problem: Exception) -> None:
+        self._send({"error": in_words(problem), "seq": self._seq}, {})
 
     def _send(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
         self.plane.answer = packed(header, arrays)
@@ -203,7 +200,7 @@ class Playground:
         try:
             act()
         except InputError as problem:
-            self._send({"error": str(problem), "seq": self._seq}, {})
+            self._say_problem(problem)
             return
         pn.state.execute(self._answer)
 
@@ -220,23 +217,20 @@ class Playground:
         if event.new not in RANDOM_CLOUDS and not self._quiet:
             self._do(lambda: self._set(Scene.of_cloud(event.new)))
 
-    def _uploaded(self, data: bytes | None) -> None:
-        if not data:
+    def _uploaded(self, sent: bytes | None) -> None:
+        if not sent:
             return
-        if len(data) > MOST_BYTES:
+        if len(sent) > MOST_BYTES:
             raise InputError(
-                f"A file must have at most {MOST_BYTES // 10**6} MB. This has {len(data) // 10**6}. Take fewer rows."
+                f"A file must have at most {MOST_BYTES // 10**6} MB. This has {len(sent) // 10**6}. Take fewer rows."
             )
-        text = data.decode("utf-8", errors="replace")
+        text = sent.decode("utf-8", errors="replace")
         if text.lstrip().startswith("{"):
             try:
-                self._set(Scene.from_data(json.loads(text)))
-            except (ValueError, RecursionError) as problem:
-                raise (
-                    problem
-                    if isinstance(problem, InputError)
-                    else InputError("The file must be a scene. It is cut or something else.")
-                ) from None
+                data = json.loads(text)
+            except (ValueError, RecursionError):
+                raise InputError("The file must be a scene. It is cut or something else. Export it again.") from None
+            self._set(Scene.from_data(data))
         else:
             self._read(text, "the file")
 
@@ -254,13 +248,16 @@ class Playground:
         self.wanted = sorted({*self.wanted, chosen})
 
     async def _find(self, _: Any) -> None:
+        scene = self.store.scene
         try:
-            found = await asyncio.to_thread(control.find, self.store.scene, self.wanted)
-        except (InputError, MissingExtra) as problem:
-            self.found.object = verdict.note(str(problem))
+            found = await asyncio.to_thread(control.find, scene, self.wanted)
+        except Exception as problem:
+            self.found.object = verdict.note(in_words(problem))
             return
         self.found.object = verdict.note(found.status, found.clashes)
-        if found.A is not None:
+        if scene.tokens is not self.store.scene.tokens:
+            self.found.object = verdict.note("The tokens have changed since. Find A again.")
+        elif found.A is not None:
             self._change(A=found.A, rule="hardmax", overlays=[*self.store.scene.overlays, "ellipse"])
 
     def _tour(self, i: int, step: tour.Step) -> None:
@@ -299,7 +296,14 @@ class Playground:
             self._quiet = False
 
     def _download(self, kind: str) -> Callable[[], io.BytesIO]:
-        return lambda: io.BytesIO(exports.as_file(self.store.scene, kind))
+        def made() -> io.BytesIO:
+            try:
+                return io.BytesIO(exports.as_file(self.store.scene, kind))
+            except Exception as problem:
+                self._say_problem(problem)
+                return io.BytesIO()
+
+        return made
 
     def _assembled(self) -> Any:
         self.matrix_A = pn.Column(pn.Row(self.a11, self.a12, self.a22), self.identity, sizing_mode="stretch_width")
