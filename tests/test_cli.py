@@ -565,6 +565,10 @@ def test_a_report_that_cannot_be_written_is_found_before_the_work(run, monkeypat
         code, _, err = run(command, "--out", name)
         assert code == 2
         assert f"`{name}` must be a folder that can be written. Got: It" in err
+    if Path("/proc").is_dir():  # where even root cannot write
+        code, _, err = run("demo", "--out", "/proc/demo")
+        assert code == 2
+        assert "`/proc/demo` must be a folder that can be written. Got: " in err
     code, _, err = run("demo", "--out", "report.csv")
     assert code == 2
     assert "`--out` must end in .html. Got 'report.csv'. Change the ending." in err

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from errno import EISDIR
 from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from hardmax._errors import ParameterError
 
@@ -36,8 +37,11 @@ def check_writable(path: str | PathLike[str], *, folder: bool = False) -> None:
         above = above.parent
     if not above.is_dir():
         raise _not_writable(target, "Its folder is a file", folder)
-    if not os.access(above, os.W_OK | os.X_OK) or (target.is_file() and not os.access(target, os.W_OK)):
-        raise _not_writable(target, "Permission denied", folder)
+    try:
+        with TemporaryFile(dir=above):  # what rights say is not all: there are folders in which nobody can write
+            pass
+    except OSError as error:
+        raise _not_writable(target, error.strerror, folder) from None
 
 
 def _not_writable(path: Path, reason: str | None, folder: bool = False) -> OSError:
