@@ -131,6 +131,9 @@ def read_text(path: Path, ending: str, encoding: str | None) -> tuple[str, str]:
         guessed = (
             f"{path} is not UTF-8 (a byte {where}), and was read as Latin-1. If letters look wrong, pass `encoding`."
         )
+    if "\0" in text:  # UTF-16 without its mark: half of its bytes are 0
+        advice = "Pass its encoding, such as `encoding='utf-16'`."
+        raise ParameterError(path, f"be text in {said}", "bytes that are 0", advice)
     if not text.strip():
         raise ParameterError(path, "hold texts", "an empty file", "Check how it was written.")
     return text, guessed
