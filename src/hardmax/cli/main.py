@@ -30,7 +30,7 @@ COMMANDS = (
     *(open_app, demo, simulate, limit, verify, control, cluster, reproduce, inspect),
     *(train, predict, explain, evaluate, study),
 )
-BAD_INPUT, BUG, INTERRUPTED, CLOSED_PIPE = 2, 70, 130, 141
+BAD_INPUT, BUG, CLOSED_PIPE = 2, 70, 141
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -88,7 +88,7 @@ def run(app: typer.Typer, program: str, arguments: list[str]) -> int:
                 return CLOSED_PIPE
             return int(stop.code or 0)
         except KeyboardInterrupt:
-            return INTERRUPTED
+            return output.INTERRUPTED
         except (InputError, MissingExtra, OSError, MemoryError) as problem:
             output.error(problem)
             return BAD_INPUT

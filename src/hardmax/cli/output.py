@@ -24,6 +24,7 @@ PICTURES = (".png", ".svg", ".pdf")
 MOVIES = (".gif", ".mp4")
 ENDINGS = (*PICTURES, *MOVIES, ".npz", ".json", ".csv", ".html")
 MOST_ROWS = 20
+INTERRUPTED = 130  # the exit code of Ctrl-C, as shells count
 WIDE = 10_000  # no table is wider
 
 _options: ContextVar[Mapping[str | None, typer.CallbackParam]] = ContextVar("options of the running command")

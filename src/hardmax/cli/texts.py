@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hardmax.sentiment.classifier import HardmaxClassifier
     from hardmax.sentiment.tables import Table
 
+CHECKPOINT = "checkpoint"  # of an unfinished run, beside the model that it will be
 AT_A_TIME = 500  # texts between two moves of the bar
 
 DataSource = Annotated[
@@ -96,7 +97,7 @@ def load(model: str) -> "HardmaxClassifier":
 
     if (Path(model) / FILE).is_file():
         return HardmaxClassifier.load(model)
-    if (Path(model) / "checkpoint").is_file():
+    if (Path(model) / CHECKPOINT).is_file():
         advice = "Go on with it: hardmax train --resume."
         raise ParameterError("model", "be a folder with a model", f"{model}, which holds an unfinished run", advice)
     try:

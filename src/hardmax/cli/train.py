@@ -14,15 +14,14 @@ from hardmax._errors import ParameterError, respelled
 from hardmax._files import check_writable
 from hardmax.cli import options, output, texts
 from hardmax.cli.options import UNSAID, option
+from hardmax.cli.texts import CHECKPOINT
 from hardmax.sentiment.settings import ModelSettings, RunSettings, TrainingSettings, check_settings
 
 if TYPE_CHECKING:
     from hardmax.sentiment.classifier import HardmaxClassifier
     from hardmax.sentiment.tables import Table
 
-CHECKPOINT = "checkpoint"
 TELLING = 0.6  # share of the largest class beyond which accuracy alone misleads
-INTERRUPTED = 130  # as shells count it
 PANELS = {"Model": ModelSettings, "Training": TrainingSettings, "Run": RunSettings}
 LEFT_OUT = ("checkpoint", "verbose")  # in --out, and unless --quiet
 FLAGS = {  # where they are not the name of the setting
@@ -97,7 +96,7 @@ def train(
         except KeyboardInterrupt:
             if process.is_first:
                 output.note(_what_is_kept(out))
-            raise typer.Exit(INTERRUPTED) from None
+            raise typer.Exit(output.INTERRUPTED) from None
         if process.is_first:
             classifier.save(out, compact=compact)
             # the checkpoint goes once the model is there, and what a kill may have left of one

@@ -68,7 +68,7 @@ def restore(
         got, advice = f"a file that is broken or something else ({type(problem).__name__})", "Delete it, or train with"
         raise ParameterError(path, "be a checkpoint of a training run", got, f"{advice} `resume=False`.") from None
     if state["fingerprint"] != run:
-        must, advice = "come from a run with the same data and settings", "Use those, or delete it, or train with"
+        must, advice = "come from a run with the same data and settings", "Use those, delete it, or train with"
         raise ParameterError(path, must, "one that comes from another", f"{advice} `resume=False`.")
     network.load_state_dict(parts["now"])
     adam = optimiser.state_dict()
