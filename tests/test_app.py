@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -10,12 +11,15 @@ import pytest
 
 import hardmax as hm
 from hardmax.app import control, exports, tour
-from hardmax.app.answers import Cancelled, answer, pulled
+from hardmax.app.answers import MANY, Cancelled, answer, pulled
 from hardmax.app.links import LONGEST_LINK
 from hardmax.app.packing import packed, unpacked
-from hardmax.app.scene import MOST_TOKENS, RULES, Scene, values_matrix
+from hardmax.app.review_files import MOST_ROWS
+from hardmax.app.reviews import MOST_TEXTS
+from hardmax.app.scene import MOST_DIMENSIONS, MOST_LAYERS, MOST_TOKENS, RULES, Scene, values_matrix
 from hardmax.app.store import Store
 from hardmax.app.verdict import verdict
+from hardmax.app.views import MOST_BYTES
 
 TRIANGLE = Scene.of_cloud("triangle")
 
@@ -239,3 +243,15 @@ def test_words_of_the_verdict_are_escaped() -> None:
     assert "<script>" not in text
     assert "&lt;script&gt;" in text
     assert "Theorem 1" in text
+
+
+def test_the_docs_say_the_limits_that_hold() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "app.md").read_text()
+    playground = (
+        f"{MOST_TOKENS:,} tokens, {MOST_DIMENSIONS} dimensions, {MOST_LAYERS} layers, files of {MOST_BYTES // 10**6} MB"
+    )
+    assert playground in page
+    assert f"Beyond {MANY:,} tokens a drag is answered when it ends" in page
+    assert f"up to {MOST_ROWS:,} rows" in page
+    assert MOST_TEXTS == 6
+    assert "up to six" in page
