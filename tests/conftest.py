@@ -21,6 +21,17 @@ def _as_many_threads_as_before():
 
 
 @pytest.fixture
+def headless():
+    """Pictures without a window, and none left over."""
+    import matplotlib as mpl
+    import matplotlib.pyplot as plt
+
+    mpl.use("Agg")
+    yield
+    plt.close("all")
+
+
+@pytest.fixture
 def run(capsys, tmp_path, monkeypatch):
     """The command line in an empty folder: exit code, standard output and standard error."""
     from hardmax.cli.main import main

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.collections import PathCollection
@@ -48,11 +46,7 @@ def computed(name: str):
     return _NUMBERS[name]
 
 
-@pytest.fixture(autouse=True)
-def _headless():
-    mpl.use("Agg")
-    yield
-    plt.close("all")
+pytestmark = pytest.mark.usefixtures("headless")
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -31,12 +30,7 @@ from hardmax.draw.projection import Projection
 from hardmax.draw.style import COLOURS, REST, cluster_colours
 from hardmax.draw.tokens import plot_layers, plot_tokens
 
-
-@pytest.fixture(autouse=True)
-def _headless():
-    mpl.use("Agg")
-    yield
-    plt.close("all")
+pytestmark = pytest.mark.usefixtures("headless")
 
 
 def uniform(n: int, d: int, seed: int = 1, side: float = 5.0) -> np.ndarray:

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection, PathCollection
@@ -23,11 +21,7 @@ from hardmax.draw.tokens import MOST_PARTS, Palette, plot_half_space, plot_layer
 RULE = hm.Hardmax(0.5)
 
 
-@pytest.fixture(autouse=True)
-def _headless():
-    mpl.use("Agg")
-    yield
-    plt.close("all")
+pytestmark = pytest.mark.usefixtures("headless")
 
 
 def drawn(ax) -> list[PathCollection]:

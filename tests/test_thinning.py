@@ -2,8 +2,6 @@
 
 from base64 import b64decode
 
-import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection, PathCollection
@@ -17,11 +15,7 @@ from hardmax.draw.tokens import plot_layers, plot_limit, plot_tokens
 RULE = hm.Hardmax(0.5)
 
 
-@pytest.fixture(autouse=True)
-def _headless():
-    mpl.use("Agg")
-    yield
-    plt.close("all")
+pytestmark = pytest.mark.usefixtures("headless")
 
 
 def test_few_points_are_all_drawn_and_of_many_those_that_matter() -> None:
