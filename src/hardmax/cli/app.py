@@ -1,6 +1,8 @@
 """`hardmax app`."""
 
+import os
 import socket
+import sys
 from typing import Annotated
 
 from hardmax._errors import ParameterError, needed_for
@@ -48,9 +50,10 @@ def app(
     try:
         server.io_loop.start()
     except KeyboardInterrupt:
-        output.say("Stopped.")
-    finally:
         server.stop()
+        output.say("Stopped.")
+        sys.stdout.flush()
+        os._exit(0)  # what is still computed has nobody to answer, and Python would wait for it
 
 
 def _free_port(address: str, port: int) -> int:
