@@ -2,12 +2,14 @@
 
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from scipy.spatial import ConvexHull
 
 import hardmax as hm
 from hardmax.app import control, exports, tour
@@ -158,7 +160,27 @@ def test_cells_say_whom_a_token_would_follow() -> None:
     for r, c in ((0, 0), (rows - 1, columns - 1), (rows // 2 + 9, 3)):
         place = [low[0] + c * (high[0] - low[0]) / (columns - 1), low[1] + r * (high[1] - low[1]) / (rows - 1)]
         (followed,) = hm.kernels.maximisers(np.array([place]), TRIANGLE.tokens)
-        assert arrays["cells"][r, c] == colours[followed[0]]
+        own = colours[followed[0]]
+        assert arrays["cells"][r, c] == (own if own >= 0 else -1)  # grey: a token that nobody follows yet
+
+
+def test_hulls_of_all_layers_lie_in_one_another() -> None:
+    scene = Scene.of_cloud("gaussian", n=30).changed(overlays=["hulls"], layers=6)
+    _, arrays = answer(scene, quickly=True)
+    ends = arrays["hull_ends"].tolist()
+    hulls = [arrays["hulls"][start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    assert len(hulls) == 7
+    for hull, points in zip(hulls, arrays["paths"], strict=True):
+        assert {tuple(corner) for corner in hull.tolist()} <= {tuple(point) for point in points.tolist()}
+    areas = [ConvexHull(hull).volume for hull in hulls]
+    assert all(later <= before * (1 + 1e-6) for before, later in pairwise(areas))
+    assert areas[0] == pytest.approx(ConvexHull(scene.tokens).volume, rel=1e-5)
+
+
+def test_the_half_space_of_a_token_is_known_in_every_layer() -> None:
+    A = [[2.0, 0.5], [0.5, 1.0]]
+    _, arrays = answer(TRIANGLE.changed(overlays=["half-space"], selected=7, A=A))
+    assert arrays["normals"] == pytest.approx(arrays["paths"][:, 7] @ np.array(A), rel=1e-5)
 
 
 def test_an_answer_is_given_up_when_something_newer_is_asked() -> None:

@@ -19,7 +19,9 @@ from hardmax.rules.base import Rule
 
 MOST_MATRIX = 80  # tokens whose attention is shown as a matrix
 MANY = 2000  # tokens beyond which a drag is answered at its end
+MANY_SAID = "So many tokens: a drag is answered when it ends, some trails are drawn, and theorems are left out."
 CELLS = (96, 72)  # of the plane, across and up
+MANY_CELLS = 500  # tokens beyond which cells wait for the end of a drag
 MOST_ROWS = 12  # of a table
 TIMES = 61  # of a flow
 WHITE = -2  # the number of no colour: follows several, or nobody; REST is -1
@@ -87,8 +89,12 @@ def answer(scene: Scene, *, quickly: bool = False, stopped: Callable[[], bool] =
         "many": scene.n > MANY,
     }
     arrays: dict[str, AnyArray] = {"paths": paths}
+    if "hulls" in scene.overlays and scene.d > 1 and scene.n <= MANY:
+        arrays["hulls"], arrays["hull_ends"] = _hulls(paths.astype(np.float64))
     if view.basis is not None:
         header["axes_said"] = f"Seen along {' and '.join(header['axes'])}, of {scene.d} dimensions."
+    if scene.n > MANY:
+        header["many_said"] = MANY_SAID
     if isinstance(trajectory, hm.HardmaxTrajectory):
         _hardmax(scene, trajectory, shown, header, arrays, quickly)
     else:
@@ -140,13 +146,11 @@ def _hardmax(
         if scene.d <= 2:
             arrays["limit"] = _flat(np.asarray(result.tokens)).astype(np.float32)
     if len(trajectory.leaders) and scene.d == 2:
-        hull = Polytope(trajectory.array[shown, trajectory.leaders].astype(np.float64))
-        arrays["hull"] = np.asarray(hull.vertices[hull.outline] if hull.dimension == 2 else hull.vertices, np.float32)
+        arrays["hull"] = _outline(trajectory.array[shown, trajectory.leaders].astype(np.float64))
     if scene.d == 2 and 0 <= scene.selected < scene.n and "half-space" in scene.overlays:
-        token = trajectory.array[shown, scene.selected].astype(np.float64)
-        normal = token if scene.A is None else scene.A @ token
-        header["half_space"] = {"token": token.tolist(), "normal": normal.tolist()}
-    if scene.d == 2 and "cells" in scene.overlays and not quickly:
+        path = trajectory.array[:, scene.selected].astype(np.float64)  # a half-space in every layer
+        arrays["normals"] = (path if scene.A is None else path @ scene.A.T).astype(np.float32)
+    if scene.d == 2 and "cells" in scene.overlays and not (quickly and scene.n > MANY_CELLS):
         header["cells"], arrays["cells"] = _cells(scene, trajectory, shown, palette, numbers)
 
 
@@ -162,6 +166,18 @@ def _smooth(trajectory: Any, header: dict[str, Any], arrays: dict[str, AnyArray]
     header["leaders"] = np.asarray(trajectory.leaders).tolist()
     if isinstance(trajectory.rule, hm.SelfAttention):
         header["expected"] = repr(expectation_of(trajectory.rule, trajectory.array.shape[-1]))
+
+
+def _outline(points: FloatArray) -> AnyArray:
+    """(corners, 2) the convex hull of points of the plane, in its order."""
+    hull = Polytope(points)
+    return np.asarray(hull.vertices[hull.outline] if hull.dimension == 2 else hull.vertices, np.float32)
+
+
+def _hulls(paths: FloatArray) -> tuple[AnyArray, AnyArray]:
+    """Corners of the hulls of all layers, one behind the other, and where each ends."""
+    outlines = [_outline(points) for points in paths]
+    return np.concatenate(outlines), np.cumsum([len(each) for each in outlines]).astype(np.int32)
 
 
 def _flat(points: FloatArray) -> FloatArray:
@@ -181,6 +197,7 @@ def _cells(
     places = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2)
     found = hm.kernels.maximisers(places if scene.A is None else places @ scene.A.T, keys)
     colours = np.array([numbers[palette(j)] for j in range(scene.n)])
+    colours[colours == WHITE] = numbers[REST]  # nobody follows it yet; who stood here would
     cells = np.where(found.sizes == 1, colours[found.targets], WHITE).astype(np.int8).reshape(CELLS[1], CELLS[0])
     return {"low": low.tolist(), "high": high.tolist()}, cells
 

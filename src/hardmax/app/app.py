@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import panel as pn
 from markupsafe import Markup
 from tornado.websocket import WebSocketClosedError
@@ -14,13 +15,16 @@ from hardmax.app.address import Address
 from hardmax.app.links import from_link
 from hardmax.app.review_views import EXTENSIONS, ReviewPage
 from hardmax.app.scene import Scene
-from hardmax.app.verdict import note
-from hardmax.app.views import MOST_BYTES, PARTS, Playground
+from hardmax.app.verdict import PARTS, note
+from hardmax.app.views import MOST_BYTES, Playground
 
 FOLDER = Path(__file__).parent
 STYLE = FOLDER / "app.css"
 TITLE = "hardmax"
 PAGES = {"playground": "Playground", "reviews": "Reviews"}
+LOST = (
+    "The app has stopped, or cannot be reached. Start it again and load this page anew: its address knows what you see."
+)
 TOGGLE = """
 const url = new URL(window.location.href);
 if (url.searchParams.get("theme") === "dark") url.searchParams.delete("theme");
@@ -83,6 +87,7 @@ def page(name: str, content: Any) -> Any:
         pn.pane.HTML(str(head), sizing_mode="stretch_width", margin=0, stylesheets=[PARTS]),
         theme,
         sizing_mode="stretch_width",
+        styles={"background": "var(--hm-panel)", "border-bottom": "1px solid var(--hm-line)"},
     )
     return pn.Column(top, content, sizing_mode="stretch_both", css_classes=["hm-app"])
 
@@ -91,7 +96,9 @@ def serve(
     *, address: str = "127.0.0.1", port: int = 0, origins: Sequence[str] = (), model: str = "imdb", show: bool = False
 ) -> Any:
     """Start the server in this thread's event loop; returns it, not yet running."""
-    pn.extension("plotly", *EXTENSIONS, raw_css=[STYLE.read_text(encoding="utf-8")], inline=True)
+    matplotlib.use("Agg")  # pictures are files here, drawn off the main thread
+    style = STYLE.read_text(encoding="utf-8")
+    pn.extension("plotly", *EXTENSIONS, raw_css=[style], inline=True, notifications=True, disconnect_notification=LOST)
     server = pn.io.server.get_server(
         {"playground": playground_page, "reviews": lambda: reviews_page(model)},
         address=address,

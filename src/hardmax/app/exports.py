@@ -4,6 +4,7 @@ import io
 import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Lock
 
 import matplotlib.pyplot as plt
 
@@ -14,15 +15,16 @@ from hardmax.draw.movies import movie
 from hardmax.draw.tokens import plot_layers
 
 KINDS = ("png", "svg", "gif", "csv", "json", "scene")
+DRAWING = Lock()  # pyplot knows the figures of all threads
+MOST_FRAMES = 60  # of a movie: some seconds of work
 MOST_WRITTEN = 400  # numbers that are written out in Python
 
 
 def as_python(scene: Scene) -> str:
     """Lines that make the result of a scene, and run as they are."""
-    numbers = json.dumps(scene.tokens.tolist())
-    tokens = f"np.array({numbers})"
-    if scene.tokens.size > MOST_WRITTEN:
-        tokens = 'np.loadtxt("tokens.csv", delimiter=",", skiprows=1)  # the CSV of the playground'
+    tokens = 'np.loadtxt("hardmax.csv", delimiter=",", skiprows=1, ndmin=2)  # Export, CSV'
+    if scene.tokens.size <= MOST_WRITTEN:
+        tokens = f"np.array({json.dumps(scene.tokens.tolist())})"
     lines = ["import numpy as np", "import hardmax as hm", "", f"tokens = {tokens}"]
     if scene.rule == "sphere":
         lines += ["tokens = tokens / np.linalg.norm(tokens, axis=1, keepdims=True)"]
@@ -62,11 +64,18 @@ def as_file(scene: Scene, kind: str) -> bytes:
     trajectory = run(scene)
     if kind == "json":
         return trajectory.to_json().encode()
-    if kind == "gif":
-        with TemporaryDirectory() as folder:
-            path = Path(folder, "movie.gif")
-            movie(trajectory, path)
-            return path.read_bytes()
+    with DRAWING:
+        return _movie(trajectory) if kind == "gif" else _picture(trajectory, kind)
+
+
+def _movie(trajectory: hm.Trajectory) -> bytes:
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "movie.gif")
+        movie(trajectory, path, steps=max(1, min(4, MOST_FRAMES // len(trajectory.saved))))
+        return path.read_bytes()
+
+
+def _picture(trajectory: hm.Trajectory, kind: str) -> bytes:
     figure = plot_layers(trajectory)
     data = io.BytesIO()
     figure.savefig(data, format=kind, dpi=150)

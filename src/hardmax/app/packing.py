@@ -8,7 +8,7 @@ import numpy as np
 
 from hardmax._types import AnyArray
 
-KINDS = {"float32": "f4", "int16": "i2", "int8": "i1", "uint8": "u1"}  # as the plane reads them
+KINDS = {"float32": "f4", "int32": "i4", "int16": "i2", "int8": "i1", "uint8": "u1"}  # as the plane reads them
 
 
 def packed(header: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> bytes:

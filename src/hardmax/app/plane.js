@@ -4,6 +4,7 @@
 
 const NEAR = 14; // pixels within which a pointer takes hold
 const PATIENCE = 8000; // milliseconds after which an answer is given up
+const MOST_TRAILS = 1500; // tokens whose trails are drawn
 const PLAYED = 260; // milliseconds a layer is shown for
 
 const STYLE = `
@@ -23,11 +24,13 @@ const STYLE = `
   .hm-hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   .hm-note { position: absolute; left: 12px; top: 10px; right: 12px; padding: 8px 12px; border-radius: 6px;
     background: var(--hm-warn, #fff1d6); color: #402a00; border: 1px solid #c98b1b; }
+  .hm-busy { position: absolute; right: 12px; bottom: 10px; padding: 3px 10px; border-radius: 5px; font-size: 13px;
+    background: var(--hm-text, #1c1c1c); color: var(--hm-background, #fff); }
   .hm-tip { position: absolute; pointer-events: none; padding: 3px 8px; border-radius: 5px; font-size: 12px;
     background: var(--hm-text, #1c1c1c); color: var(--hm-background, #fff); }
 `;
 
-const KINDS = { f4: Float32Array, i2: Int16Array, i1: Int8Array, u1: Uint8Array };
+const KINDS = { f4: Float32Array, i4: Int32Array, i2: Int16Array, i1: Int8Array, u1: Uint8Array };
 
 function unpack(view) {
   const bytes = new Uint8Array(view.buffer, view.byteOffset, view.byteLength).slice(); // a copy, so that arrays align
@@ -44,6 +47,7 @@ function unpack(view) {
 function render({ model, el }) {
   const root = document.createElement("div");
   root.className = "hm-plane";
+  root.dataset.lmSuppressShortcuts = "true"; // in JupyterLab, whose keys are others
   const style = document.createElement("style");
   style.textContent = STYLE;
   const canvas = document.createElement("canvas");
@@ -65,7 +69,11 @@ function render({ model, el }) {
   tip.hidden = true;
   const stage = document.createElement("div");
   stage.className = "hm-stage";
-  stage.append(canvas, note, tip);
+  const busy = document.createElement("div");
+  busy.className = "hm-busy";
+  busy.setAttribute("role", "status");
+  busy.textContent = "Loading …";
+  stage.append(canvas, note, tip, busy);
   root.append(style, stage, bar, spoken);
   el.append(root);
   const paint = canvas.getContext("2d");
@@ -142,12 +150,19 @@ function render({ model, el }) {
     take(came);
   });
 
+  function mind() {
+    busy.textContent = scene ? "Computing …" : "Loading …";
+    busy.hidden = scene && !model.get("busy");
+  }
+  model.on("change:busy", mind);
+
   function take(came) {
     note.hidden = !came.error;
     note.textContent = came.error || "";
     if (came.error && !came.data.paths) return;
     const fresh = !scene || scene.n !== came.n || scene.rule_name !== came.rule_name || came.refit;
     scene = came;
+    mind();
     if (held && held.token !== undefined) hold(); // the answer knows where the token was, the pointer where it is
     if (fresh && !held) box = null;
     const last = scene.layers.length - 1;
@@ -189,7 +204,9 @@ function render({ model, el }) {
     if (layer >= scene.layers.length - 1) layer = 0;
     const pace = scene.layers.length > 40 ? PLAYED / 3 : PLAYED;
     playing = setInterval(() => {
-      if (layer >= scene.layers.length - 1) { stop(); ask({ kind: "show", layer }); } else show(layer + 1);
+      if (layer >= scene.layers.length - 1) { stop(); ask({ kind: "show", layer }); return; }
+      show(layer + 1);
+      if (["cells", "attention", "polytope"].some((name) => scene.overlays.includes(name))) ask({ kind: "show", layer, final: false });
     }, pace);
     mark();
   }
@@ -208,7 +225,8 @@ function render({ model, el }) {
   }
   function frame() {
     if (!box) fit();
-    const w = canvas.clientWidth, h = canvas.clientHeight;
+    const matrix = hasMatrix() ? matrixBox(canvas.clientWidth, canvas.clientHeight).side + 28 : 0;
+    const w = canvas.clientWidth - matrix, h = canvas.clientHeight;
     const scale = Math.min(w / (box[2] - box[0]), h / (box[3] - box[1]));
     return { scale, x: w / 2 - scale * (box[0] + box[2]) / 2, y: h / 2 + scale * (box[1] + box[3]) / 2 };
   }
@@ -240,16 +258,17 @@ function render({ model, el }) {
     paint.clearRect(0, 0, w, h);
     const f = frame();
     const on = new Set(scene.overlays);
-    const still = layer === scene.shown || held; // overlays belong to the layer that Python was asked about
+    const still = layer === scene.shown || held || playing; // some overlays belong to the layer that Python was asked about
     if (on.has("cells") && scene.data.cells && still) drawCells(f, paper);
     drawAxes(f, w, h, line, ink);
     if (on.has("polytope") && scene.data.hull && still) drawHull(f, shade);
-    if (on.has("half-space") && scene.half_space && still) drawHalfSpace(f, w, h, ink);
-    if (on.has("trails")) drawTrails(f, line);
+    if (on.has("hulls") && scene.data.hulls) drawHulls(f, ink);
+    if (on.has("half-space") && scene.data.normals && scene.selected >= 0) drawHalfSpace(f, w, h, ink);
+    if (on.has("trails")) drawTrails(f, line, ink);
     if (on.has("limit") && scene.data.limit) drawLimits(f, ink);
     if (on.has("ellipse") && scene.ellipse) drawEllipse(f, ink, paper);
     drawTokens(f, ink, paper, on.has("numbers"));
-    if (on.has("attention") && scene.data.attention && still) drawMatrix(w, h, ink, paper, line);
+    if (hasMatrix() && still) drawMatrix(w, h, ink, paper, line);
   }
 
   function drawAxes(f, w, h, line, ink) {
@@ -280,14 +299,20 @@ function render({ model, el }) {
   function drawCells(f, paper) {
     const { low, high } = scene.cells, [rows, columns] = scene.data.cells.shape;
     const cell = [(high[0] - low[0]) / (columns - 1), (high[1] - low[1]) / (rows - 1)];
-    paint.globalAlpha = 0.22;
+    const small = document.createElement("canvas"); // a pixel a cell, drawn larger at once: no seams
+    small.width = columns;
+    small.height = rows;
+    const brush = small.getContext("2d");
     for (let r = 0; r < rows; r++) for (let c = 0; c < columns; c++) {
       const number = scene.data.cells.values[r * columns + c];
       if (number === -2) continue;
-      const [x, y] = toPixels(f, low[0] + (c - 0.5) * cell[0], low[1] + (r + 0.5) * cell[1]);
-      paint.fillStyle = colourOf(number, paper);
-      paint.fillRect(x, y, cell[0] * f.scale + 0.6, cell[1] * f.scale + 0.6);
+      brush.fillStyle = colourOf(number, paper);
+      brush.fillRect(c, rows - 1 - r, 1, 1);
     }
+    const [x, y] = toPixels(f, low[0] - cell[0] / 2, high[1] + cell[1] / 2);
+    paint.globalAlpha = 0.22;
+    paint.imageSmoothingEnabled = false;
+    paint.drawImage(small, x, y, columns * cell[0] * f.scale, rows * cell[1] * f.scale);
     paint.globalAlpha = 1;
   }
   function drawHull(f, shade) {
@@ -302,8 +327,21 @@ function render({ model, el }) {
     paint.stroke();
     paint.globalAlpha = paint.lineWidth = 1;
   }
+  function drawHulls(f, ink) { // of all tokens, in every layer up to this one: each lies in the one before
+    const { values } = scene.data.hulls, ends = scene.data.hull_ends.values;
+    paint.strokeStyle = ink;
+    for (let k = 0; k <= layer; k++) {
+      paint.globalAlpha = k === layer ? 0.8 : 0.22;
+      paint.beginPath();
+      for (let i = k ? ends[k - 1] : 0; i < ends[k]; i++) paint.lineTo(...toPixels(f, values[2 * i], values[2 * i + 1]));
+      paint.closePath();
+      paint.stroke();
+    }
+    paint.globalAlpha = 1;
+  }
   function drawHalfSpace(f, w, h, ink) {
-    const { token, normal } = scene.half_space;
+    const token = place(layer, scene.selected), { values } = scene.data.normals;
+    const normal = [values[2 * layer], values[2 * layer + 1]];
     const length = Math.hypot(...normal) || 1, u = normal.map((x) => x / length), far = (w + h) / f.scale;
     const corner = (a, b) => toPixels(f, token[0] - a * u[1] * far + b * u[0] * far, token[1] + a * u[0] * far + b * u[1] * far);
     paint.beginPath();
@@ -320,16 +358,18 @@ function render({ model, el }) {
     paint.strokeStyle = ink;
     paint.beginPath(); paint.moveTo(x, y); paint.lineTo(x + 46 * u[0], y - 46 * u[1]); paint.stroke();
   }
-  function drawTrails(f, line) {
-    const every = Math.max(1, Math.ceil(scene.n / 1500)); // of very many, some: the bar says so
-    paint.strokeStyle = line;
-    paint.globalAlpha = scene.n > 200 ? 0.45 : 0.9;
-    paint.beginPath();
-    for (let i = 0; i < scene.n; i += every) {
-      paint.moveTo(...toPixels(f, ...place(0, i)));
-      for (let k = 1; k <= layer; k++) paint.lineTo(...toPixels(f, ...place(k, i)));
+  function drawTrails(f, line, ink) { // the way so far; beyond it, faintly, the way ahead
+    const every = Math.max(1, Math.ceil(scene.n / MOST_TRAILS)), last = scene.layers.length - 1;
+    for (const [from, to, colour, strength] of [[layer, last, line, 0.6], [0, layer, ink, 0.3]]) {
+      paint.strokeStyle = colour;
+      paint.globalAlpha = scene.n > 200 ? strength / 2 : strength;
+      paint.beginPath();
+      for (let i = 0; i < scene.n; i += every) {
+        paint.moveTo(...toPixels(f, ...place(from, i)));
+        for (let k = from + 1; k <= to; k++) paint.lineTo(...toPixels(f, ...place(k, i)));
+      }
+      paint.stroke();
     }
-    paint.stroke();
     paint.globalAlpha = 1;
   }
   function drawLimits(f, ink) {
@@ -398,6 +438,7 @@ function render({ model, el }) {
       }
     }
   }
+  const hasMatrix = () => scene.overlays.includes("attention") && scene.data.attention; // it stands beside the tokens
   function matrixBox(w, h) {
     const side = Math.min(0.36 * Math.min(w, h), 260);
     return { x: w - side - 14, y: 14, side };
@@ -503,7 +544,7 @@ function render({ model, el }) {
   });
   function hover(px, py) {
     let over = nearest(px, py);
-    if (over < 0 && scene.overlays.includes("attention") && scene.data.attention) {
+    if (over < 0 && hasMatrix()) {
       const m = matrixBox(canvas.clientWidth, canvas.clientHeight);
       if (px >= m.x && px < m.x + m.side && py >= m.y && py < m.y + m.side) over = Math.floor((py - m.y) / m.side * scene.n);
     }

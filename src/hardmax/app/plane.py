@@ -11,6 +11,7 @@ class Plane(AnyWidgetComponent):
 
     request = param.Dict(default={})
     answer = param.Bytes(default=b"")
+    busy = param.Boolean(default=False)
 
     _esm = Path(__file__).with_name("plane.js")
     _debounce = 0  # milliseconds; Panel waits 50, and the plane asks no more than once a frame anyway

@@ -7,6 +7,7 @@ import pandas
 import panel as pn
 from bokeh.models.widgets.tables import NumberFormatter
 
+from hardmax.app.dropper import dropper
 from hardmax.app.review_accounts import named
 from hardmax.app.review_files import HEAD, MOST_BYTES, MOST_ROWS, TAKEN, Answers
 from hardmax.app.review_html import CSS, paragraph
@@ -24,9 +25,7 @@ class FileView:
     """The widgets; the page reads the file."""
 
     def __init__(self, *, on_file: Callable[[str, bytes], None], on_open: Callable[[int], None]) -> None:
-        self.file = pn.widgets.FileDropper(
-            max_file_size=f"{MOST_BYTES // 10**6}MB", previews=[], sizing_mode="stretch_width", max_width=460
-        )
+        self.file = dropper(MOST_BYTES, self._sent, max_width=460)
         self.column = pn.widgets.TextInput(
             label="Column of texts", placeholder="found by itself if called text or review", width=300
         )
@@ -39,7 +38,6 @@ class FileView:
         self._on_open = on_open
         self._on_file = on_file
         self._last: tuple[str, bytes] | None = None
-        self.file.param.watch(lambda event: self._sent(event.new), "value")
         self.column.param.watch(lambda event: self._again(), "value")
         self.view = pn.Column(
             pn.FlexBox(self.file, self.column, align_items="end", gap="12px"),
@@ -50,13 +48,9 @@ class FileView:
             css_classes=["hm-file"],
         )
 
-    def _sent(self, value: dict[str, bytes | str]) -> None:
-        """Hand on the file that came, and forget it here: the next may have the same name."""
-        for name, data in value.items():
-            self._last = name, data.encode() if isinstance(data, str) else data
-        if value:
-            self.file.value = {}
-            self._again()
+    def _sent(self, name: str, data: bytes) -> None:
+        self._last = name, data
+        self._again()
 
     def _again(self) -> None:
         if self._last is not None:

@@ -16,7 +16,17 @@ from hardmax.app import links
 from hardmax.inputs import RANDOM_CLOUDS, configuration
 
 RULES = ("hardmax", "softmax", "self-attention", "sphere")
-OVERLAYS = ("trails", "polytope", "limit", "half-space", "cells", "ellipse", "numbers", "attention")
+OVERLAYS = {  # and how a page says them
+    "trails": "Trails",
+    "polytope": "Polytope of the leaders",
+    "hulls": "Hull of each layer",
+    "limit": "Where each token ends",
+    "half-space": "Half-space of the selected token",
+    "cells": "Cells: whom a token would follow there",
+    "ellipse": "Ellipse of A, to pull",
+    "numbers": "Numbers of the tokens",
+    "attention": "Attention matrix",
+}
 MOST_TOKENS, MOST_DIMENSIONS, MOST_LAYERS, MOST_TIME = 20_000, 16, 200, 200.0
 LARGEST = 1e6  # of a coordinate
 DIGITS = 4  # after the point of a token that was dragged: what one can see, and a short link

@@ -1,19 +1,20 @@
 """What an answer says in words: the verdict of the playground, as HTML that a screen reader can read, too."""
 
+from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup, escape
 
+PARTS = Path(__file__).with_name("parts.css").read_text(encoding="utf-8")  # how it looks
 OUTCOMES = {"holds": "good", "fails": "bad"}
 
 
 def verdict(header: dict[str, Any]) -> str:
     """Status, limit points and theorems; everything escaped."""
     parts = [Markup('<div class="hm-verdict" role="status"><p class="hm-status">{}</p>').format(header["status"])]
-    if header.get("expected"):
-        parts.append(Markup("<p>{}</p>").format(header["expected"]))
-    if header.get("axes_said"):
-        parts.append(Markup("<p>{}</p>").format(header["axes_said"]))
+    for name in ("expected", "axes_said", "many_said"):
+        if header.get(name):
+            parts.append(Markup("<p>{}</p>").format(header[name]))
     if header.get("points"):
         parts.append(_table("Where tokens end", ("point", "what it is", "since layer", "tokens"), header["points"]))
     if header.get("verdicts"):

@@ -3,9 +3,9 @@
 import asyncio
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import panel as pn
@@ -15,21 +15,28 @@ from hardmax._tables import parse_table
 from hardmax.app import control, exports, tour, verdict
 from hardmax.app.address import Address
 from hardmax.app.answers import Cancelled, answer, run
+from hardmax.app.dropper import dropper
 from hardmax.app.packing import packed
 from hardmax.app.plane import Plane
 from hardmax.app.problems import in_words
 from hardmax.app.scene import BOUNDS, MOST_DIMENSIONS, MOST_TOKENS, OVERLAYS, RULES, Scene, values_matrix
 from hardmax.app.slider import Slider
 from hardmax.app.store import Store
+from hardmax.app.verdict import PARTS
 from hardmax.inputs import CONFIGURATIONS, RANDOM_CLOUDS
 
 MOST_BYTES = 5_000_000  # of an upload
+MOMENT = 0.3  # seconds
 TOO_LONG = "This scene is too large for a link. Download it as a file instead: Export, scene."
-PARTS = Path(__file__).with_name("parts.css").read_text(encoding="utf-8")
 SIDE = 320  # pixels
 CARD: dict[str, Any] = {"sizing_mode": "stretch_width", "margin": (0, 0, 8, 0)}
 SCROLLED = {"max-height": "calc(100vh - 84px)", "overflow-y": "auto", "overflow-x": "hidden"}
 MIDDLE = {"flex": "1 1 440px", "min-width": "320px"}
+COPY = """
+const said = (word) => { button.label = word; setTimeout(() => { button.label = "Copy"; }, 1500); };
+if (navigator.clipboard) navigator.clipboard.writeText(code.value).then(() => said("Copied"), () => said("Select it"));
+else said("Select it");  // browsers copy for pages of this machine, and for encrypted ones
+"""
 LAYOUT = """
 @media (max-width: 1120px) {
   .hm-middle { order: -1; flex-basis: 100% !important; }
@@ -74,9 +81,10 @@ class Playground:
         self._turn += 1
         turn, seq, scene = self._turn, self._seq, self.store.scene
         try:
-            header, arrays = await asyncio.to_thread(
-                answer, scene, quickly=not final, stopped=lambda: self._turn != turn
-            )
+            with self._said_busy():
+                header, arrays = await asyncio.to_thread(
+                    answer, scene, quickly=not final, stopped=lambda: self._turn != turn
+                )
         except Cancelled:
             return
         except Exception as problem:
@@ -96,6 +104,17 @@ class Playground:
         if final and scene.d == 3:
             await self._turn_it(scene, turn)
 
+    @contextmanager
+    def _said_busy(self) -> Iterator[None]:
+        """Let the plane say that something is computed, where that takes longer than a moment."""
+        said = asyncio.get_running_loop().call_later(MOMENT, lambda: self.plane.param.update(busy=True))
+        try:
+            yield
+        finally:
+            said.cancel()
+            if self.plane.busy:
+                self.plane.busy = False
+
     def _say_problem(self, problem: Exception) -> None:
         self._send({"error": in_words(problem), "seq": self._seq}, {})
 
@@ -106,9 +125,11 @@ class Playground:
         """Three dimensions are turned by Plotly."""
         from hardmax.draw.pages import figure_of
 
-        spec = await asyncio.to_thread(lambda: figure_of(run(scene)))
+        figure = await asyncio.to_thread(lambda: figure_of(run(scene)))
+        colour = "#e8ebef" if self.address.dark else "#1b1f24"
+        figure["layout"] |= {"paper_bgcolor": "rgba(0, 0, 0, 0)", "font": {"color": colour}}
         if turn == self._turn:
-            self.space.object = spec
+            self.space.object = figure
 
     # Controls.
 
@@ -120,8 +141,10 @@ class Playground:
         self.d = w.IntInput(label="d", value=2, start=1, end=MOST_DIMENSIONS, width=70)
         self.seed = w.IntInput(label="Seed", value=0, start=0, width=84)
         self.new = w.Button(label="New cloud", color="primary", **wide)
-        self.upload = w.FileInput(accept=".csv,.tsv,.txt,.json", **wide)
-        self.paste = w.TextAreaInput(label="Or paste rows of numbers", placeholder="0.6, 0.8\n1, 0", rows=3, **wide)
+        self.upload = dropper(MOST_BYTES, lambda _, data: self._do(lambda: self._uploaded(data)), margin=(4, 8))
+        self.paste = w.TextAreaInput(
+            label="Or paste rows of numbers", placeholder="0.6, 0.8\n1, 0", rows=3, max_length=MOST_BYTES, **wide
+        )
         self.use = w.Button(label="Use these", **wide)
         self.rule = w.RadioButtonGroup(label="Rule", options=list(RULES), value="hardmax", **wide)
         self.alpha = Slider(label="alpha, the step", start=0.05, end=5, step=0.05, value=0.5, **wide)
@@ -132,10 +155,25 @@ class Playground:
         self.causal = w.Checkbox(label="Causal: each token sees itself and those before it", **wide)
         self.a11, self.a12, self.a22 = (w.FloatInput(label=name, step=0.1, width=84) for name in ("A11", "A12", "A22"))
         self.identity = w.Button(label="A = identity", **wide)
+        self.rows_A, self.rows_V = (
+            w.TextAreaInput(
+                label=f"{name}, rows of numbers",
+                placeholder="1, 0, 0\n0, 1, 0\n0, 0, 1",
+                rows=3,
+                max_length=MOST_BYTES,
+                **wide,
+            )
+            for name in ("A", "V")
+        )
         self.first = w.FloatInput(label="1st eigenvalue", value=1.0, step=0.1, width=110)
         self.second = w.FloatInput(label="2nd eigenvalue", value=1.0, step=0.1, width=110)
         self.angle = Slider(label="Angle of the first eigenvector", start=0, end=180, step=1, value=0, **wide)
-        self.overlays = w.CheckBoxGroup(label="Overlays", options=list(OVERLAYS), value=["trails", "polytope"], **wide)
+        self.overlays = w.CheckBoxGroup(
+            label="Overlays",
+            options={said: name for name, said in OVERLAYS.items()},
+            value=["trails", "polytope"],
+            **wide,
+        )
         self.lead = w.Button(label="Selected token shall lead", **wide)
         self.forget = w.Button(label="Forget them", **wide)
         self.find = w.Button(label="Find A", color="primary", **wide)
@@ -143,6 +181,8 @@ class Playground:
         self.code = w.TextAreaInput(
             label="As Python", rows=8, sizing_mode="stretch_width", margin=(4, 8), disabled=False
         )
+        self.copy = w.Button(label="Copy", width=80, margin=(4, 8))
+        self.copy.js_on_click(args={"code": self.code, "button": self.copy}, code=COPY)
         self.too_long = pn.pane.HTML(verdict.note(TOO_LONG), visible=False, margin=(4, 8))
         self.verdict = pn.pane.HTML("", sizing_mode="stretch_width", margin=(4, 8), stylesheets=[PARTS])
         self.space = pn.pane.Plotly(None, sizing_mode="stretch_width", height=560, visible=False)
@@ -168,7 +208,6 @@ class Playground:
         )
         self.cloud.param.watch(self._on_cloud, "value")
         self.use.on_click(lambda _: self._do(lambda: self._read(self.paste.value, "what you pasted")))
-        self.upload.param.watch(lambda event: self._do(lambda: self._uploaded(event.new)), "value")
         self.identity.on_click(lambda _: self._change(A=None))
         for widget, name in (
             (self.alpha, "alpha"),
@@ -189,6 +228,8 @@ class Playground:
             widget.param.watch(
                 lambda _: self._change(V=values_matrix(self.first.value, self.second.value, self.angle.value)), "value"
             )
+        for widget, name in ((self.rows_A, "A"), (self.rows_V, "V")):
+            widget.param.watch(lambda event, name=name: self._change_rows(name, event.new), "value")
         self.lead.on_click(lambda _: self._do(self._want))
         self.forget.on_click(lambda _: self._do(lambda: self.wanted.clear()))
         self.find.on_click(self._find)
@@ -213,13 +254,18 @@ class Playground:
         if not self._quiet:
             self._do(lambda: self.store.change(**values))
 
+    def _change_rows(self, name: str, rows: str) -> None:
+        """A matrix as rows of numbers; none means the identity."""
+        if not self._quiet:
+            self._do(
+                lambda: self.store.change(**{name: parse_table(rows, name)[0].astype(float) if rows.strip() else None})
+            )
+
     def _on_cloud(self, event: Any) -> None:
         if event.new not in RANDOM_CLOUDS and not self._quiet:
             self._do(lambda: self._set(Scene.of_cloud(event.new)))
 
-    def _uploaded(self, sent: bytes | None) -> None:
-        if not sent:
-            return
+    def _uploaded(self, sent: bytes) -> None:
         if len(sent) > MOST_BYTES:
             raise InputError(
                 f"A file must have at most {MOST_BYTES // 10**6} MB. This has {len(sent) // 10**6}. Take fewer rows."
@@ -288,17 +334,23 @@ class Playground:
             self.temperature.visible = rule == "softmax"
             self.matrix_A.visible = rule in ("hardmax", "softmax") and plane
             self.matrix_V.visible = rule == "self-attention" and plane
+            self.rows_A.visible = rule in ("hardmax", "softmax") and not plane
+            self.rows_V.visible = rule == "self-attention" and not plane
+            for widget, matrix in ((self.rows_A, scene.A), (self.rows_V, scene.V)):
+                widget.value = "" if matrix is None else "\n".join(", ".join(map(repr, row)) for row in matrix.tolist())
             self.beta.visible, self.time.visible = rule == "sphere", rule in ("sphere", "self-attention")
             self.space.visible = scene.d == 3
+            self.plane.styles = {"--hm-height": "420px"} if scene.d == 3 else {}  # what turns is seen first
             names = ", ".join(map(str, self.wanted))
             self.lead.label = f"Selected token shall lead (so far: {names})" if names else "Selected token shall lead"
         finally:
             self._quiet = False
 
-    def _download(self, kind: str) -> Callable[[], io.BytesIO]:
-        def made() -> io.BytesIO:
+    def _download(self, kind: str) -> Callable[[], Awaitable[io.BytesIO]]:
+        async def made() -> io.BytesIO:
             try:
-                return io.BytesIO(exports.as_file(self.store.scene, kind))
+                with self._said_busy():
+                    return io.BytesIO(await asyncio.to_thread(exports.as_file, self.store.scene, kind))
             except Exception as problem:
                 self._say_problem(problem)
                 return io.BytesIO()
@@ -317,6 +369,8 @@ class Playground:
                 self.temperature,
                 self.matrix_A,
                 self.matrix_V,
+                self.rows_A,
+                self.rows_V,
                 self.beta,
                 self.layers,
                 self.time,
@@ -324,7 +378,7 @@ class Playground:
             ],
             "Show": [self.overlays],
             "Choose who leads": [self.lead, self.forget, self.find, self.found],
-            "Export": [pn.FlexBox(*self.downloads), self.too_long, self.code],
+            "Export": [pn.FlexBox(*self.downloads), self.too_long, self.code, self.copy],
         }
         open_at_first = ("Tour", "Rule")
         side = [pn.Card(*cards[title], title=title, collapsed=title not in open_at_first, **CARD) for title in cards]
@@ -332,7 +386,7 @@ class Playground:
         return pn.FlexBox(
             self.address,
             pn.Column(*side, width=SIDE, css_classes=["hm-side"], styles=SCROLLED),
-            pn.Column(self.plane, self.space, sizing_mode="stretch_width", css_classes=["hm-middle"], styles=MIDDLE),
+            pn.Column(self.space, self.plane, sizing_mode="stretch_width", css_classes=["hm-middle"], styles=MIDDLE),
             pn.Column(self.verdict, width=SIDE, css_classes=["hm-right"], styles=SCROLLED),
             gap="16px",
             sizing_mode="stretch_width",
