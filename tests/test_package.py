@@ -53,7 +53,8 @@ def test_without_flint_the_default_is_still_exact() -> None:
 
 
 def test_completion_offers_the_public_names() -> None:
-    functions, modules = {"hardmax_attention", "inspect", "interactive", "pretrained"}, {"control", "draw", "sentiment"}
+    functions = {"hardmax_attention", "inspect", "interactive", "playground", "pretrained"}
+    modules = {"control", "draw", "sentiment"}
     classes = {"HardmaxAttention", "HardmaxClassifier", "HardmaxClustering"}
     assert set(dir(hm)) == {*hm.__all__, "__version__", *classes, *functions, *modules}
     assert callable(hm.inspect)

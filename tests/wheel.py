@@ -23,6 +23,7 @@ EXTRAS: dict[str, tuple[str, Callable[[], object]]] = {
     "exact": ("exact", lambda: hm.limit(SQUARE, hm.Hardmax(1, exact=True))),
     "numba": ("fast", lambda: hm.limit(SQUARE, hm.Hardmax(1), kernel="hull")),
     "page": ("app", lambda: hm.interactive(hm.simulate(SQUARE, hm.Hardmax(1), layers=1))),
+    "playground": ("notebook", lambda: hm.playground(SQUARE)),
     "inspect": ("transformers", lambda: hm.inspect("minilm", "a sentence")),
 }
 COMMANDS = {  # arguments, the exit code, and what is said

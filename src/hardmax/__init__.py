@@ -58,28 +58,30 @@ __all__ = [
 
 
 LAZY = ("control", "draw", "sentiment")  # rooms that load Matplotlib, CVXPY or scikit-learn, or help to load them
-FUNCTIONS = {  # load transformers, Plotly, scikit-learn and torch
+FUNCTIONS = {  # load transformers, Plotly, widgets, scikit-learn and torch
     "HardmaxAttention": "hardmax.kernels",
     "HardmaxClassifier": "hardmax.sentiment",
     "HardmaxClustering": "hardmax.cluster",
     "hardmax_attention": "hardmax.kernels",
     "inspect": "hardmax.inspection",
     "interactive": "hardmax.draw.pages",
+    "playground": "hardmax.app.notebook",
     "pretrained": "hardmax.sentiment",
 }
 
 
-DRAWN = {  # what rooms below `draw` ask for by name
-    "trajectory_card": "cards",
-    "trajectory_figure": "cards",
-    "limit_card": "cards",
-    "limit_figure": "cards",
-    "verdicts_card": "cards",
+DRAWN = {  # what rooms below those that draw ask for by name
+    "explanation_widget": "app.review_notebook",
+    "trajectory_card": "draw.cards",
+    "trajectory_figure": "draw.cards",
+    "limit_card": "draw.cards",
+    "limit_figure": "draw.cards",
+    "verdicts_card": "draw.cards",
 }
 
 
 def _drawn(name: str, *results: Any, **options: Any) -> Any:
-    return getattr(import_module(f"hardmax.draw.{DRAWN[name]}"), name)(*results, **options)
+    return getattr(import_module(f"hardmax.{DRAWN[name]}"), name)(*results, **options)
 
 
 _drawers.register(**{name: partial(_drawn, name) for name in DRAWN})

@@ -1,7 +1,7 @@
 """A text with words struck or replaced: how it reads then, and where each word of it stands in what was typed."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -84,6 +84,21 @@ class Text:
     def restored(self, start: int) -> "Text":
         """With the word that was typed."""
         return replace(self, edits=tuple(edit for edit in self.edits if edit.start != start))
+
+    def asked(self, request: Any) -> "Text":
+        """As a request of the words says: strike, replace or restore a word, if it is still there.
+
+        A request may be forged, or older than the text: then it changes nothing.
+        """
+        wanted = request if isinstance(request, Mapping) else {}
+        kind, start, end = (wanted.get(name) for name in ("kind", "start", "end"))
+        if not isinstance(start, int) or not isinstance(end, int) or self.typed[start:end] != wanted.get("word"):
+            return self
+        if kind == "restore":
+            return self.restored(start)
+        if kind not in ("strike", "replace"):
+            return self
+        return self.edited(start, end, str(wanted.get("replacement", "")) if kind == "replace" else "")
 
 
 def check_length(text: Any) -> None:

@@ -149,17 +149,8 @@ class ReviewPage:
 
     def _request(self, card: ReviewCard, request: dict[str, Any]) -> None:
         """Strike, replace or restore a word, if it is still there."""
-        place, start, end = self.cards.index(card), request.get("start"), request.get("end")
-        typed = self.reviews.texts[place].typed
-        if not isinstance(start, int) or not isinstance(end, int) or typed[start:end] != request.get("word"):
-            return
-        acts: dict[object, Callable[[], None]] = {
-            "strike": lambda: self.reviews.strike(place, start, end),
-            "replace": lambda: self.reviews.put(place, start, end, str(request.get("replacement", ""))),
-            "restore": lambda: self.reviews.restore_word(place, start),
-        }
-        act = acts.get(request.get("kind"))
-        if act is not None and self._try(act):
+        place = self.cards.index(card)
+        if self._try(lambda: self.reviews.ask(place, request)):
             self.reviews.choose_text(place)
             self._show_choices()
             self._changed()

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from hardmax._errors import InputError, ParameterError
+from hardmax.app import review_files
 from hardmax.app.review_accounts import Flip, check_head, flip, named
-from hardmax.app.review_files import Answers, answered, texts_of
+from hardmax.app.review_files import Answers
 from hardmax.app.review_texts import Edit, Text, pieces
 from hardmax.figures.demo import REVIEWS
 from hardmax.sentiment import MODELS, HardmaxClassifier, pretrained
@@ -99,6 +100,10 @@ class Reviews:
     def restore_word(self, place: int, start: int) -> None:
         self.texts[place] = self.texts[self._checked(place)].restored(start)
 
+    def ask(self, place: int, request: Any) -> None:
+        """What the words in the browser ask for."""
+        self.texts[place] = self.texts[self._checked(place)].asked(request)
+
     def _checked(self, place: int) -> int:
         if not 0 <= place < len(self.texts):
             raise ParameterError("place", f"be below {len(self.texts)}", place, "Choose one of the texts.")
@@ -118,7 +123,7 @@ class Reviews:
     def read(self, name: str, data: bytes, column: str = "") -> Answers:
         """Answers to all texts of a file."""
         self.answers = None
-        self.answers = answered(self.model, name, texts_of(name, data, column))
+        self.answers = review_files.answered(self.model, name, review_files.texts_of(name, data, column))
         return self.answers
 
     def open(self, row: int) -> None:
@@ -169,7 +174,11 @@ class Answer:
 
 def answer(name: str, text: Text) -> Answer:
     """What a model says of a text; slow where the model is not loaded yet."""
-    model = loaded(name)
+    return answered(loaded(name), name, text)
+
+
+def answered(model: Model, name: str, text: Text) -> Answer:
+    """The same of a model that is at hand."""
     found = explain(model, text.read)
     return Answer(text, name, found, sentence(found), change(model, text), pieces(text, found))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hardmax._drawers import draw
 from hardmax._errors import InputError, ParameterError, needed_for
 from hardmax._files import save_text
 from hardmax._types import AnyArray, FloatArray, IntArray
@@ -251,6 +252,10 @@ class Explanation:
         if path is not None:
             save_text(page, path)
         return Page(page)
+
+    def show(self) -> Any:
+        """Show it in a notebook as a widget: words can be struck and replaced, and the model answers again."""
+        return draw("explanation_widget", self)
 
     def plot(self, *, kind: str = "auto", ax: "Axes | None" = None) -> "Figure":
         """Draw it: kind="words" as bars, "plane" the tokens of a head with d = 2 and the decision line.
