@@ -40,19 +40,54 @@ def served(*options: str) -> Iterator[str]:
 
 
 @contextmanager
-def opened(size: tuple[int, int] = (1280, 900), **more: Any) -> Iterator[Any]:
-    """A page that notes what goes wrong on it in `page.problems`: errors, and requests to other hosts."""
+def started() -> Iterator[Any]:
+    """Chromium, for many pages: it takes seconds to start."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": size[0], "height": size[1]}, **more)
-        page.problems = []
-        page.on("console", lambda message: message.type == "error" and page.problems.append(message.text))
-        page.on("pageerror", lambda error: page.problems.append(str(error)))
-        page.on("request", lambda request: _is_foreign(request.url) and page.problems.append(request.url))
-        yield page
-        browser.close()
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@contextmanager
+def opened(chromium: Any, size: tuple[int, int] = (1280, 900), **more: Any) -> Iterator[Any]:
+    """A page that notes what goes wrong on it in `page.problems`: errors, and requests to other hosts."""
+    page = chromium.new_page(viewport={"width": size[0], "height": size[1]}, **more)
+    page.problems = []
+    page.on("console", lambda message: message.type == "error" and page.problems.append(message.text))
+    page.on("pageerror", lambda error: page.problems.append(str(error)))
+    page.on("request", lambda request: _is_foreign(request.url) and page.problems.append(request.url))
+    page.on("websocket", lambda socket: _is_foreign(socket.url) and page.problems.append(socket.url))
+    yield page
+    page.close()
+
+
+def unfriendly(page: Any) -> list[str]:
+    """What axe-core finds on a page that keeps people out, of serious and critical weight."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page).response["violations"]
+    return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found if each["impact"] in ("serious", "critical")]
+
+
+def tab_to(page: Any, name: str, most: int = 60) -> None:
+    """Press Tab until what has the focus is called so, as somebody would who has no mouse."""
+    seen = []
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        seen.append(page.evaluate(FOCUSED))
+        if seen[-1].startswith(name):
+            return
+    raise AssertionError(f"Tab does not come to {name}, but to {seen}")
+
+
+FOCUSED = """() => {
+  let at = document.activeElement;
+  while (at && at.shadowRoot && at.shadowRoot.activeElement) at = at.shadowRoot.activeElement;
+  const label = at.id && at.getRootNode().querySelector(`label[for="${at.id}"]`);
+  return at.getAttribute("aria-label") || (label ? label.textContent : "") || at.textContent.trim() || at.value || "";
+}"""
 
 
 def _is_foreign(url: str) -> bool:

@@ -1,6 +1,7 @@
 """The playground in a browser: a person drags a token, and the leaders change."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 pytest.importorskip("panel")
 pytest.importorskip("playwright")
 
+from hardmax.app.views import MOST_BYTES
 from tests import browser
 
 pytestmark = browser.needed
@@ -19,9 +21,15 @@ def address() -> Iterator[str]:
         yield f"{address}/playground"
 
 
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with browser.started() as chromium:
+        yield chromium
+
+
 @pytest.fixture
-def page(address: str) -> Iterator[Any]:
-    with browser.opened() as page:
+def page(chromium: Any, address: str) -> Iterator[Any]:
+    with browser.opened(chromium) as page:
         page.goto(address)
         page.locator(".hm-status").wait_for()
         yield page
@@ -79,6 +87,18 @@ def test_rules_and_their_parameters(page: Any) -> None:
     assert leaders(page) == [0, 1, 2]
 
 
+def test_alpha_moves_the_tokens(page: Any) -> None:
+    page.wait_for_function("() => location.search.includes('s=')")
+    page.get_by_role("button", name="One layer ahead").click()
+    until(page, "plane.shown() === 1")
+    token = page.locator(".hm-plane").evaluate("plane => plane.pixelsOf(9)")
+    page.get_by_role("slider", name="alpha").focus()
+    for _ in range(10):
+        page.keyboard.press("ArrowRight")
+    until(page, f"Math.abs(plane.pixelsOf(9)[0] - {token[0]}) > 5")
+    page.get_by_text("Certified at layer").first.wait_for()
+
+
 def test_layers_are_played(page: Any) -> None:
     page.get_by_role("button", name="One layer ahead").click()
     until(page, "plane.shown() === 1")
@@ -131,15 +151,113 @@ def test_bad_input_gets_a_sentence_and_is_not_run(page: Any) -> None:
     until(page, "plane.count() === 4")
 
 
-def test_a_link_that_was_cut_says_so(address: str) -> None:
-    with browser.opened() as page:
+def test_files_are_taken_and_refused(page: Any, tmp_path: Path) -> None:
+    page.get_by_text("Tokens", exact=True).click()
+    large, small = tmp_path / "large.csv", tmp_path / "small.csv"
+    large.write_text("1.0,2.0\n" * (MOST_BYTES // 8 + 1))
+    small.write_text("x,y\n1,0.5\n-1,0\n0.1,-0.9\n")
+    page.locator("input[type=file]").set_input_files(large)
+    page.get_by_text("File is too large", exact=True).wait_for()
+    page.locator("input[type=file]").set_input_files(small)
+    until(page, "plane.count() === 3")
+
+
+@pytest.mark.parametrize(
+    ("kind", "begins"), [("PNG", b"\x89PNG"), ("SVG", b"<?xml"), ("CSV", b"x1,x2\n1.0,"), ("JSON", b"{")]
+)
+def test_what_is_seen_can_be_kept(page: Any, kind: str, begins: bytes) -> None:
+    page.get_by_text("Export", exact=True).click()
+    with page.expect_download() as download:
+        page.get_by_text(kind, exact=True).click()
+    assert download.value.path().read_bytes().startswith(begins)
+
+
+def test_lines_of_python_are_copied(page: Any, address: str) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=address.removesuffix("/playground"))
+    page.get_by_text("Export", exact=True).click()
+    page.get_by_role("button", name="Copy").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    assert "hm.simulate(tokens, rule, layers=30)" in page.evaluate("navigator.clipboard.readText()")
+
+
+def test_very_many_tokens_are_answered_when_a_drag_ends(page: Any) -> None:
+    page.get_by_text("Tokens", exact=True).click()
+    page.get_by_label("Cloud").select_option("gaussian")
+    page.get_by_label("n", exact=True).fill("20000")
+    page.get_by_label("n", exact=True).press("Enter")
+    page.get_by_role("button", name="New cloud").click()
+    until(page, "plane.count() === 20000")
+    page.get_by_text("So many tokens").wait_for()
+    before = leaders(page)
+    x, y = page.locator(".hm-plane").evaluate("(plane, i) => plane.pixelsOf(i)", before[0])
+    canvas = page.locator(".hm-plane canvas").bounding_box()
+    drag(page, before[0], canvas["width"] / 2 - x, canvas["height"] / 2 - y)
+    until(page, f"plane.leaders().join() !== '{','.join(map(str, before))}'")
+    assert before[0] not in leaders(page)
+
+
+def test_three_dimensions_turn(page: Any) -> None:
+    page.get_by_text("Tokens", exact=True).click()
+    page.get_by_label("Cloud").select_option("ball")
+    page.get_by_label("d", exact=True).fill("3")
+    page.get_by_label("d", exact=True).press("Enter")
+    page.get_by_role("button", name="New cloud").click()
+    page.locator(".js-plotly-plot").wait_for()
+    rows = page.get_by_label("A, rows of numbers")
+    rows.fill("2, 0, 0\n0, 1, x\n0, 0, 1")
+    rows.press("Tab")
+    page.get_by_role("alert").get_by_text("must hold").wait_for()
+    page.problems = [said for said in page.problems if "WebGL" not in said]  # a headless browser may have none
+
+
+def test_back_from_the_other_page_shows_the_same(page: Any) -> None:
+    page.wait_for_function("() => location.search.includes('s=')")
+    before = page.url
+    page.get_by_role("button", name="3. A leader emerges").click()
+    until(page, "plane.count() === 8")
+    page.wait_for_function("before => location.href !== before", arg=before)
+    link = page.url
+    page.get_by_role("link", name="Reviews").click()
+    page.locator(".word").first.wait_for()
+    page.go_back()
+    until(page, "plane.count() === 8")
+    assert page.url == link
+
+
+def test_tab_and_enter_reach_everything(page: Any) -> None:
+    browser.tab_to(page, "4. Softmax becomes hardmax")
+    page.keyboard.press("Enter")
+    page.get_by_text("Ran 30 layers on 10 tokens").first.wait_for()
+    browser.tab_to(page, "Temperature")
+    page.keyboard.press("Home")
+    page.get_by_text("Certified at layer 0").first.wait_for()
+    browser.tab_to(page, "Play through the layers")
+    page.keyboard.press("Enter")
+    until(page, "plane.shown() > 1")
+
+
+@pytest.mark.parametrize("theme", ["", "?theme=dark"])
+@pytest.mark.parametrize("name", ["playground", "reviews"])
+def test_nobody_is_kept_out(chromium: Any, address: str, name: str, theme: str) -> None:
+    with browser.opened(chromium) as page:
+        page.goto(address.replace("playground", name) + theme)
+        page.locator(".hm-status, .word").first.wait_for()
+        if name == "playground":
+            for title in ("Tokens", "Show", "Choose who leads", "Export"):
+                page.get_by_text(title, exact=True).first.click()
+        assert browser.unfriendly(page) == []
+        assert page.problems == []
+
+
+def test_a_link_that_was_cut_says_so(chromium: Any, address: str) -> None:
+    with browser.opened(chromium) as page:
         page.goto(f"{address}?s=eNo")
         page.get_by_role("alert").get_by_text("This link does not hold what it should").wait_for()
         assert page.problems == []
 
 
-def test_a_link_to_reviews_shows_them_again(address: str) -> None:
-    with browser.opened() as page:
+def test_a_link_to_reviews_shows_them_again(chromium: Any, address: str) -> None:
+    with browser.opened(chromium) as page:
         page.goto(address.replace("playground", "reviews"))
         page.get_by_role("textbox", name="Text 1").fill("A dull story, but a wonderful ending.")
         page.wait_for_function("() => location.search.includes('r=')")

@@ -1,83 +1,41 @@
 """The review explorer in a browser: what a visitor types, strikes, opens and sends; and no other host hears of it."""
 
 import csv
-import shutil
-import socket
-import subprocess
-import sys
-import time
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import pytest
 
 pytest.importorskip("panel")
 playwright = pytest.importorskip("playwright.sync_api")
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-if CHROMIUM is None:
-    pytest.skip("there is no Chromium on this machine", allow_module_level=True)
+import hardmax as hm
+from tests import browser
 
-SERVER = """
-import sys
-import panel as pn
-from hardmax.app.review_views import EXTENSIONS, ReviewPage
-pn.extension(*EXTENSIONS)
-port = int(sys.argv[1])
-pn.serve({"": lambda: ReviewPage().view}, port=port, show=False, websocket_origin=[f"127.0.0.1:{port}"])
-"""
+pytestmark = browser.needed
 SOON = 30_000  # milliseconds: on a busy machine the first answer compiles
 
 
 @pytest.fixture(scope="module")
 def address():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = subprocess.Popen([sys.executable, "-c", SERVER, str(port)])
-    url = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(300):
-            try:
-                urlopen(url, timeout=30).close()
-                break
-            except (URLError, ConnectionError):
-                assert server.poll() is None, "the server has ended"
-                time.sleep(0.2)
-        yield url
-    finally:
-        server.terminate()
-        server.wait(10)
+    with browser.served() as address:
+        yield f"{address}/reviews"
 
 
 @pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
+def chromium():
+    with browser.started() as chromium:
+        yield chromium
 
 
 @pytest.fixture
-def page(browser, address):
+def page(chromium, address):
     """A page that has answered its examples; in the end it must have said no error and asked no other host."""
-    opened = browser.new_page(viewport={"width": 1280, "height": 900})
-    opened.set_default_timeout(SOON)
-    wrong = []
-
-    def own(url):
-        return url.startswith((address, address.replace("http", "ws"), "data:", "blob:"))
-
-    opened.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
-    opened.on("pageerror", lambda problem: wrong.append(str(problem)))
-    opened.on("request", lambda asked: own(asked.url) or wrong.append(asked.url))
-    opened.on("websocket", lambda socket: own(socket.url) or wrong.append(socket.url))
-    opened.goto(address)
-    opened.locator(".word").first.wait_for()
-    answer(opened, 1, "negative, probability over 99.9%")
-    yield opened
-    opened.close()
-    assert wrong == []
+    with browser.opened(chromium) as opened:
+        opened.set_default_timeout(SOON)
+        opened.goto(address)
+        opened.locator(".word").first.wait_for()
+        answer(opened, 1, "negative, probability over 99.9%")
+        yield opened
+        assert opened.problems == []
 
 
 def answer(page, place, text):
@@ -204,3 +162,22 @@ def test_another_model_answers_and_has_one_head_with_its_line(page):
     page.get_by_label("Model").select_option(label="imdb-2d, the paper's, one head in the plane")
     answer(page, 0, "97.9%")
     playwright.expect(page.locator("svg line")).to_have_count(3)  # the decision line in three layers
+
+
+def test_tab_and_enter_reach_everything(page):
+    browser.tab_to(page, "Text 1")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("A wonderful film.")
+    answer(page, 0, "positive")
+    browser.tab_to(page, "What would have to go")
+    page.keyboard.press("Enter")
+    playwright.expect(page.locator(".hm-flip p")).to_contain_text("the answer is negative")
+
+
+def test_a_model_of_ones_own(chromium, tmp_path):
+    hm.pretrained("imdb-2d").save(tmp_path / "own")
+    with browser.served("--model", str(tmp_path / "own")) as address, browser.opened(chromium) as page:
+        page.goto(f"{address}/reviews")
+        answer(page, 0, "97.9%")
+        assert page.get_by_label("Model").input_value() == str(tmp_path / "own")
+        assert page.problems == []

@@ -2,6 +2,7 @@
 
 function render({ model, el }) {
   el.hidden = true;
+  document.querySelector("[data-root-id]")?.setAttribute("role", "main");
   function show() {
     document.documentElement.classList.toggle("hm-dark", model.get("dark"));
     const url = new URL(window.location.href), name = model.get("parameter"), link = model.get("letters");

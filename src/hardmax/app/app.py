@@ -78,9 +78,7 @@ def page(name: str, content: Any) -> Any:
         )
         for path, title in PAGES.items()
     )
-    head = Markup('<header class="hm-head"><strong>hardmax</strong><nav aria-label="Pages">{}</nav></header>').format(
-        links
-    )
+    head = Markup('<div class="hm-head"><h1>hardmax</h1><nav aria-label="Pages">{}</nav></div>').format(links)
     theme = pn.widgets.Button(label="Light" if dark else "Dark", width=80, margin=(6, 12))
     theme.js_on_click(code=TOGGLE)
     top = pn.Row(

@@ -18,7 +18,7 @@ def verdict(header: dict[str, Any]) -> str:
     if header.get("points"):
         parts.append(_table("Where tokens end", ("point", "what it is", "since layer", "tokens"), header["points"]))
     if header.get("verdicts"):
-        parts.append(Markup("<h3>Theorems</h3><dl>"))
+        parts.append(Markup("<h2>Theorems</h2><dl>"))
         for each in header["verdicts"]:
             kind = OUTCOMES.get(each["outcome"], "other")
             line = '<dt>{}: <span class="hm-{}">{}</span></dt><dd>{}</dd>'
@@ -33,7 +33,7 @@ def _table(title: str, columns: tuple[str, ...], rows: list[list[str]]) -> Marku
         Markup("<tr>{}</tr>").format(Markup("").join(Markup("<td>{}</td>").format(cell) for cell in row))
         for row in rows
     )
-    return Markup("<h3>{}</h3><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>").format(title, head, body)
+    return Markup("<h2>{}</h2><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>").format(title, head, body)
 
 
 def note(sentence: str, clashes: tuple[str, ...] = ()) -> str:

@@ -32,6 +32,8 @@ SIDE = 320  # pixels
 CARD: dict[str, Any] = {"sizing_mode": "stretch_width", "margin": (0, 0, 8, 0)}
 SCROLLED = {"max-height": "calc(100vh - 84px)", "overflow-y": "auto", "overflow-x": "hidden"}
 MIDDLE = {"flex": "1 1 440px", "min-width": "320px"}
+CAUSAL = "Causal: each token sees itself and those before it"
+TYPED = {"stylesheets": [".bk-spin-btn { display: none !important; }"]}  # they have no name; arrow keys count, too
 COPY = """
 const said = (word) => { button.label = word; setTimeout(() => { button.label = "Copy"; }, 1500); };
 if (navigator.clipboard) navigator.clipboard.writeText(code.value).then(() => said("Copied"), () => said("Select it"));
@@ -137,9 +139,9 @@ class Playground:
         wide = {"sizing_mode": "stretch_width", "margin": (4, 8)}
         w: Any = pn.widgets  # whose types say that every value may be None
         self.cloud = w.Select(label="Cloud", options=list(CONFIGURATIONS), value="triangle", **wide)
-        self.n = w.IntInput(label="n", value=40, start=1, end=MOST_TOKENS, width=84)
-        self.d = w.IntInput(label="d", value=2, start=1, end=MOST_DIMENSIONS, width=70)
-        self.seed = w.IntInput(label="Seed", value=0, start=0, width=84)
+        self.n = w.IntInput(label="n", value=40, start=1, end=MOST_TOKENS, width=84, **TYPED)
+        self.d = w.IntInput(label="d", value=2, start=1, end=MOST_DIMENSIONS, width=70, **TYPED)
+        self.seed = w.IntInput(label="Seed", value=0, start=0, width=84, **TYPED)
         self.new = w.Button(label="New cloud", color="primary", **wide)
         self.upload = dropper(MOST_BYTES, lambda _, data: self._do(lambda: self._uploaded(data)), margin=(4, 8))
         self.paste = w.TextAreaInput(
@@ -152,8 +154,10 @@ class Playground:
         self.beta = Slider(label="beta", start=0.5, end=60, step=0.5, value=9, **wide)
         self.layers = Slider(label="Layers", start=1, end=BOUNDS["layers"][1], step=1, value=30, **wide)
         self.time = Slider(label="Time", start=0.5, end=40, step=0.5, value=10, **wide)
-        self.causal = w.Checkbox(label="Causal: each token sees itself and those before it", **wide)
-        self.a11, self.a12, self.a22 = (w.FloatInput(label=name, step=0.1, width=84) for name in ("A11", "A12", "A22"))
+        self.causal = w.CheckBoxGroup(label="Causal", options={CAUSAL: True}, value=[], **wide)
+        self.a11, self.a12, self.a22 = (
+            w.FloatInput(label=name, step=0.1, width=84, **TYPED) for name in ("A11", "A12", "A22")
+        )
         self.identity = w.Button(label="A = identity", **wide)
         self.rows_A, self.rows_V = (
             w.TextAreaInput(
@@ -165,8 +169,8 @@ class Playground:
             )
             for name in ("A", "V")
         )
-        self.first = w.FloatInput(label="1st eigenvalue", value=1.0, step=0.1, width=110)
-        self.second = w.FloatInput(label="2nd eigenvalue", value=1.0, step=0.1, width=110)
+        self.first = w.FloatInput(label="1st eigenvalue", value=1.0, step=0.1, width=110, **TYPED)
+        self.second = w.FloatInput(label="2nd eigenvalue", value=1.0, step=0.1, width=110, **TYPED)
         self.angle = Slider(label="Angle of the first eigenvector", start=0, end=180, step=1, value=0, **wide)
         self.overlays = w.CheckBoxGroup(
             label="Overlays",
@@ -215,11 +219,11 @@ class Playground:
             (self.beta, "beta"),
             (self.layers, "layers"),
             (self.time, "time"),
-            (self.causal, "causal"),
             (self.rule, "rule"),
             (self.overlays, "overlays"),
         ):
             widget.param.watch(lambda event, name=name: self._change(**{name: event.new}), "value")
+        self.causal.param.watch(lambda event: self._change(causal=bool(event.new)), "value")
         for widget in (self.a11, self.a12, self.a22):
             widget.param.watch(
                 lambda _: self._change(A=[[self.a11.value, self.a12.value], [self.a12.value, self.a22.value]]), "value"
@@ -321,7 +325,7 @@ class Playground:
                 (self.beta, scene.beta),
                 (self.layers, scene.layers),
                 (self.time, scene.time),
-                (self.causal, scene.causal),
+                (self.causal, [True] if scene.causal else []),
                 (self.overlays, list(scene.overlays)),
             ):
                 if widget.value != value:
