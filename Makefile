@@ -18,7 +18,7 @@ PEERS := --ignore-glob='tests/test_bench*' --ignore=tests/test_faithfulness.py  
 PYTHONS := $(foreach name,python3.12 python3.13 python3.14,$(shell command -v $(name) 2>/dev/null)) \
 	$(wildcard $(HOME)/.pyenv/versions/3.1[2-9].*/bin/python)
 
-.PHONY: demo check test lint types pytest test-slow test-machines test-oldest test-pythons test-wheel docs app bench clean
+.PHONY: demo check test lint types pytest test-slow test-machines test-oldest test-pythons test-wheel docs app screenshots bench clean
 
 demo: .venv/installed
 	$(BIN)/hardmax demo --out demo
@@ -91,6 +91,10 @@ docs: .venv/installed
 
 app: .venv/installed
 	$(BIN)/hardmax app
+
+# The pictures of the app in the docs; they need Chromium.
+screenshots: .venv/installed
+	$(BIN)/python -m tests.screenshots
 
 bench: .venv/installed
 	$(BIN)/python -m benchmarks --out benchmarks/results/cpu.json --markdown benchmarks/README.md

@@ -4,12 +4,11 @@ import csv
 
 import pytest
 
-pytest.importorskip("panel")
-playwright = pytest.importorskip("playwright.sync_api")
-
 import hardmax as hm
 from tests import browser
 
+pytest.importorskip("panel")
+playwright = pytest.importorskip("playwright.sync_api")
 pytestmark = browser.needed
 SOON = 30_000  # milliseconds: on a busy machine the first answer compiles
 

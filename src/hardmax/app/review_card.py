@@ -42,7 +42,7 @@ class ReviewCard:
         )
         self.words = Words(sizing_mode="stretch_width", margin=(0, 10))
         self.change = pn.pane.HTML("", stylesheets=[CSS], sizing_mode="stretch_width", margin=(0, 10))
-        self.remove = pn.widgets.Button(label="Remove", color="light", width=80, align="end")
+        self.remove = pn.widgets.Button(label="Remove", width=80, align="end")
         self.view = pn.Column(
             self.typed,
             self.answer,

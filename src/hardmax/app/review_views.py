@@ -52,7 +52,9 @@ class ReviewPage:
         names = {MODELS.get(name, name): name for name in self.reviews.names}
         self.model = pn.widgets.Select(label="Model", options=names, value=self.reviews.name, width=300)
         self.more = pn.widgets.Button(label="Add a text beside", align="end")
-        self.about = pn.widgets.RadioButtonGroup(label="Why", options={"Text 1": 0})
+        self.about = pn.widgets.RadioButtonGroup(
+            label="Why", options={"Text 1": 0}, color="primary", button_style="outline"
+        )
         self.problem = pn.pane.HTML("", stylesheets=[CSS], sizing_mode="stretch_width", css_classes=["hm-problem"])
         legend = (
             f"<p>{key()} &nbsp; Click a word to strike it. What all words and the bias add is the logit, exactly.</p>"

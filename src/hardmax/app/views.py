@@ -148,7 +148,9 @@ class Playground:
             label="Or paste rows of numbers", placeholder="0.6, 0.8\n1, 0", rows=3, max_length=MOST_BYTES, **wide
         )
         self.use = w.Button(label="Use these", **wide)
-        self.rule = w.RadioButtonGroup(label="Rule", options=list(RULES), value="hardmax", **wide)
+        self.rule = w.RadioButtonGroup(
+            label="Rule", options=list(RULES), value="hardmax", color="primary", button_style="outline", **wide
+        )
         self.alpha = Slider(label="alpha, the step", start=0.05, end=5, step=0.05, value=0.5, **wide)
         self.temperature = Slider(label="Temperature (0 is hardmax)", start=0, end=2, step=0.02, value=0.5, **wide)
         self.beta = Slider(label="beta", start=0.5, end=60, step=0.5, value=9, **wide)

@@ -57,7 +57,8 @@ def demo(progress: Progress | None = None) -> str:
         "alpha = 1/2 and A = I, is proved, not guessed. Then softmax attention in continuous time, arXiv 2305.05465: "
         "the spectrum of the value matrix V decides where tokens end. "
         + ("Who leads depends on A, so A can be chosen. " if control else "")
-        + ("Last, two reviews and what a classifier built on hardmax says of them." if reviews else "")
+        + ("Then two reviews, and what a classifier built on hardmax says of them. " if reviews else "")
+        + "To drag the tokens yourself: make app in this folder, or hardmax app."
     )
     return render("report", title="Tokens gathering around their leaders", intro=intro, sections=sections)
 
