@@ -16,11 +16,11 @@ pytest.importorskip("panel")
 from hardmax import InputError, ParameterError
 from hardmax.app import review_files, review_texts, reviews
 from hardmax.app.problems import BUG, in_words
-from hardmax.app.review_accounts import flip, leading, plane, waterfall, without
+from hardmax.app.review_accounts import plane, waterfall
 from hardmax.app.review_details import account
 from hardmax.app.review_html import leading_html, paragraph, sentences_html, waterfall_html
 from hardmax.app.review_plane import clipped, crossing, plane_svg
-from hardmax.app.review_texts import Edit, Text, pieces, sentence_sums
+from hardmax.app.review_texts import Edit, Text, pieces
 from hardmax.app.review_views import ReviewPage
 from hardmax.app.reviews import EXAMPLES, Reviews, change, loaded, sentence
 from hardmax.app.work import Latest
@@ -65,20 +65,20 @@ def explained(name, text=EXAMPLES[0]):
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_steps_and_sentences_add_up_to_the_logit(name, text):
     found = explained(name, text)
-    steps, sums = waterfall(found), sentence_sums(found)
+    steps, sums = waterfall(found), found.by_sentence()
     assert steps[0].name == "bias"
     assert steps[0].value == found.bias
     assert steps[-1].end == pytest.approx(found.logit, abs=1e-9)
     assert all(after.start == pytest.approx(before.end) for before, after in pairwise(steps))
-    assert found.bias + sum(value for _, value in sums) == pytest.approx(found.logit, abs=1e-9)
-    assert " ".join(one for one, _ in sums) == text
+    assert found.bias + sum(part.value for part in sums) == pytest.approx(found.logit, abs=1e-9)
+    assert " ".join(part.text for part in sums) == text
 
 
 def test_sums_of_three_classes_are_those_of_the_answer(three_classes):
     found = explain(three_classes, EXAMPLES[0])
     chosen = int(found.logits.argmax())
     assert waterfall(found)[-1].end == pytest.approx(found.logits[chosen])
-    total = found.bias[chosen] + sum(value for _, value in sentence_sums(found))
+    total = found.bias[chosen] + sum(part.value[chosen] for part in found.by_sentence())
     assert total == pytest.approx(found.logits[chosen])
     assert plane(found, 0) is None
     assert "has a plane" in account(found, 0).plane
@@ -87,7 +87,7 @@ def test_sums_of_three_classes_are_those_of_the_answer(three_classes):
 def test_a_word_counts_with_all_its_places_and_others_together():
     steps = waterfall(explained("imdb", "Good, good, good. A bore."), count=3)
     assert [step.name for step in steps][0::4] == ["bias", "2 others"]  # the comma and the full stop
-    assert "good (3 times)" in [step.name for step in steps]
+    assert "Good (3 times)" in [step.name for step in steps]
 
 
 def test_pieces_are_the_text_as_typed():
@@ -140,33 +140,6 @@ def test_flip_is_checked_by_the_model_and_each_word_is_needed(name, place):
         assert explain(store.model, with_it.read).prediction == before.prediction
 
 
-def test_flip_brings_words_back_that_need_not_go():
-    text = "Of course, the thief leaves the kitchen. Everyone around me said the sound was bad."
-    found = flip(explained("imdb-2d", text))  # "thief" is struck on the way
-    assert found.words == ("course", "Everyone")
-    assert found.flips
-    assert explained("imdb-2d", without(text, [*found.places])).prediction != explained("imdb-2d", text).prediction
-
-
-def test_flip_says_where_there_is_none():
-    found = flip(explain(loaded("imdb"), "zzqqx"))
-    assert not found.flips
-    assert str(found) == "No word speaks for positive, so there is none to strike: the bias alone decides."
-
-
-def test_without_keeps_places():
-    assert without("a bad film", [(2, 5)]) == "a     film"
-
-
-def test_leaders_over_all_heads_count_those_of_each_head():
-    found = explained("imdb")
-    rows = leading(found)
-    assert sum(row.heads for row in rows) == sum(map(len, found.leaders))
-    assert [row.heads for row in rows] == sorted((row.heads for row in rows), reverse=True)
-    first = [one for leaders in found.leaders for one in leaders if one.word == rows[0].name]
-    assert rows[0].share == pytest.approx(np.mean([one.share for one in first]))
-
-
 def test_the_mean_lies_on_the_side_of_the_answer():
     for name in MODELS:
         for text in EXAMPLES:
@@ -208,7 +181,7 @@ def test_what_is_typed_is_escaped():
     made = [
         waterfall_html(found),
         sentences_html(found),
-        leading_html(leading(found), 32),
+        leading_html(found),
         paragraph(bad),
         *account(found, 0),
     ]

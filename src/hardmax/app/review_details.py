@@ -5,8 +5,16 @@ from typing import NamedTuple
 
 import panel as pn
 
-from hardmax.app.review_accounts import leading, plane
-from hardmax.app.review_html import CSS, head_html, leading_html, paragraph, sentences_html, waterfall_html
+from hardmax.app.review_accounts import plane
+from hardmax.app.review_html import (
+    CSS,
+    head_html,
+    leading_html,
+    paragraph,
+    phrases_html,
+    sentences_html,
+    waterfall_html,
+)
 from hardmax.app.review_plane import crosses, plane_svg
 from hardmax.sentiment.explanation import Explanation
 
@@ -24,6 +32,7 @@ class Account(NamedTuple):
 
     waterfall: str
     sentences: str
+    phrases: str
     leading: str
     head: str
     plane: str
@@ -32,15 +41,16 @@ class Account(NamedTuple):
 def account(explanation: Explanation, head: int) -> Account:
     """All that is shown of an explanation."""
     if not len(explanation.ids):
-        return Account(*[""] * 5)
+        return Account(*[""] * len(Account._fields))
     found = plane(explanation, head)
     several = explanation.model.weights.heads > 1
     about = PLANE + (OTHERS if several else "") + ("" if found is None or crosses(found) else FAR)
     return Account(
         waterfall_html(explanation),
         sentences_html(explanation),
-        leading_html(leading(explanation), explanation.model.weights.heads),
-        head_html(explanation.leaders[head], head),
+        phrases_html(explanation),
+        leading_html(explanation),
+        head_html(explanation, head),
         plane_svg(found) + paragraph(about, "dim") if found is not None else paragraph(NO_PLANE, "dim"),
     )
 
@@ -50,7 +60,7 @@ class Details:
 
     def __init__(self, *, on_head: Callable[[int], None], on_flip: Callable[[], None], on_strike: Callable[[], None]):
         self.panes = [pn.pane.HTML("", stylesheets=[CSS], sizing_mode="stretch_width") for _ in Account._fields]
-        bars, sentences, leaders, head, picture = self.panes
+        bars, sentences, phrases, leaders, head, picture = self.panes
         self.head = pn.widgets.Select(label="Head", options={"1": 0}, width=90)
         self.flip = pn.widgets.Button(label="What would have to go for the answer to flip?")
         self.strike = pn.widgets.Button(label="Strike these words", visible=False)
@@ -59,7 +69,7 @@ class Details:
         self.flip.on_click(lambda event: on_flip())
         self.strike.on_click(lambda event: on_strike())
         self.view = pn.Column(
-            pn.FlexBox(_part(bars), _part(sentences), sizing_mode="stretch_width", gap="12px"),
+            pn.FlexBox(_part(bars), _part(pn.Column(sentences, phrases)), sizing_mode="stretch_width", gap="12px"),
             pn.FlexBox(self.flip, self.strike, align_items="center"),
             self.flipped,
             pn.FlexBox(_part(leaders), _part(pn.Column(self.head, head, sizing_mode="stretch_width")), gap="12px"),

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup, escape
 
-from hardmax.app.review_accounts import Leading, named, waterfall
-from hardmax.app.review_texts import along, sentence_sums
-from hardmax.app.reviews import logit
+from hardmax.app.review_accounts import named, waterfall
+from hardmax.app.review_texts import along
+from hardmax.app.reviews import logit, percent
 from hardmax.draw.style import AGAINST, FOR
-from hardmax.sentiment.explanation import Explanation, LeadingWord
+from hardmax.sentiment.accounts import Part
+from hardmax.sentiment.explanation import Explanation
 
-MOST_FOLLOWERS, MOST_LEADERS, MOST_SENTENCES = 8, 12, 40
+MOST_FOLLOWERS, MOST_LEADERS, MOST_PARTS = 8, 12, 40
 LONGEST_SENTENCE = 240  # characters that are shown
 
 CSS = f"""
@@ -61,26 +62,33 @@ def key() -> str:
 
 
 def waterfall_html(explanation: Explanation) -> str:
-    """From the bias, word by word, to the logit."""
+    """From the bias, word by word, to the logit and its probability."""
     steps = waterfall(explanation)
     total = along(explanation, explanation.logits)
     rows = [(step.name, step.start, step.end, f"{step.value:+.2f}", "") for step in steps]
-    rows.append((f"logit: {named(explanation.prediction)}", 0.0, total, logit(explanation), " sum"))
+    answer = f"logit: {named(explanation.prediction)}, {percent(explanation.probability)}"
+    rows.append((answer, 0.0, total, logit(explanation), " sum"))
     return _heading("How the words add up", _sides(explanation)) + _bars(explanation, rows, "")
 
 
 def sentences_html(explanation: Explanation) -> str:
     """Sums by sentence, which add up to the logit with the bias."""
-    sums = sentence_sums(explanation)
-    rows = [("bias", 0.0, along(explanation, explanation.bias))]
-    rows += [(_short(text), 0.0, value) for text, value in sums[:MOST_SENTENCES]]
-    if len(sums) > MOST_SENTENCES:
-        rest = sums[MOST_SENTENCES:]
-        rows.append((f"{len(rest)} more sentences", 0.0, sum(value for _, value in rest)))
-    bars = [(name, start, value, f"{value:+.2f}", "") for name, start, value in rows]
-    total = along(explanation, explanation.logits)
-    bars.append(("logit, the sum", 0.0, total, logit(explanation), " sum"))
-    return _heading("Sentence by sentence", _sides(explanation)) + _bars(explanation, bars, " long")
+    return _parts("Sentence by sentence", "sentences", explanation.by_sentence(), explanation)
+
+
+def phrases_html(explanation: Explanation) -> str:
+    """The same between commas and the like."""
+    return _parts("Phrase by phrase", "phrases", explanation.by_phrase(), explanation)
+
+
+def _parts(title: str, name: str, parts: Sequence[Part], explanation: Explanation) -> str:
+    rows = [("bias", along(explanation, explanation.bias))]
+    rows += [(_short(part.text), along(explanation, part.value)) for part in parts[:MOST_PARTS]]
+    if rest := parts[MOST_PARTS:]:
+        rows.append((f"{len(rest)} more {name}", sum(along(explanation, part.value) for part in rest)))
+    bars = [(name, 0.0, value, f"{value:+.2f}", "") for name, value in rows]
+    bars.append(("logit, the sum", 0.0, along(explanation, explanation.logits), logit(explanation), " sum"))
+    return _heading(title, _sides(explanation)) + _bars(explanation, bars, " long")
 
 
 def _short(text: str) -> str:
@@ -126,25 +134,33 @@ def _bars(explanation: Explanation, rows: Iterable[tuple[str, float, float, str,
     return f'<div class="bars{escape(kind)}">{"".join(cells)}</div>'
 
 
-def leading_html(rows: Sequence[Leading], heads: int) -> str:
+def leading_html(explanation: Explanation) -> str:
     """Who leads, over all heads."""
+    rows, heads = explanation.leading(), explanation.model.weights.heads
     if not rows:
         return _heading("Who leads", "No known word, so nobody leads.")
     about = (
         "In each head words follow the one with the largest projection. A leader is a word, or a run of words that the "
         "model knows as one; its share is the part of the head's mean that it has in the end."
     )
-    more = len(rows) - MOST_LEADERS
+    more, written = len(rows) - MOST_LEADERS, explanation.as_written
     table = _table(
         ("leader", f"leads in, of {heads}", "mean share", "mean followers"),
-        ((_quoted(row.name), row.heads, f"{row.share:.1%}", f"{row.followers:.0f}") for row in rows[:MOST_LEADERS]),
+        (
+            (_quoted(written[row.word]), row.heads, f"{row.share:.1%}", f"{row.followers:.0f}")
+            for row in rows[:MOST_LEADERS]
+        ),
     )
     return _heading("Who leads", about) + table + paragraph(f"and {more} more" if more > 0 else "", "dim")
 
 
-def head_html(leaders: Sequence[LeadingWord], head: int) -> str:
+def head_html(explanation: Explanation, head: int) -> str:
     """The leaders of one head."""
-    rows = ((_quoted(one.word), f"{one.share:.1%}", one.since, _names(one.followers)) for one in leaders)
+    written = explanation.as_written
+    rows = (
+        (_quoted(written[one.word]), f"{one.share:.1%}", one.since, _names([written[name] for name in one.followers]))
+        for one in explanation.leaders[head]
+    )
     return _heading(f"Head {head + 1}", "Who leads, since which layer, and who follows.") + _table(
         ("leader", "share", "since layer", "followed by"), rows, numbers=(1, 2)
     )

@@ -4,7 +4,6 @@ from typing import Any
 
 from hardmax._errors import InputError, needed_for
 from hardmax.app.problems import in_words
-from hardmax.app.review_accounts import leading
 from hardmax.app.review_html import CSS, answer_html, key, leading_html, paragraph, sentences_html, waterfall_html
 from hardmax.app.review_texts import Text
 from hardmax.app.reviews import answered
@@ -40,8 +39,7 @@ class ReviewWidget(ipywidgets.VBox):
         self.answer.value = styled(CSS, head + f"<p>{key()} &nbsp; Click a word to strike it.</p>")
         if len(found.explanation.ids):
             parts = (waterfall_html(found.explanation), sentences_html(found.explanation))
-            leaders = leading_html(leading(found.explanation), self.model.weights.heads)
-            self.details.value = styled(CSS, "<br>".join([*parts, leaders]))
+            self.details.value = styled(CSS, "<br>".join([*parts, leading_html(found.explanation)]))
         else:
             self.details.value = ""
 

@@ -1,6 +1,5 @@
 """A text with words struck or replaced: how it reads then, and where each word of it stands in what was typed."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -13,7 +12,6 @@ from hardmax.sentiment.explanation import Explanation
 MOST_CHARACTERS = 20_000  # of a text: some 3,500 words, the longest review of IMDb has 2,500
 MOST_REPLACED = 200  # characters in the place of a word
 FAINTEST = 0.02  # of the largest contribution: smaller ones have no colour
-SENTENCE = re.compile(r"\n+|(?<=[.!?])[\"')\]]*\s+")  # what lies between two sentences
 
 
 class Edit(NamedTuple):
@@ -154,30 +152,6 @@ def _edited(typed: str, edit: Edit, value: float, largest: float) -> dict[str, A
 def _valued(value: float, largest: float) -> dict[str, float]:
     strength = max(-1.0, min(1.0, value / largest))
     return {"value": round(value, 4), "strength": round(strength, 3) if abs(strength) >= FAINTEST else 0.0}
-
-
-class SentenceSum(NamedTuple):
-    """A sentence and its part of the logit."""
-
-    text: str
-    value: float
-
-
-def sentence_sums(explanation: Explanation) -> list[SentenceSum]:
-    """Sentences of the text that was read, with the sums of their words: with the bias they add up to the logit."""
-    ends = [match.end() for match in SENTENCE.finditer(explanation.text)] + [len(explanation.text)]
-    sums, at, start = [], 0, 0
-    marks = explanation.highlights
-    for end in ends:
-        value = 0.0
-        while at < len(marks) and marks[at].start < end:
-            value += along(explanation, marks[at].contribution)
-            at += 1
-        sentence = " ".join(explanation.text[start:end].split())
-        if sentence:
-            sums.append(SentenceSum(sentence, value))
-        start = end
-    return sums
 
 
 def along(explanation: Explanation, value: Any) -> float:

@@ -11,7 +11,6 @@ import panel as pn
 
 from hardmax._errors import InputError
 from hardmax.app.problems import in_words
-from hardmax.app.review_accounts import Flip
 from hardmax.app.review_card import ReviewCard
 from hardmax.app.review_details import Details, account
 from hardmax.app.review_file_view import FileView
@@ -19,6 +18,7 @@ from hardmax.app.review_html import CSS, key, paragraph
 from hardmax.app.reviews import MOST_TEXTS, Reviews, answer
 from hardmax.app.work import Latest
 from hardmax.sentiment.explanation import Explanation
+from hardmax.sentiment.flips import Flip
 
 EXTENSIONS = ("tabulator", "filedropper")  # of Panel, which the server must load
 MODELS = {"imdb": "imdb, the most accurate", "imdb-2d": "imdb-2d, the paper's, one head in the plane"}
@@ -52,9 +52,7 @@ class ReviewPage:
         names = {MODELS.get(name, name): name for name in self.reviews.names}
         self.model = pn.widgets.Select(label="Model", options=names, value=self.reviews.name, width=300)
         self.more = pn.widgets.Button(label="Add a text beside", align="end")
-        self.about = pn.widgets.RadioButtonGroup(
-            label="Why", options={"Text 1": 0}, color="primary", button_style="outline"
-        )
+        self.about = pn.widgets.RadioButtonGroup(label="Why", options={"Text 1": 0}, color="primary", variant="outline")
         self.problem = pn.pane.HTML("", stylesheets=[CSS], sizing_mode="stretch_width", css_classes=["hm-problem"])
         legend = (
             f"<p>{key()} &nbsp; Click a word to strike it. What all words and the bias add is the logit, exactly.</p>"

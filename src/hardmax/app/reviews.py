@@ -3,19 +3,20 @@
 It draws nothing and knows no server. Only models are shared between visitors, and nothing changes those.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from hardmax._errors import InputError, ParameterError
 from hardmax.app import review_files
-from hardmax.app.review_accounts import Flip, check_head, flip, named
+from hardmax.app.review_accounts import check_head, named
 from hardmax.app.review_files import Answers
 from hardmax.app.review_texts import Edit, Text, pieces
 from hardmax.figures.demo import REVIEWS
 from hardmax.sentiment import MODELS, HardmaxClassifier, pretrained
 from hardmax.sentiment.explanation import Explanation, explain
+from hardmax.sentiment.flips import Flip
 from hardmax.sentiment.model import Model
 from hardmax.sentiment.storage import FILE
 
@@ -116,9 +117,9 @@ class Reviews:
     def flip(self, place: int) -> Flip:
         """Words without which the answer is another; their places are those of the text as typed."""
         text = self.texts[self._checked(place)]
-        found = flip(explain(self.model, text.read))
+        found = explain(self.model, text.read).minimal_flip()
         places = dict.fromkeys(text.place(start, end) for start, end in found.places)
-        return Flip(found.words, tuple(places), found.before, found.after, found.logit)
+        return replace(found, places=tuple(places), before=named(found.before), after=named(found.after))
 
     def read(self, name: str, data: bytes, column: str = "") -> Answers:
         """Answers to all texts of a file."""

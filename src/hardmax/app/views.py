@@ -149,7 +149,7 @@ class Playground:
         )
         self.use = w.Button(label="Use these", **wide)
         self.rule = w.RadioButtonGroup(
-            label="Rule", options=list(RULES), value="hardmax", color="primary", button_style="outline", **wide
+            label="Rule", options=list(RULES), value="hardmax", color="primary", variant="outline", **wide
         )
         self.alpha = Slider(label="alpha, the step", start=0.05, end=5, step=0.05, value=0.5, **wide)
         self.temperature = Slider(label="Temperature (0 is hardmax)", start=0, end=2, step=0.02, value=0.5, **wide)

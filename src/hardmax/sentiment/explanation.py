@@ -1,7 +1,7 @@
 """Why a text was classified as it was: terms that add up to the logit, and the words that others gather around."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from os import PathLike
@@ -13,6 +13,10 @@ from hardmax._drawers import draw
 from hardmax._errors import InputError, ParameterError, needed_for
 from hardmax._files import save_text
 from hardmax._types import AnyArray, FloatArray, IntArray
+from hardmax.sentiment import accounts
+from hardmax.sentiment.accounts import Leading, Part
+from hardmax.sentiment.comparison import Comparison, compare
+from hardmax.sentiment.flips import Flip, minimal_flip
 from hardmax.sentiment.model import (
     Model,
     contributions,
@@ -161,16 +165,57 @@ class Explanation:
     def highlights(self) -> tuple[Highlight, ...]:
         return self.highlighted()
 
-    def highlighted(self, *, even: bool = False) -> tuple[Highlight, ...]:
+    def highlighted(self, *, even: bool = True) -> tuple[Highlight, ...]:
         """Every word of the text where it stands, with its part of the logit; all parts sum to the logit less the bias.
 
-        A run of words counts for the one of them that by itself speaks most for the same side, or with `even` for all
-        of them alike. The first names the words that the answer stands on, the second marks phrases as people do.
+        A run of words counts for all of them alike, signs left out, which is nearer to what people mark; or with
+        `even=False` for the one of them that by itself speaks most for the same side, which names the words that the
+        answer stands on.
         """
         spans = self.model.vocabulary.splitter.spans(self.text)
         parts = by_word(self.model, [span.word for span in spans], self.ids, self.terms, even=even)
         values = parts[:, 0].tolist() if len(self.logits) == 1 else list(parts)
         return tuple(Highlight(*span, value) for span, value in zip(spans, values, strict=True))
+
+    def by_word(self, *, even: bool = True) -> list[Part]:
+        """Distinct words of the text, as they stand in it, with what all their places add to the logit.
+
+        Runs of words count for their words, as `highlighted` says. All values and the bias sum to the logit. Those that
+        say most come first.
+        """
+        return accounts.by_word(self, even=even)
+
+    def by_sentence(self, *, even: bool = True) -> list[Part]:
+        """Sentences in their order, with what their words add to the logit."""
+        return accounts.by_sentence(self, even=even)
+
+    def by_phrase(self, phrases: Iterable[str] | None = None, *, even: bool = True) -> list[Part]:
+        """Phrases of the text, each with all its places, with what their words add to the logit.
+
+        Without `phrases` the text is cut at commas, brackets and the like; all values and the bias then sum to the
+        logit.
+        """
+        return accounts.by_phrase(self, phrases, even=even)
+
+    @cached_property
+    def as_written(self) -> dict[str, str]:
+        """`words` as they stand in the text where they come first: "wonderful . i" may be written "wonderful. I"."""
+        return accounts.as_written(self)
+
+    def leading(self) -> list[Leading]:
+        """Leaders over all heads: in how many each leads, with which share of the mean, and how many follow it."""
+        return accounts.leading(self)
+
+    def minimal_flip(self) -> Flip:
+        """Words without which the answer is another, found greedily and checked by the model; or that there are none.
+
+        Each of them is needed: with any one of them back the answer is the first again. A smaller set may exist.
+        """
+        return minimal_flip(self)
+
+    def counterfactual(self, text: "str | Explanation") -> Comparison:
+        """What makes the answer to another text different, token by token; the changes add up to that of the logit."""
+        return compare(self.model, self, explain(self.model, text) if isinstance(text, str) else text)
 
     @cached_property
     def leaders(self) -> tuple[tuple[LeadingWord, ...], ...]:
@@ -298,10 +343,12 @@ def by_word(model: Model, words: Sequence[str], ids: IntArray, terms: FloatArray
     The text is split into `words`; its distinct tokens are `ids`, (n,), and their contributions `terms`, (n, outputs).
     A token that occurs several times is shared evenly by its places. A run of words falls when one of them is erased,
     so its part goes to a single word: the one whose own score v . z, as a token by itself, speaks most for that side.
-    With `even` each run is shared by its words instead: better to show phrases, worse to find what a text stands on.
+    With `even` each run is shared by its words instead, or by its signs if it has no word: nearer to what people mark,
+    worse to find what a text stands on.
     """
     parts, scores = np.zeros((2, len(words), terms.shape[1]))
     order, columns = np.argsort(ids), np.arange(terms.shape[1])
+    spelled = np.array([any(map(str.isalnum, word)) for word in words], bool)
     for size, places, tokens in model.vocabulary.occurrences(words):
         if not len(places):
             continue
@@ -312,7 +359,9 @@ def by_word(model: Model, words: Sequence[str], ids: IntArray, terms: FloatArray
             scores[places] = np.einsum("mhd,ohd->mo", model.weights.tokens(tokens), model.weights.decoder)
         window = places[:, None] + np.arange(size)  # (m, size)
         if even:
-            np.add.at(parts, window, part[:, None] / size)
+            taking = spelled[window]
+            taking[~taking.any(axis=1)] = True
+            np.add.at(parts, window, part[:, None] * (taking / taking.sum(axis=1, keepdims=True))[..., None])
             continue
         speaker = (scores[window] * np.sign(part)[:, None]).argmax(axis=1)  # (m, outputs)
         np.add.at(parts, (places[:, None] + speaker, columns), part)

@@ -1,0 +1,126 @@
+"""Parts of a text and what they add to the logit: words, sentences, phrases; all of them and the bias sum to it."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from hardmax._errors import ParameterError
+from hardmax._types import FloatArray
+
+if TYPE_CHECKING:
+    from hardmax.sentiment.explanation import Explanation, Highlight
+
+SENTENCE = re.compile(r"\n+|(?<=[.!?])[\"')\]]*\s+")  # what lies between two sentences
+CLAUSE = re.compile(
+    rf"{SENTENCE.pattern}|(?<=[,;:])\s+|\s+(?=[(\[])|(?<=[)\]])\s+|\s[-\u2013\u2014]+\s"
+)  # and two phrases
+
+
+class Part(NamedTuple):
+    """A part of a text, as it stands there, and what it adds to the logit."""
+
+    text: str
+    value: float | FloatArray  # a number, or an array with one for each class
+    places: tuple[tuple[int, int], ...]  # where it stands: text[start:end]
+
+    @property
+    def count(self) -> int:
+        return len(self.places)
+
+
+def by_word(explanation: "Explanation", *, even: bool) -> list[Part]:
+    """Distinct words, each with all its places; those that say most first."""
+    found: dict[str, list[Highlight]] = defaultdict(list)
+    for mark in explanation.highlighted(even=even):
+        found[mark.word].append(mark)
+    parts = [_part(explanation, marks) for marks in found.values()]
+    return sorted(parts, key=lambda part: -abs(float(explanation.signed(part.value))))
+
+
+def by_sentence(explanation: "Explanation", *, even: bool) -> list[Part]:
+    """Sentences in their order."""
+    return _cut(explanation, SENTENCE, even)
+
+
+def by_phrase(explanation: "Explanation", phrases: Iterable[str] | None, *, even: bool) -> list[Part]:
+    """Phrases that were asked for, each with all its places, or what lies between commas and the like."""
+    if phrases is None:
+        return _cut(explanation, CLAUSE, even)
+    if isinstance(phrases, str):
+        raise ParameterError("phrases", "be a list of texts", "one text", "Put it into a list.")
+    marks = explanation.highlighted(even=even)
+    return [_phrase(explanation, marks, phrase) for phrase in phrases]
+
+
+def _cut(explanation: "Explanation", between: re.Pattern[str], even: bool) -> list[Part]:
+    """The text in pieces; a word belongs to the piece in which it begins."""
+    text, marks = explanation.text, explanation.highlighted(even=even)
+    ends = [match.end() for match in between.finditer(text)] + [len(text)]
+    parts, at, start = [], 0, 0
+    for end in ends:
+        own = []
+        while at < len(marks) and marks[at].start < end:
+            own.append(marks[at])
+            at += 1
+        if text[start:end].strip():
+            left = start + len(text[start:end]) - len(text[start:end].lstrip())
+            right = left + len(text[left:end].rstrip())
+            parts.append(Part(" ".join(text[left:right].split()), _sum(explanation, own), ((left, right),)))
+        start = end
+    return parts
+
+
+def _phrase(explanation: "Explanation", marks: "Sequence[Highlight]", phrase: str) -> Part:
+    if not isinstance(phrase, str) or not phrase.split():
+        raise ParameterError("phrases", "hold words", repr(phrase))
+    words = r"\s+".join(map(re.escape, phrase.split()))
+    places = [match.span() for match in re.finditer(rf"(?<!\w){words}(?!\w)", explanation.text, re.IGNORECASE)]
+    if not places:
+        raise ParameterError("phrases", "stand in the text", repr(phrase), "Copy it from there.")
+    own = [mark for mark in marks if any(start <= mark.start < end for start, end in places)]
+    return Part(explanation.text[slice(*places[0])], _sum(explanation, own), tuple(places))
+
+
+def _part(explanation: "Explanation", marks: "Sequence[Highlight]") -> Part:
+    places = tuple((mark.start, mark.end) for mark in marks)
+    return Part(explanation.text[slice(*places[0])], _sum(explanation, marks), places)
+
+
+def _sum(explanation: "Explanation", marks: "Sequence[Highlight]") -> float | FloatArray:
+    if len(explanation.logits) == 1:
+        return float(sum(float(mark.contribution) for mark in marks))  # type: ignore[arg-type]
+    return np.sum([mark.contribution for mark in marks], axis=0) if marks else np.zeros(len(explanation.logits))
+
+
+class Leading(NamedTuple):
+    """A token that leads, over all heads."""
+
+    word: str
+    heads: int  # in how many it leads
+    share: float  # of the mean in these, on average
+    followers: float  # in these, on average
+
+
+def leading(explanation: "Explanation") -> list[Leading]:
+    """Who leads in how many heads, those who lead in most first."""
+    found = defaultdict(list)
+    for leaders in explanation.leaders:
+        for leader in leaders:
+            found[leader.word].append((leader.share, len(leader.followers)))
+    rows = [Leading(word, len(seen), *np.mean(seen, axis=0).tolist()) for word, seen in found.items()]
+    return sorted(rows, key=lambda row: (-row.heads, -row.share))
+
+
+def as_written(explanation: "Explanation") -> dict[str, str]:
+    """Tokens as they stand in the text where they come first: "wonderful . i" may be written "wonderful. I"."""
+    vocabulary, text = explanation.model.vocabulary, explanation.text
+    spans = vocabulary.splitter.spans(text)
+    found: dict[str, str] = {}
+    for size, places, tokens in vocabulary.occurrences([span.word for span in spans]):
+        for place, token in zip(places.tolist(), tokens.tolist(), strict=True):
+            written = text[spans[place].start : spans[place + size - 1].end]
+            found.setdefault(vocabulary.name(token), " ".join(written.split()))
+    return found

@@ -1,0 +1,86 @@
+"""What makes the answers to two texts different: token by token, exactly."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hardmax._errors import ParameterError
+from hardmax.sentiment.model import Model
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from hardmax.sentiment.explanation import Explanation
+
+SAID = 5  # tokens that the sentence names
+
+
+class Change(NamedTuple):
+    """A token, what it adds to the logit of the first text and of the second, and which of them have it."""
+
+    token: str
+    before: Any
+    after: Any
+    where: str  # "first", "second" or "both"
+
+    @property
+    def change(self) -> Any:
+        return self.after - self.before
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """Two texts under one model: the changes of all tokens add up to that of the logit. It prints as a sentence.
+
+    A token that both texts have may count more or less in the second, as others lead there.
+    """
+
+    first: "Explanation"
+    second: "Explanation"
+
+    @property
+    def change(self) -> Any:
+        """Of the logit."""
+        return self.second.logit - self.first.logit
+
+    @property
+    def changes(self) -> list[Change]:
+        """Of every token, the largest first, seen from the answer to the first text."""
+        first, second = self.first, self.second
+        ids = np.union1d(first.ids, second.ids)
+        shape = (len(ids), *first.contributions.shape[1:])
+        before, after = np.zeros(shape), np.zeros(shape)
+        before[np.searchsorted(ids, first.ids)] = first.contributions
+        after[np.searchsorted(ids, second.ids)] = second.contributions
+        here, there = np.isin(ids, first.ids), np.isin(ids, second.ids)
+        order = np.argsort(-np.abs(first.signed(after - before)), kind="stable").tolist()
+        names = [first.model.vocabulary.name(int(token)) for token in ids]
+        where = np.where(here & there, "both", np.where(here, "first", "second")).tolist()
+        return [Change(names[i], before[i], after[i], where[i]) for i in order]
+
+    def __repr__(self) -> str:
+        first, second = self.first, self.second
+        same = "the answer stays" if first.prediction == second.prediction else "the answer becomes"
+        parts = [f"{each.token} {float(first.signed(each.change)):+.2f}" for each in self.changes[:SAID]]
+        total = float(first.signed(self.change))
+        most = f"; most by {', '.join(parts)}" if parts else ""
+        return f"{same.capitalize()} {second.prediction}: {total:+.2f} for {first.prediction}{most}."
+
+    def to_frame(self) -> "DataFrame":
+        """A pandas DataFrame with a row for each token."""
+        import pandas
+
+        first = self.first
+        rows = [
+            (each.token, each.where, *(float(first.signed(part)) for part in (each.before, each.after, each.change)))
+            for each in self.changes
+        ]
+        return pandas.DataFrame(rows, columns=["token", "where", "before", "after", "change"])
+
+
+def compare(model: Model, first: "Explanation", second: "Explanation") -> Comparison:
+    """Two explanations of one model."""
+    if second.model is not model:
+        raise ParameterError("text", "be a text, or explained by the same model", "one of another model")
+    return Comparison(first, second)
