@@ -3,12 +3,13 @@
 import json as json_format
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from hardmax._files import check_writable
 from hardmax._types import FloatArray
@@ -19,7 +20,11 @@ if TYPE_CHECKING:
     from hardmax.sentiment.explanation import Explanation
 
 ENDINGS = (*output.PICTURES, *output.MOVIES, ".json", ".html")
-MOST_WORDS, MOST_HEADS, MOST_LEADERS, MOST_FOLLOWERS = 15, 4, 3, 6
+MOST_WORDS, MOST_SENTENCES, MOST_TERMS, MOST_LEADING = 15, 12, 40, 8
+MOST_HEADS, MOST_LEADERS, MOST_FOLLOWERS = 4, 3, 6
+FOR, AGAINST = "#0072B2", "#D55E00"  # as in every picture of words
+BAR, EXCERPT = 16, 70  # letters
+FAINT, STRONG = 0.15, 0.5  # of the largest contribution: words below have no colour, words above a full one
 
 
 def explain(
@@ -28,13 +33,15 @@ def explain(
     ],
     model: texts.Model = "imdb",
     leave_one_out: Annotated[
-        bool, option("--leave-one-out", "Add by how much the logit falls without each word.")
+        bool, option("--leave-one-out", "Add every term, and by how much the logit falls without it.")
     ] = False,
+    terms: Annotated[bool, option("--terms", "Add every term of the sum: words and runs of words.")] = False,
+    heads: Annotated[bool, option("--heads", "Add the leaders head by head.")] = False,
     html: Annotated[Path | None, option("--html", "Write a page with the highlighted text.", metavar="FILE")] = None,
     json: options.Json = False,
     out: options.Out = None,
 ) -> None:
-    """Say why a text is classified as it is: words whose contributions add up to the logit, and who leads.
+    """Say why a text is classified as it is: words and sentences that add up to the logit, and who leads.
 
     --out writes a picture (.png, .svg, .pdf), a movie (.gif, .mp4; models with d = 2), everything (.json) or a page
     (.html).
@@ -56,53 +63,123 @@ def explain(
     if json:
         print(document)
         return
-    _print(explanation, without)
+    _print(explanation, without, terms=terms, heads=heads)
     output.say_written([*files, *([] if html is None else [html])])
 
 
-def _print(explanation: "Explanation", without: FloatArray | None) -> None:
+def _print(explanation: "Explanation", without: FloatArray | None, *, terms: bool, heads: bool) -> None:
     from hardmax.draw.text_page import sentence
 
     output.say(sentence(explanation))
     if not len(explanation.ids):
         return
-    output.show(words(explanation, without))
-    output.show(leaders(explanation))
-    left = len(explanation.leaders) - MOST_HEADS
-    if left > 0:
-        output.say(f"{left} more heads are in --json.")
+    output.console().print(coloured(explanation))
+    output.show(words(explanation))
+    if len(explanation.by_sentence()) > 1:
+        output.show(sentences(explanation))
+    if terms or without is not None:
+        output.show(tokens(explanation, without))
+    output.show(leading(explanation))
+    if heads:
+        output.show(leaders(explanation))
+        left = len(explanation.leaders) - MOST_HEADS
+        if left > 0:
+            output.say(f"{left} more heads are in --json.")
 
 
-def words(explanation: "Explanation", without: FloatArray | None = None) -> Table:
-    """The words that count most for the prediction, and the sum of the others."""
-    e = explanation
+def coloured(explanation: "Explanation") -> Text:
+    """The text; words that speak for the answer are blue and those against it orange, the strongest on a full ground."""
+    text, marks = Text(explanation.text), explanation.highlights
+    values = [float(explanation.signed(mark.contribution)) for mark in marks]
+    largest = max(map(abs, values), default=0.0)
+    for mark, value in zip(marks, values, strict=True):
+        if abs(value) >= FAINT * largest > 0:
+            colour = FOR if value > 0 else AGAINST
+            strong = abs(value) >= STRONG * largest
+            text.stylize(f"bold white on {colour}" if strong else f"bold {colour}", mark.start, mark.end)
+    return text
+
+
+def words(explanation: "Explanation") -> Table:
+    """The words that count most for the prediction, with all their places, and the sum of the others."""
+    parts = explanation.by_word()
+    names = [part.text if part.count == 1 else f"{part.text} ({part.count} times)" for part in parts]
+    return _bars("Words that count most", "word", names, [part.value for part in parts], explanation, MOST_WORDS)
+
+
+def sentences(explanation: "Explanation") -> Table:
+    """Sentences in their order."""
+    parts = explanation.by_sentence()
+    names = [part.text if len(part.text) <= EXCERPT else f"{part.text[: EXCERPT - 3]}..." for part in parts]
+    values = [part.value for part in parts]
+    return _bars("Sentence by sentence", "sentence", names, values, explanation, MOST_SENTENCES)
+
+
+def _bars(title: str, kind: str, names: list[str], values: list[Any], e: "Explanation", most: int) -> Table:
+    numbers = [float(e.signed(value)) for value in values]
+    if len(numbers) > most:
+        names, numbers = [*names[:most], f"and {len(names) - most} more"], [*numbers[:most], sum(numbers[most:])]
+    largest = max(map(abs, numbers)) or 1.0
+    block = "#" if output.console().options.ascii_only else "\u2588"
+    rows = [
+        [escape(name), f"{number:+.4f}", block * round(BAR * abs(number) / largest)]
+        for name, number in zip(names, numbers, strict=True)
+    ]
+    grid = output.table(title, kind, _for(e), "", rows=rows)
+    grid.columns[2]._cells = [
+        Text(str(cell), style=FOR if number > 0 else AGAINST)
+        for cell, number in zip(grid.columns[2].cells, numbers, strict=True)
+    ]
+    return grid
+
+
+def _for(e: "Explanation") -> str:
     against = f", not {escape(str(e.second))}" if len(e.classes) > 2 else ""
-    values = {f"for {escape(str(e.prediction))}{against}": e.towards}
+    return f"for {escape(str(e.prediction))}{against}"
+
+
+def tokens(explanation: "Explanation", without: FloatArray | None = None) -> Table:
+    """The terms of the sum: tokens that count most for the prediction, and the sum of the others."""
+    e = explanation
+    values = {_for(e): e.towards}
     if without is not None:
         values["leave-one-out"] = e.signed(without)
     counted = [] if e.model.vocabulary.distinct else ["times"]  # else each counts once, however often it stands there
     times = [[str(count)] * len(counted) for count in e.counts]
     order = np.argsort(-np.abs(e.towards), kind="stable")
     rows = [
-        [escape(str(e.words[i])), *(f"{column[i]:+.4f}" for column in values.values()), *times[i]]
-        for i in order[:MOST_WORDS]
+        [escape(e.as_written[e.words[i]]), *(f"{column[i]:+.4f}" for column in values.values()), *times[i]]
+        for i in order[:MOST_TERMS]
     ]
-    rest = order[MOST_WORDS:]
+    rest = order[MOST_TERMS:]
     if len(rest):
         rows.append(
             [f"and {len(rest)} more", f"{e.towards[rest].sum():+.4f}", *[""] * (len(values) - 1 + len(counted))]
         )
-    return output.table("Words that count most", "word", *values, *counted, rows=rows)
+    return output.table("Every term of the sum", "token", *values, *counted, rows=rows)
+
+
+def leading(explanation: "Explanation") -> Table:
+    """Leaders over all heads."""
+    found, written, heads = explanation.leading(), explanation.as_written, len(explanation.leaders)
+    rows = [
+        [escape(written[row.word]), str(row.heads), f"{row.share:.1%}", f"{row.followers:.0f}"]
+        for row in found[:MOST_LEADING]
+    ]
+    title = "Leaders" if heads == 1 else f"Leaders, over {heads} heads"
+    columns = "leader", "leads in", "mean share", "mean followers"
+    return output.table(title, *columns, rows=rows, total=len(found))
 
 
 def leaders(explanation: "Explanation") -> Table:
     """Leaders of the first heads, and who follows them."""
-    rows = []
+    rows, written = [], explanation.as_written
     for h, found in enumerate(explanation.leaders[:MOST_HEADS], 1):
         for leader in found[:MOST_LEADERS]:
             more = len(leader.followers) - MOST_FOLLOWERS
-            names = ", ".join(leader.followers[:MOST_FOLLOWERS]) + (f" and {more} more" if more > 0 else "")
-            rows.append([str(h), escape(leader.word), f"{leader.share:.1%}", str(leader.since), escape(names)])
+            names = ", ".join(written[name] for name in leader.followers[:MOST_FOLLOWERS])
+            names += f" and {more} more" if more > 0 else ""
+            rows.append([str(h), escape(written[leader.word]), f"{leader.share:.1%}", str(leader.since), escape(names)])
         if len(found) > MOST_LEADERS:
             rows.append([str(h), f"and {len(found) - MOST_LEADERS} more", "", "", ""])
-    return output.table("Leaders", "head", "leader", "share of the mean", "since layer", "followed by", rows=rows)
+    return output.table("Head by head", "head", "leader", "share of the mean", "since layer", "followed by", rows=rows)
