@@ -21,6 +21,7 @@ from hardmax.app.problems import in_words
 from hardmax.app.scene import BOUNDS, MOST_DIMENSIONS, MOST_TOKENS, OVERLAYS, RULES, Scene, values_matrix
 from hardmax.app.slider import Slider
 from hardmax.app.store import Store
+from hardmax.app.work import off_the_loop, takes_long
 from hardmax.inputs import CONFIGURATIONS, RANDOM_CLOUDS
 
 MOST_BYTES = 5_000_000  # of an upload
@@ -74,8 +75,9 @@ class Playground:
         self._turn += 1
         turn, seq, scene = self._turn, self._seq, self.store.scene
         try:
-            header, arrays = await asyncio.to_thread(
-                answer, scene, quickly=not final, stopped=lambda: self._turn != turn
+            header, arrays = await off_the_loop(
+                lambda: answer(scene, quickly=not final, stopped=lambda: self._turn != turn),
+                long=takes_long(scene, final=final),
             )
         except Cancelled:
             return
