@@ -20,8 +20,8 @@ STROKE = 2.0  # seconds from taking a token to letting it go
 SAMPLED = 20  # one answer of so many is compared
 AT_ONCE = 10  # sessions that are open together, of those that come and go
 ALPHA, TEMPERATURE = "alpha, the step", "Temperature (0 is hardmax)"  # labels of sliders
-ANGLE = "Angle of the first eigenvector"
 LONG = Scene.of_cloud("ball", n=300).changed(rule="self-attention", time=40.0)  # seconds of work
+LONG_ONES = 8  # visitors who look at it: more than there are threads
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Seen:
         times.append(answer.seconds)
         if answer.header["error"]:
             self.troubles.append(answer.header["error"])
-        elif len(times) % SAMPLED == 1:
+        elif len(times) % SAMPLED == 0:
             self.sample.append((scene, answer.header["leaders"]))
 
     @property
@@ -60,19 +60,14 @@ def scene_of(number: int, n: int) -> Scene:
     return scene.changed(rule="softmax") if number % 4 == 1 else scene
 
 
-async def dragging(address: str, number: int, n: int, seconds: float, seen: Seen) -> None:
+async def dragging(visitor: Visitor, number: int, seconds: float, seen: Seen) -> None:
     """One visitor, for so many seconds."""
+    end, token = time.perf_counter() + seconds, number % visitor.scene.n
     try:
-        visitor = await Visitor.open(address, scene_of(number, n))
-        try:
-            await visitor.ask({"kind": "look"})
-            end, token = time.perf_counter() + seconds, number % n
-            while time.perf_counter() < end:
-                await _stroke(visitor, token, min(end, time.perf_counter() + STROKE), seen)
-                await _slide(visitor, number, seen)
-                token = (token + 1) % n
-        finally:
-            visitor.close()
+        while time.perf_counter() < end:
+            await _stroke(visitor, token, min(end, time.perf_counter() + STROKE), seen)
+            await _slide(visitor, number, seen)
+            token = (token + 1) % visitor.scene.n
     except Trouble as trouble:
         seen.troubles.append(str(trouble))
 
@@ -103,30 +98,45 @@ async def _slide(visitor: Visitor, number: int, seen: Seen) -> None:
 
 
 async def drag_together(address: str, visitors: int, n: int, seconds: float) -> Seen:
-    """Many at once."""
-    seen = Seen()
-    await asyncio.gather(*(dragging(address, i, n, seconds, seen) for i in range(visitors)))
+    """Many at once, who begin when all have the page before them."""
+    seen, opened = Seen(), list[Visitor]()
+    try:
+        for i in range(visitors):
+            opened.append(await arrive(address, scene_of(i, n)))
+        await asyncio.gather(*(dragging(each, i, seconds, seen) for i, each in enumerate(opened)))
+    except Trouble as trouble:
+        seen.troubles.append(str(trouble))
+    finally:
+        for each in opened:
+            await each.close()
     return seen
 
 
+async def arrive(address: str, scene: Scene) -> Visitor:
+    """Open the page, and see the scene."""
+    visitor = await Visitor.open(address, scene)
+    await visitor.ask({"kind": "look"})
+    return visitor
+
+
 async def drag_beside_long_work(address: str, n: int, seconds: float) -> tuple[Seen, list[float]]:
-    """What one saw who drags, and how long another waited whose every answer takes long."""
-    seen, long = Seen(), list[float]()
+    """What one saw who drags, and how long others waited whose every answer takes long."""
+    long: list[float] = []
+    others = [await arrive(address, LONG) for _ in range(LONG_ONES)]
 
-    async def asking() -> None:
-        visitor = await Visitor.open(address, LONG)
-        try:
-            for angle in range(1, 180):
-                long.append((await visitor.slide(ANGLE, angle)).seconds)
-        finally:
-            visitor.close()
+    async def asking(visitor: Visitor) -> None:
+        for step in range(79):
+            long.append((await visitor.slide("Time", LONG.time - 0.5 * (step + 1))).seconds)
 
-    task = asyncio.create_task(asking())
-    await dragging(address, 0, n, seconds, seen)
-    if task.done():
+    tasks = [asyncio.create_task(asking(each)) for each in others]
+    seen = await drag_together(address, 1, n, seconds)
+    if any(task.done() for task in tasks):
         seen.troubles.append("The long work ended too soon.")
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    for each in others:
+        await each.close()
     return seen, long
 
 
@@ -136,11 +146,7 @@ async def come_and_go(address: str, sessions: int, n: int) -> list[str]:
 
     async def once(number: int) -> None:
         try:
-            visitor = await Visitor.open(address, scene_of(number, n))
-            try:
-                await visitor.ask({"kind": "look"})
-            finally:
-                visitor.close()
+            await (await arrive(address, scene_of(number, n))).close()
         except Trouble as trouble:
             troubles.append(str(trouble))
 

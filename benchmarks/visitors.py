@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from bokeh.protocol import Protocol
 from bokeh.protocol.receiver import Receiver
 from tornado.httpclient import AsyncHTTPClient
-from tornado.websocket import WebSocketClientConnection, websocket_connect
+from tornado.websocket import WebSocketClientConnection, WebSocketClosedError, websocket_connect
 
 from hardmax.app.packing import unpacked
 from hardmax.app.scene import Scene
@@ -29,6 +29,10 @@ READY = {  # what a browser says once it has drawn the page
 
 class Trouble(Exception):
     """The app said an error, or nothing."""
+
+
+class Refused(Trouble):
+    """It could not handle one message, and goes on."""
 
 
 class Answer(NamedTuple):
@@ -47,6 +51,7 @@ class Visitor:
         self._socket = socket
         self._receiver = Receiver(Protocol())
         self._seq = 0
+        self._open = True
         self.models: dict[str, str] = {}  # which number a model has, by its label or its kind
 
     @classmethod
@@ -67,8 +72,11 @@ class Visitor:
         await made._send("PATCH-DOC", {"events": [READY]})
         return made
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        """Leave, and wait until the server knows."""
         self._socket.close()
+        while self._open and await self._socket.read_message() is not None:
+            pass
 
     async def drag(self, token: int, place: tuple[float, float], *, final: bool = False) -> Answer:
         """Move a token, as the plane does for every frame of a drag."""
@@ -104,7 +112,14 @@ class Visitor:
 
     async def _send(self, kind: str, content: dict[str, Any]) -> None:
         for part in ({"msgid": str(time.perf_counter_ns()), "msgtype": kind}, {}, content):
-            await self._socket.write_message(json.dumps(part))
+            await self.speak(json.dumps(part))
+
+    async def speak(self, part: str | bytes) -> None:
+        """Send a part of a message, whatever it is."""
+        try:
+            await self._socket.write_message(part, binary=isinstance(part, bytes))
+        except WebSocketClosedError:
+            raise Trouble("The server closed the socket.") from None
 
     async def _message(self, kind: str) -> Any:
         """The next message of a kind; those between are no news."""
@@ -114,10 +129,11 @@ class Visitor:
             except TimeoutError:
                 raise Trouble(f"No answer came within {PATIENCE:g} seconds.") from None
             if fragment is None:
+                self._open = False
                 raise Trouble("The server closed the socket.")
             message = await self._receiver.consume(fragment)
             if message is not None and message.msgtype == "ERROR":
-                raise Trouble(message.content["text"])
+                raise Refused(message.content["text"])
             if message is not None and message.msgtype == kind:
                 return message
 
