@@ -37,6 +37,8 @@ def bench(
 ) -> None:
     """Measure the speed as ratios to real peers. Exit code 1 when answers differ, and there is no ratio.
 
+    app is the web app under load: exit code 1 also when there was an error or a session stayed.
+
     scaling and decided are studies: curves, with --out for their numbers and --plot for their picture. gpu needs a CUDA
     device.
     """
@@ -148,6 +150,10 @@ def _study(study: Any, json: bool, out: Path | None, table: Path | None, plot: P
         output.save_figure(getattr(plots, study.picture)(found), plot)
     for path in filter(None, (out, table, plot)):
         output.note(f"Wrote {path}")
+    if found.get("refused"):
+        for sentence in found["refused"]:
+            output.say(sentence)
+        raise typer.Exit(1)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-STATUS, FORGET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+FORGET = Path("/proc/self/clear_refs")
 
 
 def with_peak(run: Callable[[], Any]) -> tuple[Any, float | None]:
@@ -15,18 +15,19 @@ def with_peak(run: Callable[[], Any]) -> tuple[Any, float | None]:
     """
     before = _reset()
     result = run()
-    return result, None if before is None else max(_resident("VmHWM") - before, 0) / 1e3
+    return result, None if before is None else max(resident("VmHWM") - before, 0) / 1e3
 
 
 def _reset() -> float | None:
     try:
         FORGET.write_text("5")
-        return _resident("VmRSS")
+        return resident("VmRSS")
     except OSError:
         return None
 
 
-def _resident(field: str) -> float:
+def resident(field: str, process: int | str = "self") -> float:
     """A size in kB (1024 bytes), as thousands of bytes."""
-    line = next(line for line in STATUS.read_text().splitlines() if line.startswith(field))
+    status = Path(f"/proc/{process}/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith(field))
     return 1.024 * int(line.split()[1])

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import clustering, decided, gpu, report, scaling, sizes
+from benchmarks import app, clustering, decided, gpu, report, scaling, sizes
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Study:
 
 
 STUDIES = {
+    "app": Study("How long visitors of the app wait, twenty at once", app.measure, table=app.markdown, mark=app.BEGIN),
     "clustering": Study(
         "Adjusted Rand index and seconds of clusterers on known clusters",
         clustering.measure,

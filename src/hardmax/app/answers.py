@@ -7,7 +7,7 @@ import numpy as np
 
 import hardmax as hm
 from hardmax._errors import InputError
-from hardmax._types import AnyArray, FloatArray
+from hardmax._types import AnyArray, FloatArray, Progress
 from hardmax.app.scene import Scene
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import COLOURS, REST
@@ -19,7 +19,9 @@ from hardmax.rules.base import Rule
 
 MOST_MATRIX = 80  # tokens whose attention is shown as a matrix
 MANY = 2000  # tokens beyond which a drag is answered at its end
-MANY_SAID = "So many tokens: a drag is answered when it ends, some trails are drawn, and theorems are left out."
+MANY_SAID = "So many tokens: a drag is answered when it ends, and some trails are drawn."
+MOST_CHECKED = 60_000  # tokens times layers on which theorems are checked
+UNCHECKED_SAID = "Theorems are left out: so many tokens and layers take longer than one waits."
 CELLS = (96, 72)  # of the plane, across and up
 MANY_CELLS = 500  # tokens beyond which cells wait for the end of a drag
 MOST_ROWS = 12  # of a table
@@ -54,14 +56,19 @@ def start_of(scene: Scene) -> FloatArray:
     return np.asarray(scene.tokens / lengths)
 
 
-def run(scene: Scene, stopped: Callable[[], bool] = lambda: False) -> hm.Trajectory:
-    """The trajectory of a scene; given up with `Cancelled` as soon as `stopped` says so."""
+def _until(stopped: Callable[[], bool]) -> Progress:
+    """A report of progress that gives up the work when something newer was asked."""
 
     def progress(*_: int) -> None:
         if stopped():
             raise Cancelled
 
-    rule = rule_of(scene)
+    return progress
+
+
+def run(scene: Scene, stopped: Callable[[], bool] = lambda: False) -> hm.Trajectory:
+    """The trajectory of a scene; given up with `Cancelled` as soon as `stopped` says so."""
+    progress, rule = _until(stopped), rule_of(scene)
     if rule.continuous:
         times = np.linspace(0, scene.time, TIMES)
         return hm.simulate(start_of(scene), rule, times=times, rtol=1e-6, progress=progress)  # type: ignore[call-overload]
@@ -107,16 +114,11 @@ def answer(scene: Scene, *, quickly: bool = False, stopped: Callable[[], bool] =
         ).astype(np.float32)
     if scene.d == 2 and scene.rule in ("hardmax", "softmax"):
         _ellipse(scene, header)
-    if not quickly:
-        header["verdicts"] = (
-            [
-                {"name": v.name, "outcome": v.outcome, "reason": v.reason}
-                for v in hm.theorems.check(trajectory)
-                if v.applies
-            ]
-            if scene.n <= MANY
-            else []
-        )
+    if scene.n * scene.layers > MOST_CHECKED:
+        header["unchecked_said"] = UNCHECKED_SAID
+    elif not quickly:
+        found = hm.theorems.check(trajectory, progress=_until(stopped))
+        header["verdicts"] = [{"name": v.name, "outcome": v.outcome, "reason": v.reason} for v in found if v.applies]
     return header, arrays
 
 

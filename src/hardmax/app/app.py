@@ -91,9 +91,18 @@ def page(name: str, content: Any) -> Any:
 
 
 def serve(
-    *, address: str = "127.0.0.1", port: int = 0, origins: Sequence[str] = (), model: str = "imdb", show: bool = False
+    *,
+    address: str = "127.0.0.1",
+    port: int = 0,
+    origins: Sequence[str] = (),
+    model: str = "imdb",
+    show: bool = False,
+    lingering: float = 15.0,
 ) -> Any:
-    """Start the server in this thread's event loop; returns it, not yet running."""
+    """Start the server in this thread's event loop; returns it, not yet running.
+
+    What a visitor leaves behind is forgotten after so many seconds of `lingering`, in case they come back.
+    """
     matplotlib.use("Agg")  # pictures are files here, drawn off the main thread
     style = STYLE.read_text(encoding="utf-8")
     pn.extension("plotly", *EXTENSIONS, raw_css=[style], inline=True, notifications=True, disconnect_notification=LOST)
@@ -106,8 +115,8 @@ def serve(
         start=False,
         title=TITLE,
         session_token_expiration=3600,
-        unused_session_lifetime=15_000,
-        check_unused_sessions=15_000,
+        unused_session_lifetime_milliseconds=round(1000 * lingering),
+        check_unused_sessions_milliseconds=round(1000 * lingering),
         websocket_max_message_size=2 * MOST_BYTES,
         index=None,
     )

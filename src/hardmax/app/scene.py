@@ -170,7 +170,7 @@ def values_matrix(first: float, second: float, degrees: float) -> FloatArray:
 def _tokens(value: Any) -> FloatArray:
     try:
         tokens = np.asarray(value, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ParameterError("tokens", "be rows of numbers, all of one length", "something else") from None
     if tokens.ndim != 2 or not 1 <= len(tokens) <= MOST_TOKENS or not 1 <= tokens.shape[1] <= MOST_DIMENSIONS:
         must = f"be 1 to {MOST_TOKENS:,} rows of 1 to {MOST_DIMENSIONS} numbers"
@@ -183,7 +183,7 @@ def _tokens(value: Any) -> FloatArray:
 def _matrix(value: Any, name: str, d: int) -> FloatArray:
     try:
         matrix = np.asarray(value, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ParameterError(name, f"be {d} by {d} numbers", "something else") from None
     if matrix.shape != (d, d) or not (np.abs(matrix) <= LARGEST).all():
         raise ParameterError(name, f"be {d} by {d} finite numbers", f"shape {matrix.shape}")
@@ -191,7 +191,7 @@ def _matrix(value: Any, name: str, d: int) -> FloatArray:
 
 
 def _number(value: Any, name: str, least: float, most: float) -> float:
-    plain = isinstance(value, int | float | np.number) and not isinstance(value, bool) and math.isfinite(value)
+    plain = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if not plain or not least <= value <= most:
         raise ParameterError(name, f"be a number from {least:g} to {most:g}", repr(value)[:40])
     return float(value)

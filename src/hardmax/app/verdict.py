@@ -12,7 +12,7 @@ OUTCOMES = {"holds": "good", "fails": "bad"}
 def verdict(header: dict[str, Any]) -> str:
     """Status, limit points and theorems; everything escaped."""
     parts = [Markup('<div class="hm-verdict" role="status"><p class="hm-status">{}</p>').format(header["status"])]
-    for name in ("expected", "axes_said", "many_said"):
+    for name in ("expected", "axes_said", "many_said", "unchecked_said"):
         if header.get(name):
             parts.append(Markup("<p>{}</p>").format(header[name]))
     if header.get("points"):

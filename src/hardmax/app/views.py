@@ -23,6 +23,7 @@ from hardmax.app.scene import BOUNDS, MOST_DIMENSIONS, MOST_TOKENS, OVERLAYS, RU
 from hardmax.app.slider import Slider
 from hardmax.app.store import Store
 from hardmax.app.verdict import PARTS
+from hardmax.app.work import off_the_loop, takes_long
 from hardmax.inputs import CONFIGURATIONS, RANDOM_CLOUDS
 
 MOST_BYTES = 5_000_000  # of an upload
@@ -73,7 +74,7 @@ class Playground:
         self._seq = seq if isinstance(seq, int) else 0
         try:
             final = self.store.handle(message)
-        except InputError as problem:
+        except Exception as problem:
             self._say_problem(problem)
             return
         pn.state.execute(partial(self._answer, final=final))
@@ -84,8 +85,9 @@ class Playground:
         turn, seq, scene = self._turn, self._seq, self.store.scene
         try:
             with self._said_busy():
-                header, arrays = await asyncio.to_thread(
-                    answer, scene, quickly=not final, stopped=lambda: self._turn != turn
+                header, arrays = await off_the_loop(
+                    lambda: answer(scene, quickly=not final, stopped=lambda: self._turn != turn),
+                    long=takes_long(scene, final=final),
                 )
         except Cancelled:
             return
@@ -127,7 +129,7 @@ class Playground:
         """Three dimensions are turned by Plotly."""
         from hardmax.draw.pages import figure_of
 
-        figure = await asyncio.to_thread(lambda: figure_of(run(scene)))
+        figure = await off_the_loop(lambda: figure_of(run(scene)), long=True)
         colour = "#e8ebef" if self.address.dark else "#1b1f24"
         figure["layout"] |= {"paper_bgcolor": "rgba(0, 0, 0, 0)", "font": {"color": colour}}
         if turn == self._turn:
@@ -246,7 +248,7 @@ class Playground:
         """Do something, and answer; what is wrong with it is said in the plane."""
         try:
             act()
-        except InputError as problem:
+        except Exception as problem:
             self._say_problem(problem)
             return
         pn.state.execute(self._answer)
@@ -302,7 +304,7 @@ class Playground:
     async def _find(self, _: Any) -> None:
         scene = self.store.scene
         try:
-            found = await asyncio.to_thread(control.find, scene, self.wanted)
+            found = await off_the_loop(lambda: control.find(scene, self.wanted), long=True)
         except Exception as problem:
             self.found.object = verdict.note(in_words(problem))
             return
@@ -356,7 +358,8 @@ class Playground:
         async def made() -> io.BytesIO:
             try:
                 with self._said_busy():
-                    return io.BytesIO(await asyncio.to_thread(exports.as_file, self.store.scene, kind))
+                    scene = self.store.scene
+                    return io.BytesIO(await off_the_loop(lambda: exports.as_file(scene, kind), long=True))
             except Exception as problem:
                 self._say_problem(problem)
                 return io.BytesIO()
@@ -384,7 +387,7 @@ class Playground:
             ],
             "Show": [self.overlays],
             "Choose who leads": [self.lead, self.forget, self.find, self.found],
-            "Export": [pn.FlexBox(*self.downloads), self.too_long, self.code, self.copy],
+            "Export": [pn.FlexBox(*self.downloads), self.code, self.copy],
         }
         open_at_first = ("Tour", "Rule")
         side = [pn.Card(*cards[title], title=title, collapsed=title not in open_at_first, **CARD) for title in cards]
@@ -393,7 +396,7 @@ class Playground:
             self.address,
             pn.Column(*side, width=SIDE, css_classes=["hm-side"], styles=SCROLLED),
             pn.Column(self.space, self.plane, sizing_mode="stretch_width", css_classes=["hm-middle"], styles=MIDDLE),
-            pn.Column(self.verdict, width=SIDE, css_classes=["hm-right"], styles=SCROLLED),
+            pn.Column(self.too_long, self.verdict, width=SIDE, css_classes=["hm-right"], styles=SCROLLED),
             gap="16px",
             sizing_mode="stretch_width",
             styles={"padding": "12px"},

@@ -1,6 +1,10 @@
 """Every statement as a function from a trajectory to a `Verdict`; `check` runs those that speak of its rule."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from hardmax._errors import ParameterTypeError
+from hardmax._types import Progress
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
 from hardmax.theorems.base import Check, Outcome, Statement, Verdict, Verdicts
@@ -20,7 +24,7 @@ SELF_ATTENTION: tuple[FlowCheck, ...] = (
 )
 
 
-def check(trajectory: Trajectory) -> list[Verdict]:
+def check(trajectory: Trajectory, *, progress: Progress | None = None) -> list[Verdict]:
     """Test every statement of the theory that speaks of a trajectory's rule.
 
     Parameters
@@ -28,6 +32,8 @@ def check(trajectory: Trajectory) -> list[Verdict]:
     trajectory : Trajectory
         Of one cloud. Under `Hardmax`, simulated with save="all". Under `SelfAttention` the limit is tested at
         lambda t = 15, 30 or 60, further than the trajectory if need be.
+    progress : callable, optional
+        Called with (statements done, statements in all); if it raises, the work ends.
 
     Returns
     -------
@@ -51,13 +57,18 @@ def check(trajectory: Trajectory) -> list[Verdict]:
     Theorem 3: holds
     Theorem 4: nothing to check
     """
-    if isinstance(trajectory, HardmaxTrajectory):
-        return Verdicts(statement(trajectory) for statement in STATEMENTS)
-    if not isinstance(trajectory, SmoothTrajectory):
-        raise ParameterTypeError("check", "get a Trajectory from hm.simulate", type(trajectory).__name__)
-    if isinstance(trajectory.rule, SelfAttention):
-        return Verdicts(statement(trajectory) for statement in SELF_ATTENTION)
-    return Verdicts([energy(trajectory)] if isinstance(trajectory.rule, Sphere) else [])
+    statements: Sequence[Callable[[Any], Verdict]] = STATEMENTS
+    if not isinstance(trajectory, HardmaxTrajectory):
+        if not isinstance(trajectory, SmoothTrajectory):
+            raise ParameterTypeError("check", "get a Trajectory from hm.simulate", type(trajectory).__name__)
+        statements = SELF_ATTENTION if isinstance(trajectory.rule, SelfAttention) else ()
+        statements = (energy,) if isinstance(trajectory.rule, Sphere) else statements
+    found = Verdicts()
+    for statement in statements:
+        found.append(statement(trajectory))
+        if progress is not None:
+            progress(len(found), len(statements))
+    return found
 
 
 __all__ = ["SELF_ATTENTION", "STATEMENTS", "Outcome", "Statement", "Verdict", "check", "limit_of"]
