@@ -56,7 +56,7 @@ def test_phrases_that_are_asked_for():
     marks = {mark.start: mark.contribution for mark in why.highlights}
     dull, end = why.by_phrase(["is  DULL", "the end"])
     assert dull.value == pytest.approx(sum(marks[TEXT.index(word)] for word in ("is dull", "dull")))
-    assert (end.text, end.count) == ("the end", 2)
+    assert (end.named, len(end.places)) == ("the end (2 times)", 2)
     with pytest.raises(hm.InputError, match=r"`phrases` must stand in the text. Got 'great'."):
         why.by_phrase(["great"])
     with pytest.raises(hm.InputError, match="must be a list"):

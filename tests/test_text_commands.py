@@ -192,11 +192,20 @@ def test_an_explanation_is_printed_as_it_is_computed(run, model) -> None:
     assert code == 0
     logit = float(found.signed(found.logit))
     assert out.startswith(f"{found.prediction} with probability {found.probability:.1%} (logit {logit:.4f}")
+    assert text in out.splitlines()  # which is coloured on a terminal
+    part = found.by_word()[0]
+    assert re.search(rf"^{part.named} +{re.escape(f'{float(found.signed(part.value)):+.4f}')} +█+", out, re.MULTILINE)
+    leader = found.leading()[0]
+    assert re.search(rf"^{found.as_written[leader.word]} +{leader.heads} +{leader.share:.1%} +\d", out, re.MULTILINE)
+    assert "leave-one-out" not in out
+    assert "Sentence by sentence" not in out  # there is one
+    out = run("explain", f"{text} Dull!", "--model", model, "--terms", "--heads")[1]
+    found = HardmaxClassifier.load(model).explain(f"{text} Dull!")
     word, value = found.top(1)[0]
     sign = 1 if found.prediction == "positive" else -1
-    assert re.search(rf"{word} +{re.escape(f'{sign * value:+.4f}')}", out)
+    assert re.search(rf"{found.as_written[word]} +{re.escape(f'{sign * value:+.4f}')}", out)
     assert re.search(rf"^1 +{found.leaders[0][0].word} +{found.leaders[0][0].share:.1%} +\d", out, re.MULTILINE)
-    assert "leave-one-out" not in out
+    assert re.search(r"^Dull! +[+-]\d\.\d{4}", out, re.MULTILINE)
 
 
 def test_leave_one_out_is_the_fall_of_the_logit(run, model) -> None:

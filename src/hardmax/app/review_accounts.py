@@ -40,8 +40,7 @@ def waterfall(explanation: Explanation, count: int = STEPS) -> list[Step]:
     words = explanation.by_word()
     parts = [("bias", along(explanation, explanation.bias))]
     for part in words[:count]:
-        name = part.text if part.count == 1 else f"{part.text} ({part.count} times)"
-        parts.append((name, along(explanation, part.value)))
+        parts.append((part.named, along(explanation, part.value)))
     if rest := words[count:]:
         name = f"{len(rest)} other{'s' if len(rest) > 1 else ''}"
         parts.append((name, sum(along(explanation, part.value) for part in rest)))

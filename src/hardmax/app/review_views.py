@@ -3,8 +3,8 @@
 What is typed is answered off the event loop, one text at a time; of texts that came meanwhile only the last counts.
 """
 
-import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import panel as pn
@@ -16,7 +16,7 @@ from hardmax.app.review_details import Details, account
 from hardmax.app.review_file_view import FileView
 from hardmax.app.review_html import CSS, key, paragraph
 from hardmax.app.reviews import MOST_TEXTS, Reviews, answer
-from hardmax.app.work import Latest
+from hardmax.app.work import Latest, off_the_loop
 from hardmax.sentiment.explanation import Explanation
 from hardmax.sentiment.flips import Flip
 
@@ -197,7 +197,7 @@ class ReviewPage:
             if card.refused or (card.shown is not None and (card.shown.text, card.shown.model) == (text, name)):
                 continue
             try:
-                found = await asyncio.to_thread(answer, name, text)
+                found = await off_the_loop(partial(answer, name, text), long=False)
             except Exception as problem:
                 card.show_problem(in_words(problem))
                 continue
@@ -212,7 +212,7 @@ class ReviewPage:
         if explanation is None:
             return
         head = self.reviews.head
-        found = await asyncio.to_thread(account, explanation, head)
+        found = await off_the_loop(partial(account, explanation, head), long=False)
         if not self._answering.asked:
             self._setting = True
             self.details.set_heads(explanation.model.weights.heads, head)
@@ -226,7 +226,7 @@ class ReviewPage:
     async def _find_flip(self) -> None:
         before = self.reviews.chosen, self.reviews.name, self.reviews.texts[self.reviews.chosen]
         try:
-            found = await asyncio.to_thread(self.reviews.flip, before[0])
+            found = await off_the_loop(partial(self.reviews.flip, before[0]), long=True)
         except Exception as problem:
             self.details.show_flip(in_words(problem), strikes=False)
             return
@@ -252,7 +252,8 @@ class ReviewPage:
             return
         name, data = self._file
         try:
-            answers = await asyncio.to_thread(self.reviews.read, name, data, self.files.column.value or "")
+            column = self.files.column.value or ""
+            answers = await off_the_loop(partial(self.reviews.read, name, data, column), long=True)
         except Exception as problem:
             self.files.show_status(in_words(problem), "problem")
             return

@@ -88,7 +88,7 @@ def _print(explanation: "Explanation", without: FloatArray | None, *, terms: boo
 
 
 def coloured(explanation: "Explanation") -> Text:
-    """The text; words that speak for the answer are blue and those against it orange, the strongest on a full ground."""
+    """The text; words for the answer are blue and those against it orange, the strongest on a full ground."""
     text, marks = Text(explanation.text), explanation.highlights
     values = [float(explanation.signed(mark.contribution)) for mark in marks]
     largest = max(map(abs, values), default=0.0)
@@ -103,8 +103,8 @@ def coloured(explanation: "Explanation") -> Text:
 def words(explanation: "Explanation") -> Table:
     """The words that count most for the prediction, with all their places, and the sum of the others."""
     parts = explanation.by_word()
-    names = [part.text if part.count == 1 else f"{part.text} ({part.count} times)" for part in parts]
-    return _bars("Words that count most", "word", names, [part.value for part in parts], explanation, MOST_WORDS)
+    names, values = [part.named for part in parts], [part.value for part in parts]
+    return _bars("Words that count most", "word", names, values, explanation, MOST_WORDS)
 
 
 def sentences(explanation: "Explanation") -> Table:
@@ -122,15 +122,14 @@ def _bars(title: str, kind: str, names: list[str], values: list[Any], e: "Explan
     largest = max(map(abs, numbers)) or 1.0
     block = "#" if output.console().options.ascii_only else "\u2588"
     rows = [
-        [escape(name), f"{number:+.4f}", block * round(BAR * abs(number) / largest)]
+        [escape(name), f"{number:+.4f}", _bar(block * round(BAR * abs(number) / largest), number)]
         for name, number in zip(names, numbers, strict=True)
     ]
-    grid = output.table(title, kind, _for(e), "", rows=rows)
-    grid.columns[2]._cells = [
-        Text(str(cell), style=FOR if number > 0 else AGAINST)
-        for cell, number in zip(grid.columns[2].cells, numbers, strict=True)
-    ]
-    return grid
+    return output.table(title, kind, _for(e), "", rows=rows)
+
+
+def _bar(blocks: str, number: float) -> str:
+    return f"[{FOR if number > 0 else AGAINST}]{blocks}[/]" if blocks else ""
 
 
 def _for(e: "Explanation") -> str:

@@ -7,7 +7,6 @@ import numpy as np
 from markupsafe import Markup
 
 if TYPE_CHECKING:
-    from hardmax.sentiment.accounts import Part
     from hardmax.sentiment.explanation import Explanation
 
 FOR, AGAINST = "0, 114, 178", "213, 94, 0"  # those of `draw.style`, which would load Matplotlib
@@ -37,7 +36,7 @@ def explanation_parts(
         "prediction": e.prediction,
         "rather": f", {e.prediction} rather than {e.second}" if len(e.classes) > 2 else "",
         "pieces": _pieces(e),
-        "words": _bars(e, [(_named(part), part.value) for part in e.by_word()], words, "words"),
+        "words": _bars(e, [(part.named, part.value) for part in e.by_word()], words, "words"),
         "sentences": _bars(e, [(_short(part.text), part.value) for part in sentences], MOST_SENTENCES, "sentences")
         if len(sentences) > 1
         else [],
@@ -86,10 +85,6 @@ def _pieces(explanation: "Explanation") -> list[dict[str, str]]:
         )
         at = mark.end
     return [*pieces, {"text": text[at:], "title": "", "shade": ""}]
-
-
-def _named(part: "Part") -> str:
-    return part.text if part.count == 1 else f"{part.text} ({part.count} times)"
 
 
 def _short(text: str) -> str:

@@ -27,8 +27,9 @@ class Part(NamedTuple):
     places: tuple[tuple[int, int], ...]  # where it stands: text[start:end]
 
     @property
-    def count(self) -> int:
-        return len(self.places)
+    def named(self) -> str:
+        """The text, and how often it stands there if more than once."""
+        return self.text if len(self.places) == 1 else f"{self.text} ({len(self.places)} times)"
 
 
 def by_word(explanation: "Explanation", *, even: bool) -> list[Part]:
@@ -91,8 +92,12 @@ def _part(explanation: "Explanation", marks: "Sequence[Highlight]") -> Part:
 
 def _sum(explanation: "Explanation", marks: "Sequence[Highlight]") -> float | FloatArray:
     if len(explanation.logits) == 1:
-        return float(sum(float(mark.contribution) for mark in marks))  # type: ignore[arg-type]
-    return np.sum([mark.contribution for mark in marks], axis=0) if marks else np.zeros(len(explanation.logits))
+        return float(sum(float(mark.contribution) for mark in marks))
+    return (
+        np.sum([np.asarray(mark.contribution) for mark in marks], axis=0)
+        if marks
+        else np.zeros(len(explanation.logits))
+    )
 
 
 class Leading(NamedTuple):

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -211,7 +211,7 @@ class Explanation:
 
         Each of them is needed: with any one of them back the answer is the first again. A smaller set may exist.
         """
-        return minimal_flip(self)
+        return minimal_flip(self, partial(explain, self.model))
 
     def counterfactual(self, text: "str | Explanation") -> Comparison:
         """What makes the answer to another text different, token by token; the changes add up to that of the logit."""

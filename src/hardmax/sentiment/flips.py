@@ -1,5 +1,6 @@
 """Which words would have to go for the answer to be another."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -55,14 +56,12 @@ class Flip:
     __repr__ = __str__
 
 
-def minimal_flip(explanation: "Explanation") -> Flip:
+def minimal_flip(explanation: "Explanation", explain: Callable[[str], "Explanation"]) -> Flip:
     """A small set of words without which the answer is another; the model is run on every text on the way.
 
     Greedy: of the words that say most for the answer the one is struck whose loss costs it most, until it flips. Then
     words come back as long as it stays flipped, so that each one left is needed. A smaller set may exist.
     """
-    from hardmax.sentiment.explanation import explain
-
     model, text = explanation.model, explanation.text
     struck: list[Place] = []
     now = explanation
@@ -75,10 +74,10 @@ def minimal_flip(explanation: "Explanation") -> Flip:
         scores = model.logits([without(text, [*struck, place]) for place in strongest])
         sides = scores[:, 0] if scores.shape[1] == 1 else scores
         struck.append(strongest[int(np.argmin(explanation.signed(sides)))])
-        now = explain(model, without(text, struck))
+        now = explain(without(text, struck))
     if now.prediction != explanation.prediction:
         struck = _needed(model, text, struck, explanation.prediction)
-        now = explain(model, without(text, struck))
+        now = explain(without(text, struck))
     places = tuple(sorted(struck))
     words = tuple(text[start:end] for start, end in places)
     return Flip(words, places, explanation.prediction, now.prediction, now.logits)
