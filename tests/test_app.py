@@ -14,6 +14,7 @@ from scipy.spatial import ConvexHull
 import hardmax as hm
 from hardmax.app import control, exports, tour
 from hardmax.app.answers import MANY, Cancelled, answer, pulled
+from hardmax.app.controls import MOST_BYTES
 from hardmax.app.links import LONGEST_LINK
 from hardmax.app.packing import packed, unpacked
 from hardmax.app.review_files import MOST_ROWS
@@ -21,7 +22,6 @@ from hardmax.app.reviews import MOST_TEXTS
 from hardmax.app.scene import MOST_DIMENSIONS, MOST_LAYERS, MOST_TOKENS, RULES, Scene, values_matrix
 from hardmax.app.store import Store
 from hardmax.app.verdict import verdict
-from hardmax.app.views import MOST_BYTES
 
 TRIANGLE = Scene.of_cloud("triangle")
 

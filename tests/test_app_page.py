@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("panel")
 pytest.importorskip("playwright")
 
-from hardmax.app.views import MOST_BYTES
+from hardmax.app.controls import MOST_BYTES
 from tests import browser
 
 pytestmark = browser.needed
@@ -187,7 +187,7 @@ def test_very_many_tokens_are_answered_when_a_drag_ends(page: Any) -> None:
     page.get_by_label("n", exact=True).press("Enter")
     page.get_by_role("button", name="New cloud").click()
     until(page, "plane.count() === 20000")
-    page.get_by_text("So many tokens").wait_for()
+    page.get_by_text("a drag is answered when it ends").wait_for()
     before = leaders(page)
     x, y = page.locator(".hm-plane").evaluate("(plane, i) => plane.pixelsOf(i)", before[0])
     canvas = page.locator(".hm-plane canvas").bounding_box()

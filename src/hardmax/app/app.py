@@ -12,11 +12,12 @@ from tornado.websocket import WebSocketClosedError
 
 from hardmax._errors import InputError
 from hardmax.app.address import Address
+from hardmax.app.controls import MOST_BYTES
 from hardmax.app.links import from_link
 from hardmax.app.review_views import EXTENSIONS, ReviewPage
 from hardmax.app.scene import Scene
 from hardmax.app.verdict import PARTS, note
-from hardmax.app.views import MOST_BYTES, Playground
+from hardmax.app.views import Playground
 
 FOLDER = Path(__file__).parent
 STYLE = FOLDER / "app.css"
