@@ -123,6 +123,24 @@ def test_changes_add_up_to_that_of_the_logit(classifier):
         why.counterfactual(hm.HardmaxClassifier.load(hm.sentiment.MODELS / "imdb-2d").explain(TEXT))
 
 
+def test_a_table_of_tokens_adds_up_over_texts_and_classes():
+    classifier = hm.pretrained("imdb-2d")
+    texts, labels = [*TEXTS, "a dull film"], ["pos", "neg", "neg", "pos", "pos", "pos"]
+    table = classifier.contributions(texts, labels)
+    total = classifier.decision_function(texts) - classifier.model_.weights.bias[0]
+    assert table["sum"].sum() == pytest.approx(total.sum())
+    assert (table["for"] == "pos").all()
+    for ending in ("_in_pos", "_right"):
+        other = {"_in_pos": "_in_neg", "_right": "_wrong"}[ending]
+        assert (table[f"count{ending}"] + table[f"count{other}"] == table["count"]).all()
+        assert (table[f"sum{ending}"] + table[f"sum{other}"]).to_numpy() == pytest.approx(table["sum"].to_numpy())
+    assert list(classifier.contributions(texts)) == ["token", "for", "count", "sum", "mean", "mean_abs"]
+    with pytest.raises(hm.InputError, match="one label for each of the 6 texts"):
+        classifier.contributions(texts, labels[1:])
+    with pytest.raises(hm.InputError, match=r"must be those of the model: neg, pos. Got 'good'"):
+        classifier.contributions(texts, ["good"] * 6)
+
+
 def test_three_classes():
     texts = ["a good film", "a bad film", "a dull film", "good", "bad", "dull"] * 5
     labels = [text.split()[-1] if len(text.split()) == 1 else text.split()[1] for text in texts]
@@ -132,5 +150,7 @@ def test_three_classes():
         assert why.bias + sum(part.value for part in parts) == pytest.approx(why.logit, abs=1e-9)
     found = why.minimal_flip()
     assert found.flips == (found.after != found.before)
+    table = model.contributions(texts, labels)
+    assert len(table) == 3 * table["token"].nunique()
     change = why.counterfactual("a dull film")
     assert np.sum([each.change for each in change.changes], axis=0) == pytest.approx(change.change, abs=1e-9)

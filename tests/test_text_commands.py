@@ -250,6 +250,42 @@ def test_explanations_are_written_by_their_ending(run, model) -> None:
     assert "`--out` must end in one of .png, .svg, .pdf, .gif, .mp4, .json, .html. Got 'e.npz'." in err
 
 
+def test_tokens_and_mistakes_are_written(run, home, model) -> None:
+    texts = [*CORPUS.texts[:40], "a superb <script>alert(1)</script> film"]
+    labels = [*CORPUS.labels[:40], "negative"]
+    write_csv("some.csv", list(zip(texts, labels, strict=True)))
+    files = ("--tokens", "t.csv", "--mistakes", "m.html")
+    code, out, _ = run("evaluate", "some.csv", "--model", model, *files)
+    assert code == 0
+    assert "Wrote t.csv" in out
+    classifier = HardmaxClassifier.load(model)
+    with Path("t.csv").open(newline="") as file:
+        rows = {row["token"]: row for row in csv.DictReader(file)}
+    all_terms = [
+        dict(zip(e.words.tolist(), e.contributions.tolist(), strict=True)) for e in classifier.explain_many(texts)
+    ]
+    superb = [terms["superb"] for terms in all_terms if "superb" in terms]
+    assert int(rows["superb"]["count"]) == len(superb)
+    assert float(rows["superb"]["sum"]) == pytest.approx(sum(superb))
+    assert float(rows["superb"]["mean_abs"]) == pytest.approx(np.mean(np.abs(superb)))
+    in_negative = [
+        terms.get("superb", 0.0) for terms, label in zip(all_terms, labels, strict=True) if label == "negative"
+    ]
+    assert float(rows["superb"]["sum_in_negative"]) == pytest.approx(sum(in_negative))
+    wrong = [
+        terms.get("superb", 0.0)
+        for terms, a, b in zip(all_terms, classifier.predict(texts), labels, strict=True)
+        if a != b
+    ]
+    assert float(rows["superb"]["sum_wrong"]) == pytest.approx(sum(wrong))
+    page = Path("m.html").read_text()
+    assert "Text 41: labelled negative, answered positive" in page
+    assert "<script>alert" not in page
+    for option, ending in (("--tokens", "t.html"), ("--mistakes", "m.csv")):
+        code, _, err = run("evaluate", "some.csv", "--model", model, option, ending)
+        assert (code, f"`{option}` must end in" in err) == (2, True)
+
+
 def test_evaluation_counts(run, home, model) -> None:
     code, out, _ = run("evaluate", home / "reviews.csv", "--model", model)
     found = HardmaxClassifier.load(model).predict(CORPUS.texts)

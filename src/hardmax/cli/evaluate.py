@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MOST_LED = 2000  # texts whose leaders are counted
 MOST_COLUMNS = 10  # classes of a confusion table
+MOST_MISTAKES = 20  # that are explained
 
 
 @options.with_options
@@ -37,16 +38,27 @@ def evaluate(
     rationales: Annotated[
         Path | None, option("--rationales", "And on a Parquet file of words that people marked.", metavar="FILE")
     ] = None,
+    tokens: Annotated[
+        Path | None,
+        option("--tokens", "Write which tokens carry the answers, by class, right and wrong.", metavar="FILE"),
+    ] = None,
+    mistakes: Annotated[
+        Path | None,
+        option("--mistakes", "Write a page with the mistakes that it is surest of, each explained.", metavar="FILE"),
+    ] = None,
     json: options.Json = False,
     out: options.Out = None,
 ) -> None:
     """Measure a model on labelled texts: those of FILE, or the test reviews of --data imdb.
 
-    --out writes everything (.json), or the table of classes (.csv, .jsonl, .parquet, .xlsx).
+    --out writes everything (.json), or the table of classes (.csv, .jsonl, .parquet, .xlsx); --tokens a table, too, and
+    --mistakes a page (.html).
     """
     from hardmax.sentiment.files import WRITABLE, write_frame
 
     files = output.check_files(out, (".json", *WRITABLE), read=given.path)
+    counted = output.check_files(None if tokens is None else [tokens], WRITABLE, read=given.path, name="tokens")
+    told = output.check_files(None if mistakes is None else [mistakes], (".html",), read=given.path, name="mistakes")
     if not explanations and (methods or rationales is not None):
         raise ParameterError(("methods", "rationales"), "go with --explanations", "them alone", "Add it.")
     table = given.read("test")
@@ -66,11 +78,42 @@ def evaluate(
             output.save_text(json_format.dumps(result, ensure_ascii=False, indent=1), path)
         else:
             write_frame(classes_frame(result), path)
+    labels = labels_of(classifier, table)
+    for path in counted:
+        write_frame(classifier.contributions(table.texts, labels), path)
+    for path in told:
+        output.save_text(mistakes_page(classifier, table.texts, labels, given.name), path)
     if json:
         print(json_format.dumps(result, ensure_ascii=False))
     else:
         _print(result, given.name)
-        output.say_written(files)
+        output.say_written([*files, *counted, *told])
+
+
+def labels_of(classifier: "HardmaxClassifier", table: "Table") -> list[Any]:
+    """The labels of a file as the model has them: a CSV file holds text alone."""
+    by_name = {str(label): label for label in classifier.classes_.tolist()}
+    return [by_name[str(label)] for label in table.labels or []]
+
+
+def mistakes_page(classifier: "HardmaxClassifier", given: Sequence[str], labels: Sequence[Any], name: str) -> str:
+    """The mistakes that a model is surest of, each explained."""
+    from hardmax.draw.html import render
+    from hardmax.draw.text_page import explanation_parts
+
+    probabilities = classifier.predict_proba(given)
+    places = [classifier.classes_.tolist().index(label) for label in labels]
+    answers = classifier.model_.decide(classifier.model_.logits(given)).tolist()
+    wrong = [i for i, (answer, label) in enumerate(zip(answers, labels, strict=True)) if answer != label]
+    surest = sorted(wrong, key=lambda i: probabilities[i, places[i]])[:MOST_MISTAKES]
+    found = classifier.explain_many([given[i] for i in surest]) if surest else []
+    sections = [
+        (f"Text {i + 1:,}: labelled {labels[i]}, answered {each.prediction}", explanation_parts(each, most_heads=1))
+        for i, each in zip(surest, found, strict=True)
+    ]
+    about = f"{len(wrong):,} of {len(labels):,} texts of {name} are answered wrongly"
+    about += f". These are the {len(sections)} that the model is surest of." if sections else "."
+    return render("mistakes", title="Mistakes", about=about, sections=sections)
 
 
 def measured(classifier: "HardmaxClassifier", table: "Table", name: str) -> dict[str, Any]:

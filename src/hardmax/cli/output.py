@@ -116,13 +116,15 @@ def show(grid: Table) -> None:
                 screen.print(Padding(f"{column.header}: {cell}".removeprefix(": "), (0, 0, 0, 2)))
 
 
-def check_files(paths: list[Path] | None, endings: tuple[str, ...] = ENDINGS, *, read: str | None = None) -> list[Path]:
+def check_files(
+    paths: list[Path] | None, endings: tuple[str, ...] = ENDINGS, *, read: str | None = None, name: str = "out"
+) -> list[Path]:
     """The files of --out, refused before any work if one cannot be written, or would replace the file that is read."""
     for path in paths or []:
-        check_ending(path, endings, "out")
+        check_ending(path, endings, name)
         check_writable(path)
         if read is not None and path.exists() and path.resolve() == Path(read).resolve():
-            raise ParameterError("out", "be another file than the one that is read", f"{str(path)!r}", "Rename it.")
+            raise ParameterError(name, "be another file than the one that is read", f"{str(path)!r}", "Rename it.")
     return list(paths or [])
 
 

@@ -10,7 +10,7 @@ from inspect import cleandoc
 from itertools import compress
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 import numpy as np
@@ -31,6 +31,10 @@ from hardmax.sentiment.settings import Settings, check_settings, described
 from hardmax.sentiment.statistics import LeaderStatistics, leader_statistics
 from hardmax.sentiment.storage import load_model, save_model
 from hardmax.sentiment.tables import is_missing, left_out_note
+from hardmax.sentiment.token_table import token_table
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(kw_only=True, eq=False, repr=False)  # its __init__ stores every setting as it came, as estimators must
@@ -158,6 +162,15 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
     def leaders(self, X: Sequence[str]) -> LeaderStatistics:
         """Who leads in a collection of texts, and how many leaders they have; see `LeaderStatistics`."""
         return leader_statistics(self._fitted, check_texts(X))
+
+    def contributions(self, X: Sequence[str], labels: Sequence[Any] | None = None) -> "DataFrame":
+        """Which tokens carry the answers in a collection of texts, as a pandas DataFrame; those that do most first.
+
+        A row has a token, the class `for` whose logit the sums are (with two classes the second), `count`, in how many
+        texts it stands, and over these `sum`, `mean` and `mean_abs` of its contributions. With `labels`, the true ones,
+        the same for texts of each class, `sum_in_pos`, and for those that are answered `right` and `wrong`.
+        """
+        return token_table(self._fitted, check_texts(X), labels)
 
     def save(self, path: str | PathLike[str], *, compact: bool = False) -> None:
         """Write a folder with JSON and safetensors that `load` reads; nothing in it can run.
