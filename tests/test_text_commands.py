@@ -250,6 +250,44 @@ def test_explanations_are_written_by_their_ending(run, model) -> None:
     assert "`--out` must end in one of .png, .svg, .pdf, .gif, .mp4, .json, .html. Got 'e.npz'." in err
 
 
+def test_lines_are_answered_as_they_come(model) -> None:
+    command = [sys.executable, "-m", "hardmax.cli.main", "predict", "--stream", "--explain", "--model", str(model)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+    ) as process:
+        found = []
+        for line in (
+            "a superb film",
+            json.dumps({"text": "an awful\nfilm", "id": 7}),
+            '{"id": 7}',
+            '"café"',
+            "{not json",
+            "",
+        ):
+            process.stdin.write(f"{line}\n")
+            process.stdin.flush()
+            found.append(json.loads(process.stdout.readline()))  # before the next is asked
+        process.stdin.close()
+        assert process.stdout.read() == ""
+    assert process.returncode == 0
+    assert [each["row"] for each in found] == [1, 2, 3, 4, 5, 6]
+    classifier = HardmaxClassifier.load(model)
+    assert found[0]["prediction"] == "positive"
+    assert found[1]["prediction"] == "negative"
+    assert found[1]["probability_positive"] == classifier.predict_proba(["an awful\nfilm"])[0, 1]
+    why = classifier.explain("a superb film")
+    assert found[0]["words"][0] == [why.by_word()[0].text, float(why.signed(why.by_word()[0].value))]
+    assert 'an object with a "text"' in found[2]["error"]
+    assert found[3]["no_known_word"]
+
+
+@pytest.mark.parametrize("wrong", [["--explain"], ["--stream", "a text"], ["--stream", "--out", "x.csv"]])
+def test_streams_stand_alone(run, model, wrong: list[str]) -> None:
+    code, _, err = run("predict", "--model", model, *wrong)
+    assert code == 2
+    assert f"`{wrong[0]}` must" in err
+
+
 def test_tokens_and_mistakes_are_written(run, home, model) -> None:
     texts = [*CORPUS.texts[:40], "a superb <script>alert(1)</script> film"]
     labels = [*CORPUS.labels[:40], "negative"]

@@ -1,5 +1,7 @@
 """`hardmax predict`."""
 
+import json as json_format
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,6 +35,10 @@ def predict(
     model: texts.Model = "imdb",
     keep: Annotated[bool, option("--keep", "Write all columns of --file in front of the answers.")] = False,
     json: Annotated[bool, option("--json", "Print a JSON object a line.")] = False,
+    stream: Annotated[
+        bool, option("--stream", "Answer each line of standard input as it comes, in JSON, until it ends.")
+    ] = False,
+    explain: Annotated[bool, option("--explain", "With --stream, add what each word says for the answer.")] = False,
     out: options.Out = None,
 ) -> None:
     """Classify texts: a line for each, with label, probability and how the text begins.
@@ -41,6 +47,13 @@ def predict(
     knows, as .csv, .jsonl, .parquet or .xlsx. Row 1 is the first text, and each row of --file has its line: a row
     without text is answered as an empty text.
     """
+    if explain and not stream:
+        raise ParameterError("explain", "go with --stream", "it alone", "Use hardmax explain for one text.")
+    if stream:
+        if some or path or out or keep:
+            raise ParameterError("stream", "stand alone: texts come from standard input", "more", "Leave it out.")
+        _stream(texts.load(model), explain=explain)
+        return
     from hardmax.sentiment.files import WRITABLE, as_json_lines, write_frame
 
     files = output.check_files(out, WRITABLE, read=path)
@@ -60,6 +73,13 @@ def predict(
     if not files or path is None:
         _print(answers, table.texts)
     output.say_written(files)
+
+
+def _stream(classifier: "HardmaxClassifier", *, explain: bool) -> None:
+    from hardmax.cli.stream import answers
+
+    for found in answers(classifier, sys.stdin, explain=explain):
+        print(json_format.dumps(found, ensure_ascii=False), flush=True)
 
 
 def _read(given: list[str] | None, path: str | None, how: texts.FileOptions) -> "Table":
