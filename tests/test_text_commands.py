@@ -22,6 +22,7 @@ torch = pytest.importorskip("torch")
 pyarrow = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402
 
+import hardmax as hm  # noqa: E402
 from hardmax import HardmaxClassifier, sentiment  # noqa: E402
 from hardmax.cli import texts as shared  # noqa: E402
 from hardmax.cli.main import main  # noqa: E402
@@ -286,6 +287,27 @@ def test_streams_stand_alone(run, model, wrong: list[str]) -> None:
     code, _, err = run("predict", "--model", model, *wrong)
     assert code == 2
     assert f"`{wrong[0]}` must" in err
+
+
+def test_a_model_that_is_not_sure_says_so(run, home, model) -> None:
+    classifier, texts = HardmaxClassifier.load(model), ["a superb film", "a film", "zyxw"]
+    sure = classifier.predict_proba(texts).max(axis=1)
+    level = float(np.sort(sure)[1] + np.sort(sure)[2]) / 2
+    assert classifier.predict_sure(texts, level).tolist() == [
+        label if share >= level else None for label, share in zip(classifier.predict(texts), sure, strict=True)
+    ]
+    _, out, _ = run("predict", "--model", model, "--at-least", level, "--json", *texts)
+    assert [json.loads(line)["prediction"] == "not sure" for line in out.splitlines()] == (sure < level).tolist()
+    assert run("predict", "--model", model, "--at-least", "1.5", "a text")[0] == 2
+    table = classifier.coverage(CORPUS.texts, CORPUS.labels)
+    right = classifier.predict(CORPUS.texts) == np.array(CORPUS.labels)
+    kept = classifier.predict_proba(CORPUS.texts).max(axis=1) >= 0.9
+    row = table[table["at_least"] == 0.9].iloc[0]
+    assert (row["coverage"], row["accuracy"]) == (kept.mean(), right[kept].mean())
+    out = run("evaluate", home / "reviews.csv", "--model", model)[1]
+    assert re.search(rf"^0.9 +{kept.mean():.1%} +{right[kept].mean():.4f}", out, re.MULTILINE)
+    with pytest.raises(hm.InputError, match="`at_least` must be a probability"):
+        classifier.predict_sure(texts, 2)
 
 
 def test_tokens_and_mistakes_are_written(run, home, model) -> None:

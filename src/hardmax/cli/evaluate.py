@@ -121,6 +121,8 @@ def measured(classifier: "HardmaxClassifier", table: "Table", name: str) -> dict
     from scipy.special import log_softmax
     from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
 
+    from hardmax.sentiment.abstention import coverage
+
     classes, labels = [str(label) for label in classifier.classes_.tolist()], table.labels or []
     _check_known(labels, classes, name)  # before the long work
     scores, known = texts.answered(classifier, table.texts)
@@ -129,6 +131,7 @@ def measured(classifier: "HardmaxClassifier", table: "Table", name: str) -> dict
     precision, recall, f1 = ([None if np.isnan(share) else float(share) for share in each] for each in shares)
     outputs = np.hstack([np.zeros_like(scores), scores]) if scores.shape[1] == 1 else scores
     truth = [classes.index(label) for label in labels]
+    right = np.array(found) == np.array(labels)
     some = texts.spread(table.texts, MOST_LED)
     led = classifier.leaders(some)
     return {
@@ -143,6 +146,7 @@ def measured(classifier: "HardmaxClassifier", table: "Table", name: str) -> dict
         "f1": f1,
         "macro_f1": float(np.mean([share or 0.0 for name, share in zip(classes, f1, strict=True) if name in labels])),
         "no_known_word": int((known == 0).sum()),
+        "coverage": [row._asdict() for row in coverage(classifier.model_.probabilities(scores), right)],
         "leaders": {"texts": len(some), **led.summary()} if led.leaders.size else None,
     }
 
@@ -163,6 +167,7 @@ def _print(result: dict[str, Any], name: str) -> None:
     output.show(classes_table(result))
     if len(result["classes"]) <= MOST_COLUMNS:
         output.show(confusion_table(result))
+    output.show(coverage_grid(result))
     if result["no_known_word"]:
         output.say(f"{result['no_known_word']:,} texts have no word that the model knows.")
     if (led := result["leaders"]) is not None:
@@ -174,6 +179,20 @@ def _print(result: dict[str, Any], name: str) -> None:
         output.show(rows_table(f"Explanations of {found['texts']:,} texts", found["rows"]))
         if found["agreement"]:
             output.show(rows_table("Agreement with what people marked", found["agreement"]))
+
+
+def coverage_grid(result: dict[str, Any]) -> Grid:
+    """What it costs to answer only where the model is sure."""
+    rows = [
+        [
+            f"{row['at_least']:g}",
+            f"{row['coverage']:.1%}",
+            "-" if row["accuracy"] is None else f"{row['accuracy']:.4f}",
+        ]
+        for row in result["coverage"]
+    ]
+    title = "If only answers of at least some probability count (predict --at-least)"
+    return output.table(title, "at least", "answered", "accuracy", rows=rows)
 
 
 SHARES = ("precision", "recall", "f1")

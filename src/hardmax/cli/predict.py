@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
 
 from hardmax._errors import InputError, ParameterError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 BEGINNING = 60  # characters of a text
 NOTHING_KNOWN = "(no known word)"
+NOT_SURE = "not sure"
 
 
 @options.with_options
@@ -33,6 +35,10 @@ def predict(
         option("--file", "A .csv, .tsv, .jsonl, .parquet or .xlsx file, or .txt with one a line.", metavar="FILE"),
     ] = None,
     model: texts.Model = "imdb",
+    at_least: Annotated[
+        float,
+        option("--at-least", 'Answer "not sure" where the probability is smaller.', metavar="P", min=0.0, max=1.0),
+    ] = 0.0,
     keep: Annotated[bool, option("--keep", "Write all columns of --file in front of the answers.")] = False,
     json: Annotated[bool, option("--json", "Print a JSON object a line.")] = False,
     stream: Annotated[
@@ -52,7 +58,7 @@ def predict(
     if stream:
         if some or path or out or keep:
             raise ParameterError("stream", "stand alone: texts come from standard input", "more", "Leave it out.")
-        _stream(texts.load(model), explain=explain)
+        _stream(texts.load(model), explain=explain, at_least=at_least)
         return
     from hardmax.sentiment.files import WRITABLE, as_json_lines, write_frame
 
@@ -62,7 +68,7 @@ def predict(
         must, got = "go with a table in --file, and with --out or --json", "no table" if files or json else "neither"
         raise ParameterError("keep", must, got, "Leave it out.")
     texts.note_what_was_read(table)
-    answers = _answers(texts.load(model), table.texts)
+    answers = _answers(texts.load(model), table.texts, at_least)
     _note_unknown(answers)
     written = _beside(table.frame, answers) if keep and table.frame is not None else answers
     for file in files:
@@ -75,10 +81,12 @@ def predict(
     output.say_written(files)
 
 
-def _stream(classifier: "HardmaxClassifier", *, explain: bool) -> None:
+def _stream(classifier: "HardmaxClassifier", *, explain: bool, at_least: float) -> None:
     from hardmax.cli.stream import answers
 
     for found in answers(classifier, sys.stdin, explain=explain):
+        if found.get("probability", 1.0) < at_least:
+            found["prediction"] = NOT_SURE
         print(json_format.dumps(found, ensure_ascii=False), flush=True)
 
 
@@ -100,17 +108,19 @@ def _read(given: list[str] | None, path: str | None, how: texts.FileOptions) -> 
     return how.read_file(path or "-", labelled=False)
 
 
-def _answers(classifier: "HardmaxClassifier", given: list[str]) -> "DataFrame":
+def _answers(classifier: "HardmaxClassifier", given: list[str], at_least: float) -> "DataFrame":
     """A row for each text."""
     import pandas
 
+    from hardmax.sentiment.abstention import sure
+
     scores, known = texts.answered(classifier, given)
-    sure = classifier.model_.probabilities(scores)
+    decided, probabilities = classifier.model_.decide(scores), classifier.model_.probabilities(scores)
     columns = {
         "row": range(1, len(given) + 1),
-        "prediction": classifier.model_.decide(scores).tolist(),
-        "probability": sure.max(axis=1),
-        **{f"probability_{label}": sure[:, i] for i, label in enumerate(classifier.classes_.tolist())},
+        "prediction": np.where(sure(probabilities, at_least), decided.astype(object), NOT_SURE).tolist(),
+        "probability": probabilities.max(axis=1),
+        **{f"probability_{label}": probabilities[:, i] for i, label in enumerate(classifier.classes_.tolist())},
         "no_known_word": known == 0,
     }
     return pandas.DataFrame(columns)

@@ -24,6 +24,7 @@ from hardmax._errors import InputError, ParameterError, did_you_mean
 from hardmax._progress import Report, training_bar
 from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, BoolArray, FloatArray
+from hardmax.sentiment.abstention import coverage, sure_answers
 from hardmax.sentiment.explanation import Explanation, explain, explain_many
 from hardmax.sentiment.fitting import fit_model
 from hardmax.sentiment.model import Model
@@ -150,6 +151,23 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
     def predict_proba(self, X: Sequence[str]) -> FloatArray:
         """(texts, classes) probabilities, in the order of `classes_`."""
         return self._fitted.probabilities(self._fitted.logits(check_texts(X)))
+
+    def predict_sure(self, X: Sequence[str], at_least: float = 0.9) -> AnyArray:
+        """(texts,) labels, None where the probability of the answer is below `at_least`; see `coverage`."""
+        scores = self._fitted.logits(check_texts(X))
+        return sure_answers(self.model_.decide(scores), self.model_.probabilities(scores), at_least)
+
+    def coverage(self, X: Sequence[str], y: Sequence[Any]) -> "DataFrame":
+        """What it costs to answer only where the model is sure, as a pandas DataFrame.
+
+        A row has a probability, the part of the texts whose answer has at least that, and the accuracy on these.
+        """
+        import pandas
+
+        texts, labels = check_texts(X), to_numpy(_one_for_each(y, len(X)))
+        scores = self._fitted.logits(texts)
+        right = self.model_.decide(scores) == np.asarray(labels)
+        return pandas.DataFrame(coverage(self.model_.probabilities(scores), right))
 
     def explain(self, text: str) -> Explanation:
         """What each word of a text adds to its logit, and who leads; see `Explanation`."""
