@@ -48,3 +48,4 @@ for text in ("A dull film with a wonderful end.", "Do not miss it!"):
     words = ", ".join(f"{word} {value:+.2f}" for word, value in found["words"][:3])
     print(f"{text}\n  {found['prediction']}, probability {found['probability']:.3f}: {words}")
 server.shutdown()
+server.server_close()

@@ -1,6 +1,7 @@
 """Train, predict, explain and evaluate from the command line, as a practitioner meets them."""
 
 import csv
+import dataclasses
 import inspect
 import io
 import json
@@ -93,7 +94,7 @@ def test_training_says_what_it_read_learned_and_wrote(home) -> None:
     assert re.search(r"Trained 15 epochs\. Validation accuracy 0\.\d{3} in epoch \d+, which is kept\.", said)
     assert re.search(r"The vocabulary has [\d,]+ tokens\. The model is in .*model\.", said)
     assert 'Next: hardmax explain "a text" --model ' in said
-    assert sorted(path.suffix for path in (home / "model").iterdir()) == [".json", ".safetensors"]
+    assert sorted(path.suffix for path in (home / "model").iterdir()) == [".json", ".md", ".safetensors"]
 
 
 def test_predictions_are_those_of_the_library(run, model) -> None:
@@ -308,6 +309,30 @@ def test_a_model_that_is_not_sure_says_so(run, home, model) -> None:
     assert re.search(rf"^0.9 +{kept.mean():.1%} +{right[kept].mean():.4f}", out, re.MULTILINE)
     with pytest.raises(hm.InputError, match="`at_least` must be a probability"):
         classifier.predict_sure(texts, 2)
+
+
+def test_a_model_says_what_it_is(run, home, model) -> None:
+    code, out, _ = run("inspect-model", model)
+    assert code == 0
+    assert "It answers with one of 2 classes: negative, positive." in out
+    assert re.search(r"- 400 texts, \d+ characters each in the median \(negative: 200, positive: 200\)", out)
+    assert re.search(r"Accuracy 0\.\d{4}, loss \d\.\d{4}, on texts that were held back", out)
+    assert Path(model, "README.md").read_text() == out
+    found = json.loads(run("inspect-model", model, "--json")[1])
+    classifier = HardmaxClassifier.load(model)
+    assert found["training"] == dataclasses.asdict(classifier.training_)
+    again = hm.sentiment.record.Record.of(CORPUS.texts, CORPUS.labels)
+    assert found["training"]["sha256"] == again.sha256
+    assert again.sha256 != hm.sentiment.record.Record.of(CORPUS.texts[::-1], CORPUS.labels[::-1]).sha256
+    path = Path(model, "model.json")
+    about = json.loads(path.read_text())
+    for bad in (7, {"texts": 3}, about["training"] | {"classes": {"x": "many"}}):
+        shutil.copytree(model, "other", dirs_exist_ok=True)
+        Path("other", "model.json").write_text(json.dumps(about | {"training": bad}))
+        code, _, err = run("inspect-model", "other")
+        assert (code, "must say of its training what hardmax writes" in err) == (2, True)
+    Path("other", "model.json").write_text(json.dumps(about | {"training": None}))
+    assert "Nothing is recorded of the texts" in run("inspect-model", "other")[1]
 
 
 def test_tokens_and_mistakes_are_written(run, home, model) -> None:

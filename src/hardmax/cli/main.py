@@ -17,6 +17,7 @@ from hardmax.cli.control import control
 from hardmax.cli.evaluate import evaluate
 from hardmax.cli.explain import explain
 from hardmax.cli.inspect import inspect
+from hardmax.cli.inspect_model import inspect_model
 from hardmax.cli.limit import limit
 from hardmax.cli.matrices import WRITTEN_OUT
 from hardmax.cli.predict import predict
@@ -28,7 +29,7 @@ from hardmax.cli.verify import verify
 
 COMMANDS = (
     *(open_app, demo, simulate, limit, verify, control, cluster, reproduce, inspect),
-    *(train, predict, explain, evaluate, study),
+    *(train, predict, explain, evaluate, inspect_model, study),
 )
 BAD_INPUT, BUG, CLOSED_PIPE = 2, 70, 141
 
@@ -39,7 +40,7 @@ app = typer.Typer(
     epilog="Try: hardmax demo, then hardmax limit triangle --out triangle.png",
 )
 for command in COMMANDS:
-    app.command(command.__name__)(command)
+    app.command(command.__name__.replace("_", "-"))(command)
 
 
 def _version(wanted: bool) -> None:

@@ -28,6 +28,7 @@ from hardmax.sentiment.abstention import coverage, sure_answers
 from hardmax.sentiment.explanation import Explanation, explain, explain_many
 from hardmax.sentiment.fitting import fit_model
 from hardmax.sentiment.model import Model
+from hardmax.sentiment.record import Record
 from hardmax.sentiment.settings import Settings, check_settings, described
 from hardmax.sentiment.statistics import LeaderStatistics, leader_statistics
 from hardmax.sentiment.storage import load_model, save_model
@@ -63,6 +64,8 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         Losses and validation accuracy of each epoch.
     n_iter_ : int
         How many epochs were run.
+    training_ : Record
+        On how many texts, of which classes and hash, and when; None of older models.
 
     Examples
     --------
@@ -132,6 +135,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         with training_bar(report) if self.verbose else nullcontext(report) as report:
             self.model_, self.history_ = fit_model(texts, numbers, classes, self, weights, report=report)
         self.classes_, self.n_iter_ = classes, len(self.history_)
+        self.training_: Record | None = Record.of(texts, labels.tolist())
         return self
 
     @property
@@ -191,21 +195,21 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         return token_table(self._fitted, check_texts(X), labels)
 
     def save(self, path: str | PathLike[str], *, compact: bool = False) -> None:
-        """Write a folder with JSON and safetensors that `load` reads; nothing in it can run.
+        """Write a folder with JSON and safetensors that `load` reads, and a card for people; nothing in it can run.
 
         With `compact` the embedding is rounded to a byte a number, a quarter of the size: the loaded classifier is then
         a slightly different one, and its explanations are exact for that one.
         """
-        save_model(self._fitted, Path(path), self, self.history_, grid=compact)
+        save_model(self._fitted, Path(path), self, self.history_, self.training_, grid=compact)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "HardmaxClassifier":
         """Read what `save` wrote."""
-        model, params, history = load_model(Path(path))
+        model, params, history, record = load_model(Path(path))
         known = cls().get_params(deep=False)  # a subclass may have fewer parameters of its own
         classifier = cls(**{name: value for name, value in params.items() if name in known})
         classifier.model_, classifier.history_ = model, history
-        classifier.classes_, classifier.n_iter_ = model.classes, len(history)
+        classifier.classes_, classifier.n_iter_, classifier.training_ = model.classes, len(history), record
         return classifier
 
     def _repr_html_inner(self) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -17,12 +17,13 @@ from hardmax._errors import InputError, ParameterError, needed_for
 from hardmax._files import save_text, written_whole
 from hardmax._types import AnyArray
 from hardmax.sentiment.model import Epoch, Model, Weights
+from hardmax.sentiment.record import Record, model_card
 from hardmax.sentiment.settings import ModelSettings, Settings, TrainingSettings
 from hardmax.sentiment.text import Splitter
 from hardmax.sentiment.vocabulary import Vocabulary
 
 FORMAT, VERSION = "hardmax-classifier", 1
-FILE = "model.json"
+FILE, CARD = "model.json", "README.md"
 SETTINGS = [each.name for kind in (ModelSettings, TrainingSettings) for each in fields(kind)]  # none of a run
 RENAMED = {"heads": "n_heads", "min_texts": "min_df", "max_tokens": "max_features"}  # since models were first written
 KINDS: dict[str, Any] = {
@@ -37,10 +38,27 @@ EPOCH = {each.name for each in fields(Epoch)}
 MOST_LAYERS = 10_000
 
 
-def save_model(model: Model, folder: Path, settings: Settings, history: list[Epoch], *, grid: bool = False) -> None:
+class Stored(NamedTuple):
+    """A model, the parameters it was made with, and what is known of its training."""
+
+    model: Model
+    params: dict[str, Any]
+    history: list[Epoch]
+    record: Record | None
+
+
+def save_model(
+    model: Model,
+    folder: Path,
+    settings: Settings,
+    history: list[Epoch],
+    record: Record | None = None,
+    *,
+    grid: bool = False,
+) -> None:
     """Write a model; `model.json` is renamed into place last, so a kill leaves the old model or the new one.
 
-    With `grid` the embedding is kept in a byte a number, on a grid without 0; see `on_grid`.
+    With `grid` the embedding is kept in a byte a number, on a grid without 0; see `on_grid`. Beside it lies its card.
     """
     data = _packed(model, grid)
     name = f"weights-{sha256(data).hexdigest()[:16]}.safetensors"
@@ -58,16 +76,18 @@ def save_model(model: Model, folder: Path, settings: Settings, history: list[Epo
         "text": {name: getattr(model.vocabulary.splitter, name) for name in TEXT},
         "params": {name: _written(getattr(settings, name)) for name in SETTINGS},
         "history": [asdict(epoch) for epoch in history],
+        "training": None if record is None else asdict(record),
         "words": list(model.vocabulary.words),
     }
+    save_text(model_card(model, history, record), folder / CARD)
     save_text(json.dumps(about, default=_plain, separators=(",", ":")), folder / FILE)
     for path in folder.glob(f"weights-{'?' * 16}.safetensors"):  # of the model that was here before
         if path.name != name:
             path.unlink()
 
 
-def load_model(folder: Path) -> tuple[Model, dict[str, Any], list[Epoch]]:
-    """Read a model, the parameters it was made with, and its history."""
+def load_model(folder: Path) -> Stored:
+    """Read a model."""
     about = _about(folder)
     _check_about(about, folder / FILE)
     weights_file = folder / Path(about["weights"]).name
@@ -87,7 +107,10 @@ def load_model(folder: Path) -> tuple[Model, dict[str, Any], list[Epoch]]:
     alpha, decoder, bias = (numbers[name] for name in ("alpha", "decoder", "bias"))
     weights = Weights(embedding, alpha, numbers.get("A"), decoder, bias, about["layers"])
     classes = np.array(about["classes"], dtype=np.dtype(about["classes_dtype"]))
-    return Model(vocabulary, weights, classes), _settings(about["params"]), [Epoch(**e) for e in about["history"]]
+    told = about.get("training")  # models were first written without
+    record = None if told is None else Record.from_data(told, str(folder / FILE))
+    history = [Epoch(**epoch) for epoch in about["history"]]
+    return Stored(Model(vocabulary, weights, classes), _settings(about["params"]), history, record)
 
 
 def _settings(params: dict[str, Any]) -> dict[str, Any]:
