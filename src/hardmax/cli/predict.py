@@ -84,12 +84,14 @@ def _answers(classifier: "HardmaxClassifier", given: list[str]) -> "DataFrame":
     """A row for each text."""
     import pandas
 
+    from hardmax.sentiment.model import decided
+
     scores, known = texts.answered(classifier, given)
     sure = classifier.model_.probabilities(scores)
     columns = {
         "row": range(1, len(given) + 1),
         "prediction": classifier.model_.decide(scores).tolist(),
-        "probability": sure.max(axis=1),
+        "probability": sure[range(len(given)), decided(scores)],
         **{f"probability_{label}": sure[:, i] for i, label in enumerate(classifier.classes_.tolist())},
         "no_known_word": known == 0,
     }

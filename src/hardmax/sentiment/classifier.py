@@ -86,6 +86,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         """
         noise = 0.6 if d >= 8 else 0.0  # with few coordinates it would make whole tokens 0
         paper: dict[str, Any] = {"n_heads": 1, "groups": 1, "layers": 8, "alpha": 0.02, "scale": 38.4}
+        paper |= {"start": "random"}
         paper |= {"ngram_range": (1, 1), "distinct": False, "min_df": 2, "max_features": None, "max_words": 128}
         paper |= {"punctuation": False, "stop_words": "english", "lemmas": "en", "batch_size": 128}
         paper |= {"learning_rate": 2.4, "alpha_rate": 0.001, "weight_decay": 0.0, "dropout": 0.6}
