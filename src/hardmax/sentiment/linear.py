@@ -22,7 +22,7 @@ FOLDS = 5
 STRENGTHS = {"rare": 10.0, "telling": 3.0}  # C of logistic regression, where a text has length 1 on average
 KINDS = (*STRENGTHS, "bayes")
 SMOOTH = 0.5  # telling tokens weigh this much more than their |log ratio|
-EXPECTED, BELIEF = 0.5, 10.0  # mean |logit| that is expected before any text is seen, and how firmly
+EXPECTED, BELIEF = 0.5, 3.0  # mean |logit| that is expected before any text is seen, and how firmly
 
 
 class Linear(NamedTuple):
@@ -154,19 +154,21 @@ def _mixture(
     kinds, _, classes = scores.shape
     scores, labels, weights = scores[:, seen], labels[seen], weights[seen]
     scores = scores - scores.mean(axis=2, keepdims=True)
-    size = np.maximum(np.abs(scores).mean(axis=(1, 2)), 1e-12)
+    middle = scores.mean(axis=1, keepdims=True)  # where classes are uneven it is far from 0, and tells nothing
+    size = np.maximum(np.abs(scores - middle).mean(axis=(1, 2)), 1e-12) if len(seen) else np.ones(kinds)
     believed = EXPECTED / 2 / kinds
 
     def cost(x: FloatArray) -> float:
         amounts, bias = x[:kinds], np.append(0.0, x[kinds:])
-        total = np.tensordot(amounts / size, scores, 1) + bias
+        total = np.tensordot(amounts / size, scores - middle, 1) + bias
         return loss(total, labels, weights) * len(labels) + BELIEF * float(((amounts - believed) ** 2).sum())
 
     begin = np.append(np.full(kinds, believed), np.zeros(classes - 1))
     bounds = [(believed / 20, None)] * kinds + [(None, None)] * (classes - 1)
     found = minimize(cost, begin, method="L-BFGS-B", bounds=bounds).x if len(seen) else begin
-    bias = found[kinds:] if classes == 2 else np.append(0.0, found[kinds:])
-    return found[:kinds] / size, bias
+    amounts, bias = found[:kinds] / size, np.append(0.0, found[kinds:])
+    bias = bias - np.tensordot(amounts, middle[:, 0], 1) if len(seen) else bias
+    return amounts, bias[1:] - bias[:1] if classes == 2 else bias
 
 
 def _mixed(models: list[Linear], amounts: FloatArray, bias: FloatArray) -> Linear:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
+from scipy.special import softmax
 
 from hardmax._progress import Report
 from hardmax._types import FloatArray, IntArray
@@ -23,7 +24,7 @@ TRIED = 400  # texts with which alpha is chosen
 FAINT = 0.05  # least length of the coordinates that are not read, where a typical score is 1
 EVEN = 0.5  # part of an even share from which on no class is rare
 LIFTS = np.linspace(0, 1, 21)  # 0 leaves classes as rare as they are, 1 undoes that
-ALLOWED = 2.0  # standard errors of accuracy that lifting rare classes may cost
+COST = 0.015  # of accuracy that lifting rare classes may cost
 
 
 def fit_start(
@@ -115,7 +116,8 @@ def replace_texts(fold: Fold, count: int) -> Fold:
 def lift_of(scores: FloatArray, labels: IntArray, weights: FloatArray) -> FloatArray:
     """(outputs,) what to add to logits, so that rare classes are found: for the largest mean of the classes' F1.
 
-    It is a part of -log of how frequent each class is, and may cost little accuracy. None where no class is rare.
+    It is a part of -log of how frequent each class is, and may cost little accuracy. None where no class is rare. Both
+    are what the probabilities expect, which vary less than counts of the few texts of a rare class.
     """
     classes = max(2, scores.shape[1])
     frequent = np.bincount(labels, weights, classes) / weights.sum()
@@ -123,15 +125,14 @@ def lift_of(scores: FloatArray, labels: IntArray, weights: FloatArray) -> FloatA
         return np.zeros(scores.shape[1])
     rare = -np.log(frequent)
     rare = rare[1:] - rare[:1] if classes == 2 else rare - rare.mean()
-    found = [_quality(decided(scores + part * rare), labels, weights, classes) for part in LIFTS]
-    accuracy, f1 = np.array(found).T
-    best = accuracy.max()
-    fair = accuracy >= best - ALLOWED * np.sqrt(best * (1 - best) / len(labels))
-    return np.asarray(LIFTS[np.where(fair, f1, -1).argmax()] * rare)
+    expected = softmax(both(scores), axis=1) * weights[:, None]  # (texts, classes)
+    accuracy, f1 = np.array([_quality(decided(scores + part * rare), expected) for part in LIFTS]).T
+    return np.asarray(LIFTS[np.where(accuracy >= accuracy.max() - COST, f1, -1).argmax()] * rare)
 
 
-def _quality(answers: IntArray, labels: IntArray, weights: FloatArray, classes: int) -> tuple[float, float]:
-    """Accuracy, and the mean over classes of F1."""
-    table = np.bincount(labels * classes + answers, weights, classes**2).reshape(classes, classes)
+def _quality(answers: IntArray, expected: FloatArray) -> tuple[float, float]:
+    """Accuracy, and the mean over classes of F1, of (texts,) answers where (texts, classes) are expected."""
+    classes = expected.shape[1]
+    table = np.stack([np.bincount(answers, column, classes) for column in expected.T])  # (classes, answers)
     right, sizes = np.diag(table), table.sum(axis=0) + table.sum(axis=1)
     return float(right.sum() / table.sum()), float(np.mean(2 * right / np.maximum(sizes, 1e-12)))
