@@ -11,10 +11,10 @@ from hardmax._progress import Report
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.sentiment.model import Epoch, Model
 from hardmax.sentiment.settings import Settings
-from hardmax.sentiment.vocabulary import Data, Vocabulary
+from hardmax.sentiment.vocabulary import LEAST, Data, Vocabulary
 
 MANY, LONG = 8000, 400  # texts, and letters of each on average, that are worth training
-LEAST_DF = 3  # texts that have a token, after a random start
+TRAINED = {"ngram_range": (1, 3), "min_df": 3}  # of tokens that are trained, where settings say nothing
 LEAST_EPOCHS, LEAST_STEPS = 5, 600  # small files need more epochs to be learned at all
 
 
@@ -84,7 +84,7 @@ def _linear_model(
 def _vocabulary(texts: Sequence[str], settings: Settings, labels: IntArray | None = None) -> Vocabulary:
     vocabulary = Vocabulary.build(texts, settings, labels)
     if not len(vocabulary):
-        must = f"The texts must share words: one must occur in {settings.min_df or 1} of them."
+        must = f"The texts must share words: one must occur in {settings.min_df or LEAST} of them."
         raise InputError(f"{must} Got none. Pass more texts, or lower `min_df`.")
     return vocabulary
 
@@ -105,8 +105,8 @@ def prepare(texts: Sequence[str], labels: IntArray, settings: Settings, weights:
     """Hold texts back, and make a vocabulary from the others, whose weights are scaled to 1 on average."""
     held = held_back(labels, settings.validation, settings.random_state)
     learned = np.setdiff1d(np.arange(len(labels)), held)
-    least = settings.min_df or LEAST_DF
-    vocabulary = _vocabulary([texts[i] for i in learned], _with(settings, min_df=least), labels[learned])
+    unsaid = {name: value for name, value in TRAINED.items() if getattr(settings, name) is None}
+    vocabulary = _vocabulary([texts[i] for i in learned], _with(settings, **unsaid), labels[learned])
     encoded = vocabulary.encode(texts)
     weights = None if weights is None else weights / weights[learned].mean()
     split = [Data(encoded.take(s), labels[s], None if weights is None else weights[s]) for s in (learned, held)]

@@ -87,14 +87,17 @@ class ModelSettings:
         "gradient. (With y = L^T z it is a model with A = I again, so it can do no more.)",
     )
     scale: float = _positive(6.4, "Standard deviation of the embedding at the start, times the coordinates of a group.")
-    ngram_range: tuple[int, int] = _setting(
-        (1, 3), "Fewest and most neighbouring words of a token: 1, 3 is words, pairs and triples.", _check_ngrams
+    ngram_range: tuple[int, int] | None = _setting(
+        None,
+        "Fewest and most neighbouring words of a token: 1, 3 is words, pairs and triples. None is that after a random "
+        "start, and 1, 2 after a linear one.",
+        _check_ngrams,
     )
     distinct: bool = _setting(True, "Whether a repeated token of a text counts once, as the theorems ask for.")
     min_df: int | None = _count(
         None,
-        "Learn tokens that occur in at least so many texts. None is 3 where training begins at random, else the fewest "
-        "with which all of them fit into `max_features`: 1 in small files.",
+        "Learn tokens that occur in at least so many texts. None is 3 after a random start, and 1 after a linear one: a "
+        "small file has many words once.",
     )
     max_features: int | None = _count(
         100_000, "Learn so many tokens at the most. A tenth of them are the most frequent words."
@@ -102,7 +105,7 @@ class ModelSettings:
     select: str = _choice(
         "telling",
         'Which ones: "telling", those whose frequency differs most between classes, abs(log ratio) sqrt(texts), or '
-        '"frequent".',
+        '"frequent". After a linear start always the frequent ones.',
         "telling",
         "frequent",
     )

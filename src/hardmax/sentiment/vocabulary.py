@@ -15,6 +15,7 @@ from hardmax.sentiment.settings import ModelSettings
 from hardmax.sentiment.text import Splitter
 
 UNKNOWN = -1
+LENGTHS, LEAST = (1, 2), 1  # words of a token and texts that have it, where settings say nothing: all words and pairs
 COMMON = 10  # one in so many tokens is a common word
 
 
@@ -77,28 +78,21 @@ class Vocabulary:
     def build(cls, texts: Iterable[str], settings: ModelSettings, labels: IntArray | None = None) -> "Vocabulary":
         """Tokens of as many words as `ngram_range` says that occur in at least `min_df` texts.
 
-        Without `min_df` it is the smallest with which they fit into `max_features`: no rare token is preferred to
-        another that is as rare.
-
         Of more than `max_features` those are kept that tell most of the labels, or the most frequent ones without them.
         A tenth of the places is for the most frequent words: a classifier that does not know "good" surprises people.
         """
         splitter = Splitter(settings.stop_words, settings.lemmas, settings.max_words, settings.punctuation)
-        (shortest, longest), most = settings.ngram_range, settings.max_features
+        (shortest, longest), most = settings.ngram_range or LENGTHS, settings.max_features
         labels = labels if settings.select == "telling" else None
         documents = [splitter.words(text) for text in texts]
         counts = Counter(chain.from_iterable(map(set, documents)))
-        least = settings.min_df or 1
+        least = settings.min_df or LEAST
         words = sorted((w for w, count in counts.items() if count >= least), key=lambda w: (-counts[w], w))
         stream, owner = _stream(documents, dict(zip(words, range(len(words)), strict=True)))
         if len(words) ** longest >= 2**62:
             must, got = f"be smaller for a vocabulary of {len(words):,} words", f"runs of {longest} words"
             raise ParameterError("ngram_range", must, f"{got}, too many to number", "Use 1, 3, or raise `min_df`.")
         runs, frequency = frequent_runs(stream, owner, len(words), settings, labels)
-        if settings.min_df is None and most is not None and len(runs) > most:
-            total = frequency.sum(axis=1)
-            fit = total > np.partition(total, len(total) - most - 1)[len(total) - most - 1]
-            runs, frequency = (runs[fit], frequency[fit]) if fit.any() else (runs, frequency)
         if most is not None and len(runs) > most:
             value = frequency.sum(axis=1).astype(np.float64) if labels is None else telling(frequency)
             if shortest == 1:  # the most frequent words come first in runs
@@ -194,7 +188,7 @@ def frequent_runs(
     """
     kind = np.zeros(int(owner.max(initial=0)) + 1, np.int64) if labels is None else labels
     classes = int(kind.max(initial=0)) + 1
-    shortest, longest = settings.ngram_range
+    shortest, longest = settings.ngram_range or LENGTHS
     runs, frequency = [np.empty((0, longest), np.int64)], [np.empty((0, classes), np.int64)]
     for size in range(shortest, longest + 1):
         starts = _whole_runs(stream, size)
@@ -205,7 +199,7 @@ def frequent_runs(
         cells = pairs % len(names) * classes + kind[pairs // len(names)]
         counts = np.bincount(cells, minlength=len(names) * classes).reshape(-1, classes)
         total = counts.sum(axis=1)
-        kept = np.flatnonzero(total >= (settings.min_df or 1))
+        kept = np.flatnonzero(total >= (settings.min_df or LEAST))
         kept = kept[np.lexsort((names[kept], -total[kept]))]
         table = np.full((len(kept), longest), UNKNOWN)
         for k in range(size):
