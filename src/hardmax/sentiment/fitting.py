@@ -15,6 +15,7 @@ from hardmax.sentiment.vocabulary import LEAST, Data, Vocabulary
 
 MANY, LONG = 8000, 400  # texts, and letters of each on average, that are worth training
 TRAINED = {"ngram_range": (1, 3), "min_df": 3}  # of tokens that are trained, where settings say nothing
+LINEAR = ((1, 2), (1, 3))  # lengths of tokens that a linear start chooses from
 LEAST_EPOCHS, LEAST_STEPS = 5, 600  # small files need more epochs to be learned at all
 
 
@@ -72,13 +73,22 @@ def _linear_model(
 
     from hardmax.sentiment.start import fit_start
 
-    vocabulary = _vocabulary(texts, settings)  # without the labels: those of texts held out must not choose tokens
-    numbers = np.arange(len(classes))
-    of_class = compute_class_weight(settings.class_weight, classes=numbers, y=labels)[labels]
+    of_class = compute_class_weight(settings.class_weight, classes=np.arange(len(classes)), y=labels)[labels]
     counts = of_class if weights is None else of_class * weights
-    data = Data(vocabulary.encode(texts), labels)
-    found, epoch = fit_start(data, len(vocabulary), len(classes), settings, counts / counts.mean(), report=report)
-    return Model(vocabulary, found, classes), [epoch]
+    lengths = LINEAR if settings.ngram_range is None else (settings.ngram_range,)
+    found = []
+    for k, length in enumerate(lengths):
+        # without the labels: those of texts that are held out must not choose tokens
+        vocabulary = _vocabulary(texts, _with(settings, ngram_range=length))
+
+        def part(done: int, total: int, loss: Any, epoch: Any, k: int = k) -> None:
+            report(k * total + done, len(lengths) * total, loss, epoch)
+
+        data = Data(vocabulary.encode(texts), labels)
+        start = fit_start(data, len(vocabulary), len(classes), settings, counts / counts.mean(), report=part)
+        found.append((vocabulary, *start))
+    vocabulary, best, epoch = min(found, key=lambda each: each[2].train_loss)
+    return Model(vocabulary, best, classes), [epoch]
 
 
 def _vocabulary(texts: Sequence[str], settings: Settings, labels: IntArray | None = None) -> Vocabulary:

@@ -1,9 +1,9 @@
 """Linear models of a classifier's tokens, found by cross-validation: where a hardmax model may start.
 
-Three of them are added: logistic regression on tokens that weigh more where they are rare (idf), the same on tokens
-that weigh more where classes differ (naive Bayes), and naive Bayes itself. The first is best on long texts and uneven
-classes, the last on few and short ones. How much each counts is fitted to the logits of texts that were held out, so
-the sum is calibrated.
+Four of them are added: logistic regression on tokens that weigh more where they are rare (idf), once held back and
+once hardly, the same on tokens that weigh more where classes differ, and naive Bayes. The first is best on long texts
+and uneven classes, the second where words leave no doubt, the last on few and short texts. How much each counts is
+fitted to the logits of texts that were held out, so the sum is calibrated.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from hardmax.sentiment.vocabulary import Data, Encoded
 
 POWER = 0.5  # sums of n tokens grow as its square root where these are independent
 FOLDS = 5
-STRENGTHS = {"rare": 10.0, "telling": 3.0}  # C of logistic regression, where a text has length 1 on average
+STRENGTHS = {"rare": 10.0, "firm": 300.0, "telling": 3.0}  # C of logistic regression, where a text has length 1 on average
 KINDS = (*STRENGTHS, "bayes")
 SMOOTH = 0.5  # telling tokens weigh this much more than their |log ratio|
 EXPECTED, BELIEF = 0.5, 3.0  # mean |logit| that is expected before any text is seen, and how firmly
@@ -126,7 +126,7 @@ def _fitted(kind: str, texts: csr_matrix, labels: IntArray, weights: FloatArray,
     if kind == "bayes":
         return Linear(ratio, np.zeros(len(ratio)))
     in_texts = np.bincount(texts.indices, minlength=texts.shape[1])
-    loud = 1 + np.log((1 + len(labels)) / (1 + in_texts)) if kind == "rare" else SMOOTH + np.abs(ratio).max(axis=0)
+    loud = 1 + np.log((1 + len(labels)) / (1 + in_texts)) if kind != "telling" else SMOOTH + np.abs(ratio).max(axis=0)
     features = csr_matrix(_pooled(texts) @ diags_array(loud))
     length = max(float((features.data**2).sum()) / len(labels), 1e-12)  # mean of the squares
     model = LogisticRegression(C=STRENGTHS[kind] / length, max_iter=500, tol=1e-3)

@@ -90,7 +90,7 @@ class ModelSettings:
     ngram_range: tuple[int, int] | None = _setting(
         None,
         "Fewest and most neighbouring words of a token: 1, 3 is words, pairs and triples. None is that after a random "
-        "start, and 1, 2 after a linear one.",
+        "start, and that or 1, 2 after a linear one, by cross-validation.",
         _check_ngrams,
     )
     distinct: bool = _setting(True, "Whether a repeated token of a text counts once, as the theorems ask for.")

@@ -15,7 +15,7 @@ from hardmax.sentiment.settings import ModelSettings
 from hardmax.sentiment.text import Splitter
 
 UNKNOWN = -1
-LENGTHS, LEAST = (1, 2), 1  # words of a token and texts that have it, where settings say nothing: all words and pairs
+LENGTHS, LEAST = (1, 3), 1  # words of a token, and texts that have it, where settings say nothing
 COMMON = 10  # one in so many tokens is a common word
 
 
