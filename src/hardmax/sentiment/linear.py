@@ -14,12 +14,16 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_matrix, diags_array
 from scipy.special import log_softmax
 
-from hardmax._types import FloatArray, IntArray
+from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.sentiment.vocabulary import Data, Encoded
 
 POWER = 0.5  # sums of n tokens grow as its square root where these are independent
 FOLDS = 5
-STRENGTHS = {"rare": 10.0, "firm": 300.0, "telling": 3.0}  # C of logistic regression, where a text has length 1 on average
+STRENGTHS = {
+    "rare": 10.0,
+    "firm": 300.0,
+    "telling": 3.0,
+}  # C of logistic regression, where a text has length 1 on average
 KINDS = (*STRENGTHS, "bayes")
 SMOOTH = 0.5  # telling tokens weigh this much more than their |log ratio|
 EXPECTED, BELIEF = 0.5, 3.0  # mean |logit| that is expected before any text is seen, and how firmly
@@ -75,7 +79,8 @@ def fit_linear(
             step()
         out_of_fold[:, held] = [both(logits(model, rest)) for model in models]
         found.append((held, rest, models))
-    amounts, bias = _mixture(out_of_fold, labels, weights, np.concatenate([held for held, *_ in found]))
+    seen = np.concatenate([np.empty(0, np.intp), *(held for held, *_ in found)])
+    amounts, bias = _mixture(out_of_fold, labels, weights, seen)
     whole = []
     for kind in KINDS:
         whole.append(_fitted(kind, texts, labels, weights, classes))
@@ -134,7 +139,7 @@ def _fitted(kind: str, texts: csr_matrix, labels: IntArray, weights: FloatArray,
     return Linear(model.coef_ * loud, model.intercept_)
 
 
-def _log_ratio(texts: csr_matrix, inside: FloatArray, weights: FloatArray) -> FloatArray:
+def _log_ratio(texts: csr_matrix, inside: BoolArray, weights: FloatArray) -> FloatArray:
     """(tokens,) log of how much more frequent each is inside a class, with one added to every count.
 
     Tokens that no text has say nothing.
@@ -152,11 +157,13 @@ def _mixture(
     Where texts are few, the belief keeps it from trusting one of them alone, or none.
     """
     kinds, _, classes = scores.shape
+    believed = EXPECTED / 2 / kinds
+    if not len(seen):
+        return np.full(kinds, believed), np.zeros(1 if classes == 2 else classes)
     scores, labels, weights = scores[:, seen], labels[seen], weights[seen]
     scores = scores - scores.mean(axis=2, keepdims=True)
     middle = scores.mean(axis=1, keepdims=True)  # where classes are uneven it is far from 0, and tells nothing
-    size = np.maximum(np.abs(scores - middle).mean(axis=(1, 2)), 1e-12) if len(seen) else np.ones(kinds)
-    believed = EXPECTED / 2 / kinds
+    size = np.maximum(np.abs(scores - middle).mean(axis=(1, 2)), 1e-12)
 
     def cost(x: FloatArray) -> float:
         amounts, bias = x[:kinds], np.append(0.0, x[kinds:])
@@ -165,9 +172,9 @@ def _mixture(
 
     begin = np.append(np.full(kinds, believed), np.zeros(classes - 1))
     bounds = [(believed / 20, None)] * kinds + [(None, None)] * (classes - 1)
-    found = minimize(cost, begin, method="L-BFGS-B", bounds=bounds).x if len(seen) else begin
+    found = minimize(cost, begin, method="L-BFGS-B", bounds=bounds).x
     amounts, bias = found[:kinds] / size, np.append(0.0, found[kinds:])
-    bias = bias - np.tensordot(amounts, middle[:, 0], 1) if len(seen) else bias
+    bias = bias - np.tensordot(amounts, middle[:, 0], 1)
     return amounts, bias[1:] - bias[:1] if classes == 2 else bias
 
 

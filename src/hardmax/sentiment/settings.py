@@ -96,8 +96,8 @@ class ModelSettings:
     distinct: bool = _setting(True, "Whether a repeated token of a text counts once, as the theorems ask for.")
     min_df: int | None = _count(
         None,
-        "Learn tokens that occur in at least so many texts. None is 3 after a random start, and 1 after a linear one: a "
-        "small file has many words once.",
+        "Learn tokens that occur in at least so many texts. None is 3 after a random start, and 1 after a linear one: "
+        "a small file has many words once.",
     )
     max_features: int | None = _count(
         100_000, "Learn so many tokens at the most. A tenth of them are the most frequent words."

@@ -132,8 +132,8 @@ def sentences(review: str) -> Iterator[str]:
 
 def shares(kind: Kind) -> FloatArray:
     """(classes,) parts of the rows; the first class is the frequent one."""
-    others = (1 - UNEVEN) / (kind.classes - 1)
-    return np.array([UNEVEN] + [others] * (kind.classes - 1)) if kind.uneven else np.full(kind.classes, 1 / kind.classes)
+    first = UNEVEN if kind.uneven else 1 / kind.classes
+    return np.append(first, np.full(kind.classes - 1, (1 - first) / (kind.classes - 1)))
 
 
 def largest(texts: tuple[list[str], AnyArray], kind: Kind) -> int:

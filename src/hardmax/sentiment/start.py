@@ -97,10 +97,7 @@ def _chosen_alpha(
     for part in PARTS:
         alpha = np.full(settings.n_heads, part * settings.alpha)
         moved = np.concatenate(
-            [
-                sums_by_text(contributions(replace(m, alpha=alpha), t), t)
-                for m, t in zip(models, texts, strict=True)
-            ]
+            [sums_by_text(contributions(replace(m, alpha=alpha), t), t) for m, t in zip(models, texts, strict=True)]
         )
         volume = float((moved * still).sum() / max((moved**2).sum(), 1e-12))
         found.append((loss(both(bias + volume * moved), right, np.ones(len(right))), part, volume))
