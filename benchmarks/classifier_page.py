@@ -95,6 +95,31 @@ def decided(row: Row) -> str:
     return f"{row['decided_median']:.0f}, {row['decided_most']}{left}"
 
 
+SMALL_COLUMNS = ("rows", "method", "accuracy", "mean F1", "log loss", "calibration error", "seconds")
+
+
+def small_table(rows: Sequence[Row]) -> str:
+    """Files of every size: a part for each kind of texts, a line for each size and method."""
+    lines, last = _head(SMALL_COLUMNS), ""
+    for row in rows:
+        kind = row["variant"].rpartition(",")[0]
+        if kind != last:
+            lines.append(f"| **{kind}** |{' |' * (len(SMALL_COLUMNS) - 1)}")
+        last = kind
+        for method, found in row["methods"].items():
+            if method != "TF-IDF, balanced" or "90:10" in kind:
+                lines.append(_line([f"{row['rows']:,}", method, *small_cells(found)]))
+    return "\n".join(lines)
+
+
+def small_cells(found: Row) -> list[str]:
+    """Means and standard errors of a method, empty where it has no probabilities."""
+    cells = [
+        "{:.3f} ± {:.3f}".format(*found[key]) if key in found else "" for key in ("accuracy", "f1", "log_loss", "ece")
+    ]
+    return [*cells, f"{found['seconds'][0]:.2g}"]
+
+
 SETTINGS = {"Model": ModelSettings, "Training": TrainingSettings, "Run": RunSettings}
 
 
@@ -113,6 +138,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "settings": settings_table,
     "paper": lambda: paper_table(read_results("paper")),
     "ablations": lambda: ablation_table(read_results("ablations")),
+    "small": lambda: small_table(read_results("small")),
     "explanations": lambda: explanation_table(read_results("explanations")),
 }
 

@@ -418,7 +418,7 @@ def test_files_give_the_same_answers(fitted, fresh, tmp_path):
     assert read.get_params() == fitted.get_params()
     assert read.history_ == fitted.history_
     fitted.save(tmp_path / "model")
-    assert len(list((tmp_path / "model").iterdir())) == 2
+    assert len(list((tmp_path / "model").iterdir())) == 3
 
 
 def test_compact_files_are_a_quarter_and_nearly_the_same(fitted, fresh, tmp_path):

@@ -57,6 +57,17 @@ def check(loaded: dict[str, Any]) -> None:
     assert list(loaded) == ["train", "test"]
 
 
+def test_ratings_instead_of_labels(archive: Path, tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    loaded = load_imdb(source=archive, ratings=True)
+    assert {split: table.texts for split, table in loaded.items()} == WHOLE
+    assert loaded["train"].labels == ["2"] * 3 + ["9"] * 3
+    for split in ("train", "test"):
+        frame = pandas.DataFrame({"text": ["a", "b"], "label": [0, 1], "rating": [3, 10]})
+        frame.to_parquet(tmp_path / f"{split}.parquet")
+    assert load_imdb(source=tmp_path, ratings=True)["test"].labels == ["3", "10"]
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     content, promised, with_length, status = b"", 0, True, 200
 

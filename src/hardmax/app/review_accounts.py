@@ -76,7 +76,8 @@ def plane(explanation: Explanation, head: int) -> Plane | None:
     layers = tuple(sorted({0, 1, run.layers}))
     places = run.array[[run.index(k) for k in layers]]  # (layers, tokens, 2)
     found = following(weights, explanation.ids[None], explanation.counts[None])
-    side, v = (1 if explanation.logits[0] > 0 else -1), weights.decoder[0, head]
+    side = 1 if explanation.logits[0] > 0 else -1
+    v = weights.decoder[0, head] * weights.loudness(explanation.counts.sum())
     own = float(explanation.shares[head] @ weights.tokens(explanation.ids)[:, head] @ v)
     return Plane(
         layers,

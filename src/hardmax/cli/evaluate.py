@@ -146,7 +146,7 @@ def measured(classifier: "HardmaxClassifier", table: "Table", name: str) -> dict
         "f1": f1,
         "macro_f1": float(np.mean([share or 0.0 for name, share in zip(classes, f1, strict=True) if name in labels])),
         "no_known_word": int((known == 0).sum()),
-        "coverage": [row._asdict() for row in coverage(classifier.model_.probabilities(scores), right)],
+        "coverage": [row._asdict() for row in coverage(classifier.model_.certainty(scores), right)],
         "leaders": {"texts": len(some), **led.summary()} if led.leaders.size else None,
     }
 

@@ -115,11 +115,12 @@ def _answers(classifier: "HardmaxClassifier", given: list[str], at_least: float)
     from hardmax.sentiment.abstention import sure
 
     scores, known = texts.answered(classifier, given)
-    decided, probabilities = classifier.model_.decide(scores), classifier.model_.probabilities(scores)
+    model = classifier.model_
+    decided, probabilities, shares = model.decide(scores), model.probabilities(scores), model.certainty(scores)
     columns = {
         "row": range(1, len(given) + 1),
-        "prediction": np.where(sure(probabilities, at_least), decided.astype(object), NOT_SURE).tolist(),
-        "probability": probabilities.max(axis=1),
+        "prediction": np.where(sure(shares, at_least), decided.astype(object), NOT_SURE).tolist(),
+        "probability": shares,
         **{f"probability_{label}": probabilities[:, i] for i, label in enumerate(classifier.classes_.tolist())},
         "no_known_word": known == 0,
     }

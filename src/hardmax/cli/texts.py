@@ -107,12 +107,16 @@ def load(model: str) -> "HardmaxClassifier":
         raise ParameterError("model", must, problem.got, "Check the path.") from None
 
 
-def imdb(source: str | None) -> "dict[str, Table]":
-    """Both splits of IMDb, with a bar while it is downloaded."""
+def imdb(source: str | None, *, ratings: bool = False) -> "dict[str, Table]":
+    """Both splits of IMDb, labels or ratings, with a bar while it is downloaded."""
     from hardmax.sentiment.imdb import load_imdb
 
     with output.progress_bar("Megabytes") as progress:
-        return load_imdb(source=source, progress=lambda done, all_: progress(done // 10**6, (all_ or done) // 10**6))
+
+        def moved(done: int, total: int | None) -> None:
+            progress(done // 10**6, (total or done) // 10**6)
+
+        return load_imdb(source=source, ratings=ratings, progress=moved)
 
 
 def answered(classifier: "HardmaxClassifier", texts: Sequence[str]) -> tuple[FloatArray, IntArray]:

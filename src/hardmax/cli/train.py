@@ -31,7 +31,7 @@ FLAGS = {  # where they are not the name of the setting
     "distinct": ["--distinct/--all-occurrences"],
     "punctuation": ["--punctuation/--no-punctuation"],
 }
-TYPES = {"ngram_range": str, "class_weight": bool, "stop_words": str | None}
+TYPES = {"ngram_range": str | None, "class_weight": bool, "stop_words": str | None}
 
 
 def _setting_options() -> Iterator[Parameter]:
@@ -111,6 +111,7 @@ def train(
             "epochs": classifier.n_iter_,
             "kept_epoch": kept.number + 1,
             "validation_accuracy": kept.accuracy,
+            "start": classifier.start_,
             "vocabulary": len(classifier.model_.vocabulary),
         }
         if process.is_first and json:
@@ -181,11 +182,14 @@ def _what_was_read(table: "Table", counts: dict[str, int], name: str) -> str:
 
 
 def _say(done: dict[str, Any]) -> None:
-    accuracy = done["validation_accuracy"]
+    accuracy = done["validation_accuracy"] or 0.0
     share = max(done["classes"].values()) / sum(done["classes"].values())
-    kept = f"Validation accuracy {accuracy:.3f} in epoch {done['kept_epoch']}, which is kept." if accuracy else ""
-    kept += f" (The largest class has {share:.3f} of the rows.)" if kept and share > TELLING else ""
-    epochs = f"{done['epochs']} epoch{'s' if done['epochs'] > 1 else ''}"
-    output.say(f"Trained {epochs}. {kept or 'Nothing was held back to validate with.'}")
+    if done["start"] == "linear":
+        trained, kept = "Trained from a linear start.", f"Accuracy {accuracy:.3f} in cross-validation."
+    else:
+        trained = f"Trained {done['epochs']} epoch{'s' if done['epochs'] > 1 else ''}."
+        kept = f"Validation accuracy {accuracy:.3f} in epoch {done['kept_epoch']}, which is kept."
+    kept += f" (The largest class has {share:.3f} of the rows.)" if share > TELLING else ""
+    output.say(f"{trained} {kept if accuracy else 'Nothing was held back to validate with.'}")
     output.say(f"The vocabulary has {done['vocabulary']:,} tokens. The model is in {done['model']}.")
     output.say(f'Next: hardmax explain "a text" --model {shlex.quote(done["model"])}')

@@ -26,7 +26,7 @@ from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, BoolArray, FloatArray
 from hardmax.sentiment.abstention import coverage, sure_answers
 from hardmax.sentiment.explanation import Explanation, explain, explain_many
-from hardmax.sentiment.fitting import fit_model
+from hardmax.sentiment.fitting import fit_model, starts_linear
 from hardmax.sentiment.model import Model
 from hardmax.sentiment.record import Record
 from hardmax.sentiment.settings import Settings, check_settings, described
@@ -48,8 +48,8 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
     C_i = argmax_j ⟨A z_i, z_j⟩ and b = alpha / (1 + alpha). The logit is linear in their mean, so it is a sum over
     tokens, and `explain` shows its terms.
 
-    Use it for short and long texts alike where each answer must be explained. For a one-line baseline without training
-    parameters, TF-IDF with logistic regression is about as accurate on small files.
+    Use it for short and long texts alike where each answer must be explained. Small files and short texts take seconds,
+    as a linear model of the same tokens is where it starts.
 
     Every parameter is a field of `hardmax.sentiment.settings`, with its default, its bounds and its sentence; they are
     listed in docs/classifier.md, and here when Python shows this text.
@@ -63,7 +63,9 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
     history_ : list of Epoch
         Losses and validation accuracy of each epoch.
     n_iter_ : int
-        How many epochs were run.
+        How many epochs were run; a linear start counts as one.
+    start_ : str
+        Where training began, "linear" or "random".
     training_ : Record
         On how many texts, of which classes and hash, and when; None of older models.
 
@@ -94,6 +96,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         """
         noise = 0.6 if d >= 8 else 0.0  # with few coordinates it would make whole tokens 0
         paper: dict[str, Any] = {"n_heads": 1, "groups": 1, "layers": 8, "alpha": 0.02, "scale": 38.4}
+        paper |= {"start": "random"}
         paper |= {"ngram_range": (1, 1), "distinct": False, "min_df": 2, "max_features": None, "max_words": 128}
         paper |= {"punctuation": False, "stop_words": "english", "lemmas": "en", "batch_size": 128}
         paper |= {"learning_rate": 2.4, "alpha_rate": 0.001, "weight_decay": 0.0, "dropout": 0.6}
@@ -136,6 +139,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
             self.model_, self.history_ = fit_model(texts, numbers, classes, self, weights, report=report)
         self.classes_, self.n_iter_ = classes, len(self.history_)
         self.training_: Record | None = Record.of(texts, labels.tolist())
+        self.start_ = "linear" if starts_linear(texts, self) else "random"
         return self
 
     @property
@@ -159,7 +163,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
     def predict_sure(self, X: Sequence[str], at_least: float = 0.9) -> AnyArray:
         """(texts,) labels, None where the probability of the answer is below `at_least`; see `coverage`."""
         scores = self._fitted.logits(check_texts(X))
-        return sure_answers(self.model_.decide(scores), self.model_.probabilities(scores), at_least)
+        return sure_answers(self.model_.decide(scores), self.model_.certainty(scores), at_least)
 
     def coverage(self, X: Sequence[str], y: Sequence[Any]) -> "DataFrame":
         """What it costs to answer only where the model is sure, as a pandas DataFrame.
@@ -171,7 +175,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         texts, labels = check_texts(X), to_numpy(_one_for_each(y, len(X)))
         scores = self._fitted.logits(texts)
         right = self.model_.decide(scores) == np.asarray(labels)
-        return pandas.DataFrame(coverage(self.model_.probabilities(scores), right))
+        return pandas.DataFrame(coverage(self.model_.certainty(scores), right))
 
     def explain(self, text: str) -> Explanation:
         """What each word of a text adds to its logit, and who leads; see `Explanation`."""

@@ -106,7 +106,7 @@ class Explanation:
 
     @property
     def probability(self) -> float:
-        return float(self.model.probabilities(self.logits[None]).max())
+        return float(self.model.probabilities(self.logits[None])[0, self._best[0]])
 
     @property
     def logit(self) -> float | FloatArray:

@@ -1,8 +1,8 @@
-"""From texts and labels to a trained model: vocabulary, validation split, network, training."""
+"""From texts and labels to a trained model: vocabulary, then a linear start, or validation split, network, training."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,8 +11,11 @@ from hardmax._progress import Report
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.sentiment.model import Epoch, Model
 from hardmax.sentiment.settings import Settings
-from hardmax.sentiment.vocabulary import Data, Vocabulary
+from hardmax.sentiment.vocabulary import LEAST, Data, Vocabulary
 
+MANY, LONG = 8000, 400  # texts, and letters of each on average, that are worth training
+TRAINED = {"ngram_range": (1, 3), "min_df": 3}  # of tokens that are trained, where settings say nothing
+LINEAR = ((1, 2), (1, 3))  # lengths of tokens that a linear start chooses from
 LEAST_EPOCHS, LEAST_STEPS = 5, 600  # small files need more epochs to be learned at all
 
 
@@ -35,12 +38,14 @@ def fit_model(
     report: Report,
 ) -> tuple[Model, list[Epoch]]:
     """Train a model; returns it with what is known of every epoch. `weights` are those of the texts."""
+    settings = _by_number(settings, classes)
+    if starts_linear(texts, settings):
+        return _linear_model(texts, labels, classes, settings, weights, report)
     with needed_for("Training a classifier", "torch", "text"):
         import torch  # noqa: F401
     from hardmax.sentiment.network import new_network
     from hardmax.sentiment.training import train
 
-    settings = _by_number(settings, classes)
     problem = prepare(texts, labels, settings, weights)
     network = new_network(len(problem.vocabulary), len(classes), settings)
     epochs = settings.epochs or max(LEAST_EPOCHS, -(-LEAST_STEPS * settings.batch_size // len(texts)))
@@ -48,23 +53,70 @@ def fit_model(
     return Model(problem.vocabulary, network.weights(), classes), history
 
 
+def starts_linear(texts: Sequence[str], settings: Settings) -> bool:
+    """Whether a linear start is the model; training makes one of many long texts more accurate, and no others."""
+    if settings.start is not None or settings.epochs is not None or settings.training != "hardmax":
+        return settings.start == "linear"
+    return len(texts) < MANY or sum(map(len, texts)) < LONG * len(texts)
+
+
+def _linear_model(
+    texts: Sequence[str],
+    labels: IntArray,
+    classes: AnyArray,
+    settings: Settings,
+    weights: FloatArray | None,
+    report: Report,
+) -> tuple[Model, list[Epoch]]:
+    """The model that starts where a linear one ends. Nothing is held back for good: it is cross-validated."""
+    from sklearn.utils.class_weight import compute_class_weight
+
+    from hardmax.sentiment.start import fit_start
+
+    of_class = compute_class_weight(settings.class_weight, classes=np.arange(len(classes)), y=labels)[labels]
+    counts = of_class if weights is None else of_class * weights
+    lengths = LINEAR if settings.ngram_range is None else (settings.ngram_range,)
+    found = []
+    for k, length in enumerate(lengths):
+        # without the labels: those of texts that are held out must not choose tokens
+        vocabulary = _vocabulary(texts, _with(settings, ngram_range=length))
+
+        def part(done: int, total: int, loss: Any, epoch: Any, k: int = k) -> None:
+            report(k * total + done, len(lengths) * total, loss, epoch)
+
+        data = Data(vocabulary.encode(texts), labels)
+        start = fit_start(data, len(vocabulary), len(classes), settings, counts / counts.mean(), report=part)
+        found.append((vocabulary, *start))
+    vocabulary, best, epoch = min(found, key=lambda each: each[2].train_loss)
+    return Model(vocabulary, best, classes), [epoch]
+
+
+def _vocabulary(texts: Sequence[str], settings: Settings, labels: IntArray | None = None) -> Vocabulary:
+    vocabulary = Vocabulary.build(texts, settings, labels)
+    if not len(vocabulary):
+        must = f"The texts must share words: one must occur in {settings.min_df or LEAST} of them."
+        raise InputError(f"{must} Got none. Pass more texts, or lower `min_df`.")
+    return vocabulary
+
+
+def _with(settings: Settings, **changes: Any) -> Settings:
+    return Settings(**{each.name: getattr(settings, each.name) for each in fields(Settings)} | changes)
+
+
 def _by_number(settings: Settings, classes: AnyArray) -> Settings:
     """The same settings, with the weights of classes by their numbers instead of their labels; 1 where none is said."""
     given = settings.class_weight
     if not isinstance(given, Mapping):
         return settings
-    values = {each.name: getattr(settings, each.name) for each in fields(Settings)}
-    return Settings(**values | {"class_weight": {c: given.get(label, 1.0) for c, label in enumerate(classes.tolist())}})
+    return _with(settings, class_weight={c: given.get(label, 1.0) for c, label in enumerate(classes.tolist())})
 
 
 def prepare(texts: Sequence[str], labels: IntArray, settings: Settings, weights: FloatArray | None = None) -> Problem:
     """Hold texts back, and make a vocabulary from the others, whose weights are scaled to 1 on average."""
     held = held_back(labels, settings.validation, settings.random_state)
     learned = np.setdiff1d(np.arange(len(labels)), held)
-    vocabulary = Vocabulary.build([texts[i] for i in learned], settings, labels[learned])
-    if not len(vocabulary):
-        must = f"The texts must share words: one must occur in {settings.min_df} of them."
-        raise InputError(f"{must} Got none. Pass more texts, or lower `min_df`.")
+    unsaid = {name: value for name, value in TRAINED.items() if getattr(settings, name) is None}
+    vocabulary = _vocabulary([texts[i] for i in learned], _with(settings, **unsaid), labels[learned])
     encoded = vocabulary.encode(texts)
     weights = None if weights is None else weights / weights[learned].mean()
     split = [Data(encoded.take(s), labels[s], None if weights is None else weights[s]) for s in (learned, held)]

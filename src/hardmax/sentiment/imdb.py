@@ -31,9 +31,10 @@ def load_imdb(
     cache: str | PathLike[str] | None = None,
     url: str = URL,
     sha256: str = SHA256,
+    ratings: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Table]:
-    """Load "train" and "test", 25,000 reviews each, labelled "neg" and "pos".
+    """Load "train" and "test", 25,000 reviews each, labelled "neg" and "pos", or with their ratings.
 
     The first use downloads 84 MB and checks their SHA-256; later ones check it again and need no network, unless the
     file was damaged. Reviews are read from within the archive, and nothing in it is written to disk. They come ordered
@@ -43,11 +44,13 @@ def load_imdb(
     ----------
     source : str or path, optional
         A copy to read instead: the archive, a folder that it was unpacked to, or a folder with `train.parquet` and
-        `test.parquet` whose columns are `text` and `label` (0 and 1). Its hash is not checked.
+        `test.parquet` whose columns are `text`, `label` (0 and 1) and, for ratings, `rating`. Its hash is not checked.
     cache : str or path, optional
         The folder to keep the archive in: `$HARDMAX_CACHE`, or `hardmax` in the user's cache folder, unless said.
     url, sha256 : str
         Where the archive comes from, and what it must be.
+    ratings : bool
+        Label reviews "1" to "4" and "7" to "10" instead.
     progress : callable, optional
         Called with the number of bytes that have come, and of all bytes (None where the server does not say).
     """
@@ -56,8 +59,8 @@ def load_imdb(
         advice = f"Leave it out to download {FILE}."
         raise ParameterError("source", "be an archive or a folder", f"nothing at {str(path)!r}", advice)
     if all((path / f"{split}.parquet").is_file() for split in SPLITS):
-        return {split: _from_parquet(path / f"{split}.parquet") for split in SPLITS}
-    return _tables(_folder_reviews(path) if path.is_dir() else _archive_reviews(path), path)
+        return {split: _from_parquet(path / f"{split}.parquet", ratings=ratings) for split in SPLITS}
+    return _tables(_folder_reviews(path) if path.is_dir() else _archive_reviews(path), path, ratings=ratings)
 
 
 def _download(cache: str | PathLike[str] | None, url: str, sha256: str, progress: Progress | None) -> Path:
@@ -114,7 +117,7 @@ def _folder_reviews(path: Path) -> Iterator[tuple[re.Match[str], bytes]]:
                 yield match, file.read_bytes()
 
 
-def _tables(reviews: Iterable[tuple[re.Match[str], bytes]], path: Path) -> dict[str, Table]:
+def _tables(reviews: Iterable[tuple[re.Match[str], bytes]], path: Path, *, ratings: bool) -> dict[str, Table]:
     ordered = sorted(((name[1], name[2], int(name[3]), int(name[4])), data) for name, data in reviews)
     found = {key[:2] for key, _ in ordered}
     missing = [f"{split}/{label}" for split in SPLITS for label in LABELS if (split, label) not in found]
@@ -122,7 +125,7 @@ def _tables(reviews: Iterable[tuple[re.Match[str], bytes]], path: Path) -> dict[
         must = "hold reviews in train/neg, train/pos, test/neg and test/pos, named such as 12_7.txt"
         raise ParameterError(path, must, f"none in {', '.join(missing)}", f"Download {URL}.")
     texts = {split: [_text(key, data, path) for key, data in ordered if key[0] == split] for split in SPLITS}
-    labels = {split: [key[1] for key, _ in ordered if key[0] == split] for split in SPLITS}
+    labels = {split: [str(key[3]) if ratings else key[1] for key, _ in ordered if key[0] == split] for split in SPLITS}
     return {split: Table(texts[split], labels[split], "text", "label") for split in SPLITS}
 
 
@@ -134,7 +137,9 @@ def _text(key: Key, data: bytes, path: Path) -> str:
         raise ParameterError(path, "hold reviews in UTF-8", got, f"Download {URL} again.") from None
 
 
-def _from_parquet(path: Path) -> Table:
+def _from_parquet(path: Path, *, ratings: bool) -> Table:
+    if ratings:
+        return read_texts(path, text="text", label="rating")
     table = read_texts(path, text="text", label="label")
     wrong = sorted(set(table.labels or ()) - set(NUMBERS))
     if wrong:

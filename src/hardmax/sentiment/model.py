@@ -1,7 +1,7 @@
 """A trained classifier as plain data, and what every token of a text adds to its logit, in NumPy and float64.
 
 z^K = M z^0, so logit = beta + sum_j share_j v . z_j^0 with share_j = (1/n) sum_i M_ij: the share of the mean that
-token j holds in the end times its own score.
+token j holds in the end times its own score. With a power p all terms of a text are times n^p.
 
 A text goes through its layers in compiled code where that knows the answer, else as arrays, and by the simulation,
 which knows every set without rounding, where tokens tie or nearly so.
@@ -36,6 +36,8 @@ class Weights:
     decoder: FloatArray  # (outputs, heads, d)
     bias: FloatArray  # (outputs,)
     layers: int
+    power: float = 0.0  # a text of n tokens speaks n^power times as loud: 0 is the mean, 1 would be the sum
+    lift: FloatArray | None = None  # (outputs,) part of the bias that decides, but is not part of the probability
 
     @property
     def heads(self) -> int:
@@ -51,6 +53,10 @@ class Weights:
 
     def tokens(self, ids: IntArray) -> FloatArray:
         return self.embedding[ids].astype(np.float64)  # (..., heads, d)
+
+    def loudness(self, n: IntArray) -> FloatArray:
+        """n^power for texts of n tokens: what the mean of their tokens is multiplied with."""
+        return np.asarray(np.maximum(n, 1.0) ** self.power)
 
 
 @dataclass(frozen=True)
@@ -92,13 +98,22 @@ class Model:
         return np.concatenate([nothing[0], *scores]), np.concatenate([nothing[1], *sizes])
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
-        """(texts, classes) from (texts, outputs) logits."""
+        """(texts, classes) from (texts, outputs) logits, less the lift of rare classes."""
+        scores = scores if self.weights.lift is None else scores - self.weights.lift
         return np.asarray(expit(scores * [-1, 1]) if scores.shape[1] == 1 else softmax(scores, axis=1))
+
+    def certainty(self, scores: FloatArray) -> FloatArray:
+        """(texts,) probabilities of what (texts, outputs) logits decide for."""
+        return np.asarray(self.probabilities(scores)[np.arange(len(scores)), decided(scores)])
 
     def decide(self, scores: FloatArray) -> AnyArray:
         """(texts,) labels from (texts, outputs) logits; a logit of 0 means the first class."""
-        places = (scores[:, 0] > 0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
-        return self.classes[places]
+        return self.classes[decided(scores)]
+
+
+def decided(scores: FloatArray) -> IntArray:
+    """(texts,) numbers of the classes that (texts, outputs) logits decide for."""
+    return (scores[:, 0] > 0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
 
 
 def in_parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -130,7 +145,13 @@ def contributions(weights: Weights, encoded: Encoded) -> FloatArray:
             scores = sum(tokens[:, :, h, r, None] * weights.decoder[:, h, r] for r in range(weights.d))
             total += share[:, h, :, None] * scores
         result[encoded.places(left[some])] = total[counts > 0]
-    return result
+    return result if weights.power == 0 else result * _loudness(weights, encoded)
+
+
+def _loudness(weights: Weights, encoded: Encoded) -> FloatArray:
+    """(tokens of all texts, 1) how loud the text of each speaks."""
+    owners = np.repeat(np.arange(len(encoded)), encoded.sizes)
+    return weights.loudness(np.bincount(owners, encoded.counts, len(encoded)))[owners, None]
 
 
 def logits(weights: Weights, encoded: Encoded) -> FloatArray:

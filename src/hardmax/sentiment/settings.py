@@ -87,18 +87,25 @@ class ModelSettings:
         "gradient. (With y = L^T z it is a model with A = I again, so it can do no more.)",
     )
     scale: float = _positive(6.4, "Standard deviation of the embedding at the start, times the coordinates of a group.")
-    ngram_range: tuple[int, int] = _setting(
-        (1, 3), "Fewest and most neighbouring words of a token: 1, 3 is words, pairs and triples.", _check_ngrams
+    ngram_range: tuple[int, int] | None = _setting(
+        None,
+        "Fewest and most neighbouring words of a token: 1, 3 is words, pairs and triples. None is that after a random "
+        "start, and that or 1, 2 after a linear one, by cross-validation.",
+        _check_ngrams,
     )
     distinct: bool = _setting(True, "Whether a repeated token of a text counts once, as the theorems ask for.")
-    min_df: int = _count(3, "Learn tokens that occur in at least so many texts.")
+    min_df: int | None = _count(
+        None,
+        "Learn tokens that occur in at least so many texts. None is 3 after a random start, and 1 after a linear one: "
+        "a small file has many words once.",
+    )
     max_features: int | None = _count(
         100_000, "Learn so many tokens at the most. A tenth of them are the most frequent words."
     )
     select: str = _choice(
         "telling",
         'Which ones: "telling", those whose frequency differs most between classes, abs(log ratio) sqrt(texts), or '
-        '"frequent".',
+        '"frequent". After a linear start always the frequent ones.',
         "telling",
         "frequent",
     )
@@ -122,7 +129,15 @@ class TrainingSettings:
         "softmax",
     )
     temperature: float = _positive(1e-3, 'Of `training="softmax"`.')
-    epochs: int | None = _count(None, "Passes over the texts: 5, or more where they are few.")
+    start: str | None = _choice(
+        None,
+        'Where training begins: "random", or "linear", where a linear model of the same tokens ends, whose strength is '
+        "found by cross-validation; it needs no epochs. None is linear, but for many long texts (8,000 of 400 letters "
+        "on average), or where `epochs` are given.",
+        "linear",
+        "random",
+    )
+    epochs: int | None = _count(None, "Passes over the texts after a random start: 5, or more where they are few.")
     batch_size: int = _count(64, "Texts in a step.")
     learning_rate: float = _positive(0.3, "Largest of the embedding's cycle, divided by the coordinates of a group.")
     alpha_rate: float = _positive(0.01, "The same for the alphas, not divided.")
@@ -132,8 +147,8 @@ class TrainingSettings:
     label_smoothing: float = _part(0.0, "How far labels are moved towards each other.")
     validation: float = _part(
         0.1,
-        "Part of the texts that is held back, to see how training goes. Training ends with the last epoch, unless an "
-        "earlier one was better on these texts by more than a standard error.",
+        "Part of the texts that is held back after a random start, to see how training goes. Training ends with the "
+        "last epoch, unless an earlier one was better on these texts by more than a standard error.",
     )
     patience: int | None = _count(None, "Stop after so many epochs without a better one; keep the best.")
     class_weight: str | dict | None = _setting(  # noqa: RUF009
@@ -172,6 +187,11 @@ def check_settings(settings: Settings) -> None:
     if settings.trained_A and settings.training != "softmax":
         got = '`training="hardmax"`, which has no gradient for A: small changes of A do not change who is followed'
         raise ParameterError("trained_A", 'go with `training="softmax"`', got)
+    if settings.start == "linear" and settings.training != "hardmax":
+        raise ParameterError("start", 'be "random" with `training="softmax"`', "'linear'", "Leave it out.")
+    if settings.start == "linear" and settings.epochs is not None:
+        got = f"`epochs={settings.epochs}`, which it has none of"
+        raise ParameterError("start", 'be "random" with `epochs`', got, "Leave one of them out.")
     if settings.resume and settings.checkpoint is None:
         raise ParameterError("resume", "go with `checkpoint`, the file to go on from", "none")
 

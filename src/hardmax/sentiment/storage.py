@@ -22,7 +22,7 @@ from hardmax.sentiment.settings import ModelSettings, Settings, TrainingSettings
 from hardmax.sentiment.text import Splitter
 from hardmax.sentiment.vocabulary import Vocabulary
 
-FORMAT, VERSION = "hardmax-classifier", 1
+FORMAT, VERSION = "hardmax-classifier", 2  # 2 since texts of n tokens may speak n^power times as loud
 FILE, CARD = "model.json", "README.md"
 SETTINGS = [each.name for kind in (ModelSettings, TrainingSettings) for each in fields(kind)]  # none of a run
 RENAMED = {"heads": "n_heads", "min_texts": "min_df", "max_tokens": "max_features"}  # since models were first written
@@ -31,6 +31,7 @@ KINDS: dict[str, Any] = {
     **dict.fromkeys(("classes", "history", "words"), list),
     **dict.fromkeys(("text", "params"), dict),
     "layers": int,
+    "power": float,
     "distinct": bool,
 }
 TEXT = [each.name for each in fields(Splitter)]
@@ -72,6 +73,7 @@ def save_model(
         "classes": model.classes.tolist(),
         "classes_dtype": model.classes.dtype.str,
         "layers": model.weights.layers,
+        "power": model.weights.power,
         "distinct": model.vocabulary.distinct,
         "text": {name: getattr(model.vocabulary.splitter, name) for name in TEXT},
         "params": {name: _written(getattr(settings, name)) for name in SETTINGS},
@@ -89,6 +91,7 @@ def save_model(
 def load_model(folder: Path) -> Stored:
     """Read a model."""
     about = _about(folder)
+    about.setdefault("power", 0.0)  # models of version 1 have none
     _check_about(about, folder / FILE)
     weights_file = folder / Path(about["weights"]).name
     try:
@@ -105,7 +108,9 @@ def load_model(folder: Path) -> Stored:
     if embedding.dtype == np.int8:
         embedding = off_grid(embedding, numbers["grid"])
     alpha, decoder, bias = (numbers[name] for name in ("alpha", "decoder", "bias"))
-    weights = Weights(embedding, alpha, numbers.get("A"), decoder, bias, about["layers"])
+    weights = Weights(
+        embedding, alpha, numbers.get("A"), decoder, bias, about["layers"], about["power"], numbers.get("lift")
+    )
     classes = np.array(about["classes"], dtype=np.dtype(about["classes_dtype"]))
     told = about.get("training")  # models were first written without
     record = None if told is None else Record.from_data(told, str(folder / FILE))
@@ -149,8 +154,7 @@ def _packed(model: Model, grid: bool) -> bytes:
         numbers["embedding"], numbers["grid"] = on_grid(w.embedding)
     else:
         numbers["embedding"] = np.asarray(w.embedding, dtype=np.float32)
-    if w.A is not None:
-        numbers["A"] = w.A
+    numbers |= {name: array for name, array in (("A", w.A), ("lift", w.lift)) if array is not None}
     return bytes(save({name: np.ascontiguousarray(array) for name, array in numbers.items()}))
 
 
@@ -206,6 +210,8 @@ def _check_about(about: dict[str, Any], file: Path) -> None:
         _refuse(file, "`words` must be different texts")
     if not 0 <= about["layers"] <= MOST_LAYERS:
         _refuse(file, f"`layers` must lie between 0 and {MOST_LAYERS:,}")
+    if not 0 <= about["power"] <= 1:
+        _refuse(file, "`power` must lie between 0 and 1")
     if set(about["text"]) != set(TEXT) or not all(isinstance(e, dict) and set(e) == EPOCH for e in about["history"]):
         _refuse(file, "`text` and `history` must have their own names alone")
     try:
@@ -226,8 +232,7 @@ def _check_numbers(about: dict[str, Any], numbers: dict[str, AnyArray], file: Pa
     shapes = {"alpha": (heads,), "decoder": (outputs, heads, d), "bias": (outputs,)}
     if embedding.dtype == np.int8:
         shapes["grid"] = (heads, d)
-    if "A" in numbers:
-        shapes["A"] = (heads, d, d)
+    shapes |= {name: shape for name, shape in (("A", (heads, d, d)), ("lift", (outputs,))) if name in numbers}
     for name, shape in shapes.items():
         kind = np.float32 if name == "grid" else np.float64
         if name not in numbers or numbers[name].shape != shape or numbers[name].dtype != kind:

@@ -1,4 +1,4 @@
-"""Studies on IMDb: the paper's models for several d, and what each part of the model is worth.
+"""Studies on IMDb: the paper's models for several d, what each part of the model is worth, and files of every size.
 
 Each returns plain rows, to be kept as JSON; the tables of the docs and the figures are made from those.
 """
@@ -15,6 +15,7 @@ from hardmax.sentiment.classifier import HardmaxClassifier
 from hardmax.sentiment.fitting import Problem, prepare
 from hardmax.sentiment.model import Epoch, Model
 from hardmax.sentiment.settings import Settings
+from hardmax.sentiment.small import NAMES, small_row
 from hardmax.sentiment.statistics import leader_statistics
 from hardmax.sentiment.tables import Table
 
@@ -135,10 +136,15 @@ def _leaders(model: Model, texts: Sequence[str]) -> Row:
 def rows_of(
     study: str, splits: dict[str, Table], *, only: Sequence[str] = (), seed: int = 0, device: str = "auto"
 ) -> Iterator[Row]:
-    """Rows of a study, "paper" or "ablations", all or those whose names are given, each as it is done.
+    """Rows of a study, "paper", "ablations" or "small", all or those whose names are given, each as it is done.
 
-    `splits` are those of IMDb, as `imdb.load_imdb` gives them. Ablations see the first alone.
+    `splits` are those of IMDb, as `imdb.load_imdb` gives them; with ratings for "small", which leaves rows out that
+    they have too few texts for. Ablations see the first alone.
     """
+    if study == "small":
+        found = (small_row(name, splits, seed=seed, device=device) for name in only or names_of(study))
+        yield from (row for row in found if row is not None)
+        return
     used = [splits["train"]] if study == "ablations" else [splits["train"], splits["test"]]
     texts = [text for table in used for text in table.texts]
     labels = np.array([label == "pos" for table in used for label in table.labels or []], dtype=np.int64)
@@ -152,4 +158,6 @@ def rows_of(
 
 def names_of(study: str) -> list[str]:
     """Names of the rows of a study."""
+    if study == "small":
+        return list(NAMES)
     return list(ABLATIONS) if study == "ablations" else [f"{d} {start}" for start in STARTS for d in DIMENSIONS]

@@ -15,6 +15,7 @@ from hardmax.sentiment.settings import ModelSettings
 from hardmax.sentiment.text import Splitter
 
 UNKNOWN = -1
+LENGTHS, LEAST = (1, 3), 1  # words of a token, and texts that have it, where settings say nothing
 COMMON = 10  # one in so many tokens is a common word
 
 
@@ -81,11 +82,12 @@ class Vocabulary:
         A tenth of the places is for the most frequent words: a classifier that does not know "good" surprises people.
         """
         splitter = Splitter(settings.stop_words, settings.lemmas, settings.max_words, settings.punctuation)
-        (shortest, longest), most = settings.ngram_range, settings.max_features
+        (shortest, longest), most = settings.ngram_range or LENGTHS, settings.max_features
         labels = labels if settings.select == "telling" else None
         documents = [splitter.words(text) for text in texts]
         counts = Counter(chain.from_iterable(map(set, documents)))
-        words = sorted((w for w, count in counts.items() if count >= settings.min_df), key=lambda w: (-counts[w], w))
+        least = settings.min_df or LEAST
+        words = sorted((w for w, count in counts.items() if count >= least), key=lambda w: (-counts[w], w))
         stream, owner = _stream(documents, dict(zip(words, range(len(words)), strict=True)))
         if len(words) ** longest >= 2**62:
             must, got = f"be smaller for a vocabulary of {len(words):,} words", f"runs of {longest} words"
@@ -186,7 +188,7 @@ def frequent_runs(
     """
     kind = np.zeros(int(owner.max(initial=0)) + 1, np.int64) if labels is None else labels
     classes = int(kind.max(initial=0)) + 1
-    shortest, longest = settings.ngram_range
+    shortest, longest = settings.ngram_range or LENGTHS
     runs, frequency = [np.empty((0, longest), np.int64)], [np.empty((0, classes), np.int64)]
     for size in range(shortest, longest + 1):
         starts = _whole_runs(stream, size)
@@ -197,7 +199,7 @@ def frequent_runs(
         cells = pairs % len(names) * classes + kind[pairs // len(names)]
         counts = np.bincount(cells, minlength=len(names) * classes).reshape(-1, classes)
         total = counts.sum(axis=1)
-        kept = np.flatnonzero(total >= settings.min_df)
+        kept = np.flatnonzero(total >= (settings.min_df or LEAST))
         kept = kept[np.lexsort((names[kept], -total[kept]))]
         table = np.full((len(kept), longest), UNKNOWN)
         for k in range(size):

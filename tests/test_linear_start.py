@@ -1,0 +1,191 @@
+"""Small files: a model that starts where linear ones end, rare classes, and the study of sizes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from benchmarks.classifier_page import small_table
+
+from hardmax import HardmaxClassifier
+from hardmax.sentiment import small
+from hardmax.sentiment.corpus import reviews
+from hardmax.sentiment.fitting import LONG, MANY, starts_linear
+from hardmax.sentiment.linear import Linear, encoded, fit_linear, folds, logits, steps
+from hardmax.sentiment.model import contributions, decided, sums_by_text
+from hardmax.sentiment.settings import Settings
+from hardmax.sentiment.start import COST, as_heads, lift_of
+from hardmax.sentiment.tables import Table
+from hardmax.sentiment.vocabulary import Data, Encoded, Vocabulary
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return reviews(300, seed=4)
+
+
+@pytest.fixture(scope="module")
+def classifier(corpus) -> HardmaxClassifier:
+    return HardmaxClassifier(n_heads=6, groups=1).fit(corpus.texts, corpus.labels)
+
+
+def test_a_small_file_starts_linear_and_is_cross_validated(classifier, corpus) -> None:
+    assert classifier.start_ == "linear"
+    assert [epoch.kept for epoch in classifier.history_] == [True]
+    assert 0.6 < classifier.history_[0].accuracy < 0.75
+    others = reviews(1000, seed=5)
+    assert classifier.score(others.texts, others.labels) == pytest.approx(classifier.history_[0].accuracy, abs=0.06)
+    assert len(classifier.model_.vocabulary) > 900  # those that occur once among them
+
+
+def test_terms_add_up_and_grow_with_the_length_of_a_text(classifier) -> None:
+    why = classifier.explain("The story is not dull, and the acting is superb.")
+    assert abs(why.bias + why.contributions.sum() - why.logit) < 1e-12
+    weights, alone = classifier.model_.weights, replace(classifier.model_.weights, power=0.0)
+    text = Encoded(why.ids, np.array([0, len(why.ids)]), why.counts)
+    assert weights.power == 0.5
+    mean = contributions(alone, text)
+    np.testing.assert_allclose(contributions(weights, text), mean * len(why.ids) ** 0.5, rtol=1e-15)
+    rest = Encoded(why.ids[1:], np.array([0, len(why.ids) - 1]), why.counts[1:])  # a shorter text is less loud
+    assert why.leave_one_out()[0] == pytest.approx(why.logit - why.bias - contributions(weights, rest).sum(), 1e-9)
+
+
+@pytest.mark.parametrize("outputs", [1, 3, 9])
+def test_heads_read_the_scores_of_a_linear_model(outputs: int) -> None:
+    random = np.random.default_rng(0)
+    scores = random.normal(size=(outputs, 3)) @ random.normal(size=(3, 50))  # nine classes, which differ in three ways
+    linear, settings = Linear(scores, random.normal(size=outputs)), Settings(n_heads=6, d=2)
+    weights = as_heads(linear, settings, 1e-9)
+    read = np.einsum("thd,ohd->ot", weights.embedding.astype(float), weights.decoder)
+    np.testing.assert_allclose(read, scores, atol=1e-5)
+    texts = Encoded(np.arange(12), np.array([0, 5, 12]), np.ones(12, np.int64))
+    found = weights.bias + sums_by_text(contributions(weights, texts), texts)
+    dense = np.zeros((2, 50))
+    dense[0, :5] = dense[1, 5:12] = 1
+    wanted = linear.bias + dense / dense.sum(axis=1, keepdims=True) ** 0.5 @ scores.T
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+def test_every_class_is_learned_in_every_fold() -> None:
+    labels = np.array([0] * 30 + [1] * 2 + [2])
+    held = list(folds(labels, 0))
+    assert steps(labels) % (len(held) + 1) == 0
+    for out, learned in held:
+        assert set(labels[learned]) == {0, 1, 2}
+        assert not set(out) & set(learned)
+    assert sorted(np.concatenate([out for out, _ in held])) == list(range(32))  # the only text of a class never
+
+
+def test_texts_held_out_are_read_without_their_own_tokens(corpus) -> None:
+    labels = (np.array(corpus.labels) == "positive").astype(int)
+    vocabulary = Vocabulary.build(corpus.texts, Settings(ngram_range=(1, 2)))
+    data, done = Data(vocabulary.encode(corpus.texts), labels), []
+    whole, found = fit_linear(data, len(vocabulary), 2, np.ones(300), seed=0, step=lambda: done.append(1))
+    assert len(done) == steps(labels)
+    assert whole.weights.shape == (1, len(vocabulary))
+    for fold in found:
+        others = np.setdiff1d(np.arange(300), fold.held)
+        known = set(data.texts.take(others).ids.tolist())
+        assert set(encoded(fold.texts).ids.tolist()) <= known
+        assert logits(fold.linear, fold.texts).shape == (len(fold.held), 1)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_rare_classes_are_lifted_at_a_small_cost(classes: int) -> None:
+    random = np.random.default_rng(1)
+    frequent = np.array([0.9, 0.1]) if classes == 2 else np.array([0.9, 0.05, 0.05])
+    labels = random.choice(classes, 4000, p=frequent)
+    shown = np.eye(classes)[labels] * 1.2 + random.normal(size=(4000, classes)) * 0.7
+    scores = np.log(frequent) + shown * 1.2 / 0.49  # the true probabilities
+    scores = scores[:, 1:] - scores[:, :1] if classes == 2 else scores
+    lift = lift_of(scores, labels, np.ones(4000))
+    before, after = decided(scores), decided(scores + lift)
+    assert (after > 0).sum() > (before > 0).sum()
+    assert np.mean(after == labels) > np.mean(before == labels) - 2 * COST
+    even = np.arange(4000) % classes
+    assert not lift_of(scores, even, np.ones(4000)).any()
+    assert not lift_of(scores, labels, 1 / frequent[labels]).any()  # weights that make them even
+
+
+def test_a_lift_decides_but_is_not_believed(tmp_path, corpus) -> None:
+    labels = np.array(corpus.labels)
+    some = np.concatenate([np.flatnonzero(labels == "negative"), np.flatnonzero(labels == "positive")[:25]])
+    texts = [corpus.texts[i] for i in some]
+    found = HardmaxClassifier(n_heads=4, groups=1, ngram_range=(1, 1)).fit(texts, labels[some])
+    lift, model = found.model_.weights.lift, found.model_
+    assert lift is not None
+    assert lift[0] > 0
+    scores = found.decision_function(texts)
+    assert found.predict(texts).tolist() == np.where(scores > 0, "positive", "negative").tolist()
+    np.testing.assert_allclose(found.predict_proba(texts)[:, 1], 1 / (1 + np.exp(lift[0] - scores)), rtol=1e-12)
+    place = int(np.abs(scores - lift[0] / 2).argmin())  # between the two
+    why = found.explain(texts[place])
+    assert why.prediction == "positive"
+    assert why.probability == pytest.approx(found.predict_proba([texts[place]])[0, 1])
+    found.save(tmp_path / "model")
+    again = HardmaxClassifier.load(tmp_path / "model").model_
+    assert (again.weights.power, again.weights.lift.tolist()) == (model.weights.power, lift.tolist())
+    assert (again.logits(texts) == model.logits(texts)).all()
+
+
+def test_what_is_trained_and_what_is_not() -> None:
+    long, short = ["x" * LONG] * MANY, ["x"] * MANY
+    assert not starts_linear(long, Settings())
+    assert starts_linear(long[1:], Settings())
+    assert starts_linear(short, Settings())
+    assert starts_linear(long, Settings(start="linear"))
+    assert not starts_linear(short, Settings(epochs=1))
+    assert not starts_linear(short, Settings(start="random"))
+    assert not starts_linear(short, Settings(training="softmax"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"start": "warm"}, "`start` must be one of linear, random. Got 'warm'."),
+        ({"start": "linear", "epochs": 2}, '`start` must be "random" with `epochs`. Got `epochs=2`'),
+        ({"start": "linear", "training": "softmax"}, '`start` must be "random" with `training="softmax"`.'),
+    ],
+)
+def test_starts_that_cannot_be(options, message, corpus) -> None:
+    with pytest.raises(ValueError, match=r".") as caught:
+        HardmaxClassifier(**options).fit(corpus.texts, corpus.labels)
+    assert message in str(caught.value)
+
+
+def test_a_text_for_each_class_is_enough_to_fit() -> None:
+    found = HardmaxClassifier(n_heads=3, groups=1).fit(["good film", "bad film", "odd film"], ["a", "b", "c"])
+    assert found.predict(["good", "bad", "odd"]).tolist() == ["a", "b", "c"]
+    assert found.history_[0].accuracy is None
+
+
+def test_sentences_are_the_first_and_the_last() -> None:
+    review = "Too short. This one has six words exactly. In the middle are others.<br />The last has six words, too!"
+    assert list(small.sentences(review)) == ["This one has six words exactly.", "The last has six words, too!"]
+    assert list(small.sentences("One sentence of six words here.")) == ["One sentence of six words here."]
+
+
+def test_calibration_error() -> None:
+    sure = np.full(3000, 0.8)
+    right = np.arange(3000) % 5 > 0
+    assert small.calibration_error(sure, right) == pytest.approx(0, abs=1e-12)
+    assert small.calibration_error(sure, np.ones(3000, bool)) == pytest.approx(0.2)
+
+
+def test_the_study_of_sizes(monkeypatch) -> None:
+    monkeypatch.setattr(small, "DRAWS", 2)
+    made = {split: reviews(300, seed=seed) for seed, split in enumerate(("train", "test"))}
+    splits = {
+        split: Table(found.texts, [("8" if label == "positive" else "2") for label in found.labels])
+        for split, found in made.items()
+    }
+    name = "reviews, 2 classes, 90:10, 100 rows"
+    row = small.small_row(name, splits, seed=0, device="cpu")
+    assert row is not None
+    assert (row["variant"], row["rows"], row["measured"]) == (name, 100, int(150 / 0.9) // 1)
+    assert set(row["methods"]) == set(small.METHODS)
+    assert row["accuracy"] == row["methods"]["hardmax"]["accuracy"][0] > 0.7
+    assert "log_loss" not in row["methods"]["NB-SVM"]
+    table = small_table([row]).splitlines()
+    assert table[2].startswith("| **reviews, 2 classes, 90:10** |")
+    assert [line.split(" | ")[1] for line in table[3:]] == list(small.METHODS)
+    assert small.small_row("reviews, 2 classes, even, 1000 rows", splits, seed=0, device="cpu") is None
