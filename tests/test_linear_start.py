@@ -152,6 +152,13 @@ def test_starts_that_cannot_be(options, message, corpus) -> None:
     assert message in str(caught.value)
 
 
+def test_a_file_that_is_sorted_by_label_gives_a_like_model(classifier, corpus) -> None:
+    order = np.argsort(corpus.labels, kind="stable")
+    texts, labels = [corpus.texts[i] for i in order], np.array(corpus.labels)[order]
+    found = HardmaxClassifier(n_heads=6, groups=1).fit(texts, labels)
+    assert np.corrcoef(found.decision_function(texts), classifier.decision_function(texts))[0, 1] > 0.98
+
+
 def test_a_text_for_each_class_is_enough_to_fit() -> None:
     found = HardmaxClassifier(n_heads=3, groups=1).fit(["good film", "bad film", "odd film"], ["a", "b", "c"])
     assert found.predict(["good", "bad", "odd"]).tolist() == ["a", "b", "c"]

@@ -87,7 +87,7 @@ def _chosen_alpha(
 
     Leaders are the loudest tokens, so the more others move, the larger the logits are: the factor undoes that.
     """
-    some = [replace_texts(fold, TRIED // len(folds)) for fold in folds]
+    some = [_some(fold, TRIED // len(folds)) for fold in folds]
     texts = [encoded(fold.texts) for fold in some]
     models = [as_heads(fold.linear, settings) for fold in some]
     bias = np.concatenate([np.repeat(fold.linear.bias[None], len(fold.held), axis=0) for fold in some])
@@ -105,9 +105,10 @@ def _chosen_alpha(
     return min(found, key=lambda each: each[0])[1:]
 
 
-def replace_texts(fold: Fold, count: int) -> Fold:
-    """The same fold with its first texts alone."""
-    return fold._replace(held=fold.held[:count], texts=fold.texts[:count])
+def _some(fold: Fold, count: int) -> Fold:
+    """The same fold with so many of its texts, evenly from the whole: a file may be sorted by label."""
+    places = np.arange(0, len(fold.held), -(-len(fold.held) // count))
+    return fold._replace(held=fold.held[places], texts=fold.texts[places])
 
 
 def lift_of(scores: FloatArray, labels: IntArray, weights: FloatArray) -> FloatArray:
