@@ -191,7 +191,7 @@ def coverage_grid(result: dict[str, Any]) -> Grid:
         ]
         for row in result["coverage"]
     ]
-    title = "If only answers of at least some probability count (predict --at-least)"
+    title = "If only sure answers count"
     return output.table(title, "at least", "answered", "accuracy", rows=rows)
 
 

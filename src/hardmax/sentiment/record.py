@@ -85,6 +85,6 @@ def model_card(model: Model, history: Sequence[Epoch], record: Record | None) ->
 def _scores(history: Sequence[Epoch]) -> str:
     kept = [epoch for epoch in history if epoch.kept and epoch.accuracy is not None]
     if not kept:
-        return "No texts were held back, so no accuracy is known."
+        return "No texts were held back, so no accuracy is known here: hardmax evaluate measures it."
     loss = f", loss {kept[-1].loss:.4f}" if kept[-1].loss is not None else ""
     return f"Accuracy {kept[-1].accuracy:.4f}{loss}, on texts that were held back from training."
