@@ -13,6 +13,7 @@ from benchmarks.report import fill
 from hardmax._files import written_whole
 from hardmax.figures.shared import PAPER_BEST, Row, by_start, read_results
 from hardmax.sentiment.settings import ModelSettings, RunSettings, TrainingSettings, type_name
+from hardmax.sentiment.small import NAMES
 
 
 def paper_cells(row: Row) -> list[str]:
@@ -101,7 +102,7 @@ SMALL_COLUMNS = ("rows", "method", "accuracy", "mean F1", "log loss", "calibrati
 def small_table(rows: Sequence[Row]) -> str:
     """Files of every size: a part for each kind of texts, a line for each size and method."""
     lines, last = _head(SMALL_COLUMNS), ""
-    for row in rows:
+    for row in sorted(rows, key=lambda row: list(NAMES).index(row["variant"])):
         kind = row["variant"].rpartition(",")[0]
         if kind != last:
             lines.append(f"| **{kind}** |{' |' * (len(SMALL_COLUMNS) - 1)}")

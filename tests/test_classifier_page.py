@@ -56,6 +56,21 @@ def test_what_the_page_says_of_alpha_is_so() -> None:
         assert row["accuracy"] < small[row["d"]]["accuracy"]
 
 
+def test_what_the_page_says_of_small_files_is_so() -> None:
+    for row in read_results("small"):
+        ours, *others = row["methods"].values()
+        named = dict(zip(row["methods"], (ours, *others), strict=True))
+        error = max(ours["accuracy"][1], named["TF-IDF"]["accuracy"][1], named["NB-SVM"]["accuracy"][1])
+        if "90:10" in row["variant"]:
+            balanced = named["TF-IDF, balanced"]["f1"]
+            assert ours["f1"][0] >= balanced[0] - max(ours["f1"][1], balanced[1]), row["variant"]
+            assert ours["accuracy"][0] > named["TF-IDF"]["accuracy"][0] - 0.04
+        else:
+            assert all(ours["accuracy"][0] >= other["accuracy"][0] - error for other in others), row["variant"]
+            assert ours["ece"][0] < named["TF-IDF"]["ece"][0]
+        assert ours["log_loss"][0] < named["TF-IDF"]["log_loss"][0], row["variant"]
+
+
 def test_cells_say_what_is_missing() -> None:
     assert decided({"accuracy": 0.9}) == ""
     assert decided({"decided_median": None, "decided_most": None, "undecided": 1.0}) == ""
