@@ -196,3 +196,17 @@ def test_the_study_of_sizes(monkeypatch) -> None:
     assert table[2].startswith("| **reviews, 2 classes, 90:10** |")
     assert [line.split(" | ")[1] for line in table[3:]] == list(small.METHODS)
     assert small.small_row("reviews, 2 classes, even, 1000 rows", splits, seed=0, device="cpu") is None
+
+
+def test_a_single_head_in_the_plane_has_its_words_on_an_arc() -> None:
+    corpus = reviews(300, seed=3)
+    model = HardmaxClassifier(n_heads=1, groups=1, d=2, alpha=0.3, layers=8).fit(corpus.texts, corpus.labels).model_
+    assert model.weights.alpha.tolist() == [0.3]  # as it was asked for
+    z = model.weights.embedding[:, 0].astype(np.float64)
+    assert (z[:, 1] > 0).all()
+    angle, reach = np.arctan2(z[:, 0], z[:, 1]), np.hypot(*z.T)
+    order = np.argsort(np.abs(angle))
+    assert (np.diff(reach[order]) >= -1e-6).all()  # telling words stand farther out
+    telling = np.abs(angle[[model.vocabulary._numbers[word] for word in ("superb", "awful")]])
+    assert (telling > np.quantile(np.abs(angle), 0.95)).all()
+    assert model.weights.decoder[0, 0, 1] == 0
