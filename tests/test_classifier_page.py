@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from benchmarks.classifier_page import decided, filled
 
+from hardmax import HardmaxClassifier
 from hardmax.cli.main import main
 from hardmax.figures.shared import by_start, read_results
 from hardmax.sentiment.studies import COUNTED, LONG_ENOUGH, PART
@@ -110,3 +111,34 @@ def said(block: str) -> list[str]:
 
 def number_free(line: str) -> str:
     return re.sub(r"[\d.,]+", "#", line)
+
+
+def test_the_page_for_practitioners_says_what_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = PAGE.with_name("answers.md").read_text(encoding="utf-8")
+    script, *commands = re.findall(r"```\n(.*?)```", page, re.DOTALL)
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path)
+    for command in commands:
+        assert main(said(command)) == 0
+        printed = [number_free(line).rstrip() for line in capsys.readouterr().out.splitlines()]
+        shown = [number_free(line).rstrip() for line in command.splitlines()[1:]]
+        assert printed[: min(3, len(shown))] == shown[:3]  # lines below may come in another order on another machine
+    assert {path.name for path in tmp_path.iterdir()} >= {"answers.csv", "tokens.csv", "mistakes.html", "why.html"}
+
+
+def test_several_labels_a_text() -> None:
+    multiclass, preprocessing = pytest.importorskip("sklearn.multiclass"), pytest.importorskip("sklearn.preprocessing")
+    texts = [
+        "the parcel came late",
+        "the price is high",
+        "late parcel, high price",
+        "fine shoes",
+        "small shoes, high price",
+    ]
+    labels = [["delivery"], ["price"], ["delivery", "price"], ["shoes"], ["shoes", "price"]]
+    names = preprocessing.MultiLabelBinarizer()
+    model = multiclass.OneVsRestClassifier(HardmaxClassifier()).fit(texts * 8, names.fit_transform(labels * 8))
+    assert names.inverse_transform(model.predict(["the parcel is late", "fine shoes"])) == [("delivery",), ("shoes",)]
+    assert model.estimators_[1].explain("the price is high").prediction == 1
