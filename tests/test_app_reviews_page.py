@@ -159,7 +159,7 @@ def test_texts_come_and_go(page):
 
 def test_another_model_answers_and_has_one_head_with_its_line(page):
     page.get_by_label("Model").select_option(label="imdb-2d, the paper's, one head in the plane")
-    answer(page, 0, "97.9%")
+    answer(page, 0, "99.1%")
     playwright.expect(page.locator("svg line")).to_have_count(3)  # the decision line in three layers
 
 
@@ -177,6 +177,6 @@ def test_a_model_of_ones_own(chromium, tmp_path):
     hm.pretrained("imdb-2d").save(tmp_path / "own")
     with browser.served("--model", str(tmp_path / "own")) as address, browser.opened(chromium) as page:
         page.goto(f"{address}/reviews")
-        answer(page, 0, "97.9%")
+        answer(page, 0, "99.1%")
         assert page.get_by_label("Model").input_value() == str(tmp_path / "own")
         assert page.problems == []
