@@ -38,6 +38,8 @@ from hardmax.sentiment.token_table import token_table
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+SEEN, SAID = 100, 6  # rows of a DataFrame that tell a column of texts, and columns that a sentence names
+
 
 @dataclass(kw_only=True, eq=False, repr=False)  # its __init__ stores every setting as it came, as estimators must
 class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
@@ -273,6 +275,8 @@ def complete_rows(X: Any, y: Any) -> tuple[list[str], AnyArray, BoolArray]:
 def _as_list(X: Any) -> list[Any]:
     if isinstance(X, str | bytes):
         raise ParameterError("X", "be a list of texts", "a single one", "Put it in brackets: [text].")
+    if hasattr(X, "columns") and hasattr(X, "items"):  # a DataFrame
+        raise ParameterError("X", "be one-dimensional, a text in each place", *_of_a_frame(X))
     if hasattr(X, "ndim") and X.ndim != 1:
         advice = "Reshape your data or pass a single column."
         raise ParameterError("X", "be one-dimensional, a text in each place", f"shape {tuple(X.shape)}", advice)
@@ -281,6 +285,18 @@ def _as_list(X: Any) -> list[Any]:
     if not len(X):
         raise ParameterError("X", "hold at least one text", "none: 0 sample(s) while a minimum of 1 is required")
     return list(X)
+
+
+def _of_a_frame(X: Any) -> tuple[str, str]:
+    """What a DataFrame holds, and which of its columns to pass: the one with the longest texts."""
+    sizes = {name: sum(len(v) for v in column.head(SEEN) if isinstance(v, str)) for name, column in X.items()}
+    texts = [name for name, size in sizes.items() if size]
+    if not texts:
+        return "a DataFrame without a column of texts", "Pass a column of texts."
+    named = ", ".join(map(str, texts[:SAID]))
+    longest = max(texts, key=lambda name: sizes[name])
+    example = f'X["{longest}"]' if isinstance(longest, str) else f"X[{longest!r}]"
+    return f"a DataFrame with the text column{'s' if len(texts) > 1 else ''} {named}", f"Pass one column: {example}."
 
 
 def _texts_alone(texts: list[Any]) -> list[str]:
