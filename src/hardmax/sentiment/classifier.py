@@ -34,6 +34,7 @@ from hardmax.sentiment.statistics import LeaderStatistics, leader_statistics
 from hardmax.sentiment.storage import load_model, save_model
 from hardmax.sentiment.tables import is_missing, left_out_note
 from hardmax.sentiment.token_table import token_table
+from hardmax.sentiment.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -204,14 +205,14 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         """Write a folder with JSON and safetensors that `load` reads, and a card for people; nothing in it can run.
 
         With `compact` the embedding is rounded to a byte a number, a quarter of the size: the loaded classifier is then
-        a slightly different one, and its explanations are exact for that one.
+        a slightly different one, and its explanations are exact for that one. Of a `tokenizer` the name is written.
         """
         save_model(self._fitted, Path(path), self, self.history_, self.training_, grid=compact)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> "HardmaxClassifier":
-        """Read what `save` wrote."""
-        model, params, history, record = load_model(Path(path))
+    def load(cls, path: str | PathLike[str], *, tokenizer: Tokenizer | None = None) -> "HardmaxClassifier":
+        """Read what `save` wrote; with its `tokenizer`, if it was trained with one."""
+        model, params, history, record = load_model(Path(path), tokenizer)
         known = cls().get_params(deep=False)  # a subclass may have fewer parameters of its own
         classifier = cls(**{name: value for name, value in params.items() if name in known})
         classifier.model_, classifier.history_ = model, history
