@@ -68,6 +68,8 @@ def test_words_are_taken_as_they_come():
         (["go"], "went", [(0, 0)]),
         (["it", "be", "dull", "not", "good"], "It was dull, not better", [(0, 2), (2, 2), (7, 11), (13, 16), (16, 16)]),
         (["be", "dull", "better"], "Was dull, better", [(0, 0), (4, 8), (10, 16)]),  # "be" of "better" is none
+        (["go", "happy", "a", "film"], "Was happy: a film", [(0, 0), (4, 9), (11, 12), (13, 17)]),  # "a" of "was"
+        (["食べる", "映画", "良い"], "食った映画良い、食べる", [(0, 0), (3, 5), (5, 7)]),
         (["strasse", "s"], "Straße s", [(0, 6), (7, 8)]),
         (["s", "s", "x"], "ẞX", [(0, 1), (1, 1), (1, 2)]),  # two letters of one: no place is given twice
         ([], "", []),

@@ -1,5 +1,6 @@
 """A tokenizer of one's own: what it returns is checked, and its words are looked for in the text they come from."""
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
@@ -69,4 +70,5 @@ def _placed_in_any_case(words: Sequence[str], text: str) -> list[Place]:
 
 def _skips(between: str, later: Sequence[str]) -> bool:
     """Whether later words stand in what would be skipped: then the word was found by chance, as "be" in "better"."""
-    return any(map(str.isalnum, between)) and any(word in between for word in later)
+    whole = set(re.findall(r"\w+", between))  # "a" does not stand in "was"; scripts without spaces have no such edges
+    return any(word in whole or (len(word) > 1 and not word.isascii() and word in between) for word in later)
