@@ -21,7 +21,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import estimator_checks_generator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from hardmax import HardmaxClassifier
+from hardmax import HardmaxClassifier, ParameterError
 from hardmax.sentiment import fitting, model
 from hardmax.sentiment.corpus import reviews
 from hardmax.sentiment.network import Network
@@ -389,6 +389,20 @@ def test_bad_parameters(corpus, options, sentence):
 def test_bad_texts(texts, labels, sentence):
     with pytest.raises(ValueError, match=sentence):
         HardmaxClassifier(n_heads=1, groups=1, epochs=1).fit(texts, labels)
+
+
+def test_a_frame_is_told_by_its_text_columns(fitted):
+    frame = pd.DataFrame({"stars": [1, 5], "title": ["no", "yes"], "review": [None, "a good film"]})
+    must = "`X` must be one-dimensional, a text in each place. Got a DataFrame"
+    for call in (fitted.predict, lambda X: HardmaxClassifier().fit(X, ["a", "b"])):
+        with pytest.raises(ParameterError) as caught:
+            call(frame)
+        assert str(caught.value) == f'{must} with the text columns title, review. Pass one column: X["review"].'
+        with pytest.raises(ParameterError) as caught:
+            call(frame[["stars"]])
+        assert str(caught.value) == f"{must} without a column of texts. Pass a column of texts."
+    with pytest.raises(ParameterError, match=r"the text column 0\. Pass one column: X\[0\]\."):
+        fitted.predict(pd.DataFrame(["a", "b"]))
 
 
 @pytest.mark.parametrize("d", [1, 2])

@@ -112,11 +112,11 @@ def pieces(text: Text, explanation: Explanation) -> list[dict[str, Any]]:
     """The text as typed, in pieces to be shown: what lies between words, words, struck words, replaced words.
 
     `explanation` is that of `text.read`. A word has its `value`, the part of the logit for the answer, and `strength`,
-    between -1 and 1, beside the largest of the text.
+    between -1 and 1, beside the largest of the text. A word that stands nowhere in the text has no piece.
     """
-    values = [towards(explanation, mark.contribution) for mark in explanation.highlights]
-    largest = max(map(abs, values), default=0.0) or 1.0
-    marks = [(mark.start, mark.end, value) for mark, value in zip(explanation.highlights, values, strict=True)]
+    shown = [mark for mark in explanation.highlights if mark.end > mark.start]
+    marks = [(mark.start, mark.end, towards(explanation, mark.contribution)) for mark in shown]
+    largest = max((abs(value) for *_, value in marks), default=0.0) or 1.0
     found: list[dict[str, Any]] = []
     at, first = 0, 0  # in what is read, and the first mark that is not used up
     for segment in text.segments():

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TELLING = 0.6  # share of the largest class beyond which accuracy alone misleads
 PANELS = {"Model": ModelSettings, "Training": TrainingSettings, "Run": RunSettings}
-LEFT_OUT = ("checkpoint", "verbose")  # in --out, and unless --quiet
+LEFT_OUT = ("checkpoint", "verbose", "tokenizer")  # in --out, unless --quiet, and in Python alone
 FLAGS = {  # where they are not the name of the setting
     "random_state": ["--seed"],
     "class_weight": ["--balanced"],

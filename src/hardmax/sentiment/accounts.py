@@ -13,9 +13,11 @@ from hardmax._types import FloatArray
 if TYPE_CHECKING:
     from hardmax.sentiment.explanation import Explanation, Highlight
 
-SENTENCE = re.compile(r"\n+|(?<=[.!?])[\"')\]]*\s+")  # what lies between two sentences
+STOPS, CLOSING = r"\u3002\uff01\uff1f", r"\u300d\u300f\uff09"  # of scripts without spaces
+FULL = rf"(?<=[{STOPS}])[{CLOSING}]*(?![{STOPS}{CLOSING}])\s*"
+SENTENCE = re.compile(rf"\n+|(?<=[.!?])[\"')\]]*\s+|{FULL}")  # what lies between two sentences
 CLAUSE = re.compile(
-    rf"{SENTENCE.pattern}|(?<=[,;:])\s+|\s+(?=[(\[])|(?<=[)\]])\s+|\s[-\u2013\u2014]+\s"
+    rf"{SENTENCE.pattern}|(?<=[,;:])\s+|\s+(?=[(\[])|(?<=[)\]])\s+|(?<=[\u3001\uff0c\uff1b\uff1a])|\s[-\u2013\u2014]+\s"
 )  # and two phrases
 
 
@@ -57,20 +59,21 @@ def by_phrase(explanation: "Explanation", phrases: Iterable[str] | None, *, even
 
 
 def _cut(explanation: "Explanation", between: re.Pattern[str], even: bool) -> list[Part]:
-    """The text in pieces; a word belongs to the piece in which it begins."""
+    """The text in pieces; a word belongs to the piece in which it begins, or to the last one behind all of them."""
     text, marks = explanation.text, explanation.highlighted(even=even)
     ends = [match.end() for match in between.finditer(text)] + [len(text)]
-    parts, at, start = [], 0, 0
-    for end in ends:
+    cuts = [(start, end) for start, end in zip([0, *ends], ends, strict=False) if text[start:end].strip()]
+    if not cuts and marks:
+        cuts = [(0, len(text))]  # words that stand nowhere, or blanks that are words
+    parts, at = [], 0
+    for start, end in cuts:
         own = []
-        while at < len(marks) and marks[at].start < end:
+        while at < len(marks) and (marks[at].start < end or end == cuts[-1][1]):
             own.append(marks[at])
             at += 1
-        if text[start:end].strip():
-            left = start + len(text[start:end]) - len(text[start:end].lstrip())
-            right = left + len(text[left:end].rstrip())
-            parts.append(Part(" ".join(text[left:right].split()), _sum(explanation, own), ((left, right),)))
-        start = end
+        left = start + len(text[start:end]) - len(text[start:end].lstrip())
+        right = left + len(text[left:end].rstrip())
+        parts.append(Part(" ".join(text[left:right].split()), _sum(explanation, own), ((left, right),)))
     return parts
 
 
@@ -78,7 +81,9 @@ def _phrase(explanation: "Explanation", marks: "Sequence[Highlight]", phrase: st
     if not isinstance(phrase, str) or not phrase.split():
         raise ParameterError("phrases", "hold words", repr(phrase))
     words = r"\s+".join(map(re.escape, phrase.split()))
-    places = [match.span() for match in re.finditer(rf"(?<!\w){words}(?!\w)", explanation.text, re.IGNORECASE)]
+    if explanation.model.vocabulary.splitter.tokenizer is None:  # else words may have no spaces between them
+        words = rf"(?<!\w){words}(?!\w)"
+    places = [match.span() for match in re.finditer(words, explanation.text, re.IGNORECASE)]
     if not places:
         raise ParameterError("phrases", "stand in the text", repr(phrase), "Copy it from there.")
     own = [mark for mark in marks if any(start <= mark.start < end for start, end in places)]
@@ -87,7 +92,7 @@ def _phrase(explanation: "Explanation", marks: "Sequence[Highlight]", phrase: st
 
 def _part(explanation: "Explanation", marks: "Sequence[Highlight]") -> Part:
     places = tuple((mark.start, mark.end) for mark in marks)
-    return Part(explanation.text[slice(*places[0])], _sum(explanation, marks), places)
+    return Part(explanation.text[slice(*places[0])] or marks[0].word, _sum(explanation, marks), places)
 
 
 def _sum(explanation: "Explanation", marks: "Sequence[Highlight]") -> float | FloatArray:
@@ -126,6 +131,7 @@ def as_written(explanation: "Explanation") -> dict[str, str]:
     found: dict[str, str] = {}
     for size, places, tokens in vocabulary.occurrences([span.word for span in spans]):
         for place, token in zip(places.tolist(), tokens.tolist(), strict=True):
-            written = text[spans[place].start : spans[place + size - 1].end]
-            found.setdefault(vocabulary.name(token), " ".join(written.split()))
+            name, run = vocabulary.name(token), spans[place : place + size]
+            written = text[run[0].start : run[-1].end] if all(span.end > span.start for span in run) else name
+            found.setdefault(name, " ".join(written.split()) or name)
     return found

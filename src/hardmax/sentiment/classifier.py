@@ -34,9 +34,12 @@ from hardmax.sentiment.statistics import LeaderStatistics, leader_statistics
 from hardmax.sentiment.storage import load_model, save_model
 from hardmax.sentiment.tables import is_missing, left_out_note
 from hardmax.sentiment.token_table import token_table
+from hardmax.sentiment.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+SEEN, SAID = 100, 6  # rows of a DataFrame that tell a column of texts, and columns that a sentence names
 
 
 @dataclass(kw_only=True, eq=False, repr=False)  # its __init__ stores every setting as it came, as estimators must
@@ -202,14 +205,14 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         """Write a folder with JSON and safetensors that `load` reads, and a card for people; nothing in it can run.
 
         With `compact` the embedding is rounded to a byte a number, a quarter of the size: the loaded classifier is then
-        a slightly different one, and its explanations are exact for that one.
+        a slightly different one, and its explanations are exact for that one. Of a `tokenizer` the name is written.
         """
         save_model(self._fitted, Path(path), self, self.history_, self.training_, grid=compact)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> "HardmaxClassifier":
-        """Read what `save` wrote."""
-        model, params, history, record = load_model(Path(path))
+    def load(cls, path: str | PathLike[str], *, tokenizer: Tokenizer | None = None) -> "HardmaxClassifier":
+        """Read what `save` wrote; with its `tokenizer`, if it was trained with one."""
+        model, params, history, record = load_model(Path(path), tokenizer)
         known = cls().get_params(deep=False)  # a subclass may have fewer parameters of its own
         classifier = cls(**{name: value for name, value in params.items() if name in known})
         classifier.model_, classifier.history_ = model, history
@@ -273,6 +276,8 @@ def complete_rows(X: Any, y: Any) -> tuple[list[str], AnyArray, BoolArray]:
 def _as_list(X: Any) -> list[Any]:
     if isinstance(X, str | bytes):
         raise ParameterError("X", "be a list of texts", "a single one", "Put it in brackets: [text].")
+    if hasattr(X, "columns") and hasattr(X, "items"):  # a DataFrame
+        raise ParameterError("X", "be one-dimensional, a text in each place", *_of_a_frame(X))
     if hasattr(X, "ndim") and X.ndim != 1:
         advice = "Reshape your data or pass a single column."
         raise ParameterError("X", "be one-dimensional, a text in each place", f"shape {tuple(X.shape)}", advice)
@@ -281,6 +286,18 @@ def _as_list(X: Any) -> list[Any]:
     if not len(X):
         raise ParameterError("X", "hold at least one text", "none: 0 sample(s) while a minimum of 1 is required")
     return list(X)
+
+
+def _of_a_frame(X: Any) -> tuple[str, str]:
+    """What a DataFrame holds, and which of its columns to pass: the one with the longest texts."""
+    sizes = {name: sum(len(v) for v in column.head(SEEN) if isinstance(v, str)) for name, column in X.items()}
+    texts = [name for name, size in sizes.items() if size]
+    if not texts:
+        return "a DataFrame without a column of texts", "Pass a column of texts."
+    named = ", ".join(map(str, texts[:SAID]))
+    longest = max(texts, key=lambda name: sizes[name])
+    example = f'X["{longest}"]' if isinstance(longest, str) else f"X[{longest!r}]"
+    return f"a DataFrame with the text column{'s' if len(texts) > 1 else ''} {named}", f"Pass one column: {example}."
 
 
 def _texts_alone(texts: list[Any]) -> list[str]:

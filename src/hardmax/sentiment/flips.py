@@ -67,6 +67,7 @@ def minimal_flip(explanation: "Explanation", explain: Callable[[str], "Explanati
     now = explanation
     while now.prediction == explanation.prediction and len(struck) < MOST_STRUCK:
         marks = now.highlighted(even=False)  # the words that the answer stands on
+        marks = tuple(mark for mark in marks if now.text[mark.start : mark.end].strip())  # that can be struck
         values = {(mark.start, mark.end): float(explanation.signed(mark.contribution)) for mark in marks}
         strongest = [place for place in sorted(values, key=lambda place: -values[place])[:TRIED] if values[place] > 0]
         if not strongest:

@@ -11,6 +11,7 @@ from typing import Any
 from hardmax._errors import InputError
 from hardmax._version import __version__
 from hardmax.sentiment.model import Epoch, Model
+from hardmax.sentiment.tokenizers import full_name
 
 MOST_CLASSES = 20
 
@@ -78,7 +79,11 @@ def model_card(model: Model, history: Sequence[Epoch], record: Record | None) ->
     if record is not None and min(record.classes.values()) < 30:
         rare = ", ".join(name for name, count in record.classes.items() if count < 30)
         lines += [f"- Of {rare} it has seen fewer than 30 texts."]
-    lines += ["", 'Every answer is a sum over words: hardmax explain "a text" --model FOLDER.']
+    own, explain = model.vocabulary.splitter.tokenizer, 'hardmax explain "a text" --model FOLDER'
+    if own is not None:
+        lines += [f"- It works in Python alone, with the tokenizer that it was trained with: {full_name(own)}."]
+        explain = "HardmaxClassifier.load(FOLDER, tokenizer=...).explain(text)"
+    lines += ["", f"Every answer is a sum over words: {explain}."]
     return "\n".join([*lines, ""])
 
 

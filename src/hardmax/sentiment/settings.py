@@ -15,6 +15,7 @@ from typing import Any, get_args
 
 from hardmax._checks import check_count, check_positive
 from hardmax._errors import ParameterError
+from hardmax.sentiment.tokenizers import Tokenizer, check_tokenizer
 
 Check = Callable[[Any, str], object]
 
@@ -115,6 +116,12 @@ class ModelSettings:
         None, 'Words to leave out; "english" is a list of function words without negations.'
     )
     lemmas: str | None = _setting(None, 'Language whose words become lemmas, such as "en".')
+    tokenizer: Tokenizer | None = _setting(  # noqa: RUF009
+        None,
+        "In Python, a function from a text to the list of its words, in their order, to split texts in another way. "
+        "Words are taken as it gives them, and `punctuation` says nothing.",
+        check_tokenizer,
+    )
 
 
 @dataclass(kw_only=True, eq=False)

@@ -20,11 +20,14 @@ from hardmax.sentiment.model import Epoch, Model, Weights
 from hardmax.sentiment.record import Record, model_card
 from hardmax.sentiment.settings import ModelSettings, Settings, TrainingSettings
 from hardmax.sentiment.text import Splitter
+from hardmax.sentiment.tokenizers import Tokenizer, full_name
 from hardmax.sentiment.vocabulary import Vocabulary
 
 FORMAT, VERSION = "hardmax-classifier", 2  # 2 since texts of n tokens may speak n^power times as loud
 FILE, CARD = "model.json", "README.md"
-SETTINGS = [each.name for kind in (ModelSettings, TrainingSettings) for each in fields(kind)]  # none of a run
+OWN = "tokenizer"  # of which a file has the name alone: code is not data
+# None of a run.
+SETTINGS = [each.name for kind in (ModelSettings, TrainingSettings) for each in fields(kind) if each.name != OWN]
 RENAMED = {"heads": "n_heads", "min_texts": "min_df", "max_tokens": "max_features"}  # since models were first written
 KINDS: dict[str, Any] = {
     **dict.fromkeys(("weights", "sha256", "classes_dtype"), str),
@@ -34,7 +37,7 @@ KINDS: dict[str, Any] = {
     "power": float,
     "distinct": bool,
 }
-TEXT = [each.name for each in fields(Splitter)]
+TEXT = [each.name for each in fields(Splitter) if each.name != OWN]
 EPOCH = {each.name for each in fields(Epoch)}
 MOST_LAYERS = 10_000
 
@@ -65,6 +68,8 @@ def save_model(
     name = f"weights-{sha256(data).hexdigest()[:16]}.safetensors"
     with written_whole(folder / name) as temporary:
         temporary.write_bytes(data)
+    splitter = model.vocabulary.splitter
+    own = {} if splitter.tokenizer is None else {OWN: full_name(splitter.tokenizer)}
     about = {
         "format": FORMAT,
         "version": VERSION,
@@ -75,7 +80,7 @@ def save_model(
         "layers": model.weights.layers,
         "power": model.weights.power,
         "distinct": model.vocabulary.distinct,
-        "text": {name: getattr(model.vocabulary.splitter, name) for name in TEXT},
+        "text": {name: getattr(splitter, name) for name in TEXT} | own,
         "params": {name: _written(getattr(settings, name)) for name in SETTINGS},
         "history": [asdict(epoch) for epoch in history],
         "training": None if record is None else asdict(record),
@@ -88,11 +93,12 @@ def save_model(
             path.unlink()
 
 
-def load_model(folder: Path) -> Stored:
-    """Read a model."""
+def load_model(folder: Path, tokenizer: Tokenizer | None = None) -> Stored:
+    """Read a model. One that was trained with a tokenizer of its own needs that one."""
     about = _about(folder)
     about.setdefault("power", 0.0)  # models of version 1 have none
     _check_about(about, folder / FILE)
+    _check_own(about["text"].get(OWN), tokenizer, folder / FILE)
     weights_file = folder / Path(about["weights"]).name
     try:
         data = weights_file.read_bytes()
@@ -103,7 +109,9 @@ def load_model(folder: Path) -> Stored:
         raise InputError(f"`{weights_file}` must be as it was written. {got} Copy the folder again.")
     numbers = _unpacked(data, weights_file)
     _check_numbers(about, numbers, weights_file)
-    vocabulary = Vocabulary(Splitter(**about["text"]), tuple(about["words"]), numbers["runs"], about["distinct"])
+    vocabulary = Vocabulary(
+        Splitter(**about["text"] | {OWN: tokenizer}), tuple(about["words"]), numbers["runs"], about["distinct"]
+    )
     embedding = numbers["embedding"]
     if embedding.dtype == np.int8:
         embedding = off_grid(embedding, numbers["grid"])
@@ -115,7 +123,8 @@ def load_model(folder: Path) -> Stored:
     told = about.get("training")  # models were first written without
     record = None if told is None else Record.from_data(told, str(folder / FILE))
     history = [Epoch(**epoch) for epoch in about["history"]]
-    return Stored(Model(vocabulary, weights, classes), _settings(about["params"]), history, record)
+    params = _settings(about["params"]) | {OWN: tokenizer}
+    return Stored(Model(vocabulary, weights, classes), params, history, record)
 
 
 def _settings(params: dict[str, Any]) -> dict[str, Any]:
@@ -212,7 +221,9 @@ def _check_about(about: dict[str, Any], file: Path) -> None:
         _refuse(file, f"`layers` must lie between 0 and {MOST_LAYERS:,}")
     if not 0 <= about["power"] <= 1:
         _refuse(file, "`power` must lie between 0 and 1")
-    if set(about["text"]) != set(TEXT) or not all(isinstance(e, dict) and set(e) == EPOCH for e in about["history"]):
+    if set(about["text"]) - {OWN} != set(TEXT) or not all(
+        isinstance(e, dict) and set(e) == EPOCH for e in about["history"]
+    ):
         _refuse(file, "`text` and `history` must have their own names alone")
     try:
         made = np.array(classes, dtype=np.dtype(about["classes_dtype"]))
@@ -220,6 +231,17 @@ def _check_about(about: dict[str, Any], file: Path) -> None:
         _refuse(file, "`classes` must fit their type")
     if made.ndim != 1 or made.dtype.hasobject or made.tolist() != classes or not 2 <= len(set(classes)) == len(classes):
         _refuse(file, "`classes` must be at least two different labels of one kind")
+
+
+def _check_own(needed: Any, tokenizer: Tokenizer | None, file: Path) -> None:
+    """Refuse a model without its tokenizer, or with one that it does not need."""
+    if needed is None and tokenizer is not None:
+        got = full_name(tokenizer) if callable(tokenizer) else repr(tokenizer)
+        raise ParameterError(OWN, "be left out for a model that was trained without", got)
+    if needed is not None and tokenizer is None:
+        must = f"be loaded with the tokenizer that it was trained with, {str(needed)[:200]!r}"
+        advice = "Pass it in Python: HardmaxClassifier.load(path, tokenizer=...)."
+        raise ParameterError(file, must, "none", f"{advice} The command line and the app cannot use this model.")
 
 
 def _check_numbers(about: dict[str, Any], numbers: dict[str, AnyArray], file: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hardmax._errors import ParameterError, needed_for
+from hardmax.sentiment.tokenizers import Tokenizer, check_tokenizer, own_words, placed
 
 MARKUP = re.compile(r"<[A-Za-z/!][^<>]*>|&#?\w{1,31};")
 SIGNS = r"""!?.,;:()\""""
@@ -35,7 +36,8 @@ class Splitter:
     """Split texts into words.
 
     Tags and character references of HTML are skipped, letters become lower-case and composed (NFC), an emoji is a word
-    of its own, and words hold letters, digits and marks of any script, with apostrophes inside: "don't".
+    of its own, and words hold letters, digits and marks of any script, with apostrophes inside: "don't". A
+    `tokenizer` splits in its own way instead, and its words are taken as they come.
 
     The fields are those of `ModelSettings`, which says what each is.
 
@@ -49,6 +51,7 @@ class Splitter:
     lemmas: str | None = None
     max_words: int | None = None
     punctuation: bool = True
+    tokenizer: Tokenizer | None = None
 
     def __post_init__(self) -> None:
         _ = self._left_out  # an unknown list is said at once
@@ -56,25 +59,35 @@ class Splitter:
             _lemma("test", self.lemmas)  # a missing package or language is said at once
         if self.max_words is not None and self.max_words < 1:
             raise ParameterError("max_words", "be at least 1, or None for all", self.max_words)
+        if self.tokenizer is not None:
+            check_tokenizer(self.tokenizer, "tokenizer")
 
     def words(self, text: str) -> list[str]:
-        plain = MARKUP.sub(" ", text) if "<" in text or "&" in text else text
-        if plain.isascii():
-            found = ASCII[self.punctuation].findall(plain.lower())
-        else:
-            found = [_normal(word) for word in _pattern(self.punctuation).findall(plain)]
+        found = self._split(text) if self.tokenizer is None else own_words(self.tokenizer, text)
         if self._left_out or self.lemmas is not None:
             found = [word for word in map(self._changed, found) if word is not None]
         return found[: self.max_words]
 
     def spans(self, text: str) -> list[Word]:
-        plain = MARKUP.sub(lambda tag: " " * len(tag[0]), text)
-        if plain.isascii():
-            found = [Word(match[0], *match.span()) for match in ASCII[self.punctuation].finditer(plain.lower())]
-        else:
-            found = [Word(_normal(match[0]), *match.span()) for match in _pattern(self.punctuation).finditer(plain)]
+        found = self._split_where(text) if self.tokenizer is None else self._own_where(text, self.tokenizer)
         pairs = zip((self._changed(word) for word, _, _ in found), found, strict=True)
         return [Word(new, old.start, old.end) for new, old in pairs if new is not None][: self.max_words]
+
+    def _split(self, text: str) -> list[str]:
+        plain = MARKUP.sub(" ", text) if "<" in text or "&" in text else text
+        if plain.isascii():
+            return ASCII[self.punctuation].findall(plain.lower())
+        return [_normal(word) for word in _pattern(self.punctuation).findall(plain)]
+
+    def _split_where(self, text: str) -> list[Word]:
+        plain = MARKUP.sub(lambda tag: " " * len(tag[0]), text)
+        if plain.isascii():
+            return [Word(match[0], *match.span()) for match in ASCII[self.punctuation].finditer(plain.lower())]
+        return [Word(_normal(match[0]), *match.span()) for match in _pattern(self.punctuation).finditer(plain)]
+
+    def _own_where(self, text: str, tokenizer: Tokenizer) -> list[Word]:
+        words = own_words(tokenizer, text)
+        return [Word(word, *place) for word, place in zip(words, placed(words, text), strict=True)]
 
     @cached_property
     def _left_out(self) -> frozenset[str]:
@@ -82,7 +95,7 @@ class Splitter:
             return frozenset() if self.stop_words is None else ENGLISH
         if isinstance(self.stop_words, str):
             raise ParameterError("stop_words", 'be "english" or a list of words', f"{self.stop_words!r}")
-        return frozenset(_normal(word) for word in self.stop_words)
+        return frozenset(self.stop_words if self.tokenizer is not None else map(_normal, self.stop_words))
 
     def _changed(self, word: str) -> str | None:
         """The word as it is counted; None if it is left out, itself or its lemma."""

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import chain, repeat
 from typing import NamedTuple
@@ -81,7 +81,7 @@ class Vocabulary:
         Of more than `max_features` those are kept that tell most of the labels, or the most frequent ones without them.
         A tenth of the places is for the most frequent words: a classifier that does not know "good" surprises people.
         """
-        splitter = Splitter(settings.stop_words, settings.lemmas, settings.max_words, settings.punctuation)
+        splitter = Splitter(**{each.name: getattr(settings, each.name) for each in fields(Splitter)})
         (shortest, longest), most = settings.ngram_range or LENGTHS, settings.max_features
         labels = labels if settings.select == "telling" else None
         documents = [splitter.words(text) for text in texts]
