@@ -128,14 +128,15 @@ def test_a_lift_decides_but_is_not_believed(tmp_path, corpus) -> None:
 
 
 def test_what_is_trained_and_what_is_not() -> None:
-    long, short = ["x" * LONG] * MANY, ["x"] * MANY
-    assert not starts_linear(long, Settings())
-    assert starts_linear(long[1:], Settings())
-    assert starts_linear(short, Settings())
-    assert starts_linear(long, Settings(start="linear"))
-    assert not starts_linear(short, Settings(epochs=1))
-    assert not starts_linear(short, Settings(start="random"))
-    assert not starts_linear(short, Settings(training="softmax"))
+    long, short, even = ["x" * LONG] * MANY, ["x"] * MANY, np.arange(MANY) % 2
+    assert not starts_linear(long, even, Settings())
+    assert starts_linear(long[1:], even[1:], Settings())
+    assert starts_linear(short, even, Settings())
+    assert starts_linear(long, even, Settings(start="linear"))
+    assert starts_linear(long, np.arange(MANY) % 10 == 0, Settings())  # a rare class, which a linear start lifts
+    assert not starts_linear(short, even, Settings(epochs=1))
+    assert not starts_linear(short, even, Settings(start="random"))
+    assert not starts_linear(short, even, Settings(training="softmax"))
 
 
 @pytest.mark.parametrize(

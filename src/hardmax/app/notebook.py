@@ -55,7 +55,7 @@ class PlaygroundWidget(ipywidgets.VBox):
 
     def __repr__(self) -> str:
         n, d = self.store.scene.tokens.shape
-        return f"<Playground of {n} tokens of dimension {d}; .tokens are those that one sees>"
+        return f"Playground of {n} tokens of dimension {d}; .tokens are those that one sees."
 
     def _made(self) -> dict[str, Any]:
         scene, w = self.store.scene, ipywidgets
@@ -141,7 +141,7 @@ def playground(tokens: ArrayLike | str = "triangle", rule: Rule | None = None, *
     --------
     >>> widget = playground([[0.6, 0.8], [1.0, 0.0], [0.2, 0.1]])
     >>> widget
-    <Playground of 3 tokens of dimension 2; .tokens are those that one sees>
+    Playground of 3 tokens of dimension 2; .tokens are those that one sees.
     """
     if isinstance(tokens, str):
         tokens = hm.configuration(tokens)

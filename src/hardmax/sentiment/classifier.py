@@ -142,7 +142,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
             self.model_, self.history_ = fit_model(texts, numbers, classes, self, weights, report=report)
         self.classes_, self.n_iter_ = classes, len(self.history_)
         self.training_: Record | None = Record.of(texts, labels.tolist())
-        self.start_ = "linear" if starts_linear(texts, self) else "random"
+        self.start_ = "linear" if starts_linear(texts, numbers, self) else "random"
         return self
 
     @property

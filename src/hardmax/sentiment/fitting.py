@@ -9,6 +9,7 @@ import numpy as np
 from hardmax._errors import InputError, needed_for
 from hardmax._progress import Report
 from hardmax._types import AnyArray, FloatArray, IntArray
+from hardmax.sentiment.linear import has_rare
 from hardmax.sentiment.model import Epoch, Model
 from hardmax.sentiment.settings import Settings
 from hardmax.sentiment.vocabulary import LEAST, Data, Vocabulary
@@ -39,7 +40,7 @@ def fit_model(
 ) -> tuple[Model, list[Epoch]]:
     """Train a model; returns it with what is known of every epoch. `weights` are those of the texts."""
     settings = _by_number(settings, classes)
-    if starts_linear(texts, settings):
+    if starts_linear(texts, labels, settings):
         return _linear_model(texts, labels, classes, settings, weights, report)
     with needed_for("Training a classifier", "torch", "text"):
         import torch  # noqa: F401
@@ -53,11 +54,15 @@ def fit_model(
     return Model(problem.vocabulary, network.weights(), classes), history
 
 
-def starts_linear(texts: Sequence[str], settings: Settings) -> bool:
-    """Whether a linear start is the model; training makes one of many long texts more accurate, and no others."""
+def starts_linear(texts: Sequence[str], labels: IntArray, settings: Settings) -> bool:
+    """Whether a linear start is the model; training makes one of many long texts more accurate, and no others.
+
+    Where a class is rare it is not trained either, as only a linear start lifts it.
+    """
     if settings.start is not None or settings.epochs is not None or settings.training != "hardmax":
         return settings.start == "linear"
-    return len(texts) < MANY or sum(map(len, texts)) < LONG * len(texts)
+    few_or_short = len(texts) < MANY or sum(map(len, texts)) < LONG * len(texts)
+    return few_or_short or has_rare(np.bincount(labels) / len(labels))
 
 
 def _linear_model(

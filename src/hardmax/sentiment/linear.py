@@ -17,6 +17,7 @@ from scipy.special import log_softmax
 from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.sentiment.vocabulary import Data, Encoded
 
+EVEN = 0.5  # part of an even share from which on no class is rare
 POWER = 0.5  # sums of n tokens grow as its square root where these are independent
 FOLDS = 5
 STRENGTHS = {
@@ -104,6 +105,11 @@ def folds(labels: IntArray, seed: int) -> Iterator[tuple[IntArray, IntArray]]:
     for k in range(FOLDS):
         if (fold == k).any():
             yield np.flatnonzero(fold == k), np.flatnonzero(fold != k)
+
+
+def has_rare(shares: FloatArray) -> bool:
+    """Whether one of (classes,) shares of the texts is small."""
+    return bool(shares.min() < EVEN / len(shares))
 
 
 def both(scores: FloatArray) -> FloatArray:

@@ -140,7 +140,7 @@ class TrainingSettings:
         None,
         'Where training begins: "random", or "linear", where a linear model of the same tokens ends, whose strength is '
         "found by cross-validation; it needs no epochs. None is linear, but for many long texts (8,000 of 400 letters "
-        "on average), or where `epochs` are given.",
+        "on average) none of whose classes is rare, or where `epochs` are given.",
         "linear",
         "random",
     )

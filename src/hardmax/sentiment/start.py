@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 from hardmax._progress import Report
 from hardmax._types import FloatArray, IntArray
-from hardmax.sentiment.linear import POWER, Fold, Linear, both, encoded, fit_linear, logits, loss, steps
+from hardmax.sentiment.linear import POWER, Fold, Linear, both, encoded, fit_linear, has_rare, logits, loss, steps
 from hardmax.sentiment.model import Epoch, Weights, contributions, decided, sums_by_text
 from hardmax.sentiment.settings import Settings
 from hardmax.sentiment.vocabulary import Data
@@ -23,7 +23,6 @@ PARTS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # of the alpha that was asked
 TRIED, MANY_TRIED = 400, 4000  # texts with which alpha is chosen, and with which a single head is measured
 BEND, REACH = 0.7, 0.05  # of the arc on which a single head in the plane has its words
 FAINT = 0.05  # least length of the coordinates that are not read, where a typical score is 1
-EVEN = 0.5  # part of an even share from which on no class is rare
 LIFTS = np.linspace(0, 1, 21)  # 0 leaves classes as rare as they are, 1 undoes that
 COST = 0.015  # of accuracy that lifting rare classes may cost
 
@@ -153,7 +152,7 @@ def lift_of(scores: FloatArray, labels: IntArray, weights: FloatArray) -> FloatA
     """
     classes = max(2, scores.shape[1])
     frequent = np.bincount(labels, weights, classes) / weights.sum()
-    if frequent.min() >= EVEN / classes or frequent.min() == 0:
+    if not has_rare(frequent) or frequent.min() == 0:
         return np.zeros(scores.shape[1])
     rare = -np.log(frequent)
     rare = rare[1:] - rare[:1] if classes == 2 else rare - rare.mean()
