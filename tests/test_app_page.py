@@ -53,6 +53,14 @@ def drag(page: Any, token: int, dx: float, dy: float) -> None:
     page.mouse.up()
 
 
+def new_cloud(page: Any, name: str, what: str, number: int) -> None:
+    page.get_by_text("Tokens", exact=True).click()
+    page.get_by_label("Cloud").select_option(name)
+    page.get_by_label(what, exact=True).fill(str(number))
+    page.get_by_label(what, exact=True).press("Enter")
+    page.get_by_role("button", name="New cloud").click()
+
+
 def until(page: Any, condition: str) -> None:
     page.wait_for_function(f"() => {{ const plane = window.hmPlane; return plane && ({condition}); }}")
 
@@ -181,13 +189,10 @@ def test_lines_of_python_are_copied(page: Any, address: str) -> None:
 
 
 def test_very_many_tokens_are_answered_when_a_drag_ends(page: Any) -> None:
-    page.get_by_text("Tokens", exact=True).click()
-    page.get_by_label("Cloud").select_option("gaussian")
-    page.get_by_label("n", exact=True).fill("20000")
-    page.get_by_label("n", exact=True).press("Enter")
-    page.get_by_role("button", name="New cloud").click()
+    new_cloud(page, "gaussian", "n", 20_000)
     until(page, "plane.count() === 20000")
     page.get_by_text("a drag is answered when it ends").wait_for()
+    page.get_by_text("This scene is too large for a link.").wait_for()
     before = leaders(page)
     x, y = page.locator(".hm-plane").evaluate("(plane, i) => plane.pixelsOf(i)", before[0])
     canvas = page.locator(".hm-plane canvas").bounding_box()
@@ -197,11 +202,7 @@ def test_very_many_tokens_are_answered_when_a_drag_ends(page: Any) -> None:
 
 
 def test_three_dimensions_turn(page: Any) -> None:
-    page.get_by_text("Tokens", exact=True).click()
-    page.get_by_label("Cloud").select_option("ball")
-    page.get_by_label("d", exact=True).fill("3")
-    page.get_by_label("d", exact=True).press("Enter")
-    page.get_by_role("button", name="New cloud").click()
+    new_cloud(page, "ball", "d", 3)
     page.locator(".js-plotly-plot").wait_for()
     rows = page.get_by_label("A, rows of numbers")
     rows.fill("2, 0, 0\n0, 1, x\n0, 0, 1")
