@@ -15,6 +15,7 @@ from hardmax._files import check_writable
 from hardmax._types import FloatArray
 from hardmax.cli import options, output, texts
 from hardmax.cli.options import option
+from hardmax.draw import text_page
 
 if TYPE_CHECKING:
     from hardmax.sentiment.explanation import Explanation
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 ENDINGS = (*output.PICTURES, *output.MOVIES, ".json", ".html")
 MOST_WORDS, MOST_SENTENCES, MOST_TERMS, MOST_LEADING = 15, 12, 40, 8
 MOST_HEADS, MOST_LEADERS, MOST_FOLLOWERS = 4, 3, 6
-FOR, AGAINST = "#0072B2", "#D55E00"  # as in every picture of words
+FOR, AGAINST = (f"rgb({colour.replace(' ', '')})" for colour in (text_page.FOR, text_page.AGAINST))
 BAR, EXCERPT = 16, 70  # letters
 FAINT, STRONG = 0.15, 0.5  # of the largest contribution: words below have no colour, words above a full one
 
@@ -68,9 +69,7 @@ def explain(
 
 
 def _print(explanation: "Explanation", without: FloatArray | None, *, terms: bool, heads: bool) -> None:
-    from hardmax.draw.text_page import sentence
-
-    output.say(sentence(explanation))
+    output.say(text_page.sentence(explanation))
     if not len(explanation.ids):
         return
     output.console().print(coloured(explanation))
