@@ -1,5 +1,6 @@
 """The models that come with the package."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -48,3 +49,12 @@ def test_accuracy_on_some_test_reviews(name):
 def test_unknown_names_get_a_sentence():
     with pytest.raises(ValueError, match="`name` must be one of imdb, imdb-2d"):
         hm.pretrained("yelp")
+
+
+@pytest.mark.skipif(not IMDB.is_dir(), reason="needs a copy of IMDb beside the project")
+def test_words_in_the_plane_lose_nothing_when_they_gather():
+    test, model = load_imdb(source=IMDB)["test"], hm.pretrained("imdb-2d").model_
+    texts, truth = test.texts[::5], np.array(test.labels[::5])
+    still = replace(model, weights=replace(model.weights, layers=0))
+    moved, unmoved = (np.mean(each.decide(each.logits(texts)) == truth) for each in (model, still))
+    assert moved >= unmoved
