@@ -172,6 +172,21 @@ def test_keys_on_the_edges_of_a_plane_stay():
         assert row.tolist() == [0, 1, 2, 3, 4, 5]
 
 
+@pytest.mark.parametrize("scale", [1e-200, 1e-30, 1.0, 1e30, 1e150])
+@pytest.mark.parametrize("gap", [1e-12, 1e-9, 1e-8, 3e-8, 6e-8, 1e-7, 3e-7, 1e-6])
+def test_leads_that_float32_cannot_see_count_in_the_plane(scale, gap):
+    """Keys and queries on a circle and inside, the second key of each pair ahead by a relative `gap`."""
+    rng = np.random.default_rng(0)
+    angles = rng.uniform(0, 2 * np.pi, (50, 12, 1))
+    circle = np.concatenate([np.cos(angles), np.sin(angles)], axis=2)
+    inside = rng.normal(scale=0.2, size=(50, 20, 2))
+    keys = np.concatenate([circle, circle * (1 + gap), inside], axis=1) * scale
+    queries = np.concatenate([circle * rng.uniform(1e-6, 1, (50, 12, 1)), inside], axis=1)
+    found = maximisers(queries, keys)
+    want = [maximisers(one, other, kernel="numpy") for one, other in zip(queries, keys, strict=True)]
+    assert [row.tolist() for row in found] == [row.tolist() for cloud in want for row in cloud]
+
+
 def test_float32_products_beyond_float32():
     keys = np.array([[[-1e20, 1e20, 1e18, 0], [0, 0, 1e17, 0], [1, 2, 3, 4]]], np.float32)
     query = np.array([[[1e20, 1e20, 1e19, 0]]], np.float32)  # -1e40 + 1e40 + 1e37 with the first, 1e36 with the second

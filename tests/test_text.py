@@ -144,6 +144,37 @@ def test_encoding_is_what_a_loop_would_do(documents, longest):
         assert sorted(names(vocabulary, encoded, t)) == sorted(set(runs) & known)
 
 
+WORDS = ["good", "Good", "bad", "not", "don't", "DON'T", "a", "x1", "caf\u00e9", "😍"]
+BETWEEN = ["'", "''", "_", "\\", "<br />", "&amp;", "<", "\x00", " ", "\n", "!", "?", '"', "(", "\u2019", "\ud800", "-"]
+PIECES = st.sampled_from([*WORDS, *BETWEEN])
+
+
+@given(
+    st.lists(st.lists(PIECES, max_size=12).map("".join), min_size=1, max_size=6),
+    st.integers(1, 3),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([None, 1, 4]),
+)
+def test_the_compiled_encoding_is_that_of_split_texts(texts, longest, distinct, punctuation, most):
+    settings = ModelSettings(
+        ngram_range=(1, longest), min_df=1, distinct=distinct, punctuation=punctuation, max_words=most
+    )
+    vocabulary = Vocabulary.build([*texts[::2], "good not bad ! don't x1 a"], settings)
+    assert vocabulary._table is not None
+    split = vocabulary.encode_words(map(vocabulary.splitter.words, texts), len(texts))
+    for ours, theirs in zip(vocabulary.encode(texts), split, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("options", [{"stop_words": "english"}, {"lemmas": "en"}, {"tokenizer": str.split}])
+def test_words_that_are_changed_are_split_one_by_one(options):
+    settings = ModelSettings(min_df=1, **options)
+    vocabulary = Vocabulary.build(["the films were good", "not good films"], settings)
+    assert vocabulary._table is None
+    assert vocabulary.encode(["good films"]).sizes.tolist() == [len(vocabulary.splitter.words("good films")) * 2 - 1]
+
+
 def test_taking_and_padding():
     encoded = Encoded(np.array([4, 5, 6, 7]), np.array([0, 1, 1, 4]), np.array([2, 1, 1, 1]))
     some = encoded.take(np.array([2, 0]))

@@ -42,9 +42,9 @@ def _followed(z: AnyArray, ids: IntArray, error: float, space: WorkSpace, follow
     """
     if z.shape[1] == 1:
         return _followed_on_line(z, error, follows)
-    highest = winners(z, z, ids, error, space, follows, clear)
-    if error > 0:
-        return bool(clear.all())
+    highest, all_clear = winners(z, z, ids, error, space, follows, clear)
+    if error > 0 or all_clear:
+        return all_clear
     for i in range(len(z)):
         if not clear[i]:
             size, _, follows[i] = tied(z[i], z, ids, highest, space[2], ids[:0])
@@ -118,9 +118,9 @@ def forward(
     there is room for one. With `exact`, the rounding of earlier layers decides nothing either.
     """
     layers, error, reach, clear = len(follows), 0.0, 0.0, np.empty(len(z), np.bool_)
-    for i in range(len(z) if exact else 0):
-        for r in range(z.shape[1]):
-            reach = max(reach, z.shape[1] * abs(z[i, r]))
+    if exact:
+        for number in z.reshape(-1):
+            reach = max(reach, z.shape[1] * abs(number))
     for k in range(layers):
         if not _followed(z, ids, error, space, follows[k], clear):
             return -1
@@ -152,7 +152,7 @@ def backward(g: AnyArray, follows: AnyArray, b: float, given: FloatArray) -> Non
 def _forward(clouds: IntArray, tokens: AnyArray, step: AnyArray, counts: AnyArray, layers: CompiledLayers) -> None:
     """Run some clouds through all layers in place. Those that are left to others stay where they were."""
     n, d = tokens.shape[1:]
-    ids, z, space = np.empty(n, np.intp), np.empty((n, d), tokens.dtype), work_space(n, d)
+    ids, z, space = np.empty(n, np.intp), np.empty((n, d), tokens.dtype), work_space(n, n, d)
     for cloud in clouds:
         count, ran = seen_keys(counts, cloud, n, ids), -1
         copy(tokens[cloud], z)

@@ -5,30 +5,52 @@ rounding of earlier layers, is left out: here rounding decides nothing.
 """
 
 from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numba import njit
 
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.attention.compiled_layers import PRODUCTS, WorkSpace, backward, copy, forward, work_space
+from hardmax.attention.compiled_layers import PRODUCTS, WorkSpace, copy, forward, work_space
 from hardmax.kernels.compiled import entry, share
 from hardmax.kernels.lanes import FLAGS
 
 Encoded: TypeAlias = tuple[IntArray, IntArray, IntArray]  # tokens, where texts start, and how often each counts
 
 
+class Room(NamedTuple):
+    """Work space for one cloud, as large as the largest."""
+
+    search: WorkSpace
+    ids: IntArray  # 0, 1, ...
+    follows: AnyArray  # of all layers
+    steps: FloatArray
+    pulls: FloatArray
+    given: FloatArray
+
+
 @njit
-def _pulled_back(z: FloatArray, step: float, layers: int, space: WorkSpace, weights: FloatArray) -> bool:
-    """Run tokens z through all layers in place, and turn `weights` (n, 1) of the outputs into those of the inputs.
+def _room(n: int, d: int, layers: int) -> Room:
+    follows, given = np.empty(layers * n, np.int32), np.zeros(n)
+    return Room(work_space(n, n, d), np.arange(n), follows, np.empty(layers), np.empty(n * d), given)
+
+
+@njit(fastmath=FLAGS)
+def _pulled_back(z: FloatArray, step: float, layers: int, room: Room, weights: FloatArray) -> bool:
+    """Run tokens z through all layers in place, and turn `weights` (n,) of the outputs into those of the inputs.
 
     False where two tokens are as good or nearly so; then nothing is decided.
     """
-    n, d = z.shape
-    follows, steps, given = np.empty((layers, n), np.int32), np.empty(layers), np.empty((n, 1))
-    ran = forward(z, np.arange(n), step, True, space, follows, steps, np.empty((1, n, d)))
-    for k in range(ran - 1, -1, -1):
-        backward(weights, follows[k], steps[k], given)
+    (n, d), given = z.shape, room.given
+    follows, pulls = room.follows[: layers * n].reshape((layers, n)), room.pulls[: n * d].reshape((1, n, d))
+    ran = forward(z, room.ids[:n], step, True, room.search, follows, room.steps, pulls)
+    for k in range(ran - 1, -1, -1):  # the transpose of a layer: b w_i goes to whom i followed, the rest stays
+        follow, b = follows[k], room.steps[k]
+        for i in range(n):
+            given[follow[i]] += weights[i]
+        for i in range(n):
+            weights[i] += b * (given[i] - weights[i])
+            given[i] = 0.0
     return ran >= 0
 
 
@@ -65,8 +87,8 @@ def _contributions(
     for t in texts:
         longest = max(longest, starts[t + 1] - starts[t])
     embedded, z = np.empty((heads, longest, d)), np.empty((longest, d))  # tokens of all heads, and of one
-    weights, of_classes = np.empty((longest, 1)), np.empty((longest, 1))
-    member, size, space = np.empty(longest, np.intp), np.empty(longest, np.intp), work_space(longest, d)
+    weights, of_classes = np.empty(longest), np.empty(longest)
+    member, size, room = np.empty(longest, np.intp), np.empty(longest, np.intp), _room(longest, d, layers)
     for t in texts:
         clear[t] = True
         here = slice(starts[t], starts[t + 1])
@@ -78,20 +100,20 @@ def _contributions(
         for h in range(heads if n else 0):
             copy(embedded[h, :n], z)
             for i in range(n):
-                weights[i, 0] = many[i] / total
-            if not _pulled_back(z[:n], step[h], layers, space, weights[:n]):
+                weights[i] = many[i] / total
+            if not _pulled_back(z[:n], step[h], layers, room, weights[:n]):
                 # Equal tokens stay equal, so they are one that counts as often as all of them.
                 copy(embedded[h, :n], z)
                 m = _classes(z[:n], many, member, size)
                 for c in range(m):
-                    of_classes[c, 0] = size[c] / total
-                clear[t] &= _pulled_back(z[:m], step[h], layers, space, of_classes[:m])
+                    of_classes[c] = size[c] / total
+                clear[t] &= _pulled_back(z[:m], step[h], layers, room, of_classes[:m])
                 for i in range(n):
-                    weights[i, 0] = of_classes[member[i], 0] * many[i] / size[member[i]]
+                    weights[i] = of_classes[member[i]] * many[i] / size[member[i]]
             for c in range(len(decoder)):
                 for r in range(d):
                     for i in range(n):
-                        result[i, c] += weights[i, 0] * (decoder[c, h, r] * embedded[h, i, r])
+                        result[i, c] += weights[i] * (decoder[c, h, r] * embedded[h, i, r])
 
 
 def contributions_of_texts(

@@ -23,7 +23,6 @@ from numba import njit
 from hardmax._integers import UNIT
 from hardmax._types import FloatArray, IntArray
 from hardmax.kernels.compiled import Output, entry, share, written_sets
-from hardmax.kernels.plane import farthest
 from hardmax.kernels.sets import Sets
 
 WIDEST = 1e-2  # a walk along a wider band sees too many keys
@@ -99,12 +98,10 @@ def _length(x: float, y: float) -> float:
     return max(max(x, y), 0.7 * (x + y), 5e-324)
 
 
-@entry()
 def _extremes(keys: FloatArray) -> IntArray:
     """The keys that are farthest in eight directions."""
-    path = np.empty(8, np.intp)
-    farthest(keys[:, 0].copy(), keys[:, 1].copy(), path)
-    return np.unique(path)
+    x, y = keys.T
+    return np.unique([place for form in (x, y, x + y, x - y) for place in (form.argmax(), form.argmin())])
 
 
 @entry()

@@ -154,6 +154,88 @@ def near(builder, values, at, cut):
     return _bits(builder, builder.fcmp_ordered(">=", value, _everywhere(builder, cut)))
 
 
+@_for_llvm(types.void, None, None, int64, None, None, int64, None, None, None)
+def best_two(builder, qx, qy, top, kx, ky, count, best, second, at):
+    """Write the largest and the next product of 16 queries of the plane with some keys, and which key has the largest.
+
+    `at` holds numbers of keys as floats.
+    """
+    x, y = (_load(builder, builder.gep(start, [top]), SINGLES) for start in (qx, qy))
+    nothing = ir.Constant(SINGLES[0], [-3e38] * LANES), ir.Constant(SINGLES[0], None)
+    first, next_one, place = states = [cgutils.alloca_once(builder, SINGLES[0]) for _ in range(3)]
+    for state, value in zip(states, (nothing[0], *nothing), strict=True):
+        builder.store(value, state)
+    with cgutils.for_range(builder, count) as loop:
+        product = _combined(builder, x, y, *(builder.load(builder.gep(k, [loop.index])) for k in (kx, ky)))
+        old = builder.load(first)
+        wins = builder.fcmp_ordered(">", product, old)
+        behind = builder.select(wins, old, product)
+        here = _everywhere(builder, builder.sitofp(loop.index, ir.FloatType()))
+        builder.store(_larger(builder, behind, builder.load(next_one)), next_one)
+        builder.store(builder.select(wins, here, builder.load(place)), place)
+        builder.store(builder.select(wins, product, old), first)
+    for state, start in zip(states, (best, second, at), strict=True):
+        _store(builder, builder.load(state), start, SINGLES)
+
+
+@_for_llvm(int64, None, None, int64, None, int64)
+def beyond(builder, x, y, at, edges, count):
+    """Which of 16 points have a x + b y + c < 0 for some edge (a, b, c) of `count`: bit l of the result."""
+    x, y = (_load(builder, builder.gep(start, [at]), SINGLES) for start in (x, y))
+    least = cgutils.alloca_once(builder, SINGLES[0])
+    builder.store(ir.Constant(SINGLES[0], [3e38] * LANES), least)
+    with cgutils.for_range(builder, count) as loop:
+        first = builder.mul(loop.index, loop.index.type(3))
+        a, b, c = (builder.load(builder.gep(edges, [builder.add(first, first.type(k))])) for k in range(3))
+        depth = builder.fadd(_combined(builder, x, y, a, b), _everywhere(builder, c))
+        old = builder.load(least)
+        builder.store(builder.select(builder.fcmp_ordered("<", depth, old), depth, old), least)
+    return _bits(builder, builder.fcmp_ordered("<", builder.load(least), ir.Constant(SINGLES[0], None)))
+
+
+@_for_llvm(types.void, None, None, int64, None)
+def ends_of(builder, x, y, panels, ends):
+    """Write the largest x, y, x + y and x - y of the points of some panels, and the smallest."""
+    highest = [cgutils.alloca_once(builder, SINGLES[0]) for _ in range(8)]  # of the negatives for the smallest
+    for state in highest:
+        builder.store(ir.Constant(SINGLES[0], [-3e38] * LANES), state)
+    with cgutils.for_range(builder, panels) as loop:
+        for state, form in zip(
+            highest, _forms(builder, x, y, builder.mul(loop.index, loop.index.type(LANES))), strict=True
+        ):
+            builder.store(_larger(builder, form, builder.load(state)), state)
+    kind, name = ir.FunctionType(ir.FloatType(), [SINGLES[0]]), f"llvm.vector.reduce.fmax.v{LANES}f32"
+    largest = cgutils.get_or_insert_function(builder.module, kind, name)
+    for k, state in enumerate(highest):
+        end = builder.call(largest, [builder.load(state)], fastmath=("nnan",))
+        builder.store(end, builder.gep(ends, [ir.IntType(64)(k)]))
+
+
+@_for_llvm(int64, None, None, int64, None)
+def at_ends(builder, x, y, at, ends):
+    """Which of 16 points are at one of the ends that `ends_of` finds: bit l of the result."""
+    hits = []
+    for k, form in enumerate(_forms(builder, x, y, at)):
+        end = builder.load(builder.gep(ends, [ir.IntType(64)(k)]))
+        hits.append(builder.fcmp_ordered(">=", form, _everywhere(builder, end)))
+    return _bits(builder, reduce(builder.or_, hits))
+
+
+def _forms(builder, x, y, at):
+    """x, y, x + y and x - y of 16 points, and their negatives."""
+    x, y = (_load(builder, builder.gep(start, [at]), SINGLES) for start in (x, y))
+    forms = [x, y, builder.fadd(x, y), builder.fsub(x, y)]
+    return forms + [builder.fneg(form) for form in forms]
+
+
+def _combined(builder, x, y, a, b):
+    """a x + b y for 16 points and two numbers."""
+    left, right = (
+        builder.fmul(one, _everywhere(builder, other), flags=("contract",)) for one, other in ((x, a), (y, b))
+    )
+    return builder.fadd(left, right, flags=("contract",))
+
+
 @_for_llvm(float64, float64)
 def to_one(builder, size):
     """The power of two that brings a positive `size` into [1, 4)."""

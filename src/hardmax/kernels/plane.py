@@ -1,9 +1,14 @@
-"""Small clouds in the plane: keys near the middle are left out, the few others are scanned in float64.
+"""Small clouds in the plane: keys near the middle are left out, the few others are scanned in float32.
 
-The keys that are farthest in eight directions make a closed path. If a key lies to the left of all its edges, by at
-least r, the path goes round it, so the ray from it through any point of the disc of radius r around it meets an edge
-beyond that point: the disc is inside the hull. Such a key is behind another one in each direction q by at least r |q|;
-with r > slack / |q| it is never near-maximal.
+Some of the keys that are farthest make a closed path. If a key lies to the left of all its edges, by at least r, the
+path goes round it, so the ray from it through any point of the disc of radius r around it meets an edge beyond that
+point: the disc is inside the hull. Such a key is behind another one in each direction q by at least r |q|; with
+r > slack / |q| it is never near-maximal. The path goes through the farthest keys in eight directions, then through the
+farthest beyond each of its edges.
+
+Keys and queries are scaled by powers of two to at most 4, so that float32 holds them with a relative error of
+u = 2^-24. A product then has an error of at most 4 u |q|_1 h, where h is the largest |coordinate| of a key: a key that
+leads by more than twice that has won. The few other queries are asked again in float64.
 """
 
 from typing import TypeAlias
@@ -11,105 +16,171 @@ from typing import TypeAlias
 import numpy as np
 from numba import njit
 
-from hardmax._integers import UNIT
-from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.kernels.lanes import FLAGS
+from hardmax._types import AnyArray, BoolArray, IntArray
+from hardmax.kernels.lanes import FLAGS, LANES, at_ends, best_two, beyond, ends_of, lowest, to_one
 from hardmax.kernels.panels import slack_of_products
 
-BLOCK = 64  # queries at a time
+LEAD = np.float32(12 * 2.0**-24)  # times |q|_1 h: by how much a key must lead in float32
+TINIEST = 1e-20  # |q|_1, scaled, from which numbers below the range of float32 do not matter
+DEEP = 8e-6  # times h: how deep inside a key must be to be left out; a quarter of it may be rounding
 FAINT = 1e-280  # |q| |k| below which slack is more than a few units of rounding
-TINIEST = 1e-130  # coordinates whose squares keep all their digits
-DEEP = 1e-9  # how deep inside a key must be to be left out where positions have errors of 1e-14 or so ...
-FAR = 1e-4  # ... for queries of at least this size: DEEP * FAR is far more than those
+FAR = 1e-4  # times h: where positions have errors, the size of a query from which keys that deep do not matter ...
+STRAY = 1e-11  # ... for errors of at most this times h: 6 STRAY is less than 6e-6 of FAR
 NONE = -1e308
 
-WorkSpace: TypeAlias = tuple[AnyArray, ...]
+Arrays: TypeAlias = tuple[AnyArray, ...]
+WorkSpace: TypeAlias = tuple[Arrays, Arrays, Arrays]
 
 
 @njit(fastmath=FLAGS)
-def farthest(x: FloatArray, y: FloatArray, path: IntArray) -> None:
-    """Write the keys that are farthest in eight directions, counterclockwise."""
-    east = north = northeast = southeast = west = south = southwest = northwest = NONE
-    for j in range(len(x)):
-        east, west = max(east, x[j]), max(west, -x[j])
-        north, south = max(north, y[j]), max(south, -y[j])
-        northeast, southwest = max(northeast, x[j] + y[j]), max(southwest, -x[j] - y[j])
-        southeast, northwest = max(southeast, x[j] - y[j]), max(northwest, y[j] - x[j])
-    path[:] = 0
-    for j in range(len(x)):
-        path[0] = j if x[j] == east else path[0]
-        path[1] = j if x[j] + y[j] == northeast else path[1]
-        path[2] = j if y[j] == north else path[2]
-        path[3] = j if y[j] - x[j] == northwest else path[3]
-        path[4] = j if -x[j] == west else path[4]
-        path[5] = j if -x[j] - y[j] == southwest else path[5]
-        path[6] = j if -y[j] == south else path[6]
-        path[7] = j if x[j] - y[j] == southeast else path[7]
+def _scaled(points: AnyArray, ids: IntArray, x: AnyArray, y: AnyArray) -> tuple[float, float]:
+    """Copy points in float32, the last one until a panel is full; their largest |coordinate|, and what it was times.
 
-
-@njit(fastmath=FLAGS)
-def _outer(
-    x: FloatArray,
-    y: FloatArray,
-    path: IntArray,
-    depth: FloatArray,
-    kx: FloatArray,
-    ky: FloatArray,
-    kept: IntArray,
-    inside: float,
-) -> tuple[int, float]:
-    """Copy the keys that may be largest somewhere; how many they are, and the largest |coordinate|.
-
-    `path` and `depth` are work space. `kept` tells where each copy came from. A key is left out if it is deeper than
-    `inside` times the largest |coordinate|.
+    They are those of `ids`, which ascend; all if there are none.
     """
-    n = len(x)
-    farthest(x, y, path)
-    highest = 0.0
-    for e in range(8):
-        highest = max(highest, max(abs(x[path[e]]), abs(y[path[e]])))
-    depth[:n] = 1e308
-    edges = 0
-    for e in range(8):
-        i, j = path[e], path[(e + 1) % 8]
-        dx, dy = x[j] - x[i], y[j] - y[i]
-        length = np.sqrt(dx * dx + dy * dy)
-        if length > 0.0:
-            edges += 1
-            dx, dy, xi, yi = dx / length, dy / length, x[i], y[i]
-            for k in range(n):
-                depth[k] = min(depth[k], dx * (y[k] - yi) - dy * (x[k] - xi))
-    margin = inside * highest if edges and highest > TINIEST else 1e308  # all keys at one place have no edges
-    few = 0
-    for k in range(n):
-        kx[few], ky[few], kept[few] = x[k], y[k], k
-        few += depth[k] < margin or margin == 1e308
-    return few, highest
+    m, highest = len(ids), 0.0
+    if m == 0 or m == len(points):
+        m = len(points)
+        for j in range(m):
+            highest = max(highest, max(abs(np.float64(points[j, 0])), abs(np.float64(points[j, 1]))))
+        scale = to_one(highest)
+        for j in range(m):
+            x[j], y[j] = points[j, 0] * scale, points[j, 1] * scale
+    else:
+        for j in ids:
+            highest = max(highest, max(abs(np.float64(points[j, 0])), abs(np.float64(points[j, 1]))))
+        scale = to_one(highest)
+        for j in range(m):
+            x[j], y[j] = points[ids[j], 0] * scale, points[ids[j], 1] * scale
+    for j in range(m, (m + LANES - 1) // LANES * LANES):
+        x[j], y[j] = x[m - 1], y[m - 1]
+    return highest, scale
 
 
 @njit(fastmath=FLAGS)
-def _best(
-    x: FloatArray, y: FloatArray, qx: FloatArray, qy: FloatArray, best: FloatArray, second: FloatArray, at: FloatArray
-) -> None:
-    """For a block of queries the largest product, the next one, and where the largest is."""
-    for i in range(BLOCK):
-        best[i], second[i], at[i] = NONE, NONE, 0.0
-    for j in range(len(x)):
-        kx, ky, place = x[j], y[j], float(j)
-        for i in range(BLOCK):
-            product = qx[i] * kx + qy[i] * ky
-            second[i] = max(second[i], min(best[i], product))
-            at[i] = place if product > best[i] else at[i]
-            best[i] = max(best[i], product)
+def _farthest(x: AnyArray, y: AnyArray, m: int, ends: AnyArray, path: IntArray) -> None:
+    """Write the keys that are farthest in eight directions, counterclockwise."""
+    panels = (m + LANES - 1) // LANES
+    ends_of(x, y, panels, ends)
+    path[:] = 0
+    for top in range(0, m, LANES):
+        found = at_ends(x, y, top, ends)
+        while found:
+            j = min(top + lowest(found), m - 1)
+            found &= found - 1
+            total, difference = x[j] + y[j], x[j] - y[j]
+            path[0] = j if x[j] >= ends[0] else path[0]
+            path[1] = j if total >= ends[2] else path[1]
+            path[2] = j if y[j] >= ends[1] else path[2]
+            path[3] = j if -difference >= ends[7] else path[3]
+            path[4] = j if -x[j] >= ends[4] else path[4]
+            path[5] = j if -total >= ends[6] else path[5]
+            path[6] = j if -y[j] >= ends[5] else path[6]
+            path[7] = j if difference >= ends[3] else path[7]
+
+
+@njit(fastmath=FLAGS)
+def _edges(x: AnyArray, y: AnyArray, path: IntArray, margin: float, edges: AnyArray) -> int:
+    """Write (a, b, c) of each edge of a closed path; how many they are.
+
+    a x + b y + c > 0 for points deeper than `margin` to its left, or a bit deeper, where an edge is not upright.
+    """
+    count, width = 0, np.float32(margin)
+    for e in range(len(path)):
+        i, j = path[e], path[e + 1 if e + 1 < len(path) else 0]
+        dx, dy = x[j] - x[i], y[j] - y[i]
+        length = abs(dx) + abs(dy)  # at least the length
+        if length > 0.0:
+            edges[3 * count], edges[3 * count + 1] = -dy, dx
+            edges[3 * count + 2] = dy * x[i] - dx * y[i] - width * length
+            count += 1
+    return count
+
+
+@njit(fastmath=FLAGS)
+def _sift(
+    x: AnyArray, y: AnyArray, m: int, edges: AnyArray, count: int, kx: AnyArray, ky: AnyArray, at: IntArray
+) -> int:
+    """Copy those of m keys that are not to the left of all edges, with where they stand; how many they are."""
+    few = 0
+    for top in range(0, m, LANES):
+        found = beyond(x, y, top, edges, count)
+        while found:
+            k = top + lowest(found)
+            found &= found - 1
+            kx[few], ky[few], at[few] = x[k], y[k], k
+            few += k < m
+    return few
+
+
+@njit(fastmath=FLAGS)
+def _with_corners(
+    path: IntArray, x: AnyArray, y: AnyArray, kx: AnyArray, ky: AnyArray, kept: IntArray, few: int, corners: IntArray
+) -> int:
+    """Write the path, and behind each of its keys the one of few others that is farthest beyond the edge to the next.
+
+    Returns how long it is now.
+    """
+    count = 0
+    for e in range(len(path)):
+        i, j = path[e], path[(e + 1) % len(path)]
+        corners[count] = i
+        count += 1
+        dx, dy, farthest, which = x[j] - x[i], y[j] - y[i], np.float32(0.0), -1
+        for k in range(few):
+            depth = dx * (ky[k] - y[i]) - dy * (kx[k] - x[i])
+            farthest, which = (depth, k) if depth < farthest else (farthest, which)
+        if which >= 0:
+            corners[count] = kept[which]
+            count += 1
+    return count
+
+
+@njit(fastmath=FLAGS)
+def _outer(x: AnyArray, y: AnyArray, m: int, highest: float, space: Arrays) -> int:
+    """Copy the keys that may be largest somewhere, with `kept` to tell where each came from; how many they are."""
+    kx, ky, kept, path, corners, edges, ends, at = space
+    _farthest(x, y, m, ends, path)
+    margin = DEEP * highest
+    count = _edges(x, y, path, margin, edges)
+    if count == 0:  # all keys are at one place
+        for k in range(m):
+            kx[k], ky[k], kept[k] = x[k], y[k], k
+        return m
+    few = _sift(x, y, m, edges, count, kx, ky, kept)
+    if few > len(path):
+        longer = _with_corners(path, x, y, kx, ky, kept, few, corners)
+        few = _sift(kx, ky, few, edges, _edges(x, y, corners[:longer], margin, edges), kx, ky, at)
+        for k in range(few):
+            kept[k] = kept[at[k]]
+    return few
 
 
 @njit
-def work_space(m: int) -> WorkSpace:
-    """For one cloud of up to m keys: these, those that may be largest and where they come from, and a block."""
-    keys = np.empty(m), np.empty(m)
-    outer = np.empty(m + 1), np.empty(m + 1), np.empty(m + 1, np.intp), np.empty(m), np.zeros(8, np.intp)
-    block = np.zeros(BLOCK), np.zeros(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
-    return keys + outer + block
+def work_space(n: int, m: int) -> WorkSpace:
+    """For one cloud of up to n queries and m keys: these, the keys that may be largest and what finds them, and 16."""
+    queries, keys = (n + LANES - 1) // LANES * LANES, (m + LANES - 1) // LANES * LANES
+    points = _singles(keys), _singles(keys), _singles(queries), _singles(queries)
+    outer = _singles(keys + 1), _singles(keys + 1), np.empty(keys + 1, np.intp), np.empty(8, np.intp)
+    found = np.empty(16, np.intp), _singles(48), _singles(8), np.empty(keys + 1, np.intp)
+    return points, outer + found, (_singles(LANES), _singles(LANES), _singles(LANES))
+
+
+@njit
+def _singles(count: int) -> AnyArray:
+    return np.empty(count, np.float32)
+
+
+@njit(fastmath=FLAGS)
+def _best(qx: float, qy: float, keys: AnyArray, kept: IntArray) -> tuple[float, float, int]:
+    """The largest product in float64, the next one, and which key has the largest."""
+    best, second, at = NONE, NONE, -1
+    for k in kept:
+        product = qx * np.float64(keys[k, 0]) + qy * np.float64(keys[k, 1])
+        second = max(second, min(best, product))
+        at = k if product > best else at
+        best = max(best, product)
+    return best, second, at
 
 
 @njit(fastmath=FLAGS)
@@ -121,27 +192,47 @@ def winners(
     space: WorkSpace,
     follows: AnyArray,
     clear: BoolArray,
-) -> float:
+) -> tuple[float, bool]:
     """Write for each query which of the keys `ids` has the largest product, and whether no other one may have it.
 
-    Queries and keys may be off by `error` in each coordinate. Returns the largest |coordinate| of a key.
+    Queries and keys may be off by `error` in each coordinate. Returns the largest |coordinate| of a key, and whether
+    all queries are clear.
     """
-    x, y, kx, ky, kept, depth, path, qx, qy, best, second, at = space
+    (x, y, qx, qy), (kx, ky, kept), (best, second, at) = space[0], space[1][:3], space[2]
     n, m = len(queries), len(ids)
-    for j in range(m):
-        x[j], y[j] = keys[ids[j], 0], keys[ids[j], 1]
-    # 84 units hold the slack of each |q|, and what is rounded here.
-    few, highest = _outer(x[:m], y[:m], path, depth, kx, ky, kept, DEEP if error > 0 else 84 * UNIT)
-    for top in range(0, n, BLOCK):
-        these = min(BLOCK, n - top)
-        for i in range(these):
-            qx[i], qy[i] = queries[top + i, 0], queries[top + i, 1]
-        _best(kx[:few], ky[:few], qx, qy, best, second, at)
-        for i in range(these):
-            size = abs(qx[i]) + abs(qy[i])
-            moved = 2.02 * error * (size + 2 * highest + 2 * error)  # by errors of positions; see `floating.slack_of`
-            good = second[i] < best[i] - slack_of_products(2, highest, size) - moved
-            follows[top + i] = ids[kept[int(at[i])]]
+    highest, scale = _scaled(keys, ids, x, y)
+    by = scale
+    if n == m == len(keys) and queries.ctypes.data == keys.ctypes.data:
+        qx, qy = x, y
+    else:
+        by = _scaled(queries, ids[:0], qx, qy)[1]
+    h = highest * scale
+    few = _outer(x, y, m, h, space[1])
+    for k in range(few):
+        kept[k] = ids[kept[k]]
+    clear[:], all_clear = True, True
+    # By errors of positions a product is off by error (|q|_1 + |k|_1 + 2 error); see `floating.slack_of`.
+    slope, base = np.float32(LEAD * h + 2.1 * error * scale), np.float32(4.2 * error * by * (h + error * scale))
+    least = np.float32(TINIEST if error == 0 else 1.01 * FAR * highest * by)
+    stray = error > STRAY * highest
+    for top in range(0, n, LANES):
+        best_two(qx, qy, top, kx, ky, few, best, second, at)
+        sure = not stray
+        for lane in range(LANES):
+            size = abs(qx[top + lane]) + abs(qy[top + lane])
+            sure &= (second[lane] < best[lane] - (slope * size + base)) & (size > least)
+        for lane in range(min(LANES, n - top)):
+            follows[top + lane] = kept[int(at[lane])]
+        if sure:
+            continue
+        for i in range(top, min(top + LANES, n)):
+            x_i, y_i = np.float64(queries[i, 0]), np.float64(queries[i, 1])
+            first, next_one, follows[i] = _best(x_i, y_i, keys, kept[:few])
+            size = abs(x_i) + abs(y_i)
+            moved = 2.02 * error * (size + 2 * highest + 2 * error)
+            good = next_one < first - slack_of_products(2, highest, size) - moved
             # With faint queries keys in the middle may matter, too.
-            clear[top + i] = good & (size * highest >= FAINT) & ((error == 0) | (size > FAR * highest))
-    return highest
+            near = stray | ((error > 0) & (size <= FAR * highest))
+            clear[i] = good & (size * highest >= FAINT) & ~near
+            all_clear &= clear[i]
+    return highest, all_clear

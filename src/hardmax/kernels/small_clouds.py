@@ -20,7 +20,7 @@ SINGLE, SMALLEST = 2.0**-24, 2.0**-149  # rounding of float32, relative and abso
 LARGEST = 1e37  # a product up to which float32 has room to spare
 IN_PLANE, IN_SPACE = 4096, 512  # tokens of a cloud up to which this is faster than `fused`
 
-WorkSpace: TypeAlias = tuple[tuple[AnyArray, ...], tuple[AnyArray, ...], FloatArray]
+WorkSpace: TypeAlias = tuple[plane.WorkSpace, tuple[AnyArray, ...], FloatArray]
 
 
 def is_small(d: int, tokens: int, single: bool) -> bool:
@@ -29,12 +29,12 @@ def is_small(d: int, tokens: int, single: bool) -> bool:
 
 
 @njit
-def work_space(m: int, d: int) -> WorkSpace:
-    """For one cloud of up to m keys: of the plane, panels of keys and 16 queries in space, and products."""
+def work_space(n: int, m: int, d: int) -> WorkSpace:
+    """For one cloud of n queries and m keys at most: of the plane; panels of keys and 16 queries; products."""
     panels, lanes = np.zeros((m + LANES - 1) // LANES * LANES * d, np.float32), np.empty(d * LANES, np.float32)
     best, second, at = np.empty(LANES, np.float32), np.empty(LANES, np.float32), np.empty(LANES, np.float32)
     in_space = panels, lanes, np.empty(LANES), np.empty(LANES), best, second, at
-    return plane.work_space(m), in_space, np.empty(m)
+    return plane.work_space(n, m), in_space, np.empty(m)
 
 
 @njit(fastmath=FLAGS)
@@ -46,16 +46,17 @@ def winners(
     space: WorkSpace,
     follows: AnyArray,
     clear: BoolArray,
-) -> float:
+) -> tuple[float, bool]:
     """Write for each query which of the keys `ids` has the largest product, and whether no other one may have it.
 
-    In the plane, queries and keys may be off by `error` in each coordinate. Returns the largest |coordinate| of a key.
+    In the plane, queries and keys may be off by `error` in each coordinate. Returns the largest |coordinate| of a key,
+    and whether all queries are clear.
     """
     if queries.shape[1] == 2:
         return plane.winners(queries, keys, ids, error, space[0], follows, clear)
     panels, lanes, lengths, sums, best, second, at = space[1]
     (n, d), count = queries.shape, len(ids)
-    longest, highest = _pack(keys, ids, panels)
+    (longest, highest), all_clear = _pack(keys, ids, panels), True
     for top in range(0, n, LANES):
         for lane in range(LANES):
             square, total = 0.0, 0.0
@@ -75,7 +76,8 @@ def winners(
             cut = np.float64(best[lane]) - off - slack_of_products(d, highest, sums[lane])
             follows[top + lane] = ids[int(at[lane])]
             clear[top + lane] = bound < LARGEST and np.float64(second[lane]) < cut
-    return highest
+            all_clear &= clear[top + lane]
+    return highest, all_clear
 
 
 @njit(fastmath=FLAGS)
@@ -124,11 +126,13 @@ def tied(
 def search_small(queries: AnyArray, keys: AnyArray, mask: BoolArray, clouds: IntArray, output: Output) -> None:
     """Find the near-maxima of some clouds of queries (clouds, n, d) among keys (clouds, m, d)."""
     (n, d), m = queries.shape[1:], keys.shape[1]
-    ids, space, follows, clear = np.empty(m, np.intp), work_space(m, d), np.empty(n, np.intp), np.empty(n, np.bool_)
+    ids, space, follows, clear = np.empty(m, np.intp), work_space(n, m, d), np.empty(n, np.intp), np.empty(n, np.bool_)
     for cloud in clouds:
         count, used, top = seen_keys(mask, cloud, m, ids), 0, cloud * n
         clear[:] = False
-        highest = winners(queries[cloud], keys[cloud], ids[:count], 0.0, space, follows, clear) if count else 0.0
+        highest = 0.0
+        if count:
+            highest, _ = winners(queries[cloud], keys[cloud], ids[:count], 0.0, space, follows, clear)
         room = output.members[output.starts[cloud] : output.starts[cloud + 1]]
         for i in range(n):
             size, same, first = 1, True, follows[i]

@@ -73,17 +73,28 @@ class Splitter:
         pairs = zip((self._changed(word) for word, _, _ in found), found, strict=True)
         return [Word(new, old.start, old.end) for new, old in pairs if new is not None][: self.max_words]
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether every word that is found is a word of the text."""
+        return self.tokenizer is None and self.lemmas is None and not self._left_out
+
+    def plain(self, text: str) -> str:
+        """The text without markup."""
+        return MARKUP.sub(" ", text) if "<" in text or "&" in text else text
+
     def _split(self, text: str) -> list[str]:
-        plain = MARKUP.sub(" ", text) if "<" in text or "&" in text else text
+        plain = self.plain(text)
         if plain.isascii():
             return ASCII[self.punctuation].findall(plain.lower())
-        return [_normal(word) for word in _pattern(self.punctuation).findall(plain)]
+        found = _pattern(self.punctuation).findall(plain.replace("_", " "))
+        return [word.lower() if word.isascii() else _normal(word) for word in found]
 
     def _split_where(self, text: str) -> list[Word]:
         plain = MARKUP.sub(lambda tag: " " * len(tag[0]), text)
         if plain.isascii():
             return [Word(match[0], *match.span()) for match in ASCII[self.punctuation].finditer(plain.lower())]
-        return [Word(_normal(match[0]), *match.span()) for match in _pattern(self.punctuation).finditer(plain)]
+        found = _pattern(self.punctuation).finditer(plain.replace("_", " "))
+        return [Word(_normal(match[0]), *match.span()) for match in found]
 
     def _own_where(self, text: str, tokenizer: Tokenizer) -> list[Word]:
         words = own_words(tokenizer, text)
@@ -114,12 +125,12 @@ def _normal(word: str) -> str:
 
 @cache
 def _pattern(punctuation: bool) -> re.Pattern[str]:
-    """Words, emoji and signs. Combining marks are parts of words, which they are not for `re`."""
+    """Words, emoji and signs of texts without "_". Combining marks are parts of words, which they are not for `re`."""
     marks = [code for code in range(0x300, 0x11FFF) if unicodedata.category(chr(code))[0] == "M"]
     runs = (list(run) for _, run in groupby(enumerate(marks), lambda pair: pair[1] - pair[0]))
     kept = [(run[0][1], run[-1][1]) for run in runs]
     ranges = "".join(f"{chr(first)}-{chr(last)}" for first, last in kept if not first <= 0xFE0F <= last)
-    letter = rf"(?:[^\W_]|[{ranges}])"
+    letter = rf"[\w{ranges}]"
     signs = SIGNS if punctuation else ""
     return re.compile(rf"{letter}+(?:['\u2019]{letter}+)*|[{EMOJI}{signs}]")
 

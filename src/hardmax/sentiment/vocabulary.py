@@ -5,14 +5,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import chain, repeat
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hardmax._errors import ParameterError
 from hardmax._types import FloatArray, IntArray
+from hardmax.kernels.search import has_numba
 from hardmax.sentiment.settings import ModelSettings
 from hardmax.sentiment.text import Splitter
+
+if TYPE_CHECKING:
+    from hardmax.sentiment.compiled_encoding import Table
 
 UNKNOWN = -1
 LENGTHS, LEAST = (1, 3), 1  # words of a token, and texts that have it, where settings say nothing
@@ -111,7 +115,17 @@ class Vocabulary:
         return " ".join(self.words[w] for w in self.runs[token] if w != UNKNOWN)
 
     def encode(self, texts: Sequence[str]) -> Encoded:
-        return self.encode_words(map(self.splitter.words, texts), len(texts))
+        if self._table is None:
+            return self.encode_words(map(self.splitter.words, texts), len(texts))
+        from hardmax.sentiment.compiled_encoding import Options, encode
+
+        plain = [self.splitter.plain(text) for text in texts]
+        split = [not text.isascii() for text in plain]
+        spelled = (" ".join(self.splitter.words(t)) if own else t for t, own in zip(plain, split, strict=True))
+        letters = [text.encode() for text in spelled]
+        most = np.iinfo(np.int64).max if self.splitter.max_words is None else self.splitter.max_words
+        options = Options(self.splitter.punctuation, int(most), self.longest, self.distinct)
+        return Encoded(*encode(letters, split, self._table, options))
 
     def encode_words(self, documents: Iterable[Sequence[str]], count: int) -> Encoded:
         """As `encode`, of texts that are split already. A word that is not known, "" say, ends all runs."""
@@ -127,6 +141,15 @@ class Vocabulary:
     def occurrences(self, words: Sequence[str]) -> Iterator[tuple[int, IntArray, IntArray]]:
         """For each number of words the first word of every known token in a split text, and the tokens."""
         return self._occurrences(_stream([words], self._numbers)[0])
+
+    @cached_property
+    def _table(self) -> "Table | None":
+        """For the compiled way to encode texts; None where there is none."""
+        if not (has_numba() and self.splitter.is_plain and len(self)):
+            return None
+        from hardmax.sentiment.compiled_encoding import table_of
+
+        return table_of(self.words, self.runs)
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
