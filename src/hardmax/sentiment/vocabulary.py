@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 UNKNOWN = -1
 LENGTHS, LEAST = (1, 3), 1  # words of a token, and texts that have it, where settings say nothing
 COMMON = 10  # one in so many tokens is a common word
+MANY = 64  # texts from which it pays to load compiled code
 
 
 class Encoded(NamedTuple):
@@ -115,7 +116,7 @@ class Vocabulary:
         return " ".join(self.words[w] for w in self.runs[token] if w != UNKNOWN)
 
     def encode(self, texts: Sequence[str]) -> Encoded:
-        if self._table is None:
+        if len(texts) < MANY or self._table is None:
             return self.encode_words(map(self.splitter.words, texts), len(texts))
         from hardmax.sentiment.compiled_encoding import Options, encode
 
