@@ -16,9 +16,11 @@ from hardmax.kernels import exact_sets
 from hardmax.sentiment import model as trained
 from hardmax.sentiment.corpus import reviews
 from hardmax.sentiment.explanation import by_word, explain
-from hardmax.sentiment.model import Model, Weights, contributions
+from hardmax.sentiment.followers import Followers
+from hardmax.sentiment.model import Model, contributions
 from hardmax.sentiment.settings import ModelSettings
 from hardmax.sentiment.vocabulary import Encoded, Vocabulary
+from hardmax.sentiment.weights import Weights
 
 ODD = ["", " ", "zzz qqq", "!!!", "<br />", "😀", "not good " * 300, "a" * 5000, "\x00", "GOOD<b>bad</b> &amp; ugly"]
 
@@ -171,8 +173,11 @@ def test_tied_texts_get_the_exact_answer_with_and_without_numba(numba, monkeypat
     for weights, counts in tied_texts(300):
         ids, owners = np.arange(len(counts)), np.repeat(np.arange(len(counts)), counts)
         said = contributions(weights, Encoded(ids, np.array([0, len(ids)]), counts))[:, 0]
-        shares = trained.head_shares(weights, ids[None], counts[None])[0]  # (heads, n)
-        found = trained.following(weights, ids[None], counts[None])
+        followers = Followers.of(weights, ids[None], counts[None])
+        shares, found = followers.shares()[0], followers.following()
+        np.testing.assert_allclose(
+            Followers.of(weights, ids[None], counts[None], beyond=False).shares()[0], shares, atol=1e-13
+        )
         held = np.zeros(len(ids))
         for h, alpha in enumerate(weights.alpha.tolist()):
             start = np.ascontiguousarray(weights.tokens(ids)[owners, h])

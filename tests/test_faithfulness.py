@@ -22,9 +22,10 @@ from hardmax.sentiment.faithfulness import (
     read_rationales,
     top_words,
 )
-from hardmax.sentiment.model import Model, Weights
+from hardmax.sentiment.model import Model
 from hardmax.sentiment.settings import ModelSettings
 from hardmax.sentiment.vocabulary import Vocabulary
+from hardmax.sentiment.weights import Weights
 
 EXACT = ("hardmax", "integrated-gradients", "gradient-times-input")
 QUICK = [*EXACT, "leave-one-out", "random"]

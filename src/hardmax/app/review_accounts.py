@@ -12,7 +12,8 @@ from hardmax._errors import ParameterIndexError
 from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.app.review_texts import along
 from hardmax.sentiment.explanation import Explanation
-from hardmax.sentiment.model import Model, following, simulated
+from hardmax.sentiment.followers import simulated
+from hardmax.sentiment.model import Model
 
 STEPS = 8  # words of a waterfall
 READABLE = {"pos": "positive", "neg": "negative"}
@@ -75,7 +76,7 @@ def plane(explanation: Explanation, head: int) -> Plane | None:
     first = np.cumsum(explanation.counts) - explanation.counts  # equal tokens stay together
     layers = tuple(sorted({0, 1, run.layers}))
     places = run.array[[run.index(k) for k in layers]]  # (layers, tokens, 2)
-    found = following(weights, explanation.ids[None], explanation.counts[None])
+    found = explanation.followers.following()
     side = 1 if explanation.logits[0] > 0 else -1
     v = weights.decoder[0, head] * weights.loudness(explanation.counts.sum())
     own = float(explanation.shares[head] @ weights.tokens(explanation.ids)[:, head] @ v)

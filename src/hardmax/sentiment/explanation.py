@@ -17,14 +17,12 @@ from hardmax.sentiment import accounts
 from hardmax.sentiment.accounts import Leading, Part
 from hardmax.sentiment.comparison import Comparison, compare
 from hardmax.sentiment.flips import Flip, minimal_flip
+from hardmax.sentiment.followers import Followers, simulated
 from hardmax.sentiment.model import (
     Model,
     contributions,
-    following,
-    head_shares,
     in_parts,
     logits,
-    simulated,
     sums_by_text,
 )
 from hardmax.sentiment.vocabulary import Encoded
@@ -218,11 +216,16 @@ class Explanation:
         return compare(self.model, self, explain(self.model, text) if isinstance(text, str) else text)
 
     @cached_property
+    def followers(self) -> Followers:
+        """Who follows whom in every layer and head."""
+        return Followers.of(self.model.weights, self.ids[None], self.counts[None])
+
+    @cached_property
     def leaders(self) -> tuple[tuple[LeadingWord, ...], ...]:
         """For each head its leaders, the one with the largest share first."""
         if not len(self.ids):
             return ((),) * self.model.weights.heads
-        found = following(self.model.weights, self.ids[None], self.counts[None])
+        found = self.followers.following()
         return tuple(map(self._leaders, found.emerged[0], found.follows[0], self.shares))
 
     def _leaders(self, emerged: IntArray, follows: IntArray, shares: FloatArray) -> tuple[LeadingWord, ...]:
@@ -237,7 +240,7 @@ class Explanation:
         """(heads, n) part of each head's mean that is a word in the end; each row sums to 1."""
         if not len(self.ids):
             return np.empty((self.model.weights.heads, 0))
-        return head_shares(self.model.weights, self.ids[None], self.counts[None])[0]
+        return self.followers.shares()[0]
 
     @property
     def rows(self) -> IntArray:

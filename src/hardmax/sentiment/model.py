@@ -3,60 +3,23 @@
 z^K = M z^0, so logit = beta + sum_j share_j v . z_j^0 with share_j = (1/n) sum_i M_ij: the share of the mean that
 token j holds in the end times its own score. With a power p all terms of a text are times n^p.
 
-A text goes through its layers in compiled code where that knows the answer, else as arrays, and by the simulation,
-which knows every set without rounding, where tokens tie or nearly so.
+A text goes through its layers in compiled code where that knows the answer; else `followers` has the record of them.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit, softmax
 
-from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.attention.numpy_layers import Layer, layers_of, shares
+from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.kernels.search import has_numba
-from hardmax.rules.hardmax import Hardmax
+from hardmax.sentiment.followers import Followers
 from hardmax.sentiment.vocabulary import Encoded, Vocabulary
-from hardmax.simulate import simulate
-from hardmax.trajectories.hardmax import HardmaxTrajectory
+from hardmax.sentiment.weights import Weights
 
 PART = 1 << 21  # characters: some tens of megabytes of tokens
 CELLS = 1 << 19  # numbers of tokens times heads at a time: fast memory holds them
-
-
-@dataclass(frozen=True, eq=False)
-class Weights:
-    """The numbers of a trained classifier."""
-
-    embedding: AnyArray  # (tokens, heads, d) float32
-    alpha: FloatArray  # (heads,) positive
-    A: FloatArray | None  # (heads, d, d) symmetric positive definite; None is the identity
-    decoder: FloatArray  # (outputs, heads, d)
-    bias: FloatArray  # (outputs,)
-    layers: int
-    power: float = 0.0  # a text of n tokens speaks n^power times as loud: 0 is the mean, 1 would be the sum
-    lift: FloatArray | None = None  # (outputs,) part of the bias that decides, but is not part of the probability
-
-    @property
-    def heads(self) -> int:
-        return self.embedding.shape[1]
-
-    @property
-    def d(self) -> int:
-        return self.embedding.shape[2]
-
-    @property
-    def outputs(self) -> int:
-        return len(self.bias)  # 1 for two classes, else the number of classes
-
-    def tokens(self, ids: IntArray) -> FloatArray:
-        return self.embedding[ids].astype(np.float64)  # (..., heads, d)
-
-    def loudness(self, n: IntArray) -> FloatArray:
-        """n^power for texts of n tokens: what the mean of their tokens is multiplied with."""
-        return np.asarray(np.maximum(n, 1.0) ** self.power)
 
 
 @dataclass(frozen=True)
@@ -134,12 +97,13 @@ def contributions(weights: Weights, encoded: Encoded) -> FloatArray:
     if weights.d <= 2 and weights.A is None and has_numba():
         from hardmax.attention.contributions import contributions_of_texts
 
-        step = weights.alpha / (1 + weights.alpha)
-        result, clear = contributions_of_texts(encoded, weights.embedding, step, weights.decoder, weights.layers)
+        result, clear = contributions_of_texts(
+            encoded, weights.embedding, weights.step, weights.decoder, weights.layers
+        )
         left = np.flatnonzero(~clear)  # some tokens tie, or nearly
     for some in batches(encoded.sizes[left], weights.heads):
         ids, counts = encoded.take(left[some]).padded()
-        share, tokens = head_shares(weights, ids, counts), weights.tokens(ids)
+        share, tokens = Followers.of(weights, ids, counts, beyond=False).shares(), weights.tokens(ids)
         total = np.zeros((*ids.shape, weights.outputs))  # (texts, n, outputs)
         for h in range(weights.heads):  # in this order whatever the batch
             scores = sum(tokens[:, :, h, r, None] * weights.decoder[:, h, r] for r in range(weights.d))
@@ -163,87 +127,6 @@ def sums_by_text(parts: FloatArray, encoded: Encoded) -> FloatArray:
     """(texts, outputs) sums of the rows of each text, in their order."""
     owners = np.repeat(np.arange(len(encoded)), encoded.sizes)
     return np.stack([np.bincount(owners, column, len(encoded)) for column in parts.T], axis=1)
-
-
-def head_shares(weights: Weights, ids: IntArray, counts: IntArray) -> FloatArray:
-    """(texts, heads, n) the share of the mean that each token holds after the last layer; they sum to 1."""
-    sure = np.ones(len(ids) * weights.heads, bool)
-    layers = _layers(weights, ids, counts, weights.layers, sure)
-    found = shares(layers, np.repeat(counts, weights.heads, axis=0))
-    for cloud in np.flatnonzero(~sure).tolist():
-        text, h = divmod(cloud, weights.heads)
-        run, alpha = simulated(weights, ids[text], counts[text], h), weights.alpha[h]
-        share = np.full(run.n, 1 / run.n)
-        for k in reversed(range(run.layers)):
-            share = (share + alpha * (share @ run.attention(k, sparse=True))) / (1 + alpha)
-        found[cloud] = np.bincount(np.repeat(np.arange(ids.shape[1]), counts[text]), share, ids.shape[1])
-    return found.reshape(len(ids), weights.heads, -1)
-
-
-def simulated(weights: Weights, ids: IntArray, counts: IntArray, h: int) -> HardmaxTrajectory:
-    """One head of one text by the simulation, each token as often as it counts."""
-    tokens = weights.embedding[np.repeat(ids, counts), h].astype(np.float64)
-    rule = Hardmax(float(weights.alpha[h]), None if weights.A is None else weights.A[h])
-    return simulate(tokens, rule, layers=weights.layers)
-
-
-class Following(NamedTuple):
-    """Who follows whom in texts, head by head."""
-
-    emerged: IntArray  # (texts, heads, n) layer at which a token first followed itself alone; -1 for never
-    follows: IntArray  # (texts, heads, n) whom each token follows after the last layer, the first of several
-    decided: IntArray  # (texts, heads) layer at which every token had a single leader; -1 for not yet
-
-
-def following(weights: Weights, ids: IntArray, counts: IntArray) -> Following:
-    """Leaders of texts given as `Encoded.padded` gives them. Padding neither leads nor follows."""
-    texts, n = ids.shape
-    clouds = texts * weights.heads
-    emerged, follows, decided = np.full((clouds, n), -1), np.full((clouds, n), -1), np.full(clouds, -1)
-    sure = np.ones(clouds, bool)
-    # One more layer than the model has, to see whom the outputs would follow.
-    for k, layer in enumerate(_layers(weights, ids, counts, weights.layers + 1, sure)):
-        some = layer.clouds
-        first, alone = layer.sets.targets.reshape(-1, n), (layer.sets.sizes == 1).reshape(-1, n)
-        follows[some] = first
-        leads = alone & (first == np.arange(n))
-        emerged[some] = np.where(leads & (emerged[some] < 0), k, emerged[some])
-        decided[some[layer.decided]] = k
-    for cloud in np.flatnonzero(~sure).tolist():
-        text, h = divmod(cloud, weights.heads)
-        run = simulated(weights, ids[text], counts[text], h)
-        emerged[cloud], follows[cloud], decided[cloud] = _followed(run, counts[text])
-    shape, real = (texts, weights.heads, n), (counts > 0)[:, None, :]
-    return Following(
-        np.where(real, emerged.reshape(shape), -1),
-        np.where(real, follows.reshape(shape), -1),
-        decided.reshape(shape[:2]),
-    )
-
-
-def _followed(run: HardmaxTrajectory, counts: IntArray) -> tuple[IntArray, IntArray, int]:
-    """(n,) emerged and (n,) follows, and decided, as in `Following`."""
-    emerged, follows, decided = np.full(len(counts), -1), np.full(len(counts), -1), -1
-    owners, rows = np.repeat(np.arange(len(counts)), counts), np.cumsum(counts) - counts
-    real = np.flatnonzero(counts > 0).tolist()
-    for k in range(run.layers + 1):
-        tokens = run.sets(k)
-        sets = {i: set(owners[tokens[rows[i]]].tolist()) for i in real}  # the words that each word follows
-        leaders = {i for i in real if sets[i] == {i}}
-        emerged[[i for i in leaders if emerged[i] < 0]] = k
-        if decided < 0 and all(len(words) == 1 and words <= leaders for words in sets.values()):
-            decided = k
-    follows[real] = [min(sets[i]) for i in real]
-    return emerged, follows, decided
-
-
-def _layers(weights: Weights, ids: IntArray, counts: IntArray, layers: int, sure: BoolArray) -> Iterator[Layer]:
-    """The layers of (texts * heads, n, d) clouds, one for every head of every text."""
-    texts, n = ids.shape
-    z = weights.tokens(ids).transpose(0, 2, 1, 3).reshape(texts * weights.heads, n, weights.d)
-    step = np.tile(weights.alpha / (1 + weights.alpha), texts)
-    A = None if weights.A is None else np.tile(weights.A, (texts, 1, 1))
-    return layers_of(z, step, layers, A=A, counts=np.repeat(counts, weights.heads, axis=0), sure=sure)
 
 
 def batches(sizes: IntArray, heads: int) -> Iterator[IntArray]:

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from hardmax.attention.layers import hardmax_layers
-from hardmax.sentiment.model import Weights
 from hardmax.sentiment.settings import ModelSettings, Settings
+from hardmax.sentiment.weights import Weights
 
 LARGEST = 1e30  # alpha: b is 1 then
 LOUDNESS = 0.5  # of a head's decoder at the start

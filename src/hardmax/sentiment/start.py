@@ -15,9 +15,10 @@ from scipy.special import softmax
 from hardmax._progress import Report
 from hardmax._types import FloatArray, IntArray
 from hardmax.sentiment.linear import POWER, Fold, Linear, both, encoded, fit_linear, has_rare, logits, loss, steps
-from hardmax.sentiment.model import Epoch, Weights, contributions, decided, sums_by_text
+from hardmax.sentiment.model import Epoch, contributions, decided, sums_by_text
 from hardmax.sentiment.settings import Settings
 from hardmax.sentiment.vocabulary import Data
+from hardmax.sentiment.weights import Weights
 
 PARTS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # of the alpha that was asked for
 TRIED, MANY_TRIED = 400, 4000  # texts with which alpha is chosen, and with which a single head is measured

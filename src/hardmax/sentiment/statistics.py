@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.sentiment.model import Model, batches, following, in_parts
+from hardmax.sentiment.followers import Followers
+from hardmax.sentiment.model import Model, batches, in_parts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,7 +83,7 @@ def leader_statistics(model: Model, texts: Sequence[str]) -> LeaderStatistics:
     parts = (model.vocabulary.encode(some) for some in in_parts(texts))
     clouds = (encoded.take(some).padded() for encoded in parts for some in batches(encoded.sizes, weights.heads))
     for ids, counts in clouds:
-        found = following(weights, ids, counts)
+        found = Followers.of(weights, ids, counts).following()
         leads = found.emerged >= 0  # (texts, heads, n)
         counted.append((leads.sum(axis=2), (found.emerged == 0).sum(axis=2), found.decided))
         somewhere = leads.any(axis=1)  # (texts, n)

@@ -16,12 +16,13 @@ from hardmax._checks import is_positive_definite
 from hardmax._errors import InputError, ParameterError, needed_for
 from hardmax._files import save_text, written_whole
 from hardmax._types import AnyArray
-from hardmax.sentiment.model import Epoch, Model, Weights
+from hardmax.sentiment.model import Epoch, Model
 from hardmax.sentiment.record import Record, model_card
 from hardmax.sentiment.settings import ModelSettings, Settings, TrainingSettings
 from hardmax.sentiment.text import Splitter
 from hardmax.sentiment.tokenizers import Tokenizer, full_name
 from hardmax.sentiment.vocabulary import Vocabulary
+from hardmax.sentiment.weights import Weights
 
 FORMAT, VERSION = "hardmax-classifier", 2  # 2 since texts of n tokens may speak n^power times as loud
 FILE, CARD = "model.json", "README.md"
