@@ -169,8 +169,18 @@ def explaining(quick: bool, named: bool) -> Callable[[], Any]:
         found = classifier.explain_many(texts[:count])
         return [(one.prediction, one.contributions, one.words if named else None, one.logit) for one in found]
 
-    run(8)
+    run(100)  # loads compiled code
     return run
+
+
+def labelling(quick: bool) -> Callable[[], Any]:
+    """Labels alone."""
+    import hardmax as hm
+
+    classifier = hm.pretrained("imdb")
+    texts = reviews(classifier.model_.vocabulary, size(REVIEWS, quick), 0)
+    classifier.predict(texts[:100])  # loads compiled code
+    return lambda: classifier.decision_function(texts)
 
 
 def predicting(quick: bool) -> Callable[[], Any]:
@@ -206,6 +216,16 @@ def _explain_methods(quick: bool) -> list[Method]:
     ]
 
 
+def _label_methods(quick: bool) -> list[Method]:
+    theirs = "TF-IDF of words and pairs, logistic regression"
+    return [
+        Method("predict", partial(labelling, quick), lambda logits: {"logits": logits}, package="sklearn"),
+        Method(
+            theirs, partial(predicting, quick), lambda labels: {}, package="sklearn", compared=False, target=Target(1.0)
+        ),
+    ]
+
+
 def rate(rows: list[Row]) -> list[Row]:
     """Reviews a second."""
     seconds = rows[0].seconds
@@ -225,8 +245,10 @@ def _step_case(d: int) -> Case:
 
 
 EXPLAIN = f"{REVIEWS:,} texts as long as reviews, runs of the shipped vocabulary by Zipf's law, by the shipped model"
+LABEL = f"Labels of {REVIEWS:,} texts as long as reviews, runs of the shipped vocabulary by Zipf's law"
 CASES = [
     _step_case(2),
     _step_case(16),
+    Case("classifier_predict", LABEL, _label_methods, equal, "answers otherwise"),
     Case("classifier_explain", EXPLAIN, _explain_methods, equal, "explains otherwise", rate),
 ]

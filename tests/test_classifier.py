@@ -391,18 +391,30 @@ def test_bad_texts(texts, labels, sentence):
         HardmaxClassifier(n_heads=1, groups=1, epochs=1).fit(texts, labels)
 
 
-def test_a_frame_is_told_by_its_text_columns(fitted):
-    frame = pd.DataFrame({"stars": [1, 5], "title": ["no", "yes"], "review": [None, "a good film"]})
-    must = "`X` must be one-dimensional, a text in each place. Got a DataFrame"
-    for call in (fitted.predict, lambda X: HardmaxClassifier().fit(X, ["a", "b"])):
-        with pytest.raises(ParameterError) as caught:
-            call(frame)
-        assert str(caught.value) == f'{must} with the text columns title, review. Pass one column: X["review"].'
-        with pytest.raises(ParameterError) as caught:
-            call(frame[["stars"]])
-        assert str(caught.value) == f"{must} without a column of texts. Pass a column of texts."
-    with pytest.raises(ParameterError, match=r"the text column 0\. Pass one column: X\[0\]\."):
-        fitted.predict(pd.DataFrame(["a", "b"]))
+def test_a_frame_has_a_column_of_texts(corpus, fitted):
+    texts, labels = corpus.texts, corpus.labels
+    frame = pd.DataFrame({"stars": range(len(texts)), "title": "a title", "review": texts, "label": labels})
+    named = HardmaxClassifier(**SMALL, text_column="review").fit(frame, frame["label"])
+    assert named.predict(frame).tolist() == fitted.predict(texts).tolist()
+    assert fitted.predict(frame[["stars", "review"]]).tolist() == fitted.predict(texts).tolist()
+    assert fitted.explain_many(frame[["review"]].head(1))[0].text == texts[0]
+    assert HardmaxClassifier(text_column="review").get_params()["text_column"] == "review"
+
+
+@pytest.mark.parametrize(
+    ("columns", "named", "sentence"),
+    [
+        (["stars", "title", "review"], None, 'with title, review, 2 of them. Name it: `text_column="review"`.'),
+        (["stars"], None, "`X` must have one column of texts. Got a DataFrame with none."),
+        (["stars", "review"], "Reviews", "must be a column of the DataFrame. Got 'Reviews'. Did you mean 'review'?"),
+        (["stars", "review"], "x", "Got 'x'. It has stars, review."),
+    ],
+)
+def test_a_frame_without_such_a_column_is_told_so(columns, named, sentence):
+    frame = pd.DataFrame({"stars": [1, 5], "title": ["no", "yes"], "review": [None, "a good film"]})[columns]
+    with pytest.raises(ParameterError) as caught:
+        HardmaxClassifier(text_column=named).fit(frame, ["a", "b"])
+    assert sentence in str(caught.value)
 
 
 @pytest.mark.parametrize("d", [1, 2])

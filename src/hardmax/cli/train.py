@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TELLING = 0.6  # share of the largest class beyond which accuracy alone misleads
 PANELS = {"Model": ModelSettings, "Training": TrainingSettings, "Run": RunSettings}
-LEFT_OUT = ("checkpoint", "verbose", "tokenizer")  # in --out, unless --quiet, and in Python alone
+LEFT_OUT = ("checkpoint", "verbose", "tokenizer", "text_column")  # in --out, unless --quiet, in Python, as --text
 FLAGS = {  # where they are not the name of the setting
     "random_state": ["--seed"],
     "class_weight": ["--balanced"],

@@ -154,28 +154,30 @@ def near(builder, values, at, cut):
     return _bits(builder, builder.fcmp_ordered(">=", value, _everywhere(builder, cut)))
 
 
-@_for_llvm(types.void, None, None, int64, None, None, int64, None, None, None)
-def best_two(builder, qx, qy, top, kx, ky, count, best, second, at):
-    """Write the largest and the next product of 16 queries of the plane with some keys, and which key has the largest.
+@_for_llvm(int64, None, None, int64, None, None, int64, float32, float32, float32, None)
+def best_in_plane(builder, qx, qy, top, kx, ky, count, slope, base, least, at):
+    """Write which of some keys has the largest product with 16 queries of the plane, as int32.
 
-    `at` holds numbers of keys as floats.
+    Which queries are in doubt is returned as bits: those with |q|_1 <= least, and those where the next product is not
+    more than slope |q|_1 + base behind.
     """
     x, y = (_load(builder, builder.gep(start, [top]), SINGLES) for start in (qx, qy))
-    nothing = ir.Constant(SINGLES[0], [-3e38] * LANES), ir.Constant(SINGLES[0], None)
-    first, next_one, place = states = [cgutils.alloca_once(builder, SINGLES[0]) for _ in range(3)]
-    for state, value in zip(states, (nothing[0], *nothing), strict=True):
-        builder.store(value, state)
+    lowest_float, numbers = ir.Constant(SINGLES[0], [-3e38] * LANES), ir.VectorType(ir.IntType(32), LANES)
+    best, second = (cgutils.alloca_once_value(builder, lowest_float) for _ in range(2))
+    place = cgutils.alloca_once_value(builder, ir.Constant(numbers, None))
     with cgutils.for_range(builder, count) as loop:
         product = _combined(builder, x, y, *(builder.load(builder.gep(k, [loop.index])) for k in (kx, ky)))
-        old = builder.load(first)
+        old = builder.load(best)
         wins = builder.fcmp_ordered(">", product, old)
-        behind = builder.select(wins, old, product)
-        here = _everywhere(builder, builder.sitofp(loop.index, ir.FloatType()))
-        builder.store(_larger(builder, behind, builder.load(next_one)), next_one)
+        here = _everywhere(builder, builder.trunc(loop.index, ir.IntType(32)))
+        builder.store(_larger(builder, builder.select(wins, old, product), builder.load(second)), second)
         builder.store(builder.select(wins, here, builder.load(place)), place)
-        builder.store(builder.select(wins, product, old), first)
-    for state, start in zip(states, (best, second, at), strict=True):
-        _store(builder, builder.load(state), start, SINGLES)
+        builder.store(builder.select(wins, product, old), best)
+    _store(builder, builder.load(place), at, (numbers, 4))
+    size = builder.fadd(_size(builder, x), _size(builder, y))
+    lead = builder.fadd(builder.fmul(size, _everywhere(builder, slope)), _everywhere(builder, base))
+    near = builder.fcmp_ordered(">=", builder.load(second), builder.fsub(builder.load(best), lead))
+    return _bits(builder, builder.or_(near, builder.fcmp_ordered("<=", size, _everywhere(builder, least))))
 
 
 @_for_llvm(int64, None, None, int64, None, int64)
@@ -226,6 +228,11 @@ def _forms(builder, x, y, at):
     x, y = (_load(builder, builder.gep(start, [at]), SINGLES) for start in (x, y))
     forms = [x, y, builder.fadd(x, y), builder.fsub(x, y)]
     return forms + [builder.fneg(form) for form in forms]
+
+
+def _size(builder, value):
+    """Absolute values."""
+    return _larger(builder, value, builder.fneg(value))
 
 
 def _combined(builder, x, y, a, b):

@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 
 from hardmax._types import AnyArray, BoolArray, IntArray
-from hardmax.kernels.lanes import FLAGS, LANES, at_ends, best_two, beyond, ends_of, lowest, to_one
+from hardmax.kernels.lanes import FLAGS, LANES, at_ends, best_in_plane, beyond, ends_of, lowest, to_one
 from hardmax.kernels.panels import slack_of_products
 
 LEAD = np.float32(12 * 2.0**-24)  # times |q|_1 h: by how much a key must lead in float32
@@ -29,7 +29,7 @@ STRAY = 1e-11  # ... for errors of at most this times h: 6 STRAY is less than 6e
 NONE = -1e308
 
 Arrays: TypeAlias = tuple[AnyArray, ...]
-WorkSpace: TypeAlias = tuple[Arrays, Arrays, Arrays]
+WorkSpace: TypeAlias = tuple[Arrays, Arrays, AnyArray]
 
 
 @njit(fastmath=FLAGS)
@@ -163,7 +163,7 @@ def work_space(n: int, m: int) -> WorkSpace:
     points = _singles(keys), _singles(keys), _singles(queries), _singles(queries)
     outer = _singles(keys + 1), _singles(keys + 1), np.empty(keys + 1, np.intp), np.empty(8, np.intp)
     found = np.empty(16, np.intp), _singles(48), _singles(8), np.empty(keys + 1, np.intp)
-    return points, outer + found, (_singles(LANES), _singles(LANES), _singles(LANES))
+    return points, outer + found, np.empty(LANES, np.int32)
 
 
 @njit
@@ -198,7 +198,7 @@ def winners(
     Queries and keys may be off by `error` in each coordinate. Returns the largest |coordinate| of a key, and whether
     all queries are clear.
     """
-    (x, y, qx, qy), (kx, ky, kept), (best, second, at) = space[0], space[1][:3], space[2]
+    (x, y, qx, qy), (kx, ky, kept), at = space[0], space[1][:3], space[2]
     n, m = len(queries), len(ids)
     highest, scale = _scaled(keys, ids, x, y)
     by = scale
@@ -216,16 +216,13 @@ def winners(
     least = np.float32(TINIEST if error == 0 else 1.01 * FAR * highest * by)
     stray = error > STRAY * highest
     for top in range(0, n, LANES):
-        best_two(qx, qy, top, kx, ky, few, best, second, at)
-        sure = not stray
-        for lane in range(LANES):
-            size = abs(qx[top + lane]) + abs(qy[top + lane])
-            sure &= (second[lane] < best[lane] - (slope * size + base)) & (size > least)
+        doubt = best_in_plane(qx, qy, top, kx, ky, few, slope, base, least, at)
         for lane in range(min(LANES, n - top)):
-            follows[top + lane] = kept[int(at[lane])]
-        if sure:
-            continue
-        for i in range(top, min(top + LANES, n)):
+            follows[top + lane] = kept[at[lane]]
+        doubt = (1 << LANES) - 1 if stray else doubt
+        while doubt:
+            i = min(top + lowest(doubt), n - 1)
+            doubt &= doubt - 1
             x_i, y_i = np.float64(queries[i, 0]), np.float64(queries[i, 1])
             first, next_one, follows[i] = _best(x_i, y_i, keys, kept[:few])
             size = abs(x_i) + abs(y_i)

@@ -125,7 +125,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         report : callable, optional
             Called after each step with steps done, steps in all, the loss, and after an epoch its `Epoch`, else None.
         """
-        texts, labels, complete = complete_rows(X, y)
+        texts, labels, complete = complete_rows(X, y, self.text_column)
         check_classification_targets(labels)
         weights = None if sample_weight is None else check_weights(sample_weight, len(complete))[complete]
         if weights is not None:
@@ -152,20 +152,20 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
 
     def decision_function(self, X: Sequence[str]) -> FloatArray:
         """Logits: (texts,) for two classes, positive for the second; else (texts, classes)."""
-        scores = self._fitted.logits(check_texts(X))
+        scores = self._fitted.logits(check_texts(X, self.text_column))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Sequence[str]) -> AnyArray:
         """(texts,) labels."""
-        return self._fitted.decide(self._fitted.logits(check_texts(X)))
+        return self._fitted.decide(self._fitted.logits(check_texts(X, self.text_column)))
 
     def predict_proba(self, X: Sequence[str]) -> FloatArray:
         """(texts, classes) probabilities, in the order of `classes_`."""
-        return self._fitted.probabilities(self._fitted.logits(check_texts(X)))
+        return self._fitted.probabilities(self._fitted.logits(check_texts(X, self.text_column)))
 
     def predict_sure(self, X: Sequence[str], at_least: float = 0.9) -> AnyArray:
         """(texts,) labels, None where the probability of the answer is below `at_least`; see `coverage`."""
-        scores = self._fitted.logits(check_texts(X))
+        scores = self._fitted.logits(check_texts(X, self.text_column))
         return sure_answers(self.model_.decide(scores), self.model_.certainty(scores), at_least)
 
     def coverage(self, X: Sequence[str], y: Sequence[Any]) -> "DataFrame":
@@ -175,7 +175,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         """
         import pandas
 
-        texts, labels = check_texts(X), to_numpy(_one_for_each(y, len(X)))
+        texts, labels = check_texts(X, self.text_column), to_numpy(_one_for_each(y, len(X)))
         scores = self._fitted.logits(texts)
         right = self.model_.decide(scores) == np.asarray(labels)
         return pandas.DataFrame(coverage(self.model_.certainty(scores), right))
@@ -186,11 +186,11 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
 
     def explain_many(self, X: Sequence[str]) -> list[Explanation]:
         """As `explain` for many texts, at a few hundred microseconds each."""
-        return explain_many(self._fitted, check_texts(X))
+        return explain_many(self._fitted, check_texts(X, self.text_column))
 
     def leaders(self, X: Sequence[str]) -> LeaderStatistics:
         """Who leads in a collection of texts, and how many leaders they have; see `LeaderStatistics`."""
-        return leader_statistics(self._fitted, check_texts(X))
+        return leader_statistics(self._fitted, check_texts(X, self.text_column))
 
     def contributions(self, X: Sequence[str], labels: Sequence[Any] | None = None) -> "DataFrame":
         """Which tokens carry the answers in a collection of texts, as a pandas DataFrame; those that do most first.
@@ -199,7 +199,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         texts it stands, and over these `sum`, `mean` and `mean_abs` of its contributions. With `labels`, the true ones,
         the same for texts of each class, `sum_in_pos`, and for those that are answered `right` and `wrong`.
         """
-        return token_table(self._fitted, check_texts(X), labels)
+        return token_table(self._fitted, check_texts(X, self.text_column), labels)
 
     def save(self, path: str | PathLike[str], *, compact: bool = False) -> None:
         """Write a folder with JSON and safetensors that `load` reads, and a card for people; nothing in it can run.
@@ -246,9 +246,9 @@ HardmaxClassifier.__doc__ = cleandoc(HardmaxClassifier.__doc__ or "").replace(
 )
 
 
-def check_texts(X: Any) -> list[str]:
+def check_texts(X: Any, column: str | None = None) -> list[str]:
     """A list of texts, a missing one as an empty one; or a sentence about what came instead."""
-    texts = _as_list(X)
+    texts = _as_list(X, column)
     missing = [i for i, text in enumerate(texts) if not isinstance(text, str) and is_missing(text)]
     if missing:
         counted = f"{len(missing)} of {len(texts)} texts are missing; they count as empty texts."
@@ -257,9 +257,9 @@ def check_texts(X: Any) -> list[str]:
     return _texts_alone(texts)
 
 
-def complete_rows(X: Any, y: Any) -> tuple[list[str], AnyArray, BoolArray]:
+def complete_rows(X: Any, y: Any, column: str | None = None) -> tuple[list[str], AnyArray, BoolArray]:
     """Texts and labels of the rows that have both, labels as an array of one kind; and which rows these are."""
-    texts = _as_list(X)
+    texts = _as_list(X, column)
     labels = _one_for_each(y, len(texts))
     masked = np.ma.getmaskarray(labels) if np.ma.isMaskedArray(labels) else np.zeros(len(texts), bool)
     missing = masked | [is_missing(text) or is_missing(label) for text, label in zip(texts, labels, strict=True)]
@@ -273,11 +273,11 @@ def complete_rows(X: Any, y: Any) -> tuple[list[str], AnyArray, BoolArray]:
     return _texts_alone(texts), _plain(labels), ~missing
 
 
-def _as_list(X: Any) -> list[Any]:
+def _as_list(X: Any, column: str | None) -> list[Any]:
     if isinstance(X, str | bytes):
         raise ParameterError("X", "be a list of texts", "a single one", "Put it in brackets: [text].")
     if hasattr(X, "columns") and hasattr(X, "items"):  # a DataFrame
-        raise ParameterError("X", "be one-dimensional, a text in each place", *_of_a_frame(X))
+        X = _column(X, column)
     if hasattr(X, "ndim") and X.ndim != 1:
         advice = "Reshape your data or pass a single column."
         raise ParameterError("X", "be one-dimensional, a text in each place", f"shape {tuple(X.shape)}", advice)
@@ -288,16 +288,23 @@ def _as_list(X: Any) -> list[Any]:
     return list(X)
 
 
-def _of_a_frame(X: Any) -> tuple[str, str]:
-    """What a DataFrame holds, and which of its columns to pass: the one with the longest texts."""
-    sizes = {name: sum(len(v) for v in column.head(SEEN) if isinstance(v, str)) for name, column in X.items()}
-    texts = [name for name, size in sizes.items() if size]
-    if not texts:
-        return "a DataFrame without a column of texts", "Pass a column of texts."
-    named = ", ".join(map(str, texts[:SAID]))
-    longest = max(texts, key=lambda name: sizes[name])
-    example = f'X["{longest}"]' if isinstance(longest, str) else f"X[{longest!r}]"
-    return f"a DataFrame with the text column{'s' if len(texts) > 1 else ''} {named}", f"Pass one column: {example}."
+def _column(X: Any, column: str | None) -> Any:
+    """The column of a DataFrame that holds the texts."""
+    if column is not None:
+        if column not in X.columns:
+            advice = did_you_mean(str(column), map(str, X.columns), f"It has {_listed(X.columns)}.")
+            raise ParameterError("text_column", "be a column of the DataFrame", repr(column), advice)
+        return X[column]
+    texts = [name for name, values in X.items() if any(isinstance(value, str) for value in values.head(SEEN))]
+    if len(texts) != 1:
+        got = f"a DataFrame with {f'{_listed(texts)}, {len(texts)} of them' if texts else 'none'}"
+        advice = f'Name it: `text_column="{texts[-1]}"`.' if texts else ""
+        raise ParameterError("X", "have one column of texts", got, advice)
+    return X[texts[0]]
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(map(str, list(names)[:SAID]))
 
 
 def _texts_alone(texts: list[Any]) -> list[str]:

@@ -55,7 +55,7 @@ class Comparison:
         after[np.searchsorted(ids, second.ids)] = second.contributions
         here, there = np.isin(ids, first.ids), np.isin(ids, second.ids)
         order = np.argsort(-np.abs(first.signed(after - before)), kind="stable").tolist()
-        names = [first.model.vocabulary.name(int(token)) for token in ids]
+        names = first.model.vocabulary.names(ids)
         where = np.where(here & there, "both", np.where(here, "first", "second")).tolist()
         return [Change(names[i], before[i], after[i], where[i]) for i in order]
 

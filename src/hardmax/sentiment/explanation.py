@@ -123,7 +123,7 @@ class Explanation:
 
     @cached_property
     def words(self) -> AnyArray:
-        return np.array([self.model.vocabulary.name(int(token)) for token in self.ids], dtype=np.str_)
+        return np.array(self.model.vocabulary.names(self.ids), dtype=np.str_)
 
     @property
     def towards(self) -> FloatArray:

@@ -174,6 +174,9 @@ class RunSettings:
     device: str = _setting("auto", '"cpu", "cuda", or "auto" for a GPU where there is one.', _check_device)
     checkpoint: str | PathLike[str] | None = _setting(None, "File to keep the state of training in.")  # noqa: RUF009
     resume: bool = _setting(False, "Go on with an unfinished run, if there is one, to the end that it would have had.")
+    text_column: str | None = _setting(
+        None, "Which column holds the texts where X is a DataFrame. None is the only one that does."
+    )
     verbose: bool = _setting(False, "Show a progress bar with loss and accuracy.")
 
 

@@ -91,6 +91,6 @@ def leader_statistics(model: Model, texts: Sequence[str]) -> LeaderStatistics:
     leaders, initial, decided = map(np.concatenate, zip(*counted, strict=True))
     order = np.argsort(-led, kind="stable")[: (led > 0).sum()]
     scores = np.einsum("mhd,chd->mc", weights.tokens(order), weights.decoder)
-    names = np.array([model.vocabulary.name(int(token)) for token in order], dtype=np.str_)
+    names = np.array(model.vocabulary.names(order), dtype=np.str_)
     scores = scores[:, 0] if weights.outputs == 1 else scores
     return LeaderStatistics(leaders, initial, decided, names, led[order], scores)

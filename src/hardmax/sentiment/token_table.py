@@ -53,7 +53,7 @@ def token_table(model: Model, texts: Sequence[str], labels: Sequence[Any] | None
                 sums[name].add(encoded.ids[rows], terms[rows])
         start += len(some)
     seen = np.flatnonzero(sums[""].count)
-    names = [model.vocabulary.name(int(token)) for token in seen]
+    names = model.vocabulary.names(seen)
     classes = [model.classes[1]] if outputs == 1 else list(model.classes)
     tables = []
     for output, label in enumerate(classes):

@@ -113,7 +113,11 @@ class Vocabulary:
 
     def name(self, token: int) -> str:
         """The token as text: a word, or words with spaces between."""
-        return " ".join(self.words[w] for w in self.runs[token] if w != UNKNOWN)
+        return self.names(np.array([token]))[0]
+
+    def names(self, tokens: IntArray) -> list[str]:
+        """Tokens as text."""
+        return [" ".join([self.words[w] for w in run if w != UNKNOWN]) for run in self.runs[tokens].tolist()]
 
     def encode(self, texts: Sequence[str]) -> Encoded:
         if len(texts) < MANY or self._table is None:
