@@ -245,7 +245,7 @@ def classifier(
 
 CELLS = {
     "leaders": BuiltIn(leaders, "leaders"),
-    "endings": BuiltIn(endings, "clusters"),
+    "endings": BuiltIn(endings, "ending"),
     "sphere": BuiltIn(sphere, "clusters"),
     "temperature": BuiltIn(temperature, "distance"),
     "classifier": BuiltIn(classifier, "accuracy"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from logging import ERROR
 from typing import TYPE_CHECKING, Any
 
 from hardmax._errors import InputError, ParameterError, ParameterTypeError, needed_for
@@ -12,10 +13,12 @@ from hardmax.scale.manifest import Interval
 from hardmax.scale.parts import Part, write_part
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Future
 
 Engine = Any  # "local", an address, or a distributed.Client
 AHEAD = 2  # tasks in the hands of the scheduler for each thread of a worker
+GO_ON = "What is done is kept: the same call goes on from there."
+DEAF = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"  # Ctrl-C is for the client, which ends workers
 LOCAL = {  # settings of the cluster on this machine
     "distributed.scheduler.allowed-failures": 1,  # a second worker that dies with a task is no chance
     "distributed.scheduler.worker-ttl": "60s",  # cells run in other processes, so that workers always answer
@@ -37,11 +40,10 @@ def connected(engine: Engine, workers: int | None) -> Iterator["Client"]:
             raise ParameterError("engine", "be a client that waits", "an asynchronous one", "Use distributed.Client().")
         yield engine
     elif engine == "local":
+        how = {"processes": True, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "preload": [DEAF]}
         with (
             dask.config.set(LOCAL),
-            LocalCluster(
-                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0"
-            ) as cluster,
+            LocalCluster(n_workers=workers, silence_logs=ERROR, **how) as cluster,
             Client(cluster, set_as_default=False) as client,
         ):
             yield client
@@ -66,7 +68,8 @@ def run_chunks(
     When a worker dies, Dask suspects every task that it had. Such chunks wait until the others are done, and then have
     the cluster for themselves, one after the other: what dies now is to blame, and halving it finds the cell.
     """
-    from distributed import Future, KilledWorker, as_completed
+    from distributed import CancelledError, Future, KilledWorker, as_completed
+    from distributed.comm import CommClosedError
 
     task, running, suspects = _task(), dict[Future, Interval](), list[Interval]()
     finished = as_completed(loop=client.loop)
@@ -89,7 +92,7 @@ def run_chunks(
             future = next(finished)
             interval = running.pop(future)
             try:
-                part = _part_of(future.result())
+                part = _part_of(future)
             except KilledWorker:
                 if not alone:
                     suspects.append(interval)
@@ -101,8 +104,10 @@ def run_chunks(
                 continue
             chunks.measured(part.stop - part.start, part.seconds)
             done(part)
+    except (CommClosedError, CancelledError):
+        raise OSError(f"The scheduler was lost. {GO_ON}") from None
     finally:
-        if running:
+        if running and client.status == "running":
             client.cancel(list(running))
 
 
@@ -136,7 +141,16 @@ def _task() -> Callable[[tuple[Any, ...], str], dict[str, Any]]:
     return cells
 
 
-def _part_of(answer: dict[str, Any]) -> Part:
+def _part_of(future: "Future[dict[str, Any]]") -> Part:
+    """What a task answered, or a sentence on what kept it from that."""
+    from distributed.comm import CommClosedError
+
+    try:
+        answer = future.result()
+    except OSError as problem:
+        if isinstance(problem, CommClosedError):
+            raise
+        raise OSError(f"A worker could not write its part. Got: {problem}. Make room for it. {GO_ON}") from None
     if "refused" in answer:
         must = f"Workers must run hardmax {__version__}, as the client does."
         raise InputError(f"{must} Got {answer['refused']}. Install the same version there.")

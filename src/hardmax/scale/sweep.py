@@ -176,7 +176,7 @@ def sweep(
     if isinstance(function, BuiltIn):
         design = function.design(design)
     name = cell if isinstance(cell, str) else name_of(function)
-    configuration = Configuration(name, _source_hash(function), design, seed, limit)
+    configuration = Configuration(name, source_hash(function), design, seed, limit)
     return run(function, configuration, out, engine, workers, progress, started)
 
 
@@ -244,7 +244,7 @@ def name_of(function: Cell) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
-def _source_hash(function: Cell) -> str:
+def source_hash(function: Cell) -> str:
     """Says whether a function was changed since; nothing where its source cannot be read."""
     try:
         return sha256(inspect.getsource(function).encode()).hexdigest()[:12]
