@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Engine = Any  # "local", an address, or a distributed.Client
 AHEAD = 2  # tasks in the hands of the scheduler for each thread of a worker
+PATIENCE = "10s"  # with a scheduler that does not answer
 GO_ON = "What is done is kept: the same call goes on from there."
 DEAF = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"  # Ctrl-C is for the client, which ends workers
 LOCAL = {  # settings of the cluster on this machine
@@ -49,7 +50,7 @@ def connected(engine: Engine, workers: int | None) -> Iterator["Client"]:
             yield client
     elif isinstance(engine, str) and "://" in engine:
         try:
-            client = Client(engine, set_as_default=False, timeout="10s")
+            client = Client(engine, set_as_default=False, timeout=PATIENCE)
         except OSError as problem:
             must, advice = "be the address of a scheduler that runs", "`dask scheduler` prints its address."
             raise ParameterError("engine", must, f"{engine!r} ({problem})", advice) from None
