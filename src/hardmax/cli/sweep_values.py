@@ -81,7 +81,10 @@ def parameters_of(arguments: list[str]) -> dict[str, Any]:
 
 
 def load_cell(where: str) -> Cell:
-    """The function of a file, written my_cells.py:cell. It travels to workers with its code; they need no such file."""
+    """The function of a file, written my_cells.py:cell.
+
+    It travels to workers with its code and that of modules beside it, which they need not have.
+    """
     with needed_for("`hardmax sweep`", None, "scale"):
         import cloudpickle
     file, _, name = where.rpartition(":")
@@ -89,16 +92,19 @@ def load_cell(where: str) -> Cell:
     if path.suffix != ".py" or not path.is_file():
         advice = "Such as my_cells.py:cell, or a name of `hardmax sweep --help`."
         raise ParameterError("cell", "be a Python file that exists, a colon, and a function", repr(where), advice)
-    spec = importlib.util.spec_from_file_location(path.name, path)
+    spec = importlib.util.spec_from_file_location(path.name, path.resolve())
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[path.name] = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.resolve().parent))  # for what lies beside it
+    folder = path.resolve().parent
+    sys.path.insert(0, str(folder))  # for modules beside it
     spec.loader.exec_module(module)
     function = getattr(module, name, None)
     if not callable(function):
         known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         raise ParameterError("cell", f"name a function of {path}", repr(name), f"It has {', '.join(known) or 'none'}.")
-    cloudpickle.register_pickle_by_value(module)
+    for each in list(sys.modules.values()):
+        if (source := getattr(each, "__file__", None)) and Path(source).parent == folder:
+            cloudpickle.register_pickle_by_value(each)
     found: Cell = function
     return found

@@ -36,11 +36,8 @@ def connected(engine: Engine, workers: int | None) -> Iterator["Client"]:
     with needed_for("`hardmax.sweep`", None, "scale"):
         import dask
         from distributed import Client, LocalCluster
-    if isinstance(engine, Client):
-        if engine.asynchronous:
-            raise ParameterError("engine", "be a client that waits", "an asynchronous one", "Use distributed.Client().")
-        yield engine
-    elif engine == "local":
+    check_engine(engine)
+    if engine == "local":
         how = {"processes": True, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "preload": [DEAF]}
         with (
             dask.config.set(LOCAL),
@@ -48,7 +45,7 @@ def connected(engine: Engine, workers: int | None) -> Iterator["Client"]:
             Client(cluster, set_as_default=False) as client,
         ):
             yield client
-    elif isinstance(engine, str) and "://" in engine:
+    elif isinstance(engine, str):
         try:
             client = Client(engine, set_as_default=False, timeout=PATIENCE)
         except OSError as problem:
@@ -57,6 +54,17 @@ def connected(engine: Engine, workers: int | None) -> Iterator["Client"]:
         with client:
             yield client
     else:
+        yield engine
+
+
+def check_engine(engine: Engine) -> None:
+    """Refuse what is no cluster, before anything is written."""
+    from distributed import Client
+
+    if isinstance(engine, Client):
+        if engine.asynchronous:
+            raise ParameterError("engine", "be a client that waits", "an asynchronous one", "Use distributed.Client().")
+    elif engine != "local" and not (isinstance(engine, str) and "://" in engine):
         must = 'be "local", an address such as "tcp://host:8786", or a distributed.Client'
         raise ParameterTypeError("engine", must, repr(engine), 'Leave it out for "local".')
 

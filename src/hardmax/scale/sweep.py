@@ -20,7 +20,7 @@ from hardmax.scale.cells import CELLS, BuiltIn
 from hardmax.scale.child import Cell
 from hardmax.scale.chunks import Chunks
 from hardmax.scale.design import design_of
-from hardmax.scale.engine import Engine, connected, run_chunks
+from hardmax.scale.engine import Engine, check_engine, connected, run_chunks
 from hardmax.scale.manifest import Configuration, Interval, Manifest
 from hardmax.scale.parts import Part, joined
 
@@ -192,7 +192,9 @@ def run(
     """Begin the sweep of a configuration in a folder, or go on with it."""
     with needed_for("`hardmax.sweep`", None, "scale"):
         import cloudpickle
+        import distributed  # noqa: F401
         import pyarrow  # noqa: F401
+    check_engine(engine)
     workers = None if workers is None else check_count(workers, "workers", least=1)
     check_writable(out, folder=True)
     folder, pickled = Path(out).resolve(), cloudpickle.dumps(function)
