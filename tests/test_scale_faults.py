@@ -216,7 +216,8 @@ def test_a_disk_that_fills_up_keeps_what_it_has(client, tmp_path: Path) -> None:
 @contextmanager
 def process(*arguments: str, path: Path | None = None) -> Iterator[subprocess.Popen]:
     """A scheduler or worker of Dask, as people start it."""
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [path and str(path), str(ROOT / "src")]))}
+    folders = [path and str(path), str(ROOT / "src"), os.environ.get("PYTHONPATH")]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
     with subprocess.Popen([sys.executable, "-m", *arguments], env=env, stderr=subprocess.DEVNULL) as child:
         try:
             yield child

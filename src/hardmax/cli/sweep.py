@@ -92,7 +92,7 @@ def _with_speed(moved: Callable[..., None]) -> Callable[[int, int], None]:
 
 
 def _say_dashboard(client: Any) -> None:
-    if find_spec("bokeh") and client.dashboard_link:
+    if find_spec("bokeh") and "dashboard" in client.scheduler_info()["services"]:
         output.note(f"Dask shows its work at {client.dashboard_link}")
 
 

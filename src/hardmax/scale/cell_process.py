@@ -80,7 +80,10 @@ _idle: list[CellProcess] = []  # of this worker, one for each of its threads at 
 def _ready(chunk: Chunk, done: int) -> CellProcess:
     """A process that has begun with the cells that are left: one that has served the sweep before, or a new one."""
     while True:
-        process = _idle.pop() if _idle else CellProcess(chunk.sweep)
+        try:
+            process = _idle.pop()
+        except IndexError:
+            process = CellProcess(chunk.sweep)
         if process.sweep == chunk.sweep and process.begin(chunk, done):
             return process
         process.stop()

@@ -39,12 +39,14 @@ def connected(engine: Engine, workers: int | None) -> Iterator["Client"]:
     check_engine(engine)
     if engine == "local":
         how = {"processes": True, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "preload": [DEAF]}
-        with (
-            dask.config.set(LOCAL),
-            LocalCluster(n_workers=workers, silence_logs=ERROR, **how) as cluster,
-            Client(cluster, set_as_default=False) as client,
-        ):
-            yield client
+        with dask.config.set(LOCAL):
+            try:
+                cluster = LocalCluster(n_workers=workers, silence_logs=ERROR, **how)
+            except RuntimeError as problem:
+                advice = 'In a script, call hm.sweep below `if __name__ == "__main__":`, since they import it.'
+                raise InputError(f"Worker processes could not start. {advice}") from problem
+            with cluster, Client(cluster, set_as_default=False) as client:
+                yield client
     elif isinstance(engine, str):
         try:
             client = Client(engine, set_as_default=False, timeout=PATIENCE)

@@ -4,7 +4,6 @@ The first line is the configuration. A line with `planned` says which cells a pa
 line with `name` is a part that is done, with its hash. What a kill leaves of a last line is cut off.
 """
 
-import fcntl
 import json
 import os
 from dataclasses import asdict, dataclass
@@ -83,6 +82,10 @@ class Manifest:
 
     def __enter__(self) -> "Manifest":
         """Open it for writing, in one process at a time."""
+        try:
+            import fcntl
+        except ImportError:
+            raise InputError("A sweep must run on Linux or macOS. Got another system.") from None
         file = (self.folder / FILE).open("r+b")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -209,7 +209,8 @@ def run(
             manifest.plan(interval)
             cells = [design[index] for index in range(*interval)]
             path = str(folder / configuration.name_of(interval))
-            return Chunk(configuration.fingerprint, pickled, configuration.seed, interval[0], cells, limit, path)
+            seed, limit = configuration.seed, configuration.time_limit
+            return Chunk(configuration.fingerprint, pickled, seed, interval[0], cells, limit, path)
 
         def add(part: Part) -> None:
             nonlocal done
@@ -221,7 +222,6 @@ def run(
             if progress is not None:
                 progress(done, total)
 
-        limit = configuration.time_limit
         if asked or free:
             with connected(engine, workers) as client:
                 if started is not None:
