@@ -62,7 +62,7 @@ test-oldest: .venv-oldest/installed
 .venv-oldest/installed: pyproject.toml constraints.txt tests/oldest.py
 	$(PYTHON) -m venv --clear .venv-oldest
 	$(PYTHON) tests/oldest.py > .venv-oldest/constraints.txt
-	.venv-oldest/bin/python $(PIP) -c .venv-oldest/constraints.txt -e '.[app,cluster,control,exact,fast,movies,text]' \
+	.venv-oldest/bin/python $(PIP) -c .venv-oldest/constraints.txt -e '.[app,cluster,control,exact,fast,movies,scale,text]' \
 		pytest pytest-xdist hypothesis
 	touch $@
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import app, clustering, decided, gpu, report, scaling, sizes
+from benchmarks import app, clustering, decided, gpu, report, scaling, sizes, sweeps
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,12 @@ STUDIES = {
         sizes.measure,
         table=sizes.markdown,
         mark=sizes.BEGIN,
+    ),
+    "sweeps": Study(
+        "What a sweep costs beside its cells, and what a second worker gains",
+        sweeps.measure,
+        table=sweeps.markdown,
+        mark=sweeps.BEGIN,
     ),
     "gpu": Study("Hardmax attention on a GPU against softmax attention", gpu.measure, table=gpu.markdown),
 }

@@ -24,7 +24,7 @@ TESTED = "cylinder_flow"  # by test_cylinder_flow.py, part by part
 
 def test_import_loads_nothing_optional() -> None:
     heavy = ("matplotlib", "flint", "typer", "rich", "torch", "sklearn", "numba", "imageio_ffmpeg", "transformers")
-    heavy += ("plotly", "cvxpy", "clarabel")
+    heavy += ("plotly", "cvxpy", "clarabel", "dask", "distributed", "pyarrow", "pandas")
     code = f"import hardmax, sys; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -53,8 +53,8 @@ def test_without_flint_the_default_is_still_exact() -> None:
 
 
 def test_completion_offers_the_public_names() -> None:
-    functions = {"hardmax_attention", "inspect", "interactive", "playground", "pretrained"}
-    modules = {"control", "draw", "sentiment"}
+    functions = {"hardmax_attention", "inspect", "interactive", "playground", "pretrained", "sweep"}
+    modules = {"control", "draw", "scale", "sentiment"}
     classes = {"HardmaxAttention", "HardmaxClassifier", "HardmaxClustering"}
     assert set(dir(hm)) == {*hm.__all__, "__version__", *classes, *functions, *modules}
     assert callable(hm.inspect)
@@ -85,7 +85,7 @@ def test_extras_state_ranges_and_constraints_pin_torch() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     assert not [entry for entries in [project["dependencies"], *extras.values()] for entry in entries if "==" in entry]
-    assert extras["all"] == ["hardmax[app,cluster,control,exact,excel,fast,movies,notebook,text,transformers]"]
+    assert extras["all"] == ["hardmax[app,cluster,control,exact,excel,fast,movies,notebook,scale,text,transformers]"]
     assert "torch==2.13.0" in (ROOT / "constraints.txt").read_text().splitlines()
 
 

@@ -24,6 +24,7 @@ EXTRAS: dict[str, tuple[str, Callable[[], object]]] = {
     "numba": ("fast", lambda: hm.limit(SQUARE, hm.Hardmax(1), kernel="hull")),
     "page": ("app", lambda: hm.interactive(hm.simulate(SQUARE, hm.Hardmax(1), layers=1))),
     "playground": ("notebook", lambda: hm.playground(SQUARE)),
+    "sweep": ("scale", lambda: hm.sweep("leaders", {"n": [5]}, out="sweep")),
     "inspect": ("transformers", lambda: hm.inspect("minilm", "a sentence")),
 }
 COMMANDS = {  # arguments, the exit code, and what is said
@@ -35,6 +36,7 @@ COMMANDS = {  # arguments, the exit code, and what is said
     "predict": (("predict", "a text"), 2, "pip install 'hardmax[text]'"),
     "evaluate": (("evaluate", "--data", "imdb"), 2, "pip install 'hardmax[text]'"),
     "control": (("control", "ball", "--leaders", "1"), 2, "pip install 'hardmax[control]'"),
+    "sweep": (("sweep", "leaders", "--out", "sweep"), 2, "pip install 'hardmax[scale]'"),
     "exact": (("limit", "ball", "--exact"), 2, "pip install 'hardmax[exact]'"),
 }
 

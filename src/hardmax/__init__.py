@@ -2,8 +2,9 @@
 
 The public names are below. `import hardmax` loads NumPy and SciPy and nothing optional: `hardmax.draw` loads Matplotlib
 when it is asked for a picture, `hardmax.inspect` the transformers library, `hardmax.interactive` Plotly,
-`hardmax.control` CVXPY, the estimators scikit-learn, `hardmax.hardmax_attention` torch, large inputs numba, and
-`exact=True` python-flint. The functions `simulate` and `limit` take the place of the modules they are written in.
+`hardmax.control` CVXPY, `hardmax.sweep` Dask, the estimators scikit-learn, `hardmax.hardmax_attention` torch, large
+inputs numba, and `exact=True` python-flint. The functions `simulate` and `limit` take the place of the modules they
+are written in.
 """
 
 from functools import partial
@@ -57,8 +58,8 @@ __all__ = [
 ]
 
 
-LAZY = ("control", "draw", "sentiment")  # rooms that load Matplotlib, CVXPY or scikit-learn, or help to load them
-FUNCTIONS = {  # load transformers, Plotly, widgets, scikit-learn and torch
+LAZY = ("control", "draw", "scale", "sentiment")  # rooms that load Matplotlib, CVXPY, Dask or scikit-learn, or help to
+FUNCTIONS = {  # load transformers, Plotly, widgets, Dask, scikit-learn and torch
     "HardmaxAttention": "hardmax.kernels",
     "HardmaxClassifier": "hardmax.sentiment",
     "HardmaxClustering": "hardmax.cluster",
@@ -67,6 +68,7 @@ FUNCTIONS = {  # load transformers, Plotly, widgets, scikit-learn and torch
     "interactive": "hardmax.draw.pages",
     "playground": "hardmax.app.notebook",
     "pretrained": "hardmax.sentiment",
+    "sweep": "hardmax.scale",
 }
 
 

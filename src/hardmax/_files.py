@@ -50,8 +50,12 @@ def _not_writable(path: Path, reason: str | None, folder: bool = False) -> OSErr
 
 
 @contextmanager
-def written_whole(path: str | PathLike[str]) -> Iterator[Path]:
-    """Give a temporary path beside `path`, with its ending; rename it when the block ends well, else remove it."""
+def written_whole(path: str | PathLike[str], *, once: bool = False) -> Iterator[Path]:
+    """Give a temporary path beside `path`, with its ending; rename it when the block ends well, else remove it.
+
+    With `once` it is on the disk before it has its name, so that a machine may stop at any time; and a file that has
+    this name already stays as it is: several processes may write the same, and whoever was first has written it.
+    """
     target = Path(path)
     try:
         if target.is_dir():
@@ -65,6 +69,30 @@ def written_whole(path: str | PathLike[str]) -> Iterator[Path]:
         raise _not_writable(target, error.strerror) from None
     try:
         yield temporary
-        temporary.replace(target)
+        if once:
+            _keep_first(temporary, target)
+        else:
+            temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _keep_first(temporary: Path, target: Path) -> None:
+    sync(temporary)
+    try:
+        os.link(temporary, target)  # unlike a rename, it fails where there is such a file
+    except FileExistsError:
+        return
+    except OSError:  # a file system without links: the first is told by looking, between which another may come
+        if not target.exists():
+            temporary.replace(target)
+    sync(target.parent)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -4,7 +4,7 @@ import io
 import shlex
 import sys
 import traceback
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -24,6 +24,7 @@ from hardmax.cli.predict import predict
 from hardmax.cli.reproduce import demo, reproduce
 from hardmax.cli.simulate import simulate
 from hardmax.cli.study import study
+from hardmax.cli.sweep import app as sweep
 from hardmax.cli.train import train
 from hardmax.cli.verify import verify
 
@@ -41,6 +42,7 @@ app = typer.Typer(
 )
 for command in COMMANDS:
     app.command(command.__name__.replace("_", "-"))(command)
+app.add_typer(sweep, name="sweep")
 
 
 def _version(wanted: bool) -> None:
@@ -80,8 +82,7 @@ def run(app: typer.Typer, program: str, arguments: list[str]) -> int:
     # numbers written out may begin with a minus, which is none of an option's
     arguments = [f" {one}" if one.startswith("-") and WRITTEN_OUT.match(one) else one for one in arguments]
     every = typer.main.get_command(app)
-    running = getattr(every, "commands", {}).get(arguments[0] if arguments else "", every)
-    with output.speaking_of(running.params):
+    with output.speaking_of(_asked_for(every, arguments).params):
         try:
             every(args=arguments)
         except SystemExit as stop:
@@ -101,6 +102,15 @@ def run(app: typer.Typer, program: str, arguments: list[str]) -> int:
             )
             return BUG
     return 0
+
+
+def _asked_for(command: Any, arguments: list[str]) -> Any:
+    """The command that the arguments name, within groups such as `hardmax sweep`."""
+    for argument in arguments:
+        if argument not in getattr(command, "commands", {}):
+            break
+        command = command.commands[argument]
+    return command
 
 
 if __name__ == "__main__":

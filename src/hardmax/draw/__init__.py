@@ -14,6 +14,7 @@ MODULES = {
     "movies": ["movie"],
     "pages": ["interactive"],
     "report": ["trajectory_page"],
+    "sweeps": ["plot_sweep"],
     "tokens": ["plot_half_space", "plot_layers", "plot_limit", "plot_tokens"],
 }
 PUBLIC = {name: module for module, names in MODULES.items() for name in names}

@@ -1,0 +1,73 @@
+"""The table of a sweep as curves."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from hardmax._errors import ParameterError
+from hardmax.draw.shown import shows_once
+from hardmax.draw.style import COLOURS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+WIDE = 20  # times the smallest value, from which an axis is logarithmic
+
+
+@shows_once
+def plot_sweep(frame: "pd.DataFrame", *, x: str, y: str, by: str | None = None) -> Figure:
+    """Draw the mean of a column against a parameter, with the middle half of the values shaded.
+
+    Parameters
+    ----------
+    frame : pandas table
+        `Sweep.to_frame()`. Rows with an error are left out, and so are missing values.
+    x, y : str
+        Columns. Of texts in y the share of each is drawn.
+    by : str, optional
+        A column of few values, each with a curve of its own; not where y holds texts.
+    """
+    for name, column in (("x", x), ("y", y), ("by", by)):
+        if column is not None and column not in frame.columns:
+            raise ParameterError(name, f"be one of {', '.join(frame.columns)}", repr(column))
+    frame = frame[frame["error"].isna() & frame[y].notna()]
+    texts = frame[y].map(type).eq(str).any()
+    figure, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+    curves = _shares(frame, y) if texts else _groups(frame, y, by)
+    places = sorted(frame[x].unique())
+    named = any(isinstance(place, str) for place in places)
+    for number, (label, values) in enumerate(curves):
+        means, low, high = _summary(values, frame[x], places)
+        at, colour = np.arange(len(places)) if named else np.array(places, float), COLOURS[number % len(COLOURS)]
+        style = "-" if number < len(COLOURS) else "--"
+        ax.plot(at, means, style, marker="o", ms=3.5, lw=1.5, color=colour, label=label)
+        if not texts:
+            ax.fill_between(at, low, high, color=colour, alpha=0.15, lw=0)
+    if named:
+        ax.set_xticks(range(len(places)), [str(place) for place in places])
+    elif len(places) > 2 and places[0] > 0 and places[-1] >= WIDE * places[0]:
+        ax.set_xscale("log")
+    ax.set_xlabel(x)
+    ax.set_ylabel(f"share of {y}" if texts else y)
+    if len(curves) > 1:
+        ax.legend(fontsize=8, title=y if texts else by)
+    return figure
+
+
+def _shares(frame: "pd.DataFrame", y: str) -> list[tuple[str, Any]]:
+    return [(str(value), frame[y].eq(value).astype(float)) for value in sorted(frame[y].unique())]
+
+
+def _groups(frame: "pd.DataFrame", y: str, by: str | None) -> list[tuple[str, Any]]:
+    values = frame[y].astype(float)
+    return [("", values)] if by is None else [(str(key), values[group.index]) for key, group in frame.groupby(by)]
+
+
+def _summary(values: Any, x: Any, places: Sequence[Any]) -> tuple[Any, Any, Any]:
+    """Mean and quartiles at each place; NaN where there is no value."""
+    groups = values.groupby(x[values.index])
+    quartiles = groups.quantile([0.25, 0.75]).unstack()
+    return groups.mean().reindex(places), quartiles[0.25].reindex(places), quartiles[0.75].reindex(places)

@@ -1,0 +1,252 @@
+"""Cells that are built in: one run each, of the questions that sweeps are asked most."""
+
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.cluster.hierarchy import fcluster, linkage
+
+from hardmax._errors import ParameterError, did_you_mean, needed_for
+from hardmax._types import FloatArray
+from hardmax.flows.clusters import labels_of
+from hardmax.inputs import RANDOM_CLOUDS
+from hardmax.limits import limit
+from hardmax.rules import Compose, FeedForward, Hardmax, MultiHead, Softmax, Sphere
+from hardmax.rules.base import Layered
+from hardmax.scale.design import Design, Params
+from hardmax.simulate import simulate
+
+Row = dict[str, Any]
+REPEAT = "seed"  # a parameter that does nothing: its values are repetitions, each with random numbers of its own
+NEAR = 0.05  # distance on the sphere below which tokens are in one cluster, as in arXiv 2312.10794's figure
+BLOCK = 50  # layers between two looks at a run
+LONGEST_CYCLE = 20  # layers after which tokens are where they were
+STILL = 1e-6  # of the spread: a run that moves less has settled
+
+
+@dataclass(frozen=True)
+class BuiltIn:
+    """A cell that is written as a function of a generator and keywords, whose defaults are those of the sweep."""
+
+    function: Callable[..., Row]
+    shown: str  # the column that is drawn
+
+    def __call__(self, params: Params, rng: np.random.Generator) -> Row:
+        return self.function(rng, **{name: value for name, value in params.items() if name != REPEAT})
+
+    @property
+    def about(self) -> str:
+        """Its first sentence."""
+        return inspect.getdoc(self.function).splitlines()[0]  # type: ignore[union-attr]
+
+    @property
+    def defaults(self) -> Params:
+        """Every parameter with its value unless said."""
+        parameters = list(inspect.signature(self.function).parameters.values())[1:]
+        return {each.name: each.default for each in parameters} | {REPEAT: 0}
+
+    def design(self, design: Design) -> Design:
+        """A design with every parameter that it leaves out, refused where the cell has no such."""
+        if design.cells is not None:
+            for cell in design.cells:
+                for name, value in cell.items():
+                    self.check(name, [value])
+            return Design(cells=[self.defaults | cell for cell in design.cells])
+        given = design.axes or {}
+        for name, values in given.items():
+            self.check(name, values)
+        left_out = {name: [value] for name, value in self.defaults.items() if name not in given}
+        return Design(axes=left_out | given)
+
+    def check(self, name: str, values: Iterable[Any]) -> None:
+        """Refuse parameters that it does not have, and values of another kind."""
+        if name not in self.defaults:
+            must = f"be one of {', '.join(self.defaults)}"
+            raise ParameterError("parameter", must, repr(name), did_you_mean(name, self.defaults))
+        default = self.defaults[name]
+        kinds = (int, float) if isinstance(default, float) else (type(default),)
+        for value in values:
+            if isinstance(value, bool) != isinstance(default, bool) or not isinstance(value, kinds):
+                kind = {float: "a number", int: "a whole number", str: "a text"}.get(type(default), "True or False")
+                raise ParameterError(name, f"be {kind}", repr(value), f"Such as {default!r}.")
+
+
+def cloud(rng: np.random.Generator, tokens: str, n: int, d: int) -> FloatArray:
+    """Random tokens, (n, d)."""
+    if tokens not in RANDOM_CLOUDS:
+        raise ParameterError("tokens", f"be one of {', '.join(RANDOM_CLOUDS)}", repr(tokens))
+    return RANDOM_CLOUDS[tokens](rng, n, d)
+
+
+def definite(rng: np.random.Generator, d: int) -> FloatArray:
+    """A random symmetric positive definite matrix, far enough from singular."""
+    W = rng.normal(size=(d, d))
+    return np.asarray(W @ W.T / d + 0.1 * np.eye(d))
+
+
+MATRICES: dict[str, Callable[[np.random.Generator, int], FloatArray | None]] = {
+    "identity": lambda rng, d: None,
+    "definite": definite,
+    "skew": lambda rng, d: np.asarray(np.eye(d) + 3 * ((W := rng.normal(size=(d, d))) - W.T) / 2),
+    "indefinite": lambda rng, d: np.asarray((W := rng.normal(size=(d, d))) + W.T) / 2,
+    "gaussian": lambda rng, d: rng.normal(size=(d, d)),
+    "rank-one": lambda rng, d: np.outer(rng.normal(size=d), rng.normal(size=d)),
+    "minus-identity": lambda rng, d: -np.eye(d),
+}
+
+
+def matrix(rng: np.random.Generator, name: str, d: int) -> FloatArray | None:
+    """A random matrix of some kind; None is the identity."""
+    if name not in MATRICES:
+        raise ParameterError("A", f"be one of {', '.join(MATRICES)}", repr(name), did_you_mean(name, MATRICES))
+    return MATRICES[name](rng, d)
+
+
+def leaders(
+    rng: np.random.Generator,
+    *,
+    alpha: float = 0.5,
+    n: int = 100,
+    d: int = 2,
+    tokens: str = "gaussian",
+    A: str = "identity",
+    max_layers: int = 1000,
+) -> Row:
+    """How many leaders emerge, and after how many layers all is proved."""
+    found = limit(cloud(rng, tokens, n, d), Hardmax(alpha, matrix(rng, A, d), any_A=True), max_layers=max_layers)
+    return {
+        "leaders": len(found.leaders),
+        "layer": found.layer,
+        "certified": found.certified,
+        "last_emerged": int(found.emerged.max(initial=-1)),
+        "points": len(found.points),
+    }
+
+
+def endings(
+    rng: np.random.Generator,
+    *,
+    A: str = "skew",
+    heads: int = 1,
+    gain: float = 0.0,
+    alpha: float = 0.5,
+    n: int = 20,
+    d: int = 3,
+    tokens: str = "gaussian",
+    layers: int = 600,
+) -> Row:
+    """How runs end outside the hypotheses: clusters, consensus, a cycle, or unsettled; for any A, heads, feed-forward.
+
+    Heads see all coordinates. `gain` is that of a random feed-forward part after them, none if 0. Nothing is proved of
+    these endings: they are what was seen within so many layers.
+    """
+    each = [Hardmax(alpha, matrix(rng, A, d), any_A=True) for _ in range(heads)]
+    rule: Any = each[0] if heads == 1 else MultiHead(each, shared=True)
+    if gain:
+        rule = Compose([rule, FeedForward.random(d, gain=gain, seed=int(rng.integers(1 << 30)))])
+    start = cloud(rng, tokens, n, d)
+    ending, at, layer = _ending(rule, start, layers)
+    together = labels_of(at, start * (np.abs(at).max() / np.abs(start).max()), np.ones(n, np.bool_))
+    return {"ending": ending, "clusters": int(together.max()) + 1, "layer": layer}
+
+
+def _ending(rule: Layered, tokens: FloatArray, layers: int) -> tuple[str, FloatArray, int]:
+    """How a run ends, its tokens then, and the layer. Sizes are relative: a run that only grows has settled."""
+    first, layer = np.ptp(tokens, axis=0).max(), 0
+    while layer < layers:
+        run = np.asarray(simulate(tokens, rule, layers=min(BLOCK, layers - layer)).array)  # (block + 1, n, d)
+        layer += len(run) - 1
+        size = np.abs(run).max(axis=(1, 2), keepdims=True)
+        shapes = run / np.where(size == 0, 1, size)
+        spread = np.ptp(shapes[-1], axis=0).max()
+        if spread * size[-1] < STILL * first or spread < 1e-9:  # beyond that argmax sees rounding alone
+            return "consensus", run[-1], layer
+        moved = np.abs(shapes - shapes[-1]).max(axis=(1, 2))  # (block + 1,)
+        back = np.flatnonzero(moved[-LONGEST_CYCLE - 1 : -1][::-1] < STILL * spread) + 1  # layers ago
+        if len(back) and back[0] == 1:
+            return "clusters", run[-1], layer
+        if len(back):
+            return "cycle", run[-1], layer
+        tokens = np.asarray(shapes[-1] * first)  # to the sets only directions and relative sizes matter
+    return "unsettled", tokens, layer
+
+
+def sphere(rng: np.random.Generator, *, beta: float = 9.0, t: float = 10.0, n: int = 32, d: int = 2) -> Row:
+    """How many clusters there are on the unit sphere at time t, and how alike all tokens are."""
+    run = simulate(cloud(rng, "sphere", n, d), Sphere(beta), times=[0, t], method="LSODA", rtol=1e-5, atol=1e-7)
+    last = run.array[-1]
+    clusters = fcluster(linkage(last, "single"), NEAR, "distance").max() if n > 1 else 1
+    return {"clusters": int(clusters), "similarity": float(run.similarity[-1])}
+
+
+def temperature(
+    rng: np.random.Generator,
+    *,
+    temperature: float = 0.01,
+    layers: int = 10,
+    alpha: float = 0.5,
+    n: int = 100,
+    d: int = 2,
+    tokens: str = "gaussian",
+) -> Row:
+    """How far softmax at a temperature is from hardmax, against depth, with bounds.
+
+    `distance` is that of the farthest token after all layers, in units of the diameter R of the input. After one layer
+    it is at most `one_layer_bound` = alpha/(1 + alpha) max_i min(1, n exp(-gap_i/temperature)), which is proved.
+    `constant` is the smallest C for which sqrt(log beta / beta) e^{Ct} is no smaller than the distance, with
+    beta = 1/temperature, t = layers alpha/(1 + alpha).
+    """
+    start = cloud(rng, tokens, n, d)
+    hard = simulate(start, Hardmax(alpha), layers=layers)
+    soft = simulate(start, Softmax(alpha, temperature=temperature), layers=layers)
+    diameter = float(np.linalg.norm(start[:, None] - start, axis=-1).max()) or 1.0
+    distances = np.linalg.norm(hard.array - soft.array, axis=-1).max(axis=-1) / diameter  # (layers + 1,)
+    gaps = hard.margins(0) * np.linalg.norm(start, axis=1)  # in products
+    step, beta = alpha / (1 + alpha), 1 / temperature
+    rate = np.sqrt(np.log(beta) / beta) if beta > 1 else np.nan
+    with np.errstate(divide="ignore"):
+        constant = np.log(distances[-1] / rate) / (layers * step) if layers else np.nan
+    return {
+        "distance": float(distances[-1]),
+        "largest_distance": float(distances.max()),
+        "one_layer": float(distances[min(1, layers)]),
+        "one_layer_bound": float(step * np.minimum(1, n * np.exp(-gaps / temperature)).max()),
+        "rate": float(rate),
+        "constant": float(constant),
+    }
+
+
+def classifier(
+    rng: np.random.Generator,
+    *,
+    reviews: int = 1000,
+    n_heads: int = 32,
+    d: int = 2,
+    layers: int = 2,
+    groups: int = 4,
+    alpha: float = 1.0,
+    start: str = "linear",
+    negation: float = 0.2,
+    contrast: float = 0.2,
+) -> Row:
+    """Accuracy of the classifier over its settings, on made reviews: as many to test as to learn from."""
+    with needed_for("the cell `classifier`", None, "text"):
+        from hardmax.sentiment.classifier import HardmaxClassifier
+        from hardmax.sentiment.corpus import reviews as made
+    seed = int(rng.integers(1 << 31))
+    corpus = made(2 * reviews, seed=seed, negation=negation, contrast=contrast)
+    settings: dict[str, Any] = {"n_heads": n_heads, "d": d, "layers": layers, "groups": groups, "alpha": alpha}
+    model = HardmaxClassifier(**settings, start=start, random_state=seed, device="cpu")
+    model.fit(corpus.texts[:reviews], corpus.labels[:reviews])
+    return {"accuracy": float(np.mean(model.predict(corpus.texts[reviews:]) == np.array(corpus.labels[reviews:])))}
+
+
+CELLS = {
+    "leaders": BuiltIn(leaders, "leaders"),
+    "endings": BuiltIn(endings, "ending"),
+    "sphere": BuiltIn(sphere, "clusters"),
+    "temperature": BuiltIn(temperature, "distance"),
+    "classifier": BuiltIn(classifier, "accuracy"),
+}

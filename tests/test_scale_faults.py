@@ -1,0 +1,317 @@
+"""Sweeps when something goes wrong: no row is lost, none comes twice, and the table is that of a plain loop.
+
+The clusters are real: schedulers and workers in processes of their own, killed and stopped by signals.
+"""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("distributed")
+import cloudpickle
+import dask
+from distributed import Client, LocalCluster, WorkerPlugin
+
+import hardmax as hm
+from hardmax.scale import Sweep, chunks
+from hardmax.scale.child import answer
+from hardmax.scale.design import design_of
+from hardmax.scale.engine import LOCAL, connected
+from hardmax.scale.parts import sha256_of
+from tests import scale_cells
+
+cloudpickle.register_pickle_by_value(scale_cells)
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+ROOT = Path(__file__).parents[1]
+GRID = {"a": range(12), "b": [10, 20]}
+KINDS = [
+    *(
+        "fine",
+        "raises",
+        "fine",
+        "hangs",
+        "fine",
+        "kills its process",
+        "fine",
+        "exits",
+        "returns no dict",
+        "returns NaN",
+    ),
+    *("returns other columns", "returns a parameter", "returns an object", "fine"),
+]
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with connected("local", 2) as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def _few_parts(monkeypatch) -> None:
+    monkeypatch.setattr(chunks, "MOST_TASKS", 6)
+    monkeypatch.setattr(chunks, "GROWTH", 1)
+
+
+def rows_of(result: Sweep) -> list[dict]:
+    return [dict(sorted(row.items())) for row in result.table().drop_columns(["seconds"]).to_pylist()]
+
+
+def plain_loop(cell, grid) -> list[dict]:
+    design = design_of(grid, None, 0)
+    found = [(design[i], answer(cell, design[i], 0, i)) for i in range(len(design))]
+    rows = [{"cell": i, **params, **row, "error": error} for i, (params, (row, _, error)) in enumerate(found)]
+    return [dict(sorted(row.items())) for row in rows]
+
+
+def check_whole(result: Sweep) -> None:
+    """Every row of GRID once, with what a plain loop has; every file as the manifest says, and no other."""
+    assert rows_of(result) == plain_loop(scale_cells.draw, GRID)
+    names = {path.name for path in result.out.iterdir()}
+    assert names == {"manifest.jsonl", *result.manifest.parts}
+    assert all(sha256_of(result.out / part.name) == part.sha256 for part in result.manifest.done)
+
+
+class Fault(WorkerPlugin):
+    """Kill one worker, once, before or after a part has its name."""
+
+    name = "fault"
+
+    def __init__(self, marker: Path, *, before: bool) -> None:
+        self.marker, self.before = marker, before
+
+    def setup(self, worker) -> None:
+        from hardmax import _files
+
+        self.original = original = _files._keep_first
+        marker, before = self.marker, self.before
+
+        def die_once() -> None:
+            try:
+                marker.touch(exist_ok=False)
+            except FileExistsError:
+                return
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        def keep_first(temporary: Path, target: Path) -> None:
+            if before:
+                die_once()
+            original(temporary, target)
+            die_once()
+
+        _files._keep_first = keep_first
+
+    def teardown(self, worker) -> None:
+        from hardmax import _files
+
+        _files._keep_first = self.original
+
+
+@contextmanager
+def fault(client: Client, marker: Path, *, before: bool) -> Iterator[None]:
+    client.register_plugin(Fault(marker, before=before))
+    try:
+        yield
+    finally:
+        client.unregister_worker_plugin("fault")
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before its rename", "after it, before its answer"])
+def test_a_worker_is_killed(client, tmp_path: Path, before: bool) -> None:
+    with fault(client, tmp_path / "killed", before=before):
+        result = hm.sweep(scale_cells.draw, GRID, out=tmp_path / "out", engine=client)
+    assert (tmp_path / "killed").exists()
+    check_whole(result)
+
+
+def test_cells_that_misbehave_are_rows(client, tmp_path: Path) -> None:
+    start = time.monotonic()
+    result = hm.sweep(scale_cells.misbehave, {"kind": KINDS}, out=tmp_path, engine=client, time_limit=2)
+    assert time.monotonic() - start < 15
+    rows = {row["cell"]: row for row in result.table().to_pylist()}
+    assert list(rows) == list(range(len(KINDS)))
+    assert result.errors == 7
+    errors = {row["kind"]: row["error"] for row in rows.values() if row["error"]}
+    assert errors == {
+        "raises": "ValueError: no such thing",
+        "hangs": "TimeLimit: the cell was stopped after 2 s",
+        "kills its process": "Killed: the process of the cell was ended by SIGKILL",
+        "exits": "SystemExit: 3",
+        "returns no dict": "TypeError: A cell must return a dict. Got int.",
+        "returns a parameter": errors["returns a parameter"],
+        "returns an object": errors["returns an object"],
+    }
+    assert errors["returns a parameter"].startswith("ValueError: A row must have columns of its own. Got 'kind'")
+    assert errors["returns an object"].startswith("TypeError: A row must hold numbers")
+    for index, row in rows.items():  # neighbours have what they would have alone
+        if row["error"] is None:
+            drawn = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(index,))).normal()
+            assert row["drawn"] == drawn
+    assert np.isnan(rows[9]["x"])
+    assert rows[0]["x"] == 1
+    assert rows[10]["others"] == [1, 2]
+    assert rows[10]["x"] is None
+
+
+def allow_failures(number: int, dask_scheduler=None) -> None:
+    dask_scheduler.allowed_failures = number
+
+
+def test_a_cell_that_kills_its_worker_is_found_by_halving(client, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(chunks, "MOST_TASKS", 1)
+    client.run_on_scheduler(allow_failures, 0)  # fewer workers have to die
+    result = hm.sweep(scale_cells.kill_worker, {"a": range(4, 8)}, out=tmp_path, engine=client)
+    client.run_on_scheduler(allow_failures, 1)
+    rows = result.table().to_pylist()
+    assert [row["a"] for row in rows] == [4, 5, 6, 7]
+    assert [row["error"] for row in rows if row["a"] != 5] == [None] * 3
+    assert rows[1]["error"] == "KilledWorker: every worker that was given the cell died"
+    drawn = [np.random.default_rng(np.random.SeedSequence(0, spawn_key=(i,))).normal() for i in range(4)]
+    assert [row["drawn"] for row in rows] == [drawn[0], None, *drawn[2:]]
+    assert [(part.start, part.stop) for part in result.manifest.done] == [(0, 1), (1, 2), (2, 4)]
+
+
+def test_a_full_disk_is_a_sentence_and_the_sweep_goes_on_later(client, tmp_path: Path) -> None:
+    def limit_files(size: int) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+    client.wait_for_workers(2)
+    client.run(limit_files, 100)
+    try:
+        with pytest.raises(OSError, match=r"A worker could not write its part. Got: .* Make room for it. What is done"):
+            hm.sweep(scale_cells.draw, GRID, out=tmp_path / "out", engine=client)
+    finally:
+        client.run(limit_files, resource.RLIM_INFINITY)
+    assert Sweep.open(tmp_path / "out").rows == 0
+    check_whole(hm.sweep(scale_cells.draw, GRID, out=tmp_path / "out", engine=client))
+
+
+def test_a_disk_that_fills_up_keeps_what_it_has(client, tmp_path: Path) -> None:
+    disk, aside = tmp_path / "disk", tmp_path / "out"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", disk], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("only root can mount a small disk")
+    try:
+        with pytest.raises(OSError, match="No space left on device"):
+            hm.sweep(scale_cells.draw, GRID, out=disk, engine=client)
+        done = len(Sweep.open(disk).manifest.parts)
+        assert 0 < done < 6
+        subprocess.run(["cp", "-r", disk, aside], check=True)
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+    check_whole(hm.sweep(scale_cells.draw, GRID, out=aside, engine=client))
+
+
+@contextmanager
+def process(*arguments: str, path: Path | None = None) -> Iterator[subprocess.Popen]:
+    """A scheduler or worker of Dask, as people start it."""
+    folders = [path and str(path), str(ROOT / "src"), os.environ.get("PYTHONPATH")]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
+    with subprocess.Popen([sys.executable, "-m", *arguments], env=env, stderr=subprocess.DEVNULL) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def test_the_scheduler_is_lost_and_the_sweep_goes_on_with_another(client, tmp_path: Path) -> None:
+    address = tmp_path / "scheduler.json"
+    run = ["--scheduler-file", str(address), "--no-dashboard"]
+    with (
+        process("distributed.cli.dask_scheduler", *run, "--port", "0", "--host", "127.0.0.1") as scheduler,
+        process("distributed.cli.dask_worker", *run, "--nthreads", "1", "--no-nanny", "--death-timeout", "20"),
+    ):
+        while not address.exists():
+            time.sleep(0.05)
+        engine = Client(scheduler_file=str(address), set_as_default=False)
+        with pytest.raises(OSError, match=r"The scheduler was lost. What is done is kept"):
+            hm.sweep(
+                scale_cells.draw,
+                GRID,
+                out=tmp_path / "out",
+                engine=engine,
+                progress=lambda done, total: scheduler.kill(),
+            )
+        engine.close(timeout=1)
+    stopped = Sweep.open(tmp_path / "out")
+    assert 0 < stopped.rows < stopped.cells
+    before = {part.name: part.sha256 for part in stopped.manifest.done}
+    result = hm.sweep(scale_cells.draw, GRID, out=tmp_path / "out", engine=client)
+    check_whole(result)
+    assert before.items() <= {part.name: part.sha256 for part in result.manifest.done}.items()
+
+
+def test_workers_of_another_version_are_refused(tmp_path: Path) -> None:
+    other = tmp_path / "other" / "hardmax"
+    other.mkdir(parents=True)
+    for path in (ROOT / "src" / "hardmax").iterdir():
+        (other / path.name).symlink_to(path)
+    (other / "_version.py").unlink()
+    (other / "_version.py").write_text('__version__ = "9.9.9"\n')
+    with (
+        LocalCluster(n_workers=0, dashboard_address=None) as cluster,
+        Client(cluster, set_as_default=False) as engine,
+        process(
+            *("distributed.cli.dask_worker", cluster.scheduler_address, "--nthreads", "1", "--no-nanny"),
+            path=other.parent,
+        ),
+    ):
+        said = rf"Workers must run hardmax {hm.__version__}, as the client does. Got hardmax 9.9.9 on tcp://.* Install"
+        with pytest.raises(hm.InputError, match=said):
+            hm.sweep(scale_cells.draw, GRID, out=tmp_path / "out", engine=engine)
+    assert not list((tmp_path / "out").glob("*.parquet"))
+
+
+@pytest.mark.slow  # a worker counts as lost after five seconds
+def test_a_worker_stops_and_wakes_when_all_is_done(tmp_path: Path) -> None:
+    with (
+        dask.config.set(LOCAL | {"distributed.scheduler.worker-ttl": "2s"}),
+        LocalCluster(n_workers=0, dashboard_address=None) as cluster,
+        Client(cluster, set_as_default=False) as engine,
+    ):
+        worker = ("distributed.cli.dask_worker", cluster.scheduler_address, "--nthreads", "1", "--no-nanny")
+        with process(*worker) as stopped, process(*worker):
+            engine.wait_for_workers(2)
+            once = iter([stopped.pid])
+
+            def stop_one(done: int, total: int) -> None:
+                for pid in once:
+                    os.kill(pid, signal.SIGSTOP)
+
+            result = hm.sweep(scale_cells.slowly, GRID, out=tmp_path / "out", engine=engine, progress=stop_one)
+            check_whole(result)
+            stopped.send_signal(signal.SIGCONT)
+            time.sleep(3)  # it goes on with what it had begun
+            check_whole(Sweep.open(tmp_path / "out"))
+
+
+@pytest.mark.slow
+def test_the_client_is_killed_and_the_sweep_goes_on(client, tmp_path: Path) -> None:
+    code = (
+        "import hardmax as hm, os, signal, sys\n"
+        "from tests import scale_cells\n"
+        "import cloudpickle; cloudpickle.register_pickle_by_value(scale_cells)\n"
+        "def progress(done, total):\n"
+        "    if done >= total / 2: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "if __name__ == '__main__':\n"
+        "    grid = {'a': range(12), 'b': [10, 20]}\n"
+        "    hm.sweep(scale_cells.draw, grid, out=sys.argv[1], workers=2, progress=progress)\n"
+    )
+    (tmp_path / "script.py").write_text(code)
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
+    done = subprocess.run([sys.executable, tmp_path / "script.py", tmp_path / "out"], env=env, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert 12 <= Sweep.open(tmp_path / "out").rows < 24
+    check_whole(hm.sweep(scale_cells.draw, GRID, out=tmp_path / "out", engine=client))
