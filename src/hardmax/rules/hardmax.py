@@ -17,7 +17,7 @@ from hardmax._types import AnyArray, FloatArray
 from hardmax.kernels import Search
 from hardmax.kernels.exact_sets import Points, exact_sets, tolerant_sets
 from hardmax.kernels.floating import Metric
-from hardmax.kernels.sets import Classes
+from hardmax.kernels.sets import Classes, Sets
 from hardmax.rules.base import Layered
 from hardmax.rules.normalization import check_normalize
 
@@ -161,23 +161,28 @@ class Hardmax(Layered):
             if not np.isfinite(cloud[real[b]]).all():  # a composition left the range of floats
                 P[b] = np.nan
                 continue
-            P[b][np.ix_(real[b], real[b])] = self._attention(cloud[real[b]])
+            sets, classes = self._sets(cloud[real[b]])
+            over_classes = (sets.matrix(classes.counts) / classes.counts).toarray()  # (m, m)
+            P[b][np.ix_(real[b], real[b])] = over_classes[np.ix_(classes.labels, classes.labels)]
         return like(P.reshape(*array.shape[:-1], array.shape[-2]), tokens)
 
-    def _attention(self, cloud: AnyArray) -> FloatArray:
+    def _sets(self, cloud: AnyArray) -> tuple[Sets, Classes]:
+        """The exact sets of one cloud, over classes of equal tokens."""
         classes = Classes.singly(cloud) if self.causal else Classes.of(cloud)
         points = Points.of(classes.rows)
         limits = np.arange(1, len(classes) + 1) if self.causal else None
         if isinstance(self.ties, float):
-            sets = tolerant_sets(points.values, points.values, self.metric, self.ties, limits)
-        else:
-            sets, _, _ = exact_sets(points, points, self.metric, Search(), limits)
-        over_classes = (sets.matrix(classes.counts) / classes.counts).toarray()  # (m, m)
-        return np.asarray(over_classes[np.ix_(classes.labels, classes.labels)])
+            return tolerant_sets(points.values, points.values, self.metric, self.ties, limits), classes
+        return exact_sets(points, points, self.metric, Search(), limits)[0], classes
 
     def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
         """One layer in floats, for compositions: gradients go through the chosen values. `simulate` is exact."""
-        means, alpha = self.attention(tokens, k, keys) @ tokens, float(self.step(k))
+        alpha = float(self.step(k))
+        if isinstance(tokens, np.ndarray) and tokens.ndim == 2 and keys is None and np.isfinite(tokens).all():
+            sets, classes = self._sets(tokens)
+            means = sets.mean(np.asarray(classes.rows, np.float64), classes.counts)[classes.labels]
+        else:
+            means = self.attention(tokens, k, keys) @ tokens
         return tokens + alpha / (1 + alpha) * (means - tokens) if self.normalize else tokens + alpha * means
 
 

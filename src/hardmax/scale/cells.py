@@ -153,24 +153,28 @@ def endings(
 
 
 def _ending(rule: Layered, tokens: FloatArray, layers: int) -> tuple[str, FloatArray, int]:
-    """How a run ends, its tokens then, and the layer. Sizes are relative: a run that only grows has settled."""
-    first, layer = np.ptp(tokens, axis=0).max(), 0
+    """How a run ends, its tokens then, and the layer.
+
+    To the sets only directions and relative sizes matter, so a run is followed by its shapes: a cycle is one of shapes,
+    also where they shrink to 0 meanwhile. Tokens whose shape stays, but shrinks, meet at 0.
+    """
+    first, layer, scale = np.ptp(tokens, axis=0).max(), 0, 1.0
     while layer < layers:
         run = np.asarray(simulate(tokens, rule, layers=min(BLOCK, layers - layer)).array)  # (block + 1, n, d)
         layer += len(run) - 1
         size = np.abs(run).max(axis=(1, 2), keepdims=True)
         shapes = run / np.where(size == 0, 1, size)
         spread = np.ptp(shapes[-1], axis=0).max()
-        if spread * size[-1] < STILL * first or spread < 1e-9:  # beyond that argmax sees rounding alone
+        scale *= float(size[-1, 0, 0]) / first  # of the shape now, in units of the input
+        gone = scale * spread < STILL
+        if spread < STILL:  # beyond that argmax sees rounding alone
             return "consensus", run[-1], layer
         moved = np.abs(shapes - shapes[-1]).max(axis=(1, 2))  # (block + 1,)
         back = np.flatnonzero(moved[-LONGEST_CYCLE - 1 : -1][::-1] < STILL * spread) + 1  # layers ago
-        if len(back) and back[0] == 1:
-            return "clusters", run[-1], layer
         if len(back):
-            return "cycle", run[-1], layer
-        tokens = np.asarray(shapes[-1] * first)  # to the sets only directions and relative sizes matter
-    return "unsettled", tokens, layer
+            return "cycle" if back[0] > 1 else "consensus" if gone else "clusters", run[-1], layer
+        tokens = np.asarray(shapes[-1] * first)
+    return "consensus" if gone else "unsettled", tokens, layer
 
 
 def sphere(rng: np.random.Generator, *, beta: float = 9.0, t: float = 10.0, n: int = 32, d: int = 2) -> Row:
