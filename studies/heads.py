@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 GRID = {
-    "heads": [1, 2, 4],
+    "heads": [1, 2, 4, 8],
     "gain": [0.0, 0.1, 0.3, 1.0, 3.0],
     "A": ["identity", "definite", "gaussian"],
     "d": [2, 4],
@@ -66,18 +66,18 @@ def facts(table: "DataFrame") -> list[str]:
     lines = [f"{table['runs'].sum():,} runs of n = 20 tokens, up to 150 layers."]
     for A in GRID["A"]:
         several, clusters = (
-            [mean(column, A=A, heads=heads, gain=0.0) for heads in (1, 4)] for column in ("several", "mean_clusters")
+            [mean(column, A=A, heads=heads, gain=0.0) for heads in (1, 8)] for column in ("several", "mean_clusters")
         )
         lines.append(
             f"A {A}, without a feed-forward part: {100 * several[0]:.1f} % of the runs with one head settle in several "
-            f"clusters, and {100 * several[1]:.1f} % of those with four; {clusters[0]:.1f} and {clusters[1]:.1f} "
+            f"clusters, and {100 * several[1]:.1f} % of those with eight; {clusters[0]:.1f} and {clusters[1]:.1f} "
             "clusters on average."
         )
     for gain in GRID["gain"][1:]:
-        alone, many = (100 * mean("several", gain=gain, heads=heads) for heads in (1, 4))
+        alone, many = (100 * mean("several", gain=gain, heads=heads) for heads in (1, 8))
         consensus, cycle, unsettled = (100 * mean(name, gain=gain) for name in ("consensus", "cycle", "unsettled"))
         lines.append(
-            f"Gain {gain:g}: {alone:.1f} % with one head and {many:.1f} % with four settle in several clusters; of "
+            f"Gain {gain:g}: {alone:.1f} % with one head and {many:.1f} % with eight settle in several clusters; of "
             f"all runs {consensus:.1f} % end in consensus, {cycle:.1f} % in a cycle, {unsettled:.1f} % are unsettled."
         )
     return lines

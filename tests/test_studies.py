@@ -19,7 +19,7 @@ NAMED = pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
 def test_a_page_states_what_its_table_says(study):
     table, page = pd.read_csv(study.table), study.page.read_text(encoding="utf-8")
     assert filled(page, study, table) == page
-    assert table["runs"].sum() >= 75_000
+    assert table["runs"].sum() >= 100_000
     assert f"../images/{study.picture.name}" in page
     assert study.picture.stat().st_size > 10_000
     assert len(table) == np.prod([len(values) for name, values in study.grid.items() if name != "seed"])
