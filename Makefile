@@ -63,7 +63,7 @@ test-oldest: .venv-oldest/installed
 	$(PYTHON) -m venv --clear .venv-oldest
 	$(PYTHON) tests/oldest.py > .venv-oldest/constraints.txt
 	.venv-oldest/bin/python $(PIP) -c .venv-oldest/constraints.txt -e '.[app,cluster,control,exact,fast,movies,scale,text]' \
-		pytest pytest-xdist hypothesis
+		pytest pytest-timeout pytest-xdist hypothesis
 	touch $@
 
 # The numerical tests on every other Python at hand, without torch, of which there may be no small build for it.
@@ -73,7 +73,7 @@ test-pythons:
 		case " $$seen " in *" $$version "*) continue;; esac; \
 		seen="$$seen $$version"; echo "Python $$version"; \
 		rm -rf .venv-other && $$python -m venv .venv-other && \
-		.venv-other/bin/python $(PIP) -e '.[exact,fast]' pytest pytest-xdist hypothesis && \
+		.venv-other/bin/python $(PIP) -e '.[exact,fast]' pytest pytest-timeout pytest-xdist hypothesis && \
 		.venv-other/bin/python -m pytest $(QUICKLY) $(NUMERICAL) || exit 1; \
 	done; echo "Other Pythons at hand:$${seen:- none}"
 
