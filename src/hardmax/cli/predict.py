@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
 from hardmax._errors import InputError, ParameterError
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 BEGINNING = 60  # characters of a text
 NOTHING_KNOWN = "(no known word)"
-NOT_SURE = "not sure"
 
 
 @options.with_options
@@ -83,6 +81,7 @@ def predict(
 
 def _stream(classifier: "HardmaxClassifier", *, explain: bool, at_least: float) -> None:
     from hardmax.cli.stream import answers
+    from hardmax.sentiment.answers import NOT_SURE
 
     for found in answers(classifier, sys.stdin, explain=explain):
         if found.get("probability", 1.0) < at_least:
@@ -112,19 +111,11 @@ def _answers(classifier: "HardmaxClassifier", given: list[str], at_least: float)
     """A row for each text."""
     import pandas
 
-    from hardmax.sentiment.abstention import sure
+    from hardmax.sentiment.answers import answer_columns
 
     scores, known = texts.answered(classifier, given)
-    model = classifier.model_
-    decided, probabilities, shares = model.decide(scores), model.probabilities(scores), model.certainty(scores)
-    columns = {
-        "row": range(1, len(given) + 1),
-        "prediction": np.where(sure(shares, at_least), decided.astype(object), NOT_SURE).tolist(),
-        "probability": shares,
-        **{f"probability_{label}": probabilities[:, i] for i, label in enumerate(classifier.classes_.tolist())},
-        "no_known_word": known == 0,
-    }
-    return pandas.DataFrame(columns)
+    columns = answer_columns(classifier.model_, scores, known, at_least)
+    return pandas.DataFrame({"row": range(1, len(given) + 1), **columns})
 
 
 def _beside(frame: "DataFrame", answers: "DataFrame") -> "DataFrame":
