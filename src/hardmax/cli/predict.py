@@ -9,6 +9,7 @@ import typer
 
 from hardmax._errors import InputError, ParameterError
 from hardmax.cli import options, output, texts
+from hardmax.cli.corpus import CorpusOptions, corpus_files, predict_corpus
 from hardmax.cli.options import option
 
 if TYPE_CHECKING:
@@ -24,9 +25,10 @@ NOTHING_KNOWN = "(no known word)"
 @options.with_options
 def predict(
     how: texts.FileOptions,
+    chosen: CorpusOptions,
     some: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TEXT", help="Texts, each in quotes; - reads one a line from standard input."),
+        typer.Argument(metavar="TEXT", help="Texts in quotes, or files for a folder as --out; - reads a text a line."),
     ] = None,
     path: Annotated[
         str | None,
@@ -42,7 +44,7 @@ def predict(
     stream: Annotated[
         bool, option("--stream", "Answer each line of standard input as it comes, in JSON, until it ends.")
     ] = False,
-    explain: Annotated[bool, option("--explain", "With --stream, add what each word says for the answer.")] = False,
+    explain: Annotated[bool, option("--explain", "With --stream or a folder, add what each word says.")] = False,
     out: options.Out = None,
 ) -> None:
     """Classify texts: a line for each, with label, probability and how the text begins.
@@ -50,9 +52,28 @@ def predict(
     --out writes row, prediction, its probability, that of every class, and whether the text has no word that the model
     knows, as .csv, .jsonl, .parquet or .xlsx. Row 1 is the first text, and each row of --file has its line: a row
     without text is answered as an empty text.
+
+    A folder as --out takes files, and folders of files, of any size: hardmax predict big.parquet --out scored/ writes
+    Parquet parts, on every core or on a cluster. The same command goes on after a stop.
     """
+    files_meant = None if stream else corpus_files(some, path, out)
+    if files_meant is not None and out:
+        predict_corpus(
+            files_meant,
+            out=out[0],
+            model=model,
+            how=how,
+            chosen=chosen,
+            explain=explain,
+            at_least=at_least,
+            keep=keep,
+            json=json,
+        )
+        return
+    chosen.refuse_alone()
     if explain and not stream:
-        raise ParameterError("explain", "go with --stream", "it alone", "Use hardmax explain for one text.")
+        must = "go with --stream, or with files and a folder as --out"
+        raise ParameterError("explain", must, "it alone", "Use hardmax explain for one text.")
     if stream:
         if some or path or out or keep:
             raise ParameterError("stream", "stand alone: texts come from standard input", "more", "Leave it out.")
@@ -101,7 +122,8 @@ def _read(given: list[str] | None, path: str | None, how: texts.FileOptions) -> 
             raise ParameterError(name, "go with --file, of which it speaks", f"{said!r} alone", "Leave it out.")
     for one in given or []:
         if Path(one).suffix.lower() in ENDINGS and " " not in one:
-            raise ParameterError("some", "be texts", f"{one!r}, the name of a file", "Pass it as --file.")
+            advice = "Pass it as --file. Or write into a folder: --out scored/."
+            raise ParameterError("some", "be texts", f"{one!r}, the name of a file", advice)
     if given and given != ["-"]:
         return Table(given, None)
     return how.read_file(path or "-", labelled=False)

@@ -35,7 +35,7 @@ def _text_values(part: Slice, path: Path) -> Iterator[Any]:
         content = file.read(part.stop - part.start).decode(str(part.encoding))
     if isinstance(part.column, int):
         lines, how = io.StringIO(content, newline=""), {"longest": LONGEST, "line": part.line, "width": part.width}
-        return (row[part.column] for _, row in csv_records(path, lines, str(part.delimiter), **how))  # type: ignore[index,misc]
+        return (row[part.column] for _, row in csv_records(path, lines, str(part.delimiter), **how))
     if part.column is None:
         return (line.removesuffix("\n") for line in io.StringIO(content, newline=None))
     numbered = enumerate(content.split("\n"), part.line)

@@ -28,7 +28,7 @@ from hardmax.sentiment.tables import TEXT_NAMES, choose_column
 ROWS = 20_000  # of a slice: some seconds of short texts
 SIZE = 8 << 20  # bytes of a slice: some seconds of long ones
 LONGEST = 64 << 20  # bytes of a line, and letters of a field
-HEAD = 1000  # JSON lines that tell the columns
+HEAD = 1000  # lines that tell the columns of a file
 CUT = (*DELIMITERS, *JSON_ENDINGS, ".parquet", ".txt")
 GUESSES = ("utf-8", "cp1252", "latin-1")  # one after the other, as `files.read_text` has them
 
@@ -81,7 +81,9 @@ def files_of(given: Any, out: Path) -> list[tuple[Path, str | None]]:
     within = sorted(each for each in path.rglob("*") if each.is_file())
     names = [each.relative_to(path) for each in within]
     seen = [name for name in names if not any(part[0] in "._" for part in name.parts)]  # as Spark and Arrow have it
-    found = [(path / name, name.as_posix()) for name in seen if name.name.lower().endswith(ENDINGS)]
+    found: list[tuple[Path, str | None]] = [
+        (path / name, name.as_posix()) for name in seen if name.name.lower().endswith(ENDINGS)
+    ]
     if not found:
         raise ParameterError("files", f"hold files that end in {', '.join(CUT)}", f"none in {str(path)!r}")
     return found
@@ -167,7 +169,7 @@ def _csv_rows(
 ) -> tuple[Slice, Iterable[object]]:
     """What the header of CSV says, and the rows below it."""
     start = lines.offset
-    opening = "".join(islice(lines, HEAD))
+    opening = "".join(_head(lines))
     lines.file.seek(start)
     said, delimiter = csv_opening(opening, usual, wanted or None)
     lines.offset, lines.count = start, 0
@@ -183,12 +185,21 @@ def _csv_rows(
     return replace(known, column=column, delimiter=delimiter, width=len(names)), records
 
 
+def _head(lines: _Lines) -> Iterator[str]:
+    """The first lines, as many as tell of the others."""
+    start = lines.offset
+    for line in islice(lines, HEAD):
+        yield line
+        if lines.offset - start >= SIZE:
+            return
+
+
 def _json_columns(path: Path, encoding: str, file: BinaryIO) -> list[str]:
     """Columns of the first lines, in the order in which they come."""
     start = file.tell()
-    some = [line for line in islice(_Lines(file, path, encoding, split=False), HEAD) if line.strip()]
+    some = [(n, line) for n, line in enumerate(_head(_Lines(file, path, encoding, split=False)), 1) if line.strip()]
     file.seek(start)
-    return list(dict.fromkeys(key for number, line in enumerate(some, 1) for key in json_object(path, number, line)))
+    return list(dict.fromkeys(key for number, line in some for key in json_object(path, number, line)))
 
 
 def _cut(known: Slice, lines: _Lines, rows: Iterable[object]) -> Iterator[Slice]:
