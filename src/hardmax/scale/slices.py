@@ -123,24 +123,23 @@ class _Lines:
 
     def __init__(self, file: BinaryIO, path: Path, encoding: str, *, split: bool) -> None:
         self.file, self.path, self.encoding, self.split = file, path, encoding, split
-        self.offset, self.count, self.whole = file.tell(), 0, True  # `whole` where the next line starts at `offset`
+        self.offset, self.count = file.tell(), 0  # of what was given out
 
     def __iter__(self) -> Iterator[str]:
         while raw := self.file.readline(LONGEST + 1):
-            self.offset += len(raw)
             if len(raw) > LONGEST:
                 must, got = f"have lines of at most {LONGEST:,} bytes", f"a longer one, line {self.count + 1:,}"
                 raise ParameterError(self.path, must, got, "Put each row on a line of its own.")
             text = raw.decode(self.encoding)
             if "\0" in text:
                 raise ParameterError(self.path, f"be text in {self.encoding}", "bytes that are 0", "Convert it.")
-            *before, last = io.StringIO(text, newline="") if self.split and "\r" in text[:-2] else (text,)
-            self.whole = False
-            for piece in before:
-                self.count += 1
+            if not self.split or "\r" not in text[:-2]:
+                self.count, self.offset = self.count + 1, self.offset + len(raw)
+                yield text
+                continue
+            for piece in io.StringIO(text, newline=""):
+                self.count, self.offset = self.count + 1, self.offset + len(piece.encode(self.encoding))
                 yield piece
-            self.whole, self.count = True, self.count + 1
-            yield last
 
 
 def _cut_text(path: Path, name: str | None, ending: str, text: str | None, how: How) -> Iterator[Slice]:
@@ -207,7 +206,7 @@ def _cut(known: Slice, lines: _Lines, rows: Iterable[object]) -> Iterator[Slice]
     start, line = lines.offset, lines.count + 1
     for _ in rows:
         count += 1
-        if lines.whole and (count >= ROWS or lines.offset - start >= SIZE):
+        if count >= ROWS or lines.offset - start >= SIZE:
             yield replace(known, start=start, stop=lines.offset, line=line, first=first, rows=count)
             start, line, first, count = lines.offset, lines.count + 1, first + count, 0
     if count:
