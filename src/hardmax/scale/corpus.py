@@ -1,12 +1,14 @@
 """The verb for corpora: a sweep over slices of files, whose cells write answers."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from errno import EDQUOT, ENOSPC
 from hashlib import sha256
 from itertools import accumulate
-from os import PathLike
+from os import PathLike, strerror
 from pathlib import Path
 from typing import TYPE_CHECKING
 from warnings import warn
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 NAME = "predict_files"  # of the cell
 MOST_TOLD = 3  # slices without answers
+KIND = re.compile(r"^(Parameter|Input)Error: ")  # of errors that are sentences already
 
 
 def predict_files(
@@ -115,6 +118,7 @@ def predict_files(
         *(cell, configuration, target / SWEEP, engine, workers, progress, started),
         is_good=lambda path: _has_its_answers(path, target),
         weight=lambda interval: before[interval[1]] - before[interval[0]],
+        failed=_stop_if_full,
     )
     _delete_others(target, len(cut))
     if found.errors:
@@ -150,7 +154,7 @@ def _begin(folder: Path, configuration: Configuration) -> None:
             *(["to other files"] if _files(found.design) != _files(configuration.design) else []),
         ]
         if other or replace(found, design=configuration.design) != configuration:
-            must, got = "be empty, or hold the same answers", f"answers {' and '.join(other)}"
+            must, got = "be empty, or hold the same answers", f"answers {' and '.join(other) or 'of another kind'}"
             raise ParameterError("out", must, got, "Choose another folder, or delete this one.")
         shutil.rmtree(folder)
 
@@ -178,6 +182,15 @@ def _has_its_answers(path: Path, out: Path) -> bool:
     return good
 
 
+def _stop_if_full(path: Path) -> None:
+    """Stop where a slice found no room for its answers: the next ones would not either."""
+    import pyarrow.parquet as pq
+
+    for error in filter(None, pq.read_table(path, columns=["error"])["error"].to_pylist()):
+        if any(strerror(number) in error for number in (ENOSPC, EDQUOT)):
+            raise OSError(f"A worker could not write its answers. Got {error}. Make room for them. {GO_ON}")
+
+
 def _delete_others(out: Path, slices: int) -> None:
     """Delete answers to slices that there are no more, and what killed workers have left half written."""
     for number, kind in ((answers_name, "answers-*.parquet"), (tokens_name, "_tokens/tokens-*.parquet")):
@@ -189,6 +202,6 @@ def _delete_others(out: Path, slices: int) -> None:
 
 
 def _failure(failed: list[tuple[Slice, str]]) -> str:
-    told = "; ".join(f"{part.where}: {error}" for part, error in failed[:MOST_TOLD])
+    told = "; ".join(f"{part.where}: {KIND.sub('', error).rstrip('.')}" for part, error in failed[:MOST_TOLD])
     more = f"; and {len(failed) - MOST_TOLD:,} more slices" if len(failed) > MOST_TOLD else ""
     return f"Every row must have an answer. Got none for {told}{more}. {GO_ON}"

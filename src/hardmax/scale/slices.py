@@ -8,6 +8,7 @@ import io
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
+from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -68,9 +69,8 @@ def slices_of(found: list[tuple[Path, str | None]], text: str | None, how: How) 
 
 def files_of(given: Any, out: Path) -> list[tuple[Path, str | None]]:
     """The files of a path, a folder or a list of them, in order; with names where there may be several."""
-    if not isinstance(given, str | Path):
-        paths = [Path(each) for each in given]
-        return [pair for path in paths for pair in (files_of(path, out) if path.is_dir() else [(path, str(path))])]
+    if not isinstance(given, str | PathLike):
+        return [(path, name or str(each)) for each in given for path, name in files_of(each, out)]
     path = Path(given)
     if not path.exists():
         raise FileNotFoundError(f"`{path}` must be a file or a folder. Got nothing at that path. Check the spelling.")

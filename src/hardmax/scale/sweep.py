@@ -191,11 +191,12 @@ def run(
     *,
     is_good: Callable[[Path], bool] | None = None,
     weight: Callable[[Interval], int] = lambda interval: interval[1] - interval[0],
+    failed: Callable[[Path], object] | None = None,
 ) -> Sweep:
     """Begin the sweep of a configuration in a folder, or go on with it.
 
     A part of earlier calls is computed again unless `is_good` is true of its file. `weight` says what cells count for
-    in the progress: one each.
+    in the progress: one each. `failed` is called with the file of a part that holds an error, and may raise.
     """
     with needed_for("`hardmax.sweep`", None, "scale"):
         import cloudpickle
@@ -228,6 +229,8 @@ def run(
             done += weight((part.start, part.stop))
             if progress is not None:
                 progress(done, total)
+            if failed is not None and part.errors:
+                failed(folder / part.name)
 
         if asked or free:
             with connected(engine, workers) as client:
