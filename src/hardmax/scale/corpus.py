@@ -124,6 +124,10 @@ def predict_files(
     if found.errors:
         failed = [(row["number"], row["error"]) for row in found.table().to_pylist() if row["error"] is not None]
         raise InputError(_failure([(cut[number], error) for number, error in failed]))
+    unseen = [name for part in cut if not (target / (name := answers_name(part.number))).exists()]
+    if unseen:
+        must, advice = "be a folder that the workers share with the client", "Choose one on a shared disk."
+        raise ParameterError("out", must, f"{target}, where {unseen[0]} is not to be seen", advice)
     return Scored(found)
 
 

@@ -206,6 +206,8 @@ def run(
     workers = None if workers is None else check_count(workers, "workers", least=1)
     check_writable(out, folder=True)
     folder, pickled = Path(out).resolve(), cloudpickle.dumps(function)
+    # A process for cells serves one sweep, and one state of its function, which may hold more than the configuration.
+    serves = f"{configuration.fingerprint}-{sha256(pickled).hexdigest()[:12]}"
     design, total = configuration.design, weight((0, len(configuration.design)))
     with Manifest.create(folder, configuration) as manifest:
         _check_same(manifest.configuration, configuration)
@@ -218,7 +220,7 @@ def run(
             cells = [design[index] for index in range(*interval)]
             path = str(folder / configuration.name_of(interval))
             seed, limit = configuration.seed, configuration.time_limit
-            return Chunk(configuration.fingerprint, pickled, seed, interval[0], cells, limit, path)
+            return Chunk(serves, pickled, seed, interval[0], cells, limit, path)
 
         def add(part: Part) -> None:
             nonlocal done
