@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import app, clustering, decided, gpu, report, scaling, sizes, sweeps
+from benchmarks import app, clustering, corpora, decided, gpu, report, scaling, sizes, sweeps
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,12 @@ STUDIES = {
         sweeps.measure,
         table=sweeps.markdown,
         mark=sweeps.BEGIN,
+    ),
+    "corpora": Study(
+        "What scoring files in parts costs beside a plain loop, and what a second worker gains",
+        corpora.measure,
+        table=corpora.markdown,
+        mark=corpora.BEGIN,
     ),
     "gpu": Study("Hardmax attention on a GPU against softmax attention", gpu.measure, table=gpu.markdown),
 }

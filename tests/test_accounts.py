@@ -134,7 +134,7 @@ def test_a_table_of_tokens_adds_up_over_texts_and_classes():
         other = {"_in_pos": "_in_neg", "_right": "_wrong"}[ending]
         assert (table[f"count{ending}"] + table[f"count{other}"] == table["count"]).all()
         assert (table[f"sum{ending}"] + table[f"sum{other}"]).to_numpy() == pytest.approx(table["sum"].to_numpy())
-    assert list(classifier.contributions(texts)) == ["token", "for", "count", "sum", "mean", "mean_abs"]
+    assert list(classifier.contributions(texts)) == ["token", "for", "count", "sum", "mean", "mean_abs", "share"]
     with pytest.raises(hm.InputError, match="one label for each of the 6 texts"):
         classifier.contributions(texts, labels[1:])
     with pytest.raises(hm.InputError, match=r"must be those of the model: neg, pos. Got 'good'"):

@@ -257,10 +257,11 @@ def test_the_readme_shows_what_was_measured_on_a_gpu() -> None:
         assert (again["times as fast"], again["reached?"]) == (row["times as fast"], row["reached?"])
 
 
-def test_the_readme_shows_what_sweeps_cost() -> None:
+@pytest.mark.parametrize("name", ["sweeps", "corpora"])
+def test_the_readme_shows_what_sweeps_and_corpora_cost(name: str) -> None:
     text = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
-    found = json.loads((ROOT / "benchmarks" / "results" / "sweeps.json").read_text(encoding="utf-8"))
-    assert report.fill(text, STUDIES["sweeps"].table(found), STUDIES["sweeps"].mark) == text
+    found = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text(encoding="utf-8"))
+    assert report.fill(text, STUDIES[name].table(found), STUDIES[name].mark) == text
 
 
 def test_the_page_on_speed_says_what_the_study_found() -> None:

@@ -2,9 +2,9 @@
 
 The public names are below. `import hardmax` loads NumPy and SciPy and nothing optional: `hardmax.draw` loads Matplotlib
 when it is asked for a picture, `hardmax.inspect` the transformers library, `hardmax.interactive` Plotly,
-`hardmax.control` CVXPY, `hardmax.sweep` Dask, the estimators scikit-learn, `hardmax.hardmax_attention` torch, large
-inputs numba, and `exact=True` python-flint. The functions `simulate` and `limit` take the place of the modules they
-are written in.
+`hardmax.control` CVXPY, `hardmax.sweep` and `hardmax.predict_files` Dask, the estimators scikit-learn,
+`hardmax.hardmax_attention` torch, large inputs numba, and `exact=True` python-flint. The functions `simulate` and
+`limit` take the place of the modules they are written in.
 """
 
 from functools import partial
@@ -67,6 +67,7 @@ FUNCTIONS = {  # load transformers, Plotly, widgets, Dask, scikit-learn and torc
     "inspect": "hardmax.inspection",
     "interactive": "hardmax.draw.pages",
     "playground": "hardmax.app.notebook",
+    "predict_files": "hardmax.scale",
     "pretrained": "hardmax.sentiment",
     "sweep": "hardmax.scale",
 }

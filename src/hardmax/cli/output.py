@@ -1,6 +1,7 @@
 """What commands print and write."""
 
 import ast
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -61,6 +62,21 @@ def spell(name: str, value: str | None = None) -> str | None:
         return f"`{on[0]} {ast.literal_eval(value)}`"
     except (ValueError, SyntaxError):
         return None  # an expression, which no command line can have
+
+
+def with_speed(moved: Callable[..., None], what: str) -> Callable[[int, int], None]:
+    """A progress that also tells how many of `what` are done in a second, since the first ones were."""
+    first: tuple[int, float] | None = None
+
+    def progress(done: int, total: int) -> None:
+        nonlocal first
+        now = time.monotonic()
+        before, since = first = first or (done, now)
+        speed = (done - before) / (now - since) if now > since else 0.0
+        shown = f"{speed:,.0f}" if speed >= 1000 else f"{speed:.3g}"
+        moved(done, total, lambda: f"{shown} {what}/s" if speed else "")
+
+    return progress
 
 
 def console() -> Console:

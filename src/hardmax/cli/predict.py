@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
 from hardmax._errors import InputError, ParameterError
 from hardmax.cli import options, output, texts
+from hardmax.cli.corpus import CorpusOptions, corpus_files, predict_corpus
 from hardmax.cli.options import option
 
 if TYPE_CHECKING:
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 BEGINNING = 60  # characters of a text
 NOTHING_KNOWN = "(no known word)"
-NOT_SURE = "not sure"
 
 
 @options.with_options
 def predict(
     how: texts.FileOptions,
+    chosen: CorpusOptions,
     some: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TEXT", help="Texts, each in quotes; - reads one a line from standard input."),
+        typer.Argument(metavar="TEXT", help="Texts in quotes, or files for a folder as --out; - reads a text a line."),
     ] = None,
     path: Annotated[
         str | None,
@@ -44,7 +44,7 @@ def predict(
     stream: Annotated[
         bool, option("--stream", "Answer each line of standard input as it comes, in JSON, until it ends.")
     ] = False,
-    explain: Annotated[bool, option("--explain", "With --stream, add what each word says for the answer.")] = False,
+    explain: Annotated[bool, option("--explain", "With --stream or a folder, add what each word says.")] = False,
     out: options.Out = None,
 ) -> None:
     """Classify texts: a line for each, with label, probability and how the text begins.
@@ -52,9 +52,28 @@ def predict(
     --out writes row, prediction, its probability, that of every class, and whether the text has no word that the model
     knows, as .csv, .jsonl, .parquet or .xlsx. Row 1 is the first text, and each row of --file has its line: a row
     without text is answered as an empty text.
+
+    A folder as --out takes files, and folders of files, of any size: hardmax predict big.parquet --out scored/ writes
+    Parquet parts, on every core or on a cluster. The same command goes on after a stop.
     """
+    files_meant = None if stream else corpus_files(some, path, out)
+    if files_meant is not None and out:
+        predict_corpus(
+            files_meant,
+            out=out[0],
+            model=model,
+            how=how,
+            chosen=chosen,
+            explain=explain,
+            at_least=at_least,
+            keep=keep,
+            json=json,
+        )
+        return
+    chosen.refuse_alone()
     if explain and not stream:
-        raise ParameterError("explain", "go with --stream", "it alone", "Use hardmax explain for one text.")
+        must = "go with --stream, or with files and a folder as --out"
+        raise ParameterError("explain", must, "it alone", "Use hardmax explain for one text.")
     if stream:
         if some or path or out or keep:
             raise ParameterError("stream", "stand alone: texts come from standard input", "more", "Leave it out.")
@@ -83,6 +102,7 @@ def predict(
 
 def _stream(classifier: "HardmaxClassifier", *, explain: bool, at_least: float) -> None:
     from hardmax.cli.stream import answers
+    from hardmax.sentiment.answers import NOT_SURE
 
     for found in answers(classifier, sys.stdin, explain=explain):
         if found.get("probability", 1.0) < at_least:
@@ -102,7 +122,8 @@ def _read(given: list[str] | None, path: str | None, how: texts.FileOptions) -> 
             raise ParameterError(name, "go with --file, of which it speaks", f"{said!r} alone", "Leave it out.")
     for one in given or []:
         if Path(one).suffix.lower() in ENDINGS and " " not in one:
-            raise ParameterError("some", "be texts", f"{one!r}, the name of a file", "Pass it as --file.")
+            advice = "Pass it as --file. Or write into a folder: --out scored/."
+            raise ParameterError("some", "be texts", f"{one!r}, the name of a file", advice)
     if given and given != ["-"]:
         return Table(given, None)
     return how.read_file(path or "-", labelled=False)
@@ -112,19 +133,11 @@ def _answers(classifier: "HardmaxClassifier", given: list[str], at_least: float)
     """A row for each text."""
     import pandas
 
-    from hardmax.sentiment.abstention import sure
+    from hardmax.sentiment.answers import answer_columns
 
     scores, known = texts.answered(classifier, given)
-    model = classifier.model_
-    decided, probabilities, shares = model.decide(scores), model.probabilities(scores), model.certainty(scores)
-    columns = {
-        "row": range(1, len(given) + 1),
-        "prediction": np.where(sure(shares, at_least), decided.astype(object), NOT_SURE).tolist(),
-        "probability": shares,
-        **{f"probability_{label}": probabilities[:, i] for i, label in enumerate(classifier.classes_.tolist())},
-        "no_known_word": known == 0,
-    }
-    return pandas.DataFrame(columns)
+    columns = answer_columns(classifier.model_, scores, known, at_least)
+    return pandas.DataFrame({"row": range(1, len(given) + 1), **columns})
 
 
 def _beside(frame: "DataFrame", answers: "DataFrame") -> "DataFrame":

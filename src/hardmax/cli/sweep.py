@@ -2,7 +2,6 @@
 
 import inspect
 import json as json_format
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -70,25 +69,13 @@ def _run(out: Path, json: bool, begin: Callable[..., Sweep], engine: str, worker
     """Show a sweep on its way, and say how it ended."""
     try:
         with output.progress_bar("Cells") as moved:
-            result = begin(out=out, engine=engine, workers=workers, progress=_with_speed(moved), started=_say_dashboard)
+            told = {"progress": output.with_speed(moved, "cells"), "started": _say_dashboard}
+            result = begin(out=out, engine=engine, workers=workers, **told)
     except KeyboardInterrupt:
         if (out / FILE).exists():
             output.note(f"Stopped. What is done is kept. Go on with: {_to_go_on(Sweep.open(out))}")
         raise
     _print(result, json)
-
-
-def _with_speed(moved: Callable[..., None]) -> Callable[[int, int], None]:
-    before: list[tuple[int, float]] = []
-
-    def progress(done: int, total: int) -> None:
-        now = time.monotonic()
-        before.append((done, now))
-        first, since = before[0]
-        speed = (done - first) / (now - since) if now > since else 0.0
-        moved(done, total, lambda: f"{speed:.3g} cells/s" if speed else "")
-
-    return progress
 
 
 def _say_dashboard(client: Any) -> None:

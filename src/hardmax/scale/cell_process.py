@@ -19,7 +19,7 @@ Answer = tuple[dict[str, Any], float, str | None]  # the row, its seconds, its e
 class Chunk(NamedTuple):
     """Cells that are one task, and all that a worker must know of them. Plain values: workers may be of any version."""
 
-    sweep: str  # fingerprint of its configuration
+    sweep: str  # of its configuration and function: processes that serve one are kept for it
     pickled: bytes  # the function
     seed: int
     first: int  # number of the first cell

@@ -6,6 +6,7 @@ line with `name` is a part that is done, with its hash. What a kill leaves of a 
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -119,11 +120,12 @@ class Manifest:
         self._file.write(json.dumps(entry).encode() + b"\n")
         self._file.flush()
 
-    def forget_damaged(self) -> None:
-        """Leave out parts whose files are gone or have another hash, and delete those."""
+    def forget_damaged(self, is_good: Callable[[Path], bool] | None = None) -> None:
+        """Leave out parts whose files are gone, have another hash, or are not good otherwise, and delete those."""
         for part in list(self.parts.values()):
             path = self.folder / part.name
-            if not path.exists() or sha256_of(path) != part.sha256:
+            whole = path.exists() and sha256_of(path) == part.sha256
+            if not whole or (is_good is not None and not is_good(path)):
                 path.unlink(missing_ok=True)
                 del self.parts[part.name]
 

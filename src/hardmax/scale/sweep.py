@@ -188,8 +188,16 @@ def run(
     workers: int | None = None,
     progress: Progress | None = None,
     started: "Callable[[Client], object] | None" = None,
+    *,
+    is_good: Callable[[Path], bool] | None = None,
+    weight: Callable[[Interval], int] = lambda interval: interval[1] - interval[0],
+    failed: Callable[[Path], object] | None = None,
 ) -> Sweep:
-    """Begin the sweep of a configuration in a folder, or go on with it."""
+    """Begin the sweep of a configuration in a folder, or go on with it.
+
+    A part of earlier calls is computed again unless `is_good` is true of its file. `weight` says what cells count for
+    in the progress: one each. `failed` is called with the file of a part that holds an error, and may raise.
+    """
     with needed_for("`hardmax.sweep`", None, "scale"):
         import cloudpickle
         import distributed  # noqa: F401
@@ -198,19 +206,21 @@ def run(
     workers = None if workers is None else check_count(workers, "workers", least=1)
     check_writable(out, folder=True)
     folder, pickled = Path(out).resolve(), cloudpickle.dumps(function)
-    design, total = configuration.design, len(configuration.design)
+    # A process for cells serves one sweep, and one state of its function, which may hold more than the configuration.
+    serves = f"{configuration.fingerprint}-{sha256(pickled).hexdigest()[:12]}"
+    design, total = configuration.design, weight((0, len(configuration.design)))
     with Manifest.create(folder, configuration) as manifest:
         _check_same(manifest.configuration, configuration)
-        manifest.forget_damaged()
+        manifest.forget_damaged(is_good)
         asked, free = manifest.missing()
-        done = total - sum(stop - start for start, stop in asked + free)
+        done = total - sum(map(weight, asked + free))
 
         def ask_for(interval: Interval) -> Chunk:
             manifest.plan(interval)
             cells = [design[index] for index in range(*interval)]
             path = str(folder / configuration.name_of(interval))
             seed, limit = configuration.seed, configuration.time_limit
-            return Chunk(configuration.fingerprint, pickled, seed, interval[0], cells, limit, path)
+            return Chunk(serves, pickled, seed, interval[0], cells, limit, path)
 
         def add(part: Part) -> None:
             nonlocal done
@@ -218,15 +228,17 @@ def run(
                 must, advice = "be a folder that the workers share with the client", "Choose one on a shared disk."
                 raise ParameterError("out", must, f"{folder}, where {part.name} is not to be seen", advice)
             manifest.add(part)
-            done += part.stop - part.start
+            done += weight((part.start, part.stop))
             if progress is not None:
                 progress(done, total)
+            if failed is not None and part.errors:
+                failed(folder / part.name)
 
         if asked or free:
             with connected(engine, workers) as client:
                 if started is not None:
                     started(client)
-                run_chunks(client, Chunks(asked, free, total), ask_for, add)
+                run_chunks(client, Chunks(asked, free, len(design)), ask_for, add)
         manifest.delete_others()
     return Sweep.open(out)
 

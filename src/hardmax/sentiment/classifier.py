@@ -196,8 +196,9 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         """Which tokens carry the answers in a collection of texts, as a pandas DataFrame; those that do most first.
 
         A row has a token, the class `for` whose logit the sums are (with two classes the second), `count`, in how many
-        texts it stands, and over these `sum`, `mean` and `mean_abs` of its contributions. With `labels`, the true ones,
-        the same for texts of each class, `sum_in_pos`, and for those that are answered `right` and `wrong`.
+        texts it stands, and over these `sum`, `mean` and `mean_abs` of its contributions; `share` is its part of all
+        sizes together. With `labels`, the true ones, the same for texts of each class, `sum_in_pos`, and for those that
+        are answered `right` and `wrong`.
         """
         return token_table(self._fitted, check_texts(X, self.text_column), labels)
 

@@ -11,6 +11,7 @@ import json
 import re
 import sys
 import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -70,14 +71,12 @@ def read_frame(path: Path, ending: str, how: How) -> tuple["DataFrame", str]:
     usual = DELIMITERS.get(ending.removesuffix(".gz"))
     if usual is None:
         lines = enumerate(content.split("\n"), 1)  # not splitlines: JSON strings may hold other line separators
-        rows = [_json_object(path, number, line) for number, line in lines if line.strip()]
+        rows = [json_object(path, number, line) for number, line in lines if line.strip()]
         return pandas.DataFrame(rows, dtype=object), guessed
-    if found := SAID.match(content):  # as Excel writes it
-        content, usual = content[found.end() :], found[1]
-    delimiter = _delimiter(content, usual) if how.delimiter is None else _one_sign(how.delimiter)
-    names, *cells = _csv_rows(path, content, delimiter)
+    said, delimiter = csv_opening(content, usual, how.delimiter)
+    names, *cells = [row for _, row in csv_records(path, io.StringIO(content[said:], newline=""), delimiter)]
     if not cells:
-        raise ParameterError(path, "hold rows", "a header alone", "Add a row for each text.")
+        raise header_alone(path)
     return pandas.DataFrame(cells, columns=[name.strip() for name in names], dtype=object), guessed
 
 
@@ -146,6 +145,14 @@ def _as_latin(data: bytes) -> str:
         return data.decode("latin-1")
 
 
+def csv_opening(content: str, usual: str, wanted: str | None) -> tuple[int, str]:
+    """How many letters a first line has that says the delimiter, as Excel writes it; and the delimiter."""
+    found = SAID.match(content)
+    said = found.end() if found else 0
+    usual = found[1] if found else usual
+    return said, _delimiter(content[said:], usual) if wanted is None else _one_sign(wanted)
+
+
 def _delimiter(content: str, usual: str) -> str:
     """What separates the most fields in the header; the usual sign of the ending, if no other separates more."""
     header = next((line for line in content.splitlines() if line.strip()), "")
@@ -160,31 +167,47 @@ def _one_sign(delimiter: str) -> str:
     return sign
 
 
-def _csv_rows(path: Path, content: str, delimiter: str) -> list[list[str]]:
-    rows: list[list[str]] = []
-    line = 1  # a quoted field may hold line breaks, so a row is named by the line where it starts
-    previous = csv.field_size_limit(FIELD_LIMIT)
-    reader = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter, strict=True)
-    try:
-        for row in reader:
-            if row and rows and len(row) != len(rows[0]):
-                must, advice = (
-                    f"have {len(rows[0])} field{'s' * (len(rows[0]) > 1)} in each row, as in its header",
-                    "Put quotes around a text",
-                )
-                raise ParameterError(path, must, f"{len(row)} in line {line}", f"{advice} that holds the delimiter.")
-            rows += [row] if row else []
-            line = reader.line_num + 1
-    except csv.Error as error:
-        got = f"the row that starts in line {line}: {error}"
-        advice = "Close each quote, and write a quote inside a quoted text twice."
-        raise ParameterError(path, "be CSV", got, advice) from None
-    finally:
-        csv.field_size_limit(previous)
-    return rows
+def csv_records(
+    path: Path, lines: Iterable[str], delimiter: str, *, longest: int = FIELD_LIMIT, line: int = 1, width: int = 0
+) -> Iterator[tuple[int, list[str]]]:
+    """Rows of CSV, each with the number of the line where it starts: a quoted field may hold line breaks.
+
+    `line` is the number of the first line, `longest` the most letters of a field; every row has `width` fields, or
+    without it as many as the first one.
+    """
+    before = line - 1
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    while True:
+        previous = csv.field_size_limit(longest)  # of the whole process, so not while others may parse
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            got = f"the row that starts in line {line}: {error}"
+            advice = "Close each quote, and write a quote inside a quoted text twice."
+            raise ParameterError(path, "be CSV", got, advice) from None
+        finally:
+            csv.field_size_limit(previous)
+        if row is None:
+            return
+        width = width or len(row)
+        if row and len(row) != width:
+            must, advice = (
+                f"have {width} field{'s' * (width > 1)} in each row, as in its header",
+                "Put quotes around a text",
+            )
+            raise ParameterError(path, must, f"{len(row)} in line {line}", f"{advice} that holds the delimiter.")
+        if row:
+            yield line, row
+        line = before + reader.line_num + 1
 
 
-def _json_object(path: Path, number: int, line: str) -> dict[str, Any]:
+def header_alone(path: Path) -> ParameterError:
+    """What is said of a table without rows."""
+    return ParameterError(path, "hold rows", "a header alone", "Add a row for each text.")
+
+
+def json_object(path: Path, number: int, line: str) -> dict[str, Any]:
+    """A line of JSON as a dict, numbers as they are written."""
     try:
         found = json.loads(line, parse_int=Number, parse_float=Number)
     except (ValueError, RecursionError) as error:

@@ -110,12 +110,12 @@ def read_texts(
     if labelled and text is not None and text == label:
         advice = f"The columns are: {listed(list(frame))}."
         raise ParameterError(("text", "label"), "name two columns", f"{text!r} for both", advice)
-    first = _choose(list(frame), text, "text", TEXT_NAMES, label if labelled else None, path)
-    texts = [_written(value, path, row, "text") for row, value in enumerate(frame[first], 1)]
+    first = choose_column(list(frame), text, "text", TEXT_NAMES, label if labelled else None, path)
+    texts = [text_of(value, path, row) for row, value in enumerate(frame[first], 1)]
     if not labelled:
         blank = sum(map(is_missing, texts))
         return Table([found or "" for found in texts], None, first, blank=blank, guessed=guessed, frame=frame)
-    second = _choose(list(frame), label, "label", LABEL_NAMES, first, path)
+    second = choose_column(list(frame), label, "label", LABEL_NAMES, first, path)
     labels = [_label(value, path, row) for row, value in enumerate(frame[second], 1)]
     _refuse_mixed(frame[second], labels, path)
     if None in labels and all(label is None or WHOLE.fullmatch(label) for label in labels):
@@ -139,7 +139,7 @@ def _read_lines(path: Path, text: str | None, label: str | None, labelled: bool,
     return Table(lines, None, guessed=guessed)
 
 
-def _choose(
+def choose_column(
     columns: list[str], wanted: str | None, what: str, usual: tuple[str, ...], taken: str | None, path: Path
 ) -> str:
     """The column that is wanted, or else the only one with a usual name, or the only one left."""
@@ -156,7 +156,7 @@ def _choose(
     raise ParameterError(what, f"name one column of {path}", got, f"{advice} The columns are: {listed(columns)}.")
 
 
-def _written(value: Any, path: Path, row: int, column: str) -> str | None:
+def text_of(value: Any, path: Path, row: int, column: str = "text") -> str | None:
     """A text or number as it is written; None where it is missing."""
     if is_missing(value):
         return None
@@ -169,7 +169,7 @@ def _written(value: Any, path: Path, row: int, column: str) -> str | None:
 
 
 def _label(value: Any, path: Path, row: int) -> str | None:
-    written = (_written(value, path, row, "label") or "").strip()
+    written = (text_of(value, path, row, "label") or "").strip()
     return written if written and written.casefold() != "nan" else None
 
 

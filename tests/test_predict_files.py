@@ -1,0 +1,445 @@
+"""Scoring files of any size: every row answered once, in order, as in one process, whatever happens on the way."""
+
+import csv
+import gzip
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("distributed")
+from distributed import Client
+
+import hardmax as hm
+from hardmax.scale import Scored, slices
+from hardmax.scale.engine import connected
+from hardmax.scale.parts import sha256_of
+from hardmax.scale.slice_texts import texts_of
+from hardmax.scale.slices import Slice, files_of, slices_of
+from hardmax.sentiment.corpus import reviews
+from hardmax.sentiment.files import How
+from hardmax.sentiment.tables import read_texts
+
+ROOT = Path(__file__).parents[1]
+MODEL = "imdb-2d"
+TEXTS = [*reviews(600, seed=5).texts, 'a "superb" film,\nand a\r\nlong one', "", "zzzz", "Süße Grüße: excellent"]
+COLUMNS = ["row", "prediction", "probability", "probability_neg", "probability_pos", "no_known_word"]
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with connected("local", 2) as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def _small_slices(monkeypatch) -> None:
+    monkeypatch.setattr(slices, "ROWS", 100)
+
+
+def write(path: Path, texts: list[str] = TEXTS) -> Path:
+    rows = [{"id": number, "review": text} for number, text in enumerate(texts)]
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=70)
+    elif path.suffix == ".jsonl":
+        path.write_text("\n\n".join(json.dumps(row, ensure_ascii=False) for row in rows), encoding="utf-8")
+    elif path.suffix == ".txt":
+        path.write_text("\n".join(" ".join(text.split()) for text in texts), encoding="utf-8")
+    else:
+        with path.open("w", newline="", encoding="utf-8-sig") as file:
+            writer = csv.DictWriter(file, ["id", "review"], delimiter=";")
+            writer.writeheader()
+            writer.writerows(rows)
+    return path
+
+
+def hashes(out: Path) -> dict[str, str]:
+    return {path.relative_to(out).as_posix(): sha256_of(path) for path in out.rglob("*.parquet")}
+
+
+def answers_alone(found: dict[str, str]) -> dict[str, str]:
+    return {name: digest for name, digest in found.items() if not name.startswith("_sweep")}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(client, tmp_path_factory) -> tuple[Path, Scored]:
+    """A file, and its answers with explanations."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    path = write(folder / "reviews.parquet")
+    before, slices.ROWS = slices.ROWS, 100
+    try:
+        return path, hm.predict_files(path, MODEL, out=folder / "out", explain=True, engine=client)
+    finally:
+        slices.ROWS = before
+
+
+def test_a_folder_has_the_answers_of_each_of_its_files(client, run, tmp_path: Path) -> None:
+    (tmp_path / "in" / "_temporary").mkdir(parents=True)
+    for ending in ("csv", "jsonl", "parquet", "txt"):
+        write(tmp_path / "in" / f"part-{ending}.{ending}")
+    (tmp_path / "in" / "empty.jsonl").touch()
+    write(tmp_path / "in" / "_temporary" / "a.csv")
+    (tmp_path / "in" / "README").write_text("not a table")
+    told: list[tuple[int, int]] = []
+    engine = client.scheduler.address
+    found = hm.predict_files(
+        tmp_path / "in", MODEL, out="scored", engine=engine, progress=lambda *rows: told.append(rows)
+    )
+    frame = found.to_frame()
+    assert found.rows == len(frame) == 4 * len(TEXTS)
+    assert told[-1] == (found.rows, found.rows)
+    assert len(found.parts()) == 4 * 7
+    assert list(frame) == ["file", *COLUMNS]
+    assert sum(batch.num_rows for batch in found) == found.rows
+    pd.testing.assert_frame_equal(pd.read_parquet("scored"), frame)  # which passes over folders that begin with _
+    for name, mine in frame.groupby("file"):
+        assert run("predict", "--file", f"in/{name}", "--model", MODEL, "--out", "p.parquet")[0] == 0
+        expected = pd.read_parquet("p.parquet")
+        pd.testing.assert_frame_equal(mine.drop(columns="file").reset_index(drop=True), expected)
+    assert repr(found).startswith(f"<Scored: {found.rows:,} rows in 28 parts in ")
+
+
+def test_explanations_are_those_of_the_classifier(undisturbed) -> None:
+    _, found = undisturbed
+    classifier = hm.pretrained(MODEL)
+    table = found.table()
+    assert table.schema.field("explanation").type == pa.list_(
+        pa.field("element", pa.struct([("token", pa.string()), ("contribution", pa.float64())]))
+    )
+    for row, why in zip(table["explanation"].to_pylist(), classifier.explain_many(TEXTS), strict=True):
+        assert [pair["token"] for pair in row] == why.words.tolist()
+        assert [pair["contribution"] for pair in row] == why.contributions.tolist()  # the same to the last bit
+    assert table["row"].to_pylist() == list(range(1, len(TEXTS) + 1))
+    assert table["prediction"].to_pylist() == classifier.predict(TEXTS).tolist()
+    expected = classifier.contributions(TEXTS, classifier.predict(TEXTS))
+    tokens = found.tokens()
+    key = ["token", "for"]
+    both = tokens.merge(expected, on=key, suffixes=("", "_expected"), validate="one_to_one")
+    assert len(both) == len(tokens) == len(expected)
+    for name in ("count", "sum", "mean", "mean_abs", "share"):  # sums are added slice by slice: the order is another
+        assert np.allclose(both[name], both[f"{name}_expected"], rtol=1e-12, atol=1e-12)
+    for name in ("count", "sum", "mean"):
+        for label in ("neg", "pos"):
+            ours, theirs = both[f"{name}_answered_{label}"], both[f"{name}_in_{label}"]
+            assert np.allclose(ours, theirs, rtol=1e-12, atol=1e-12, equal_nan=True)
+    assert tokens["share"].sum() == pytest.approx(1)
+    pd.testing.assert_frame_equal(Scored.open(found.out).tokens(), tokens)
+
+
+def test_other_programs_read_the_explanations(undisturbed) -> None:
+    _, found = undisturbed
+    pattern = str(found.out / "answers-*.parquet")
+    total = sum(len(row) for row in found.table()["explanation"].to_pylist())
+    duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
+    query = f"SELECT count(*), sum(p.contribution) FROM (SELECT unnest(explanation) AS p FROM '{pattern}')"
+    rows, added = duckdb.sql(query).fetchall()[0]
+    assert (rows, added) == (total, pytest.approx(found.tokens()["sum"].sum()))
+    read = polars.scan_parquet(pattern).select("explanation").explode("explanation").drop_nulls().collect()
+    assert len(read) == total
+
+
+def test_with_more_classes_there_is_a_contribution_for_each(client, tmp_path: Path) -> None:
+    texts = ["a good film", "a bad film", "a dull film", "good", "bad", "dull"] * 40
+    labels = [1 + [kind in text for kind in ("good", "bad", "dull")].index(True) for text in texts]
+    model = hm.HardmaxClassifier(n_heads=2, groups=1, epochs=2, min_df=1, validation=0, device="cpu").fit(texts, labels)
+    model.save(tmp_path / "model")
+    write(tmp_path / "a.csv", texts)
+    found = hm.predict_files(tmp_path / "a.csv", tmp_path / "model", out=tmp_path / "out", explain=True, engine=client)
+    table = found.table()
+    assert table["prediction"].to_pylist() == model.predict(texts).tolist()
+    whys = model.explain_many(texts)
+    for row, why in zip(table["explanation"].to_pylist(), whys, strict=True):
+        assert [pair["contribution"] for pair in row] == why.contributions.tolist()
+    tokens, expected = found.tokens(), model.contributions(texts)
+    assert list(tokens)[:7] == list(expected)
+    assert np.allclose(
+        tokens.sort_values(["token", "for"])["sum"], expected.sort_values(["token", "for"])["sum"], atol=1e-12
+    )
+
+
+class Stop(Exception):
+    pass
+
+
+def test_a_stop_a_killed_worker_and_damage_leave_the_same_bytes(client, undisturbed, tmp_path: Path) -> None:
+    path, whole = undisturbed
+    expected, out = answers_alone(hashes(whole.out)), tmp_path / "out"
+    call = {"model": MODEL, "out": out, "explain": True, "engine": client}
+
+    def stop(done: int, total: int) -> None:
+        if done > total / 3:
+            raise Stop
+
+    with pytest.raises(Stop):
+        hm.predict_files(path, **call, progress=stop)
+    assert 0 < Scored.open(out).rows < len(TEXTS)
+    assert not Scored.open(out).complete
+    once = iter([client.run(os.getpid)])
+
+    def kill_one(done: int, total: int) -> None:
+        for pids in once:
+            os.kill(next(iter(pids.values())), signal.SIGKILL)
+
+    assert hm.predict_files(path, **call, progress=kill_one).rows == len(TEXTS)
+    assert answers_alone(hashes(out)) == expected
+
+    first, second = out / "answers-000000001.parquet", out / "_tokens" / "tokens-000000003.parquet"
+    data = bytearray(first.read_bytes())
+    data[len(data) // 2] ^= 1
+    first.write_bytes(data)
+    second.unlink()
+    (out / "answers-000000099.parquet").write_bytes(b"of no slice")
+    (out / ".answers-000000002-0123.parquet").write_bytes(b"half")
+    kept = (out / "answers-000000000.parquet").stat().st_mtime_ns
+    assert hm.predict_files(path, **call).complete
+    assert answers_alone(hashes(out)) == expected
+    assert (out / "answers-000000000.parquet").stat().st_mtime_ns == kept
+
+    for wrong, said in (
+        ({"explain": False}, "Got answers of another model, or with other options."),
+        ({"model": "imdb"}, "Got answers of another model, or with other options."),
+        ({"files": write(tmp_path / "other.parquet")}, "Got answers to other files."),
+    ):
+        with pytest.raises(hm.ParameterError, match=rf"`out` must be empty, or hold the same answers. {said}"):
+            hm.predict_files(**{"files": path} | call | wrong)
+
+
+def test_a_row_that_cannot_be_read_is_told_and_can_be_mended(client, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(slices, "HEAD", 50)  # what is wrong in the first lines is said at once
+    path, out = write(tmp_path / "a.jsonl", TEXTS[:350]), tmp_path / "out"
+    lines = path.read_text(encoding="utf-8").split("\n")
+    good, lines[2 * 130] = lines[2 * 130], '{"review": "no end'
+    path.write_text("\n".join(lines), encoding="utf-8")
+    said = (
+        r"Every row must have an answer. Got none for rows 101 to 200 of `.*a.jsonl`: .* Got line 261: .* goes on from"
+    )
+    for _ in range(2):  # such a slice is tried again
+        with pytest.raises(hm.InputError, match=said):
+            hm.predict_files(path, MODEL, out=out, engine=client)
+    assert Scored.open(out).rows == 250
+    kept = {name: (out / name).stat().st_mtime_ns for name in answers_alone(hashes(out))}
+    lines[2 * 130] = good
+    path.write_text("\n".join(lines), encoding="utf-8")
+    found = hm.predict_files(path, MODEL, out=out, engine=client)
+    assert found.table()["prediction"].to_pylist() == hm.pretrained(MODEL).predict(TEXTS[:350]).tolist()
+    assert {name: (out / name).stat().st_mtime_ns for name in kept} == kept  # the others are still answers to the file
+
+
+FIELDS = st.text(alphabet='ab";,\n\r ü', max_size=6)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(FIELDS, FIELDS), min_size=1, max_size=12), st.integers(1, 5), st.booleans())
+def test_csv_is_cut_between_rows(rows: list[tuple[str, str]], size: int, quote_all: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a.csv")
+        with path.open("w", newline="", encoding="utf-8") as file:
+            how = csv.QUOTE_ALL if quote_all else csv.QUOTE_MINIMAL
+            csv.writer(file, quoting=how, lineterminator="\r\n" if size % 2 else "\n").writerows([("x", "text"), *rows])
+        try:
+            expected = read_texts(path, labelled=False).texts
+        except hm.InputError as problem:  # Python 3.11 writes a carriage return without quotes
+            with pytest.raises(hm.InputError, match=re.escape(str(problem))):
+                cut(path, size)
+            return
+        found = cut(path, size)
+    assert [text for _, texts in found for text in texts] == expected
+    assert all(part.rows == size for part, _ in found[:-1])
+
+
+def cut(path: Path, rows: int = 3) -> list[tuple[Slice, list[str]]]:
+    before, slices.ROWS = slices.ROWS, rows
+    try:
+        return [(part, texts_of(part)) for part in slices_of(files_of(path, path.parent / "o"), None, How())]
+    finally:
+        slices.ROWS = before
+
+
+def test_cutting_knows_quotes_within_words_carriage_returns_and_encodings(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    for content, encoding in (
+        ('id,text\n1,5" disk\n2,"a ""b""\n c"\n\n3,d\n4,e\n', "utf-8"),  # a quote within a field opens nothing
+        ("id,text\r1,a\r2,b\r3,c\r4,d\r", "utf-8"),  # of old Macs
+        ("sep=;\nid;text\n1;ä\n2;é,e\n3;c\n4;d", "latin-1"),
+        ("text\n\x81\n\xff\nc\nd\n", "latin-1"),
+    ):
+        path.write_bytes(content.encode(encoding))
+        expected = read_texts(path, labelled=False).texts
+        found = cut(path)
+        assert [text for _, texts in found for text in texts] == expected
+        assert [part.first for part, _ in found] == [1, 4]
+    path.write_text("text\na\nb\nc,d\n")
+    with pytest.raises(hm.ParameterError, match=r"have 1 field in each row, as in its header. Got 2 in line 4"):
+        cut(path)
+
+
+def test_size_bounds_a_slice_as_well(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(slices, "SIZE", 5000)
+    texts = ["x" * 2000] * 10
+    for ending, most in (("csv", 3), ("parquet", 3), ("jsonl", 3)):
+        path = tmp_path / f"a.{ending}"
+        if ending == "parquet":
+            pq.write_table(pa.table({"text": texts}), path, use_dictionary=False)
+        else:
+            write(path, texts)
+        found = cut(path, 100)
+        assert max(part.rows for part, _ in found) <= most
+        assert [text for _, some in found for text in some] == texts
+
+
+def test_parquet_is_read_in_any_order(tmp_path: Path) -> None:
+    texts = [f"text {number}" for number in range(1000)]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet", row_group_size=150)
+    parts = slices_of(files_of(tmp_path / "a.parquet", tmp_path / "o"), None, How())
+    for number in np.random.default_rng(0).permutation(len(parts)).tolist() + list(range(len(parts))):
+        part = parts[number]
+        assert texts_of(part) == texts[part.start : part.stop]
+
+
+def test_what_cannot_be_scored_is_said(tmp_path: Path, client) -> None:
+    def refused(files: object, match: str, error: type[Exception] = hm.InputError, **options: object) -> None:
+        with pytest.raises(error, match=match):
+            hm.predict_files(files, **{"model": MODEL, "out": tmp_path / "out", "engine": client} | options)
+
+    path = write(tmp_path / "a.csv")
+    refused(tmp_path / "b.csv", "must be a file or a folder. Got nothing", FileNotFoundError)
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"text\na\n"))
+    refused(tmp_path / "a.csv.gz", r"must be a file that can be cut. Got .csv.gz, .* Unpack it")
+    (tmp_path / "u.csv").write_text("text\na\n", encoding="utf-16")
+    refused(tmp_path / "u.csv", "Got UTF-16. Write it as UTF-8")
+    refused(path, "`encoding` must name an encoding in which the letters of ASCII are single", encoding="utf-16")
+    refused(path, "`text` must name one column of .* Got 'words'", text="words")
+    refused(path, "`model` must be a folder with a model, or one of imdb, imdb-2d. Got 'imbd'", model="imbd")
+    refused(path, "`model` must be the folder of a model", model=hm.pretrained(MODEL))
+    refused(path, "`at_least` must be a probability", at_least=2)
+    refused(path, "`engine` must be", engine="cluster")
+    refused(tmp_path, "`out` must be outside of the folder that is read")
+    (tmp_path / "h.csv").write_text("id,text\n")
+    refused(tmp_path / "h.csv", "`files` must hold rows. Got none.")
+    (tmp_path / "p.parquet").write_bytes(b"PAR1")
+    refused(tmp_path / "p.parquet", "must be a Parquet file")
+    (tmp_path / "long.jsonl").write_text('{"text": "' + "x" * 300 + '"}')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slices, "LONGEST", 200)
+        refused(tmp_path / "long.jsonl", "must have lines of at most 200 bytes. Got a longer one, line 1")
+        (tmp_path / "open.csv").write_text('text\n"' + "x\n" * 300)
+        refused(tmp_path / "open.csv", "field larger than field limit")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command(client, run, tmp_path: Path) -> None:
+    write(Path("a.csv"))
+    engine, where = client.scheduler.address, ("--model", MODEL, "--out", "scored/")
+    code, out, err = run("predict", "a.csv", *where, "--engine", engine, "--explain", "--tokens", "t.csv")
+    assert code == 0, err
+    assert out.startswith(f"{len(TEXTS)} rows have an answer, in 7 parts in ")
+    assert "Wrote t.csv" in out
+    pd.testing.assert_frame_equal(
+        pd.read_csv("t.csv", keep_default_na=False, na_values=[""]), Scored.open("scored").tokens()
+    )
+    code, out, _ = run("predict", "--file", "a.csv", *where, "--engine", engine, "--explain", "--json")
+    assert json.loads(out) == {"out": str(tmp_path / "scored"), "rows": len(TEXTS), "parts": 7}
+    for arguments, said in (
+        (("a.csv", *where, "--keep"), "`--keep` must go with a file as --out"),
+        (("a text", "--model", MODEL, "--workers", "2"), "`--workers` must go with a file or folder of texts"),
+        (("a.csv", "--model", MODEL), "the name of a file. Pass it as --file. Or write into a folder"),
+        (("a.csv", *where), "`--out` must be empty, or hold the same answers. Got answers of another model, or"),
+        (("b.csv", *where), "`b.csv` must be a file or a folder. Got nothing at that path"),
+        (("a.csv", *where, "--tokens", "t.doc"), "`--tokens` must end in one of"),
+        (("a.csv", "--model", "imbd", "--out", "scored/"), "`--model` must be a folder that hardmax train wrote"),
+    ):
+        code, _, err = run("predict", *arguments)
+        assert (code, said in err) == (2, True), err
+
+
+SCRIPT = """
+import hardmax as hm, os, signal, sys
+from hardmax.scale import slices
+slices.ROWS = 100
+def progress(done, total):
+    if done >= total / 2: os.kill(os.getpid(), signal.SIGKILL)
+if __name__ == "__main__":
+    hm.predict_files(sys.argv[1], "imdb-2d", out=sys.argv[2], explain=True, workers=2, progress=progress)
+"""
+
+
+@pytest.mark.slow
+def test_the_client_is_killed_and_another_one_goes_on(client, undisturbed, tmp_path: Path) -> None:
+    path, whole = undisturbed
+    (tmp_path / "script.py").write_text(SCRIPT)
+    env = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, tmp_path / "script.py", path, tmp_path / "out"]
+    assert subprocess.run(command, env=env, check=False).returncode == -signal.SIGKILL
+    assert 0 < Scored.open(tmp_path / "out").rows < len(TEXTS)
+    found = hm.predict_files(path, MODEL, out=tmp_path / "out", explain=True, engine=client)
+    assert answers_alone(hashes(found.out)) == answers_alone(hashes(whole.out))
+
+
+@pytest.mark.slow
+def test_ctrl_c_leaves_a_folder_that_goes_on(tmp_path: Path, undisturbed) -> None:
+    path, whole = undisturbed
+    code = "from hardmax.scale import slices; slices.ROWS = 100\nfrom hardmax.cli.main import main\nimport sys\n"
+    (tmp_path / "script.py").write_text(f"{code}if __name__ == '__main__': sys.exit(main(sys.argv[1:]))")
+    command = [sys.executable, tmp_path / "script.py", "predict", path, "--explain", "--workers", "1", "--model", MODEL]
+    env = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    command = [*map(str, command), "--out", str(tmp_path / "out")]
+    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as child:
+        while not list((tmp_path / "out").glob("answers-*")):
+            assert child.poll() is None
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate()
+    assert child.returncode == 130
+    assert "are kept. The same command goes on from there." in err
+    assert subprocess.run(command, env=env, check=False, capture_output=True).returncode == 0
+    assert answers_alone(hashes(tmp_path / "out")) == answers_alone(hashes(whole.out))
+
+
+MEMORY = """
+import resource, sys
+from pathlib import Path
+from dataclasses import asdict
+from hardmax.scale import slices
+from hardmax.scale.scoring import Scoring
+from hardmax.scale.parts import sha256_of
+from hardmax.sentiment import MODELS
+slices.SIZE = 1 << 19
+model = MODELS / "imdb-2d"
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1024 if sys.platform == "darwin" else 1)
+parts = slices.slices_of(slices.files_of(Path(sys.argv[1]), Path("o")), None, slices.How())
+cell = Scoring(sys.argv[2], str(model), sha256_of(model / "model.json"), True, 0.0)
+for number, part in enumerate(parts):
+    cell(asdict(part), None)
+    if number == 2: print(peak())
+print(len(parts), peak())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_memory_is_that_of_a_slice(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"a.{ending}"
+    texts = [" ".join(reviews(20, seed=seed).texts) for seed in range(50)] * 400  # 38 MB, in slices of half an MB
+    if ending == "csv":
+        write(path, texts)
+    else:
+        pq.write_table(pa.table({"text": texts}), path, use_dictionary=False)  # one group of rows
+    env = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    told = subprocess.run(
+        [sys.executable, "-c", MEMORY, path, tmp_path], env=env, check=True, capture_output=True, text=True
+    ).stdout.split()
+    few, parts, many = map(int, told)
+    assert parts > 60
+    assert many - few < 30_000  # kB
