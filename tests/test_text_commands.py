@@ -479,7 +479,7 @@ def test_defaults_are_those_of_the_classifier() -> None:
     assert (flags.pop("class_weight"), defaults.pop("class_weight")) == (False, None)
     shared = defaults.keys() & flags.keys()
     assert {name: flags[name] for name in shared} == {name: defaults[name] for name in shared}
-    assert defaults.keys() - flags.keys() == {"checkpoint", "verbose", "tokenizer"}
+    assert defaults.keys() - flags.keys() == {"checkpoint", "verbose", "tokenizer", "text_column"}
 
 
 def test_every_option_reaches_the_classifier(run, home) -> None:
