@@ -90,7 +90,7 @@ def test_a_worker_stops_and_wakes_when_all_is_done(quiet, tmp_path: Path) -> Non
     out = tmp_path / "out"
     with (
         dask.config.set(LOCAL | {"distributed.scheduler.worker-ttl": "2s"}),
-        LocalCluster(n_workers=0, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster, set_as_default=False) as engine,
     ):
         worker = ("distributed.cli.dask_worker", cluster.scheduler_address, "--nthreads", "1", "--no-nanny")
