@@ -17,13 +17,19 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hardmax as hm
 from hardmax import HardmaxClustering
-from hardmax.cluster import embedding, granularity, graph, preprocessing
+from hardmax.cluster import embedding, granularity, joining, preprocessing
 from hardmax.cluster.granularity import choose_tau
+from hardmax.cluster.graph import Graph
+from hardmax.cluster.neighbours import Search
 from hardmax.cluster.prediction import FittedLayers
 
 BLOBS, OF_BLOB = make_blobs(300, centers=[[0, 0], [8, 0], [0, 8], [9, 9]], random_state=1)
 SQUARE = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1], [0.5, 0], [-0.5, 0]])
 BOTH = pytest.mark.parametrize("features", ["graph", "points"])
+
+
+def weights_of(X, n_neighbors):
+    return Graph.of_points(Search(X, n_neighbors)).weights
 
 
 def same_partition(a, b):
@@ -275,7 +281,7 @@ def test_points_that_must_lead_lead(wanted):
     assert forced.certified_
     assert forced.predict(X).tolist() == forced.labels_.tolist()
     layers = forced._model.layers
-    assert layers.predict(forced._model._tokens(X)).tolist() == forced.labels_.tolist()
+    assert layers.predict(forced._model._tokens(X)[0]).tolist() == forced.labels_.tolist()
 
 
 def test_a_leader_may_be_named_and_changes_nothing():
@@ -329,7 +335,7 @@ def test_points_on_a_line(features, k):
 
 def test_far_components_are_joined():
     X = np.concatenate([BLOBS, BLOBS[:40] + 1e6, BLOBS[40:80] - 1e9])
-    W = graph.neighbour_graph(X, 10)
+    W = weights_of(X, 10)
     assert connected_components(W)[0] == 1
     assert (abs(W - W.T) > 0).nnz == 0
     assert HardmaxClustering(3).fit(X).n_clusters_ == 3
@@ -346,27 +352,29 @@ def test_bridges_are_the_nearest_pairs(spread):
         outside = np.setdiff1d(np.arange(100), part)
         i, j = np.unravel_index(distances[np.ix_(part, outside)].argmin(), (len(part), len(outside)))
         expected.add((min(part[i], outside[j]), max(part[i], outside[j])))
-    assert graph._bridges(X, parts) == expected
+    labels = np.repeat(np.arange(4), [len(part) for part in parts])
+    assert joining._nearest_pairs(joining.Coordinates.of(X), labels) == expected
 
 
 def test_a_bridge_may_lead_to_a_part_whose_centre_is_far():
     wall = np.column_stack([np.zeros(19), np.arange(1, 20)])  # from (0, 1) on, with its centre at (0, 10)
     Y = np.vstack([[0.0, 0.0], [2.9, 0.0], [3.1, 0.0], wall])
-    assert (0, 3) in graph._bridges(Y, [np.array([0]), np.array([1, 2]), np.arange(3, 22)])
+    labels = np.repeat([0, 1, 2], [1, 2, 19])
+    assert (0, 3) in joining._nearest_pairs(joining.Coordinates.of(Y), labels)
 
 
 @pytest.mark.parametrize("outliers", [1, 5])
 @pytest.mark.parametrize("size", [1e-2, 1e-6])
 def test_outliers_beside_a_dense_group_stay_connected(outliers, size):
     X = np.concatenate([BLOBS[:100] * size, BLOBS[:outliers] * size + 5.0])
-    W = graph.neighbour_graph(X, 10)
+    W = weights_of(X, 10)
     assert W.sum(axis=1).min() > 0
     assert embedding.SpectralEmbedding.of(W, 5).values[1] < 1 - 1e-9
 
 
 def test_every_way_finds_the_same_eigenvectors(monkeypatch):
     X, _ = make_moons(900, noise=0.05, random_state=0)
-    W = graph.neighbour_graph(np.concatenate([X, X + 50.0]), 10)  # a component far away
+    W = weights_of(np.concatenate([X, X + 50.0]), 10)  # a component far away
     ways = []
     for setting, value in (("THIN", 0.0), ("THIN", 100.0), ("DENSE", 10_000)):
         monkeypatch.setattr(embedding, setting, value)
@@ -381,13 +389,13 @@ def test_graphs_of_curves_and_planes_are_thin():
     random = np.random.default_rng(0)
     t = 9 * random.random(2000)
     clouds = [np.column_stack([np.cos(t * k) for k in range(1, 7)]), *(random.random((2000, d)) for d in (1, 2, 3, 9))]
-    thin = [embedding.is_thin(graph.neighbour_graph(X, 10).tocsc()) for X in clouds]
+    thin = [embedding.is_thin(weights_of(X, 10).tocsc()) for X in clouds]
     assert thin == [True, True, True, False, False]
 
 
 def test_equal_eigenvalues_are_not_cut_apart():
     ring = np.exp(2j * np.pi * np.arange(24) / 24)
-    found = embedding.SpectralEmbedding.of(graph.neighbour_graph(np.column_stack([ring.real, ring.imag]), 2), 10)
+    found = embedding.SpectralEmbedding.of(weights_of(np.column_stack([ring.real, ring.imag]), 2), 10)
     assert [found.whole(m) for m in (1, 2, 3, 4, 5)] == [1, 3, 3, 5, 5]
     assert found.values[0] == pytest.approx(1.0)
 
@@ -543,7 +551,7 @@ def test_granularity_is_monotone_as_far_as_floats_reach():
 
 
 def _graph_features(X):
-    return embedding.SpectralEmbedding.of(graph.neighbour_graph(X, 10), 9).features(8)
+    return embedding.SpectralEmbedding.of(weights_of(X, 10), 9).features(8)
 
 
 def test_eigenvectors_are_at_most_fifty():
@@ -568,7 +576,7 @@ def test_a_run_without_a_proof_says_so_and_predicts_in_time():
 
 
 def test_weights_know_the_distance_of_the_last_neighbour():
-    W = graph.neighbour_graph(np.array([[0.0], [1.0], [3.0], [6.0]]), 2).toarray()
+    W = weights_of(np.array([[0.0], [1.0], [3.0], [6.0]]), 2).toarray()
     s = [3, 2, 3, 5]  # distance of the second neighbour
     assert W[0, 1] == pytest.approx(np.exp(-1 / (s[0] * s[1])))
     assert W[1, 2] == pytest.approx(np.exp(-4 / (s[1] * s[2])))

@@ -56,14 +56,14 @@ def as_array(value: Array, name: str, must: str, advice: str = "Fill them up.") 
         raise ParameterError(name, must, "rows of different lengths", advice) from None
 
 
-def refuse_gaps(value: object, name: str) -> None:
-    """Refuse what NumPy would misread: masked values, whose numbers it would take, and sparse matrices."""
+def refuse_gaps(value: object, name: str, *, sparse: bool = False) -> None:
+    """Refuse what NumPy would misread: masked values, whose numbers it would take, and, unless `sparse`, such ones."""
     hidden = int(np.ma.getmaskarray(value).sum()) if isinstance(value, np.ma.MaskedArray) else 0
     if hidden:
         padding = " For padding, pass `tokens.data` and `mask`, True for the real tokens." if name == "tokens" else ""
         advice = f"Fill them, or leave their rows out.{padding}"
         raise ParameterError(name, "have all its values", f"a masked array with {hidden} masked", advice)
-    if issparse(value) or (is_tensor(value) and "sparse" in str(getattr(value, "layout", ""))):
+    if (issparse(value) and not sparse) or (is_tensor(value) and "sparse" in str(getattr(value, "layout", ""))):
         advice = "Use its method to_dense()." if is_tensor(value) else "Use its method toarray()."
         raise ParameterTypeError(name, "be a dense array", f"a sparse one, {type(value).__name__}", advice)
 

@@ -9,16 +9,21 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hardmax._checks import refuse_gaps
 from hardmax._errors import ParameterError
 from hardmax._progress import progress_bar
-from hardmax._types import FloatArray, IntArray
+from hardmax._types import FloatArray, IntArray, Matrix
+from hardmax.cluster.given import check_distances, check_similarities
+from hardmax.cluster.membership import exemplars, strengths
 from hardmax.cluster.model import Settings, fit
+from hardmax.cluster.tree import ClusterTree
 from hardmax.limits import Limit, limit
 from hardmax.rules.hardmax import Hardmax
+
+EXEMPLARS = 5  # of a cluster
 
 
 @dataclass(eq=False, repr=False)  # its __init__ is its own, so that Python's errors name this class
@@ -32,18 +37,18 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
     leaders there falls in known steps as tau grows; a few more may emerge at later layers.
 
     Use it where centres should be real points, clusters may have any shape, and the answer must not depend on chance
-    or on the order of the points. For round clusters of known number KMeans is faster; where much of the data is
-    noise, HDBSCAN leaves it out and this does not.
+    or on the order of the points. For round clusters of known number KMeans is faster.
 
     Parameters
     ----------
     n_clusters : int, optional
-        How many clusters to look for. Then searched for: tau nearest to 1, and with features="graph" also
+        How many clusters to look for. By default as many as the density of the points has peaks beyond those that
+        chance makes, which may be one: no clusters. Then searched for: tau nearest to 1, and with features="graph" also
         the number of eigenvectors, which is n_clusters (50 at most) if a tau from 1/4 to 4 will do, or else a little
         less.
     granularity : float in [0, 1], optional
-        g, with tau = (1 - g) / g: 1/2 is the plain model, and is taken unless said; at 1 every distinct direction
-        leads; near 0 few do, with features="points" usually one. It does not go with `n_clusters`, which chooses tau.
+        g, with tau = (1 - g) / g: 1/2 is the plain model; at 1 every distinct direction leads; near 0 few do, with
+        features="points" usually one. It does not go with `n_clusters`, which chooses tau.
     features : {"graph", "points"}
         "graph": rows of the leading eigenvectors of the graph of nearest neighbours (weights
         exp(-|x_i - x_j|^2 / (s_i s_j)) with s_i the distance of the last neighbour; components are joined at their
@@ -53,8 +58,22 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
     n_neighbors : int
         Of the graph.
     n_components : int, optional
-        How many eigenvectors. By default the m from 2 to 30 with the largest gap,
-        sqrt(m) log((1 - lambda_(m+1)) / (1 - lambda_m)). Raised where it would cut between equal eigenvalues.
+        How many eigenvectors. By default as many as clusters; with `granularity`, or where similarities are given, the
+        m from 2 to 30 with the largest gap, sqrt(m) log((1 - lambda_(m+1)) / (1 - lambda_m)). Raised where it would cut
+        between equal eigenvalues.
+    metric : {"euclidean", "cosine", "precomputed"}
+        How far points are apart. "cosine": their directions count, as for embeddings of texts. "precomputed": X holds
+        distances, (n, n), or is a sparse matrix of the distances of neighbours, as scikit-learn makes them.
+    affinity : {"neighbors", "precomputed"}
+        "precomputed": X holds similarities, (n, n), none below 0. Of a dense matrix the `n_neighbors` largest of each
+        row are taken; a sparse one is the graph itself.
+    search : transformer, optional
+        What finds neighbours: an object whose `fit_transform` returns a sparse matrix of distances, such as
+        `sklearn.neighbors.KNeighborsTransformer`. By default they are found exactly, and beyond 30,000 points in more
+        than 10 dimensions nearly, by FAISS if it is installed.
+    noise : float, optional
+        Label -1 for points that belong nowhere: the density around them is so many times lower than where the densest
+        quarter of their cluster is. 20 is a good start.
     A : (d, d) array, "whiten" or None
         Symmetric positive definite matrix of the inner product, and so of the distances, between points: as if they
         were L^T x with A = L L^T. "whiten" is the inverse covariance, without directions that do not vary.
@@ -70,13 +89,20 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
     Attributes
     ----------
     labels_ : (n,) array
-        Cluster of each point; cluster c is led by point leaders_[c]. A point tied between leaders for ever goes with
-        the one of largest weight, of equal ones the first by its coordinates.
+        Cluster of each point, -1 for noise; cluster c is led by point leaders_[c]. A point tied between leaders for
+        ever goes with the one of largest weight, of equal ones the first by its coordinates.
     leaders_ : (n_clusters_,) array
         Indices of the leaders, rising; the first of points that are equal.
     cluster_centers_ : (n_clusters_, d) array
         X[leaders_].
     n_clusters_ : int
+    strengths_ : (n,) array
+        How sure each label is, from 0 to 1: 1 - p / q, with q the product of the point's token with its leader and p
+        the largest one with another leader.
+    exemplars_ : list of arrays
+        For each cluster up to five points that stand for it, its leader first.
+    tree_ : ClusterTree
+        Clusters within clusters, over all values of tau: `tree_.cut(7)`, `tree_.plot()`.
     n_components_ : int
         Coordinates of a token: eigenvectors, or those of a point and a constant one.
     granularity_, tau_ : float
@@ -114,6 +140,10 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
         "features": [StrOptions({"graph", "points"})],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "metric": [StrOptions({"euclidean", "cosine", "precomputed"})],
+        "affinity": [StrOptions({"neighbors", "precomputed"})],
+        "search": [HasMethods("fit_transform"), None],
+        "noise": [Interval(Real, 1, None, closed="neither"), None],
         "A": ["array-like", StrOptions({"whiten"}), None],
         "center": ["boolean"],
         "must_lead": ["array-like", None],
@@ -127,21 +157,24 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
 
         Parameters
         ----------
-        X : (n, d) array
+        X : (n, d) array or sparse matrix
+            Points, of float64 or float32, which stays float32; or (n, n) distances or similarities.
         y : ignored
         """
+        self._check_settings()
         X = self._points(X, reset=True)
-        must_lead = check_must_lead(self.must_lead, len(X))
+        if self.metric == "precomputed":
+            check_distances(X)
+        elif self.affinity == "precomputed":
+            check_similarities(X)
+        must_lead = check_must_lead(self.must_lead, X.shape[0])
         if must_lead and self.n_clusters is not None:
             got = f"`n_clusters={self.n_clusters}` as well"
             raise ParameterError("must_lead", "go with `granularity`", got, "Leave out one.")
-        if self.n_clusters is not None and self.granularity is not None:
-            must, got = "not go with `n_clusters`, which chooses it", f"`n_clusters={self.n_clusters}` as well"
-            raise ParameterError("granularity", must, got, "Leave out one.")
         settings = Settings(**self.get_params(deep=False) | {"must_lead": must_lead})
         with progress_bar("Clustering") if self.verbose else nullcontext() as progress:
             self._model, choice = fit(X, settings, progress)
-        self.labels_ = self._model.layers.labels.copy()
+        self.labels_ = self._model.labels.copy()
         self.leaders_ = choice.limit.leaders
         self.cluster_centers_ = X[self.leaders_]
         self.n_clusters_ = len(self.leaders_)
@@ -166,7 +199,8 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
 
         Parameters
         ----------
-        X : (n, d) array
+        X : (n, d) array or sparse matrix
+            Points; or distances or similarities to the fitted ones, (queries, n fitted).
 
         Returns
         -------
@@ -175,9 +209,53 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
         check_is_fitted(self)
         return self._model.predict(self._points(X, reset=False))
 
-    def _points(self, X: Any, *, reset: bool) -> FloatArray:
-        refuse_gaps(X, "X")  # scikit-learn would take the numbers below a mask
-        return np.asarray(validate_data(self, X, dtype=np.float64, reset=reset))
+    def _points(self, X: Any, *, reset: bool) -> Matrix:
+        on_graph = self.features == "graph"
+        refuse_gaps(X, "X", sparse=on_graph)  # scikit-learn would take the numbers below a mask
+        kinds = [np.float64, np.float32]  # either as it came
+        return validate_data(self, X, dtype=kinds, accept_sparse="csr" if on_graph else False, reset=reset)
+
+    def _check_settings(self) -> None:
+        """Refuse settings that do not go together."""
+        both = ("granularity", "not go with `n_clusters`, which chooses it", f"`n_clusters={self.n_clusters}` as well")
+        given = "X holds distances or similarities, not points"
+        wrong: list[tuple[bool, tuple[str, str, str]]] = [
+            (self.n_clusters is not None and self.granularity is not None, both),
+            (self.metric == self.affinity == "precomputed", ("affinity", "not go with `metric`", "both precomputed")),
+            (self.given and self.features != "graph", ("features", "be graph where " + given, f"{self.features!r}")),
+            (self.given and self.A is not None, ("A", "be left out where " + given, "one")),
+            (self.given and self.search is not None, ("search", "be left out where " + given, "one")),
+            (self.noise is not None and self.affinity == "precomputed", ("noise", "have distances", "similarities")),
+            (self.noise is not None and self.features != "graph", ("noise", 'go with `features="graph"`', "points")),
+            (self.search is not None and self.features != "graph", ("search", 'go with `features="graph"`', "points")),
+        ]
+        for holds, (name, must, got) in wrong:
+            if holds:
+                raise ParameterError(name, must, got, "Leave out one.")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.given
+        tags.input_tags.sparse = self.features == "graph"
+        return tags
+
+    @property
+    def strengths_(self) -> FloatArray:
+        """(n,) how sure each label is, from 0 to 1: 1 - next / own, of the products with leaders."""
+        check_is_fitted(self)
+        return strengths(self._model.layers.keys[0], self.leaders_, self.labels_)
+
+    @property
+    def exemplars_(self) -> list[IntArray]:
+        """For each cluster, the points that stand for it: its leader, and up to four of those nearest to that one."""
+        check_is_fitted(self)
+        return exemplars(self._model.layers.keys[0], self.leaders_, self.labels_, EXEMPLARS)
+
+    @property
+    def tree_(self) -> ClusterTree:
+        """Clusters within clusters over the knob, to be cut anywhere; made when it is first asked for."""
+        check_is_fitted(self)
+        return self._model.tree
 
     @property
     def limit_(self) -> Limit:

@@ -48,12 +48,12 @@ def first_leaders(features: FloatArray, tau: float) -> IntArray:
     return np.sort(run.classes.first[run.emerged == 0])
 
 
-def thresholds(features: FloatArray, rows: IntArray | None = None) -> FloatArray:
-    """tau_i of these rows, or of all: infinite where nothing longer lies on the same side."""
+def rivals(features: FloatArray, rows: IntArray | None = None) -> tuple[FloatArray, IntArray]:
+    """tau_i of these rows, or of all, and the token j that sets it: infinite where nothing longer is on their side."""
     r = np.linalg.norm(features, axis=1)
     u, log_r = features / r[:, None], np.log(r)
     rows = np.arange(len(r)) if rows is None else rows
-    found = np.empty(len(rows))
+    found, rival = np.empty(len(rows)), np.empty(len(rows), np.intp)
     step = max(1, BLOCK // len(r))
     for start in range(0, len(rows), step):
         part = rows[start : start + step]
@@ -62,8 +62,14 @@ def thresholds(features: FloatArray, rows: IntArray | None = None) -> FloatArray
         valid = (longer > 0) & (cosines > 0)
         np.log(np.minimum(cosines, 1.0, out=cosines), out=cosines, where=valid)
         ratio = np.divide(-cosines, longer, out=np.full(cosines.shape, np.inf), where=valid)
+        rival[start : start + step] = ratio.argmin(axis=1)
         found[start : start + step] = ratio.min(axis=1)
-    return found
+    return found, rival
+
+
+def thresholds(features: FloatArray, rows: IntArray | None = None) -> FloatArray:
+    """tau_i of these rows, or of all: infinite where nothing longer lies on the same side."""
+    return rivals(features, rows)[0]
 
 
 def largest_thresholds(features: FloatArray, at_least: int) -> FloatArray:
@@ -132,19 +138,20 @@ def choose_tau_and_m(
     top: int,
     alpha: float,
     progress: Progress | None = None,
-) -> Choice:
-    """As `choose_tau`, with `top` eigenvectors if a tau within a factor of NEAR will do, or else a few less.
+) -> tuple[Choice, FloatArray]:
+    """As `choose_tau`, and the features: `top` eigenvectors if a tau within a factor of NEAR will do, or a few less.
 
     k clusters that are well apart make k rays in k dimensions. With more eigenvectors clusters are split, so more are
     taken only where a cut would fall between equal eigenvalues.
     """
     sizes = [m for m in range(top, max(0, top - LOWER), -1) if m == 1 or embedding.whole(m) == m]
     sizes += [embedding.whole(top)] if top not in sizes else []
-    best: Choice | None = None
+    best: tuple[Choice, FloatArray] | None = None
     for m in sizes:
-        found = choose_tau(embedding.features(m)[labels], n_clusters, alpha, progress)
-        best = min(best or found, found, key=lambda choice: choice.distance(n_clusters))
-        if best.n_clusters == n_clusters and best.distance(n_clusters)[1] <= np.log(NEAR):
+        features = embedding.features(m)[labels]
+        found = choose_tau(features, n_clusters, alpha, progress), features
+        best = min(best or found, found, key=lambda pair: pair[0].distance(n_clusters))
+        if best[0].n_clusters == n_clusters and best[0].distance(n_clusters)[1] <= np.log(NEAR):
             break
     assert best is not None
     return best

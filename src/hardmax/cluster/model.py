@@ -2,17 +2,25 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from hardmax._errors import InputError, ParameterError
-from hardmax._types import FloatArray, IntArray, Progress
-from hardmax.cluster import graph
+from hardmax._types import FloatArray, IntArray, Matrix, Progress
 from hardmax.cluster.embedding import MOST, SpectralEmbedding
+from hardmax.cluster.given import directions, graph_of, tokens_beside
 from hardmax.cluster.granularity import Choice, choose_tau, choose_tau_and_m, tau_of, tokens_at
+from hardmax.cluster.graph import Graph, shepard
+from hardmax.cluster.how_many import count
+from hardmax.cluster.membership import Noise
+from hardmax.cluster.neighbours import Search
+from hardmax.cluster.peaks import dimension
 from hardmax.cluster.prediction import FittedLayers
 from hardmax.cluster.preprocessing import Preprocessing, height_of, lift
+from hardmax.cluster.rows import Distinct, Known
+from hardmax.cluster.tree import ClusterTree
 from hardmax.control import choose_A
 from hardmax.kernels.sets import Classes
 from hardmax.limits import limit
@@ -34,11 +42,47 @@ class Settings:
     features: str = "graph"
     n_neighbors: int = 10
     n_components: int | None = None
+    metric: str = "euclidean"
+    affinity: str = "neighbors"
+    search: Any = None
+    noise: float | None = None
     A: Any = None
     center: bool = True
     must_lead: Sequence[int] | None = None
     alpha: float = 1.0
     verbose: bool | int = False
+
+    @property
+    def given(self) -> bool:
+        """Whether X holds distances or similarities instead of points."""
+        return "precomputed" in (self.metric, self.affinity)
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where fitted points are: made ready, each distinct one once."""
+
+    preprocessing: Preprocessing
+    Y: Matrix  # (m, r)
+    labels: IntArray  # (n,) which of them each point is
+    search: Search | None  # of their neighbours, for features="graph"
+
+    @cached_property
+    def first(self) -> IntArray:
+        """(m,) a point at each place."""
+        return np.unique(self.labels, return_index=True)[1]
+
+    @classmethod
+    def of(cls, X: Matrix, settings: Settings) -> "Places":
+        on_graph = settings.features == "graph"
+        distinct = Distinct.of(X)  # sorted, so that no sum depends on the order; once, so that equal points stay equal
+        ranked = distinct.rows
+        if len(distinct.counts) < len(distinct.labels):
+            ranked = ranked[np.repeat(np.arange(len(distinct.counts)), distinct.counts)]
+        preprocessing = Preprocessing.fit(ranked, settings.A, center=settings.center or on_graph)
+        again = Distinct.of(preprocessing.transform(distinct.rows))  # whitening may make points equal
+        search = Search(again.rows, settings.n_neighbors) if on_graph and again.rows.shape[0] > 1 else None
+        return cls(preprocessing, again.rows, again.labels[distinct.labels], search)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,64 +90,98 @@ class Model:
     """Fitted points, and the layers that their tokens go through."""
 
     settings: Settings
-    X: FloatArray  # (n, d) as they came
-    preprocessing: Preprocessing
-    Y: FloatArray  # (n, r) preprocessed
+    X: Matrix  # (n, d) as they came
+    places: Places | None  # None where distances or similarities came
+    features: FloatArray  # (n, m) r_i u_i
     L: FloatArray | None  # of must_lead
     tau: float
     layers: FittedLayers
+    noise: Noise | None
+    labels: IntArray  # (n,)
 
-    def predict(self, X: FloatArray) -> IntArray:
+    @cached_property
+    def known(self) -> Known:
+        """The fitted rows, to be found again."""
+        return Known(self.X)
+
+    @cached_property
+    def tree(self) -> ClusterTree:
+        """Over all values of tau."""
+        return ClusterTree.of(self.features, self.settings.alpha)
+
+    def predict(self, X: Matrix) -> IntArray:
         """(queries,) labels; points that equal a fitted one have its label, to the last bit and tie."""
-        classes = Classes.of(np.concatenate([self.X, X]))
-        known = np.full(len(classes), -1)
-        known[classes.labels[: len(self.X)]] = self.layers.labels
-        labels = known[classes.labels[len(self.X) :]]
-        new = labels < 0
-        if new.any():
-            labels[new] = self.layers.predict(self._tokens(X[new]))
+        at = self.known.find(X)
+        labels = self.labels[at]
+        new = np.flatnonzero(at < 0)
+        if len(new):
+            tokens, scales = self._tokens(X[new])
+            labels[new] = self.layers.predict(tokens)
+            if self.noise is not None:
+                labels[new] = self.noise.mark(labels[new], scales)
         return labels
 
-    def _tokens(self, X: FloatArray) -> FloatArray:
-        """(queries, m) tokens of new points, as if they had been fitted."""
-        Y = self.preprocessing.transform(X)
-        if self.settings.features == "graph":
-            return graph.shepard(Y, self.Y, self.layers.keys[0], self.settings.n_neighbors)
-        height = height_of(self.Y)
-        tokens = tokens_at(lift(Y, height), self.tau, fitted=lift(self.Y, height))
-        return tokens if self.L is None else tokens @ self.L
+    def _tokens(self, X: Matrix) -> tuple[FloatArray, FloatArray]:
+        """(queries, m) tokens of new points, as if they had been fitted, and distances of their last neighbours."""
+        settings, fitted = self.settings, self.layers.keys[0]
+        if self.places is None:
+            return tokens_beside(X, settings.metric, settings.n_neighbors, fitted)
+        Y = self.places.preprocessing.transform(directions(X) if settings.metric == "cosine" else X)
+        if settings.features == "graph":
+            if self.places.search is None:  # all points are one
+                return np.repeat(fitted[:1], Y.shape[0], axis=0), np.ones(Y.shape[0])
+            far, near = self.places.search.of(Y, settings.n_neighbors)
+            return shepard(far, near, fitted[self.places.first]), far.max(axis=1)
+        height = height_of(self.places.Y)
+        tokens = tokens_at(lift(Y, height), self.tau, fitted=lift(self.places.Y, height))
+        return tokens if self.L is None else tokens @ self.L, np.ones(len(Y))
 
 
-def fit(X: FloatArray, settings: Settings, progress: Progress | None = None) -> tuple[Model, Choice]:
-    """Find the leaders of points of shape (n, d); `progress` as for `limit`."""
-    classes = Classes.of(X)  # sorted, so that no sum depends on the order; and once, so that equal points stay equal
-    ranked = np.repeat(classes.rows, classes.counts, axis=0)
-    preprocessing = Preprocessing.fit(ranked, settings.A, center=settings.center or settings.features == "graph")
-    Y = preprocessing.transform(classes.rows)[classes.labels]
-    if settings.features == "graph":
-        choice = _on_graph(Y, settings, progress)
+def fit(X: Matrix, settings: Settings, progress: Progress | None = None) -> tuple[Model, Choice]:
+    """Find the leaders of points of shape (n, d), or of distances or similarities; `progress` as for `limit`."""
+    places = scales = graph = None
+    if settings.given:
+        graph = graph_of(X, settings.metric, settings.n_neighbors) if X.shape[0] > 1 else None
+        choice, features = _on_graph(graph, None, np.arange(X.shape[0]), settings, progress)
     else:
-        choice = _choose(lift(Y, height_of(Y)), settings, progress)
+        places = Places.of(directions(X) if settings.metric == "cosine" else X, settings)
+        if settings.features == "graph":
+            if places.search is not None:
+                graph = Graph.of_points(places.search, settings.search)
+            choice, features = _on_graph(graph, places.Y, places.labels, settings, progress)
+        else:
+            features = lift(places.Y, height_of(places.Y))[places.labels]
+            choice = _choose(features, settings, progress)
     L = None
     if settings.must_lead:
         choice, L = _led_by(choice, settings)
     layers = FittedLayers.of(choice.tokens, choice.limit, settings.alpha)
-    return Model(settings, X, preprocessing, Y, L, choice.tau, layers), choice
+    labels, noise = layers.labels, None
+    if settings.noise is not None and graph is not None and graph.near is not None and graph.scales is not None:
+        scales = graph.scales if places is None else graph.scales[places.labels]
+        noise = Noise.of(scales, labels, dimension(graph.near), settings.noise)
+        labels = noise.mark(labels, scales)
+    return Model(settings, X, places, features, L, choice.tau, layers, noise, labels), choice
 
 
-def _on_graph(Y: FloatArray, settings: Settings, progress: Progress | None) -> Choice:
-    classes = Classes.of(Y)  # equal points count once, and the order of the points does not matter
-    if len(classes) == 1:
-        return Choice.of(np.ones((len(Y), 1)), 1.0, settings.alpha)
+def _on_graph(
+    graph: Graph | None, Y: Matrix | None, labels: IntArray, settings: Settings, progress: Progress | None
+) -> tuple[Choice, FloatArray]:
+    """The choice, and the features behind it; `labels` say which place of the graph each point is at."""
+    if graph is None:  # all points are one
+        features = np.ones((len(labels), 1))
+        return Choice.of(features, 1.0, settings.alpha), features
+    n = graph.weights.shape[0]
     k, m = settings.n_clusters, settings.n_components
+    if k is None and m is None and settings.granularity is None and graph.near is not None:
+        k = count(graph, Y)
     wanted = m or (MOST if k is None else min(k, LARGEST))
-    W = graph.neighbour_graph(classes.rows, settings.n_neighbors)
-    embedding = SpectralEmbedding.of(W, min(wanted + BEYOND, len(classes)))
+    embedding = SpectralEmbedding.of(graph.weights, min(wanted + BEYOND, n))
     if k is not None and m is None:
-        most = min(wanted, len(classes))
-        return choose_tau_and_m(embedding, classes.labels, k, most, settings.alpha, progress)
+        return choose_tau_and_m(embedding, labels, k, min(wanted, n), settings.alpha, progress)
     m = embedding.whole(min(m or embedding.components(), len(embedding.values)))
-    return _choose(embedding.features(m)[classes.labels], settings, progress)
+    features = embedding.features(m)[labels]
+    return _choose(features, settings, progress), features
 
 
 def _choose(features: FloatArray, settings: Settings, progress: Progress | None) -> Choice:

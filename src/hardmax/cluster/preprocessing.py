@@ -3,11 +3,13 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import issymmetric
 
 from hardmax._checks import is_positive_definite
 from hardmax._errors import ParameterError
-from hardmax._types import FloatArray
+from hardmax._types import FloatArray, Matrix
+from hardmax.cluster.rows import is_sparse
 
 LOST = 1e-10  # of the largest variance: directions with less are left out by "whiten"
 LIFT = 2.0  # the constant coordinate, in units of the longest point
@@ -22,15 +24,19 @@ class Preprocessing(NamedTuple):
     L: FloatArray | None  # (d, r) with A = L L^T, or the identity
 
     @classmethod
-    def fit(cls, X: FloatArray, A: Any, *, center: bool) -> "Preprocessing":
+    def fit(cls, X: Matrix, A: Any, *, center: bool) -> "Preprocessing":
+        if is_sparse(X):  # to centre them would fill them, and changes no distance
+            return cls(_exponent(X.data), np.zeros(0), 0, None)
         exponent = _exponent(X)
         scaled = np.ldexp(X, -exponent)
-        origin = scaled.mean(axis=0) if center else np.zeros(X.shape[1])
+        origin = (scaled.mean(axis=0, dtype=np.float64) if center else np.zeros(X.shape[1])).astype(X.dtype)
         unit = _exponent(scaled - origin)
-        return cls(exponent, origin, unit, _root(A, np.ldexp(scaled - origin, -unit)))
+        return cls(exponent, origin, unit, None if A is None else _root(A, np.ldexp(scaled - origin, -unit)))
 
-    def transform(self, X: FloatArray) -> FloatArray:
+    def transform(self, X: Matrix) -> Matrix:
         """(n, d) points as (n, r) points of the plain inner product."""
+        if is_sparse(X):
+            return sparse.csr_array((np.ldexp(X.data, -self.exponent), X.indices, X.indptr), shape=X.shape)
         Y = np.ldexp(np.ldexp(X, -self.exponent) - self.origin, -self.unit)
         return Y if self.L is None else Y @ self.L
 
@@ -51,13 +57,11 @@ def height_of(Y: FloatArray) -> float:
 
 
 def _exponent(X: FloatArray) -> int:
-    return int(np.frexp(np.abs(X).max())[1])
+    return int(np.frexp(max(X.max(initial=0.0), -X.min(initial=0.0)))[1])
 
 
-def _root(A: Any, Y: FloatArray) -> FloatArray | None:
+def _root(A: Any, Y: FloatArray) -> FloatArray:
     """(d, r) L with A = L L^T."""
-    if A is None:
-        return None
     d = Y.shape[1]
     if isinstance(A, str):  # the inverse root of the covariance, without directions in which the points do not vary
         variances, axes = np.linalg.eigh(np.cov(Y.T, bias=True).reshape(d, -1))

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 MODULES = {
-    "clusters": ["plot_clusters"],
+    "clusters": ["plot_clusters", "plot_tree"],
     "control": ["plot_control"],
     "flows": ["plot_attention", "plot_connections", "plot_flow", "plot_times"],
     "inspection": ["plot_inspection", "plot_spectra"],

@@ -1,9 +1,10 @@
 """Points by their clusters, with the leaders."""
 
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from matplotlib.figure import Figure
+from scipy.cluster.hierarchy import dendrogram
 
 from hardmax._types import FloatArray, IntArray
 from hardmax.draw import style
@@ -14,19 +15,59 @@ from hardmax.draw.thinning import drawn_rows, thinned_line
 def plot_clusters(X: FloatArray, labels: IntArray, leaders: IntArray) -> Figure:
     """Draw clustered points (n, d) by their labels, as a point and a star for each leader.
 
-    Points of more than three coordinates are seen along their principal axes.
+    Points of more than three coordinates are seen along their principal axes; noise, label -1, as crosses.
     """
     projection = Projection.of(X, letter="x")
     ax = style.new_axes(projection)
     projection.label(ax)
-    points, named = projection(X), style.ranked_colours(np.bincount(labels))
-    colours, shown = np.array(named, object)[labels], drawn_rows(points, leaders)
+    points, named = projection(X), style.ranked_colours(np.bincount(labels[labels >= 0]))
+    colours, shown = np.array([*named, style.REST], object)[labels], drawn_rows(points, leaders)
     small = 0.4 * style.marker_size(len(X))
-    style.scatter(ax, points[shown], s=small, c=list(colours[shown]), linewidths=0, zorder=2)
+    nowhere = labels[shown] < 0
+    of_one = shown[~nowhere]
+    style.scatter(ax, points[of_one], s=small, c=list(colours[of_one]), linewidths=0, zorder=2)
+    if nowhere.any():
+        style.scatter(ax, points[shown[nowhere]], s=small, c=style.REST, marker="x", linewidths=0.7, zorder=1)
     style.draw_stars(ax, points[leaders], list(colours[leaders]), zorder=4)
     ax.set_title(f"{len(leaders)} clusters; stars lead", fontsize=10)
     grey = "grey: the smaller clusters" if style.REST in named else ""
-    line = "; ".join(filter(None, [grey, thinned_line(len(shown), len(X), "points")]))
+    noise = "crosses: in no cluster" if nowhere.any() else ""
+    line = "; ".join(filter(None, [grey, noise, thinned_line(len(shown), len(X), "points")]))
     if line:
         style.add_legend(cast(Figure, ax.figure), line)
     return cast(Figure, ax.figure)
+
+
+def plot_tree(tree: Any, n_clusters: int | None = None, *, most: int = 40) -> Figure:
+    """Draw a `ClusterTree`: its `most` clusters that lead longest, and how they join as tau grows.
+
+    With `n_clusters` a line shows where so many are left, and each has a colour.
+    """
+    shown = min(most, len(tree))
+    figure = Figure(figsize=(7, 3.6), layout="constrained")
+    ax = figure.subplots()
+    if shown < 2:
+        ax.text(0.5, 0.5, "one cluster", ha="center", va="center", transform=ax.transAxes)
+        ax.set_axis_off()
+        return figure
+    links = tree.linkage()
+    heights = [*links[::-1, 2], 0.0]  # of joining, from the top: above heights[k - 1] there are k clusters
+    level = 0.0
+    if n_clusters is not None and 1 < n_clusters <= shown:
+        level = float(heights[n_clusters - 2] + heights[n_clusters - 1]) / 2
+        ax.axhline(level, color="black", linestyle=":", linewidth=1)
+    dendrogram(
+        links,
+        p=shown,
+        truncate_mode="lastp",
+        ax=ax,
+        color_threshold=level,
+        above_threshold_color=style.REST,
+        no_labels=shown > 25,
+        leaf_font_size=8,
+    )
+    ax.set_ylabel("log(1 + tau) at which clusters join")
+    ax.set_title(f"{len(tree.labels)} points: the {shown} clusters that lead longest, and how they join", fontsize=10)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    return figure

@@ -174,9 +174,20 @@ class Classes:
         """Group equal rows of `tokens`, shape (n, d). Zero and minus zero are equal."""
         if tokens.dtype != object:
             tokens = tokens + 0.0  # turns -0.0 into 0.0
-        order = np.lexsort(tokens.T[::-1])  # (n,) stable, so the first of a run has the lowest index
+        order = _lexicographic(tokens)  # (n,) stable, so the first of a run has the lowest index
         ranked = tokens[order]
         starts = np.r_[True, (ranked[1:] != ranked[:-1]).any(axis=1)]  # (n,)
         labels = np.empty(len(tokens), np.intp)
         labels[order] = np.cumsum(starts) - 1
         return cls(ranked[starts], labels, order[starts], np.bincount(labels))
+
+
+def _lexicographic(tokens: AnyArray) -> IntArray:
+    """The order of the rows; other coordinates are looked at where the first are equal."""
+    order = np.argsort(tokens[:, 0], kind="stable")
+    first = tokens[order, 0]
+    equal = first[1:] == first[:-1]
+    places = np.flatnonzero(np.r_[False, equal] | np.r_[equal, False])
+    rows = order[places]
+    order[places] = rows[np.lexsort(tokens[rows].T[::-1])]
+    return order

@@ -1,0 +1,52 @@
+"""How many clusters there are: as many as a cloud without clusters does not show."""
+
+import numpy as np
+
+from hardmax._types import Matrix
+from hardmax.cluster.embedding import MOST, SpectralEmbedding
+from hardmax.cluster.graph import Graph
+from hardmax.cluster.neighbours import Search
+from hardmax.cluster.peaks import dimension, prominences
+
+BASE, GROWTH = 1.0, 0.58  # prominence of the second peak by chance, times sqrt(neighbours): BASE + GROWTH log n
+FLAT, LEAST = 2.0, 0.7  # beyond so many dimensions valleys are gone around: it falls like sqrt(FLAT / D), to LEAST
+SPREAD = 3.0  # dimensions from which slow modes are asked: a curve has some without clusters
+SLOWER = 0.8  # than any cloud without clusters
+DRAWS, DRAWN = 5, 1000  # such clouds, and their points
+
+
+def chance(n: int, k: int, D: float) -> float:
+    """The prominence that the second peak of n points without clusters seldom has, by its k neighbours.
+
+    `python -m benchmarks chance` draws clouds without clusters, and says how often it is exceeded.
+    """
+    return float((BASE + GROWTH * np.log(n)) * np.clip(np.sqrt(FLAT / D), LEAST, 1.0) / np.sqrt(k))
+
+
+def count(graph: Graph, Y: Matrix | None) -> int:
+    """How many peaks of the density are more prominent than chance makes them; of one, how many modes are slow.
+
+    1 is an answer: no clusters. `Y` are the points, where there are coordinates.
+    """
+    assert graph.near is not None
+    n, k, D = graph.near.shape[0], int(np.diff(graph.near.indptr).max()), dimension(graph.near)
+    peaks = int((prominences(graph)[1] > chance(n, k, D)).sum())
+    if peaks > 1 or D < SPREAD or not isinstance(Y, np.ndarray) or n <= MOST:
+        return max(1, peaks)
+    return _slow_modes(graph, Y, D, k)
+
+
+def _slow_modes(graph: Graph, Y: Matrix, D: float, k: int) -> int:
+    """How many eigenvectors lose heat clearly slower than the second one of any Gaussian cloud of that shape.
+
+    In many dimensions few points make no peaks: each has its neighbours at about the same distance. Heat still stays
+    in clusters. The rate at which it leaves a cloud falls like n^(-2/D) (Weyl).
+    """
+    n, d = len(Y), max(1, min(round(D), *Y.shape))
+    widths = np.linalg.svd(Y - Y.mean(axis=0), compute_uv=False)[:d]
+    random, rates = np.random.default_rng(0), []
+    for _ in range(DRAWS):
+        cloud = Graph.of_points(Search(random.standard_normal((min(n, DRAWN), d)) * widths, k))
+        rates.append(1 - SpectralEmbedding.of(cloud.weights, 3).values[1])
+    slow = SLOWER * min(rates) * (min(n, DRAWN) / n) ** (2 / D)
+    return 1 + int((1 - SpectralEmbedding.of(graph.weights, MOST).values[1:] < slow).sum())
