@@ -78,6 +78,7 @@ DRAWN = {  # what rooms below those that draw ask for by name
     "trajectory_card": "draw.cards",
     "trajectory_figure": "draw.cards",
     "limit_card": "draw.cards",
+    "plot_clusters": "draw.clusters",
     "plot_tree": "draw.clusters",
     "limit_figure": "draw.cards",
     "verdicts_card": "draw.cards",

@@ -3,12 +3,12 @@
 import json as json_format
 import re
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 
-from hardmax import draw
 from hardmax._checks import check_tokens
 from hardmax._errors import InputError, ParameterError, did_you_mean
 from hardmax._types import FloatArray
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 ENDINGS = (*output.PICTURES, ".json", ".csv")
 FEATURES = ("graph", "points")
-SETTINGS = ("n_clusters", "granularity", "features", "n_neighbors", "n_components", "center")
+METRICS = ("euclidean", "cosine", "precomputed")
+SETTINGS = ("n_clusters", "granularity", "features", "n_neighbors", "n_components", "center", "metric", "noise")
 
 
 @options.with_options
@@ -35,7 +36,7 @@ def cluster(
         float | None,
         option(
             "--granularity",
-            "Instead of --clusters: from 0, few, to 1, one for each direction. Left out: 1/2.",
+            "Instead of --clusters: from 0, few, to 1, one for each direction.",
             **UNSAID,
         ),
     ] = None,
@@ -44,23 +45,41 @@ def cluster(
     ] = "graph",
     n_neighbors: Annotated[int, option("--neighbors", "Of the graph.")] = 10,
     n_components: Annotated[int | None, option("--components", "Eigenvectors of the graph.", **UNSAID)] = None,
+    metric: Annotated[
+        str, option("--metric", "euclidean, cosine, or precomputed: TOKENS are distances, a row for each point.")
+    ] = "euclidean",
+    noise: Annotated[
+        float | None,
+        option(
+            "--noise",
+            "Put points in no cluster where they are so many times sparser than its densest part: 20.",
+            **UNSAID,
+        ),
+    ] = None,
     center: Annotated[bool, option("--center/--no-center", "Take the mean as origin of --features points.")] = True,
     whiten: Annotated[bool, option("--whiten", "Measure distances by the inverse covariance.")] = False,
     must_lead: Annotated[str, option("--must-lead", "Points that have to lead.", metavar="0,5")] = "",
+    tree: Annotated[
+        list[Path] | None,
+        option("--tree", "Draw how clusters join as the granularity falls.", metavar="FILE", **UNSAID),
+    ] = None,
     json: options.Json = False,
     out: options.Out = None,
 ) -> None:
     """Cluster points around leaders, which are points of the data; where each ends is proved.
 
-    TOKENS are the points, one a row. --out writes the points with their clusters (.csv), everything (.json) or a
-    picture (.png, .svg, .pdf).
+    TOKENS are the points, one a row. Without --clusters or --granularity their number is found, and may be one: no
+    clusters. --out writes the points with their clusters (.csv), everything (.json) or a picture (.png, .svg, .pdf).
     """
     files = output.check_files(out, ENDINGS, read=cloud.tokens)
+    trees = output.check_files(tree, output.PICTURES, read=cloud.tokens)
     from hardmax.cluster import HardmaxClustering
 
     if features not in FEATURES:
         advice = did_you_mean(features, FEATURES)
         raise ParameterError("features", f"be {' or '.join(FEATURES)}", f"{features!r}", advice)
+    if metric not in METRICS:
+        raise ParameterError("metric", f"be {' or '.join(METRICS)}", f"{metric!r}", did_you_mean(metric, METRICS))
     for name, needed in (("n_neighbors", "graph"), ("n_components", "graph"), ("center", "points")):
         if options.was_given(context, name) and features != needed:
             flag = f"center={center}" if name == "center" else name
@@ -87,26 +106,34 @@ def cluster(
         "layers": found.n_iter_,
         "leaders": found.leaders_.tolist(),
         "labels": found.labels_.tolist(),
+        "strengths": found.strengths_.round(6).tolist(),
     }
-    columns = coordinate_columns(X) | {"cluster": found.labels_, "leads": np.isin(np.arange(len(X)), found.leaders_)}
+    columns = {} if metric == "precomputed" else coordinate_columns(X)
+    columns |= {"cluster": found.labels_, "strength": found.strengths_}
+    columns |= {"leads": np.isin(np.arange(len(X)), found.leaders_)}
     output.write(
         files,
         text=lambda: json_format.dumps(result),
         rows=lambda path: write_rows(path, {"point": np.arange(len(X))} | columns),
-        figure=lambda: draw.plot_clusters(X, found.labels_, found.leaders_),
+        figure=found.plot,
     )
+    output.write(trees, figure=lambda: found.tree_.plot(found.n_clusters_))
     if json:
         print(json_format.dumps(result))
         return
     _print(found, result, X)
-    output.say_written(files)
+    output.say_written([*files, *trees])
 
 
 def _print(found: "HardmaxClustering", result: dict[str, Any], X: FloatArray) -> None:
-    sizes = np.bincount(found.labels_)
+    sizes = np.bincount(found.labels_[found.labels_ >= 0], minlength=found.n_clusters_)
     proved = "It is proved where every point ends" if result["certified"] else "Not every point is proved to end there"
     found_so = f"{count(len(sizes), 'cluster')} of {count(len(X), 'point')}, at granularity {result['granularity']:.3g}"
     output.say(f"{found_so}. {proved} (layer {result['layers']}).")
+    if nowhere := int((found.labels_ < 0).sum()):
+        output.say(f"{count(nowhere, 'point')} in no cluster.")
+    if found.n_clusters_ == 1 and found.n_clusters is None and found.granularity is None:
+        output.say("No clusters: the points are denser in places, but not more than chance makes them.")
     order = np.argsort(-sizes, kind="stable")[: output.MOST_ROWS]
     rows = [(str(c), str(sizes[c]), str(found.leaders_[c]), coordinates(X[found.leaders_[c]])) for c in order]
     columns = ("cluster", "points", "led by point", "its position")

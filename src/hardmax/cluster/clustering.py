@@ -13,12 +13,14 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hardmax._checks import refuse_gaps
+from hardmax._drawers import draw
 from hardmax._errors import ParameterError
 from hardmax._progress import progress_bar
 from hardmax._types import FloatArray, IntArray, Matrix
 from hardmax.cluster.given import check_distances, check_similarities
 from hardmax.cluster.membership import exemplars, strengths
 from hardmax.cluster.model import Settings, fit
+from hardmax.cluster.rows import is_sparse
 from hardmax.cluster.tree import ClusterTree
 from hardmax.limits import Limit, limit
 from hardmax.rules.hardmax import Hardmax
@@ -243,13 +245,13 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
     def strengths_(self) -> FloatArray:
         """(n,) how sure each label is, from 0 to 1: 1 - next / own, of the products with leaders."""
         check_is_fitted(self)
-        return strengths(self._model.layers.keys[0], self.leaders_, self.labels_)
+        return strengths(self.tokens_, self.leaders_, self.labels_)
 
     @property
     def exemplars_(self) -> list[IntArray]:
         """For each cluster, the points that stand for it: its leader, and up to four of those nearest to that one."""
         check_is_fitted(self)
-        return exemplars(self._model.layers.keys[0], self.leaders_, self.labels_, EXEMPLARS)
+        return exemplars(self.tokens_, self.leaders_, self.labels_, EXEMPLARS)
 
     @property
     def tree_(self) -> ClusterTree:
@@ -258,10 +260,38 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
         return self._model.tree
 
     @property
+    def tokens_(self) -> FloatArray:
+        """(n, n_components_) tokens of the fitted points: what hardmax moves."""
+        check_is_fitted(self)
+        return self._model.layers.keys[0]
+
+    def plot(self, plane: Any = None) -> Any:
+        """Draw the fitted points, each in the colour of its cluster, with stars for leaders and crosses for noise.
+
+        Parameters
+        ----------
+        plane : (n, 2) or (n, 3) array, optional
+            Where to draw each point, such as t-SNE or UMAP find it. By default where it is, along the principal axes of
+            more than three coordinates; for sparse points, distances and similarities along those of the tokens.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        check_is_fitted(self)
+        points = self._model.X if plane is None else np.asarray(plane, np.float64)
+        if plane is None and (self.given or is_sparse(points)):
+            return draw("plot_clusters", self.tokens_, self.labels_, self.leaders_, letter="y")
+        if len(points) != len(self.labels_) or points.ndim != 2:
+            must = f"have a row for each of the {len(self.labels_)} fitted points"
+            raise ParameterError("plane", must, f"shape {points.shape}", "Embed the points that were fitted.")
+        return draw("plot_clusters", np.asarray(points, np.float64), self.labels_, self.leaders_)
+
+    @property
     def limit_(self) -> Limit:
         """Where the tokens of the fitted points end, with its proof; found anew when asked for."""
         check_is_fitted(self)
-        return limit(self._model.layers.keys[0], Hardmax(self._model.layers.alpha))
+        return limit(self.tokens_, Hardmax(self._model.layers.alpha))
 
 
 def check_must_lead(must_lead: Any, n: int) -> list[int]:

@@ -12,12 +12,12 @@ from hardmax.draw.projection import Projection
 from hardmax.draw.thinning import drawn_rows, thinned_line
 
 
-def plot_clusters(X: FloatArray, labels: IntArray, leaders: IntArray) -> Figure:
+def plot_clusters(X: FloatArray, labels: IntArray, leaders: IntArray, *, letter: str = "x") -> Figure:
     """Draw clustered points (n, d) by their labels, as a point and a star for each leader.
 
     Points of more than three coordinates are seen along their principal axes; noise, label -1, as crosses.
     """
-    projection = Projection.of(X, letter="x")
+    projection = Projection.of(X, letter=letter)
     ax = style.new_axes(projection)
     projection.label(ax)
     points, named = projection(X), style.ranked_colours(np.bincount(labels[labels >= 0]))
