@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ pytest.importorskip("distributed")
 from hardmax.cli.sweep_values import parameters_of, values_of
 from hardmax.scale import Sweep
 from hardmax.scale.engine import connected
+from tests.processes import PATIENCE, ended, wait_for
 
 OWN = """
 import time
@@ -143,16 +143,11 @@ def test_a_folder_without_a_sweep_is_a_sentence(run) -> None:
 @pytest.mark.slow
 def test_ctrl_c_leaves_what_is_done_and_says_how_to_go_on(run, engine, files) -> None:
     arguments = ["sweep", "my_cells.py:cell", "--x", ",".join(map(str, range(60))), "--rest", "0.2", "--workers", "2"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "hardmax.cli.main", *arguments, "--out", "mine"],
-        start_new_session=True,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as child:
-        while not (list(Path("mine").glob("part-*")) and Sweep.open("mine").rows):  # a part is known when it is noted
-            time.sleep(0.1)
+    command = [sys.executable, "-m", "hardmax.cli.main", *arguments, "--out", "mine"]
+    with ended(subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)) as child:
+        wait_for(lambda: list(Path("mine").glob("part-*")) and Sweep.open("mine").rows, child)  # known when it is noted
         os.killpg(child.pid, signal.SIGINT)  # as a terminal does: to all processes of the command
-        said = child.communicate()[1]
+        said = child.communicate(timeout=PATIENCE)[1]
     assert child.returncode == 130
     assert said.endswith(
         "Stopped. What is done is kept. Go on with: hardmax sweep resume mine --cell my_cells.py:cell\n"
