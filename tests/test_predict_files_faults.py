@@ -34,11 +34,14 @@ def _small_slices(monkeypatch) -> None:
     monkeypatch.setattr(slices, "ROWS", 100)
 
 
-@pytest.fixture
-def quiet(client, tmp_path: Path) -> tuple[Path, dict[str, str]]:
+@pytest.fixture(scope="module")
+def quiet(client, tmp_path_factory) -> tuple[Path, dict[str, str]]:
     """A file, and the hashes of its answers and sums."""
-    path = write(tmp_path / "reviews.parquet")
-    found = hm.predict_files(path, MODEL, out=tmp_path / "quiet", explain=True, engine=client)
+    folder = tmp_path_factory.mktemp("quiet")
+    path = write(folder / "reviews.parquet")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slices, "ROWS", 100)
+        found = hm.predict_files(path, MODEL, out=folder / "out", explain=True, engine=client)
     return path, answers_alone(hashes(found.out))
 
 

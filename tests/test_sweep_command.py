@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 pytest.importorskip("distributed")
+from distributed import Client, LocalCluster
+
+from hardmax.cli.sweep import say_cluster
 from hardmax.cli.sweep_values import parameters_of, values_of
 from hardmax.scale import Sweep
 from hardmax.scale.engine import connected
@@ -78,6 +81,17 @@ def test_a_sweep_of_leaders_is_told_shown_and_drawn(run, engine) -> None:
     assert "`--y` must be one of cell, d, tokens" in run("sweep", "plot", "runs/leaders", "--y", "leader")[2]
 
 
+def test_it_says_when_there_is_no_worker_yet(capsys) -> None:
+    with (
+        LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0", silence_logs=50) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        say_cluster(client)
+        address, said = cluster.scheduler_address, capsys.readouterr().err
+    assert "There is no worker yet, and the work waits for one. Such as: dask worker" in said
+    assert said.endswith(f"{address} --nthreads 1\n")
+
+
 def test_a_cell_of_ones_own_runs_and_is_resumed(run, engine, files) -> None:
     code, _, err = run("sweep", "my_cells.py:cell", "--x", "1,2,3,oops", "--engine", engine, "--out", "mine")
     assert code == 0, err
@@ -132,7 +146,7 @@ def test_bad_input_is_a_sentence(run, files, arguments, sentence) -> None:
 
 def test_a_folder_without_a_sweep_is_a_sentence(run) -> None:
     assert (
-        "`nowhere` must be the folder of a sweep. Got one without manifest.jsonl."
+        "`nowhere` must be the folder of a sweep. Got one without manifest.jsonl. Make one with: hardmax sweep leaders"
         in run("sweep", "status", "nowhere")[2]
     )
     Path("manifest.jsonl").write_text("{}\n")

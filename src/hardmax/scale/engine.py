@@ -55,7 +55,7 @@ def connected(engine: Engine, workers: int | None) -> Iterator["Client"]:
         try:
             client = Client(engine, set_as_default=False, timeout=PATIENCE)
         except OSError as problem:
-            must, advice = "be the address of a scheduler that runs", "`dask scheduler` prints its address."
+            must, advice = "be the address of a scheduler that runs", "It prints its address: dask scheduler"
             raise ParameterError("engine", must, f"{engine!r} ({problem})", advice) from None
         with client:
             yield client
