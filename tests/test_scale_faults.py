@@ -165,11 +165,14 @@ def test_a_process_is_waited_for_no_longer_than_loading_may_take(monkeypatch) ->
         list(answers(job))
 
 
-def test_what_cells_have_started_ends_with_their_process(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stopped", [True, False], ids=["which is stopped", "whose worker is gone"])
+def test_what_cells_have_started_ends_with_their_process(stopped: bool) -> None:
     job = Chunk("sweep", cloudpickle.dumps(scale_cells.start_another), 0, 0, [{}], None, "part")
     [(row, _, _)] = answers(job)
     assert psutil.pid_exists(row["pid"])
-    cell_process._idle.pop().stop()
+    ours = cell_process._idle.pop()
+    ours.stop() if stopped else ours.connection.close()
+    ours.process.wait(PATIENCE)
     wait_for(lambda: not psutil.pid_exists(row["pid"]) or psutil.Process(row["pid"]).status() == psutil.STATUS_ZOMBIE)
 
 

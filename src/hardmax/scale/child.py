@@ -57,11 +57,16 @@ def _plain(value: Any, name: str) -> Any:
 
 
 def main(descriptor: int) -> None:
-    """Take chunks from the worker and answer cell by cell, until none comes for a while, or the worker is gone."""
+    """Take chunks from the worker and answer cell by cell, until none comes for a while, or the worker is gone.
+
+    The process must lead a group of its own, which ends with it.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the client, which stops workers in its own way
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     with suppress(EOFError, ConnectionError):
         _serve(Connection(descriptor))
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.killpg(0, signal.SIGTERM)  # what cells have started and left
 
 
 def _serve(connection: "Connection[Any, Any]") -> None:
@@ -82,6 +87,4 @@ def _end_with(worker: int) -> None:
     """End this process, and what its cells have started, when the worker is gone."""
     while os.getppid() == worker:
         time.sleep(ALONE)
-    if os.getpgrp() == os.getpid():
-        os.killpg(0, signal.SIGKILL)
-    os._exit(1)
+    os.killpg(0, signal.SIGKILL)
