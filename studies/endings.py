@@ -20,6 +20,7 @@ GRID = {
     "seed": range(270),
 }
 BY = ["A", "d", "n", "alpha"]
+CONSENSUS = [([[-1]], [[-1], [1]]), ([[1, -2], [2, 1]], [[1, 0], [0, 1]])]  # A, and two tokens
 ENDINGS = ["clusters", "consensus", "cycle", "unsettled"]
 
 
@@ -100,6 +101,11 @@ def facts(table: "DataFrame") -> list[str]:
         f"{cycles:,.0f} of the runs end in a cycle, {unsettled:,.0f} are unsettled. Cycles exist: the smallest without "
         f"a tie among whole numbers -1, 0, 1 has n = {n}, A = {A}, tokens {tokens} and alpha = 1. The tokens shrink to "
         f"0, and their directions come back every {length} layers."
+    )
+    (pushes, apart), (turns, across) = CONSENSUS
+    lines.append(
+        f"Consensus needs no more than two tokens, which would both lead if A were the identity: A = {pushes} brings "
+        f"{apart} together at 0, since it pushes, and A = {turns} brings {across} to the second, since it turns."
     )
     return lines
 

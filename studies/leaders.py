@@ -118,8 +118,17 @@ def facts(table: "DataFrame") -> list[str]:
         f"({_setting(where)}, alpha = {where['alpha']}).",
         f"Layers until all is proved fall like 1 / log(1 + alpha)^{power:.2f}; that one exponent explains "
         f"{100 * fit:.0f} % of the variance of their logarithms over alpha.",
+        f"They grow with n and, once most tokens lead, fall with d: {_grown(table)}.",
         f"The longest run took {longest['longest']} layers ({_setting(longest)}, alpha = {longest['alpha']}).",
     ]
+
+
+def _grown(table: "DataFrame") -> str:
+    """Mean layers over n at one alpha, for each d."""
+    some = table[(table["tokens"] == "gaussian") & (table["alpha"] == 0.5) & table["n"].isin([10, 100, 1000])]
+    layers = some.pivot(index="d", columns="n", values="layer")
+    each = [f"{', '.join(f'{layer:.1f}' for layer in row)} (d = {d})" for d, row in layers.iterrows()]
+    return f"for Gaussian tokens, alpha = 0.5 and n = 10, 100, 1,000 they are {', '.join(each)}"
 
 
 def _setting(row: Any) -> str:

@@ -45,7 +45,7 @@ def draw(table: "DataFrame") -> "Figure":
             ax.plot(some["t"], some["clusters"], "o-", ms=4, lw=1.3, color=COLOURS[number], label=f"beta = {beta:g}")
         ax.set(xscale="log", yscale="log", xlabel="t", title=f"d = {d}")
     axes[0].set_ylabel("clusters of 32 tokens, mean")
-    axes[0].legend(fontsize=7)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=5, fontsize=8, frameon=False)
     return figure
 
 

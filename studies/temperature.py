@@ -85,12 +85,10 @@ def facts(table: "DataFrame") -> list[str]:
     for d in GRID["d"]:
         parts = [f"{near(layers=32, temperature=0.001, d=d, n=n)} (n = {n})" for n in GRID["n"]]
         lines.append(f"d = {d}, 32 layers, temperature 0.001: {', '.join(parts)}.")
-    several = table[(table["layers"] >= 4) & np.isfinite(table["constant"])]
-    top = several.loc[several["constant"].idxmax()]
+    largest = table[np.isfinite(table["constant"])].groupby("layers")["constant"].max()
     lines.append(
-        f"The largest C that a run of four or more layers needs in sqrt(log beta / beta) e^(Ct) is "
-        f"{top['constant']:.2f} (temperature {top['temperature']:g}, {top['layers']:.0f} layers, "
-        f"n = {top['n']:.0f}, d = {top['d']:.0f})."
+        f"The largest C that a run needs in sqrt(log beta / beta) e^(Ct) is "
+        f"{', '.join(f'{constant:.2f}' for constant in largest)} after {', '.join(map(str, largest.index))} layers."
     )
     return lines
 

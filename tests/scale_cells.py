@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,10 @@ def misbehave(params: dict[str, Any], rng: np.random.Generator) -> dict[str, Any
         time.sleep(1000)
     if kind == "kills its process":
         os.kill(os.getpid(), signal.SIGKILL)
+    if kind == "leaves a process and dies":
+        if not os.fork():
+            time.sleep(1000)
+        os.kill(os.getpid(), signal.SIGKILL)
     if kind == "returns no dict":
         return 3  # type: ignore[return-value]
     if kind == "returns a parameter":
@@ -56,6 +61,11 @@ def count_runs(params: dict[str, Any], rng: np.random.Generator) -> dict[str, An
     with Path(params["log"]).open("a") as file:
         file.write(f"{params['a']}\n")
     return {"drawn": float(rng.normal())}
+
+
+def start_another(params: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+    """Starts a program that runs on by itself."""
+    return {"pid": subprocess.Popen(["sleep", "1000"]).pid}
 
 
 def threads(params: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:

@@ -32,8 +32,8 @@ from hardmax.scale.slices import Slice, files_of, slices_of
 from hardmax.sentiment.corpus import reviews
 from hardmax.sentiment.files import How
 from hardmax.sentiment.tables import read_texts
+from tests.processes import PATIENCE, ROOT, ended, wait_for
 
-ROOT = Path(__file__).parents[1]
 MODEL = "imdb-2d"
 TEXTS = [*reviews(600, seed=5).texts, 'a "superb" film,\nand a\r\nlong one', "", "zzzz", "Süße Grüße: excellent"]
 COLUMNS = ["row", "prediction", "probability", "probability_neg", "probability_pos", "no_known_word"]
@@ -382,7 +382,7 @@ def test_the_client_is_killed_and_another_one_goes_on(client, undisturbed, tmp_p
     (tmp_path / "script.py").write_text(SCRIPT)
     env = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, tmp_path / "script.py", path, tmp_path / "out"]
-    assert subprocess.run(command, env=env, check=False).returncode == -signal.SIGKILL
+    assert subprocess.run(command, env=env, check=False, timeout=PATIENCE).returncode == -signal.SIGKILL
     assert 0 < Scored.open(tmp_path / "out").rows < len(TEXTS)
     found = hm.predict_files(path, MODEL, out=tmp_path / "out", explain=True, engine=client)
     assert answers_alone(hashes(found.out)) == answers_alone(hashes(whole.out))
@@ -396,14 +396,13 @@ def test_ctrl_c_leaves_a_folder_that_goes_on(tmp_path: Path, undisturbed) -> Non
     command = [sys.executable, tmp_path / "script.py", "predict", path, "--explain", "--workers", "1", "--model", MODEL]
     env = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     command = [*map(str, command), "--out", str(tmp_path / "out")]
-    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as child:
-        while not list((tmp_path / "out").glob("answers-*")):
-            assert child.poll() is None
+    with ended(subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)) as child:
+        wait_for(lambda: list((tmp_path / "out").glob("answers-*")), child)
         child.send_signal(signal.SIGINT)
-        _, err = child.communicate()
+        _, err = child.communicate(timeout=PATIENCE)
     assert child.returncode == 130
     assert "are kept. The same command goes on from there." in err
-    assert subprocess.run(command, env=env, check=False, capture_output=True).returncode == 0
+    assert subprocess.run(command, env=env, check=False, capture_output=True, timeout=PATIENCE).returncode == 0
     assert answers_alone(hashes(tmp_path / "out")) == answers_alone(hashes(whole.out))
 
 

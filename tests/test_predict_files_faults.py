@@ -17,8 +17,8 @@ from distributed import Client, LocalCluster
 import hardmax as hm
 from hardmax.scale import Scored, slices
 from hardmax.scale.engine import LOCAL, connected
+from tests.processes import PATIENCE, process, wait_for
 from tests.test_predict_files import MODEL, TEXTS, answers_alone, hashes, write
-from tests.test_scale_faults import process
 
 pytestmark = pytest.mark.slow
 
@@ -34,11 +34,14 @@ def _small_slices(monkeypatch) -> None:
     monkeypatch.setattr(slices, "ROWS", 100)
 
 
-@pytest.fixture
-def quiet(client, tmp_path: Path) -> tuple[Path, dict[str, str]]:
+@pytest.fixture(scope="module")
+def quiet(client, tmp_path_factory) -> tuple[Path, dict[str, str]]:
     """A file, and the hashes of its answers and sums."""
-    path = write(tmp_path / "reviews.parquet")
-    found = hm.predict_files(path, MODEL, out=tmp_path / "quiet", explain=True, engine=client)
+    folder = tmp_path_factory.mktemp("quiet")
+    path = write(folder / "reviews.parquet")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slices, "ROWS", 100)
+        found = hm.predict_files(path, MODEL, out=folder / "out", explain=True, engine=client)
     return path, answers_alone(hashes(found.out))
 
 
@@ -72,10 +75,9 @@ def test_the_scheduler_is_lost(client, quiet, tmp_path: Path) -> None:
     run = ["--scheduler-file", str(address), "--no-dashboard"]
     with (
         process("distributed.cli.dask_scheduler", *run, "--port", "0", "--host", "127.0.0.1") as scheduler,
-        process("distributed.cli.dask_worker", *run, "--nthreads", "1", "--no-nanny", "--death-timeout", "20"),
+        process("distributed.cli.dask_worker", *run, "--nthreads", "1", "--no-nanny"),
     ):
-        while not address.exists():
-            time.sleep(0.05)
+        wait_for(address.exists, scheduler)
         engine = Client(scheduler_file=str(address), set_as_default=False)
         with pytest.raises(OSError, match=r"The scheduler was lost. What is done is kept"):
             hm.predict_files(path, MODEL, out=out, explain=True, engine=engine, progress=lambda *_: scheduler.kill())
@@ -95,7 +97,7 @@ def test_a_worker_stops_and_wakes_when_all_is_done(quiet, tmp_path: Path) -> Non
     ):
         worker = ("distributed.cli.dask_worker", cluster.scheduler_address, "--nthreads", "1", "--no-nanny")
         with process(*worker) as stopped, process(*worker):
-            engine.wait_for_workers(2)
+            engine.wait_for_workers(2, timeout=PATIENCE)
             once = iter([stopped.pid])
 
             def stop_one(done: int, total: int) -> None:

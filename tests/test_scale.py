@@ -247,6 +247,7 @@ def test_settings_without_a_meaning_are_sentences(tmp_path: Path, options, sente
     with pytest.raises(ValueError) as problem:  # noqa: PT011
         hm.sweep(cell, grid, out=tmp_path / "out", **options)
     assert sentence in str(problem.value)
+    assert not list(tmp_path.glob("out/*"))
 
 
 def test_a_function_that_workers_cannot_load_is_a_sentence(client, tmp_path: Path) -> None:

@@ -18,35 +18,27 @@ import pytest
 pytest.importorskip("distributed")
 import cloudpickle
 import dask
+import psutil
 from distributed import Client, LocalCluster, WorkerPlugin
 
 import hardmax as hm
-from hardmax.scale import Sweep, chunks
+from hardmax.scale import Sweep, cell_process, chunks, engine
+from hardmax.scale.cell_process import Chunk, answers
 from hardmax.scale.child import answer
 from hardmax.scale.design import design_of
 from hardmax.scale.engine import LOCAL, connected
 from hardmax.scale.parts import sha256_of
 from tests import scale_cells
+from tests.processes import PATIENCE, ROOT, process, wait_for
 
 cloudpickle.register_pickle_by_value(scale_cells)
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
-ROOT = Path(__file__).parents[1]
 GRID = {"a": range(12), "b": [10, 20]}
-KINDS = [
-    *(
-        "fine",
-        "raises",
-        "fine",
-        "hangs",
-        "fine",
-        "kills its process",
-        "fine",
-        "exits",
-        "returns no dict",
-        "returns NaN",
-    ),
-    *("returns other columns", "returns a parameter", "returns an object", "fine"),
-]
+BAD = (
+    *("raises", "hangs", "kills its process", "exits", "returns no dict", "returns a parameter", "returns an object"),
+    "leaves a process and dies",
+)
+KINDS = [kind for bad in BAD for kind in ("fine", bad)] + ["returns NaN", "returns other columns", "fine"]
 
 
 @pytest.fixture(scope="module")
@@ -134,16 +126,17 @@ def test_a_worker_is_killed(client, tmp_path: Path, before: bool) -> None:
 
 def test_cells_that_misbehave_are_rows(client, tmp_path: Path) -> None:
     start = time.monotonic()
-    result = hm.sweep(scale_cells.misbehave, {"kind": KINDS}, out=tmp_path, engine=client, time_limit=2)
-    assert time.monotonic() - start < 15
+    result = hm.sweep(scale_cells.misbehave, {"kind": KINDS}, out=tmp_path, engine=client, time_limit=3)
+    assert time.monotonic() - start < PATIENCE
     rows = {row["cell"]: row for row in result.table().to_pylist()}
     assert list(rows) == list(range(len(KINDS)))
-    assert result.errors == 7
+    assert result.errors == len(BAD)
     errors = {row["kind"]: row["error"] for row in rows.values() if row["error"]}
     assert errors == {
         "raises": "ValueError: no such thing",
-        "hangs": "TimeLimit: the cell was stopped after 2 s",
+        "hangs": "TimeLimit: the cell was stopped after 3 s",
         "kills its process": "Killed: the process of the cell was ended by SIGKILL",
+        "leaves a process and dies": "Killed: the process of the cell was ended by SIGKILL",
         "exits": "SystemExit: 3",
         "returns no dict": "TypeError: A cell must return a dict. Got int.",
         "returns a parameter": errors["returns a parameter"],
@@ -155,10 +148,42 @@ def test_cells_that_misbehave_are_rows(client, tmp_path: Path) -> None:
         if row["error"] is None:
             drawn = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(index,))).normal()
             assert row["drawn"] == drawn
-    assert np.isnan(rows[9]["x"])
     assert rows[0]["x"] == 1
-    assert rows[10]["others"] == [1, 2]
-    assert rows[10]["x"] is None
+    nothing, others, _ = list(rows.values())[-3:]
+    assert np.isnan(nothing["x"])
+    assert (others["others"], others["x"]) == ([1, 2], None)
+
+
+def test_a_process_is_waited_for_no_longer_than_loading_may_take(monkeypatch) -> None:
+    class Endless:
+        def __reduce__(self):
+            return time.sleep, (1000,)
+
+    monkeypatch.setattr(cell_process, "LOADING", 0.2)
+    job = Chunk("sweep", cloudpickle.dumps(Endless()), 0, 0, [{}], None, "part")
+    with pytest.raises(hm.InputError, match=r"A worker cannot load the cell. Got no answer in 0.2 s"):
+        list(answers(job))
+
+
+@pytest.mark.parametrize("stopped", [True, False], ids=["which is stopped", "whose worker is gone"])
+def test_what_cells_have_started_ends_with_their_process(stopped: bool) -> None:
+    job = Chunk("sweep", cloudpickle.dumps(scale_cells.start_another), 0, 0, [{}], None, "part")
+    [(row, _, _)] = answers(job)
+    assert psutil.pid_exists(row["pid"])
+    ours = cell_process._idle.pop()
+    ours.stop() if stopped else ours.connection.close()
+    ours.process.wait(PATIENCE)
+    wait_for(lambda: not psutil.pid_exists(row["pid"]) or psutil.Process(row["pid"]).status() == psutil.STATUS_ZOMBIE)
+
+
+def test_a_machine_that_can_start_no_worker_is_waited_for_no_longer(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(engine, "STARTING", 0.5)
+    with (
+        LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+        pytest.raises(OSError, match=r"No worker process could be started for 0.5 s. What is done is kept"),
+    ):
+        hm.sweep(scale_cells.draw, GRID, out=tmp_path, engine=client)
 
 
 def allow_failures(number: int, dask_scheduler=None) -> None:
@@ -198,27 +223,14 @@ def test_a_disk_that_fills_up_keeps_what_it_has(client, tmp_path: Path) -> None:
     check_whole(hm.sweep(scale_cells.draw, GRID, out=aside, engine=client))
 
 
-@contextmanager
-def process(*arguments: str, path: Path | None = None) -> Iterator[subprocess.Popen]:
-    """A scheduler or worker of Dask, as people start it."""
-    folders = [path and str(path), str(ROOT / "src"), os.environ.get("PYTHONPATH")]
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
-    with subprocess.Popen([sys.executable, "-m", *arguments], env=env, stderr=subprocess.DEVNULL) as child:
-        try:
-            yield child
-        finally:
-            child.kill()
-
-
 def test_the_scheduler_is_lost_and_the_sweep_goes_on_with_another(client, tmp_path: Path) -> None:
     address = tmp_path / "scheduler.json"
     run = ["--scheduler-file", str(address), "--no-dashboard"]
     with (
         process("distributed.cli.dask_scheduler", *run, "--port", "0", "--host", "127.0.0.1") as scheduler,
-        process("distributed.cli.dask_worker", *run, "--nthreads", "1", "--no-nanny", "--death-timeout", "20"),
+        process("distributed.cli.dask_worker", *run, "--nthreads", "1", "--no-nanny"),
     ):
-        while not address.exists():
-            time.sleep(0.05)
+        wait_for(address.exists, scheduler)
         engine = Client(scheduler_file=str(address), set_as_default=False)
         with pytest.raises(OSError, match=r"The scheduler was lost. What is done is kept"):
             hm.sweep(
@@ -267,7 +279,7 @@ def test_a_worker_stops_and_wakes_when_all_is_done(tmp_path: Path) -> None:
     ):
         worker = ("distributed.cli.dask_worker", cluster.scheduler_address, "--nthreads", "1", "--no-nanny")
         with process(*worker) as stopped, process(*worker):
-            engine.wait_for_workers(2)
+            engine.wait_for_workers(2, timeout=PATIENCE)
             once = iter([stopped.pid])
 
             def stop_one(done: int, total: int) -> None:
@@ -295,7 +307,8 @@ def test_the_client_is_killed_and_the_sweep_goes_on(client, tmp_path: Path) -> N
     )
     (tmp_path / "script.py").write_text(code)
     env = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
-    done = subprocess.run([sys.executable, tmp_path / "script.py", tmp_path / "out"], env=env, check=False)
+    command = [sys.executable, tmp_path / "script.py", tmp_path / "out"]
+    done = subprocess.run(command, env=env, check=False, timeout=PATIENCE)
     assert done.returncode == -signal.SIGKILL
     assert 12 <= Sweep.open(tmp_path / "out").rows < 24
     check_whole(hm.sweep(scale_cells.draw, GRID, out=tmp_path / "out", engine=client))

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from studies.__main__ import STUDIES, filled
-from studies.endings import smallest_cycle
+from studies.endings import CONSENSUS, smallest_cycle
 from studies.leaders import expected
 
 import hardmax as hm
@@ -57,3 +57,11 @@ def test_the_smallest_cycle_comes_back_again_and_again():
     for k in range(2 * length):
         assert np.array_equal(doubled[k], doubled[k + length])
         assert not np.array_equal(doubled[k], doubled[k + 1])
+
+
+@pytest.mark.parametrize(("A", "tokens"), CONSENSUS)
+def test_two_tokens_that_would_both_lead_meet(A, tokens):
+    start, A = np.array(tokens, float), np.array(A, float)
+    assert hm.limit(start, hm.Hardmax(1.0)).leaders.tolist() == [0, 1]
+    ends = hm.simulate(start, hm.Hardmax(1.0, A, any_A=True), layers=60).array[-1]
+    assert np.allclose(ends, start.mean(axis=0) if (A < 0).all() else start[1])

@@ -5,16 +5,19 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 pytest.importorskip("distributed")
+from distributed import Client, LocalCluster
+
+from hardmax.cli.sweep import say_cluster
 from hardmax.cli.sweep_values import parameters_of, values_of
 from hardmax.scale import Sweep
 from hardmax.scale.engine import connected
+from tests.processes import PATIENCE, ended, wait_for
 
 OWN = """
 import time
@@ -78,6 +81,17 @@ def test_a_sweep_of_leaders_is_told_shown_and_drawn(run, engine) -> None:
     assert "`--y` must be one of cell, d, tokens" in run("sweep", "plot", "runs/leaders", "--y", "leader")[2]
 
 
+def test_it_says_when_there_is_no_worker_yet(capsys) -> None:
+    with (
+        LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0", silence_logs=50) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        say_cluster(client)
+        address, said = cluster.scheduler_address, capsys.readouterr().err
+    assert "There is no worker yet, and the work waits for one. Such as: dask worker" in said
+    assert said.endswith(f"{address} --nthreads 1\n")
+
+
 def test_a_cell_of_ones_own_runs_and_is_resumed(run, engine, files) -> None:
     code, _, err = run("sweep", "my_cells.py:cell", "--x", "1,2,3,oops", "--engine", engine, "--out", "mine")
     assert code == 0, err
@@ -132,7 +146,7 @@ def test_bad_input_is_a_sentence(run, files, arguments, sentence) -> None:
 
 def test_a_folder_without_a_sweep_is_a_sentence(run) -> None:
     assert (
-        "`nowhere` must be the folder of a sweep. Got one without manifest.jsonl."
+        "`nowhere` must be the folder of a sweep. Got one without manifest.jsonl. Make one with: hardmax sweep leaders"
         in run("sweep", "status", "nowhere")[2]
     )
     Path("manifest.jsonl").write_text("{}\n")
@@ -143,16 +157,11 @@ def test_a_folder_without_a_sweep_is_a_sentence(run) -> None:
 @pytest.mark.slow
 def test_ctrl_c_leaves_what_is_done_and_says_how_to_go_on(run, engine, files) -> None:
     arguments = ["sweep", "my_cells.py:cell", "--x", ",".join(map(str, range(60))), "--rest", "0.2", "--workers", "2"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "hardmax.cli.main", *arguments, "--out", "mine"],
-        start_new_session=True,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as child:
-        while not (list(Path("mine").glob("part-*")) and Sweep.open("mine").rows):  # a part is known when it is noted
-            time.sleep(0.1)
+    command = [sys.executable, "-m", "hardmax.cli.main", *arguments, "--out", "mine"]
+    with ended(subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)) as child:
+        wait_for(lambda: list(Path("mine").glob("part-*")) and Sweep.open("mine").rows, child)  # known when it is noted
         os.killpg(child.pid, signal.SIGINT)  # as a terminal does: to all processes of the command
-        said = child.communicate()[1]
+        said = child.communicate(timeout=PATIENCE)[1]
     assert child.returncode == 130
     assert said.endswith(
         "Stopped. What is done is kept. Go on with: hardmax sweep resume mine --cell my_cells.py:cell\n"

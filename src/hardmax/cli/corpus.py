@@ -9,7 +9,7 @@ from typing import Annotated
 from hardmax._errors import ParameterError, respelled
 from hardmax.cli import output, texts
 from hardmax.cli.options import UNSAID, option
-from hardmax.cli.sweep import Engine, Workers
+from hardmax.cli.sweep import Engine, Workers, say_cluster
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +84,7 @@ def predict_corpus(
                     engine=chosen.engine,
                     workers=chosen.workers,
                     progress=output.with_speed(moved, "rows"),
+                    started=say_cluster,
                 )
         except KeyboardInterrupt:
             if (out / SWEEP / FILE).exists():
@@ -96,5 +97,6 @@ def predict_corpus(
     if json:
         print(json_format.dumps({"out": str(result.out), "rows": result.rows, "parts": len(result.parts())}))
         return
-    output.say(f"{result.rows:,} rows have an answer, in {len(result.parts()):,} parts in {result.out}.")
+    parts = len(result.parts())
+    output.say(f"{result.rows:,} rows have an answer, in {parts:,} part{'s' * (parts != 1)} in {result.out}.")
     output.say_written(table)

@@ -69,7 +69,7 @@ def _run(out: Path, json: bool, begin: Callable[..., Sweep], engine: str, worker
     """Show a sweep on its way, and say how it ended."""
     try:
         with output.progress_bar("Cells") as moved:
-            told = {"progress": output.with_speed(moved, "cells"), "started": _say_dashboard}
+            told = {"progress": output.with_speed(moved, "cells"), "started": say_cluster}
             result = begin(out=out, engine=engine, workers=workers, **told)
     except KeyboardInterrupt:
         if (out / FILE).exists():
@@ -78,9 +78,13 @@ def _run(out: Path, json: bool, begin: Callable[..., Sweep], engine: str, worker
     _print(result, json)
 
 
-def _say_dashboard(client: Any) -> None:
+def say_cluster(client: Any) -> None:
+    """Say where Dask's page is, if there is one, and that workers are missing, if there are none."""
     if find_spec("bokeh") and "dashboard" in client.scheduler_info()["services"]:
         output.note(f"Dask shows its work at {client.dashboard_link}")
+    if not client.nthreads():
+        start = f"dask worker {client.scheduler.address} --nthreads 1"
+        output.note(f"There is no worker yet, and the work waits for one. Such as: {start}")
 
 
 def _to_go_on(stopped: Sweep) -> str:

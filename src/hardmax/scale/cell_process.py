@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from multiprocessing import Pipe
 from typing import Any, NamedTuple
 
@@ -13,6 +15,8 @@ from hardmax.scale.design import Params
 
 LIBRARIES = ("OMP", "OPENBLAS", "MKL", "NUMBA", "BLIS")
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in LIBRARIES} | {"VECLIB_MAXIMUM_THREADS": "1"}
+LOADING = 600.0  # seconds in which a process must have started and loaded the function, libraries and all
+LOOK = 1.0  # seconds after which one that says nothing is looked at
 Answer = tuple[dict[str, Any], float, str | None]  # the row, its seconds, its error
 
 
@@ -29,7 +33,10 @@ class Chunk(NamedTuple):
 
 
 class CellProcess:
-    """A process with one thread for every library, whatever the worker has: it is set before NumPy loads."""
+    """A process with one thread for every library, whatever the worker has: it is set before NumPy loads.
+
+    It leads a group of its own, so that what a cell has started ends with it.
+    """
 
     def __init__(self, sweep: str) -> None:
         self.sweep, self.is_new = sweep, True
@@ -38,6 +45,7 @@ class CellProcess:
             [sys.executable, "-c", f"from hardmax.scale.child import main; main({theirs.fileno()})"],
             stdin=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
+            process_group=0,
             env=os.environ | ONE_THREAD | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
         theirs.close()
@@ -47,30 +55,44 @@ class CellProcess:
         was_new, self.is_new = self.is_new, False
         try:
             self.connection.send((chunk.pickled, chunk.seed, chunk.first + done, chunk.cells[done:]))
-            problem = self.connection.recv()
+            problem = self.connection.recv() if self._has_said(LOADING) else f"no answer in {LOADING:g} s"
         except (EOFError, OSError):
             if was_new:
                 raise InputError(f"The process for cells could not start: it {self.stop()}.") from None
             return False
         if problem is not None:
+            self.stop()
             raise InputError(f"A worker cannot load the cell. Got {problem}")
         return True
 
     def answer(self, time_limit: float | None) -> Answer | None:
         """The answer to the next cell; None when the time is over."""
-        if not self.connection.poll(time_limit):
+        if not self._has_said(time_limit):
             return None
         answer: Answer = self.connection.recv()
         return answer
 
+    def _has_said(self, limit: float | None) -> bool:
+        """Wait until something comes, and say whether it came in time; raises EOFError if the process is gone.
+
+        The pipe alone does not tell: a process that a cell has forked may hold the other end of it.
+        """
+        end = time.monotonic() + (float("inf") if limit is None else limit)
+        while not self.connection.poll(max(min(LOOK, end - time.monotonic()), 0)):
+            if self.process.poll() is not None and not self.connection.poll():
+                raise EOFError
+            if time.monotonic() >= end:
+                return False
+        return True
+
     def stop(self) -> str:
-        """End the process, if it still runs; returns how it ended."""
+        """End the process, if it still runs, and what it has started; returns how it ended."""
         self.connection.close()
-        try:
-            code = self.process.wait(timeout=0.2)  # of one that died, the signal is known at once
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            code = self.process.wait()
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=0.2)  # of one that died, the signal is known at once
+        with suppress(ProcessLookupError, PermissionError):  # none of the group is left
+            os.killpg(self.process.pid, signal.SIGKILL)
+        code = self.process.wait()
         return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
 

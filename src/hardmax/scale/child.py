@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -56,16 +57,22 @@ def _plain(value: Any, name: str) -> Any:
 
 
 def main(descriptor: int) -> None:
-    """Take chunks from the worker and answer cell by cell, until none comes for a while."""
+    """Take chunks from the worker and answer cell by cell, until none comes for a while, or the worker is gone.
+
+    The process must lead a group of its own, which ends with it.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the client, which stops workers in its own way
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    connection = Connection(descriptor)
+    with suppress(EOFError, ConnectionError):
+        _serve(Connection(descriptor))
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.killpg(0, signal.SIGTERM)  # what cells have started and left
+
+
+def _serve(connection: "Connection[Any, Any]") -> None:
     cell: Cell | None = None  # a process serves one sweep
     while connection.poll(IDLE):
-        try:
-            pickled, seed, first, cells = connection.recv()
-        except EOFError:
-            return
+        pickled, seed, first, cells = connection.recv()
         try:
             cell = cell or pickle.loads(pickled)
         except BaseException as problem:
@@ -77,6 +84,7 @@ def main(descriptor: int) -> None:
 
 
 def _end_with(worker: int) -> None:
+    """End this process, and what its cells have started, when the worker is gone."""
     while os.getppid() == worker:
         time.sleep(ALONE)
-    os._exit(1)
+    os.killpg(0, signal.SIGKILL)

@@ -1,5 +1,6 @@
 """The client's side of Dask: a cluster, a window of tasks, and what to do when a worker dies."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from logging import ERROR
@@ -13,11 +14,13 @@ from hardmax.scale.manifest import Interval
 from hardmax.scale.parts import Part, write_part
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Client, Future, as_completed
 
 Engine = Any  # "local", an address, or a distributed.Client
 AHEAD = 2  # tasks in the hands of the scheduler for each thread of a worker
 PATIENCE = "10s"  # with a scheduler that does not answer
+STARTING = 120.0  # seconds in which a worker on this machine must have started, and in which a dead one is replaced
+LOOK = 0.01  # seconds after which we look whether a task is done
 GO_ON = "What is done is kept: the same call goes on from there."
 DEAF = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"  # Ctrl-C is for the client, which ends workers
 LOCAL = {  # settings of the cluster on this machine
@@ -39,9 +42,10 @@ def connected(engine: Engine, workers: int | None) -> Iterator["Client"]:
     check_engine(engine)
     if engine == "local":
         how = {"processes": True, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "preload": [DEAF]}
+        how |= {"death_timeout": STARTING, "silence_logs": ERROR}
         with dask.config.set(LOCAL):
             try:
-                cluster = LocalCluster(n_workers=workers, silence_logs=ERROR, **how)
+                cluster = LocalCluster(n_workers=workers, **how)
             except RuntimeError as problem:
                 advice = 'In a script, call hm.sweep below `if __name__ == "__main__":`, since they import it.'
                 raise InputError(f"Worker processes could not start. {advice}") from problem
@@ -51,7 +55,7 @@ def connected(engine: Engine, workers: int | None) -> Iterator["Client"]:
         try:
             client = Client(engine, set_as_default=False, timeout=PATIENCE)
         except OSError as problem:
-            must, advice = "be the address of a scheduler that runs", "`dask scheduler` prints its address."
+            must, advice = "be the address of a scheduler that runs", "It prints its address: dask scheduler"
             raise ParameterError("engine", must, f"{engine!r} ({problem})", advice) from None
         with client:
             yield client
@@ -92,7 +96,7 @@ def run_chunks(
 
     try:
         while True:
-            chunks.workers = max(sum(client.nthreads().values()), 1)
+            chunks.workers = max(_threads(client), 1)
             while len(running) < AHEAD * chunks.workers and (interval := chunks.next()) is not None:
                 submit(interval)
             alone = not running
@@ -100,6 +104,7 @@ def run_chunks(
                 return
             if alone:
                 submit(suspects.pop())
+            _wait(finished, client)
             future = next(finished)
             interval = running.pop(future)
             try:
@@ -120,6 +125,34 @@ def run_chunks(
     finally:
         if running and client.status == "running":
             client.cancel(list(running))
+
+
+def _threads(client: "Client") -> int:
+    """How many threads the workers have, one each if they were started as we ask for."""
+    from distributed.comm import CommClosedError
+
+    try:
+        return sum(client.nthreads().values())
+    except OSError as problem:  # also of a connection that could not be made again
+        raise CommClosedError(str(problem)) from None
+
+
+def _wait(finished: "as_completed", client: "Client") -> None:
+    """Wait until a task is done.
+
+    Workers of a cluster may come at any time, but on this machine they start at once: if for long there is none, as
+    when the environment was changed and they cannot start any more, there will be none.
+    """
+    from distributed import LocalCluster
+
+    alive = looked = time.monotonic()
+    while not finished.has_ready():
+        time.sleep(LOOK)
+        now = time.monotonic()
+        if isinstance(client.cluster, LocalCluster) and now - looked > STARTING / 10:
+            looked, alive = now, now if _threads(client) else alive
+            if now - alive > STARTING:
+                raise OSError(f"No worker process could be started for {STARTING:g} s. {GO_ON}")
 
 
 def halved(interval: Interval) -> list[Interval] | None:

@@ -66,7 +66,7 @@ class Manifest:
             self.configuration = Configuration.from_json(first)
             entries = [json.loads(line) for line in lines if line.endswith("\n")]
         except FileNotFoundError:
-            must, advice = "be the folder of a sweep", "`hardmax sweep leaders --out DIR` makes one."
+            must, advice = "be the folder of a sweep", "Make one with: hardmax sweep leaders --out DIR"
             raise ParameterError(folder, must, f"one without {FILE}", advice) from None
         except (KeyError, TypeError, ValueError) as problem:
             raise InputError(f"`{path}` must be the manifest of a sweep. Got something else ({problem!r}).") from None

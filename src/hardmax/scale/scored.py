@@ -63,8 +63,9 @@ class Scored:
         return len(self._slices) == self.sweep.cells
 
     def __repr__(self) -> str:
-        whole = "" if self.complete else f", and {self.sweep.cells - len(self._slices):,} parts are still to come"
-        return f"<Scored: {self.rows:,} rows in {len(self._slices):,} parts in {self.out}{whole}>"
+        done, of = len(self._slices), "" if self.complete else f" of {self.sweep.cells:,}"
+        parts = f"{done:,}{of} part{'s' * (self.sweep.cells != 1)}"
+        return f"<Scored: {self.rows:,} rows in {parts} in {self.out}>"
 
     def parts(self) -> list[Path]:
         """The files of answers, in the order of the rows."""

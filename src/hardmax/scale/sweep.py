@@ -21,7 +21,7 @@ from hardmax.scale.child import Cell
 from hardmax.scale.chunks import Chunks
 from hardmax.scale.design import design_of
 from hardmax.scale.engine import Engine, check_engine, connected, run_chunks
-from hardmax.scale.manifest import Configuration, Interval, Manifest
+from hardmax.scale.manifest import FILE, Configuration, Interval, Manifest
 from hardmax.scale.parts import Part, joined
 
 if TYPE_CHECKING:
@@ -235,10 +235,15 @@ def run(
                 failed(folder / part.name)
 
         if asked or free:
-            with connected(engine, workers) as client:
-                if started is not None:
-                    started(client)
-                run_chunks(client, Chunks(asked, free, len(design)), ask_for, add)
+            try:
+                with connected(engine, workers) as client:
+                    if started is not None:
+                        started(client)
+                    run_chunks(client, Chunks(asked, free, len(design)), ask_for, add)
+            except ParameterError:
+                if not manifest.planned:  # no such cluster: the folder stays free for any sweep
+                    (folder / FILE).unlink()
+                raise
         manifest.delete_others()
     return Sweep.open(out)
 
