@@ -77,6 +77,9 @@ def test_tokens_as_they_are_written():
     assert set(why.as_written) == set(why.words.tolist())
     assert why.as_written["wonderful . i"] == "WONDERFUL. I"
     assert why.as_written["it"] == "It"
+    assert "WONDERFUL. I +" in repr(why)
+    assert why.top(1)[0][0] == "WONDERFUL. I"
+    assert "WONDERFUL. I -" in repr(why.counterfactual("It is."))
 
 
 def test_leaders_over_all_heads_are_those_of_the_heads():
@@ -133,6 +136,8 @@ def test_a_table_of_tokens_adds_up_over_texts_and_classes():
     for ending in ("_in_pos", "_right"):
         other = {"_in_pos": "_in_neg", "_right": "_wrong"}[ending]
         assert (table[f"count{ending}"] + table[f"count{other}"] == table["count"]).all()
+        sizes = sum((table[f"mean_abs{part}"] * table[f"count{part}"]).fillna(0) for part in (ending, other))
+        assert sizes.to_numpy() == pytest.approx((table["mean_abs"] * table["count"]).to_numpy())
         assert (table[f"sum{ending}"] + table[f"sum{other}"]).to_numpy() == pytest.approx(table["sum"].to_numpy())
     assert list(classifier.contributions(texts)) == ["token", "for", "count", "sum", "mean", "mean_abs", "share"]
     with pytest.raises(hm.InputError, match="one label for each of the 6 texts"):

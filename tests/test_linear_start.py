@@ -8,6 +8,7 @@ from benchmarks.classifier_page import small_table
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from hardmax import HardmaxClassifier
+from hardmax.cli.evaluate import measured
 from hardmax.sentiment import linear, small
 from hardmax.sentiment.corpus import reviews
 from hardmax.sentiment.fitting import LONG, MANY, starts_linear
@@ -122,6 +123,8 @@ def test_a_lift_decides_but_is_not_believed(tmp_path, corpus) -> None:
     why = found.explain(texts[place])
     assert why.prediction == "positive"
     assert why.probability == pytest.approx(found.predict_proba([texts[place]])[0, 1])
+    sure = found.predict_proba(texts)[np.arange(len(some)), (labels[some] == "positive").astype(int)]
+    assert measured(found, Table(texts, labels[some].tolist()), "a file")["loss"] == pytest.approx(-np.log(sure).mean())
     found.save(tmp_path / "model")
     again = HardmaxClassifier.load(tmp_path / "model").model_
     assert (again.weights.power, again.weights.lift.tolist()) == (model.weights.power, lift.tolist())
