@@ -91,6 +91,19 @@ def test_leaders_over_all_heads_are_those_of_the_heads():
     assert (first.heads, first.share) == (len(shares), pytest.approx(np.mean(shares)))
 
 
+def test_words_that_count_in_a_run_are_shown_with_it():
+    text = "Garbage. A waste of talent, and of time."
+    why = hm.pretrained("imdb").explain(text)
+    runs = why.strongest_runs()
+    assert runs[text.index("of"), text.index("of") + 2] == "waste of"
+    assert (0, 7) not in runs  # with its full stop it is a word by itself
+    assert not hm.pretrained("imdb-2d").explain(text).strongest_runs()
+    page = str(why.to_html())
+    assert "of (2 times) <small>in “waste of”</small>" in page
+    assert "nearer to what people mark" in page
+    assert "nearer to what people mark" not in str(hm.pretrained("imdb-2d").explain(text).to_html())
+
+
 def test_each_word_of_a_flip_is_needed():
     text = "It was fine at first, then slow, but a classic in the end."
     why = hm.pretrained("imdb-2d").explain(text)

@@ -184,6 +184,13 @@ class Explanation:
         """
         return accounts.by_word(self, even=even)
 
+    def strongest_runs(self) -> dict[tuple[int, int], str]:
+        """The run of words, as written, in which a word says most, by the word's first place in the text.
+
+        Words that say more by themselves than in any run are left out.
+        """
+        return accounts.strongest_runs(self)
+
     def by_sentence(self, *, even: bool = True) -> list[Part]:
         """Sentences in their order, with what their words add to the logit."""
         return accounts.by_sentence(self, even=even)
