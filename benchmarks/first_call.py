@@ -1,4 +1,4 @@
-"""A fresh process: what the first call costs, and what loading compiled code adds to it."""
+"""A fresh process: what the first call costs, what loading compiled code adds to it, and when a classifier answers."""
 
 import os
 import subprocess
@@ -28,6 +28,26 @@ start = time.perf_counter()
 sets = hm.kernels.maximisers(tokens, kernel="{kernel}")
 print(time.perf_counter() - start, sets.members.sum())
 """
+ANSWER = """
+import time
+start = time.perf_counter()
+import hardmax as hm
+answer = hm.pretrained("imdb").predict(["Not funny, far too long, and the ending is a mess."])
+print(time.perf_counter() - start, float(answer[0] == "neg"))
+"""
+TRAIN = """
+import csv, subprocess, sys, tempfile, time
+from pathlib import Path
+from hardmax.sentiment.corpus import reviews
+corpus = reviews(1000, seed=1)
+with tempfile.TemporaryDirectory() as name:
+    rows, out = Path(name, "rows.csv"), Path(name, "model")
+    with open(rows, "w", newline="") as file:
+        csv.writer(file).writerows([("text", "label"), *zip(corpus.texts, corpus.labels)])
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "hardmax.cli.main", "train", rows, "--out", out, "--quiet"], check=True)
+    print(time.perf_counter() - start, float((out / "model.json").exists()))
+"""
 
 
 def _fresh(code: str, cache: str | None = None) -> tuple[float, float]:
@@ -46,13 +66,13 @@ def _empty(code: str) -> tuple[float, float]:
 
 
 def _method(
-    name: str, run: Callable[[], tuple[float, float]], target: float | None = None, package: str = ""
+    name: str, run: Callable[[], tuple[float, float]], target: Target | None = None, package: str = ""
 ) -> Method:
     return Method(
         name,
         lambda: run,
         lambda result: {"answer": np.array(result[1])},
-        target=None if target is None else Target(target),
+        target=target,
         package=package,
         seconds=lambda wall, result: result[0],
     )
@@ -62,7 +82,7 @@ def _first_limit(n: int, quick: bool) -> list[Method]:
     auto, plain = (LIMIT.format(n=n, kernel=kernel) for kernel in ("auto", "numpy"))
     return [
         _method('limit, kernel="auto"', partial(_fresh, auto)),
-        _method('limit, kernel="numpy"', partial(_fresh, plain), 0.9),
+        _method('limit, kernel="numpy"', partial(_fresh, plain), Target(0.9)),
     ]
 
 
@@ -77,22 +97,46 @@ def _loading(kernel: str, d: int, quick: bool) -> list[Method]:
     ]
 
 
-CASES = [
-    Case(
-        f"first_limit_{n}",
-        f"First limit of a fresh process, Gaussian tokens, n = {n}, d = 2, alpha = 0.5",
-        partial(_first_limit, n),
-        equal,
-        WHY,
-    )
-    for n in (100, 1000)
-] + [
-    Case(
-        f"loading_{kernel}",
-        f"First layer of a fresh process, Gaussian tokens, n = 1000, d = {d}",
-        partial(_loading, kernel, d),
-        equal,
-        WHY,
-    )
-    for kernel, d in (("hull", 2), ("fused", 16), ("gemm", 256))
-]
+def _classifier(name: str, code: str, most: float, quick: bool) -> list[Method]:
+    slow = [] if quick else [_method("compiled anew", partial(_empty, code), package="sklearn")]
+    return [_method(name, partial(_fresh, code), Target(most, "s"), package="sklearn"), *slow]
+
+
+CASES = (
+    [
+        Case(
+            f"first_limit_{n}",
+            f"First limit of a fresh process, Gaussian tokens, n = {n}, d = 2, alpha = 0.5",
+            partial(_first_limit, n),
+            equal,
+            WHY,
+        )
+        for n in (100, 1000)
+    ]
+    + [
+        Case(
+            f"loading_{kernel}",
+            f"First layer of a fresh process, Gaussian tokens, n = 1000, d = {d}",
+            partial(_loading, kernel, d),
+            equal,
+            WHY,
+        )
+        for kernel, d in (("hull", 2), ("fused", 16), ("gemm", 256))
+    ]
+    + [
+        Case(
+            "first_answer",
+            "First answer of the shipped model of film reviews in a fresh process, imports included",
+            partial(_classifier, "pretrained and predict", ANSWER, 2.0),
+            equal,
+            WHY,
+        ),
+        Case(
+            "first_model",
+            "From the command to the model: 1,000 short made reviews, imports included",
+            partial(_classifier, "hardmax train", TRAIN, 10.0),
+            equal,
+            WHY,
+        ),
+    ]
+)

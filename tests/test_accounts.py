@@ -77,6 +77,9 @@ def test_tokens_as_they_are_written():
     assert set(why.as_written) == set(why.words.tolist())
     assert why.as_written["wonderful . i"] == "WONDERFUL. I"
     assert why.as_written["it"] == "It"
+    assert "WONDERFUL. I +" in repr(why)
+    assert why.top(1)[0][0] == "WONDERFUL. I"
+    assert "WONDERFUL. I -" in repr(why.counterfactual("It is."))
 
 
 def test_leaders_over_all_heads_are_those_of_the_heads():
@@ -86,6 +89,19 @@ def test_leaders_over_all_heads_are_those_of_the_heads():
     first = rows[0]
     shares = [one.share for head in why.leaders for one in head if one.word == first.word]
     assert (first.heads, first.share) == (len(shares), pytest.approx(np.mean(shares)))
+
+
+def test_words_that_count_in_a_run_are_shown_with_it():
+    text = "Garbage. A waste of talent, and of time."
+    why = hm.pretrained("imdb").explain(text)
+    runs = why.strongest_runs()
+    assert runs[text.index("of"), text.index("of") + 2] == "waste of"
+    assert (0, 7) not in runs  # with its full stop it is a word by itself
+    assert not hm.pretrained("imdb-2d").explain(text).strongest_runs()
+    page = str(why.to_html())
+    assert "of (2 times) <small>in “waste of”</small>" in page
+    assert "nearer to what people mark" in page
+    assert "nearer to what people mark" not in str(hm.pretrained("imdb-2d").explain(text).to_html())
 
 
 def test_each_word_of_a_flip_is_needed():
@@ -133,6 +149,8 @@ def test_a_table_of_tokens_adds_up_over_texts_and_classes():
     for ending in ("_in_pos", "_right"):
         other = {"_in_pos": "_in_neg", "_right": "_wrong"}[ending]
         assert (table[f"count{ending}"] + table[f"count{other}"] == table["count"]).all()
+        sizes = sum((table[f"mean_abs{part}"] * table[f"count{part}"]).fillna(0) for part in (ending, other))
+        assert sizes.to_numpy() == pytest.approx((table["mean_abs"] * table["count"]).to_numpy())
         assert (table[f"sum{ending}"] + table[f"sum{other}"]).to_numpy() == pytest.approx(table["sum"].to_numpy())
     assert list(classifier.contributions(texts)) == ["token", "for", "count", "sum", "mean", "mean_abs", "share"]
     with pytest.raises(hm.InputError, match="one label for each of the 6 texts"):

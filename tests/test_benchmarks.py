@@ -196,7 +196,7 @@ def test_names_are_distinct_and_titles_say_how_tokens_lie() -> None:
     )
     modules = [sys.modules[f"benchmarks.{family}"] for family in families]
     assert len(CASES) == sum(len(module.CASES) for module in modules)
-    kinds = ("gaussian", "ball", "circle", "sphere", "clusters", "uniform", "zipf")
+    kinds = ("gaussian", "ball", "circle", "sphere", "clusters", "uniform", "zipf", "reviews")
     assert not [case.title for case in CASES.values() if not any(kind in case.title.lower() for kind in kinds)]
 
 

@@ -16,6 +16,7 @@ from safetensors.numpy import load, save
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import estimator_checks_generator
@@ -23,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hardmax import HardmaxClassifier, ParameterError
 from hardmax.sentiment import fitting, model
+from hardmax.sentiment.classifier import SEVERAL
 from hardmax.sentiment.corpus import reviews
 from hardmax.sentiment.network import Network
 from hardmax.sentiment.settings import ModelSettings, RunSettings, TrainingSettings
@@ -515,14 +517,30 @@ def test_labels_of_every_kind_survive_a_file(kind, tmp_path):
         (np.array(["2026-01-01", "2026-01-02"] * 6, "datetime64[ns]"), "must hold labels of one kind"),
         ([0.0, np.inf] * 6, "`y` must be finite. Got inf at place 1."),
         ([["a"], ["a", "b"]] * 6, "`y` must hold one label for each of the 12 texts. Got rows of different lengths."),
+        ([["a"], ["a", "b"]] * 6, SEVERAL),
+        ([{"a"}, {"a", "b"}] * 6, SEVERAL),
+        (np.eye(12, 3, dtype=int), f"Got shape (12, 3). {SEVERAL}"),
         (["a\0", "b"] * 6, "`y` must hold texts that do not end in a NUL."),
         ([2**63, -1] * 6, "must hold labels of one kind: text, numbers or booleans. Got float64."),
         (np.array([b"a", b"b"] * 6), "must hold labels of one kind: text, numbers or booleans. Got bytes."),
     ],
 )
-def test_mixed_labels_are_refused(labels, sentence):
+def test_labels_that_cannot_be_are_refused(labels, sentence):
     with pytest.raises(ValueError, match=re.escape(sentence)):
         HardmaxClassifier().fit(["some words"] * 12, labels)
+
+
+def test_there_is_no_partial_fit_and_a_sentence_says_why():
+    assert not hasattr(HardmaxClassifier(), "partial_fit")
+    with pytest.raises(AttributeError, match=r"has no partial_fit: .* depend on their order. `fit` all rows"):
+        HardmaxClassifier().partial_fit(["some words"], ["a"])
+
+
+def test_several_labels_a_text_are_a_classifier_each():
+    texts, wanted = ["good story", "good music", "story and music", "a film"] * 4, [[1, 0], [0, 1], [1, 1], [0, 0]] * 4
+    several = OneVsRestClassifier(HardmaxClassifier(n_heads=4, groups=1)).fit(texts, np.array(wanted))
+    assert several.predict(texts).tolist() == wanted
+    assert [each.explain("story and music").prediction for each in several.estimators_] == [1, 1]
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from benchmarks.classifier_page import small_table
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from hardmax import HardmaxClassifier
-from hardmax.sentiment import small
+from hardmax.cli.evaluate import measured
+from hardmax.sentiment import linear, small
 from hardmax.sentiment.corpus import reviews
 from hardmax.sentiment.fitting import LONG, MANY, starts_linear
 from hardmax.sentiment.linear import Linear, encoded, fit_linear, folds, logits, steps
@@ -121,6 +123,8 @@ def test_a_lift_decides_but_is_not_believed(tmp_path, corpus) -> None:
     why = found.explain(texts[place])
     assert why.prediction == "positive"
     assert why.probability == pytest.approx(found.predict_proba([texts[place]])[0, 1])
+    sure = found.predict_proba(texts)[np.arange(len(some)), (labels[some] == "positive").astype(int)]
+    assert measured(found, Table(texts, labels[some].tolist()), "a file")["loss"] == pytest.approx(-np.log(sure).mean())
     found.save(tmp_path / "model")
     again = HardmaxClassifier.load(tmp_path / "model").model_
     assert (again.weights.power, again.weights.lift.tolist()) == (model.weights.power, lift.tolist())
@@ -164,6 +168,19 @@ def test_a_text_for_each_class_is_enough_to_fit() -> None:
     found = HardmaxClassifier(n_heads=3, groups=1).fit(["good film", "bad film", "odd film"], ["a", "b", "c"])
     assert found.predict(["good", "bad", "odd"]).tolist() == ["a", "b", "c"]
     assert found.history_[0].accuracy is None
+
+
+def test_sums_over_tokens_wait_for_no_other_thread(monkeypatch, corpus) -> None:
+    seen, fitted = [], linear._fitted
+
+    def watched(*given):
+        seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+        return fitted(*given)
+
+    monkeypatch.setattr(linear, "_fitted", watched)
+    with threadpool_limits(2, "blas"):
+        HardmaxClassifier(n_heads=4, groups=1, ngram_range=(1, 1)).fit(corpus.texts[:60], corpus.labels[:60])
+    assert set(seen) == {1}
 
 
 def test_sentences_are_the_first_and_the_last() -> None:

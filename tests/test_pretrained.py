@@ -8,6 +8,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.figures.demo import REVIEWS
+from hardmax.figures.shared import read_results
 from hardmax.sentiment import MODELS
 from hardmax.sentiment.imdb import load_imdb
 
@@ -44,6 +45,13 @@ def test_accuracy_on_some_test_reviews(name):
     found = hm.pretrained(name).predict([test.texts[i] for i in some])
     right = np.mean(found == np.array(test.labels)[some])
     assert abs(right - ACCURACY[name]) < 3 * (0.09 / len(some)) ** 0.5  # 3 standard errors
+
+
+def test_recorded_leaders_are_those_of_the_model_that_is_shipped():
+    recorded, model = read_results("leaders"), hm.pretrained("imdb-2d").model_
+    ids = [model.vocabulary._numbers[word] for word in recorded["words"]]
+    scores = np.einsum("thd,ohd->to", model.weights.tokens(np.array(ids)), model.weights.decoder)[:, 0]
+    np.testing.assert_allclose(recorded["scores"], scores, rtol=1e-4)
 
 
 def test_unknown_names_get_a_sentence():

@@ -118,10 +118,10 @@ def mistakes_page(classifier: "HardmaxClassifier", given: Sequence[str], labels:
 
 def measured(classifier: "HardmaxClassifier", table: "Table", name: str) -> dict[str, Any]:
     """Accuracy, loss, what is confused with what, and leaders."""
-    from scipy.special import log_softmax
     from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
 
     from hardmax.sentiment.abstention import coverage
+    from hardmax.sentiment.linear import both, loss
 
     classes, labels = [str(label) for label in classifier.classes_.tolist()], table.labels or []
     _check_known(labels, classes, name)  # before the long work
@@ -129,8 +129,7 @@ def measured(classifier: "HardmaxClassifier", table: "Table", name: str) -> dict
     found = [str(label) for label in classifier.model_.decide(scores).tolist()]
     shares = precision_recall_fscore_support(labels, found, labels=classes, zero_division=np.nan)[:3]
     precision, recall, f1 = ([None if np.isnan(share) else float(share) for share in each] for each in shares)
-    outputs = np.hstack([np.zeros_like(scores), scores]) if scores.shape[1] == 1 else scores
-    truth = [classes.index(label) for label in labels]
+    truth = np.array([classes.index(label) for label in labels])
     right = np.array(found) == np.array(labels)
     some = texts.spread(table.texts, MOST_LED)
     led = classifier.leaders(some)
@@ -138,7 +137,7 @@ def measured(classifier: "HardmaxClassifier", table: "Table", name: str) -> dict
         "texts": len(labels),
         "skipped": table.skipped,
         "accuracy": float(accuracy_score(labels, found)),
-        "loss": float(-log_softmax(outputs, axis=1)[np.arange(len(truth)), truth].mean()),
+        "loss": loss(both(classifier.model_.unlifted(scores)), truth, np.ones(len(truth))),
         "classes": classes,
         "confusion": confusion_matrix(labels, found, labels=classes).tolist(),
         "precision": precision,

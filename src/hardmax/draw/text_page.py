@@ -23,6 +23,7 @@ class Bar(NamedTuple):
     left: float
     width: float
     side: str  # for or against
+    run: str = ""  # of a word, the run of words in which it says most
 
 
 def explanation_parts(
@@ -36,7 +37,8 @@ def explanation_parts(
         "prediction": e.prediction,
         "rather": f", {e.prediction} rather than {e.second}" if len(e.classes) > 2 else "",
         "pieces": _pieces(e),
-        "words": _bars(e, [(part.named, part.value) for part in e.by_word()], words, "words"),
+        "words": _word_bars(e, words),
+        "has_runs": e.model.vocabulary.longest > 1,
         "sentences": _bars(e, [(_short(part.text), part.value) for part in sentences], MOST_SENTENCES, "sentences")
         if len(sentences) > 1
         else [],
@@ -109,6 +111,14 @@ def _bars(explanation: "Explanation", parts: list[tuple[str, Any]], most: int, k
         )
         for name, value in rows
     ]
+
+
+def _word_bars(explanation: "Explanation", most: int) -> list[Bar]:
+    """Words that count most, each with the run in which it says most, if it says more there than alone."""
+    parts, runs = explanation.by_word(), explanation.strongest_runs()
+    bars = _bars(explanation, [(part.named, part.value) for part in parts], most, "words")
+    found = [bar._replace(run=runs.get(part.places[0], "")) for bar, part in zip(bars, parts[:most], strict=False)]
+    return found + bars[most:]  # the sum of the others
 
 
 def _tokens(explanation: "Explanation") -> list[tuple[object, ...]]:

@@ -53,12 +53,12 @@ def plot_explanation(explanation: "Explanation", *, kind: str = "auto", ax: Axes
 def plot_words(explanation: "Explanation", *, ax: Axes | None = None) -> Figure:
     """Bars of the largest contributions, for the prediction to the right."""
     order = np.argsort(-np.abs(explanation.towards), kind="stable")[:MOST_WORDS]
-    values = explanation.towards[order]
+    values, written = explanation.towards[order], explanation.as_written
     if ax is None:
         height = 1.2 + 0.27 * max(1, len(order))
         ax = plt.subplots(figsize=(6.4, height), layout="constrained")[1]
     ax.barh(range(len(order)), values, color=[FOR if value > 0 else AGAINST for value in values])
-    ax.set_yticks(range(len(order)), [str(explanation.words[i]) for i in order], parse_math=False)
+    ax.set_yticks(range(len(order)), [written[explanation.words[i]] for i in order], parse_math=False)
     ax.invert_yaxis()
     ax.axvline(0, color="#444", linewidth=0.8)
     ax.set_xlabel(f"contribution to the logit: blue for {explanation.prediction}, orange against it", parse_math=False)

@@ -94,8 +94,8 @@ class Scored:
         """Which tokens carry the answers, as `HardmaxClassifier.contributions` has it; those that do most first.
 
         A row has a token, the class `for` whose logit the sums are, `count`, in how many texts it stands, over these
-        `sum`, `mean` and `mean_abs` of its contributions, and `share`, its part of all sizes together; then count, sum
-        and mean over the texts that were answered with each class. Sums of slices are added in the order of slices,
+        `sum`, `mean` and `mean_abs` of its contributions, and `share`, its part of all sizes together; then all but
+        that over the texts that were answered with each class. Sums of slices are added in the order of slices,
         one after the other, so that the table is the same to the last bit whatever the workers did.
         """
         with needed_for("`Scored.tokens`", None, "scale"):

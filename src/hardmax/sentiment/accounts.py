@@ -43,6 +43,24 @@ def by_word(explanation: "Explanation", *, even: bool) -> list[Part]:
     return sorted(parts, key=lambda part: -abs(float(explanation.signed(part.value))))
 
 
+def strongest_runs(explanation: "Explanation") -> dict[tuple[int, int], str]:
+    """For words that say most in a run: the run as written, by the first place of the word."""
+    spans = explanation.model.vocabulary.splitter.spans(explanation.text)
+    words, order = [span.word for span in spans], np.argsort(explanation.ids)
+    sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))  # by word, and by word or run
+    for size, places, tokens in explanation.model.vocabulary.occurrences(words):
+        at = order[np.searchsorted(explanation.ids[order], tokens)]
+        parts = explanation.towards[at] / np.bincount(at, minlength=len(order))[at]
+        for place, i, part in zip(places.tolist(), at.tolist(), parts.tolist(), strict=True):
+            run = words[place : place + size]
+            taking = [word for word in run if any(map(str.isalnum, word))] or run
+            for word in taking:  # with its signs a word is by itself
+                sums[word][str(explanation.words[i]) if len(taking) > 1 else word] += part / len(taking)
+    first = {span.word: (span.start, span.end) for span in reversed(spans)}
+    most = {word: max(of, key=lambda name: abs(of[name])) for word, of in sums.items()}
+    return {first[word]: explanation.as_written[name] for word, name in most.items() if name != word}
+
+
 def by_sentence(explanation: "Explanation", *, even: bool) -> list[Part]:
     """Sentences in their order."""
     return _cut(explanation, SENTENCE, even)

@@ -3,14 +3,14 @@
 Texts and labels are refused in a sentence where they do not fit.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from inspect import cleandoc
 from itertools import compress
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from warnings import warn
 
 import numpy as np
@@ -39,6 +39,7 @@ from hardmax.sentiment.tokenizers import Tokenizer
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+SEVERAL = "For several labels a text, train one for each: OneVsRestClassifier(HardmaxClassifier()) of scikit-learn."
 SEEN, SAID = 100, 6  # rows of a DataFrame that tell a column of texts, and columns that a sentence names
 
 
@@ -146,6 +147,12 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         return self
 
     @property
+    def partial_fit(self) -> NoReturn:
+        """There is none, as `hasattr` says, and this is why."""
+        why = "a model that sees some rows later than others would depend on their order. `fit` all rows, in seconds."
+        raise AttributeError(f"HardmaxClassifier has no partial_fit: {why}")
+
+    @property
     def _fitted(self) -> Model:
         check_is_fitted(self)
         return self.model_
@@ -197,8 +204,8 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
 
         A row has a token, the class `for` whose logit the sums are (with two classes the second), `count`, in how many
         texts it stands, and over these `sum`, `mean` and `mean_abs` of its contributions; `share` is its part of all
-        sizes together. With `labels`, the true ones, the same for texts of each class, `sum_in_pos`, and for those that
-        are answered `right` and `wrong`.
+        sizes together. With `labels`, the true ones, all but that for texts of each class, `sum_in_pos`, and for those
+        that are answered `right` and `wrong`.
         """
         return token_table(self._fitted, check_texts(X, self.text_column), labels)
 
@@ -320,9 +327,9 @@ def _one_for_each(y: Any, texts: int) -> Any:
     if y is None:
         raise InputError("requires y to be passed, but the target y is None. Pass a label for each text.")
     must = f"hold one label for each of the {texts} texts"
-    shape = as_array(y.data if np.ma.isMaskedArray(y) else y, "y", must, "Match them.").shape
+    shape = as_array(y.data if np.ma.isMaskedArray(y) else y, "y", must, f"Match them. {SEVERAL}").shape
     if shape != (texts,):
-        raise ParameterError("y", must, f"shape {shape}", "Match them.")
+        raise ParameterError("y", must, f"shape {shape}", SEVERAL if shape[:1] == (texts,) else "Match them.")
     return to_numpy(y)
 
 
@@ -376,7 +383,8 @@ def _of_one_kind(labels: list[Any], dtype: Any) -> AnyArray:
     if made is None or getattr(dtype, "kind", None) in ("m", "M") or (whole and made.dtype.kind not in "biu"):
         got = " and ".join(sorted({type(label).__name__ for label in labels}) if made is None else [str(made.dtype)])
         must = "hold labels of one kind: text, numbers or booleans"
-        raise ParameterError("y", must, got, "Convert them, say with str.")
+        several = any(isinstance(label, Collection) and not isinstance(label, str | bytes) for label in labels)
+        raise ParameterError("y", must, got, SEVERAL if several else "Convert them, say with str.")
     if made.tolist() != labels:
         raise ParameterError("y", "hold texts that do not end in a NUL", "some that do", "Strip them.")
     return made

@@ -62,7 +62,8 @@ class Comparison:
     def __repr__(self) -> str:
         first, second = self.first, self.second
         same = "the answer stays" if first.prediction == second.prediction else "the answer becomes"
-        parts = [f"{each.token} {float(first.signed(each.change)):+.2f}" for each in self.changes[:SAID]]
+        written = second.as_written | first.as_written
+        parts = [f"{written[each.token]} {float(first.signed(each.change)):+.2f}" for each in self.changes[:SAID]]
         total = float(first.signed(self.change))
         most = f"; most by {', '.join(parts)}" if parts else ""
         return f"{same.capitalize()} {second.prediction}: {total:+.2f} for {first.prediction}{most}."

@@ -85,7 +85,8 @@ class Explanation:
 
     def __repr__(self) -> str:
         order = np.argsort(-np.abs(self.towards), kind="stable")[:4]
-        strongest = ", ".join(f"{self.words[i]} {self.towards[i]:+.2f}" for i in order) or "no known word"
+        parts = [f"{self.as_written[self.words[i]]} {self.towards[i]:+.2f}" for i in order]
+        strongest = ", ".join(parts) or "no known word"
         return f"<Explanation: {self.prediction} with probability {self.probability:.3f}; {strongest}>"
 
     def _repr_html_(self) -> str:
@@ -150,14 +151,14 @@ class Explanation:
         """
         first, second = self._best
         if len(self.logits) == 1:
-            return np.asarray(np.asarray(values) * (first - second))
+            return np.asarray(np.asarray(values) * (first - second)) + 0.0  # which is no -0
         return np.asarray(np.asarray(values)[..., first] - np.asarray(values)[..., second])
 
     def top(self, count: int) -> list[tuple[str, float]]:
-        """The words that count most, with their contributions (with more classes, `towards` the prediction)."""
+        """The tokens that count most, as written, with their contributions (of more classes, `towards` the answer)."""
         values = self.contributions if len(self.logits) == 1 else self.towards
         order = np.argsort(-np.abs(values), kind="stable")[:count]
-        return [(str(self.words[i]), float(values[i])) for i in order]
+        return [(self.as_written[self.words[i]], float(values[i])) for i in order]
 
     @cached_property
     def highlights(self) -> tuple[Highlight, ...]:
@@ -182,6 +183,13 @@ class Explanation:
         say most come first.
         """
         return accounts.by_word(self, even=even)
+
+    def strongest_runs(self) -> dict[tuple[int, int], str]:
+        """The run of words, as written, in which a word says most, by the word's first place in the text.
+
+        Words that say more by themselves than in any run are left out.
+        """
+        return accounts.strongest_runs(self)
 
     def by_sentence(self, *, even: bool = True) -> list[Part]:
         """Sentences in their order, with what their words add to the logit."""

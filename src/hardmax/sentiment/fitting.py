@@ -75,6 +75,7 @@ def _linear_model(
 ) -> tuple[Model, list[Epoch]]:
     """The model that starts where a linear one ends. Nothing is held back for good: it is cross-validated."""
     from sklearn.utils.class_weight import compute_class_weight
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # scikit-learn brings it
 
     from hardmax.sentiment.start import fit_start
 
@@ -90,7 +91,8 @@ def _linear_model(
             report(k * total + done, len(lengths) * total, loss, epoch)
 
         data = Data(vocabulary.encode(texts), labels)
-        start = fit_start(data, len(vocabulary), len(classes), settings, counts / counts.mean(), report=part)
+        with threadpool_limits(1, "blas"):  # thousands of sums over tokens, in which threads would wait for each other
+            start = fit_start(data, len(vocabulary), len(classes), settings, counts / counts.mean(), report=part)
         found.append((vocabulary, *start))
     vocabulary, best, epoch = min(found, key=lambda each: each[2].train_loss)
     return Model(vocabulary, best, classes), [epoch]

@@ -62,8 +62,12 @@ class Model:
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """(texts, classes) from (texts, outputs) logits, less the lift of rare classes."""
-        scores = scores if self.weights.lift is None else scores - self.weights.lift
+        scores = self.unlifted(scores)
         return np.asarray(expit(scores * [-1, 1]) if scores.shape[1] == 1 else softmax(scores, axis=1))
+
+    def unlifted(self, scores: FloatArray) -> FloatArray:
+        """(texts, outputs) logits as they are believed, from those that decide."""
+        return scores if self.weights.lift is None else scores - self.weights.lift
 
     def certainty(self, scores: FloatArray) -> FloatArray:
         """(texts,) probabilities of what (texts, outputs) logits decide for."""

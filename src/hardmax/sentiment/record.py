@@ -69,8 +69,9 @@ def model_card(model: Model, history: Sequence[Epoch], record: Record | None) ->
         lines += [f"- {record.texts:,} texts, {record.characters:,.0f} characters each in the median ({many})"]
         lines += [f"- on {record.date}, by hardmax {record.version}"]
         lines += [f"- SHA-256 of texts and labels: {record.sha256}"]
-    lines += [f"- {weights.heads} heads of {weights.d} coordinates, {weights.layers} layers"]
-    lines += [f"- {len(model.vocabulary):,} tokens of up to {model.vocabulary.longest} words"]
+    parts = (_counted(weights.heads, "head"), _counted(weights.d, "coordinate"), _counted(weights.layers, "layer"))
+    lines += [f"- {parts[0]} of {parts[1]}, {parts[2]}"]
+    lines += [f"- {len(model.vocabulary):,} tokens of up to {_counted(model.vocabulary.longest, 'word')}"]
     lines += ["", "## Scores", "", _scores(history), "", "## Limits", ""]
     lines += [
         "- It knows the words of its training and no others; a text without a known word gets the same answer always."
@@ -85,6 +86,10 @@ def model_card(model: Model, history: Sequence[Epoch], record: Record | None) ->
         explain = "HardmaxClassifier.load(FOLDER, tokenizer=...).explain(text)"
     lines += ["", f"Every answer is a sum over words: {explain}."]
     return "\n".join([*lines, ""])
+
+
+def _counted(count: int, name: str) -> str:
+    return f"{count} {name}{'' if count == 1 else 's'}"
 
 
 def _scores(history: Sequence[Epoch]) -> str:

@@ -90,9 +90,9 @@ def frame_of(
             count, total = found.count[seen], found.sum[seen, output]
             with np.errstate(invalid="ignore"):
                 columns |= {f"count{ending}": count, f"sum{ending}": total, f"mean{ending}": total / count}
+                columns[f"mean_abs{ending}"] = (absolute := found.absolute[seen, output]) / count
                 if not name:
-                    absolute = found.absolute[seen, output]
-                    columns |= {"mean_abs": absolute / count, "share": absolute / absolute.sum()}
+                    columns["share"] = absolute / absolute.sum()
         tables.append(pandas.DataFrame(columns))
     table = pandas.concat(tables, ignore_index=True)
     order = np.argsort(-np.abs(table["sum"].to_numpy()), kind="stable")
