@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClusterMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
@@ -71,8 +72,8 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
         row are taken; a sparse one is the graph itself.
     search : transformer, optional
         What finds neighbours: an object whose `fit_transform` returns a sparse matrix of distances, such as
-        `sklearn.neighbors.KNeighborsTransformer`. By default they are found exactly, and beyond 30,000 points in more
-        than 10 dimensions nearly, by FAISS if it is installed.
+        `sklearn.neighbors.KNeighborsTransformer`, or PyNNDescent's. By default they are found exactly, and beyond
+        30,000 points in more than 10 dimensions nearly: nine of ten or so, among lists of near points.
     noise : float, optional
         Label -1 for points that belong nowhere: the density around them is so many times lower than where the densest
         quarter of their cluster is. 20 is a good start.
@@ -215,7 +216,8 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
         on_graph = self.features == "graph"
         refuse_gaps(X, "X", sparse=on_graph)  # scikit-learn would take the numbers below a mask
         kinds = [np.float64, np.float32]  # either as it came
-        return validate_data(self, X, dtype=kinds, accept_sparse="csr" if on_graph else False, reset=reset)
+        X = validate_data(self, X, dtype=kinds, accept_sparse="csr" if on_graph else False, reset=reset)
+        return sparse.csr_array(X) if is_sparse(X) else X  # not SciPy's older kind, whose sums are matrices
 
     def _check_settings(self) -> None:
         """Refuse settings that do not go together."""

@@ -161,6 +161,7 @@ def fit(X: Matrix, settings: Settings, progress: Progress | None = None) -> tupl
         scales = graph.scales if places is None else graph.scales[places.labels]
         noise = Noise.of(scales, labels, dimension(graph.near), settings.noise)
         labels = noise.mark(labels, scales)
+        labels[layers.leaders] = layers.labels[layers.leaders]  # whom others follow is somewhere
     return Model(settings, X, places, features, L, choice.tau, layers, noise, labels), choice
 
 

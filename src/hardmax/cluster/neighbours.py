@@ -1,6 +1,5 @@
-"""Nearest neighbours: found exactly, by FAISS where there are many points, or by a search of the user's own."""
+"""Nearest neighbours: found exactly, nearly where there are very many points, or by a search of the user's own."""
 
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -10,15 +9,12 @@ from sklearn.neighbors import NearestNeighbors
 
 from hardmax._errors import ParameterError
 from hardmax._types import FloatArray, IntArray, Matrix
+from hardmax.cluster.lists import Lists
 from hardmax.cluster.rows import is_sparse
 
 BLOCK = 1 << 22  # numbers that are held at a time
 EXACT = 30_000  # points up to which all distances are compared, or more in few dimensions, where trees do it
 FEW = 10  # dimensions
-LISTS = 2.0  # times sqrt(n): lists of near points that FAISS makes
-SEEN = 16  # of them that each point looks through
-TRAINED = 40  # points for each list, from which it is made
-ROUNDS = 8  # of k-means that make the lists
 LEAST = np.sqrt(np.finfo(np.float64).tiny)  # distances: their products must not be 0
 
 
@@ -27,22 +23,20 @@ class Search:
 
     def __init__(self, Y: Matrix, k: int) -> None:
         self.Y, self.k = Y, min(k, Y.shape[0] - 1)
-        self.large = is_large(Y)
-        self._index = _lists(Y) if self.large else NearestNeighbors(n_neighbors=max(1, self.k)).fit(Y)
+        self._index = Lists(Y) if is_large(Y) else NearestNeighbors(n_neighbors=max(1, self.k)).fit(Y)
 
     def own(self) -> sparse.csr_array:
         """(n, n) distances of each point to its k nearest others."""
-        if not self.large:
-            distances, near = self._index.kneighbors()
-            return _rows(self._exact(self.Y, distances, near), near)
-        distances, near = self.of(self.Y, self.k + 1)
-        others = np.argsort(near == np.arange(len(near))[:, None], axis=1, kind="stable")[:, : self.k]
-        return _rows(np.take_along_axis(distances, others, 1), np.take_along_axis(near, others, 1))
+        if isinstance(self._index, Lists):
+            near = self._index.own(self.k)
+            return _rows(self._exact(self.Y, None, near), near)
+        distances, near = self._index.kneighbors()
+        return _rows(self._exact(self.Y, distances, near), near)
 
     def of(self, Z: Matrix, k: int) -> tuple[FloatArray, IntArray]:
         """(queries, k) distances and indices of the points that are nearest to others."""
-        if self.large:
-            near = self._index.search(np.ascontiguousarray(Z, np.float32), k)[1]
+        if isinstance(self._index, Lists):
+            near = self._index.of(Z, k)
             return self._exact(Z, None, near), near
         distances, near = self._index.kneighbors(Z, n_neighbors=min(k, self.Y.shape[0]))
         return self._exact(Z, distances, near), near
@@ -57,13 +51,12 @@ class Search:
             part = slice(start, start + rows)
             difference = self.Y[near[part]] - Z[part, None]
             found[part] = np.sqrt(np.einsum("qkd,qkd->qk", difference, difference, dtype=np.float64))
-        found[near < 0] = np.inf  # FAISS found fewer
         return np.maximum(found, LEAST)
 
 
 def is_large(Y: Matrix) -> bool:
-    """Whether neighbours are found nearly: there are many points, in many dimensions, and FAISS is installed."""
-    return Y.shape[0] > EXACT and Y.shape[1] > FEW and not is_sparse(Y) and find_spec("faiss") is not None
+    """Whether neighbours are found nearly: there are many points, in many dimensions."""
+    return Y.shape[0] > EXACT and Y.shape[1] > FEW and not is_sparse(Y)
 
 
 def own_search(Y: Matrix, k: int, transformer: Any) -> sparse.csr_array:
@@ -92,20 +85,4 @@ def nearest(distances: sparse.csr_array, k: int) -> sparse.csr_array:
 def _rows(distances: FloatArray, near: IntArray) -> sparse.csr_array:
     """(n, n) matrix of the distances that were found."""
     n, k = near.shape
-    found = sparse.csr_array((distances.ravel(), np.maximum(near, 0).ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
-    return found if (near >= 0).all() else nearest(found, k)
-
-
-def _lists(Y: Matrix) -> Any:
-    """Lists of near points (inverted files), made from evenly chosen ones: nothing depends on chance."""
-    import faiss
-
-    n, d = Y.shape
-    data = np.ascontiguousarray(Y, np.float32)
-    count = int(LISTS * np.sqrt(n))
-    index = faiss.IndexIVFFlat(faiss.IndexFlatL2(d), d, count)
-    index.cp.niter, index.cp.seed, index.cp.max_points_per_centroid = ROUNDS, 0, TRAINED
-    index.train(np.ascontiguousarray(data[:: max(1, n // (TRAINED * count))][: TRAINED * count]))
-    index.add(data)
-    index.nprobe = SEEN
-    return index
+    return sparse.csr_array((distances.ravel(), near.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
