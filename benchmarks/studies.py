@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import app, clustering, corpora, decided, gpu, report, scaling, sizes, sweeps
+from benchmarks import app, chance, cluster_sizes, clustering, corpora, decided, gpu, report, scaling, sizes, sweeps
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,18 @@ STUDIES = {
         clustering.measure,
         table=clustering.markdown,
         mark=clustering.BEGIN,
+    ),
+    "clustering_sizes": Study(
+        "Seconds and memory of clusterers on up to a million points",
+        cluster_sizes.measure,
+        table=cluster_sizes.markdown,
+        mark=cluster_sizes.BEGIN,
+    ),
+    "chance": Study(
+        "How often points without clusters are said to have some",
+        chance.measure,
+        table=chance.markdown,
+        mark=chance.BEGIN,
     ),
     "scaling": Study("Seconds for one layer against n, for every kernel and FAISS", scaling.measure, "draw_scaling"),
     "decided": Study("Layers until all tokens are decided against n", decided.measure, "draw_decided"),

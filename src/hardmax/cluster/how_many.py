@@ -10,6 +10,7 @@ from hardmax.cluster.peaks import dimension, prominences
 
 BASE, GROWTH = 1.0, 0.58  # prominence of the second peak by chance, times sqrt(neighbours): BASE + GROWTH log n
 FLAT, LEAST = 2.0, 0.7  # beyond so many dimensions valleys are gone around: it falls like sqrt(FLAT / D), to LEAST
+STEEP = 20.0  # dimensions towards which it rises again: D log s, and its error, are large
 SPREAD = 3.0  # dimensions from which slow modes are asked: a curve has some without clusters
 SLOWER = 0.8  # than any cloud without clusters
 DRAWS, DRAWN = 5, 1000  # such clouds, and their points
@@ -20,7 +21,7 @@ def chance(n: int, k: int, D: float) -> float:
 
     `python -m benchmarks chance` draws clouds without clusters, and says how often it is exceeded.
     """
-    return float((BASE + GROWTH * np.log(n)) * np.clip(np.sqrt(FLAT / D), LEAST, 1.0) / np.sqrt(k))
+    return float((BASE + GROWTH * np.log(n)) * np.clip(max(np.sqrt(FLAT / D), D / STEEP), LEAST, 1.0) / np.sqrt(k))
 
 
 def count(graph: Graph, Y: Matrix | None) -> int:

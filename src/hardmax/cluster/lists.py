@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.neighbors import NearestNeighbors
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # scikit-learn brings it
 
 from hardmax._types import AnyArray, IntArray
 
@@ -48,7 +49,8 @@ class Lists:
             members = self.order[self.starts[which] : self.starts[which + 1]]
             queries = places // width
             search = NearestNeighbors(n_neighbors=min(k, len(members)), algorithm="brute").fit(self.Y[members])
-            distances, found = search.kneighbors(Z[queries])
+            with threadpool_limits(1):  # small products, in which threads would wait for each other
+                distances, found = search.kneighbors(Z[queries])
             both = np.concatenate([far[queries], distances], axis=1)
             best = np.argsort(both, axis=1, kind="stable")[:, :k]
             far[queries] = np.take_along_axis(both, best, 1)
