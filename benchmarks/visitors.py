@@ -8,6 +8,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from bokeh.protocol import Protocol
@@ -62,7 +63,11 @@ class Visitor:
         if found is None:
             raise Trouble("The page has no token.")
         url = f"{address.replace('http', 'ws', 1)}{PAGE}/ws"
-        socket = await websocket_connect(url, subprotocols=["bokeh", found[1]], max_message_size=10**8)
+        connecting = websocket_connect(url, subprotocols=["bokeh", found[1]], max_message_size=10**8)
+        try:
+            socket = await asyncio.wait_for(connecting, PATIENCE)
+        except TimeoutError:
+            raise Trouble(f"No socket opened within {PATIENCE:g} seconds.") from None
         socket.protocol.set_nodelay(True)  # as browsers do: else the parts of a message wait 40 ms for each other
         made = cls(socket, scene)
         await made._message("ACK")
@@ -75,8 +80,10 @@ class Visitor:
     async def close(self) -> None:
         """Leave, and wait until the server knows."""
         self._socket.close()
-        while self._open and await self._socket.read_message() is not None:
-            pass
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                while self._open and await self._socket.read_message() is not None:
+                    pass
 
     async def drag(self, token: int, place: tuple[float, float], *, final: bool = False) -> Answer:
         """Move a token, as the plane does for every frame of a drag."""

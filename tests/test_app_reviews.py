@@ -53,8 +53,14 @@ def in_a_loop(test):
 async def settled(page):
     """Wait until a page has answered."""
     await asyncio.sleep(0)
-    while page._answering.running:
-        await asyncio.sleep(0.01)
+    await until(lambda: not page._answering.running)
+
+
+async def until(condition, seconds=60):
+    """Wait for something that must come."""
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.01)
 
 
 def explained(name, text=EXAMPLES[0]):
@@ -403,14 +409,13 @@ def test_only_the_last_of_what_is_asked_meanwhile_is_done():
         latest = Latest(work)
         for _ in range(5):
             latest.ask()
-        await asyncio.sleep(0.01)
-        assert done == ["began"]
+        await until(lambda: done)
         for _ in range(5):
             latest.ask()
         await asyncio.sleep(0.01)
         assert done == ["began"]
         release.set()
-        await asyncio.sleep(0.05)
+        await until(lambda: not latest.running)
 
     asyncio.run(run())
     assert done == ["began", "began"]

@@ -10,7 +10,6 @@ from tests import browser
 pytest.importorskip("panel")
 playwright = pytest.importorskip("playwright.sync_api")
 pytestmark = browser.needed
-SOON = 30_000  # milliseconds: on a busy machine the first answer compiles
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +28,6 @@ def chromium():
 def page(chromium, address):
     """A page that has answered its examples; in the end it must have said no error and asked no other host."""
     with browser.opened(chromium) as opened:
-        opened.set_default_timeout(SOON)
         opened.goto(address)
         opened.locator(".word").first.wait_for()
         answer(opened, 1, "negative, probability over 99.9%")
@@ -39,7 +37,7 @@ def page(chromium, address):
 
 def answer(page, place, text):
     """Wait until the answer of a text holds some words."""
-    playwright.expect(page.locator(".answer").nth(place)).to_contain_text(text, timeout=SOON)
+    playwright.expect(page.locator(".answer").nth(place)).to_contain_text(text)
 
 
 def type_first(page, text):
@@ -143,6 +141,15 @@ def test_what_is_wrong_is_said_in_a_sentence(page, tmp_path):
     playwright.expect(page.locator(".problem").first).to_have_text(said)
     page.locator("textarea").first.fill("good")
     answer(page, 0, "positive")
+
+
+def test_no_part_of_the_page_covers_another(page):
+    page.locator(".bars").first.wait_for()
+    parts = [page.locator("svg[role=img]"), page.get_by_role("heading", name="A file of texts")]
+    for part in parts:
+        part.wait_for()
+    picture, heading = (part.bounding_box() for part in parts)
+    assert picture["y"] + picture["height"] <= heading["y"]
 
 
 def test_texts_come_and_go(page):

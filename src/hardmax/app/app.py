@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib
 import panel as pn
 from markupsafe import Markup
+from tornado.web import RedirectHandler
 from tornado.websocket import WebSocketClosedError
 
 from hardmax._errors import InputError
@@ -88,7 +89,7 @@ def page(name: str, content: Any) -> Any:
         sizing_mode="stretch_width",
         styles={"background": "var(--hm-panel)", "border-bottom": "1px solid var(--hm-line)"},
     )
-    return pn.Column(top, content, sizing_mode="stretch_both", css_classes=["hm-app"])
+    return pn.Column(top, content, sizing_mode="stretch_width", css_classes=["hm-app"])
 
 
 def serve(
@@ -119,7 +120,7 @@ def serve(
         unused_session_lifetime_milliseconds=round(1000 * lingering),
         check_unused_sessions_milliseconds=round(1000 * lingering),
         websocket_max_message_size=2 * MOST_BYTES,
-        index=None,
+        extra_patterns=[("/", RedirectHandler, {"url": "/playground", "permanent": False})],
     )
     server.io_loop.asyncio_loop.set_exception_handler(_heard)  # type: ignore[attr-defined]
     return server
