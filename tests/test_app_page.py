@@ -132,6 +132,30 @@ def test_the_keyboard_alone(page: Any) -> None:
     until(page, "plane.shown() === 1")
 
 
+def test_what_is_asked_in_haste_is_all_done(page: Any) -> None:
+    until(page, "plane.count() === 15")
+    page.locator(".hm-plane canvas").focus()
+    page.evaluate(HASTE, ["n", "n", "Insert", "Insert", "Insert"])
+    until(page, "plane.count() === 18")
+    page.evaluate(HASTE, [["z", "ctrlKey"], ["z", "ctrlKey"], ["z", "ctrlKey"]])
+    until(page, "plane.count() === 15")
+    page.evaluate(HASTE, ["n", "n"])
+    until(page, "plane.selected() === 3")
+    x, y = page.evaluate("window.hmPlane.pixelsOf(3)")
+    page.evaluate(HASTE, ["ArrowRight"] * 5)
+    page.wait_for_function("before => location.href !== before", arg=page.url)
+    assert page.evaluate("window.hmPlane.pixelsOf(3)") == pytest.approx([x + 50, y], abs=0.5)
+
+
+HASTE = """keys => {
+  const canvas = window.hmPlane.querySelector("canvas");
+  for (const each of keys) {
+    const [key, held] = Array.isArray(each) ? each : [each, ""];
+    canvas.dispatchEvent(new KeyboardEvent("keydown", { key, [held]: true, bubbles: true, cancelable: true }));
+  }
+}"""
+
+
 def test_control_finds_A(page: Any) -> None:
     pytest.importorskip("cvxpy")
     page.get_by_role("button", name="5. Choose A").click()
