@@ -56,12 +56,8 @@ def reviews_page(model: str) -> Any:
             explorer.set_state(from_link(given))
         except InputError as error:
             problem.object = note(str(error))
-    explorer.on_change(lambda state: _say(address, state))
+    explorer.on_change(lambda state: explorer.exports.show_link(address.say(state)))
     return page("reviews", pn.Column(address, problem, explorer.view, sizing_mode="stretch_width", margin=(0, 12)))
-
-
-def _say(address: Address, state: dict[str, Any]) -> None:
-    address.say(state)
 
 
 def _given(name: str) -> str:

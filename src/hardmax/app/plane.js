@@ -445,6 +445,14 @@ function render({ model, el }) {
         paint.beginPath(); paint.arc(x, y, size + 6, 0, 7); paint.stroke();
         paint.lineWidth = 1;
       }
+      if ((scene.conflict || []).includes(i)) { // among those for whom there is no A
+        paint.lineWidth = 3;
+        paint.strokeStyle = "#D55E00";
+        paint.setLineDash([4, 3]);
+        paint.beginPath(); paint.arc(x, y, size + 10, 0, 7); paint.stroke();
+        paint.setLineDash([]);
+        paint.lineWidth = 1;
+      }
       if (numbers && scene.n <= 200) {
         paint.fillStyle = ink;
         paint.font = "11px system-ui, sans-serif";
@@ -608,6 +616,7 @@ function render({ model, el }) {
   root.leaders = () => (scene ? scene.leaders : null);
   root.shown = () => layer;
   root.selected = () => (scene ? scene.selected : -1);
+  root.conflict = () => (scene ? scene.conflict : null);
   root.count = () => (scene ? scene.n : 0);
   window.hmPlane = root;
 
