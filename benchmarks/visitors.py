@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from bokeh.protocol import Protocol
 from bokeh.protocol.receiver import Receiver
-from tornado.httpclient import AsyncHTTPClient
+from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, WebSocketClosedError, websocket_connect
 
 from hardmax.app.packing import unpacked
@@ -58,16 +58,16 @@ class Visitor:
     @classmethod
     async def open(cls, address: str, scene: Scene) -> "Visitor":
         """Fetch the page, whose token opens the socket, and the document, which says the numbers of its models."""
-        page = await AsyncHTTPClient().fetch(f"{address}{PAGE}?s={scene.to_link()}", request_timeout=PATIENCE)
-        found = re.search(r'"token":"([^"]+)"', page.body.decode())
-        if found is None:
-            raise Trouble("The page has no token.")
-        url = f"{address.replace('http', 'ws', 1)}{PAGE}/ws"
-        connecting = websocket_connect(url, subprotocols=["bokeh", found[1]], max_message_size=10**8)
+        url = f"{address}{PAGE}?s={scene.to_link()}"
         try:
-            socket = await asyncio.wait_for(connecting, PATIENCE)
-        except TimeoutError:
-            raise Trouble(f"No socket opened within {PATIENCE:g} seconds.") from None
+            page = await AsyncHTTPClient().fetch(url, request_timeout=PATIENCE, connect_timeout=PATIENCE)
+            found = re.search(r'"token":"([^"]+)"', page.body.decode())
+            if found is None:
+                raise Trouble("The page has no token.")
+            request = HTTPRequest(f"{address.replace('http', 'ws', 1)}{PAGE}/ws", connect_timeout=PATIENCE)
+            socket = await websocket_connect(request, subprotocols=["bokeh", found[1]], max_message_size=10**8)
+        except HTTPClientError as error:
+            raise Trouble(f"The page does not open: {error}.") from None
         socket.protocol.set_nodelay(True)  # as browsers do: else the parts of a message wait 40 ms for each other
         made = cls(socket, scene)
         await made._message("ACK")

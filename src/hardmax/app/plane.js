@@ -306,7 +306,9 @@ function render({ model, el }) {
       paint.globalAlpha = 0.7;
       paint.fillText(+y.toFixed(6), 4, py - 3);
     }
-    paint.fillText(scene.axes[0] || "", w - 30, h - 20);
+    paint.textAlign = "right";
+    paint.fillText(scene.axes[0] || "", w - 12, h - 20);
+    paint.textAlign = "left";
     paint.fillText(scene.axes[1] || "", 30, 14);
     paint.globalAlpha = 1;
   }

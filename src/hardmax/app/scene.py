@@ -189,8 +189,10 @@ def _tokens(value: Any) -> FloatArray:
     if tokens.ndim != 2 or not 1 <= len(tokens) <= MOST_TOKENS or not 1 <= tokens.shape[1] <= MOST_DIMENSIONS:
         must = f"be 1 to {MOST_TOKENS:,} rows of 1 to {MOST_DIMENSIONS} numbers"
         raise ParameterError("tokens", must, f"shape {tokens.shape}", "For more use hardmax on the command line.")
+    if not np.isfinite(tokens).all():
+        raise ParameterError("tokens", "be finite", "NaN or infinity", "Fill or drop missing values.")
     if not (np.abs(tokens) <= LARGEST).all():
-        raise ParameterError("tokens", f"be finite and at most {LARGEST:,.0f}", "larger ones, or none", "Rescale them.")
+        raise ParameterError("tokens", f"be at most {LARGEST:,.0f}", f"{np.abs(tokens).max():g}", "Rescale them.")
     return tokens
 
 
