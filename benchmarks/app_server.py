@@ -18,6 +18,7 @@ from benchmarks.memory import resident
 
 COMMAND = ("hardmax.cli.main", "app", "--port", "0", "--no-browser")
 COUNTING = ("benchmarks.app_server",)
+LATE = 120.0  # seconds in which it must be there
 
 
 @dataclass
@@ -58,14 +59,17 @@ def running(module: tuple[str, ...] = COMMAND) -> Iterator[App]:
         )
         assert process.stdout is not None
         try:
+            late = threading.Timer(LATE, process.kill)
+            late.start()
             line = process.stdout.readline()
+            late.cancel()
             found = re.search(r"http://localhost:(\d+)/", line)
             if found is None:
                 said.seek(0)
                 raise RuntimeError(f"The app did not start: {line}{said.read()}")
             yield App(f"http://127.0.0.1:{found[1]}", process, said)
         finally:
-            process.terminate()
+            process.kill()  # it holds nothing that is worth a farewell
             process.communicate()
 
 

@@ -8,11 +8,12 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from bokeh.protocol import Protocol
 from bokeh.protocol.receiver import Receiver
-from tornado.httpclient import AsyncHTTPClient
+from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, WebSocketClosedError, websocket_connect
 
 from hardmax.app.packing import unpacked
@@ -57,12 +58,16 @@ class Visitor:
     @classmethod
     async def open(cls, address: str, scene: Scene) -> "Visitor":
         """Fetch the page, whose token opens the socket, and the document, which says the numbers of its models."""
-        page = await AsyncHTTPClient().fetch(f"{address}{PAGE}?s={scene.to_link()}", request_timeout=PATIENCE)
-        found = re.search(r'"token":"([^"]+)"', page.body.decode())
-        if found is None:
-            raise Trouble("The page has no token.")
-        url = f"{address.replace('http', 'ws', 1)}{PAGE}/ws"
-        socket = await websocket_connect(url, subprotocols=["bokeh", found[1]], max_message_size=10**8)
+        url = f"{address}{PAGE}?s={scene.to_link()}"
+        try:
+            page = await AsyncHTTPClient().fetch(url, request_timeout=PATIENCE, connect_timeout=PATIENCE)
+            found = re.search(r'"token":"([^"]+)"', page.body.decode())
+            if found is None:
+                raise Trouble("The page has no token.")
+            request = HTTPRequest(f"{address.replace('http', 'ws', 1)}{PAGE}/ws", connect_timeout=PATIENCE)
+            socket = await websocket_connect(request, subprotocols=["bokeh", found[1]], max_message_size=10**8)
+        except HTTPClientError as error:
+            raise Trouble(f"The page does not open: {error}.") from None
         socket.protocol.set_nodelay(True)  # as browsers do: else the parts of a message wait 40 ms for each other
         made = cls(socket, scene)
         await made._message("ACK")
@@ -75,8 +80,10 @@ class Visitor:
     async def close(self) -> None:
         """Leave, and wait until the server knows."""
         self._socket.close()
-        while self._open and await self._socket.read_message() is not None:
-            pass
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                while self._open and await self._socket.read_message() is not None:
+                    pass
 
     async def drag(self, token: int, place: tuple[float, float], *, final: bool = False) -> Answer:
         """Move a token, as the plane does for every frame of a drag."""

@@ -1,11 +1,12 @@
 """Pages in headless Chromium: Debian's, driven by Playwright."""
 
-import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 CHROMIUM = shutil.which("chromium")
+LATE = 90  # seconds: on a busy machine the first answer compiles; all waits together must not outlast a test's 300
 needed = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
 
 
@@ -20,47 +22,58 @@ needed = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get insta
 def served(*options: str) -> Iterator[str]:
     """The address of an app of its own."""
     command = [sys.executable, "-u", "-m", "hardmax.cli.main", "app", "--port", "0", "--no-browser", *options]
-    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as server:
-        said = server.stdout.readline()
+    with (
+        tempfile.TemporaryFile("w+") as said,  # not a pipe, which nobody would empty
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True) as server,
+    ):
+        late = threading.Timer(LATE, server.kill)
+        late.start()
+        line = server.stdout.readline()
+        late.cancel()
         try:
-            found = re.search(r"http://localhost:(\d+)/", said)
-            assert found, said
+            found = re.search(r"http://localhost:(\d+)/", line)
+            assert found, f"the app did not start within {LATE} seconds: {line}"
             yield f"http://127.0.0.1:{found[1]}"
         finally:
             server.send_signal(signal.SIGINT)
             try:
-                _, errors = server.communicate(timeout=20)
+                server.communicate(timeout=LATE)
             except subprocess.TimeoutExpired:
                 server.kill()
                 raise
+        said.seek(0)
+        errors = said.read()
     assert "Traceback" not in errors, errors
 
 
 @contextmanager
 def started() -> Iterator[Any]:
     """Chromium, for many pages: it takes seconds to start."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=1000 * LATE)
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=1000 * LATE)
+        try:
+            yield chromium
+        finally:
+            chromium.close()
 
 
 @contextmanager
 def opened(chromium: Any, size: tuple[int, int] = (1280, 900), **more: Any) -> Iterator[Any]:
     """A page that notes what goes wrong on it in `page.problems`: errors, and requests to other hosts."""
     page = chromium.new_page(viewport={"width": size[0], "height": size[1]}, **more)
+    page.set_default_timeout(1000 * LATE)
     page.problems = []
     page.on("console", lambda message: message.type == "error" and page.problems.append(message.text))
     page.on("pageerror", lambda error: page.problems.append(str(error)))
     page.on("request", lambda request: _is_foreign(request.url) and page.problems.append(request.url))
     page.on("websocket", lambda socket: _is_foreign(socket.url) and page.problems.append(socket.url))
-    yield page
-    page.close()
+    try:
+        yield page
+    finally:
+        page.close()
 
 
 def unfriendly(page: Any) -> list[str]:

@@ -13,13 +13,22 @@ from scipy.spatial import ConvexHull
 
 import hardmax as hm
 from hardmax.app import control, exports, tour
-from hardmax.app.answers import MANY, Cancelled, answer, pulled
-from hardmax.app.controls import MOST_BYTES
+from hardmax.app.answers import LONGEST, MANY, Cancelled, answer, pulled
+from hardmax.app.controls import MOST_BYTES, Controls
 from hardmax.app.links import LONGEST_LINK
 from hardmax.app.packing import packed, unpacked
 from hardmax.app.review_files import MOST_ROWS
 from hardmax.app.reviews import MOST_TEXTS
-from hardmax.app.scene import MOST_DIMENSIONS, MOST_LAYERS, MOST_TOKENS, RULES, Scene, values_matrix
+from hardmax.app.scene import (
+    MOST_DIMENSIONS,
+    MOST_LAYERS,
+    MOST_TOKENS,
+    OVERLAYS,
+    RULES,
+    Scene,
+    values_matrix,
+    values_of,
+)
 from hardmax.app.store import Store
 from hardmax.app.verdict import verdict
 
@@ -40,6 +49,7 @@ def test_a_link_holds_the_whole_scene(rule: str) -> None:
         time=3,
         shown=4,
         selected=2,
+        wanted=[7, 1],
         overlays=["cells", "trails"],
     )
     again = Scene.from_link(scene.to_link())
@@ -67,9 +77,11 @@ def test_links_that_were_changed_get_a_sentence(link: str) -> None:
         ({"rule": "<script>"}, "`rule` must be one of hardmax, softmax"),
         ({"A": [[1, 2]]}, "`A` must be 2 by 2 finite numbers"),
         ({"tokens": [[1, 2], [3]]}, "`tokens` must be rows of numbers"),
-        ({"tokens": [[1, float("inf")]]}, "`tokens` must be finite"),
+        ({"tokens": [[1, float("nan")]]}, "`tokens` must be finite. Got NaN or infinity. Fill or drop missing values."),
+        ({"tokens": [[1, 2e6]]}, "`tokens` must be at most 1,000,000. Got 2e+06. Rescale them."),
         ({"tokens": np.zeros((MOST_TOKENS + 1, 2))}, "`tokens` must be 1 to 20,000 rows"),
         ({"overlays": 3}, "`overlays` must be a list of names"),
+        ({"wanted": [True]}, "`wanted` must be a list of tokens"),
         ({"other": 1}, "`scene` must have no other names"),
     ],
 )
@@ -200,6 +212,50 @@ def test_values_by_their_eigenvalues() -> None:
     V = values_matrix(2.0, -1.0, 30)
     assert np.linalg.eigvalsh(V) == pytest.approx([-1, 2], abs=1e-5)
     assert V @ [np.sqrt(3) / 2, 0.5] == pytest.approx([np.sqrt(3), 1.0], abs=1e-5)
+    assert values_of(V) == (2.0, -1.0, 30.0)
+    assert values_of(None) == (1.0, 1.0, 0.0)
+    assert values_of(np.array([[1.0, 2.0], [0.0, 1.0]])) is None
+
+
+def test_controls_say_the_values_of_the_scene() -> None:
+    controls = Controls(on_file=lambda data: None, download=lambda kind: None)
+    for first, second, degrees in ((2.0, -1.0, 30), (-1.0, 2.0, 40)):
+        V = values_matrix(first, second, degrees)
+        controls.show(TRIANGLE.changed(rule="self-attention", V=V))
+        assert controls.matrix_V.visible
+        said = values_matrix(controls.first.value, controls.second.value, controls.angle.value)
+        assert said == pytest.approx(V, abs=1e-4)
+    controls.show(TRIANGLE.changed(rule="self-attention", V=[[1, 2], [0, 1]]))
+    assert (controls.matrix_V.visible, controls.rows_V.visible) == (False, True)
+    assert controls.rows_V.value == "1.0, 2.0\n0.0, 1.0"
+
+
+def test_tokens_that_shall_lead_are_the_same_ones_when_another_goes() -> None:
+    store = Store(TRIANGLE.changed(wanted=[4, 9]))
+    store.handle({"kind": "delete", "token": 4})
+    assert store.scene.wanted == (8,)
+    store.handle({"kind": "delete", "token": 0})
+    assert store.scene.wanted == (7,)
+    store.handle({"kind": "undo"})
+    store.handle({"kind": "undo"})
+    assert store.scene.wanted == (4, 9)
+
+
+def test_what_is_not_shown_is_said() -> None:
+    scene = Scene.of_cloud("gaussian", n=100).changed(overlays=["attention", "half-space", "cells", "limit"])
+    assert answer(scene)[0]["unshown_said"] == (
+        "Not shown: the half-space is that of a selected token under hardmax in the plane; "
+        "the attention matrix is that of up to 80 tokens."
+    )
+    assert "cells are those of hardmax" in verdict(answer(scene.changed(rule="softmax"))[0])
+    every = Scene.of_cloud("gaussian", n=20).changed(overlays=list(OVERLAYS), selected=1)
+    assert answer(every)[0]["unshown_said"] == ""
+
+
+def test_an_answer_that_takes_too_long_gets_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hardmax.app.answers.LONGEST", 0.0)
+    with pytest.raises(ValueError, match=r"at most 60 seconds\. This one takes longer"):
+        answer(TRIANGLE.changed(rule="sphere"))
 
 
 def test_choosing_who_leads() -> None:
@@ -208,14 +264,16 @@ def test_choosing_who_leads() -> None:
     able = np.flatnonzero(hm.control.can_lead(ball.tokens)).tolist()
     before = answer(ball)[0]["leaders"]
     wanted = [i for i in able if i not in before][:1]
-    found = control.find(ball, wanted)
+    found = control.find(ball.changed(wanted=wanted))
     assert found.A is not None
     assert np.array_equal(found.A, hm.control.choose_A(ball.tokens, leaders=wanted).A)  # to the last bit
     assert set(wanted) <= set(answer(ball.changed(A=found.A))[0]["leaders"])
     inner = next(i for i in range(50) if i not in able)
-    assert control.find(ball, [inner]).A is None
+    none = control.find(ball.changed(wanted=[inner]))
+    assert none.A is None
+    assert inner in none.tokens
     with pytest.raises(ValueError, match="must be asked to lead"):
-        control.find(ball, [])
+        control.find(ball)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -273,6 +331,7 @@ def test_the_docs_say_the_limits_that_hold() -> None:
         f"{MOST_TOKENS:,} tokens, {MOST_DIMENSIONS} dimensions, {MOST_LAYERS} layers, files of {MOST_BYTES // 10**6} MB"
     )
     assert playground in page
+    assert f"{LONGEST:g} seconds for an answer" in page
     assert f"Beyond {MANY:,} tokens a drag is answered when it ends" in page
     assert f"up to {MOST_ROWS:,} rows" in page
     assert MOST_TEXTS == 6

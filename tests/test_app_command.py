@@ -37,10 +37,12 @@ def test_a_port_that_is_taken_gets_a_sentence(run) -> None:
 
 def test_it_stops_without_a_traceback_and_other_hosts_get_no_socket() -> None:
     with browser.served() as address:
-        with urllib.request.urlopen(f"{address}/playground") as response:
+        with urllib.request.urlopen(f"{address}/playground", timeout=60) as response:
             page = response.read().decode()
         assert "<title>hardmax</title>" in page
-        connection = http.client.HTTPConnection(address.removeprefix("http://"))
+        with urllib.request.urlopen(address, timeout=60) as response:
+            assert response.url == f"{address}/playground"
+        connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
         headers = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
         headers |= {"Sec-WebSocket-Key": "eHh4eHh4eHh4eHh4eHh4eA==", "Origin": "http://elsewhere.example"}
         connection.request("GET", "/playground/ws", headers=headers)

@@ -132,20 +132,65 @@ def test_the_keyboard_alone(page: Any) -> None:
     until(page, "plane.shown() === 1")
 
 
+def test_what_is_asked_in_haste_is_all_done(page: Any) -> None:
+    until(page, "plane.count() === 15")
+    page.locator(".hm-plane canvas").focus()
+    page.evaluate(HASTE, ["n", "n", "Insert", "Insert", "Insert"])
+    until(page, "plane.count() === 18")
+    page.evaluate(HASTE, [["z", "ctrlKey"], ["z", "ctrlKey"], ["z", "ctrlKey"]])
+    until(page, "plane.count() === 15")
+    page.evaluate(HASTE, ["n", "n"])
+    until(page, "plane.selected() === 3")
+    x, y = page.evaluate("window.hmPlane.pixelsOf(3)")
+    page.evaluate(HASTE, ["ArrowRight"] * 5)
+    page.wait_for_function("before => location.href !== before", arg=page.url)
+    assert page.evaluate("window.hmPlane.pixelsOf(3)") == pytest.approx([x + 50, y], abs=0.5)
+
+
+HASTE = """keys => {
+  const canvas = window.hmPlane.querySelector("canvas");
+  for (const each of keys) {
+    const [key, held] = Array.isArray(each) ? each : [each, ""];
+    canvas.dispatchEvent(new KeyboardEvent("keydown", { key, [held]: true, bubbles: true, cancelable: true }));
+  }
+}"""
+
+
 def test_control_finds_A(page: Any) -> None:
     pytest.importorskip("cvxpy")
     page.get_by_role("button", name="5. Choose A").click()
     until(page, "plane.count() === 50")
     page.get_by_text("Choose who leads").click()
-    canvas = page.locator(".hm-plane canvas").bounding_box()
-    x, y = page.locator(".hm-plane").evaluate("plane => plane.pixelsOf(47)")
-    page.mouse.click(canvas["x"] + x, canvas["y"] + y)
-    until(page, "plane.selected() === 47")
-    page.get_by_role("button", name="Selected token shall lead").click()
+    want(page, 47)
     page.get_by_text("so far: 47").wait_for()
     page.get_by_role("button", name="Find A").click()
     page.get_by_text("Found: token 47 leads").wait_for()
     until(page, "plane.leaders().includes(47)")
+    inner = page.evaluate(INNERMOST)
+    want(page, inner)
+    page.get_by_text("so far: ").filter(has_text=str(inner)).wait_for()
+    page.get_by_role("button", name="Find A").click()
+    page.get_by_text("Impossible: ").wait_for()
+    until(page, f"plane.conflict().includes({inner})")
+    page.get_by_role("button", name="Forget them").click()
+    until(page, "plane.conflict().length === 0")
+
+
+INNERMOST = """() => {
+  const plane = window.hmPlane, places = [...Array(50).keys()].map((i) => plane.pixelsOf(i));
+  const [x, y] = [0, 1].map((r) => places.reduce((sum, place) => sum + place[r], 0) / 50);
+  const far = places.map((place) => Math.hypot(place[0] - x, place[1] - y));
+  return far.indexOf(Math.min(...far));
+}"""
+
+
+def want(page: Any, token: int) -> None:
+    """Select a token, and say that it shall lead."""
+    canvas = page.locator(".hm-plane canvas").bounding_box()
+    x, y = page.locator(".hm-plane").evaluate("(plane, i) => plane.pixelsOf(i)", token)
+    page.mouse.click(canvas["x"] + x, canvas["y"] + y)
+    until(page, f"plane.selected() === {token}")
+    page.get_by_role("button", name="Selected token shall lead").click()
 
 
 def test_bad_input_gets_a_sentence_and_is_not_run(page: Any) -> None:

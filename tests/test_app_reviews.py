@@ -7,14 +7,16 @@ import json
 import zipfile
 from functools import wraps
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 pytest.importorskip("panel")
 
-from hardmax import InputError, ParameterError
-from hardmax.app import review_files, review_texts, reviews
+from hardmax import InputError, ParameterError, pretrained
+from hardmax.app import review_exports, review_files, review_texts, reviews
+from hardmax.app.dropper import dropper
 from hardmax.app.problems import BUG, in_words
 from hardmax.app.review_accounts import plane, waterfall
 from hardmax.app.review_details import account
@@ -53,8 +55,14 @@ def in_a_loop(test):
 async def settled(page):
     """Wait until a page has answered."""
     await asyncio.sleep(0)
-    while page._answering.running:
-        await asyncio.sleep(0.01)
+    await until(lambda: not page._answering.running)
+
+
+async def until(condition, seconds=60):
+    """Wait for something that must come."""
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.01)
 
 
 def explained(name, text=EXAMPLES[0]):
@@ -331,6 +339,52 @@ def test_a_guess_is_noted_by_the_files_own_name():
     assert "encoding" not in answers.note
 
 
+BEGINS = {"html": b"<!", "png": b"\x89PNG", "svg": b"<?xml", "gif": b"GIF8", "csv": b"word,", "json": b"{"}
+
+
+@pytest.mark.parametrize("kind", review_exports.KINDS)
+def test_exports(kind):
+    text = "A <b>wonderful</b> film."
+    data = review_exports.as_file("imdb-2d", text, 0, kind)
+    assert data.startswith(BEGINS[kind])
+    assert b"<b>wonderful" not in data or kind == "json"
+
+
+def test_python_makes_the_same_answer(tmp_path):
+    text = 'A "wonderful" film,\nit\'s said.'
+    pretrained("imdb-2d").save(tmp_path / "own")
+    for model in ("imdb-2d", str(tmp_path / "own")):
+        names = {}
+        exec(review_exports.as_python(model, text), names)
+        assert names["explanation"].logit == explained("imdb-2d", text).logit
+
+
+def test_a_file_of_the_state_that_is_none_gets_a_sentence():
+    assert review_exports.from_state(review_exports.as_state({"a": 1})) == {"a": 1}
+    with pytest.raises(InputError, match="must hold texts of this page"):
+        review_exports.from_state(b"{")
+
+
+def test_pieces_of_a_file_are_counted_by_the_server():
+    came = []
+    field = dropper(3_000_000, lambda name, data: came.append((name, len(data))))
+
+    def send(name, chunk, of, size):
+        data = {"name": name, "chunk": chunk, "total_chunks": of, "data": b"x" * size, "type": "text/csv"}
+        field._process_event(SimpleNamespace(event_name="upload_event", data=data))
+
+    send("good.csv", 1, 2, 10**6)
+    send("good.csv", 2, 2, 10**6)
+    assert came == [("good.csv", 2 * 10**6)]
+    for chunk in range(1, 50):
+        send("endless.csv", chunk, 10**6, 10**6)
+        assert sum(len(part) for parts in field._file_buffer.values() for part in parts) <= 4 * 10**6
+    for number in range(50):
+        send(f"many{number}.csv", 1, 2, 10**6)
+        assert sum(len(part) for parts in field._file_buffer.values() for part in parts) <= 4 * 10**6
+    assert len(came) == 1
+
+
 def test_problems_in_the_words_of_a_page(caplog):
     problem = ParameterError("text", "be short", "a long one", "Pass `encoding`. Leave some out.")
     assert in_words(problem) == "text must be short. Got a long one. Leave some out."
@@ -403,14 +457,13 @@ def test_only_the_last_of_what_is_asked_meanwhile_is_done():
         latest = Latest(work)
         for _ in range(5):
             latest.ask()
-        await asyncio.sleep(0.01)
-        assert done == ["began"]
+        await until(lambda: done)
         for _ in range(5):
             latest.ask()
         await asyncio.sleep(0.01)
         assert done == ["began"]
         release.set()
-        await asyncio.sleep(0.05)
+        await until(lambda: not latest.running)
 
     asyncio.run(run())
     assert done == ["began", "began"]

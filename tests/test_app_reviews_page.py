@@ -1,6 +1,7 @@
 """The review explorer in a browser: what a visitor types, strikes, opens and sends; and no other host hears of it."""
 
 import csv
+import random
 
 import pytest
 
@@ -10,7 +11,6 @@ from tests import browser
 pytest.importorskip("panel")
 playwright = pytest.importorskip("playwright.sync_api")
 pytestmark = browser.needed
-SOON = 30_000  # milliseconds: on a busy machine the first answer compiles
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,6 @@ def chromium():
 def page(chromium, address):
     """A page that has answered its examples; in the end it must have said no error and asked no other host."""
     with browser.opened(chromium) as opened:
-        opened.set_default_timeout(SOON)
         opened.goto(address)
         opened.locator(".word").first.wait_for()
         answer(opened, 1, "negative, probability over 99.9%")
@@ -39,12 +38,12 @@ def page(chromium, address):
 
 def answer(page, place, text):
     """Wait until the answer of a text holds some words."""
-    playwright.expect(page.locator(".answer").nth(place)).to_contain_text(text, timeout=SOON)
+    playwright.expect(page.locator(".answer").nth(place)).to_contain_text(text)
 
 
 def type_first(page, text):
     """Type into the first text, and wait until it was answered."""
-    page.locator("textarea").first.fill(text)
+    page.locator(".hm-typed textarea").first.fill(text)
     playwright.expect(page.locator(".text").first).to_have_text(text)
 
 
@@ -54,7 +53,7 @@ def logit(page, place):
 
 def test_the_answer_changes_as_one_types(page):
     answer(page, 0, "positive")
-    area = page.locator("textarea").first
+    area = page.locator(".hm-typed textarea").first
     area.fill("")
     area.press_sequentially("Dreadful. A waste, avoid it.", delay=15)
     answer(page, 0, "negative")
@@ -84,7 +83,7 @@ def test_striking_and_replacing_a_word_changes_the_logit(page):
 
 def test_words_can_be_struck_by_keyboard_alone(page):
     type_first(page, "A wonderful film")
-    page.locator("textarea").first.press("Tab")
+    page.locator(".hm-typed textarea").first.press("Tab")
     page.keyboard.press("ArrowRight")
     focused = page.locator(".word:focus")
     playwright.expect(focused).to_have_text("wonderful")
@@ -104,7 +103,7 @@ def test_words_that_flip_the_answer_can_be_struck_at_once(page):
 
 def test_a_script_in_a_review_stays_text(page):
     bad = "Wonderful <script>window.bad = 1</script><img src=x onerror='window.bad = 1'> film, don't miss it."
-    page.locator("textarea").first.fill(bad)
+    page.locator(".hm-typed textarea").first.fill(bad)
     playwright.expect(page.locator(".text").first).to_have_text(bad)
     playwright.expect(page.locator(".bars.long .name").nth(1)).to_have_text(bad)
     assert page.evaluate("window.bad") is None
@@ -122,7 +121,7 @@ def test_a_file_is_answered_opened_and_downloaded(page, tmp_path):
     page.locator(".tabulator-col", has_text="probability").locator(".tabulator-col-title").click()
     playwright.expect(shown.first).to_contain_text("no known word")  # it is the least sure
     shown.filter(has_text="Dull").click()
-    playwright.expect(page.locator("textarea").nth(2)).to_have_value(rows[1])
+    playwright.expect(page.locator(".hm-typed textarea").nth(2)).to_have_value(rows[1])
     answer(page, 2, "negative")
     assert page.evaluate("window.bad") is None
     with page.expect_download() as download:
@@ -138,22 +137,48 @@ def test_what_is_wrong_is_said_in_a_sentence(page, tmp_path):
     page.locator("input[type=file]").set_input_files(path)
     said = "films.csv must hold rows. Got a header alone."
     playwright.expect(page.locator(".hm-file .problem")).to_contain_text(said)
-    page.locator("textarea").first.fill("good " * 4001)
+    page.locator(".hm-typed textarea").first.fill("good " * 4001)
     said = "text must have at most 20,000 characters. Got 20,005. Leave some of it out."
     playwright.expect(page.locator(".problem").first).to_have_text(said)
-    page.locator("textarea").first.fill("good")
+    page.locator(".hm-typed textarea").first.fill("good")
     answer(page, 0, "positive")
+
+
+def test_texts_too_long_for_a_link_are_offered_as_a_file(page, tmp_path):
+    long = f"A wonderful film. {random.Random(0).randbytes(8000).hex()}"
+    page.locator(".hm-typed textarea").first.fill(long)
+    page.get_by_text("These texts are too long for a link.").wait_for()
+    page.wait_for_function("() => !location.search.includes('r=')")
+    with page.expect_download() as download:
+        page.get_by_text("Texts", exact=True).click()
+    path = tmp_path / "texts.json"
+    download.value.save_as(path)
+    page.locator(".hm-typed textarea").first.fill("A dull film.")
+    answer(page, 0, "negative")
+    page.wait_for_function("() => location.search.includes('r=')")
+    page.locator("input[type=file]").set_input_files(path)
+    playwright.expect(page.locator(".hm-typed textarea").first).to_have_value(long)
+    answer(page, 0, "positive")
+
+
+def test_no_part_of_the_page_covers_another(page):
+    page.locator(".bars").first.wait_for()
+    parts = [page.locator("svg[role=img]"), page.get_by_role("heading", name="A file of texts")]
+    for part in parts:
+        part.wait_for()
+    picture, heading = (part.bounding_box() for part in parts)
+    assert picture["y"] + picture["height"] <= heading["y"]
 
 
 def test_texts_come_and_go(page):
     page.get_by_role("button", name="Add a text beside").click()
     answer_of_none = page.locator(".answer").nth(2)
     playwright.expect(answer_of_none).to_have_text("Type a text: it is answered word by word.")
-    page.locator("textarea").nth(2).fill("A lovely film.")
+    page.locator(".hm-typed textarea").nth(2).fill("A lovely film.")
     answer(page, 2, "positive")
     page.get_by_role("button", name="Remove").first.click()
-    playwright.expect(page.locator("textarea")).to_have_count(2)
-    playwright.expect(page.locator("textarea").nth(1)).to_have_value("A lovely film.")
+    playwright.expect(page.locator(".hm-typed textarea")).to_have_count(2)
+    playwright.expect(page.locator(".hm-typed textarea").nth(1)).to_have_value("A lovely film.")
     answer(page, 1, "positive")
 
 

@@ -1,5 +1,6 @@
 """What the library says of a scene: positions, leaders, colours, the limit, overlays and verdicts, for a picture."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import hardmax as hm
 from hardmax._errors import InputError
 from hardmax._types import AnyArray, FloatArray, Progress
 from hardmax.app.scene import Scene
+from hardmax.app.unshown import MOST_HULLS, MOST_MATRIX, unshown
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import COLOURS, REST
 from hardmax.draw.tokens import Palette
@@ -17,15 +19,18 @@ from hardmax.limits import limit_points
 from hardmax.polytope import Polytope
 from hardmax.rules.base import Rule
 
-MOST_MATRIX = 80  # tokens whose attention is shown as a matrix
 MANY = 2000  # tokens beyond which a drag is answered at its end
 MANY_SAID = "So many tokens: a drag is answered when it ends, and some trails are drawn."
 MOST_CHECKED = 60_000  # tokens times layers on which theorems are checked
 UNCHECKED_SAID = "Theorems are left out: so many tokens and layers take longer than one waits."
-CELLS = (96, 72)  # of the plane, across and up
+CELLS, COARSE = (256, 192), (96, 72)  # of the plane, across and up; and while a token is dragged
 MANY_CELLS = 500  # tokens beyond which cells wait for the end of a drag
 MOST_ROWS = 12  # of a table
 TIMES = 61  # of a flow
+LONGEST = 60.0  # seconds that an answer may take, for others wait as well
+LONGEST_SAID = (
+    f"An answer must take at most {LONGEST:g} seconds. This one takes longer. Take fewer tokens or less time."
+)
 WHITE = -2  # the number of no colour: follows several, or nobody; REST is -1
 
 Answer = tuple[dict[str, Any], dict[str, AnyArray]]
@@ -57,11 +62,14 @@ def start_of(scene: Scene) -> FloatArray:
 
 
 def _until(stopped: Callable[[], bool]) -> Progress:
-    """A report of progress that gives up the work when something newer was asked."""
+    """A report of progress that gives up the work when something newer was asked, or when it takes too long."""
+    began = time.monotonic()
 
     def progress(*_: int) -> None:
         if stopped():
             raise Cancelled
+        if time.monotonic() - began > LONGEST:
+            raise InputError(LONGEST_SAID)
 
     return progress
 
@@ -96,7 +104,7 @@ def answer(scene: Scene, *, quickly: bool = False, stopped: Callable[[], bool] =
         "many": scene.n > MANY,
     }
     arrays: dict[str, AnyArray] = {"paths": paths}
-    if "hulls" in scene.overlays and scene.d > 1 and scene.n <= MANY:
+    if "hulls" in scene.overlays and scene.d > 1 and scene.n <= MOST_HULLS:
         arrays["hulls"], arrays["hull_ends"] = _hulls(paths.astype(np.float64))
     if view.basis is not None:
         header["axes_said"] = f"Seen along {' and '.join(header['axes'])}, of {scene.d} dimensions."
@@ -114,6 +122,8 @@ def answer(scene: Scene, *, quickly: bool = False, stopped: Callable[[], bool] =
         ).astype(np.float32)
     if scene.d == 2 and scene.rule in ("hardmax", "softmax"):
         _ellipse(scene, header)
+    if not quickly:
+        header["unshown_said"] = unshown(scene, {*header, *arrays})
     if scene.n * scene.layers > MOST_CHECKED:
         header["unchecked_said"] = UNCHECKED_SAID
     elif not quickly:
@@ -153,7 +163,9 @@ def _hardmax(
         path = trajectory.array[:, scene.selected].astype(np.float64)  # a half-space in every layer
         arrays["normals"] = (path if scene.A is None else path @ scene.A.T).astype(np.float32)
     if scene.d == 2 and "cells" in scene.overlays and not (quickly and scene.n > MANY_CELLS):
-        header["cells"], arrays["cells"] = _cells(scene, trajectory, shown, palette, numbers)
+        header["cells"], arrays["cells"] = _cells(
+            scene, trajectory, shown, palette, numbers, COARSE if quickly else CELLS
+        )
 
 
 def _smooth(trajectory: Any, header: dict[str, Any], arrays: dict[str, AnyArray]) -> None:
@@ -188,19 +200,24 @@ def _flat(points: FloatArray) -> FloatArray:
 
 
 def _cells(
-    scene: Scene, trajectory: "hm.HardmaxTrajectory", shown: int, palette: Palette, numbers: dict[str, int]
+    scene: Scene,
+    trajectory: "hm.HardmaxTrajectory",
+    shown: int,
+    palette: Palette,
+    numbers: dict[str, int],
+    counts: tuple[int, int],
 ) -> tuple[dict[str, Any], AnyArray]:
     """For a grid over the picture the colour of whom a token would follow that stood there."""
     keys = trajectory.array[shown].astype(np.float64)
     low, high = trajectory.array.min(axis=(0, 1)), trajectory.array.max(axis=(0, 1))
     pad = 0.25 * float((high - low).max() or 1.0)
     low, high = low - pad, high + pad
-    across, up = (np.linspace(low[r], high[r], count) for r, count in enumerate(CELLS))
+    across, up = (np.linspace(low[r], high[r], count) for r, count in enumerate(counts))
     places = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2)
     found = hm.kernels.maximisers(places if scene.A is None else places @ scene.A.T, keys)
     colours = np.array([numbers[palette(j)] for j in range(scene.n)])
     colours[colours == WHITE] = numbers[REST]  # nobody follows it yet; who stood here would
-    cells = np.where(found.sizes == 1, colours[found.targets], WHITE).astype(np.int8).reshape(CELLS[1], CELLS[0])
+    cells = np.where(found.sizes == 1, colours[found.targets], WHITE).astype(np.int8).reshape(counts[::-1])
     return {"low": low.tolist(), "high": high.tolist()}, cells
 
 

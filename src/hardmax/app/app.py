@@ -8,6 +8,8 @@ from typing import Any
 import matplotlib
 import panel as pn
 from markupsafe import Markup
+from panel.io.notifications import NotificationArea
+from tornado.web import RedirectHandler
 from tornado.websocket import WebSocketClosedError
 
 from hardmax._errors import InputError
@@ -42,7 +44,9 @@ def playground_page() -> Any:
             scene = Scene.from_link(given)
         except InputError as error:
             problem = str(error)
-    return page("playground", Playground(scene, problem).view)
+    playground = Playground(scene, problem)
+    pn.state.on_session_destroyed(lambda _: playground.leave())
+    return page("playground", playground.view)
 
 
 def reviews_page(model: str) -> Any:
@@ -55,12 +59,8 @@ def reviews_page(model: str) -> Any:
             explorer.set_state(from_link(given))
         except InputError as error:
             problem.object = note(str(error))
-    explorer.on_change(lambda state: _say(address, state))
+    explorer.on_change(lambda state: explorer.exports.show_link(address.say(state)))
     return page("reviews", pn.Column(address, problem, explorer.view, sizing_mode="stretch_width", margin=(0, 12)))
-
-
-def _say(address: Address, state: dict[str, Any]) -> None:
-    address.say(state)
 
 
 def _given(name: str) -> str:
@@ -88,7 +88,16 @@ def page(name: str, content: Any) -> Any:
         sizing_mode="stretch_width",
         styles={"background": "var(--hm-panel)", "border-bottom": "1px solid var(--hm-line)"},
     )
-    return pn.Column(top, content, sizing_mode="stretch_both", css_classes=["hm-app"])
+    pn.state.on_session_destroyed(_forget)
+    return pn.Column(top, content, sizing_mode="stretch_width", css_classes=["hm-app"])
+
+
+def _forget(session: Any) -> None:
+    """Let go of a page that nobody sees: Panel keeps the notes of each, and with them all that was on it."""
+    views = pn.state._views
+    for ref in [ref for ref, (view, _, document, _) in views.items() if document is session._document]:
+        if isinstance(views[ref][0], NotificationArea):
+            del views[ref]
 
 
 def serve(
@@ -119,7 +128,7 @@ def serve(
         unused_session_lifetime_milliseconds=round(1000 * lingering),
         check_unused_sessions_milliseconds=round(1000 * lingering),
         websocket_max_message_size=2 * MOST_BYTES,
-        index=None,
+        extra_patterns=[("/", RedirectHandler, {"url": "/playground", "permanent": False})],
     )
     server.io_loop.asyncio_loop.set_exception_handler(_heard)  # type: ignore[attr-defined]
     return server

@@ -18,13 +18,16 @@ class Found:
     status: str
     A: FloatArray | None
     clashes: tuple[str, ...]
+    tokens: tuple[int, ...]  # those that conflict
 
 
-def find(scene: Scene, leaders: list[int]) -> Found:
-    """The A of largest margin under which these tokens lead."""
-    if not leaders:
+def find(scene: Scene) -> Found:
+    """The A of largest margin under which the tokens lead that shall."""
+    if not scene.wanted:
         raise InputError("Some tokens must be asked to lead. None is. Select one, then press the button.")
     if scene.n > MOST_TOKENS:
         raise InputError(f"A is chosen for up to {MOST_TOKENS} tokens here. These are {scene.n:,}. Take fewer.")
-    result = hm.control.choose_A(scene.tokens, leaders=leaders)
-    return Found(result.status, result.A, tuple(map(str, result.conflict[:MOST_CLASHES])))
+    result = hm.control.choose_A(scene.tokens, leaders=list(scene.wanted))
+    clashes = result.conflict[:MOST_CLASHES]
+    tokens = {*result.cannot_lead, *(i for clash in clashes for i in (clash.token, clash.target, clash.rival))}
+    return Found(result.status, result.A, tuple(map(str, clashes)), tuple(sorted(tokens)))

@@ -5,17 +5,19 @@ from functools import partial
 from io import BytesIO
 from typing import Any
 
+import numpy as np
 import panel as pn
 
+from hardmax._types import FloatArray
 from hardmax.app import exports, tour
 from hardmax.app.dropper import dropper
-from hardmax.app.scene import BOUNDS, MOST_DIMENSIONS, MOST_TOKENS, OVERLAYS, RULES, Scene
+from hardmax.app.scene import BOUNDS, MOST_DIMENSIONS, MOST_TOKENS, OVERLAYS, RULES, Scene, values_matrix, values_of
 from hardmax.app.slider import Slider
 from hardmax.app.verdict import PARTS
 from hardmax.inputs import CONFIGURATIONS
 
 MOST_BYTES = 5_000_000  # of an upload
-CAUSAL = "Causal: each token sees itself and those before it"
+CAUSAL = "Causal: a token sees itself and earlier ones"
 TYPED = {"stylesheets": [".bk-spin-btn { display: none !important; }"]}  # they have no name; arrow keys count, too
 COPY = """
 const said = (word) => { button.label = word; setTimeout(() => { button.label = "Copy"; }, 1500); };
@@ -41,7 +43,13 @@ class Controls:
         )
         self.use = w.Button(label="Use these", **wide)
         self.rule = w.RadioButtonGroup(
-            label="Rule", options=list(RULES), value="hardmax", color="primary", variant="outline", **wide
+            label="Rule",
+            options=list(RULES),
+            value="hardmax",
+            color="primary",
+            variant="outline",
+            stylesheets=[".bk-btn { padding: 6px 7px !important; }"],  # else the last is cut
+            **wide,
         )
         self.alpha = Slider(label="alpha, the step", start=0.05, end=5, step=0.05, value=0.5, **wide)
         self.temperature = Slider(label="Temperature (0 is hardmax)", start=0, end=2, step=0.02, value=0.5, **wide)
@@ -120,8 +128,13 @@ class Controls:
             "Export": [pn.FlexBox(*self.downloads), self.code, self.copy],
         }
 
-    def show(self, scene: Scene, wanted: list[int]) -> None:
-        """Let the controls say what a scene is, and which tokens shall lead."""
+    def _says(self, V: FloatArray | None) -> bool:
+        """Whether the eigenvalues are those of V, in whichever order they were typed."""
+        said = values_matrix(self.first.value, self.second.value, self.angle.value)
+        return bool(np.abs(said - (np.eye(2) if V is None else V)).max() <= 1e-5)
+
+    def show(self, scene: Scene) -> None:
+        """Let the controls say what a scene is."""
         for widget, value in (
             (self.rule, scene.rule),
             (self.alpha, scene.alpha),
@@ -141,11 +154,14 @@ class Controls:
         self.alpha.visible = self.layers.visible = rule in ("hardmax", "softmax")
         self.temperature.visible = rule == "softmax"
         self.matrix_A.visible = rule in ("hardmax", "softmax") and plane
-        self.matrix_V.visible = rule == "self-attention" and plane
+        values = values_of(scene.V) if plane else None
+        self.matrix_V.visible = rule == "self-attention" and values is not None
+        if values is not None and not self._says(scene.V):
+            self.first.value, self.second.value, self.angle.value = values
         self.rows_A.visible = rule in ("hardmax", "softmax") and not plane
-        self.rows_V.visible = rule == "self-attention" and not plane
+        self.rows_V.visible = rule == "self-attention" and values is None
         for widget, matrix in ((self.rows_A, scene.A), (self.rows_V, scene.V)):
             widget.value = "" if matrix is None else "\n".join(", ".join(map(repr, row)) for row in matrix.tolist())
         self.beta.visible, self.time.visible = rule == "sphere", rule in ("sphere", "self-attention")
-        names = ", ".join(map(str, wanted))
+        names = ", ".join(map(str, scene.wanted))
         self.lead.label = f"Selected token shall lead (so far: {names})" if names else "Selected token shall lead"

@@ -84,7 +84,8 @@ function render({ model, el }) {
   let held = null; // what is being dragged: { token } or { axis }
   let hovered = -1;
   let playing = 0;
-  let sent = 0, flying = 0, waiting = null, flown = 0, scheduled = false;
+  let sent = 0, flying = 0, flown = 0, scheduled = false;
+  const waiting = []; // for an answer, or for a frame
   let adding = false;
 
   function button(text, label, act) {
@@ -116,12 +117,22 @@ function render({ model, el }) {
   slider.addEventListener("input", () => { stop(); show(+slider.value); });
   slider.addEventListener("change", () => ask({ kind: "show", layer }));
 
-  // One request is in flight; of those that wait, the newest goes next, at most one a frame.
+  // One request is in flight. Steps of a drag wait only until a newer one comes; what was decided waits for its turn.
   function ask(message) {
-    const urgent = message.final !== false;
-    if (waiting && waiting.final !== false && !urgent) return;
-    if (scheduled || (flying && performance.now() - flown < PATIENCE)) { waiting = message; return; }
-    send(message);
+    const last = waiting.at(-1), step = message.final === false;
+    if (last && step && last.final !== false) return;
+    if (last && (last.final === false || takesPlace(message, last))) waiting.pop();
+    waiting.push(message);
+    next();
+  }
+  function takesPlace(message, before) { // done twice, only the second counts
+    const alike = ["kind", "axis"].every((name) => message[name] === before[name]);
+    return alike && (["show", "select"].includes(message.kind) || (["drag", "pull"].includes(message.kind) && message.token === before.token));
+  }
+  function next() {
+    if (scheduled || !waiting.length) return;
+    const long = model.get("busy") && waiting[0].final !== false; // what was decided does not wait: Python gives the other up
+    if (!flying || long || performance.now() - flown > PATIENCE) send(waiting.shift());
   }
   function send(message) {
     sent += 1;
@@ -138,14 +149,9 @@ function render({ model, el }) {
       root.delays = [...(root.delays || []).slice(-499), performance.now() - flown]; // milliseconds, of the last answers
       flying = 0;
     }
-    if (waiting && !flying && !scheduled) {
-      scheduled = true; // what is asked until then takes its place: an older question must not follow a newer one
-      requestAnimationFrame(() => {
-        const next = waiting;
-        scheduled = false;
-        waiting = null;
-        send(next);
-      });
+    if (waiting.length && !flying && !scheduled) {
+      scheduled = true; // at most one a frame
+      requestAnimationFrame(() => { scheduled = false; next(); });
     }
     take(came);
   });
@@ -153,6 +159,7 @@ function render({ model, el }) {
   function mind() {
     busy.textContent = scene ? "Computing …" : "Loading …";
     busy.hidden = scene && !model.get("busy");
+    next();
   }
   model.on("change:busy", mind);
 
@@ -163,7 +170,8 @@ function render({ model, el }) {
     const fresh = !scene || scene.n !== came.n || scene.rule_name !== came.rule_name || came.refit;
     scene = came;
     mind();
-    if (held && held.token !== undefined) hold(); // the answer knows where the token was, the pointer where it is
+    for (const { kind, token, place } of waiting) if (kind === "drag" || kind === "select") move(token, place);
+    if (held && held.token !== undefined) move(held.token, held.place); // the answer knows where it was, the pointer where it is
     if (fresh && !held) box = null;
     const last = scene.layers.length - 1;
     slider.max = last;
@@ -174,10 +182,10 @@ function render({ model, el }) {
     draw();
   }
 
-  function hold() {
+  function move(token, place) { // select it, and have it there at once
     const { values } = scene.data.paths;
-    [values[2 * held.token], values[2 * held.token + 1]] = held.place;
-    scene.selected = held.token;
+    if (place) [values[2 * token], values[2 * token + 1]] = place;
+    scene.selected = token;
   }
 
   function mark() {
@@ -210,7 +218,13 @@ function render({ model, el }) {
     }, pace);
     mark();
   }
-  function erase() { if (scene && scene.selected >= 0) ask({ kind: "delete", token: scene.selected }); }
+  function erase() {
+    if (!scene || scene.selected < 0) return;
+    const token = scene.selected;
+    scene.selected = -1; // it is deleted once, however often one asks
+    ask({ kind: "delete", token });
+    mark();
+  }
 
   // From the plane to pixels and back.
   function fit() {
@@ -292,7 +306,9 @@ function render({ model, el }) {
       paint.globalAlpha = 0.7;
       paint.fillText(+y.toFixed(6), 4, py - 3);
     }
-    paint.fillText(scene.axes[0] || "", w - 30, h - 20);
+    paint.textAlign = "right";
+    paint.fillText(scene.axes[0] || "", w - 12, h - 20);
+    paint.textAlign = "left";
     paint.fillText(scene.axes[1] || "", 30, 14);
     paint.globalAlpha = 1;
   }
@@ -431,6 +447,14 @@ function render({ model, el }) {
         paint.beginPath(); paint.arc(x, y, size + 6, 0, 7); paint.stroke();
         paint.lineWidth = 1;
       }
+      if ((scene.conflict || []).includes(i)) { // among those for whom there is no A
+        paint.lineWidth = 3;
+        paint.strokeStyle = "#D55E00";
+        paint.setLineDash([4, 3]);
+        paint.beginPath(); paint.arc(x, y, size + 10, 0, 7); paint.stroke();
+        paint.setLineDash([]);
+        paint.lineWidth = 1;
+      }
       if (numbers && scene.n <= 200) {
         paint.fillStyle = ink;
         paint.font = "11px system-ui, sans-serif";
@@ -519,7 +543,7 @@ function render({ model, el }) {
     held.moved = true;
     if (held.token !== undefined) {
       held.place = where;
-      hold();
+      move(held.token, where);
       if (!scene.many) ask({ kind: "drag", token: held.token, place: where, final: false });
     } else {
       held.place = where;
@@ -569,11 +593,16 @@ function render({ model, el }) {
     const key = event.key;
     if (key in moves && scene.selected >= 0 && scene.movable) {
       if (layer !== 0) show(0);
-      const [x, y] = place(0, scene.selected), [dx, dy] = moves[key];
-      ask({ kind: "drag", token: scene.selected, place: [x + dx, y + dy], final: true });
+      const [x, y] = place(0, scene.selected), [dx, dy] = moves[key], there = [x + dx, y + dy];
+      move(scene.selected, there);
+      ask({ kind: "drag", token: scene.selected, place: there, final: true });
+      draw();
     } else if (key === "n" || key === "p") {
-      const next = (scene.selected + (key === "n" ? 1 : scene.n - 1) + scene.n) % scene.n;
-      ask({ kind: "select", token: next });
+      const following = (scene.selected + (key === "n" ? 1 : scene.n - 1) + scene.n) % scene.n;
+      move(following);
+      ask({ kind: "select", token: following });
+      mark();
+      draw();
     } else if (key === "Insert" || key === "a") {
       ask({ kind: "add", place: toPlane(frame(), canvas.clientWidth / 2, canvas.clientHeight / 2) });
     } else if (key === "Delete" || key === "Backspace") erase();
@@ -589,6 +618,7 @@ function render({ model, el }) {
   root.leaders = () => (scene ? scene.leaders : null);
   root.shown = () => layer;
   root.selected = () => (scene ? scene.selected : -1);
+  root.conflict = () => (scene ? scene.conflict : null);
   root.count = () => (scene ? scene.n : 0);
   window.hmPlane = root;
 

@@ -14,7 +14,7 @@ from hardmax.app.review_html import CSS, paragraph
 
 ABOUT = (
     f"A table with a text in each row ({', '.join(TAKEN)}), at most {MOST_ROWS:,} rows and {MOST_BYTES // 10**6} MB. "
-    "It is read on the machine that serves this page, and not kept."
+    "It is read on the machine that serves this page, and not kept. Texts that were exported here (.json) open again."
 )
 EXCERPT = 300  # characters of a text in the table
 PAGE = 12  # rows

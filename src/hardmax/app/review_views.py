@@ -3,6 +3,7 @@
 What is typed is answered off the event loop, one text at a time; of texts that came meanwhile only the last counts.
 """
 
+import io
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -10,9 +11,11 @@ from typing import Any
 import panel as pn
 
 from hardmax._errors import InputError
+from hardmax.app import review_exports
 from hardmax.app.problems import in_words
 from hardmax.app.review_card import ReviewCard
 from hardmax.app.review_details import Details, account
+from hardmax.app.review_export_view import ExportView
 from hardmax.app.review_file_view import FileView
 from hardmax.app.review_html import CSS, key, paragraph
 from hardmax.app.reviews import MOST_TEXTS, Reviews, answer
@@ -59,6 +62,7 @@ class ReviewPage:
         )
         self.row = pn.FlexBox(gap="12px", sizing_mode="stretch_width", align_items="start")
         self.details = Details(on_head=self._choose_head, on_flip=self._ask_flip, on_strike=self._strike_flip)
+        self.exports = ExportView(self._download)
         self.files = FileView(on_file=self._sent, on_open=self._open)
         self.model.param.watch(lambda event: self._choose_model(event.new), "value")
         self.about.param.watch(lambda event: self._choose_text(event.new), "value")
@@ -71,6 +75,8 @@ class ReviewPage:
             pn.pane.HTML("<h2>Why</h2>", stylesheets=[CSS], margin=(10, 10, 0, 10)),
             self.about,
             self.details.view,
+            pn.pane.HTML("<h2>Export</h2>", stylesheets=[CSS], margin=(10, 10, 0, 10)),
+            self.exports.view,
             pn.pane.HTML("<h2>A file of texts</h2>", stylesheets=[CSS], margin=(10, 10, 0, 10)),
             self.files.view,
             sizing_mode="stretch_width",
@@ -209,6 +215,8 @@ class ReviewPage:
 
     async def _show_details(self, explanation: Explanation | None) -> None:
         self.details.view.visible = explanation is not None and len(explanation.ids) > 0
+        text = self.reviews.texts[self.reviews.chosen]
+        self.exports.code.value = review_exports.as_python(self.reviews.name, text.read)
         if explanation is None:
             return
         head = self.reviews.head
@@ -241,7 +249,23 @@ class ReviewPage:
                 self.reviews.strike(place, start, end)
             self._changed()
 
+    async def _download(self, kind: str) -> io.BytesIO:
+        reviews, text = self.reviews, self.reviews.texts[self.reviews.chosen].read
+        try:
+            if kind == "texts":
+                return io.BytesIO(review_exports.as_state(self.state))
+            work = partial(review_exports.as_file, reviews.name, text, reviews.head, kind)
+            return io.BytesIO(await off_the_loop(work, long=True))
+        except Exception as problem:
+            self.exports.show_problem(in_words(problem))
+            return io.BytesIO()
+
     def _sent(self, name: str, data: bytes) -> None:
+        if name.lower().endswith(".json"):  # what this page wrote
+            if self._try(lambda: self.reviews.set_state(review_exports.from_state(data))):
+                self._show_cards()
+                self._changed()
+            return
         self._file = name, data
         self.files.show(None)
         self.files.show_status("Reading …", "dim")

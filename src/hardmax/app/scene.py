@@ -58,6 +58,7 @@ class Scene:
     time: float = 10.0
     shown: int = 0  # which layer, or which of the saved times
     selected: int = -1  # a token, or none
+    wanted: tuple[int, ...] = ()  # tokens that shall lead
     overlays: tuple[str, ...] = ("trails", "polytope")
 
     @property
@@ -104,6 +105,7 @@ class Scene:
         made["overlays"] = tuple(name for name in OVERLAYS if name in chosen)
         if made.get("selected", -1) >= len(made["tokens"]):
             made["selected"] = -1
+        made["wanted"] = _numbers(made.get("wanted", ()), len(made["tokens"]))
         return cls(**made)
 
     def changed(self, **values: Any) -> "Scene":
@@ -127,7 +129,8 @@ class Scene:
         self._has(i)
         if self.n == 1:
             raise InputError("A cloud must have at least one token. This is the last one. Add another one first.")
-        return replace(self, tokens=np.delete(self.tokens, i, axis=0), selected=-1)
+        wanted = tuple(j - (j > i) for j in self.wanted if j != i)
+        return replace(self, tokens=np.delete(self.tokens, i, axis=0), selected=-1, wanted=wanted)
 
     def _has(self, i: int) -> None:
         if isinstance(i, bool) or not isinstance(i, int) or not 0 <= i < self.n:
@@ -167,6 +170,17 @@ def values_matrix(first: float, second: float, degrees: float) -> FloatArray:
     return np.round(frame @ np.diag([first, second]) @ frame.T, 6)
 
 
+def values_of(V: FloatArray | None) -> tuple[float, float, float] | None:
+    """What `values_matrix` makes a V of; None where V is not symmetric."""
+    if V is None:
+        return 1.0, 1.0, 0.0
+    if V.shape != (2, 2) or V[0, 1] != V[1, 0]:
+        return None
+    values, vectors = np.linalg.eigh(V)
+    degrees = math.degrees(math.atan2(vectors[1, 1], vectors[0, 1])) % 180  # of the larger one
+    return round(float(values[1]), 4), round(float(values[0]), 4), round(degrees, 2)
+
+
 def _tokens(value: Any) -> FloatArray:
     try:
         tokens = np.asarray(value, np.float64)
@@ -175,8 +189,10 @@ def _tokens(value: Any) -> FloatArray:
     if tokens.ndim != 2 or not 1 <= len(tokens) <= MOST_TOKENS or not 1 <= tokens.shape[1] <= MOST_DIMENSIONS:
         must = f"be 1 to {MOST_TOKENS:,} rows of 1 to {MOST_DIMENSIONS} numbers"
         raise ParameterError("tokens", must, f"shape {tokens.shape}", "For more use hardmax on the command line.")
+    if not np.isfinite(tokens).all():
+        raise ParameterError("tokens", "be finite", "NaN or infinity", "Fill or drop missing values.")
     if not (np.abs(tokens) <= LARGEST).all():
-        raise ParameterError("tokens", f"be finite and at most {LARGEST:,.0f}", "larger ones, or none", "Rescale them.")
+        raise ParameterError("tokens", f"be at most {LARGEST:,.0f}", f"{np.abs(tokens).max():g}", "Rescale them.")
     return tokens
 
 
@@ -188,6 +204,14 @@ def _matrix(value: Any, name: str, d: int) -> FloatArray:
     if matrix.shape != (d, d) or not (np.abs(matrix) <= LARGEST).all():
         raise ParameterError(name, f"be {d} by {d} finite numbers", f"shape {matrix.shape}")
     return matrix
+
+
+def _numbers(value: Any, n: int) -> tuple[int, ...]:
+    """Numbers of tokens; those that there are."""
+    plain = isinstance(value, list | tuple) and all(isinstance(i, int) and not isinstance(i, bool) for i in value)
+    if not plain or len(value) > MOST_TOKENS:
+        raise ParameterError("wanted", "be a list of tokens", repr(value)[:40])
+    return tuple(sorted({i for i in value if 0 <= i < n}))
 
 
 def _number(value: Any, name: str, least: float, most: float) -> float:

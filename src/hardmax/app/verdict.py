@@ -6,13 +6,16 @@ from typing import Any
 from markupsafe import Markup, escape
 
 PARTS = Path(__file__).with_name("parts.css").read_text(encoding="utf-8")  # how it looks
+HEAD = (
+    '<div class="hm-verdict" role="region" aria-label="Verdict" tabindex="0"><p class="hm-status" role="status">{}</p>'
+)
 OUTCOMES = {"holds": "good", "fails": "bad"}
 
 
 def verdict(header: dict[str, Any]) -> str:
     """Status, limit points and theorems; everything escaped."""
-    parts = [Markup('<div class="hm-verdict" role="status"><p class="hm-status">{}</p>').format(header["status"])]
-    for name in ("expected", "axes_said", "many_said", "unchecked_said"):
+    parts = [Markup(HEAD).format(header["status"])]
+    for name in ("expected", "axes_said", "many_said", "unchecked_said", "unshown_said"):
         if header.get(name):
             parts.append(Markup("<p>{}</p>").format(header[name]))
     if header.get("points"):

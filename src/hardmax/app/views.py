@@ -34,7 +34,8 @@ MIDDLE = {"flex": "1 1 440px", "min-width": "320px"}
 LAYOUT = """
 @media (max-width: 1120px) {
   .hm-middle { order: -1; flex-basis: 100% !important; }
-  .hm-side, .hm-right { max-height: none !important; }
+  .hm-side { max-height: none !important; }
+  .hm-side, .hm-right { flex: 1 1 320px; }
 }
 """
 
@@ -45,7 +46,7 @@ class Playground:
     def __init__(self, scene: Scene | None = None, problem: str = "") -> None:
         self.store = Store(scene or tour.steps()[1].scene)
         self.plane = Plane(sizing_mode="stretch_width")
-        self.wanted: list[int] = []
+        self._conflict: tuple[Scene, tuple[int, ...]] | None = None  # tokens for whom there is no A, and where that is
         self._turn = 0  # of what was asked: an answer to an older question is dropped
         self._seq = 0
         self._quiet = False  # while controls are set from the scene
@@ -59,6 +60,10 @@ class Playground:
         self._connect()
         self.plane.param.watch(self._asked, "request")
         self.view = self._assembled()
+
+    def leave(self) -> None:
+        """Give up what is computed for a visitor who has gone."""
+        self._turn += 1
 
     # Questions and answers.
 
@@ -91,7 +96,8 @@ class Playground:
             return
         if turn != self._turn:
             return
-        header |= {"seq": seq, "can_undo": self.store.can_undo, "can_redo": self.store.can_redo, "wanted": self.wanted}
+        header |= {"seq": seq, "can_undo": self.store.can_undo, "can_redo": self.store.can_redo}
+        header |= {"wanted": scene.wanted, "conflict": self._conflicting(scene)}
         header |= {"rule_name": scene.rule, "refit": self._new, "error": self._problem}
         self._problem, self._new = "", False
         if final:
@@ -124,7 +130,13 @@ class Playground:
         """Three dimensions are turned by Plotly."""
         from hardmax.draw.pages import figure_of
 
-        figure = await off_the_loop(lambda: figure_of(run(scene)), long=True)
+        try:
+            figure = await off_the_loop(lambda: figure_of(run(scene, lambda: self._turn != turn)), long=True)
+        except Cancelled:
+            return
+        except Exception as problem:
+            self._say_problem(problem)
+            return
         colour = "#e8ebef" if self.address.dark else "#1b1f24"
         figure["layout"] |= {"paper_bgcolor": "rgba(0, 0, 0, 0)", "font": {"color": colour}}
         if turn == self._turn:
@@ -178,7 +190,7 @@ class Playground:
         for widget, name in ((c.rows_A, "A"), (c.rows_V, "V")):
             widget.param.watch(lambda event, name=name: self._change_rows(name, event.new), "value")
         c.lead.on_click(lambda _: self._do(self._want))
-        c.forget.on_click(lambda _: self._do(lambda: self.wanted.clear()))
+        c.forget.on_click(lambda _: self._change(wanted=()))
         c.find.on_click(self._find)
         for i, (button, step) in enumerate(zip(c.steps, tour.steps(), strict=True)):
             button.on_click(lambda _, i=i, step=step: self._do(lambda: self._tour(i, step)))
@@ -194,7 +206,7 @@ class Playground:
 
     def _set(self, scene: Scene) -> None:
         """Go on with other tokens, which are seen whole."""
-        self.wanted, self._new = [], True
+        self._new = True
         self.store.set(scene)
 
     def _change(self, **values: Any) -> None:
@@ -231,27 +243,37 @@ class Playground:
         if len(text) > MOST_BYTES:
             raise InputError("There must be less text than that. Take fewer rows.")
         self._set(
-            self.store.scene.changed(tokens=parse_table(text, name)[0].astype(float), A=None, V=None, selected=-1)
+            self.store.scene.changed(
+                tokens=parse_table(text, name)[0].astype(float), A=None, V=None, selected=-1, wanted=()
+            )
         )
 
     def _want(self) -> None:
         chosen = self.store.scene.selected
         if chosen < 0:
             raise InputError("A token must be selected. None is. Click one, or press N in the plane.")
-        self.wanted = sorted({*self.wanted, chosen})
+        self.store.change(wanted=[*self.store.scene.wanted, chosen])
 
     async def _find(self, _: Any) -> None:
         scene = self.store.scene
         try:
-            found = await off_the_loop(lambda: control.find(scene, self.wanted), long=True)
+            found = await off_the_loop(lambda: control.find(scene), long=True)
         except Exception as problem:
             self.controls.found.object = verdict.note(in_words(problem))
             return
         self.controls.found.object = verdict.note(found.status, found.clashes)
-        if scene.tokens is not self.store.scene.tokens:
+        self._conflict = scene, found.tokens
+        if not _asks_the_same(scene, self.store.scene):
             self.controls.found.object = verdict.note("The tokens have changed since. Find A again.")
         elif found.A is not None:
             self._change(A=found.A, rule="hardmax", overlays=[*self.store.scene.overlays, "ellipse"])
+        else:
+            pn.state.execute(self._answer)
+
+    def _conflicting(self, scene: Scene) -> list[int]:
+        """Tokens that no A satisfies, as long as the same is asked of the same tokens."""
+        found = self._conflict
+        return list(found[1]) if found is not None and _asks_the_same(found[0], scene) else []
 
     def _tour(self, i: int, step: tour.Step) -> None:
         self._set(step.scene)
@@ -261,7 +283,7 @@ class Playground:
         """Let the controls say what the scene is, whoever changed it."""
         scene, self._quiet = self.store.scene, True
         try:
-            self.controls.show(scene, self.wanted)
+            self.controls.show(scene)
             self.space.visible = scene.d == 3
             self.plane.styles = {"--hm-height": "420px"} if scene.d == 3 else {}  # what turns is seen first
         finally:
@@ -284,9 +306,14 @@ class Playground:
             self.address,
             pn.Column(*side, width=SIDE, css_classes=["hm-side"], styles=SCROLLED),
             pn.Column(self.space, self.plane, sizing_mode="stretch_width", css_classes=["hm-middle"], styles=MIDDLE),
-            pn.Column(self.too_long, self.verdict, width=SIDE, css_classes=["hm-right"], styles=SCROLLED),
+            pn.Column(self.too_long, self.verdict, width=SIDE, css_classes=["hm-right"]),
             gap="16px",
             sizing_mode="stretch_width",
             styles={"padding": "12px"},
             stylesheets=[LAYOUT],
         )
+
+
+def _asks_the_same(one: Scene, other: Scene) -> bool:
+    """Whether the same tokens shall lead, at the same places."""
+    return one.wanted == other.wanted and one.tokens.tobytes() == other.tokens.tobytes()
