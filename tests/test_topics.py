@@ -202,6 +202,15 @@ def test_it_is_an_estimator_and_says_what_is_missing(monkeypatch):
         hm.HardmaxTopics().fit(["a"])
 
 
+def test_a_notebook_shows_the_topics():
+    found = fitted([*PETS, "the cat <b>"])
+    shown = found._repr_mimebundle_()
+    assert shown["text/plain"] == repr(found)
+    assert "<td>dog, guards, barks, begs, digs, runs</td>" in shown["text/html"]
+    assert "<b>" not in shown["text/html"]
+    assert "HardmaxTopics" in hm.HardmaxTopics()._repr_mimebundle_()["text/plain"]
+
+
 def test_tables_and_files(tmp_path):
     pandas = pytest.importorskip("pandas")
     found = fitted([*PETS, ""])

@@ -70,12 +70,7 @@ def topics(
 
 
 def _print(found: "HardmaxTopics") -> None:
-    from hardmax.cluster.topic import shortened
+    from hardmax.cluster.topic_output import HEAD, rows
 
     output.say(repr(found))
-    rows = [
-        (str(topic.number), f"{topic.size:,}", ", ".join(word for word, _ in topic.words), shortened(topic.leader))
-        for topic in found.topics_[: output.MOST_ROWS]
-    ]
-    columns = ("topic", "texts", "telling words", "led by")
-    output.show(output.table("Topics", *columns, rows=rows, total=len(found.topics_)))
+    output.show(output.table("Topics", *HEAD, rows=rows(found, output.MOST_ROWS), total=len(found.topics_)))

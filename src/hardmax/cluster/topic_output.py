@@ -9,6 +9,7 @@ import numpy as np
 
 from hardmax._errors import ParameterError, needed_for
 from hardmax._files import check_ending, save_text
+from hardmax.cluster.topic import shortened
 from hardmax.sentiment.files import WRITABLE, write_frame
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from hardmax.draw.shown import Page
 
 ENDINGS = (".html", ".json", *WRITABLE)
-NAMED = 5  # topics in a sentence
+NAMED, MOST_ROWS = 5, 20  # topics in a sentence, and in a table
+HEAD = ("topic", "texts", "telling words", "led by")
 
 
 def sentence(found: "HardmaxTopics") -> str:
@@ -83,6 +85,21 @@ def result(found: "HardmaxTopics") -> dict[str, Any]:
 def as_json(found: "HardmaxTopics") -> str:
     """The same in JSON."""
     return json.dumps(result(found), ensure_ascii=False)
+
+
+def rows(found: "HardmaxTopics", most: int = MOST_ROWS) -> list[tuple[str, ...]]:
+    """The largest topics as rows under `HEAD`."""
+    return [
+        (str(topic.number), f"{topic.size:,}", ", ".join(word for word, _ in topic.words), shortened(topic.leader))
+        for topic in found.topics_[:most]
+    ]
+
+
+def card(found: "HardmaxTopics") -> str:
+    """What a notebook shows."""
+    from hardmax.draw.cards import card
+
+    return card(sentence(found), head=HEAD, rows=rows(found))
 
 
 def page(found: "HardmaxTopics", title: str) -> "Page":

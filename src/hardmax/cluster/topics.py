@@ -240,6 +240,11 @@ class HardmaxTopics(ClusterMixin, BaseEstimator):
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         return topic_output.sentence(self) if hasattr(self, "topics_") else super().__repr__(N_CHAR_MAX)
 
+    def _repr_mimebundle_(self, **more: Any) -> dict[str, str]:
+        if not hasattr(self, "topics_"):
+            return super()._repr_mimebundle_(**more)
+        return {"text/plain": repr(self), "text/html": topic_output.card(self)}
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.string = tags.input_tags.one_d_array = True
