@@ -48,7 +48,8 @@ def data_sets(quick: bool = False) -> Iterator[tuple[str, FloatArray, IntArray]]
     """
     from sklearn import datasets
 
-    from benchmarks.topics import SHORT, WAYS, embedded, sentences
+    from benchmarks.topics import SHORT, WAYS, sentences
+    from hardmax.inspection import embed
 
     n = 300 if quick else ROWS
     for seed in range(1 if quick else SEEDS):
@@ -64,7 +65,7 @@ def data_sets(quick: bool = False) -> Iterator[tuple[str, FloatArray, IntArray]]
         yield "digits", *datasets.load_digits(return_X_y=True)
         for name, ways in (("phrases", SHORT), ("sentences", WAYS)):
             texts, topics = sentences(ways)
-            yield name, embedded(texts), topics
+            yield name, embed(texts).astype(np.float64), topics
 
 
 def settings(name: str, X: FloatArray, k: int) -> list[Settings]:

@@ -3,11 +3,9 @@
 So sentences are alike in two ways, by what they are about and by how they are built, and only the first is the label.
 """
 
-from typing import Any
-
 import numpy as np
 
-from hardmax._types import FloatArray, IntArray
+from hardmax._types import IntArray
 
 TOPICS = {
     "cooking": "tomato soup, roast chicken, sourdough bread, lentil stew, apple pie, garlic butter, "
@@ -45,18 +43,3 @@ def sentences(ways: tuple[str, ...] = WAYS) -> tuple[list[str], IntArray]:
     pairs = [(topic, thing) for topic, things in enumerate(TOPICS.values()) for thing in things.split(", ")]
     texts = [way.format(thing) for way in ways for _, thing in pairs]
     return texts, np.array([topic for topic, _ in pairs] * len(ways))
-
-
-def embedded(texts: list[str]) -> FloatArray:
-    """(texts, 384) unit vectors: means of the last layer of MiniLM, as it was trained to be used."""
-    import torch
-
-    from hardmax.inspection.loading import load
-
-    _, model, tokenizer = load("minilm")
-    batch: Any = tokenizer(texts, padding=True, return_tensors="pt")
-    with torch.no_grad():
-        hidden = model(**batch).last_hidden_state  # (texts, tokens, 384)
-    mask = batch["attention_mask"][..., None].to(hidden)
-    means = (hidden * mask).sum(1) / mask.sum(1)
-    return np.asarray(torch.nn.functional.normalize(means, dim=1).numpy())

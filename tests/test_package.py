@@ -55,7 +55,7 @@ def test_without_flint_the_default_is_still_exact() -> None:
 def test_completion_offers_the_public_names() -> None:
     functions = {"hardmax_attention", "inspect", "interactive", "playground", "predict_files", "pretrained", "sweep"}
     modules = {"control", "draw", "scale", "sentiment"}
-    classes = {"HardmaxAttention", "HardmaxClassifier", "HardmaxClustering"}
+    classes = {"HardmaxAttention", "HardmaxClassifier", "HardmaxClustering", "HardmaxTopics"}
     assert set(dir(hm)) == {*hm.__all__, "__version__", *classes, *functions, *modules}
     assert callable(hm.inspect)
     assert callable(hm.interactive)

@@ -63,6 +63,7 @@ FUNCTIONS = {  # load transformers, Plotly, widgets, Dask, scikit-learn and torc
     "HardmaxAttention": "hardmax.kernels",
     "HardmaxClassifier": "hardmax.sentiment",
     "HardmaxClustering": "hardmax.cluster",
+    "HardmaxTopics": "hardmax.cluster",
     "hardmax_attention": "hardmax.kernels",
     "inspect": "hardmax.inspection",
     "interactive": "hardmax.draw.pages",

@@ -25,11 +25,12 @@ from hardmax.cli.reproduce import demo, reproduce
 from hardmax.cli.simulate import simulate
 from hardmax.cli.study import study
 from hardmax.cli.sweep import app as sweep
+from hardmax.cli.topics import topics
 from hardmax.cli.train import train
 from hardmax.cli.verify import verify
 
 COMMANDS = (
-    *(open_app, demo, simulate, limit, verify, control, cluster, reproduce, inspect),
+    *(open_app, demo, simulate, limit, verify, control, cluster, topics, reproduce, inspect),
     *(train, predict, explain, evaluate, inspect_model, study),
 )
 BAD_INPUT, BUG, CLOSED_PIPE = 2, 70, 141

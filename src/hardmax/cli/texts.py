@@ -30,7 +30,9 @@ Model = Annotated[str, option("--model", "A folder of hardmax train, or one at h
 class FileOptions:
     """How a file of texts is read, where that is not found out."""
 
-    text: Annotated[str | None, option("--text", "Of the texts, if not guessed.", metavar="COLUMN")] = None
+    text: Annotated[
+        str | None, typer.Option("--text", "--column", help="Of the texts, if not guessed.", metavar="COLUMN")
+    ] = None
     delimiter: Annotated[
         str | None, option("--delimiter", "What separates the fields of CSV, if not found: a sign, or tab.")
     ] = None

@@ -1,15 +1,17 @@
-"""A scikit-learn clusterer whose centres are data points. Importing this loads nothing optional."""
+"""Scikit-learn clusterers of points and texts, whose centres are among them. Importing this loads nothing optional."""
 
+from importlib import import_module
 from typing import Any
 
 from hardmax._errors import needed_for
 
-__all__ = ["HardmaxClustering"]
+MODULES = {"HardmaxClustering": "clustering", "HardmaxTopics": "topics"}
+__all__ = ["HardmaxClustering", "HardmaxTopics"]
 
 
 def __getattr__(name: str) -> Any:
-    if name != "HardmaxClustering":
+    if name not in MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with needed_for("`HardmaxClustering`", "scikit-learn", "cluster"):
-        from hardmax.cluster.clustering import HardmaxClustering
-    return HardmaxClustering
+    extra = "cluster" if name == "HardmaxClustering" else "topics"
+    with needed_for(f"`{name}`", "scikit-learn", extra):
+        return getattr(import_module(f"hardmax.cluster.{MODULES[name]}"), name)

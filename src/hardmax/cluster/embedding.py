@@ -27,8 +27,9 @@ class SpectralEmbedding(NamedTuple):
     @classmethod
     def of(cls, W: sparse.csr_array, count: int) -> "SpectralEmbedding":
         n = W.shape[0]
-        root = np.sqrt(W.sum(axis=1))
-        S = sparse.csc_array(sparse.diags_array(1 / root) @ W @ sparse.diags_array(1 / root))
+        root = 1 / np.sqrt(W.sum(axis=1))
+        S = sparse.csc_array(W, copy=True)
+        S.data *= root[S.indices] * np.repeat(root, np.diff(S.indptr))
         if n <= DENSE or 3 * count >= n:
             values, vectors = np.linalg.eigh(S.toarray())
         else:

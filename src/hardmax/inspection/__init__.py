@@ -2,5 +2,6 @@
 
 from hardmax.inspection.inspect import inspect
 from hardmax.inspection.result import Inspection
+from hardmax.inspection.sentences import embed
 
-__all__ = ["Inspection", "inspect"]
+__all__ = ["Inspection", "embed", "inspect"]

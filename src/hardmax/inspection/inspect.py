@@ -8,7 +8,7 @@ import numpy as np
 
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import FloatArray
-from hardmax.inspection.loading import load
+from hardmax.inspection.loading import load, most_pieces
 from hardmax.inspection.result import Inspection
 from hardmax.inspection.weights import read_heads
 
@@ -84,10 +84,7 @@ def _check_layers(layers: int | Sequence[int] | None, n_layers: int) -> list[int
 def _tokenize(text: str, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> tuple[list[int], int]:
     """Ids of the word pieces, at most as many as the model takes, and how many more there were."""
     config = model.config
-    positions = config.max_position_embeddings
-    if config.model_type in ("roberta", "xlm-roberta"):
-        positions -= config.pad_token_id + 1  # they count positions from there
-    most = min(positions, tokenizer.model_max_length)
+    most = most_pieces(model, tokenizer)
     # One sentence needs no padding, so GPT-2's lack of a token for it does no harm. The library would warn of length.
     ids = tokenizer(text, padding=False, truncation=False, verbose=False)["input_ids"]
     n = len(ids)

