@@ -1,7 +1,9 @@
 """The app over websockets, without a browser: several visitors, many who come and go, and forged messages."""
 
 import asyncio
+import gc
 import json
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -22,7 +24,7 @@ from hardmax._errors import InputError
 from hardmax.app.app import serve
 from hardmax.app.scene import Scene
 from hardmax.app.store import Store
-from hardmax.app.views import MOST_BYTES
+from hardmax.app.views import MOST_BYTES, Playground
 from hardmax.app.work import takes_long
 
 LINGERING = 0.5  # seconds
@@ -87,12 +89,30 @@ def test_numbers_that_no_float_holds_get_a_sentence(message: dict[str, Any]) -> 
         Store(Scene.of_cloud("triangle")).handle(message)
 
 
+@pytest.fixture
+def _nothing_is_noted() -> Iterator[None]:
+    """Else pytest would keep the notes of Panel, and they what they are about."""
+    logging.disable()
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.usefixtures("_nothing_is_noted")
 def test_those_who_leave_are_forgotten(server: Any, address: str) -> None:
     assert asyncio.run(app_load.come_and_go(address, 10, 30)) == []
     end = time.monotonic() + 60
     while server.get_sessions() and time.monotonic() < end:
         time.sleep(0.1)
     assert server.get_sessions() == []
+    while living() > 1 and time.monotonic() < end:
+        time.sleep(0.1)
+    assert living() <= 1  # a thread may still hold what it did last
+
+
+def living() -> int:
+    """Playgrounds that memory holds."""
+    gc.collect()
+    return sum(isinstance(each, Playground) for each in gc.get_objects())
 
 
 NAN = {"type": "number", "value": "nan"}

@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib
 import panel as pn
 from markupsafe import Markup
+from panel.io.notifications import NotificationArea
 from tornado.web import RedirectHandler
 from tornado.websocket import WebSocketClosedError
 
@@ -43,7 +44,9 @@ def playground_page() -> Any:
             scene = Scene.from_link(given)
         except InputError as error:
             problem = str(error)
-    return page("playground", Playground(scene, problem).view)
+    playground = Playground(scene, problem)
+    pn.state.on_session_destroyed(lambda _: playground.leave())
+    return page("playground", playground.view)
 
 
 def reviews_page(model: str) -> Any:
@@ -85,7 +88,16 @@ def page(name: str, content: Any) -> Any:
         sizing_mode="stretch_width",
         styles={"background": "var(--hm-panel)", "border-bottom": "1px solid var(--hm-line)"},
     )
+    pn.state.on_session_destroyed(_forget)
     return pn.Column(top, content, sizing_mode="stretch_width", css_classes=["hm-app"])
+
+
+def _forget(session: Any) -> None:
+    """Let go of a page that nobody sees: Panel keeps the notes of each, and with them all that was on it."""
+    views = pn.state._views
+    for ref in [ref for ref, (view, _, document, _) in views.items() if document is session._document]:
+        if isinstance(views[ref][0], NotificationArea):
+            del views[ref]
 
 
 def serve(

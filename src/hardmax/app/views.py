@@ -60,9 +60,8 @@ class Playground:
         self._connect()
         self.plane.param.watch(self._asked, "request")
         self.view = self._assembled()
-        pn.state.on_session_destroyed(self._leave)
 
-    def _leave(self, _: Any) -> None:
+    def leave(self) -> None:
         """Give up what is computed for a visitor who has gone."""
         self._turn += 1
 
