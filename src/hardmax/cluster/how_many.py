@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hardmax._types import Matrix
+from hardmax._types import AnyArray, Matrix
 from hardmax.cluster.embedding import MOST, SpectralEmbedding
 from hardmax.cluster.graph import Graph
 from hardmax.cluster.neighbours import Search
@@ -16,12 +16,20 @@ SLOWER = 0.8  # than any cloud without clusters
 DRAWS, DRAWN = 5, 1000  # such clouds, and their points
 
 
-def chance(n: int, k: int, D: float) -> float:
+def chance(n: int, k: int, D: float, wide: float = np.inf) -> float:
     """The prominence that the second peak of n points without clusters seldom has, by its k neighbours.
 
+    D is the dimension around a point, and `wide` that of the whole: there is no way around a valley of a long cloud.
     `python -m benchmarks chance` draws clouds without clusters, and says how often it is exceeded.
     """
-    return float((BASE + GROWTH * np.log(n)) * np.clip(max(np.sqrt(FLAT / D), D / STEEP), LEAST, 1.0) / np.sqrt(k))
+    part = np.clip(max(np.sqrt(FLAT / min(D, wide)), D / STEEP), LEAST, 1.0)
+    return float((BASE + GROWTH * np.log(n)) * part / np.sqrt(k))
+
+
+def width(Y: AnyArray) -> float:
+    """Along how many axes the points vary: (sum of variances)^2 / sum of their squares, by the principal axes."""
+    covariance = np.cov(Y.T, dtype=np.float64).reshape(Y.shape[1], -1)
+    return float(np.trace(covariance) ** 2 / max((covariance**2).sum(), np.finfo(np.float64).tiny))
 
 
 def count(graph: Graph, Y: Matrix | None) -> int:
@@ -31,7 +39,8 @@ def count(graph: Graph, Y: Matrix | None) -> int:
     """
     assert graph.near is not None
     n, k, D = graph.near.shape[0], int(np.diff(graph.near.indptr).max()), dimension(graph.near)
-    peaks = int((prominences(graph)[1] > chance(n, k, D)).sum())
+    wide = width(Y) if isinstance(Y, np.ndarray) else np.inf
+    peaks = int((prominences(graph)[1] > chance(n, k, D, wide)).sum())
     if peaks > 1 or D < SPREAD or not isinstance(Y, np.ndarray) or n <= MOST:
         return max(1, peaks)
     return _slow_modes(graph, Y, D, k)
