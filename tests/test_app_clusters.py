@@ -4,6 +4,7 @@ import asyncio
 import csv
 import io
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,9 @@ from hardmax.app.cluster_points import EXAMPLES, MOST_COLUMNS, Points, example, 
 from hardmax.app.cluster_settings import Settings
 from hardmax.app.cluster_views import ClusterPage
 from hardmax.app.clusters import NO_CLUSTERS, ClusterStore, placed
+from hardmax.app.controls import MOST_BYTES
 from hardmax.app.links import from_link, to_link
+from hardmax.app.scene import MOST_TOKENS
 
 BAD = "<img src=x onerror=alert(1)>"
 
@@ -249,3 +252,8 @@ def test_without_scikit_learn_the_page_says_what_to_install(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(MissingExtra, match=r"This page needs scikit-learn: pip install 'hardmax\[cluster\]'"):
         cluster_points.example("moons")
+
+
+def test_the_docs_say_the_limits_that_hold() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "app.md").read_text(encoding="utf-8")
+    assert f"At most {MOST_TOKENS:,} points, {MOST_COLUMNS:,} columns and {MOST_BYTES // 10**6} MB" in text

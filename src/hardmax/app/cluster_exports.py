@@ -16,6 +16,7 @@ from hardmax.draw.clusters import plot_clusters
 
 KINDS = ("csv", "png", "svg")
 FILE = "hardmax-clusters"
+TREE = (5.0, 3.2)  # inches
 INK = "#e8ebef"  # on a dark page
 
 
@@ -75,8 +76,10 @@ def tree_picture(found: Clusters, *, dark: bool) -> bytes:
     """The tree with its cut, as SVG for a light or a dark page."""
     with DRAWING:
         figure = found.tree.plot(len(found.leaders))
+        figure.set_size_inches(TREE)
         figure.patch.set_alpha(0)
         for ax in figure.axes:
+            ax.title.set_size(8)
             ax.patch.set_alpha(0)
             if dark:
                 for text in (ax.title, ax.yaxis.label, *ax.texts, *ax.get_xticklabels(), *ax.get_yticklabels()):
