@@ -125,7 +125,7 @@ def example(name: Any) -> Points:
     names: tuple[str, ...] = ()
     columns: tuple[str, ...] = ("x", "y")
     if name == "digits":  # images of 8 by 8 pixels
-        names = tuple(f"{i}, a {digit}" for i, digit in enumerate(of))
+        names = tuple(f"a {digit} ({i})" for i, digit in enumerate(of))
         columns = tuple(f"pixel {i // 8 + 1}, {i % 8 + 1}" for i in range(X.shape[1]))
     return Points(np.asarray(X, np.float64), columns, names, example=name)
 
