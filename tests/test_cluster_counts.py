@@ -158,6 +158,13 @@ def test_the_leaders_of_a_cut_are_those_of_layer_0():
         assert leaders.tolist() == first_leaders(model._model.features, (1 - g) / g).tolist()
 
 
+def test_points_without_clusters_have_a_tree_of_one():
+    tree = HardmaxClustering().fit(np.random.default_rng(0).normal(size=(400, 2))).tree_
+    labels, leaders = tree.cut(1)
+    assert len(tree) == len(leaders) == 1
+    assert not labels.any()
+
+
 def test_the_tree_is_one_of_scipys():
     tree = HardmaxClustering(4).fit(make_blobs(150, centers=4, random_state=2)[0]).tree_
     links = tree.linkage()

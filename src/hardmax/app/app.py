@@ -12,10 +12,12 @@ from panel.io.notifications import NotificationArea
 from tornado.web import RedirectHandler
 from tornado.websocket import WebSocketClosedError
 
-from hardmax._errors import InputError
+from hardmax._errors import InputError, MissingExtra
 from hardmax.app.address import Address
+from hardmax.app.cluster_views import ClusterPage
 from hardmax.app.controls import MOST_BYTES
 from hardmax.app.links import from_link
+from hardmax.app.problems import in_words
 from hardmax.app.review_views import EXTENSIONS, ReviewPage
 from hardmax.app.scene import Scene
 from hardmax.app.verdict import PARTS, note
@@ -24,7 +26,7 @@ from hardmax.app.views import Playground
 FOLDER = Path(__file__).parent
 STYLE = FOLDER / "app.css"
 TITLE = "hardmax"
-PAGES = {"playground": "Playground", "reviews": "Reviews"}
+PAGES = {"playground": "Playground", "reviews": "Reviews", "clusters": "Clusters"}
 LOST = (
     "The app has stopped, or cannot be reached. Start it again and load this page anew: its address knows what you see."
 )
@@ -61,6 +63,23 @@ def reviews_page(model: str) -> Any:
             problem.object = note(str(error))
     explorer.on_change(lambda state: explorer.exports.show_link(address.say(state)))
     return page("reviews", pn.Column(address, problem, explorer.view, sizing_mode="stretch_width", margin=(0, 12)))
+
+
+def clusters_page() -> Any:
+    """A new visitor's clusters, as the link says; without scikit-learn what to install."""
+    dark = pn.config.theme == "dark"
+    address = Address(parameter="c", dark=dark)
+    try:
+        clusters = ClusterPage(dark=dark)
+    except MissingExtra as problem:
+        return page("clusters", pn.Column(address, pn.pane.HTML(note(in_words(problem)), stylesheets=[PARTS])))
+    if given := _given("c"):
+        try:
+            clusters.set_state(from_link(given))
+        except InputError as error:
+            clusters.say_problem(in_words(error))
+    clusters.on_change(address.say)
+    return page("clusters", pn.Column(address, clusters.view, sizing_mode="stretch_width"))
 
 
 def _given(name: str) -> str:
@@ -117,7 +136,7 @@ def serve(
     style = STYLE.read_text(encoding="utf-8")
     pn.extension("plotly", *EXTENSIONS, raw_css=[style], inline=True, notifications=True, disconnect_notification=LOST)
     server = pn.io.server.get_server(
-        {"playground": playground_page, "reviews": lambda: reviews_page(model)},
+        {"playground": playground_page, "reviews": lambda: reviews_page(model), "clusters": clusters_page},
         address=address,
         port=port,
         websocket_origin=list(origins) or None,

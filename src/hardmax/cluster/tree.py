@@ -54,10 +54,15 @@ class ClusterTree:
         place[order] = np.arange(len(order))
         labels = place[labels_of(fine.tokens, fine.limit)]
         heights = heights[order]
-        up = np.where(np.isfinite(heights), labels[rival[order]], -1)  # longer than it, so there are no circles
-        for i in range(len(up)):  # as far up as somebody leads longer
-            while up[i] >= 0 and heights[up[i]] <= heights[i] and np.isfinite(heights[i]):
+        heights[0] = np.inf  # also where a longer one of its direction would have led: somebody always does
+        up = np.where(np.isfinite(heights), labels[rival[order]], -1)
+        for i in np.flatnonzero(np.isfinite(heights)):  # as far up as somebody leads longer
+            passed: set[int] = set()
+            while heights[up[i]] <= heights[i] and up[i] not in passed:
+                passed.add(int(up[i]))
                 up[i] = up[up[i]]
+            if heights[up[i]] <= heights[i]:  # in a circle of equal ones, as all on one ray are
+                up[i] = 0
         return cls(fine.limit.leaders[order], heights, up, labels)
 
     def __len__(self) -> int:

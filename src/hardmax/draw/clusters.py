@@ -52,17 +52,17 @@ def plot_tree(tree: Any, n_clusters: int | None = None, *, most: int = 40) -> Fi
         return figure
     links = tree.linkage()
     heights = [*links[::-1, 2], 0.0]  # of joining, from the top: above heights[k - 1] there are k clusters
-    level = 0.0
+    level, colours = 0.0, [style.REST] * (2 * len(tree) - 1)
     if n_clusters is not None and 1 < n_clusters <= shown:
         level = float(heights[n_clusters - 2] + heights[n_clusters - 1]) / 2
         ax.axhline(level, color="black", linestyle=":", linewidth=1)
+        colours = _branch_colours(tree, n_clusters, links)
     dendrogram(
         links,
         p=shown,
         truncate_mode="lastp",
         ax=ax,
-        color_threshold=level,
-        above_threshold_color=style.REST,
+        link_color_func=lambda node: colours[node],
         no_labels=shown > 25,
         leaf_font_size=8,
     )
@@ -71,3 +71,14 @@ def plot_tree(tree: Any, n_clusters: int | None = None, *, most: int = 40) -> Fi
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     return figure
+
+
+def _branch_colours(tree: Any, n_clusters: int, links: FloatArray) -> list[str]:
+    """A colour for each node of SciPy's tree: that of its cluster as `plot_clusters` has it, REST above the cut."""
+    labels, _ = tree.cut(n_clusters)
+    named = style.ranked_colours(np.bincount(labels))
+    colours = [named[label] for label in labels[tree.leaders]]
+    for row, (one, other) in enumerate(links[:, :2].astype(int)):
+        joined = row < len(links) - (n_clusters - 1)  # the last joins are those above the cut
+        colours.append(colours[min(one, other)] if joined else style.REST)
+    return colours

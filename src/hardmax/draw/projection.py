@@ -39,11 +39,11 @@ class Projection:
     high: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
-    def of(cls, tokens: FloatArray, *, letter: str = "z", stretch: bool = False) -> "Projection":
+    def of(cls, tokens: FloatArray, *, letter: str = "z", stretch: bool = False, flat: bool = False) -> "Projection":
         """Choose axes for tokens of shape (..., d); all layers at once, so that the view does not move.
 
         With `stretch`, coordinates get scales of their own where their spreads differ more than twentyfold, in 3-D
-        threefold: a box that is a tower leaves its panel empty.
+        threefold: a box that is a tower leaves its panel empty. With `flat` three coordinates have principal axes, too.
         """
         points = tokens.reshape(-1, tokens.shape[-1])
         d = points.shape[1]
@@ -58,7 +58,7 @@ class Projection:
         basis, labels = None, tuple(f"${letter}_{{{r + 1}}}$" for r in range(d))
         if d == 1:
             labels = (f"${letter}$", "")
-        elif d > 3:
+        elif d > 3 or (flat and d == 3):
             centred = (points - points.mean(axis=0)) / (size / unit)
             _, scales, axes = np.linalg.svd(np.vstack([centred, np.zeros((2, d))]), full_matrices=False)
             share = scales**2 / ((scales**2).sum() or 1.0)
@@ -130,7 +130,7 @@ class Projection:
 
     @property
     def dimension(self) -> int:
-        return 3 if self.source == 3 else 2
+        return len(self.labels)
 
     def __call__(self, tokens: FloatArray) -> FloatArray:
         """Coordinates in the picture, shape (..., 2 or 3)."""
