@@ -158,12 +158,12 @@ FAULTS = (
     ),
     slip(
         "cluster",
-        "children above their parents",
+        "a cut that loses grandchildren",
         "cluster/tree.py",
-        "while up[i] >= 0 and heights[up[i]] <= heights[i] and np.isfinite(heights[i]):",
-        "while up[i] < 0 and np.isfinite(heights[i]):",
+        "top[i] = top[self.parents[i]]",
+        "top[i] = max(self.parents[i], 0) % n_clusters",
         "test_cluster_counts::test_the_tree_can_be_cut_anywhere_and_clusters_are_nested",
-        "A cluster joins one that has ended before.",
+        "A cluster goes with its parent, also where that one has ended.",
     ),
     slip(
         "cluster",
