@@ -213,13 +213,13 @@ def test_names_are_escaped() -> None:
 def test_the_plane_says_who_was_clicked_and_draws_who_follows() -> None:
     heard: list[int] = []
     plane, found = ClusterPlane(heard.append, dark=False), store_of("blobs with noise", noise=20.0).clusters()
-    plane.show(found, -1, anew=True)
+    plane.show(plane.drawing(found, -1), anew=True)
     assert len(plane.lines.data["x0"]) == 0
     assert sorted(set(plane.source.data["marker"])) == ["circle", "star", "x"]
     plane.source.selected.indices = [749]  # leaders are the last
     plane.source.selected.indices = [10**9]
     assert heard == [int(found.leaders[-1]), -1]
-    plane.show(found, int(found.leaders[-1]), anew=False)
+    plane.show(plane.drawing(found, int(found.leaders[-1])), anew=False)
     assert len(plane.lines.data["x0"]) == found.sizes[-1]
     assert heard[2:] == []
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("panel")
@@ -82,6 +83,11 @@ def test_bad_points_get_a_sentence_and_good_ones_are_taken(page: Any, tmp_path: 
     page.get_by_role("button", name="Use these").click()
     page.get_by_text("what you pasted must hold numbers").wait_for()
     path = tmp_path / "points.csv"
+    many = np.random.default_rng(0).normal(size=(1600, 4))  # numbers
+    path.write_text("\n".join(",".join(map(str, row)) for row in many.round(3)))
+    page.locator("input[type=file]").set_input_files(path)
+    page.get_by_text("These points are too many for a link").wait_for()
+    page.wait_for_function("() => !location.search.includes('c=')")
     near = [f"<b>{i}</b>,{i % 7},{i % 5},{i % 3}" for i in range(40)]
     far = [f"far {i},{90 + i % 7},{i % 5},{i % 3}" for i in range(40)]
     path.write_text("\n".join(["who,a,b,c", *near, *far]))

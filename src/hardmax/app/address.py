@@ -20,7 +20,7 @@ class Address(AnyWidgetComponent):
     _esm = Path(__file__).with_name("address.js")
 
     def say(self, data: Any) -> bool:
-        """Put data into the address; False where they are too large for it."""
-        link = to_link(data)
+        """Put data into the address; False where they are too large for it, or none."""
+        link = to_link(data) if data is not None else ""
         self.param.update(letters=link, known=True)
         return bool(link)

@@ -9,9 +9,10 @@ import panel as pn
 
 from hardmax.app import cluster_exports, cluster_html, cluster_points
 from hardmax.app.cluster_controls import OWN, ClusterControls
-from hardmax.app.cluster_plane import ClusterPlane
+from hardmax.app.cluster_plane import ClusterPlane, Drawing
 from hardmax.app.cluster_settings import USUAL_NOISE
 from hardmax.app.clusters import Clusters, ClusterStore
+from hardmax.app.links import LONGEST_LINK
 from hardmax.app.problems import in_words
 from hardmax.app.verdict import PARTS, note
 from hardmax.app.views import CARD, LAYOUT, MIDDLE, SCROLLED, SIDE
@@ -39,7 +40,7 @@ class ClusterPage:
         self._document = pn.state.curdoc  # none without a server
         self._dark, self._setting, self._anew = dark, False, True
         self._sent: tuple[str | bytes, str] | None = None  # points that wait to be read
-        self._listeners: list[Callable[[dict[str, Any]], bool]] = []
+        self._listeners: list[Callable[[dict[str, Any] | None], bool]] = []
         self._answering = Latest(self._answer)
         self.controls = ClusterControls(on_file=lambda name, data: self._send(data, name), download=self._download)
         self.plane = ClusterPlane(self._click, dark=dark)
@@ -61,8 +62,8 @@ class ClusterPage:
         self.store.set_state(state)
         self._changed()
 
-    def on_change(self, callback: Callable[[dict[str, Any]], bool]) -> None:
-        """Call with the state whenever it has changed; whether a link can hold it is the answer."""
+    def on_change(self, callback: Callable[[dict[str, Any] | None], bool]) -> None:
+        """Call with the state whenever it changes, None where it is large; it says whether a link can hold it."""
         self._listeners.append(callback)
 
     def say_problem(self, sentence: str) -> None:
@@ -149,20 +150,23 @@ class ClusterPage:
             found = await off_the_loop(store.clusters, long=many)
             if self._answering.asked or found.points is not store.points:
                 return
-            self._show(found)
+            drawn = await off_the_loop(partial(self.plane.drawing, found, store.chosen), long=many)
+            if self._answering.asked:
+                return
+            self._show(found, drawn)
             tree = partial(cluster_exports.tree_picture, found, dark=self._dark)
-            drawn = await off_the_loop(tree, long=False)
+            picture = await off_the_loop(tree, long=False)
             if not self._answering.asked:
-                self.tree.object = cluster_html.tree(found, drawn)
+                self.tree.object = cluster_html.tree(found, picture)
         except Exception as problem:
             self.say_problem(in_words(problem))
             if self.found is not None:
                 self.status.object = cluster_html.status(self.found)
 
-    def _show(self, found: Clusters) -> None:
+    def _show(self, found: Clusters, drawn: Drawing) -> None:
         chosen = self.store.chosen
         self.found = found
-        self._draw(partial(self.plane.show, found, chosen, anew=self._anew))
+        self._draw(partial(self.plane.show, drawn, anew=self._anew))
         self._anew = False
         self.status.object, self.table.object = cluster_html.status(found), cluster_html.table(found)
         self.followed.object = cluster_html.followed(found, chosen)
@@ -172,7 +176,8 @@ class ClusterPage:
             self.controls.show_found(found, chosen)
         finally:
             self._setting = False
-        fits = [listener(self.state) for listener in self._listeners]
+        small = bool(found.points.example) or found.points.X.size <= LONGEST_LINK
+        fits = [listener(self.state if small else None) for listener in self._listeners]
         self.link.object = "" if all(fits) else note(TOO_LONG)
 
     def _draw(self, act: Callable[[], None]) -> None:
