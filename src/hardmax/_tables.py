@@ -26,7 +26,7 @@ def parse_table(text: str, name: str) -> tuple[AnyArray, str]:
     mark = next((mark for mark in (";", "\t", ",") if mark in lines[0][1]), None)
     rows = [(number, next(csv.reader([line], delimiter=mark)) if mark else line.split()) for number, line in lines]
     header: list[str] = []
-    if not any(_is_number(cell) or _has_decimal_comma(cell) for cell in rows[0][1]):
+    if not any(is_number(cell) or _has_decimal_comma(cell) for cell in rows[0][1]):
         header = rows.pop(0)[1]
     if not rows:
         raise ParameterError(name, "hold one token a row", "a header or text alone", "Add rows of numbers.")
@@ -54,7 +54,8 @@ def _has_decimal_comma(cell: str) -> bool:
     return "," in cell and cell.replace(",", "", 1).strip().lstrip("+-").isdecimal()
 
 
-def _is_number(cell: str) -> bool:
+def is_number(cell: str) -> bool:
+    """Whether a cell is one, as `exact_number` reads it."""
     try:
         exact_number(cell)
     except ValueError:

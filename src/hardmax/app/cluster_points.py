@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import InputError, ParameterError, needed_for
-from hardmax._tables import exact_number, parse_table
+from hardmax._tables import is_number, parse_table
 from hardmax._types import FloatArray
 from hardmax.app.controls import MOST_BYTES
 from hardmax.app.scene import MOST_TOKENS
@@ -141,23 +141,15 @@ def read(sent: str | bytes, name: str) -> Points:
         raise ParameterError(name, f"hold at most {MOST_TOKENS:,} points", f"{len(lines):,}", "Take fewer rows.")
     mark = next((mark for mark in (";", "\t", ",") if lines and mark in lines[0]), None)
     rows = list(csv.reader(lines, delimiter=mark)) if mark else [line.split() for line in lines]
-    header = rows[0] if rows and not any(_is_number(cell) for cell in rows[0]) else []
+    header = rows[0] if rows and not any(is_number(cell) for cell in rows[0]) else []
     body = rows[1:] if header else rows
     names: list[str] = []
-    if body and min(map(len, body)) > 1 and not any(_is_number(row[0]) for row in body):
+    if body and min(map(len, body)) > 1 and not any(is_number(row[0]) for row in body):
         names = [row[0].strip() for row in body]
         header, text = header[1:], _written([row[1:] for row in rows])
     table, note = parse_table(text, name)
     header = header[-table.shape[1] :] if len(header) >= table.shape[1] else []
     return Points.checked(table.astype(np.float64), [cell.strip() for cell in header], names, note.replace("`", ""))
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        exact_number(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def _written(rows: list[list[str]]) -> str:
