@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import CASES, clustering, measure, report, topics
+from benchmarks import CASES, chance, cluster_sizes, clustering, measure, report, topics
 from benchmarks.results import Row
 from benchmarks.studies import STUDIES
 
@@ -104,3 +104,19 @@ def test_the_page_shows_what_was_measured():
     study = json.loads(RESULTS.read_text(encoding="utf-8"))
     assert report.fill(text, clustering.markdown(study), clustering.BEGIN) == text
     assert report.fill(text, report.markdown(report.read(SPEED))) == text
+    for module, file in ((chance, "chance"), (cluster_sizes, "clustering_sizes")):
+        values = json.loads(RESULTS.with_name(f"{file}.json").read_text(encoding="utf-8"))
+        assert report.fill(text, module.markdown(values), module.BEGIN) == text
+
+
+def test_chance_counts_clouds_with_several_clusters(monkeypatch):
+    monkeypatch.setattr(
+        chance, "KINDS", {"two": lambda random, n: random.random((n, 2)) + 9.0 * (np.arange(n) % 2)[:, None]}
+    )
+    assert [row["several"] for row in chance.measure(quick=True)["rows"]] == [2, 2]
+
+
+def test_sizes_are_measured_in_processes_of_their_own(monkeypatch):
+    monkeypatch.setattr(cluster_sizes, "SIZES", {cluster_sizes.OURS: (20_000,), "MiniBatchKMeans": (20_000,)})
+    rows = cluster_sizes.measure(quick=True)["rows"]
+    assert [(row["found"], row["ARI"]) for row in rows] == [(10, 1.0)] * 2
