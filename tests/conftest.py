@@ -1,9 +1,13 @@
 """Settings for the whole suite."""
 
 import os
+import signal
 import sys
 
 import pytest
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells start what runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # so that commands under test hear Ctrl-C
 
 # The suite runs one process a core; more threads in each would only wait for each other, those of OpenMP (torch,
 # scikit-learn, FAISS) by turning a core in circles: training takes ten times as long. Set before NumPy loads.
