@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hardmax._types import AnyArray, Matrix
+from hardmax._types import AnyArray, FloatArray, Matrix
 from hardmax.cluster.embedding import MOST, SpectralEmbedding
 from hardmax.cluster.graph import Graph
 from hardmax.cluster.neighbours import Search
@@ -14,6 +14,7 @@ STEEP = 20.0  # dimensions towards which it rises again: D log s, and its error,
 SPREAD = 3.0  # dimensions from which slow modes are asked: a curve has some without clusters
 SLOWER = 0.8  # than any cloud without clusters
 DRAWS, DRAWN = 5, 1000  # such clouds, and their points
+SAMPLED = 2000  # points at most, from which the shape of a cloud is known
 
 
 def chance(n: int, k: int, D: float, wide: float = np.inf) -> float:
@@ -26,10 +27,16 @@ def chance(n: int, k: int, D: float, wide: float = np.inf) -> float:
     return float((BASE + GROWTH * np.log(n)) * part / np.sqrt(k))
 
 
-def width(Y: AnyArray) -> float:
-    """Along how many axes the points vary: (sum of variances)^2 / sum of their squares, by the principal axes."""
-    covariance = np.cov(Y.T, dtype=np.float64).reshape(Y.shape[1], -1)
-    return float(np.trace(covariance) ** 2 / max((covariance**2).sum(), np.finfo(np.float64).tiny))
+def lengths(Y: AnyArray) -> FloatArray:
+    """How far the points reach along their principal axes, falling; of very many, from some that are evenly chosen."""
+    some = np.asarray(Y[:: -(-len(Y) // SAMPLED)], np.float64)
+    return np.linalg.svd(some - some.mean(axis=0), compute_uv=False)
+
+
+def width(reach: FloatArray) -> float:
+    """Along how many axes points vary: (sum of variances)^2 / sum of their squares."""
+    variances = (reach / max(reach.max(), np.finfo(np.float64).tiny)) ** 2
+    return float(variances.sum() ** 2 / max((variances**2).sum(), np.finfo(np.float64).tiny))
 
 
 def count(graph: Graph, Y: Matrix | None) -> int:
@@ -39,21 +46,20 @@ def count(graph: Graph, Y: Matrix | None) -> int:
     """
     assert graph.near is not None
     n, k, D = graph.near.shape[0], int(np.diff(graph.near.indptr).max()), dimension(graph.near)
-    wide = width(Y) if isinstance(Y, np.ndarray) else np.inf
-    peaks = int((prominences(graph)[1] > chance(n, k, D, wide)).sum())
-    if peaks > 1 or D < SPREAD or not isinstance(Y, np.ndarray) or n <= MOST:
+    reach = lengths(Y) if isinstance(Y, np.ndarray) else None
+    peaks = int((prominences(graph)[1] > chance(n, k, D, np.inf if reach is None else width(reach))).sum())
+    if peaks > 1 or D < SPREAD or reach is None or n <= MOST:
         return max(1, peaks)
-    return _slow_modes(graph, Y, D, k)
+    return _slow_modes(graph, reach[: max(1, round(D))], D, k)
 
 
-def _slow_modes(graph: Graph, Y: Matrix, D: float, k: int) -> int:
+def _slow_modes(graph: Graph, widths: FloatArray, D: float, k: int) -> int:
     """How many eigenvectors lose heat clearly slower than the second one of any Gaussian cloud of that shape.
 
     In many dimensions few points make no peaks: each has its neighbours at about the same distance. Heat still stays
     in clusters. The rate at which it leaves a cloud falls like n^(-2/D) (Weyl).
     """
-    n, d = len(Y), max(1, min(round(D), *Y.shape))
-    widths = np.linalg.svd(Y - Y.mean(axis=0), compute_uv=False)[:d]
+    n, d = graph.weights.shape[0], len(widths)
     random, rates = np.random.default_rng(0), []
     for _ in range(DRAWS):
         cloud = Graph.of_points(Search(random.standard_normal((min(n, DRAWN), d)) * widths, k))
