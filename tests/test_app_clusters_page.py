@@ -20,7 +20,7 @@ PLACE = """row => {
   const source = plot.renderers[0].data_source, box = view.canvas_view.el.getBoundingClientRect();
   const at = (row + source.data.x.length) % source.data.x.length;
   const x = view.frame.x_scale.compute(source.data.x[at]), y = view.frame.y_scale.compute(source.data.y[at]);
-  return [box.x + x, box.y + y];
+  return isFinite(x + y) && [box.x + x, box.y + y]; // the scales have no numbers before the first drawing
 }"""
 LINES = "() => Bokeh.documents[0].get_model_by_name('clusters').renderers[1].data_source.data.x0.length"
 
@@ -46,6 +46,11 @@ def page(chromium: Any, address: str) -> Iterator[Any]:
         assert page.problems == []
 
 
+def place(page: Any, row: int) -> list[float]:
+    """Where a point stands on the screen, once it is drawn."""
+    return page.wait_for_function(PLACE, arg=row).json_value()
+
+
 def status(page: Any, words: str) -> None:
     page.locator(".hm-status", has_text=words).wait_for()
 
@@ -67,9 +72,9 @@ def test_the_slider_changes_the_number_and_a_link_shows_it_again(page: Any) -> N
 
 def test_a_click_shows_who_follows(page: Any) -> None:
     page.wait_for_function(f"({LINES})() === 0")
-    page.mouse.move(*page.evaluate(PLACE, -1))
+    page.mouse.move(*place(page, -1))
     page.get_by_text("strength 1.00").wait_for()
-    page.mouse.click(*page.evaluate(PLACE, -1))
+    page.mouse.click(*place(page, -1))
     page.get_by_text("with 249 followers").wait_for()
     page.wait_for_function(f"({LINES})() === 250")
     page.get_by_label("Show who follows").select_option("nobody")
