@@ -18,7 +18,7 @@ PEERS := --ignore-glob='tests/test_bench*' --ignore=tests/test_faithfulness.py  
 PYTHONS := $(foreach name,python3.12 python3.13 python3.14,$(shell command -v $(name) 2>/dev/null)) \
 	$(wildcard $(HOME)/.pyenv/versions/3.1[2-9].*/bin/python)
 
-.PHONY: demo check test lint types pytest test-slow test-machines test-oldest test-pythons test-wheel docs app screenshots bench clean
+.PHONY: demo check test lint types pytest test-slow test-machines test-oldest test-pythons test-wheel docs docs-open test-docs app screenshots bench clean
 
 demo: .venv/installed
 	$(BIN)/hardmax demo --out demo
@@ -85,9 +85,20 @@ test-wheel:
 	.venv-wheel/bin/python $(PIP) dist/*.whl
 	cd dist && ../.venv-wheel/bin/python ../tests/wheel.py
 
-docs: .venv/installed
-	$(BIN)/pip install -q -c constraints.txt -e '.[docs]'
-	$(BIN)/mkdocs build --strict
+# The site in site/. A second run runs again only the examples that changed; `make clean` forgets them.
+docs: .venv/docs
+	MPLBACKEND=Agg $(BIN)/sphinx-build -q -W --keep-going -d site/.doctrees docs site
+
+docs-open: docs
+	$(BIN)/python -m webbrowser -t "file://$(CURDIR)/site/index.html"
+
+# The site in a browser: no request to another host, links, search, both colours, a narrow screen.
+test-docs: docs
+	$(BIN)/python -m pytest $(TWO) -q -m site
+
+.venv/docs: .venv/installed
+	$(BIN)/python $(PIP) -c constraints.txt -e '.[docs]'
+	touch $@
 
 app: .venv/installed
 	$(BIN)/hardmax app
@@ -100,7 +111,8 @@ bench: .venv/installed
 	$(BIN)/python -m benchmarks --out benchmarks/results/cpu.json --markdown benchmarks/README.md
 
 clean:
-	rm -rf .venv .venv-oldest .venv-other .venv-wheel demo dist site figures
+	rm -rf .venv .venv-oldest .venv-other .venv-wheel demo dist site figures \
+		docs/gallery docs/static/live docs/static/mathjax docs/reference/command-line.md
 
 # The mark is renewed when what is installed changes; an editable install follows the source by itself.
 .venv/installed: pyproject.toml constraints.txt

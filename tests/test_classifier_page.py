@@ -119,7 +119,7 @@ def test_the_page_for_practitioners_says_what_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    page = PAGE.with_name("answers.md").read_text(encoding="utf-8")
+    page = PAGE.parent.joinpath("how-to", "answers.md").read_text(encoding="utf-8")
     script, *commands = re.findall(r"```\n(.*?)```", page, re.DOTALL)
     subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path)
     for command in commands:

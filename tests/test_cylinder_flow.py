@@ -1,4 +1,4 @@
-"""The flow of `examples/cylinder_flow.py` is a flow, and the comparison of its leaders is what it says it is."""
+"""The flow of the example `cylinder_flow.py` is a flow, and the comparison of its leaders is what it says it is."""
 
 import importlib.util
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 
 import hardmax as hm
 
-PATH = Path(__file__).parents[1] / "examples" / "cylinder_flow.py"
+PATH = Path(__file__).parents[1] / "examples" / "cluster" / "cylinder_flow.py"
 SPEC = importlib.util.spec_from_file_location("cylinder_flow", PATH)
 example = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(example)

@@ -1,25 +1,16 @@
 """What the package promises as a whole."""
 
 import re
-import runpy
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import pytest
 
 import hardmax as hm
 
 ROOT = Path(__file__).parents[1]
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-BRIEFLY = {
-    "control_leaders.py": ["1"],  # tasks
-    "outside_the_hypotheses.py": ["2"],  # runs
-}
-AS_A_SCRIPT = "exact_ties"
-TESTED = "cylinder_flow"  # by test_cylinder_flow.py, part by part
 
 
 def test_import_loads_nothing_optional() -> None:
@@ -87,32 +78,3 @@ def test_extras_state_ranges_and_constraints_pin_torch() -> None:
     assert not [entry for entries in [project["dependencies"], *extras.values()] for entry in entries if "==" in entry]
     assert extras["all"] == ["hardmax[app,cluster,control,exact,excel,fast,movies,notebook,scale,text,transformers]"]
     assert "torch==2.13.0" in (ROOT / "constraints.txt").read_text().splitlines()
-
-
-@pytest.mark.parametrize("path", [path for path in EXAMPLES if path.stem != TESTED], ids=lambda path: path.name)
-def test_examples_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    """In this process, where torch and Matplotlib are loaded already, and some of them with less to do."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", [str(path), *BRIEFLY.get(path.name, [])])
-    try:
-        runpy.run_path(str(path), run_name="__main__")
-    finally:
-        plt.close("all")
-    out = capsys.readouterr().out
-    assert out
-    files = re.findall(r"[\w./-]+\.(?:png|svg|gif|mp4|html|npz|json)\b", out)
-    assert all(Path(name).is_file() for name in files), files  # what it says it wrote is there
-
-
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, marks=[] if path.stem == AS_A_SCRIPT else pytest.mark.slow) for path in EXAMPLES],
-    ids=lambda path: path.name,
-)
-def test_examples_run_as_scripts(path: Path, tmp_path: Path) -> None:
-    """Each as a reader starts it: one of them in every run of the suite, all of them where slow tests run."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(path)], capture_output=True, text=True, cwd=tmp_path, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout

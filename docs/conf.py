@@ -1,0 +1,65 @@
+"""How Sphinx builds the site: `make docs`."""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+from extensions import gallery, inventories, mathjax  # noqa: E402
+
+from hardmax import __version__  # noqa: E402
+
+project, author = "hardmax", "The hardmax developers"
+copyright = "The hardmax developers"
+version = release = __version__
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.mathjax",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+    "numpydoc",
+    "extensions.command_line",
+    "extensions.docstrings",
+    "extensions.live",
+]
+exclude_patterns = ["extensions", "static"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+suppress_warnings = ["config.cache"]  # functions in the gallery's settings cannot be kept with the environment
+templates_path: list[str] = []
+
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "fieldlist"]
+myst_heading_anchors = 4
+mathjax_path = mathjax.path(HERE / "static")
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # shapes and meanings are in the docstrings
+default_role = "code"  # `name` in docstrings, as in Markdown
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+intersphinx_mapping = inventories.mapping(HERE / "gallery" / "inventories")
+sphinx_gallery_conf = gallery.settings()
+
+html_title = "hardmax"
+html_theme = "pydata_sphinx_theme"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "logo": {"text": "hardmax"},
+    "header_links_before_dropdown": 8,
+    "navigation_with_keys": True,
+    "show_toc_level": 2,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+html_sidebars = {"index": [], "changelog": []}

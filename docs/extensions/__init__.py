@@ -1,0 +1,1 @@
+"""What the site does beyond Sphinx."""

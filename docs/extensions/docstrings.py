@@ -1,0 +1,30 @@
+"""Docstrings are written to be read as text: signs that mean something else to reStructuredText are escaped."""
+
+import re
+from typing import Any
+
+CODE = re.compile(r"(`[^`]*`)")
+SIGNS = re.compile(r"\||(?<=\w)_(?=\W|$)")  # |z| is a norm, and labels_ is an attribute
+
+
+def told_apart(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Escape signs outside of code, in the lines of one docstring."""
+    example = False
+    for i, line in enumerate(lines):
+        example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
+        if not example:
+            parts = CODE.split(line)
+            parts[::2] = [SIGNS.sub(r"\\\g<0>", part) for part in parts[::2]]
+            lines[i] = "".join(parts)
+
+
+def without_routing(app: Any, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out what scikit-learn adds to estimators for its own purposes."""
+    return True if re.search(r"\bset_\w+_request$|get_metadata_routing", name) else None
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Before numpydoc reads the sections."""
+    app.connect("autodoc-process-docstring", told_apart, priority=100)
+    app.connect("autodoc-skip-member", without_routing)
+    return {"parallel_read_safe": True}

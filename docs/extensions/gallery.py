@@ -1,0 +1,68 @@
+"""The gallery: its groups in the order of the readers, and a limit on the seconds that an example may take."""
+
+import signal
+from pathlib import Path
+from typing import Any
+
+from sphinx_gallery.scrapers import figure_rst
+from sphinx_gallery.sorting import ExplicitOrder
+
+from extensions import live
+from hardmax.draw.shown import Movie, Page
+
+GROUPS = ("see_it", "prove_it", "explain_texts", "cluster", "control", "flows", "speed")
+MOST_SECONDS = 90  # of one example, on a machine with two cores
+
+
+def settings() -> dict[str, Any]:
+    """What sphinx-gallery wants. It runs an example again only if its file has changed."""
+    return {
+        "examples_dirs": "../examples",
+        "gallery_dirs": "gallery",
+        "subsection_order": ExplicitOrder([f"../examples/{group}" for group in GROUPS]),
+        "within_subsection_order": "ExampleTitleSortKey",
+        "filename_pattern": r"\.py$",
+        "abort_on_example_error": True,
+        "reset_modules": ("matplotlib", limited),
+        "reset_modules_order": "both",
+        "show_memory": True,
+        "min_reported_time": 0,
+        "show_signature": False,
+        "remove_config_comments": True,
+        "copyfile_regex": r".*\.rst",
+        "doc_module": ("hardmax",),
+        "backreferences_dir": "gallery/backreferences",
+        "image_scrapers": ("matplotlib", shown),
+        "matplotlib_animations": False,
+        "thumbnail_size": (400, 280),
+    }
+
+
+def limited(conf: dict[str, Any], name: str, when: str) -> None:
+    """Start the clock before an example, and stop it after."""
+
+    def late(number: int, frame: Any) -> None:
+        raise TimeoutError(f"{Path(name).name} must end within {MOST_SECONDS} seconds.")
+
+    signal.signal(signal.SIGALRM, late)
+    signal.alarm(MOST_SECONDS if when == "before" else 0)
+
+
+def shown(block: Any, variables: dict[str, Any], conf: dict[str, Any]) -> str:
+    """Show the movies and pages that an example has made since the last block: those it keeps under a name."""
+    names = variables["example_globals"]
+    seen = names.setdefault("__shown__", set())
+    found = {id(thing): thing for thing in names.values() if isinstance(thing, Movie | Page) and id(thing) not in seen}
+    seen |= found.keys()
+    return "".join(_rst(thing, variables, conf) for thing in found.values())
+
+
+def _rst(thing: Movie | Page, variables: dict[str, Any], conf: dict[str, Any]) -> str:
+    image = Path(next(variables["image_path_iterator"]))
+    if isinstance(thing, Movie):
+        thing.save(image.with_suffix(thing.ending))
+        return figure_rst([str(image.with_suffix(thing.ending))], conf["src_dir"])
+    source = Path(variables["src_file"])
+    live.write(thing, Path(conf["src_dir"]) / "static" / "live" / f"{image.stem}.html")
+    frame = live.frame(f"../../_static/live/{image.stem}.html", source.stem.replace("_", " "))
+    return f"\n.. raw:: html\n\n    {frame}\n\n"

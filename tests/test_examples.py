@@ -1,0 +1,83 @@
+"""Every example of the gallery runs, says why, shows something, and ends in what to try."""
+
+import ast
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import pytest
+
+from hardmax.draw.shown import Movie, Page
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*/*.py"))
+BRIEFLY = {
+    "control_leaders.py": ["1"],  # tasks
+    "outside_the_hypotheses.py": ["2"],  # runs
+}
+AS_A_SCRIPT = "exact_ties"
+TESTED = "cylinder_flow"  # by test_cylinder_flow.py, part by part
+
+
+def _name(path: Path) -> str:
+    return path.name
+
+
+def test_the_gallery_is_large_enough() -> None:
+    assert len(EXAMPLES) >= 30
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=_name)
+def test_an_example_says_why_and_what_to_try(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    title, line, _, *why = (ast.get_docstring(ast.parse(source)) or "").splitlines()
+    assert re.fullmatch("=+", line)
+    assert len(line) == len(title) <= 75
+    assert len(" ".join(why)) > 150
+    last = source.rsplit("# %%\n", 1)[1]
+    assert last.startswith("# What to try\n# -----------\n# ")
+    assert all(line.startswith("#") for line in last.splitlines())
+
+
+@pytest.mark.parametrize("path", [path for path in EXAMPLES if path.stem != TESTED], ids=_name)
+def test_an_example_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    """In this process, where torch and Matplotlib are loaded already, and some of them with less to do."""
+    mpl.use("Agg")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(path), *BRIEFLY.get(path.name, [])])
+    monkeypatch.setattr(plt, "show", lambda: None)
+    try:
+        names = runpy.run_path(str(path), run_name="__main__")
+        shown = [thing for thing in names.values() if isinstance(thing, Movie | Page)]
+        assert plt.get_fignums() or shown
+    finally:
+        plt.close("all")
+    out = capsys.readouterr().out
+    assert out
+    files = re.findall(r"[\w./-]+\.(?:png|svg|gif|mp4|html|npz|json)\b", out)
+    assert all(Path(name).is_file() for name in files), files  # what it says it wrote is there
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[] if path.stem == AS_A_SCRIPT else pytest.mark.slow) for path in EXAMPLES],
+    ids=_name,
+)
+def test_an_example_runs_as_a_script(path: Path, tmp_path: Path) -> None:
+    """Each as a reader starts it: one of them in every run of the suite, all of them where slow tests run."""
+    environment = {name: value for name, value in os.environ.items() if name != "DISPLAY"} | {"MPLBACKEND": "Agg"}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(path)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
