@@ -18,7 +18,8 @@ PEERS := --ignore-glob='tests/test_bench*' --ignore=tests/test_faithfulness.py  
 PYTHONS := $(foreach name,python3.12 python3.13 python3.14,$(shell command -v $(name) 2>/dev/null)) \
 	$(wildcard $(HOME)/.pyenv/versions/3.1[2-9].*/bin/python)
 
-.PHONY: demo check test lint types pytest test-slow test-machines test-oldest test-pythons test-wheel docs docs-open test-docs app screenshots bench clean
+.PHONY: demo check test lint types pytest test-slow test-machines test-oldest test-pythons test-wheel try-wheel release \
+	docs docs-open test-docs app screenshots bench clean
 
 demo: .venv/installed
 	$(BIN)/hardmax demo --out demo
@@ -79,11 +80,23 @@ test-pythons:
 
 # The wheel in an environment of its own, without extras and away from the source.
 test-wheel:
-	rm -rf .venv-wheel dist
+	rm -rf dist
+	$(PYTHON) -m pip wheel -q --disable-pip-version-check --no-deps --wheel-dir dist .
+	$(MAKE) --no-print-directory try-wheel
+
+try-wheel:
+	rm -rf .venv-wheel
 	$(PYTHON) -m venv .venv-wheel
-	.venv-wheel/bin/python -m pip wheel -q --disable-pip-version-check --no-deps --wheel-dir dist .
 	.venv-wheel/bin/python $(PIP) dist/*.whl
 	cd dist && ../.venv-wheel/bin/python ../tests/wheel.py
+
+# Everything of a release but the upload: the archive and the wheel made from it, checked, and the wheel tried by itself.
+release: .venv/installed
+	$(BIN)/python $(PIP) build twine
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+	$(MAKE) --no-print-directory try-wheel
 
 # The site in site/. A second run runs again only the examples that changed; `make clean` forgets them.
 docs: .venv/docs

@@ -38,6 +38,7 @@ copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
 autodoc_member_order = "bysource"
+toc_object_entries = False  # every name has a heading
 autodoc_typehints = "none"  # shapes and meanings are in the docstrings
 default_role = "code"  # `name` in docstrings, as in Markdown
 numpydoc_show_class_members = False
@@ -62,4 +63,5 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
+html_context = {"default_mode": "auto"}  # light or dark as the reader's system
 html_sidebars = {"index": [], "changelog": []}
