@@ -9,7 +9,7 @@ NUMERICAL := $(call named,causal checks edge_cases exact flows kernels limits ma
 WITH_TORCH := $(call named,explanations layers)
 BLAS := $(call named,checks control flows kernels limits spectrum)
 TWO := -n 2 --dist worksteal  # a worker that is done takes tests from the other
-QUICKLY := $(TWO) -q -m "not slow"
+QUICKLY := $(TWO) -q -m "not slow and not site"
 UNITS := $(call named,causal checks classes configurations errors exact leaders map polytope rules sets smooth_trajectory \
 	spectrum states storage text theorems trajectory)  # a little of every room
 PEERS := --ignore-glob='tests/test_bench*' --ignore=tests/test_faithfulness.py  # they need other projects
@@ -41,7 +41,7 @@ types: .venv/installed
 	$(BIN)/mypy
 
 pytest: .venv/installed
-	$(BIN)/python -m pytest $(TWO) -m "not slow"
+	$(BIN)/python -m pytest $(TWO) -m "not slow and not site"
 
 # What takes long and seldom breaks: the rest of the hundred seeds, every example as a script, and what depends on
 # BLAS as if on a processor without AVX-512, with two threads.

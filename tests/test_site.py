@@ -1,0 +1,133 @@
+"""The site that `make docs` built, in a browser: no other host, every link, search, both colours, a narrow screen.
+
+`make test-docs` builds it and runs these.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+pytest.importorskip("playwright")
+
+from tests import browser
+
+SITE = Path(__file__).parents[1] / "site"
+PAGES = sorted(path for path in SITE.rglob("*.html") if not {"_static", "_modules"} & {*path.parts})
+pytestmark = [pytest.mark.site, browser.needed]
+
+
+class Links(HTMLParser):
+    """What a page points to, and where one can point into it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.targets: set[str] = set()
+        self.anchors: set[str] = {"", "top"}
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        given = dict(attributes)
+        self.targets |= {value for name in ("href", "src") if (value := given.get(name))}
+        self.anchors |= {value for name in ("id", "name") if (value := given.get(name))}
+
+
+@cache
+def links(page: Path) -> Links:
+    found = Links()
+    found.feed(page.read_text(encoding="utf-8"))
+    return found
+
+
+def test_the_site_is_there() -> None:
+    assert len(PAGES) > 80, "make docs builds it"
+
+
+def test_every_link_leads_somewhere() -> None:
+    broken = []
+    for page in PAGES:
+        for target in links(page).targets:
+            parts = urlsplit(target)
+            if parts.scheme or parts.netloc:
+                continue
+            path = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+            path = path / "index.html" if path.is_dir() else path
+            if not path.is_file() or (
+                path.suffix == ".html"
+                and SITE in path.parents
+                and path in PAGES
+                and unquote(parts.fragment) not in links(path).anchors
+            ):
+                broken.append(f"{page.relative_to(SITE)}: {target}")
+    assert not broken
+
+
+def test_formulas_are_drawn_by_a_file_of_the_site() -> None:
+    pages = [page for page in PAGES if 'class="math' in page.read_text(encoding="utf-8")]
+    assert len(pages) > 8
+    assert all(re.search(r"_static/mathjax/tex-svg\.js", page.read_text(encoding="utf-8")) for page in pages)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with browser.started() as chromium:
+        yield chromium
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("start", range(4))
+def test_pages_fit_800_pixels_and_ask_no_other_host(start: int, scheme: str, chromium: Any) -> None:
+    wide = []
+    with browser.opened(chromium, (800, 900), color_scheme=scheme) as page:
+        for path in PAGES[start::4]:
+            page.goto(path.as_uri(), wait_until="load")
+            if page.evaluate("document.documentElement.scrollWidth") > 800:
+                wide.append(path.relative_to(SITE).as_posix())
+            assert page.evaluate("document.documentElement.dataset.theme") == scheme
+        assert page.problems == []
+    assert not wide
+
+
+def test_search_finds_a_name_a_theorem_and_a_word_of_the_course(chromium: Any) -> None:
+    with browser.opened(chromium) as page:
+        for query, found in {"choose_A": "reference/control", "hyperplanes": "theorems", "exercise": "course/"}.items():
+            page.goto(f"{(SITE / 'search.html').as_uri()}?q={query}")
+            page.locator("#search-results li a").first.wait_for()
+            page.wait_for_function("() => /found|matched/i.test(document.querySelector('#search-results').innerText)")
+            assert any(found in link.get_attribute("href") for link in page.locator("#search-results li a").all()), (
+                query
+            )
+        assert page.problems == []
+
+
+def test_a_reader_chooses_light_or_dark(chromium: Any) -> None:
+    with browser.opened(chromium, color_scheme="light") as page:
+        page.goto((SITE / "index.html").as_uri())
+        before = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        page.get_by_role("button", name=re.compile("color mode|theme", re.IGNORECASE)).first.click()
+        page.get_by_text("Dark", exact=True).first.click()
+        page.wait_for_function("() => document.documentElement.dataset.theme === 'dark'")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
+
+
+@pytest.mark.parametrize("name", ["index", "gallery/index", "reference/limits", "course/index"])
+def test_pages_keep_nobody_out(name: str, chromium: Any) -> None:
+    with browser.opened(chromium) as page:
+        page.goto((SITE / f"{name}.html").as_uri())
+        assert browser.unfriendly(page) == []
+
+
+def test_every_example_shows_its_time_and_memory() -> None:
+    shown = [
+        page for page in PAGES if "gallery" in page.parts and "sphx-glr-timing" in page.read_text(encoding="utf-8")
+    ]
+    assert len(shown) >= 30
+    for page in shown:
+        text = page.read_text(encoding="utf-8")
+        assert "Total running time of the script" in text
+        assert "Estimated memory usage" in text
+        assert "_images/sphx_glr_" in text or "_static/live/" in text, page.name
