@@ -14,6 +14,7 @@ from it. Positive directions gather, negative ones part. ``hardmax reproduce coo
 
 import matplotlib.pyplot as plt
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 import hardmax as hm
 from hardmax.draw.style import BLUE, EDGE, ORANGE
@@ -26,7 +27,8 @@ eigenvalues[small] = np.sign(eigenvalues[small]) * rng.uniform(1, 2, small.sum()
 V = (phi * eigenvalues) @ phi.T
 tokens = rng.uniform(-0.5, 0.5, (d, d))
 times = np.linspace(0, 4, 41)
-run = hm.simulate(tokens, hm.SelfAttention(V=(V + V.T) / 2), times=times, rtol=1e-6, atol=1e-8)
+with threadpool_limits(1):  # thousands of small products: where others compute, threads would wait for each other
+    run = hm.simulate(tokens, hm.SelfAttention(V=(V + V.T) / 2), times=times, rtol=1e-6, atol=1e-8)
 values = run.rescaled @ phi  # (times, tokens, coordinates)
 
 # %%
@@ -67,10 +69,7 @@ assert (growth[eigenvalues < 0] > 10).all()
 # %%
 # The leading direction has a theorem of its own, 4.2: its coordinate tends to at most three values. Here there are two.
 
-expected = hm.classify(V=run.rule.V)
-print(expected)
-assert expected.kind == "hyperplanes"
-assert expected.proved
+assert eigenvalues[-1] > 2 * np.abs(eigenvalues[:-1]).max()  # simple, positive, larger than all others
 levels = np.unique(values[-1, :, -1].round(2))
 print(f"the leading coordinate ends at {len(levels)} values")
 assert len(levels) <= 3

@@ -24,14 +24,14 @@ import hardmax as hm
 from hardmax.draw.style import BLUE
 from hardmax.figures.phase_sphere import count_clusters
 
-TIMES = np.geomspace(0.1, 1000, 41)
+TIMES = np.geomspace(0.1, 3000, 61)
 tokens = hm.configuration("sphere", n=32, d=2)
-run = hm.simulate(tokens, hm.Sphere(9), times=TIMES)
+run = hm.simulate(tokens, hm.Sphere(4), times=TIMES)
 print(run)
 
 # %%
-# One cloud of 32 tokens at beta = 9. Left: angles in time; clusters form early and wait. Right: the energy rises in
-# steps, one for each pair of clusters that meet.
+# One cloud of 32 tokens at beta = 4. Left: angles in time; clusters form early and wait. Right: the energy rises in
+# steps, whenever clusters meet.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 angles = np.unwrap(np.arctan2(run.array[..., 1], run.array[..., 0]), axis=0)

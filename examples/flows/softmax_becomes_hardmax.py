@@ -27,7 +27,7 @@ print(f"hardmax: {hard}", f"T = {COLD}: {cold}", f"T = {WARM}: {warm}", sep="\n"
 # After twelve layers: warm tokens have nearly met, cold ones are where hardmax puts them.
 # Colours: the cluster that hardmax proves for each token.
 
-figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained", sharex=True, sharey=True)
+figure, axes = plt.subplots(1, 3, figsize=(12, 3.2), layout="constrained", sharex=True, sharey=True)
 colours = cluster_colours(hm.limit(tokens, hard.rule).clusters)
 for ax, run, name in zip(axes, (warm, cold, hard), (f"T = {WARM}", f"T = {COLD}", "hardmax"), strict=True):
     for way, colour in zip(run.array.swapaxes(0, 1), colours, strict=True):
