@@ -21,7 +21,7 @@ from hardmax.draw.style import EDGE, cluster_colours
 
 centres = [(-6, 0), (-4.4, 0.6), (3, 3), (4.6, 2.4), (4, -4), (5.4, -4.6)]  # three pairs
 X, truth = make_blobs(480, centers=centres, cluster_std=0.42, random_state=3)
-tree = hm.HardmaxClustering(n_clusters=6).fit(X).tree_
+tree = hm.HardmaxClustering(n_clusters=3).fit(X).tree_
 print(tree)
 
 # %%
@@ -56,18 +56,22 @@ fine, many = tree.cut(6)
 assert all(len(set(coarse[fine == c])) == 1 for c in set(fine))
 assert set(few) <= set(many)
 print(f"leaders of three clusters: {sorted(few.tolist())}; of six: {sorted(many.tolist())}")
-pairs = truth // 2
+pairs = truth // 2  # the blobs were drawn in three pairs
 assert all(len(set(pairs[coarse == c])) == 1 for c in set(coarse))
 
 # %%
-# Where to cut? Look for a number of clusters that lasts over a long stretch of the knob.
+# Where to cut? Look for a number of clusters that lasts over a long stretch of the knob. Here it is three, the pairs of
+# blobs; six last so short that the second cut splits one pair and leaves another whole.
 
 lengths = {k: heights[k - 2] - heights[k - 1] for k in range(2, 10)}
 print("how long each number lasts:", ", ".join(f"{k}: {length:.2f}" for k, length in lengths.items()))
-print(f"longest: {max(lengths, key=lengths.get)} clusters")
+longest = max(lengths, key=lengths.get)
+print(f"longest: {longest} clusters")
+assert longest == 3
 
 # %%
 # What to try
 # -----------
+# ``hm.HardmaxClustering(n_clusters=6)`` looks closer, with six eigenvectors instead of three, and finds the blobs.
 # ``tree.cut(granularity=0.3)`` cuts at a value of the knob. ``tree.plot(6)`` draws the tree with coloured branches, and
 # ``hardmax cluster points.csv --tree tree.png`` does it for a file.

@@ -38,7 +38,7 @@ print(f"  bias {why.bias:+.2f}; with all {len(why.words)} terms the logit is {wh
 assert abs(why.bias + why.contributions.sum() - why.logit) < 1e-9
 
 # %%
-# By sentence.
+# By sentence, positive where it speaks for the answer.
 
 for part in why.by_sentence():
     print(f"  {float(why.signed(part.value)):+.2f}  {part.text.strip()}")
@@ -55,6 +55,7 @@ for h, groups in enumerate(why.leaders[:3], 1):
 
 flat = hm.pretrained("imdb-2d").explain(REVIEW)
 figure = flat.plot()
+figure.set_size_inches(13, 2.8)
 plt.show()
 
 # %%

@@ -42,17 +42,16 @@ for why, flip in zip(whys, flips, strict=True):
         assert classifier.predict([without(why.text, fewer)])[0] == flip.before
 
 # %%
-# The probability of "pos" while the words are struck one after another: the line at one half is crossed with the last.
+# The logit while the words are struck one after another: above 0 the answer is "pos", and only the last word changes it.
 
 figure, axes = plt.subplots(1, 3, figsize=(13, 3.8), layout="constrained", sharey=True)
-column = list(classifier.classes_).index("pos")
 for ax, why, flip in zip(axes, whys, flips, strict=True):
     texts = [without(why.text, flip.places[:k]) for k in range(len(flip.places) + 1)]
-    values = classifier.predict_proba(texts)[:, column]
-    ax.bar(range(len(values)), values, color=[BLUE if value > 0.5 else ORANGE for value in values])
+    values = classifier.decision_function(texts)
+    ax.bar(range(len(values)), values, color=[BLUE if value > 0 else ORANGE for value in values])
     ax.set_xticks(range(len(values)), ["as it is", *(f"less\n{word}" for word in flip.words)])
-    ax.axhline(0.5, color="#444", lw=1, ls="--")
-    ax.set(ylim=(0, 1), ylabel="probability of pos" if ax is axes[0] else "")
+    ax.axhline(0, color="#444", lw=1)
+    ax.set_ylabel("logit: above 0 is pos" if ax is axes[0] else "")
     ax.set_title(why.text[:42] + "...", fontsize=10)
     ax.spines[["top", "right"]].set_visible(False)
 plt.show()

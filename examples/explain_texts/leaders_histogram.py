@@ -30,7 +30,9 @@ ax.bar(range(30), shares, color=[CLASSES[int(score > 0)] for score in scores])
 ax.set_xticks(range(30), words, rotation=55, ha="right", rotation_mode="anchor")
 ax.set(ylabel="reviews in which it leads (%)", xlim=(-0.7, 29.7))
 ax.spines[["top", "right"]].set_visible(False)
-handles = [Patch(color=colour, label=f"speaks for {name}") for colour, name in zip(CLASSES, ("neg", "pos"), strict=True)]
+handles = [
+    Patch(color=colour, label=f"speaks for {name}") for colour, name in zip(CLASSES, ("neg", "pos"), strict=True)
+]
 ax.legend(handles=handles, frameon=False)
 plt.show()
 

@@ -29,7 +29,9 @@ for ax, (start, rows), colour in zip(axes, starts.items(), COLOURS, strict=False
     for place, row in enumerate(rows):
         led = row["leaders"]
         ax.plot([place, place], [led["min"], led["max"]], color=colour, lw=1, alpha=0.6)
-        ax.plot([place, place], [led["average"] - led["deviation"], led["average"] + led["deviation"]], color=colour, lw=7)
+        ax.plot(
+            [place, place], [led["average"] - led["deviation"], led["average"] + led["deviation"]], color=colour, lw=7
+        )
         ax.plot(place, led["average"], "o", color="white", mec="#222", ms=8, zorder=3)
         ax.annotate(f"{led['average']:.1f}", (place, led["average"]), (9, 0), textcoords="offset points", va="center")
     ax.set_xticks(range(len(rows)), [str(row["d"]) for row in rows])

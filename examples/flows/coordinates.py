@@ -50,7 +50,9 @@ for name, colour in (("positive", BLUE), ("negative", ORANGE)):
     rows = colours == colour
     label = f"t = 4, the {rows.sum()} with {name} eigenvalue"
     ax.scatter(eigenvalues[rows], widths[-1, rows], s=26, c=colour, edgecolors=EDGE, linewidths=0.4, label=label)
-ax.set(yscale="log", xlabel=r"eigenvalue $\lambda_r$", ylabel=r"width of $\langle\varphi_r, z_i\rangle$ over the tokens")
+ax.set(
+    yscale="log", xlabel=r"eigenvalue $\lambda_r$", ylabel=r"width of $\langle\varphi_r, z_i\rangle$ over the tokens"
+)
 ax.legend(frameon=False)
 ax.spines[["top", "right"]].set_visible(False)
 plt.show()

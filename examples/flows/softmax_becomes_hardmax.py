@@ -58,7 +58,10 @@ plt.show()
 # next, must be large against :math:`T`.
 
 final = [gaps[T][-1].mean() for T in temperatures]
-print("mean distance at the end:", ", ".join(f"{gap:.3f} at T = {T:g}" for T, gap in zip(temperatures, final, strict=True)))
+print(
+    "mean distance at the end:",
+    ", ".join(f"{gap:.3f} at T = {T:g}" for T, gap in zip(temperatures, final, strict=True)),
+)
 assert final == sorted(final, reverse=True)
 assert final[-1] < 0.05 * final[0]
 margins = hard.margins(0)
