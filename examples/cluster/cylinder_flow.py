@@ -2,15 +2,15 @@
 Who leads in a flow past a cylinder?
 ====================================
 
-Leaders of words are words. What are leaders in physics? A lattice-Boltzmann flow at Reynolds number 100 sheds vortices in
-the channel of the DFG benchmark 2D-2 (Schäfer and Turek, 1996). Its snapshots, less their mean and in their leading POD
-modes, are the tokens of a hardmax transformer. How good a basis are the leaders for later snapshots, beside k-means
+Leaders of words are words. What are leaders in physics? A lattice-Boltzmann flow at Reynolds number 100 sheds vortices
+in the channel of the DFG benchmark 2D-2 (Schäfer and Turek, 1996). Its snapshots, less their mean and in their leading
+POD modes, are the tokens of a hardmax transformer. How good a basis are the leaders for later snapshots, beside k-means
 centres, random snapshots and POD modes? Their number cannot be chosen, so it is varied by the number of snapshots taken
 in a period, and every other choice of a basis has the same number of fields.
 
 1. Leaders are phases: a cluster is made of repeats of one phase, and the most energetic repeat of each phase leads.
-2. From snapshots in step with the shedding, leaders are a basis as good as k-means centres or somewhat worse, and better
-   than random snapshots, but not where they are very few or many; POD modes are better than all.
+2. From snapshots in step with the shedding, leaders are a basis as good as k-means centres or somewhat worse, and
+   better than random snapshots, but not where they are very few or many; POD modes are better than all.
 3. They do not compress the cycle: as many of the latest snapshots are about as good; at irregular times most snapshots
    lead and are no better than random ones; and one laminar, periodic flow says nothing of a turbulent one.
 """
@@ -407,8 +407,8 @@ def main() -> None:
 
 
 # %%
-# The run: half a minute. Snapshots of one cycle lie on a loop, and those that lead are spread over it. The errors fall with
-# the number of fields for every basis; leaders are shown as they look in the channel, by their vorticity.
+# The run: half a minute. Snapshots of one cycle lie on a loop, and those that lead are spread over it. The errors fall
+# with the number of fields for every basis; leaders are shown as they look in the channel, by their vorticity.
 
 if __name__ == "__main__":
     main()
@@ -417,5 +417,5 @@ if __name__ == "__main__":
 # What to try
 # -----------
 # ``--diameter 20`` resolves the flow better and takes longer; ``--modes 4`` keeps fewer coordinates of a token, and
-# ``--alpha 2`` moves tokens farther in a layer, which changes no leader of layer 0. The test of the flow itself, against
-# exact solutions and the benchmark's frequency, is ``tests/test_cylinder_flow.py``.
+# ``--alpha 2`` moves tokens farther in a layer, which changes no leader of layer 0. The test of the flow itself,
+# against exact solutions and the benchmark's frequency, is ``tests/test_cylinder_flow.py``.

@@ -2,11 +2,11 @@
 Clusters of any shape whose centres are points of the data
 ==========================================================
 
-k-means finds round clusters, and its centres are means, which may look like no point at all. HDBSCAN finds clusters of any
-shape, and has no centres. ``HardmaxClustering`` runs the hardmax model of `arXiv 2407.01602
-<https://arxiv.org/abs/2407.01602>`_ on the graph of neighbours: clusters may have any shape, each is led by one of the
-points, and where every point ends is proved. Here are the three side by side. Where a cluster has to be shown to somebody,
-a point that exists is worth more than a mean.
+k-means finds round clusters, and its centres are means, which may look like no point at all. HDBSCAN finds clusters of
+any shape, and has no centres. ``HardmaxClustering`` runs the hardmax model of
+`arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ on the graph of neighbours: clusters may have any shape, each is
+led by one of the points, and where every point ends is proved. Here are the three side by side. Where a cluster has to
+be shown to somebody, a point that exists is worth more than a mean.
 """
 
 import matplotlib.pyplot as plt
@@ -69,5 +69,6 @@ print("The same leaders in another order.")
 # %%
 # What to try
 # -----------
-# More noise in the moons, ``noise=0.12``: who gives way first? ``hm.HardmaxClustering(noise=20)`` leaves points out where
-# it is 20 times emptier. ``features="points"`` runs the paper's model on the points: leaders are then extreme points.
+# More noise in the moons, ``noise=0.12``: who gives way first? ``hm.HardmaxClustering(noise=20)`` leaves points out
+# where it is 20 times emptier. ``features="points"`` runs the paper's model on the points: leaders are then extreme
+# points.

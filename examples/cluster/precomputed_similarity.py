@@ -8,11 +8,12 @@ letter pairs that they share,
 
 .. math:: s(a, b) = \\frac{2\\, |P(a) \\cap P(b)|}{|P(a)| + |P(b)|} .
 
-Each cluster is led by one of the spellings. That is what makes it usable: the leader is a word somebody wrote, not a mean of
-words, which does not exist.
+Each cluster is led by one of the spellings. That is what makes it usable: the leader is a word somebody wrote, not a
+mean of words, which does not exist.
 """
 
 from collections import Counter
+from itertools import pairwise
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -32,7 +33,7 @@ words = WRITTEN.split()
 def pairs(word: str) -> Counter:
     """The pairs of neighbouring letters, with those at the ends of the word."""
     padded = f" {word.lower()} "
-    return Counter(zip(padded, padded[1:], strict=False))
+    return Counter(pairwise(padded))
 
 
 def similarity(a: str, b: str) -> float:
@@ -43,8 +44,8 @@ def similarity(a: str, b: str) -> float:
 S = np.array([[similarity(a, b) for b in words] for a in words])
 
 # %%
-# ``affinity="precomputed"`` takes the matrix. Each word looks at its five most similar ones; how many clusters there are
-# is found from the gap of the eigenvalues.
+# ``affinity="precomputed"`` takes the matrix. Each word looks at its five most similar ones; how many clusters there
+# are is found from the gap of the eigenvalues.
 
 found = hm.HardmaxClustering(affinity="precomputed", n_neighbors=5).fit(S)
 for c, leader in enumerate(found.leaders_):

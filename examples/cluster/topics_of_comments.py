@@ -2,10 +2,10 @@
 Topics of comments, each led by a comment
 =========================================
 
-A pile of comments on a telephone: what do people write about? Sentences become vectors by MiniLM, whose weights come with a
-Python package, and gather around sentences by hardmax. So a topic is not a list of words to be guessed at: it is led by a
-comment that somebody wrote, beside the words that tell it from the other topics. Nothing is drawn by chance, and nothing
-leaves the machine.
+A pile of comments on a telephone: what do people write about? Sentences become vectors by MiniLM, whose weights come
+with a Python package, and gather around sentences by hardmax. So a topic is not a list of words to be guessed at: it is
+led by a comment that somebody wrote, beside the words that tell it from the other topics. Nothing is drawn by chance,
+and nothing leaves the machine.
 """
 
 import matplotlib.pyplot as plt
@@ -33,8 +33,8 @@ Portraits come out beautifully. | The lens fogs up in winter. | Videos are shaky
 sentences = [part.strip() for line in SENTENCES.strip().splitlines() for part in line.split("|")]
 
 # %%
-# A topic has about six sentences here, so each looks at its four nearest ones; for hundreds the default is better. With so
-# few it matters: three neighbours leave one sentence alone, and six mix two topics.
+# A topic has about six sentences here, so each looks at its four nearest ones; for hundreds the default is better. With
+# so few it matters: three neighbours leave one sentence alone, and six mix two topics.
 
 found = hm.HardmaxTopics(6, n_neighbors=4).fit(sentences)
 print(found)
@@ -46,8 +46,8 @@ assert found.clustering_.certified_
 assert len(found.topics_) == 6
 
 # %%
-# The tokens of the model behind it have six coordinates, of which each topic has about one to itself. Each sentence is a
-# row, in the order of the topics; a leader is the longest on its ray.
+# The tokens of the model behind it have six coordinates, of which each topic has about one to itself. Each sentence is
+# a row, in the order of the topics; a leader is the longest on its ray.
 
 tokens, labels = found.clustering_.tokens_, found.labels_
 lengths = np.linalg.norm(tokens, axis=1)

@@ -3,8 +3,8 @@ The tree of clusters, and where to cut it
 =========================================
 
 How many clusters are there? Often the honest answer is: that depends on how close one looks. The hardmax model has one
-knob for it, an exponent :math:`\\tau` on the length of the tokens, and it is known exactly at which value each leader stops
-to lead and whom it then follows:
+knob for it, an exponent :math:`\\tau` on the length of the tokens, and it is known exactly at which value each leader
+stops to lead and whom it then follows:
 
 .. math:: \\tau_i = \\min_{j:\\, r_j > r_i,\\ \\cos(u_i, u_j) > 0} \\frac{-\\log \\cos(u_i, u_j)}{\\log (r_j / r_i)} .
 
@@ -61,7 +61,7 @@ assert all(len(set(pairs[coarse == c])) == 1 for c in set(coarse))
 
 # %%
 # Where to cut? Look for a number of clusters that lasts over a long stretch of the knob. Here it is three, the pairs of
-# blobs; six last so short that the second cut splits one pair and leaves another whole.
+# blobs; six last so short that the second cut tells the blobs apart only roughly.
 
 lengths = {k: heights[k - 2] - heights[k - 1] for k in range(2, 10)}
 print("how long each number lasts:", ", ".join(f"{k}: {length:.2f}" for k, length in lengths.items()))

@@ -2,10 +2,10 @@
 Do explanations find the words that decide? A test with known answers
 =====================================================================
 
-Explanations are easy to believe and hard to test, because nobody knows why a text has its label. So this project can make
-reviews in which it is known: one or two words, "superb" or "not good", carry the label, and all others are neutral. A
-classifier is trained on 1,600 of them. Then each answer to 400 new ones is explained, and one counts how often the
-strongest word is one of those that really decide.
+Explanations are easy to believe and hard to test, because nobody knows why a text has its label. So this project can
+make reviews in which it is known: one or two words, "superb" or "not good", carry the label, and all others are
+neutral. A classifier is trained on 1,600 of them. Then each answer to 400 new ones is explained, and one counts how
+often the strongest word is one of those that really decide.
 """
 
 import tempfile
@@ -57,7 +57,8 @@ figure = why.plot()
 plt.show()
 
 # %%
-# A trained classifier is a folder with JSON and safetensors, in which nothing can run, and answers the same when loaded.
+# A trained classifier is a folder with JSON and safetensors, in which nothing can run, and answers the same when
+# loaded.
 
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "model"

@@ -2,8 +2,8 @@
 Why does a classifier call this review negative?
 ================================================
 
-A review says good things and bad things. The model that comes with the package calls it negative, and its reasons can be
-read off exactly: hardmax layers are linear once it is known who follows whom, so the logit is a sum over words,
+A review says good things and bad things. The model that comes with the package calls it negative, and its reasons can
+be read off exactly: hardmax layers are linear once it is known who follows whom, so the logit is a sum over words,
 
 .. math:: \\text{logit} = \\beta + \\sum_j \\text{share}_j \\, v \\cdot z_j^0 ,
 

@@ -2,10 +2,12 @@
 Trained softly, served hard: the loss does not notice
 =====================================================
 
-Hardmax has no gradient in its choices, so `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ trains with softmax at a
-low temperature,
+Hardmax has no gradient in its choices, so `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ trains with softmax at
+a low temperature,
 
-.. math:: P_{ij} = \\frac{e^{\\langle z_i, z_j\\rangle / T}}{\\sum_l e^{\\langle z_i, z_l\\rangle / T}}, \\qquad T = 0.001,
+.. math::
+
+   P_{ij} = \\frac{e^{\\langle z_i, z_j\\rangle / T}}{\\sum_l e^{\\langle z_i, z_l\\rangle / T}}, \\qquad T = 0.001,
 
 and serves with hardmax. May one do that? Only if both give the same answers. After each epoch of the recorded runs the
 validation loss was computed both ways. ``hardmax reproduce losses`` draws the same.

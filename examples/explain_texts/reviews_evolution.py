@@ -2,9 +2,9 @@
 A good and a bad review, layer by layer
 =======================================
 
-`arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ interprets its classifier by looking at it: with :math:`d = 2` every
-word of a review is a point of the plane, words move to their leaders, and the mean of all points decides by the side of
-a line,
+`arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ interprets its classifier by looking at it: with :math:`d = 2`
+every word of a review is a point of the plane, words move to their leaders, and the mean of all points decides by the
+side of a line,
 
 .. math:: v \\cdot \\frac1n \\sum_i z_i^K + \\beta > 0 .
 
@@ -51,5 +51,5 @@ movie = good.movie()
 # %%
 # What to try
 # -----------
-# A review of your own in ``classifier.explain``. Say something good and something bad, and see which of the leaders ends
-# up with the larger share. ``hardmax app`` has a page on which to type.
+# A review of your own in ``classifier.explain``. Say something good and something bad, and see which of the leaders
+# ends up with the larger share. ``hardmax app`` has a page on which to type.

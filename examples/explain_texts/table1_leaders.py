@@ -2,10 +2,11 @@
 How many words lead a review?
 =============================
 
-A leader is a word that follows nobody, :math:`C_i = \\{i\\}`, and the claim of `arXiv 2407.01602
-<https://arxiv.org/abs/2407.01602>`_ is that few words lead and that they are the words that matter. Table 1 of the paper
-counts them, by the dimension :math:`d` of the vectors. Here is the table again, from models trained by this project.
-Few leaders mean that an answer can be told in a few words; ``hardmax reproduce table1`` prints the full table.
+A leader is a word that follows nobody, :math:`C_i = \\{i\\}`, and the claim of
+`arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ is that few words lead and that they are the words that matter.
+Table 1 of the paper counts them, by the dimension :math:`d` of the vectors. Here is the table again, from models
+trained by this project. Few leaders mean that an answer can be told in a few words; ``hardmax reproduce table1`` prints
+the full table.
 """
 
 import matplotlib.pyplot as plt
@@ -52,5 +53,5 @@ for rows in starts.values():
 # %%
 # What to try
 # -----------
-# ``hm.pretrained("imdb").leaders(texts)`` counts the leaders of your texts: ``.summary()`` has the columns of the table,
-# and ``.plot()`` shows which words lead most often.
+# ``hm.pretrained("imdb").leaders(texts)`` counts the leaders of your texts: ``.summary()`` has the columns of the
+# table, and ``.plot()`` shows which words lead most often.

@@ -86,5 +86,5 @@ assert all(0.5 <= found["probability"] <= 1 for found in answers.values())
 # %%
 # What to try
 # -----------
-# ``hm.HardmaxClassifier.load("FOLDER")`` serves a model of your own. ``hardmax predict --stream --explain`` gives the same
-# answers line by line to a program that starts it.
+# ``hm.HardmaxClassifier.load("FOLDER")`` serves a model of your own. ``hardmax predict --stream --explain`` gives the
+# same answers line by line to a program that starts it.

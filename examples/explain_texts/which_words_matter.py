@@ -3,9 +3,9 @@ Which words carry the answers of a whole corpus?
 ================================================
 
 One explanation tells of one text. Who is responsible for a classifier asks of all of them: which words does it live on,
-and which of them mislead it? As contributions are exact and add up, they can be summed over a corpus into one table. Here
-it is a corpus made by the package, in which it is known that words of sentiment decide and that no other word does: so
-the table can be checked.
+and which of them mislead it? As contributions are exact and add up, they can be summed over a corpus into one table.
+Here it is a corpus made by the package, in which it is known that words of sentiment decide and that no other word
+does: so the table can be checked.
 """
 
 import matplotlib.pyplot as plt
@@ -20,15 +20,16 @@ classifier = hm.HardmaxClassifier().fit(train.texts, train.labels)
 print(f"accuracy on {len(test.texts)} new comments: {classifier.score(test.texts, test.labels):.2f}")
 
 # %%
-# A row for each token: in how many texts it stands, and the sum, the mean and the mean size of what it adds to the logit.
+# A row for each token: in how many texts it stands, and the sum, the mean and the mean size of what it adds to the
+# logit.
 
 table = classifier.contributions(test.texts, test.labels)
 print(table[["token", "count", "mean", "share"]].head(8).round(3).to_string(index=False))
 
 # %%
 # Left: each token by how often it stands in a comment and by how much it says there. Tokens with a word that decides,
-# which is known from how the corpus was made, are in colour, all others in grey. The loud ones are rare, and the frequent
-# ones are quiet. Right: the loudest of those that stand in at least five comments.
+# which is known from how the corpus was made, are in colour, all others in grey. The loud ones are rare, and the
+# frequent ones are quiet. Right: the loudest of those that stand in at least five comments.
 
 deciding = {word for planted in (*train.planted, *test.planted) for phrase in planted for word in phrase.split()}
 known = table.token.map(lambda token: any(word in deciding for word in token.split()))
@@ -65,6 +66,6 @@ print(wrong[["token", "count_right", "count_wrong", "mean_wrong"]].round(2).to_s
 # %%
 # What to try
 # -----------
-# ``ngram_range=(1, 1)`` leaves single words, which cannot see "not good". ``hardmax evaluate comments.csv --model DIR --tokens
-# tokens.csv`` writes the table of a file, and ``hardmax predict big.parquet --out scored/ --explain`` that of a corpus
-# larger than memory.
+# ``ngram_range=(1, 1)`` leaves single words, which cannot see "not good".
+# ``hardmax evaluate comments.csv --tokens tokens.csv`` writes the table of a file, and
+# ``hardmax predict big.parquet --out scored/ --explain`` that of a corpus larger than memory.

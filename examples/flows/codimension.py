@@ -3,7 +3,8 @@ Two positive eigenvalues: tokens gather on lines, if a conjecture holds
 =======================================================================
 
 Theorem 4.2 of `arXiv 2305.05465 <https://arxiv.org/abs/2305.05465>`_ settles the leading direction of :math:`V` and
-says nothing of the second. The paper conjectures that if :math:`k` eigenvalues have a positive real part, the components
+says nothing of the second. The paper conjectures that if :math:`k` eigenvalues have a positive real part, the
+components
 
 .. math:: \\langle \\varphi_r, z_i(t) \\rangle, \\quad r = 1, \\ldots, k, \\qquad z_i(t) = e^{-tV} x_i(t),
 

@@ -6,10 +6,13 @@ Pictures in the plane convince nobody about real models. Here are 128 tokens in 
 symmetric :math:`V`, as in a figure of `arXiv 2305.05465 <https://arxiv.org/abs/2305.05465>`_. In the eigenbasis
 :math:`\\varphi_1, \\ldots, \\varphi_{128}` of :math:`V` the rescaled tokens obey
 
-.. math:: \\frac{d}{dt} \\langle \\varphi_r, z_i \\rangle = \\lambda_r \\sum_j P_{ij} \\langle \\varphi_r, z_j - z_i \\rangle,
+.. math::
+
+   \\frac{d}{dt} \\langle \\varphi_r, z_i \\rangle = \\lambda_r \\sum_j P_{ij} \\langle \\varphi_r, z_j - z_i \\rangle,
 
 so for :math:`\\lambda_r > 0` each coordinate is drawn to a mean of others, and for :math:`\\lambda_r < 0` driven away
-from it. Positive directions gather, negative ones part. ``hardmax reproduce coordinates`` draws the figure of the paper.
+from it. Positive directions gather, negative ones part. ``hardmax reproduce coordinates`` draws the figure of the
+paper.
 """
 
 import matplotlib.pyplot as plt

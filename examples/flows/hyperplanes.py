@@ -28,7 +28,8 @@ for name, seed in (("paper-2d", 5), ("paper-3d", 2), ("paper-3d-positive", 2)):
 
 # %%
 # The functional :math:`\varphi_1` is the first column of ``hm.classify(V=V).dual``. Above: tokens at the end, coloured
-# by the hyperplane they are on, which in space is seen from the side. Below: :math:`\langle \varphi_1, z_i \rangle` in time, one curve a token.
+# by the hyperplane they are on, which in space is seen from the side. Below: :math:`\langle \varphi_1, z_i \rangle` in
+# time, one curve a token.
 
 figure = plt.figure(figsize=(13, 6.6), layout="constrained")
 grid = figure.add_gridspec(2, 3, height_ratios=(1.7, 1))

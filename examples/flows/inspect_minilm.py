@@ -2,10 +2,10 @@
 Does a trained sentence encoder gather its tokens?
 ==================================================
 
-The theorems speak of attention alone and of many layers. A real model has six, with twelve heads, norms and feed-forward
-parts. Does it still gather its tokens, and is its attention anywhere near the Boolean matrices of `arXiv 2305.05465
-<https://arxiv.org/abs/2305.05465>`_? MiniLM reads one sentence; its weights come with a Python package, and nothing is
-downloaded.
+The theorems speak of attention alone and of many layers. A real model has six, with twelve heads, norms and
+feed-forward parts. Does it still gather its tokens, and is its attention anywhere near the Boolean matrices of
+`arXiv 2305.05465 <https://arxiv.org/abs/2305.05465>`_? MiniLM reads one sentence; its weights come with a Python
+package, and nothing is downloaded.
 """
 
 import matplotlib.pyplot as plt

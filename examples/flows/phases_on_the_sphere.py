@@ -5,7 +5,10 @@ Clusters on the circle wait for a long time before they meet
 Layer norm keeps tokens on a sphere. There, says `arXiv 2312.10794 <https://arxiv.org/abs/2312.10794>`_, attention
 obeys
 
-.. math:: \\dot x_i = \\Pi_{x_i} \\Big( \\sum_j P_{ij} x_j \\Big), \\qquad P_{ij} \\propto e^{\\beta \\langle x_i, x_j\\rangle},
+.. math::
+
+   \\dot x_i = \\Pi_{x_i} \\Big( \\sum_j P_{ij} x_j \\Big), \\qquad
+   P_{ij} \\propto e^{\\beta \\langle x_i, x_j\\rangle},
 
 with :math:`\\Pi_x` the projection on the tangent at :math:`x`, and the energy
 

@@ -40,8 +40,8 @@ assert 0 < meets.sum() < len(meets)
 rng = np.random.default_rng(0)
 chance = np.empty(720, bool)
 for a in range(720):
-    O, W = rng.normal(size=(2, 384, 32))
-    values = np.linalg.eigvals(W.T @ O)  # those of O W^T other than 0
+    out, value = rng.normal(size=(2, 384, 32))
+    values = np.linalg.eigvals(value.T @ out)  # those of the product of both other than 0
     top = values[np.abs(values).argmax()]
     chance[a] = top.imag == 0 and top.real > 0
 print(f"{meets.mean():.0%} of the trained heads, {chance.mean():.0%} of the Gaussian ones")

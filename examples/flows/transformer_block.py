@@ -3,8 +3,8 @@ Random transformer blocks turn all tokens one way
 =================================================
 
 A transformer block is a composition of rules: attention, a norm, a feed-forward part, a norm. Papers prove things of
-attention alone. What remains of the clustering when the other parts are there? Here random blocks, two softmax heads and
-a feed-forward part, are run with no norm, with RMS norm and with layer norm, and the mean cosine between tokens is
+attention alone. What remains of the clustering when the other parts are there? Here random blocks, two softmax heads
+and a feed-forward part, are run with no norm, with RMS norm and with layer norm, and the mean cosine between tokens is
 followed by depth: 1 means that all point one way. No theorem speaks of such blocks, so what is shown is an example and
 an **open** question.
 """
