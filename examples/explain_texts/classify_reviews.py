@@ -1,39 +1,74 @@
 """
-Train a classifier on reviews whose deciding words are known, and see whether its explanations find them
-========================================================================================================
+Do explanations find the words that decide? A test with known answers
+=====================================================================
 
-Train a classifier on reviews whose deciding words are known, and see whether its explanations find them.
-
+Explanations are easy to believe and hard to test, because nobody knows why a text has its label. So this project can
+make reviews in which it is known: one or two words, "superb" or "not good", carry the label, and all others are
+neutral. A classifier is trained on 1,600 of them. Then each answer to 400 new ones is explained, and one counts how
+often the strongest word is one of those that really decide.
 """
 
 import tempfile
 from pathlib import Path
 
+import matplotlib.pyplot as plt
+
 import hardmax as hm
+from hardmax.draw.style import BLUE, GREY
 from hardmax.sentiment.corpus import reviews
 
 train, test = reviews(1600, seed=1), reviews(400, seed=2)
+print(f"{train.labels[0]}: {train.texts[0]}\n    decided by {', '.join(train.planted[0])}")
 classifier = hm.HardmaxClassifier(n_heads=2, groups=1, ngram_range=(1, 2), epochs=8, dropout=0.2, learning_rate=0.8)
 classifier.fit(train.texts, train.labels)
-print(f"Accuracy on {len(test.texts)} new reviews: {classifier.score(test.texts, test.labels):.3f}")
+accuracy = classifier.score(test.texts, test.labels)
+print(f"Accuracy on {len(test.texts)} new reviews: {accuracy:.2f}")
+assert accuracy > 0.8
 
-found = 0
+# %%
+# The words of each review in the order of what they add to the answer. At which rank does the first word come that was
+# planted? The contributions are no estimate: with the bias they add up to the logit.
+
+ranks = []
 for why, planted in zip(classifier.explain_many(test.texts), test.planted, strict=True):
-    assert abs(why.bias + why.contributions.sum() - why.logit) < 1e-9  # the terms are the logit
-    strongest = max(why.highlights, key=lambda mark: abs(mark.contribution))
-    found += any(strongest.word in words.split() for words in planted)
-print(f"The word that counts most is one of those that decide in {found / len(test.texts):.0%} of them.")
+    assert abs(why.bias + why.contributions.sum() - why.logit) < 1e-9
+    deciding = {word for words in planted for word in words.split()}
+    order = sorted(why.highlights, key=lambda mark: -abs(mark.contribution))
+    ranks.append(next(rank for rank, mark in enumerate(order, 1) if mark.word in deciding))
+share = sum(rank == 1 for rank in ranks) / len(ranks)
+words = sum(len(text.split()) for text in test.texts) / len(test.texts)
+print(f"The strongest word of a review is one that decides in {share:.0%} of them; a review has {words:.0f} words.")
+assert share > 0.7
+
+figure, ax = plt.subplots(figsize=(8, 3.8), layout="constrained")
+ax.bar(range(1, 11), [100 * sum(rank == k for rank in ranks) / len(ranks) for k in range(1, 11)], color=BLUE)
+ax.axhline(100 / words, color=GREY, ls="--", label="a word at random")
+ax.set(xlabel="rank of the first word that decides", ylabel="reviews (%)", xticks=range(1, 11))
+ax.spines[["top", "right"]].set_visible(False)
+ax.legend(frameon=False)
+plt.show()
+
+# %%
+# One review with a contrast: what follows "but" wins.
 
 why = classifier.explain("The opening was not good but superb is what I call the music. It has subtitles.")
 print(why)
-leading = {group.word for groups in why.leaders for group in groups}
-print("Leaders in capitals:", " ".join(m.word.upper() if m.word in leading else m.word for m in why.highlights))
-print("In many reviews:", classifier.leaders(test.texts))
+figure = why.plot()
+plt.show()
+
+# %%
+# A trained classifier is a folder with JSON and safetensors, in which nothing can run, and answers the same when
+# loaded.
 
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "model"
     classifier.save(path)
     again = hm.HardmaxClassifier.load(path)
     assert (again.decision_function(test.texts) == classifier.decision_function(test.texts)).all()
-    size = sum(file.stat().st_size for file in path.iterdir())
-    print(f"Saved in {size / 1000:.0f} kB, loaded, and the same to the last bit.")
+    print("Saved, loaded, and the same to the last bit.")
+
+# %%
+# What to try
+# -----------
+# ``reviews(1600, negation=0.5)`` makes half of the deciding words denied ones. Leave out all settings,
+# ``hm.HardmaxClassifier()``: then cross-validation chooses them, from a linear start.

@@ -1,11 +1,12 @@
 """
-A web endpoint that answers texts with a label, its probability and the words that speak for it
-===============================================================================================
+A web endpoint that says why
+============================
 
-A web endpoint that answers texts with a label, its probability and the words that speak for it.
+A service that answers texts with a label is asked for reasons sooner or later. Here the reason is part of the answer: a
+label, its probability, and the words that speak for it, as JSON over HTTP, with nothing but the standard library around
+the classifier. Without an argument the script asks itself two questions and ends; with a port it stays::
 
-Without an argument it asks itself two questions and ends. `python examples/explain_texts/web_endpoint.py 8000` stays:
-
+    python examples/explain_texts/web_endpoint.py 8000
     curl -d '{"text": "A dull film."}' http://127.0.0.1:8000
 """
 
@@ -15,11 +16,17 @@ import threading
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import matplotlib.pyplot as plt
+
 import hardmax as hm
 from hardmax.cli.stream import answer, text_of
+from hardmax.draw.style import BLUE, ORANGE
 
 MOST_BYTES = 100_000
 classifier = hm.pretrained("imdb")  # read once; answering changes nothing in it, so threads may share it
+
+# %%
+# The endpoint. What is no text is answered with a sentence and the code 400.
 
 
 class Endpoint(BaseHTTPRequestHandler):
@@ -39,17 +46,45 @@ class Endpoint(BaseHTTPRequestHandler):
         """Say nothing for every request."""
 
 
-server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1]) if len(sys.argv) > 1 else 0), Endpoint)
+port = int(sys.argv[1]) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 0
+server = ThreadingHTTPServer(("127.0.0.1", port), Endpoint)
 address = f"http://127.0.0.1:{server.server_port}"
-if len(sys.argv) > 1:
+if port:
     print(f"Answers at {address}. Stop with Ctrl-C.")
     server.serve_forever()
+
+# %%
+# Two questions, sent to it as any program would.
+
 threading.Thread(target=server.serve_forever, daemon=True).start()
+answers = {}
 for text in ("A dull film with a wonderful end.", "Do not miss it!"):
     question = urllib.request.Request(address, json.dumps({"text": text}).encode())
     with urllib.request.urlopen(question) as response:
-        found = json.load(response)
-    words = ", ".join(f"{word} {value:+.2f}" for word, value in found["words"][:3])
-    print(f"{text}\n  {found['prediction']}, probability {found['probability']:.3f}: {words}")
+        answers[text] = json.load(response)
+    words = ", ".join(f"{word} {value:+.2f}" for word, value in answers[text]["words"][:3])
+    print(f"{text}\n  {answers[text]['prediction']}, probability {answers[text]['probability']:.3f}: {words}")
 server.shutdown()
 server.server_close()
+
+# %%
+# What a client can draw from the answers alone: the words for the answer in blue, those against it in orange.
+
+figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+for ax, (text, found) in zip(axes, answers.items(), strict=True):
+    words, values = zip(*found["words"][:7], strict=True)
+    ax.barh(range(len(words)), values, color=[BLUE if value > 0 else ORANGE for value in values])
+    ax.set_yticks(range(len(words)), words)
+    ax.invert_yaxis()
+    ax.axvline(0, color="#444", lw=0.8)
+    ax.set_title(f"{text}\n{found['prediction']}, probability {found['probability']:.3f}", fontsize=11)
+    ax.set_xlabel("says for the answer")
+    ax.spines[["top", "right"]].set_visible(False)
+plt.show()
+assert all(0.5 <= found["probability"] <= 1 for found in answers.values())
+
+# %%
+# What to try
+# -----------
+# ``hm.HardmaxClassifier.load("FOLDER")`` serves a model of your own. ``hardmax predict --stream --explain`` gives the
+# same answers line by line to a program that starts it.

@@ -2,14 +2,12 @@
 The spectrum of V decides where self-attention ends
 ===================================================
 
-The spectrum of V decides where self-attention ends: each theorem of arXiv 2305.05465 answers for itself.
-
-Writes spectrum.png, or the file named: the same tokens under four value matrices.
+Thirty tokens start from the same places under four value matrices :math:`V`, and end in four different ways. Which way
+is not a matter of luck: `arXiv 2305.05465 <https://arxiv.org/abs/2305.05465>`_ reads it off the eigenvalues of
+:math:`V`. Whoever knows the spectrum knows what depth will do to the tokens before running a single layer, so this is
+the first thing to look at in a model of one's own.
 """
 
-import sys
-
-import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -17,7 +15,6 @@ import hardmax as hm
 from hardmax.draw.flows import clusters_by_size
 from hardmax.draw.style import EDGE, cluster_colours
 
-mpl.use("Agg")
 tokens = np.random.default_rng(3).uniform(-3, 3, (30, 2))
 MATRICES = {
     "V = I": np.eye(2),
@@ -26,21 +23,41 @@ MATRICES = {
     "V rotates and grows": np.array([[1.0, -2.0], [2.0, 1.0]]),
 }
 
-figure, axes = plt.subplots(1, 4, figsize=(13, 3.4), layout="constrained")
-for ax, (name, V) in zip(axes, MATRICES.items(), strict=True):
-    trajectory = hm.simulate(tokens, hm.SelfAttention(V=V), times=15 / abs(np.linalg.eigvals(V).real).max())
+# %%
+# Tokens obey :math:`\dot x_i = \sum_j P_{ij} V x_j`, with :math:`P` the softmax of :math:`\langle Q x_i, K x_j\rangle`,
+# here with :math:`Q = K = I`. They grow like :math:`e^{tV}`, so the limit is about :math:`z = e^{-tV} x`.
+#
+# ``hm.classify`` says what to expect from the spectrum alone. Then each theorem that applies is checked on the run.
+
+trajectories = {}
+for name, V in MATRICES.items():
+    time = 15 / abs(np.linalg.eigvals(V).real).max()
+    trajectories[name] = hm.simulate(tokens, hm.SelfAttention(V=V), times=time)
     print(f"{name}: {hm.classify(V=V)}")
-    for verdict in hm.theorems.check(trajectory):
+    for verdict in hm.theorems.check(trajectories[name]):
         if verdict.outcome != "hypotheses not met":
-            print(f"    {verdict}")
+            print(f"    {verdict.name}: {verdict.outcome}")
             assert verdict.outcome in ("holds", "nothing to check")
+
+# %%
+# The way of every token from its start. To the vertices of a polygon; to two parallel lines; with :math:`V = -I` the
+# tokens :math:`x` themselves fall to 0; and with a complex pair of eigenvalues to points of the plane, which is a
+# conjecture. Colours: who is together at the end; grey: alone.
+
+figure, axes = plt.subplots(1, 4, figsize=(13, 3.4), layout="constrained")
+for ax, (name, trajectory) in zip(axes, trajectories.items(), strict=True):
     collapses = name == "V = -I"
     shown = trajectory.array if collapses else trajectory.drawn  # with V = -I it is x that has a limit
     colours = cluster_colours(clusters_by_size(trajectory) * (not collapses))
     for i, colour in enumerate(colours):
         ax.plot(*shown[:, i].T, color=colour, lw=0.7, alpha=0.6, zorder=1)
     ax.scatter(*shown[-1].T, s=34, c=colours, edgecolors=EDGE, lw=0.6, zorder=3)
-    ax.set_title(f"{name}: {'x' if collapses else 'z'}", fontsize=10)
+    ax.set_title(f"{name}: {'x' if collapses else 'z'}", fontsize=11)
     ax.set(aspect="equal", adjustable="datalim", xticks=[], yticks=[])
-figure.savefig(sys.argv[1] if len(sys.argv) > 1 else "spectrum.png", dpi=110)
-plt.close(figure)
+plt.show()
+
+# %%
+# What to try
+# -----------
+# A matrix of your own: ``hm.matrix("random", d=2, seed=1)``, or ``V`` with one positive and one negative eigenvalue.
+# Ask ``hm.classify`` first and guess the picture. ``hm.draw.movie(trajectory)`` plays any of them.

@@ -1,0 +1,79 @@
+"""
+Two positive eigenvalues: tokens gather on lines, if a conjecture holds
+=======================================================================
+
+Theorem 4.2 of `arXiv 2305.05465 <https://arxiv.org/abs/2305.05465>`_ settles the leading direction of :math:`V` and
+says nothing of the second. The paper conjectures that if :math:`k` eigenvalues have a positive real part, the
+components
+
+.. math:: \\langle \\varphi_r, z_i(t) \\rangle, \\quad r = 1, \\ldots, k, \\qquad z_i(t) = e^{-tV} x_i(t),
+
+settle at a few points, so that tokens end on parallel subspaces of codimension :math:`k`: in three dimensions, with
+:math:`k = 2`, on lines. Nobody has proved it, and floats cannot decide it here. This example shows how far they reach,
+and says so. ``hardmax reproduce codimension`` draws the figure of the paper.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import hardmax as hm
+from hardmax.draw.style import EDGE, SIZE, cluster_colours
+from hardmax.figures.shared import near_labels
+
+V = hm.matrix("paper-codimension")
+eigenvalues, phi = np.linalg.eigh(V)
+eigenvalues, phi = eigenvalues[::-1], phi[:, ::-1]  # the largest first
+assert (eigenvalues > 0).sum() == 2
+
+times = np.linspace(0, 12, 121)
+run = hm.simulate(np.random.default_rng(1).uniform(-5, 5, (20, 3)), hm.SelfAttention(V=V), times=times)
+coordinates = run.rescaled @ phi  # (times, n, 3)
+print(hm.classify(V=V))
+
+# %%
+# Tokens in the plane of the two growing directions, at the start and at the end. They gather at two points, each the
+# foot of a line along the third direction. Along :math:`\varphi_2` they have not yet come together.
+
+plane = coordinates[..., :2]
+lines = near_labels(plane[-1], 0.2 * np.ptp(plane[0]))
+colours = cluster_colours(lines)
+figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained", sharex=True, sharey=True)
+for ax, k in zip(axes, (0, -1), strict=True):
+    if k:
+        for way, colour in zip(plane.swapaxes(0, 1), colours, strict=True):
+            ax.plot(*way.T, color=colour, lw=0.8, alpha=0.6)
+    ax.scatter(*plane[k].T, s=SIZE, c=colours, edgecolors=EDGE, linewidths=0.6, zorder=3)
+    ax.set_title(f"t = {times[k]:g}", fontsize=12)
+    ax.set_xlabel(rf"$\varphi_1 \cdot z$  ($\lambda_1$ = {eigenvalues[0]:.2f})")
+axes[0].set_ylabel(rf"$\varphi_2 \cdot z$  ($\lambda_2$ = {eigenvalues[1]:.2f})")
+plt.show()
+
+# %%
+# How far do the tokens of one line still differ? In the first coordinate hardly at all, as the theorem says. In the
+# second by much: its eigenvalue is a small part of the first, so attention becomes too sharp for floats long before
+# that direction settles. The check says exactly that, and does not guess.
+
+scatter = np.array([max(np.ptp(coordinates[-1, lines == g, r]) for g in set(lines)) for r in (0, 1)])
+print(f"scatter within a line: {scatter[0]:.0e} along phi_1, {scatter[1]:.1f} along phi_2")
+assert scatter[0] < 1e-2 < scatter[1]
+verdicts = {verdict.name: verdict for verdict in hm.theorems.check(run)}
+for name in ("hyperplanes", "codimension k"):
+    print(verdicts[name])
+assert verdicts["hyperplanes"].holds
+assert verdicts["codimension k"].outcome == "undecided"
+assert verdicts["codimension k"].conjecture
+
+# %%
+# Where the two eigenvalues are closer to each other, floats reach the end, and the conjecture passes its test.
+
+close = hm.SelfAttention(V=np.diag([1.0, 0.9, -0.5]))
+passes = hm.simulate(run.tokens[0], close, times=np.linspace(0, 8, 81))
+verdict = next(v for v in hm.theorems.check(passes) if v.name == "codimension k")
+print(verdict)
+assert verdict.holds
+
+# %%
+# What to try
+# -----------
+# Other eigenvalues in ``np.diag([1.0, 0.9, -0.5])``: find the ratio from which on the verdict is *undecided*. A run on
+# which it *fails* would be a discovery; ``hardmax verify`` then still ends well, because a conjecture is no theorem.

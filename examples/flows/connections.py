@@ -1,0 +1,58 @@
+"""
+Fewer and fewer tokens are looked at
+====================================
+
+Who looks at whom while attention sharpens? Draw each key :math:`x_j` as a circle and each query :math:`B^\\top x_i`,
+with :math:`B = Q^\\top K`, as a square, and join them by a line as wide as :math:`P_{ij}`. At first everybody looks at
+everybody. Then lines vanish, and what remains goes to a handful of tokens: the leaders of `arXiv 2305.05465
+<https://arxiv.org/abs/2305.05465>`_; the figure is one of that paper's (``hardmax reproduce connections``).
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import hardmax as hm
+
+rng = np.random.default_rng(3)
+B, V = (W @ W.T for W in rng.uniform(-1, 1, (2, 2, 2)))
+units = np.linspace(0, 4, 81)  # times in units of 1 / lambda_1
+times = units / np.linalg.eigvalsh(V)[-1]
+run = hm.simulate(rng.uniform(-1, 1, (20, 2)), hm.SelfAttention(Q=B, V=V), times=times)
+print(run)
+
+# %%
+# Tokens are shown as they are, not rescaled, so each panel has axes of its own. A token is seen if some token gives it
+# a weight above 1/100.
+
+shown = (0, 40, 60, 80)
+seen = {k: int((run.attention(k) > 0.01).any(axis=0).sum()) for k in shown}
+figure, axes = plt.subplots(2, 2, figsize=(11, 7.8), layout="constrained")
+for ax, k in zip(axes.flat, shown, strict=True):
+    hm.draw.plot_connections(run, k, ax=ax, legend=k == 0)
+    ax.set_title(rf"$\lambda_1 t$ = {units[k]:g}: {seen[k]} tokens seen", fontsize=12)
+plt.show()
+
+# %%
+# The count only falls here, and the tokens that remain are the leaders.
+
+print("tokens seen:", ", ".join(f"{count} at {units[k]:g}" for k, count in seen.items()))
+counts = list(seen.values())
+assert counts == sorted(counts, reverse=True)
+assert counts[0] == run.n
+assert set(run.leaders) <= set(np.flatnonzero((run.attention(-1) > 0.01).any(axis=0)))
+
+# %%
+# Both eigenvalues of :math:`V` are positive. The theorem on the leading direction holds on this run, and so does the
+# conjecture on both.
+
+print(hm.classify(V=V))
+for verdict in hm.theorems.check(run):
+    if verdict.name in ("hyperplanes", "codimension k"):
+        print(verdict)
+        assert verdict.holds
+
+# %%
+# What to try
+# -----------
+# ``V=np.eye(2)`` keeps more leaders, one for each vertex of a polygon. ``Q=-B`` turns every query around: each token
+# looks for what is opposite to it, and no theorem speaks of it any more.

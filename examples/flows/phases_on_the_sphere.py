@@ -1,0 +1,82 @@
+"""
+Clusters on the circle wait for a long time before they meet
+============================================================
+
+Layer norm keeps tokens on a sphere. There, says `arXiv 2312.10794 <https://arxiv.org/abs/2312.10794>`_, attention
+obeys
+
+.. math::
+
+   \\dot x_i = \\Pi_{x_i} \\Big( \\sum_j P_{ij} x_j \\Big), \\qquad
+   P_{ij} \\propto e^{\\beta \\langle x_i, x_j\\rangle},
+
+with :math:`\\Pi_x` the projection on the tangent at :math:`x`, and the energy
+
+.. math:: E = \\frac{1}{2 \\beta n^2} \\sum_{ij} e^{\\beta \\langle x_i, x_j \\rangle}
+
+never falls. It is largest where all tokens are one. But with a large :math:`\\beta` they wait in several clusters for a
+very long time first, longer than any network is deep. ``hardmax reproduce phase`` draws the map
+below on a finer grid.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.colors import LogNorm
+
+import hardmax as hm
+from hardmax.draw.style import BLUE
+from hardmax.figures.phase_sphere import count_clusters
+
+TIMES = np.geomspace(0.1, 3000, 61)
+tokens = hm.configuration("sphere", n=32, d=2)
+run = hm.simulate(tokens, hm.Sphere(4), times=TIMES)
+print(run)
+
+# %%
+# One cloud of 32 tokens at beta = 4. Left: angles in time; clusters form early and wait. Right: the energy rises in
+# steps, whenever clusters meet.
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+angles = np.unwrap(np.arctan2(run.array[..., 1], run.array[..., 0]), axis=0)
+left.plot(TIMES, angles, color=BLUE, lw=0.8, alpha=0.7)
+left.set(xscale="log", xlabel="t", ylabel="angle of a token")
+right.plot(TIMES, run.energy, color=BLUE, lw=2)
+right.set(xscale="log", xlabel="t", ylabel="energy")
+for ax in (left, right):
+    ax.spines[["top", "right"]].set_visible(False)
+plt.show()
+(verdict,) = hm.theorems.check(run)
+print(verdict)
+assert verdict.holds
+
+# %%
+# The map: mean number of clusters over four clouds, by beta and time. Neighbours farther apart than 0.05 radians count
+# as different clusters.
+
+betas, times = np.geomspace(0.1, 200, 13), np.geomspace(0.1, 1000, 25)
+clouds = np.stack([hm.configuration("sphere", n=32, d=2, seed=seed) for seed in range(4)])
+counts = []
+for beta in betas:
+    runs = hm.simulate(clouds, hm.Sphere(beta), times=times, method="LSODA", rtol=1e-5, atol=1e-7)
+    counts.append(count_clusters(runs.array).mean(axis=1))
+counts = np.array(counts)  # (betas, times)
+
+figure, ax = plt.subplots(figsize=(8, 4.8), layout="constrained")
+mesh = ax.pcolormesh(times, betas, counts, norm=LogNorm(1, 32), cmap="cividis", shading="gouraud")
+ax.contour(times, betas, counts, levels=[1.5, 2.5, 4.5, 8.5, 16.5], colors="white", linewidths=0.8)
+figure.colorbar(mesh, ax=ax, ticks=[1, 2, 4, 8, 16, 32], format="%d", label="clusters").minorticks_off()
+ax.set(xscale="log", yscale="log", xlabel="t", ylabel=r"$\beta$")
+plt.show()
+
+# %%
+# Below beta = 1 all tokens have met at time 1000. Above they have not, and more clusters wait the larger beta is.
+
+print(f"at t = 1000: {counts[0, -1]:g} cluster at beta = {betas[0]:g}, {counts[-1, -1]:g} at beta = {betas[-1]:g}")
+assert (counts[betas < 1, -1] == 1).all()
+assert counts[-1, -1] > 4
+
+# %%
+# What to try
+# -----------
+# ``d=3`` and a movie, ``hm.draw.movie(hm.simulate(hm.configuration("sphere", n=32, d=3), hm.Sphere(9), times=TIMES))``.
+# With ``hm.Sphere(beta, normalized=False)`` the weights are not divided by their sum, and time runs otherwise.

@@ -1,0 +1,64 @@
+"""
+With V = I tokens end on the vertices of a polytope
+===================================================
+
+What is the simplest thing that self-attention does to a cloud? Take :math:`V = I`. Theorem 3.1 of `arXiv 2305.05465
+<https://arxiv.org/abs/2305.05465>`_: if :math:`Q^\\top K` is symmetric positive definite, every rescaled token
+
+.. math:: z_i(t) = e^{-t} x_i(t)
+
+tends to a point of the boundary of a convex polytope, as a rule to one of its vertices. That is why deep attention
+makes clusters: few places, and all tokens in them. ``hardmax reproduce polytope`` draws the figure of the paper.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import hardmax as hm
+
+TIMES = np.linspace(0, 10, 61)
+flat, solid = (
+    hm.simulate(np.random.default_rng(1).uniform(-5, 5, (n, d)), hm.SelfAttention(), times=TIMES)
+    for n, d in ((40, 2), (25, 3))
+)
+print(flat, solid, sep="\n")
+
+# %%
+# Forty tokens in the plane, at four times. Stars lead at the end: they attend to themselves more than to all others
+# together. Colours say who is together at the end. The hull of all tokens only ever shrinks; shaded is the last one.
+
+hm.draw.plot_times(flat, [0, 3, 9])
+plt.show()
+
+# %%
+# Twenty-five tokens in space.
+
+hm.draw.plot_times(solid, [0, 9])
+plt.show()
+
+# %%
+# The paper calls the final points those that follow themselves: no other token reaches farther in their direction,
+# :math:`\langle z_i, z_j\rangle \le |z_i|^2` for all :math:`j`. The verdict tests this on the run.
+
+assert hm.classify(V=np.eye(3)).proved
+for trajectory in (flat, solid):
+    (verdict,) = (v for v in hm.theorems.check(trajectory) if v.name == "polytope")
+    print(verdict)
+    assert verdict.holds
+    Z = trajectory.rescaled[-1]
+    gain = (Z @ Z.T).max(axis=1) - (Z**2).sum(axis=1)  # of following another than oneself
+    assert gain.max() < 1e-3 * (Z**2).sum(axis=1).max()
+    corners = {trajectory.clusters[i] for i in trajectory.leaders}
+    print(f"{len(Z)} tokens in {len(set(trajectory.clusters))} places, each with a leader")
+    assert corners == set(trajectory.clusters)
+
+# %%
+# The last one as a movie.
+
+movie = hm.draw.movie(solid)
+
+# %%
+# What to try
+# -----------
+# ``hm.SelfAttention(Q=[[2, 1], [1, 1]])`` asks for other directions, so other tokens lead. With more tokens,
+# ``(400, 2)``, the polytope hardly has more vertices. ``V=2 * np.eye(2)`` is the same at half the time.
