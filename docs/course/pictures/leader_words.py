@@ -39,7 +39,7 @@ def page() -> Page:
         " because then others may be followed, and runs of words count too. Their sum with the bias is the "
         "logit, exactly.",
         start=len(frames) - 1,
-        margin={"l": 110, "r": 20, "t": 66, "b": 40},
+        margin={"l": 110},
         xaxis={
             "range": [low, high],
             "title": {"text": "contribution to the logit", "standoff": 4},

@@ -44,7 +44,7 @@ def page() -> Page:
         slider="Layer ",
         legend="Left: the cosine between the hidden states of each two word pieces; bright where they point one "
         "way. Right: the part of all attention in this layer that each word piece gets.",
-        margin={"l": 80, "r": 20, "t": 66, "b": 40},
+        margin={"l": 80},
         xaxis={
             "domain": [0, 0.57],
             "showticklabels": False,

@@ -40,7 +40,13 @@ def page(frames: list[Frame], *, title: str, slider: str, legend: str, start: in
         {"label": "Play", "method": "animate", "args": [None, play]},
         {"label": "Pause", "method": "animate", "args": [[None], show]},
     ]
-    heading = {"font": {"size": 14}, "x": 0, "xanchor": "left", "y": 1, "yanchor": "top", "pad": {"t": 6, "l": 2}}
+    margin, notes = {"l": 50, "r": 20, "t": 66, "b": 40} | layout.pop("margin", {}), layout.pop("annotations", [])
+
+    def said(sentence: str) -> dict[str, Any]:
+        corner = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "xanchor": "left", "yanchor": "top"}
+        off = {"xshift": -margin["l"], "yshift": margin["t"], "align": "left", "showarrow": False}
+        return {"text": wrapped(sentence), "font": {"size": 14}, **corner, **off}
+
     below = {"x": 0, "y": 0, "pad": {"t": 48, "b": 8}}
     menu = {
         **below,
@@ -60,14 +66,14 @@ def page(frames: list[Frame], *, title: str, slider: str, legend: str, start: in
                 "name": str(f),
                 "data": each.traces,
                 "traces": list(range(len(each.traces))),
-                "layout": {"title": {"text": wrapped(each.sentence)}},
+                "layout": {"annotations": [said(each.sentence), *notes]},
             }
             for f, each in enumerate(frames)
         ],
         "layout": {
             "template": "none",
-            "title": {"text": wrapped(frames[start].sentence), **heading},
-            "margin": {"l": 50, "r": 20, "t": 66, "b": 40},
+            "margin": margin,
+            "annotations": [said(frames[start].sentence), *notes],
             "font": {"size": 12},
             "hovermode": "closest",
             "updatemenus": [menu],
