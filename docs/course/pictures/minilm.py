@@ -42,6 +42,7 @@ def page() -> Page:
         frames,
         title="MiniLM on one sentence",
         slider="Layer ",
+        start=1,
         legend="Left: the cosine between the hidden states of each two word pieces; bright where they point one "
         "way. Right: the part of all attention in this layer that each word piece gets.",
         margin={"l": 80},

@@ -15,7 +15,7 @@ from hardmax.draw.style import COLOURS, EDGE, GREY, SHADE
 from hardmax.polytope import Polytope
 
 Trace: TypeAlias = dict[str, Any]
-HEIGHT = 540  # pixels of the plot
+HEIGHT = 515  # pixels of the plot
 STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; margin: .6rem 1rem; color: #222; background: #fff; }
 h1 { font-size: 1.1rem; margin: 0 0 .2rem; } p { margin: .2rem 0; color: #555; font-size: .9rem; }

@@ -47,7 +47,8 @@ def page() -> Page:
     """Slide, and the third token goes once round."""
     return paged(
         [frame(t) for t in np.linspace(0, 1, 41)],
-        title="Drag token 2: who follows whom?",
+        title="Move token 2: who follows whom?",
+        start=18,
         slider="Token 2 on its way round: ",
         legend="Stars lead, arrows go from a token to the one it follows, whose colour it has. Dotted: the "
         "direction of token 2, and the line across it through the token that reaches farthest in that "
