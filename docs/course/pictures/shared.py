@@ -45,7 +45,7 @@ def page(frames: list[Frame], *, title: str, slider: str, legend: str, start: in
     def said(sentence: str) -> dict[str, Any]:
         corner = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "xanchor": "left", "yanchor": "top"}
         off = {"xshift": -margin["l"], "yshift": margin["t"], "align": "left", "showarrow": False}
-        return {"text": wrapped(sentence), "font": {"size": 14}, **corner, **off}
+        return {"text": wrapped(sentence), "font": {"size": 13}, **corner, **off}
 
     below = {"x": 0, "y": 0, "pad": {"t": 48, "b": 8}}
     menu = {
@@ -149,8 +149,8 @@ def columns(points: Any) -> Trace:
 
 
 def wrapped(sentence: str) -> str:
-    """A sentence in lines that a page of 700 pixels holds."""
-    return "<br>".join(line for part in sentence.split("\n") for line in wrap(part, 92))
+    """A sentence in lines that a page of 620 pixels holds."""
+    return "<br>".join(line for part in sentence.split("\n") for line in wrap(part, 78))
 
 
 def listed(names: Any) -> str:
