@@ -4,7 +4,7 @@
     ```
 
 shows what `page()` of `docs/course/pictures/three_tokens.py` returns: a `hardmax.draw.shown.Page`, as `hm.interactive`
-makes it. Plotly's script, which such pages hold, is one file for all of them.
+makes it, or as `shared.py` beside it does. Plotly's script, which such pages hold, is one file for all of them.
 """
 
 import hashlib
@@ -32,10 +32,11 @@ class Live(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Make the picture if its file has changed, and show it."""
         name, docs = self.arguments[0], Path(self.env.srcdir)
-        source = docs / "course" / "pictures" / f"{name}.py"
-        self.env.note_dependency(str(source))
+        source, parts = (docs / "course" / "pictures" / f"{stem}.py" for stem in (name, "shared"))
+        for file in (source, parts):
+            self.env.note_dependency(str(file))
         made = docs / "static" / "live" / f"{name}.html"
-        mark = f"<!-- {hashlib.sha256(source.read_bytes()).hexdigest()} -->\n"
+        mark = f"<!-- {hashlib.sha256(source.read_bytes() + parts.read_bytes()).hexdigest()} -->\n"
         if not (made.is_file() and made.read_text(encoding="utf-8").startswith(mark)):
             write(runpy.run_path(str(source))["page"](), made, mark)
         up = "../" * self.env.docname.count("/")
@@ -58,10 +59,11 @@ def write(page: Page, path: Path, mark: str = "") -> None:
     shared = path.parent / f"plotly-{get_plotlyjs_version()}.min.js"
     if not shared.is_file():
         shared.write_text(script, encoding="utf-8")
-    html = str(page).replace(
-        f'<script type="text/javascript">{script}</script>', f'<script src="{shared.name}"></script>'
-    )
-    path.write_text(mark + html, encoding="utf-8")
+    before, found, after = str(page).partition(script)
+    if found:  # whatever the attributes of its tag are
+        before, after = before[: before.rindex("<script")], after.removeprefix("</script>")
+        found = f'<script src="{shared.name}"></script>'
+    path.write_text(f"{mark}{before}{found}{after}", encoding="utf-8")
 
 
 def setup(app: Any) -> dict[str, bool]:

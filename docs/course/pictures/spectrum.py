@@ -1,0 +1,34 @@
+"""Self-attention with V = diag(1, mu), by mu."""
+
+import numpy as np
+from course.pictures.shared import Frame, axes, dots, lines
+from course.pictures.shared import page as paged
+
+import hardmax as hm
+from hardmax.draw.flows import clusters_by_size
+from hardmax.draw.shown import Page
+from hardmax.draw.style import cluster_colours
+
+MU = [1.0, 0.9, 0.8, 0.6, 0.4, 0.2, 0.0, -0.1, -0.2]
+UNTIL = 8.0
+
+
+def page() -> Page:
+    """Slide the second eigenvalue from 1 down."""
+    tokens = np.random.default_rng(3).uniform(-3, 3, (30, 2)).round(2)
+    frames = []
+    for mu in MU:
+        V = np.diag([1.0, mu])
+        trajectory = hm.simulate(tokens, hm.SelfAttention(V=V), times=np.linspace(0, UNTIL, 61))
+        Z = np.asarray(trajectory.rescaled)
+        said = f"Eigenvalues 1 and {mu:g}. {hm.classify(V=V)}"
+        colours = cluster_colours(clusters_by_size(trajectory))
+        frames.append(Frame(f"{mu:g}", said, [lines(Z.swapaxes(0, 1), "#BBBBBB"), dots(Z[-1], colours=colours)]))
+    return paged(
+        frames,
+        title="Thirty tokens under V = diag(1, μ)",
+        slider="Second eigenvalue μ = ",
+        legend="Circles: rescaled tokens z at t = 8, with their ways from t = 0. Colours: who is together in the "
+        "leading directions of V; grey: alone.",
+        **axes([-5, -4.6], [5, 4.6]),
+    )
