@@ -1,0 +1,41 @@
+"""The how-to pages from start to end: their files are made, their commands run, and print what the pages show."""
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.shell_pages import agrees, commands, files, run
+
+HOW_TO = Path(__file__).parents[1] / "docs" / "how-to"
+PAGES = {page.stem: page.read_text(encoding="utf-8") for page in sorted(HOW_TO.glob("*.md"))}
+WITH_COMMANDS = [name for name, page in PAGES.items() if list(commands(page))]
+WRITTEN = {
+    "answers": {"answers.csv", "tokens.csv", "mistakes.html", "why.html"},
+    "words-in-a-corpus": {"scored", "tokens.csv", "topics.html"},
+}
+
+
+@pytest.mark.parametrize("name", WITH_COMMANDS)
+def test_a_page_from_start_to_end(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = PAGES[name]
+    for file, content in files(page).items():
+        (tmp_path / file).write_text(content, encoding="utf-8")
+    for command, shown in commands(page):
+        printed = run(command, tmp_path, monkeypatch, capsys)
+        assert agrees(printed, shown), f"$ {command}\n{printed}"
+    assert {path.name for path in tmp_path.iterdir()} >= WRITTEN.get(name, set())
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_is_in_the_index_and_no_longer_than_one_task(name: str) -> None:
+    if name != "index":
+        assert re.search(rf"^{name}$", PAGES["index"], re.MULTILINE)
+        assert len(PAGES[name].splitlines()) <= 180
+
+
+def test_what_a_page_shows_is_compared() -> None:
+    page = "```console\n$ hardmax x\nWrote 3 files\n...\nword   +0.5 ██\n$ ls\na\n```\n```sh\npip install x\n```"
+    assert list(commands(page)) == [("hardmax x", ["Wrote 3 files", "...", "word   +0.5 ██"]), ("ls", ["a"])]
+    assert agrees("word   -0.7 █████\nother\nWrote 12 files", ["Wrote 3 files", "...", "word   +0.5 ██"])
+    assert not agrees("Wrote 12 pages", ["Wrote 3 files"])
