@@ -1,7 +1,8 @@
 """Shell sessions of a page of the docs: what it says to type is run, and what it shows is compared.
 
-In a page, a block ```{code-block} python with a caption is a file of that name. A line of a ```console block that begins
-with `$` is a command, and the lines below it are what it prints. Commands without `$`, in ```sh blocks, are not run.
+In a page, a block ```{code-block} python with a caption is a file of that name. A line of a ```console block that
+begins with `$` is a command, and the lines below it are what it prints. Commands without `$`, in ```sh blocks, are not
+run.
 """
 
 import io
@@ -35,27 +36,23 @@ def commands(page: str) -> Iterator[tuple[str, list[str]]]:
             yield first, shown
 
 
-def run(line: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
-    """What a command prints in a folder, errors below it; it must be `hardmax`, `python` or `ls`, or `echo` into one."""
+def run(
+    line: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, str]:
+    """Exit code of a command in a folder, and what it prints: `hardmax`, `echo` into it, or `python`."""
     *before, line = line.split(" | ", 1)
     if before:
         monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(shlex.split(before[0])[1:]) + "\n"))
     program, *arguments = shlex.split(line)
+    assert program in ("hardmax", "python"), f"no page may ask a test to run {program}"
     if program == "hardmax":
-        main(arguments)
-        printed = capsys.readouterr()
+        code, printed = main(arguments), capsys.readouterr()
         out = printed.out + printed.err
-    elif program == "python":
-        environment = os.environ | {"MPLBACKEND": "Agg"}
-        done = subprocess.run(
-            [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, check=False, env=environment
-        )
-        assert done.returncode == 0, done.stderr
-        out = done.stdout
     else:
-        assert program == "ls", f"no page may ask a test to run {program}"
-        out = "\n".join(sorted(path.name for path in folder.joinpath(*arguments).iterdir()))
-    return out.replace(str(folder), HOME)
+        command, environment = [sys.executable, *arguments], os.environ | {"MPLBACKEND": "Agg"}
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment)
+        code, out = done.returncode, done.stdout + done.stderr
+    return code, out.replace(str(folder), HOME)
 
 
 def number_free(line: str) -> str:
