@@ -1,6 +1,7 @@
 """The page on the classifier says what was recorded, and its commands run."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from hardmax import HardmaxClassifier
 from hardmax.cli.main import main
 from hardmax.figures.shared import by_start, read_results
 from hardmax.sentiment.studies import COUNTED, LONG_ENOUGH, PART
+from tests.shell_pages import number_free
 
 PAGE = Path(__file__).parents[1] / "docs" / "classifier.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -104,30 +106,9 @@ def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def said(block: str) -> list[str]:
     """Arguments of the command on the first line of a block."""
-    import shlex
-
     first, *arguments = shlex.split(block.splitlines()[0])
     assert (first, arguments[0]) == ("$", "hardmax")
     return arguments[1:]
-
-
-def number_free(line: str) -> str:
-    return re.sub(r"[\d.,]+", "#", line)
-
-
-def test_the_page_for_practitioners_says_what_is_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    page = PAGE.parent.joinpath("how-to", "answers.md").read_text(encoding="utf-8")
-    script, *commands = re.findall(r"```\n(.*?)```", page, re.DOTALL)
-    subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path)
-    for command in commands:
-        assert main(said(command)) == 0
-        printed = [number_free(line).rstrip() for line in capsys.readouterr().out.splitlines()]
-        shown = [number_free(line).rstrip() for line in command.splitlines()[1:]]
-        assert printed[: min(3, len(shown))] == shown[:3]  # lines below may come in another order on another machine
-    assert {path.name for path in tmp_path.iterdir()} >= {"answers.csv", "tokens.csv", "mistakes.html", "why.html"}
 
 
 def test_several_labels_a_text() -> None:
