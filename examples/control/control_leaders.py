@@ -2,11 +2,11 @@
 Choose who leads in the end: a programme, a search, and luck
 ============================================================
 
-A practitioner wants chosen tokens to lead, and no others. At layer 0 that is a semidefinite programme in A, since every
-demand :math:`\\langle A z_i, z_t - z_j \\rangle > 0` is linear in A. At the limit more is possible, as leaders may emerge
-later, but no programme is known: ``steer`` searches, and answers only what ``hm.limit`` certifies. How often does each
-succeed? Each task asks for the leaders of a hidden A and no others, so that an answer exists. Random matrices get as many
-limits as ``steer`` may compute. ``python control_leaders.py 20`` does 20 tasks of each kind.
+A practitioner wants chosen tokens to lead, and no others. At layer 0 that is a semidefinite programme in A, since
+every demand :math:`\\langle A z_i, z_t - z_j \\rangle > 0` is linear in A. At the limit more is possible, as leaders
+may emerge later, but no programme is known: ``steer`` searches, and answers only what ``hm.limit`` certifies. How
+often does each succeed? Each task asks for the leaders of a hidden A and no others, so that an answer exists. Random
+matrices get as many limits as ``steer`` may compute. ``python control_leaders.py 20`` does 20 tasks of each kind.
 """
 
 import sys
@@ -35,7 +35,8 @@ hm.draw.plot_control(wish, alpha=ALPHA)
 plt.show()
 
 # %%
-# The tasks: tokens on a sphere, whose leaders under a hidden A are wanted; with ``late``, not all of them lead at layer 0.
+# The tasks: tokens on a sphere, whose leaders under a hidden A are wanted; with ``late``, not all of them lead at layer
+# 0.
 
 
 def definite(rng: np.random.Generator, d: int) -> np.ndarray:

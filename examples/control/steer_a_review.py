@@ -2,9 +2,10 @@
 Steer a review: make another word lead, and the answer flips
 ============================================================
 
-A classifier on hardmax dynamics answers by the words around which the others gather. So is the answer a property of the
-words? Not of them alone. Here the words stay where training has put them, and so do the decoder and its bias. Only the
-matrix A changes, so that one chosen word leads at layer 0; with A changes who follows whom, and with that the answer. Every explanation adds up exactly, before and after.
+A classifier on hardmax dynamics answers by the words around which the others gather. So is the answer a property of
+the words? Not of them alone. Here the words stay where training has put them, and so do the decoder and its bias.
+Only the matrix A changes, so that one chosen word leads at layer 0; with A changes who follows whom, and with that
+the answer. Every explanation adds up exactly, before and after.
 """
 
 from dataclasses import replace
@@ -53,8 +54,8 @@ for word, (_, after) in steered["margin"].items():
     print(f"  {word:8}{after.prediction} {after.probability:4.0%}, led by {lead(after, word)}")
 
 # %%
-# The logit of the review for each word that was made a leader; the dashed line is the review as it was. A small change of
-# A moves the answer a little and never flips it here. A large one divides the crowd anew, and can.
+# The logit of the review for each word that was made a leader; the dashed line is the review as it was. A small change
+# of A moves the answer a little and never flips it here. A large one divides the crowd anew, and can.
 
 figure, ax = plt.subplots(figsize=(9, 6.2), layout="constrained")
 places = np.arange(len(able))
@@ -83,4 +84,5 @@ plt.show()
 # %%
 # What to try
 # -----------
-# A review of your own; two words at once, ``leaders=[i, j]``, or a proof that they cannot. The large model, ``hm.pretrained("imdb")``, has 32 heads to steer.
+# A review of your own; two words at once, ``leaders=[i, j]``, or a proof that they cannot. The large model,
+# ``hm.pretrained("imdb")``, has 32 heads to steer.

@@ -2,16 +2,16 @@
 Who can lead at all, and why two tokens cannot lead together
 ============================================================
 
-Which tokens lead depends on the matrix A. Is there an A for every wish? No, and the reasons are geometric. Token i leads
-at layer 0 for some symmetric positive definite A if and only if :math:`z_i` is a vertex of the convex hull of all tokens
-and 0 (Theorem 5 of this project). Tokens that can lead one by one may still be in each other's way: if weights
-:math:`\\lambda \\ge 0`, not all 0, make
+Which tokens lead depends on the matrix A. Is there an A for every wish? No, and the reasons are geometric. Token i
+leads at layer 0 for some symmetric positive definite A if and only if :math:`z_i` is a vertex of the convex hull of
+all tokens and 0 (Theorem 5 of this project). Tokens that can lead one by one may still be in each other's way: if
+weights :math:`\\lambda \\ge 0`, not all 0, make
 
 .. math:: S = \\sum \\lambda_{ij}\\, \\mathrm{sym}\\big( z_i (z_i - z_j)^\\top \\big)
 
 negative semidefinite, the products :math:`\\langle A z_i, z_i - z_j \\rangle` with these weights add up to
-:math:`\\langle S, A \\rangle \\le 0` for every A, so they cannot all be positive. Such weights are a proof, and name the tokens
-that conflict.
+:math:`\\langle S, A \\rangle \\le 0` for every A, so they cannot all be positive. Such weights are a proof, and name
+the tokens that conflict.
 """
 
 import matplotlib.pyplot as plt
@@ -22,10 +22,11 @@ from matplotlib.patches import Polygon
 import hardmax as hm
 from hardmax.draw.style import COLOURS, EDGE, GREY, SHADE
 
-tokens = hm.configuration("gaussian", n=12, seed=1) + [0.4, 0.9]
+tokens = hm.configuration("gaussian", n=12, seed=1) + np.array([0.4, 0.9])
 able = np.flatnonzero(hm.control.can_lead(tokens))
 leading = hm.limit(tokens, hm.Hardmax(1)).leaders
-print(f"{len(able)} of {len(tokens)} tokens can lead for some A: {able.tolist()}; with A = I these do: {leading.tolist()}")
+print(f"{len(able)} of {len(tokens)} tokens can lead for some A: {able.tolist()}")
+print(f"With A = I these do: {leading.tolist()}")
 
 # %%
 # For each of them, the A that gives it the largest margin, checked by simulation. For the others a proof.
@@ -76,9 +77,9 @@ right.set_title("orange: proved that no A lets both lead")
 plt.show()
 
 # %%
-# The proof of one conflict, by hand: the weighted sum S has no positive eigenvalue. The weights are those of products of
-# unit vectors, so lengths are divided out. The solver's floats are corrected to rational weights inside the library before
-# it speaks of a proof; here we look at them rounded.
+# The proof of one conflict, by hand: the weighted sum S has no positive eigenvalue. The weights are those of products
+# of unit vectors, so lengths are divided out. The solver's floats are corrected to rational weights inside the library
+# before it speaks of a proof; here we look at them rounded.
 
 S = np.zeros((2, 2))
 for clash in result.conflict:

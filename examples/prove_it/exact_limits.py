@@ -2,14 +2,14 @@
 An exact limit, its weights on the leaders, and a radius of certainty
 =====================================================================
 
-A simulation that is run for long enough gives a picture. A mathematician wants more: the limit as a fraction, a reason
-why it is that, and whether it survives if the input is a little off. Certificates give all three. If the sets
+A simulation that is run for long enough gives a picture. A mathematician wants more: the limit as a fraction, a
+reason why it is that, and whether it survives if the input is a little off. Certificates give all three. If the sets
 :math:`\\mathcal{C}_i` are proved to be final, the limits solve a linear system over the rationals,
 
 .. math:: z_i^\\infty = \\sum_\\ell w_{i\\ell}\\, z_\\ell \\quad \\text{with convex weights } w \\text{ on the leaders},
 
-and if no two products were closer than a gap, any perturbation of the input that changes products by less than the gap
-has the same history at every layer (the radius of ``docs/theorems.md``).
+and if no two products were closer than a gap, any perturbation of the input that changes products by less than the
+gap has the same history at every layer (a theorem of this project).
 """
 
 from fractions import Fraction
@@ -23,9 +23,9 @@ from hardmax.draw.style import COLOURS, EDGE
 rule = hm.Hardmax(Fraction(1, 2))
 
 # %%
-# Ten tokens in mirror pairs, and three on the plane between them. The last one, (0, 3, 1), does something that one would
-# not expect: it follows two tokens that are no leaders, for ever. They move, and it moves with them, to a point between
-# the two leaders that they follow. Only exact arithmetic can prove that the tie lasts.
+# Ten tokens in mirror pairs, and three on the plane between them. The last one, (0, 3, 1), does something that one
+# would not expect: it follows two tokens that are no leaders, for ever. They move, and it moves with them, to a point
+# between the two leaders that they follow. Only exact arithmetic can prove that the tie lasts.
 
 half = [(-3, 4, -2), (-1, 4, -1), (-4, 1, 1), (-4, 3, -3), (-3, -1, -2)]
 tokens = [*half, *((-x, y, z) for x, y, z in half), (0, -2, 2), (0, -3, -2), (0, 3, 1)]
@@ -43,10 +43,10 @@ weights, corners = np.vectorize(Fraction, otypes=[object])(limit.weights), np.ar
 assert (weights @ corners == limit.exact()).all()
 
 # %%
-# A tie ends as soon as one of its tokens is moved, so its radius is 0. A cloud without ties, such as the one on the left,
-# has a positive one. Right: the share of perturbed inputs that have another history, for perturbations of growing size.
-# Below one radius there is none, which is proved; it takes some more until the first one appears, so the radius is safe
-# and not sharp.
+# A tie ends as soon as one of its tokens is moved, so its radius is 0. A cloud without ties, such as the one on the
+# left, has a positive one. Right: the share of perturbed inputs that have another history, for perturbations of growing
+# size. Below one radius there is none, which is proved; it takes some more until the first one appears, so the radius
+# is safe and not sharp.
 
 assert limit.radius == 0
 cloud = hm.configuration("ball", n=12, seed=2)
@@ -78,5 +78,5 @@ assert shares[-1] > 0
 # %%
 # What to try
 # -----------
-# ``Fraction(1, 3)`` as alpha changes nothing in where token 12 ends: check it. Move it to (0, 3, 2). Ask ``calm.radius`` of a
-# larger cloud: the more tokens there are, the closer some products are, and the smaller it is.
+# ``Fraction(1, 3)`` as alpha changes nothing in where token 12 ends: check it. Move it to (0, 3, 2). Ask
+# ``calm.radius`` of a larger cloud: the more tokens there are, the closer some products are, and the smaller it is.

@@ -2,11 +2,11 @@
 Ties are mathematics, not rounding: what == on floats gets wrong
 ================================================================
 
-Figure 2 of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ already has ties, tokens halfway between two corners of a
-square, and a tie decides where a token ends. A notebook finds :math:`\\mathcal{C}_i` by comparing floating-point products
-with their maximum. After a few layers positions are rounded, equal products differ in the last digit, and the set is
-another one: not a small error, as the token then walks elsewhere. How often does that happen, and what does it cost to
-be exact?
+Figure 2 of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ already has ties, tokens halfway between two
+corners of a square, and a tie decides where a token ends. A notebook finds :math:`\\mathcal{C}_i` by comparing
+floating-point products with their maximum. After a few layers positions are rounded, equal products differ in the
+last digit, and the set is another one: not a small error, as the token then walks elsewhere. How often does that
+happen, and what does it cost to be exact?
 """
 
 import time
@@ -30,8 +30,8 @@ def naive_run(Z: np.ndarray, layers: int) -> tuple[list[np.ndarray], list[list[l
 
 
 # %%
-# Sixty clouds of lattice points in space, which are full of ties, for forty layers. Of each run we keep the first layer at
-# which a set is not the exact one, and how far tokens are from where they should be in the end.
+# Sixty clouds of lattice points in space, which are full of ties, for forty layers. Of each run we keep the first layer
+# at which a set is not the exact one, and how far tokens are from where they should be in the end.
 
 rng = np.random.default_rng(0)
 LAYERS, first_error, worst = 40, [], (0.0, np.empty(0), np.empty(0), np.empty(0))
@@ -68,8 +68,8 @@ right.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3, f
 plt.show()
 
 # %%
-# And the price? The default finds the sets in floats, with a bound on the error, and compares exactly only those that are
-# too close to call. Everything in rational numbers gives the same sets, and takes longer.
+# And the price? The default finds the sets in floats, with a bound on the error, and compares exactly only those that
+# are too close to call. Everything in rational numbers gives the same sets, and takes longer.
 
 cloud = rng.normal(size=(1000, 3))
 start = time.perf_counter()

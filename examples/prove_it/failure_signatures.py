@@ -3,9 +3,9 @@ Three ways in which a run looks wrong, and which causes are innocent
 ====================================================================
 
 No leaders emerge; tokens do not converge; clusters are unstable. Who implements the model of `arXiv 2407.01602
-<https://arxiv.org/abs/2407.01602>`_ meets one of these, and three causes come to mind: tokens that are not distinct or a
-wrong normalisation, a step that is too large, softmax in place of hardmax. Each is tried here. Two of them turn out not
-to be causes, and the picture says what one would see instead.
+<https://arxiv.org/abs/2407.01602>`_ meets one of these, and three causes come to mind: tokens that are not distinct
+or a wrong normalisation, a step that is too large, softmax in place of hardmax. Each is tried here. Two of them turn
+out not to be causes, and the picture says what one would see instead.
 """
 
 import matplotlib.pyplot as plt
@@ -18,9 +18,9 @@ cloud = np.random.default_rng(0).normal(size=(40, 2))
 right = hm.simulate(cloud, hm.Hardmax(0.5), layers=60)
 
 # %%
-# **1. No leaders.** With every token twice, :math:`\mathcal{C}_i = \{i\}` holds for nobody, by the letter. Equal tokens stay
-# equal, so the library takes them as one, and the leaders are those of the single tokens. A wrong normalisation, here by
-# :math:`1 + 2 \alpha`, scales all tokens and so changes no set: leaders emerge, but they do not stand still.
+# **1. No leaders.** With every token twice, :math:`\mathcal{C}_i = \{i\}` holds for nobody, by the letter. Equal tokens
+# stay equal, so the library takes them as one, and the leaders are those of the single tokens. A wrong normalisation,
+# here by :math:`1 + 2 \alpha`, scales all tokens and so changes no set: leaders emerge, but they do not stand still.
 
 double = hm.simulate(np.tile(cloud, (2, 1)), hm.Hardmax(0.5), layers=60)
 alone = [i for i, members in enumerate(double.sets(0)) if members.tolist() == [i]]
@@ -36,8 +36,8 @@ for _ in range(6):
     assert set(right.leaders) >= set(sets.leaders) >= set(hm.simulate(cloud, hm.Hardmax(0.5), layers=0).leaders)
 
 # %%
-# **2. No convergence.** A large step is innocent: what moves a token is :math:`\alpha / (1 + \alpha)`, which is below 1 for
-# every :math:`\alpha`. An A that is not positive definite is another matter: here all tokens meet at one point.
+# **2. No convergence.** A large step is innocent: what moves a token is :math:`\alpha / (1 + \alpha)`, which is below 1
+# for every :math:`\alpha`. An A that is not positive definite is another matter: here all tokens meet at one point.
 
 alphas = np.geomspace(0.01, 1e6, 17)
 layers = [hm.limit(cloud, hm.Hardmax(float(alpha))).layer for alpha in alphas]
@@ -58,8 +58,8 @@ assert drift[-1] > 0.01
 assert (right.array[-1, right.leaders] == cloud[right.leaders]).all()
 
 # %%
-# The three signatures. Left: leaders that shrink along their own direction mean a wrong normalisation. Middle: small steps
-# need more layers, large ones fewer. Right: leaders that wander towards each other mean softmax.
+# The three signatures. Left: leaders that shrink along their own direction mean a wrong normalisation. Middle: small
+# steps need more layers, large ones fewer. Right: leaders that wander towards each other mean softmax.
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 3.9), layout="constrained")
 lead, ways = right.leaders, np.array(shrinking)
@@ -75,5 +75,5 @@ plt.show()
 # %%
 # What to try
 # -----------
-# Other temperatures: how many layers does it take until a leader has drifted by a tenth? ``hm.theorems.check`` names the
-# hypothesis that fails, which is faster than looking.
+# Other temperatures: how many layers does it take until a leader has drifted by a tenth? ``hm.theorems.check`` names
+# the hypothesis that fails, which is faster than looking.

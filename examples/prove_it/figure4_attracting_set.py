@@ -2,14 +2,14 @@
 Figure 4: every token enters the neighbourhood of a finite set, and stays
 =========================================================================
 
-How does one prove that tokens converge? The proof in `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ first shows
-that they come close to a finite set :math:`\\mathcal{S}`: for every :math:`\\delta > 0` there is a layer from which on every
-token is in one of the balls
+How does one prove that tokens converge? The proof in `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ first
+shows that they come close to a finite set :math:`\\mathcal{S}`: for every :math:`\\delta > 0` there is a layer from
+which on every token is in one of the balls
 
 .. math:: B_\\delta(s) = \\{z : |z - s| < \\delta\\}, \\qquad s \\in \\mathcal{S}.
 
-Figure 4 of the paper is a sketch of these balls around a polytope :math:`\\mathcal{K}`. Here they belong to a cloud whose
-limit is computed and proved. ``hardmax reproduce fig4`` draws the same figure.
+Figure 4 of the paper is a sketch of these balls around a polytope :math:`\\mathcal{K}`. Here they belong to a cloud
+whose limit is computed and proved. ``hardmax reproduce fig4`` draws the same figure.
 """
 
 from fractions import Fraction
@@ -27,7 +27,8 @@ trajectory = hm.simulate(tokens, rule, layers=30)
 print(limit)
 
 # %%
-# The distance of every token to the nearest point of :math:`\mathcal{S}`, layer by layer, says when the last one enters.
+# The distance of every token to the nearest point of :math:`\mathcal{S}`, layer by layer, says when the last one
+# enters.
 
 distances = np.linalg.norm(trajectory.array[:, :, None] - limit.points, axis=-1).min(axis=2)  # (layers + 1, n)
 inside = int(np.argmax((distances < delta).all(axis=1)))
@@ -57,9 +58,9 @@ beside.set(xlabel="layer", ylabel=r"distance to $\mathcal{S}$")
 plt.show()
 
 # %%
-# On the right the lines become straight and parallel. Inside the balls nothing is left to decide, and each layer shrinks
-# the distance by the same factor, 1/(1 + alpha): Theorem 1 of this project says so of tokens with one leader, Theorem 4
-# of those in the middle of an edge.
+# On the right the lines become straight and parallel. Inside the balls nothing is left to decide, and each layer
+# shrinks the distance by the same factor, 1/(1 + alpha): Theorem 1 of this project says so of tokens with one leader,
+# Theorem 4 of those in the middle of an edge.
 
 rates = moving[inside + 1 :] / moving[inside:-1]
 print(f"distances shrink by {rates.min():.9f} to {rates.max():.9f} a layer")
@@ -71,5 +72,5 @@ for verdict in (hm.theorems.limit(trajectory), hm.theorems.theorem1(trajectory),
 # %%
 # What to try
 # -----------
-# A smaller ``delta`` only needs more layers, about log(1/delta)/log(1 + alpha) of them. The cloud "emerging-leader" has one
-# point of the set in the middle of the others, which nobody knew at layer 0.
+# A smaller ``delta`` only needs more layers, about log(1/delta)/log(1 + alpha) of them. The cloud "emerging-leader" has
+# one point of the set in the middle of the others, which nobody knew at layer 0.

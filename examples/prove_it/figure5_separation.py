@@ -2,11 +2,13 @@
 Figure 5: near a leader, a token no longer sees the others
 ==========================================================
 
-Once tokens are close to the finite set :math:`\\mathcal{S}`, why does none of them ever change its mind? The answer of
-`arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ is Figure 5: around a leader :math:`s_0` there is a ball so small that
-for every x in it the hyperplane through x with normal :math:`A x` has the balls around all other points behind it,
+Once tokens are close to the finite set :math:`\\mathcal{S}`, why does none of them ever change its mind? The answer
+of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ is Figure 5: around a leader :math:`s_0` there is a ball so
+small that for every x in it the hyperplane through x with normal :math:`A x` has the balls around all other points
+behind it,
 
-.. math:: \\langle A x, x - y \\rangle > 0 \\quad \\text{for } |x - s_0| \\le \\delta,\\ |y - s_i| \\le \\delta,\\ i \\ne 0.
+.. math:: \\langle A x, x - y \\rangle > 0 \\quad \\text{for }
+   |x - s_0| \\le \\delta,\\ |y - s_i| \\le \\delta,\\ i \\ne 0.
 
 Then y has a smaller product with x than x itself, and x cannot follow it. How small must :math:`\\delta` be? Here the
 largest one is computed. ``hardmax reproduce fig5`` draws the same figure.
@@ -25,8 +27,8 @@ angles = np.linspace(0, 2 * np.pi, 2000, endpoint=False)
 circle = np.column_stack([np.cos(angles), np.sin(angles)])
 
 # %%
-# For given x the worst y of a ball is known: the smallest :math:`\langle x, x - y \rangle` is
-# :math:`\langle x, x - s_i \rangle - \delta |x|`. The worst x is on the boundary of its ball, where we look finely.
+# For given x the worst y of a ball is known: the smallest :math:`\langle x, x - y \rangle` is :math:`\langle x, x - s_i
+# \rangle - \delta |x|`. The worst x is on the boundary of its ball, where we look finely.
 
 
 def gap(delta: float) -> float:
@@ -61,8 +63,8 @@ ax.set_title(rf"every hyperplane through the upper ball leaves the others behind
 plt.show()
 
 # %%
-# What this means for the dynamics: fill the three balls with tokens at random. Whatever stands in the upper ball follows
-# a token of the upper ball, in every one of a thousand clouds. That is why clusters, once formed, do not mix.
+# What this means for the dynamics: fill the three balls with tokens at random. Whatever stands in the upper ball
+# follows a token of the upper ball, in every one of a thousand clouds. That is why clusters, once formed, do not mix.
 
 rng = np.random.default_rng(0)
 for _ in range(1000):
@@ -76,5 +78,5 @@ print("1000 clouds: no token of the upper ball follows one outside of it.")
 # %%
 # What to try
 # -----------
-# Bring :math:`s_1` closer to :math:`s_0`, to (-0.7, 1), and the radius shrinks. It is 0 if :math:`s_1` is on the line through
-# :math:`s_0` at a right angle to it, where a token would follow both: such a point is no leader.
+# Bring :math:`s_1` closer to :math:`s_0`, to (-0.7, 1), and the radius shrinks. It is 0 if :math:`s_1` is on the line
+# through :math:`s_0` at a right angle to it, where a token would follow both: such a point is no leader.

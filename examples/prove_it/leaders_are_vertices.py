@@ -2,10 +2,10 @@
 Leaders never move, and are the vertices of the limiting polytope
 =================================================================
 
-Two statements of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ hold the theory together. A token that follows
-itself alone, :math:`\\mathcal{C}_i = \\{i\\}`, stands still from that layer on. And the tokens that do so are exactly the
-vertices of the convex hull of all limits. The second can be checked by somebody who knows nothing of leaders: Qhull gets
-the limits and says which of them are vertices.
+Two statements of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ hold the theory together. A token that
+follows itself alone, :math:`\\mathcal{C}_i = \\{i\\}`, stands still from that layer on. And the tokens that do so are
+exactly the vertices of the convex hull of all limits. The second can be checked by somebody who knows nothing of
+leaders: Qhull gets the limits and says which of them are vertices.
 """
 
 import matplotlib.pyplot as plt
@@ -28,8 +28,8 @@ for leader in hm.leader_table(trajectory)[:3]:
 
 # %%
 # Left the limit in space: lines join tokens with their leaders, shaded is the hull. Right, for each layer, how many
-# leaders have emerged and how many tokens are decided. Most leaders are there from the start; some emerge later, when the
-# tokens in front of them have left.
+# leaders have emerged and how many tokens are decided. Most leaders are there from the start; some emerge later, when
+# the tokens in front of them have left.
 
 figure = plt.figure(figsize=(10.5, 4.8))
 space = figure.add_axes((0.0, 0.02, 0.5, 0.92), projection="3d")

@@ -2,11 +2,11 @@
 Outside the hypotheses nothing is proved, so we look: how do runs end?
 ======================================================================
 
-The theorems of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ want one head and a symmetric positive definite A.
-Transformers have several heads, matrices without any symmetry, and feed-forward parts. What happens there is open. Each
-rule below runs on random clouds of 20 tokens in dimension 3 until nothing moves, or for the most layers allowed, and ends
-in one of three ways: several clusters, consensus (all tokens at one point), or not settled. The counts are what was seen,
-not a law. ``python outside_the_hypotheses.py 60`` makes 60 runs of each rule.
+The theorems of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ want one head and a symmetric positive definite
+A. Transformers have several heads, matrices without any symmetry, and feed-forward parts. What happens there is open.
+Each rule below runs on random clouds of 20 tokens in dimension 3 until nothing moves, or for the most layers allowed,
+and ends in one of three ways: several clusters, consensus (all tokens at one point), or not settled. The counts are
+what was seen, not a law. ``python outside_the_hypotheses.py 60`` makes 60 runs of each rule.
 """
 
 import sys
@@ -62,8 +62,8 @@ RULES: dict[str, tuple[str, Callable[[np.random.Generator], object]]] = {
 }
 
 # %%
-# A run goes on in blocks of layers until a block moves nothing. Sizes are relative, so that growth does not count; and a
-# cloud that has shrunk to rounding is a consensus, since argmax invents leaders there.
+# A run goes on in blocks of layers until a block moves nothing. Sizes are relative, so that growth does not count; and
+# a cloud that has shrunk to rounding is a consensus, since argmax invents leaders there.
 
 
 def outcome(rule: object, tokens: np.ndarray) -> str:
@@ -111,5 +111,5 @@ plt.show()
 # %%
 # What to try
 # -----------
-# ``hm.sweep("endings", ...)`` asks the same for thousands of settings, and also looks for cycles. A rule of your own is one
-# more line of the table.
+# ``hm.sweep("endings", ...)`` asks the same for thousands of settings, and also looks for cycles. A rule of your own is
+# one more line of the table.

@@ -2,11 +2,11 @@
 Tokens all around 0, and one leader for all of them
 ===================================================
 
-It seems clear: if 0 lies inside the convex hull of the tokens, tokens look in all directions, so there must be at least
-two leaders, one on each side. It is false, and four tokens show it. The reason is that following is not an affair of one
-layer. A token may be out of reach of the leader now, follow somebody else, and come within its reach on the way.
-`arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ proves that there is at least one leader. More cannot be said from
-the hull alone.
+It seems clear: if 0 lies inside the convex hull of the tokens, tokens look in all directions, so there must be at
+least two leaders, one on each side. It is false, and four tokens show it. The reason is that following is not an
+affair of one layer. A token may be out of reach of the leader now, follow somebody else, and come within its reach on
+the way. `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ proves that there is at least one leader. More cannot
+be said from the hull alone.
 """
 
 from fractions import Fraction
@@ -67,5 +67,5 @@ assert limit.radius > 0.1
 # %%
 # What to try
 # -----------
-# Move token 1 to (-0.5, -4) or (-2, -5). With a small step, ``Fraction(1, 100)``, it takes longer; does it still end at token 2? Look for
-# three tokens with the same property, or for a reason why there are none.
+# Move token 1 to (-0.5, -4) or (-2, -5). With a small step, ``Fraction(1, 100)``, it takes longer; does it still end at
+# token 2? Look for three tokens with the same property, or for a reason why there are none.

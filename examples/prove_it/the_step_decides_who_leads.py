@@ -2,11 +2,11 @@
 A token inside the cloud leads, but only for one size of the step
 =================================================================
 
-Leaders are the vertices of a polytope, so one would think that they are known from the start: corners of the cloud, for
-any step :math:`\\alpha`. Both halves of that are false. Here a token from the inside becomes a leader, because all that
-stood in front of it has left; and it does so for :math:`\\alpha = 1/2`, but neither for 1/10 nor for 5. The theorems of
-`arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ hold for every :math:`\\alpha > 0`, but the limit that they promise
-depends on it. There are ten tokens, and all decisions are made in exact arithmetic.
+Leaders are the vertices of a polytope, so one would think that they are known from the start: corners of the cloud,
+for any step :math:`\\alpha`. Both halves of that are false. Here a token from the inside becomes a leader, because
+all that stood in front of it has left; and it does so for :math:`\\alpha = 1/2`, but neither for 1/10 nor for 5. The
+theorems of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ hold for every :math:`\\alpha > 0`, but the limit
+that they promise depends on it. There are ten tokens, and all decisions are made in exact arithmetic.
 """
 
 from fractions import Fraction
@@ -41,7 +41,8 @@ for ax, k in zip(axes, (0, 1, 2, 12), strict=True):
 plt.show()
 
 # %%
-# For which steps does it lead? Two hundred of them, each with a certified limit: an interval, with nothing on either side.
+# For which steps does it lead? Two hundred of them, each with a certified limit: an interval, with nothing on either
+# side.
 
 alphas = [Fraction(k, 100) for k in range(2, 202)]
 numbers = [set(hm.limit(tokens, hm.Hardmax(alpha)).leaders.tolist()) for alpha in alphas]
@@ -64,5 +65,5 @@ plt.show()
 # %%
 # What to try
 # -----------
-# Give the rule a sequence of steps, ``alpha=[0.5, 0.1]``: what counts are the first two layers. Take random clouds of ten tokens
-# and count for how many of them the leaders depend on the step.
+# Give the rule a sequence of steps, ``alpha=[0.5, 0.1]``: what counts are the first two layers. Take random clouds of
+# ten tokens and count for how many of them the leaders depend on the step.

@@ -2,11 +2,11 @@
 A matrix is a lens: the same tokens, three matrices, other leaders
 ==================================================================
 
-Tokens do not change, and yet others lead: the matrix A of the rule decides in which directions tokens look far. How much
-can it change? Writing :math:`A = L L^\\top` and :math:`y = L^\\top z`, the products become
-:math:`\\langle A z_i, z_j \\rangle = \\langle y_i, y_j \\rangle`: the model of `arXiv 2407.01602
-<https://arxiv.org/abs/2407.01602>`_ with A is the model with the identity on tokens seen through :math:`L^\\top`. So A
-stretches the cloud, the dynamics run there, and the result is looked at in the old coordinates.
+Tokens do not change, and yet others lead: the matrix A of the rule decides in which directions tokens look far. How
+much can it change? Writing :math:`A = L L^\\top` and :math:`y = L^\\top z`, the products become :math:`\\langle A
+z_i, z_j \\rangle = \\langle y_i, y_j \\rangle`: the model of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_
+with A is the model with the identity on tokens seen through :math:`L^\\top`. So A stretches the cloud, the dynamics
+run there, and the result is looked at in the old coordinates.
 """
 
 import matplotlib.pyplot as plt
@@ -58,4 +58,5 @@ print(f"Tokens that can lead at layer 0 for some A: {able.tolist()}")
 # What to try
 # -----------
 # ``hm.control.choose_A(tokens, leaders=[...])`` goes the other way: it finds the A for which the tokens that you name
-# lead, or proves that there is none. A = I times any number changes nothing; try ``np.diag([1.0, 1e-4])`` for two leaders.
+# lead, or proves that there is none. A = I times any number changes nothing; try ``np.diag([1.0, 1e-4])`` for two
+# leaders.

@@ -8,8 +8,8 @@ the consequence: whatever attracts :math:`z_i` lies in the half-space
 
 .. math:: \\mathcal{H}_i = \\{z : \\langle A z_i, z - z_i \\rangle \\ge 0\\}.
 
-Everything else in the theory starts here. A token only moves forwards, so its norm grows, and one with nothing in front
-of it leads. ``hardmax reproduce fig1`` draws the same figure.
+Everything else in the theory starts here. A token only moves forwards, so its norm grows, and one with nothing in
+front of it leads. ``hardmax reproduce fig1`` draws the same figure.
 """
 
 from fractions import Fraction
@@ -31,8 +31,8 @@ for name, run in runs.items():
     print(f"{name}: z1 follows", " and ".join(f"z{j + 1}" for j in run.sets(0)[0]))
 
 # %%
-# Shaded is the half-space of the first token. The dotted lines project all tokens onto the direction
-# :math:`A z_1`, the arrow; those that reach farthest are orange. Another A turns the direction, and so the choice.
+# Shaded is the half-space of the first token. The dotted lines project all tokens onto the direction :math:`A z_1`, the
+# arrow; those that reach farthest are orange. Another A turns the direction, and so the choice.
 
 figure, axes = plt.subplots(1, 2, figsize=(9.6, 4.9), layout="constrained")
 for ax, (name, A) in zip(axes, matrices.items(), strict=True):
@@ -51,9 +51,8 @@ for ax, (name, A) in zip(axes, matrices.items(), strict=True):
 plt.show()
 
 # %%
-# The statement as a verdict: for every token and every layer, the smallest
-# :math:`\langle A z_i, z_j - z_i \rangle` over the tokens j that i follows. It is never negative, because i itself was
-# a candidate and did not win.
+# The statement as a verdict: for every token and every layer, the smallest :math:`\langle A z_i, z_j - z_i \rangle`
+# over the tokens j that i follows. It is never negative, because i itself was a candidate and did not win.
 
 assert runs["A = I"].sets(0)[0].tolist() == [1, 2]
 assert runs["A = (2 1; 1 1)"].sets(0)[0].tolist() == [3]

@@ -3,9 +3,9 @@ Figure 2: four clouds gather around their leaders
 =================================================
 
 Figure 2 of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ shows what its main theorem is about. As the depth
-grows every token converges to a point of a finite set :math:`\\mathcal{S}`. The leaders are the vertices of a polytope
-:math:`\\mathcal{K}`; every other point of :math:`\\mathcal{S}` lies on its boundary and is a convex combination of
-leaders,
+grows every token converges to a point of a finite set :math:`\\mathcal{S}`. The leaders are the vertices of a
+polytope :math:`\\mathcal{K}`; every other point of :math:`\\mathcal{S}` lies on its boundary and is a convex
+combination of leaders,
 
 .. math:: \\lim_{k \\to \\infty} z_i^k = \\sum_{\\ell} w_{i\\ell}\\, z_\\ell, \\qquad w_{i\\ell} \\ge 0, \\quad
    \\sum_\\ell w_{i\\ell} = 1.

@@ -2,10 +2,10 @@
 In three dimensions the leaders span a polytope that one can turn
 =================================================================
 
-In the plane one sees where tokens go. Is the picture of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ the same
-in space? Every token still ends at a corner of a polytope, but there are more corners: leaders are tokens with nothing
-in front of them, and the more directions there are, the more tokens find one that is free. This page can be turned,
-and played layer by layer.
+In the plane one sees where tokens go. Is the picture of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ the
+same in space? Every token still ends at a corner of a polytope, but there are more corners: leaders are tokens with
+nothing in front of them, and the more directions there are, the more tokens find one that is free. This page can be
+turned, and played layer by layer.
 """
 
 import matplotlib.pyplot as plt
@@ -46,5 +46,5 @@ assert shares[64] == 1
 # %%
 # What to try
 # -----------
-# ``hm.configuration("sphere", n=120, d=3)`` with A = I: every token leads. With ``A=np.diag([1, 1, 0.2])`` in the rule the
-# tokens near the poles give way.
+# ``hm.configuration("sphere", n=120, d=3)`` with A = I: every token leads. With ``A=np.diag([1, 1, 0.2])`` in the rule
+# the tokens near the poles give way.

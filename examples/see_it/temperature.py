@@ -2,13 +2,15 @@
 Softmax becomes hardmax as the temperature falls, at a known rate
 =================================================================
 
-Transformers use softmax, the theorems of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ are about hardmax. How
-far apart are they? Softmax with temperature T gives token j the weight :math:`\\exp(\\langle A z_i, z_j \\rangle / T)` up
-to normalisation. If the chosen tokens lead all others by at least a gap g, one layer differs from the hardmax layer by
+Transformers use softmax, the theorems of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ are about hardmax.
+How far apart are they? Softmax with temperature T gives token j the weight :math:`\\exp(\\langle A z_i, z_j \\rangle
+/ T)` up to normalisation. If the chosen tokens lead all others by at least a gap g, one layer differs from the
+hardmax layer by
 
 .. math:: \\text{const} \\cdot e^{-g / T},
 
-so a small gap needs a low temperature. The example shows the difference after many layers, and measures the rate in one.
+so a small gap needs a low temperature. The example shows the difference after many layers, and measures the rate in
+one.
 """
 
 import matplotlib.pyplot as plt
@@ -66,5 +68,5 @@ plt.show()
 # %%
 # What to try
 # -----------
-# ``hm.sweep("temperature", ...)`` measures the same over temperature and depth, with its bounds. On a lattice gaps are 0:
-# softmax then tends to the mean of the tied tokens, as hardmax does.
+# ``hm.sweep("temperature", ...)`` measures the same over temperature and depth, with its bounds. On a lattice gaps are
+# 0: softmax then tends to the mean of the tied tokens, as hardmax does.

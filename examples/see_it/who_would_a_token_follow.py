@@ -10,8 +10,8 @@ all others,
 
 .. math:: \\langle A x, x \\rangle > \\langle A x, z_j \\rangle \\quad \\text{for all } j.
 
-For A = I and one token :math:`z_j` that is the outside of the circle with diameter from 0 to :math:`z_j`: by Thales the
-angle at x is a right one on the circle. So the newcomer leads outside of all these circles.
+For A = I and one token :math:`z_j` that is the outside of the circle with diameter from 0 to :math:`z_j`: by Thales
+the angle at x is a right one on the circle. So the newcomer leads outside of all these circles.
 """
 
 import matplotlib.pyplot as plt
@@ -35,8 +35,8 @@ def followed(A: np.ndarray) -> np.ndarray:
 
 # %%
 # Each colour is the cone of one token, white is where a newcomer would lead. The circles on the left are those of
-# Thales. With another A, on the right, circles become ellipses and the cones turn: each corner of the hull still has one,
-# since A x takes every direction, but others stand in it.
+# Thales. With another A, on the right, circles become ellipses and the cones turn: each corner of the hull still has
+# one, since A x takes every direction, but others stand in it.
 
 matrices = {"A = I": np.eye(2), "A = (2 1; 1 1)": np.array([[2.0, 1.0], [1.0, 1.0]])}
 cells = {name: followed(A) for name, A in matrices.items()}

@@ -3,9 +3,9 @@ A million tokens reach their certified limit, and thirteen of them lead
 =======================================================================
 
 Can one afford proofs at scale? By the definition a layer takes :math:`n^2` products, which is :math:`10^{12}` for a
-million tokens. In the plane most of them need not be computed: the token with the largest projection on a direction is a
-vertex of the convex hull, which has few, and is found by its angle. So a layer costs :math:`n \\log h` for a hull of h
-tokens, and a token that is decided asks no more. The kernel changes the time, and nothing else.
+million tokens. In the plane most of them need not be computed: the token with the largest projection on a direction
+is a vertex of the convex hull, which has few, and is found by its angle. So a layer costs :math:`n \\log h` for a
+hull of h tokens, and a token that is decided asks no more. The kernel changes the time, and nothing else.
 """
 
 import time
@@ -36,12 +36,14 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.7), layout="constrai
 left.hexbin(*tokens.T, gridsize=90, bins="log", cmap="Greys", linewidths=0)
 corners = limit.points[: len(limit.leaders)]
 left.plot(*corners[np.append(limit.polytope.outline, limit.polytope.outline[0])].T, color=GREY, lw=1)
-for place, p in enumerate(order):
-    colour = COLOURS[place % len(COLOURS)]
-    left.scatter(*limit.points[p], s=220, marker="*", color=colour, edgecolors=EDGE, zorder=3)
-    right.bar(place, sizes[p], color=colour)
+left.scatter(*corners.T, s=160, marker="*", color=COLOURS[1], edgecolors=EDGE, zorder=3)
+for place, p in enumerate(order, 1):
+    outwards = 14 * limit.points[p] / np.linalg.norm(limit.points[p])
+    left.annotate(str(place), limit.points[p], outwards, textcoords="offset points", ha="center", va="center")
+left.margins(0.1)
 left.set(aspect="equal", xlabel="$z_1$", ylabel="$z_2$")
-right.set(xlabel="leaders, in the order of their angle", ylabel="tokens that end there", xticks=[])
+right.bar(range(1, len(order) + 1), sizes[order] / 1000, color=COLOURS[0])
+right.set(xlabel="leader", ylabel="thousands of tokens that end there", xticks=range(1, len(order) + 1))
 plt.show()
 
 # %%
@@ -56,5 +58,5 @@ print(f"{len(few):,} tokens: the same limit to the last bit by {one.stats['kerne
 # %%
 # What to try
 # -----------
-# Ten million tokens, if you have the memory. A uniform ball instead of a Gaussian has more corners, and so more leaders.
-# In three dimensions "fused" runs, with bounds that say when no other token can win: start with 100,000.
+# Ten million tokens, if you have the memory. A uniform ball instead of a Gaussian has more corners, and so more
+# leaders. In three dimensions "fused" runs, with bounds that say when no other token can win: start with 100,000.

@@ -2,11 +2,11 @@
 A folder of reviews, answered in parts, and a word that should not count
 ========================================================================
 
-A company has its reviews in files, more than fit into memory, and wants two things: an answer for each, and to know which
-words carry the answers of the whole. ``hm.predict_files`` cuts the files into slices, answers each in a process of its own,
-and writes Parquet. The explanation of a text adds up to its logit exactly, so sums over the corpus mean something: they are
-parts of all logits. The model is the one inside the package, trained on film reviews; the reviews here are made, so that
-for each of them the words that were planted are known.
+A company has its reviews in files, more than fit into memory, and wants two things: an answer for each, and to know
+which words carry the answers of the whole. ``hm.predict_files`` cuts the files into slices, answers each in a process
+of its own, and writes Parquet. The explanation of a text adds up to its logit exactly, so sums over the corpus mean
+something: they are parts of all logits. The model is the one inside the package, trained on film reviews; the reviews
+here are made, so that for each of them the words that were planted are known.
 """
 
 import tempfile
@@ -25,8 +25,8 @@ corpus = reviews(6000, seed=1, negation=0.0, contrast=0.0)
 print(corpus.texts[0])
 
 # %%
-# Three files in a folder. They are read in the order of their names, and rows are counted in each. Workers are threads of
-# this process here, as in the example of a sweep; without ``engine`` there is a process for each core.
+# Three files in a folder. They are read in the order of their names, and rows are counted in each. Workers are threads
+# of this process here, as in the example of a sweep; without ``engine`` there is a process for each core.
 
 with (
     tempfile.TemporaryDirectory() as folder,
@@ -73,10 +73,10 @@ ax.margins(y=0.01)
 plt.show()
 
 # %%
-# Many planted words are among them. But the first is not one: in these reviews "It has subtitles." means nothing, and the
-# model takes it as praise, as it may be in the reviews that it was trained on. It shows in the answers: where subtitles
-# are mentioned, more of them are wrong. One look at the table of the whole corpus has found what reading single
-# explanations would not.
+# Many planted words are among them. But the first is not one: in these reviews "It has subtitles." means nothing, and
+# the model takes it as praise, as it may be in the reviews that it was trained on. It shows in the answers: where
+# subtitles are mentioned, more of them are wrong. One look at the table of the whole corpus has found what reading
+# single explanations would not.
 
 print(f"{sum(sought)} of the first 24 tokens contain a planted word. The first token is {tokens['token'][0]!r}.")
 assert tokens["token"][0] == "subtitles"
@@ -88,5 +88,5 @@ assert correct[mention].mean() < correct[~mention].mean()
 # %%
 # What to try
 # -----------
-# ``hardmax predict FOLDER --out scored/ --explain --tokens tokens.csv`` does the same for your files. Stop it and start it again:
-# it goes on. DuckDB, Polars and Spark read the parts.
+# ``hardmax predict FOLDER --out scored/ --explain --tokens tokens.csv`` does the same for your files. Stop it and start
+# it again: it goes on. DuckDB, Polars and Spark read the parts.

@@ -2,10 +2,10 @@
 How many leaders, after how many layers? A sweep over steps and sizes
 =====================================================================
 
-The theorems of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ say that leaders emerge and tokens converge. They do
-not say how many leaders there are, nor when all is decided. A sweep asks that of several hundred random clouds, each run to
-its certificate. One function, one grid, one table: a row depends on its parameters and its seed, not on the workers, and a
-sweep that is stopped goes on where it was.
+The theorems of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ say that leaders emerge and tokens converge.
+They do not say how many leaders there are, nor when all is decided. A sweep asks that of several hundred random
+clouds, each run to its certificate. One function, one grid, one table: a row depends on its parameters and its seed,
+not on the workers, and a sweep that is stopped goes on where it was.
 """
 
 import tempfile
@@ -17,9 +17,9 @@ from distributed import Client
 import hardmax as hm
 
 # %%
-# "leaders" is a cell that is built in. Workers here are threads of this process, and cells run in processes of their own.
-# Without ``engine`` there is a worker process for each core; a script then has to call it below
-# ``if __name__ == "__main__":``, since workers import it.
+# "leaders" is a cell that is built in. Workers here are threads of this process, and cells run in processes of their
+# own. Without ``engine`` there is a worker process for each core; a script then has to call it below ``if __name__ ==
+# "__main__":``, since workers import it.
 
 grid = {"alpha": np.geomspace(0.05, 5, 7).round(4).tolist(), "n": [10, 100, 1000], "seed": range(12)}
 with (
@@ -55,5 +55,5 @@ assert layers.iloc[0] > 3 * layers.iloc[-1]
 # %%
 # What to try
 # -----------
-# ``hardmax sweep leaders --alpha 0.05:5:log:20 --n 10,100,1000 --d 2,3,8,16 --seeds 100 --out runs/leaders`` is the same on the
-# command line, and larger. A function of your own, ``cell(params, rng)``, goes in the place of "leaders".
+# ``hardmax sweep leaders --alpha 0.05:5:log:20 --n 10,100,1000 --d 2,3,8,16 --seeds 100 --out runs/leaders`` is the
+# same on the command line, and larger. A function of your own, ``cell(params, rng)``, goes in the place of "leaders".
