@@ -39,19 +39,19 @@ def mean(z: torch.Tensor) -> torch.Tensor:
 
 
 losses, accuracies, shots = [], [], {}
-for step in range(121):
+for step in range(61):
     start = encoder(clouds)
     means = mean(layers(start))
     logits = decoder(means)[:, 0]
     loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels.float())
     losses.append(loss.item())
     accuracies.append(((logits > 0) == labels.bool()).float().mean().item())
-    if step in (0, 120):
+    if step in (0, 60):
         shots[step] = means.detach().numpy()
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-    if step % 30 == 0:
+    if step % 20 == 0:
         print(f"step {step:3d}   loss {losses[-1]:.3f}   accuracy {accuracies[-1]:.2f}")
 assert accuracies[-1] > 0.9
 assert losses[-1] < losses[0]
