@@ -13,6 +13,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 from hardmax.draw.shown import Movie, Page
+from hardmax.figures import FIGURES
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*/*.py"))
@@ -21,6 +22,7 @@ BRIEFLY = {
     "outside_the_hypotheses.py": ["2"],  # runs
 }
 AS_A_SCRIPT = "exact_ties"
+ELSEWHERE = {"phase"}  # of arXiv 2312.10794: the gallery has the figures of the other two papers
 TESTED = "cylinder_flow"  # by test_cylinder_flow.py, part by part
 
 
@@ -30,6 +32,13 @@ def _name(path: Path) -> str:
 
 def test_the_gallery_is_large_enough() -> None:
     assert len(EXAMPLES) >= 30
+
+
+@pytest.mark.parametrize("figure", [name for name in FIGURES if name not in ELSEWHERE])
+def test_every_figure_of_the_papers_is_in_the_gallery(figure: str) -> None:
+    """An example shows it, and names the command that draws it."""
+    command = re.compile(rf"hardmax reproduce {figure}\b")
+    assert [path for path in EXAMPLES if command.search(path.read_text(encoding="utf-8"))]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=_name)

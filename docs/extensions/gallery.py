@@ -1,6 +1,7 @@
 """The gallery: its groups in the order of the readers, and a limit on the seconds that an example may take."""
 
 import signal
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +59,13 @@ def shown(block: Any, variables: dict[str, Any], conf: dict[str, Any]) -> str:
 
 
 def _rst(thing: Movie | Page, variables: dict[str, Any], conf: dict[str, Any]) -> str:
-    image = Path(next(variables["image_path_iterator"]))
-    if isinstance(thing, Movie):
-        thing.save(image.with_suffix(thing.ending))
-        return figure_rst([str(image.with_suffix(thing.ending))], conf["src_dir"])
     source = Path(variables["src_file"])
-    live.write(thing, Path(conf["src_dir"]) / "static" / "live" / f"{image.stem}.html")
-    frame = live.frame(f"../../_static/live/{image.stem}.html", source.stem.replace("_", " "))
+    if isinstance(thing, Movie):
+        image = Path(next(variables["image_path_iterator"])).with_suffix(thing.ending)
+        thing.save(image)
+        return figure_rst([str(image)], conf["src_dir"])
+    # A page is no image: asking for the name of one would promise its file.
+    name = f"{source.parent.name}-{source.stem}-{sha256(thing.encode()).hexdigest()[:8]}.html"
+    live.write(thing, Path(conf["src_dir"]) / "static" / "live" / name)
+    frame = live.frame(f"../../_static/live/{name}", source.stem.replace("_", " "))
     return f"\n.. raw:: html\n\n    {frame}\n\n"

@@ -1,18 +1,20 @@
 """
-A million tokens to their certified limit, and what the choice of a kernel changes
-==================================================================================
+A million tokens reach their certified limit, and thirteen of them lead
+=======================================================================
 
-A million tokens to their certified limit, and what the choice of a kernel changes: the time, and nothing else.
-
-In the plane the token with the largest projection is a vertex of the convex hull, so a layer costs n log h for a hull
-of h tokens, where the definition takes n^2 products.
+Can one afford proofs at scale? By the definition a layer takes :math:`n^2` products, which is :math:`10^{12}` for a
+million tokens. In the plane most of them need not be computed: the token with the largest projection on a direction
+is a vertex of the convex hull, which has few, and is found by its angle. So a layer costs :math:`n \\log h` for a
+hull of h tokens, and a token that is decided asks no more. The kernel changes the time, and nothing else.
 """
 
 import time
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 import hardmax as hm
+from hardmax.draw.style import COLOURS, EDGE, GREY
 
 rule = hm.Hardmax(alpha=0.5)
 tokens = hm.configuration("gaussian", n=1_000_000)
@@ -23,9 +25,38 @@ limit = hm.limit(tokens, rule)
 print(f"{time.perf_counter() - start:.1f} s for {len(tokens):,} tokens, by {limit.stats['kernel']!r}")
 print(limit)
 assert limit.certified
+assert len(limit.leaders) == 13
+
+# %%
+# All of them: the density of the cloud, and the leaders that everybody goes to. Right: how many tokens end at each.
+
+sizes = np.bincount(limit.clusters)
+order = np.argsort(np.arctan2(*limit.points.T[::-1]))
+figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.7), layout="constrained")
+left.hexbin(*tokens.T, gridsize=90, bins="log", cmap="Greys", linewidths=0)
+corners = limit.points[: len(limit.leaders)]
+left.plot(*corners[np.append(limit.polytope.outline, limit.polytope.outline[0])].T, color=GREY, lw=1)
+left.scatter(*corners.T, s=160, marker="*", color=COLOURS[1], edgecolors=EDGE, zorder=3)
+for place, p in enumerate(order, 1):
+    outwards = 14 * limit.points[p] / np.linalg.norm(limit.points[p])
+    left.annotate(str(place), limit.points[p], outwards, textcoords="offset points", ha="center", va="center")
+left.margins(0.1)
+left.set(aspect="equal", xlabel="$z_1$", ylabel="$z_2$")
+right.bar(range(1, len(order) + 1), sizes[order] / 1000, color=COLOURS[0])
+right.set(xlabel="leader", ylabel="thousands of tokens that end there", xticks=range(1, len(order) + 1))
+plt.show()
+
+# %%
+# With another kernel the limit is the same to the last bit. "numpy" is the definition, as it is written.
 
 few = tokens[:3000]
 one, other = (hm.limit(few, rule, kernel=kernel) for kernel in ("numpy", "hull"))
 assert np.array_equal(one.tokens, other.tokens)
 assert np.array_equal(one.leaders, other.leaders)
 print(f"{len(few):,} tokens: the same limit to the last bit by {one.stats['kernel']!r} and {other.stats['kernel']!r}")
+
+# %%
+# What to try
+# -----------
+# Ten million tokens, if you have the memory. A uniform ball instead of a Gaussian has more corners, and so more
+# leaders. In three dimensions "fused" runs, with bounds that say when no other token can win: start with 100,000.

@@ -1,0 +1,70 @@
+"""
+Figure 2: four clouds gather around their leaders
+=================================================
+
+Figure 2 of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ shows what its main theorem is about. As the depth
+grows every token converges to a point of a finite set :math:`\\mathcal{S}`. The leaders are the vertices of a
+polytope :math:`\\mathcal{K}`; every other point of :math:`\\mathcal{S}` lies on its boundary and is a convex
+combination of leaders,
+
+.. math:: \\lim_{k \\to \\infty} z_i^k = \\sum_{\\ell} w_{i\\ell}\\, z_\\ell, \\qquad w_{i\\ell} \\ge 0, \\quad
+   \\sum_\\ell w_{i\\ell} = 1.
+
+Four small clouds show the four things that can happen. ``hardmax reproduce fig2`` draws the same figure.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import hardmax as hm
+
+names = ("triangle", "emerging-leader", "square", "edge-clusters")
+rule = hm.Hardmax(alpha=0.5)
+runs = {name: hm.simulate(hm.configuration(name), rule, layers=30) for name in names}
+
+# %%
+# Stars lead, circles have the colour of the token they follow, and two colours in one circle are a tie. Shaded in the
+# last column is :math:`\mathcal{K}`.
+#
+# 1. *triangle*: three leaders from the start, and everybody else walks to one of them.
+# 2. *emerging-leader*: the token in the middle becomes a leader only when the tokens in front of it have left.
+# 3. *square*: four leaders, none of them in anybody's way.
+# 4. *edge-clusters*: two tokens follow two leaders at once, and end in the middle of an edge.
+
+layers = (0, 1, 2, 5, 30)
+figure, axes = plt.subplots(len(runs), len(layers), figsize=(10.5, 8.6), layout="constrained")
+for line, (name, run) in zip(axes, runs.items(), strict=True):
+    for ax, k in zip(line, layers, strict=True):
+        hm.draw.plot_tokens(run, k, ax=ax, tails=False)
+        ax.set(xlabel="", ylabel="", xticks=[], yticks=[], title=f"layer {k}" if name == names[0] else "")
+    line[0].set_ylabel(name)
+plt.show()
+
+# %%
+# Thirty layers look finished. The limit is more: a proof that is complete at a finite layer, with the weights of every
+# limit on the leaders.
+
+for name, run in runs.items():
+    limit, verdict = hm.limit(run.array[0], rule), hm.theorems.limit(run)
+    print(f"{name}: {limit}")
+    assert limit.certified
+    assert verdict.holds
+    assert np.allclose(limit.weights.sum(axis=1), 1)
+    assert np.allclose(limit.weights @ limit.points[: len(limit.leaders)], limit.tokens)
+
+late = hm.limit(hm.configuration("emerging-leader"), rule)
+tied = hm.limit(hm.configuration("edge-clusters"), rule)
+assert late.emerged.max() > 0
+assert len(tied.points) > len(tied.leaders)
+print("In the last cloud, tokens 4 and 5 end at", *tied.exact()[[4, 5]].astype(str).tolist())
+
+# %%
+# The second row as a movie: who leads is not decided at layer 0.
+
+movie = hm.draw.movie(hm.simulate(hm.configuration("emerging-leader"), rule, layers=8))
+
+# %%
+# What to try
+# -----------
+# Move one of the two tokens of *edge-clusters* by a millionth: it ends in a corner. That is Theorem 3 of this project,
+# for almost every input every limit is a leader. ``hm.configuration("square", seed=1)`` has other tokens inside.
