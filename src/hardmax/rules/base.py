@@ -18,7 +18,14 @@ from hardmax._types import Array
 
 
 class Rule(ABC):
-    """How tokens move: the base of all rules. A rule of your own is a `Layered` or a `Flow`."""
+    """How tokens move: the base of all rules. A rule of your own is a `Layered` or a `Flow`.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> isinstance(hm.Hardmax(0.5), hm.rules.Layered), isinstance(hm.Sphere(1.0), hm.rules.Flow)
+    (True, True)
+    """
 
     @property
     @abstractmethod
