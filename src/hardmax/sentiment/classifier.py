@@ -1,7 +1,7 @@
 """`HardmaxClassifier`: the scikit-learn estimator. It validates, calls, stores.
 
-Texts and labels are refused in a sentence where they do not fit. It is long because each of its methods is thin and says
-what it takes and returns.
+Texts and labels are refused in a sentence where they do not fit. It is long because each method says what it takes and
+returns.
 """
 
 from collections.abc import Collection, Mapping, Sequence
