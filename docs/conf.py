@@ -6,7 +6,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from extensions import gallery, inventories, mathjax  # noqa: E402
+from extensions import gallery, inventories, mathjax, names  # noqa: E402
+from numpydoc.xref import DEFAULT_LINKS  # noqa: E402
 
 from hardmax import __version__  # noqa: E402
 
@@ -16,6 +17,7 @@ version = release = __version__
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
     "sphinx.ext.intersphinx",
     "sphinx.ext.mathjax",
     "sphinx_copybutton",
@@ -42,7 +44,11 @@ toc_object_entries = False  # every name has a heading
 autodoc_typehints = "none"  # shapes and meanings are in the docstrings
 default_role = "code"  # `name` in docstrings, as in Markdown
 numpydoc_show_class_members = False
-numpydoc_xref_param_type = False
+numpydoc_xref_param_type = True
+numpydoc_xref_aliases = names.types(HERE / "reference")  # types that are documented here or elsewhere are links
+numpydoc_xref_ignore = "all"
+DEFAULT_LINKS.clear()  # other words, such as bool, are no links
+autosummary_generate = False  # every name has its place on a page
 intersphinx_mapping = inventories.mapping(HERE / "gallery" / "inventories")
 sphinx_gallery_conf = gallery.settings()
 

@@ -1,7 +1,10 @@
 """Docstrings are written to be read as text: signs that mean something else to reStructuredText are escaped."""
 
 import re
+from pathlib import Path
 from typing import Any
+
+from extensions import names
 
 CODE = re.compile(r"(`[^`]*`)")
 SIGNS = re.compile(r"\||(?<=\w)_(?=\W|$)")  # |z| is a norm, and labels_ is an attribute
@@ -15,7 +18,14 @@ def told_apart(app: Any, what: str, name: str, thing: Any, options: Any, lines: 
         if not example:
             parts = CODE.split(line)
             parts[::2] = [SIGNS.sub(r"\\\g<0>", part) for part in parts[::2]]
+            parts[1::2] = [linked(app, part) for part in parts[1::2]]
             lines[i] = "".join(parts)
+
+
+def linked(app: Any, code: str) -> str:
+    """A name in backticks as a link, if it has a place in the reference."""
+    found = names.mentions(Path(app.srcdir) / "reference").get(code.strip("`"))
+    return code if found is None else f":py:obj:`{code.strip('`')} <{found}>`"
 
 
 def without_routing(app: Any, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:

@@ -18,20 +18,41 @@ BETWEEN_SENTENCES = re.compile(r"(?<=\.) (?=[A-Z`])")
 
 
 class InputError(ValueError):
-    """Input without a meaning, in a sentence."""
+    """Input without a meaning, in a sentence. It is a `ValueError`, and the base of the others but one.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> try:
+    ...     hm.simulate([[1.0, 2.0]], hm.Hardmax(alpha=-1), layers=3)
+    ... except hm.InputError as error:
+    ...     print(error)
+    `alpha` must be finite and positive. Got -1. A step of 0.5 is usual.
+    """
 
     def spelled(self, spell: Spell) -> str:
-        """The sentence as the users of a surface would write it."""
+        """The sentence as the users of a surface would write it; `spell` says how a parameter is written there."""
         return respelled(str(self), spell)
 
 
 class ParameterError(InputError):
     """A parameter without a meaning.
 
+    Parameters
+    ----------
+    name : str, path or sequence of str
+        The parameter or file, or parameters that do not go together.
+    must : str
+        What must hold, as it follows the word "must".
+    got : object
+        What came instead.
+    advice : str
+        What to do; may be empty.
+
     Attributes
     ----------
     names : tuple of str
-        The parameter or file, or parameters that do not go together.
+        `name`, as a tuple.
     must, got, advice : str
         What must hold, what came, and what to do.
 
@@ -49,6 +70,7 @@ class ParameterError(InputError):
 
     @property
     def problem(self) -> str:
+        """What must hold and what came, without the advice."""
         named = " and ".join(f"`{name}`" for name in self.names)
         return f"{named} must {self.must}. Got {self.got}."
 
@@ -61,15 +83,47 @@ class ParameterError(InputError):
 
 
 class ParameterTypeError(ParameterError, TypeError):
-    """A parameter of a kind without a meaning."""
+    """A parameter of a kind without a meaning: a `ParameterError` that is a `TypeError`, too.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> hm.simulate([[1.0, 2.0]], "hardmax", layers=3)
+    Traceback (most recent call last):
+    hardmax.ParameterTypeError: `rule` must be a rule such as hm.Hardmax(alpha=0.5). Got str.
+    """
 
 
 class ParameterIndexError(ParameterError, IndexError):
-    """An index that nothing has."""
+    """An index that nothing has: a `ParameterError` that is an `IndexError`, too.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> hm.simulate([[1.0, 2.0]], hm.Hardmax(0.5), layers=3).attention(7)
+    Traceback (most recent call last):
+    hardmax.ParameterIndexError: `k` must be a saved layer: layers 0 to 3. Got 7. Simulate more layers.
+    """
 
 
 class MissingExtra(ImportError):
-    """A package that is optional and not installed."""
+    """A package that is optional and not installed: an `ImportError` that says how to install it.
+
+    Parameters
+    ----------
+    what : str
+        What needs the package.
+    package : str
+        The package.
+    extra : str
+        The extra of hardmax that brings it.
+
+    Examples
+    --------
+    >>> raise MissingExtra("`hardmax.control`", "CVXPY", "control")
+    Traceback (most recent call last):
+    hardmax.MissingExtra: `hardmax.control` needs CVXPY: pip install 'hardmax[control]'.
+    """
 
     def __init__(self, what: str, package: str, extra: str) -> None:
         super().__init__(what, package, extra, name=package)

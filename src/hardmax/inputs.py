@@ -69,6 +69,16 @@ def configuration(name: str, *, n: int | None = None, d: int | None = None, seed
     n, d : int, optional
         How many random tokens, 100 unless said, and of which dimension, 2. The paper's configurations have their own.
     seed : int
+        Of the random tokens; 0 or larger.
+
+    Returns
+    -------
+    (n, d) array of float64
+
+    Raises
+    ------
+    ParameterError
+        If there is no such name, a number is out of range, or `n` or `d` comes with a configuration of the paper.
 
     Examples
     --------
@@ -138,6 +148,16 @@ def matrix(name: str, *, d: int | None = None, seed: int = 0) -> FloatArray:
     d : int, optional
         Size, 2 unless said. The paper's examples have their own.
     seed : int
+        Of the random matrices; 0 or larger.
+
+    Returns
+    -------
+    (d, d) array of float64
+
+    Raises
+    ------
+    ParameterError
+        If there is no such name, a number is out of range, or `d` is not that of an example of the paper.
 
     Examples
     --------

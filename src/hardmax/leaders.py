@@ -11,7 +11,7 @@ from hardmax.trajectories.hardmax import HardmaxTrajectory
 
 @dataclass(frozen=True, eq=False)
 class Leader:
-    """One leader.
+    """One leader of a cloud: who, since when, by how much, and who follows it. It prints as a sentence.
 
     Attributes
     ----------
@@ -24,10 +24,21 @@ class Leader:
     measured : int
         The layer of the margin: `emerged`, or the last if no other was kept.
     position : (d,) array
-    copies : array
+        Where it stands.
+    copies : (n_copies,) array of int
         All tokens equal to it, itself included.
-    followers : array
+    followers : (n_followers,) array of int
         Who follows it at the last layer.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate(hm.configuration("triangle"), hm.Hardmax(0.5), layers=10)
+    >>> leader = hm.leader_table(trajectory)[0]
+    >>> leader.index, leader.emerged, leader.position
+    (0, 0, array([1., 1.]))
+    >>> leader.followers
+    array([3, 4, 5, 6, 7])
     """
 
     index: int
@@ -48,6 +59,24 @@ class Leader:
 
 def leader_table(trajectory: HardmaxTrajectory, *, most: int | None = None) -> list[Leader]:
     """Describe every leader of one cloud, or the first so many, in the order of their indices.
+
+    Parameters
+    ----------
+    trajectory : HardmaxTrajectory
+        Of one cloud. Margins are those of the layer at which a leader emerged, if every layer was kept.
+    most : int, optional
+        How many leaders to describe; all unless said.
+
+    Returns
+    -------
+    list of Leader
+
+    Raises
+    ------
+    ParameterTypeError
+        If it is not the trajectory of `Hardmax`.
+    InputError
+        If it is that of a batch.
 
     Examples
     --------

@@ -63,6 +63,17 @@ class Limit:
         What ran: kernel, arithmetic, layers, queries, sets compared exactly.
     sparse_weights : (n, n_leaders) csr_array
         `weights` without the zeros.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> limit = hm.limit(hm.configuration("triangle"), hm.Hardmax(alpha=0.5))
+    >>> limit.certified, limit.leaders.tolist(), limit.points.shape
+    (True, [0, 1, 2], (3, 2))
+    >>> limit.clusters[:5]
+    array([0, 1, 2, 0, 0])
+    >>> limit.exact()[1].tolist()
+    [Fraction(1, 2), Fraction(-1, 2)]
     """
 
     tokens: Array
@@ -136,13 +147,19 @@ class Limit:
 
     @cached_property
     def polytope(self) -> Polytope:
-        """K, the convex hull of the leaders."""
+        """K, the convex hull of the leaders: a `Polytope`. An `InputError` where none leads, outside the hypotheses."""
         if not len(self.leaders):
             raise InputError("A polytope needs at least one leader. Got none: `A` is outside the theorems' hypotheses.")
         return Polytope(self.points[: len(self.leaders)])
 
     def exact(self) -> AnyArray:
-        """The limits as an (n, d) array of Fractions, without any rounding."""
+        """The limits as an (n, d) array of Fractions, without any rounding.
+
+        Raises
+        ------
+        InputError
+            If the limit is not certified.
+        """
         if not self.certified:
             raise InputError(f"Exact limits need a certificate. Got: {self.status} Raise `max_layers`.")
         return np.asarray(self.exact_points[self.clusters])
@@ -156,11 +173,11 @@ class Limit:
         return np.array(exact, object).reshape(self.points.shape)
 
     def to_npz(self, path: str | PathLike[str]) -> None:
-        """Write the arrays above to a NumPy archive, whole or not at all; `numpy.load` reads it."""
+        """Write the arrays above to a NumPy archive at `path`, whole or not at all; `numpy.load` reads it."""
         write_archive(path, self._arrays())
 
     def to_csv(self, path: str | PathLike[str]) -> None:
-        """Write a table for spreadsheets, a row for each token: its limit, the number of its point, who leads."""
+        """Write a table for spreadsheets to `path`: for each token its limit, the number of its point, who leads."""
         numbers = np.arange(len(self.clusters))
         columns = {"token": numbers} | coordinate_columns(np.asarray(to_numpy(self.tokens)))
         write_rows(path, columns | {"point": self.clusters, "leads": np.isin(numbers, self.leaders)})
@@ -183,14 +200,31 @@ def limit(
     Parameters
     ----------
     tokens : (n, d) array
+        Floats, integers or Fractions; a torch tensor gives tensors back.
     rule : Hardmax
-        With `normalize=True`; without normalisation tokens grow for ever.
+        With `normalize=True`, as without normalisation tokens grow for ever; and without a causal mask.
     max_layers : int
         Give up after this many layers; the answer then says what is known.
     kernel : str
         How the largest products are found, with the same sets: see `simulate`.
     progress : callable, optional
         Called with (tokens decided, tokens in all) after each layer.
+
+    Returns
+    -------
+    Limit
+        Every token's end, with what proves it. Where the layers were too few, `certified` is False and `reason` says
+        why.
+
+    Raises
+    ------
+    ParameterError
+        If `tokens` are not one cloud of finite numbers that fits `A`, or if `rule` has `normalize=False` or
+        `causal=True`.
+    ParameterTypeError
+        If `rule` is not a `Hardmax`.
+    MissingExtra
+        If `kernel` or `exact=True` needs a package that is not installed.
 
     Examples
     --------

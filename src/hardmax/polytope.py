@@ -14,12 +14,21 @@ MAX_FACET_DIMENSION = 8  # the number of facets grows too fast beyond it
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Polytope:
-    """Convex hull of the leaders.
+    """The convex hull of the leaders of a limit, as `Limit.polytope` has it.
 
     Attributes
     ----------
     vertices : (n_leaders, d) array
         In the order of `limit.leaders`.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> polytope = hm.limit(hm.configuration("square"), hm.Hardmax(0.5)).polytope
+    >>> polytope
+    Polytope of dimension 2 with 4 vertices in dimension 2
+    >>> polytope.outline.shape, polytope.facets.shape
+    ((4,), (4, 2))
     """
 
     vertices: FloatArray

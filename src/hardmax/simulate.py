@@ -120,6 +120,15 @@ def simulate(
     Trajectory
         A `HardmaxTrajectory` for `Hardmax`, else a `SmoothTrajectory`.
 
+    Raises
+    ------
+    ParameterError
+        If `tokens`, `mask`, `layers`, `times` or a setting has no meaning, or does not go with the rule.
+    ParameterTypeError
+        If `rule` is not a rule, or `tokens` are not real numbers.
+    MissingExtra
+        If `kernel` or `exact=True` needs a package that is not installed.
+
     Examples
     --------
     >>> import hardmax as hm

@@ -131,11 +131,19 @@ def playground(tokens: ArrayLike | str = "triangle", rule: Rule | None = None, *
     rule : Hardmax, Softmax, SelfAttention or Sphere, optional
         Hardmax(alpha=0.5) if not given. Of SelfAttention, one with V alone.
     layers : int
+        How many layers are shown.
 
     Returns
     -------
     PlaygroundWidget
         `widget.tokens` are the tokens as they are now.
+
+    Raises
+    ------
+    ParameterError
+        If tokens, layers or the rule are beyond what the widget shows.
+    MissingExtra
+        If ipywidgets or anywidget is not installed.
 
     Examples
     --------

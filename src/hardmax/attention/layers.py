@@ -25,6 +25,7 @@ def hardmax_layers(
     Parameters
     ----------
     z : (batch, n, d) tensor
+        The tokens of each cloud.
     alpha : (batch,) tensor
         Positive, one for each cloud.
     count : int
@@ -39,6 +40,12 @@ def hardmax_layers(
     Returns
     -------
     (batch, n, d) tensor
+        After the last layer.
+
+    Raises
+    ------
+    MissingExtra
+        If torch is not installed.
 
     Examples
     --------

@@ -44,9 +44,11 @@ def hardmax_attention(
     Parameters
     ----------
     q : (..., n, d) tensor
+        Queries: float32, bfloat16 or float16, on the CPU also float64. Leading axes broadcast.
     k : (..., m, d) tensor of the same type
+        Keys.
     v : (..., m, dv) tensor
-        float32, bfloat16 or float16, on the CPU also float64. Leading axes broadcast.
+        Values, of any of these types.
     mask : (..., m) or (..., n, m) boolean tensor, optional
         True for real keys, False for padding; or for each query the keys that it sees, which is slower. A mask that
         fits both ways is of the first kind.
@@ -63,9 +65,11 @@ def hardmax_attention(
 
     Raises
     ------
-    ValueError
+    ParameterError
         If shapes, types or devices do not fit, or if a query or key is not finite. A GPU does not look for NaN and
         infinity; the result is then undefined.
+    MissingExtra
+        If torch is not installed.
 
     Examples
     --------
@@ -102,7 +106,19 @@ def hardmax_attention(
 
 
 class HardmaxAttention(torch.nn.Module):
-    """`hardmax_attention` as a module without parameters; `mask` and `causal` as there.
+    """`hardmax_attention` as a module without parameters.
+
+    Parameters
+    ----------
+    causal : bool
+        Whether query i sees the keys 0 to i alone.
+
+    Raises
+    ------
+    ParameterError
+        When it is called, as `hardmax_attention` does.
+    MissingExtra
+        If torch is not installed.
 
     Examples
     --------
@@ -120,9 +136,11 @@ class HardmaxAttention(torch.nn.Module):
         self.causal = causal
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+        """What `hardmax_attention(q, k, v, mask)` returns, with the mask of this module."""
         return hardmax_attention(q, k, v, mask, causal=self.causal)
 
     def extra_repr(self) -> str:
+        """What `print` shows of it."""
         return f"causal={self.causal}"
 
 

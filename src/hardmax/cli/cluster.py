@@ -43,7 +43,7 @@ def cluster(
     features: Annotated[
         str, option("--features", "graph: of nearest neighbours; points: as they are, the paper's model.")
     ] = "graph",
-    n_neighbors: Annotated[int, option("--neighbors", "Of the graph.")] = 10,
+    n_neighbors: Annotated[int, option("--neighbors", "How many nearest points each is joined with.")] = 10,
     n_components: Annotated[int | None, option("--components", "Eigenvectors of the graph.", **UNSAID)] = None,
     metric: Annotated[
         str, option("--metric", "euclidean, cosine, or precomputed: TOKENS are distances, a row for each point.")

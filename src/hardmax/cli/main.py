@@ -33,6 +33,24 @@ COMMANDS = (
     *(open_app, demo, simulate, limit, verify, control, cluster, topics, reproduce, inspect),
     *(train, predict, explain, evaluate, inspect_model, study),
 )
+EXAMPLES = {
+    "app": "hardmax app --model imdb",
+    "demo": "hardmax demo --out demo",
+    "simulate": "hardmax simulate triangle --layers 20 --out triangle.gif",
+    "limit": "hardmax limit triangle --out triangle.png",
+    "verify": "hardmax verify gaussian --n 50 --d 3 --out verdicts.json",
+    "control": "hardmax control gaussian --n 20 --leaders 0,5 --out A.npy",
+    "cluster": "hardmax cluster points.csv --clusters 3 --out clusters.csv",
+    "topics": "hardmax topics comments.csv --text comment --out topics.html",
+    "reproduce": "hardmax reproduce fig2 --out figures",
+    "inspect": 'hardmax inspect minilm "The capital of France is Paris." --out inspection.png',
+    "train": "hardmax train reviews.csv --text review --label sentiment --out my-model",
+    "predict": "hardmax predict reviews.csv --model my-model --out answers.csv",
+    "explain": 'hardmax explain "A wonderful film, but far too long." --out explanation.html',
+    "evaluate": "hardmax evaluate reviews.csv --model my-model",
+    "inspect-model": "hardmax inspect-model imdb",
+    "study": "hardmax study small --out small.json",
+}
 BAD_INPUT, BUG, CLOSED_PIPE = 2, 70, 141
 
 app = typer.Typer(
@@ -42,7 +60,8 @@ app = typer.Typer(
     epilog="Try: hardmax demo, then hardmax limit triangle --out triangle.png",
 )
 for command in COMMANDS:
-    app.command(command.__name__.replace("_", "-"))(command)
+    name = command.__name__.replace("_", "-")
+    app.command(name, epilog=f"Try: {EXAMPLES[name]}")(command)
 app.add_typer(sweep, name="sweep")
 
 

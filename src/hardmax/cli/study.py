@@ -20,7 +20,7 @@ def study(
     only: Annotated[
         list[str] | None, option("--only", "This row alone; may be given several times.", metavar="ROW")
     ] = None,
-    seed: Annotated[int, option("--seed", "Of the split and the training.")] = 0,
+    seed: Annotated[int, option("--seed", "Seed of the split and the training.")] = 0,
     device: Annotated[str, option("--device", "cpu, cuda, or auto.")] = "auto",
 ) -> None:
     """Train the models behind the tables of the docs on IMDb: the paper's for several d, what each part is worth, and

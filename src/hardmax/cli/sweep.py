@@ -51,7 +51,7 @@ class SweepOptions:
     out: Annotated[Path, option("--out", "Folder for the table; a sweep that stands there goes on.", metavar="DIR")]
     seeds: Annotated[int, option("--seeds", "Repetitions of every cell, each with its own random numbers.", min=1)] = 1
     samples: Annotated[int | None, option("--samples", "Draw so many cells, not every combination.", **UNSAID)] = None
-    seed: Annotated[int, option("--seed", "Of all random numbers.")] = 0
+    seed: Annotated[int, option("--seed", "Seed of all random numbers.")] = 0
     time_limit: Annotated[float | None, option("--time-limit", "Seconds after which a cell is stopped.", **UNSAID)] = (
         None
     )
@@ -132,24 +132,32 @@ def _command_of(name: str, cell: BuiltIn) -> Callable[..., None]:
     return options.with_options(command)
 
 
+EXAMPLES = {
+    "leaders": "--alpha 0.05:5:log:20 --n 10,100 --seeds 10 --out runs/leaders",
+    "endings": "--A skew --heads 1,2 --seeds 20 --out runs/endings",
+    "sphere": "--beta 1:10:lin:10 --seeds 5 --out runs/sphere",
+    "temperature": "--temperature 0.001:1:log:7 --layers 1,10 --out runs/temperature",
+    "classifier": "--n-heads 4,32 --layers 1,2,4 --out runs/classifier",
+}
 for _name, _cell in CELLS.items():
-    app.command(_name)(_command_of(_name, _cell))
+    app.command(_name, epilog=f"Try: hardmax sweep {_name} {EXAMPLES[_name]}")(_command_of(_name, _cell))
 
 
-@app.command(OWN, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@app.command(
+    OWN,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    epilog="Try: hardmax sweep my_cells.py:cell --x 1,2,3 --y 0:1:lin:11 --out runs/mine",
+)
 @options.with_options
 def own(context: typer.Context, chosen: SweepOptions) -> None:
-    """A cell of your own: a function `cell(params, rng)` in a file, which returns a dict. Other options are parameters.
-
-    hardmax sweep my_cells.py:cell --x 1,2,3 --y 0:1:lin:11 --out runs/mine
-    """
+    """Run a cell of your own: a function `cell(params, rng)` in a file. Other options are its parameters."""
     chosen.start(load_cell(str(context.info_name)), parameters_of(context.args))
 
 
-@app.command()
+@app.command(epilog="Try: hardmax sweep resume runs/leaders")
 def resume(
     folder: Folder,
-    cell: Annotated[str | None, option("--cell", "Of a sweep of your own: its file and function.", metavar=OWN)] = None,
+    cell: Annotated[str | None, option("--cell", "File and function of a cell of your own.", metavar=OWN)] = None,
     engine: Engine = "local",
     workers: Workers = None,
     json: options.Json = False,
@@ -165,13 +173,13 @@ def resume(
     _run(folder, json, lambda **how: run(function, same, **how), engine, workers)
 
 
-@app.command()
+@app.command(epilog="Try: hardmax sweep status runs/leaders")
 def status(folder: Folder, json: options.Json = False) -> None:
     """Say how far a sweep is, and which errors its rows hold."""
     _print(Sweep.open(folder), json)
 
 
-@app.command()
+@app.command(epilog="Try: hardmax sweep plot runs/leaders --x alpha --out leaders.png")
 def plot(
     folder: Folder,
     x: Annotated[str | None, option("--x", "Parameter to the right: the one of most values.", **UNSAID)] = None,

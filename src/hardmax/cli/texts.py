@@ -31,7 +31,7 @@ class FileOptions:
     """How a file of texts is read, where that is not found out."""
 
     text: Annotated[
-        str | None, typer.Option("--text", "--column", help="Of the texts, if not guessed.", metavar="COLUMN")
+        str | None, typer.Option("--text", "--column", help="Column of the texts, if not guessed.", metavar="COLUMN")
     ] = None
     delimiter: Annotated[
         str | None, option("--delimiter", "What separates the fields of CSV, if not found: a sign, or tab.")
@@ -39,7 +39,7 @@ class FileOptions:
     encoding: Annotated[
         str | None, option("--encoding", "How the file writes letters, if not guessed: utf-8, latin-1, utf-16.")
     ] = None
-    sheet: Annotated[str | None, option("--sheet", "Of an .xlsx file, if not the first.", metavar="NAME")] = None
+    sheet: Annotated[str | None, option("--sheet", "Sheet of an .xlsx file, if not the first.", metavar="NAME")] = None
 
     def read_file(self, path: str, **more: Any) -> "Table":
         """The texts of a file."""
@@ -56,7 +56,7 @@ class LabelledOptions(FileOptions):
     path: Annotated[
         str | None, typer.Argument(metavar="FILE", help="A .csv, .tsv, .jsonl, .parquet or .xlsx file of texts.")
     ] = None
-    label: Annotated[str | None, option("--label", "Of the labels, if not guessed.", metavar="COLUMN")] = None
+    label: Annotated[str | None, option("--label", "Column of the labels, if not guessed.", metavar="COLUMN")] = None
     data: Annotated[
         str | None,
         option("--data", "Instead of FILE: imdb, 50,000 film reviews, downloaded once (84 MB).", metavar="NAME"),

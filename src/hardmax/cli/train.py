@@ -31,6 +31,7 @@ FLAGS = {  # where they are not the name of the setting
     "distinct": ["--distinct/--all-occurrences"],
     "punctuation": ["--punctuation/--no-punctuation"],
 }
+HELP = {"class_weight": "Let rare classes weigh as much as frequent ones."}  # where the sentence of a setting says more
 TYPES = {"ngram_range": str | None, "class_weight": bool, "stop_words": str | None}
 
 
@@ -47,7 +48,7 @@ def _setting_options() -> Iterator[Parameter]:
         for each in fields(kind):
             if each.name in LEFT_OUT:
                 continue
-            about = respelled(each.metadata["about"], mentioned).replace('"', "")
+            about = HELP.get(each.name) or respelled(each.metadata["about"], mentioned).replace('"', "")
             described = typer.Option(*flags(each.name), help=about, rich_help_panel=panel)
             form: Any = Annotated[TYPES.get(each.name, each.type), described]
             default = False if each.name == "class_weight" else each.default

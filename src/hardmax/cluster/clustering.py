@@ -117,6 +117,13 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
+    Raises
+    ------
+    ParameterError
+        From `fit`, if settings do not go together, or points, distances or similarities do not fit them.
+    MissingExtra
+        If scikit-learn, or CVXPY for `must_lead`, is not installed.
+
     Examples
     --------
     >>> from sklearn.datasets import make_moons
@@ -163,6 +170,16 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
         X : (n, d) array or sparse matrix
             Points, of float64 or float32, which stays float32; or (n, n) distances or similarities.
         y : ignored
+
+        Returns
+        -------
+        HardmaxClustering
+            Itself.
+
+        Raises
+        ------
+        ParameterError
+            If settings do not go together, or `X` does not fit them.
         """
         self._check_settings()
         X = self._points(X, reset=True)

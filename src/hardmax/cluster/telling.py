@@ -27,7 +27,24 @@ TIMES = 2.0  # as common in the topic as elsewhere
 
 
 class TellingWord(NamedTuple):
-    """A word and its score: how much better than by chance it tells the topic from the others."""
+    """A word and its score: how much better than by chance it tells the topic from the others.
+
+    Attributes
+    ----------
+    word : str
+        A word of the texts.
+    score : float
+        Larger tells more; 0 is what chance makes.
+
+    Examples
+    --------
+    >>> from hardmax import HardmaxTopics
+    >>> texts = [f"{taste} {fruit}" for fruit in ("apple", "pear") for taste in ("sweet", "sour", "ripe", "green")]
+    >>> ends = [[4 * ("apple" in text), 4 * ("pear" in text), len(text) / 10] for text in texts]
+    >>> topic = HardmaxTopics(2, n_neighbors=3).fit(texts, vectors=ends).topics_[0]
+    >>> topic.words[0].word, round(topic.words[0].score, 2)
+    ('apple', 3.33)
+    """
 
     word: str
     score: float

@@ -31,6 +31,15 @@ class Topic:
         Its telling words with their scores, the best first.
     strength : float
         How sure its texts' labels are: the mean of `strengths_`, from 0 to 1.
+
+    Examples
+    --------
+    >>> from hardmax import HardmaxTopics
+    >>> texts = [f"{taste} {fruit}" for fruit in ("apple", "pear") for taste in ("sweet", "sour", "ripe", "green")]
+    >>> ends = [[4 * ("apple" in text), 4 * ("pear" in text), len(text) / 10] for text in texts]
+    >>> topic = HardmaxTopics(2, n_neighbors=3).fit(texts, vectors=ends).topics_[0]
+    >>> topic.name, topic.size, topic.leader in texts
+    ('apple', 4, True)
     """
 
     number: int

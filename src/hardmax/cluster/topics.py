@@ -74,6 +74,13 @@ class HardmaxTopics(ClusterMixin, BaseEstimator):
     texts_, vectors_ : list of str, (n, d) array
         What was fitted; zeros for empty texts that were embedded here.
 
+    Raises
+    ------
+    ParameterError
+        From `fit`, if a setting has no meaning, all texts are empty, or vectors do not fit them.
+    MissingExtra
+        If scikit-learn, or what embeds texts, is not installed.
+
     Examples
     --------
     >>> import numpy as np
@@ -116,6 +123,16 @@ class HardmaxTopics(ClusterMixin, BaseEstimator):
         texts : sequence of str
         vectors : (n, d) array, optional
             Their vectors, where you have them already; by default `embed` makes them.
+
+        Returns
+        -------
+        HardmaxTopics
+            Itself.
+
+        Raises
+        ------
+        ParameterError
+            If a setting has no meaning, all texts are empty, or `vectors` do not fit them.
         """
         splitter = self.check_settings()
         texts = check_texts(texts)
@@ -145,6 +162,16 @@ class HardmaxTopics(ClusterMixin, BaseEstimator):
         texts : sequence of str
         vectors : (n, d) array, optional
             Their vectors, needed for new texts where `fit` was given some.
+
+        Returns
+        -------
+        (texts,) array of int
+            Number of each text's topic, -1 for none.
+
+        Raises
+        ------
+        ParameterError
+            If `vectors` are missing where `fit` was given some, or do not fit.
         """
         check_is_fitted(self, "topics_")
         texts = check_texts(texts)

@@ -34,6 +34,16 @@ class ClusterTree:
         Whom it then joins, as a place in `leaders`; -1 where it never stops.
     labels : (n,) array
         The finest cluster of each point, as a place in `leaders`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from hardmax import HardmaxClustering
+    >>> points, _ = make_moons(100, noise=0.05, random_state=0)
+    >>> tree = HardmaxClustering(n_clusters=2).fit(points).tree_
+    >>> labels, leaders = tree.cut(2)
+    >>> labels.shape, leaders.shape
+    ((100,), (2,))
     """
 
     leaders: IntArray
@@ -74,17 +84,26 @@ class ClusterTree:
         return f"<ClusterTree of {len(self.labels)} points: from {len(self)} clusters to {least}; cut it anywhere>"
 
     def cut(self, n_clusters: int | None = None, *, granularity: float | None = None) -> tuple[IntArray, IntArray]:
-        """Labels and leaders with so many clusters, or at a granularity.
+        """Labels and leaders with so many clusters, or at a granularity: one of the two.
 
         Parameters
         ----------
-        n_clusters : int
-        granularity : float in (0, 1]
+        n_clusters : int, optional
+            How many.
+        granularity : float in (0, 1], optional
             g, with tau = (1 - g) / g.
 
         Returns
         -------
-        (n,) array, (clusters,) array
+        labels : (n,) array of int
+            The cluster of each point.
+        leaders : (clusters,) array of int
+            Which point leads each.
+
+        Raises
+        ------
+        ParameterError
+            If both or none are given, or one is out of range.
         """
         if (n_clusters is None) == (granularity is None):
             raise ParameterError("n_clusters", "be given, or `granularity`", "both or none", "Name one of them.")

@@ -81,8 +81,13 @@ def choose_A(
 
     Raises
     ------
-    ValueError, TypeError
-        On a request without a meaning: tokens out of range, one that leads and follows, zero or equal leaders.
+    ParameterError
+        On a request without a meaning: tokens out of range, one that leads and follows, zero or equal leaders, numbers
+        out of range.
+    ParameterTypeError
+        If `tokens` are not real numbers.
+    MissingExtra
+        If CVXPY or Clarabel is not installed.
 
     Examples
     --------

@@ -13,7 +13,29 @@ from hardmax.control.vertices import can_lead
 
 @dataclass(frozen=True)
 class Clash:
-    """One product that would have to be positive: `token` sees `target` before `rival`."""
+    """One product that would have to be positive: `token` sees `target` before `rival`.
+
+    Attributes
+    ----------
+    token : int
+        Who looks.
+    target : int
+        Whom it is to follow.
+    rival : int
+        Whom it would have to leave behind.
+    weight : float
+        Its Farkas weight: with these weights the products of a conflict sum to something that is never positive.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> result = hm.control.choose_A([[1.0, 0.0], [2.0, 0.0], [-1.0, 0.0]], leaders=[0])
+    >>> result.found, result.proved, result.cannot_lead
+    (False, True, (0,))
+    >>> clash = result.conflict[0]
+    >>> clash.token, clash.target, clash.rival
+    (0, 0, 1)
+    """
 
     token: int
     target: int
@@ -27,7 +49,7 @@ class Clash:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ControlResult:
-    """The answer of `choose_A` and `steer`.
+    """The answer of `choose_A` and `steer`. It prints as a sentence.
 
     Attributes
     ----------
@@ -42,8 +64,10 @@ class ControlResult:
         True when nothing was found because nothing exists, with a proof.
     status : str
         All this as a sentence.
-    leaders, followers
-        What was asked.
+    leaders : tuple of int
+        Who was asked to lead.
+    followers : dict of int to int
+        Who was asked to follow whom.
     only : bool
         Whether no other token was to lead.
     alpha : float or None
@@ -56,6 +80,15 @@ class ControlResult:
         The cloud.
     stats : dict
         Rounds of cutting planes, rows used of rows in all, the solver's bound on the margin, limits computed.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> result = hm.control.choose_A([[2.0, 0.0], [1.0, 1.0], [-1.0, 0.0]], leaders=[1])
+    >>> result.found, result.A.shape, bool(result.margin > 0)
+    (True, (2, 2), True)
+    >>> result.can_lead
+    array([0, 1, 2])
     """
 
     A: FloatArray | None

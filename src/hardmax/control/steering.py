@@ -116,6 +116,16 @@ def steer(
     ControlResult
         `found` is True only where `hm.limit` certifies it, with `alpha` the step that goes with A.
 
+    Raises
+    ------
+    ParameterError
+        On a request without a meaning: tokens out of range, one that leads and follows, zero or equal leaders, numbers
+        out of range.
+    ParameterTypeError
+        If `tokens` are not real numbers.
+    MissingExtra
+        If CVXPY or Clarabel is not installed.
+
     Examples
     --------
     Four tokens around 0, of which only the third shall lead in the end:

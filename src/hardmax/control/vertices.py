@@ -36,6 +36,13 @@ def can_lead(tokens: Any, *, progress: Callable[[int, int], None] | None = None)
         Equal tokens have equal answers: they lead as one, and where all are equal they do. A token that stands out from
         the hull of the others by less than 1e-8 of its distance to them counts as inside.
 
+    Raises
+    ------
+    ParameterError
+        If `tokens` are not one cloud of finite numbers.
+    ParameterTypeError
+        If they are not real numbers.
+
     Examples
     --------
     >>> import hardmax as hm

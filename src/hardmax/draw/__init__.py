@@ -15,7 +15,9 @@ MODULES = {
     "pages": ["interactive"],
     "report": ["trajectory_page"],
     "sweeps": ["plot_sweep"],
-    "tokens": ["plot_half_space", "plot_layers", "plot_limit", "plot_tokens"],
+    "projection": ["Projection"],
+    "shown": ["Movie", "Page"],
+    "tokens": ["Palette", "plot_half_space", "plot_layers", "plot_limit", "plot_tokens"],
 }
 PUBLIC = {name: module for module, names in MODULES.items() for name in names}
 __all__ = sorted(PUBLIC)

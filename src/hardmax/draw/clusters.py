@@ -13,9 +13,36 @@ from hardmax.draw.thinning import drawn_rows, thinned_line
 
 
 def plot_clusters(X: FloatArray, labels: IntArray, leaders: IntArray, *, letter: str = "x") -> Figure:
-    """Draw clustered points (n, d) by their labels, as a point and a star for each leader.
+    """Draw clustered points, each in the colour of its cluster, with a star for each leader.
 
     Points of more than three coordinates are seen along their principal axes; noise, label -1, as crosses.
+
+    Parameters
+    ----------
+    X : (n, d) array
+        The points.
+    labels : (n,) array of int
+        The cluster of each; -1 is noise.
+    leaders : (n_clusters,) array of int
+        Which point leads each cluster.
+    letter : str
+        What the axes call the coordinates.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    InputError
+        If points are not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hardmax as hm
+    >>> points = np.array([[0.0, 0.0], [0.1, 0.0], [5.0, 5.0], [5.1, 5.0]])
+    >>> figure = hm.draw.plot_clusters(points, np.array([0, 0, 1, 1]), np.array([0, 2]))
     """
     projection = Projection.of(X, letter=letter)
     ax = style.new_axes(projection)
@@ -39,9 +66,33 @@ def plot_clusters(X: FloatArray, labels: IntArray, leaders: IntArray, *, letter:
 
 
 def plot_tree(tree: Any, n_clusters: int | None = None, *, most: int = 40) -> Figure:
-    """Draw a `ClusterTree`: its `most` clusters that lead longest, and how they join as tau grows.
+    """Draw a `ClusterTree`: its clusters that lead longest, and how they join as tau grows.
 
-    With `n_clusters` a line shows where so many are left, and each has a colour.
+    Parameters
+    ----------
+    tree : ClusterTree
+        `HardmaxClustering.tree_`.
+    n_clusters : int, optional
+        A line shows where so many are left, and each has a colour.
+    most : int
+        How many of the clusters that lead longest are drawn.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ParameterError
+        If the tree has not so many clusters.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> from sklearn.datasets import make_moons
+    >>> points, _ = make_moons(100, noise=0.05, random_state=0)
+    >>> tree = hm.HardmaxClustering(n_clusters=2).fit(points).tree_
+    >>> figure = hm.draw.plot_tree(tree, n_clusters=2)
     """
     shown = min(most, len(tree))
     figure = Figure(figsize=(7, 3.6), layout="constrained")

@@ -47,6 +47,23 @@ def plot_control(
     names : sequence of str, optional
         A name for every token, such as its word; those of leaders are written. Of words blue would speak for an answer
         and orange against it, so leaders have other colours.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    InputError
+        If the result has no A.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> result = hm.control.choose_A([[2.0, 0.0], [1.0, 1.0], [-1.0, 0.0]], leaders=[1])
+    >>> figure = hm.draw.plot_control(result)
+    >>> len(figure.axes)
+    2
     """
     if result.A is None:
         raise InputError(f"`result` must have an A to be drawn. Got: {result.status}")

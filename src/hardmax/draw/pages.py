@@ -60,12 +60,22 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
 
     Raises
     ------
-    TypeError
-        If `trajectory` is not one.
-    ValueError
-        If it is that of a batch, or `path` has another ending.
-    ImportError
-        If Plotly is not installed, with the command that helps.
+    ParameterTypeError
+        If it is not a trajectory.
+    InputError
+        If it is that of a batch.
+    ParameterError
+        If `path` has another ending.
+    MissingExtra
+        If Plotly is not installed.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate(hm.configuration("triangle"), hm.Hardmax(0.5), layers=8)
+    >>> page = hm.interactive(trajectory, title="Three leaders")
+    >>> "Three leaders" in page
+    True
     """
     with needed_for("`hardmax.interactive`", "Plotly", "app"):
         import plotly.graph_objects  # noqa: F401

@@ -27,7 +27,35 @@ ZOOM = 1.03  # of a box in 3-D: larger, and the axes lose their names
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """An affine map to 2 or 3 coordinates, with its axes' names and limits."""
+    """An affine map of tokens to the 2 or 3 coordinates of a picture, with its axes' names and limits.
+
+    `of` and `of_trajectory` choose one; pictures that share it have the same axes.
+
+    Attributes
+    ----------
+    basis : (source, 2 or 3) array or None
+        Principal axes; None where the coordinates themselves are drawn.
+    labels : tuple of str
+        Names of the axes.
+    source : int
+        The dimension of the tokens.
+    unit : float
+        What tokens are divided by, so that they stay in the range of floats.
+    equal : bool
+        Whether all axes have one scale.
+    log_beyond : array or None
+        Beyond which a coordinate is drawn on a logarithmic scale.
+    low, high : (2,) or (3,) arrays
+        Limits of the axes.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate(hm.configuration("triangle"), hm.Hardmax(0.5), layers=8)
+    >>> projection = hm.draw.Projection.of_trajectory(trajectory)
+    >>> projection.dimension, projection.labels
+    (2, ('$z_{1}$', '$z_{2}$'))
+    """
 
     basis: FloatArray | None  # (d, 2 or 3), or None for the coordinates themselves
     labels: tuple[str, ...]
@@ -130,6 +158,7 @@ class Projection:
 
     @property
     def dimension(self) -> int:
+        """2 or 3: how many coordinates a picture has."""
         return len(self.labels)
 
     def __call__(self, tokens: FloatArray) -> FloatArray:

@@ -91,7 +91,34 @@ def verdicts_table(checked: Mapping[str, Sequence[Verdict]]) -> Table:
 
 
 def trajectory_page(trajectory: HardmaxTrajectory | SmoothTrajectory, title: str, end: Limit | None = None) -> str:
-    """A page on one trajectory: a player or pictures, limit and verdicts."""
+    """A page on one trajectory, as a string of HTML: a player or pictures, limit and verdicts.
+
+    Parameters
+    ----------
+    trajectory : HardmaxTrajectory or SmoothTrajectory
+        Of one cloud.
+    title : str
+        The heading.
+    end : Limit, optional
+        Its limit, if it is known already.
+
+    Returns
+    -------
+    str
+        HTML that needs no network.
+
+    Raises
+    ------
+    InputError
+        If it is that of a batch.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate(hm.configuration("triangle"), hm.Hardmax(0.5), layers=4)
+    >>> "Three leaders" in hm.draw.trajectory_page(trajectory, "Three leaders")
+    True
+    """
     section = (
         hardmax_section(title, trajectory.status, trajectory, end)
         if isinstance(trajectory, HardmaxTrajectory)

@@ -24,6 +24,14 @@ class Page(str):
     """A page of HTML: a string that prints as a sentence, and that a notebook shows as the page it is.
 
     `str(page)` is the HTML, and `page.save(path)` writes it.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate(hm.configuration("triangle"), hm.Hardmax(0.5), layers=4)
+    >>> page = hm.interactive(trajectory)
+    >>> str(page)[:15].lower()
+    '<!doctype html>'
     """
 
     def __repr__(self) -> str:
@@ -36,7 +44,7 @@ class Page(str):
         return f'<iframe {frame} srcdoc="{escape(self)}"></iframe>'
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write it to a .html file, whole or not at all."""
+        """Write it to a .html file at `path`, whole or not at all."""
         check_ending(path, HTML)
         save_text(str(self), path)
 
@@ -50,6 +58,16 @@ class Movie:
     data : bytes
         The file.
     ending : ".gif" or ".mp4"
+        What it is.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate(hm.configuration("triangle"), hm.Hardmax(0.5), layers=1)
+    >>> movie = hm.draw.movie(trajectory, steps=1)
+    >>> movie.save("gathering.mp4")
+    Traceback (most recent call last):
+    hardmax.ParameterError: `path` must end in .gif, as this movie is one. Got 'gathering.mp4'. ...
     """
 
     data: bytes
@@ -57,7 +75,7 @@ class Movie:
 
     @classmethod
     def of(cls, path: str | PathLike[str]) -> "Movie":
-        """The movie that a file holds."""
+        """The movie that the file at `path` holds."""
         return cls(Path(path).read_bytes(), Path(path).suffix.lower())
 
     def __repr__(self) -> str:
@@ -70,7 +88,7 @@ class Movie:
         return f'<video controls autoplay loop muted src="data:video/mp4;base64,{code}"></video>'
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write it to a file with the ending that it has, whole or not at all."""
+        """Write it to `path`, which must have its ending, whole or not at all."""
         if check_ending(path, (".gif", ".mp4")) != self.ending:
             advice = f"Make the movie anew: movie(trajectory, '{Path(path).name}')."
             raise ParameterError("path", f"end in {self.ending}, as this movie is one", repr(str(path)), advice)

@@ -23,12 +23,32 @@ def plot_sweep(frame: "pd.DataFrame", *, x: str, y: str, by: str | None = None) 
 
     Parameters
     ----------
-    frame : pandas table
+    frame : pandas.DataFrame
         `Sweep.to_frame()`. Rows with an error are left out, and so are missing values.
-    x, y : str
-        Columns. Of texts in y the share of each is drawn.
+    x : str
+        The column along the axis.
+    y : str
+        The column whose mean is drawn; of texts the share of each.
     by : str, optional
         A column of few values, each with a curve of its own; not where y holds texts.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ParameterError
+        If there is no such column, or `by` does not go with `y`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import hardmax as hm
+    >>> frame = pd.DataFrame({"n": [10, 10, 100, 100], "leaders": [4, 6, 9, 11], "error": [None] * 4})
+    >>> figure = hm.draw.plot_sweep(frame, x="n", y="leaders")
+    >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
+    ('n', 'leaders')
     """
     for name, column in (("x", x), ("y", y), ("by", by)):
         if column is not None and column not in frame.columns:

@@ -42,6 +42,27 @@ class Palette:
     Leaders have them by their number, the same in every picture. Where they are more than colours, those have one that
     the most tokens follow at the last layer, and before them the tokens named in `first`. Equal tokens have one colour.
     Several runs of the same tokens share one palette.
+
+    Parameters
+    ----------
+    trajectory, *more : HardmaxTrajectory
+        Of one cloud; several share the colours.
+    first : sequence of int
+        Tokens that shall have a colour before others.
+    colours : sequence of str
+        Which colours there are.
+
+    Raises
+    ------
+    InputError
+        If a trajectory is that of a batch.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate(hm.configuration("triangle"), hm.Hardmax(0.5), layers=8)
+    >>> palette = hm.draw.Palette(trajectory)
+    >>> ax = hm.draw.plot_tokens(trajectory, 0, palette=palette)
     """
 
     def __init__(
@@ -99,21 +120,46 @@ def plot_tokens(
 ) -> Axes:
     """Draw the tokens of one cloud at layer k.
 
-    A `SmoothTrajectory` is drawn by `hardmax.draw.flows.plot_flow`.
+    Stars lead, and a circle has the colour of the token that it follows. A `SmoothTrajectory` is drawn by `plot_flow`.
 
     Parameters
     ----------
     trajectory : Trajectory
+        Of one cloud; what is drawn is described in `plot_flow` for rules other than `Hardmax`.
     k : int
         Layer, for a flow position among the saved times; negative counts from the last.
-    ax : matplotlib Axes, optional
+    ax : matplotlib.axes.Axes, optional
         3-D axes for d = 3; made if not given.
     tails : bool
         Draw the way from layer 0.
     polytope : bool, optional
         Shade the hull of the leaders, for a flow of the tokens; by default at the last layer.
-    palette, projection : optional
-        To share colours and axes between panels; a flow has colours by its clusters.
+    palette : Palette, optional
+        To share colours between panels; a flow has colours by its clusters.
+    projection : Projection, optional
+        To share axes between panels.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Those that were drawn into.
+
+    Raises
+    ------
+    ParameterTypeError
+        If it is not a trajectory.
+    ParameterIndexError
+        If there is no such layer or saved time.
+    InputError
+        If it is that of a batch, or its tokens are not finite there.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate(hm.configuration("triangle"), hm.Hardmax(0.5), layers=8)
+    >>> ax = hm.draw.plot_tokens(trajectory, 3)
+    >>> ax.get_title()
+    'layer 3'
     """
     check_trajectory(trajectory)
     if not isinstance(trajectory, HardmaxTrajectory):
@@ -164,11 +210,31 @@ def plot_layers(
     Parameters
     ----------
     trajectory : Trajectory
+        Of one cloud.
     layers : sequence of int, optional
-        Which, by default those of Figure 2, for a flow some positions among its saved times; those beyond the last are
-        left out.
+        Which, by default those of Figure 2 of arXiv 2407.01602, for a flow some positions among its saved times; those
+        beyond the last are left out.
     projection : Projection, optional
         To share axes with other pictures.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ParameterTypeError
+        If it is not a trajectory.
+    InputError
+        If it is that of a batch, or its tokens are not finite there.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate(hm.configuration("triangle"), hm.Hardmax(0.5), layers=8)
+    >>> figure = hm.draw.plot_layers(trajectory, [0, 2, 4])
+    >>> [ax.get_title() for ax in figure.axes]
+    ['layer 0', 'layer 2', 'layer 4', 'layer 8']
     """
     check_trajectory(trajectory)
     if not isinstance(trajectory, HardmaxTrajectory):
@@ -233,11 +299,30 @@ def plot_limit(
     Parameters
     ----------
     limit : Limit
+        Certified or not.
     tokens : (n, d) array, optional
         The input, if not as the limit has it.
-    ax : matplotlib Axes, optional
+    ax : matplotlib.axes.Axes, optional
+        3-D axes for d = 3; made if not given.
     projection : Projection, optional
         To share axes with other pictures.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Those that were drawn into.
+
+    Raises
+    ------
+    ParameterError
+        If `tokens` have another shape than the limit.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> ax = hm.draw.plot_limit(hm.limit(hm.configuration("square"), hm.Hardmax(0.5)))
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('$z_{1}$', '$z_{2}$')
     """
     start, end = check_start(limit, tokens), np.asarray(to_numpy(limit.tokens)).astype(np.float64)
     projection = projection or Projection.of(np.stack([start, end]))
@@ -276,6 +361,25 @@ def plot_half_space(ax: Axes, token: FloatArray, A: FloatArray | None = None, *,
     """Shade {z : ⟨A z_i, z - z_i⟩ >= 0}, where everything that attracts z_i lies, and draw the direction A z_i.
 
     In 3-D the bounding plane is drawn instead of the half-space.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+        Where to draw, with limits already set; 3-D axes for d = 3.
+    token : (2,) or (3,) array
+        z_i.
+    A : (d, d) array, optional
+        None is the identity.
+    reach : float
+        How far the shade goes from the token, in the units of the axes.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> import matplotlib.pyplot as plt
+    >>> trajectory = hm.simulate(hm.configuration("triangle"), hm.Hardmax(0.5), layers=2)
+    >>> ax = hm.draw.plot_tokens(trajectory, 0)
+    >>> hm.draw.plot_half_space(ax, trajectory.array[0, 3])
     """
     normal = token if A is None else A @ token
     normal = normal / np.linalg.norm(normal)

@@ -48,7 +48,7 @@ SENTENCES = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Expectation:
-    """What the spectrum of V lets one expect.
+    """What the spectrum of V lets one expect, as `classify` returns it. It prints as a sentence.
 
     Attributes
     ----------
@@ -72,6 +72,15 @@ class Expectation:
         The coordinates of z in that basis are dual.T @ z.
     proved : bool
         True when it is a theorem and every hypothesis was found to hold.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> expected = hm.classify(V=hm.matrix("paper-2d"))
+    >>> expected.kind, expected.multiplicity, expected.positive
+    ('hyperplanes', 1, 1)
+    >>> expected.proved, expected.missing
+    (True, [])
     """
 
     kind: str
@@ -90,6 +99,7 @@ class Expectation:
 
     @property
     def theorem(self) -> str:
+        """Which theorem says it, or nothing where none does."""
         return (THEOREMS | CONJECTURES)[self.kind]
 
     @property

@@ -38,6 +38,18 @@ def classify(Q: Array | SelfAttention = None, K: Array = None, V: Array = None, 
     causal : bool
         Whether tokens see only those before them; no theorem covers that.
 
+    Returns
+    -------
+    Expectation
+        It prints as a sentence; `kind` names the limit and `proved` says whether a theorem covers it.
+
+    Raises
+    ------
+    InputError
+        If no matrix is given, or one that depends on time.
+    ParameterError
+        If matrices do not go together, or a number is not finite.
+
     Examples
     --------
     >>> import hardmax as hm

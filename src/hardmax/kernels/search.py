@@ -38,7 +38,31 @@ def has_numba() -> bool:
 
 
 def check_kernel(kernel: str) -> str:
-    """Return a name from KERNELS that can run here, or say what to do."""
+    """Return a name from `KERNELS` that can run here, or say what to do.
+
+    Parameters
+    ----------
+    kernel : str
+        A name from `KERNELS`.
+
+    Returns
+    -------
+    str
+        The same.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such kernel.
+    MissingExtra
+        If it needs numba, which is not installed.
+
+    Examples
+    --------
+    >>> from hardmax.kernels import check_kernel
+    >>> check_kernel("numpy")
+    'numpy'
+    """
     if kernel not in KERNELS:
         raise ParameterError("kernel", f"be one of {', '.join(map(repr, KERNELS))}", f"{kernel!r}")
     if kernel not in ("auto", "numpy") and not has_numba():
@@ -57,6 +81,29 @@ class Search:
     """Finds near-maxima, layer after layer; it remembers what ran, and what helps at the next layer.
 
     With `gaps=True` it is the definition that runs, which knows them.
+
+    Parameters
+    ----------
+    kernel : str
+        A name from `KERNELS`; "auto" takes the fastest for the shape.
+    gaps : bool
+        Whether to measure by how much the largest products lead.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such kernel.
+    MissingExtra
+        If it needs numba, which is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hardmax.kernels import Search
+    >>> tokens = np.array([[1.0, 1.0], [1.0, -1.0], [0.5, 0.0]])
+    >>> sets, gaps = Search("numpy").near_maxima(tokens, tokens, np.zeros(3))
+    >>> [members.tolist() for members in (sets[0], sets[1], sets[2])]
+    [[0], [1], [0, 1]]
     """
 
     _done: ClassVar[int] = 0  # products that were asked for in this process: compiled code comes in when they add up
@@ -73,7 +120,24 @@ class Search:
     def near_maxima(
         self, queries: FloatArray, keys: FloatArray, slack: FloatArray, limits: IntArray | None = None
     ) -> tuple[Sets, FloatArray | None]:
-        """Every key whose product with a query is within `slack` of the largest, and the gaps if asked for."""
+        """Every key whose product with a query is within `slack` of the largest, and the gaps if asked for.
+
+        Parameters
+        ----------
+        queries : (n, d) array
+            Floats.
+        keys : (m, d) array
+            Floats.
+        slack : (n,) array
+            For each query by how much a product may be below its largest.
+        limits : (n,) array of int, optional
+            For each query how many keys it sees, from the first; all unless said.
+
+        Returns
+        -------
+        Sets, (n,) array or None
+            The near-maxima of each query, and the gaps.
+        """
         if self._plain(len(queries) * len(keys)):
             sets, gaps = reference.near_maxima(queries, keys, slack, limits)
             self.ran["numpy"] += len(queries)

@@ -24,7 +24,24 @@ Index: TypeAlias = int | np.intp
 
 @dataclass(frozen=True, eq=False)
 class Sets:
-    """C_i = members[starts[i]:starts[i + 1]], sorted, for every row i; empty where a query sees no key."""
+    """The sets C_i of many rows, as two flat arrays; `sets[i]` is C_i.
+
+    C_i = members[starts[i]:starts[i + 1]], sorted, for every row i; empty where a query sees no key.
+
+    Attributes
+    ----------
+    starts : (rows + 1,) array of int
+        Where each set begins.
+    members : (total,) array of int
+        All sets, one after another.
+
+    Examples
+    --------
+    >>> from hardmax.kernels import maximisers
+    >>> sets = maximisers([[1.0, 1.0], [1.0, -1.0], [0.5, 0.0]])
+    >>> len(sets), sets.sizes, sets.tied
+    (3, array([1, 1, 2]), array([2]))
+    """
 
     starts: IntArray  # (rows + 1,)
     members: IntArray  # (sum of |C_i|,)

@@ -18,7 +18,14 @@ from hardmax._types import Array
 
 
 class Rule(ABC):
-    """How tokens move."""
+    """How tokens move: the base of all rules. A rule of your own is a `Layered` or a `Flow`.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> isinstance(hm.Hardmax(0.5), hm.rules.Layered), isinstance(hm.Sphere(1.0), hm.rules.Flow)
+    (True, True)
+    """
 
     @property
     @abstractmethod
@@ -45,6 +52,7 @@ class Rule(ABC):
         """Row-stochastic matrix at a layer or time, shape (..., n, n); `keys` as for `layer`."""
 
     def check(self, tokens: Array) -> None:
+        """Refuse tokens that do not fit the matrices: a `ParameterError`."""
         if self.dimension not in (None, tokens.shape[-1]):
             size = self.dimension
             must = f"have shape (n, d) or (batch, n, d) with d = {size}, the size of the rule's matrices"
@@ -66,7 +74,25 @@ class Rule(ABC):
 
 
 class Layered(Rule):
-    """A rule that moves tokens by whole layers."""
+    """A rule that moves tokens by whole layers: give it `attention` and `layer`.
+
+    Examples
+    --------
+    Each token goes halfway to the mean of all:
+
+    >>> import numpy as np
+    >>> import hardmax as hm
+    >>> class Mean(hm.rules.Layered):
+    ...     def attention(self, tokens, at, keys=None):
+    ...         n = tokens.shape[-2]
+    ...         return np.full((*tokens.shape[:-1], n), 1 / n)
+    ...
+    ...     def layer(self, tokens, k, keys=None):
+    ...         return (tokens + self.attention(tokens, k) @ tokens) / 2
+    >>> hm.simulate([[0.0, 4.0], [2.0, 0.0]], Mean(), layers=2).array[-1]
+    array([[0.75, 2.5 ],
+           [1.25, 1.5 ]])
+    """
 
     continuous = False
 
@@ -76,7 +102,26 @@ class Layered(Rule):
 
 
 class Flow(Rule):
-    """A rule that gives tokens a velocity."""
+    """A rule that gives tokens a velocity: give it `attention` and `velocity`.
+
+    Examples
+    --------
+    Each token is drawn to the mean of all:
+
+    >>> import numpy as np
+    >>> import hardmax as hm
+    >>> class Mean(hm.rules.Flow):
+    ...     def attention(self, tokens, at, keys=None):
+    ...         n = tokens.shape[-2]
+    ...         return np.full((*tokens.shape[:-1], n), 1 / n)
+    ...
+    ...     def velocity(self, tokens, t, keys=None):
+    ...         return self.attention(tokens, t) @ tokens - tokens
+    >>> flow = hm.simulate([[0.0, 4.0], [2.0, 0.0]], Mean(), times=[0, 1])
+    >>> flow.array[-1].round(3)
+    array([[0.632, 2.736],
+           [1.368, 1.264]])
+    """
 
     continuous = True
 

@@ -20,8 +20,14 @@ class Compose(Layered):
     Parameters
     ----------
     parts : sequence of rules
+        They run in this order.
     dt : positive number
         Length of the step of flows.
+
+    Raises
+    ------
+    ParameterError
+        If there is no part, parts ask for different dimensions, or `dt` is not positive.
 
     Examples
     --------

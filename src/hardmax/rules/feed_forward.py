@@ -28,10 +28,20 @@ class FeedForward(TokenByToken):
     Parameters
     ----------
     W1 : (width, d) array
+        The first matrix.
     W2 : (d, width) array
+        The second one.
     b1, b2 : (width,) and (d,) arrays, optional
+        What is added after each; None is zero.
     activation : "relu", "tanh", "gelu" or a callable
+        s, taken of each number by itself.
     gain : number
+        What the move is multiplied by.
+
+    Raises
+    ------
+    ParameterError
+        If shapes do not go together, a number is not finite, or there is no such activation.
 
     Examples
     --------
@@ -67,7 +77,23 @@ class FeedForward(TokenByToken):
 
     @classmethod
     def random(cls, d: int, *, width: int | None = None, gain: float = 1.0, seed: int = 0) -> "FeedForward":
-        """Gaussian weights with variance 1/d and 1/width, for experiments; width 4 d unless said."""
+        """Gaussian weights with variance 1/d and 1/width, for experiments.
+
+        Parameters
+        ----------
+        d : int
+            The dimension of the tokens.
+        width : int, optional
+            4 d unless said.
+        gain : number
+            As of `FeedForward`.
+        seed : int
+            Of the weights; 0 or larger.
+
+        Returns
+        -------
+        FeedForward
+        """
         d = _checks.check_count(d, "d", least=1)
         width = 4 * d if width is None else _checks.check_count(width, "width", least=1)
         rng = np.random.default_rng(_checks.check_count(seed, "seed", least=0))

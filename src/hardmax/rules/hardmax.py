@@ -49,6 +49,14 @@ class Hardmax(Layered):
         True lets token i follow tokens 0 to i alone. Sets are exact as ever and leaders lead for ever, but nothing is
         proved of where the others end.
 
+    Raises
+    ------
+    ParameterError
+        If `alpha` is not positive, `A` is not symmetric positive definite (unless `any_A`), or two settings do not go
+        together.
+    ParameterTypeError
+        If `A` does not hold real numbers.
+
     Examples
     --------
     >>> import hardmax as hm
@@ -111,6 +119,7 @@ class Hardmax(Layered):
         return self._steps  # type: ignore[attr-defined]
 
     def step(self, layer: int) -> Fraction:
+        """Alpha of a layer, counted from 0, as a Fraction."""
         return self.steps[min(layer, len(self.steps) - 1)]
 
     def growth(self, layer: int) -> Fraction:
@@ -134,6 +143,7 @@ class Hardmax(Layered):
 
     @cached_property
     def metric(self) -> Metric:
+        """A as the searches use it: scaled by a power of two into the range of floats, and as whole numbers."""
         return Metric.of(self.matrix)
 
     @property
@@ -146,6 +156,7 @@ class Hardmax(Layered):
         return None if self.matrix is None else len(self.matrix)
 
     def check(self, tokens: Any) -> None:
+        """Refuse tokens that do not fit A: a `ParameterError`."""
         if self.dimension not in (None, tokens.shape[-1]):
             must = f"have shape (n, d) or (batch, n, d) with d = {self.dimension}, the size of `A`"
             advice = f"Use tokens of dimension {self.dimension}, or an A of size {tokens.shape[-1]}."

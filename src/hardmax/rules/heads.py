@@ -37,6 +37,14 @@ class MultiHead(Rule):
         s_h, for shared coordinates. Unless said 1/H each for rules with layers, so that tokens stay in their hull, and
         1 each for flows, as transformers add their heads.
 
+    Raises
+    ------
+    ParameterError
+        If there is no head, or some have layers and others time, or on shared coordinates sizes differ; or `shares`
+        comes without `shared=True`.
+    InputError
+        From `simulate`, if tokens cannot be split into the coordinates of the heads.
+
     Examples
     --------
     >>> import hardmax as hm
@@ -71,6 +79,7 @@ class MultiHead(Rule):
 
     @property
     def continuous(self) -> bool:
+        """Whether its heads move tokens in time, not by layers."""
         return self.heads[0].continuous
 
     @property
@@ -91,6 +100,7 @@ class MultiHead(Rule):
             head.check(part)
 
     def columns(self, d: int) -> list[slice]:
+        """Which of d coordinates belong to each head: a slice for each."""
         if self.shared:
             return [slice(0, d)] * len(self.heads)
         known = [head.dimension for head in self.heads]
@@ -108,15 +118,18 @@ class MultiHead(Rule):
         return [(head, tokens[..., own]) for head, own in zip(self.heads, self.columns(tokens.shape[-1]), strict=True)]
 
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
+        """P of every head, shape (..., heads, n, n); a head that has heads of its own brings them all."""
         return by_heads([head.attention(part, at, keys) for head, part in self._parts(tokens)], tokens.ndim)
 
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
+        """Tokens after layer k of every head; `keys` as for `Layered.layer`."""
         moved = [head.layer(part, k, keys) for head, part in self._parts(tokens)]
         if not self.shared:
             return join(moved)
         return tokens + sum(s * (z - tokens) for s, z in zip(self._shares(), moved, strict=True))
 
     def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:
+        """The sum of the velocities of the heads at time t; `keys` as for `Layered.layer`."""
         pulls = [head.velocity(part, t, keys) for head, part in self._parts(tokens)]
         return sum(s * v for s, v in zip(self._shares(), pulls, strict=True)) if self.shared else join(pulls)
 

@@ -36,6 +36,16 @@ class Normalize(TokenByToken):
     kind = "rms":    z_i <- z_i / sqrt(mean_r z_ir^2).
     kind = "layer":  the same after the mean of the coordinates of z_i is taken off.
 
+    Parameters
+    ----------
+    kind : "rms" or "layer"
+        Which of the two.
+
+    Raises
+    ------
+    ParameterError
+        If `kind` is another.
+
     Examples
     --------
     >>> import hardmax as hm

@@ -33,6 +33,11 @@ class SelfAttention(Flow):
     causal : bool
         True lets token i attend to tokens 0 to i alone.
 
+    Raises
+    ------
+    ParameterError
+        If `Q`, `K` and `V` do not act on tokens of one dimension, `V` is not square, or a number is not finite.
+
     Examples
     --------
     >>> import hardmax as hm
@@ -90,6 +95,7 @@ class SelfAttention(Flow):
         return np.eye(d) if weight is None else np.asarray(to_numpy(weight), np.float64)
 
     def value_matrix(self, d: int, t: float = 0.0) -> FloatArray:
+        """V at time t as a (d, d) array."""
         return self._array("V", d, t)
 
     def form(self, d: int, t: float = 0.0) -> FloatArray:
@@ -114,6 +120,7 @@ class SelfAttention(Flow):
         return softmax_means(queries, to, values, seen_keys(unit, keys, self.causal), scale)
 
     def values(self, tokens: Array, t: float) -> Array:
+        """V x for each token, at time t: an array of the shape of `tokens`."""
         return self._image("V", tokens, t)
 
     def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:

@@ -28,11 +28,17 @@ class Softmax(Layered):
     A : (d, d) array, optional
         Any square matrix; None is the identity.
     temperature : positive number
+        Small ones come close to `Hardmax`. A torch tensor keeps its gradient.
     normalize : "rescaling", "none", "rms" or "layer"
         "rescaling" (or True) divides by 1 + alpha as above. "none" (or False) is z_i + alpha sum_j P_ij z_j; "rms" and
         "layer" take the norm of that.
     causal : bool
         True lets token i attend to tokens 0 to i alone.
+
+    Raises
+    ------
+    ParameterError
+        If `alpha` or `temperature` is not positive, `A` is not square and finite, or `normalize` is another.
 
     Examples
     --------
@@ -67,6 +73,7 @@ class Softmax(Layered):
         return (self.alpha, self.A, self.temperature)
 
     def step(self, k: int) -> Array | float:
+        """Alpha of layer k, counted from 0."""
         steps = self._steps  # type: ignore[attr-defined]
         value = steps[min(k, len(steps) - 1)]
         return value if is_tensor(value) else float(value)

@@ -32,6 +32,12 @@ class Sphere(Flow):
     causal : bool
         True lets token i attend to tokens 0 to i alone. E need not grow then.
 
+    Raises
+    ------
+    ParameterError
+        If `beta` is negative or not finite, or above 700 with `normalized=False`. `simulate` raises it for tokens off
+        the sphere.
+
     Examples
     --------
     >>> import hardmax as hm
@@ -56,6 +62,7 @@ class Sphere(Flow):
         return (self.beta,)
 
     def check(self, tokens: Array) -> None:
+        """Refuse tokens whose norm is not 1: a `ParameterError`."""
         norms = np.linalg.norm(np.asarray(to_numpy(tokens), np.float64), axis=-1)
         off = np.abs(norms - 1)
         if off.max() > OFF_SPHERE:

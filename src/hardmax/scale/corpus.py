@@ -91,6 +91,16 @@ def predict_files(
     Returns
     -------
     Scored
+        The answers, in the files of `out`.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such file, model or column, a setting has no meaning, or `out` holds other answers.
+    InputError
+        If a part of a file cannot be read; the sentence says which.
+    MissingExtra
+        If Dask, PyArrow or what the model needs is not installed.
 
     Examples
     --------

@@ -24,7 +24,7 @@ SWEEP = "_sweep"  # folder, which programs that read the answers pass over
 
 @dataclass(frozen=True, repr=False)
 class Scored:
-    """Answers to every text of a corpus, in the files of a folder.
+    """Answers to every text of a corpus, in the files of a folder. It prints as a sentence.
 
     Iterating over it gives Arrow record batches in the order of the rows.
 
@@ -32,13 +32,34 @@ class Scored:
     ----------
     sweep : Sweep
         The sweep over slices of the corpus that wrote them.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> answers = hm.scale.Scored.open("scored")  # doctest: +SKIP
+    >>> answers.to_frame()["prediction"].value_counts()  # doctest: +SKIP
     """
 
     sweep: Sweep
 
     @classmethod
     def open(cls, out: str | PathLike[str]) -> "Scored":
-        """The answers in a folder that `predict_files` wrote, whether or not it came to its end."""
+        """The answers in a folder that `predict_files` wrote, whether or not it came to its end.
+
+        Parameters
+        ----------
+        out : path
+            The folder.
+
+        Returns
+        -------
+        Scored
+
+        Raises
+        ------
+        ParameterError
+            If it holds no answers, or those of another version.
+        """
         return cls(Sweep.open(Path(out) / SWEEP))
 
     @property

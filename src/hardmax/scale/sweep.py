@@ -32,19 +32,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Sweep:
-    """The table of a sweep, in the files of its folder.
+    """The table of a sweep, in the files of its folder. It prints as a sentence.
 
     Attributes
     ----------
     manifest : Manifest
         The configuration, and which parts are done.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> found = hm.scale.Sweep.open("runs/leaders")  # doctest: +SKIP
+    >>> found.complete, found.errors  # doctest: +SKIP
+    (True, 0)
     """
 
     manifest: Manifest
 
     @classmethod
     def open(cls, out: str | PathLike[str]) -> "Sweep":
-        """The sweep in a folder, done or not."""
+        """The sweep in a folder, done or not.
+
+        Parameters
+        ----------
+        out : path
+            The folder that a sweep wrote.
+
+        Returns
+        -------
+        Sweep
+
+        Raises
+        ------
+        ParameterError
+            If it holds no manifest, or one of another version.
+        """
         return cls(Manifest(out))
 
     @property
@@ -158,6 +180,16 @@ def sweep(
     Returns
     -------
     Sweep
+        The table, in the files of `out`.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such cell, the grid, the engine or a number has no meaning, or `out` holds another sweep.
+    ParameterTypeError
+        If `cell` is neither a function nor a name.
+    MissingExtra
+        If Dask or PyArrow is not installed.
 
     Examples
     --------

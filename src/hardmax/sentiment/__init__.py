@@ -33,6 +33,18 @@ def pretrained(name: str = "imdb") -> "HardmaxClassifier":
         "imdb": sentiment of film reviews, the most accurate. "imdb-2d": the paper's model with one head in the plane,
         for pictures. Their cards, with recipe, data, metrics and limits, lie beside them.
 
+    Returns
+    -------
+    HardmaxClassifier
+        Already fitted.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such model.
+    MissingExtra
+        If scikit-learn or what reads the files is not installed.
+
     Examples
     --------
     >>> import hardmax as hm

@@ -22,7 +22,26 @@ CLAUSE = re.compile(
 
 
 class Part(NamedTuple):
-    """A part of a text, as it stands there, and what it adds to the logit."""
+    """A part of a text, as it stands there, and what it adds to the logit.
+
+    Attributes
+    ----------
+    text : str
+        A word, phrase or sentence as it stands there.
+    value : float, or (classes,) array
+        What it adds to the logit.
+    places : tuple of (start, end)
+        Where it stands.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> explanation = hm.pretrained("imdb").explain("A wonderful film, but far too long.")
+    >>> explanation.by_word()[0].text
+    'wonderful'
+    >>> [part.text for part in explanation.by_phrase()]
+    ['A wonderful film,', 'but far too long.']
+    """
 
     text: str
     value: float | FloatArray  # a number, or an array with one for each class
@@ -124,7 +143,27 @@ def _sum(explanation: "Explanation", marks: "Sequence[Highlight]") -> float | Fl
 
 
 class Leading(NamedTuple):
-    """A token that leads, over all heads."""
+    """A token that leads, over all heads.
+
+    Attributes
+    ----------
+    word : str
+        The token.
+    heads : int
+        In how many heads it leads.
+    share : float
+        Its part of the means, over all heads.
+    followers : float
+        How many tokens follow it, on average over the heads in which it leads.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> explanation = hm.pretrained("imdb").explain("A wonderful film, but far too long.")
+    >>> leading = explanation.leading()
+    >>> leading[0].heads >= leading[-1].heads
+    True
+    """
 
     word: str
     heads: int  # in how many it leads

@@ -1,6 +1,7 @@
 """`HardmaxClassifier`: the scikit-learn estimator. It validates, calls, stores.
 
-Texts and labels are refused in a sentence where they do not fit.
+Texts and labels are refused in a sentence where they do not fit. It is long because each method says what it takes and
+returns.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -72,6 +73,13 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         Where training began, "linear" or "random".
     training_ : Record
         On how many texts, of which classes and hash, and when; None of older models.
+
+    Raises
+    ------
+    MissingExtra
+        If scikit-learn, or torch to be trained, is not installed.
+    ParameterError
+        From `fit`, if a setting is out of its bounds.
 
     Examples
     --------
@@ -158,20 +166,85 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         return self.model_
 
     def decision_function(self, X: Sequence[str]) -> FloatArray:
-        """Logits: (texts,) for two classes, positive for the second; else (texts, classes)."""
+        """Logits of texts.
+
+        Parameters
+        ----------
+        X : sequence of str
+            Texts; a missing one counts as an empty one. Or a table with `text_column`.
+
+        Returns
+        -------
+        (texts,) or (texts, classes) array
+            With two classes one number each, positive for the second.
+
+        Raises
+        ------
+        ParameterError
+            If `X` holds no texts.
+        """
         scores = self._fitted.logits(check_texts(X, self.text_column))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Sequence[str]) -> AnyArray:
-        """(texts,) labels."""
+        """Labels of texts.
+
+        Parameters
+        ----------
+        X : sequence of str
+            Texts; a missing one counts as an empty one. Or a table with `text_column`.
+
+        Returns
+        -------
+        (texts,) array
+            Of `classes_`.
+
+        Raises
+        ------
+        ParameterError
+            If `X` holds no texts.
+        """
         return self._fitted.decide(self._fitted.logits(check_texts(X, self.text_column)))
 
     def predict_proba(self, X: Sequence[str]) -> FloatArray:
-        """(texts, classes) probabilities, in the order of `classes_`."""
+        """Probabilities of texts.
+
+        Parameters
+        ----------
+        X : sequence of str
+            Texts; a missing one counts as an empty one. Or a table with `text_column`.
+
+        Returns
+        -------
+        (texts, classes) array
+            In the order of `classes_`; rows sum to 1.
+
+        Raises
+        ------
+        ParameterError
+            If `X` holds no texts.
+        """
         return self._fitted.probabilities(self._fitted.logits(check_texts(X, self.text_column)))
 
     def predict_sure(self, X: Sequence[str], at_least: float = 0.9) -> AnyArray:
-        """(texts,) labels, None where the probability of the answer is below `at_least`; see `coverage`."""
+        """Labels of texts, None where the model is not sure; see `coverage`.
+
+        Parameters
+        ----------
+        X : sequence of str
+            Texts; a missing one counts as an empty one. Or a table with `text_column`.
+        at_least : float
+            The least probability of an answer that is given.
+
+        Returns
+        -------
+        (texts,) array of object
+
+        Raises
+        ------
+        ParameterError
+            If `X` holds no texts, or `at_least` is no probability.
+        """
         scores = self._fitted.logits(check_texts(X, self.text_column))
         return sure_answers(self.model_.decide(scores), self.model_.certainty(scores), at_least)
 
@@ -188,15 +261,60 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         return pandas.DataFrame(coverage(self.model_.certainty(scores), right))
 
     def explain(self, text: str) -> Explanation:
-        """What each word of a text adds to its logit, and who leads; see `Explanation`."""
+        """What each word of a text adds to its logit, and who leads.
+
+        Parameters
+        ----------
+        text : str
+            One text.
+
+        Returns
+        -------
+        Explanation
+
+        Raises
+        ------
+        ParameterError
+            If `text` is not a string.
+        """
         return explain(self._fitted, text)
 
     def explain_many(self, X: Sequence[str]) -> list[Explanation]:
-        """As `explain` for many texts, at a few hundred microseconds each."""
+        """As `explain` for many texts, at a few hundred microseconds each.
+
+        Parameters
+        ----------
+        X : sequence of str
+            Texts; a missing one counts as an empty one. Or a table with `text_column`.
+
+        Returns
+        -------
+        list of Explanation
+
+        Raises
+        ------
+        ParameterError
+            If `X` holds no texts.
+        """
         return explain_many(self._fitted, check_texts(X, self.text_column))
 
     def leaders(self, X: Sequence[str]) -> LeaderStatistics:
-        """Who leads in a collection of texts, and how many leaders they have; see `LeaderStatistics`."""
+        """Who leads in a collection of texts, and how many leaders they have.
+
+        Parameters
+        ----------
+        X : sequence of str
+            Texts; a missing one counts as an empty one. Or a table with `text_column`.
+
+        Returns
+        -------
+        LeaderStatistics
+
+        Raises
+        ------
+        ParameterError
+            If `X` holds no texts.
+        """
         return leader_statistics(self._fitted, check_texts(X, self.text_column))
 
     def contributions(self, X: Sequence[str], labels: Sequence[Any] | None = None) -> "DataFrame":
@@ -219,7 +337,25 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, tokenizer: Tokenizer | None = None) -> "HardmaxClassifier":
-        """Read what `save` wrote; with its `tokenizer`, if it was trained with one."""
+        """Read what `save` wrote. Runs nothing from the folder.
+
+        Parameters
+        ----------
+        path : path
+            The folder.
+        tokenizer : callable, optional
+            The one that it was trained with, if it was; files hold its name alone.
+
+        Returns
+        -------
+        HardmaxClassifier
+
+        Raises
+        ------
+        ParameterError
+            If there is no such folder, its files are damaged or of a later version, or `tokenizer` is missing or
+            another.
+        """
         model, params, history, record = load_model(Path(path), tokenizer)
         known = cls().get_params(deep=False)  # a subclass may have fewer parameters of its own
         classifier = cls(**{name: value for name, value in params.items() if name in known})

@@ -17,7 +17,25 @@ SAID = 5  # tokens that the sentence names
 
 
 class Change(NamedTuple):
-    """A token, what it adds to the logit of the first text and of the second, and which of them have it."""
+    """A token, what it adds to the logit of the first text and of the second, and which of them have it.
+
+    Attributes
+    ----------
+    token : str
+        A word or a run of words.
+    before, after : float, or (classes,) array
+        What it adds to the logit of the first text and of the second.
+    where : str
+        Which of them have it.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> explanation = hm.pretrained("imdb").explain("A wonderful film, but far too long.")
+    >>> changes = explanation.counterfactual("A wonderful film, and short.").changes
+    >>> {change.where for change in changes if change.token == "wonderful"}
+    {'both'}
+    """
 
     token: str
     before: Any
@@ -26,6 +44,7 @@ class Change(NamedTuple):
 
     @property
     def change(self) -> Any:
+        """`after` less `before`."""
         return self.after - self.before
 
 
@@ -34,6 +53,21 @@ class Comparison:
     """Two texts under one model: the changes of all tokens add up to that of the logit. It prints as a sentence.
 
     A token that both texts have may count more or less in the second, as others lead there.
+
+    Attributes
+    ----------
+    first, second : Explanation
+        Of each text.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> explanation = hm.pretrained("imdb").explain("A wonderful film, but far too long.")
+    >>> comparison = explanation.counterfactual("A dreadful film, but far too long.")
+    >>> bool(comparison.change < 0)
+    True
+    >>> bool(abs(sum(one.change for one in comparison.changes) - comparison.change) < 1e-9)
+    True
     """
 
     first: "Explanation"

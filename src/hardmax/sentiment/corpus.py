@@ -42,10 +42,21 @@ def reviews(
     n : int
         How many reviews; half of them are positive, and one more if n is odd.
     seed : int
+        0 or larger.
     negation, contrast : float
         How often a sentiment word is negated, and how often a review holds a contrast, in [0, 1].
     length : pair of int
         The fewest and the most words of a review. There must be room for 15.
+
+    Returns
+    -------
+    Corpus
+        `texts`, `labels` and `planted`, the words that decide each: lists of n.
+
+    Raises
+    ------
+    ParameterError
+        If a number is out of range.
 
     Examples
     --------

@@ -1,4 +1,7 @@
-"""Why a text was classified as it was: terms that add up to the logit, and the words that others gather around."""
+"""Why a text was classified as it was: terms that add up to the logit, and the words that others gather around.
+
+It is long because an explanation can be asked for many things, each in a few lines.
+"""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -37,7 +40,25 @@ if TYPE_CHECKING:
 
 
 class Highlight(NamedTuple):
-    """A word where it stands in the text, with its part of the logit."""
+    """A word where it stands in the text, with its part of the logit.
+
+    Attributes
+    ----------
+    word : str
+        As it stands in the text.
+    start, end : int
+        Where: `text[start:end]`.
+    contribution : float, or (classes,) array
+        Its part of the logit.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> explanation = hm.pretrained("imdb").explain("A wonderful film, but far too long.")
+    >>> first = explanation.highlights[1]
+    >>> first.word, first.start, first.end
+    ('wonderful', 2, 11)
+    """
 
     word: str
     start: int
@@ -47,7 +68,27 @@ class Highlight(NamedTuple):
 
 @dataclass(frozen=True)
 class LeadingWord:
-    """A leader in one head, and the words that follow it after the last layer."""
+    """A leader in one head, and the words that follow it after the last layer.
+
+    Attributes
+    ----------
+    word : str
+        The leader.
+    since : int
+        The layer from which it leads.
+    followers : tuple of str
+        Who follows it after the last layer.
+    share : float
+        Its part of the mean of the head.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> explanation = hm.pretrained("imdb").explain("A wonderful film, but far too long.")
+    >>> leader = explanation.leaders[0][0]  # of the first head, the one with the largest share
+    >>> leader.word in explanation.words, 0 < leader.share <= 1
+    (True, True)
+    """
 
     word: str
     since: int  # the layer at which it first followed itself alone
@@ -66,7 +107,17 @@ class Explanation:
     Attributes
     ----------
     text : str
+        What was answered.
+    ids, counts : (n,) arrays of int
+        Which entries of the vocabulary its tokens are, and how often the text has each.
+    terms : (n, outputs) array
+        `contributions`, with one column for two classes.
+    logits : (outputs,) array
+        `logit`, likewise.
+    model : Model
+        What answered.
     prediction : label
+        The answer.
     probability : float
         Of the prediction.
     logit, bias : float, or (classes,) array with more than two classes
@@ -74,6 +125,18 @@ class Explanation:
     words : (n,) array of str
         Distinct tokens in the order in which the text has them; pairs as "not good".
     contributions : (n,) array, or (n, classes) with more than two classes
+        What each of `words` adds to the logit.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> explanation = hm.pretrained("imdb").explain("A wonderful film, but far too long.")
+    >>> print(explanation.prediction)
+    pos
+    >>> explanation.top(1)[0][0]
+    'wonderful film'
+    >>> bool(abs(explanation.bias + explanation.contributions.sum() - explanation.logit) < 1e-9)
+    True
     """
 
     text: str
@@ -97,14 +160,17 @@ class Explanation:
 
     @property
     def classes(self) -> AnyArray:
+        """Labels in order, as `classes_` of the classifier."""
         return self.model.classes
 
     @property
     def prediction(self) -> Any:
+        """The label with the largest logit."""
         return self.model.decide(self.logits[None])[0]
 
     @property
     def probability(self) -> float:
+        """Of the prediction, from 0 to 1."""
         return float(self.model.probabilities(self.logits[None])[0, self._best[0]])
 
     @property
@@ -120,10 +186,12 @@ class Explanation:
 
     @property
     def contributions(self) -> FloatArray:
+        """What each of `words` adds to the logit: (n,), or (n, classes) with more than two classes."""
         return self.terms[:, 0] if len(self.logits) == 1 else self.terms
 
     @cached_property
     def words(self) -> AnyArray:
+        """(n,) distinct tokens in the order in which the text has them."""
         return np.array(self.model.vocabulary.names(self.ids), dtype=np.str_)
 
     @property
@@ -162,6 +230,7 @@ class Explanation:
 
     @cached_property
     def highlights(self) -> tuple[Highlight, ...]:
+        """`highlighted()`: every word where it stands, runs shared evenly."""
         return self.highlighted()
 
     def highlighted(self, *, even: bool = True) -> tuple[Highlight, ...]:

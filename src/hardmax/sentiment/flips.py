@@ -31,6 +31,14 @@ class Flip:
         The answer with them and without.
     logits : (outputs,) array
         Without them.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> explanation = hm.pretrained("imdb").explain("A wonderful film, but far too long.")
+    >>> flip = explanation.minimal_flip()
+    >>> flip.flips, str(flip.before), str(flip.after)
+    (True, 'pos', 'neg')
     """
 
     words: tuple[str, ...]
@@ -41,6 +49,7 @@ class Flip:
 
     @property
     def flips(self) -> bool:
+        """Whether there are such words."""
         return bool(self.after != self.before)
 
     def __str__(self) -> str:

@@ -18,7 +18,32 @@ MOST_CLASSES = 20
 
 @dataclass(frozen=True)
 class Record:
-    """The training of a model, as plain data."""
+    """The training of a model, as plain data: what it was trained on, and when.
+
+    Attributes
+    ----------
+    texts : int
+        How many.
+    classes : dict of str to int
+        How many of each class.
+    characters : float
+        The mean length of a text.
+    sha256 : str
+        Of all texts and labels, in their order.
+    date : str
+        The day, as 2025-01-31.
+    version : str
+        Of hardmax.
+    about : str
+        What a person wrote of the data.
+
+    Examples
+    --------
+    >>> from hardmax.sentiment.record import Record
+    >>> record = Record.of(["good", "bad film"], ["pos", "neg"])
+    >>> record.texts, dict(record.classes), record.characters
+    (2, {'neg': 1, 'pos': 1}, 6.0)
+    """
 
     texts: int
     classes: Mapping[str, int]  # how many texts have each label

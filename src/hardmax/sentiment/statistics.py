@@ -33,6 +33,13 @@ class LeaderStatistics:
         In how many texts each of them leads, in some head.
     scores : (m,) or (m, classes) array
         v . z of each, summed over heads: what the word would say alone, less the bias.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> statistics = hm.pretrained("imdb-2d").leaders(["A wonderful film.", "A dreadful, boring film."])
+    >>> statistics.leaders.shape, bool(statistics.mean >= 1)
+    ((2, 1), True)
     """
 
     leaders: IntArray
@@ -44,10 +51,12 @@ class LeaderStatistics:
 
     @property
     def mean(self) -> float:
+        """Leaders of a text in a head, on average."""
         return self.summary()["average"]
 
     @property
     def deviation(self) -> float:
+        """The standard deviation of the same."""
         return self.summary()["deviation"]
 
     @property

@@ -41,6 +41,13 @@ def check(trajectory: Trajectory, *, progress: Progress | None = None) -> list[V
         One for each statement: `STATEMENTS` for `Hardmax`, `SELF_ATTENTION`, or the energy on the sphere. Empty for
         rules of which nothing is proved.
 
+    Raises
+    ------
+    ParameterTypeError
+        If it is not a trajectory.
+    InputError
+        If it is that of a batch: check `trajectory[b]`.
+
     Examples
     --------
     >>> import hardmax as hm

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import wraps
+from inspect import cleandoc, signature
 from typing import Any, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -20,7 +21,27 @@ PROJECT = "hardmax, docs/theorems.md"
 
 
 class Outcome(StrEnum):
-    """What a check can find; all but the first two are no answer."""
+    """What a check can find; all but the first two are no answer. Each equals its text.
+
+    Attributes
+    ----------
+    HOLDS : "holds"
+        The statement holds of this trajectory.
+    FAILS : "fails"
+        It does not: of a theorem a bug, of a conjecture a discovery.
+    NOT_MET : "hypotheses not met"
+        The statement does not speak of this trajectory.
+    NOTHING : "nothing to check"
+        No token meets the premise.
+    UNDECIDED : "undecided"
+        Too little was kept or computed to tell.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> hm.theorems.Outcome.HOLDS == "holds"
+    True
+    """
 
     HOLDS = "holds"
     FAILS = "fails"
@@ -31,7 +52,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
-    """One statement, tested on one trajectory.
+    """One statement, tested on one trajectory. It prints as a sentence.
 
     Attributes
     ----------
@@ -44,10 +65,21 @@ class Verdict:
     witness : object
         Where the margin is smallest: usually a dict with the layer and the token.
     name, statement, reference : str
+        What it is called, what it says, and where it is proved or conjectured.
     conjecture : bool
         True where the statement is not proved, so that a failure is a discovery.
     applies : bool
         False where the statement is about other spectra of V than that of the rule.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate(hm.configuration("triangle"), hm.Hardmax(0.5), layers=5)
+    >>> verdict = hm.theorems.leaders(trajectory)
+    >>> verdict
+    F4 leaders: holds. 3 of 15 tokens lead; after that they move by 0 of the largest token.
+    >>> verdict.holds, verdict.reference
+    (True, 'arXiv 2407.01602, Lemma 5.1')
     """
 
     outcome: Outcome
@@ -72,14 +104,22 @@ class Verdict:
         return str(draw("verdicts_card", [self]))
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data for JSON."""
+        """As plain data for JSON: what the command `hardmax verify --json` writes of it."""
         names = ("name", "statement", "reference", "outcome", "holds", "margin", "witness", "reason", "conjecture")
         data = {name: getattr(self, name) for name in names}
         return data | {"margin": float(self.margin) if np.isfinite(self.margin) else None}
 
 
 class Verdicts(list[Verdict]):
-    """A list of verdicts, which a notebook shows as a table."""
+    """What `check` returns: a list of verdicts, which a notebook shows as a table.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> verdicts = hm.theorems.check(hm.simulate(hm.configuration("triangle"), hm.Hardmax(0.5), layers=5))
+    >>> len(verdicts), all(verdict.holds in (True, None) for verdict in verdicts)
+    (9, True)
+    """
 
     def _repr_html_(self) -> str:
         return str(draw("verdicts_card", self))
@@ -102,13 +142,57 @@ def nothing(reason: str) -> Verdict:
     return Verdict(Outcome.NOTHING, reason)
 
 
+SECTIONS = """\
+Parameters
+----------
+trajectory : {kind}
+    {which}
+
+Returns
+-------
+Verdict
+
+Raises
+------
+InputError
+    If it is the trajectory of a batch: take one cloud of it, `trajectory[b]`.
+"""
+WHICH = {
+    "HardmaxTrajectory": 'Of one cloud, simulated with `save="all"`; else the verdict is "undecided".',
+    "Trajectory": "Of one cloud.",
+    "SmoothTrajectory": "Of one cloud. Under another rule or spectrum the verdict is that hypotheses are not met.",
+}
 T = TypeVar("T")
 Check: TypeAlias = Callable[[HardmaxTrajectory], Verdict]
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A theorem in words: decorates the check that tests it."""
+    """A theorem in words: decorates the function from a trajectory to a `Verdict` that tests it.
+
+    Parameters
+    ----------
+    name : str
+        What verdicts call it.
+    text : str
+        What it says.
+    reference : str
+        Where it is proved or conjectured.
+    conjecture : bool
+        Whether it is not proved.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> @hm.theorems.Statement("few leaders", "At most half of the tokens lead.", "a guess", conjecture=True)
+    ... def few_leaders(trajectory: hm.HardmaxTrajectory) -> hm.theorems.Verdict:
+    ...     '''Count them.'''
+    ...     few = 2 * len(trajectory.leaders) <= trajectory.n
+    ...     outcome = hm.theorems.Outcome.HOLDS if few else hm.theorems.Outcome.FAILS
+    ...     return hm.theorems.Verdict(outcome, f"{len(trajectory.leaders)} of {trajectory.n} tokens lead.")
+    >>> few_leaders(hm.simulate(hm.configuration("triangle"), hm.Hardmax(0.5), layers=5))
+    few leaders: holds. 3 of 15 tokens lead.
+    """
 
     name: str
     text: str
@@ -122,7 +206,17 @@ class Statement:
         def worded(asked: T) -> Verdict:
             return replace(check(asked), **words)  # type: ignore[arg-type]
 
+        worded.__doc__ = self._described(check)
         return worded
+
+    def _described(self, check: Callable[[T], Verdict]) -> str:
+        """The docstring of a check, with the statement and what all checks take and return."""
+        (asked,) = signature(check).parameters.values()
+        kind = getattr(asked.annotation, "__name__", "")
+        kind = kind if kind in WHICH else "Trajectory"
+        head, examples, shown = cleandoc(check.__doc__ or "").partition("Examples\n")
+        said = "\n".join([head.rstrip(), "", f"The statement: {self.text} ({self.reference})"])
+        return f"{said}\n\n{SECTIONS.format(kind=kind, which=WHICH[kind])}\n{examples}{shown}"
 
 
 def given(hypotheses: Callable[[HardmaxTrajectory], list[str]]) -> Callable[[Check], Check]:

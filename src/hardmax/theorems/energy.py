@@ -13,7 +13,15 @@ from hardmax.trajectories.smooth import SmoothTrajectory
     "Geshkovski, Letrouit, Polyanskiy, Rigollet, arXiv 2312.10794, section 3",
 )
 def energy(trajectory: SmoothTrajectory) -> Verdict:
-    """The smallest growth of E between neighbouring saved times, relative to E."""
+    """The smallest growth of E between neighbouring saved times, relative to E.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate(hm.configuration("sphere", n=8, d=3), hm.Sphere(beta=2), times=5)
+    >>> hm.theorems.energy(trajectory).outcome.value
+    'holds'
+    """
     trajectory.single("hm.theorems.check(trajectory[b])")
     rule = trajectory.rule
     if not isinstance(rule, Sphere):

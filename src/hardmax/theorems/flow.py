@@ -67,7 +67,7 @@ def given_kind(kind: str) -> Callable[[Callable[[Beginning], Verdict]], FlowChec
     """Decorate a test so that it runs only on self-attention whose spectrum is of this kind."""
 
     def decorate(test: Callable[[Beginning], Verdict]) -> FlowCheck:
-        @wraps(test)
+        @wraps(test, assigned=("__module__", "__name__", "__qualname__", "__doc__"))  # its own argument stays
         def guarded(trajectory: SmoothTrajectory) -> Verdict:
             trajectory.single("hm.theorems.check(trajectory[b])")
             rule = trajectory.rule
@@ -84,6 +84,7 @@ def given_kind(kind: str) -> Callable[[Callable[[Beginning], Verdict]], FlowChec
                 return not_met(other, applies=False)
             return not_met(*began.expected.missing) if began.expected.missing else test(began)
 
+        del guarded.__wrapped__  # whose argument is another
         return guarded
 
     return decorate

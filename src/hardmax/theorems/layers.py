@@ -16,7 +16,15 @@ from hardmax.trajectories.hardmax import HardmaxTrajectory
 )
 @given(base.missing_hypotheses)
 def hull(trajectory: HardmaxTrajectory) -> Verdict:
-    """Show each new token as the convex combination (1 - b) z_i + b mean(C_i) of old ones, up to rounding."""
+    """Show each new token as the convex combination (1 - b) z_i + b mean(C_i) of old ones, up to rounding.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate(hm.configuration("triangle"), hm.Hardmax(0.5), layers=10)
+    >>> hm.theorems.hull(trajectory).outcome.value
+    'holds'
+    """
     if trajectory.layers == 0:
         return verdict(True, "No layer was run.")
     (worst, witness), allowed = base.largest_at(trajectory, base.misses(trajectory)), base.rounding(trajectory)
@@ -32,7 +40,15 @@ def hull(trajectory: HardmaxTrajectory) -> Verdict:
 )
 @given(base.missing_hypotheses)
 def norm(trajectory: HardmaxTrajectory) -> Verdict:
-    """Compare squared norms of neighbouring layers; where floats cannot tell, exact positions do."""
+    """Compare squared norms of neighbouring layers; where floats cannot tell, exact positions do.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate(hm.configuration("triangle"), hm.Hardmax(0.5), layers=10)
+    >>> hm.theorems.norm(trajectory).outcome.value
+    'holds'
+    """
     Z, AZ, sure = _images(trajectory)
     squares = (AZ * Z).sum(axis=-1)  # (layers + 1, m)
     growth = np.diff(squares, axis=0)
@@ -57,7 +73,15 @@ def norm(trajectory: HardmaxTrajectory) -> Verdict:
 )
 @given(base.missing_hypotheses)
 def half_space(trajectory: HardmaxTrajectory) -> Verdict:
-    """Compute <A z_i, z_j - z_i> for every j in C_i at every layer; exactly where it is too close to 0 for floats."""
+    """Compute <A z_i, z_j - z_i> for every j in C_i at every layer; exactly where it is too close to 0 for floats.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate(hm.configuration("triangle"), hm.Hardmax(0.5), layers=10)
+    >>> hm.theorems.half_space(trajectory).outcome.value
+    'holds'
+    """
     Z, AZ, sure = _images(trajectory)
     smallest, witness = np.inf, None
     for k, sets in enumerate(trajectory.clouds[0].sets):
@@ -84,7 +108,15 @@ def half_space(trajectory: HardmaxTrajectory) -> Verdict:
 )
 @given(base.missing_hypotheses)
 def leaders(trajectory: HardmaxTrajectory) -> Verdict:
-    """Measure how far each leader moves after it emerged, and ask at every later layer whether C_i = {i} still."""
+    """Measure how far each leader moves after it emerged, and ask at every later layer whether C_i = {i} still.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate(hm.configuration("triangle"), hm.Hardmax(0.5), layers=10)
+    >>> hm.theorems.leaders(trajectory).outcome.value
+    'holds'
+    """
     Z, emerged = base.unit_tokens(trajectory), trajectory.clouds[0].emerged
     found = np.flatnonzero(emerged >= 0)
     if not len(found):

@@ -23,7 +23,29 @@ _limits: "WeakKeyDictionary[HardmaxTrajectory, Limit]" = WeakKeyDictionary()
 
 
 def limit_of(trajectory: HardmaxTrajectory) -> Limit:
-    """The limit of the trajectory's input, once for all checks."""
+    """The limit of the input of a trajectory; found once, and kept for every check of it.
+
+    Parameters
+    ----------
+    trajectory : HardmaxTrajectory
+        Of one cloud.
+
+    Returns
+    -------
+    Limit
+
+    Raises
+    ------
+    ParameterError
+        If the rule of the trajectory has no limit: without normalisation, or causal.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate(hm.configuration("square"), hm.Hardmax(0.5), layers=3)
+    >>> hm.theorems.limit_of(trajectory).certified
+    True
+    """
     if trajectory not in _limits:
         classes = trajectory.clouds[0].classes
         _limits[trajectory] = find_limit(classes.rows[classes.labels], trajectory.rule)
@@ -38,7 +60,15 @@ def limit_of(trajectory: HardmaxTrajectory) -> Limit:
 )
 @given(base.missing_hypotheses)
 def limit(trajectory: HardmaxTrajectory) -> Verdict:
-    """Certify the limit, then test that leaders are exposed, that S is on the boundary, and that weights are convex."""
+    """Certify the limit, then test that leaders are exposed, that S is on the boundary, and that weights are convex.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate(hm.configuration("square"), hm.Hardmax(0.5), layers=10)
+    >>> hm.theorems.limit(trajectory).outcome.value
+    'holds'
+    """
     found = limit_of(trajectory)
     if not found.certified:
         return verdict(None, found.status)
@@ -96,7 +126,15 @@ def _smallest_lead(points: list[Row], vertices: list[Row], A: list[Row] | None, 
 )
 @given(base.computed_otherwise)
 def theorem1(trajectory: HardmaxTrajectory) -> Verdict:
-    """Follow each token that follows one leader."""
+    """Follow each token that follows one leader.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate(hm.configuration("square"), hm.Hardmax(0.5), layers=10)
+    >>> hm.theorems.theorem1(trajectory).outcome.value
+    'holds'
+    """
     return _check_decided(trajectory, Proof.THEOREM_1, "No token follows a single leader.")
 
 
@@ -107,7 +145,15 @@ def theorem1(trajectory: HardmaxTrajectory) -> Verdict:
 )
 @given(base.missing_hypotheses)
 def theorem2(trajectory: HardmaxTrajectory) -> Verdict:
-    """Compare where the limit says tokens end with which tokens Theorem 1 decides."""
+    """Compare where the limit says tokens end with which tokens Theorem 1 decides.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate(hm.configuration("square"), hm.Hardmax(0.5), layers=10)
+    >>> hm.theorems.theorem2(trajectory).outcome.value
+    'holds'
+    """
     found = limit_of(trajectory)
     if not found.certified:
         return verdict(None, found.status)
@@ -132,7 +178,15 @@ def theorem2(trajectory: HardmaxTrajectory) -> Verdict:
 @Statement("Theorem 3", "For almost every input every limit is a leader.", f"{PROJECT}, Theorem 3")
 @given(base.missing_hypotheses)
 def theorem3(trajectory: HardmaxTrajectory) -> Verdict:
-    """Look for a tie: an input whose limits are not all leaders must have one."""
+    """Look for a tie: an input whose limits are not all leaders must have one.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate(hm.configuration("square"), hm.Hardmax(0.5), layers=10)
+    >>> hm.theorems.theorem3(trajectory).outcome.value
+    'holds'
+    """
     found = limit_of(trajectory)
     if not found.certified:
         return verdict(None, found.status)
@@ -155,7 +209,15 @@ def theorem3(trajectory: HardmaxTrajectory) -> Verdict:
 )
 @given(base.computed_otherwise)
 def theorem4(trajectory: HardmaxTrajectory) -> Verdict:
-    """Follow each token that follows several leaders at once."""
+    """Follow each token that follows several leaders at once.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate(hm.configuration("edge-clusters"), hm.Hardmax(0.5), layers=10)
+    >>> hm.theorems.theorem4(trajectory).outcome.value
+    'holds'
+    """
     none = "No token follows several leaders that it still sees from their centroid."
     return _check_decided(trajectory, Proof.THEOREM_4, none)
 

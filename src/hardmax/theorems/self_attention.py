@@ -26,7 +26,16 @@ MEAN_GONE = 1e-3  # of the largest norm at the start
 )
 @given_kind("boolean")
 def boolean(began: Beginning) -> Verdict:
-    """The second largest distance of a row from the unit vectors of the extreme tokens: the rows, not the rank."""
+    """The second largest distance of a row from the unit vectors of the extreme tokens: the rows, not the rank.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> rule = hm.SelfAttention(V=[[1.0]])
+    >>> trajectory = hm.simulate([[1.0], [-0.5], [0.2]], rule, times=10)
+    >>> hm.theorems.boolean(trajectory).outcome.value
+    'holds'
+    """
     if len(np.unique(began.start)) < len(began.start):
         return not_met("two tokens are equal")
     if len(began.start) == 1:
@@ -49,7 +58,16 @@ def _boolean_distance(tokens: FloatArray, trajectory: SmoothTrajectory) -> tuple
 )
 @given_kind("polytope")
 def polytope(began: Beginning) -> Verdict:
-    """max_ij ⟨B z_i, z_j - z_i⟩ / (|B| R^2), with R the largest norm."""
+    """max_ij ⟨B z_i, z_j - z_i⟩ / (|B| R^2), with R the largest norm.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> rule = hm.SelfAttention(V=[[1, 0], [0, 1]])
+    >>> trajectory = hm.simulate(hm.configuration("gaussian", n=8, d=2), rule, times=10)
+    >>> hm.theorems.polytope(trajectory).outcome.value
+    'holds'
+    """
     return settle(began, _gain(began.B, np.eye(len(began.B))), GAIN_TOL)
 
 
@@ -61,7 +79,16 @@ def polytope(began: Beginning) -> Verdict:
 )
 @given_kind("product")
 def product(began: Beginning) -> Verdict:
-    """The same of the components in the leading eigenspace."""
+    """The same as for the polytope, of the components in the leading eigenspace.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> rule = hm.SelfAttention(V=hm.matrix("paper-product"))
+    >>> trajectory = hm.simulate(hm.configuration("gaussian", n=8, d=3), rule, times=10)
+    >>> hm.theorems.product(trajectory).outcome.value
+    'holds'
+    """
     expected = began.expected
     return settle(began, _gain(began.B, expected.leading @ expected.dual.T), GAIN_TOL, dual=expected.dual)
 
@@ -86,7 +113,16 @@ def _gain(B: FloatArray, projector: FloatArray) -> Measure:
 )
 @given_kind("hyperplanes")
 def hyperplanes(began: Beginning) -> Verdict:
-    """How far coordinates are from the nearest of at most three values."""
+    """How far coordinates are from the nearest of at most three values.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> rule = hm.SelfAttention(V=hm.matrix("paper-2d"))
+    >>> trajectory = hm.simulate(hm.configuration("gaussian", n=8, d=2), rule, times=10)
+    >>> hm.theorems.hyperplanes(trajectory).outcome.value
+    'holds'
+    """
     dual = began.expected.dual
     return settle(began, _scatter(dual), SCATTER_TOL, dual=dual)
 
@@ -100,7 +136,16 @@ def hyperplanes(began: Beginning) -> Verdict:
 )
 @given_kind("hyperplanes")
 def codimension(began: Beginning) -> Verdict:
-    """The same for all coordinates of eigenvalues with positive real part."""
+    """The same as for the hyperplanes, for all coordinates of eigenvalues with positive real part.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> rule = hm.SelfAttention(V=[[2, 0], [0, 1]])
+    >>> trajectory = hm.simulate(hm.configuration("gaussian", n=8, d=2), rule, times=10)
+    >>> hm.theorems.codimension(trajectory).outcome.value
+    'holds'
+    """
     if began.expected.positive < 2:
         return nothing("Only the leading eigenvalue has a positive real part: see the hyperplanes.")
     slowest = float(began.expected.eigenvalues[began.expected.positive - 1].real) / began.rate
@@ -157,7 +202,16 @@ def _positive_dual(began: Beginning) -> FloatArray:
 )
 @given_kind("complex")
 def complex_pair(began: Beginning) -> Verdict:
-    """How far the components in the leading plane still move."""
+    """How far the components in the leading plane still move.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> rule = hm.SelfAttention(V=[[1, -1], [1, 1]])
+    >>> trajectory = hm.simulate(hm.configuration("gaussian", n=8, d=2), rule, times=10)
+    >>> hm.theorems.complex_pair(trajectory).outcome.value
+    'holds'
+    """
 
     def measure(tokens: FloatArray, trajectory: SmoothTrajectory) -> tuple[float, str, object]:
         back = int(np.searchsorted(trajectory.saved, trajectory.saved[trajectory.reached - 1] - 3 / began.rate))
@@ -179,6 +233,14 @@ def collapse(began: Beginning) -> Verdict:
     """How fast 1/c grows, with c the largest eigenvalue of the covariance of B^{1/2} x, and how the mean vanishes.
 
     c falls as 1/(2t), too slowly to wait for 0; for small tokens it hardly falls at first, but 1/c always grows by 2t.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> rule = hm.SelfAttention(V=[[-1, 0], [0, -1]])
+    >>> trajectory = hm.simulate(hm.configuration("gaussian", n=8, d=2), rule, times=10)
+    >>> hm.theorems.collapse(trajectory).outcome.value
+    'holds'
     """
     first = float(np.linalg.norm(began.start, axis=1).max())
     if first == 0:

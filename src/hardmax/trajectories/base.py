@@ -44,12 +44,22 @@ class Trajectory(ABC):
     tokens : (saved, n, d) or (saved, batch, n, d) array
         Positions at each saved layer or time. A torch tensor if that came in.
     rule : Rule
+        What moved them.
     saved : (saved,) array
         Which layers, or which times, `tokens` holds.
     batched : bool
         Whether `tokens` has an axis for the batch.
     stats : dict
         What ran: the method or kernel, the dtype, how many layers, steps, evaluations or queries.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> batch = hm.simulate([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 2.0], [1.0, 1.0]]], hm.Hardmax(0.5), layers=4)
+    >>> batch.tokens.shape, batch.saved.tolist()
+    ((5, 2, 2, 2), [0, 1, 2, 3, 4])
+    >>> batch[1].leaders
+    array([0])
     """
 
     tokens: Array
@@ -72,9 +82,23 @@ class Trajectory(ABC):
         return str(draw("trajectory_card", self))
 
     def plot(self, k: int | None = None, **options: Any) -> "Figure":
-        """Draw some layers or times side by side, or layer (or saved time) k alone; returns the Matplotlib figure.
+        """Draw some layers or times side by side, or layer (or saved time) k alone.
 
-        `options` are those of `hardmax.draw.plot_layers`, or with k of `hardmax.draw.plot_tokens`.
+        Parameters
+        ----------
+        k : int, optional
+            Which; some of them unless said.
+        **options
+            Those of `hardmax.draw.plot_layers`, or with k of `hardmax.draw.plot_tokens`.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Raises
+        ------
+        InputError
+            If it is that of a batch: take one cloud of it, `trajectory[b]`.
         """
         figure: Figure = draw("trajectory_figure", self, k, **options)
         return figure
@@ -127,7 +151,18 @@ class Trajectory(ABC):
 
     @abstractmethod
     def attention(self, k: int = -1) -> Array:
-        """Row-stochastic matrix of layer (or saved time) k."""
+        """Row-stochastic matrix of layer (or saved time) k.
+
+        Parameters
+        ----------
+        k : int
+            Negative counts from the last.
+
+        Returns
+        -------
+        (n, n) or (batch, n, n) array
+            With several heads (..., heads, n, n).
+        """
 
     @property
     @abstractmethod
@@ -149,7 +184,7 @@ class Trajectory(ABC):
         """Status, tokens and what else other programs may want, as JSON."""
 
     def to_npz(self, path: str | PathLike[str]) -> None:
-        """Write everything to a NumPy archive, whole or not at all."""
+        """Write everything to a NumPy archive at `path`, whole or not at all; `from_npz` reads it."""
         shared = {
             "format": np.array(self._format),
             "tokens": self.array,
@@ -161,7 +196,10 @@ class Trajectory(ABC):
         write_archive(path, shared | self._arrays())
 
     def to_csv(self, path: str | PathLike[str]) -> None:
-        """Write a table for spreadsheets, a row for each token at each layer or time; `to_npz` keeps everything."""
+        """Write a table for spreadsheets to `path`, a row for each token at each layer or time.
+
+        It holds the tokens alone; `to_npz` keeps everything.
+        """
         when = "time" if self.rule.continuous else "layer"
         axes = [when, "cloud", "token"] if self.batched else [when, "token"]
         columns = dict(zip(axes, map(np.ravel, np.indices(self.array.shape[:-1])), strict=True))
@@ -173,7 +211,23 @@ class Trajectory(ABC):
 
     @classmethod
     def from_npz(cls, path: str | PathLike[str]) -> "Trajectory":
-        """Read what `to_npz` wrote. Runs no code from the file."""
+        """Read what `to_npz` wrote. Runs no code from the file.
+
+        Parameters
+        ----------
+        path : path
+            A file ending in .npz.
+
+        Returns
+        -------
+        Trajectory
+            Of the kind that was written.
+
+        Raises
+        ------
+        ParameterError
+            If the file is not such an archive, is of a later version, or holds what no run can have made.
+        """
         kinds = {format: kind._read for format, kind in Trajectory._kinds.items()}
         return read_archive(path, "be a trajectory saved with to_npz", kinds)
 

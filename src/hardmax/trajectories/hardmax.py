@@ -65,6 +65,7 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
 
     @property
     def mask(self) -> BoolArray:
+        """True for real tokens, False for padding: (n,) or (batch, n)."""
         return self._per_token([np.zeros(len(c.classes), np.intp) for c in self.clouds]) >= 0
 
     def _per_token(self, by_class: list[IntArray]) -> IntArray:
@@ -93,8 +94,25 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
     def attention(self, k: int = -1, *, sparse: bool = False) -> Array | csr_array:
         """Row-stochastic matrix of layer k: P_ij = 1/|C_i| for j in C_i, else 0.
 
-        An (n, n) array, (batch, n, n) for a batch; with `sparse=True` a SciPy csr_array of one cloud. The rows and
-        columns of padding are zero.
+        The rows and columns of padding are zero.
+
+        Parameters
+        ----------
+        k : int
+            Layer; negative counts from the last.
+        sparse : bool
+            Whether to return a sparse matrix, for one cloud.
+
+        Returns
+        -------
+        (n, n) or (batch, n, n) array, or (n, n) scipy.sparse.csr_array
+
+        Raises
+        ------
+        ParameterIndexError
+            If k was not run or not kept.
+        InputError
+            If `sparse` is asked of a batch.
         """
         at = self.index(k)
         if sparse:
@@ -103,12 +121,47 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         return like(np.stack(dense) if self.batched else dense[0], self.tokens)
 
     def sets(self, k: int = -1) -> list[IntArray]:
-        """C_i at layer k for each token i, as sorted arrays of token indices."""
+        """C_i at layer k for each token i.
+
+        Parameters
+        ----------
+        k : int
+            Layer; negative counts from the last.
+
+        Returns
+        -------
+        list of (size,) arrays of int
+            For each token the sorted indices of those it follows; empty for padding.
+
+        Raises
+        ------
+        ParameterIndexError
+            If k was not run or not kept.
+        InputError
+            If it is that of a batch: take one cloud of it, `trajectory[b]`.
+        """
         matrix = self.only_cloud("trajectory[b].sets(k)").matrix(self.index(k), self.n)
         return [np.asarray(row, np.intp) for row in np.split(matrix.indices, matrix.indptr[1:-1])]
 
     def followers(self, k: int = -1) -> dict[int, IntArray]:
-        """For each token that is followed at layer k: who follows it, itself left out."""
+        """For each token that is followed at layer k, who follows it, itself left out.
+
+        Parameters
+        ----------
+        k : int
+            Layer; negative counts from the last.
+
+        Returns
+        -------
+        dict of int to (size,) array of int
+
+        Raises
+        ------
+        ParameterIndexError
+            If k was not run or not kept.
+        InputError
+            If it is that of a batch: take one cloud of it, `trajectory[b]`.
+        """
         matrix = self.only_cloud("trajectory[b].followers(k)").matrix(self.index(k), self.n).tocoo()
         by_target: dict[int, list[int]] = {}
         for i, j in zip(matrix.row.tolist(), matrix.col.tolist(), strict=True):
@@ -136,10 +189,28 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         return each if self.batched else each[0]
 
     def margins(self, k: int = -1, tokens: ArrayLike | None = None) -> FloatArray:
-        """How far ahead the chosen tokens are at layer k, in the units of the tokens: shape (n,), or of some alone.
+        """How far ahead the chosen tokens are at layer k, in the units of the tokens.
 
         min over j outside C_i of ⟨A z_i, z_C - z_j⟩ / |A z_i|; infinite where C_i holds every token, NaN for padding.
         Where floats would cancel, exact differences are used, so that a strict choice never shows 0.
+
+        Parameters
+        ----------
+        k : int
+            Layer; negative counts from the last.
+        tokens : (m,) array of int, optional
+            Of which tokens; all unless said.
+
+        Returns
+        -------
+        (n,) or (m,) array
+
+        Raises
+        ------
+        ParameterIndexError
+            If k was not run or not kept.
+        InputError
+            If it is that of a batch: take one cloud of it, `trajectory[b]`.
         """
         cloud, at = self.only_cloud("trajectory[b].margins(k)"), self.index(k)
         Z = self.array[at][cloud.real[cloud.classes.first]].astype(np.float64)  # (m, d)
@@ -183,7 +254,24 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         return history
 
     def exact(self, k: int = -1) -> AnyArray:
-        """Tokens of layer k as an (n, d) array of Fractions, without any rounding."""
+        """Tokens of layer k, without any rounding.
+
+        Parameters
+        ----------
+        k : int
+            Layer; negative counts from the last.
+
+        Returns
+        -------
+        (n, d) array of Fractions
+
+        Raises
+        ------
+        ParameterIndexError
+            If k was not run or not kept.
+        InputError
+            If it is that of a batch, or not every layer was kept, or ties are not exact.
+        """
         cloud, layer = self.only_cloud("trajectory[b].exact(k)"), int(self.saved[self.index(k)])
         exact = np.full(self.array.shape[-2:], None, object)
         exact[cloud.real] = (self.history.fractions(layer) * self.rule.growth(layer))[cloud.classes.labels]
@@ -191,6 +279,7 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
 
     @cached_property
     def status(self) -> str:
+        """What happened, as a sentence: layers, leaders and since when, which tokens are decided."""
         return hardmax_status(self)
 
     def to_json(self) -> str:

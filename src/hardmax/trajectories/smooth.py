@@ -88,6 +88,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
 
     @property
     def mask(self) -> BoolArray:
+        """True for real tokens, False for padding: (n,) or (batch, n)."""
         return self.real
 
     @property
@@ -148,10 +149,25 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
         return f"t = {self.saved[at]:.3g}" if self.rule.continuous else f"layer {self.saved[at]}"
 
     def attention(self, k: int = -1) -> Array:
-        """Row-stochastic matrix P at position k: (n, n), or (batch, n, n); for several heads (..., heads, n, n).
+        """Row-stochastic matrix P at position k.
 
         Computed when asked for; where attention was held, the matrix that moved the tokens. Rows and columns of padding
         are zero.
+
+        Parameters
+        ----------
+        k : int
+            Position among the saved layers or times; negative counts from the last.
+
+        Returns
+        -------
+        (n, n) or (batch, n, n) array
+            For several heads (..., heads, n, n).
+
+        Raises
+        ------
+        ParameterIndexError
+            If there is no such position.
         """
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):  # tokens beyond the range of floats have NaN
             return self._attention(self.index(k))
@@ -225,7 +241,17 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
 
         As attention sharpens this becomes C_i = {i}. Tokens of one cluster at that position (see `clusters`) count as
         one: it leads if its members attend to it by more than 1/2 on average, and the one that moved least names it.
-        For a batch a list; with several heads a token that leads in one.
+        With several heads a token leads that does so in one.
+
+        Parameters
+        ----------
+        k : int
+            Position among the saved layers or times; negative counts from the last.
+
+        Returns
+        -------
+        (n_leaders,) array of int
+            For a batch a list of them.
         """
         if not self.rule.attends or not self.reached:
             return self._of_clouds(lambda real: np.empty(0, np.intp), self.real)
@@ -271,6 +297,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
 
     @cached_property
     def status(self) -> str:
+        """What happened, as a sentence: layers or times, clusters and leaders, and problems."""
         return smooth_status(self)
 
     def to_json(self) -> str:

@@ -1,0 +1,167 @@
+"""The reference is complete: every public name has a place and every section, and versions are those of the code."""
+
+import doctest
+import inspect
+import re
+import shlex
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import pytest
+import typer
+from numpydoc.docscrape import ClassDoc, FunctionDoc
+
+import hardmax as hm
+from hardmax.cli.main import app
+from hardmax.scale import manifest
+from hardmax.sentiment import checkpoint, storage
+from hardmax.trajectories.base import Trajectory
+
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+PLACE = re.compile(r"^\.\. (?:auto\w+|py:data):: (hardmax\.\S+)", re.MULTILINE)
+MADE = "command-line.md"
+PAGES = [page for page in sorted(REFERENCE.glob("*.md")) if page.name != MADE]
+PLACES = [name for page in PAGES for name in PLACE.findall(page.read_text(encoding="utf-8"))]
+ROOMS = ("control", "draw", "inspection", "kernels", "rules", "scale", "sentiment", "theorems")
+RAISES_NOTHING = {"plot_half_space", "plot_inspection"}  # beyond what Python and Matplotlib do
+
+
+def found(path: str) -> Any:
+    """What a public path names; functions come before modules of the same name."""
+    thing: Any = hm
+    for depth, part in enumerate(path.split(".")[1:], 2):
+        thing = getattr(thing, part, None) or import_module(".".join(path.split(".")[:depth]))
+    return thing
+
+
+def public() -> dict[str, Any]:
+    names = {f"hardmax.{name}": getattr(hm, name) for name in dir(hm) if not name.startswith("_")}
+    for room in ROOMS:
+        module = import_module(f"hardmax.{room}")
+        names |= {f"hardmax.{room}.{name}": getattr(module, name) for name in module.__all__}
+    return {path: thing for path, thing in names.items() if not isinstance(thing, ModuleType)}
+
+
+CALLABLE = [path for path in PLACES if callable(found(path))]
+FUNCTIONS = [path for path in CALLABLE if not inspect.isclass(found(path))]
+CLASSES = [path for path in CALLABLE if inspect.isclass(found(path))]
+
+
+def named(section: Any) -> list[str]:
+    """The names of a section of a docstring, each by itself."""
+    return [name.lstrip("*") for entry in section for name in entry.name.split(", ")]
+
+
+def test_every_public_name_has_one_place() -> None:
+    assert len(set(PLACES)) == len(PLACES)
+    documented = [found(path) for path in PLACES]
+    assert [path for path, thing in public().items() if not any(thing is other for other in documented)] == []
+
+
+def test_the_entry_page_lists_all_of_them() -> None:
+    listed = re.findall(r"^    (hardmax\.\S+)$", (REFERENCE / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert listed == [path for path in listed if path in CALLABLE]
+    assert sorted(listed) == sorted(CALLABLE)
+
+
+@pytest.mark.parametrize("path", CALLABLE)
+def test_examples_of_the_gallery_stand_below(path: str) -> None:
+    assert any(f".. minigallery:: {path}\n" in page.read_text(encoding="utf-8") for page in PAGES)
+
+
+@pytest.mark.parametrize("path", FUNCTIONS)
+def test_functions_say_what_they_take_return_and_raise(path: str) -> None:
+    function = found(path)
+    document, signature = FunctionDoc(function), inspect.signature(function)
+    assert document["Summary"]
+    assert named(document["Parameters"]) == list(signature.parameters)
+    assert bool(document["Returns"]) == (signature.return_annotation is not None)
+    assert bool(document["Raises"]) == (path.rpartition(".")[2] not in RAISES_NOTHING)
+    assert document["Examples"]
+
+
+@pytest.mark.parametrize("path", CLASSES)
+def test_classes_say_what_they_take_and_have(path: str) -> None:
+    kind = found(path)
+    document = ClassDoc(kind)
+    assert document["Summary"]
+    assert document["Examples"]
+    told = {*named(document["Parameters"]), *named(document["Attributes"])}
+    if issubclass(kind, Trajectory):
+        told |= set(named(ClassDoc(Trajectory)["Attributes"]))
+    if not issubclass(kind, Exception | str | list) and kind.__init__ is not object.__init__:
+        takes = [name for name in _taken(kind) if not name.startswith("_")]
+        assert [name for name in takes if name not in told] == []
+    assert [name for name in named(document["Parameters"]) if name not in _taken(kind)] == []
+    makers = [vars(kind)[name] for name in ("__init__", "__post_init__") if name in vars(kind)]
+    written = [inspect.getsource(maker) for maker in makers if "hardmax" in maker.__code__.co_filename]
+    raised = re.findall(r"raise (\w+)", "".join(written))
+    if [name for name in raised if name.endswith(("Error", "Extra"))]:
+        assert document["Raises"]
+
+
+def _taken(kind: type) -> list[str]:
+    try:
+        return [name for name in inspect.signature(kind).parameters if name not in ("args", "kwargs")]
+    except ValueError:
+        return []
+
+
+@pytest.mark.parametrize("path", CLASSES)
+def test_methods_and_properties_have_a_sentence(path: str) -> None:
+    kind = found(path)
+    for name, member in inspect.getmembers_static(kind):
+        own = getattr(member, "__func__", None) or getattr(member, "fget", None) or getattr(member, "func", member)
+        if name.startswith("_") or not str(getattr(own, "__module__", "")).startswith("hardmax"):
+            continue
+        sentences = [inspect.getdoc(vars(base)[name]) for base in kind.__mro__ if name in vars(base)]
+        assert any(sentences), name
+
+
+def _is_wrapped(path: str) -> bool:
+    thing = found(path)
+    return inspect.isfunction(thing) and inspect.unwrap(thing) is not thing
+
+
+@pytest.mark.parametrize("path", [path for path in FUNCTIONS if _is_wrapped(path)])
+def test_examples_of_decorated_functions_run(path: str) -> None:
+    """Which the collection of doctests leaves out."""
+    mpl.use("Agg")
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    runner, report = doctest.DocTestRunner(optionflags=flags, verbose=False), list[str]()
+    test = doctest.DocTestParser().get_doctest(inspect.getdoc(found(path)) or "", {}, path, None, 0)
+    assert test.examples
+    runner.run(test, out=report.append)
+    plt.close("all")
+    assert runner.failures == 0, "".join(report)
+
+
+def test_versions_of_files_are_those_of_the_code() -> None:
+    page = (REFERENCE / "file-formats.md").read_text(encoding="utf-8")
+    table = page.partition("| what |")[2].partition("\n\n")[0]
+    told = {version for row in table.splitlines()[2:] for version in re.findall(r"`(hardmax-[\w-]+)`", row)}
+    assert told == {*Trajectory._kinds, storage.FORMAT, checkpoint.FORMAT, manifest.FORMAT}
+    assert f"`{storage.FORMAT}`, version {storage.VERSION} |" in table
+
+
+def commands(group: Any, words: tuple[str, ...]) -> list[tuple[tuple[str, ...], Any]]:
+    inside = [((*words, name), command) for name, command in group.commands.items()]
+    return [
+        pair
+        for path, one in inside
+        for pair in ([(path, one)] if not hasattr(one, "commands") else commands(one, path))
+    ]
+
+
+@pytest.mark.parametrize(("path", "command"), commands(typer.main.get_command(app), ("hardmax",)))
+def test_commands_have_a_sentence_and_an_example_that_parses(path: tuple[str, ...], command: Any) -> None:
+    assert command.help
+    assert command.help.partition("\n\n")[0].endswith(".")
+    words = shlex.split(command.epilog.removeprefix("Try: "))
+    assert words[: len(path) - 1] == list(path[:-1])
+    command.make_context(path[-1], words[len(path) :])
+    assert [one.name for one in command.params if one.name != "help" and not one.help] == []
