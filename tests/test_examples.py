@@ -1,6 +1,7 @@
 """Every example of the gallery runs, says why, shows something, and ends in what to try."""
 
 import ast
+import importlib
 import os
 import re
 import runpy
@@ -90,3 +91,17 @@ def test_an_example_runs_as_a_script(path: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+def test_a_page_is_shown_once_and_promises_no_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the scraper of the site: a page stays under its name while later blocks run."""
+    pytest.importorskip("sphinx_gallery")
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    gallery = importlib.import_module("extensions.gallery")
+    images = iter(())  # asking for the name of one would end the test
+    names = {"page": Page("<p>tokens</p>")}
+    block = {"example_globals": names, "src_file": "examples/see_it/some.py", "image_path_iterator": images}
+    shown = [gallery.shown(None, block, {"src_dir": str(tmp_path)}) for _ in range(2)]
+    assert shown[0].count("<iframe") == 1
+    assert shown[1] == ""
+    assert [path for path in (tmp_path / "static" / "live").iterdir() if "see_it-some" in path.name]

@@ -54,7 +54,7 @@ def shown(block: Any, variables: dict[str, Any], conf: dict[str, Any]) -> str:
     names = variables["example_globals"]
     seen = names.setdefault("__shown__", set())
     found = {id(thing): thing for thing in names.values() if isinstance(thing, Movie | Page) and id(thing) not in seen}
-    seen |= found.keys()
+    seen.update(found)
     return "".join(_rst(thing, variables, conf) for thing in found.values())
 
 

@@ -33,8 +33,8 @@ for alpha in (Fraction(1, 10), Fraction(1, 2), Fraction(5)):
 run = hm.simulate(tokens, hm.Hardmax(Fraction(1, 2)), layers=12)
 assert run.emerged[0] == 2
 assert 0 not in hm.Polytope(run.array[0]).outline
-figure, axes = plt.subplots(1, 4, figsize=(11, 3.9), layout="constrained")
-for ax, k in zip(axes, (0, 1, 2, 12), strict=True):
+figure, axes = plt.subplots(2, 2, figsize=(7, 8.4), layout="constrained")
+for ax, k in zip(axes.flat, (0, 1, 2, 12), strict=True):
     hm.draw.plot_tokens(run, k, ax=ax)
     ax.annotate("0", run.array[k, 0], (8, -4), textcoords="offset points", fontsize=11)
     ax.set(xlabel="", ylabel="", xticks=[], yticks=[], title=f"layer {k}")

@@ -22,9 +22,9 @@ print(trajectory)
 # Stars are leaders. A circle has the colour of the token it follows, grey if few follow that one, and a ring of its
 # own colour if others follow it. Shaded is the polytope K, whose vertices are the leaders.
 
-figure, axes = plt.subplots(1, 4, figsize=(13, 3.2), layout="constrained")
+figure, axes = plt.subplots(2, 2, figsize=(9, 7), layout="constrained")
 palette, projection = Palette(trajectory), Projection.of_trajectory(trajectory)
-for ax, k in zip(axes, (0, 1, 3, 12), strict=True):
+for ax, k in zip(axes.flat, (0, 1, 3, 12), strict=True):
     plot_tokens(trajectory, k, ax=ax, palette=palette, projection=projection, polytope=k == 12)
     ax.set(xlabel="", ylabel="", xticks=[], yticks=[])
 plt.show()

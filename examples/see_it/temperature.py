@@ -27,14 +27,14 @@ hard = hm.simulate(cloud, hm.Hardmax(0.5), layers=12)
 # first two, then more; the last ones to part are those whose leaders are close to each other. Stars are the leaders of
 # hardmax, for comparison.
 
-figure, axes = plt.subplots(1, 4, figsize=(11, 3.1), layout="constrained", sharex=True, sharey=True)
-spreads = []
-for ax, temperature in zip(axes, (1.0, 0.2, 0.02, None), strict=True):
+figure, axes = plt.subplots(2, 2, figsize=(8.4, 6.6), layout="constrained", sharex=True, sharey=True)
+stars, spreads = hard.array[-1, hard.leaders], []
+for ax, temperature in zip(axes.flat, (1.0, 0.2, 0.02, None), strict=True):
     soft = None if temperature is None else hm.simulate(cloud, hm.Softmax(0.5, temperature=temperature), layers=12)
     run = hard if soft is None else soft
     ax.plot(*np.moveaxis(run.array, -1, 0), color=GREY, lw=0.5, alpha=0.6, zorder=1)
     ax.scatter(*run.array[-1].T, s=30, color=COLOURS[0], edgecolors=EDGE, linewidths=0.5, zorder=3)
-    ax.scatter(*cloud[hard.leaders].T, s=130, marker="*", color=COLOURS[1], edgecolors=EDGE, linewidths=0.6, zorder=2)
+    ax.scatter(*stars.T, s=130, marker="*", color=COLOURS[1], edgecolors=EDGE, linewidths=0.6, zorder=2)
     ax.set(title="hardmax" if temperature is None else f"softmax, T = {temperature:g}", aspect="equal")
     ax.set(xticks=[], yticks=[])
     spreads.append(float(np.ptp(run.array[-1], axis=0).max()))
