@@ -12,7 +12,7 @@ from extensions import live
 from hardmax.draw.shown import Movie, Page
 
 GROUPS = ("see_it", "prove_it", "explain_texts", "cluster", "control", "flows", "speed")
-MOST_SECONDS = 90  # of one example, on a machine with two cores
+MOST_SECONDS = 120  # of one example, on a machine with two cores, where compiled code may have to be made first
 
 
 def settings() -> dict[str, Any]:

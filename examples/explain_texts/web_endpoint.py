@@ -26,15 +26,17 @@ MOST_BYTES = 100_000
 classifier = hm.pretrained("imdb")  # read once; answering changes nothing in it, so threads may share it
 
 # %%
-# The endpoint. What is no text is answered with a sentence and the code 400.
+# The endpoint. What is no text is answered with a sentence and the code 400, what is too long with 413.
 
 
 class Endpoint(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         size = int(self.headers.get("Content-Length", 0))
         try:
-            text = text_of(self.rfile.read(min(size, MOST_BYTES)).decode())
-            code, found = 200, answer(classifier, text, explain=True)
+            if size > MOST_BYTES:
+                code, found = 413, {"error": f"A question must have at most {MOST_BYTES:,} bytes. Got {size:,}."}
+            else:
+                code, found = 200, answer(classifier, text_of(self.rfile.read(size).decode()), explain=True)
         except (hm.InputError, UnicodeDecodeError) as problem:
             code, found = 400, {"error": str(problem)}
         self.send_response(code)

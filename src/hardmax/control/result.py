@@ -24,7 +24,8 @@ class Clash:
     rival : int
         Whom it would have to leave behind.
     weight : float
-        Its Farkas weight: with these weights the products of a conflict sum to something that is never positive.
+        Its Farkas weight: with these weights the products of a conflict, each divided by the lengths of the two vectors
+        in it, sum to something that is never positive.
 
     Examples
     --------
