@@ -72,12 +72,8 @@ for text, number in zip(new, found.predict(new), strict=True):
     print(f"New: {text} Like: {found.topics_[number].leader}")
 
 # %%
-# The page that ``found.save("topics.html")`` writes: a map in which each text can be pointed at.
-
-page = found.to_html()
-
-# %%
 # What to try
 # -----------
+# ``found.save("topics.html")`` writes a page with a map in which each text can be pointed at.
 # ``hm.HardmaxTopics()`` without a number asks the density how many topics there are: of so few texts it sees fewer.
 # ``hardmax topics comments.csv --column comment --out topics.html`` does all this for a file.
