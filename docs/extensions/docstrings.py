@@ -33,8 +33,15 @@ def without_routing(app: Any, what: str, name: str, thing: Any, skip: bool, opti
     return True if re.search(r"\bset_\w+_request$|get_metadata_routing", name) else None
 
 
+def without_signature(app: Any, what: str, name: str, thing: Any, *rest: Any) -> tuple[str, None] | None:
+    """Leave out how a result is made: nobody makes one by hand, and its fields are below."""
+    text = thing.__doc__ or ""
+    return ("", None) if what == "class" and "\n    Attributes\n" in text and "\n    Parameters\n" not in text else None
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Before numpydoc reads the sections."""
     app.connect("autodoc-process-docstring", told_apart, priority=100)
     app.connect("autodoc-skip-member", without_routing)
+    app.connect("autodoc-process-signature", without_signature)
     return {"parallel_read_safe": True}

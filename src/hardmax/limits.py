@@ -36,7 +36,7 @@ STORED = ("status", "certified", "layer", "tokens", "leaders", "emerged", "clust
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Limit:
-    """Where tokens end.
+    """Where tokens end, as `limit` returns it. It prints as a sentence.
 
     Attributes
     ----------
