@@ -46,7 +46,7 @@ def cases(file: str = "cpu") -> dict[str, Result]:
 
 def against(peers: Sequence[str], names: Iterable[str], file: str = "cpu") -> str:
     """A line for each of the peers in each case: our time, theirs, and how many times as fast ours is."""
-    lines = _head("what", "ours, ms", "the other", "its ms", "ours is so many times as fast")
+    lines = _head("what", "ours, ms", "the other", "its ms", "times as fast")
     found = cases(file)
     for name in names:
         ours, *others = found[name].rows
@@ -60,7 +60,7 @@ def against(peers: Sequence[str], names: Iterable[str], file: str = "cpu") -> st
                     number(row.ratio),
                 )
                 lines.append(_line(cells))
-    return "\n".join(lines)
+    return _once(lines)
 
 
 def accuracy_of_flows() -> str:
@@ -71,7 +71,7 @@ def accuracy_of_flows() -> str:
         for row in case.rows:
             error = row.facts["error"].removeprefix("error ")
             lines.append(_line((case.title, row.method, number(1e3 * (row.seconds or 0)), error)))
-    return "\n".join(lines)
+    return _once(lines)
 
 
 def explanations() -> str:
@@ -80,37 +80,22 @@ def explanations() -> str:
     return explanation_table(found | {"rows": [row for row in found["rows"] if row["method"] in EXPLAINED]})
 
 
-def small(kind: str, columns: dict[str, tuple[str, str]], sizes: Sequence[int] = SIZES) -> str:
-    """Files of some sizes, classes even or not; each column is a method and one of its numbers."""
-    lines = _head("texts", "rows", *columns)
+def small(kind: str, key_of: dict[str, str], methods: Sequence[str], sizes: Sequence[int] = SIZES) -> str:
+    """Files of some sizes, classes even or not; a column has one number of all methods, in their order."""
+    lines = _head("texts", "rows", *key_of)
     rows = [row for row in read_results("small") if kind in row["variant"] and row["rows"] in sizes]
     for row in rows:
         texts = row["variant"].rpartition(",")[0].removesuffix(f", {kind}")
-        values = [row["methods"][method][key] for method, key in columns.values()]
-        cells = [
-            f"{value[0]:.2g}" if key == "seconds" else f"{value[0]:.3f}"
-            for value, (_, key) in zip(values, columns.values(), strict=True)
-        ]
+        cells = []
+        for key in key_of.values():
+            values = [row["methods"][method][key][0] for method in methods]
+            cells.append(" / ".join(f"{value:.2g}" if key == "seconds" else f"{value:.3f}" for value in values))
         lines.append(_line((texts, f"{row['rows']:,}", *cells)))
     return "\n".join(lines)
 
 
-EVEN = {
-    "accuracy, hardmax": ("hardmax", "accuracy"),
-    "accuracy, TF-IDF": ("TF-IDF", "accuracy"),
-    "calibration error, hardmax": ("hardmax", "ece"),
-    "calibration error, TF-IDF": ("TF-IDF", "ece"),
-    "training seconds, hardmax": ("hardmax", "seconds"),
-    "training seconds, TF-IDF": ("TF-IDF", "seconds"),
-}
-UNEVEN = {
-    "mean F1, hardmax": ("hardmax", "f1"),
-    "mean F1, TF-IDF": ("TF-IDF", "f1"),
-    "mean F1, TF-IDF balanced": ("TF-IDF, balanced", "f1"),
-    "accuracy, hardmax": ("hardmax", "accuracy"),
-    "accuracy, TF-IDF": ("TF-IDF", "accuracy"),
-    "accuracy, TF-IDF balanced": ("TF-IDF, balanced", "accuracy"),
-}
+EVEN = {"accuracy": "accuracy", "log loss": "log_loss", "calibration error": "ece", "training seconds": "seconds"}
+UNEVEN = {"mean F1": "f1", "accuracy": "accuracy"}
 
 
 def answers() -> str:
@@ -147,13 +132,13 @@ def many_points() -> str:
 
 def on_a_gpu() -> str:
     """Hardmax attention against softmax attention, where we win and where we lose."""
-    lines = _head("what", "how", "ours, ms", "the other, ms", "ours is so many times as fast")
+    lines = _head("what", "how", "ours, ms", "the other, ms", "times as fast")
     for case in GPU:
         for row in recorded("gpu")["rows"]:
             if row["case"] == case:
                 values = (number(row[key]) for key in ("ours ms", "other ms", "times as fast"))
                 lines.append(_line((case, row["how"], *values)))
-    return "\n".join(lines)
+    return _once(lines)
 
 
 def tiny() -> str:
@@ -209,8 +194,8 @@ PAGES: dict[str, dict[str, Table]] = {
     "compare/lime-and-shap": {"explanations": explanations},
     "compare/tfidf-logistic-regression": {
         "imdb": lambda: imdb.markdown(recorded("imdb")),
-        "even": lambda: small("even", EVEN),
-        "uneven": lambda: small("90:10", UNEVEN),
+        "even": lambda: small("even", EVEN, ("hardmax", "TF-IDF")),
+        "uneven": lambda: small("90:10", UNEVEN, ("hardmax", "TF-IDF", "TF-IDF, balanced")),
         "answers": answers,
     },
     "compare/clusterers": {
@@ -235,8 +220,18 @@ def filled(name: str, text: str) -> str:
     return fill_all(text, PAGES[name], "benchmarks.pages")
 
 
+TEXTS = ("method", "the other", "how", "n, d, clusters")  # columns of words; the others but the first are numbers
+
+
 def _head(*columns: str) -> list[str]:
-    return [_line(columns), f"|---|{'---:|' * (len(columns) - 1)}"]
+    return [_line(columns), f"|---|{''.join('---|' if name in TEXTS else '---:|' for name in columns[1:])}"]
+
+
+def _once(lines: list[str]) -> str:
+    """The lines as a table; what begins like the line before it does not say so again."""
+    starts = [line.split(" | ")[0] for line in lines]
+    again = [i for i in range(3, len(lines)) if starts[i] == starts[i - 1]]
+    return "\n".join(f"| {lines[i].removeprefix(starts[i])}" if i in again else lines[i] for i in range(len(lines)))
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -1,12 +1,14 @@
 """The pages that compare show recorded numbers, and what they say in words follows from these."""
 
+import json
 from pathlib import Path
 
 import pytest
-from benchmarks import imdb, pages, report
+from benchmarks import corpora, imdb, pages, report
 from benchmarks.clustering import UNTOLD
 
 from hardmax.figures.shared import read_results
+from hardmax.sentiment.corpus import reviews
 
 ROOT = Path(__file__).parents[1]
 SMALL = read_results("small")
@@ -34,6 +36,29 @@ def test_every_page_says_the_same_things() -> None:
 def test_the_page_of_the_classifier_shows_what_was_measured_on_imdb() -> None:
     page = text("classifier")
     assert report.fill(page, imdb.markdown(pages.recorded("imdb")), imdb.BEGIN) == page
+
+
+def test_imdb_is_measured_and_the_best_is_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pandas = pytest.importorskip("pandas")
+    made = reviews(1200, seed=3)
+    frame = pandas.DataFrame({"text": made.texts, "label": [int(label == "positive") for label in made.labels]})
+    for part in ("train", "test"):
+        frame.to_parquet(tmp_path / f"{part}.parquet")
+    monkeypatch.setenv("IMDB", str(tmp_path))
+    found = imdb.measure(quick=True)
+    assert [row["tokens"] for row in found["rows"]][1:] == [100_000, 30_488]
+    assert all(row["accuracy"] > 0.4 for row in found["rows"])
+    assert found["rows"][0]["training seconds"] > 0
+    accuracies = [float(line.split(" | ")[2]) for line in imdb.markdown(found).splitlines()[2:]]
+    assert accuracies == sorted(accuracies)
+
+
+def test_files_of_rows_are_kept_by_their_number(tmp_path: Path) -> None:
+    record = tmp_path / "rows.json"
+    for rows, size in ((20, 1.0), (10, 2.0), (20, 3.0)):
+        corpora.keep({"rows": rows, "answers MB": size}, record)
+    kept = json.loads(record.read_text(encoding="utf-8"))["rows"]
+    assert kept == [{"rows": 10, "answers MB": 2.0}, {"rows": 20, "answers MB": 3.0}]
 
 
 def test_what_is_said_of_tfidf_is_so() -> None:
