@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from benchmarks.report import fill
+from benchmarks.report import fill_all
 from hardmax._files import written_whole
 from hardmax.figures.shared import PAPER_BEST, Row, by_start, read_results
 from hardmax.sentiment.settings import ModelSettings, RunSettings, TrainingSettings, type_name
@@ -146,9 +146,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 def filled(text: str) -> str:
     """A page with each table between its mark and the next end mark."""
-    for name, table in TABLES.items():
-        text = fill(text, table(), f"<!-- made by python -m benchmarks.classifier_page: {name} -->")
-    return text
+    return fill_all(text, TABLES, "benchmarks.classifier_page")
 
 
 def _head(columns: Sequence[str]) -> list[str]:

@@ -1,8 +1,10 @@
 """What scoring files in parts costs beside a plain loop; and files of any number of rows, with the memory they take.
 
-`python -m benchmarks.corpora 1000000 --out DIR` makes such a file from the package's own made reviews, and scores it.
+`python -m benchmarks.corpora 1000000 --out DIR` makes such a file from the package's own made reviews, and scores it;
+`--record benchmarks/results/corpora_rows.json` keeps what it finds.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -21,6 +23,8 @@ import pyarrow.parquet as pq
 import typer
 
 import hardmax as hm
+from benchmarks import report
+from benchmarks.machine import machine
 from benchmarks.memory import resident
 from hardmax.scale.cell_process import ONE_THREAD
 from hardmax.scale.engine import connected
@@ -163,6 +167,7 @@ def main(
     rows: int,
     out: Annotated[Path, typer.Option("--out", help="Folder for the file and its answers.")],
     workers: Annotated[int | None, typer.Option("--workers", help="One a core unless said.")] = None,
+    record: Annotated[Path | None, typer.Option("--record", help="A .json file in which to keep it.")] = None,
 ) -> None:
     """Make a file of so many rows, score it with explanations, and say how fast and in how much memory."""
     out.mkdir(parents=True, exist_ok=True)
@@ -194,6 +199,16 @@ def main(
     print(f"{len(found.parts()):,} parts of answers, {size / 1e6:,.0f} MB, every row once and in order")
     print(f"largest memory: client {peak['client']:,.0f} MB, any other process {peak['child']:,.0f} MB")
     print(f"table of {len(tokens):,} tokens in {time.perf_counter() - start:.1f} s")
+    if record is not None:
+        row = {"rows": rows, "seconds": seconds, "client MB": peak["client"], "child MB": peak["child"]}
+        keep(row | {"answers MB": size / 1e6, "file MB": path.stat().st_size / 1e6}, record)
+
+
+def keep(row: dict[str, Any], record: Path) -> None:
+    """A row in a file of results, in place of an earlier one of as many rows."""
+    old = json.loads(record.read_text(encoding="utf-8"))["rows"] if record.exists() else []
+    rows = sorted([each for each in old if each["rows"] != row["rows"]] + [row], key=lambda each: each["rows"])
+    report.write({"machine": machine(), "rows": rows}, record)
 
 
 if __name__ == "__main__":

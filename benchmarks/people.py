@@ -1,17 +1,20 @@
 """Do our word scores find what people mark better than those of a linear model? On texts with marked words.
 
-`python -m benchmarks.people TRAIN.parquet RATIONALES.parquet`: the linear model learns from the columns text and label
-of the first file, the shipped model has learned from the same reviews, and both are asked about the second, whose
-format is that of `hardmax evaluate --rationales`.
+`python -m benchmarks.people TRAIN.parquet RATIONALES.parquet [people.json]`: the linear model learns from the columns
+text and label of the first file, the shipped model has learned from the same reviews, and both are asked about the
+second, whose format is that of `hardmax evaluate --rationales`.
 """
 
 import sys
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import hardmax as hm
+from benchmarks import report
+from benchmarks.machine import machine
 from hardmax._types import FloatArray
 from hardmax.sentiment.explainers import EXPLAINERS, Question
 from hardmax.sentiment.faithfulness import agreement, read_rationales
@@ -36,7 +39,7 @@ def linear(vectors: Any, coefficients: FloatArray, question: Question, seed: int
     return scores if question.place == 1 else -scores
 
 
-def main(train: str, rationales: str) -> None:
+def main(train: str, rationales: str, out: str | None = None) -> None:
     import pandas
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
@@ -48,7 +51,10 @@ def main(train: str, rationales: str) -> None:
     model = LogisticRegression(C=10, max_iter=1000).fit(vectors.fit_transform(learned["text"]), learned["label"])
     EXPLAINERS["linear"] = partial(linear, vectors, model.coef_[0])
     names = ["hardmax-even", "hardmax", "linear", "random"]
-    for row in agreement(classifier, read_rationales(rationales), methods=names):
+    rows = agreement(classifier, read_rationales(rationales), methods=names)
+    if out is not None:
+        report.write({"machine": machine(), "rows": rows}, Path(out))
+    for row in rows:
         print(f"{row['method']:14} area under precision and recall {row['auprc']:.3f}, F1 {row['f1']:.3f}")
 
 

@@ -1,7 +1,7 @@
 """Results as files: JSON that keeps every number, and the Markdown table that is made from it."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,3 +72,10 @@ def fill(text: str, table: str, begin: str = BEGIN) -> str:
         raise ParameterError("markdown", f"be a file with the marks {begin} and {END}", "one without", "Add them.")
     before, _, rest = text.partition(begin)
     return f"{before}{begin}\n{table}\n{END}{rest.partition(END)[2]}"
+
+
+def fill_all(text: str, tables: Mapping[str, Callable[[], str]], command: str) -> str:
+    """Text with every table after the mark that has its name."""
+    for name, table in tables.items():
+        text = fill(text, table(), f"<!-- made by python -m {command}: {name} -->")
+    return text

@@ -4,7 +4,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import app, chance, cluster_sizes, clustering, corpora, decided, gpu, report, scaling, sizes, sweeps
+from benchmarks import (
+    app,
+    chance,
+    cluster_sizes,
+    clustering,
+    corpora,
+    decided,
+    gpu,
+    imdb,
+    report,
+    scaling,
+    sizes,
+    sweeps,
+)
 
 
 @dataclass(frozen=True)
@@ -57,6 +70,12 @@ STUDIES = {
         corpora.measure,
         table=corpora.markdown,
         mark=corpora.BEGIN,
+    ),
+    "imdb": Study(
+        "Accuracy and seconds on the IMDb reviews, ours and TF-IDF with logistic regression",
+        imdb.measure,
+        table=imdb.markdown,
+        mark=imdb.BEGIN,
     ),
     "gpu": Study("Hardmax attention on a GPU against softmax attention", gpu.measure, table=gpu.markdown),
 }

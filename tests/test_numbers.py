@@ -1,0 +1,318 @@
+"""Every measured number in the prose of the docs follows from a recorded run, or is no measurement, with a reason.
+
+To add a number to a page, add a line to CLAIMS: the page, the words around the number with `{}` in its place, and the
+number as it follows from a recorded file. A number that nobody measured, such as a limit or a setting, goes to ALLOWED
+with its reason. Tables between `made by` marks and code are tested elsewhere.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from benchmarks import scaling
+
+from hardmax.figures.shared import by_start, read_results
+from hardmax.sentiment.studies import PART
+
+ROOT = Path(__file__).parents[1]
+LEFT_OUT = {"gallery", "developers.md", "changelog.md", "contributing.md", "command-line.md"}
+PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if not {*page.parts} & LEFT_OUT]
+PAGES.append(ROOT / "benchmarks" / "README.md")
+
+NUMBER = r"(?:\d[\d,]*(?:\.\d+)?|\.\d+)"
+WORD = r"(?:two|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|twenty|thirty|fifty|hundred|thousand|million)"
+UNIT = r"(?:%|percent|ms|s|seconds?|minutes?|hours?|core-\w+|[kMGT]i?B(?:/s)?|bytes|rows/s|times)"
+MEASURED = re.compile(
+    rf"""(?<![\w.^/-]){NUMBER}(?:\s±\s{NUMBER})?\ ?{UNIT}(?![\w-])   # 1.5 s, 92 %, 300 times
+      | (?<![\w-]){WORD}\ (?:times\ as|seconds|minutes|hours|percent)(?!\w)   # ten times as
+      | \ba\ (?:third|quarter|tenth|hundredth|thousandth)\ of(?!\w)             # a tenth of
+      | (?<![\w.(/,])1/\d{{2,}}(?!\w)                                      # 1/300
+      | (?<![\w.^-])(?<!=\ )0?\.\d{{2,}}(?![\w])                          # 0.92, .87, but not alpha = 0.05
+    """,
+    re.VERBOSE,
+)
+
+
+def prose(text: str) -> list[str]:
+    """Paragraphs, items and rows of a page on one line each, without code, made tables and headings."""
+    text = re.sub(r"<!-- made by.*?<!-- end -->", "\n\n", text, flags=re.DOTALL)
+    text = re.sub(r"^\s*(```|~~~).*?^\s*\1", "\n\n", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"`[^`]*`", "`code`", text)
+    lines = [line for line in text.splitlines() if not line.startswith(("#", "    ", "|--"))]
+    return [" ".join(part.split()) for part in re.split(r"\n\s*\n|\n(?=\s*[-*|] )|\n(?=\|)", "\n".join(lines))]
+
+
+def recorded(name: str) -> Any:
+    return json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def row(case: str, method: str, file: str = "cpu") -> dict[str, Any]:
+    """The row of a method, by how its name begins, in a recorded case."""
+    (found,) = (each for each in recorded(file)["cases"] if each["name"] == case)
+    return next(each for each in found["rows"] if each["method"].startswith(method))
+
+
+def study(name: str, key: str, value: Any, **more: Any) -> dict[str, Any]:
+    """The row of a recorded study with these values."""
+    wanted = {key: value} | more
+    return next(each for each in recorded(name)["rows"] if all(each[k] == v for k, v in wanted.items()))
+
+
+def imdb(model: str) -> float:
+    return next(each for each in recorded("imdb")["rows"] if model in each["model"])["accuracy"]
+
+
+def small(variant: str, method: str, key: str) -> float:
+    return next(each for each in read_results("small") if each["variant"] == variant)["methods"][method][key][0]
+
+
+class Claim(NamedTuple):
+    """The page, the sentence with `{}` for each number, and what stands there."""
+
+    page: str
+    words: str
+    numbers: Callable[[], tuple[str, ...]]
+
+
+def three(value: float) -> str:
+    """Three digits."""
+    return f"{value:.3g}"
+
+
+def lime_to_ours() -> float:
+    seconds = {each["method"]: each["seconds"] for each in read_results("explanations")["rows"]}
+    return seconds["lime"] / seconds["hardmax"]
+
+
+def standard_error() -> float:
+    accuracy = read_results("ablations")[0]["accuracy"]
+    return (accuracy * (1 - accuracy) / 2500) ** 0.5
+
+
+def small_alpha() -> float:
+    """The mean alpha after training from a small one, to the next 0.005."""
+    rows = by_start(read_results("paper"))["small alpha"]
+    return round(sum(each["alpha"] for each in rows) / len(rows) / 0.005) * 0.005
+
+
+def in_words(value: float, words: dict[str, tuple[float, float]]) -> tuple[str, ...]:
+    """The words whose range holds the number."""
+    return tuple(word for word, (low, high) in words.items() if low <= value <= high) or (f"{value:.3g}",)
+
+
+def on_page(page: str, pattern: str) -> tuple[str, ...]:
+    """Numbers of a command's output that the same page shows."""
+    found = re.search(pattern, (ROOT / page).read_text(encoding="utf-8"))
+    assert found is not None
+    return found.groups()
+
+
+FOUR_RARE = "sentences, 4 classes, 90:10, 10000 rows"
+CLAIMS = [
+    Claim(
+        "README.md",
+        "one layer of 10,000 takes 1/{} of what FAISS needs",
+        lambda: (f"{row('plane_gaussian', 'FAISS')['ratio'] // 100 * 100:.0f}",),  # at least so many times
+    ),
+    Claim(
+        "README.md",
+        "million tokens in the plane reach their certified limit in {}",
+        lambda: in_words(row("limit_gaussian", "limit, n = 1,000,000")["seconds"], {"about a second": (0.5, 1.5)}),
+    ),
+    Claim(
+        "docs/classifier.md",
+        "takes {} of the time of LIME",
+        lambda: in_words(lime_to_ours(), {"a thousandth": (800, 1300)}),
+    ),
+    Claim(
+        "docs/classifier.md",
+        "the others are right in {} of the cases",
+        lambda: (f"{small('reviews, 2 classes, 90:10, 1000 rows', 'TF-IDF', 'accuracy'):.0%}".replace("%", " %"),),
+    ),
+    Claim("docs/classifier.md", "a random {} of all 50,000", lambda: (f"{PART:.0%}".replace("%", " %"),)),
+    Claim("docs/classifier.md", "on a part of the {}.", lambda: (f"{PART:.0%}".replace("%", " %"),)),
+    Claim("docs/classifier.md", "reached with alpha near {}.", lambda: (f"{small_alpha():.3f}",)),
+    Claim("docs/classifier.md", "(standard error {})", lambda: (f"{standard_error():.4f}",)),
+    Claim(
+        "docs/compare/tfidf-logistic-regression.md",
+        "giving the first class is right in {} of cases",
+        lambda: (f"{small('reviews, 2 classes, 90:10, 1000 rows', 'NB-SVM', 'accuracy'):.3f}",),
+    ),
+    Claim(
+        "docs/corpora.md",
+        "{} MB for the model of film reviews, and {} MB for 20 classes and 100,000 tokens",
+        lambda: (f"{16 * 2 * 100_000 / 1e6:.0f}", f"{16 * 20**2 * 100_000 / 1e6:.0f}"),  # 16 C^2 V bytes
+    ),
+    Claim(
+        "docs/how-to/answers.md",
+        "with at least 0.8, it answers {} % of the texts, and {} % of these rightly",
+        lambda: tuple(
+            f"{float(number):.0f}" for number in on_page("docs/how-to/answers.md", r"(?m)^0\.8 +([\d.]+)% +0\.(\d\d)")
+        ),
+    ),
+    Claim(
+        "docs/speed.md",
+        "Loading compiled code takes {} of a second",
+        lambda: in_words(row("loading_fused", 'kernel="fused", loaded')["seconds"], {"a third": (0.25, 0.4)}),
+    ),
+    Claim(
+        "docs/speed.md",
+        "once for an installation, up to {} seconds",
+        lambda: ("{:.0f}".format(row("loading_fused", 'kernel="fused", compiled')["seconds"]),),
+    ),
+    Claim("docs/speed.md", "where a run takes more than {} seconds", lambda: (f"{scaling.LIMIT:g}",)),
+    Claim(
+        "README.md",
+        "right in {} of cases, TF-IDF with logistic regression in {}.",
+        lambda: tuple(f"{imdb(name):.1%}".replace("%", " %") for name in ('"imdb"', "TF-IDF")),
+    ),
+    Claim(
+        "docs/classifier.md",
+        "where it is {} against {}, and its log loss",
+        lambda: tuple(f"{small(FOUR_RARE, method, 'f1'):.3f}" for method in ("hardmax", "TF-IDF, balanced")),
+    ),
+    Claim(
+        "docs/classifier.md",
+        "are level with it (AUPRC {}, F1 {};",
+        lambda: tuple(f"{study('people', 'method', 'linear')[key]:.3f}" for key in ("auprc", "f1")),
+    ),
+    Claim(
+        "docs/control.md",
+        "in {} s where all at once take {} s: the same optimum, {} times as fast",
+        lambda: (
+            f"{row('control', 'choose_A')['seconds']:.1f}",
+            f"{row('control', 'all rows')['seconds']:.0f}",
+            three(row("control", "all rows")["ratio"]),
+        ),
+    ),
+    Claim(
+        "docs/control.md",
+        "{} s for 20,000 tokens and 5 leaders, and {} s for d = 32",
+        lambda: tuple(f"{row('control', f'n = {n}')['seconds']:.1g}" for n in ("20,000", "500")),
+    ),
+    Claim(
+        "docs/clustering.md",
+        "round blobs, and {} to {} times as fast",
+        lambda: tuple(
+            f"{1 / row(f'clustering_{n}', 'KMeans', 'clustering_speed')['ratio']:.0f}" for n in (5000, 20_000)
+        ),
+    ),
+    Claim(
+        "docs/clustering.md",
+        "keeps n by n arrays, {} MB for 5,000 points, which would be {} GB for 20,000",
+        lambda: (
+            f"{row('clustering_5000', 'AffinityPropagation', 'clustering_speed')['peak']:.0f}",
+            f"{row('clustering_5000', 'AffinityPropagation', 'clustering_speed')['peak'] * 16 / 1e3:.0f}",
+        ),
+    ),
+    Claim(
+        "docs/corpora.md",
+        "one worker reaches {} its rows a second",
+        lambda: (study("corpora", "what", "files against the loop")["measured"],),
+    ),
+    Claim(
+        "docs/corpora.md",
+        "{} of them a second are labelled and explained by one core",
+        lambda: (row("classifier_explain", "reviews labelled")["measured"],),
+    ),
+    Claim(
+        "benchmarks/README.md",
+        "takes {} times as long as SDPA when every row is such a row",
+        lambda: (f"{1 / gpu('forward, ', 'every key 2 times')['times as fast']:.0f}",),
+    ),
+    Claim(
+        "benchmarks/README.md",
+        "needs {} times the memory of SDPA's",
+        lambda: (f"{gpu('forward and backward')['ours MB'] / gpu('forward and backward')['other MB']:.1f}",),
+    ),
+]
+
+
+def gpu(start: str, part: str = "d = 64") -> dict[str, Any]:
+    found = (each for each in recorded("gpu")["rows"] if each["case"].startswith(start) and part in each["case"])
+    return next(found)
+
+
+# Numbers that nobody measured: the page, the words, and what they are.
+LIMIT, SETTING, FACT = "a limit that the code sets", "a setting", "mathematics"
+ALLOWED: list[tuple[str, str, str]] = [
+    ("docs/app.md", "files of 5 MB, 60 seconds for an answer", LIMIT),
+    ("docs/app.md", "2,000 columns and 5 MB", LIMIT),
+    ("docs/classifier.md", "may be the answer below 50 %", FACT),
+    ("docs/classifier.md", "the top 1, 5, 10, 20 and 50 % of the words", SETTING),
+    ("docs/classifier.md", "NB-SVM has a quarter of its own weights", SETTING),
+    ("docs/clustering.md", "Beyond 100,000 times their spacing", SETTING),
+    ("docs/clustering.md", "(1 + 0.58 log n) / sqrt(k), and less (0.7 times)", SETTING),
+    ("docs/clustering.md", "the density is 20 times lower", SETTING),
+    ("docs/clustering.md", "preference 1 to 100 times the median) and MeanShift (bandwidth at quantiles 0.02", SETTING),
+    ("docs/corpora.md", "of more than 64 MiB", LIMIT),
+    ("docs/corpora.md", "or 8 MiB of text", LIMIT),
+    ("docs/flows.md", "of a thousandth of the spread", SETTING),
+    ("docs/flows.md", "feed-forward, gain 0.02", SETTING),
+    ("docs/studies/leaders.md", "alpha from 0.05 to 3", SETTING),
+    ("docs/studies/sphere.md", "from 1 to 256, times", SETTING),
+    ("docs/studies/sphere.md", "joined by distances below 0.05", SETTING),
+    ("docs/studies/temperature.md", "Temperatures from 1 to 0.0001", SETTING),
+    ("docs/studies/temperature.md", "*near* is below 0.01", SETTING),
+    ("docs/studies/temperature.md", "At temperature 0.001", SETTING),
+    ("docs/sweeps.md", "20 values from 0.05 to 5", SETTING),
+    ("docs/sweeps.md", "about three seconds of work", SETTING),
+    ("docs/topics.md", "it is 20 times emptier", SETTING),
+    ("benchmarks/README.md", "sizes 20 times smaller", SETTING),
+    ("benchmarks/README.md", "fit into 0.05 seconds, each until it has had 3 seconds or 30 turns", SETTING),
+    ("benchmarks/README.md", "takes more than 20 seconds", SETTING),
+    ("benchmarks/README.md", "Every two seconds they let go", SETTING),
+    ("benchmarks/README.md", "with a time limit of 170 s", SETTING),
+]
+
+
+def found_in(page: Path) -> list[tuple[str, str]]:
+    """Every number that looks measured and has neither claim nor reason, with the words around it."""
+    name = page.relative_to(ROOT).as_posix()
+    known = [words for where, words, _ in ALLOWED if where == name]
+    known += [claim.words.format(*claim.numbers()) for claim in CLAIMS if claim.page == name]
+    left = []
+    for part in prose(page.read_text(encoding="utf-8")):
+        spans = [match.span() for words in known for match in re.finditer(re.escape(words), part)]
+        for match in MEASURED.finditer(part):
+            if not any(start <= match.start() and match.end() <= end for start, end in spans):
+                left.append((match.group(), part[max(0, match.start() - 50) : match.end() + 40]))
+    return left
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_no_number_without_a_source(page: Path) -> None:
+    left = found_in(page)
+    assert not left, "\n".join(f"{number}: ... {words} ..." for number, words in left)
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: f"{claim.page}: {claim.words[:40]}")
+def test_the_number_is_that_of_the_recorded_run(claim: Claim) -> None:
+    words = " ".join((ROOT / claim.page).read_text(encoding="utf-8").split())
+    assert claim.words.format(*claim.numbers()) in words
+
+
+def test_every_reason_is_needed() -> None:
+    for where, words, why in ALLOWED:
+        parts = prose((ROOT / where).read_text(encoding="utf-8"))
+        assert any(words in part for part in parts), (where, words)
+        assert MEASURED.search(words), words
+        assert why
+
+
+@pytest.mark.parametrize(
+    ("words", "numbers"),
+    [
+        ("It takes 1.5 s, or 300 times as long.", ["1.5 s", "300 times"]),
+        ("Right in 92 % of cases, 0.87 or .91.", ["92 %", "0.87", ".91"]),
+        ("It needs 1/300 of it, ten times as much, a tenth of that.", ["1/300", "ten times as", "a tenth of"]),
+        ("Section 2.3, alpha = 0.05, n = 10,000, arXiv 2407.01602, `3 s`", []),
+        ("| a row | 3,300 MB |\n| another | 7 rows/s |", ["3,300 MB", "7 rows/s"]),
+        ("# 5 seconds\n```\n5 s\n```\n<!-- made by python -m x -->\n| 5 s |\n<!-- end -->", []),
+    ],
+)
+def test_what_looks_measured(words: str, numbers: list[str]) -> None:
+    assert [match.group() for part in prose(words) for match in MEASURED.finditer(part)] == numbers
