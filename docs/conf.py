@@ -64,7 +64,7 @@ html_theme_options = {
     "header_links_before_dropdown": 8,
     "navigation_with_keys": True,
     "show_toc_level": 2,
-    "secondary_sidebar_items": {"**": ["page-toc"], "gallery/**": []}  # code needs the room,
+    "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "a11y-high-contrast-light",
