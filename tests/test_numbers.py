@@ -37,10 +37,11 @@ MEASURED = re.compile(
 
 
 def prose(text: str) -> list[str]:
-    """Paragraphs, items and rows of a page on one line each, without code, made tables and headings."""
+    """Paragraphs, items and rows of a page on one line each, without code, formulas, made tables and headings."""
     text = re.sub(r"<!-- made by.*?<!-- end -->", "\n\n", text, flags=re.DOTALL)
     text = re.sub(r"^\s*(```|~~~).*?^\s*\1", "\n\n", text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"`[^`]*`", "`code`", text)
+    text = re.sub(r"\$[^$\n]*\$", "$formula$", text)
     lines = [line for line in text.splitlines() if not line.startswith(("#", "    ", "|--"))]
     return [" ".join(part.split()) for part in re.split(r"\n\s*\n|\n(?=\s*[-*|] )|\n(?=\|)", "\n".join(lines))]
 
@@ -311,6 +312,7 @@ def test_every_reason_is_needed() -> None:
         ("It needs 1/300 of it, ten times as much, a tenth of that.", ["1/300", "ten times as", "a tenth of"]),
         ("Section 2.3, alpha = 0.05, n = 10,000, arXiv 2407.01602, `3 s`", []),
         ("| a row | 3,300 MB |\n| another | 7 rows/s |", ["3,300 MB", "7 rows/s"]),
+        (r"With $\alpha = 1/10$ both are $0.25$.", []),
         ("# 5 seconds\n```\n5 s\n```\n<!-- made by python -m x -->\n| 5 s |\n<!-- end -->", []),
     ],
 )
