@@ -1,4 +1,4 @@
-"""Tables of the docs that show recorded runs: those of docs/compare, ours and others side by side, and of corpora.
+"""Tables of the docs that show recorded runs: ours and others side by side, and what corpora take.
 
 `python -m benchmarks.pages` fills the pages between their marks, from `benchmarks/results` and from what
 `hardmax study` and `hardmax evaluate --explanations` recorded. It measures nothing.
@@ -211,6 +211,7 @@ PAGES: dict[str, dict[str, Table]] = {
         "training": lambda: against(("softmax", "scaled_dot_product"), ("training_step",)),
         "gpu": on_a_gpu,
     },
+    "how-to/gpu": {"gpu": on_a_gpu},
     "corpora": {"rows": corpus_rows, "billion": a_billion},
 }
 

@@ -111,6 +111,14 @@ def on_page(page: str, pattern: str) -> tuple[str, ...]:
     return found.groups()
 
 
+THRESHOLD = r"(?m)^0\.8 +([\d.]+)% +([\d.]+)$"
+
+
+def shown() -> float:
+    """The accuracy that the page shows."""
+    return float(on_page("docs/how-to/answers.md", r"(?m)^0\.5 +100\.0% +([\d.]+)$")[0])
+
+
 FOUR_RARE = "sentences, 4 classes, 90:10, 10000 rows"
 CLAIMS = [
     Claim(
@@ -149,10 +157,30 @@ CLAIMS = [
     ),
     Claim(
         "docs/how-to/answers.md",
-        "with at least 0.8, it answers {} % of the texts, and {} % of these rightly",
+        "with at least 0.8 it answers {} % of the texts, and {} % of these rightly",
         lambda: tuple(
             f"{float(number):.0f}" for number in on_page("docs/how-to/answers.md", r"(?m)^0\.8 +([\d.]+)% +0\.(\d\d)")
         ),
+    ),
+    Claim(
+        "docs/how-to/answers.md",
+        "an accuracy of {0} is known to about ± {2} (twice the standard error, sqrt({0} · {1} / 200))",
+        lambda: (f"{shown():.2f}", f"{1 - shown():.2f}", f"{2 * (shown() * (1 - shown()) / 200) ** 0.5:.2f}"),
+    ),
+    Claim(
+        "docs/how-to/answers.md",
+        "{} % of 200 are 14",
+        lambda: tuple(f"{float(one):g}" for one in on_page("docs/how-to/answers.md", r"(?m)^0\.99 +([\d.]+)%")),
+    ),
+    Claim(
+        "docs/how-to/answers.md",
+        "of those with at least 0.8, {} % were in step 3",
+        lambda: (f"{100 * (1 - float(on_page('docs/how-to/answers.md', THRESHOLD)[1])):.1f}",),
+    ),
+    Claim(
+        "docs/how-to/service.md",
+        "took {} MB at most",
+        lambda: (f"{study('corpora_rows', 'rows', 1_000_000)['child MB']:.0f}",),
     ),
     Claim(
         "docs/speed.md",
@@ -253,6 +281,10 @@ ALLOWED: list[tuple[str, str, str]] = [
     ("docs/corpora.md", "or 8 MiB of text", LIMIT),
     ("docs/flows.md", "of a thousandth of the spread", SETTING),
     ("docs/flows.md", "feed-forward, gain 0.02", SETTING),
+    ("docs/how-to/cluster-embeddings.md", "it is 20 times emptier", SETTING),
+    ("docs/how-to/cluster-embeddings.md", "BERTopic 0.17", "a version"),
+    ("docs/how-to/cluster-machine.md", "told after ten seconds", LIMIT),
+    ("docs/how-to/service.md", "a quarter of the size", FACT),
     ("docs/studies/leaders.md", "alpha from 0.05 to 3", SETTING),
     ("docs/studies/sphere.md", "from 1 to 256, times", SETTING),
     ("docs/studies/sphere.md", "joined by distances below 0.05", SETTING),
