@@ -55,6 +55,7 @@ sphinx_gallery_conf = gallery.settings()
 
 html_title = "hardmax"
 html_theme = "pydata_sphinx_theme"
+html_favicon = "static/favicon.svg"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
@@ -63,6 +64,7 @@ html_theme_options = {
     "logo": {"text": "hardmax"},
     "header_links_before_dropdown": 8,
     "navigation_with_keys": True,
+    "collapse_navigation": True,
     "show_toc_level": 2,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],

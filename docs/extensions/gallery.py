@@ -27,6 +27,7 @@ def settings() -> dict[str, Any]:
         "reset_modules": ("matplotlib", limited),
         "reset_modules_order": "both",
         "show_memory": True,
+        "write_computation_times": False,  # their page would load scripts of another host
         "min_reported_time": 0,
         "show_signature": False,
         "remove_config_comments": True,
