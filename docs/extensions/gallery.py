@@ -6,13 +6,26 @@ from pathlib import Path
 from typing import Any
 
 from sphinx_gallery.scrapers import figure_rst
-from sphinx_gallery.sorting import ExplicitOrder
+from sphinx_gallery.sorting import ExampleTitleSortKey, ExplicitOrder
 
 from extensions import live
 from hardmax.draw.shown import Movie, Page
 
 GROUPS = ("see_it", "prove_it", "explain_texts", "cluster", "control", "flows", "speed")
 MOST_SECONDS = 120  # of one example, on a machine with two cores, where compiled code may have to be made first
+
+FIRST = (  # in each group: where to begin
+    *("gathering.py", "converge_to_a_finite_set.py", "explain_a_review.py", "moons_and_blobs.py"),
+    *("who_can_lead.py", "spectrum_decides.py", "a_million_tokens.py"),
+)
+
+
+class SimplestFirst(ExampleTitleSortKey):
+    """One example of a group first, then the others by title."""
+
+    def __call__(self, filename: Any) -> str:
+        """Return what to sort by."""
+        return "" if Path(filename).name in FIRST else super().__call__(filename)
 
 
 def settings() -> dict[str, Any]:
@@ -21,7 +34,7 @@ def settings() -> dict[str, Any]:
         "examples_dirs": "../examples",
         "gallery_dirs": "gallery",
         "subsection_order": ExplicitOrder([f"../examples/{group}" for group in GROUPS]),
-        "within_subsection_order": "ExampleTitleSortKey",
+        "within_subsection_order": SimplestFirst,
         "filename_pattern": r"\.py$",
         "abort_on_example_error": True,
         "reset_modules": ("matplotlib", limited),
