@@ -27,7 +27,8 @@ class InputError(ValueError):
     ...     hm.simulate([[1.0, 2.0]], hm.Hardmax(alpha=-1), layers=3)
     ... except hm.InputError as error:
     ...     print(error)
-    `alpha` must be finite and positive. Got -1. A step of 0.5 is usual.
+    `alpha` must be a positive finite number, or a sequence of such, one a layer. Got -1. Typical values lie between 0.1
+    and 5.
     """
 
     def spelled(self, spell: Spell) -> str:
