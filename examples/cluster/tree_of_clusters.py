@@ -4,7 +4,7 @@ The tree of clusters, and where to cut it
 
 How many clusters are there? Often the honest answer is: that depends on how close one looks. The hardmax model has one
 knob for it, an exponent :math:`\\tau` on the length of the tokens, and it is known exactly at which value each leader
-stops to lead and whom it then follows:
+stops leading and whom it then follows:
 
 .. math:: \\tau_i = \\min_{j:\\, r_j > r_i,\\ \\cos(u_i, u_j) > 0} \\frac{-\\log \\cos(u_i, u_j)}{\\log (r_j / r_i)} .
 
@@ -70,8 +70,15 @@ print(f"longest: {longest} clusters")
 assert longest == 3
 
 # %%
+# The package draws both in one call each: the tree with coloured branches, and a cut in the plane.
+
+hm.draw.plot_tree(tree, 6)
+hm.draw.plot_clusters(X, fine, many)
+plt.show()
+
+# %%
 # What to try
 # -----------
 # ``hm.HardmaxClustering(n_clusters=6)`` looks closer, with six eigenvectors instead of three, and finds the blobs.
-# ``tree.cut(granularity=0.3)`` cuts at a value of the knob. ``tree.plot(6)`` draws the tree with coloured branches, and
-# ``hardmax cluster points.csv --tree tree.png`` does it for a file.
+# ``tree.cut(granularity=0.3)`` cuts at a value of the knob. On the command line,
+# ``hardmax cluster points.csv --tree tree.png`` draws it for a file.
