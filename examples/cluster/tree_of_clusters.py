@@ -72,8 +72,8 @@ assert longest == 3
 # %%
 # The package draws both in one call each: the tree with coloured branches, and a cut in the plane.
 
-hm.draw.plot_tree(tree, 6)
-hm.draw.plot_clusters(X, fine, many)
+hm.draw.plot_tree(tree, 3)
+hm.draw.plot_clusters(X, coarse, few)
 plt.show()
 
 # %%

@@ -2,6 +2,7 @@
 
 from typing import Any, cast
 
+import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.cluster.hierarchy import dendrogram
@@ -9,9 +10,11 @@ from scipy.cluster.hierarchy import dendrogram
 from hardmax._types import FloatArray, IntArray
 from hardmax.draw import style
 from hardmax.draw.projection import Projection
+from hardmax.draw.shown import shows_once
 from hardmax.draw.thinning import drawn_rows, thinned_line
 
 
+@shows_once
 def plot_clusters(X: FloatArray, labels: IntArray, leaders: IntArray, *, letter: str = "x") -> Figure:
     """Draw clustered points, each in the colour of its cluster, with a star for each leader.
 
@@ -65,6 +68,7 @@ def plot_clusters(X: FloatArray, labels: IntArray, leaders: IntArray, *, letter:
     return cast(Figure, ax.figure)
 
 
+@shows_once
 def plot_tree(tree: Any, n_clusters: int | None = None, *, most: int = 40) -> Figure:
     """Draw a `ClusterTree`: its clusters that lead longest, and how they join as tau grows.
 
@@ -95,8 +99,7 @@ def plot_tree(tree: Any, n_clusters: int | None = None, *, most: int = 40) -> Fi
     >>> figure = hm.draw.plot_tree(tree, n_clusters=2)
     """
     shown = min(most, len(tree))
-    figure = Figure(figsize=(7, 3.6), layout="constrained")
-    ax = figure.subplots()
+    figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
     if shown < 2:
         ax.text(0.5, 0.5, "one cluster", ha="center", va="center", transform=ax.transAxes)
         ax.set_axis_off()
