@@ -18,7 +18,7 @@ from hardmax.flows.expectation import Expectation
 from hardmax.flows.spectrum import classify
 from hardmax.inputs import configuration, matrix
 from hardmax.leaders import Leader, leader_table
-from hardmax.limits import Limit, limit
+from hardmax.limits import Limit, Limits, limit
 from hardmax.polytope import Polytope
 from hardmax.rules import Compose, FeedForward, Hardmax, MultiHead, Normalize, SelfAttention, Softmax, Sphere
 from hardmax.simulate import simulate
@@ -35,6 +35,7 @@ __all__ = [
     "InputError",
     "Leader",
     "Limit",
+    "Limits",
     "MissingExtra",
     "MultiHead",
     "Normalize",

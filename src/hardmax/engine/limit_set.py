@@ -96,5 +96,11 @@ class LimitSet:
         return {i: known[i] for i in deep if i in known}
 
 
+def one_each(columns: IntArray, width: int) -> sparse.csr_array:
+    """The matrix (rows, width) with a 1 in a column of each row."""
+    rows = np.arange(len(columns) + 1)
+    return sparse.csr_array((np.ones(len(columns)), columns, rows), shape=(len(columns), width))
+
+
 def _point(row: Row, denominator: int) -> Point:
     return tuple(Fraction(x, denominator) for x in row)

@@ -123,6 +123,8 @@ class Hardmax(Layered):
     def grown(self, values: FloatArray, layer: int) -> FloatArray:
         """Normalised lengths as this rule has them at a layer; the factor may exceed the range of floats."""
         growth = self.growth(layer)
+        if growth == 1:
+            return values
         exponent = growth.numerator.bit_length() - growth.denominator.bit_length()
         with np.errstate(over="ignore"):
             return np.ldexp(values * float(growth / Fraction(2) ** exponent), exponent)
