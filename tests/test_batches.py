@@ -60,8 +60,12 @@ batches = st.tuples(
 )
 
 
-@given(batches, st.sampled_from([np.float64, np.float32]), st.booleans(), st.booleans(), st.booleans(), st.booleans())
-def test_a_batch_is_its_clouds(shape, dtype, masked, causal, with_A, last):
+kernels = st.sampled_from(["auto", "fused"])  # NumPy and compiled, for so few
+dtypes = st.sampled_from([np.float64, np.float32])
+
+
+@given(batches, dtypes, kernels, st.booleans(), st.booleans(), st.booleans(), st.booleans())
+def test_a_batch_is_its_clouds(shape, dtype, kernel, masked, causal, with_A, last):
     batch, rng = batch_of(*shape, dtype)
     (count, n, d), real = batch.shape, np.ones(batch.shape[:2], bool)
     if masked:
@@ -71,7 +75,7 @@ def test_a_batch_is_its_clouds(shape, dtype, masked, causal, with_A, last):
     A = np.diag(np.arange(1.0, d + 1)) + 0.25 if with_A else None
     rule = hm.Hardmax([0.5, 0.1, 2.0], A, causal=causal, normalize=bool(rng.integers(2)))
     options = {"layers": 4, "save": "last" if last else "all"}
-    whole = hm.simulate(batch, rule, mask=real, **options)
+    whole = hm.simulate(batch, rule, mask=real, kernel=kernel, **options)
     each = [hm.simulate(batch[b, real[b]], rule, **options) for b in range(count)]
     assert np.array_equal(whole.mask, real)
     assert np.array_equal(whole.array[:, ~real], np.full_like(whole.array[:, ~real], np.nan), equal_nan=True)
@@ -80,15 +84,15 @@ def test_a_batch_is_its_clouds(shape, dtype, masked, causal, with_A, last):
         same_clouds(whole, b, one, real[b])
 
 
-@given(batches, st.sampled_from([np.float64, np.float32]), st.booleans(), st.booleans(), st.sampled_from([0, 2, 1000]))
-def test_limits_of_a_batch_are_those_of_its_clouds(shape, dtype, masked, with_A, max_layers):
+@given(batches, dtypes, kernels, st.booleans(), st.booleans(), st.sampled_from([0, 2, 1000]))
+def test_limits_of_a_batch_are_those_of_its_clouds(shape, dtype, kernel, masked, with_A, max_layers):
     batch, rng = batch_of(*shape, dtype)
     (count, n, d), real = batch.shape, np.ones(batch.shape[:2], bool)
     if masked:
         real = rng.uniform(size=real.shape) < 0.6
         real[:, rng.integers(n)] = True
     rule = hm.Hardmax([0.5, 0.1], np.diag(np.arange(1.0, d + 1)) + 0.25 if with_A else None)
-    limits = hm.limit(batch, rule, mask=real, max_layers=max_layers)
+    limits = hm.limit(batch, rule, mask=real, kernel=kernel, max_layers=max_layers)
     assert len(limits) == count
     for b in range(count):
         one, other = limits[b], hm.limit(batch[b, real[b]], rule, max_layers=max_layers)
@@ -122,11 +126,12 @@ def test_generic_clouds_stay_in_the_pass_and_late_leaders_are_exact():
     assert hm.simulate(batch, hm.Hardmax(0.5), layers=3).stats["clouds_in_one_pass"] == 200
 
 
-def test_close_comparisons_leave_the_pass():
+@pytest.mark.parametrize("kernel", ["auto", "fused"])
+def test_close_comparisons_leave_the_pass(kernel):
     batch = np.random.default_rng(0).normal(size=(4, 10, 2))
     batch[1, :2] = [[9.0, 9.0], [9.0 + 2e-15, 9.0 - 2e-15]]  # floats cannot tell their products with others apart
     batch[2, 3] = batch[2, 4] = [0.01, 0.02]  # whom nobody follows
-    passed = Batch(hm.Hardmax(0.5), batch, np.ones((4, 10), bool))
+    passed = Batch(hm.Hardmax(0.5), batch, np.ones((4, 10), bool), kernel)
     passed.choose()
     assert passed.sure.tolist() == [True, False, False, True]
     whole = hm.simulate(batch, hm.Hardmax(0.5), layers=3)
@@ -134,9 +139,10 @@ def test_close_comparisons_leave_the_pass():
     assert whole.stats["sets_compared_exactly"] > 0
 
 
-def test_positions_that_are_known_less_well_are_compared_with_more_care():
+@pytest.mark.parametrize("kernel", ["auto", "fused"])
+def test_positions_that_are_known_less_well_are_compared_with_more_care(kernel):
     batch = np.array([[[1.0, 0.0], [1 - 1e-12, 0.5], [0.9, 1e-13]]] * 2)  # the last sees the others nearly level
-    passed = Batch(hm.Hardmax(0.5), batch, np.ones((2, 3), bool))
+    passed = Batch(hm.Hardmax(0.5), batch, np.ones((2, 3), bool), kernel)
     passed.error = 1e-11
     passed.choose()
     assert not passed.sure.any()

@@ -137,7 +137,7 @@ def limits_of(
     tokens, clusters, leads = batch.astype(np.float64), np.full(real.shape, -1), np.zeros(real.shape, bool)
     certified, layer, sure = np.ones(len(batch), bool), np.zeros(len(batch), np.intp), np.zeros(len(batch), bool)
     if fits(rule, batch, kernel):
-        end = BatchLimit(rule, Batch(rule, batch, real), max_layers, told)
+        end = BatchLimit(rule, Batch(rule, batch, real, kernel), max_layers, told)
         sure, leads, layer, known = end.sure, end.leads, end.layer, end.sure[:, None] & real
         clusters = np.where(known, end.clusters, -1)
         tokens = end.tokens if known.all() else np.where(known[..., None], end.tokens, tokens)

@@ -13,10 +13,13 @@ import numpy as np
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.kernels.exact_sets import near_maxima_of_batch
 from hardmax.kernels.floating import next_layer, slack_of
+from hardmax.kernels.ready import why_compiled
+from hardmax.kernels.reference import near_maxima_of_clouds
 from hardmax.kernels.sets import Sets
 from hardmax.rules.hardmax import Hardmax
 
 LARGEST = 1024  # tokens of a cloud, from which on a run by itself spends its time on the search
+WEIGHT = 16  # in small clouds a product takes NumPy so many times longer
 SMALLEST, HIGHEST = 2.0**-600, 2.0**400  # numbers between them are scaled by a power of two, and back, without loss
 
 
@@ -29,7 +32,7 @@ def fits(rule: Hardmax, clouds: AnyArray, kernel: str) -> bool:
 class Batch:
     """Clouds of distinct tokens, moving. What is said of a cloud that has left, in `sure`, has no meaning."""
 
-    def __init__(self, rule: Hardmax, clouds: AnyArray, real: BoolArray) -> None:
+    def __init__(self, rule: Hardmax, clouds: AnyArray, real: BoolArray, kernel: str = "auto") -> None:
         self._rule, self.real, self.layer, self.error = rule, real, 0, 0.0
         first = np.take_along_axis(clouds, real.argmax(axis=1)[:, None, None], axis=1)  # stands in for padding
         start = np.where(real[..., None], clouds, first).astype(np.float64)  # (batch, n, d)
@@ -44,14 +47,17 @@ class Batch:
         self.follows: IntArray = np.broadcast_to(np.arange(real.shape[1]), real.shape)  # never changed in place
         self.emerged: IntArray = np.full(real.shape, -1)  # layer from which a token leads
         self.settled: IntArray = np.full(real.shape, -1)  # layer from which it is decided
-        self.kernel = "fused"
+        self._compiled, self._why = True, "It was named."
+        if kernel == "auto":
+            self._compiled, self._why = why_compiled(WEIGHT * len(clouds) * clouds.shape[1] ** 2)
         self.queries: IntArray = np.zeros(len(real), np.intp)  # of each cloud
 
     @property
     def stats(self) -> dict[str, Any]:
         """What ran, of the clouds that have not left."""
         return {
-            "kernel": self.kernel,
+            "kernel": "fused" if self._compiled else "numpy",
+            "why": self._why,
             "arithmetic": "adaptive",
             "layers": self.layer,
             "queries": int(self.queries[self.sure].sum()),
@@ -96,9 +102,10 @@ class Batch:
         queries, query_error = self._rule.metric.queries(points.reshape(-1, width), self.error)
         slack = slack_of(queries, query_error, rows, self.error)
         exact = self._rule.metric.A is None and not self.error  # then the search knows the slack itself
-        mask = None if real.all() else real
-        causal = self._rule.causal
-        return near_maxima_of_batch(queries.reshape(points.shape), keys, None if exact else slack, mask, causal)[0]
+        mask, causal, queries = None if real.all() else real, self._rule.causal, queries.reshape(points.shape)
+        if not self._compiled:
+            return near_maxima_of_clouds(queries, keys, slack, mask, causal)
+        return near_maxima_of_batch(queries, keys, None if exact else slack, mask, causal)[0]
 
     def _record(self, rows: IntArray, targets: IntArray) -> None:
         """Write down whom rows follow, all clouds counted through; Theorem 1 needs leaders that see all keys."""

@@ -64,6 +64,7 @@ class Run:
     def stats(self) -> dict[str, Any]:
         return {
             "kernel": self.state.kernel,
+            "why": self.state.why,
             "arithmetic": type(self.state).__name__.lower(),
             "layers": self.layer,
             "queries": self.queries,

@@ -1,8 +1,6 @@
 """What compiled kernels have in common: how they are kept on disk, how they share the cores, and what they write."""
 
 from collections.abc import Callable
-from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from threading import Thread
 from typing import NamedTuple, TypeVar, cast
@@ -12,6 +10,7 @@ import numpy as np
 from numba import njit
 
 from hardmax._types import BoolArray, IntArray
+from hardmax.kernels.ready import folder_hash
 from hardmax.kernels.sets import Sets
 
 ALONE = 2e7  # multiplications up to which one thread is done before others have started
@@ -31,11 +30,6 @@ class Output(NamedTuple):
     used: IntArray  # (tasks,) the room it needs
 
 
-@cache
-def _hash(folder: Path) -> str:
-    return sha256(b"".join(file.read_bytes() for file in sorted(folder.glob("*.py")))).hexdigest()[:16]
-
-
 def entry(fastmath: bool | set[str] = False) -> Callable[[Function], Function]:
     """Compile a function that runs beside others of its kind, and keep it on disk.
 
@@ -45,7 +39,7 @@ def entry(fastmath: bool | set[str] = False) -> Callable[[Function], Function]:
 
     def compile_it(function: Function) -> Function:
         for folder in dict.fromkeys([Path(__file__).parent, Path(function.__code__.co_filename).parent]):
-            function.__qualname__ += f"-{_hash(folder)}"
+            function.__qualname__ += f"-{folder_hash(folder)}"
         try:
             compiled = njit(nogil=True, cache=True, fastmath=fastmath)(function)
         except RuntimeError:  # no folder to write to: compile in every process

@@ -13,8 +13,10 @@ import numpy as np
 from hardmax._integers import TINY, UNIT, apply, as_floats, dot, over_one_denominator
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Row
 from hardmax.kernels.floating import Metric, Scaled, slack_of
+from hardmax.kernels.gaps import gaps_of
+from hardmax.kernels.ready import has_numba
 from hardmax.kernels.reference import near_maxima
-from hardmax.kernels.search import Search, has_numba
+from hardmax.kernels.search import Search
 from hardmax.kernels.sets import Classes, Sets
 
 DIRECT = 256  # comparisons below which the float filter costs more than it saves
@@ -52,13 +54,25 @@ def exact_sets(
     queries, query_error = metric.queries(points.values, points.error)
     slack = slack_of(queries, query_error, keys.values, keys.error)
     near, gaps = search.near_maxima(queries, keys.values, slack, limits)
-    gaps = None if gaps is None else np.maximum(gaps - slack, 0.0)
     leads = dict.fromkeys(near.tied.tolist(), 0)
     rows = near.tied if keys.error else _with_different_keys(near, keys.values)
-    if not len(rows):
-        return near, gaps, leads
-    decided, by = compared(near.take(rows), points.exact(rows.tolist()), keys.exact, metric.rows)
-    return near.replace(rows, decided), gaps, leads | dict(zip(rows.tolist(), by, strict=True))
+    sets = near
+    if len(rows):
+        decided, by = compared(near.take(rows), points.exact(rows.tolist()), keys.exact, metric.rows)
+        sets, leads = near.replace(rows, decided), leads | dict(zip(rows.tolist(), by, strict=True))
+    if search.gaps and gaps is None:
+        gaps = _gaps_of(queries, keys.values, slack, near, leads)
+    return sets, None if gaps is None else np.maximum(gaps - slack, 0.0), leads
+
+
+def _gaps_of(queries: FloatArray, keys: FloatArray, slack: FloatArray, near: Sets, leads: dict[int, int]) -> FloatArray:
+    """From each maximum down to the best key that is not near it; 0 where there is a tie, which makes it 0 anyway."""
+    gaps, alone = np.zeros(len(near)), np.flatnonzero(near.sizes == 1)
+    gaps[alone] = gaps_of(queries[alone], keys, slack[alone], near.targets[alone])
+    close = np.array([row for row, lead in leads.items() if lead], np.intp)  # told apart by whole numbers: few
+    if len(close):
+        gaps[close] = near_maxima(queries[close], keys, slack[close])[1]
+    return gaps
 
 
 def tolerant_sets(

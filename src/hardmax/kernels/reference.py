@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hardmax._types import FloatArray, IntArray
+from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.kernels.sets import Sets
 
 TILE = 1 << 18  # products held at a time: 2 MB in float64, so that the passes over them stay in cache
@@ -39,3 +39,27 @@ def near_maxima(
         gaps[these] = best - products.max(axis=1)
     starts = np.r_[0, np.cumsum(sizes)].astype(np.intp)
     return Sets(starts, np.concatenate(members)), gaps
+
+
+def near_maxima_of_clouds(
+    queries: FloatArray, keys: FloatArray, slack: FloatArray, mask: BoolArray | None = None, causal: bool = False
+) -> Sets:
+    """The sets of many small clouds: queries (clouds, w, d), keys (clouds, n, d), and slack (clouds * w,).
+
+    `mask` (clouds, n) is True for keys that are seen; with `causal` query i sees the keys 0 to i alone. Sets are empty
+    where a query sees no key.
+    """
+    (clouds, w, _), n = queries.shape, keys.shape[1]
+    height = max(1, TILE // (w * n))
+    sizes, members = np.empty((clouds, w), np.intp), [np.empty(0, np.intp)]
+    for top in range(0, clouds, height):
+        some = slice(top, top + height)
+        products = queries[some] @ keys[some].transpose(0, 2, 1)  # (height, w, n)
+        hidden = np.zeros((1, 1, n), bool) if mask is None else ~mask[some, None]
+        hidden = hidden | (np.arange(n) > np.arange(w)[:, None]) if causal else hidden
+        products = np.where(hidden, -np.inf, products)
+        cut = products.max(axis=2) - slack.reshape(clouds, w)[some]
+        near = (products >= cut[..., None]) & ~hidden
+        sizes[some] = near.sum(axis=2)
+        members.append(np.nonzero(near)[2])
+    return Sets(np.r_[0, np.cumsum(sizes)].astype(np.intp), np.concatenate(members))

@@ -13,6 +13,7 @@ from hardmax._errors import InputError
 from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, Array, FloatArray, IntArray
 from hardmax.engine.certificates import Point
+from hardmax.kernels.ready import has_numba
 from hardmax.polytope import Polytope
 from hardmax.trajectories.sentences import coordinates, count, leaders_since
 from hardmax.trajectories.storage import coordinate_columns, to_json, write_archive, write_rows
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from scipy.sparse import csr_array
 
-QUICK = 10**10  # products that NumPy finds in seconds
+QUICK, QUICK_IN_PLANE = 10**10, 10**6  # products that NumPy finds in seconds; tokens that a hull does
 STORED = ("status", "certified", "layer", "tokens", "leaders", "emerged", "clusters", "points", "weights", "pace")
 
 
@@ -51,7 +52,7 @@ class Limit:
     reason : str
         Why there is no certificate, if there is none.
     stats : dict
-        What ran: kernel, arithmetic, layers, queries, sets compared exactly.
+        What ran: kernel and why, arithmetic, layers, queries, sets compared exactly.
     """
 
     tokens: Array
@@ -108,7 +109,8 @@ class Limit:
         """Moving every input token by less than this changes no set at any layer.
 
         0 where tokens are tied or equal, and where they are so nearly tied that no bound was computed. Found when first
-        asked for, by a second run that compares every query with every key: quadratic in n, whatever the kernel.
+        asked for, by a second run that also looks for the second best key of every query: n log n in the plane, and
+        up to 16 dimensions by log n searches of the usual kind; above, and without numba, all products are computed.
         """
         return self._radius()
 
@@ -190,4 +192,5 @@ def limit_points(limit: Limit, most: int) -> list[tuple[str, str, str, str]]:
 
 def quick_radius(limit: Limit) -> float:
     """`limit.radius` where it takes seconds, else NaN: for files and reports, which nobody wants to wait for."""
-    return limit.radius if len(limit.clusters) * limit.stats["queries"] <= QUICK else np.nan
+    in_plane = limit.points.shape[1] == 2 and has_numba() and len(limit.clusters) <= QUICK_IN_PLANE
+    return limit.radius if in_plane or len(limit.clusters) * limit.stats["queries"] <= QUICK else np.nan

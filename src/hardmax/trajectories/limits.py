@@ -27,7 +27,7 @@ class Limits(Sequence[Limit]):
     leads : (batch, n) boolean array
         Who leads, the first of each set of equal tokens.
     stats : dict
-        What ran: kernel, arithmetic, layers, queries, sets compared exactly, and how many clouds went in one pass.
+        What ran: kernel and why, arithmetic, layers, queries, sets compared exactly, how many clouds went in one pass.
 
     Examples
     --------

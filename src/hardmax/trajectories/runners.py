@@ -130,7 +130,7 @@ def run_hardmax(job: Job, rule: Hardmax) -> HardmaxTrajectory:
     kept[:] = batch  # padding stays as it came; so does layer 0
     left, each, one_pass = np.arange(len(batch)), list[dict[str, Any]](), None
     if fits(rule, batch, job.kernel):
-        one_pass = Batch(rule, batch, real)
+        one_pass = Batch(rule, batch, real, job.kernel)
         follows = _run_batch(one_pass, rule, kept, job)
         left = np.flatnonzero(~one_pass.sure)
         each = [one_pass.stats] if len(left) < len(batch) else []
