@@ -81,6 +81,16 @@ def test_searched_gaps_are_those_of_all_products(kind, d, monkeypatch):
     assert hm.limit(tokens, hm.Hardmax(0.5)).radius == pytest.approx(plain, rel=1e-6, abs=1e-15)
 
 
+@pytest.mark.parametrize("n", [2, 3, 16, 17, 100])
+def test_every_winner_is_compared_with_every_other(n):
+    angles = np.random.default_rng(n).permutation(n) * 2 * np.pi / n + 0.1
+    keys = np.column_stack([np.cos(angles), np.sin(angles)])
+    queries = keys + 1e-3 * np.random.default_rng(0).normal(size=(n, 2))
+    products = np.sort(queries @ keys.T, axis=1)
+    gaps = gaps_of(queries, keys, np.full(n, 1e-14), np.arange(n))
+    np.testing.assert_allclose(gaps, products[:, -1] - products[:, -2], atol=1e-15)
+
+
 def test_the_gap_of_a_token_alone_is_infinite():
     assert np.isinf(gaps_of(np.ones((2, 2)), np.ones((1, 2)), np.zeros(2), np.zeros(2, np.intp))).all()
 
