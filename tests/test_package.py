@@ -25,6 +25,7 @@ TESTED = "cylinder_flow"  # by test_cylinder_flow.py, part by part
 def test_import_loads_nothing_optional() -> None:
     heavy = ("matplotlib", "flint", "typer", "rich", "torch", "sklearn", "numba", "imageio_ffmpeg", "transformers")
     heavy += ("plotly", "cvxpy", "clarabel", "dask", "distributed", "pyarrow", "pandas")
+    heavy += ("scipy.sparse", "scipy.spatial", "scipy.integrate", "scipy.linalg", "scipy.special", "scipy.optimize")
     code = f"import hardmax, sys; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -15,7 +15,7 @@ from math import gcd, lcm
 from typing import TypeAlias
 
 import numpy as np
-from scipy import sparse
+import scipy  # whose parts load when they are used
 
 from hardmax._types import AnyArray, IntArray
 
@@ -114,7 +114,8 @@ class Sets:
         means = values.take(self.targets, axis=0)
         if len(self.tied):
             tied = self.take(self.tied)
-            weights = sparse.csr_array((counts[tied.members], tied.members, tied.starts), (len(tied), len(values)))
+            parts = (counts[tied.members], tied.members, tied.starts)
+            weights = scipy.sparse.csr_array(parts, (len(tied), len(values)))
             means[self.tied] = (weights @ values) / weights.sum(axis=1)[:, None]
         if not self.single:
             means[self.sizes == 0] = 0
@@ -134,12 +135,12 @@ class Sets:
         """Least common multiple of the denominators of all means."""
         return lcm(*{self.shares(i, counts)[2] for i in self.tied})
 
-    def matrix(self, counts: IntArray) -> sparse.csr_array:
+    def matrix(self, counts: IntArray) -> "scipy.sparse.csr_array":
         """Row-stochastic matrix P over classes, with weights by multiplicity; a row of zeros for an empty set."""
         owners = np.repeat(np.arange(len(self)), self.sizes)
         weights = counts[self.members].astype(np.float64)
         parts = weights / np.bincount(owners, weights, len(self))[owners]
-        return sparse.csr_array((parts, self.members, self.starts), shape=(len(self), len(counts)))
+        return scipy.sparse.csr_array((parts, self.members, self.starts), shape=(len(self), len(counts)))
 
 
 def _starts(sizes: IntArray | list[int]) -> IntArray:

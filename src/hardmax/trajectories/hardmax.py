@@ -6,11 +6,10 @@ Layer k has the tokens Z^k and the sets C_i(Z^k).
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array
 
 from hardmax._errors import InputError, ParameterIndexError
 from hardmax._tensors import like
@@ -24,6 +23,9 @@ from hardmax.trajectories.clouds import Clouds
 from hardmax.trajectories.margins import margins_of
 from hardmax.trajectories.sentences import hardmax_status
 from hardmax.trajectories.storage import Arrays, require, rule_to_data, to_json
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,7 +100,7 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         self.single(call)
         return self.clouds[0]
 
-    def attention(self, k: int = -1, *, sparse: bool = False) -> Array | csr_array:
+    def attention(self, k: int = -1, *, sparse: bool = False) -> "Array | csr_array":
         """Row-stochastic matrix of layer k: P_ij = 1/|C_i| for j in C_i, else 0.
 
         An (n, n) array, (batch, n, n) for a batch; with `sparse=True` a SciPy csr_array of one cloud. The rows and
