@@ -11,7 +11,7 @@ from numba import njit
 
 from hardmax._types import BoolArray, IntArray
 from hardmax.kernels.ready import folder_hash
-from hardmax.kernels.sets import Sets
+from hardmax.kernels.sets import Sets, TooMany
 
 ALONE = 2e7  # multiplications up to which one thread is done before others have started
 PARTS = 4  # of the work, for each thread
@@ -78,9 +78,12 @@ def share(work: Callable[[IntArray], None], tasks: int, effort: float) -> None:
 
 
 def written_sets(
-    search: Callable[[IntArray, Output], None], rows: int, tasks: int, height: int, effort: float
+    search: Callable[[IntArray, Output], None], rows: int, tasks: int, height: int, effort: float, most: float = np.inf
 ) -> tuple[Sets, BoolArray]:
-    """What a search finds in so many tasks of at most `height` rows each: the sets, and where all keys are the same."""
+    """What a search finds in so many tasks of at most `height` rows each: the sets, and where all keys are the same.
+
+    Raises TooMany where several rows have more than `most` members in all.
+    """
     output = Output(
         np.empty(rows, np.intp),
         np.empty(rows, np.intp),
@@ -90,6 +93,8 @@ def written_sets(
         np.empty(tasks, np.intp),
     )
     share(lambda some: search(some, output), tasks, effort)
+    if output.used.sum() > most and rows > 1:
+        raise TooMany
     if output.used.max(initial=0) > height * ROOM:
         starts = np.r_[0, np.cumsum(output.used)]
         output = output._replace(members=np.empty(starts[-1], np.intp), starts=starts)

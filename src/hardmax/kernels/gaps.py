@@ -10,7 +10,7 @@ import numpy as np
 
 from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.kernels.search import Search
-from hardmax.kernels.sets import Sets
+from hardmax.kernels.sets import Sets, TooMany
 
 
 def gaps_of(queries: FloatArray, keys: FloatArray, slack: FloatArray, winners: IntArray) -> FloatArray:
@@ -35,7 +35,11 @@ def _best(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> FloatArra
     """The largest product of each query: (rows,). It is among the near-maxima, whoever finds these."""
     if not (len(queries) and len(keys)):
         return np.full(len(queries), -np.inf)
-    near: Sets = Search().near_maxima(queries, keys, slack)[0]
+    try:
+        near: Sets = Search().near_maxima(queries, keys, slack)[0]
+    except TooMany:
+        half = len(queries) // 2
+        return np.r_[_best(queries[:half], keys, slack[:half]), _best(queries[half:], keys, slack[half:])]
     owners = np.repeat(np.arange(len(queries)), near.sizes)
     products = np.einsum("ij,ij->i", queries[owners], keys[near.members])
     return np.asarray(np.maximum.reduceat(products, near.starts[:-1]))

@@ -3,20 +3,25 @@
 import numpy as np
 
 from hardmax._types import BoolArray, FloatArray, IntArray
-from hardmax.kernels.sets import Sets
+from hardmax.kernels.sets import Sets, TooMany
 
 TILE = 1 << 18  # products held at a time: 2 MB in float64, so that the passes over them stay in cache
 
 
 def near_maxima(
-    queries: FloatArray, keys: FloatArray, slack: FloatArray, limits: IntArray | None = None
+    queries: FloatArray,
+    keys: FloatArray,
+    slack: FloatArray,
+    limits: IntArray | None = None,
+    most: float = np.inf,
 ) -> tuple[Sets, FloatArray]:
     """Find, for each query, every key whose product is within `slack`, (rows,) and not negative, of the largest.
 
     C_i = {j : <q_i, k_j> >= max_l <q_i, k_l> - slack_i}
 
     With `limits` (rows,) query i sees the first limits[i] keys alone, at least one. Returns the sets, and the gaps
-    (rows,) from each maximum down to the best key outside the set; infinite where the set holds every key.
+    (rows,) from each maximum down to the best key outside the set; infinite where the set holds every key. Raises
+    TooMany where several rows have more than `most` members in all.
     """
     rows, m = len(queries), len(keys)
     height = max(1, min(rows, TILE // m))
@@ -34,6 +39,8 @@ def near_maxima(
         found = np.flatnonzero(near)
         owners = found // m
         sizes[these] = np.bincount(owners, minlength=len(best))
+        if rows > 1 and sizes[: these.stop].sum() > most:
+            raise TooMany
         members.append(found - owners * m)
         products.reshape(-1)[found] = -np.inf
         gaps[these] = best - products.max(axis=1)

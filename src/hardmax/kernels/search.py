@@ -9,7 +9,7 @@ from hardmax._errors import MissingExtra, ParameterError
 from hardmax._types import FloatArray, IntArray
 from hardmax.kernels import reference
 from hardmax.kernels.ready import SMALL, has_numba, why_compiled
-from hardmax.kernels.sets import Sets
+from hardmax.kernels.sets import MOST, Sets
 
 if TYPE_CHECKING:
     from hardmax.kernels.hull import Hull
@@ -53,9 +53,12 @@ class Search:
     def near_maxima(
         self, queries: FloatArray, keys: FloatArray, slack: FloatArray, limits: IntArray | None = None
     ) -> tuple[Sets, FloatArray | None]:
-        """Every key whose product with a query is within `slack` of the largest, and the gaps if asked for."""
+        """Every key whose product with a query is within `slack` of the largest, and the gaps if NumPy has them.
+
+        Raises TooMany where that would take more memory than tokens do; then ask fewer queries at a time.
+        """
         if self._plain(len(queries) * len(keys), keys.shape[1], limits is not None):
-            sets, gaps = reference.near_maxima(queries, keys, slack, limits)
+            sets, gaps = reference.near_maxima(queries, keys, slack, limits, MOST)
             self.ran["numpy"] += len(queries)
             return sets, gaps if self.gaps else None
         queries, keys, slack = (np.ascontiguousarray(x, np.float64) for x in (queries, keys, slack))

@@ -20,6 +20,11 @@ import scipy  # whose parts load when they are used
 from hardmax._types import AnyArray, IntArray
 
 Index: TypeAlias = int | np.intp
+MOST = 1 << 22  # members that one search returns: 32 MB
+
+
+class TooMany(Exception):
+    """More members than a search may return for several rows; whoever asks takes fewer rows at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +89,10 @@ class Sets:
         """Rows with more than one member."""
         return np.empty(0, np.intp) if self.single else np.flatnonzero(self.sizes > 1)
 
+    def followed_by(self, more: "Sets") -> "Sets":
+        """The rows of both."""
+        return Sets(np.r_[self.starts, self.starts[-1] + more.starts[1:]], np.r_[self.members, more.members])
+
     def take(self, rows: IntArray) -> "Sets":
         """Some rows, in the order given."""
         starts = _starts(self.sizes[rows])
@@ -102,8 +111,7 @@ class Sets:
             return Sets(self.starts, members)
         places = np.arange(len(self))
         places[rows] = len(self) + np.arange(len(rows))
-        both = np.r_[self.starts, self.starts[-1] + new.starts[1:]]
-        return Sets(both, np.r_[self.members, new.members]).take(places)
+        return self.followed_by(new).take(places)
 
     def flattened(self, n: int, m: int) -> "Sets":
         """Sets of clouds of n queries and m keys as those of one cloud: members count the keys of all clouds."""
