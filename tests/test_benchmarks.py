@@ -185,6 +185,7 @@ def test_names_are_distinct_and_titles_say_how_tokens_lie() -> None:
     families = (
         "one_layer",
         "limits",
+        "batches",
         "ties",
         "training",
         "classifier",
