@@ -127,5 +127,5 @@ CASES = [
     Case("batch_simulate", f"1,000 clouds of {N} Gaussian tokens, d = 2", partial(_simulations, 2), equal, "differs"),
     Case("radius_plane", "Gaps of 30,000 Gaussian tokens, d = 2", partial(_radii, 30_000, 2), _same_radius, "differs"),
     Case("radius_space", "Gaps of 30,000 Gaussian tokens, d = 3", partial(_radii, 30_000, 3), _same_radius, "differs"),
-    Case("gathered", "8,000 tokens within rounding of each other, d = 4", _memory, equal, "differs"),
+    Case("gathered", "8,000 uniform tokens within rounding of each other, d = 4", _memory, equal, "differs"),
 ]
