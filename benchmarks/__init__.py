@@ -4,7 +4,19 @@ A case is a list of methods that answer the same question. Each runs in a proces
 the others (`measure`), and a ratio is printed only if its answer agrees with ours (`agreement`).
 """
 
-from benchmarks import classifier, clustering, control, first_call, flows, layers, limits, one_layer, ties, training
+from benchmarks import (
+    batches,
+    classifier,
+    clustering,
+    control,
+    first_call,
+    flows,
+    layers,
+    limits,
+    one_layer,
+    ties,
+    training,
+)
 from benchmarks.measure import measure
 from benchmarks.registry import Case, Method, Target
 from benchmarks.results import Result, Row
@@ -13,6 +25,18 @@ __all__ = ["CASES", "Case", "Method", "Result", "Row", "Target", "measure"]
 
 CASES = {
     case.name: case
-    for family in (one_layer, limits, ties, training, classifier, clustering, control, layers, flows, first_call)
+    for family in (
+        one_layer,
+        limits,
+        batches,
+        ties,
+        training,
+        classifier,
+        clustering,
+        control,
+        layers,
+        flows,
+        first_call,
+    )
     for case in family.CASES
 }

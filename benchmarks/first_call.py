@@ -23,10 +23,16 @@ print(time.perf_counter() - start, limit.layer)
 LOAD = """
 import time
 import hardmax as hm
-tokens = hm.configuration("gaussian", n=1000, d={d})
+tokens = hm.configuration("gaussian", n={n}, d={d})
 start = time.perf_counter()
 sets = hm.kernels.maximisers(tokens, kernel="{kernel}")
 print(time.perf_counter() - start, sets.members.sum())
+"""
+IMPORT = """
+import time
+start = time.process_time()
+import hardmax
+print(time.process_time() - start, 1.0)
 """
 ANSWER = """
 import time
@@ -86,8 +92,20 @@ def _first_limit(n: int, quick: bool) -> list[Method]:
     ]
 
 
+def _first_layer(quick: bool) -> list[Method]:
+    auto, plain = (LOAD.format(n=10_000, d=2, kernel=kernel) for kernel in ("auto", "numpy"))
+    return [
+        _method('kernel="auto"', partial(_fresh, auto), Target(0.5, "s")),
+        _method('kernel="numpy"', partial(_fresh, plain)),
+    ]
+
+
+def _import(quick: bool) -> list[Method]:
+    return [_method("import hardmax, seconds of the processor", partial(_fresh, IMPORT), Target(0.3, "s"))]
+
+
 def _loading(kernel: str, d: int, quick: bool) -> list[Method]:
-    compiled, plain = (LOAD.format(d=d, kernel=name) for name in (kernel, "numpy"))
+    compiled, plain = (LOAD.format(n=1000, d=d, kernel=name) for name in (kernel, "numpy"))
     named = f'kernel="{kernel}"'
     slow = [] if quick else [_method(f"{named}, compiled anew", partial(_empty, compiled), package="numba")]
     return [
@@ -104,6 +122,16 @@ def _classifier(name: str, code: str, most: float, quick: bool) -> list[Method]:
 
 CASES = (
     [
+        Case("import", "The import, in a fresh process", _import, equal, WHY),
+        Case(
+            "first_layer",
+            "First layer of a fresh process, Gaussian tokens, n = 10,000, d = 2, after the import",
+            _first_layer,
+            equal,
+            WHY,
+        ),
+    ]
+    + [
         Case(
             f"first_limit_{n}",
             f"First limit of a fresh process, Gaussian tokens, n = {n}, d = 2, alpha = 0.5",

@@ -17,7 +17,7 @@ Make = Callable[[], FloatArray]
 ROWS = 2048  # of a tile of torch's products; the best of 64 to 4096
 SQUARE = 4096  # the matrices whose product gives the peak rate
 WARM = 64  # tokens of the runs before the clock starts
-ENOUGH = 1 << 14  # tokens in two dimensions whose products end the time in which NumPy answers first
+ENOUGH = 1 << 14  # tokens for whose products compiled code is loaded
 
 
 def ours(make: Make, kernel: str = "auto", name: str = "") -> Method:

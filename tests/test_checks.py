@@ -237,9 +237,9 @@ def test_bad_rule_and_options():
     with pytest.raises(ValueError, match=r'`save` must be "all" or "last". Got .first.'):
         hm.simulate(GOOD, RULE, layers=1, save="first")
     with pytest.raises(
-        ValueError, match=r"`tokens` must be one cloud of shape \(n, d\). Got a batch of shape \(1, 2, 2\). Use"
+        ValueError, match=r"`tokens` must have shape \(n, d\) or \(batch, n, d\). Got shape \(1, 1, 2, 2\)"
     ):
-        hm.limit([GOOD], RULE)
+        hm.limit([[GOOD]], RULE)
     with pytest.raises(
         ValueError, match=r"`rule` must have `normalize=True` .* Got `normalize=False`, where tokens grow"
     ):

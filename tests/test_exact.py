@@ -1,6 +1,8 @@
 """Rational arithmetic against Fractions and the definition."""
 
+import tracemalloc
 from fractions import Fraction
+from operator import mul
 
 import numpy as np
 import pytest
@@ -8,8 +10,9 @@ import pytest
 import hardmax as hm
 from hardmax._integers import apply, as_floats, combine, common_denominator, dot, over_one_denominator
 from hardmax.engine.history import History
-from hardmax.kernels.exact_sets import compared
-from hardmax.kernels.sets import Classes, Sets
+from hardmax.kernels import maximisers
+from hardmax.kernels.comparisons import compared
+from hardmax.kernels.sets import MOST, Classes, Sets
 from tests.problems import clouds
 from tests.problems.oracle import definition
 
@@ -115,3 +118,19 @@ def test_argmax_holds_where_every_rounding_of_the_filter_is_against_it():
     keys = dict(enumerate([zero, other, best] * 10))  # so many that each product is summed from left to right
     answers, _ = argmax([query] * 100, [np.arange(30)] * 100, keys, None)
     assert all(answer.tolist() == list(range(2, 30, 3)) for answer in answers)
+
+
+@pytest.mark.parametrize("kernel", ["numpy", "fused"])
+def test_tokens_within_rounding_take_linear_memory(kernel):
+    rng = np.random.default_rng(0)
+    tokens = 1 + 2.0**-52 * np.unique(rng.integers(0, 12, size=(2600, 4)), axis=0)  # every key is near for every query
+    tracemalloc.start()
+    sets = maximisers(tokens, kernel=kernel)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * MOST * 4  # all candidates at once, which are copied several times, would take more
+    assert len(tokens) ** 2 > MOST
+    whole = [[int(x * 2**52) for x in row] for row in tokens.tolist()]
+    for i in rng.integers(len(tokens), size=5).tolist():
+        products = [sum(map(mul, whole[i], row)) for row in whole]
+        assert sets[i].tolist() == [j for j, x in enumerate(products) if x == max(products)]

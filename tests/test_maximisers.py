@@ -1,17 +1,19 @@
 """Every kernel chooses the sets of the definition: exact oracle on small clouds, NumPy on large ones."""
 
+import importlib
 import sys
 import threading
 import time
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
 
 import numba
 import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.kernels import KERNELS, Search, compiled, maximisers, reference, search
+from hardmax.kernels import KERNELS, Search, compiled, maximisers, ready, reference
 from hardmax.kernels.hull import Hull
 from hardmax.kernels.sets import Sets
 from tests.problems import clouds
@@ -219,21 +221,52 @@ def test_a_million_tokens_are_certified():
     assert np.allclose((some * followed).sum(axis=1), (some @ tokens.T).max(axis=1), rtol=1e-15)
 
 
-def test_small_work_is_done_by_numpy_until_it_adds_up(monkeypatch):
-    monkeypatch.setattr(Search, "_done", search.LOAD - 10**6)
-    monkeypatch.delitem(sys.modules, search.LOADED)
-    monkeypatch.setattr(search, "_compiled_before", lambda: True)
-    tokens = np.random.default_rng(0).normal(size=(500, 2))
-    slack = np.zeros(500)
-    ran = []
+@pytest.mark.parametrize(
+    ("products", "loaded", "stored", "expected"),
+    [
+        (ready.SMALL - 1, True, True, False),
+        (ready.SMALL, True, False, True),
+        (ready.LOAD - 1, False, True, False),
+        (ready.LOAD, False, True, True),
+        (ready.COMPILE - 1, False, False, False),
+        (ready.COMPILE, False, False, True),
+    ],
+)
+def test_compiled_code_runs_by_size_and_by_what_is_ready(monkeypatch, products, loaded, stored, expected):
+    monkeypatch.setattr(ready, "stored", lambda: stored)
+    monkeypatch.setitem(sys.modules, ready.LOADED, sys)
+    if not loaded:
+        monkeypatch.delitem(sys.modules, ready.LOADED)
+    compiled, why = ready.why_compiled(products)
+    assert compiled == expected
+    assert why.endswith(".")
+
+
+def test_other_calls_of_a_process_change_nothing(monkeypatch):
+    monkeypatch.setattr(ready, "LOAD", 10**6)
+    monkeypatch.setattr(ready, "stored", lambda: True)
+    monkeypatch.delitem(sys.modules, ready.LOADED)
+    tokens, slack = np.random.default_rng(0).normal(size=(500, 2)), np.zeros(500)
     for _ in range(6):
         one = Search()
         one.near_maxima(tokens, tokens, slack)
-        ran.append(str(one))
-    assert ran == ["numpy"] * 3 + ["hull"] * 3
-    few = Search()
-    few.near_maxima(tokens[:9], tokens[:9], slack[:9])
-    assert str(few) == "numpy"
+        assert (str(one), one.why) == ("numpy", "NumPy is done before stored compiled code is loaded.")
+    for _ in range(3):  # the layers of one run count together
+        one.near_maxima(tokens, tokens, slack)
+    assert str(one) in ("hull, numpy", "numpy, hull")
+    assert one.why == "Stored compiled code is loaded in less time than NumPy needs."
+
+
+def test_compiled_code_is_found_where_numba_stores_it(monkeypatch, tmp_path):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    assert not ready.stored.__wrapped__()
+    folder = tmp_path / "kernels_0"
+    folder.mkdir()
+    (folder / "hull._walk-0000-20.py311.nbi").touch()  # of other source
+    assert not ready.stored.__wrapped__()
+    name = f"hull._walk-{ready.folder_hash(Path(ready.__file__).parent)}-20.py311.nbi"
+    (folder / name).touch()
+    assert ready.stored.__wrapped__()
 
 
 @pytest.mark.parametrize(
@@ -249,15 +282,15 @@ def test_small_work_is_done_by_numpy_until_it_adds_up(monkeypatch):
         (320, True, "gaussian", "fused"),
     ],
 )
-def test_auto_picks_by_shape(monkeypatch, d, causal, kind, expected):
-    monkeypatch.setattr(Search, "_done", search.COMPILE)
+def test_auto_picks_by_shape(d, causal, kind, expected):
+    importlib.import_module(ready.LOADED)
     run = hm.simulate(cloud(kind, 600, d), hm.Hardmax(0.5, causal=causal), layers=0)
     assert run.stats["kernel"] == expected
 
 
 def test_without_numba_everything_works(monkeypatch):
-    monkeypatch.setattr(search, "has_numba", lambda: False)
-    monkeypatch.setattr("hardmax.kernels.exact_sets.has_numba", lambda: False)
+    for module in ("ready", "search", "exact_sets"):
+        monkeypatch.setattr(f"hardmax.kernels.{module}.has_numba", lambda: False)
     tokens = cloud("gaussian", 3000, 2)
     limit = hm.limit(tokens, hm.Hardmax(0.5))
     assert (limit.certified, limit.stats["kernel"]) == (True, "numpy")

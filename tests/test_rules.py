@@ -631,3 +631,28 @@ def test_rules_cannot_be_changed():
         assert rule.A[0, 0] == 1
     finally:
         EYE[0, 0] = 1
+
+
+@pytest.mark.parametrize("kind", ["array", "batch", "masked", "tensor"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_compositions_of_hardmax_make_no_attention_matrix(kind, shared, monkeypatch):
+    tokens = np.random.default_rng(0).normal(size=(2, 12, 4))
+    tokens[0, 3] = tokens[0, 4]
+    mask = np.arange(12) < np.array([[12], [7]]) if kind == "masked" else None
+    real = np.ones((2, 12), bool) if mask is None else mask
+    given = tokens[0] if kind == "array" else tokens
+    if kind == "tensor":
+        torch = pytest.importorskip("torch")
+        given = torch.tensor(tokens, requires_grad=True)
+    head = hm.Hardmax(0.5)
+    P = head.attention(tokens, 0, real[:, None, :])
+    expected = tokens + (P @ tokens - tokens) / 3
+    rule = hm.MultiHead([head, head], shared=True) if shared else head
+    monkeypatch.setattr(hm.Hardmax, "attention", lambda *given: pytest.fail("n by n numbers"))
+    run = hm.simulate(given, hm.Compose([rule]), layers=1, mask=mask)
+    found = run.array[1] if kind != "array" else run.array[1][None]
+    np.testing.assert_allclose(found[real[: len(found)]], expected[: len(found)][real[: len(found)]], atol=1e-15)
+    if kind == "tensor":
+        (run.tokens[-1] ** 2).sum().backward()
+        slope = 2 * (2 / 3 * expected + np.swapaxes(P, -1, -2) @ expected / 3)
+        np.testing.assert_allclose(given.grad.numpy(), slope, atol=1e-14)

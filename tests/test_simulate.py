@@ -220,7 +220,7 @@ def test_heads_get_the_kernel_and_tell_how_far_they_are():
     run = hm.simulate(tokens, rule, layers=3, kernel="fused", progress=lambda done, total: seen.append((done, total)))
     assert run.heads[0].stats["kernel"] == "fused"
     assert seen == sorted(set(seen))
-    assert len(seen) == 2 * 4 + 4  # a cloud at a time for the first, all at once for the second
+    assert len(seen) == 4 + 4  # all clouds at once for both
     assert seen[-1][0] == seen[-1][1]
     assert len({total for _, total in seen}) == 1
     with pytest.raises(ValueError, match=r'`kernel="hull"` must have tokens in two dimensions. Got d = 3'):

@@ -1,5 +1,6 @@
 """The three arithmetics: what each promises about sets, errors and gaps."""
 
+import importlib
 from fractions import Fraction
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import hardmax as hm
 from hardmax.engine.run import Run
 from hardmax.kernels.floating import Metric, Scaled, next_layer, robustness, slack_of
+from hardmax.kernels.gaps import gaps_of
 from hardmax.kernels.sets import Sets
 from tests.problems import clouds
 from tests.problems.oracle import choose, dot, fractions, sets_of
@@ -54,6 +56,43 @@ def test_gaps_are_lower_bounds_of_the_exact_ones(kind, A):
             gap = (products[-1] - products[-2]) / unit
             assert 0 <= gaps[i] <= gap
             assert gaps[i] >= 0.99 * gap - 1e-13
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "sphere", "lattice", "clustered"])
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_searched_gaps_are_those_of_all_products(kind, d, monkeypatch):
+    rng = np.random.default_rng(0)
+    tokens = rng.normal(size=(400, d))
+    if kind == "sphere":
+        tokens /= np.linalg.norm(tokens, axis=1, keepdims=True)
+    elif kind == "lattice":
+        tokens = np.unique(np.round(tokens * 3), axis=0)
+    elif kind == "clustered":
+        tokens = tokens[:4].repeat(100, axis=0) + 1e-7 * tokens
+    plain = hm.limit(tokens, hm.Hardmax(0.5)).radius
+    importlib.import_module("hardmax.kernels.compiled")
+    monkeypatch.setattr("hardmax.kernels.search.SEVERAL", 0)
+    run = advanced(tokens, hm.Hardmax(0.5), 1, gaps=True)
+    rows = np.arange(len(run.classes))
+    gaps = run.state.choose(rows)[1]
+    monkeypatch.setattr("hardmax.kernels.search.FEW", 0)
+    expected = advanced(tokens, hm.Hardmax(0.5), 1, gaps=True).state.choose(rows)[1]
+    np.testing.assert_allclose(gaps, expected, rtol=0, atol=1e-15 * d)
+    assert hm.limit(tokens, hm.Hardmax(0.5)).radius == pytest.approx(plain, rel=1e-6, abs=1e-15)
+
+
+@pytest.mark.parametrize("n", [2, 3, 16, 17, 100])
+def test_every_winner_is_compared_with_every_other(n):
+    angles = np.random.default_rng(n).permutation(n) * 2 * np.pi / n + 0.1
+    keys = np.column_stack([np.cos(angles), np.sin(angles)])
+    queries = keys + 1e-3 * np.random.default_rng(0).normal(size=(n, 2))
+    products = np.sort(queries @ keys.T, axis=1)
+    gaps = gaps_of(queries, keys, np.full(n, 1e-14), np.arange(n))
+    np.testing.assert_allclose(gaps, products[:, -1] - products[:, -2], atol=1e-15)
+
+
+def test_the_gap_of_a_token_alone_is_infinite():
+    assert np.isinf(gaps_of(np.ones((2, 2)), np.ones((1, 2)), np.zeros(2), np.zeros(2, np.intp))).all()
 
 
 def test_adaptive_and_rational_see_the_same_from_centroids():

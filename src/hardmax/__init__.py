@@ -1,10 +1,10 @@
 """hardmax: why attention clusters.
 
-The public names are below. `import hardmax` loads NumPy and SciPy and nothing optional: `hardmax.draw` loads Matplotlib
-when it is asked for a picture, `hardmax.inspect` the transformers library, `hardmax.interactive` Plotly,
-`hardmax.control` CVXPY, `hardmax.sweep` and `hardmax.predict_files` Dask, the estimators scikit-learn,
-`hardmax.hardmax_attention` torch, large inputs numba, and `exact=True` python-flint. The functions `simulate` and
-`limit` take the place of the modules they are written in.
+The public names are below. `import hardmax` loads NumPy and nothing optional. Parts of SciPy load when they are used,
+and so does the rest: `hardmax.draw` loads Matplotlib when it is asked for a picture, `hardmax.inspect` the transformers
+library, `hardmax.interactive` Plotly, `hardmax.control` CVXPY, `hardmax.sweep` and `hardmax.predict_files` Dask, the
+estimators scikit-learn, `hardmax.hardmax_attention` torch, large inputs numba, and `exact=True` python-flint. The
+functions `simulate` and `limit` take the place of the modules they are written in.
 """
 
 from functools import partial
@@ -18,7 +18,7 @@ from hardmax.flows.expectation import Expectation
 from hardmax.flows.spectrum import classify
 from hardmax.inputs import configuration, matrix
 from hardmax.leaders import Leader, leader_table
-from hardmax.limits import Limit, limit
+from hardmax.limits import Limit, Limits, limit
 from hardmax.polytope import Polytope
 from hardmax.rules import Compose, FeedForward, Hardmax, MultiHead, Normalize, SelfAttention, Softmax, Sphere
 from hardmax.simulate import simulate
@@ -35,6 +35,7 @@ __all__ = [
     "InputError",
     "Leader",
     "Limit",
+    "Limits",
     "MissingExtra",
     "MultiHead",
     "Normalize",

@@ -1,5 +1,6 @@
 """Checks that several rooms make of what people pass. Each error says what must hold, what came, and what to do."""
 
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from fractions import Fraction
@@ -7,7 +8,7 @@ from numbers import Integral, Rational
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
+import scipy  # whose parts load when they are used
 
 from hardmax._errors import ParameterError, ParameterTypeError
 from hardmax._integers import has_positive_pivots
@@ -63,9 +64,14 @@ def refuse_gaps(value: object, name: str, *, sparse: bool = False) -> None:
         padding = " For padding, pass `tokens.data` and `mask`, True for the real tokens." if name == "tokens" else ""
         advice = f"Fill them, or leave their rows out.{padding}"
         raise ParameterError(name, "have all its values", f"a masked array with {hidden} masked", advice)
-    if (issparse(value) and not sparse) or (is_tensor(value) and "sparse" in str(getattr(value, "layout", ""))):
+    if (is_sparse(value) and not sparse) or (is_tensor(value) and "sparse" in str(getattr(value, "layout", ""))):
         advice = "Use its method to_dense()." if is_tensor(value) else "Use its method toarray()."
         raise ParameterTypeError(name, "be a dense array", f"a sparse one, {type(value).__name__}", advice)
+
+
+def is_sparse(value: object) -> bool:
+    """Whether this is a sparse matrix of SciPy; there is none before that part of SciPy is loaded."""
+    return "scipy.sparse" in sys.modules and bool(scipy.sparse.issparse(value))
 
 
 def check_mask(mask: Array, shape: tuple[int, ...]) -> BoolArray:

@@ -228,3 +228,12 @@ def _cast(value: Array, dtype: Any) -> Array:
 def _library(value: Array) -> Any:
     """torch for a tensor, else NumPy: their functions of these names take the same arguments in the same order."""
     return import_module("torch") if is_tensor(value) else np
+
+
+def weighted_sums(P: Array, values: Array) -> Array:
+    """P v for a sparse matrix of SciPy and an array or tensor (n, d); gradients are kept."""
+    if not is_tensor(values):
+        return P.tocsr() @ values
+    torch, entries = _library(values), P.tocoo()
+    rows, columns = (torch.from_numpy(x.astype(np.int64)).to(values.device) for x in (entries.row, entries.col))
+    return torch.zeros_like(values).index_add(0, rows, like(entries.data, values)[:, None] * values[columns])

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.spatial import ConvexHull, QhullError
+import scipy  # whose parts load when they are used
 
 from hardmax._errors import InputError
 from hardmax._types import FloatArray, IntArray
@@ -79,9 +79,9 @@ class Polytope:
         return np.asarray(self._hull.vertices, np.intp)
 
     @cached_property
-    def _hull(self) -> ConvexHull:
+    def _hull(self) -> "scipy.spatial.ConvexHull":
         """Qhull on the vertices; where they are flat within rounding, with joggled input."""
         try:
-            return ConvexHull(self._inner)
-        except QhullError:
-            return ConvexHull(self._inner, qhull_options="QJ")
+            return scipy.spatial.ConvexHull(self._inner)
+        except scipy.spatial.QhullError:
+            return scipy.spatial.ConvexHull(self._inner, qhull_options="QJ")

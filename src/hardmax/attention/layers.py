@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 from hardmax.attention.numpy_layers import layers_of
 from hardmax.attention.one_layer import Attend, as_array
 from hardmax.kernels.exact_sets import too_large
-from hardmax.kernels.search import has_numba
+from hardmax.kernels.ready import has_numba
 
 
 def hardmax_layers(

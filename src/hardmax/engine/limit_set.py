@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy import sparse
+import scipy  # whose parts load when they are used
 
 from hardmax._integers import as_floats
 from hardmax._types import FloatArray, IntArray, Row
@@ -60,7 +60,7 @@ class LimitSet:
     def exact_points(self) -> list[Point]:
         return [_point(row, self.denominator) for row in self.rows] + self.others
 
-    def weights(self, run: Run) -> sparse.csr_array:
+    def weights(self, run: Run) -> "scipy.sparse.csr_array":
         """Convex weights of the limits on the leaders, (m, n_leaders); an empty row where there are none.
 
         Absorption probabilities of the frozen matrix P, W_i = sum_{j != i} P_ij W_j / (1 - P_ii), substituted from the
@@ -68,15 +68,15 @@ class LimitSet:
         """
         m = len(run.classes)
         leads = np.flatnonzero(self.column >= 0)
-        onto = sparse.csr_array((np.ones(len(leads)), (leads, self.column[leads])), shape=(m, len(self.leaders)))
+        onto = scipy.sparse.csr_array((np.ones(len(leads)), (leads, self.column[leads])), shape=(m, len(self.leaders)))
         one_step = run.decided & (run.proof <= Proof.THEOREM_4)  # all their members lead
-        W = sparse.diags_array(one_step.astype(np.float64)) @ (run.sets.matrix(run.classes.counts) @ onto)
+        W = scipy.sparse.diags_array(one_step.astype(np.float64)) @ (run.sets.matrix(run.classes.counts) @ onto)
         deep = np.flatnonzero(run.proof > Proof.THEOREM_4).tolist()
         entries = [(i, c, float(w)) for i, row in self._absorbed(run, deep).items() for c, w in row.items()]
         if entries:
             rows, columns, values = zip(*entries, strict=True)
-            W = W + sparse.csr_array((values, (rows, columns)), shape=W.shape)
-        return sparse.csr_array(W)
+            W = W + scipy.sparse.csr_array((values, (rows, columns)), shape=W.shape)
+        return scipy.sparse.csr_array(W)
 
     def _absorbed(self, run: Run, deep: list[int]) -> dict[int, dict[int, Fraction]]:
         """Weights of the classes in `deep` by leader; a class that reaches no leader is left out."""
@@ -94,6 +94,12 @@ class LimitSet:
                 known[i] = row
             waiting.difference_update(ready)
         return {i: known[i] for i in deep if i in known}
+
+
+def one_each(columns: IntArray, width: int) -> "scipy.sparse.csr_array":
+    """The matrix (rows, width) with a 1 in a column of each row."""
+    rows = np.arange(len(columns) + 1)
+    return scipy.sparse.csr_array((np.ones(len(columns)), columns, rows), shape=(len(columns), width))
 
 
 def _point(row: Row, denominator: int) -> Point:

@@ -64,6 +64,7 @@ class Run:
     def stats(self) -> dict[str, Any]:
         return {
             "kernel": self.state.kernel,
+            "why": self.state.why,
             "arithmetic": type(self.state).__name__.lower(),
             "layers": self.layer,
             "queries": self.queries,
@@ -144,3 +145,11 @@ class Run:
 
     def advance(self) -> None:
         self.state.advance(self.sets)
+
+
+def summed(each: list[dict[str, Any]], in_one_pass: int) -> dict[str, Any]:
+    """The stats of several runs as those of one batch, of which so many clouds went in one pass."""
+    added = {name: sum(own[name] for own in each) for name in ("queries", "sets_compared_exactly")}
+    kernels = dict.fromkeys(name for own in each for name in own["kernel"].split(", "))
+    layers = max(own["layers"] for own in each)
+    return each[-1] | added | {"kernel": ", ".join(kernels), "layers": layers, "clouds_in_one_pass": in_one_pass}

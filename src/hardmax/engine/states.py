@@ -49,6 +49,11 @@ class State(ABC):
     def kernel(self) -> str:
         return str(self._search)
 
+    @property
+    def why(self) -> str:
+        """Why that kernel ran."""
+        return self._search.why
+
     def _limits(self, rows: IntArray) -> IntArray | None:
         """How many classes each row sees; None is all."""
         return rows + 1 if self.causal else None
@@ -124,9 +129,8 @@ class Rational(State):
     def _rows(self) -> list[Row]:
         return self.history.at(self.layer, range(len(self.classes)))
 
-    @property
-    def kernel(self) -> str:
-        return "flint"
+    kernel = "flint"
+    why = "`exact=True` multiplies integers."
 
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:
         self.exact_rows += len(rows)
@@ -153,6 +157,9 @@ class Rational(State):
 
 class Tolerant(State):
     """Floats without a history: no gap is claimed, and nothing is proved."""
+
+    kernel = "numpy"
+    why = "A tolerance sees all products."
 
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:
         ties, limits = float(self._rule.ties), self._limits(rows)

@@ -1,8 +1,7 @@
 """Which tokens are together and who leads, for rules whose limit is not known exactly."""
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
-from scipy.spatial import cKDTree
+import scipy  # whose parts load when they are used
 
 from hardmax._types import AnyArray, BoolArray, IntArray
 
@@ -15,11 +14,11 @@ def labels_of(tokens: AnyArray, first: AnyArray, real: BoolArray, *, near: float
     unit = float(np.abs(points).max()) or 1.0  # squares of the distances must not overflow
     reach = near * max(spread(points / unit), spread(first[real].astype(np.float64) / unit))
     reach = max(reach, len(points) * float(np.finfo(np.float64).eps))  # equal tokens may differ by rounding
-    points = points / unit
-    pairs = cKDTree(points).sparse_distance_matrix(cKDTree(points), reach, output_type="coo_matrix")
+    tree = scipy.spatial.cKDTree(points / unit)
+    pairs = tree.sparse_distance_matrix(tree, reach, output_type="coo_matrix")
     pairs.data[:] = 1.0  # equal tokens have distance 0, which would not count as an edge
     labels = np.full(len(real), -1)
-    labels[real] = connected_components(pairs, directed=False)[1]
+    labels[real] = scipy.sparse.csgraph.connected_components(pairs, directed=False)[1]
     return labels
 
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from scipy import linalg
+import scipy  # whose parts load when they are used
 
 from hardmax._types import FloatArray
 from hardmax.rules.self_attention import SelfAttention
@@ -73,7 +73,7 @@ class Growth:
     def basis_at(self, t: float) -> FloatArray:
         """S e^{t(D - lambda I)}, the basis carried along: it turns y into e^{-lambda t} x."""
         if self.turning is None:
-            return np.asarray(linalg.expm(t * (self.blocks - self.rate * np.eye(len(self.blocks)))))
+            return np.asarray(scipy.linalg.expm(t * (self.blocks - self.rate * np.eye(len(self.blocks)))))
         decay = np.exp(t * self._rates)
         if self._partners is None:
             return np.asarray(self.basis * decay)

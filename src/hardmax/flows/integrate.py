@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from scipy import integrate as scipy_integrate
+import scipy  # whose parts load when they are used
 
 from hardmax import _checks
 from hardmax._errors import ParameterError
@@ -156,7 +156,7 @@ class _Integration:
             self._save(start.ravel()[None])
 
     def _start_at(self, t: float, state: FloatArray) -> None:
-        make: Any = getattr(scipy_integrate, self._method.name)
+        make: Any = getattr(scipy.integrate, self._method.name)
         tolerances = {"rtol": self._method.rtol, "atol": self._method.atol * self._sizes}
         self._solver = make(self._rate, t, state, float(self._times[-1]), **tolerances)
 

@@ -1,8 +1,6 @@
 """What compiled kernels have in common: how they are kept on disk, how they share the cores, and what they write."""
 
 from collections.abc import Callable
-from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from threading import Thread
 from typing import NamedTuple, TypeVar, cast
@@ -12,7 +10,8 @@ import numpy as np
 from numba import njit
 
 from hardmax._types import BoolArray, IntArray
-from hardmax.kernels.sets import Sets
+from hardmax.kernels.ready import folder_hash
+from hardmax.kernels.sets import Sets, TooMany
 
 ALONE = 2e7  # multiplications up to which one thread is done before others have started
 PARTS = 4  # of the work, for each thread
@@ -31,11 +30,6 @@ class Output(NamedTuple):
     used: IntArray  # (tasks,) the room it needs
 
 
-@cache
-def _hash(folder: Path) -> str:
-    return sha256(b"".join(file.read_bytes() for file in sorted(folder.glob("*.py")))).hexdigest()[:16]
-
-
 def entry(fastmath: bool | set[str] = False) -> Callable[[Function], Function]:
     """Compile a function that runs beside others of its kind, and keep it on disk.
 
@@ -45,7 +39,7 @@ def entry(fastmath: bool | set[str] = False) -> Callable[[Function], Function]:
 
     def compile_it(function: Function) -> Function:
         for folder in dict.fromkeys([Path(__file__).parent, Path(function.__code__.co_filename).parent]):
-            function.__qualname__ += f"-{_hash(folder)}"
+            function.__qualname__ += f"-{folder_hash(folder)}"
         try:
             compiled = njit(nogil=True, cache=True, fastmath=fastmath)(function)
         except RuntimeError:  # no folder to write to: compile in every process
@@ -84,9 +78,12 @@ def share(work: Callable[[IntArray], None], tasks: int, effort: float) -> None:
 
 
 def written_sets(
-    search: Callable[[IntArray, Output], None], rows: int, tasks: int, height: int, effort: float
+    search: Callable[[IntArray, Output], None], rows: int, tasks: int, height: int, effort: float, most: float = np.inf
 ) -> tuple[Sets, BoolArray]:
-    """What a search finds in so many tasks of at most `height` rows each: the sets, and where all keys are the same."""
+    """What a search finds in so many tasks of at most `height` rows each: the sets, and where all keys are the same.
+
+    Raises TooMany where several rows have more than `most` members in all.
+    """
     output = Output(
         np.empty(rows, np.intp),
         np.empty(rows, np.intp),
@@ -96,6 +93,8 @@ def written_sets(
         np.empty(tasks, np.intp),
     )
     share(lambda some: search(some, output), tasks, effort)
+    if output.used.sum() > most and rows > 1:
+        raise TooMany
     if output.used.max(initial=0) > height * ROOM:
         starts = np.r_[0, np.cumsum(output.used)]
         output = output._replace(members=np.empty(starts[-1], np.intp), starts=starts)

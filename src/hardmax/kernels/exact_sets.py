@@ -4,23 +4,21 @@ Products are computed in float64. Where the best key leads by more than the erro
 Only the other rows are compared in rational arithmetic, on exact positions computed for them alone.
 """
 
-from collections.abc import Callable
-from operator import sub
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from hardmax._integers import TINY, UNIT, apply, as_floats, dot, over_one_denominator
-from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Row
+from hardmax._integers import over_one_denominator
+from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
+from hardmax.kernels.comparisons import ExactRows, compared
 from hardmax.kernels.floating import Metric, Scaled, slack_of
+from hardmax.kernels.gaps import gaps_of
+from hardmax.kernels.ready import has_numba
 from hardmax.kernels.reference import near_maxima
-from hardmax.kernels.search import Search, has_numba
-from hardmax.kernels.sets import Classes, Sets
+from hardmax.kernels.search import Search
+from hardmax.kernels.sets import Classes, Sets, TooMany
 
-DIRECT = 256  # comparisons below which the float filter costs more than it saves
 LARGE = 1e150  # its square is still a float
-
-ExactRows: TypeAlias = Callable[[list[int]], list[Row]]
 
 
 class Points(NamedTuple):
@@ -35,30 +33,62 @@ class Points(NamedTuple):
         scaled = Scaled.of(array)
         return cls(scaled.values, scaled.error, exact_rows(array))
 
+    def part(self, some: slice) -> "Points":
+        """Some of the rows, one after another."""
+        exact, first = self.exact, some.start
+        return Points(self.values[some], self.error, lambda rows: exact([first + row for row in rows]))
+
 
 def exact_rows(array: AnyArray) -> ExactRows:
     """Some rows of an array of floats or Fractions as integers over one denominator."""
     return lambda some: over_one_denominator(array[some])[0]
 
 
-def exact_sets(
-    points: Points, keys: Points, metric: Metric, search: Search, limits: IntArray | None = None
-) -> tuple[Sets, FloatArray | None, dict[int, int]]:
+Answer: TypeAlias = tuple[Sets, FloatArray | None, dict[int, int]]
+
+
+def exact_sets(points: Points, keys: Points, metric: Metric, search: Search, limits: IntArray | None = None) -> Answer:
     """C_i = argmax_j <A x_i, z_j> for points x_i and keys z_j, as in real arithmetic; with `limits`, j < limits[i].
 
     Returns the sets; lower bounds of the gaps between the float products of each row, if `search` finds gaps; and by
-    how much each row that floats did not decide leads in products of exact rows, 0 for a tie.
+    how much each row that floats did not decide leads in products of exact rows, 0 for a tie. Where tokens have
+    gathered to within rounding, so that every key may be the largest, few rows are compared at a time.
     """
+    try:
+        return _exact_sets(points, keys, metric, search, limits)
+    except TooMany:
+        half = len(points.values) // 2
+    upper, lower = (
+        exact_sets(points.part(some), keys, metric, search, None if limits is None else limits[some])
+        for some in (slice(0, half), slice(half, len(points.values)))
+    )
+    gaps = None if upper[1] is None or lower[1] is None else np.r_[upper[1], lower[1]]
+    return upper[0].followed_by(lower[0]), gaps, upper[2] | {row + half: lead for row, lead in lower[2].items()}
+
+
+def _exact_sets(points: Points, keys: Points, metric: Metric, search: Search, limits: IntArray | None) -> Answer:
     queries, query_error = metric.queries(points.values, points.error)
     slack = slack_of(queries, query_error, keys.values, keys.error)
     near, gaps = search.near_maxima(queries, keys.values, slack, limits)
-    gaps = None if gaps is None else np.maximum(gaps - slack, 0.0)
     leads = dict.fromkeys(near.tied.tolist(), 0)
     rows = near.tied if keys.error else _with_different_keys(near, keys.values)
-    if not len(rows):
-        return near, gaps, leads
-    decided, by = compared(near.take(rows), points.exact(rows.tolist()), keys.exact, metric.rows)
-    return near.replace(rows, decided), gaps, leads | dict(zip(rows.tolist(), by, strict=True))
+    sets = near
+    if len(rows):
+        decided, by = compared(near.take(rows), points.exact(rows.tolist()), keys.exact, metric.rows)
+        sets, leads = near.replace(rows, decided), leads | dict(zip(rows.tolist(), by, strict=True))
+    if search.gaps and gaps is None:
+        gaps = _gaps_of(queries, keys.values, slack, near, leads)
+    return sets, None if gaps is None else np.maximum(gaps - slack, 0.0), leads
+
+
+def _gaps_of(queries: FloatArray, keys: FloatArray, slack: FloatArray, near: Sets, leads: dict[int, int]) -> FloatArray:
+    """From each maximum down to the best key that is not near it; 0 where there is a tie, which makes it 0 anyway."""
+    gaps, alone = np.zeros(len(near)), np.flatnonzero(near.sizes == 1)
+    gaps[alone] = gaps_of(queries[alone], keys, slack[alone], near.targets[alone])
+    close = np.array([row for row, lead in leads.items() if lead], np.intp)  # told apart by whole numbers: few
+    if len(close):
+        gaps[close] = near_maxima(queries[close], keys, slack[close])[1]
+    return gaps
 
 
 def tolerant_sets(
@@ -152,65 +182,3 @@ def _sets_on_line(queries: AnyArray, keys: AnyArray, mask: BoolArray | None = No
     table &= seen[:, None]
     kinds = Sets(np.r_[0, np.cumsum(table.sum(axis=2))], np.nonzero(table)[2])
     return kinds.take((np.arange(len(q))[:, None] * 3 + 1 + np.sign(q).astype(np.intp)).reshape(-1))
-
-
-def compared(
-    candidates: Sets, queries: list[Row], keys: ExactRows, A: list[Row] | None = None
-) -> tuple[Sets, list[int]]:
-    """The candidates j of each query x with the largest <A x, N_j>, exactly, and by how much that leads the others.
-
-    The lead is 0 where candidates are tied, and where floats were enough to tell them apart.
-
-    Queries with the same candidates are treated together. Where there are many, a float filter on the differences of
-    the candidates goes first: once tokens have gathered, their differences are far below their size, so a filter on
-    positions no longer separates them while one on exact differences, rounded last, does.
-    """
-    ids = np.unique(candidates.members).tolist()
-    positions = dict(zip(ids, keys(ids), strict=True))
-    directions = [apply(A, x) for x in queries]
-    answers: list[IntArray] = [np.empty(0, np.intp)] * len(queries)
-    leads = [0] * len(queries)
-    work = [(np.arange(len(queries)), candidates)]
-    while work:
-        rows, options = work.pop()
-        alike: dict[bytes, list[int]] = {}
-        for r, row in enumerate(rows.tolist()):
-            alike.setdefault(options[r].tobytes(), []).append(row)
-        for key, members in alike.items():
-            option = np.frombuffer(key, np.intp)
-            narrowed = _narrow([directions[r] for r in members], [positions[j] for j in option.tolist()])
-            if narrowed is None:
-                for r in members:
-                    answers[r], leads[r] = _largest(directions[r], option, positions)
-            else:
-                work.append((np.array(members), Sets(narrowed.starts, option[narrowed.members])))
-    return Sets.of(answers), leads
-
-
-def _largest(direction: Row, option: IntArray, positions: dict[int, Row]) -> tuple[IntArray, int]:
-    """Compare directly; equal positions are compared once."""
-    products: dict[Row, int] = {}
-    for j in option.tolist():
-        if positions[j] not in products:
-            products[positions[j]] = dot(direction, positions[j])
-    best, *rest = sorted(products.values(), reverse=True)
-    winners = np.array([j for j in option.tolist() if products[positions[j]] == best], np.intp)
-    return winners, best - rest[0] if rest and len(winners) == 1 else 0
-
-
-def _narrow(directions: list[Row], positions: list[Row]) -> Sets | None:
-    """Which of the positions may still be the largest for each direction; None if that narrows nothing."""
-    if len(directions) * len(positions) <= DIRECT:
-        return None
-    differences = [tuple(map(sub, x, positions[0])) for x in positions]
-    spread = max(max(map(abs, x)) for x in differences)
-    if spread == 0:
-        return None
-    sizes = [max(map(abs, x)) or 1 for x in directions]
-    Q = np.array([[x / size for x in row] for row, size in zip(directions, sizes, strict=True)])  # |Q| <= 1
-    keys = as_floats(differences, spread)  # (positions, d), |keys| <= 1
-    d = keys.shape[1]
-    # Each product of two once-rounded numbers, and their sum of d terms, is off by at most (d + 3) units in all.
-    slack = 2.02 * ((d + 3) * UNIT * np.abs(Q).sum(axis=1) + d * TINY)  # (directions,)
-    near, _ = Search().near_maxima(Q, keys, slack)
-    return None if (near.sizes == len(positions)).all() else near

@@ -20,7 +20,7 @@ from hardmax.kernels.compiled import Output, entry, share, written_sets
 from hardmax.kernels.lanes import FLAGS, LANES, borrowed
 from hardmax.kernels.panel_search import Queries, begin, collect, decide, hit, load, same, scan, sixteen, work_space
 from hardmax.kernels.panels import Panels, empty_panels, pack
-from hardmax.kernels.sets import Sets
+from hardmax.kernels.sets import MOST, Sets
 from hardmax.kernels.small_clouds import is_small, search_small
 
 TASK = 256  # queries that a thread takes at a time
@@ -121,7 +121,7 @@ def _search(
 
 def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray, limits: IntArray | None = None) -> Sets:
     """Find, for each query, every key whose float64 product is within `slack` of the largest; see the reference."""
-    return near_maxima_of_batch(queries[None], keys[None], slack, limits=limits)[0]
+    return near_maxima_of_batch(queries[None], keys[None], slack, limits=limits, most=MOST)[0]
 
 
 def near_maxima_of_batch(
@@ -131,6 +131,7 @@ def near_maxima_of_batch(
     mask: BoolArray | None = None,
     causal: bool = False,
     limits: IntArray | None = None,
+    most: float = np.inf,
 ) -> tuple[Sets, BoolArray]:
     """The same for clouds of queries (clouds, n, d) and keys (clouds, m, d), and where all members are the same key.
 
@@ -160,7 +161,7 @@ def near_maxima_of_batch(
 
     if tasks != clouds:
         share(prepare, clouds, keys.size * PACKING)
-    return written_sets(search, clouds * n, tasks, height, effort)
+    return written_sets(search, clouds * n, tasks, height, effort, most)
 
 
 def _plain(array: AnyArray) -> AnyArray:

@@ -23,7 +23,7 @@ from numba import njit
 from hardmax._integers import UNIT
 from hardmax._types import FloatArray, IntArray
 from hardmax.kernels.compiled import Output, entry, share, written_sets
-from hardmax.kernels.sets import Sets
+from hardmax.kernels.sets import MOST, Sets
 
 WIDEST = 1e-2  # a walk along a wider band sees too many keys
 DEEPEST = 1e-6  # queries that need a deeper shell, because they are nearly zero, are asked apart
@@ -76,7 +76,7 @@ def near_maxima(
     count = min(max(64, 4 * len(hull.angles)), BUCKETS)
     buckets = np.searchsorted(hull.angles, np.arange(count + 1) * (4 / count))  # where a search by angle starts
     walk = partial(_walk, queries, slack, hull, along, buckets)
-    return written_sets(walk, n, tasks, TASK, effort)[0], hull
+    return written_sets(walk, n, tasks, TASK, effort, MOST)[0], hull
 
 
 @entry()

@@ -2,21 +2,26 @@
 
 import numpy as np
 
-from hardmax._types import FloatArray, IntArray
-from hardmax.kernels.sets import Sets
+from hardmax._types import BoolArray, FloatArray, IntArray
+from hardmax.kernels.sets import Sets, TooMany
 
 TILE = 1 << 18  # products held at a time: 2 MB in float64, so that the passes over them stay in cache
 
 
 def near_maxima(
-    queries: FloatArray, keys: FloatArray, slack: FloatArray, limits: IntArray | None = None
+    queries: FloatArray,
+    keys: FloatArray,
+    slack: FloatArray,
+    limits: IntArray | None = None,
+    most: float = np.inf,
 ) -> tuple[Sets, FloatArray]:
     """Find, for each query, every key whose product is within `slack`, (rows,) and not negative, of the largest.
 
     C_i = {j : <q_i, k_j> >= max_l <q_i, k_l> - slack_i}
 
     With `limits` (rows,) query i sees the first limits[i] keys alone, at least one. Returns the sets, and the gaps
-    (rows,) from each maximum down to the best key outside the set; infinite where the set holds every key.
+    (rows,) from each maximum down to the best key outside the set; infinite where the set holds every key. Raises
+    TooMany where several rows have more than `most` members in all.
     """
     rows, m = len(queries), len(keys)
     height = max(1, min(rows, TILE // m))
@@ -34,8 +39,34 @@ def near_maxima(
         found = np.flatnonzero(near)
         owners = found // m
         sizes[these] = np.bincount(owners, minlength=len(best))
+        if rows > 1 and sizes[: these.stop].sum() > most:
+            raise TooMany
         members.append(found - owners * m)
         products.reshape(-1)[found] = -np.inf
         gaps[these] = best - products.max(axis=1)
     starts = np.r_[0, np.cumsum(sizes)].astype(np.intp)
     return Sets(starts, np.concatenate(members)), gaps
+
+
+def near_maxima_of_clouds(
+    queries: FloatArray, keys: FloatArray, slack: FloatArray, mask: BoolArray | None = None, causal: bool = False
+) -> Sets:
+    """The sets of many small clouds: queries (clouds, w, d), keys (clouds, n, d), and slack (clouds * w,).
+
+    `mask` (clouds, n) is True for keys that are seen; with `causal` query i sees the keys 0 to i alone. Sets are empty
+    where a query sees no key.
+    """
+    (clouds, w, _), n = queries.shape, keys.shape[1]
+    height = max(1, TILE // (w * n))
+    sizes, members = np.empty((clouds, w), np.intp), [np.empty(0, np.intp)]
+    for top in range(0, clouds, height):
+        some = slice(top, top + height)
+        products = queries[some] @ keys[some].transpose(0, 2, 1)  # (height, w, n)
+        hidden = np.zeros((1, 1, n), bool) if mask is None else ~mask[some, None]
+        hidden = hidden | (np.arange(n) > np.arange(w)[:, None]) if causal else hidden
+        products = np.where(hidden, -np.inf, products)
+        cut = products.max(axis=2) - slack.reshape(clouds, w)[some]
+        near = (products >= cut[..., None]) & ~hidden
+        sizes[some] = near.sum(axis=2)
+        members.append(np.nonzero(near)[2])
+    return Sets(np.r_[0, np.cumsum(sizes)].astype(np.intp), np.concatenate(members))

@@ -1,11 +1,6 @@
 """Which method runs: the one named, or the fastest for this shape."""
 
-import os
-import sys
 from collections import Counter
-from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -13,7 +8,8 @@ import numpy as np
 from hardmax._errors import MissingExtra, ParameterError
 from hardmax._types import FloatArray, IntArray
 from hardmax.kernels import reference
-from hardmax.kernels.sets import Sets
+from hardmax.kernels.ready import has_numba, why_compiled
+from hardmax.kernels.sets import MOST, Sets
 
 if TYPE_CHECKING:
     from hardmax.kernels.hull import Hull
@@ -25,16 +21,8 @@ KERNELS = {
     "fused": "any d: products and their maxima in registers, from the keys that are farthest from their centre on",
     "gemm": "many dimensions, tokens that are their own keys: half of a matrix product, tile by tile",
 }
+FEW, SEVERAL = 16, 1 << 23  # dimensions up to which, and products from which, several searches beat all products
 MANY = 320  # dimensions from which on half of a matrix product is faster than all of a fused one
-LOADED = "hardmax.kernels.compiled"  # the module that all compiled kernels load
-SMALL = 1 << 14  # products below which NumPy is done before anything else has begun
-LOAD, COMPILE = 1 << 27, 1 << 31  # products that NumPy finds while compiled code is loaded, or made: once a machine
-
-
-@cache
-def has_numba() -> bool:
-    """Whether compiled kernels can be had."""
-    return find_spec("numba") is not None
 
 
 def check_kernel(kernel: str) -> str:
@@ -70,17 +58,10 @@ def check_kernel(kernel: str) -> str:
     return kernel
 
 
-@cache
-def _compiled_before() -> bool:
-    """Whether compiled kernels are there: in this process, or on this disk where numba usually leaves them."""
-    folder = os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parent / "__pycache__"
-    return LOADED in sys.modules or any(Path(folder).rglob("hull._walk*.nbi"))
-
-
 class Search:
-    """Finds near-maxima, layer after layer; it remembers what ran, and what helps at the next layer.
+    """Finds near-maxima, layer after layer; it remembers what ran and why, and what helps at the next layer.
 
-    With `gaps=True` it is the definition that runs, which knows them.
+    With `gaps=True` it also finds by how much each maximum leads the keys that are not near it.
 
     Parameters
     ----------
@@ -106,12 +87,12 @@ class Search:
     [[0], [1], [0, 1]]
     """
 
-    _done: ClassVar[int] = 0  # products that were asked for in this process: compiled code comes in when they add up
+    _by_numpy: ClassVar[int] = 0  # products that NumPy found in this process: loops of calls add up, too
 
     def __init__(self, kernel: str = "auto", *, gaps: bool = False) -> None:
-        self.kernel = "numpy" if gaps else kernel
-        self.gaps = gaps
+        self.kernel, self.gaps = kernel, gaps
         self.ran: Counter[str] = Counter()  # queries answered by each method
+        self.why = "Nothing was asked." if kernel == "auto" else "It was named."
         self._hull: Hull | None = None  # of the last layer
 
     def __str__(self) -> str:
@@ -136,10 +117,15 @@ class Search:
         Returns
         -------
         Sets, (n,) array or None
-            The near-maxima of each query, and the gaps.
+            The near-maxima of each query, and the gaps if NumPy has them.
+
+        Raises
+        ------
+        TooMany
+            Where that would take more memory than tokens do; then ask fewer queries at a time.
         """
-        if self._plain(len(queries) * len(keys)):
-            sets, gaps = reference.near_maxima(queries, keys, slack, limits)
+        if self._plain(len(queries) * len(keys), keys.shape[1], limits is not None):
+            sets, gaps = reference.near_maxima(queries, keys, slack, limits, MOST)
             self.ran["numpy"] += len(queries)
             return sets, gaps if self.gaps else None
         queries, keys, slack = (np.ascontiguousarray(x, np.float64) for x in (queries, keys, slack))
@@ -164,16 +150,18 @@ class Search:
             sets = sets.replace(left, fused.near_maxima(queries[some], keys, slack[some], seen))
         return sets, None
 
-    def _plain(self, products: int) -> bool:
-        """Whether NumPy is the one to ask; compiled code comes in for large work, and when small work has added up."""
+    def _plain(self, products: int, d: int, limited: bool) -> bool:
+        """Whether NumPy is the one to ask: where it is named, or compiled code would not pay for what was asked."""
         if self.kernel != "auto":
             return self.kernel == "numpy"
-        if products < SMALL:
+        if self.gaps and (limited or d > FEW or products < SEVERAL):
+            self.why = "NumPy is done with all products before compiled code has searched several times for gaps."
             return True
-        Search._done += products
-        if Search._done < LOAD and LOADED not in sys.modules:
-            return True
-        return not has_numba() or (Search._done < COMPILE and not _compiled_before())
+        compiled, why = why_compiled(products, Search._by_numpy)
+        if not self.ran or compiled:  # that of the first layer, or of the first that was compiled
+            self.why = why
+        Search._by_numpy += 0 if compiled else products
+        return not compiled
 
     def _compiled(self, d: int, limited: bool) -> str:
         """The compiled method for this shape; for a hull that is named and does not fit, an error."""

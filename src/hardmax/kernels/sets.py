@@ -15,11 +15,16 @@ from math import gcd, lcm
 from typing import TypeAlias
 
 import numpy as np
-from scipy import sparse
+import scipy  # whose parts load when they are used
 
 from hardmax._types import AnyArray, IntArray
 
 Index: TypeAlias = int | np.intp
+MOST = 1 << 22  # members that one search returns: 32 MB
+
+
+class TooMany(Exception):
+    """More members than a search may return for several rows; whoever asks takes fewer rows at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +106,10 @@ class Sets:
         """Rows with more than one member."""
         return np.empty(0, np.intp) if self.single else np.flatnonzero(self.sizes > 1)
 
+    def followed_by(self, more: "Sets") -> "Sets":
+        """The rows of both."""
+        return Sets(np.r_[self.starts, self.starts[-1] + more.starts[1:]], np.r_[self.members, more.members])
+
     def take(self, rows: IntArray) -> "Sets":
         """Some rows, in the order given."""
         starts = _starts(self.sizes[rows])
@@ -119,8 +128,7 @@ class Sets:
             return Sets(self.starts, members)
         places = np.arange(len(self))
         places[rows] = len(self) + np.arange(len(rows))
-        both = np.r_[self.starts, self.starts[-1] + new.starts[1:]]
-        return Sets(both, np.r_[self.members, new.members]).take(places)
+        return self.followed_by(new).take(places)
 
     def flattened(self, n: int, m: int) -> "Sets":
         """Sets of clouds of n queries and m keys as those of one cloud: members count the keys of all clouds."""
@@ -131,7 +139,8 @@ class Sets:
         means = values.take(self.targets, axis=0)
         if len(self.tied):
             tied = self.take(self.tied)
-            weights = sparse.csr_array((counts[tied.members], tied.members, tied.starts), (len(tied), len(values)))
+            parts = (counts[tied.members], tied.members, tied.starts)
+            weights = scipy.sparse.csr_array(parts, (len(tied), len(values)))
             means[self.tied] = (weights @ values) / weights.sum(axis=1)[:, None]
         if not self.single:
             means[self.sizes == 0] = 0
@@ -151,12 +160,12 @@ class Sets:
         """Least common multiple of the denominators of all means."""
         return lcm(*{self.shares(i, counts)[2] for i in self.tied})
 
-    def matrix(self, counts: IntArray) -> sparse.csr_array:
+    def matrix(self, counts: IntArray) -> "scipy.sparse.csr_array":
         """Row-stochastic matrix P over classes, with weights by multiplicity; a row of zeros for an empty set."""
         owners = np.repeat(np.arange(len(self)), self.sizes)
         weights = counts[self.members].astype(np.float64)
         parts = weights / np.bincount(owners, weights, len(self))[owners]
-        return sparse.csr_array((parts, self.members, self.starts), shape=(len(self), len(counts)))
+        return scipy.sparse.csr_array((parts, self.members, self.starts), shape=(len(self), len(counts)))
 
 
 def _starts(sizes: IntArray | list[int]) -> IntArray:

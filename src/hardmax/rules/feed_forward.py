@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import erf
+import scipy  # whose parts load when they are used
 
 from hardmax import _checks
 from hardmax._errors import ParameterError
@@ -15,7 +15,7 @@ from hardmax.rules.base import TokenByToken
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": lambda x: x * (x > 0),
     "tanh": lambda x: x.tanh() if is_tensor(x) else np.tanh(x),
-    "gelu": lambda x: x * (1 + ((x / 2**0.5).erf() if is_tensor(x) else erf(x / 2**0.5))) / 2,
+    "gelu": lambda x: x * (1 + ((x / 2**0.5).erf() if is_tensor(x) else scipy.special.erf(x / 2**0.5))) / 2,
 }
 
 

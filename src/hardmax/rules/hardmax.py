@@ -1,18 +1,19 @@
 """The hardmax rule of arXiv 2407.01602."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy  # whose parts load when they are used
 from numpy.typing import ArrayLike
 
 from hardmax import _checks
 from hardmax._errors import ParameterError
-from hardmax._tensors import like, to_numpy
+from hardmax._tensors import like, to_numpy, weighted_sums
 from hardmax._types import AnyArray, FloatArray
 from hardmax.kernels import Search
 from hardmax.kernels.exact_sets import Points, exact_sets, tolerant_sets
@@ -20,6 +21,9 @@ from hardmax.kernels.floating import Metric
 from hardmax.kernels.sets import Classes, Sets
 from hardmax.rules.base import Layered
 from hardmax.rules.normalization import check_normalize
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -132,6 +136,8 @@ class Hardmax(Layered):
     def grown(self, values: FloatArray, layer: int) -> FloatArray:
         """Normalised lengths as this rule has them at a layer; the factor may exceed the range of floats."""
         growth = self.growth(layer)
+        if growth == 1:
+            return values
         exponent = growth.numerator.bit_length() - growth.denominator.bit_length()
         with np.errstate(over="ignore"):
             return np.ldexp(values * float(growth / Fraction(2) ** exponent), exponent)
@@ -165,17 +171,25 @@ class Hardmax(Layered):
     def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
         """Uniform on the exact C_i of these tokens, which floats give exactly: shape (..., n, n)."""
         array = np.asarray(to_numpy(tokens))
-        clouds = array.reshape(-1, *array.shape[-2:])
-        real = np.ones(clouds.shape[:2], bool) if keys is None else np.asarray(to_numpy(keys)).reshape(clouds.shape[:2])
-        P = np.zeros((*clouds.shape[:2], clouds.shape[1]))
-        for b, cloud in enumerate(clouds):
-            if not np.isfinite(cloud[real[b]]).all():  # a composition left the range of floats
-                P[b] = np.nan
-                continue
-            sets, classes = self._sets(cloud[real[b]])
-            over_classes = (sets.matrix(classes.counts) / classes.counts).toarray()  # (m, m)
-            P[b][np.ix_(real[b], real[b])] = over_classes[np.ix_(classes.labels, classes.labels)]
+        P = np.full((int(np.prod(array.shape[:-2])), array.shape[-2], array.shape[-2]), np.nan)
+        for b, one in enumerate(self._each(array, keys)):
+            P[b] = np.nan if one is None else one.toarray()
         return like(P.reshape(*array.shape[:-1], array.shape[-2]), tokens)
+
+    def _each(self, array: AnyArray, keys: Any) -> "Iterator[csr_array | None]":
+        """The attention of each cloud as a sparse matrix over its tokens; None where some left the range of floats."""
+        clouds = array.reshape(-1, *array.shape[-2:])
+        n = clouds.shape[1]
+        real = np.ones(clouds.shape[:2], bool) if keys is None else np.asarray(to_numpy(keys)).reshape(clouds.shape[:2])
+        for b, cloud in enumerate(clouds):
+            ids = np.flatnonzero(real[b])
+            if not np.isfinite(cloud[ids]).all():
+                yield None
+                continue
+            sets, classes = self._sets(cloud[ids])
+            over_classes = sets.matrix(classes.counts) / classes.counts  # (m, m)
+            place = scipy.sparse.csr_array((np.ones(len(ids)), (ids, classes.labels)), shape=(n, len(classes)))
+            yield scipy.sparse.csr_array(place @ over_classes @ place.T)
 
     def _sets(self, cloud: AnyArray) -> tuple[Sets, Classes]:
         """The exact sets of one cloud, over classes of equal tokens."""
@@ -188,12 +202,10 @@ class Hardmax(Layered):
 
     def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
         """One layer in floats, for compositions: gradients go through the chosen values. `simulate` is exact."""
-        alpha = float(self.step(k))
-        if isinstance(tokens, np.ndarray) and tokens.ndim == 2 and keys is None and np.isfinite(tokens).all():
-            sets, classes = self._sets(tokens)
-            means = sets.mean(np.asarray(classes.rows, np.float64), classes.counts)[classes.labels]
-        else:
-            means = self.attention(tokens, k, keys) @ tokens
+        alpha, array = float(self.step(k)), np.asarray(to_numpy(tokens))
+        unknown = scipy.sparse.diags_array(np.full(array.shape[-2], np.nan))
+        P = scipy.sparse.block_diag([unknown if one is None else one for one in self._each(array, keys)])
+        means = weighted_sums(P, tokens.reshape(-1, array.shape[-1])).reshape(tokens.shape)
         return tokens + alpha / (1 + alpha) * (means - tokens) if self.normalize else tokens + alpha * means
 
 

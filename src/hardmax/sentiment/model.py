@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.kernels.search import has_numba
+from hardmax.kernels.ready import has_numba
 from hardmax.sentiment.followers import Followers
 from hardmax.sentiment.vocabulary import Encoded, Vocabulary
 from hardmax.sentiment.weights import Weights

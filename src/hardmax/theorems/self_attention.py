@@ -1,7 +1,7 @@
 """The theorems and conjectures of arXiv 2305.05465, by the spectrum of V: where tokens of self-attention end."""
 
 import numpy as np
-from scipy import linalg
+import scipy  # whose parts load when they are used
 
 from hardmax._types import FloatArray, IntArray
 from hardmax.flows.clusters import labels_of
@@ -189,7 +189,7 @@ def _positive_dual(began: Beginning) -> FloatArray:
     def counts(real: float, imaginary: float = 0.0) -> bool:
         return bool(real > least)
 
-    _, vectors, _ = linalg.schur(V.T, output="real", sort=counts)
+    _, vectors, _ = scipy.linalg.schur(V.T, output="real", sort=counts)
     return np.asarray(vectors[:, : len(positive)])
 
 
@@ -245,7 +245,7 @@ def collapse(began: Beginning) -> Verdict:
     first = float(np.linalg.norm(began.start, axis=1).max())
     if first == 0:
         return nothing("All tokens are at 0.")
-    root = np.real(linalg.sqrtm(began.B))
+    root = np.real(scipy.linalg.sqrtm(began.B))
     for horizon in HORIZONS:
         trajectory = began.at(2 * horizon)
         if trajectory.problem:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
+import scipy  # whose parts load when they are used
 
 from hardmax._types import AnyArray, IntArray
 from hardmax.kernels.sets import Classes, Sets
@@ -26,12 +26,12 @@ class Cloud:
         full[self.real] = values[self.classes.labels]
         return full
 
-    def matrix(self, index: int, n: int) -> sparse.csr_array:
+    def matrix(self, index: int, n: int) -> "scipy.sparse.csr_array":
         """Attention over tokens at one saved layer: (n, n), uniform on C_i."""
         m, labels = len(self.classes), self.classes.labels
         over_classes = self.sets[index].matrix(self.classes.counts) / self.classes.counts  # (m, m)
-        place = sparse.csr_array((np.ones(len(labels)), (self.real, labels)), shape=(n, m))
-        matrix = sparse.csr_array(place @ over_classes @ place.T)
+        place = scipy.sparse.csr_array((np.ones(len(labels)), (self.real, labels)), shape=(n, m))
+        matrix = scipy.sparse.csr_array(place @ over_classes @ place.T)
         matrix.sort_indices()
         return matrix
 

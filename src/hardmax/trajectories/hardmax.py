@@ -3,13 +3,13 @@
 Layer k has the tokens Z^k and the sets C_i(Z^k).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array
 
 from hardmax._errors import InputError, ParameterIndexError
 from hardmax._tensors import like
@@ -19,9 +19,13 @@ from hardmax.rules.base import Rule
 from hardmax.rules.hardmax import Hardmax
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.cloud import Cloud
+from hardmax.trajectories.clouds import Clouds
 from hardmax.trajectories.margins import margins_of
 from hardmax.trajectories.sentences import hardmax_status
 from hardmax.trajectories.storage import Arrays, require, rule_to_data, to_json
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,7 +36,7 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
 
     Attributes
     ----------
-    clouds : tuple of Cloud
+    clouds : sequence of Cloud
         The sets of each cloud by classes of equal tokens; `sets`, `attention` and `leaders` are made of them.
 
     Examples
@@ -48,7 +52,7 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
     """
 
     rule: Hardmax
-    clouds: tuple[Cloud, ...]
+    clouds: Sequence[Cloud]
 
     def _cloud(self, b: int) -> Self:
         return replace(self, tokens=self.tokens[:, b], clouds=(self.clouds[b],), batched=False)
@@ -66,10 +70,16 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
     @property
     def mask(self) -> BoolArray:
         """True for real tokens, False for padding: (n,) or (batch, n)."""
-        return self._per_token([np.zeros(len(c.classes), np.intp) for c in self.clouds]) >= 0
+        if isinstance(self.clouds, Clouds):
+            return self.clouds.real
+        rows = [cloud.spread(np.zeros(len(cloud.classes), np.intp), self.n) >= 0 for cloud in self.clouds]
+        return np.stack(rows) if self.batched else rows[0]
 
-    def _per_token(self, by_class: list[IntArray]) -> IntArray:
-        rows = [cloud.spread(values, self.n) for cloud, values in zip(self.clouds, by_class, strict=True)]
+    def _per_token(self, name: Literal["emerged", "settled"]) -> IntArray:
+        """What the clouds know of each class, for each token: (n,) or (batch, n), -1 for padding."""
+        if isinstance(self.clouds, Clouds):
+            return np.asarray(getattr(self.clouds, name))
+        rows = [cloud.spread(getattr(cloud, name), self.n) for cloud in self.clouds]
         return np.stack(rows) if self.batched else rows[0]
 
     def index(self, k: int) -> int:
@@ -91,7 +101,7 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         self.single(call)
         return self.clouds[0]
 
-    def attention(self, k: int = -1, *, sparse: bool = False) -> Array | csr_array:
+    def attention(self, k: int = -1, *, sparse: bool = False) -> "Array | csr_array":
         """Row-stochastic matrix of layer k: P_ij = 1/|C_i| for j in C_i, else 0.
 
         The rows and columns of padding are zero.
@@ -175,12 +185,12 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
 
         With exact ties it leads for ever; with a tolerance it may stop, and then has -1 or the layer of a new start.
         """
-        return self._per_token([cloud.emerged for cloud in self.clouds])
+        return self._per_token("emerged")
 
     @cached_property
     def decided(self) -> IntArray:
         """Layer from which the limit of each token is proved, -1 for not yet: (n,) or (batch, n)."""
-        return self._per_token([cloud.settled for cloud in self.clouds])
+        return self._per_token("settled")
 
     @cached_property
     def leaders(self) -> Any:  # an array, or a list of arrays

@@ -1,6 +1,6 @@
 """How each kind of rule is run: exactly, layer by layer in floats, in time, or head by head."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -10,7 +10,8 @@ import numpy as np
 from hardmax._errors import ParameterError
 from hardmax._tensors import as_mask, is_tensor, join, like, needs_gradient, stack, where
 from hardmax._types import AnyArray, Array, BoolArray, IntArray, Progress
-from hardmax.engine.run import Run
+from hardmax.engine.batch import Batch, fits
+from hardmax.engine.run import Run, summed
 from hardmax.flows import integrate
 from hardmax.flows.coordinates import coordinates_of
 from hardmax.flows.integrate import Method
@@ -19,7 +20,9 @@ from hardmax.rules.base import Flow, Layered, Rule
 from hardmax.rules.hardmax import Hardmax
 from hardmax.rules.heads import MultiHead
 from hardmax.trajectories.base import Trajectory
-from hardmax.trajectories.hardmax import Cloud, HardmaxTrajectory
+from hardmax.trajectories.cloud import Cloud
+from hardmax.trajectories.clouds import Clouds
+from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 SHARE = 1000  # what each head counts for in `progress`
@@ -82,10 +85,10 @@ class Job:
             return None
         return lambda done, total: progress(SHARE * h + SHARE * done // total, SHARE * len(rule.heads))
 
-    def ticker(self, total: int) -> Callable[[], None]:
+    def ticker(self, total: int, done: int = 0) -> Callable[[], None]:
         """What to call after each layer or time: it counts, and tells `progress` if there is one."""
-        done, progress = count(1), self.progress
-        return (lambda: None) if progress is None else (lambda: progress(next(done), total))
+        numbers, progress = count(done + 1), self.progress
+        return (lambda: None) if progress is None else (lambda: progress(next(numbers), total))
 
     def floats(self) -> tuple[Array, Array | None]:
         """Tokens as a float array or tensor with zeros for padding, and the keys that may be attended to."""
@@ -121,19 +124,48 @@ def run(job: Job) -> Trajectory:
 
 
 def run_hardmax(job: Job, rule: Hardmax) -> HardmaxTrajectory:
-    """Every cloud by itself, with exact sets."""
-    batch = job.clouds  # (batch, n, d)
+    """All clouds in one pass where that can be, and every other cloud by itself; exact sets in both."""
+    batch, real = job.clouds, np.atleast_2d(job.real)  # (batch, n, d), (batch, n)
     kept = np.empty((len(job.saved), *batch.shape), job.dtype)
     kept[:] = batch  # padding stays as it came; so does layer 0
-    tick = job.ticker(len(batch) * (int(job.saved[-1]) + 1))
-    clouds, each = [], []
-    for b, real in enumerate(np.atleast_2d(job.real)):
-        one = Run(rule, batch[b, real], kernel=job.kernel)
-        clouds.append(_run_cloud(one, rule, kept[:, b], job.saved, np.flatnonzero(real), tick))
+    left, each, one_pass = np.arange(len(batch)), list[dict[str, Any]](), None
+    if fits(rule, batch, job.kernel):
+        one_pass = Batch(rule, batch, real, job.kernel)
+        follows = _run_batch(one_pass, rule, kept, job)
+        left = np.flatnonzero(~one_pass.sure)
+        each = [one_pass.stats] if len(left) < len(batch) else []
+    length, alone = int(job.saved[-1]) + 1, dict[int, Cloud]()
+    tick = job.ticker(len(batch) * length, (len(batch) - len(left)) * length)
+    for b in left.tolist():
+        one = Run(rule, batch[b, real[b]], kernel=job.kernel)
+        alone[b] = _run_cloud(one, rule, kept[:, b], job.saved, np.flatnonzero(real[b]), tick)
         each.append(one.stats)
-    stats = each[-1] | {name: sum(own[name] for own in each) for name in ("queries", "sets_compared_exactly")}
+    stats = summed(each, len(batch) - len(left)) if job.batched else each[0]
     stats["dtype"] = str(kept.dtype)
-    return HardmaxTrajectory(job.as_given(kept), rule, job.saved, job.batched, stats, tuple(clouds))
+    clouds: Sequence[Cloud] = tuple(alone.values())
+    if one_pass is not None:
+        clouds = Clouds(batch, real, follows, one_pass.emerged, one_pass.settled, alone, rule.causal)
+    return HardmaxTrajectory(job.as_given(kept), rule, job.saved, job.batched, stats, clouds)
+
+
+def _run_batch(batch: Batch, rule: Hardmax, kept: AnyArray, job: Job) -> list[IntArray]:
+    """Advance all clouds to the last layer, writing their tokens into `kept`; whom they follow in each saved layer."""
+    layers, follows = int(job.saved[-1]), list[IntArray]()
+    written = True if batch.real.all() else batch.real[..., None]
+    for k in range(layers + 1):
+        batch.choose()
+        if not batch.sure.any():
+            break
+        if k == layers or len(job.saved) > 1:
+            if k > 0:
+                with np.errstate(over="ignore", invalid="ignore"):  # what does not fit into the dtype becomes infinite
+                    np.copyto(kept[len(follows)], rule.grown(batch.tokens, k), "same_kind", written)
+            follows.append(batch.follows)
+        if job.progress is not None:
+            job.progress(int(batch.sure.sum()) * (k + 1), len(batch.real) * (layers + 1))
+        if k < layers:
+            batch.advance()
+    return follows
 
 
 def _run_cloud(

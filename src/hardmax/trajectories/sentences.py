@@ -45,7 +45,8 @@ def hardmax_status(trajectory: "HardmaxTrajectory") -> str:
 def _decided(trajectory: "HardmaxTrajectory") -> str:
     rule = trajectory.rule
     if trajectory.batched and not rule.causal:
-        return f"Every token is decided in {sum((cloud.settled >= 0).all() for cloud in trajectory.clouds)} of them."
+        done = ((trajectory.decided >= 0) | ~trajectory.mask).all(axis=1)
+        return f"Every token is decided in {int(done.sum())} of them."
     if rule.ties != "exact":
         return f"Products within {rule.ties:g} count as ties, so no limit is proved."
     if rule.causal:

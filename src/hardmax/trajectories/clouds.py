@@ -1,0 +1,61 @@
+"""What a pass over a batch leaves behind: the clouds one by one, each made when it is asked for."""
+
+from collections.abc import Sequence
+from typing import overload
+
+import numpy as np
+
+from hardmax._types import AnyArray, BoolArray, IntArray
+from hardmax.kernels.sets import Classes, Sets
+from hardmax.trajectories.cloud import Cloud
+
+
+class Clouds(Sequence[Cloud]):
+    """The clouds of a batch: those of one pass, as arrays over all tokens, and those that were run by themselves.
+
+    `emerged` and `settled`, (batch, n), are the layers from which tokens lead and are decided, -1 for never.
+    """
+
+    def __init__(
+        self,
+        tokens: AnyArray,
+        real: BoolArray,
+        follows: list[IntArray],
+        emerged: IntArray,
+        settled: IntArray,
+        alone: dict[int, Cloud],
+        causal: bool,
+    ) -> None:
+        self._tokens, self._causal, self._follows = tokens, causal, follows
+        self.real, self.emerged, self.settled = real, emerged, settled
+        self._made = dict(alone)
+        for b, cloud in alone.items():
+            emerged[b], settled[b] = (cloud.spread(x, real.shape[1]) for x in (cloud.emerged, cloud.settled))
+
+    def __len__(self) -> int:
+        return len(self.real)
+
+    @overload
+    def __getitem__(self, b: int) -> Cloud: ...
+
+    @overload
+    def __getitem__(self, b: slice) -> Sequence[Cloud]: ...
+
+    def __getitem__(self, b: int | slice) -> Cloud | Sequence[Cloud]:
+        if isinstance(b, slice):
+            return [self[each] for each in range(len(self))[b]]
+        b = range(len(self))[b]  # negative ones count from the last, and others are refused
+        if b not in self._made:
+            self._made[b] = self._make(b)
+        return self._made[b]
+
+    def _make(self, b: int) -> Cloud:
+        real = np.flatnonzero(self.real[b])
+        cloud = self._tokens[b, real]
+        classes = Classes.singly(cloud) if self._causal else Classes.of(cloud)
+        first = real[classes.first]  # a token of each class, and in this pass the only one
+        label = np.empty(self.real.shape[1], np.intp)
+        label[real] = classes.labels
+        starts = np.arange(len(first) + 1)
+        sets = tuple(Sets(starts, label[follows[b, first]]) for follows in self._follows)
+        return Cloud(classes, sets, self.emerged[b, first], self.settled[b, first], real)
