@@ -11,9 +11,10 @@ DEFAULT = re.compile(r"  \[default: (.*?)(?:; \d*<?=?x[<>]=?\d*)?\]$")
 OPTION = re.compile(r"(?<![\w`-])--[A-Za-z][\w-]*")  # in prose, where -- would become a dash
 TRY = "Try: "  # how an example of a command begins
 HEADING = re.compile(r"^#+ `(hardmax[^`]*)`$")
-START = (
-    "# The command line\n\nEvery command with its arguments and options. [How to](../how-to/index.md) uses them in whole tasks.\n"
-)
+START = """# The command line
+
+Every command with its arguments and options. [How to](../how-to/index.md) uses them in whole tasks.
+"""
 
 
 def setup(app: Any) -> dict[str, bool]:
