@@ -11,6 +11,10 @@ DEFAULT = re.compile(r"  \[default: (.*?)(?:; \d*<?=?x[<>]=?\d*)?\]$")
 OPTION = re.compile(r"(?<![\w`-])--[A-Za-z][\w-]*")  # in prose, where -- would become a dash
 TRY = "Try: "  # how an example of a command begins
 HEADING = re.compile(r"^#+ `(hardmax[^`]*)`$")
+START = """# The command line
+
+Every command with its arguments and options. [How to](../how-to/index.md) uses them in whole tasks.
+"""
 
 
 def setup(app: Any) -> dict[str, bool]:
@@ -29,7 +33,7 @@ def write(page: Path) -> None:
 
 def tabulated(text: str) -> str:
     """Typer's page with its lists of options, arguments and commands as tables, and options in prose as code."""
-    lines = text.replace("# `hardmax`\n", "# The command line\n", 1).splitlines()
+    lines = text.replace("# `hardmax`\n", START, 1).splitlines()
     summaries, inside, made = _summaries(lines), False, list[str]()
     program, listed = "hardmax", ""
     for line in lines:

@@ -3,10 +3,10 @@ Clusters of any shape whose centres are points of the data
 ==========================================================
 
 k-means finds round clusters, and its centres are means, which may look like no point at all. HDBSCAN finds clusters of
-any shape, and has no centres. ``HardmaxClustering`` runs the hardmax model of
-`arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ on the graph of neighbours: clusters may have any shape, each is
-led by one of the points, and where every point ends is proved. Here are the three side by side. Where a cluster has to
-be shown to somebody, a point that exists is worth more than a mean.
+any shape, and needs no centres (scikit-learn adds means or medoids if asked). ``HardmaxClustering`` runs the hardmax
+model of `arXiv 2407.01602 <https://arxiv.org/abs/2407.01602>`_ on the graph of neighbours: clusters may have any shape,
+each is led by one of the points, and where every point ends is proved. Here are the three side by side. Where a cluster
+has to be shown to somebody, a point that exists is worth more than a mean.
 """
 
 import matplotlib.pyplot as plt

@@ -30,7 +30,8 @@ figure = why.plot()
 plt.show()
 
 # %%
-# All terms add up to the logit.
+# All terms add up to the logit. It counts for "pos", so the words that speak for "neg", on the right in the picture,
+# are negative here.
 
 for word, contribution in why.top(6):
     print(f"  {word:18} {contribution:+.2f}")

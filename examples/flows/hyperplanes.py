@@ -2,7 +2,7 @@
 A simple leading eigenvalue presses tokens onto parallel planes
 ===============================================================
 
-Most matrices have one eigenvalue that is larger than all others. Theorem 4.2 of `arXiv 2305.05465
+Many matrices have one positive eigenvalue that exceeds the modulus of all others. Theorem 4.2 of `arXiv 2305.05465
 <https://arxiv.org/abs/2305.05465>`_ speaks of these: if the leading eigenvalue :math:`\\lambda_1` of :math:`V` is
 simple, positive and larger than the modulus of all others, then along its left eigenvector :math:`\\varphi_1`
 

@@ -1,6 +1,6 @@
 """
-A matrix is a lens: the same tokens, three matrices, other leaders
-==================================================================
+The same tokens, three matrices A, other leaders
+================================================
 
 Tokens do not change, and yet others lead: the matrix A of the rule decides in which directions tokens look far. How
 much can it change? Writing :math:`A = L L^\\top` and :math:`y = L^\\top z`, the products become :math:`\\langle A
@@ -42,7 +42,7 @@ for ax, (name, A) in zip(axes, matrices.items(), strict=True):
 plt.show()
 
 # %%
-# Through the lens, the identity has the same leaders. And whatever A is, only corners of the hull of all tokens and 0
+# The tokens y with the identity have the same leaders. And whatever A is, only corners of the hull of all tokens and 0
 # can lead at layer 0 (Theorem 5 of this project).
 
 for name, A in matrices.items():

@@ -11,6 +11,7 @@ from hardmax.draw.style import cluster_colours
 
 MU = [1.0, 0.9, 0.8, 0.6, 0.4, 0.2, 0.0, -0.1, -0.2]
 UNTIL = 8.0
+HIGH = 4.6
 
 
 def page() -> Page:
@@ -22,6 +23,8 @@ def page() -> Page:
         trajectory = hm.simulate(tokens, hm.SelfAttention(V=V), times=np.linspace(0, UNTIL, 61))
         Z = np.asarray(trajectory.rescaled)
         said = f"Eigenvalues 1 and {mu:g}. {hm.classify(V=V)}"
+        beyond = int((np.abs(Z[-1, :, 1]) > HIGH).sum())
+        said += f" {beyond} of 30 tokens are above or below the picture." if beyond else ""
         colours = cluster_colours(clusters_by_size(trajectory))
         frames.append(Frame(f"{mu:g}", said, [lines(Z.swapaxes(0, 1), "#BBBBBB"), dots(Z[-1], colours=colours)]))
     return paged(
@@ -30,5 +33,5 @@ def page() -> Page:
         slider="Second eigenvalue μ = ",
         legend="Circles: rescaled tokens z at t = 8, with their ways from t = 0. Colours: who is together in the "
         "leading directions of V; grey: alone.",
-        **axes([-5, -4.6], [5, 4.6]),
+        **axes([-5, -HIGH], [5, HIGH]),
     )
