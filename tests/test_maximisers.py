@@ -242,19 +242,17 @@ def test_compiled_code_runs_by_size_and_by_what_is_ready(monkeypatch, products, 
     assert why.endswith(".")
 
 
-def test_other_calls_of_a_process_change_nothing(monkeypatch):
+def test_loops_of_small_calls_come_to_compiled_code(monkeypatch):
     monkeypatch.setattr(ready, "LOAD", 10**6)
     monkeypatch.setattr(ready, "stored", lambda: True)
+    monkeypatch.setattr(Search, "_by_numpy", 0)
     monkeypatch.delitem(sys.modules, ready.LOADED)
     tokens, slack = np.random.default_rng(0).normal(size=(500, 2)), np.zeros(500)
-    for _ in range(6):
+    for call in range(4):
         one = Search()
         one.near_maxima(tokens, tokens, slack)
-        assert (str(one), one.why) == ("numpy", "NumPy is done before stored compiled code is loaded.")
-    for _ in range(3):  # the layers of one run count together
-        one.near_maxima(tokens, tokens, slack)
-    assert str(one) in ("hull, numpy", "numpy, hull")
-    assert one.why == "Stored compiled code is loaded in less time than NumPy needs."
+        assert str(one) == ("numpy" if call < 3 else "hull")  # each asks for a quarter of what pays for loading
+    assert one.why == "Stored compiled code is loaded in less time than NumPy needs, or has needed."
 
 
 def test_compiled_code_is_found_where_numba_stores_it(monkeypatch, tmp_path):

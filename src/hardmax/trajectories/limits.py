@@ -51,11 +51,11 @@ class Limits(Sequence[Limit]):
         clusters: IntArray,
         leads: BoolArray,
         stats: dict[str, Any],
-        make: Callable[[int], Limit],
+        _make: Callable[[int], Limit],
     ) -> None:
         self.tokens, self.certified, self.layer = tokens, certified, layer
         self.clusters, self.leads, self.stats = clusters, leads, stats
-        self._make, self._made = make, dict[int, Limit]()
+        self._make, self._made = _make, dict[int, Limit]()
 
     def __len__(self) -> int:
         return len(self.certified)
