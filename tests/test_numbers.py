@@ -184,6 +184,30 @@ CLAIMS = [
     ),
     Claim(
         "docs/speed.md",
+        "are found {} to {} times as fast as one by one",
+        lambda: tuple(f"{row(case, 'limit of each')['ratio']:.0f}" for case in ("batch_limit_d16", "batch_limit")),
+    ),
+    Claim(
+        "docs/speed.md",
+        "take place {} times as fast",
+        lambda: (f"{row('batch_simulate', 'simulate, 10 layers of each')['ratio']:.0f}",),
+    ),
+    Claim(
+        "docs/speed.md",
+        "takes less than {} of the processor",
+        lambda: in_words(row("import", "import hardmax")["seconds"], {"a third of a second": (0.2, 0.33)}),
+    ),
+    Claim(
+        "docs/speed.md",
+        "8,000 of them take {} MB and not {}, for {} the time",
+        lambda: (
+            f"{row('gathered', 'candidates in parts')['peak']:.0f}",
+            f"{row('gathered', 'all candidates')['peak']:,.0f}",
+            *in_words(1 / row("gathered", "all candidates")["ratio"], {"twice": (1.7, 2.3)}),
+        ),
+    ),
+    Claim(
+        "docs/speed.md",
         "Loading compiled code takes {} of a second",
         lambda: in_words(row("loading_fused", 'kernel="fused", loaded')["seconds"], {"a third": (0.25, 0.4)}),
     ),
