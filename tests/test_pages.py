@@ -171,7 +171,7 @@ def test_where_nobody_leads_nothing_is_said_of_leaders() -> None:
     assert all(text.count("<br>") == 1 for text in figure["data"][1]["text"])  # number and cluster
     assert {symbol for frame in figure["frames"] for symbol in frame["data"][1]["marker"]["symbol"]} == {"circle"}
     page = interactive(softmax)
-    assert ". Drag to turn or zoom, point at a token for its number and cluster.<" in page
+    assert ". Drag to zoom, point at a token for its number and cluster.<" in page
     assert "lead at the end" not in page
 
 

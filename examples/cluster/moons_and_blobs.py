@@ -40,7 +40,7 @@ for row, (name, (X, truth)) in zip(axes, SETS.items(), strict=True):
         ax.scatter(*X.T, s=7, c=cluster_colours(labels[method]))
         marker = "*" if method == "hardmax" else "X"
         ax.scatter(*centres[method].T, s=260 if marker == "*" else 110, marker=marker, c="white", ec=EDGE, lw=1.2)
-        ax.set_title(f"{method}: agreement {scores[name, method]:.2f}", fontsize=11)
+        ax.set_title(f"{method}: agreement {round(scores[name, method], 2) + 0.0:.2f}", fontsize=11)
         ax.set(xticks=[], yticks=[], ylabel=name if method == "k-means" else "")
     assert found.certified_
     assert (found.cluster_centers_ == X[found.leaders_]).all()  # a centre is a point of the data

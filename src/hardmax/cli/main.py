@@ -77,7 +77,7 @@ def about(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Why attention clusters: tokens follow the token with the largest projection, and gather around leaders.
+    """Attention as a dynamical system: tokens follow the token with the largest projection, and gather around leaders.
 
     hardmax simulates that, layer by layer and without rounding errors in any decision, and proves where every token
     ends. TOKENS is a CSV or .npy file with one token a row, or the name of a ready-made input such as triangle.

@@ -110,7 +110,8 @@ def player_parts(trajectory: Trajectory) -> dict[str, str]:
         config={"displaylogo": False, "responsive": True, "plotlyServerURL": ""},
     )
     told = "its number, cluster and leader" if len(trajectory.leaders) else "its number and cluster"
-    return {"plot": Markup(plot), "legend": _legend(trajectory, figure), "told": told}
+    drag = "turn or zoom" if figure["data"][1]["type"] == "scatter3d" else "zoom"
+    return {"plot": Markup(plot), "legend": _legend(trajectory, figure), "told": told, "drag": drag}
 
 
 def _legend(trajectory: Trajectory, figure: Spec) -> str:
