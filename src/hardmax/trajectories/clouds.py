@@ -1,16 +1,14 @@
 """What a pass over a batch leaves behind: the clouds one by one, each made when it is asked for."""
 
-from collections.abc import Sequence
-from typing import overload
-
 import numpy as np
 
 from hardmax._types import AnyArray, BoolArray, IntArray
 from hardmax.kernels.sets import Classes, Sets
 from hardmax.trajectories.cloud import Cloud
+from hardmax.trajectories.on_demand import OnDemand
 
 
-class Clouds(Sequence[Cloud]):
+class Clouds(OnDemand[Cloud]):
     """The clouds of a batch: those of one pass, as arrays over all tokens, and those that were run by themselves.
 
     `emerged` and `settled`, (batch, n), are the layers from which tokens lead and are decided, -1 for never.
@@ -34,20 +32,6 @@ class Clouds(Sequence[Cloud]):
 
     def __len__(self) -> int:
         return len(self.real)
-
-    @overload
-    def __getitem__(self, b: int) -> Cloud: ...
-
-    @overload
-    def __getitem__(self, b: slice) -> Sequence[Cloud]: ...
-
-    def __getitem__(self, b: int | slice) -> Cloud | Sequence[Cloud]:
-        if isinstance(b, slice):
-            return [self[each] for each in range(len(self))[b]]
-        b = range(len(self))[b]  # negative ones count from the last, and others are refused
-        if b not in self._made:
-            self._made[b] = self._make(b)
-        return self._made[b]
 
     def _make(self, b: int) -> Cloud:
         real = np.flatnonzero(self.real[b])

@@ -1,17 +1,18 @@
 """Where the clouds of a batch end: arrays over all of them, and the limit of each when it is asked for."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
 from hardmax._types import Array, BoolArray, IntArray
 from hardmax.trajectories.limit import Limit
+from hardmax.trajectories.on_demand import OnDemand
 from hardmax.trajectories.sentences import count
 
 
-class Limits(Sequence[Limit]):
+class Limits(OnDemand[Limit]):
     """Where the clouds of a batch end; what `limit` returns for one.
 
     `limits[b]` is `hm.limit(tokens[b], rule)`, or that of the real tokens of a cloud alone if there is a mask.
@@ -55,24 +56,13 @@ class Limits(Sequence[Limit]):
     ) -> None:
         self.tokens, self.certified, self.layer = tokens, certified, layer
         self.clusters, self.leads, self.stats = clusters, leads, stats
-        self._make, self._made = _make, dict[int, Limit]()
+        self._maker, self._made = _make, dict[int, Limit]()
 
     def __len__(self) -> int:
         return len(self.certified)
 
-    @overload
-    def __getitem__(self, b: int) -> Limit: ...
-
-    @overload
-    def __getitem__(self, b: slice) -> Sequence[Limit]: ...
-
-    def __getitem__(self, b: int | slice) -> Limit | Sequence[Limit]:
-        if isinstance(b, slice):
-            return [self[each] for each in range(len(self))[b]]
-        b = range(len(self))[b]  # negative ones count from the last, and others are refused
-        if b not in self._made:
-            self._made[b] = self._make(b)
-        return self._made[b]
+    def _make(self, b: int) -> Limit:
+        return self._maker(b)
 
     def __repr__(self) -> str:
         return self.status
