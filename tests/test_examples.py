@@ -25,6 +25,7 @@ BRIEFLY = {
 AS_A_SCRIPT = "exact_ties"
 ELSEWHERE = {"phase"}  # of arXiv 2312.10794: the gallery has the figures of the other two papers
 TESTED = "cylinder_flow"  # by test_cylinder_flow.py, part by part
+LONG = {"corpus_in_parts", "inspect_minilm", "polytope", "reviews_evolution", "topics_of_comments"}
 
 
 def _name(path: Path) -> str:
@@ -54,7 +55,7 @@ def test_an_example_says_why_and_what_to_try(path: Path) -> None:
     assert all(line.startswith("#") for line in last.splitlines())
 
 
-@pytest.mark.parametrize("path", [path for path in EXAMPLES if path.stem != TESTED], ids=_name)
+@pytest.mark.parametrize("path", [path for path in EXAMPLES if path.stem not in {TESTED, *LONG}], ids=_name)
 def test_an_example_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     """In this process, where torch and Matplotlib are loaded already, and some of them with less to do."""
     mpl.use("Agg")
@@ -79,7 +80,10 @@ def test_an_example_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     ids=_name,
 )
 def test_an_example_runs_as_a_script(path: Path, tmp_path: Path) -> None:
-    """Each as a reader starts it: one of them in every run of the suite, all of them where slow tests run."""
+    """Each as a reader starts it: one of them in every run of the suite, all of them where slow tests run.
+
+    The site runs them, too, and `test_site.py` sees that each shows something.
+    """
     environment = {name: value for name, value in os.environ.items() if name != "DISPLAY"} | {"MPLBACKEND": "Agg"}
     done = subprocess.run(
         [sys.executable, "-W", "error", str(path)],

@@ -17,7 +17,12 @@ WRITTEN = {
 }
 
 
-@pytest.mark.parametrize("name", WITH_COMMANDS)
+LONG = "cluster-machine"  # it starts clusters
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name == LONG else []) for name in WITH_COMMANDS]
+)
 def test_a_page_from_start_to_end(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     page = PAGES[name]
