@@ -1,55 +1,24 @@
-"""Triton kernels that search: one product of queries with keys on the tensor cores, and the rows it decides."""
+"""The Triton kernel that searches: one product of queries with keys on the tensor cores, and the rows it decides."""
 
 # mypy: allow-untyped-defs, allow-untyped-decorators
 
 import triton
 import triton.language as tl
 
+from hardmax.attention.gpu_keys import COPIED, PLAIN, SHORT, dropped
+
 NOTHING: tl.constexpr = tl.constexpr(-3.0e38)  # stands for "sees no key": finite, so that packing never makes a NaN
 LARGEST: tl.constexpr = tl.constexpr(1.0e37)  # scores up to here cannot overflow, nor come near NOTHING
 EPSILON: tl.constexpr = tl.constexpr(2.0**-50)  # added to norms; outweighs every underflow
-ROUNDS: tl.constexpr = tl.constexpr(4)  # near-maximal lanes of a row that are compared before it is left pending
-
-
-@triton.jit
-def _dropped(x):
-    """What TF32 drops of x: the last 13 bits."""
-    return x - (x.to(tl.int32, bitcast=True) & -8192).to(tl.float32, bitcast=True)
-
-
-@triton.jit(do_not_specialize=["rows", "m", "blocks"])
-def measure_keys(
-    k, mask, norms, residuals, pending, rows, m, blocks,
-    D: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr, TF32: tl.constexpr, MASKED: tl.constexpr
-):  # fmt: skip
-    """Write the largest |k|^2 of each block of keys and, for TF32, of what TF32 drops; start with no pending row."""
-    block, b = tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
-    if tl.program_id(0) == 0:
-        tl.store(pending + rows, 0)
-    keys = block * BLOCK + tl.arange(0, BLOCK)
-    real = keys < m
-    if MASKED:
-        real &= tl.load(mask + b * m + keys, mask=real, other=0) != 0
-    norm = tl.zeros([BLOCK], tl.float32)
-    residual = tl.zeros([BLOCK], tl.float32)
-    for start in range(0, D, CHUNK):
-        columns = start + tl.arange(0, CHUNK)
-        at = k + (b * m + keys[:, None]) * D + columns[None, :]
-        x = tl.load(at, mask=real[:, None] & (columns < D)[None, :], other=0.0).to(tl.float32)
-        norm += tl.sum(x * x, 1)
-        if TF32:
-            residual += tl.sum(_dropped(x) * _dropped(x), 1)
-    tl.store(norms + b * blocks + block, tl.max(norm, 0))
-    if TF32:
-        tl.store(residuals + b * blocks + block, tl.max(residual, 0))
+VALUES: tl.constexpr = tl.constexpr(64)  # columns of values held at a time
 
 
 @triton.jit
 def _squares(x, TF32: tl.constexpr):
     """|x|^2 of every row and, for TF32, that of what TF32 drops."""
     x = x.to(tl.float32)
-    dropped = _dropped(x) if TF32 else tl.zeros(x.shape, tl.float32)
-    return tl.sum(x * x, 1), tl.sum(dropped * dropped, 1)
+    rest = dropped(x) if TF32 else tl.zeros(x.shape, tl.float32)
+    return tl.sum(x * x, 1), tl.sum(rest * rest, 1)
 
 
 @triton.jit
@@ -74,42 +43,88 @@ def _scores(q0, q_tiles, k_tiles, q_row, k_row, WIDTH: tl.constexpr, PARTS: tl.c
 
 
 @triton.jit
-def _merge(m1, m2, s, t, GROUP: tl.constexpr, BITS: tl.constexpr):
+def _merge(m1, m2, s, t, keep, GROUP: tl.constexpr):
     """Take tile t of the scores into the largest and the second largest group of every lane."""
     x = s
     if GROUP > 1:
         x = tl.max(tl.reshape(s, (s.shape[0], GROUP, s.shape[1] // GROUP)), 1)
-    if BITS > 0:
-        x = ((x.to(tl.int32, bitcast=True) & -(1 << BITS)) | t).to(tl.float32, bitcast=True)
+    x = ((x.to(tl.int32, bitcast=True) & keep) | t).to(tl.float32, bitcast=True)
     return tl.maximum(m1, x), tl.maximum(m2, tl.minimum(m1, x))
 
 
 @triton.jit
-def _products(q, k, q_rows, k_rows, real, D: tl.constexpr, CHUNK: tl.constexpr):
-    """Products of queries with one key each, in float32; minus infinity where the key is not real."""
-    total = tl.zeros(q_rows.shape, tl.float32)
-    for start in tl.static_range(0, D, CHUNK):
-        columns = start + tl.arange(0, CHUNK)
-        within = real[:, None] & (columns < D)[None, :]
-        x = tl.load(q + q_rows[:, None] * D + columns[None, :], mask=within, other=0.0).to(tl.float32)
-        y = tl.load(k + k_rows[:, None] * D + columns[None, :], mask=within, other=0.0).to(tl.float32)
-        total += tl.sum(x * y, 1)
-    return tl.where(real, total, float("-inf"))
+def _true(copies, kept, b, m, index, real, flag, record):
+    """The keys that a search numbers so, and whether they are to be looked at."""
+    key = tl.load(kept + b * m + index, mask=real & (flag >= SHORT), other=0)
+    key = tl.where(flag >= SHORT, key, index)
+    return key, real & (tl.load(copies + b * record + key, mask=real & (flag != PLAIN), other=1) != 0)
 
 
-@triton.jit(do_not_specialize=["n", "m", "rows", "tiles", "blocks"])
-def search(
-    q_tiles, k_tiles, q, k, v, mask, norms, residuals, out, first, sizes, lanes, pending, n, m, rows, tiles, blocks,
-    error, D: tl.constexpr, DV: tl.constexpr, WIDTH: tl.constexpr, PARTS: tl.constexpr, CHUNK: tl.constexpr,
-    ROWS: tl.constexpr, KEYS: tl.constexpr, LANES: tl.constexpr, BITS: tl.constexpr, STAGES: tl.constexpr,
-    TF32: tl.constexpr, MASKED: tl.constexpr, CAUSAL: tl.constexpr
+@triton.jit
+def _take(winner, high, second, key, real, product):
+    """Best key so far, its product, and the best of all others."""
+    product = tl.where(real, product, float("-inf"))
+    winner = tl.where(product > high, key, winner)
+    return winner, tl.maximum(high, product), tl.maximum(second, tl.minimum(high, product))
+
+
+@triton.jit
+def _compared(
+    winner, high, second, group, q, k, copies, kept, row, b, m, limit, flag, record, D, CHUNK: tl.constexpr,
+    LANES: tl.constexpr, GROUP: tl.constexpr
 ):  # fmt: skip
-    """Find C_i of a tile of queries where it clearly has one member, and write that value; leave other rows pending."""
+    """Take the keys of a group into account: the best so far, its product, and the best product of all others."""
+    more: tl.constexpr = GROUP > 2
+    asked = group >= 0
+    w, w_real = _true(copies, kept, b, m, group, asked & (group < limit), flag, record)
+    x, x_real = _true(copies, kept, b, m, group + LANES, asked & (group + LANES < limit), flag, record)
+    y, y_real = _true(copies, kept, b, m, group + 2 * LANES, asked & (group + 2 * LANES < limit) & more, flag, record)
+    z, z_real = _true(copies, kept, b, m, group + 3 * LANES, asked & (group + 3 * LANES < limit) & more, flag, record)
+    w_total = tl.zeros([row.shape[0], CHUNK], tl.float32)
+    x_total = tl.zeros([row.shape[0], CHUNK], tl.float32)
+    y_total = tl.zeros([row.shape[0], CHUNK], tl.float32)
+    z_total = tl.zeros([row.shape[0], CHUNK], tl.float32)
+    for start in tl.range(0, D, CHUNK, loop_unroll_factor=2):
+        columns = (start + tl.arange(0, CHUNK))[None, :]
+        own = tl.load(q + row[:, None] * D + columns, mask=asked[:, None] & (columns < D), other=0.0).to(tl.float32)
+        kw = tl.load(k + (b * m + w)[:, None] * D + columns, mask=w_real[:, None] & (columns < D), other=0.0)
+        kx = tl.load(k + (b * m + x)[:, None] * D + columns, mask=x_real[:, None] & (columns < D), other=0.0)
+        w_total += own * kw.to(tl.float32)
+        x_total += own * kx.to(tl.float32)
+        if GROUP > 2:
+            ky = tl.load(k + (b * m + y)[:, None] * D + columns, mask=y_real[:, None] & (columns < D), other=0.0)
+            kz = tl.load(k + (b * m + z)[:, None] * D + columns, mask=z_real[:, None] & (columns < D), other=0.0)
+            y_total += own * ky.to(tl.float32)
+            z_total += own * kz.to(tl.float32)
+    winner, high, second = _take(winner, high, second, w, w_real, tl.sum(w_total, 1))
+    winner, high, second = _take(winner, high, second, x, x_real, tl.sum(x_total, 1))
+    winner, high, second = _take(winner, high, second, y, y_real, tl.sum(y_total, 1))
+    winner, high, second = _take(winner, high, second, z, z_real, tl.sum(z_total, 1))
+    return winner, high, second
+
+
+@triton.jit(do_not_specialize=[
+    "n", "m", "rows", "tiles", "blocks", "units", "causal", "record", "class_record", "keep", "error", "packing"
+])  # fmt: skip
+def search(
+    q_tiles, k_tiles, short_tiles, q, k, v, norms, residuals, out, first, sizes, lanes, own_lanes, flags, copies,
+    starts, members, kept, used, pending, n, m, rows, tiles, blocks, units, causal, record, class_record, keep, error,
+    packing, DV,
+    WIDTH: tl.constexpr, PARTS: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
+    LANES: tl.constexpr, STAGES: tl.constexpr, TF32: tl.constexpr, COPIES: tl.constexpr
+):  # fmt: skip
+    """Find C_i of a tile of queries where it clearly is one key or its copies; leave other rows pending."""
+    D = units * (128 // q.dtype.element_ty.primitive_bitwidth)
     tile, b = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
-    if CAUSAL:
-        tile = tiles - 1 - tile  # the longest first
+    tile = tl.where(causal != 0, tiles - 1 - tile, tile)  # the longest first
     top = tile * ROWS
     query = top + tl.arange(0, ROWS)
+    flag = tl.load(flags + b * class_record)
+    amount = tl.load(used + b, mask=flag >= SHORT, other=0)
+    limit = tl.minimum(m, tl.where(causal != 0, query + 1, m))  # keys below it are seen
+    limit = tl.where(flag >= SHORT, amount, limit)
+    k_norm = _longest(norms, b, blocks, 32)
+    k_rest = _longest(residuals, b, blocks, 32) if TF32 else 0.0
     q_row = (b * n + top).to(tl.int32)
     k_row = (b * m).to(tl.int32)
     q0 = q_tiles.load([q_row, 0])
@@ -120,76 +135,82 @@ def search(
         residual += more_residual
     m1 = tl.full([ROWS, LANES], NOTHING, tl.float32)
     m2 = tl.full([ROWS, LANES], NOTHING, tl.float32)
-    seen, whole = m, m // KEYS
-    if CAUSAL:
-        seen, whole = tl.minimum(m, top + ROWS), tl.minimum(m, top + 1) // KEYS
-    if MASKED:
-        whole = 0
+    seen = tl.minimum(m, tl.where(causal != 0, top + ROWS, m))
+    seen = tl.where(flag >= SHORT, 0, seen)
+    whole = tl.where(flag != PLAIN, 0, tl.minimum(m, tl.where(causal != 0, top + 1, m)) // KEYS)
     for t in tl.range(0, whole, num_stages=STAGES):
         s = _scores(q0, q_tiles, k_tiles, q_row, k_row + t * KEYS, WIDTH, PARTS)
-        m1, m2 = _merge(m1, m2, s, t, KEYS // LANES, BITS)
+        m1, m2 = _merge(m1, m2, s, t, keep, KEYS // LANES)
     for t in tl.range(whole, tl.cdiv(seen, KEYS), num_stages=STAGES):
         s = _scores(q0, q_tiles, k_tiles, q_row, k_row + t * KEYS, WIDTH, PARTS)
         key = t * KEYS + tl.arange(0, KEYS)
-        real = key < m
-        if MASKED:
-            real &= tl.load(mask + b * m + key, mask=real, other=0) != 0
-        visible = real[None, :]
-        if CAUSAL:
-            visible = visible & (key[None, :] <= query[:, None])
-        m1, m2 = _merge(m1, m2, tl.where(visible, s, NOTHING), t, KEYS // LANES, BITS)
+        real = tl.load(copies + b * class_record + key, mask=(key < m) & (flag != PLAIN), other=1) != 0
+        s = tl.where(real[None, :] & (key[None, :] < limit[:, None]), s, NOTHING)
+        m1, m2 = _merge(m1, m2, s, t, keep, KEYS // LANES)
+    if COPIES:
+        for t in tl.range(0, tl.cdiv(amount, KEYS), num_stages=STAGES):
+            s = _scores(q0, q_tiles, short_tiles, q_row, k_row + t * KEYS, WIDTH, PARTS)
+            s = tl.where((t * KEYS + tl.arange(0, KEYS) < amount)[None, :], s, NOTHING)
+            m1, m2 = _merge(m1, m2, s, t, keep, KEYS // LANES)
 
     row = b * n + query
     inside = query < n
     q_norm = tl.sqrt(square) * 1.001 + EPSILON
-    k_norm = _longest(norms, b, blocks, 32)
     size = q_norm * k_norm
     wrong = error * size
     if TF32:
-        wrong += (tl.sqrt(residual) * 1.001 + EPSILON) * k_norm + q_norm * _longest(residuals, b, blocks, 32)
+        wrong += (tl.sqrt(residual) * 1.001 + EPSILON) * k_norm + q_norm * k_rest
 
-    best = tl.max(m1, 1)
-    packing: tl.constexpr = 2.0 ** (BITS - 23)
-    near = best - 2.25 * (wrong + packing * tl.abs(best))
     lane = tl.arange(0, LANES)
+    best, at = tl.max(m1, 1, return_indices=True)
+    near = best - 2.25 * (wrong + packing * tl.abs(best))
     close = m1 >= near[:, None]
-    bounded = size < LARGEST  # false for NaN too
     bits = tl.sum(tl.where(close, (1 << lane)[None, :], 0), 1)
-    tl.store(lanes + row, tl.where(bounded, bits, -1), mask=inside)
     count = tl.sum(close.to(tl.int32), 1)
-    count = tl.where(best < -2.0e38, 0, tl.where((tl.max(m2, 1) >= near) | (count > ROUNDS), -1, count))
-    count = tl.where(inside, tl.where(bounded, count, -1), 0)
+    m1 = tl.where(lane[None, :] == at[:, None], NOTHING, m1)
+    seconds = tl.max(m1, 1)
+    other = tl.sum(tl.where(m1 >= near[:, None], lane[None, :], 0), 1)  # the lane, if there is one such
+    bounded = size < LARGEST  # false for NaN too
+    unclear = (tl.max(m2, 1) >= near) | (count > 2) | (bounded == 0)
+    group = at.to(tl.int32) + (best.to(tl.int32, bitcast=True) & ~keep) * KEYS
+    second = other + (seconds.to(tl.int32, bitcast=True) & ~keep) * KEYS
+    nobody = bounded & (best < -2.0e38)
+    group = tl.where(inside & (nobody == 0) & (unclear == 0), group, -1)
+    second = tl.where((group >= 0) & (count == 2), second, -1)
 
     high = tl.full([ROWS], float("-inf"), tl.float32)
-    second = tl.full([ROWS], float("-inf"), tl.float32)
+    lower = tl.full([ROWS], float("-inf"), tl.float32)
     winner = tl.full([ROWS], -1, tl.int32)
-    for index in range(tl.max(count, 0)):
-        largest, at = tl.max(m1, 1, return_indices=True)
-        m1 = tl.where(lane[None, :] == at[:, None], NOTHING, m1)
-        base = at.to(tl.int32)
-        if BITS > 0:
-            base += (largest.to(tl.int32, bitcast=True) & ((1 << BITS) - 1)) * KEYS
-        for member in range(KEYS // LANES):
-            key = base + member * LANES
-            real = (index < count) & (key < m)
-            if CAUSAL:
-                real &= key <= query
-            if MASKED:
-                real &= tl.load(mask + b * m + key, mask=real, other=0) != 0
-            product = _products(q, k, row, b * m + key, real, D, CHUNK)
-            winner = tl.where(product > high, key, winner)
-            second = tl.maximum(second, tl.minimum(high, product))
-            high = tl.maximum(high, product)
-
-    sure = (count == 0) | ((count > 0) & (high - second > (D + 8) * 2.0**-23 * size))
+    for turn in range(tl.where(tl.max(second, 0) >= 0, 2, 1)):
+        asked = tl.where(turn == 0, group, second)
+        winner, high, lower = _compared(winner, high, lower, asked, q, k, copies, kept, row, b, m, limit, flag,
+                                        class_record, D, CHUNK, LANES, KEYS // LANES)  # fmt: skip
+    sure = nobody | ((group >= 0) & (high - lower > (D + 8) * 2.0**-23 * size))
+    bits = tl.where(bounded, bits, -1)
+    tl.store(own_lanes + row, bits, mask=inside)
+    bits = tl.where(flag < SHORT, bits, -1)  # keys of a short list may lie in any lane
+    whole = query < (n + 3) // 4 * 4  # the record has room for multiples of 4
+    tl.store(lanes + b * record + query, bits, mask=whole)
+    weight = tl.where(nobody, 0, 1)
+    begin = tl.zeros([ROWS], tl.int32)
+    if COPIES and flag == COPIED:
+        weight = tl.load(copies + b * class_record + winner, mask=winner >= 0, other=0)
+        begin = tl.load(starts + b * class_record + winner, mask=winner >= 0, other=0)
+    tl.store(first + b * record + query, winner, mask=whole)
+    tl.store(sizes + b * record + query, weight, mask=whole)
     unsure = inside & (sure == 0)
-    tl.store(first + row, winner, mask=inside)
-    tl.store(sizes + row, tl.where(count == 0, 0, 1), mask=inside)
     slot = tl.atomic_add(pending + rows + tl.zeros([ROWS], tl.int32), 1, mask=unsure, sem="relaxed")
     tl.store(pending + slot, row.to(tl.int32), mask=unsure)
-    for start in range(0, DV, CHUNK):
-        columns = start + tl.arange(0, CHUNK)
+    for start in range(0, DV, VALUES):
+        columns = start + tl.arange(0, VALUES)
         within = inside[:, None] & (columns < DV)[None, :]
         chosen = within & (winner >= 0)[:, None]
         value = tl.load(v + (b * m + winner)[:, None] * DV + columns[None, :], mask=chosen, other=0.0)
+        if COPIES and flag == COPIED:
+            total = value.to(tl.float32)
+            for index in range(1, tl.max(weight, 0)):
+                copy = tl.load(members + b * class_record + begin + index, mask=index < weight, other=0)
+                place = v + (b * m + copy)[:, None] * DV + columns[None, :]
+                total += tl.load(place, mask=chosen & (index < weight)[:, None], other=0.0).to(tl.float32)
+            value = (total / tl.maximum(weight, 1).to(tl.float32)[:, None]).to(value.dtype)
         tl.store(out + row[:, None] * DV + columns[None, :], value, mask=within)

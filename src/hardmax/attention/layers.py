@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from hardmax.attention.numpy_layers import layers_of
-from hardmax.attention.one_layer import Attend, as_array
+from hardmax.attention.one_layer import Attend, as_array, first_and_sizes
 from hardmax.kernels.exact_sets import too_large
 from hardmax.kernels.ready import has_numba
 
@@ -77,8 +77,8 @@ def _one_by_one(z: Tensor, step: Tensor, count: int, A: Tensor | None, counts: T
         if not len(clouds):
             break
         queries = (z if A is None else z @ A).contiguous()
-        out, first, sizes = Attend.apply(queries, z, z, mask, False)
-        first, sizes = first.view(z.shape[:2]), sizes.view(z.shape[:2])
+        out, found = Attend.apply(queries, z, z, mask, False)
+        first, sizes = first_and_sizes(found, z.shape[1])
         if counts is not None and (sizes > 1).any():
             out = torch.where((sizes > 1)[..., None], _weighted(queries, z, mask, counts), out)
         places, alone = first.clamp(min=0).long(), sizes == 1  # decided as in `numpy_layers`

@@ -73,19 +73,29 @@ def find_each(gpu: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[
     """Outputs of (B, n, d) queries with masks (B, n, m) on a GPU, and what is known of their sets."""
     out, parts = v.new_empty(*q.shape[:2], v.shape[2]), []
     for b, some in _portions(q, k):
-        one, found = gpu.find(q[b, some, None], *_copies(some, k[b], v[b]), mask[b, some], False)
+        one, found = gpu.find(q[b, some, None], *_copies(some, k[b], v[b]), mask[b, some], False, copies=False)
         out[b, some] = one[:, 0]
         parts.append(found)
     if not parts:
-        return out.zero_(), *(q.new_zeros(q.shape[0] * q.shape[1], dtype=torch.int32) for _ in range(3))
-    return out, *(torch.cat(column) for column in zip(*parts, strict=True))
+        return gpu.find(q, k, v, None, True)
+    records = gpu.Found(1, 0, False).record  # of one query
+    each = torch.cat(parts).view(*q.shape[:2], records)
+    found = each.new_zeros(q.shape[0], gpu.Found(q.shape[1], 0, False).record)
+    for part, begin in zip(range(0, records, 4), gpu.Found(q.shape[1], 0, False).rows, strict=True):
+        found[:, begin // 4 : begin // 4 + q.shape[1]] = each[..., part]
+    return out, found
 
 
-def spread_each(gpu: Any, g: Tensor, q: Tensor, k: Tensor, mask: Tensor, found: tuple[Tensor, ...]) -> Tensor:
+def spread_each(gpu: Any, g: Tensor, q: Tensor, k: Tensor, mask: Tensor, found: Tensor) -> Tensor:
     """The gradient of the values that belongs to `find_each`."""
-    total, n = g.new_zeros(k.shape[0], k.shape[1], g.shape[2], dtype=torch.float32), q.shape[1]
+    total, begins = (
+        g.new_zeros(k.shape[0], k.shape[1], g.shape[2], dtype=torch.float32),
+        gpu.Found(q.shape[1], 0, False).rows,
+    )
     for b, some in _portions(q, k):
-        own = gpu.RawSets(*(part[b * n + some.start : b * n + some.stop] for part in found))
+        own = found.new_zeros(some.stop - some.start, gpu.Found(1, 0, False).record)
+        for part, begin in enumerate(begins):
+            own[:, 4 * part] = found[b, begin // 4 + some.start : begin // 4 + some.stop]
         (keys,) = _copies(some, k[b])
         one = gpu.spread(g[b, some, None], q[b, some, None], keys, mask[b, some], False, own)
         total[b] += one.sum(0, dtype=torch.float32)

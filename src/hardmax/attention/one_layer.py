@@ -13,6 +13,7 @@ from torch import Tensor
 
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import AnyArray
+from hardmax.attention.gpu_layout import Found
 from hardmax.attention.masks import check_mask, exact_sets_seen, find_each, for_each_query, spread_each
 from hardmax.kernels.sets import Sets
 
@@ -95,13 +96,15 @@ def hardmax_attention(
     rows = None if mask is attn_mask is None else _seen(mask, attn_mask, k, tuple(leading), q.shape[-2])
     if rows is not None and rows.ndim == 3 and causal:
         rows, causal = rows & rows.new_ones(rows.shape[1:]).tril(), False
-    flat = (x if x.ndim == 3 and x.shape[:-2] == leading else _flat(x, leading) for x in (q, k, v))
+    q, k, v = (x if x.ndim == 3 and x.shape[:-2] == leading else _flat(x, leading) for x in (q, k, v))
     if torch.compiler.is_compiling():
-        out = torch.ops.hardmax.attend(*flat, rows, causal)[0]
+        out = torch.ops.hardmax.attend(q, k, v, rows, causal)[0]
+    elif torch._C._are_functorch_transforms_active():  # private, and what torch asks itself in `apply`
+        out = MappedAttend.apply(q, k, v, rows, causal)[0]
+    elif torch.is_grad_enabled() and (v.requires_grad or q.requires_grad or k.requires_grad):
+        out = Attend.apply(q, k, v, rows, causal)[0]
     else:
-        mapped = torch._C._are_functorch_transforms_active()  # private, and what torch asks itself in `apply`
-        function = MappedAttend if mapped else Attend
-        out = function.apply(*flat, rows, causal)[0]
+        out = _attend(q, k, v, rows, causal)[0]
     return out.view(*leading, *out.shape[1:])
 
 
@@ -156,6 +159,8 @@ def _seen(mask: Tensor | None, attn_mask: Tensor | None, k: Tensor, leading: tup
 
 
 def _flat(x: Tensor, leading: Sequence[int]) -> Tensor:
+    if x.shape[:-2] == tuple(leading) and x.is_contiguous():  # as nearly always
+        return x.view(math.prod(leading), *x.shape[-2:])
     return x.expand(*leading, *x.shape[-2:]).reshape(math.prod(leading), *x.shape[-2:])
 
 
@@ -186,34 +191,46 @@ def _check(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> None:
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, ...]:
-    """Outputs of (B, n, d) queries, and what the gradient needs to know of their sets (see `gpu.RawSets`)."""
+    """Outputs of (B, n, d) queries, and what the gradient needs to know of their sets: see `first_and_sizes`."""
     if q.is_cuda:
         with _device_of(q):
-            if mask is not None and mask.ndim == 3:
+            if mask is not None and _each(mask):
                 return find_each(_gpu(), q, k, v, mask)
-            out, found = _gpu().find(q, k, v, mask, causal)
-        return out, *found
-    nothing = torch.empty(0, dtype=torch.int64)
+            found: tuple[Tensor, ...] = _gpu().find(q, k, v, mask, causal)
+            return found
     if q.shape[0] * q.shape[1] == 0 or k.shape[1] == 0:
-        sizes = nothing.new_zeros(q.shape[0] * q.shape[1])
-        return v.new_zeros(*q.shape[:2], v.shape[2]), sizes - 1, sizes, nothing
+        sizes = torch.zeros(q.shape[:2], dtype=torch.int64)
+        return v.new_zeros(*q.shape[:2], v.shape[2]), torch.cat([sizes - 1, sizes], 1)
     sets = exact_sets_seen(as_array(q, "q"), as_array(k, "k"), None if mask is None else mask.numpy(), causal)
     everywhere = sets.flattened(q.shape[1], k.shape[1])
     means = everywhere.mean(_numbers(v).reshape(-1, v.shape[2]), np.ones(k.shape[0] * k.shape[1], np.intp))
     out = torch.from_numpy(means).to(v.dtype).view(*q.shape[:2], v.shape[2])
-    return out, torch.from_numpy(sets.targets), torch.from_numpy(sets.sizes), nothing
+    return out, torch.cat([torch.from_numpy(x).view(q.shape[:2]) for x in (sets.targets, sets.sizes)], 1)
 
 
-def _spread(
-    g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, first: Tensor, sizes: Tensor, lanes: Tensor
-) -> Tensor:
+def first_and_sizes(found: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    """(B, n) lowest members of the sets, -1 for none, and how many members they have."""
+    if found.is_cuda:
+        first, sizes = _gpu().first_and_sizes(found, n)
+        return first, sizes
+    return found[:, :n], found[:, n:]
+
+
+def _each(mask: Tensor | None) -> bool:
+    """Whether each query sees keys of its own."""
+    return mask is not None and mask.ndim == 3
+
+
+def _spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, found: Tensor) -> Tensor:
     """Gradient of the values: each g_i / |C_i| goes to the members of C_i."""
     if g.is_cuda:
         with _device_of(g):
-            if mask is not None and mask.ndim == 3:
-                return spread_each(_gpu(), g, q, k, mask, (first, sizes, lanes))
-            return _gpu().spread(g, q, k, mask, causal, _gpu().RawSets(first, sizes, lanes))
+            if mask is not None and _each(mask):
+                return spread_each(_gpu(), g, q, k, mask, found)
+            out: Tensor = _gpu().spread(g, q, k, mask, causal, found)
+            return out
     (batch, n, dv), m = g.shape, k.shape[1]
+    first, sizes = (x.flatten() for x in first_and_sizes(found, n))
     if not g.numel() or not m:
         return g.new_zeros(batch, m, dv)
     if bool((sizes == 1).all()):  # as nearly always
@@ -230,18 +247,15 @@ def _spread(
 
 
 class Attend(torch.autograd.Function):
-    """`_attend` with its gradient, for eager torch: an operator that can be compiled costs more to call.
-
-    Gives the outputs, the lowest member of each C_i, -1 for none, and |C_i|, for (B, n, d) tensors.
-    """
+    """`_attend` with its gradient, for eager torch: an operator that can be compiled costs more to call."""
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, ...]:
-        out, *found = _attend(q, k, v, mask, causal)
+        out, found = _attend(q, k, v, mask, causal)
         ctx.causal = causal
-        ctx.save_for_backward(q, k, mask, *found)
-        ctx.mark_non_differentiable(*found[:2])
-        return out, *found[:2]
+        ctx.save_for_backward(q, k, mask, found)
+        ctx.mark_non_differentiable(found)
+        return out, found
 
     @staticmethod
     def backward(ctx: Any, g: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
@@ -305,9 +319,9 @@ def _unfolded(size: int, x: Tensor) -> Tensor:
 
 
 def _gradients(spread: Callable[..., Tensor], ctx: Any, g: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
-    q, k, mask, *found = ctx.saved_tensors
+    q, k, mask, found = ctx.saved_tensors
     wanted = ctx.needs_input_grad[2]
-    return None, None, spread(g, q, k, mask, ctx.causal, *found) if wanted else None, None, None
+    return None, None, spread(g, q, k, mask, ctx.causal, found) if wanted else None, None, None
 
 
 def _save_for_spread(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -317,13 +331,12 @@ def _save_for_spread(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _gradients_of_spread(attend: Callable[..., tuple[Tensor, ...]], ctx: Any, h: Tensor) -> tuple[Tensor | None, ...]:
     q, k, mask = ctx.saved_tensors
-    return attend(q, k, h, mask, ctx.causal)[0], *[None] * 7
+    return attend(q, k, h, mask, ctx.causal)[0], *[None] * 5
 
 
 _OPERATORS = torch.library.Library("hardmax", "DEF")
-_OPERATORS.define("attend(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal) -> (Tensor, Tensor, Tensor, Tensor)")
-_FOUND = "Tensor first, Tensor sizes, Tensor lanes"
-_OPERATORS.define(f"spread(Tensor g, Tensor q, Tensor k, Tensor? mask, bool causal, {_FOUND}) -> Tensor")
+_OPERATORS.define("attend(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal) -> (Tensor, Tensor)")
+_OPERATORS.define("spread(Tensor g, Tensor q, Tensor k, Tensor? mask, bool causal, Tensor found) -> Tensor")
 for _device in ("CPU", "CUDA"):
     _OPERATORS.impl("attend", _attend, _device)
     _OPERATORS.impl("spread", _spread, _device)
@@ -331,9 +344,11 @@ for _device in ("CPU", "CUDA"):
 
 @torch.library.register_fake("hardmax::attend")
 def _(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, ...]:
-    rows, whole = q.shape[0] * q.shape[1], torch.int32 if q.is_cuda else torch.int64
-    shapes = (rows, rows, rows if q.is_cuda else 0)
-    return v.new_empty(*q.shape[:2], v.shape[2]), *(v.new_empty(size, dtype=whole) for size in shapes)
+    (batch, n, _), m = q.shape, k.shape[1]
+    record, whole = 2 * n, torch.int64
+    if q.is_cuda:
+        record, whole = Found(n, m, not causal and not _each(mask)).record, torch.int32
+    return v.new_empty(batch, n, v.shape[2]), v.new_empty(batch, record, dtype=whole)
 
 
 @torch.library.register_fake("hardmax::spread")

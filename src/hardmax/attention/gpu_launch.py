@@ -1,0 +1,83 @@
+"""Launching Triton kernels from Python with little of it: what can be known from the shapes alone is kept.
+
+A kernel is compiled once for each kind of its arguments, all kernels of one call at the same time, and Triton keeps the
+machine code on disk (`TRITON_CACHE_DIR`). Afterwards a launch hands over addresses and numbers, without a look at them:
+every tensor starts on 16 bytes, as the compiled code expects.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import torch
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+LOG = logging.getLogger("hardmax")
+SLOW = 0.5  # seconds of compilation that are told of
+_COMPILED: dict[Any, Any] = {}
+
+
+class Launch(NamedTuple):
+    """One kernel of a call: how many programs, and what it is compiled for.
+
+    `kinds` holds for each argument before the constants the type of a tensor, a descriptor, or a number.
+    """
+
+    kernel: Any
+    programs: int
+    kinds: tuple[Any, ...]
+    constants: dict[str, Any]
+    options: dict[str, Any]
+
+    @property
+    def key(self) -> Any:
+        """All that the machine code depends on. Triton makes other code for multiples of 16, and for 1."""
+        fixed = self.kernel.do_not_specialize
+        kinds: list[Any] = []
+        for name, kind in zip(self.kernel.arg_names, self.kinds, strict=False):
+            if isinstance(kind, TensorDescriptor):
+                kinds.append((kind.base.dtype, *kind.block_shape))
+            elif isinstance(kind, int):
+                kinds.append("int" if name in fixed else (kind == 1, kind % 16 == 0))
+            else:
+                kinds.append(kind if isinstance(kind, torch.dtype) else type(kind))
+        rest = *self.constants.items(), *self.options.items()
+        return self.kernel, torch.cuda.current_device(), *kinds, *rest
+
+
+def ready(launches: Sequence[Launch]) -> list[Callable[..., None]]:
+    """A function of the arguments for each launch; compiles what is missing."""
+    missing = {launch.key: launch for launch in launches if launch.key not in _COMPILED}
+    if missing:
+        began, device = perf_counter(), torch.cuda.current_device()
+        with ThreadPoolExecutor(len(missing)) as pool:
+            _COMPILED.update(zip(missing, pool.map(lambda one: _compiled(one, device), missing.values()), strict=True))
+        if (took := perf_counter() - began) > SLOW:
+            names = ", ".join(launch.kernel.__name__ for launch in missing.values())
+            LOG.warning("hardmax compiled %s for this GPU in %.1f s; kept on disk for the next time.", names, took)
+    return [_bound(_COMPILED[launch.key], launch) for launch in launches]
+
+
+def _compiled(launch: Launch, device: int) -> Any:
+    torch.cuda.set_device(device)  # each thread has a device of its own
+    found = launch.kernel.warmup(*launch.kinds, grid=(1,), **launch.constants, **launch.options)
+    found._init_handles()  # else the first launch would
+    return found
+
+
+def _bound(compiled: Any, launch: Launch) -> Callable[..., None]:
+    """As Triton's own launch, without what it does for those who watch it."""
+    names, constants = launch.kernel.arg_names[len(launch.kinds) :], tuple(launch.constants.values())
+    assert tuple(launch.constants) == tuple(names), f"{launch.kernel.__name__}: constants in the order of {names}"
+    programs, run, code, facts = launch.programs, compiled.run, compiled.function, compiled.packed_metadata
+    inner = getattr(run, "launch", None)  # the C function, where no memory need be found first
+    if inner is None or run.global_scratch_size or run.profile_scratch_size:
+        return lambda stream, *rest: run(programs, 1, 1, stream, code, facts, None, None, None, *rest, *constants)
+    grid, facts = (programs, 1, 1), (run.launch_cooperative_grid, run.launch_pdl, None, None, facts, None, None, None)
+
+    def start(stream: int, *arguments: Any) -> None:
+        inner(*grid, stream, code, *facts, *arguments, *constants)
+
+    return start
