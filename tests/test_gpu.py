@@ -78,6 +78,52 @@ def test_sets_of_random_tokens_are_exact(n, m, d, dtype):
     check(normal(2, n, d, dtype=dtype), normal(2, m, d, dtype=dtype))
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("times", [2, 3, 40])
+@pytest.mark.parametrize("masked", [False, True])
+def test_equal_keys_are_one_key_that_counts(times, masked, dtype):
+    q, k = normal(2, 300, 16, dtype=dtype), normal(2, 70, 16, dtype=dtype).repeat(1, times, 1)
+    k[0] = k[0, torch.randperm(k.shape[1], device="cuda")]
+    mask = torch.rand(k.shape[:2], device="cuda") < 0.7 if masked else None
+    assert (check(q, k, mask).sum(-1) > 1).any()
+    v, g = normal(2, k.shape[1], 20, dtype=dtype).requires_grad_(), normal(2, 300, 20, dtype=dtype)
+    P = membership(q, k, mask).double()
+    P /= P.sum(-1, keepdim=True).clamp(min=1)
+    out = hardmax_attention(q, k, v, mask)
+    (grad,) = torch.autograd.grad(out, v, g)
+    close = {"rtol": 1e-6, "atol": 1e-5} if dtype == torch.float32 else {"rtol": 1e-2, "atol": 1e-2}
+    torch.testing.assert_close(out.double(), P @ v.detach().double(), **close)
+    torch.testing.assert_close(grad.double(), P.transpose(1, 2) @ g.double(), **close)
+
+
+def test_keys_that_share_a_hash_stay_apart():
+    # The hash is a product with a fixed vector in float32: numbers far below the first change no bit of it.
+    k = torch.zeros(1, 64, 4, device="cuda")
+    k[0, :, 0] = 1.0
+    k[0, :, 1] = torch.arange(64, device="cuda") % 8 * 2.0**-60
+    q = torch.tensor([[[0.0, 1.0, 0.0, 0.0], [0.0, -1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]]], device="cuda")
+    assert check(q, k).sum(-1)[0].tolist() == [8, 8, 64]
+
+
+def test_zero_has_one_sign():
+    k = torch.randint(-1, 2, (1, 60, 3), device="cuda").float()
+    k = torch.cat([k, torch.where(k == 0, -0.0, k)], 1)
+    assert (check(normal(1, 50, 3), k).sum(-1) > 1).all()
+    check(normal(1, 9, 3), torch.zeros(1, 30, 3, device="cuda") * torch.tensor([1.0, -1.0, 1.0], device="cuda"))
+
+
+@pytest.mark.parametrize(("n", "d", "dv"), [(512, 64, 64), (512, 48, 40), (130, 33, 1), (512, 7, 100)])
+def test_sizes_between_those_that_are_compiled(n, d, dv):
+    q, k = normal(3, n, d, dtype=torch.bfloat16), normal(3, n, d, dtype=torch.bfloat16)
+    v, g = normal(3, n, dv).requires_grad_(), normal(3, n, dv)
+    P = check(q, k, causal=True).double()
+    P /= P.sum(-1, keepdim=True)
+    out = hardmax_attention(q, k, v, causal=True)
+    (grad,) = torch.autograd.grad(out, v, g)
+    torch.testing.assert_close(out.double(), P @ v.detach().double(), rtol=1e-6, atol=1e-5)
+    torch.testing.assert_close(grad.double(), P.transpose(1, 2) @ g.double(), rtol=1e-6, atol=1e-4)
+
+
 def mirrored(dtype):
     half = normal(1, 40, 3, dtype=dtype)
     return torch.cat([half, -half], 1), torch.cat([half, half * torch.tensor([1, 1, -1], device="cuda")], 1)

@@ -211,3 +211,17 @@ def test_counts_are_copies_on_a_gpu(d):
         np.testing.assert_allclose(moved[0].detach().cpu().numpy(), with_copies(cloud, counts, 1, 1), atol=1e-6)
         (slope,) = torch.autograd.grad(moved.sum(), z)
         assert torch.allclose(slope.sum(1).cpu(), torch.full((1, d), float(len(cloud))))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_tokens_at_zero_go_to_the_mean_of_all_on_a_gpu():
+    torch.manual_seed(0)
+    z = torch.randn(20, 50, 2)
+    z[torch.rand(20, 50) < 0.3] = 0
+    x, y = z.cuda().requires_grad_(), z.clone().requires_grad_()
+    ours, theirs = hardmax_layers(x, torch.ones(20).cuda(), 1), hardmax_layers(y, torch.ones(20), 1)
+    torch.testing.assert_close(ours.cpu(), theirs, rtol=1e-5, atol=1e-5)
+    g = torch.randn(20, 50, 2)
+    (own,), (other,) = torch.autograd.grad(ours, x, g.cuda()), torch.autograd.grad(theirs, y, g)
+    torch.testing.assert_close(own.cpu(), other, rtol=1e-5, atol=1e-5)
