@@ -1,5 +1,6 @@
 # Two commands: `make demo` and `make test`. Each works alone on a fresh clone; the first run makes .venv.
 PYTHON ?= python3
+GPU_PYTHON ?= python3
 BIN := .venv/bin
 PIP := -m pip install -q --disable-pip-version-check
 
@@ -19,7 +20,7 @@ PYTHONS := $(foreach name,python3.12 python3.13 python3.14,$(shell command -v $(
 	$(wildcard $(HOME)/.pyenv/versions/3.1[2-9].*/bin/python)
 
 .PHONY: demo check test lint types pytest test-slow test-machines test-oldest test-pythons test-wheel try-wheel release \
-	docs docs-open test-docs app screenshots bench clean
+	docs docs-open test-docs app screenshots test-gpu bench bench-gpu clean
 
 demo: .venv/installed
 	$(BIN)/hardmax demo --out demo
@@ -119,6 +120,13 @@ app: .venv/installed
 # The pictures of the app in the docs; they need Chromium.
 screenshots: .venv/installed
 	$(BIN)/python -m tests.screenshots
+
+# On a machine with a GPU, with its own Python: torch, Triton, pytest and what `import hardmax` needs.
+test-gpu:
+	PYTHONPATH=src $(GPU_PYTHON) -m pytest -n 4 -m gpu -p no:benchmark tests/test_gpu.py tests/test_layers.py tests/test_attention.py
+
+bench-gpu:
+	PYTHONPATH=src $(GPU_PYTHON) -m benchmarks.gpu benchmarks/results/gpu.json
 
 bench: .venv/installed
 	$(BIN)/python -m benchmarks --out benchmarks/results/cpu.json --markdown benchmarks/README.md

@@ -10,7 +10,7 @@ pytest.importorskip("triton", reason="needs triton")
 if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
 
-from hardmax.attention import gpu  # noqa: E402
+from hardmax.attention import gpu, gpu_launch  # noqa: E402
 from hardmax.attention.one_layer import hardmax_attention  # noqa: E402
 
 pytestmark = pytest.mark.gpu
@@ -306,3 +306,34 @@ def test_double_precision_stays_on_the_cpu():
         ValueError, match=r"`q` must be one of float32, bfloat16, float16 on cuda\. Got torch\.float64\."
     ):
         hardmax_attention(x, x, x)
+
+
+def test_launches_as_triton_documents_them(monkeypatch):
+    def another_triton(*_):
+        raise AttributeError("no such part")
+
+    q, k, v = (normal(2, 100, 16).requires_grad_() for _ in range(3))
+    expected = hardmax_attention(q, k, v)
+    (wanted,) = torch.autograd.grad(expected.sum(), v)
+    monkeypatch.setattr(gpu_launch, "_direct", another_triton)
+    for cached in (gpu._forward, gpu._backward):
+        cached.cache_clear()
+    out = hardmax_attention(q, k, v)
+    (found,) = torch.autograd.grad(out.sum(), v)
+    for cached in (gpu._forward, gpu._backward):
+        cached.cache_clear()
+    assert torch.equal(out, expected)
+    assert torch.equal(found, wanted)
+
+
+@pytest.mark.parametrize("n", [300, 900])
+def test_a_batch_of_small_clouds_is_its_clouds(n):
+    q, k, v = (normal(80, n, 24, dtype=torch.bfloat16).round().requires_grad_() for _ in range(3))  # ties and copies
+    out = hardmax_attention(q, k, v)
+    (found,) = torch.autograd.grad(out.float().square().sum(), v)
+    for b in (0, 41, 79):
+        alone = v[b : b + 1].detach().requires_grad_()
+        one = hardmax_attention(q[b : b + 1], k[b : b + 1], alone)
+        (wanted,) = torch.autograd.grad(one.float().square().sum(), alone)
+        assert torch.equal(one[0], out[b])
+        assert torch.allclose(wanted[0], found[b], rtol=2e-2, atol=1e-3)

@@ -5,17 +5,21 @@ machine code on disk (`TRITON_CACHE_DIR`). Afterwards a launch hands over addres
 every tensor starts on 16 bytes, as the compiled code expects.
 """
 
+import inspect
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import torch
+import triton
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 LOG = logging.getLogger("hardmax")
 SLOW = 0.5  # seconds of compilation that are told of
+LAUNCHER = {"self", "gridX", "gridY", "gridZ", "stream", "function", "args"}  # what Triton's launcher is called with
 _COMPILED: dict[Any, Any] = {}
 
 
@@ -62,22 +66,40 @@ def ready(launches: Sequence[Launch]) -> list[Callable[..., None]]:
 
 def _compiled(launch: Launch, device: int) -> Any:
     torch.cuda.set_device(device)  # each thread has a device of its own
-    found = launch.kernel.warmup(*launch.kinds, grid=(1,), **launch.constants, **launch.options)
-    found._init_handles()  # else the first launch would
-    return found
+    return launch.kernel.warmup(*launch.kinds, grid=(1,), **launch.constants, **launch.options)
 
 
 def _bound(compiled: Any, launch: Launch) -> Callable[..., None]:
-    """As Triton's own launch, without what it does for those who watch it."""
+    """A launch as a function of a stream and the arguments."""
     names, constants = launch.kernel.arg_names[len(launch.kinds) :], tuple(launch.constants.values())
     assert tuple(launch.constants) == tuple(names), f"{launch.kernel.__name__}: constants in the order of {names}"
-    programs, run, code, facts = launch.programs, compiled.run, compiled.function, compiled.packed_metadata
-    inner = getattr(run, "launch", None)  # the C function, where no memory need be found first
-    if inner is None or run.global_scratch_size or run.profile_scratch_size:
-        return lambda stream, *rest: run(programs, 1, 1, stream, code, facts, None, None, None, *rest, *constants)
-    grid, facts = (programs, 1, 1), (run.launch_cooperative_grid, run.launch_pdl, None, None, facts, None, None, None)
+    grid = (launch.programs, 1, 1)
+    try:
+        return _direct(compiled, grid, constants)
+    except (AttributeError, TypeError):  # another Triton: as its documentation says, which takes twice as long
+        run = compiled[grid]
+        return lambda _, *arguments: run(*arguments, *constants)
 
-    def start(stream: int, *arguments: Any) -> None:
-        inner(*grid, stream, code, *facts, *arguments, *constants)
 
-    return start
+def _direct(compiled: Any, grid: tuple[int, int, int], constants: tuple[Any, ...]) -> Callable[..., None]:
+    """As Triton 3.6 launches, without what it does for those who watch it. Nothing of this is promised by Triton."""
+    compiled._init_handles()  # loads the machine code
+    run, code = compiled.run, compiled.function
+    if run.global_scratch_size or run.profile_scratch_size:
+        raise TypeError("memory would have to be found first")
+    start, fixed = run.launch, (run.launch_cooperative_grid, run.launch_pdl, None, None)
+    fixed = (code, *fixed, compiled.packed_metadata, None, None, None)
+    if inspect.signature(type(run).__call__).parameters.keys() != LAUNCHER:
+        raise TypeError("launches take other arguments")
+    return lambda stream, *arguments: start(*grid, stream, *fixed, *arguments, *constants)
+
+
+def stream_of(device: int) -> int:
+    """The stream on which torch works there now."""
+    return int(_streams()(device))
+
+
+@cache
+def _streams() -> Callable[[int], int]:
+    found: Callable[[int], int] = triton.runtime.driver.active.get_current_stream
+    return found

@@ -55,9 +55,12 @@ def _merge(m1, m2, s, t, keep, GROUP: tl.constexpr):
 @triton.jit
 def _true(copies, kept, b, m, index, real, flag, record):
     """The keys that a search numbers so, and whether they are to be looked at."""
-    key = tl.load(kept + b * m + index, mask=real & (flag >= SHORT), other=0)
-    key = tl.where(flag >= SHORT, key, index)
-    return key, real & (tl.load(copies + b * record + key, mask=real & (flag != PLAIN), other=1) != 0)
+    key = index
+    if flag >= SHORT:
+        key = tl.load(kept + b * m + index, mask=real, other=0)
+    if flag != PLAIN:
+        real &= tl.load(copies + b * record + key, mask=real, other=1) != 0
+    return key, real
 
 
 @triton.jit
@@ -104,16 +107,20 @@ def _compared(
 
 
 @triton.jit(do_not_specialize=[
-    "n", "m", "rows", "tiles", "blocks", "units", "causal", "record", "class_record", "keep", "error", "packing"
+    "n", "m", "rows", "tiles", "blocks", "units", "causal", "record", "class_record", "keep", "error", "packing",
+    "slack"
 ])  # fmt: skip
 def search(
     q_tiles, k_tiles, short_tiles, q, k, v, norms, residuals, out, first, sizes, lanes, own_lanes, flags, copies,
     starts, members, kept, used, pending, n, m, rows, tiles, blocks, units, causal, record, class_record, keep, error,
-    packing, DV,
+    packing, slack, DV,
     WIDTH: tl.constexpr, PARTS: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
-    LANES: tl.constexpr, STAGES: tl.constexpr, TF32: tl.constexpr, COPIES: tl.constexpr
+    LANES: tl.constexpr, STAGES: tl.constexpr, ROUNDS: tl.constexpr, TF32: tl.constexpr, COPIES: tl.constexpr
 ):  # fmt: skip
-    """Find C_i of a tile of queries where it clearly is one key or its copies; leave other rows pending."""
+    """Find C_i of a tile of queries where it clearly is one key or its copies; leave other rows pending.
+
+    The best ROUNDS groups of a row are looked into.
+    """
     D = units * (128 // q.dtype.element_ty.primitive_bitwidth)
     tile, b = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
     tile = tl.where(causal != 0, tiles - 1 - tile, tile)  # the longest first
@@ -140,18 +147,18 @@ def search(
     whole = tl.where(flag != PLAIN, 0, tl.minimum(m, tl.where(causal != 0, top + 1, m)) // KEYS)
     for t in tl.range(0, whole, num_stages=STAGES):
         s = _scores(q0, q_tiles, k_tiles, q_row, k_row + t * KEYS, WIDTH, PARTS)
-        m1, m2 = _merge(m1, m2, s, t, keep, KEYS // LANES)
+        m1, m2 = _merge(m1, m2, s, t * LANES, keep, KEYS // LANES)
     for t in tl.range(whole, tl.cdiv(seen, KEYS), num_stages=STAGES):
         s = _scores(q0, q_tiles, k_tiles, q_row, k_row + t * KEYS, WIDTH, PARTS)
         key = t * KEYS + tl.arange(0, KEYS)
         real = tl.load(copies + b * class_record + key, mask=(key < m) & (flag != PLAIN), other=1) != 0
         s = tl.where(real[None, :] & (key[None, :] < limit[:, None]), s, NOTHING)
-        m1, m2 = _merge(m1, m2, s, t, keep, KEYS // LANES)
+        m1, m2 = _merge(m1, m2, s, t * LANES, keep, KEYS // LANES)
     if COPIES:
         for t in tl.range(0, tl.cdiv(amount, KEYS), num_stages=STAGES):
             s = _scores(q0, q_tiles, short_tiles, q_row, k_row + t * KEYS, WIDTH, PARTS)
             s = tl.where((t * KEYS + tl.arange(0, KEYS) < amount)[None, :], s, NOTHING)
-            m1, m2 = _merge(m1, m2, s, t, keep, KEYS // LANES)
+            m1, m2 = _merge(m1, m2, s, t * LANES, keep, KEYS // LANES)
 
     row = b * n + query
     inside = query < n
@@ -162,32 +169,35 @@ def search(
         wrong += (tl.sqrt(residual) * 1.001 + EPSILON) * k_norm + q_norm * k_rest
 
     lane = tl.arange(0, LANES)
-    best, at = tl.max(m1, 1, return_indices=True)
-    near = best - 2.25 * (wrong + packing * tl.abs(best))
-    close = m1 >= near[:, None]
-    bits = tl.sum(tl.where(close, (1 << lane)[None, :], 0), 1)
-    count = tl.sum(close.to(tl.int32), 1)
-    m1 = tl.where(lane[None, :] == at[:, None], NOTHING, m1)
-    seconds = tl.max(m1, 1)
-    other = tl.sum(tl.where(m1 >= near[:, None], lane[None, :], 0), 1)  # the lane, if there is one such
+    m1 = (m1.to(tl.int32, bitcast=True) | lane[None, :]).to(tl.float32, bitcast=True)
+    score = tl.max(m1, 1)
+    near = score - slack * (wrong + packing * tl.abs(score))
     bounded = size < LARGEST  # false for NaN too
-    unclear = (tl.max(m2, 1) >= near) | (count > 2) | (bounded == 0)
-    group = at.to(tl.int32) + (best.to(tl.int32, bitcast=True) & ~keep) * KEYS
-    second = other + (seconds.to(tl.int32, bitcast=True) & ~keep) * KEYS
-    nobody = bounded & (best < -2.0e38)
-    group = tl.where(inside & (nobody == 0) & (unclear == 0), group, -1)
-    second = tl.where((group >= 0) & (count == 2), second, -1)
-
+    nobody = bounded & (score < -2.0e38)
+    clear = inside & bounded & (nobody == 0) & (tl.max(m2, 1) < near)
     high = tl.full([ROWS], float("-inf"), tl.float32)
     lower = tl.full([ROWS], float("-inf"), tl.float32)
     winner = tl.full([ROWS], -1, tl.int32)
-    for turn in range(tl.where(tl.max(second, 0) >= 0, 2, 1)):
-        asked = tl.where(turn == 0, group, second)
-        winner, high, lower = _compared(winner, high, lower, asked, q, k, copies, kept, row, b, m, limit, flag,
+    bits = tl.zeros([ROWS], tl.int32)
+    turn = 0
+    while (turn < ROUNDS) & (tl.max((clear & (score >= near)).to(tl.int32), 0) > 0):
+        packed = score.to(tl.int32, bitcast=True)
+        place = packed & (LANES - 1)
+        group = tl.where(clear & (score >= near), place + (packed & ~keep) // LANES * KEYS, -1)
+        winner, high, lower = _compared(winner, high, lower, group, q, k, copies, kept, row, b, m, limit, flag,
                                         class_record, D, CHUNK, LANES, KEYS // LANES)  # fmt: skip
-    sure = nobody | ((group >= 0) & (high - lower > (D + 8) * 2.0**-23 * size))
-    bits = tl.where(bounded, bits, -1)
-    tl.store(own_lanes + row, bits, mask=inside)
+        bits |= tl.where(score >= near, 1 << place, 0)
+        m1 = tl.where(m1 == score[:, None], NOTHING, m1)
+        score = tl.max(m1, 1)
+        turn += 1
+    sure = nobody | (clear & (score < near) & (high - lower > (D + 8) * 2.0**-23 * size))
+    unsure = inside & (sure == 0)
+    if tl.max(unsure.to(tl.int32), 0) > 0:
+        bits |= tl.sum(tl.where(m1 >= near[:, None], (1 << lane)[None, :], 0), 1)
+        bits = tl.where(bounded, bits, -1)
+        slot = tl.atomic_add(pending + rows + tl.zeros([ROWS], tl.int32), 1, mask=unsure, sem="relaxed")
+        tl.store(pending + slot, row.to(tl.int32), mask=unsure)
+        tl.store(own_lanes + row, bits, mask=unsure)
     bits = tl.where(flag < SHORT, bits, -1)  # keys of a short list may lie in any lane
     whole = query < (n + 3) // 4 * 4  # the record has room for multiples of 4
     tl.store(lanes + b * record + query, bits, mask=whole)
@@ -198,9 +208,6 @@ def search(
         begin = tl.load(starts + b * class_record + winner, mask=winner >= 0, other=0)
     tl.store(first + b * record + query, winner, mask=whole)
     tl.store(sizes + b * record + query, weight, mask=whole)
-    unsure = inside & (sure == 0)
-    slot = tl.atomic_add(pending + rows + tl.zeros([ROWS], tl.int32), 1, mask=unsure, sem="relaxed")
-    tl.store(pending + slot, row.to(tl.int32), mask=unsure)
     for start in range(0, DV, VALUES):
         columns = start + tl.arange(0, VALUES)
         within = inside[:, None] & (columns < DV)[None, :]

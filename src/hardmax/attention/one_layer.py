@@ -96,15 +96,13 @@ def hardmax_attention(
     rows = None if mask is attn_mask is None else _seen(mask, attn_mask, k, tuple(leading), q.shape[-2])
     if rows is not None and rows.ndim == 3 and causal:
         rows, causal = rows & rows.new_ones(rows.shape[1:]).tril(), False
-    q, k, v = (x if x.ndim == 3 and x.shape[:-2] == leading else _flat(x, leading) for x in (q, k, v))
-    if torch.compiler.is_compiling():
-        out = torch.ops.hardmax.attend(q, k, v, rows, causal)[0]
-    elif torch._C._are_functorch_transforms_active():  # private, and what torch asks itself in `apply`
-        out = MappedAttend.apply(q, k, v, rows, causal)[0]
-    elif torch.is_grad_enabled() and (v.requires_grad or q.requires_grad or k.requires_grad):
-        out = Attend.apply(q, k, v, rows, causal)[0]
-    else:
-        out = _attend(q, k, v, rows, causal)[0]
+    compiled, mapped = torch.compiler.is_compiling(), torch._C._are_functorch_transforms_active()  # as `apply` asks
+    wanted = torch.is_grad_enabled() and (v.requires_grad or q.requires_grad or k.requires_grad)
+    if wanted and not (compiled or mapped):
+        return cast(Tensor, Attend.apply(*(_spread_over(x, leading) for x in (q, k, v)), rows, causal, None))
+    q, k, v = (_flat(x, leading) for x in (q, k, v))
+    attend = torch.ops.hardmax.attend if compiled else MappedAttend.apply if mapped else _attend
+    out: Tensor = attend(q, k, v, rows, causal)[0]
     return out.view(*leading, *out.shape[1:])
 
 
@@ -158,10 +156,14 @@ def _seen(mask: Tensor | None, attn_mask: Tensor | None, k: Tensor, leading: tup
     return rows[:, 0] if own.shape[-2] == 1 else rows
 
 
+def _spread_over(x: Tensor, leading: Sequence[int]) -> Tensor:
+    return x if x.shape[:-2] == leading else x.expand(*leading, *x.shape[-2:])
+
+
 def _flat(x: Tensor, leading: Sequence[int]) -> Tensor:
-    if x.shape[:-2] == tuple(leading) and x.is_contiguous():  # as nearly always
-        return x.view(math.prod(leading), *x.shape[-2:])
-    return x.expand(*leading, *x.shape[-2:]).reshape(math.prod(leading), *x.shape[-2:])
+    if x.ndim == 3 and x.shape[:-2] == leading:
+        return x
+    return _spread_over(x, leading).reshape(math.prod(leading), *x.shape[-2:])
 
 
 def _check(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> None:
@@ -250,16 +252,26 @@ class Attend(torch.autograd.Function):
     """`_attend` with its gradient, for eager torch: an operator that can be compiled costs more to call."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, ...]:
-        out, found = _attend(q, k, v, mask, causal)
-        ctx.causal = causal
-        ctx.save_for_backward(q, k, mask, found)
-        ctx.mark_non_differentiable(found)
-        return out, found
+    def forward(
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, known: list[Tensor] | None
+    ) -> Tensor:
+        """Tensors of any number of leading axes, all the same; what is found of the sets is added to `known`."""
+        ctx.causal, ctx.shape, leading = causal, v.shape, q.shape[:-2]
+        q, k = _flat(q, leading), _flat(k, leading)  # here, where each view is no step of the gradient
+        out, ctx.found = _attend(q, k, _flat(v, leading), mask, causal)
+        ctx.save_for_backward(q, k, mask)
+        if known is not None:
+            known.append(ctx.found)
+        return out.view(*leading, *out.shape[1:])
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
-        return _gradients(MappedSpread.apply if torch.is_grad_enabled() else _spread, ctx, g)  # `create_graph=True`
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        if not ctx.needs_input_grad[2]:
+            return (None,) * 6
+        q, k, mask = ctx.saved_tensors
+        spread = MappedSpread.apply if torch.is_grad_enabled() else _spread  # `create_graph=True`
+        found = spread(_flat(g, ctx.shape[:-2]), q, k, mask, ctx.causal, ctx.found)
+        return None, None, found.view(ctx.shape), None, None, None
 
 
 class MappedAttend(torch.autograd.Function):

@@ -1,0 +1,192 @@
+"""What a search on a GPU needs for tensors of some shapes, found once, and the launches of its kernels."""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+import triton
+from torch import Tensor
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from hardmax.attention import gpu_copies, gpu_decide, gpu_keys, gpu_search
+from hardmax.attention.gpu_launch import Launch, ready, stream_of
+from hardmax.attention.gpu_layout import Found, offsets
+
+LANES = 32  # columns of scores that are kept; their bits fill an int32
+WIDTHS = (32, 64, 128, 256)  # columns that a search holds at once: few, as each is compiled for
+BLOCK = 128  # keys whose norms are taken together
+COLUMNS = 16  # that are compared at a time
+FEW_KEYS = 512  # of a cloud that one program looks at
+
+
+class Plan(NamedTuple):
+    """Sizes of the tiles of a search, and into how many groups of keys it looks."""
+
+    rows: int
+    keys: int
+    warps: int
+    stages: int
+    registers: int | None
+    rounds: int
+
+
+def plan_for(dtype: torch.dtype, width: int, parts: int, m: int) -> Plan:
+    """Tiles that were fastest on a Hopper GPU for m vectors of that many columns."""
+    exact = dtype.itemsize == 2
+    rounds = 2 if exact else 4  # rounded to TF32, more keys come near the best one
+    if width * dtype.itemsize <= 128:
+        return Plan(64, 64, 4, 3, 96, rounds) if m <= 1024 else Plan(64, 128, 4, 3, 160, rounds)
+    if width * dtype.itemsize <= 256:
+        return Plan(64, 64, 4, 3, 160, rounds) if m < 8192 or not exact else Plan(128, 128, 8, 2, 128, rounds)
+    return Plan(64, 64, 4, 2 if parts == 1 else 1, None, rounds)
+
+
+@cache
+def processors(device: int) -> int:
+    """How many programs run at the same time, at least."""
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)
+
+
+def programs(device: int) -> int:
+    """How many programs share the pending rows: enough to fill the GPU, few enough to end at once if there is none."""
+    return 4 * processors(device)
+
+
+def is_small(batch: int, most: int, device: int) -> bool:
+    """Whether one program for a cloud is enough to prepare a search, or for its gradient."""
+    return most <= (FEW_KEYS if 2 * batch >= processors(device) else BLOCK)
+
+
+def aligned(x: Tensor) -> Tensor:
+    """The same vectors, contiguous, padded with zeros to whole multiples of 16 bytes: what the copy engine asks."""
+    missing = -x.shape[-1] % (16 // x.dtype.itemsize)
+    return torch.nn.functional.pad(x, (0, missing)) if missing else placed(x)
+
+
+def placed(x: Tensor) -> Tensor:
+    """The same tensor, contiguous and on 16 bytes."""
+    x = x.contiguous()
+    return x if x.data_ptr() % 16 == 0 else x.clone()
+
+
+class Address(NamedTuple):
+    """A part of an array, as far as a descriptor asks."""
+
+    address: int
+    dtype: torch.dtype
+
+    def data_ptr(self) -> int:
+        return self.address
+
+
+class Forward:
+    """All that a search for tensors of some shapes needs, but the tensors."""
+
+    def __init__(
+        self, shape: tuple[int, int, int, int, int], types: tuple[torch.dtype, torch.dtype], masked: bool, causal: bool,
+        copies: bool, device: int, plan: Plan | None
+    ) -> None:  # fmt: skip
+        batch, n, m, d, dv = shape
+        dtype, rows, blocks = types[0], batch * n, triton.cdiv(m, BLOCK)
+        width = next((w for w in WIDTHS if w >= d and w * dtype.itemsize <= 512), 512 // dtype.itemsize)
+        parts, units = triton.cdiv(d, width), d * dtype.itemsize // 16
+        self.plan = plan = plan or plan_for(dtype, width, parts, m)
+        self.found, self.copies, self.device, self.dtype = Found(n, m, copies), copies, device, dtype
+        self.outputs, self.records = (batch, n, dv), (batch, self.found.record)
+        self.tiles = [plan.rows, width], [plan.keys, width]
+        self.shapes = ([rows, d], [d, 1]), ([batch * m, d], [d, 1])
+        slots = triton.next_power_of_2(2 * m) if copies else 0
+        own = 0 if copies else batch * (4 + (m if masked else 0))  # `class_record` of each
+        keys, clouds = (batch * m, batch) if copies else (0, 0)
+        self.scratch, self.numbers = offsets(
+            rows + 1, batch * blocks, batch * blocks, own, keys, clouds * slots, keys, keys, clouds, 4 * keys * units,
+            rows,
+        )  # fmt: skip
+        record, class_record = self.found.record, self.found.record if copies else 4 + (m if masked else 0)
+        tiles = triton.cdiv(n, plan.rows)
+        keep = -LANES * (1 << (triton.cdiv(m, plan.keys) - 1).bit_length())
+        packing = -keep * 2.0**-23
+        seen = (int(masked), class_record)
+        self.measured, self.listed = (rows, m, blocks, slots, units, *seen), (m, slots, units, *seen)
+        self.searched = (
+            n, m, rows, tiles, blocks, units, int(causal), record, class_record, keep, (d + 16) * 2.0**-22,
+            packing, 2.1 * (1 + packing) / (1 - packing), dv,
+        )  # fmt: skip
+        self.decided = (n, m, rows, units, dv, record, class_record, int(causal))
+        self.together = copies and is_small(batch, m, device)
+        self.grids = batch * blocks, batch, batch * tiles
+        self.types, self.constants = types, {
+            "WIDTH": width, "PARTS": parts, "CHUNK": COLUMNS, "ROWS": plan.rows, "KEYS": plan.keys, "LANES": LANES,
+            "STAGES": plan.stages, "ROUNDS": plan.rounds, "TF32": dtype == torch.float32, "COPIES": copies,
+        }  # fmt: skip
+        self.kernels: list[Any] | None = None
+
+    def compile(self, *tiled: TensorDescriptor) -> list[Any]:
+        """The kernels as functions of their arguments."""
+        (kind, value), whole, number, plan = self.types, torch.int32, torch.float32, self.plan
+        registers = {"maxnreg": plan.registers} if plan.registers else {}
+        sizes = {"TF32": self.constants["TF32"]}
+        blocks = {"BLOCK": FEW_KEYS if self.together else 2048, "CHUNK": 16, "PAIRS": 128}
+        if self.together:
+            prepare = [Launch(
+                gpu_copies.measure_and_find, self.grids[1],
+                (kind, torch.uint8, number, number, *[whole] * 7, kind, *[whole] * 3, *self.measured),
+                {"COLUMNS": 64, "KEYS": BLOCK} | sizes | blocks, {"num_warps": 8},
+            )]  # fmt: skip
+        else:
+            prepare = [Launch(
+                gpu_keys.measure_keys, self.grids[0],
+                (kind, torch.uint8, number, number, *[whole] * 5, *self.measured),
+                {"CHUNK": 64, "BLOCK": BLOCK} | sizes | {"COPIES": self.copies}, {"num_warps": 8},
+            )]  # fmt: skip
+        if self.copies and not self.together:
+            prepare.append(Launch(
+                gpu_copies.find_copies, self.grids[1],
+                (kind, torch.uint8, *[whole] * 7, kind, whole, whole, *self.listed), blocks, {"num_warps": 16},
+            ))  # fmt: skip
+        return ready([
+            Launch(
+                gpu_search.search, self.grids[2],
+                (*tiled, kind, kind, value, number, number, value, *[whole] * 11, *self.searched),
+                self.constants, {"num_warps": plan.warps, **registers},
+            ),
+            Launch(
+                gpu_decide.decide, programs(self.device),
+                (kind, kind, value, value, *[whole] * 10, *self.decided), {}, {"num_warps": 8, "maxnreg": 128},
+            ),
+            *prepare,
+        ])  # fmt: skip
+
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        out = torch.empty(self.outputs, dtype=v.dtype, device=v.device)
+        found = torch.empty(self.records, dtype=torch.int32, device=v.device)
+        scratch = torch.empty(self.numbers, dtype=torch.int32, device=v.device)
+        at, here = scratch.data_ptr(), found.data_ptr()
+        pending, norms, residuals, own, hashes, table, chosen, kept, used, short, lanes = [at + x for x in self.scratch]
+        rows = [here + x for x in self.found.rows]
+        keys = [here + x for x in self.found.keys] if self.copies else [own, own + 16, 0, 0]
+        q_at, k_at, v_at, out_at = q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr()
+        mask_at = 0 if mask is None else mask.data_ptr()
+        q_tiles = TensorDescriptor(q, *self.shapes[0], self.tiles[0])
+        k_tiles = short_tiles = TensorDescriptor(k, *self.shapes[1], self.tiles[1])
+        if self.copies:
+            short_tiles = TensorDescriptor(Address(short, self.dtype), *self.shapes[1], self.tiles[1])
+        if self.kernels is None:
+            self.kernels = self.compile(q_tiles, k_tiles, k_tiles)
+        search, decide, prepare, *find = self.kernels
+        stream = stream_of(self.device)
+        if self.together:
+            prepare(
+                stream, k_at, mask_at, norms, residuals, hashes, table, *keys, chosen, short, kept, used, pending,
+                *self.measured,
+            )  # fmt: skip
+        else:
+            prepare(stream, k_at, mask_at, norms, residuals, hashes, table, *keys[:2], pending, *self.measured)
+        if find:
+            find[0](stream, k_at, mask_at, hashes, table, *keys, chosen, short, kept, used, *self.listed)
+        search(
+            stream, q_tiles, k_tiles, short_tiles, q_at, k_at, v_at, norms, residuals, out_at, *rows, lanes, *keys,
+            kept, used, pending, *self.searched,
+        )  # fmt: skip
+        decide(stream, q_at, k_at, v_at, out_at, rows[0], rows[1], *keys, kept, used, lanes, pending, *self.decided)
+        return out, found
