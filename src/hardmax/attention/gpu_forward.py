@@ -121,7 +121,7 @@ class Forward:
         }  # fmt: skip
         self.kernels: list[Any] | None = None
 
-    def compile(self, *tiled: TensorDescriptor) -> list[Any]:
+    def compile(self, *tiled: TensorDescriptor | None) -> list[Any]:
         """The kernels as functions of their arguments."""
         (kind, value), whole, number, plan = self.types, torch.int32, torch.float32, self.plan
         registers = {"maxnreg": plan.registers} if plan.registers else {}
@@ -168,11 +168,11 @@ class Forward:
         q_at, k_at, v_at, out_at = q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr()
         mask_at = 0 if mask is None else mask.data_ptr()
         q_tiles = TensorDescriptor(q, *self.shapes[0], self.tiles[0])
-        k_tiles = short_tiles = TensorDescriptor(k, *self.shapes[1], self.tiles[1])
+        k_tiles, short_tiles = TensorDescriptor(k, *self.shapes[1], self.tiles[1]), None
         if self.copies:
             short_tiles = TensorDescriptor(Address(short, self.dtype), *self.shapes[1], self.tiles[1])
         if self.kernels is None:
-            self.kernels = self.compile(q_tiles, k_tiles, k_tiles)
+            self.kernels = self.compile(q_tiles, k_tiles, k_tiles if self.copies else None)
         search, decide, prepare, *find = self.kernels
         stream = stream_of(self.device)
         if self.together:

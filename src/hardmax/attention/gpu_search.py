@@ -142,23 +142,24 @@ def search(
         residual += more_residual
     m1 = tl.full([ROWS, LANES], NOTHING, tl.float32)
     m2 = tl.full([ROWS, LANES], NOTHING, tl.float32)
-    seen = tl.minimum(m, tl.where(causal != 0, top + ROWS, m))
-    seen = tl.where(flag >= SHORT, 0, seen)
-    whole = tl.where(flag != PLAIN, 0, tl.minimum(m, tl.where(causal != 0, top + 1, m)) // KEYS)
-    for t in tl.range(0, whole, num_stages=STAGES):
-        s = _scores(q0, q_tiles, k_tiles, q_row, k_row + t * KEYS, WIDTH, PARTS)
-        m1, m2 = _merge(m1, m2, s, t * LANES, keep, KEYS // LANES)
-    for t in tl.range(whole, tl.cdiv(seen, KEYS), num_stages=STAGES):
-        s = _scores(q0, q_tiles, k_tiles, q_row, k_row + t * KEYS, WIDTH, PARTS)
-        key = t * KEYS + tl.arange(0, KEYS)
-        real = tl.load(copies + b * class_record + key, mask=(key < m) & (flag != PLAIN), other=1) != 0
-        s = tl.where(real[None, :] & (key[None, :] < limit[:, None]), s, NOTHING)
-        m1, m2 = _merge(m1, m2, s, t * LANES, keep, KEYS // LANES)
-    if COPIES:
+    if COPIES and flag >= SHORT:  # loops begin with copies that nobody waits for if there is nothing to do
         for t in tl.range(0, tl.cdiv(amount, KEYS), num_stages=STAGES):
             s = _scores(q0, q_tiles, short_tiles, q_row, k_row + t * KEYS, WIDTH, PARTS)
             s = tl.where((t * KEYS + tl.arange(0, KEYS) < amount)[None, :], s, NOTHING)
             m1, m2 = _merge(m1, m2, s, t * LANES, keep, KEYS // LANES)
+    else:
+        tail = tl.where(flag != PLAIN, 0, tl.minimum(m, tl.where(causal != 0, top + 1, m)) // KEYS)
+        for t in tl.range(0, tail, num_stages=STAGES):
+            s = _scores(q0, q_tiles, k_tiles, q_row, k_row + t * KEYS, WIDTH, PARTS)
+            m1, m2 = _merge(m1, m2, s, t * LANES, keep, KEYS // LANES)
+        seen = tl.minimum(m, tl.where(causal != 0, top + ROWS, m))
+        if tail * KEYS < seen:
+            for t in tl.range(tail, tl.cdiv(seen, KEYS), num_stages=STAGES):
+                s = _scores(q0, q_tiles, k_tiles, q_row, k_row + t * KEYS, WIDTH, PARTS)
+                key = t * KEYS + tl.arange(0, KEYS)
+                real = tl.load(copies + b * class_record + key, mask=(key < m) & (flag != PLAIN), other=1) != 0
+                s = tl.where(real[None, :] & (key[None, :] < limit[:, None]), s, NOTHING)
+                m1, m2 = _merge(m1, m2, s, t * LANES, keep, KEYS // LANES)
 
     row = b * n + query
     inside = query < n
