@@ -84,14 +84,14 @@ def _bound(compiled: Any, launch: Launch) -> Callable[..., None]:
 def _direct(compiled: Any, grid: tuple[int, int, int], constants: tuple[Any, ...]) -> Callable[..., None]:
     """As Triton 3.6 launches, without what it does for those who watch it. Nothing of this is promised by Triton."""
     compiled._init_handles()  # loads the machine code
-    run, code = compiled.run, compiled.function
-    if run.global_scratch_size or run.profile_scratch_size:
-        raise TypeError("memory would have to be found first")
-    start, fixed = run.launch, (run.launch_cooperative_grid, run.launch_pdl, None, None)
-    fixed = (code, *fixed, compiled.packed_metadata, None, None, None)
+    run = compiled.run
     if inspect.signature(type(run).__call__).parameters.keys() != LAUNCHER:
         raise TypeError("launches take other arguments")
-    return lambda stream, *arguments: start(*grid, stream, *fixed, *arguments, *constants)
+    if run.global_scratch_size or run.profile_scratch_size:
+        raise TypeError("memory would have to be found first")
+    fixed = run.launch_cooperative_grid, run.launch_pdl, None, None, compiled.packed_metadata, None, None, None
+    start, code = run.launch, compiled.function
+    return lambda stream, *arguments: start(*grid, stream, code, *fixed, *arguments, *constants)
 
 
 def stream_of(device: int) -> int:
