@@ -47,7 +47,7 @@ def _followed(z: AnyArray, ids: IntArray, error: float, space: WorkSpace, follow
         return all_clear
     for i in range(len(z)):
         if not clear[i]:
-            size, _, follows[i] = tied(z[i], z, ids, highest, space[2], ids[:0])
+            size, _, follows[i] = tied(z[i], z, ids, highest, space[3], ids[:0])
             if size > 1:
                 return False
     return True

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from hardmax.attention.cpu import as_array
 from hardmax.attention.numpy_layers import layers_of
-from hardmax.attention.one_layer import Attend, as_array, first_and_sizes
+from hardmax.attention.one_layer import Attend, first_and_sizes
 from hardmax.kernels.exact_sets import too_large
 from hardmax.kernels.ready import has_numba
 

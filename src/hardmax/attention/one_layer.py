@@ -7,15 +7,13 @@ from functools import cache, partial
 from types import ModuleType
 from typing import Any, cast
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from hardmax._errors import InputError, ParameterError
-from hardmax._types import AnyArray
+from hardmax.attention import cpu
 from hardmax.attention.gpu_layout import Found
-from hardmax.attention.masks import check_mask, exact_sets_seen, find_each, for_each_query, spread_each
-from hardmax.kernels.sets import Sets
+from hardmax.attention.masks import check_mask, find_each, for_each_query, spread_each
 
 CPU_TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 GPU_TYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -200,14 +198,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) 
                 return find_each(_gpu(), q, k, v, mask)
             found: tuple[Tensor, ...] = _gpu().find(q, k, v, mask, causal)
             return found
-    if q.shape[0] * q.shape[1] == 0 or k.shape[1] == 0:
-        sizes = torch.zeros(q.shape[:2], dtype=torch.int64)
-        return v.new_zeros(*q.shape[:2], v.shape[2]), torch.cat([sizes - 1, sizes], 1)
-    sets = exact_sets_seen(as_array(q, "q"), as_array(k, "k"), None if mask is None else mask.numpy(), causal)
-    everywhere = sets.flattened(q.shape[1], k.shape[1])
-    means = everywhere.mean(_numbers(v).reshape(-1, v.shape[2]), np.ones(k.shape[0] * k.shape[1], np.intp))
-    out = torch.from_numpy(means).to(v.dtype).view(*q.shape[:2], v.shape[2])
-    return out, torch.cat([torch.from_numpy(x).view(q.shape[:2]) for x in (sets.targets, sets.sizes)], 1)
+    return cpu.attend(q, k, v, mask, causal)
 
 
 def first_and_sizes(found: Tensor, n: int) -> tuple[Tensor, Tensor]:
@@ -231,21 +222,7 @@ def _spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, 
                 return spread_each(_gpu(), g, q, k, mask, found)
             out: Tensor = _gpu().spread(g, q, k, mask, causal, found)
             return out
-    (batch, n, dv), m = g.shape, k.shape[1]
-    first, sizes = (x.flatten() for x in first_and_sizes(found, n))
-    if not g.numel() or not m:
-        return g.new_zeros(batch, m, dv)
-    if bool((sizes == 1).all()):  # as nearly always
-        clouds, parts = torch.arange(batch)[:, None], torch.from_numpy(_numbers(g)).view(-1, dv)
-        places = (first.view(batch, n) + m * clouds).flatten()
-        return parts.new_zeros(batch * m, dv).index_add_(0, places, parts).to(g.dtype).view(batch, m, dv)
-    tied, members = torch.nonzero((sizes.view(batch, n) > 1).any(1)).flatten(), np.empty(0, np.intp)
-    if len(tied):  # these clouds are asked again, as members take memory
-        seen = None if mask is None else mask[tied].numpy()
-        sets = exact_sets_seen(as_array(q[tied], "q"), as_array(k[tied], "k"), seen, causal)
-        members = sets.take(sets.tied).members
-    P = Sets.joined(first.numpy(), sizes.numpy(), members).flattened(n, m).matrix(np.ones(batch * m, np.intp))
-    return torch.from_numpy(P.T @ _numbers(g).reshape(-1, dv)).to(g.dtype).view(batch, m, dv)
+    return cpu.spread(g, q, k, mask, causal, found)
 
 
 class Attend(torch.autograd.Function):
@@ -357,10 +334,8 @@ for _device in ("CPU", "CUDA"):
 @torch.library.register_fake("hardmax::attend")
 def _(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, ...]:
     (batch, n, _), m = q.shape, k.shape[1]
-    record, whole = 2 * n, torch.int64
-    if q.is_cuda:
-        record, whole = Found(n, m, not causal and not _each(mask)).record, torch.int32
-    return v.new_empty(batch, n, v.shape[2]), v.new_empty(batch, record, dtype=whole)
+    record = Found(n, m, not causal and not _each(mask)).record if q.is_cuda else 2 * n
+    return v.new_empty(batch, n, v.shape[2]), v.new_empty(batch, record, dtype=torch.int32)
 
 
 @torch.library.register_fake("hardmax::spread")
@@ -389,15 +364,3 @@ def _gpu() -> ModuleType:
 def _device_of(x: Tensor) -> AbstractContextManager[Any]:
     """Makes the device of x the current one, where kernels are launched."""
     return nullcontext() if x.device.index == torch.cuda.current_device() else torch.cuda.device(x.device)
-
-
-def _numbers(x: Tensor) -> AnyArray:
-    """A tensor as a NumPy array; widening bfloat16 and float16 to float32 loses nothing."""
-    return x.detach().to(torch.float64 if x.dtype == torch.float64 else torch.float32).contiguous().numpy()
-
-
-def as_array(x: Tensor, name: str) -> AnyArray:
-    """The same for a parameter that must be finite."""
-    if not math.isfinite(x.detach().sum()) and not x.isfinite().all():
-        raise ParameterError(name, "be finite", "NaN or infinity", "Find where it comes from.")
-    return _numbers(x)

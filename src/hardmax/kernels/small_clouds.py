@@ -1,8 +1,11 @@
 """Batches of small clouds: the best two products of every query, which nearly always tell who has won.
 
-In the plane they are found by `plane`. Elsewhere float32 finds them, in registers: with e a bound of the error of a
-float32 product, a key that leads by more than the slack and 2 e has won. The few other queries are asked again in
-float64. For large clouds `fused` does less: it looks for no second best.
+In the plane they are found by `plane`. Elsewhere float32 finds them, in registers. With u = 2^-24, a float32 product of
+d terms has an error of at most e = (d + 2) u |q| |k| + 1.2e-38 d: the second part is for numbers below the range of
+float32, which may be taken for 0. A key that leads by more than 2 e and the slack of float64 has won; that slack is at
+most 2.02 (d + 4) 2^-53 sqrt(d) |q| |k|, not a thousandth of 2 e. Lengths come from float32, too: squares below its
+range are made up for by 1.2e-38 d, and the rest of their error is relative, (d + 2) u. The few other queries are asked
+again in float64. For large clouds `fused` does less: it looks for no second best.
 """
 
 from typing import TypeAlias
@@ -15,12 +18,13 @@ from hardmax.kernels import plane
 from hardmax.kernels.compiled import Output, entry
 from hardmax.kernels.lanes import FLAGS, LANES, panel_winners
 from hardmax.kernels.panels import seen_keys, slack_of_products
+from hardmax.kernels.row_lanes import COLUMNS, leading, measure, turn
 
-SINGLE, SMALLEST = 2.0**-24, 2.0**-149  # rounding of float32, relative and absolute
-LARGEST = 1e37  # a product up to which float32 has room to spare
+SINGLE, LOST = 2.0**-24, 1.2e-38  # rounding of float32, and what may be lost below its range
+LARGEST = np.float32(1e37)  # a product up to which float32 has room to spare
 IN_PLANE, IN_SPACE = 4096, 512  # tokens of a cloud up to which this is faster than `fused`
 
-WorkSpace: TypeAlias = tuple[plane.WorkSpace, tuple[AnyArray, ...], FloatArray]
+WorkSpace: TypeAlias = tuple[plane.WorkSpace, tuple[AnyArray, ...], IntArray, FloatArray]
 
 
 def is_small(d: int, tokens: int, single: bool) -> bool:
@@ -31,10 +35,10 @@ def is_small(d: int, tokens: int, single: bool) -> bool:
 @njit
 def work_space(n: int, m: int, d: int) -> WorkSpace:
     """For one cloud of n queries and m keys at most: of the plane; panels of keys and 16 queries; products."""
-    panels, lanes = np.zeros((m + LANES - 1) // LANES * LANES * d, np.float32), np.empty(d * LANES, np.float32)
+    panels, lanes = np.zeros((m + LANES - 1) // LANES * LANES * d, np.float32), np.empty(LANES * d, np.float32)
     best, second, at = np.empty(LANES, np.float32), np.empty(LANES, np.float32), np.empty(LANES, np.float32)
-    in_space = panels, lanes, np.empty(LANES), np.empty(LANES), best, second, at
-    return plane.work_space(n, m), in_space, np.empty(m)
+    in_space = panels, lanes, np.empty(LANES, np.float32), np.empty(LANES, np.float32), best, second, at
+    return plane.work_space(n, m), in_space, np.arange(n), np.empty(m)
 
 
 @njit(fastmath=FLAGS)
@@ -54,46 +58,60 @@ def winners(
     """
     if queries.shape[1] == 2:
         return plane.winners(queries, keys, ids, error, space[0], follows, clear)
-    panels, lanes, lengths, sums, best, second, at = space[1]
-    (n, d), count = queries.shape, len(ids)
-    (longest, highest), all_clear = _pack(keys, ids, panels), True
+    (panels, lanes, squares, largest, best, second, at), everyone = space[1], space[2]
+    (n, d), count, all_clear = queries.shape, len(ids), True
+    least, slope, base = np.float32(d * LOST), np.float32(lead(d)), np.float32(3 * d * LOST)
+    longest, highest = _pack(keys, ids, panels, squares, largest)
     for top in range(0, n, LANES):
+        _turn(queries, everyone, top, min(top + LANES, n), lanes, 0)
         for lane in range(LANES):
-            square, total = 0.0, 0.0
-            for r in range(d):
-                value = queries[min(top + lane, n - 1), r]
-                lanes[r * LANES + lane] = value
-                square += np.float64(value) * np.float64(value)
-                total += abs(np.float64(value))
-            lengths[lane], sums[lane] = 1.000001 * np.sqrt(square), total
+            squares[lane] = at[lane] = 0.0
             best[lane] = second[lane] = -3e38
-            at[lane] = 0.0
+        measure(lanes, 0, d, squares, largest)
         for start in range(0, count, LANES):
             panel_winners(lanes, panels, start * d, d, count - start, np.float32(start), best, second, at)
-        for lane in range(min(LANES, n - top)):
-            bound = lengths[lane] * longest
-            off = 2.02 * ((d + 2) * SINGLE * bound + d * SMALLEST)
-            cut = np.float64(best[lane]) - off - slack_of_products(d, highest, sums[lane])
+        found, some = leading(best, second, squares, least, longest, slope, base, LARGEST), min(LANES, n - top)
+        for lane in range(some):
             follows[top + lane] = ids[int(at[lane])]
-            clear[top + lane] = bound < LARGEST and np.float64(second[lane]) < cut
-            all_clear &= clear[top + lane]
+            clear[top + lane] = found >> lane & 1
+        all_clear &= found & (1 << some) - 1 == (1 << some) - 1
     return highest, all_clear
 
 
+@njit(inline="always")
+def lead(d: int) -> float:
+    """By how much, times |q| |k|, a float32 product must lead: see above."""
+    return 1.01 * 2.02 * (d + 2) * SINGLE * (1 + 2 * (d + 2) * SINGLE)
+
+
 @njit(fastmath=FLAGS)
-def _pack(keys: AnyArray, ids: IntArray, panels: AnyArray) -> tuple[float, float]:
-    """Sort keys into panels of 16; return the largest length and |coordinate|."""
+def _turn(rows: AnyArray, ids: IntArray, start: int, stop: int, out: AnyArray, at: int) -> None:
+    """Write the rows ids[start:stop], 16 at most, column by column; zeros for those that are missing."""
+    d, turned = rows.shape[1], 0
+    if stop - start == LANES:
+        turned = d // COLUMNS * COLUMNS
+        for column in range(0, turned, COLUMNS):
+            turn(rows, ids, start, column, d, out, at + column * LANES)
+    for r in range(turned, d):
+        for lane in range(LANES):
+            out[at + r * LANES + lane] = rows[ids[start + lane], r] if start + lane < stop else 0.0
+
+
+@njit(fastmath=FLAGS)
+def _pack(
+    keys: AnyArray, ids: IntArray, panels: AnyArray, squares: AnyArray, largest: AnyArray
+) -> tuple[np.float32, float]:
+    """Sort keys into panels of 16; return a bound of their lengths, and the largest |coordinate|."""
     count, d = len(ids), keys.shape[1]
-    longest, highest = 0.0, 0.0
-    for i in range(count):
-        start, square = i // LANES * LANES * d + i % LANES, 0.0
-        for r in range(d):
-            value = keys[ids[i], r]
-            panels[start + r * LANES] = value
-            square += np.float64(value) * np.float64(value)
-            highest = max(highest, abs(np.float64(value)))
-        longest = max(longest, square)
-    return 1.000001 * np.sqrt(longest), highest
+    for lane in range(LANES):
+        squares[lane] = largest[lane] = 0.0
+    for start in range(0, count, LANES):
+        _turn(keys, ids, start, min(start + LANES, count), panels, start * d)
+        measure(panels, start * d, d, squares, largest)
+    square, highest = 0.0, 0.0
+    for lane in range(LANES):
+        square, highest = max(square, np.float64(squares[lane])), max(highest, np.float64(largest[lane]))
+    return np.float32(1.000001 * np.sqrt(square + d * LOST)), highest
 
 
 @njit(fastmath=FLAGS)
@@ -129,15 +147,15 @@ def search_small(queries: AnyArray, keys: AnyArray, mask: BoolArray, clouds: Int
     ids, space, follows, clear = np.empty(m, np.intp), work_space(n, m, d), np.empty(n, np.intp), np.empty(n, np.bool_)
     for cloud in clouds:
         count, used, top = seen_keys(mask, cloud, m, ids), 0, cloud * n
-        clear[:] = False
-        highest = 0.0
+        highest, all_clear = 0.0, False
         if count:
-            highest, _ = winners(queries[cloud], keys[cloud], ids[:count], 0.0, space, follows, clear)
+            highest, all_clear = winners(queries[cloud], keys[cloud], ids[:count], 0.0, space, follows, clear)
         room = output.members[output.starts[cloud] : output.starts[cloud + 1]]
         for i in range(n):
-            size, same, first = 1, True, follows[i]
-            if not clear[i]:
-                size, same, first = tied(queries[cloud, i], keys[cloud], ids[:count], highest, space[2], room[used:])
-            output.first[top + i], output.sizes[top + i], output.same[top + i] = first, size, same
-            used += size if size > 1 else 0
+            output.first[top + i], output.sizes[top + i], output.same[top + i] = follows[i], 1, True
+        for i in range(0 if all_clear else n):
+            if count == 0 or not clear[i]:
+                size, same, first = tied(queries[cloud, i], keys[cloud], ids[:count], highest, space[3], room[used:])
+                output.first[top + i], output.sizes[top + i], output.same[top + i] = first, size, same
+                used += size if size > 1 else 0
         output.used[cloud] = used

@@ -1,0 +1,101 @@
+"""One hardmax layer of tensors on the CPU: means of the values of exact sets, and the gradient of the values."""
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hardmax._errors import ParameterError
+from hardmax._types import AnyArray, IntArray
+from hardmax.attention.masks import exact_sets_seen
+from hardmax.kernels.ready import has_numba
+from hardmax.kernels.sets import Sets
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, Tensor]:
+    """Outputs of (B, n, d) queries; and (B, 2 n) the lowest members of the sets, -1 for none, and their sizes.
+
+    Where each query has a single winner, which is nearly always, all is done in one compiled pass.
+    """
+    (batch, n, _), values = q.shape, _numbers(v)
+    out, found = torch.empty(batch, n, v.shape[2], dtype=_wide(v)), torch.empty(batch, 2 * n, dtype=torch.int32)
+    some = np.arange(batch)
+    if batch * n == 0 or k.shape[1] == 0:
+        found[:, :n], found[:, n:], some = -1, 0, some[:0]
+        out.zero_()
+    elif has_numba() and not causal and (mask is None or mask.ndim == 2):
+        from hardmax.attention import compiled_attention as compiled
+
+        queries, keys = _numbers(q), _numbers(k)
+        if compiled.can_attend(queries, keys, values):
+            seen = None if mask is None else mask.numpy()
+            state = compiled.attend(queries, keys, values, seen, out.numpy(), found.numpy())
+            some = np.flatnonzero(state)
+    if len(some):
+        _attend_by_sets(q, k, values, mask, causal, some, out.numpy(), found.numpy())
+    return out.to(v.dtype), found
+
+
+def _attend_by_sets(
+    q: Tensor,
+    k: Tensor,
+    values: AnyArray,
+    mask: Tensor | None,
+    causal: bool,
+    some: IntArray,
+    out: AnyArray,
+    found: AnyArray,
+) -> None:
+    """The same for some clouds, by their sets."""
+    sets, (n, m) = _sets(q, k, mask, causal, some), (q.shape[1], k.shape[1])
+    everywhere = sets.flattened(n, m)
+    means = everywhere.mean(values[some].reshape(-1, values.shape[2]), np.ones(len(some) * m, np.intp))
+    out[some] = means.reshape(len(some), n, -1)
+    found[some, :n], found[some, n:] = sets.targets.reshape(-1, n), sets.sizes.reshape(-1, n)
+
+
+def spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, found: Tensor) -> Tensor:
+    """Gradient of the values: each g_i / |C_i| goes to the members of C_i."""
+    (batch, n, dv), m = g.shape, k.shape[1]
+    out = torch.empty(batch, m, dv, dtype=_wide(g))
+    if not (g.numel() and m):
+        return out.zero_().to(g.dtype)
+    gradients, records = _numbers(g), found.contiguous().numpy()
+    some = np.arange(batch)
+    if has_numba():
+        from hardmax.attention import compiled_attention as compiled
+
+        some = np.flatnonzero(compiled.spread(gradients, records, out.numpy()))
+    if len(some):
+        first, sizes = (np.ascontiguousarray(records[some][:, x], np.intp) for x in (slice(n), slice(n, None)))
+        members, tied = np.empty(0, np.intp), (sizes > 1).any(axis=1)
+        if tied.any():  # these clouds are asked again, as members take memory
+            sets = _sets(q, k, mask, causal, some[tied])
+            members = sets.take(sets.tied).members
+        P = Sets.joined(first.reshape(-1), sizes.reshape(-1), members).flattened(n, m).matrix(np.ones(len(some) * m, np.intp))
+        out.numpy()[some] = (P.T @ gradients[some].reshape(-1, dv)).reshape(-1, m, dv)
+    return out.to(g.dtype)
+
+
+def _sets(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, some: IntArray) -> Sets:
+    """Of some clouds."""
+    clouds = slice(None) if len(some) == len(q) else some
+    queries, keys = as_array(q, "q"), as_array(k, "k")
+    return exact_sets_seen(queries[clouds], keys[clouds], None if mask is None else mask.numpy()[clouds], causal)
+
+
+def _wide(x: Tensor) -> torch.dtype:
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
+def _numbers(x: Tensor) -> AnyArray:
+    """A tensor as a NumPy array; widening bfloat16 and float16 to float32 loses nothing."""
+    return x.detach().to(_wide(x)).contiguous().numpy()
+
+
+def as_array(x: Tensor, name: str) -> AnyArray:
+    """The same for a parameter that must be finite."""
+    if not math.isfinite(x.detach().sum()) and not x.isfinite().all():
+        raise ParameterError(name, "be finite", "NaN or infinity", "Find where it comes from.")
+    return _numbers(x)
