@@ -262,3 +262,71 @@ def test_errors_are_sentences(change, sentence):
 
 def test_the_module_says_what_it_is():
     assert repr(HardmaxAttention(causal=True)) == "HardmaxAttention(causal=True)"
+
+
+@pytest.mark.parametrize(("n", "m", "d"), [(1, 1, 4), (5, 16, 4), (17, 33, 5), (40, 16, 19), (9, 20, 2), (16, 64, 16)])
+@pytest.mark.parametrize("scale", [1.0, 1e-20, 1e-41, 1e19])
+@pytest.mark.parametrize("masked", [False, True])
+def test_small_clouds_of_every_shape_and_size(n, m, d, scale, masked):
+    generator = torch.Generator().manual_seed(n * m + d)
+    q, k = (scale * torch.randn(4, rows, d, generator=generator) for rows in (n, m))
+    k[1, m // 2 :] = k[1, : m - m // 2].clone()  # copies
+    k[2] = torch.randint(-1, 2, (m, d), generator=generator)
+    q[2] = torch.randint(-1, 2, (n, d), generator=generator)
+    q[3, 0] = 0  # ties with all
+    v, g = (torch.randn(4, rows, 3, generator=generator) for rows in (m, n))
+    mask = torch.rand(4, m, generator=generator) < 0.6 if masked else None
+    v.requires_grad_()
+    out = hardmax_attention(q, k, v, mask)
+    (grad,) = torch.autograd.grad(out, v, g)
+    P = weights(q, k, mask).float()
+    torch.testing.assert_close(out, P @ v.detach(), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(grad, P.mT @ g, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("width", [1, 15, 16, 33])
+def test_a_cloud_has_the_same_bits_in_any_batch_and_with_any_number_of_threads(width, monkeypatch):
+    generator = torch.Generator().manual_seed(12)
+    q, k = (torch.randn(9, 50, 8, generator=generator) for _ in range(2))
+    q[4] = q[4].round()
+    k[4] = k[4].round()  # full of ties
+    v, g = (torch.randn(9, 50, width, generator=generator) for _ in range(2))
+    v.requires_grad_()
+    out = hardmax_attention(q, k, v)
+    (grad,) = torch.autograd.grad(out, v, g)
+    for b in range(9):
+        own = v[b].detach().requires_grad_()
+        one = hardmax_attention(q[b], k[b], own)
+        assert torch.equal(one, out[b])
+        assert torch.equal(torch.autograd.grad(one, own, g[b])[0], grad[b])
+    compiled = pytest.importorskip("hardmax.kernels.compiled")
+    monkeypatch.setattr(compiled, "ALONE", 0)
+    again = hardmax_attention(q, k, v)
+    assert torch.equal(again, out)
+    assert torch.equal(torch.autograd.grad(again, v, g)[0], grad)
+
+
+@pytest.mark.parametrize("d", [2, 5])
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("name", ["q", "k"])
+def test_one_number_that_is_not_finite_is_found(name, number, d):
+    given = {"q": torch.randn(20, 30, d), "k": torch.randn(20, 30, d), "v": torch.randn(20, 30, 2)}
+    given[name][13, 29, 1] = number
+    with pytest.raises(ValueError, match=f"`{name}` must be finite"):
+        hardmax_attention(**given)
+
+
+def test_without_numba_sets_and_gradients_are_the_same(monkeypatch):
+    from hardmax.attention import cpu
+
+    generator = torch.Generator().manual_seed(13)
+    q, k = (torch.randn(6, 20, 8, generator=generator) for _ in range(2))
+    k[2, 10:] = k[2, :10].clone()
+    v, g = (torch.randn(6, 20, 5, generator=generator) for _ in range(2))
+    v.requires_grad_()
+    out = hardmax_attention(q, k, v)
+    (grad,) = torch.autograd.grad(out, v, g)
+    monkeypatch.setattr(cpu, "has_numba", lambda: False)
+    plain = hardmax_attention(q, k, v)
+    assert torch.equal(plain, out)
+    torch.testing.assert_close(torch.autograd.grad(plain, v, g)[0], grad)

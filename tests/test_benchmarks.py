@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -168,12 +169,14 @@ def test_training_steps_with_the_same_sets_have_the_same_gradient(monkeypatch: p
     pytest.importorskip("torch")
     monkeypatch.setattr(training, "N", 16)
     monkeypatch.setattr(training, "LAYERS", 2)
-    ours, plain, soft = (
-        {"gradient": training.step(attention, True)().numpy().copy()}
-        for attention in (training.hardmax, training.gather, training.softmax)
+    each = [partial(training.one_by_one, attention) for attention in (training.gather, training.softmax)]
+    ours, at_once, plain, soft = (
+        {"gradient": training.step(layers, True)().numpy().copy()}
+        for layers in (partial(training.one_by_one, training.hardmax), training.all_at_once, *each)
     )
     assert np.abs(ours["gradient"]).max() > 0
     assert training.close(ours, plain)
+    assert training.close(ours, at_once)
     assert not training.close(ours, soft)
 
 

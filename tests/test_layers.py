@@ -225,3 +225,64 @@ def test_tokens_at_zero_go_to_the_mean_of_all_on_a_gpu():
     g = torch.randn(20, 50, 2)
     (own,), (other,) = torch.autograd.grad(ours, x, g.cuda()), torch.autograd.grad(theirs, y, g)
     torch.testing.assert_close(own.cpu(), other, rtol=1e-5, atol=1e-5)
+
+
+def exactly(z, A):
+    """C_i = argmax_j <z_i A, z_j> by rational arithmetic."""
+    tokens, form = ([[Fraction(x) for x in row] for row in array.tolist()] for array in (z, A))
+    queries = [
+        [sum(x * y for x, y in zip(row, column, strict=True)) for column in zip(*form, strict=True)] for row in tokens
+    ]
+    products = [[sum(x * y for x, y in zip(q, k, strict=True)) for k in tokens] for q in queries]
+    return [[j for j, p in enumerate(row) if p == max(row)] for row in products]
+
+
+def forms(kind, d, rng):
+    """Symmetric positive definite matrices whose product with tokens rounds in float32."""
+    L = rng.standard_normal((d, d))
+    sizes = {"plain": 1.0, "tiny": 1e-12, "huge": 1e12}
+    return (sizes[kind] * (np.eye(d) + 0.1 * L @ L.T / d)).astype(np.float32)
+
+
+@pytest.mark.parametrize("n", [1, 7, 16, 33])
+@pytest.mark.parametrize("d", [4, 5, 16, 19])
+@pytest.mark.parametrize("kind", ["plain", "tiny", "huge"])
+@pytest.mark.parametrize("scale", [1.0, 1e-25, 1e-42, 1e18])
+def test_sets_of_a_matrix_are_those_of_real_arithmetic(n, d, kind, scale):
+    rng = np.random.default_rng(n * d)
+    z, A = (scale * rng.standard_normal((n, d))).astype(np.float32), forms(kind, d, rng)
+    z[n // 2 :: 3] = z[:1]  # copies, which tie
+    if n > 6:
+        z[5] = z[4] * np.float32(1 + 2.0**-23)  # so near that float32 cannot tell, for most queries
+    expected = np.array([np.mean(z[members].astype(float), axis=0) for members in exactly(z, A)])
+    moved = hardmax_layers(torch.from_numpy(z)[None], torch.ones(1), 1, A=torch.from_numpy(A)[None])[0]
+    np.testing.assert_allclose(moved, (z + expected) / 2, rtol=1e-6, atol=2e-45 + 1e-6 * scale)
+    # The whole set matters, not only the mean: gradients tell its members.
+    x = torch.from_numpy(z)[None].requires_grad_()
+    g = torch.from_numpy(rng.standard_normal((n, d)).astype(np.float32))
+    (ours,) = torch.autograd.grad(hardmax_layers(x, torch.ones(1), 1, A=torch.from_numpy(A)[None])[0], x, g)
+    P = np.zeros((n, n))
+    for i, members in enumerate(exactly(z, A)):
+        P[i, members] = 1 / len(members)
+    np.testing.assert_allclose(ours[0], (np.eye(n) + P).T @ g.double().numpy() / 2, atol=1e-5)
+
+
+def test_the_compiled_way_and_that_of_numpy_agree_under_a_matrix(monkeypatch):
+    torch.manual_seed(4)
+    z, alpha = torch.randn(40, 30, 6, requires_grad=True), torch.rand(40, requires_grad=True)
+    L = torch.randn(40, 6, 6)
+    A, counts, g = torch.eye(6) + 0.2 * L @ L.mT, (torch.rand(40, 30) < 0.8).long(), torch.randn(40, 30, 6)
+    ours = hardmax_layers(z, alpha, 5, A=A, counts=counts)
+    gradients = torch.autograd.grad(ours, (z, alpha), g)
+    (alone,) = torch.autograd.grad(hardmax_layers(z, alpha.detach(), 5, A=A, counts=counts), z, g)
+    assert torch.equal(alone, gradients[0])  # without slopes of the steps nothing else changes
+    monkeypatch.setattr(layers, "has_numba", lambda: False)
+    theirs = hardmax_layers(z, alpha, 5, A=A, counts=counts)
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+    for a, b in zip(gradients, torch.autograd.grad(theirs, (z, alpha), g), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+
+
+def test_a_matrix_must_be_finite():
+    with pytest.raises(ValueError, match="`A` must be finite"):
+        hardmax_layers(torch.randn(1, 2, 2), torch.ones(1), 1, A=torch.full((1, 2, 2), float("inf")))

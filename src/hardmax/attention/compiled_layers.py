@@ -9,13 +9,15 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from hardmax._integers import UNIT
+from hardmax._integers import TINY, UNIT
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.kernels.compiled import entry, share
 from hardmax.kernels.lanes import FLAGS
 from hardmax.kernels.panels import seen_keys
-from hardmax.kernels.small_clouds import WorkSpace, is_small, tied, winners, work_space
+from hardmax.kernels.row_lanes import copy_row, hand_on
+from hardmax.kernels.small_clouds import WorkSpace, is_small, size_of_form, tied, winners, work_space
 
+SAMPLE = 16  # of so many clouds the first is asked before the others
 PRODUCTS = 60.0  # multiplications for each token of a plane and layer, about
 
 
@@ -23,31 +25,45 @@ class CompiledLayers(NamedTuple):
     """What the layers did, cloud by cloud."""
 
     follows: AnyArray  # (batch, layers, n) whom each token followed
-    pulls: AnyArray  # (batch, layers, n, d) c_i - z_i
+    pulls: AnyArray  # (batch, layers or 1, n, d) c_i - z_i, of each layer or of the last alone
     steps: AnyArray  # (batch, layers) b, or that of all layers to come in the last that ran
     ran: IntArray  # (batch,) how many layers ran; -1 for clouds that are left to others, of which all else is undefined
 
     def back(self, total: AnyArray, step: AnyArray) -> AnyArray:
-        """Gradients of (batch, n, d) outputs become those of the inputs, in place; returns those of the steps."""
-        slope = np.zeros(len(total))
-        share(lambda clouds: _backward(clouds, total, step, self, slope), len(total), 4.0 * self.pulls.size)
+        """Gradients of (batch, n, d) outputs become those of the inputs, in place; returns those of the steps, or 0."""
+        slope, effort = np.zeros(len(total)), 4.0 * self.follows.size * total.shape[2]
+        share(lambda clouds: _backward(clouds, total, step, self, slope), len(total), effort)
         return slope.astype(step.dtype)
 
 
 @njit(fastmath=FLAGS)
-def _followed(z: AnyArray, ids: IntArray, error: float, space: WorkSpace, follows: AnyArray, clear: BoolArray) -> bool:
+def _followed(
+    z: AnyArray, ids: IntArray, error: float, form: AnyArray, space: WorkSpace, follows: AnyArray, clear: BoolArray
+) -> bool:
     """Write whom each token follows among the tokens `ids`; whether no other was near.
 
-    Positions may be off by `error`, on a line and in the plane; elsewhere it must be 0.
+    Positions may be off by `error`, on a line and in the plane; elsewhere it must be 0, and queries are z times `form`
+    unless that is empty.
     """
     if z.shape[1] == 1:
         return _followed_on_line(z, error, follows)
-    highest, all_clear = winners(z, z, ids, error, space, follows, clear)
+    highest, all_clear = winners(z, z, ids, error, form, space, follows, clear)
     if error > 0 or all_clear:
         return all_clear
-    for i in range(len(z)):
+    (n, d), query = z.shape, np.empty(z.shape[1])
+    for i in range(n):
         if not clear[i]:
-            size, _, follows[i] = tied(z[i], z, ids, highest, space[3], ids[:0])
+            square, more = 0.0, 0.0
+            for r in range(d):
+                query[r] = z[i, r]
+                square += query[r] * query[r]
+            if len(form):  # off by a vector of length (d + 1) UNIT |A|_F |z|, and |k| is at most sqrt(d) `highest`
+                more = 2.02 * (d + 2) * UNIT * size_of_form(form) * np.sqrt(d * square) * highest + d * TINY
+                for r in range(d):
+                    query[r] = 0.0
+                    for s in range(d):
+                        query[r] += np.float64(z[i, s]) * np.float64(form[s, r])
+            size, _, follows[i] = tied(query, z, ids, highest, more, space[3], ids[:0])
             if size > 1:
                 return False
     return True
@@ -88,15 +104,16 @@ def copy(source: AnyArray, target: AnyArray) -> None:
 @njit
 def _move(z: AnyArray, follows: AnyArray, pull: AnyArray, b: float) -> None:
     n, d = z.shape
-    if d == 2:  # a loop over two is three times as slow
+    if d < 3:  # a loop over two is three times as slow
         for i in range(n):
             j = follows[i]
-            pull[i, 0], pull[i, 1] = z[j, 0] - z[i, 0], z[j, 1] - z[i, 1]
-    else:
-        for i in range(n):
-            for r in range(d):
-                pull[i, r] = z[follows[i], r] - z[i, r]
+            pull[i, 0], pull[i, d - 1] = z[j, 0] - z[i, 0], z[j, d - 1] - z[i, d - 1]
     numbers, pulls = z.reshape(-1), pull.reshape(-1)
+    if d > 2:
+        for i in range(n):
+            copy_row(z, follows[i] * d, pull, i * d, d)
+        for i in range(n * d):
+            pulls[i] -= numbers[i]
     for i in range(n * d):
         numbers[i] += b * pulls[i]
 
@@ -107,6 +124,7 @@ def forward(
     ids: IntArray,
     step: float,
     exact: bool,
+    form: AnyArray,
     space: WorkSpace,
     follows: AnyArray,
     steps: AnyArray,
@@ -115,14 +133,15 @@ def forward(
     """Run the tokens z of one cloud through all layers in place; how many ran, or -1 where nothing is decided.
 
     Writes whom each token followed in each layer, the step of each layer, and c_i - z_i, of the last layer alone if
-    there is room for one. With `exact`, the rounding of earlier layers decides nothing either.
+    there is room for one. With `exact`, the rounding of earlier layers decides nothing either. `form` is the matrix A;
+    an empty one is the identity.
     """
     layers, error, reach, clear = len(follows), 0.0, 0.0, np.empty(len(z), np.bool_)
     if exact:
         for number in z.reshape(-1):
             reach = max(reach, z.shape[1] * abs(number))
     for k in range(layers):
-        if not _followed(z, ids, error, space, follows[k], clear):
+        if not _followed(z, ids, error, form, space, follows[k], clear):
             return -1
         error += 8 * UNIT * reach  # the layer itself brings positions no farther apart
         last = _decided(follows[k])
@@ -135,64 +154,74 @@ def forward(
 
 @njit
 def backward(g: AnyArray, follows: AnyArray, b: float, given: FloatArray) -> None:
-    """Transpose of one layer, in place: b g_i goes to whom i followed, the rest stays. `given` is work space."""
+    """Transpose of one layer, in place: b g_i goes to whom i followed, the rest stays. `given` is work space, zeros."""
     n, d = g.shape
-    given[:] = 0.0
     for i in range(n):
-        for r in range(d):
-            moved = b * g[i, r]
-            given[follows[i], r] += moved
-            g[i, r] -= moved
-    for i in range(n):
-        for r in range(d):
-            g[i, r] += given[i, r]
+        hand_on(g, i * d, given, follows[i] * d, d, b)
+    numbers, more = g.reshape(-1), given.reshape(-1)
+    for i in range(n * d):
+        numbers[i] += more[i]
+        more[i] = 0.0
 
 
 @entry(fastmath=FLAGS)
-def _forward(clouds: IntArray, tokens: AnyArray, step: AnyArray, counts: AnyArray, layers: CompiledLayers) -> None:
+def _forward(
+    clouds: IntArray, tokens: AnyArray, step: AnyArray, counts: AnyArray, forms: AnyArray, layers: CompiledLayers
+) -> None:
     """Run some clouds through all layers in place. Those that are left to others stay where they were."""
     n, d = tokens.shape[1:]
     ids, z, space = np.empty(n, np.intp), np.empty((n, d), tokens.dtype), work_space(n, n, d)
     for cloud in clouds:
         count, ran = seen_keys(counts, cloud, n, ids), -1
-        copy(tokens[cloud], z)
+        copy_row(tokens, cloud * n * d, z, 0, n * d)
         if count:
             follows, steps, pulls = layers.follows[cloud], layers.steps[cloud], layers.pulls[cloud]
-            ran = forward(z, ids[:count], np.float64(step[cloud]), False, space, follows, steps, pulls)
+            form = forms[cloud] if len(forms) else z[:0]
+            ran = forward(z, ids[:count], np.float64(step[cloud]), False, form, space, follows, steps, pulls)
         layers.ran[cloud] = ran
         if ran >= 0:
-            copy(z, tokens[cloud])
+            copy_row(z, 0, tokens, cloud * n * d, n * d)
 
 
-@entry()
+@entry(fastmath=FLAGS)
 def _backward(clouds: IntArray, total: AnyArray, step: AnyArray, layers: CompiledLayers, slope: FloatArray) -> None:
-    """Transpose of `_forward` in place, and d/db of the steps."""
+    """Transpose of `_forward` in place, and d/db of the steps if all pulls are known."""
     n, d = total.shape[1:]
-    given = np.empty((n, d))
+    given, all_pulls = np.zeros((n, d)), layers.pulls.shape[1] == layers.follows.shape[1]
     for cloud in clouds:
         g, last = total[cloud], layers.ran[cloud] - 1
         for k in range(last, -1, -1):
-            pull, along = layers.pulls[cloud, k], 0.0
-            for i in range(n):
-                for r in range(d):
-                    along += np.float64(g[i, r]) * np.float64(pull[i, r])
-            ahead = layers.follows.shape[1] - k if k == last else 1
-            slope[cloud] += ahead * (1 - np.float64(step[cloud])) ** (ahead - 1) * along
-            backward(g, layers.follows[cloud, k], layers.steps[cloud, k], given)
+            if all_pulls:
+                pull, numbers, along = layers.pulls[cloud, k].reshape(-1), g.reshape(-1), 0.0
+                for i in range(n * d):
+                    along += np.float64(numbers[i]) * np.float64(pull[i])
+                ahead = layers.follows.shape[1] - k if k == last else 1
+                slope[cloud] += ahead * (1 - np.float64(step[cloud])) ** (ahead - 1) * along
+            backward(g, layers.follows[cloud, k], np.float64(layers.steps[cloud, k]), given)
 
 
-def run(tokens: AnyArray, step: AnyArray, count: int, counts: IntArray | None) -> CompiledLayers | None:
-    """Move (batch, n, d) tokens in place through `count` layers; None where there is no such way for these."""
+def run(
+    tokens: AnyArray, step: AnyArray, count: int, A: AnyArray | None, counts: IntArray | None, slopes: bool
+) -> CompiledLayers | None:
+    """Move (batch, n, d) tokens in place through `count` layers; None where there is no such way for these.
+
+    `slopes` tells whether d/db of the steps is wanted later.
+    """
     batch, n, d = tokens.shape
-    if not (batch and count) or not is_small(d, n, tokens.dtype == np.float32):
+    possible = is_small(d, n, tokens.dtype == np.float32) and (A is None or (d > 2 and A.dtype == tokens.dtype))
+    if not (batch and count and possible):
         return None
     layers = CompiledLayers(
         np.empty((batch, count, n), np.int32),
-        np.empty((batch, count, n, d), tokens.dtype),
+        np.empty((batch, count if slopes else 1, n, d), tokens.dtype),
         np.empty((batch, count), tokens.dtype),
         np.empty(batch, np.intp),
     )
     seen = np.empty((0, 0), np.int64) if counts is None else np.require(counts, np.int64, ["C", "W"])
-    effort = count * float(tokens.size) * (PRODUCTS if d == 2 else n)
-    share(lambda clouds: _forward(clouds, tokens, step, seen, layers), batch, effort)
+    forms = np.empty((0, d, d), tokens.dtype) if A is None else np.require(A, requirements=["C", "W"])
+    few = -(-batch // SAMPLE)  # which tell how many layers clouds go through before they are decided
+    _forward(np.arange(few), tokens, step, seen, forms, layers)
+    each = np.where(layers.ran[:few] < 0, count, layers.ran[:few]).mean()
+    effort = each * float(tokens[few:].size) * (PRODUCTS if d == 2 else n)
+    share(lambda clouds: _forward(few + clouds, tokens, step, seen, forms, layers), batch - few, effort)
     return layers

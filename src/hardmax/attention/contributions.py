@@ -43,7 +43,7 @@ def _pulled_back(z: FloatArray, step: float, layers: int, room: Room, weights: F
     """
     (n, d), given = z.shape, room.given
     follows, pulls = room.follows[: layers * n].reshape((layers, n)), room.pulls[: n * d].reshape((1, n, d))
-    ran = forward(z, room.ids[:n], step, True, room.search, follows, room.steps, pulls)
+    ran = forward(z, room.ids[:n], step, True, z[:0], room.search, follows, room.steps, pulls)
     for k in range(ran - 1, -1, -1):  # the transpose of a layer: b w_i goes to whom i followed, the rest stays
         follow, b = follows[k], room.steps[k]
         for i in range(n):

@@ -73,7 +73,8 @@ def spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, f
         if tied.any():  # these clouds are asked again, as members take memory
             sets = _sets(q, k, mask, causal, some[tied])
             members = sets.take(sets.tied).members
-        P = Sets.joined(first.reshape(-1), sizes.reshape(-1), members).flattened(n, m).matrix(np.ones(len(some) * m, np.intp))
+        sets = Sets.joined(first.reshape(-1), sizes.reshape(-1), members)
+        P = sets.flattened(n, m).matrix(np.ones(len(some) * m, np.intp))
         out.numpy()[some] = (P.T @ gradients[some].reshape(-1, dv)).reshape(-1, m, dv)
     return out.to(g.dtype)
 

@@ -19,9 +19,9 @@ def hardmax_layers(
 ) -> Tensor:
     """Run tokens through hardmax layers: z_i <- z_i + b (mean of C_i - z_i), b = alpha / (1 + alpha).
 
-    The sets C_i of each layer are exact for the floats it starts from, as in `hardmax_attention`; `simulate` knows them
-    without the rounding of earlier layers, too. A cloud in which each token follows one leader goes through all
-    layers to come in one step, which is the same by Theorem 1.
+    The sets C_i of each layer are exact for the floats it starts from, as in `hardmax_attention`; on the CPU the product
+    A z is not rounded either. `simulate` knows them without the rounding of earlier layers, too. A cloud in which each
+    token follows one leader goes through all layers to come in one step, which is the same by Theorem 1.
 
     Parameters
     ----------
@@ -136,16 +136,15 @@ class _Layers(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, z: Tensor, step: Tensor, count: int, A: Tensor | None, counts: Tensor | None) -> Tensor:
-        tokens = as_array(z, "z").copy()
+        tokens, forms = as_array(z, "z").copy(), None if A is None else as_array(A, "A")
         b = np.require(step.detach().numpy(), requirements=["C", "W"])
-        many = None if counts is None else counts.numpy()
-        ctx.compiled = None
-        if A is None and has_numba() and tokens.dtype == b.dtype and not too_large(tokens):
+        many, ctx.compiled = None if counts is None else counts.numpy(), None
+        if has_numba() and tokens.dtype == b.dtype and not too_large(tokens):
             from hardmax.attention import compiled_layers
 
-            ctx.compiled = compiled_layers.run(tokens, b, count, many)
+            ctx.compiled = compiled_layers.run(tokens, b, count, forms, many, ctx.needs_input_grad[1])
         some = np.arange(len(tokens)) if ctx.compiled is None else np.flatnonzero(ctx.compiled.ran < 0)
-        ctx.others, rest, forms = some, tokens[some], None if A is None else A.detach().numpy()[some]
+        ctx.others, rest, forms = some, tokens[some], None if forms is None else forms[some]
         ctx.layers = list(layers_of(rest, b[some], count, A=forms, counts=None if many is None else many[some]))
         tokens[some] = rest
         ctx.save_for_backward(step)
@@ -164,4 +163,4 @@ class _Layers(torch.autograd.Function):
             along = layer.ahead * (1 - b[some]) ** (layer.ahead - 1)
             slope[some] += along * (total[some] * layer.pull).sum((1, 2))
             total[some] = layer.back(total[some])
-        return torch.from_numpy(total), torch.from_numpy(slope), None, None, None
+        return torch.from_numpy(total), torch.from_numpy(slope) if ctx.needs_input_grad[1] else None, None, None, None

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax._integers import TINY, UNIT
+from hardmax._integers import TINY, UNIT, over_one_denominator
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.kernels.exact_sets import exact_sets_of_batch, near_maxima_of_batch
+from hardmax.kernels.comparisons import compared
+from hardmax.kernels.exact_sets import exact_rows, exact_sets_of_batch, near_maxima_of_batch
 from hardmax.kernels.sets import Sets
 
 
@@ -59,10 +60,10 @@ def layers_of(
         if not z.size:
             return
         forms, seen = None if A is None else A[clouds], None if counts is None else counts[clouds] > 0
-        queries = z if forms is None else z @ forms
-        if sure is None or (k == 0 and A is None):  # positions of the first layer are exact, their A z is not
-            sets = exact_sets_of_batch(queries, z, seen)
+        if sure is None or k == 0:  # positions of the first layer are exact
+            sets = exact_sets_of_batch(z, z, seen) if forms is None else _sets_under(z, forms, seen)
         else:
+            queries = z if forms is None else z @ forms
             sets, same = near_maxima_of_batch(queries, z, _slack(z, forms, seen, error[clouds]).reshape(-1), seen)
             good = (same.reshape(len(z), n) | (many[clouds] == 0)).all(axis=1)
             sure[clouds[~good]] = False
@@ -92,6 +93,19 @@ def shares(layers: Iterable[Layer], counts: AnyArray) -> FloatArray:
     return np.asarray(total[..., 0])
 
 
+def _sets_under(z: AnyArray, A: AnyArray, seen: BoolArray | None) -> Sets:
+    """C_i = argmax_j <z_i A, z_j>, as in real arithmetic on these floats: rounding of z A decides nothing."""
+    (batch, n, _), points = z.shape, z.astype(np.float64)
+    near, same = near_maxima_of_batch(points @ A, points, _slack(z, A, seen, np.zeros(batch)).reshape(-1), seen)
+    rows = np.flatnonzero(~same)
+    answers: list[IntArray] = []
+    for b in np.unique(rows // n).tolist():
+        some = rows[rows // n == b]
+        asked, form = over_one_denominator(z[b, some % n])[0], over_one_denominator(A[b].T)[0]
+        answers += compared(near.take(some), asked, exact_rows(z[b]), form)[0]
+    return near.replace(rows, Sets.of(answers))
+
+
 def _slack(z: AnyArray, A: AnyArray | None, seen: BoolArray | None, e: FloatArray) -> FloatArray:
     """(batch, n) as `kernels.floating.slack_of`, for clouds whose positions are off by up to e, shape (batch,).
 
@@ -106,6 +120,6 @@ def _slack(z: AnyArray, A: AnyArray | None, seen: BoolArray | None, e: FloatArra
     queries, query_error = points, e
     if A is not None:
         queries = points @ A
-        query_error = np.abs(A).sum(axis=1).max(axis=1)[:, None] * (e + (d + 1) * UNIT * highest)
+        query_error = np.abs(A).sum(axis=1).max(axis=1)[:, None] * (e + (d + 1) * UNIT * highest) + d * TINY
     sums = np.abs(queries).sum(axis=2)  # (batch, n)
     return 2.02 * (sums * ((d + 4) * UNIT * highest + e) + query_error * (widest + d * e) + d * TINY)

@@ -59,10 +59,12 @@ def everywhere(builder, value):
 
 
 def load_lanes(builder, start, vectors):
+    """16 numbers from an address on."""
     return builder.load(builder.bitcast(start, vectors[0].as_pointer()), align=vectors[1])
 
 
 def store_lanes(builder, value, start, vectors):
+    """Write 16 numbers from an address on."""
     builder.store(value, builder.bitcast(start, vectors[0].as_pointer()), align=vectors[1])
 
 

@@ -8,11 +8,13 @@ from numba import types
 from numba.core import cgutils
 
 from hardmax.kernels.lanes import (
+    DOUBLES,
     LANES,
     SINGLES,
     bits_of,
     everywhere,
     float32,
+    float64,
     for_llvm,
     int64,
     load_lanes,
@@ -31,9 +33,7 @@ def turn(builder, rows, ids, first, column, d, out, out_at):
     for lane in range(LANES):
         row = builder.load(builder.gep(ids, [builder.add(first, first.type(lane))]))
         start = builder.gep(rows, [builder.add(builder.mul(row, d), column)])
-        four = builder.load(builder.bitcast(start, kind.as_pointer()), align=4)
-        single = ir.VectorType(ir.FloatType(), COLUMNS)
-        given.append(four if kind == single else builder.fptrunc(four, single))
+        given.append(_single(builder, builder.load(builder.bitcast(start, kind.as_pointer()), align=4)))
     # Row 4 g + j goes to place g of vector j, and then 4 by 4 numbers are turned in each place.
     turned = [_joined(builder, given[j::COLUMNS]) for j in range(COLUMNS)]
     for half in (1, 2):
@@ -42,6 +42,12 @@ def turn(builder, rows, ids, first, column, d, out, out_at):
     for c, numbers in enumerate(turned):
         place = builder.add(out_at, out_at.type(c * LANES))
         store_lanes(builder, numbers, builder.gep(out, [place]), SINGLES)
+
+
+def _single(builder, value):
+    """A number, or a vector of them, as float32."""
+    kind = ir.VectorType(ir.FloatType(), value.type.count) if isinstance(value.type, ir.VectorType) else ir.FloatType()
+    return value if value.type == kind else builder.fptrunc(value, kind)
 
 
 def _pairs(builder, vectors, apart, places):
@@ -88,6 +94,34 @@ def _raised(builder, old, new):
     return builder.select(builder.fcmp_ordered(">", new, old), new, old)
 
 
+@for_llvm(types.void, None, None, int64, int64, None)
+def times_four(builder, lanes, form, column, d, out):
+    """Write 4 columns of the product of 16 rows of d numbers, given as lanes, with a (d, d) matrix."""
+    _times(builder, lanes, form, column, d, out, COLUMNS)
+
+
+@for_llvm(types.void, None, None, int64, int64, None)
+def times_one(builder, lanes, form, column, d, out):
+    """The same for one column."""
+    _times(builder, lanes, form, column, d, out, 1)
+
+
+def _times(builder, lanes, form, column, d, out, columns):
+    totals = [cgutils.alloca_once(builder, SINGLES[0]) for _ in range(columns)]
+    for total in totals:
+        builder.store(ir.Constant(SINGLES[0], None), total)
+    with cgutils.for_range(builder, d) as loop:
+        left = load_lanes(builder, builder.gep(lanes, [builder.mul(loop.index, loop.index.type(LANES))]), SINGLES)
+        first = builder.add(builder.mul(loop.index, d), column)
+        for c, total in enumerate(totals):
+            right = _single(builder, builder.load(builder.gep(form, [builder.add(first, first.type(c))])))
+            product = builder.fmul(left, everywhere(builder, right), flags=("contract",))
+            builder.store(builder.fadd(builder.load(total), product, flags=("contract",)), total)
+    for c, total in enumerate(totals):
+        place = builder.mul(builder.add(column, column.type(c)), column.type(LANES))
+        store_lanes(builder, builder.load(total), builder.gep(out, [place]), SINGLES)
+
+
 @for_llvm(int64, None, None, None, float32, float32, float32, float32, float32)
 def leading(builder, best, second, squares, least, longest, slope, base, most):
     """Which of 16 queries have a best product that leads by more than slope b + base, with b < most: bit l of it.
@@ -118,8 +152,7 @@ def add_row(builder, source, source_at, target, target_at, width):
 
 def _by_lanes(builder, source, target, width, combined):
     """Make `target` what it and `source` give: a compiler would ask at each row whether the two overlap."""
-    kind, done = ir.VectorType(source.type.pointee, LANES), builder.and_(width, width.type(-LANES))
-    vectors = kind, 4
+    vectors, done = (ir.VectorType(source.type.pointee, LANES), 4), builder.and_(width, width.type(-LANES))
     with cgutils.for_range(builder, builder.sdiv(width, width.type(LANES))) as loop:
         at = [builder.mul(loop.index, loop.index.type(LANES))]
         new, place = load_lanes(builder, builder.gep(source, at), vectors), builder.gep(target, at)
@@ -128,3 +161,39 @@ def _by_lanes(builder, source, target, width, combined):
         at = [builder.add(done, loop.index)]
         new, place = builder.load(builder.gep(source, at)), builder.gep(target, at)
         builder.store(combined(builder.load(place), new), place)
+
+
+@for_llvm(types.void, None, int64, None, int64, int64, float64)
+def hand_on(builder, source, source_at, target, target_at, width, share):
+    """Take a share of some numbers from them, and add it to others in float64."""
+    source, target = builder.gep(source, [source_at]), builder.gep(target, [target_at])
+    number, done = source.type.pointee, builder.and_(width, width.type(-LANES))
+    part = share if number == ir.DoubleType() else builder.fptrunc(share, number)
+
+    def moved(at, load, store, share, wide):
+        places = builder.gep(source, [at]), builder.gep(target, [at])
+        given, old = load(places[0], number), load(places[1], ir.DoubleType())
+        taken = builder.fmul(given, share)
+        store(builder.fsub(given, taken), places[0], number)
+        more = taken if number == ir.DoubleType() else builder.fpext(taken, wide)
+        store(builder.fadd(old, more), places[1], ir.DoubleType())
+
+    def vectors(kind):
+        return ir.VectorType(kind, LANES), 4
+
+    with cgutils.for_range(builder, builder.sdiv(width, width.type(LANES))) as loop:
+        moved(
+            builder.mul(loop.index, loop.index.type(LANES)),
+            lambda place, kind: load_lanes(builder, place, vectors(kind)),
+            lambda value, place, kind: store_lanes(builder, value, place, vectors(kind)),
+            everywhere(builder, part),
+            DOUBLES[0],
+        )
+    with cgutils.for_range(builder, builder.sub(width, done)) as loop:
+        moved(
+            builder.add(done, loop.index),
+            lambda place, kind: builder.load(place),
+            lambda value, place, kind: builder.store(value, place),
+            part,
+            ir.DoubleType(),
+        )

@@ -6,6 +6,9 @@ float32, which may be taken for 0. A key that leads by more than 2 e and the sla
 most 2.02 (d + 4) 2^-53 sqrt(d) |q| |k|, not a thousandth of 2 e. Lengths come from float32, too: squares below its
 range are made up for by 1.2e-38 d, and the rest of their error is relative, (d + 2) u. The few other queries are asked
 again in float64. For large clouds `fused` does less: it looks for no second best.
+
+Queries z A are off by a vector of length (d + 1) u |A|_F |z| at most, and no longer than |A|_F |z|, so that e is at
+most (2 d + 3) u |A|_F |z| |k| and what is lost.
 """
 
 from typing import TypeAlias
@@ -18,7 +21,7 @@ from hardmax.kernels import plane
 from hardmax.kernels.compiled import Output, entry
 from hardmax.kernels.lanes import FLAGS, LANES, panel_winners
 from hardmax.kernels.panels import seen_keys, slack_of_products
-from hardmax.kernels.row_lanes import COLUMNS, leading, measure, turn
+from hardmax.kernels.row_lanes import COLUMNS, leading, measure, times_four, times_one, turn
 
 SINGLE, LOST = 2.0**-24, 1.2e-38  # rounding of float32, and what may be lost below its range
 LARGEST = np.float32(1e37)  # a product up to which float32 has room to spare
@@ -34,10 +37,11 @@ def is_small(d: int, tokens: int, single: bool) -> bool:
 
 @njit
 def work_space(n: int, m: int, d: int) -> WorkSpace:
-    """For one cloud of n queries and m keys at most: of the plane; panels of keys and 16 queries; products."""
+    """For one cloud of n queries and m keys at most: of the plane; panels, and 16 queries; 0, 1, ...; products."""
     panels, lanes = np.zeros((m + LANES - 1) // LANES * LANES * d, np.float32), np.empty(LANES * d, np.float32)
     best, second, at = np.empty(LANES, np.float32), np.empty(LANES, np.float32), np.empty(LANES, np.float32)
-    in_space = panels, lanes, np.empty(LANES, np.float32), np.empty(LANES, np.float32), best, second, at
+    squares, largest = np.empty(LANES, np.float32), np.empty(LANES, np.float32)
+    in_space = panels, lanes, np.empty_like(lanes), squares, largest, best, second, at
     return plane.work_space(n, m), in_space, np.arange(n), np.empty(m)
 
 
@@ -47,27 +51,32 @@ def winners(
     keys: AnyArray,
     ids: IntArray,
     error: float,
+    form: AnyArray,
     space: WorkSpace,
     follows: AnyArray,
     clear: BoolArray,
 ) -> tuple[float, bool]:
     """Write for each query which of the keys `ids` has the largest product, and whether no other one may have it.
 
-    In the plane, queries and keys may be off by `error` in each coordinate. Returns the largest |coordinate| of a key,
-    and whether all queries are clear.
+    In the plane, queries and keys may be off by `error` in each coordinate. Elsewhere the queries may be those times a
+    matrix `form`, if it is not empty. Returns the largest |coordinate| of a key, and whether all queries are clear.
     """
     if queries.shape[1] == 2:
         return plane.winners(queries, keys, ids, error, space[0], follows, clear)
-    (panels, lanes, squares, largest, best, second, at), everyone = space[1], space[2]
-    (n, d), count, all_clear = queries.shape, len(ids), True
-    least, slope, base = np.float32(d * LOST), np.float32(lead(d)), np.float32(3 * d * LOST)
+    (panels, given, times, squares, largest, best, second, at), everyone = space[1], space[2]
+    (n, d), count, all_clear, lanes = queries.shape, len(ids), True, times if len(form) else given
+    least, base, slope = np.float32(d * LOST), np.float32(3 * d * LOST), np.float32(_lead(d + 2))
     longest, highest = _pack(keys, ids, panels, squares, largest)
+    if len(form):
+        longest, slope = np.float32(longest * size_of_form(form)), np.float32(_lead(2 * d + 3))
     for top in range(0, n, LANES):
-        _turn(queries, everyone, top, min(top + LANES, n), lanes, 0)
+        _turn(queries, everyone, top, min(top + LANES, n), given, 0)
         for lane in range(LANES):
             squares[lane] = at[lane] = 0.0
             best[lane] = second[lane] = -3e38
-        measure(lanes, 0, d, squares, largest)
+        measure(given, 0, d, squares, largest)
+        if len(form):
+            _times(given, form, times)
         for start in range(0, count, LANES):
             panel_winners(lanes, panels, start * d, d, count - start, np.float32(start), best, second, at)
         found, some = leading(best, second, squares, least, longest, slope, base, LARGEST), min(LANES, n - top)
@@ -79,9 +88,29 @@ def winners(
 
 
 @njit(inline="always")
-def lead(d: int) -> float:
-    """By how much, times |q| |k|, a float32 product must lead: see above."""
-    return 1.01 * 2.02 * (d + 2) * SINGLE * (1 + 2 * (d + 2) * SINGLE)
+def _lead(units: int) -> float:
+    """By how much, times |q| |k|, a product must lead that is off by so many units of rounding: see above."""
+    return 1.01 * 2.02 * units * SINGLE * (1 + 2 * units * SINGLE)
+
+
+@njit(fastmath=FLAGS)
+def size_of_form(form: AnyArray) -> float:
+    """At least |form|_2, and not so small that what is lost in `times` may matter."""
+    square = 0.0
+    for r in range(len(form)):
+        for s in range(form.shape[1]):
+            square += np.float64(form[r, s]) * np.float64(form[r, s])
+    return max(1.000001 * np.sqrt(square), 1e-6)
+
+
+@njit(fastmath=FLAGS)
+def _times(lanes: AnyArray, form: AnyArray, out: AnyArray) -> None:
+    """Multiply 16 rows by a matrix."""
+    d = len(form)
+    for column in range(0, d // COLUMNS * COLUMNS, COLUMNS):
+        times_four(lanes, form, column, d, out)
+    for column in range(d // COLUMNS * COLUMNS, d):
+        times_one(lanes, form, column, d, out)
 
 
 @njit(fastmath=FLAGS)
@@ -116,9 +145,12 @@ def _pack(
 
 @njit(fastmath=FLAGS)
 def tied(
-    query: AnyArray, keys: AnyArray, ids: IntArray, highest: float, products: FloatArray, room: IntArray
+    query: AnyArray, keys: AnyArray, ids: IntArray, highest: float, more: float, products: FloatArray, room: IntArray
 ) -> tuple[int, bool, int]:
-    """Write every near-maximal key in float64, as far as there is room: number, whether all are the same, the first."""
+    """Write every near-maximal key in float64, as far as there is room: number, whether all are the same, the first.
+
+    `more` is what the error of the query adds to the slack.
+    """
     best, size_of_query = -np.inf, 0.0
     for r in range(len(query)):
         size_of_query += abs(np.float64(query[r]))
@@ -128,7 +160,7 @@ def tied(
             total += np.float64(query[r]) * np.float64(keys[ids[i], r])
         products[i] = total
         best = max(best, total)
-    size, same, first, cut = 0, True, -1, best - slack_of_products(len(query), highest, size_of_query)
+    size, same, first, cut = 0, True, -1, best - slack_of_products(len(query), highest, size_of_query) - more
     for i in range(len(ids)):
         if products[i] >= cut:
             first = ids[i] if first < 0 else first
@@ -148,14 +180,15 @@ def search_small(queries: AnyArray, keys: AnyArray, mask: BoolArray, clouds: Int
     for cloud in clouds:
         count, used, top = seen_keys(mask, cloud, m, ids), 0, cloud * n
         highest, all_clear = 0.0, False
+        own, known = queries[cloud], keys[cloud]
         if count:
-            highest, all_clear = winners(queries[cloud], keys[cloud], ids[:count], 0.0, space, follows, clear)
+            highest, all_clear = winners(own, known, ids[:count], 0.0, known[:0], space, follows, clear)
         room = output.members[output.starts[cloud] : output.starts[cloud + 1]]
         for i in range(n):
             output.first[top + i], output.sizes[top + i], output.same[top + i] = follows[i], 1, True
         for i in range(0 if all_clear else n):
             if count == 0 or not clear[i]:
-                size, same, first = tied(queries[cloud, i], keys[cloud], ids[:count], highest, space[3], room[used:])
+                size, same, first = tied(own[i], known, ids[:count], highest, 0.0, space[3], room[used:])
                 output.first[top + i], output.sizes[top + i], output.same[top + i] = first, size, same
                 used += size if size > 1 else 0
         output.used[cloud] = used
