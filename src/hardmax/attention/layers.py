@@ -19,8 +19,8 @@ def hardmax_layers(
 ) -> Tensor:
     """Run tokens through hardmax layers: z_i <- z_i + b (mean of C_i - z_i), b = alpha / (1 + alpha).
 
-    The sets C_i of each layer are exact for the floats it starts from, as in `hardmax_attention`; on the CPU the product
-    A z is not rounded either. `simulate` knows them without the rounding of earlier layers, too. A cloud in which each
+    The sets C_i of each layer are exact for the floats it starts from, as in `hardmax_attention`; on the CPU A z is not
+    rounded either. `simulate` knows them without the rounding of earlier layers, too. A cloud in which each
     token follows one leader goes through all layers to come in one step, which is the same by Theorem 1.
 
     Parameters

@@ -309,7 +309,7 @@ def _unfolded(size: int, x: Tensor) -> Tensor:
 
 def _gradients(spread: Callable[..., Tensor], ctx: Any, g: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
     q, k, mask, found = ctx.saved_tensors
-    wanted = ctx.needs_input_grad[2]
+    wanted = ctx.needs_input_grad[2] and g is not None
     return None, None, spread(g, q, k, mask, ctx.causal, found) if wanted else None, None, None
 
 
