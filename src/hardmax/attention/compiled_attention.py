@@ -1,7 +1,7 @@
 """One hardmax layer of many small clouds in one compiled pass, and its transpose, where each query has a single winner.
 
-The search, the check that numbers are finite, and the mean, which is then a copy, go cloud by cloud, so that a cloud
-stays in the cache. Clouds with a near-tie are left to `exact_sets`: here rounding decides nothing. Sums of gradients
+One call checks that numbers are finite, searches, and copies, as the mean of one value is that value. Clouds with a
+near-tie are left to `exact_sets`: here rounding decides nothing. Sums of gradients
 are taken cloud by cloud and query by query, so that they have the same bits on every run.
 """
 
