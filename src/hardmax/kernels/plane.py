@@ -17,8 +17,9 @@ import numpy as np
 from numba import njit
 
 from hardmax._types import AnyArray, BoolArray, IntArray
-from hardmax.kernels.lanes import FLAGS, LANES, at_ends, best_in_plane, beyond, ends_of, lowest, to_one
+from hardmax.kernels.lanes import FLAGS, LANES, lowest, to_one
 from hardmax.kernels.panels import slack_of_products
+from hardmax.kernels.plane_lanes import at_ends, best_in_plane, beyond, ends_of
 
 LEAD = np.float32(12 * 2.0**-24)  # times |q|_1 h: by how much a key must lead in float32
 TINIEST = 1e-20  # |q|_1, scaled, from which numbers below the range of float32 do not matter

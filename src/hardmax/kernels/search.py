@@ -19,10 +19,10 @@ KERNELS = {
     "numpy": "all products, tile by tile, in NumPy: the definition",
     "hull": "d = 2: convex hull, and a binary search by angle",
     "fused": "any d: products and their maxima in registers, from the keys that are farthest from their centre on",
-    "gemm": "many dimensions, tokens that are their own keys: half of a matrix product, tile by tile",
+    "gemm": "many dimensions, tokens that are their own keys: half of the matrix of products, tile by tile",
 }
 FEW, SEVERAL = 16, 1 << 23  # dimensions up to which, and products from which, several searches beat all products
-MANY = 320  # dimensions from which on half of a matrix product is faster than all of a fused one
+MANY, CROWD = 16, 2048  # dimensions and keys from which on half of all products take less time than those by distance
 
 
 def check_kernel(kernel: str) -> str:
@@ -94,6 +94,7 @@ class Search:
         self.ran: Counter[str] = Counter()  # queries answered by each method
         self.why = "Nothing was asked." if kernel == "auto" else "It was named."
         self._hull: Hull | None = None  # of the last layer
+        self._gathered = False  # whether "gemm" left most rows of the last layer, too close to call, to "fused"
 
     def __str__(self) -> str:
         return ", ".join(name for name, queries in self.ran.most_common() if queries) or self.kernel
@@ -129,7 +130,7 @@ class Search:
             self.ran["numpy"] += len(queries)
             return sets, gaps if self.gaps else None
         queries, keys, slack = (np.ascontiguousarray(x, np.float64) for x in (queries, keys, slack))
-        name = self._compiled(keys.shape[1], limits is not None)
+        name = self._compiled(*keys.shape, limits is not None)
         sets = Sets(np.zeros(len(queries) + 1, np.intp), np.empty(0, np.intp))
         if name == "hull":
             from hardmax.kernels import hull
@@ -139,6 +140,7 @@ class Search:
             from hardmax.kernels import gemm
 
             sets = gemm.near_maxima(keys, slack)
+            self._gathered = np.count_nonzero(sets.sizes) < 0.5 * len(sets)
         left = np.flatnonzero(sets.sizes == 0)  # rows that a method has left out
         self.ran[name] += len(sets) - len(left)
         if len(left):
@@ -163,10 +165,11 @@ class Search:
         Search._by_numpy += 0 if compiled else products
         return not compiled
 
-    def _compiled(self, d: int, limited: bool) -> str:
+    def _compiled(self, n: int, d: int, limited: bool) -> str:
         """The compiled method for this shape; for a hull that is named and does not fit, an error."""
         if self.kernel == "auto":
-            return "hull" if d == 2 and not limited else "gemm" if d >= MANY else "fused"
+            half = d >= MANY and n >= CROWD and not limited and not self._gathered
+            return "hull" if d == 2 and not limited else "gemm" if half else "fused"
         if self.kernel == "hull" and (d != 2 or limited):
             must, got = "have tokens in two dimensions", f"d = {d}"
             if d == 2:
