@@ -203,7 +203,7 @@ def test_float32_may_err_in_every_term():
     assert maximisers(query, keys)[0].tolist() == [1]  # though in float32 the sum of the first grows by 60 digits more
 
 
-def test_more_close_blocks_than_gemm_keeps():
+def test_more_close_panels_than_gemm_keeps():
     tokens = 1 + 1e-10 * np.random.default_rng(0).normal(size=(700, 40))  # the same in float32
     tokens[-1] += 1e-9
     assert maximisers(tokens, kernel="gemm").members.tolist() == [699] * 700

@@ -69,7 +69,11 @@ def near_maxima(tokens: FloatArray, slack: FloatArray) -> Sets:
     places = np.empty(n, np.intp)
     places[given.order[:n]] = np.arange(n)
     look = partial(_look_again, tokens, slack, given, best, places)
-    return written_sets(look, n, -(-n // ROWS), ROWS, effort, MOST)[0]
+    sets = written_sets(look, n, -(-n // ROWS), ROWS, effort, MOST)[0]
+    if sets.single:
+        return sets
+    rows = np.repeat(np.arange(n), sets.sizes)
+    return Sets(sets.starts, sets.members[np.lexsort((sets.members, rows))])
 
 
 def _sorted(tokens: FloatArray, slack: FloatArray) -> Sorted:
@@ -180,7 +184,10 @@ def _look_again(
     tasks: IntArray,
     output: Output,
 ) -> None:
-    """Float64 in the panels that may matter: every key within the slack; none where there may be more such panels."""
+    """Float64 in the panels that may matter: every key within the slack; none where there may be more such panels.
+
+    Members are in the order of the panels.
+    """
     n, d = tokens.shape
     states = len(best.values)
     keys, products = np.empty(states * KEPT * LANES, np.intp), np.empty(states * KEPT * LANES)
@@ -211,8 +218,7 @@ def _look_again(
                     size += 1
             output.first[i], output.sizes[i], output.same[i] = member, size, False
             if size > 1:
-                if used + size <= len(room):
-                    room[used : used + size] = np.sort(keys[:size])
-                    output.first[i] = room[used]
+                for c in range(min(size, len(room) - used)):
+                    room[used + c] = keys[c]
                 used += size
         output.used[task] = used

@@ -22,7 +22,7 @@ KERNELS = {
     "gemm": "many dimensions, tokens that are their own keys: half of the matrix of products, tile by tile",
 }
 FEW, SEVERAL = 16, 1 << 23  # dimensions up to which, and products from which, several searches beat all products
-MANY, CROWD = 16, 2048  # dimensions and keys from which on half of all products take less time than those by distance
+MANY, CROWD = 16, 1 << 16  # dimensions, and coordinates of all keys, from which on half of all products are faster
 
 
 def check_kernel(kernel: str) -> str:
@@ -168,7 +168,7 @@ class Search:
     def _compiled(self, n: int, d: int, limited: bool) -> str:
         """The compiled method for this shape; for a hull that is named and does not fit, an error."""
         if self.kernel == "auto":
-            half = d >= MANY and n >= CROWD and not limited and not self._gathered
+            half = d >= MANY and n * d >= CROWD and not limited and not self._gathered
             return "hull" if d == 2 and not limited else "gemm" if half else "fused"
         if self.kernel == "hull" and (d != 2 or limited):
             must, got = "have tokens in two dimensions", f"d = {d}"
