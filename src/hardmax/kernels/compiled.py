@@ -1,8 +1,8 @@
 """What compiled kernels have in common: how they are kept on disk, how they share the cores, and what they write."""
 
+from _thread import LockType, allocate_lock, start_new_thread
 from collections.abc import Callable
 from pathlib import Path
-from threading import Thread
 from typing import NamedTuple, TypeVar, cast
 
 import numba
@@ -14,7 +14,7 @@ from hardmax.kernels.ready import folder_hash
 from hardmax.kernels.sets import Sets, TooMany
 
 ALONE = 2e7  # multiplications up to which one thread is done before others have started
-PARTS = 4  # of the work, for each thread
+PARTS, FEW_PARTS, LONG = 4, 2, 2e8  # of the work, for each thread; and multiplications from which on it is cut small
 ROOM = 16  # members of a tied query on average, beyond which a search runs again with more room
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -52,10 +52,11 @@ def entry(fastmath: bool | set[str] = False) -> Callable[[Function], Function]:
 def share(work: Callable[[IntArray], None], tasks: int, effort: float) -> None:
     """Work on numbered tasks in as many threads as numba would use, each taking some more when it is done.
 
-    Threads of Python start in less time than this takes, survive a fork, and never wait for one another.
+    Threads of Python start in less time than this takes, survive a fork, and never wait for one another; those of
+    `threading` would, until each has begun.
     """
     threads = numba.get_num_threads() if effort > ALONE else 1
-    parts = min(tasks, 1 if threads == 1 else PARTS * threads)
+    parts = min(tasks, 1 if threads == 1 else threads * (PARTS if effort > LONG else FEW_PARTS))
     left = iter([np.arange(first, tasks, parts) for first in range(parts)])  # as causal queries take ever more
 
     failed: list[BaseException] = []
@@ -67,12 +68,18 @@ def share(work: Callable[[IntArray], None], tasks: int, effort: float) -> None:
         except BaseException as error:  # a thread would only print it
             failed.append(error)
 
-    others = [Thread(target=run) for _ in range(threads - 1)]
-    for thread in others:
-        thread.start()
+    working = [allocate_lock() for _ in range(threads - 1)]
+
+    def run_beside(mine: LockType) -> None:
+        run()
+        mine.release()
+
+    for mine in working:
+        mine.acquire()
+        start_new_thread(run_beside, (mine,))
     run()
-    for thread in others:
-        thread.join()
+    for mine in working:
+        mine.acquire()
     if failed:
         raise failed[0]
 
@@ -93,6 +100,8 @@ def written_sets(
         np.empty(tasks, np.intp),
     )
     share(lambda some: search(some, output), tasks, effort)
+    if (output.sizes == 1).all():
+        return Sets(np.arange(rows + 1), output.first), np.ones(rows, bool)
     if output.used.sum() > most and rows > 1:
         raise TooMany
     if output.used.max(initial=0) > height * ROOM:

@@ -176,19 +176,17 @@ def tied(
 def search_small(queries: AnyArray, keys: AnyArray, mask: BoolArray, clouds: IntArray, output: Output) -> None:
     """Find the near-maxima of some clouds of queries (clouds, n, d) among keys (clouds, m, d)."""
     (n, d), m = queries.shape[1:], keys.shape[1]
-    ids, space, follows, clear = np.empty(m, np.intp), work_space(n, m, d), np.empty(n, np.intp), np.empty(n, np.bool_)
+    ids, space, clear = np.empty(m, np.intp), work_space(n, m, d), np.empty(n, np.bool_)
     for cloud in clouds:
-        count, used, top = seen_keys(mask, cloud, m, ids), 0, cloud * n
-        highest, all_clear = 0.0, False
+        count, used, mine = seen_keys(mask, cloud, m, ids), 0, slice(cloud * n, cloud * n + n)
         own, known = queries[cloud], keys[cloud]
+        first, sizes, same = output.first[mine], output.sizes[mine], output.same[mine]
+        sizes[:], same[:], clear[:], highest, all_clear = 1, True, False, 0.0, False
         if count:
-            highest, all_clear = winners(own, known, ids[:count], 0.0, known[:0], space, follows, clear)
+            highest, all_clear = winners(own, known, ids[:count], 0.0, known[:0], space, first, clear)
         room = output.members[output.starts[cloud] : output.starts[cloud + 1]]
-        for i in range(n):
-            output.first[top + i], output.sizes[top + i], output.same[top + i] = follows[i], 1, True
         for i in range(0 if all_clear else n):
-            if count == 0 or not clear[i]:
-                size, same, first = tied(own[i], known, ids[:count], highest, 0.0, space[3], room[used:])
-                output.first[top + i], output.sizes[top + i], output.same[top + i] = first, size, same
-                used += size if size > 1 else 0
+            if not clear[i]:
+                sizes[i], same[i], first[i] = tied(own[i], known, ids[:count], highest, 0.0, space[3], room[used:])
+                used += sizes[i] if sizes[i] > 1 else 0
         output.used[cloud] = used

@@ -1,0 +1,116 @@
+"""Half of all products: tiles, the processor they are made for, and the sets that follow."""
+
+import os
+import platform
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from hardmax.kernels import Search, maximisers
+
+pytest.importorskip("numba")
+
+from numba import njit
+
+from hardmax.kernels.registers import numbers_in_register
+from hardmax.kernels.tiles import tile_maxima
+
+ON_X86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names of other processors")
+PROGRAM = """
+import numpy as np
+from hardmax.kernels import maximisers
+from hardmax.kernels.registers import sums_at_once
+rng = np.random.default_rng(0)
+for tokens in (rng.normal(size=(700, 21)), np.repeat(rng.normal(size=(90, 16)), 2, axis=0)):
+    assert maximisers(tokens, kernel="gemm") == maximisers(tokens, kernel="numpy")
+print(sums_at_once())
+"""
+
+
+@ON_X86
+@pytest.mark.parametrize(
+    ("cpu", "features", "width"),
+    [
+        ("generic", "", 4),
+        ("haswell", "", 8),
+        ("znver2", "", 8),
+        ("skylake-avx512", "", 16),
+        ("generic", "+avx2", 8),
+        ("haswell", "+avx512f", 16),
+    ],
+)
+def test_registers_are_those_of_the_target(cpu, features, width):
+    assert numbers_in_register("x86_64-unknown-linux-gnu", cpu, features) == width
+
+
+@ON_X86
+@pytest.mark.parametrize(("cpu", "sums"), [("haswell", 6), ("generic", 2)])
+def test_sets_are_the_same_for_narrower_registers(cpu, sums, tmp_path):
+    flags = {"NUMBA_CPU_NAME": cpu, "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(tmp_path)}
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=os.environ | flags, capture_output=True, text=True, check=False
+    )
+    assert run.stdout.split() == [str(sums)], run.stderr
+
+
+@njit
+def _tile(panels, d, cuts, out):
+    return tile_maxima(panels, 0, 16 * d, d, cuts, 0, 16, out)
+
+
+@pytest.mark.parametrize("d", [1, 2, 16, 33])
+def test_a_tile_has_the_maxima_of_both_its_sides(d):
+    tokens = np.random.default_rng(d).integers(-8, 9, size=(2, 16, d)).astype(np.float32)  # float32 is exact
+    products, cuts, out = tokens[0] @ tokens[1].T, np.zeros(32, np.float32), np.full(32, np.nan, np.float32)
+    expected = np.r_[products.max(axis=1), products.max(axis=0)]
+    cuts[::3] = expected[::3]  # which is not above itself
+    found = _tile(np.ascontiguousarray(tokens.transpose(0, 2, 1)).reshape(-1), d, cuts, out)
+    assert out.tolist() == expected.tolist()
+    assert [bool(found >> bit & 1) for bit in range(32)] == (expected > cuts).tolist()
+
+
+def _cloud(kind, n, d):
+    rng = np.random.default_rng([n, d])
+    tokens = rng.normal(size=(n, d))
+    if kind == "lattice":
+        tokens = rng.integers(-1, 2, size=(n, d)).astype(float)
+    elif kind == "twice":
+        tokens = tokens[rng.integers(0, -(-n // 2), n)]
+    elif kind == "zeros":
+        tokens[rng.random(n) < 0.5] = 0.0
+    elif kind == "magnitudes":
+        tokens *= 2.0 ** rng.integers(-1060, 400, size=(n, 1))
+    elif kind == "denormal":
+        tokens *= 2.0**-1070
+    elif kind == "far away":
+        tokens += 1e4
+    return tokens
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "lattice", "twice", "zeros", "magnitudes", "denormal", "far away"])
+@pytest.mark.parametrize(("n", "d"), [(1, 16), (15, 3), (16, 16), (17, 40), (129, 1), (300, 16), (1000, 5)])
+def test_half_of_the_products_gives_all_sets(kind, n, d):
+    tokens = _cloud(kind, n, d)
+    assert maximisers(tokens, kernel="gemm") == maximisers(tokens, kernel="numpy")
+
+
+def test_members_of_ties_are_in_order():
+    tokens = np.repeat(np.random.default_rng(0).normal(size=(200, 16)), 3, axis=0)[
+        np.random.default_rng(1).permutation(600)
+    ]
+    search = Search("gemm")
+    sets, _ = search.near_maxima(tokens / 8, tokens / 8, np.full(600, 1e-14))
+    assert search.ran["fused"] == 0
+    assert (sets.sizes % 3 == 0).all()
+    assert all((np.diff(row) > 0).all() for row in sets)
+
+
+def test_clouds_that_float32_cannot_tell_are_left_to_fused():
+    tokens = 1 + 1e-10 * np.random.default_rng(0).normal(size=(4096, 16))
+    search = Search()
+    search.near_maxima(tokens / 2, tokens / 2, np.full(4096, 1e-15))
+    assert search.ran["gemm"] == 0 < search.ran["fused"]
+    assert search._compiled(4096, 16, False) == "fused"  # at the next layer at once
+    assert Search()._compiled(4096, 16, False) == "gemm"
