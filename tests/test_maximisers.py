@@ -278,6 +278,7 @@ def test_compiled_code_is_found_where_numba_stores_it(monkeypatch, tmp_path):
         (320, False, "gaussian", "gemm"),
         (320, False, "lattice", "gemm"),
         (320, True, "gaussian", "fused"),
+        (128, False, "gaussian", "gemm"),
     ],
 )
 def test_auto_picks_by_shape(d, causal, kind, expected):

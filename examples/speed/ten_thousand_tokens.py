@@ -22,12 +22,12 @@ clouds = {d: hm.configuration("gaussian", n=N, d=d, seed=1) for d in DIMENSIONS}
 
 
 # %%
-# In the plane the hull wins, from three dimensions on "fused", and from 320 on "gemm". The definition, "numpy", is so
+# In the plane the hull wins, from three dimensions on "fused", and from 16 on "gemm". The definition, "numpy", is so
 # slow that it gets the first thousand tokens alone, each against all 10,000. Times are of this machine, now.
 
 runs, micros, names = {}, {"numpy": [], "auto": []}, []
 for d, tokens in clouds.items():
-    kernel = "hull" if d == 2 else "fused" if d < 320 else "gemm"
+    kernel = "hull" if d == 2 else "fused" if d < 16 else "gemm"
     hm.simulate(tokens[:2000], rule, layers=0, kernel=kernel)  # compiles, or loads what is compiled
     start = time.perf_counter()
     runs[d] = hm.simulate(tokens, rule, layers=0)
