@@ -9,6 +9,7 @@ of half of the lanes of each, until one is left: it takes as long as the product
 # What is not annotated is a value of LLVM, or the builder of its instructions.
 
 from functools import partial
+from typing import Any
 
 from llvmlite import ir
 from numba import types
@@ -34,7 +35,7 @@ def _halves(width):
 
 def _folded(vectors, fold):
     """Fold 16 vectors to one, each pair as soon as there are two of a width, so that few are waiting."""
-    waiting = []
+    waiting: list[Any] = []
     for vector in vectors:
         width = LANES
         while waiting and waiting[-1][0] == width:
@@ -67,7 +68,8 @@ def tile_maxima(builder, panels, rows_at, columns_at, d, cuts, rows, columns, ou
 
     def seen():
         nonlocal largest
-        for vector in all_products(builder, *(builder.gep(panels, [at]) for at in (rows_at, columns_at)), d, _order()):
+        one, other = (builder.gep(panels, [at]) for at in (rows_at, columns_at))
+        for vector in all_products(builder, one, other, d, _order()):
             largest = vector if largest is None else larger(builder, vector, largest)
             yield vector
 
