@@ -22,7 +22,10 @@ from hardmax.kernels.vectors import (
     all_products,
     bits,
     everywhere,
+    float32,
+    float64,
     for_llvm,
+    int64,
     intrinsic,
     larger,
     load,
@@ -32,7 +35,6 @@ from hardmax.kernels.vectors import (
 
 FLAGS = {"nnan", "nsz", "reassoc", "contract"}  # bounds hold for any order of summing, and inputs are finite
 SMALLEST = 1e-150  # sizes below it are not scaled up to 1, as the product of two scales would overflow
-int64, float32, float64 = types.int64, types.float32, types.float64
 
 
 @for_llvm(types.void, None, None, int64, int64, None, int64, None)

@@ -10,9 +10,7 @@ from numba import types
 from numba.core import cgutils
 
 from hardmax.kernels.registers import LANES
-from hardmax.kernels.vectors import SINGLES, bits, everywhere, for_llvm, larger, load, store
-
-int64, float32 = types.int64, types.float32
+from hardmax.kernels.vectors import SINGLES, bits, everywhere, float32, for_llvm, int64, larger, load, size, store
 
 
 @for_llvm(int64, None, None, int64, None, None, int64, float32, float32, float32, None)
@@ -35,10 +33,10 @@ def best_in_plane(builder, qx, qy, top, kx, ky, count, slope, base, least, at):
         builder.store(builder.select(wins, here, builder.load(place)), place)
         builder.store(builder.select(wins, product, old), best)
     store(builder, builder.load(place), at, (numbers, 4))
-    size = builder.fadd(_size(builder, x), _size(builder, y))
-    lead = builder.fadd(builder.fmul(size, everywhere(builder, slope)), everywhere(builder, base))
+    length = builder.fadd(size(builder, x), size(builder, y))
+    lead = builder.fadd(builder.fmul(length, everywhere(builder, slope)), everywhere(builder, base))
     near = builder.fcmp_ordered(">=", builder.load(second), builder.fsub(builder.load(best), lead))
-    return bits(builder, builder.or_(near, builder.fcmp_ordered("<=", size, everywhere(builder, least))))
+    return bits(builder, builder.or_(near, builder.fcmp_ordered("<=", length, everywhere(builder, least))))
 
 
 @for_llvm(int64, None, None, int64, None, int64)
@@ -89,11 +87,6 @@ def _forms(builder, x, y, at):
     x, y = (load(builder, builder.gep(start, [at]), SINGLES) for start in (x, y))
     forms = [x, y, builder.fadd(x, y), builder.fsub(x, y)]
     return forms + [builder.fneg(form) for form in forms]
-
-
-def _size(builder, value):
-    """Absolute values."""
-    return larger(builder, value, builder.fneg(value))
 
 
 def _combined(builder, x, y, a, b):

@@ -7,19 +7,19 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from hardmax.kernels.lanes import (
+from hardmax.kernels.registers import LANES
+from hardmax.kernels.vectors import (
     DOUBLES,
-    LANES,
     SINGLES,
-    bits_of,
+    bits,
     everywhere,
     float32,
     float64,
     for_llvm,
     int64,
-    load_lanes,
-    size_of,
-    store_lanes,
+    load,
+    size,
+    store,
 )
 
 COLUMNS = 4  # that are turned at a time
@@ -41,7 +41,7 @@ def turn(builder, rows, ids, first, column, d, out, out_at):
         turned = _pairs(builder, turned, half, places)
     for c, numbers in enumerate(turned):
         place = builder.add(out_at, out_at.type(c * LANES))
-        store_lanes(builder, numbers, builder.gep(out, [place]), SINGLES)
+        store(builder, numbers, builder.gep(out, [place]), SINGLES)
 
 
 def _single(builder, value):
@@ -78,16 +78,16 @@ def measure(builder, lanes, at, d, squares, largest):
     """Of 16 rows of d numbers: raise `squares` to their sums of squares, and `largest` to their largest |number|."""
     total, most = cgutils.alloca_once(builder, SINGLES[0]), cgutils.alloca_once(builder, SINGLES[0])
     builder.store(ir.Constant(SINGLES[0], None), total)
-    builder.store(load_lanes(builder, largest, SINGLES), most)
+    builder.store(load(builder, largest, SINGLES), most)
     with cgutils.for_range(builder, d) as loop:
         place = builder.add(at, builder.mul(loop.index, loop.index.type(LANES)))
-        value = load_lanes(builder, builder.gep(lanes, [place]), SINGLES)
+        value = load(builder, builder.gep(lanes, [place]), SINGLES)
         square = builder.fmul(value, value, flags=("contract",))
         builder.store(builder.fadd(builder.load(total), square, flags=("contract",)), total)
-        builder.store(_raised(builder, builder.load(most), size_of(builder, value)), most)
-    raised = _raised(builder, load_lanes(builder, squares, SINGLES), builder.load(total))
-    store_lanes(builder, raised, squares, SINGLES)
-    store_lanes(builder, builder.load(most), largest, SINGLES)
+        builder.store(_raised(builder, builder.load(most), size(builder, value)), most)
+    raised = _raised(builder, load(builder, squares, SINGLES), builder.load(total))
+    store(builder, raised, squares, SINGLES)
+    store(builder, builder.load(most), largest, SINGLES)
 
 
 def _raised(builder, old, new):
@@ -111,7 +111,7 @@ def _times(builder, lanes, form, column, d, out, columns):
     for total in totals:
         builder.store(ir.Constant(SINGLES[0], None), total)
     with cgutils.for_range(builder, d) as loop:
-        left = load_lanes(builder, builder.gep(lanes, [builder.mul(loop.index, loop.index.type(LANES))]), SINGLES)
+        left = load(builder, builder.gep(lanes, [builder.mul(loop.index, loop.index.type(LANES))]), SINGLES)
         first = builder.add(builder.mul(loop.index, d), column)
         for c, total in enumerate(totals):
             right = _single(builder, builder.load(builder.gep(form, [builder.add(first, first.type(c))])))
@@ -119,7 +119,7 @@ def _times(builder, lanes, form, column, d, out, columns):
             builder.store(builder.fadd(builder.load(total), product, flags=("contract",)), total)
     for c, total in enumerate(totals):
         place = builder.mul(builder.add(column, column.type(c)), column.type(LANES))
-        store_lanes(builder, builder.load(total), builder.gep(out, [place]), SINGLES)
+        store(builder, builder.load(total), builder.gep(out, [place]), SINGLES)
 
 
 @for_llvm(int64, None, None, None, float32, float32, float32, float32, float32)
@@ -128,14 +128,14 @@ def leading(builder, best, second, squares, least, longest, slope, base, most):
 
     b is the square root of squares + least, times `longest`.
     """
-    first, next_one, square = (load_lanes(builder, start, SINGLES) for start in (best, second, squares))
+    first, next_one, square = (load(builder, start, SINGLES) for start in (best, second, squares))
     kind = ir.FunctionType(SINGLES[0], [SINGLES[0]])
     root = cgutils.get_or_insert_function(builder.module, kind, f"llvm.sqrt.v{LANES}f32")
     length = builder.call(root, [builder.fadd(square, everywhere(builder, least))])
     bound = builder.fmul(length, everywhere(builder, longest))
     needed = builder.fadd(builder.fmul(bound, everywhere(builder, slope)), everywhere(builder, base))
     leads = builder.fcmp_ordered(">", builder.fsub(first, next_one), needed)
-    return bits_of(builder, builder.and_(leads, builder.fcmp_ordered("<", bound, everywhere(builder, most))))
+    return bits(builder, builder.and_(leads, builder.fcmp_ordered("<", bound, everywhere(builder, most))))
 
 
 @for_llvm(types.void, None, int64, None, int64, int64)
@@ -155,8 +155,8 @@ def _by_lanes(builder, source, target, width, combined):
     vectors, done = (ir.VectorType(source.type.pointee, LANES), 4), builder.and_(width, width.type(-LANES))
     with cgutils.for_range(builder, builder.sdiv(width, width.type(LANES))) as loop:
         at = [builder.mul(loop.index, loop.index.type(LANES))]
-        new, place = load_lanes(builder, builder.gep(source, at), vectors), builder.gep(target, at)
-        store_lanes(builder, combined(load_lanes(builder, place, vectors), new), place, vectors)
+        new, place = load(builder, builder.gep(source, at), vectors), builder.gep(target, at)
+        store(builder, combined(load(builder, place, vectors), new), place, vectors)
     with cgutils.for_range(builder, builder.sub(width, done)) as loop:
         at = [builder.add(done, loop.index)]
         new, place = builder.load(builder.gep(source, at)), builder.gep(target, at)
@@ -184,8 +184,8 @@ def hand_on(builder, source, source_at, target, target_at, width, share):
     with cgutils.for_range(builder, builder.sdiv(width, width.type(LANES))) as loop:
         moved(
             builder.mul(loop.index, loop.index.type(LANES)),
-            lambda place, kind: load_lanes(builder, place, vectors(kind)),
-            lambda value, place, kind: store_lanes(builder, value, place, vectors(kind)),
+            lambda place, kind: load(builder, place, vectors(kind)),
+            lambda value, place, kind: store(builder, value, place, vectors(kind)),
             everywhere(builder, part),
             DOUBLES[0],
         )

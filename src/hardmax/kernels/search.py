@@ -130,7 +130,7 @@ class Search:
             self.ran["numpy"] += len(queries)
             return sets, gaps if self.gaps else None
         queries, keys, slack = (np.ascontiguousarray(x, np.float64) for x in (queries, keys, slack))
-        name = self._compiled(*keys.shape, limits is not None)
+        name = self._compiled(len(keys), keys.shape[1], limits is not None)
         sets = Sets(np.zeros(len(queries) + 1, np.intp), np.empty(0, np.intp))
         if name == "hull":
             from hardmax.kernels import hull
@@ -140,7 +140,7 @@ class Search:
             from hardmax.kernels import gemm
 
             sets = gemm.near_maxima(keys, slack)
-            self._gathered = np.count_nonzero(sets.sizes) < 0.5 * len(sets)
+            self._gathered = bool(2 * np.count_nonzero(sets.sizes) < len(sets))
         left = np.flatnonzero(sets.sizes == 0)  # rows that a method has left out
         self.ran[name] += len(sets) - len(left)
         if len(left):

@@ -7,13 +7,14 @@ from functools import wraps
 from typing import Any
 
 from llvmlite import ir
-from numba import extending
+from numba import extending, types
 from numba.core import cgutils
 
 from hardmax.kernels.registers import LANES, sums_at_once
 
 SINGLES = (ir.VectorType(ir.FloatType(), LANES), 4)  # 16 numbers, and the bytes of one
 DOUBLES = (ir.VectorType(ir.DoubleType(), LANES), 8)
+int64, float32, float64 = types.int64, types.float32, types.float64
 intrinsic: Any = extending.intrinsic  # which adds the first argument itself
 
 
@@ -61,6 +62,11 @@ def store(builder, value, start, vectors):
 def larger(builder, one, other):
     """The larger number in every lane."""
     return builder.select(builder.fcmp_ordered(">", one, other), one, other)
+
+
+def size(builder, value):
+    """Absolute values."""
+    return larger(builder, value, builder.fneg(value))
 
 
 def bits(builder, lanes):
