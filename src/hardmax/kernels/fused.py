@@ -18,7 +18,7 @@ from numba import njit
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.kernels.compiled import Output, entry, share, written_sets
 from hardmax.kernels.lanes import FLAGS, LANES, borrowed
-from hardmax.kernels.panel_search import Queries, begin, collect, decide, hit, load, same, scan, sixteen, work_space
+from hardmax.kernels.panel_search import Queries, begin, hit, keep, load, scan, sixteen, work_space
 from hardmax.kernels.panels import Panels, empty_panels, pack
 from hardmax.kernels.sets import MOST, Sets
 from hardmax.kernels.small_clouds import is_small, search_small
@@ -54,25 +54,6 @@ def _fetch(task: Task, top: int, cloud: int, panels: Panels, some: Queries) -> N
     begin(task.queries.shape[1], some)
 
 
-@njit(inline="always", fastmath=FLAGS)
-def _keep(task: Task, cloud: int, top: int, stop: int, used: int, some: Queries, panels: Panels, output: Output) -> int:
-    """Write what 16 queries found; return the room used with theirs."""
-    n, d = task.queries.shape
-    order = panels.order[cloud]
-    for lane in range(min(LANES, stop - top)):
-        row = cloud * n + top + lane
-        size, place, cut = decide(panels.fine[cloud], d, lane, some)
-        output.sizes[row] = size
-        output.first[row] = order[place] if size == 1 else -1
-        if size > 1:
-            if used + size <= len(task.room):
-                mine = task.room[used : used + size]
-                collect(order, lane, cut, some, mine)
-                output.first[row], output.same[row] = mine[0], same(task.keys, mine)
-            used += size
-    return used
-
-
 @njit(fastmath=FLAGS)
 def _rows(task: Task, cloud: int, start: int, stop: int, space: Queries, panels: Panels, output: Output) -> int:
     """Find the near-maxima of some queries of a cloud; return the room that the members of tied ones need."""
@@ -92,7 +73,9 @@ def _rows(task: Task, cloud: int, start: int, stop: int, space: Queries, panels:
         for top in range(first, last, LANES):
             some = sixteen(space, (top - first) // LANES)
             hit(some)
-            used = _keep(task, cloud, top, stop, used, some, panels, output)
+            row, lanes = cloud * len(task.queries) + top, min(LANES, stop - top)
+            fine, order = panels.fine[cloud], panels.order[cloud]
+            used = keep(task.keys, fine, order, row, lanes, task.room, used, some, output)
     return used
 
 

@@ -7,6 +7,7 @@ from numba import njit
 
 from hardmax._integers import TINY, UNIT
 from hardmax._types import AnyArray, FloatArray, IntArray
+from hardmax.kernels.compiled import Output
 from hardmax.kernels.lanes import (
     FLAGS,
     LANES,
@@ -205,3 +206,29 @@ def same(keys: AnyArray, members: IntArray) -> bool:
             if keys[member, r] != keys[members[0], r]:
                 return False
     return True
+
+
+@njit(inline="always", fastmath=FLAGS)
+def keep(
+    keys: AnyArray,
+    fine: FloatArray,
+    order: IntArray,
+    row: int,
+    lanes: int,
+    room: IntArray,
+    used: int,
+    queries: Queries,
+    output: Output,
+) -> int:
+    """Write what the first of 16 queries found, from `row` on; return the room used with theirs."""
+    for lane in range(lanes):
+        size, place, cut = decide(fine, keys.shape[1], lane, queries)
+        output.sizes[row + lane] = size
+        output.first[row + lane] = order[place] if size == 1 else -1
+        if size > 1:
+            if used + size <= len(room):
+                mine = room[used : used + size]
+                collect(order, lane, cut, queries, mine)
+                output.first[row + lane], output.same[row + lane] = mine[0], same(keys, mine)
+            used += size
+    return used

@@ -43,7 +43,7 @@ def slack_of_products(d: int, highest: float, size: float) -> float:
 
 
 @njit(fastmath=FLAGS)
-def _centre(keys: AnyArray, seen: IntArray, centre: FloatArray) -> tuple[float, float]:
+def centre_of(keys: AnyArray, seen: IntArray, centre: FloatArray) -> tuple[float, float]:
     """Write the middle of the box around the keys seen; return their largest |coordinate|, from zero and from there."""
     d, highest, spread = len(centre), 0.0, 0.0
     low, high = centre, np.empty(d)
@@ -100,7 +100,7 @@ def _pack_cloud(keys: AnyArray, mask: BoolArray, in_order: bool, cloud: int, pan
     panels.counts[cloud] = count
     if not count:
         return
-    highest, spread = _centre(keys, seen[:count], centre)
+    highest, spread = centre_of(keys, seen[:count], centre)
     scale = 1.0 / max(spread, SMALLEST)
     panels.scales[cloud], panels.highest[cloud] = scale, highest
     order, fine, coarse = panels.order[cloud], panels.fine[cloud], panels.coarse[cloud]

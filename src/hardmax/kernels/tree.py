@@ -1,0 +1,241 @@
+"""Few dimensions: a tree of the keys, and for 16 neighbouring queries at a time the few panels that may hold a maximum.
+
+Keys are in panels of 16 neighbours, about the middle of the box around them and scaled as in `fused`, and so are
+queries, by their directions. A node is left out where its bound for each of the 16 queries is below their best product
+so far, so that tokens on a sphere, which are all equally far, cost no more than others.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from hardmax._types import AnyArray, FloatArray, IntArray
+from hardmax.kernels.compiled import Output, entry, share, written_sets
+from hardmax.kernels.lanes import FLAGS, LANES, SMALLEST, above, borrowed, lowest, panel_maxima
+from hardmax.kernels.panel_search import SINGLE, Queries, begin, keep, load, sixteen, work_space
+from hardmax.kernels.panels import centre_of
+from hardmax.kernels.sets import MOST, Sets
+from hardmax.kernels.tree_lanes import promises, within_reach
+from hardmax.kernels.tree_nodes import Tree, empty_tree, fill, measure
+from hardmax.kernels.tree_order import arrange, arrange_part
+
+PART = 256  # panels that a thread brings in order at a time
+TASK = 512  # queries that a thread takes at a time
+EFFORT = 400.0  # multiplications that take as long as a query, or a key
+FAINT = np.float32(2.0**-120)  # more than products of the smallest numbers lose
+DEPTH = 16 * LANES  # nodes that wait at most
+
+
+@entry(fastmath=FLAGS)
+def _begin(numbers: IntArray, queries: FloatArray, keys: FloatArray, asked: AnyArray, points: AnyArray,
+           asked_ids: IntArray, ids: IntArray, scales: FloatArray) -> None:
+    """Scale the queries (number 0) or the keys (1), and bring parts of them in order."""
+    d = keys.shape[1]
+    for number in numbers:
+        if number == 0:
+            for i in range(len(queries)):
+                largest = SMALLEST
+                for r in range(d):
+                    largest = max(largest, abs(queries[i, r]))
+                for r in range(d):
+                    asked[i, r] = np.float32(queries[i, r] / largest)
+                asked_ids[i] = i
+            arrange(asked, asked_ids, 0, (len(asked) + LANES - 1) // LANES, PART)
+        else:
+            for i in range(len(keys)):
+                ids[i] = i
+            centre = np.empty(d)
+            highest, spread = centre_of(keys, ids[: len(keys)], centre)
+            scale = 1.0 / max(spread, SMALLEST)
+            scales[0], scales[1] = scale, highest
+            for i in range(len(keys)):
+                for r in range(d):
+                    points[i, r] = np.float32((keys[i, r] - centre[r]) * scale)
+            arrange(points, ids, 0, (len(points) + LANES - 1) // LANES, PART)
+
+
+@entry(fastmath=FLAGS)
+def _order(numbers: IntArray, parts: int, keys: FloatArray, asked: AnyArray, points: AnyArray, asked_ids: IntArray,
+           ids: IntArray, tree: Tree) -> None:
+    """Bring parts of the keys in order and measure them, or from number `parts` on parts of the queries."""
+    for number in numbers:
+        if number < parts:
+            first, last = number * PART, min(number * PART + PART, len(tree.order) // LANES)
+            arrange_part(points, ids, first, last)
+            fill(tree, keys, points, ids, first, last)
+            measure(tree, keys.shape[1], first, last, 0, PART)
+        else:
+            first = (number - parts) * PART
+            arrange_part(asked, asked_ids, first, min(first + PART, (len(asked) + LANES - 1) // LANES))
+
+
+class Cone(NamedTuple):
+    """Where 16 queries are, each over its length, and a key o with which others are compared."""
+
+    p: AnyArray  # (d,) float32, the middle of the box around them
+    f: AnyArray  # (d,) float32, its sides
+    o: AnyArray  # (d,) float32
+    none: AnyArray  # (d,) zeros
+    wide: AnyArray  # (16,) float32, how far below its best a query looks at panels
+    bounds: AnyArray  # (16,) work space
+    waiting: IntArray  # (DEPTH, 2) nodes: their level, and which of it
+
+
+@njit(inline="always", fastmath=FLAGS)
+def _enclose(d: int, cone: Cone, some: Queries) -> float:
+    """Find the box around 16 queries; return by how much, over the length of a query, products may differ in float32.
+
+    f has what float32 may round in the bounds: 2 d + 12 units of sums of (|p_r| + 2 |t| |m_r|) (|c_r - o_r| + e_r).
+    """
+    unit = np.float32(1.2 * (2 * d + 12) * (1 + 2.1 * np.sqrt(d)) * SINGLE)
+    for r in range(d):
+        low, high = np.float32(2), np.float32(-2)
+        for lane in range(LANES):
+            value = some.coarse[r * LANES + lane] / some.length[lane]
+            low, high = min(low, value), max(high, value)
+        cone.p[r] = np.float32(0.5) * (low + high)
+        cone.f[r] = np.float32(0.5) * (high - low) + unit
+    margin, steep = np.float32(0), np.float32(16 * (d + 4) * SINGLE * np.sqrt(d))
+    for lane in range(LANES):
+        cone.wide[lane] = some.margin[lane] + steep * some.length[lane] + FAINT
+        margin = max(margin, some.margin[lane] / some.length[lane])
+    return margin
+
+
+@njit(inline="always", fastmath=FLAGS)
+def _guess(tree: Tree, d: int, cone: Cone) -> int:
+    """Go to the panel that promises most for the middle of the queries, and take its best key for o."""
+    level, node, size = len(tree.groups) - 1, 0, (3 * d + 1) * LANES
+    p, none, bounds = cone.p, cone.none, cone.bounds
+    while level >= 0:
+        within_reach(tree.nodes, (tree.groups[level] + node) * size, d, p, none, none, np.float32(0), bounds)
+        node *= LANES
+        best = 0
+        for child in range(1, min(LANES, tree.counts[level] - node)):
+            best = child if bounds[child] > bounds[best] else best
+        node, level = node + best, level - 1
+    at, best = node * d * LANES, 0
+    for lane in range(LANES):
+        bounds[lane] = np.float32(0)
+    for r in range(d):
+        for lane in range(LANES):
+            bounds[lane] += p[r] * tree.coarse[at + r * LANES + lane]
+    for lane in range(1, LANES):
+        best = lane if bounds[lane] > bounds[best] else best
+    for r in range(d):
+        cone.o[r] = tree.coarse[at + r * LANES + best]
+    return node
+
+
+@njit(fastmath=FLAGS)
+def _look(tree: Tree, d: int, cone: Cone, seen: IntArray, some: Queries) -> int:
+    """Scan every panel that may hold a near-maximum of one of 16 queries; return how many.
+
+    A near-maximal key k has <q, k - o> >= -2 margin: its float32 product is at most `margin` behind the best, which is
+    not behind that of o, and half of the margin is more than both may be off.
+    """
+    tree, cone, some = borrowed(tree), borrowed(cone), borrowed(some)
+    least, size = np.float32(-2.0001) * _enclose(d, cone, some), (3 * d + 1) * LANES
+    guess, found, count, waiting = _guess(tree, d, cone), 1, 1, cone.waiting
+    seen[0] = guess
+    panel_maxima(some.coarse, tree.coarse, guess * d * LANES, d, some.maxima, 0, some.best)
+    waiting[0, 0], waiting[0, 1] = len(tree.groups) - 1, 0
+    while count:
+        count -= 1
+        level, node = waiting[count, 0], waiting[count, 1]
+        at = (tree.groups[level] + node) * size
+        node *= LANES
+        children = within_reach(tree.nodes, at, d, cone.p, cone.f, cone.o, least, cone.bounds)
+        children &= (1 << min(LANES, tree.counts[level] - node)) - 1
+        while children:
+            child = node + lowest(children)
+            children &= children - 1
+            if level:
+                waiting[count, 0], waiting[count, 1] = level - 1, child
+                count += 1
+            elif child != guess and promises(
+                some.coarse, tree.nodes, at + child - node, d, some.best, cone.wide
+            ):
+                panel_maxima(some.coarse, tree.coarse, child * d * LANES, d, some.maxima, found * LANES, some.best)
+                seen[found] = child
+                found += 1
+    return found
+
+
+@njit(inline="always", fastmath=FLAGS)
+def _hit(seen: IntArray, found: int, some: Queries) -> None:
+    """List the panels of each query that may hold a near-maximum, among those seen."""
+    for lane in range(LANES):
+        some.cuts[lane] = some.best[lane] - some.margin[lane]
+        some.found[lane] = 0
+    for i in range(found):
+        lanes = above(some.maxima, i * LANES, some.cuts, some.length, np.float32(0.0))
+        while lanes:
+            lane = lowest(lanes)
+            lanes &= lanes - 1
+            some.hits[lane, some.found[lane]] = seen[i]
+            some.found[lane] += 1
+
+
+@entry(fastmath=FLAGS)
+def _search(
+    queries: FloatArray,
+    keys: FloatArray,
+    slack: FloatArray,
+    asked: IntArray,
+    tree: Tree,
+    scales: FloatArray,
+    tasks: IntArray,
+    output: Output,
+) -> None:
+    """Find the near-maxima of some tasks: TASK queries each, in the order asked."""
+    (n, d), panels = queries.shape, len(tree.order) // LANES
+    some = sixteen(work_space(1, d, panels), 0)
+    seen, boxes, zeros = np.empty(panels, np.intp), np.empty((3, d), np.float32), np.zeros(d, np.float32)
+    lanes, waiting = np.empty((2, LANES), np.float32), np.empty((DEPTH, 2), np.intp)
+    cone = Cone(boxes[0], boxes[1], boxes[2], zeros, lanes[0], lanes[1], waiting)
+    some.limits[:] = len(keys)
+    for number in tasks:
+        room, used = output.members[output.starts[number] : output.starts[number + 1]], 0
+        for top in range(number * TASK, min(number * TASK + TASK, n), LANES):
+            for lane in range(LANES):
+                row = asked[min(top + lane, n - 1)]
+                load(queries[row], lane, slack[row], scales[0], scales[1], some)
+            begin(d, some)
+            _hit(seen, _look(tree, d, cone, seen, some), some)
+            used = keep(keys, tree.fine, tree.order, top, min(LANES, n - top), room, used, some, output)
+        output.used[number] = used
+
+
+def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> Sets:
+    """As `reference.near_maxima`."""
+    (n, d), m = queries.shape, len(keys)
+    asked, points = np.empty((n, d), np.float32), np.empty((m, d), np.float32)
+    asked_ids, ids, scales = np.empty(2 * n, np.int32), np.empty(2 * m, np.int32), np.empty(2)
+    tree, effort = empty_tree(m, d), EFFORT * max(n, m)
+    same = queries is keys and _is_shell(keys)  # then keys in order are queries in order
+    share(lambda some: _begin(some + same, queries, keys, asked, points, asked_ids, ids, scales), 2 - same, effort)
+    parts, more = (-(-count // (LANES * PART)) for count in (m, n))
+    more = 0 if same else more
+    share(lambda some: _order(some, parts, keys, asked, points, asked_ids, ids, tree), parts + more, effort)
+    _finish(tree, d)
+    asked_ids = ids if same else asked_ids
+    search = partial(_search, queries, keys, slack, asked_ids, tree, scales)
+    sets, _ = written_sets(search, n, -(-n // TASK), TASK, effort, MOST)
+    places = np.empty(n, np.intp)
+    places[asked_ids[:n]] = np.arange(n)
+    return Sets(sets.starts, sets.members[places]) if sets.single else sets.take(places)
+
+
+@entry(fastmath=FLAGS)
+def _finish(tree: Tree, d: int) -> None:
+    """Measure the nodes that are above all parts."""
+    measure(tree, d, 0, len(tree.order) // LANES, PART, 1 << 62)
+
+
+def _is_shell(keys: FloatArray) -> bool:
+    """Whether keys are about equally far from zero, so that neighbours are seen in about the same direction."""
+    squares = np.einsum("ij,ij->i", keys, keys)
+    return bool(squares.min() > 0.25 * squares.max())
