@@ -44,7 +44,7 @@ KINDS = {
 
 
 def kernels_for(d):
-    return [name for name in COMPILED if name != "hull" or d == 2]
+    return [name for name in COMPILED if (name != "hull" or d == 2) and (name != "tree" or d <= 6)]
 
 
 def cloud(kind, n, d, dtype=np.float64, seed=0):

@@ -10,6 +10,8 @@ from hardmax._types import FloatArray, IntArray
 from hardmax.kernels import reference
 from hardmax.kernels.ready import has_numba, why_compiled
 from hardmax.kernels.sets import MOST, Sets
+from hardmax.kernels.tree_choice import MOST as MOST_SIDES
+from hardmax.kernels.tree_choice import pays
 
 if TYPE_CHECKING:
     from hardmax.kernels.hull import Hull
@@ -18,6 +20,7 @@ KERNELS = {
     "auto": "the fastest for the shape",
     "numpy": "all products, tile by tile, in NumPy: the definition",
     "hull": "d = 2: convex hull, and a binary search by angle",
+    "tree": "3 to 6 dimensions: a tree of the keys, for tokens that are about equally far from their centre",
     "fused": "any d: products and their maxima in registers, from the keys that are farthest from their centre on",
     "gemm": "many dimensions, tokens that are their own keys: half of the matrix of products, tile by tile",
 }
@@ -130,12 +133,16 @@ class Search:
             self.ran["numpy"] += len(queries)
             return sets, gaps if self.gaps else None
         queries, keys, slack = (np.ascontiguousarray(x, np.float64) for x in (queries, keys, slack))
-        name = self._compiled(len(keys), keys.shape[1], limits is not None)
+        name = self._compiled(queries, keys, limits is not None)
         sets = Sets(np.zeros(len(queries) + 1, np.intp), np.empty(0, np.intp))
         if name == "hull":
             from hardmax.kernels import hull
 
             sets, self._hull = hull.near_maxima(queries, keys, slack, self._hull)
+        elif name == "tree":
+            from hardmax.kernels import tree
+
+            sets = tree.near_maxima(queries, keys, slack)
         elif name == "gemm" and limits is None and np.array_equal(queries, keys):
             from hardmax.kernels import gemm
 
@@ -165,14 +172,24 @@ class Search:
         Search._by_numpy += 0 if compiled else products
         return not compiled
 
-    def _compiled(self, n: int, d: int, limited: bool) -> str:
-        """The compiled method for this shape; for a hull that is named and does not fit, an error."""
+    def _compiled(self, queries: FloatArray, keys: FloatArray, limited: bool) -> str:
+        """The compiled method for these keys; for one that is named and does not fit, an error."""
+        n, d = keys.shape
         if self.kernel == "auto":
-            half = d >= MANY and n * d >= CROWD and not limited and not self._gathered
-            return "hull" if d == 2 and not limited else "gemm" if half else "fused"
+            if limited or d == 1:
+                return "fused"
+            if d == 2:
+                return "hull"
+            half = d >= MANY and n * d >= CROWD and not self._gathered
+            return "gemm" if half else "tree" if pays(queries, keys) else "fused"
         if self.kernel == "hull" and (d != 2 or limited):
             must, got = "have tokens in two dimensions", f"d = {d}"
             if d == 2:
                 must, got = "have `causal=False`: a hull has no order of the tokens", "causal=True"
             raise ParameterError('kernel="hull"', must, got, 'Use `kernel="auto"`.')
+        if self.kernel == "tree" and (d > MOST_SIDES or limited):
+            must, got = f"have tokens in {MOST_SIDES} dimensions at most", f"d = {d}"
+            if limited:
+                must, got = "have `causal=False`: a tree has no order of the tokens", "causal=True"
+            raise ParameterError('kernel="tree"', must, got, 'Use `kernel="auto"`.')
         return self.kernel

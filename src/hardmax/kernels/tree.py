@@ -29,8 +29,16 @@ DEPTH = 16 * LANES  # nodes that wait at most
 
 
 @entry(fastmath=FLAGS)
-def _begin(numbers: IntArray, queries: FloatArray, keys: FloatArray, asked: AnyArray, points: AnyArray,
-           asked_ids: IntArray, ids: IntArray, scales: FloatArray) -> None:
+def _begin(
+    numbers: IntArray,
+    queries: FloatArray,
+    keys: FloatArray,
+    asked: AnyArray,
+    points: AnyArray,
+    asked_ids: IntArray,
+    ids: IntArray,
+    scales: FloatArray,
+) -> None:
     """Scale the queries (number 0) or the keys (1), and bring parts of them in order."""
     d = keys.shape[1]
     for number in numbers:
@@ -57,8 +65,16 @@ def _begin(numbers: IntArray, queries: FloatArray, keys: FloatArray, asked: AnyA
 
 
 @entry(fastmath=FLAGS)
-def _order(numbers: IntArray, parts: int, keys: FloatArray, asked: AnyArray, points: AnyArray, asked_ids: IntArray,
-           ids: IntArray, tree: Tree) -> None:
+def _order(
+    numbers: IntArray,
+    parts: int,
+    keys: FloatArray,
+    asked: AnyArray,
+    points: AnyArray,
+    asked_ids: IntArray,
+    ids: IntArray,
+    tree: Tree,
+) -> None:
     """Bring parts of the keys in order and measure them, or from number `parts` on parts of the queries."""
     for number in numbers:
         if number < parts:
@@ -155,9 +171,7 @@ def _look(tree: Tree, d: int, cone: Cone, seen: IntArray, some: Queries) -> int:
             if level:
                 waiting[count, 0], waiting[count, 1] = level - 1, child
                 count += 1
-            elif child != guess and promises(
-                some.coarse, tree.nodes, at + child - node, d, some.best, cone.wide
-            ):
+            elif child != guess and promises(some.coarse, tree.nodes, at + child - node, d, some.best, cone.wide):
                 panel_maxima(some.coarse, tree.coarse, child * d * LANES, d, some.maxima, found * LANES, some.best)
                 seen[found] = child
                 found += 1

@@ -133,9 +133,7 @@ def _around(
 
 
 @njit(fastmath=FLAGS)
-def _sort(
-    points: AnyArray, ids: IntArray, axis: int, low: int, high: int, sample: FloatArray, ranks: IntArray
-) -> None:
+def _sort(points: AnyArray, ids: IntArray, axis: int, low: int, high: int, sample: FloatArray, ranks: IntArray) -> None:
     """Sort a few points by a coordinate."""
     count, room = high - low, len(ids) // 2
     taken = ranks[FEW : FEW + count]
