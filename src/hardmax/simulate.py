@@ -110,7 +110,7 @@ def simulate(
         See `method`. Each is refused where it has no meaning.
     kernel : str
         For `Hardmax`, by itself or as a head with coordinates of its own: how the largest products are found. "auto"
-        takes the fastest for the shape; "numpy" (the definition), "hull", "tree", "fused" and "gemm" name one. The sets are the
+        takes the fastest; "numpy" (the definition), "hull", "tree", "fused" and "gemm" name one. The sets are the
         same; `stats["kernel"]` says what ran, and `stats["why"]` why. Clouds of a batch go in one pass where they have
         no ties, with "auto" and "fused"; `stats["clouds_in_one_pass"]` counts them.
     progress : callable, optional

@@ -35,8 +35,8 @@ def _begin(
     keys: FloatArray,
     asked: AnyArray,
     points: AnyArray,
-    asked_ids: IntArray,
-    ids: IntArray,
+    asked_ids: AnyArray,
+    ids: AnyArray,
     scales: FloatArray,
 ) -> None:
     """Scale the queries (number 0) or the keys (1), and bring parts of them in order."""
@@ -71,8 +71,8 @@ def _order(
     keys: FloatArray,
     asked: AnyArray,
     points: AnyArray,
-    asked_ids: IntArray,
-    ids: IntArray,
+    asked_ids: AnyArray,
+    ids: AnyArray,
     tree: Tree,
 ) -> None:
     """Bring parts of the keys in order and measure them, or from number `parts` on parts of the queries."""
@@ -100,7 +100,7 @@ class Cone(NamedTuple):
 
 
 @njit(inline="always", fastmath=FLAGS)
-def _enclose(d: int, cone: Cone, some: Queries) -> float:
+def _enclose(d: int, cone: Cone, some: Queries) -> np.float32:
     """Find the box around 16 queries; return by how much, over the length of a query, products may differ in float32.
 
     f has what float32 may round in the bounds: 2 d + 12 units of sums of (|p_r| + 2 |t| |m_r|) (|c_r - o_r| + e_r).
@@ -198,7 +198,7 @@ def _search(
     queries: FloatArray,
     keys: FloatArray,
     slack: FloatArray,
-    asked: IntArray,
+    asked: AnyArray,
     tree: Tree,
     scales: FloatArray,
     tasks: IntArray,

@@ -45,7 +45,7 @@ def empty_tree(m: int, d: int) -> Tree:
 
 
 @njit(fastmath=FLAGS)
-def fill(tree: Tree, keys: FloatArray, points: AnyArray, ids: IntArray, first: int, last: int) -> None:
+def fill(tree: Tree, keys: FloatArray, points: AnyArray, ids: AnyArray, first: int, last: int) -> None:
     """Write some panels of keys, whose `ids` are in order; `points` are the same keys, about c and scaled."""
     d = keys.shape[1]
     for position in range(first * LANES, last * LANES):

@@ -10,7 +10,7 @@ decides how long a search takes, not what is found.
 import numpy as np
 from numba import njit
 
-from hardmax._types import AnyArray, FloatArray, IntArray
+from hardmax._types import AnyArray
 from hardmax.kernels.lanes import FLAGS, LANES
 
 SHARP = 16  # a cut is sharp enough when only this part of a range is still in disorder around it
@@ -22,7 +22,7 @@ DEPTH = 128  # ranges that wait at most
 
 
 @njit(fastmath=FLAGS)
-def arrange(points: AnyArray, ids: IntArray, first: int, last: int, smallest: int) -> None:
+def arrange(points: AnyArray, ids: AnyArray, first: int, last: int, smallest: int) -> None:
     """Bring the ids of points in order, from panel `first` to `last`, down to ranges so small.
 
     The second half of `ids` is room to work in.
@@ -46,7 +46,7 @@ def arrange(points: AnyArray, ids: IntArray, first: int, last: int, smallest: in
 
 
 @njit(fastmath=FLAGS)
-def arrange_part(points: AnyArray, ids: IntArray, first: int, last: int) -> None:
+def arrange_part(points: AnyArray, ids: AnyArray, first: int, last: int) -> None:
     """Bring the ids from panel `first` to `last` in order down to single panels; a copy of their points is near."""
     low, high, d = first * LANES, min(last * LANES, len(ids) // 2), points.shape[1]
     near, places = np.empty((high - low, d), points.dtype), np.empty(2 * (high - low), ids.dtype)
@@ -62,7 +62,7 @@ def arrange_part(points: AnyArray, ids: IntArray, first: int, last: int) -> None
 
 
 @njit(fastmath=FLAGS)
-def _widest(points: AnyArray, ids: IntArray, low: int, high: int) -> int:
+def _widest(points: AnyArray, ids: AnyArray, low: int, high: int) -> int:
     """The longest side of the box around some points, as far as a sample shows."""
     widest, axis, step = np.float32(0), 0, max(1, (high - low) // GLANCE)
     for r in range(points.shape[1]):
@@ -77,7 +77,7 @@ def _widest(points: AnyArray, ids: IntArray, low: int, high: int) -> int:
 
 @njit(fastmath=FLAGS)
 def _cut(
-    points: AnyArray, ids: IntArray, axis: int, low: int, high: int, middle: int, sample: FloatArray, ranks: IntArray
+    points: AnyArray, ids: AnyArray, axis: int, low: int, high: int, middle: int, sample: AnyArray, ranks: AnyArray
 ) -> None:
     """Bring smaller coordinates before `middle` and larger ones behind it, but for a few that are nearly the same.
 
@@ -96,7 +96,7 @@ def _cut(
         for i in range(low, high):
             own = ids[i]
             value = points[own, axis]
-            below, above = np.intp(value < lower), np.intp(value > upper)
+            below, above = int(value < lower), int(value > upper)
             rest = 1 - below - above
             ids[below * left + above * right + rest * between] = own
             left, between, right = left + below, between + rest, right - above
@@ -117,7 +117,7 @@ def _cut(
 
 @njit(fastmath=FLAGS)
 def _around(
-    points: AnyArray, ids: IntArray, axis: int, low: int, high: int, middle: int, sample: FloatArray
+    points: AnyArray, ids: AnyArray, axis: int, low: int, high: int, middle: int, sample: AnyArray
 ) -> tuple[float, float]:
     """Two coordinates, of which the one with as many smaller ones as belong before `middle` lies likely in between."""
     count = min(SAMPLE, (high - low) // 16 + 8)
@@ -133,7 +133,7 @@ def _around(
 
 
 @njit(fastmath=FLAGS)
-def _sort(points: AnyArray, ids: IntArray, axis: int, low: int, high: int, sample: FloatArray, ranks: IntArray) -> None:
+def _sort(points: AnyArray, ids: AnyArray, axis: int, low: int, high: int, sample: AnyArray, ranks: AnyArray) -> None:
     """Sort a few points by a coordinate."""
     count, room = high - low, len(ids) // 2
     taken = ranks[FEW : FEW + count]
