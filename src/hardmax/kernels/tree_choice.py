@@ -5,7 +5,7 @@ import numpy as np
 from hardmax._types import FloatArray
 
 FEWEST, MOST = 3, 6  # dimensions in which a tree can pay
-LEAST = 1 << 26  # products below which both are done before the choice is
+LEAST = 1 << 28  # products below which both are done before the choice is
 LOOKED_AT = 5000  # keys of a query, in three dimensions, whose scan takes as long as a tree; twice as many in the next
 ASKED, KEYS = 8, 1 << 13  # a sample
 

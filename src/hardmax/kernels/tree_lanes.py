@@ -21,22 +21,12 @@ from functools import partial
 from llvmlite import ir
 from numba.core import cgutils
 
-from hardmax.kernels.lanes import (
-    LANES,
-    SINGLES,
-    bits_of,
-    everywhere,
-    float32,
-    for_llvm,
-    int64,
-    load_lanes,
-    size_of,
-    store_lanes,
-)
+from hardmax.kernels.registers import LANES
+from hardmax.kernels.vectors import SINGLES, bits, everywhere, float32, for_llvm, int64, load, size, store
 
 
 def _row(builder, array, at):
-    return load_lanes(builder, builder.gep(array, [at]), SINGLES)
+    return load(builder, builder.gep(array, [at]), SINGLES)
 
 
 def _add(builder, total, one, other):
@@ -63,18 +53,18 @@ def within_reach(builder, nodes, at, d, p, f, o, least, bounds):
         r = loop.index
         away, ahead = builder.fsub(lanes(r), number(o, r)), number(p, r)
         add(bound, away, ahead)
-        add(bound, size_of(builder, away), number(f, r))
+        add(bound, size(builder, away), number(f, r))
         add(slope, lanes(builder.add(r, d)), ahead)
     t = builder.load(slope)
-    add(bound, size_of(builder, t), lanes(builder.add(twice, d)))
+    add(bound, size(builder, t), lanes(builder.add(twice, d)))
     with cgutils.for_range(builder, d) as loop:
         r = loop.index
         turned = builder.fmul(t, lanes(builder.add(r, d)), flags=("contract",))
-        rest = size_of(builder, builder.fsub(number(p, r), turned, flags=("contract",)))
+        rest = size(builder, builder.fsub(number(p, r), turned, flags=("contract",)))
         add(bound, builder.fadd(rest, number(f, r)), lanes(builder.add(r, twice)))
     value = builder.load(bound)
-    store_lanes(builder, value, bounds, SINGLES)
-    return bits_of(builder, builder.fcmp_ordered(">=", value, everywhere(builder, least)))
+    store(builder, value, bounds, SINGLES)
+    return bits(builder, builder.fcmp_ordered(">=", value, everywhere(builder, least)))
 
 
 @for_llvm(int64, None, None, int64, int64, None, None)
@@ -95,11 +85,11 @@ def promises(builder, queries, nodes, at, d, best, margin):
         add(bound, query(r), number(r))
         add(slope, query(r), number(builder.add(r, d)))
     t = builder.load(slope)
-    add(bound, size_of(builder, t), number(builder.add(twice, d)))
+    add(bound, size(builder, t), number(builder.add(twice, d)))
     with cgutils.for_range(builder, d) as loop:
         r = loop.index
         turned = builder.fmul(t, number(builder.add(r, d)), flags=("contract",))
-        rest = size_of(builder, builder.fsub(query(r), turned, flags=("contract",)))
+        rest = size(builder, builder.fsub(query(r), turned, flags=("contract",)))
         add(bound, rest, number(builder.add(r, twice)))
-    cut = builder.fsub(load_lanes(builder, best, SINGLES), load_lanes(builder, margin, SINGLES))
-    return bits_of(builder, builder.fcmp_ordered(">=", builder.load(bound), cut))
+    cut = builder.fsub(load(builder, best, SINGLES), load(builder, margin, SINGLES))
+    return bits(builder, builder.fcmp_ordered(">=", builder.load(bound), cut))
