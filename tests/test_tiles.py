@@ -112,5 +112,5 @@ def test_clouds_that_float32_cannot_tell_are_left_to_fused():
     search = Search()
     search.near_maxima(tokens / 2, tokens / 2, np.full(4096, 1e-15))
     assert search.ran["gemm"] == 0 < search.ran["fused"]
-    assert search._compiled(4096, 16, False) == "fused"  # at the next layer at once
-    assert Search()._compiled(4096, 16, False) == "gemm"
+    assert search._compiled(tokens, tokens, False) == "fused"  # at the next layer at once
+    assert Search()._compiled(tokens, tokens, False) == "gemm"

@@ -104,8 +104,8 @@ def _enclose(d: int, cone: Cone, some: Queries) -> np.float32:
     """Find the box around 16 queries; return by how much, over the length of a query, products may differ in float32.
 
     f has what float32 may round in the bounds: 2 d + 12 units of sums of (|p_r| + 2 |t| |m_r|) (|c_r - o_r| + e_r).
-    `wide` has it for one query: keys, middles and sides are about 1 at most, |m| is about 1, and the bound holds for any
-    t, so that rounding t is free. In units of |q|_1 <= sqrt(d) |q| the rest is d + 1 for <q, c>, 2 + 4.2 sqrt(d) for
+    `wide` has it for one query: keys, middles and sides are about 1 at most, |m| is about 1, and the bound holds for
+    any t, so that rounding t is free. In units of |q|_1 <= sqrt(d) |q| it is d + 1 for <q, c>, 2 + 4.2 sqrt(d) for
     q - t m, (d + 4) (2 + 2.2 sqrt(d)) for the sum, and d + 1 for the product that it is compared with: 58 for d = 3 and
     100 for d = 6, each less than 16 (d + 4).
     """
