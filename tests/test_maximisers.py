@@ -14,6 +14,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.kernels import KERNELS, Search, compiled, maximisers, ready, reference
+from hardmax.kernels.floating import Slack, slack_of
 from hardmax.kernels.hull import Hull
 from hardmax.kernels.sets import Sets
 from tests.problems import clouds
@@ -162,6 +163,20 @@ def test_the_walk_goes_on_past_keys_behind_the_boundary():
     found, _ = Search("hull").near_maxima(queries, keys, slack)
     assert found == reference.near_maxima(queries, keys, slack)[0]
     assert found[0].tolist() == [0, 2, 4]
+
+
+@pytest.mark.parametrize("kernel", ["numpy", "hull", "fused", "gemm"])
+@pytest.mark.parametrize("errors", [(0.0, 0.0), (3e-16, 2e-16)])
+@pytest.mark.parametrize("scale", [1.0, 1e-12, 1e-300, 5e-324])
+def test_a_slack_by_length_is_that_of_each_query(kernel, errors, scale):
+    rng = np.random.default_rng(0)
+    keys = np.r_[clouds.lattice(rng, 100, 2), rng.normal(size=(300, 2))]
+    keys /= 2 * np.abs(keys).max()
+    queries = np.r_[keys * scale, keys, np.zeros((1, 2))] if kernel != "gemm" else keys
+    slack, each = Slack.of(errors[0], keys, errors[1]), slack_of(queries, errors[0], keys, errors[1])
+    found, _ = Search(kernel).near_maxima(queries, keys, slack)
+    assert found == Search(kernel).near_maxima(queries, keys, each)[0]
+    assert found.sizes.all()
 
 
 def test_keys_on_the_edges_of_a_plane_stay():

@@ -11,7 +11,7 @@ import numpy as np
 from hardmax._integers import over_one_denominator
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.kernels.comparisons import ExactRows, compared
-from hardmax.kernels.floating import Metric, Scaled, slack_of
+from hardmax.kernels.floating import Metric, Scaled, Slack, slack_of
 from hardmax.kernels.gaps import gaps_of
 from hardmax.kernels.ready import has_numba
 from hardmax.kernels.reference import near_maxima
@@ -68,7 +68,7 @@ def exact_sets(points: Points, keys: Points, metric: Metric, search: Search, lim
 
 def _exact_sets(points: Points, keys: Points, metric: Metric, search: Search, limits: IntArray | None) -> Answer:
     queries, query_error = metric.queries(points.values, points.error)
-    slack = slack_of(queries, query_error, keys.values, keys.error)
+    slack = Slack.of(query_error, keys.values, keys.error)
     near, gaps = search.near_maxima(queries, keys.values, slack, limits)
     leads = dict.fromkeys(near.tied.tolist(), 0)
     rows = near.tied if keys.error else _with_different_keys(near, keys.values)
@@ -76,9 +76,12 @@ def _exact_sets(points: Points, keys: Points, metric: Metric, search: Search, li
     if len(rows):
         decided, by = compared(near.take(rows), points.exact(rows.tolist()), keys.exact, metric.rows)
         sets, leads = near.replace(rows, decided), leads | dict(zip(rows.tolist(), by, strict=True))
-    if search.gaps and gaps is None:
-        gaps = _gaps_of(queries, keys.values, slack, near, leads)
-    return sets, None if gaps is None else np.maximum(gaps - slack, 0.0), leads
+    if not search.gaps:
+        return sets, None, leads
+    each = slack.at(queries)
+    if gaps is None:
+        gaps = _gaps_of(queries, keys.values, each, near, leads)
+    return sets, np.maximum(gaps - each, 0.0), leads
 
 
 def _gaps_of(queries: FloatArray, keys: FloatArray, slack: FloatArray, near: Sets, leads: dict[int, int]) -> FloatArray:

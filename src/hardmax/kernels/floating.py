@@ -7,6 +7,7 @@ units of rounding a layer, because a layer with given sets is a convex combinati
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -72,19 +73,36 @@ class Metric:
         return points @ self.A.T, spread
 
 
-def slack_of(queries: FloatArray, query_error: float, keys: FloatArray, error: float) -> FloatArray:
-    """How far apart two computed products may be while the exact ones are equal, for each query: shape (rows,).
+class Slack(NamedTuple):
+    """How far apart two computed products of a query q may be while the exact ones are equal: slope |q|_1 + base.
 
     |<q, z> - fl<q~, z~>| <= (d + 4) u |q~|_1 |z~|_max + e_z |q~|_1 + e_q |z~|_1 + d e_q e_z + d tiny, twice, and a bit.
     No square is taken, which would underflow for the smallest queries.
     """
-    d = keys.shape[1]
-    slack = _row_sums(queries)  # (rows,) |q~|_1
-    highest = max(float(keys.max()), -float(keys.min()))
-    widest = float(_row_sums(keys).max()) if query_error else 0.0
-    slack *= 2.02 * ((d + 4) * UNIT * highest + error)
-    slack += 2.02 * (query_error * widest + d * (query_error * error + TINY))
-    return np.asarray(slack)
+
+    slope: float
+    base: float
+
+    @classmethod
+    def of(cls, query_error: float, keys: FloatArray, error: float) -> "Slack":
+        """For queries and keys whose coordinates are off by so much."""
+        d = keys.shape[1]
+        highest = max(float(keys.max()), -float(keys.min()))
+        widest = float(_row_sums(keys).max()) if query_error else 0.0
+        slope = 2.02 * ((d + 4) * UNIT * highest + error)
+        return cls(slope, 2.02 * (query_error * widest + d * (query_error * error + TINY)))
+
+    def at(self, queries: FloatArray) -> FloatArray:
+        """The number for each query: shape (rows,)."""
+        slack = _row_sums(queries)  # (rows,) |q~|_1
+        slack *= self.slope
+        slack += self.base
+        return slack
+
+
+def slack_of(queries: FloatArray, query_error: float, keys: FloatArray, error: float) -> FloatArray:
+    """The slack of each query: shape (rows,)."""
+    return Slack.of(query_error, keys, error).at(queries)
 
 
 def _row_sums(array: FloatArray) -> FloatArray:

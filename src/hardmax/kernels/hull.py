@@ -23,14 +23,23 @@ from numba import njit
 from hardmax._integers import UNIT
 from hardmax._types import FloatArray, IntArray
 from hardmax.kernels.compiled import Output, entry, share, written_sets
+from hardmax.kernels.floating import Slack
 from hardmax.kernels.sets import MOST, Sets
 
 WIDEST = 1e-2  # a walk along a wider band sees too many keys
 DEEPEST = 1e-6  # queries that need a deeper shell, because they are nearly zero, are asked apart
 EVERY = np.empty(0, np.intp)
+NOBODY = np.empty(0)
 BUCKETS = 1 << 16
 TASK = 2048  # queries in a task
 EFFORT = 1000  # multiplications that take as long as a query
+
+
+class Allowed(NamedTuple):
+    """By how much products may be below the largest: as given for each query, or, where none is, by its length."""
+
+    each: FloatArray  # (n,) or empty
+    by_length: Slack
 
 
 class Hull(NamedTuple):
@@ -59,36 +68,45 @@ class Hull(NamedTuple):
 
 
 def near_maxima(
-    queries: FloatArray, keys: FloatArray, slack: FloatArray, last: Hull | None = None
+    queries: FloatArray, keys: FloatArray, slack: FloatArray | Slack, last: Hull | None = None
 ) -> tuple[Sets, Hull | None]:
     """As `reference.near_maxima`, with the hull for the next layer; empty for queries that are nearly zero.
 
     All are empty where the keys have no hull that floats can tell.
     """
     n = len(queries)
+    allowed = Allowed(slack, Slack(0.0, 0.0)) if isinstance(slack, np.ndarray) else Allowed(NOBODY, slack)
     tasks, effort = (n + TASK - 1) // TASK, float(n * EFFORT)
     depths = np.zeros(tasks)
-    share(lambda some: _depths(some, queries, slack, depths), tasks, effort)
+    share(lambda some: _depths(some, queries, allowed, depths), tasks, effort)
     hull = Hull.of(keys, 1.01 * float(depths.max(initial=0.0)) + 64 * UNIT, last)
     if hull is None:
         return Sets(np.zeros(n + 1, np.intp), EVERY), last
     along = keys[hull.chain]
     count = min(max(64, 4 * len(hull.angles)), BUCKETS)
     buckets = np.searchsorted(hull.angles, np.arange(count + 1) * (4 / count))  # where a search by angle starts
-    walk = partial(_walk, queries, slack, hull, along, buckets)
+    walk = partial(_walk, queries, allowed, hull, along, buckets)
     return written_sets(walk, n, tasks, TASK, effort, MOST)[0], hull
 
 
 @entry()
-def _depths(tasks: IntArray, queries: FloatArray, slack: FloatArray, depths: FloatArray) -> None:
+def _depths(tasks: IntArray, queries: FloatArray, allowed: Allowed, depths: FloatArray) -> None:
     """How deep near-maximal keys can lie, for all queries of a task that are not nearly zero."""
     for task in tasks:
         deepest = 0.0
         for i in range(task * TASK, min(len(queries), (task + 1) * TASK)):
             length = _length(queries[i, 0], queries[i, 1])
-            if deepest * length < slack[i] < DEEPEST * length:
-                deepest = slack[i] / length
+            slack = _slack(allowed, i, queries[i, 0], queries[i, 1])
+            if deepest * length < slack < DEEPEST * length:
+                deepest = slack / length
         depths[task] = deepest
+
+
+@njit(inline="always")
+def _slack(allowed: Allowed, i: int, x: float, y: float) -> float:
+    """How far below the largest product others of query i, (x, y), count."""
+    by_length = allowed.by_length
+    return allowed.each[i] if len(allowed.each) else by_length.slope * (abs(x) + abs(y)) + by_length.base
 
 
 @njit(inline="always")
@@ -237,7 +255,7 @@ def _first_not_below(ascending: FloatArray, value: float, below: int, above: int
 @entry()
 def _walk(
     queries: FloatArray,
-    slack: FloatArray,
+    allowed: Allowed,
     hull: Hull,
     along: FloatArray,
     buckets: IntArray,
@@ -252,14 +270,15 @@ def _walk(
         for i in range(task * TASK, min(n, (task + 1) * TASK)):
             x, y = queries[i, 0], queries[i, 1]
             output.first[i], output.sizes[i] = -1, 0
-            if not slack[i] < DEEPEST * _length(x, y):
+            slack = _slack(allowed, i, x, y)
+            if not slack < DEEPEST * _length(x, y):
                 continue
             angle = _angle(x, y)
             bucket = min(int(angle * scale), len(buckets) - 2)
             edge = _first_not_below(angles, angle, buckets[bucket], buckets[bucket + 1])
             low = high = start = hull.place[edge if edge < h else 0]
             best = x * along[low, 0] + y * along[low, 1]
-            reach = slack[i] + width * (abs(x) + abs(y))
+            reach = slack + width * (abs(x) + abs(y))
             while high - low < c - 1:
                 k = high + 1 if high + 1 < c else high + 1 - c  # a remainder would take longer than all the rest
                 product = x * along[k, 0] + y * along[k, 1]
@@ -279,7 +298,7 @@ def _walk(
                 size = 0
                 for position in range(low, high + 1):
                     k = position % c
-                    if x * along[k, 0] + y * along[k, 1] >= best - slack[i]:
+                    if x * along[k, 0] + y * along[k, 1] >= best - slack:
                         first = chain[k]
                         if used + size < len(room):
                             room[used + size] = first

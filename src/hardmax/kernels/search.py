@@ -8,6 +8,7 @@ import numpy as np
 from hardmax._errors import MissingExtra, ParameterError
 from hardmax._types import FloatArray, IntArray
 from hardmax.kernels import reference
+from hardmax.kernels.floating import Slack
 from hardmax.kernels.ready import has_numba, why_compiled
 from hardmax.kernels.sets import MOST, Sets
 from hardmax.kernels.tree_choice import MOST as MOST_SIDES
@@ -103,7 +104,7 @@ class Search:
         return ", ".join(name for name, queries in self.ran.most_common() if queries) or self.kernel
 
     def near_maxima(
-        self, queries: FloatArray, keys: FloatArray, slack: FloatArray, limits: IntArray | None = None
+        self, queries: FloatArray, keys: FloatArray, slack: FloatArray | Slack, limits: IntArray | None = None
     ) -> tuple[Sets, FloatArray | None]:
         """Every key whose product with a query is within `slack` of the largest, and the gaps if asked for.
 
@@ -113,8 +114,8 @@ class Search:
             Floats.
         keys : (m, d) array
             Floats.
-        slack : (n,) array
-            For each query by how much a product may be below its largest.
+        slack : (n,) array or Slack
+            For each query by how much a product may be below its largest; a `Slack` grows with the query.
         limits : (n,) array of int, optional
             For each query how many keys it sees, from the first; all unless said.
 
@@ -129,10 +130,11 @@ class Search:
             Where that would take more memory than tokens do; then ask fewer queries at a time.
         """
         if self._plain(len(queries) * len(keys), keys.shape[1], limits is not None):
-            sets, gaps = reference.near_maxima(queries, keys, slack, limits, MOST)
+            sets, gaps = reference.near_maxima(queries, keys, _of_each(slack, queries), limits, MOST)
             self.ran["numpy"] += len(queries)
             return sets, gaps if self.gaps else None
-        queries, keys, slack = (np.ascontiguousarray(x, np.float64) for x in (queries, keys, slack))
+        queries, keys = (np.ascontiguousarray(x, np.float64) for x in (queries, keys))
+        slack = slack if isinstance(slack, Slack) else np.ascontiguousarray(slack, np.float64)
         name = self._compiled(queries, keys, limits is not None)
         sets = Sets(np.zeros(len(queries) + 1, np.intp), np.empty(0, np.intp))
         if name == "hull":
@@ -146,7 +148,7 @@ class Search:
         elif name == "gemm" and limits is None and np.array_equal(queries, keys):
             from hardmax.kernels import gemm
 
-            sets = gemm.near_maxima(keys, slack)
+            sets = gemm.near_maxima(keys, _of_each(slack, queries))
             self._gathered = bool(2 * np.count_nonzero(sets.sizes) < len(sets))
         left = np.flatnonzero(sets.sizes == 0)  # rows that a method has left out
         self.ran[name] += len(sets) - len(left)
@@ -156,7 +158,8 @@ class Search:
             self.ran["fused"] += len(left)
             some = left if len(left) < len(sets) else slice(None)
             seen = None if limits is None else limits[some]
-            sets = sets.replace(left, fused.near_maxima(queries[some], keys, slack[some], seen))
+            asked = slack if isinstance(slack, Slack) else slack[some]
+            sets = sets.replace(left, fused.near_maxima(queries[some], keys, _of_each(asked, queries[some]), seen))
         return sets, None
 
     def _plain(self, products: int, d: int, limited: bool) -> bool:
@@ -193,3 +196,8 @@ class Search:
                 must, got = "have `causal=False`: a tree has no order of the tokens", "causal=True"
             raise ParameterError('kernel="tree"', must, got, 'Use `kernel="auto"`.')
         return self.kernel
+
+
+def _of_each(slack: FloatArray | Slack, queries: FloatArray) -> FloatArray:
+    """As an array: shape (rows,)."""
+    return slack.at(queries) if isinstance(slack, Slack) else slack
