@@ -128,8 +128,10 @@ test-gpu:
 bench-gpu:
 	PYTHONPATH=src $(GPU_PYTHON) -m benchmarks.gpu benchmarks/results/gpu.json
 
+# Both kinds of machine: as it is, and without AVX-512.
 bench: .venv/installed
 	$(BIN)/python -m benchmarks --out benchmarks/results/cpu.json --markdown benchmarks/README.md
+	$(BIN)/python -m benchmarks.avx2 --out benchmarks/results/cpu.json --markdown benchmarks/README.md
 
 clean:
 	rm -rf .venv .venv-oldest .venv-other .venv-wheel demo dist site figures \

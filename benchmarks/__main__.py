@@ -40,7 +40,7 @@ def bench(
     app is the web app under load: exit code 1 also when there was an error or a session stayed.
 
     scaling and decided are studies: curves, with --out for their numbers and --plot for their picture. gpu needs a CUDA
-    device.
+    device. `python -m benchmarks.avx2` does the same without AVX-512, and writes its results beside the others.
     """
     from benchmarks import CASES
     from benchmarks.studies import STUDIES
@@ -69,7 +69,7 @@ def _check_files(
     chosen: list[str], studies: dict[str, Any], out: Path | None, table: Path | None, plot: Path | None
 ) -> None:
     """Refuse what cannot be written, before minutes of work."""
-    from benchmarks import report
+    from benchmarks import report, vectors
 
     if len(chosen) > 1 and (both := [name for name in chosen if name in studies]):
         raise ParameterError("names", f"be {both[0]} alone, or cases", f"{len(chosen)} names", "Run it by itself.")
@@ -83,16 +83,21 @@ def _check_files(
     tables = [name for name, study in studies.items() if study.table]
     if table is not None and (out is None or (chosen[0] in studies and chosen[0] not in tables)):
         raise ParameterError("markdown", "go with cases and --out, whose results it shows", "no such", "Add --out.")
+    if vectors.alone() and chosen[0] in studies and (table or plot):
+        must = "show the study on the processor as it is"
+        raise ParameterError("markdown" if table else "plot", must, vectors.instructions(), "Leave it out.")
     if table is not None:
         mark = studies[chosen[0]].mark if chosen[0] in tables else report.BEGIN
         report.fill(table.read_text(encoding="utf-8"), "", mark)
     if chosen[0] not in studies and out is not None:
-        report.check_same_machine(out)
+        report.check_same_machine(vectors.file_of(out))
 
 
 def _cases(names: list[str], json: bool, out: Path | None, table: Path | None, slow: bool, quick: bool) -> None:
-    from benchmarks import CASES, measure, report
+    from benchmarks import CASES, measure, report, tables, vectors
     from benchmarks.machine import machine
+
+    place = None if out is None else vectors.file_of(out)
 
     if not json:
         output.say(", ".join(f"{key} {value}" for key, value in machine().items()))
@@ -105,13 +110,13 @@ def _cases(names: list[str], json: bool, out: Path | None, table: Path | None, s
         results.append(result)
         if not json:
             _print(result)
-        if out is not None:  # after each case: what was measured is kept if the rest is stopped
-            report.write(report.merged(results, out), out)
+        if place is not None:  # after each case: what was measured is kept if the rest is stopped
+            report.write(report.merged(results, place), place)
     if json:
         print(json_format.dumps(report.document(results), allow_nan=False))
     if out is not None and table is not None:
-        output.save_text(report.fill(table.read_text(encoding="utf-8"), report.markdown(report.read(out))), table)
-    for path in filter(None, (out, table)):
+        output.save_text(report.fill(table.read_text(encoding="utf-8"), tables.markdown(tables.recorded(out))), table)
+    for path in filter(None, (place, table)):
         output.note(f"Wrote {path}")
     if any(result.refused for result in results):
         raise typer.Exit(1)
@@ -130,9 +135,10 @@ def _print(result: Any) -> None:
 
 
 def _study(study: Any, json: bool, out: Path | None, table: Path | None, plot: Path | None, quick: bool) -> None:
-    from benchmarks import plots, report
+    from benchmarks import plots, report, vectors
     from benchmarks.machine import machine
 
+    place = None if out is None else vectors.file_of(out)
     with _progress() as progress:
         found = {"machine": machine()} | study.measure(quick, progress)
     if json:
@@ -142,13 +148,13 @@ def _study(study: Any, json: bool, out: Path | None, table: Path | None, plot: P
         for row in found["rows"]:
             grid.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values()))
         output.console().print(grid)
-    if out is not None:
-        report.write(found, out)
+    if place is not None:
+        report.write(found, place)
     if table is not None:
         output.save_text(report.fill(table.read_text(encoding="utf-8"), study.table(found), study.mark), table)
     if plot is not None:
         output.save_figure(getattr(plots, study.picture)(found), plot)
-    for path in filter(None, (out, table, plot)):
+    for path in filter(None, (place, table, plot)):
         output.note(f"Wrote {path}")
     if found.get("refused"):
         for sentence in found["refused"]:

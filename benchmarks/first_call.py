@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from benchmarks.memory import FORGET
 from benchmarks.registry import Case, Method, Target, equal
 
 WHY = "has another answer"
@@ -54,26 +55,31 @@ with tempfile.TemporaryDirectory() as name:
     subprocess.run([sys.executable, "-m", "hardmax.cli.main", "train", rows, "--out", out, "--quiet"], check=True)
     print(time.perf_counter() - start, float((out / "model.json").exists()))
 """
+PEAK = """
+import resource
+sizes = [line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")]
+print(1.024e-3 * max(int(sizes[0]), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))
+"""
+Fresh = tuple[float, float, float | None]
 
 
-def _fresh(code: str, cache: str | None = None) -> tuple[float, float]:
-    """Seconds that the code measures in a new process, and a number to compare."""
+def _fresh(code: str, cache: str | None = None) -> Fresh:
+    """Seconds that the code measures in a new process, a number to compare, and the largest size of a process in MB."""
     variables = os.environ | ({} if cache is None else {"NUMBA_CACHE_DIR": cache})
+    code += PEAK if FORGET.exists() else "print(0)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=variables)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1])
-    seconds, answer = map(float, done.stdout.split())
-    return seconds, answer
+    seconds, answer, peak = map(float, done.stdout.split())
+    return seconds, answer, peak or None
 
 
-def _empty(code: str) -> tuple[float, float]:
+def _empty(code: str) -> Fresh:
     with tempfile.TemporaryDirectory() as folder:
         return _fresh(code, folder)
 
 
-def _method(
-    name: str, run: Callable[[], tuple[float, float]], target: Target | None = None, package: str = ""
-) -> Method:
+def _method(name: str, run: Callable[[], Fresh], target: Target | None = None, package: str = "") -> Method:
     return Method(
         name,
         lambda: run,
@@ -81,6 +87,7 @@ def _method(
         target=target,
         package=package,
         seconds=lambda wall, result: result[0],
+        peak=lambda result: result[2],
     )
 
 

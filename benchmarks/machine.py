@@ -1,10 +1,11 @@
-"""Where a measurement was made: processor, threads, versions."""
+"""Where a measurement was made: processor, instructions, threads, versions."""
 
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from benchmarks.vectors import alone, instructions
 from hardmax import __version__
 
 ROOT = Path(__file__).parents[1]  # of the repository: where `python -m benchmarks` works
@@ -22,16 +23,18 @@ def machine() -> dict[str, str]:
             found[package] = version(package)
         except PackageNotFoundError:
             found[package] = "not installed"
-    return {"processor": _processor(), "cores": str(CORES), "threads": str(THREADS)} | found
+    here = {"processor": _processor(), "instructions": instructions(), "cores": str(CORES), "threads": str(THREADS)}
+    return here | found
 
 
 def environment() -> dict[str, str]:
-    """Variables that give every library the same number of threads, and KeOps this processor's instructions."""
+    """Variables that give every library the same number of threads, and KeOps the instructions of the others."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    architecture = "haswell" if alone() else "native"
     return {f"{library}_NUM_THREADS": str(THREADS) for library in LIBRARIES} | {
-        "CXXFLAGS": "-march=native",
+        "CXXFLAGS": f"-march={architecture}",
         # A folder of its own: KeOps would take what it compiled before, without these flags.
-        "KEOPS_CACHE_FOLDER": str(home / "hardmax" / "keops-native"),
+        "KEOPS_CACHE_FOLDER": str(home / "hardmax" / f"keops-{architecture}"),
         "KEOPS_VERBOSE": "0",
         "PYKEOPS_VERBOSE": "0",
     }

@@ -12,7 +12,7 @@ from benchmarks.results import Result, Row
 from benchmarks.worker import Child, Local, Worker
 
 PATIENCE, MOST = 3.0, 30  # seconds, or runs, after which a method has had its turns
-LEAST, TOO_LONG = 3, 20.0  # runs that even a slow method has, unless they take so many seconds
+LEAST, TOO_LONG = 3, 10.0  # runs that even a slow method has, unless they take so many seconds
 
 
 def measure(
@@ -26,7 +26,7 @@ def measure(
     """Measure one case.
 
     Methods run in turns, each until it has had 3 seconds or 30 runs, and at least three times unless that takes more
-    than 20 seconds. The best counts. An answer that does not agree with ours refuses the case: there is no ratio.
+    than 10 seconds. The best counts. An answer that does not agree with ours refuses the case: there is no ratio.
 
     Parameters
     ----------

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import clustering, imdb
+from benchmarks import clustering, imdb, tables
 from benchmarks.classifier_page import explanation_table
 from benchmarks.report import fill_all
-from benchmarks.results import Result, number
+from benchmarks.results import Result, Row, number
 from hardmax._files import written_whole
 from hardmax.figures.shared import read_results
 
@@ -41,36 +41,53 @@ def recorded(name: str) -> dict[str, Any]:
 
 def cases(file: str = "cpu") -> dict[str, Result]:
     """Every recorded case by its name."""
-    return {case["name"]: Result.from_dict(case) for case in recorded(file)["cases"]}
+    return kinds(file)[0][1]
+
+
+def kinds(file: str = "cpu") -> list[tuple[str, dict[str, Result]]]:
+    """The instructions allowed, and every recorded case by its name, for each kind of machine that was measured."""
+    documents = tables.recorded(ROOT / "benchmarks" / "results" / f"{file}.json")
+    return [(tables.kind(one), {case["name"]: Result.from_dict(case) for case in one["cases"]}) for one in documents]
 
 
 def against(peers: Sequence[str], names: Iterable[str], file: str = "cpu") -> str:
     """A line for each of the peers in each case: our time, theirs, and how many times as fast ours is."""
-    lines = _head("what", "ours, ms", "the other", "its ms", "times as fast")
-    found = cases(file)
+    (_, found), *more = kinds(file)
+    lines = _head("what", "ours, ms", "the other", "its ms", "times as fast", *_again(more, *TIMES))
     for name in names:
         ours, *others = found[name].rows
         for row in others:
             if row.method.startswith(tuple(peers)) and row.ratio is not None and ours.seconds and row.seconds:
-                cells = (
-                    found[name].title,
-                    number(1e3 * ours.seconds),
-                    row.cells[0],
-                    number(1e3 * row.seconds),
-                    number(row.ratio),
-                )
+                cells = [found[name].title, ours.milliseconds, row.label, row.milliseconds, row.times]
+                for _, again in more:
+                    first, same = (_row(again, name, method) for method in (ours.method, row.method))
+                    cells += [first.milliseconds, same.milliseconds, same.times]
                 lines.append(_line(cells))
     return _once(lines)
 
 
+TIMES = ("ours, ms", "its ms", "times as fast")
+
+
+def _again(more: Sequence[tuple[str, Any]], *columns: str) -> list[str]:
+    """Columns for further kinds of machine."""
+    return [f"{column}, {kind}" for kind, _ in more for column in columns]
+
+
+def _row(found: dict[str, Result], case: str, method: str) -> Row:
+    """The row of a method, empty where it was not measured."""
+    rows = found[case].rows if case in found else []
+    return next((row for row in rows if row.method == method), Row(method))
+
+
 def accuracy_of_flows() -> str:
     """Errors of loops and of `simulate` on the same flow, beside their times."""
-    lines = _head("flow", "method", "ms", "largest error")
+    (_, found), *more = kinds()
+    lines = _head("flow", "method", "ms", *_again(more, "ms"), "largest error")
     for name in ("polytope_flow", "hyperplane_flow"):
-        case = cases()[name]
-        for row in case.rows:
-            error = row.facts["error"].removeprefix("error ")
-            lines.append(_line((case.title, row.method, number(1e3 * (row.seconds or 0)), error)))
+        for row in found[name].rows:
+            times = [row.milliseconds, *(_row(again, name, row.method).milliseconds for _, again in more)]
+            lines.append(_line((found[name].title, row.method, *times, row.facts["error"].removeprefix("error "))))
     return _once(lines)
 
 
@@ -100,13 +117,14 @@ UNEVEN = {"mean F1": "f1", "accuracy": "accuracy"}
 
 def answers() -> str:
     """What a thousand answers cost, with and without reasons."""
-    case = cases()["classifier_explain"]
-    lines = _head("1,000 texts as long as reviews", "ms")
+    (_, found), *more = kinds()
+    lines = _head("1,000 texts as long as reviews", "ms", *_again(more, "ms"))
     names = {"explain_many, labels": "hardmax: labels, and what each token adds"}
     names |= {"and every token as text": "hardmax: the same, with every token as text"}
-    for row in case.rows:
+    for row in found["classifier_explain"].rows:
         if row.seconds is not None:
-            lines.append(_line((names.get(row.method, row.method), number(1e3 * row.seconds))))
+            again = (_row(other, "classifier_explain", row.method).milliseconds for _, other in more)
+            lines.append(_line((names.get(row.method, row.method), row.milliseconds, *again)))
     return "\n".join(lines)
 
 

@@ -49,6 +49,7 @@ class Method:
     alone: bool = False  # a row without a ratio, such as ours at another size
     compared: bool = True  # False where another model is timed, whose answer is meant to differ
     seconds: Callable[[float, Any], float] = wall  # from wall seconds and result, where they are not the same
+    peak: Callable[[Any], float | None] | None = None  # MB, read off the result where another process did the work
     facts: Callable[[Any], dict[str, Any]] = field(default=_no_facts)  # such as which kernel ran
 
 

@@ -1,4 +1,4 @@
-"""Results as files: JSON that keeps every number, and the Markdown table that is made from it."""
+"""Results as files: JSON that keeps every number, and pages with tables between marks."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import machine
-from benchmarks.results import COLUMNS, Result
+from benchmarks.results import Result
 from hardmax._errors import ParameterError
 from hardmax._files import written_whole
 
@@ -28,7 +28,8 @@ def merged(results: list[Result], path: Path) -> dict[str, Any]:
 def check_same_machine(path: Path) -> None:
     """Refuse to mix the numbers of two machines, before any work is done."""
     if path.exists() and (before := read(path)["machine"]) != machine():
-        changed = [f"{key} {value}" for key, value in before.items() if machine().get(key) != value]
+        here = machine()
+        changed = [f"{key} {before.get(key, 'unknown')}" for key in here | before if before.get(key) != here.get(key)]
         raise ParameterError(
             "out",
             "be a new file, or one from this machine with these versions",
@@ -52,18 +53,6 @@ def write(values: dict[str, Any], path: Path) -> None:
     """Write JSON, whole or not at all."""
     with written_whole(path) as temporary:
         temporary.write_text(json.dumps(values, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-
-
-def markdown(values: dict[str, Any]) -> str:
-    """One table: a line for each case, and one for each of its methods."""
-    facts = ", ".join(f"{key} {value}" for key, value in values["machine"].items())
-    dates = sorted({case["date"] for case in values["cases"]})
-    lines = [f"Measured on {' and '.join(dates)}: {facts}.", ""]
-    lines += [f"| {' | '.join(COLUMNS)} |", "|---|---:|---:|---:|---:|---|"]
-    for case in map(Result.from_dict, values["cases"]):
-        lines.append(f"| **`{case.name}`** {case.title} | | | {case.refused} | | |")
-        lines += [f"| {' | '.join(row.cells)} |" for row in case.rows]
-    return "\n".join(lines)
 
 
 def fill(text: str, table: str, begin: str = BEGIN) -> str:

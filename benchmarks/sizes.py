@@ -10,6 +10,7 @@ from scipy.integrate import solve_ivp
 from scipy.special import softmax
 
 import hardmax as hm
+from benchmarks.memory import with_peak
 from benchmarks.results import number
 from hardmax._types import FloatArray
 
@@ -113,23 +114,27 @@ def measure(quick: bool, progress: Callable[[str], None] | None = None) -> dict[
 
 def _row(size: Size, n: int) -> dict[str, float | str]:
     tokens = size.tokens(n)
-    ours, answer = _timed(size.ours, tokens)
+    ours, answer, peak = _timed(size.ours, tokens)
     if size.peer is None or n > size.peer_up_to:
-        return {"seconds": ours, "formula": "", "times as fast": ""}
-    theirs, other = _timed(size.peer, tokens)
+        return {"seconds": ours, "formula": "", "times as fast": "", "MB": peak, "formula MB": ""}
+    theirs, other, more = _timed(size.peer, tokens)
     agree = np.abs(answer - other).max() <= AGREE * np.abs(other).max()
-    return {"seconds": ours, "formula": theirs, "times as fast": theirs / ours if agree else "answers differ"}
+    times = theirs / ours if agree else "answers differ"
+    return {"seconds": ours, "formula": theirs, "times as fast": times, "MB": peak, "formula MB": more}
 
 
-def _timed(run: Run, tokens: FloatArray) -> tuple[float, Any]:
+def _timed(run: Run, tokens: FloatArray) -> tuple[float, Any, float | str]:
+    """Seconds, what was found, and by how many MB the process was larger at its peak."""
     start = process_time()
-    found = run(tokens)
-    return process_time() - start, found
+    found, peak = with_peak(lambda: run(tokens))
+    return process_time() - start, found, "" if peak is None else peak
 
 
 def markdown(values: dict[str, Any]) -> str:
     """The rows as a table for docs/speed.md."""
-    lines = ["| rule and call | n | seconds | the formula | times as fast |", "|---|---:|---:|---:|---:|"]
+    more = list(values["rows"][0])[5:]  # memory, which files of before do not have
+    head = ["rule and call", "n", "seconds", "the formula", "times as fast", *more]
+    lines = [f"| {' | '.join(head)} |", f"|---|{'---:|' * (len(head) - 1)}"]
     for row in values["rows"]:
         cells = [number(x) if isinstance(x, float) else x for x in list(row.values())[2:]]
         lines.append(f"| {row['what']} | {row['n']:,} | {' | '.join(cells)} |")

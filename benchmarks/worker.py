@@ -50,6 +50,8 @@ class Local:
         self._result = None  # frees what the last run left
         own = self.method.seconds is wall  # else the work is done elsewhere, or other work is timed
         (seconds, self._result), peak = with_peak(self._timed) if self._first and own else (self._timed(), None)
+        if self.method.peak is not None:
+            peak = self.method.peak(self._result)
         self._first = False
         spent = seconds
         while own and spent < TURN:

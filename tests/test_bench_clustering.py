@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import CASES, chance, cluster_sizes, clustering, measure, report, topics
+from benchmarks import CASES, chance, cluster_sizes, clustering, measure, report, tables, topics
 from benchmarks.results import Row
 from benchmarks.studies import STUDIES
 
@@ -103,7 +103,7 @@ def test_the_page_shows_what_was_measured():
     text = (ROOT / "docs" / "clustering.md").read_text(encoding="utf-8")
     study = json.loads(RESULTS.read_text(encoding="utf-8"))
     assert report.fill(text, clustering.markdown(study), clustering.BEGIN) == text
-    assert report.fill(text, report.markdown(report.read(SPEED))) == text
+    assert report.fill(text, tables.markdown(tables.recorded(SPEED))) == text
     for module, file in ((chance, "chance"), (cluster_sizes, "clustering_sizes")):
         values = json.loads(RESULTS.with_name(f"{file}.json").read_text(encoding="utf-8"))
         assert report.fill(text, module.markdown(values), module.BEGIN) == text

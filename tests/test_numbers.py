@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from benchmarks import scaling
+from benchmarks import scaling, tables
 
 from hardmax.figures.shared import by_start, read_results
 from hardmax.sentiment.studies import PART
@@ -51,9 +51,20 @@ def recorded(name: str) -> Any:
 
 
 def row(case: str, method: str, file: str = "cpu") -> dict[str, Any]:
-    """The row of a method, by how its name begins, in a recorded case."""
-    (found,) = (each for each in recorded(file)["cases"] if each["name"] == case)
-    return next(each for each in found["rows"] if each["method"].startswith(method))
+    """The row of a method, by how its name begins, in a recorded case.
+
+    What is said has to hold on every kind of machine that was measured: it is the row with the smallest ratio, or the
+    longest where there is none.
+    """
+    documents = tables.recorded(ROOT / "benchmarks" / "results" / f"{file}.json")
+    cases = [each for document in documents for each in document["cases"] if each["name"] == case]
+    rows = [each for found in cases for each in found["rows"] if each["method"].startswith(method)]
+    first = [each for each in rows if each["method"] == rows[0]["method"]]
+    if first[0]["ratio"] is not None:
+        return min(first, key=lambda each: each["ratio"])
+    if first[0]["seconds"] is not None:
+        return max(first, key=lambda each: each["seconds"])
+    return min(first, key=lambda each: float(each["measured"].replace(",", "")))
 
 
 def study(name: str, key: str, value: Any, **more: Any) -> dict[str, Any]:
@@ -320,7 +331,7 @@ ALLOWED: list[tuple[str, str, str]] = [
     ("docs/topics.md", "it is 20 times emptier", SETTING),
     ("benchmarks/README.md", "sizes 20 times smaller", SETTING),
     ("benchmarks/README.md", "fit into 0.05 seconds, each until it has had 3 seconds or 30 turns", SETTING),
-    ("benchmarks/README.md", "takes more than 20 seconds", SETTING),
+    ("benchmarks/README.md", "takes more than 10 seconds", SETTING),
     ("benchmarks/README.md", "Every two seconds they let go", SETTING),
     ("benchmarks/README.md", "with a time limit of 170 s", SETTING),
 ]
