@@ -144,7 +144,7 @@ class Search:
         elif name == "tree":
             from hardmax.kernels import tree
 
-            sets = tree.near_maxima(queries, keys, slack)
+            sets = tree.near_maxima(queries, keys, _of_each(slack, queries))
         elif name == "gemm" and limits is None and np.array_equal(queries, keys):
             from hardmax.kernels import gemm
 
