@@ -135,7 +135,7 @@ CLAIMS = [
     Claim(
         "README.md",
         "one layer of 10,000 takes 1/{} of what FAISS needs",
-        lambda: (f"{row('plane_gaussian', 'FAISS')['ratio'] // 100 * 100:.0f}",),  # at least so many times
+        lambda: (f"{row('plane_gaussian', 'FAISS')['ratio'] // 10 * 10:.0f}",),  # at least so many times
     ),
     Claim(
         "README.md",
@@ -284,13 +284,13 @@ CLAIMS = [
     ),
     Claim(
         "benchmarks/README.md",
-        "takes {} times as long as SDPA when every row is such a row",
-        lambda: (f"{1 / gpu('forward, ', 'every key 2 times')['times as fast']:.0f}",),
+        "At n = 512 the GPU itself needs {} ms and SDPA {}",
+        lambda: tuple(f"{gpu('forward, ', 'n = 512')[key]:.2f}" for key in ("ours ms", "other ms")),
     ),
     Claim(
         "benchmarks/README.md",
-        "needs {} times the memory of SDPA's",
-        lambda: (f"{gpu('forward and backward')['ours MB'] / gpu('forward and backward')['other MB']:.1f}",),
+        "The first call compiles for {} s",
+        lambda: (f"{gpu('first call')['ours ms'] / 1000:.0f}",),
     ),
 ]
 
@@ -300,8 +300,9 @@ def gpu(start: str, part: str = "d = 64") -> dict[str, Any]:
     return next(found)
 
 
-# Numbers that nobody measured: the page, the words, and what they are.
+# Numbers of which no file tells: the page, the words, and what they are.
 LIMIT, SETTING, FACT = "a limit that the code sets", "a setting", "mathematics"
+SEVERAL = "several runs on a GPU, of which the last is recorded"
 ALLOWED: list[tuple[str, str, str]] = [
     ("docs/app.md", "files of 5 MB, 60 seconds for an answer", LIMIT),
     ("docs/app.md", "2,000 columns and 5 MB", LIMIT),
@@ -333,7 +334,9 @@ ALLOWED: list[tuple[str, str, str]] = [
     ("benchmarks/README.md", "fit into 0.05 seconds, each until it has had 3 seconds or 30 turns", SETTING),
     ("benchmarks/README.md", "takes more than 10 seconds", SETTING),
     ("benchmarks/README.md", "Every two seconds they let go", SETTING),
-    ("benchmarks/README.md", "with a time limit of 170 s", SETTING),
+    ("benchmarks/README.md", "takes 0.3 to 0.5 ms of Python", SEVERAL),
+    ("benchmarks/README.md", "n = 512 with the gradient was 1.15, 0.84 and 0.83 times as fast as SDPA", SEVERAL),
+    ("benchmarks/README.md", "triton 3.6.0: `code`, and 73 s", SEVERAL),
 ]
 
 

@@ -116,3 +116,12 @@ def test_clouds_that_float32_cannot_tell_are_left_to_fused():
     assert search.ran["gemm"] == 0 < search.ran["fused"]
     assert search._compiled(tokens, tokens, False) == "fused"  # at the next layer at once
     assert Search()._compiled(tokens, tokens, False) == "gemm"
+
+
+def test_products_beyond_float32_are_not_those_of_tiles():
+    tokens = np.zeros((4096, 16))
+    tokens[:, 2] = np.arange(4096) / 4096
+    tokens[:32, :2], tokens[32, :2] = [4e19, -4e19], [1e19, 1e19]  # 4e38 - 4e38 is infinite on the way to 0
+    found, _ = Search("gemm").near_maxima(tokens, tokens, np.zeros(4096))
+    wanted, _ = Search("numpy").near_maxima(tokens, tokens, np.zeros(4096))
+    assert found == wanted

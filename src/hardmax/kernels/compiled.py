@@ -57,13 +57,16 @@ def share(work: Callable[[IntArray], None], tasks: int, effort: float) -> None:
     """
     threads = numba.get_num_threads() if effort > ALONE else 1
     parts = min(tasks, 1 if threads == 1 else threads * (PARTS if effort > LONG else FEW_PARTS))
-    left = iter([np.arange(first, tasks, parts) for first in range(parts)])  # as causal queries take ever more
-
+    left = [np.arange(first, tasks, parts) for first in reversed(range(parts))]  # as causal queries take ever more
     failed: list[BaseException] = []
 
     def run() -> None:
         try:
-            for some in left:
+            while True:
+                try:
+                    some = left.pop()
+                except IndexError:
+                    return
                 work(some)
         except BaseException as error:  # a thread would only print it
             failed.append(error)
@@ -76,7 +79,11 @@ def share(work: Callable[[IntArray], None], tasks: int, effort: float) -> None:
 
     for mine in working:
         mine.acquire()
-        start_new_thread(run_beside, (mine,))
+        try:
+            start_new_thread(run_beside, (mine,))
+        except RuntimeError:  # no more threads for this process: those that there are do the work
+            mine.release()
+            break
     run()
     for mine in working:
         mine.acquire()

@@ -26,6 +26,7 @@ KERNELS = {
     "gemm": "many dimensions, tokens that are their own keys: half of the matrix of products, tile by tile",
 }
 FEW, SEVERAL = 16, 1 << 23  # dimensions up to which, and products from which, several searches beat all products
+FAR = 2.0**30  # a coordinate up to which products of many dimensions stay in the range of float32
 MANY, CROWD = 16, 1 << 16  # dimensions, and coordinates of all keys, from which on half of all products are faster
 
 
@@ -113,7 +114,7 @@ class Search:
         queries : (n, d) array
             Floats.
         keys : (m, d) array
-            Floats.
+            Floats. Coordinates beyond 1 in size are best scaled first: the hull of a plane takes them to be 1 at most.
         slack : (n,) array or Slack
             For each query by how much a product may be below its largest; a `Slack` grows with the query.
         limits : (n,) array of int, optional
@@ -145,7 +146,7 @@ class Search:
             from hardmax.kernels import tree
 
             sets = tree.near_maxima(queries, keys, _of_each(slack, queries))
-        elif name == "gemm" and limits is None and np.array_equal(queries, keys):
+        elif name == "gemm" and limits is None and np.array_equal(queries, keys) and _moderate(keys):
             from hardmax.kernels import gemm
 
             sets = gemm.near_maxima(keys, _of_each(slack, queries))
@@ -196,6 +197,11 @@ class Search:
                 must, got = "have `causal=False`: a tree has no order of the tokens", "causal=True"
             raise ParameterError('kernel="tree"', must, got, 'Use `kernel="auto"`.')
         return self.kernel
+
+
+def _moderate(keys: FloatArray) -> bool:
+    """Whether float32 has room to spare for the products of keys."""
+    return bool(max(keys.max(), -keys.min()) <= FAR)
 
 
 def _of_each(slack: FloatArray | Slack, queries: FloatArray) -> FloatArray:

@@ -67,7 +67,9 @@ def winners(
     (n, d), count, all_clear, lanes = queries.shape, len(ids), True, times if len(form) else given
     least, base, slope = np.float32(d * LOST), np.float32(3 * d * LOST), np.float32(_lead(d + 2))
     longest, highest = _pack(keys, ids, panels, squares, largest)
-    if len(form):
+    most = np.float32(LARGEST)
+    if len(form):  # queries times the matrix must not overflow either, however short keys are
+        most = np.float32(LARGEST * min(1.0, np.float64(longest)))
         longest, slope = np.float32(longest * size_of_form(form)), np.float32(_lead(2 * d + 3))
     for top in range(0, n, LANES):
         _turn(queries, everyone, top, min(top + LANES, n), given, 0)
@@ -79,7 +81,7 @@ def winners(
             _times(given, form, times)
         for start in range(0, count, LANES):
             panel_winners(lanes, panels, start * d, d, count - start, np.float32(start), best, second, at)
-        found, some = leading(best, second, squares, least, longest, slope, base, LARGEST), min(LANES, n - top)
+        found, some = leading(best, second, squares, least, longest, slope, base, most), min(LANES, n - top)
         for lane in range(some):
             follows[top + lane] = ids[int(at[lane])]
             clear[top + lane] = found >> lane & 1

@@ -17,11 +17,12 @@ from hardmax.kernels.lanes import FLAGS, LANES, SMALLEST, above, borrowed, lowes
 from hardmax.kernels.panel_search import SINGLE, Queries, begin, keep, load, sixteen, work_space
 from hardmax.kernels.panels import centre_of
 from hardmax.kernels.sets import MOST, Sets
+from hardmax.kernels.tree_choice import is_shell
 from hardmax.kernels.tree_lanes import promises, within_reach
 from hardmax.kernels.tree_nodes import Tree, empty_tree, fill, measure
 from hardmax.kernels.tree_order import arrange, arrange_part
 
-PART = 256  # panels that a thread brings in order at a time
+PART = 1024  # panels that a thread brings in order at a time
 TASK = 512  # queries that a thread takes at a time
 EFFORT = 400.0  # multiplications that take as long as a query, or a key
 FAINT = np.float32(2.0**-120)  # more than products of the smallest numbers lose
@@ -103,13 +104,13 @@ class Cone(NamedTuple):
 def _enclose(d: int, cone: Cone, some: Queries) -> np.float32:
     """Find the box around 16 queries; return by how much, over the length of a query, products may differ in float32.
 
-    f has what float32 may round in the bounds: 2 d + 12 units of sums of (|p_r| + 2 |t| |m_r|) (|c_r - o_r| + e_r).
-    `wide` has it for one query: keys, middles and sides are about 1 at most, |m| is about 1, and the bound holds for
-    any t, so that rounding t is free. In units of |q|_1 <= sqrt(d) |q| it is d + 1 for <q, c>, 2 + 4.2 sqrt(d) for
-    q - t m, (d + 4) (2 + 2.2 sqrt(d)) for the sum, and d + 1 for the product that it is compared with: 58 for d = 3 and
-    100 for d = 6, each less than 16 (d + 4).
+    f has what float32 may round in the bounds: 3 d + 9 units of sums of (|p_r| + 2 |t| |m_r|) (|c_r - o_r| + e_r).
+    `wide` has it for one query: |m| is about 1, and the bound holds for any t, so that rounding t is free. Keys are 1
+    at most; the middle of a panel is their mean, moved along m, so that |c_r| <= 2.4 and e_r <= 3.4. Each term of the
+    bound goes through 2 d + 4 roundings at most. In units of sqrt(d) |q| that is 39 for d = 1, 67 for d = 3 and 107
+    for d = 6, with the product that it is compared with, and less than 16 (d + 4) for all up to 6.
     """
-    unit = np.float32(1.2 * (2 * d + 12) * (1 + 2.1 * np.sqrt(d)) * SINGLE)
+    unit = np.float32(1.2 * (3 * d + 9) * (1 + 2.1 * np.sqrt(d)) * SINGLE)
     for r in range(d):
         low, high = np.float32(2), np.float32(-2)
         for lane in range(LANES):
@@ -233,7 +234,7 @@ def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> Set
     asked, points = np.empty((n, d), np.float32), np.empty((m, d), np.float32)
     asked_ids, ids, scales = np.empty(2 * n, np.int32), np.empty(2 * m, np.int32), np.empty(2)
     tree, effort = empty_tree(m, d), EFFORT * max(n, m)
-    same = queries is keys and _is_shell(keys)  # then keys in order are queries in order
+    same = queries is keys and is_shell(keys)  # then keys in order are queries in order
     share(lambda some: _begin(some + same, queries, keys, asked, points, asked_ids, ids, scales), 2 - same, effort)
     parts, more = (-(-count // (LANES * PART)) for count in (m, n))
     more = 0 if same else more
@@ -242,18 +243,16 @@ def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> Set
     asked_ids = ids if same else asked_ids
     search = partial(_search, queries, keys, slack, asked_ids, tree, scales)
     sets, _ = written_sets(search, n, -(-n // TASK), TASK, effort, MOST)
+    if sets.single:
+        members = np.empty(n, np.intp)
+        members[asked_ids[:n]] = sets.members
+        return Sets(sets.starts, members)
     places = np.empty(n, np.intp)
     places[asked_ids[:n]] = np.arange(n)
-    return Sets(sets.starts, sets.members[places]) if sets.single else sets.take(places)
+    return sets.take(places)
 
 
 @entry(fastmath=FLAGS)
 def _finish(tree: Tree, d: int) -> None:
     """Measure the nodes that are above all parts."""
     measure(tree, d, 0, len(tree.order) // LANES, PART, 1 << 62)
-
-
-def _is_shell(keys: FloatArray) -> bool:
-    """Whether keys are about equally far from zero, so that neighbours are seen in about the same direction."""
-    squares = np.einsum("ij,ij->i", keys, keys)
-    return bool(squares.min() > 0.25 * squares.max())
