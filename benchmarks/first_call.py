@@ -156,7 +156,7 @@ CASES = (
             equal,
             WHY,
         )
-        for kernel, d in (("hull", 2), ("fused", 16), ("gemm", 256))
+        for kernel, d in (("hull", 2), ("tree", 3), ("fused", 16), ("gemm", 256))
     ]
     + [
         Case(
