@@ -9,6 +9,7 @@ named = $(patsubst %,tests/test_%.py,$(1))
 NUMERICAL := $(call named,causal checks edge_cases exact flows kernels limits maximisers sets simulate softmax_means spectrum states theorems)
 WITH_TORCH := $(call named,explanations layers)
 BLAS := $(call named,checks control flows kernels limits spectrum)
+VECTORS := $(call named,attention fused tiles tree)
 TWO := -n 2 --dist worksteal  # a worker that is done takes tests from the other
 QUICKLY := $(TWO) -q -m "not slow and not site"
 UNITS := $(call named,causal checks classes configurations errors exact leaders map polytope rules sets smooth_trajectory \
@@ -44,12 +45,13 @@ types: .venv/installed
 pytest: .venv/installed
 	$(BIN)/python -m pytest $(TWO) -m "not slow and not site"
 
-# What takes long and seldom breaks: the rest of the hundred seeds, every example as a script, and what depends on
-# BLAS as if on a processor without AVX-512, with two threads.
+# What takes long and seldom breaks: the rest of the hundred seeds, every example as a script, what depends on BLAS as if
+# on a processor without AVX-512, with two threads, and kernels for narrow registers.
 test-slow: .venv/installed
 	$(BIN)/python -m pytest $(TWO) -m slow
 	OPENBLAS_CORETYPE=Haswell OPENBLAS_NUM_THREADS=2 ATEN_CPU_CAPABILITY=avx2 \
 		$(BIN)/python -m pytest $(QUICKLY) $(BLAS)
+	NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES= $(BIN)/python -m pytest $(TWO) -q -m "not site" $(VECTORS)
 
 # As if on an old processor: OpenBLAS, numba and torch round differently there.
 test-machines: .venv/installed

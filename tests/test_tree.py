@@ -36,7 +36,7 @@ def check(queries, keys, slack):
     assert not np.any(ours & ~dense(near(queries, keys, slack + rounding), len(keys)))
 
 
-@pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize("d", [3, 6, *(pytest.param(d, marks=pytest.mark.slow) for d in (1, 2, 4, 5))])
 @pytest.mark.parametrize("kind", MORE)
 def test_keys_of_every_kind(kind, d):
     rng = np.random.default_rng(d)
@@ -57,7 +57,7 @@ def test_any_slack(kind, slack):
     check(queries, keys, np.full(len(queries), slack))
 
 
-@pytest.mark.parametrize("d", [3, 4, 6])
+@pytest.mark.parametrize("d", [3, pytest.param(4, marks=pytest.mark.slow), 6])
 def test_several_levels_and_parts(d):
     rng = np.random.default_rng(d)
     for kind in ("sphere", "ellipsoid", "clusters", "gaussian"):
