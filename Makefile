@@ -128,7 +128,7 @@ test-gpu:
 	PYTHONPATH=src $(GPU_PYTHON) -m pytest -n 4 -m gpu -p no:benchmark tests/test_gpu.py tests/test_layers.py tests/test_attention.py
 
 bench-gpu:
-	PYTHONPATH=src $(GPU_PYTHON) -m benchmarks.gpu benchmarks/results/gpu.json
+	PYTHONPATH=src $(GPU_PYTHON) -m benchmarks.gpu benchmarks/results/gpu.json benchmarks/README.md
 
 # Both kinds of machine: as it is, and without AVX-512.
 bench: .venv/installed

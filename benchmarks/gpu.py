@@ -1,6 +1,6 @@
 """Hardmax attention on a GPU against softmax attention, and exact sets against a matrix product with argmax.
 
-Where a GPU has no package but torch, triton and what `import hardmax` needs: `python -m benchmarks.gpu gpu.json`.
+With no package but torch, triton and what `import hardmax` needs: `python -m benchmarks.gpu gpu.json README.md`.
 """
 
 import json
@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks import report
 from hardmax._errors import InputError
 
 Step = Callable[[], Any]
@@ -255,5 +256,6 @@ def _first_call() -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    results = measure(quick=False, progress=print)
-    Path(sys.argv[1]).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    results, (place, page) = measure(quick=False, progress=print), map(Path, sys.argv[1:])
+    place.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    page.write_text(report.fill(page.read_text(encoding="utf-8"), markdown(results), report.GPU), encoding="utf-8")

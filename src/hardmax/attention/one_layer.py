@@ -194,7 +194,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) 
     """Outputs of (B, n, d) queries, and what the gradient needs to know of their sets: see `first_and_sizes`."""
     if q.is_cuda:
         with _device_of(q):
-            if mask is not None and _each(mask):
+            if mask is not None and mask.ndim == 3:
                 return find_each(_gpu(), q, k, v, mask)
             found: tuple[Tensor, ...] = _gpu().find(q, k, v, mask, causal)
             return found
@@ -209,16 +209,11 @@ def first_and_sizes(found: Tensor, n: int) -> tuple[Tensor, Tensor]:
     return found[:, :n], found[:, n:]
 
 
-def _each(mask: Tensor | None) -> bool:
-    """Whether each query sees keys of its own."""
-    return mask is not None and mask.ndim == 3
-
-
 def _spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, found: Tensor) -> Tensor:
     """Gradient of the values: each g_i / |C_i| goes to the members of C_i."""
     if g.is_cuda:
         with _device_of(g):
-            if mask is not None and _each(mask):
+            if mask is not None and mask.ndim == 3:
                 return spread_each(_gpu(), g, q, k, mask, found)
             out: Tensor = _gpu().spread(g, q, k, mask, causal, found)
             return out
@@ -309,7 +304,7 @@ def _unfolded(size: int, x: Tensor) -> Tensor:
 
 def _gradients(spread: Callable[..., Tensor], ctx: Any, g: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
     q, k, mask, found = ctx.saved_tensors
-    wanted = ctx.needs_input_grad[2] and g is not None
+    wanted = ctx.needs_input_grad[2]
     return None, None, spread(g, q, k, mask, ctx.causal, found) if wanted else None, None, None
 
 
@@ -334,7 +329,8 @@ for _device in ("CPU", "CUDA"):
 @torch.library.register_fake("hardmax::attend")
 def _(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, ...]:
     (batch, n, _), m = q.shape, k.shape[1]
-    record = Found(n, m, not causal and not _each(mask)).record if q.is_cuda else 2 * n
+    plain = not causal and (mask is None or mask.ndim == 2)  # then equal keys are looked for
+    record = Found(n, m, plain).record if q.is_cuda else 2 * n
     return v.new_empty(batch, n, v.shape[2]), v.new_empty(batch, record, dtype=torch.int32)
 
 
