@@ -1,5 +1,6 @@
 """The clusters in a browser: a person moves the slider, clicks a point, and sends points of their own."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,21 @@ def place(page: Any, row: int) -> list[float]:
     return page.wait_for_function(PLACE, arg=row).json_value()
 
 
+def point_at(page: Any, row: int, words: str) -> None:
+    """Hold the pointer over a point until it says so: a page that is still loading may move it away or not hear."""
+    from playwright.sync_api import TimeoutError as TooLate
+
+    until = time.monotonic() + browser.LATE
+    while True:
+        page.mouse.move(0, 0)
+        page.mouse.move(*place(page, row))
+        try:
+            return page.get_by_text(words).wait_for(timeout=1000)
+        except TooLate:
+            if time.monotonic() > until:
+                raise
+
+
 def status(page: Any, words: str) -> None:
     page.locator(".hm-status", has_text=words).wait_for()
 
@@ -72,8 +88,7 @@ def test_the_slider_changes_the_number_and_a_link_shows_it_again(page: Any) -> N
 
 def test_a_click_shows_who_follows(page: Any) -> None:
     page.wait_for_function(f"({LINES})() === 0")
-    page.mouse.move(*place(page, -1))
-    page.get_by_text("strength 1.00").wait_for()
+    point_at(page, -1, "strength 1.00")
     page.mouse.click(*place(page, -1))
     page.get_by_text("with 249 followers").wait_for()
     page.wait_for_function(f"({LINES})() === 250")
