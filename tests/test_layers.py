@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import hardmax as hm
+from hardmax._errors import ParameterError
 from hardmax.attention import layers
 from hardmax.attention.numpy_layers import layers_of, shares
 from hardmax.kernels import hardmax_attention, hardmax_layers
@@ -286,3 +287,18 @@ def test_the_compiled_way_and_that_of_numpy_agree_under_a_matrix(monkeypatch):
 def test_a_matrix_must_be_finite():
     with pytest.raises(ValueError, match="`A` must be finite"):
         hardmax_layers(torch.randn(1, 2, 2), torch.ones(1), 1, A=torch.full((1, 2, 2), float("inf")))
+
+
+@pytest.mark.parametrize(
+    ("name", "z", "alpha", "more"),
+    [
+        ("z", (5, 4), (2,), {}),
+        ("alpha", (2, 5, 4), (1,), {}),
+        ("alpha", (2, 5, 4), (), {}),
+        ("A", (2, 5, 4), (2,), {"A": torch.eye(4)}),
+        ("counts", (2, 5, 4), (2,), {"counts": torch.ones(2, 4, dtype=torch.int64)}),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(name, z, alpha, more):
+    with pytest.raises(ParameterError, match=f"`{name}` must"):
+        hardmax_layers(torch.zeros(z), torch.ones(alpha), 2, **more)

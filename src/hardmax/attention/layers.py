@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from hardmax._errors import ParameterError
 from hardmax.attention.cpu import as_array
 from hardmax.attention.numpy_layers import layers_of
 from hardmax.attention.one_layer import Attend, first_and_sizes
@@ -45,6 +46,8 @@ def hardmax_layers(
 
     Raises
     ------
+    ParameterError
+        If shapes do not fit.
     MissingExtra
         If torch is not installed.
 
@@ -58,6 +61,7 @@ def hardmax_layers(
              [ 0.8750,  0.0250],
              [-1.0000,  0.0000]]])
     """
+    _check(z, alpha, A, counts)
     if not z.shape[1]:
         return z  # nobody is there to move
     step = alpha / (1 + alpha)
@@ -66,6 +70,15 @@ def hardmax_layers(
     if z.is_cuda:
         return _one_by_one(z, step, count, A, counts)
     return _Layers.apply(z, step, count, A, counts)
+
+
+def _check(z: Tensor, alpha: Tensor, A: Tensor | None, counts: Tensor | None) -> None:
+    if z.ndim != 3:
+        raise ParameterError("z", "be a tensor of shape (batch, n, d)", f"shape {tuple(z.shape)}")
+    batch, n, d = z.shape
+    for name, x, shape in (("alpha", alpha, (batch,)), ("A", A, (batch, d, d)), ("counts", counts, (batch, n))):
+        if x is not None and x.shape != shape:
+            raise ParameterError(name, f"have the shape {shape}", f"shape {tuple(x.shape)}", "Expand it, one a cloud.")
 
 
 def _one_by_one(z: Tensor, step: Tensor, count: int, A: Tensor | None, counts: Tensor | None) -> Tensor:
