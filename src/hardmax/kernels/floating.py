@@ -73,6 +73,32 @@ class Metric:
         return points @ self.A.T, spread
 
 
+class ScaledClouds(NamedTuple):
+    """The same for clouds (batch, n, d), each scaled by itself."""
+
+    values: FloatArray
+    exponents: IntArray  # (batch,)
+    errors: FloatArray  # (batch,)
+
+    @classmethod
+    def of(cls, clouds: AnyArray) -> "ScaledClouds":
+        """Clouds of floats."""
+        sizes = np.abs(clouds)
+        exponents = np.frexp(sizes.max(axis=(1, 2), initial=0).astype(np.float64))[1]
+        lost = (sizes > 0) & (sizes < np.ldexp(1.0, exponents - 1022)[:, None, None])
+        errors = np.where(lost.any(axis=(1, 2)) & (exponents > 0), TINY, 0.0)
+        return cls(np.ldexp(clouds.astype(np.float64), -exponents[:, None, None]), exponents, errors)
+
+    def slack(self, keys: "ScaledClouds") -> FloatArray:
+        """(batch, n) what `Slack` is for one cloud, for queries that are these."""
+        d, e_q, e_z = self.values.shape[2], self.errors, keys.errors
+        sizes = np.abs(keys.values)
+        highest, widest = sizes.max(axis=(1, 2), initial=0), sizes.sum(axis=2).max(axis=1, initial=0)
+        slope = 2.02 * ((d + 4) * UNIT * highest + e_z)
+        base = 2.02 * (e_q * widest + d * (e_q * e_z + TINY))
+        return np.asarray(slope[:, None] * np.abs(self.values).sum(axis=2) + base[:, None])
+
+
 class Slack(NamedTuple):
     """How far apart two computed products of a query q may be while the exact ones are equal: slope |q|_1 + base.
 

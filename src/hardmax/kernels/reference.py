@@ -1,5 +1,7 @@
 """The definition, in NumPy: all products of a tile of queries with all keys, and those near the maximum."""
 
+from itertools import product
+
 import numpy as np
 
 from hardmax._types import BoolArray, FloatArray, IntArray
@@ -57,16 +59,21 @@ def near_maxima_of_clouds(
     where a query sees no key.
     """
     (clouds, w, _), n = queries.shape, keys.shape[1]
-    height = max(1, TILE // (w * n))
-    sizes, members = np.empty((clouds, w), np.intp), [np.empty(0, np.intp)]
-    for top in range(0, clouds, height):
-        some = slice(top, top + height)
-        products = queries[some] @ keys[some].transpose(0, 2, 1)  # (height, w, n)
-        hidden = np.zeros((1, 1, n), bool) if mask is None else ~mask[some, None]
-        hidden = hidden | (np.arange(n) > np.arange(w)[:, None]) if causal else hidden
-        products = np.where(hidden, -np.inf, products)
-        cut = products.max(axis=2) - slack.reshape(clouds, w)[some]
-        near = (products >= cut[..., None]) & ~hidden
-        sizes[some] = near.sum(axis=2)
-        members.append(np.nonzero(near)[2])
+    height, rows = max(1, TILE // (w * n)), max(1, min(w, TILE // n))  # clouds at a time, or else queries of one
+    sizes, members, slack = np.empty((clouds, w), np.intp), [np.empty(0, np.intp)], slack.reshape(clouds, w)
+    for top, left in product(range(0, clouds, height), range(0, w, rows)):
+        some, these = slice(top, top + height), slice(left, left + rows)
+        products = queries[some, these] @ keys[some].transpose(0, 2, 1)  # (height, rows, n)
+        if mask is not None:
+            np.copyto(products, -np.inf, where=~mask[some, None])
+        if causal:
+            np.copyto(products, -np.inf, where=np.arange(n) > np.arange(w)[these, None])
+        best = products.max(axis=2)
+        near = products >= (best - slack[some, these])[..., None]
+        if mask is not None:
+            near[np.isneginf(best)] = False
+        found = np.flatnonzero(near)
+        owners = found // n
+        sizes[some, these] = np.bincount(owners, minlength=best.size).reshape(best.shape)
+        members.append(found - owners * n)
     return Sets(np.r_[0, np.cumsum(sizes)].astype(np.intp), np.concatenate(members))
