@@ -24,6 +24,19 @@ def _as_many_threads_as_before():
         sys.modules["torch"].set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
 
+@pytest.fixture(autouse=True)
+def _compiled_code_at_once(request, monkeypatch):
+    """Kernels run however small the input is, as if they were loaded; but for tests of when they are."""
+    if "by_size" not in request.keywords:
+        monkeypatch.setattr("hardmax.kernels.ready.is_loaded", lambda kernel: True)
+
+
+@pytest.fixture
+def without_numba(monkeypatch):
+    """A function to call when compiled code shall be gone."""
+    return lambda: monkeypatch.setattr("hardmax.kernels.ready.has_numba", lambda: False)
+
+
 @pytest.fixture
 def headless():
     """Pictures without a window, and none left over."""

@@ -216,10 +216,10 @@ def test_dropped_numbers_keep_their_mean():
     assert abs(noise.mean() - 1) < 0.1
 
 
-def test_without_numba_nothing_changes(fitted, fresh, monkeypatch):
+def test_without_numba_no_bit_changes(fitted, fresh, without_numba):
     fast = fitted.decision_function(fresh.texts)
-    monkeypatch.setattr(model, "has_numba", lambda: False)
-    np.testing.assert_allclose(fitted.decision_function(fresh.texts), fast, atol=1e-13)
+    without_numba()
+    np.testing.assert_array_equal(fitted.decision_function(fresh.texts), fast)
 
 
 def test_three_classes(corpus):

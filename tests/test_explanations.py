@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax import HardmaxClassifier
-from hardmax.kernels import exact_sets
-from hardmax.sentiment import model as trained
 from hardmax.sentiment.corpus import reviews
 from hardmax.sentiment.explanation import by_word, explain
 from hardmax.sentiment.followers import Followers
@@ -165,10 +163,9 @@ def tied_texts(count):
 
 
 @pytest.mark.parametrize("numba", [True, False])
-def test_tied_texts_get_the_exact_answer_with_and_without_numba(numba, monkeypatch):
+def test_tied_texts_get_the_exact_answer_with_and_without_numba(numba, without_numba):
     if not numba:
-        for module in (exact_sets, trained):
-            monkeypatch.setattr(module, "has_numba", lambda: False)
+        without_numba()
     left = 0
     for weights, counts in tied_texts(300):
         ids, owners = np.arange(len(counts)), np.repeat(np.arange(len(counts)), counts)

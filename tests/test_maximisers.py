@@ -1,19 +1,16 @@
 """Every kernel chooses the sets of the definition: exact oracle on small clouds, NumPy on large ones."""
 
-import importlib
-import sys
 import threading
 import time
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
 
 import numba
 import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.kernels import KERNELS, Search, compiled, maximisers, ready, reference
+from hardmax.kernels import KERNELS, Search, compiled, maximisers, reference
 from hardmax.kernels.floating import Slack, slack_of
 from hardmax.kernels.hull import Hull
 from hardmax.kernels.sets import Sets
@@ -237,52 +234,6 @@ def test_a_million_tokens_are_certified():
 
 
 @pytest.mark.parametrize(
-    ("products", "loaded", "stored", "expected"),
-    [
-        (ready.SMALL - 1, True, True, False),
-        (ready.SMALL, True, False, True),
-        (ready.LOAD - 1, False, True, False),
-        (ready.LOAD, False, True, True),
-        (ready.COMPILE - 1, False, False, False),
-        (ready.COMPILE, False, False, True),
-    ],
-)
-def test_compiled_code_runs_by_size_and_by_what_is_ready(monkeypatch, products, loaded, stored, expected):
-    monkeypatch.setattr(ready, "stored", lambda: stored)
-    monkeypatch.setitem(sys.modules, ready.LOADED, sys)
-    if not loaded:
-        monkeypatch.delitem(sys.modules, ready.LOADED)
-    compiled, why = ready.why_compiled(products)
-    assert compiled == expected
-    assert why.endswith(".")
-
-
-def test_loops_of_small_calls_come_to_compiled_code(monkeypatch):
-    monkeypatch.setattr(ready, "LOAD", 10**6)
-    monkeypatch.setattr(ready, "stored", lambda: True)
-    monkeypatch.setattr(Search, "_by_numpy", 0)
-    monkeypatch.delitem(sys.modules, ready.LOADED)
-    tokens, slack = np.random.default_rng(0).normal(size=(500, 2)), np.zeros(500)
-    for call in range(4):
-        one = Search()
-        one.near_maxima(tokens, tokens, slack)
-        assert str(one) == ("numpy" if call < 3 else "hull")  # each asks for a quarter of what pays for loading
-    assert one.why == "Stored compiled code is loaded in less time than NumPy needs, or has needed."
-
-
-def test_compiled_code_is_found_where_numba_stores_it(monkeypatch, tmp_path):
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    assert not ready.stored.__wrapped__()
-    folder = tmp_path / "kernels_0"
-    folder.mkdir()
-    (folder / "hull._walk-0000-20.py311.nbi").touch()  # of other source
-    assert not ready.stored.__wrapped__()
-    name = f"hull._walk-{ready.folder_hash(Path(ready.__file__).parent)}-20.py311.nbi"
-    (folder / name).touch()
-    assert ready.stored.__wrapped__()
-
-
-@pytest.mark.parametrize(
     ("d", "causal", "kind", "expected"),
     [
         (1, False, "gaussian", "fused"),
@@ -297,13 +248,12 @@ def test_compiled_code_is_found_where_numba_stores_it(monkeypatch, tmp_path):
     ],
 )
 def test_auto_picks_by_shape(d, causal, kind, expected):
-    importlib.import_module(ready.LOADED)
     run = hm.simulate(cloud(kind, 600, d), hm.Hardmax(0.5, causal=causal), layers=0)
     assert run.stats["kernel"] == expected
 
 
 def test_without_numba_everything_works(monkeypatch):
-    for module in ("ready", "search", "exact_sets"):
+    for module in ("ready", "search"):
         monkeypatch.setattr(f"hardmax.kernels.{module}.has_numba", lambda: False)
     tokens = cloud("gaussian", 3000, 2)
     limit = hm.limit(tokens, hm.Hardmax(0.5))

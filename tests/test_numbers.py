@@ -224,7 +224,7 @@ CLAIMS = [
     ),
     Claim(
         "docs/speed.md",
-        "once for an installation, up to {} seconds",
+        "once for a machine, up to {} seconds",
         lambda: ("{:.0f}".format(row("loading_tree", 'kernel="tree", compiled')["seconds"]),),
     ),
     Claim("docs/speed.md", "where a run takes more than {} seconds", lambda: (f"{scaling.LIMIT:g}",)),

@@ -1,12 +1,10 @@
 """The tree returns the near-maxima of the definition, whatever the shape, scale and order of the keys."""
 
-import importlib
-
 import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.kernels import Search, maximisers, ready, tree, tree_choice
+from hardmax.kernels import Search, maximisers, tree, tree_choice
 from hardmax.kernels.floating import slack_of
 from hardmax.kernels.lanes import LANES
 from hardmax.kernels.tree_nodes import empty_tree, fill, measure
@@ -91,7 +89,6 @@ def test_nodes_hold_their_keys(kind):
 
 
 def test_auto_takes_the_tree_on_a_sphere():
-    importlib.import_module(ready.LOADED)
     rng = np.random.default_rng(0)
     for kind, expected in (("sphere", "tree"), ("gaussian", "fused")):
         keys, search = MORE[kind](rng, 20_000, 3), Search()

@@ -11,13 +11,13 @@ from numba import njit
 from hardmax._types import AnyArray, BoolArray, IntArray
 from hardmax.kernels.compiled import Output, entry, share
 from hardmax.kernels.row_lanes import add_row, copy_row
-from hardmax.kernels.small_clouds import is_small, search_small
+from hardmax.kernels.small_clouds import search_small
 
 DONE, OPEN, NOT_FINITE = 0, 1, 2  # what became of a cloud
 BIGGEST = np.finfo(np.float32).max
 
 
-@njit
+@njit(fastmath=False)
 def _finite(rows: AnyArray) -> bool:
     """Whether all numbers are finite; compiled without `FLAGS`, with which that would be taken for granted."""
     numbers, finite = rows.reshape(-1), True
@@ -72,12 +72,6 @@ def _spread(clouds: IntArray, g: AnyArray, found: AnyArray, out: AnyArray, state
         for i in range(n if state[cloud] == DONE else 0):
             if found[cloud, i] >= 0:
                 add_row(g, (cloud * n + i) * dv, out, (cloud * m + found[cloud, i]) * dv, dv)
-
-
-def can_attend(queries: AnyArray, keys: AnyArray, values: AnyArray) -> bool:
-    """Whether these clouds are small, and all numbers are float32."""
-    single = queries.dtype == values.dtype == np.float32
-    return single and is_small(queries.shape[2], max(queries.shape[1], keys.shape[1]), True)
 
 
 def attend(

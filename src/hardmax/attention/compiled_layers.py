@@ -2,6 +2,9 @@
 
 The same as `numpy_layers`, without arrays in between. A cloud with a near-tie anywhere, or without keys, is left to
 that: here rounding decides nothing. Training runs this, and `contributions` is built on it.
+
+What moves tokens and gradients is compiled with `fastmath=False`, so that both ways have the same bits on every
+machine. Without a word of it, numba would hand down the flags of whoever calls.
 """
 
 from typing import NamedTuple
@@ -15,7 +18,7 @@ from hardmax.kernels.compiled import entry, share
 from hardmax.kernels.lanes import FLAGS
 from hardmax.kernels.panels import seen_keys
 from hardmax.kernels.row_lanes import copy_row, hand_on
-from hardmax.kernels.small_clouds import WorkSpace, is_small, size_of_form, tied, winners, work_space
+from hardmax.kernels.small_clouds import WorkSpace, size_of_form, tied, winners, work_space
 
 SAMPLE = 16  # of so many clouds the first is asked before the others
 PRODUCTS = 60.0  # multiplications for each token of a plane and layer, about
@@ -33,7 +36,7 @@ class CompiledLayers(NamedTuple):
         """Gradients of (batch, n, d) outputs become those of the inputs, in place; returns those of the steps, or 0."""
         slope, effort = np.zeros(len(total)), 4.0 * self.follows.size * total.shape[2]
         share(lambda clouds: _backward(clouds, total, step, self, slope), len(total), effort)
-        return slope.astype(step.dtype)
+        return slope
 
 
 @njit(fastmath=FLAGS)
@@ -93,6 +96,17 @@ def _decided(follows: AnyArray) -> bool:
     return decided
 
 
+@njit(fastmath=False)
+def _joined_step(step: float, count: int) -> float:
+    """As in `numpy_layers`, to the last bit."""
+    if count == 1:
+        return step
+    power = 1.0
+    for _ in range(count):
+        power *= 1 - step
+    return 1 - power
+
+
 @njit
 def copy(source: AnyArray, target: AnyArray) -> None:
     """`target[:] = source` for two axes; that would compile, for seconds, what to say of other shapes."""
@@ -101,7 +115,7 @@ def copy(source: AnyArray, target: AnyArray) -> None:
             target[i, r] = source[i, r]
 
 
-@njit
+@njit(fastmath=False)
 def _move(z: AnyArray, follows: AnyArray, pull: AnyArray, b: float) -> None:
     n, d = z.shape
     if d < 3:  # a loop over two is three times as slow
@@ -145,14 +159,14 @@ def forward(
             return -1
         error += 8 * UNIT * reach  # the layer itself brings positions no farther apart
         last = _decided(follows[k])
-        steps[k] = 1 - (1 - step) ** (layers - k) if last else step
+        steps[k] = _joined_step(step, layers - k) if last else step
         _move(z, follows[k], pulls[min(k, len(pulls) - 1)], steps[k])
         if last:
             return k + 1
     return layers
 
 
-@njit
+@njit(fastmath=False)
 def backward(g: AnyArray, follows: AnyArray, b: float, given: FloatArray) -> None:
     """Transpose of one layer, in place: b g_i goes to whom i followed, the rest stays. `given` is work space, zeros."""
     n, d = g.shape
@@ -202,15 +216,12 @@ def _backward(clouds: IntArray, total: AnyArray, step: AnyArray, layers: Compile
 
 def run(
     tokens: AnyArray, step: AnyArray, count: int, A: AnyArray | None, counts: IntArray | None, slopes: bool
-) -> CompiledLayers | None:
-    """Move (batch, n, d) tokens in place through `count` layers; None where there is no such way for these.
+) -> CompiledLayers:
+    """Move (batch, n, d) tokens in place through `count` layers, which must be small (`kernels.ready`).
 
     `slopes` tells whether d/db of the steps is wanted later.
     """
     batch, n, d = tokens.shape
-    possible = is_small(d, n, tokens.dtype == np.float32) and (A is None or (d > 2 and A.dtype == tokens.dtype))
-    if not (batch and count and possible):
-        return None
     layers = CompiledLayers(
         np.empty((batch, count, n), np.int32),
         np.empty((batch, count if slopes else 1, n, d), tokens.dtype),

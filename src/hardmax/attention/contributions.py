@@ -1,7 +1,7 @@
 """What each token adds to the logits of its text, for heads on a line or in the plane, in one compiled pass.
 
 The same as `numpy_layers.shares` times scores, without arrays in between. A text with a near-tie anywhere, be it by the
-rounding of earlier layers, is left out: here rounding decides nothing.
+rounding of earlier layers, is left out: here rounding decides nothing. Sums are taken as there, to the last bit.
 """
 
 from functools import partial
@@ -13,7 +13,6 @@ from numba import njit
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.attention.compiled_layers import PRODUCTS, WorkSpace, copy, forward, work_space
 from hardmax.kernels.compiled import entry, share
-from hardmax.kernels.lanes import FLAGS
 
 Encoded: TypeAlias = tuple[IntArray, IntArray, IntArray]  # tokens, where texts start, and how often each counts
 
@@ -35,7 +34,7 @@ def _room(n: int, d: int, layers: int) -> Room:
     return Room(work_space(n, n, d), np.arange(n), follows, np.empty(layers), np.empty(n * d), given)
 
 
-@njit(fastmath=FLAGS)
+@njit(fastmath=False)
 def _pulled_back(z: FloatArray, step: float, layers: int, room: Room, weights: FloatArray) -> bool:
     """Run tokens z through all layers in place, and turn `weights` (n,) of the outputs into those of the inputs.
 
@@ -70,7 +69,7 @@ def _classes(z: FloatArray, counts: IntArray, member: IntArray, size: IntArray) 
     return m
 
 
-@entry(fastmath=FLAGS)
+@entry()
 def _contributions(
     encoded: Encoded,
     embedding: AnyArray,

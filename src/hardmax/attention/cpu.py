@@ -1,6 +1,7 @@
 """One hardmax layer of tensors on the CPU: means of the values of exact sets, and the gradient of the values."""
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, IntArray
 from hardmax.attention.masks import exact_sets_seen
-from hardmax.kernels.ready import has_numba
+from hardmax.kernels.ready import compiled_pays, is_small, of_batch
 from hardmax.kernels.sets import Sets
 
 
@@ -24,17 +25,21 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -
     if batch * n == 0 or k.shape[1] == 0:
         found[:, :n], found[:, n:], some = -1, 0, some[:0]
         out.zero_()
-    elif has_numba() and not causal and (mask is None or mask.ndim == 2):
-        from hardmax.attention import compiled_attention as compiled
+    elif not causal and (mask is None or mask.ndim == 2) and _compiled(q, k, v):
+        from hardmax.attention.compiled_attention import attend
 
-        queries, keys = _numbers(q), _numbers(k)
-        if compiled.can_attend(queries, keys, values):
-            seen = None if mask is None else mask.numpy()
-            state = compiled.attend(queries, keys, values, seen, out.numpy(), found.numpy())
-            some = np.flatnonzero(state)
+        seen = None if mask is None else mask.numpy()
+        some = np.flatnonzero(attend(_numbers(q), _numbers(k), values, seen, out.numpy(), found.numpy()))
     if len(some):
         _attend_by_sets(q, k, values, mask, causal, some, out.numpy(), found.numpy())
     return out.to(v.dtype), found
+
+
+def _compiled(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether clouds are small and of float32, and compiled code pays for so many."""
+    (batch, n, d), m = q.shape, k.shape[1]
+    single = _wide(q) == _wide(v) == torch.float32
+    return single and is_small(d, max(n, m), True) and compiled_pays("attention", of_batch(batch, n, m))
 
 
 def _attend_by_sets(
@@ -63,20 +68,31 @@ def spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, f
         return out.zero_().to(g.dtype)
     gradients, records = _numbers(g), found.contiguous().numpy()
     some = np.arange(batch)
-    if has_numba():
+    if compiled_pays("attention", of_batch(batch, n + m, dv)):
         from hardmax.attention import compiled_attention as compiled
 
         some = np.flatnonzero(compiled.spread(gradients, records, out.numpy()))
-    if len(some):
-        first, sizes = (np.ascontiguousarray(records[some][:, x], np.intp) for x in (slice(n), slice(n, None)))
-        members, tied = np.empty(0, np.intp), (sizes > 1).any(axis=1)
-        if tied.any():  # these clouds are asked again, as members take memory
-            sets = _sets(q, k, mask, causal, some[tied])
-            members = sets.take(sets.tied).members
-        sets = Sets.joined(first.reshape(-1), sizes.reshape(-1), members)
-        P = sets.flattened(n, m).matrix(np.ones(len(some) * m, np.intp))
-        out.numpy()[some] = (P.T @ gradients[some].reshape(-1, dv)).reshape(-1, m, dv)
+    tied = (records[some, n:] > 1).any(axis=1)
+    if not tied.all():  # in the same order as compiled code, and in the same type: to the last bit
+        clouds = some[~tied]
+        sets = Sets.joined(*_first_and_sizes(records[clouds], n), np.empty(0, np.intp))
+        out.numpy()[clouds] = _transposed(sets, gradients[clouds], m, gradients.dtype)
+    if tied.any():  # these clouds are asked again, as members take memory
+        clouds = some[tied]
+        out.numpy()[clouds] = _transposed(_sets(q, k, mask, causal, clouds), gradients[clouds], m, np.float64)
     return out.to(g.dtype)
+
+
+def _transposed(sets: Sets, g: AnyArray, m: int, number: Any) -> AnyArray:
+    """(clouds, m, dv) what the members of sets get of the gradients (clouds, n, dv), summed in the type `number`."""
+    clouds, n, dv = g.shape
+    P = sets.flattened(n, m).matrix(np.ones(clouds * m, np.intp)).astype(number)
+    return np.asarray((P.T @ g.reshape(-1, dv)).reshape(clouds, m, dv))
+
+
+def _first_and_sizes(records: AnyArray, n: int) -> tuple[IntArray, IntArray]:
+    first, sizes = (np.ascontiguousarray(x, np.intp).reshape(-1) for x in (records[:, :n], records[:, n:]))
+    return first, sizes
 
 
 def _sets(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, some: IntArray) -> Sets:

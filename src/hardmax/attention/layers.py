@@ -8,11 +8,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from hardmax._errors import ParameterError
+from hardmax._types import AnyArray
 from hardmax.attention.cpu import as_array
 from hardmax.attention.numpy_layers import layers_of
 from hardmax.attention.one_layer import Attend, first_and_sizes
 from hardmax.kernels.exact_sets import too_large
-from hardmax.kernels.ready import has_numba
+from hardmax.kernels.ready import compiled_pays, is_small, of_batch
 
 
 def hardmax_layers(
@@ -140,6 +141,14 @@ def _extreme(z: Tensor, w: Tensor, value: Tensor) -> Tensor:
     return value + offset / there.sum(1, keepdim=True).clamp(min=1)
 
 
+def _compiled(tokens: AnyArray, step: AnyArray, count: int, A: AnyArray | None) -> bool:
+    """Whether clouds are small enough to go through all layers in one compiled pass, and it pays for so many."""
+    (batch, n, d), number = tokens.shape, tokens.dtype
+    possible = is_small(d, n, number == np.float32) and (A is None or (d > 2 and A.dtype == number))
+    pays = bool(batch and count) and possible and compiled_pays("layers", count * of_batch(batch, n, n))
+    return pays and number == step.dtype and not too_large(tokens)
+
+
 class _Layers(torch.autograd.Function):
     """All layers as one operation, which keeps the sets of each and what moved the tokens.
 
@@ -152,7 +161,7 @@ class _Layers(torch.autograd.Function):
         tokens, forms = as_array(z, "z").copy(), None if A is None else as_array(A, "A")
         b = np.require(step.detach().numpy(), requirements=["C", "W"])
         many, ctx.compiled = None if counts is None else counts.numpy(), None
-        if has_numba() and tokens.dtype == b.dtype and not too_large(tokens):
+        if _compiled(tokens, b, count, forms):
             from hardmax.attention import compiled_layers
 
             ctx.compiled = compiled_layers.run(tokens, b, count, forms, many, ctx.needs_input_grad[1])
@@ -169,11 +178,12 @@ class _Layers(torch.autograd.Function):
         (step,) = ctx.saved_tensors
         b = np.require(step.detach().numpy(), requirements=["C", "W"])
         total = np.array(g.numpy(), order="C")
-        slope = b * 0 if ctx.compiled is None else ctx.compiled.back(total, b)
+        slope = np.zeros(len(b)) if ctx.compiled is None else ctx.compiled.back(total, b)
         for layer in reversed(ctx.layers):
             some = ctx.others[layer.clouds]
             # d/db of 1 - (1 - b)^m is m (1 - b)^(m - 1)
-            along = layer.ahead * (1 - b[some]) ** (layer.ahead - 1)
-            slope[some] += along * (total[some] * layer.pull).sum((1, 2))
+            along = layer.ahead * (1 - b[some].astype(np.float64)) ** (layer.ahead - 1)
+            slope[some] += along * np.einsum("bnd,bnd->b", total[some], layer.pull, dtype=np.float64)
             total[some] = layer.back(total[some])
-        return torch.from_numpy(total), torch.from_numpy(slope) if ctx.needs_input_grad[1] else None, None, None, None
+        of_step = torch.from_numpy(slope.astype(b.dtype)) if ctx.needs_input_grad[1] else None
+        return torch.from_numpy(total), of_step, None, None, None

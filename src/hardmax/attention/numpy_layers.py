@@ -17,6 +17,14 @@ from hardmax.kernels.exact_sets import exact_rows, exact_sets_of_batch, near_max
 from hardmax.kernels.sets import Sets
 
 
+def joined_step(step: AnyArray, count: IntArray) -> FloatArray:
+    """1 - (1 - b)^count, the step of so many layers; multiplied out, as powers have not the same bits everywhere."""
+    rest, power = 1 - step.astype(np.float64), np.ones(len(step))
+    for m in range(1, count.max(initial=1)):
+        power[count > m] *= rest[count > m]
+    return np.where(count == 1, step, 1 - power * rest)
+
+
 class Layer(NamedTuple):
     """What one layer did to the clouds that were not decided before it."""
 
@@ -31,8 +39,12 @@ class Layer(NamedTuple):
     def back(self, g: AnyArray) -> AnyArray:
         """Transpose of the layer for (a, n, d) gradients: (1 - b) g_i stays, and b g_i goes to C_i."""
         moved = self.step[:, None, None] * g
+        return np.asarray((g - moved + self.given(moved)).astype(g.dtype))
+
+    def given(self, g: AnyArray) -> FloatArray:
+        """What g_i, shared by C_i, gives to each token, summed in float64 in the order of i."""
         P = self.sets.flattened(g.shape[1], g.shape[1]).matrix(self.counts)
-        return np.asarray(g - moved + (P.T @ moved.reshape(-1, g.shape[2])).astype(g.dtype).reshape(g.shape))
+        return np.asarray(P.T @ g.reshape(-1, g.shape[2])).reshape(g.shape)
 
 
 def layers_of(
@@ -75,7 +87,7 @@ def layers_of(
         places, alone = everywhere.targets, everywhere.sizes == 1
         decided = (alone & alone[places] & (places[places] == places)).reshape(-1, n).all(axis=1)
         ahead = np.where(decided, count - k, 1)
-        b = np.where(decided, 1 - (1 - step[clouds]) ** ahead, step[clouds]).astype(tokens.dtype)
+        b = joined_step(step[clouds], ahead).astype(tokens.dtype)
         pull = everywhere.mean(z.reshape(-1, z.shape[2]), flat).reshape(z.shape) - z
         tokens[clouds] = z + b[:, None, None] * pull
         yield Layer(clouds, sets, flat, decided, b, ahead, pull)
@@ -89,7 +101,8 @@ def shares(layers: Iterable[Layer], counts: AnyArray) -> FloatArray:
     """
     total = (counts / np.maximum(1, counts.sum(axis=1, keepdims=True)))[..., None]
     for layer in reversed(list(layers)):
-        total[layer.clouds] = layer.back(total[layer.clouds])
+        some = total[layer.clouds]
+        total[layer.clouds] = some + layer.step[:, None, None] * (layer.given(some) - some)  # as compiled code does
     return np.asarray(total[..., 0])
 
 

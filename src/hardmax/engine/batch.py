@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.kernels.exact_sets import near_maxima_of_batch
 from hardmax.kernels.floating import next_layer, slack_of
-from hardmax.kernels.ready import why_compiled
+from hardmax.kernels.ready import count, why_compiled
 from hardmax.kernels.reference import near_maxima_of_clouds
 from hardmax.kernels.sets import Sets
 from hardmax.rules.hardmax import Hardmax
@@ -49,7 +48,9 @@ class Batch:
         self.settled: IntArray = np.full(real.shape, -1)  # layer from which it is decided
         self._compiled, self._why = True, "It was named."
         if kernel == "auto":
-            self._compiled, self._why = why_compiled(WEIGHT * len(clouds) * clouds.shape[1] ** 2)
+            products = WEIGHT * len(clouds) * clouds.shape[1] ** 2
+            self._compiled, self._why = why_compiled("fused", products)
+            count("fused", 0 if self._compiled else products)
         self.queries: IntArray = np.zeros(len(real), np.intp)  # of each cloud
 
     @property
@@ -105,6 +106,8 @@ class Batch:
         mask, causal, queries = None if real.all() else real, self._rule.causal, queries.reshape(points.shape)
         if not self._compiled:
             return near_maxima_of_clouds(queries, keys, slack, mask, causal)
+        from hardmax.kernels.fused import near_maxima_of_batch
+
         return near_maxima_of_batch(queries, keys, None if exact else slack, mask, causal)[0]
 
     def _record(self, rows: IntArray, targets: IntArray) -> None:

@@ -2,16 +2,26 @@
 
 from _thread import LockType, allocate_lock, start_new_thread
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numba
 import numpy as np
 from numba import njit
 
 from hardmax._types import BoolArray, IntArray
-from hardmax.kernels.ready import folder_hash
+from hardmax.kernels.ready import hashes
 from hardmax.kernels.sets import Sets, TooMany
+
+try:
+    from hardmax.kernels.stored import keep
+except (ImportError, AttributeError):  # this numba has its own store elsewhere
+
+    def keep(compiled: Any) -> None:
+        """As numba does by itself: beside the source."""
+        compiled.enable_caching()
+
 
 ALONE = 2e7  # multiplications up to which one thread is done before others have started
 PARTS, FEW_PARTS, LONG = 4, 2, 2e8  # of the work, for each thread; and multiplications from which on it is cut small
@@ -38,12 +48,10 @@ def entry(fastmath: bool | set[str] = False) -> Callable[[Function], Function]:
     """
 
     def compile_it(function: Function) -> Function:
-        for folder in dict.fromkeys([Path(__file__).parent, Path(function.__code__.co_filename).parent]):
-            function.__qualname__ += f"-{folder_hash(folder)}"
-        try:
-            compiled = njit(nogil=True, cache=True, fastmath=fastmath)(function)
-        except RuntimeError:  # no folder to write to: compile in every process
-            compiled = njit(nogil=True, fastmath=fastmath)(function)
+        function.__qualname__ += hashes(Path(function.__code__.co_filename).parent)
+        compiled = njit(nogil=True, fastmath=fastmath)(function)
+        with suppress(RuntimeError):  # no folder to write to: compile in every process
+            keep(compiled)
         return cast(Function, compiled)
 
     return compile_it

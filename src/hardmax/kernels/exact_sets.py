@@ -11,10 +11,10 @@ import numpy as np
 from hardmax._integers import over_one_denominator
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.kernels.comparisons import ExactRows, compared
-from hardmax.kernels.floating import Metric, Scaled, Slack, slack_of
+from hardmax.kernels.floating import Metric, Scaled, ScaledClouds, Slack
 from hardmax.kernels.gaps import gaps_of
-from hardmax.kernels.ready import has_numba
-from hardmax.kernels.reference import near_maxima
+from hardmax.kernels.ready import compiled_pays, is_small, of_batch
+from hardmax.kernels.reference import near_maxima, near_maxima_of_clouds
 from hardmax.kernels.search import Search
 from hardmax.kernels.sets import Classes, Sets, TooMany
 
@@ -108,11 +108,11 @@ def _with_different_keys(near: Sets, keys: AnyArray) -> IntArray:
     """Rows whose members are not all the same key."""
     if not len(near.tied):
         return near.tied
-    ids = np.unique(near.take(near.tied).members)
-    labels = np.zeros(len(keys), np.intp)
+    tied = near.take(near.tied)
+    ids, labels = np.unique(tied.members), np.zeros(len(keys), np.intp)
     labels[ids] = Classes.of(keys[ids]).labels
-    labels = labels[near.members]
-    return np.flatnonzero(np.maximum.reduceat(labels, near.starts[:-1]) > np.minimum.reduceat(labels, near.starts[:-1]))
+    labels, starts = labels[tied.members], tied.starts[:-1]
+    return near.tied[np.maximum.reduceat(labels, starts) > np.minimum.reduceat(labels, starts)]
 
 
 def exact_sets_of_batch(queries: AnyArray, keys: AnyArray, mask: BoolArray | None = None, causal: bool = False) -> Sets:
@@ -144,27 +144,21 @@ def near_maxima_of_batch(
 
     Without `slack` it is the error of the products, so that rows whose candidates are all the same key are decided.
     """
-    if has_numba() and not (too_large(queries) or too_large(keys)):
+    (batch, n, _), m = queries.shape, keys.shape[1]
+    small = slack is None and not causal and is_small(queries.shape[2], max(n, m), queries.dtype == np.float32)
+    pays = compiled_pays("small clouds" if small else "fused", of_batch(batch, n, m))
+    if pays and not (too_large(queries) or too_large(keys)):
         from hardmax.kernels import fused
 
         return fused.near_maxima_of_batch(queries, keys, slack, mask, causal)
-    (batch, n, _), m = queries.shape, keys.shape[1]
-    sizes, same, members = np.zeros(batch * n, np.intp), np.ones(batch * n, bool), [np.empty(0, np.intp)]
-    for b in range(batch):
-        seen = np.arange(m) if mask is None else np.flatnonzero(mask[b])
-        limits = np.searchsorted(seen, np.arange(n), side="right") if causal else np.full(n, len(seen))
-        asked = np.flatnonzero(limits)
-        if not len(asked):
-            continue
-        Q, K = Scaled.of(queries[b, asked]), Scaled.of(keys[b, seen])
-        allowed = slack_of(Q.values, Q.error, K.values, K.error)
-        if slack is not None:
-            allowed += np.ldexp(slack[b * n + asked], -Q.exponent - K.exponent)
-        near, _ = near_maxima(Q.values, K.values, allowed, limits[asked])
-        sizes[b * n + asked] = near.sizes
-        members.append(seen[near.members])
-        same[b * n + asked[_with_different_keys(near, keys[b, seen])]] = False
-    return Sets(np.r_[0, np.cumsum(sizes)], np.concatenate(members)), same
+    Q, K = ScaledClouds.of(queries), ScaledClouds.of(keys if mask is None else np.where(mask[..., None], keys, 0))
+    allowed = Q.slack(K)  # (batch, n)
+    if slack is not None:
+        allowed += np.ldexp(slack.reshape(batch, n), -(Q.exponents + K.exponents)[:, None])
+    near = near_maxima_of_clouds(Q.values, K.values, allowed.reshape(-1), mask, causal)
+    same = np.ones(batch * n, bool)
+    same[_with_different_keys(near.flattened(n, m), keys.reshape(-1, keys.shape[2]))] = False
+    return near, same
 
 
 def too_large(array: AnyArray) -> bool:

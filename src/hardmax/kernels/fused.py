@@ -20,8 +20,9 @@ from hardmax.kernels.compiled import Output, entry, share, written_sets
 from hardmax.kernels.lanes import FLAGS, LANES, borrowed
 from hardmax.kernels.panel_search import Queries, begin, hit, keep, load, scan, sixteen, work_space
 from hardmax.kernels.panels import Panels, empty_panels, pack
+from hardmax.kernels.ready import is_small
 from hardmax.kernels.sets import MOST, Sets
-from hardmax.kernels.small_clouds import is_small, search_small
+from hardmax.kernels.small_clouds import search_small
 
 TASK = 256  # queries that a thread takes at a time
 PACKING = 8.0  # multiplications that take as long as packing one number

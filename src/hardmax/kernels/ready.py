@@ -1,19 +1,37 @@
 """Whether compiled code pays: by the size of the call, and by what is ready.
 
-Compiled code may be loaded in this process, stored on this disk by an earlier one, or not there yet. numba stores it in
-`NUMBA_CACHE_DIR` if that is set, else beside the source, else, where that cannot be written to, in the user's cache.
+A kernel may be loaded in this process, stored on this disk by an earlier one, or not there yet. Where it is stored is
+for `store` to say.
 """
 
 import os
 import sys
+from collections import Counter
 from functools import cache
 from hashlib import sha256
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-LOADED = "hardmax.kernels.compiled"  # the module that all compiled kernels load
+import numpy as np
+
 SMALL = 1 << 14  # products below which NumPy is done before anything else has begun
-LOAD, COMPILE = 1 << 27, 1 << 31  # products that NumPy finds while compiled code is loaded, or made: once a machine
+LOAD, COMPILE = 1 << 27, 1 << 31  # products that NumPy finds while a kernel is loaded, or made: once a machine
+IN_PLANE, IN_SPACE = 4096, 512  # tokens of a cloud up to which `small_clouds` is faster than `fused`
+CALL, CLOUD = 1 << 15, 1 << 10  # products in the time that NumPy takes for a batch, and for each cloud, at least
+
+KNOWN_BY = {  # each kernel, and the function that is compiled last of all that it needs
+    "hull": "kernels.hull._walk",
+    "tree": "kernels.tree._search",
+    "fused": "kernels.fused._search",
+    "gemm": "kernels.gemm._look_again",
+    "small clouds": "kernels.small_clouds.search_small",
+    "attention": "attention.compiled_attention._attend",
+    "layers": "attention.compiled_layers._forward",
+    "contributions": "attention.contributions._contributions",
+    "encoding": "sentiment.compiled_encoding._encode",
+}
+_by_numpy: Counter[str] = Counter()  # products that NumPy found in this process for each: loops of calls add up, too
 
 
 @cache
@@ -28,41 +46,81 @@ def folder_hash(folder: Path) -> str:
     return sha256(b"".join(file.read_bytes() for file in sorted(folder.glob("*.py")))).hexdigest()[:16]
 
 
-def _stores() -> list[Path]:
-    """Where numba may have stored compiled code of this folder."""
+def hashes(folder: Path) -> str:
+    """The end of the name of a stored function of a folder: of all the files it may call, its own and those here."""
+    return "".join(f"-{folder_hash(each)}" for each in dict.fromkeys([Path(__file__).parent, folder]))
+
+
+@cache
+def store() -> Path:
+    """The folder for compiled code, in `NUMBA_CACHE_DIR`, or in the user's cache, which all installations share."""
+    made_by = f"numba-{version('numba')}-numpy-{np.__version__}"
     given = os.environ.get("NUMBA_CACHE_DIR")
     if given:
-        return [Path(given)]
+        return Path(given) / made_by
     home = Path.home()
     users = {
         "darwin": home / "Library" / "Caches",
         "win32": Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local"),
     }.get(sys.platform, Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache"))
-    return [Path(__file__).parent / "__pycache__", users / "numba"]
+    return users / "hardmax" / made_by
+
+
+def is_loaded(kernel: str) -> bool:
+    """Whether a kernel has run in this process."""
+    module, function = f"hardmax.{KNOWN_BY[kernel]}".rsplit(".", 1)
+    found = sys.modules.get(module)
+    return found is not None and bool(getattr(getattr(found, function), "overloads", True))
 
 
 @cache
-def stored() -> bool:
-    """Whether compiled kernels of this very source are on the disk."""
-    name = f"hull._walk-{folder_hash(Path(__file__).parent)}*.nbi"
-    return any(True for folder in _stores() if folder.is_dir() for _ in folder.rglob(name))
+def is_stored(kernel: str) -> bool:
+    """Whether a kernel of this very source is on the disk."""
+    package, module, function = KNOWN_BY[kernel].split(".")
+    folder = Path(__file__).parents[1] / package
+    name = f"{module}.{function}{hashes(folder)}-*.nbi"
+    return any(True for place in (store(), folder / "__pycache__") for _ in place.glob(name))
 
 
-def why_compiled(products: float, before: float = 0) -> tuple[bool, str]:
-    """Whether compiled code is to find so many products, and why, as a sentence.
+def is_small(d: int, tokens: int, single: bool) -> bool:
+    """Whether clouds of so many queries or keys are small; in space, if they are of float32."""
+    return 0 < tokens <= IN_PLANE if d == 2 else single and d > 3 and 0 < tokens <= IN_SPACE
 
-    `before` is how many NumPy has found in this process: whoever has waited as long as loading takes waits no more.
+
+def of_batch(clouds: int, n: float, m: float) -> float:
+    """In the time that NumPy takes for clouds of n queries and m keys, it finds so many products of a single cloud."""
+    return CALL + clouds * (2 * n * m + CLOUD)
+
+
+def why_compiled(kernel: str, products: float) -> tuple[bool, str]:
+    """Whether a compiled kernel is to find so many products, and why, as a sentence.
+
+    What NumPy has found instead adds up, see `count`: whoever has waited as long as loading takes waits no more.
     """
     if products < SMALL:
         return False, "NumPy is done with so few products before anything else has begun."
     if not has_numba():
         return False, "numba, which compiles the faster kernels, is not installed."
-    if LOADED in sys.modules:
+    if is_loaded(kernel):
         return True, "Compiled code is loaded."
-    if stored():
-        if products + before < LOAD:
+    products += _by_numpy[kernel]
+    if is_stored(kernel):
+        if products < LOAD:
             return False, "NumPy is done before stored compiled code is loaded."
         return True, "Stored compiled code is loaded in less time than NumPy needs, or has needed."
-    if products + before < COMPILE:
+    if products < COMPILE:
         return False, "Nothing is compiled yet, and NumPy is done before it would be."
     return True, "Compiling takes less time than NumPy needs, or has needed."
+
+
+def count(kernel: str, products: float) -> None:
+    """NumPy finds so many products in the place of a kernel."""
+    _by_numpy[kernel] += int(products)
+
+
+def compiled_pays(kernel: str, products: float) -> bool:
+    """Whether a kernel is to run; if not, NumPy does, which counts."""
+    compiled, _ = why_compiled(kernel, products)
+    if not compiled:
+        count(kernel, products)
+    return compiled

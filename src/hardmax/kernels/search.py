@@ -1,7 +1,7 @@
 """Which method runs: the one named, or the fastest for this shape."""
 
 from collections import Counter
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from hardmax._errors import MissingExtra, ParameterError
 from hardmax._types import FloatArray, IntArray
 from hardmax.kernels import reference
 from hardmax.kernels.floating import Slack
-from hardmax.kernels.ready import has_numba, why_compiled
+from hardmax.kernels.ready import compiled_pays, count, has_numba, why_compiled
 from hardmax.kernels.sets import MOST, Sets
 from hardmax.kernels.tree_choice import MOST as MOST_SIDES
 from hardmax.kernels.tree_choice import pays
@@ -92,8 +92,6 @@ class Search:
     [[0], [1], [0, 1]]
     """
 
-    _by_numpy: ClassVar[int] = 0  # products that NumPy found in this process: loops of calls add up, too
-
     def __init__(self, kernel: str = "auto", *, gaps: bool = False) -> None:
         self.kernel, self.gaps = kernel, gaps
         self.ran: Counter[str] = Counter()  # queries answered by each method
@@ -130,13 +128,13 @@ class Search:
         TooMany
             Where that would take more memory than tokens do; then ask fewer queries at a time.
         """
-        if self._plain(len(queries) * len(keys), keys.shape[1], limits is not None):
+        name = self._choice(queries, keys, limits is not None)
+        if name == "numpy":
             sets, gaps = reference.near_maxima(queries, keys, _of_each(slack, queries), limits, MOST)
             self.ran["numpy"] += len(queries)
             return sets, gaps if self.gaps else None
         queries, keys = (np.ascontiguousarray(x, np.float64) for x in (queries, keys))
         slack = slack if isinstance(slack, Slack) else np.ascontiguousarray(slack, np.float64)
-        name = self._compiled(queries, keys, limits is not None)
         sets = Sets(np.zeros(len(queries) + 1, np.intp), np.empty(0, np.intp))
         if name == "hull":
             from hardmax.kernels import hull
@@ -154,38 +152,53 @@ class Search:
         left = np.flatnonzero(sets.sizes == 0)  # rows that a method has left out
         self.ran[name] += len(sets) - len(left)
         if len(left):
-            from hardmax.kernels import fused
-
-            self.ran["fused"] += len(left)
             some = left if len(left) < len(sets) else slice(None)
             seen = None if limits is None else limits[some]
             asked = slack if isinstance(slack, Slack) else slack[some]
-            sets = sets.replace(left, fused.near_maxima(queries[some], keys, _of_each(asked, queries[some]), seen))
+            sets = sets.replace(left, self._scanned(queries[some], keys, _of_each(asked, queries[some]), seen, name))
         return sets, None
 
-    def _plain(self, products: int, d: int, limited: bool) -> bool:
-        """Whether NumPy is the one to ask: where it is named, or compiled code would not pay for what was asked."""
+    def _scanned(
+        self, queries: FloatArray, keys: FloatArray, slack: FloatArray, limits: IntArray | None, name: str
+    ) -> Sets:
+        """What "fused" finds, or NumPy if another kernel has left few rows and "fused" is not ready."""
+        if self.kernel == "auto" and name != "fused" and not compiled_pays("fused", len(queries) * len(keys)):
+            self.ran["numpy"] += len(queries)
+            return reference.near_maxima(queries, keys, slack, limits, MOST)[0]
+        from hardmax.kernels import fused
+
+        self.ran["fused"] += len(queries)
+        return fused.near_maxima(queries, keys, slack, limits)
+
+    def _choice(self, queries: FloatArray, keys: FloatArray, limited: bool) -> str:
+        """The kernel to ask: the one that is named, or the fastest for this shape, if it pays to have it."""
+        products, d = len(queries) * len(keys), keys.shape[1]
         if self.kernel != "auto":
-            return self.kernel == "numpy"
+            return self._named(d, limited)
         if self.gaps and (limited or d > FEW or products < SEVERAL):
             self.why = "NumPy is done with all products before compiled code has searched several times for gaps."
-            return True
-        compiled, why = why_compiled(products, Search._by_numpy)
-        if not self.ran or compiled:  # that of the first layer, or of the first that was compiled
-            self.why = why
-        Search._by_numpy += 0 if compiled else products
-        return not compiled
+            return "numpy"
+        fastest = self._fastest(queries, keys, limited)
+        for name in dict.fromkeys([fastest, "fused"]):  # which may be ready where the fastest is not
+            compiled, why = why_compiled(name, products)
+            if not self.ran or compiled:  # that of the first layer, or of the first that was compiled
+                self.why = why
+            if compiled:
+                return name
+        count(fastest, products)
+        return "numpy"
 
-    def _compiled(self, queries: FloatArray, keys: FloatArray, limited: bool) -> str:
-        """The compiled method for these keys; for one that is named and does not fit, an error."""
+    def _fastest(self, queries: FloatArray, keys: FloatArray, limited: bool) -> str:
         n, d = keys.shape
-        if self.kernel == "auto":
-            if limited or d == 1:
-                return "fused"
-            if d == 2:
-                return "hull"
-            half = d >= MANY and n * d >= CROWD and not self._gathered
-            return "gemm" if half else "tree" if pays(queries, keys) else "fused"
+        if limited or d == 1:
+            return "fused"
+        if d == 2:
+            return "hull"
+        half = d >= MANY and n * d >= CROWD and not self._gathered
+        return "gemm" if half else "tree" if pays(queries, keys) else "fused"
+
+    def _named(self, d: int, limited: bool) -> str:
+        """The one that is named; where it does not fit, an error."""
         if self.kernel == "hull" and (d != 2 or limited):
             must, got = "have tokens in two dimensions", f"d = {d}"
             if d == 2:

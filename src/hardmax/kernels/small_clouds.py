@@ -25,14 +25,8 @@ from hardmax.kernels.row_lanes import COLUMNS, leading, measure, times_four, tim
 
 SINGLE, LOST = 2.0**-24, 1.2e-38  # rounding of float32, and what may be lost below its range
 LARGEST = np.float32(1e37)  # a product up to which float32 has room to spare
-IN_PLANE, IN_SPACE = 4096, 512  # tokens of a cloud up to which this is faster than `fused`
 
 WorkSpace: TypeAlias = tuple[plane.WorkSpace, tuple[AnyArray, ...], IntArray, FloatArray]
-
-
-def is_small(d: int, tokens: int, single: bool) -> bool:
-    """Whether clouds of so many queries or keys are small; in space, if they are of float32."""
-    return 0 < tokens <= IN_PLANE if d == 2 else single and d > 3 and 0 < tokens <= IN_SPACE
 
 
 @njit

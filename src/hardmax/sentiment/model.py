@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.kernels.ready import has_numba
+from hardmax.kernels.ready import compiled_pays, of_batch
 from hardmax.sentiment.followers import Followers
 from hardmax.sentiment.vocabulary import Encoded, Vocabulary
 from hardmax.sentiment.weights import Weights
@@ -98,7 +98,9 @@ def in_parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
 def contributions(weights: Weights, encoded: Encoded) -> FloatArray:
     """(tokens of all texts, outputs) what each adds to the logits of its text."""
     result, left = np.empty((len(encoded.ids), weights.outputs)), np.arange(len(encoded))
-    if weights.d <= 2 and weights.A is None and has_numba():
+    long = float(np.sqrt(np.square(encoded.sizes).sum() / max(1, len(encoded))))  # a text; NumPy takes the square
+    work = max(1, weights.layers) * of_batch(len(encoded) * weights.heads, long, long)
+    if weights.d <= 2 and weights.A is None and compiled_pays("contributions", work):
         from hardmax.attention.contributions import contributions_of_texts
 
         result, clear = contributions_of_texts(
@@ -110,8 +112,8 @@ def contributions(weights: Weights, encoded: Encoded) -> FloatArray:
         share, tokens = Followers.of(weights, ids, counts, beyond=False).shares(), weights.tokens(ids)
         total = np.zeros((*ids.shape, weights.outputs))  # (texts, n, outputs)
         for h in range(weights.heads):  # in this order whatever the batch
-            scores = sum(tokens[:, :, h, r, None] * weights.decoder[:, h, r] for r in range(weights.d))
-            total += share[:, h, :, None] * scores
+            for r in range(weights.d):
+                total += share[:, h, :, None] * (tokens[:, :, h, r, None] * weights.decoder[:, h, r])
         result[encoded.places(left[some])] = total[counts > 0]
     return result if weights.power == 0 else result * _loudness(weights, encoded)
 

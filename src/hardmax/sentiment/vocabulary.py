@@ -11,7 +11,7 @@ import numpy as np
 
 from hardmax._errors import ParameterError
 from hardmax._types import FloatArray, IntArray
-from hardmax.kernels.ready import has_numba
+from hardmax.kernels.ready import compiled_pays
 from hardmax.sentiment.settings import ModelSettings
 from hardmax.sentiment.text import Splitter
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 UNKNOWN = -1
 LENGTHS, LEAST = (1, 3), 1  # words of a token, and texts that have it, where settings say nothing
 COMMON = 10  # one in so many tokens is a common word
-MANY = 64  # texts from which it pays to load compiled code
+CHARACTER = 25  # products in the time that Python takes to read a letter
 
 
 class Encoded(NamedTuple):
@@ -120,7 +120,7 @@ class Vocabulary:
         return [" ".join([self.words[w] for w in run if w != UNKNOWN]) for run in self.runs[tokens].tolist()]
 
     def encode(self, texts: Sequence[str]) -> Encoded:
-        if len(texts) < MANY or self._table is None:
+        if not compiled_pays("encoding", CHARACTER * sum(map(len, texts))) or self._table is None:
             return self.encode_words(map(self.splitter.words, texts), len(texts))
         from hardmax.sentiment.compiled_encoding import Options, encode
 
@@ -150,7 +150,7 @@ class Vocabulary:
     @cached_property
     def _table(self) -> "Table | None":
         """For the compiled way to encode texts; None where there is none."""
-        if not (has_numba() and self.splitter.is_plain and len(self)):
+        if not (self.splitter.is_plain and len(self)):
             return None
         from hardmax.sentiment.compiled_encoding import table_of
 
