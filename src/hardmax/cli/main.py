@@ -13,6 +13,7 @@ from hardmax._errors import InputError, MissingExtra
 from hardmax.cli import output
 from hardmax.cli.app import app as open_app
 from hardmax.cli.cluster import cluster
+from hardmax.cli.compile import compile as compile_ahead
 from hardmax.cli.control import control
 from hardmax.cli.evaluate import evaluate
 from hardmax.cli.explain import explain
@@ -31,7 +32,7 @@ from hardmax.cli.verify import verify
 
 COMMANDS = (
     *(open_app, demo, simulate, limit, verify, control, cluster, topics, reproduce, inspect),
-    *(train, predict, explain, evaluate, inspect_model, study),
+    *(train, predict, explain, evaluate, inspect_model, study, compile_ahead),
 )
 EXAMPLES = {
     "app": "hardmax app --model imdb",
@@ -50,6 +51,7 @@ EXAMPLES = {
     "evaluate": "hardmax evaluate reviews.csv --model my-model",
     "inspect-model": "hardmax inspect-model imdb",
     "study": "hardmax study small --out small.json",
+    "compile": "hardmax compile",
 }
 BAD_INPUT, BUG, CLOSED_PIPE = 2, 70, 141
 

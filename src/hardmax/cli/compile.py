@@ -1,0 +1,101 @@
+"""`hardmax compile`."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from hardmax._errors import MissingExtra
+from hardmax.cli import output
+from hardmax.kernels import maximisers
+from hardmax.kernels.ready import KNOWN_BY, has_numba, is_stored, store
+
+
+def compile() -> None:
+    """Compile the faster kernels ahead, once for this machine, so that no first call waits for it.
+
+    Nothing needs it: small inputs are answered without compiled code, and large ones compile what they need, which
+    takes 5 to 20 seconds each. Run it where that would be in the way: when you build an image, or before a talk.
+    """
+    if not has_numba():
+        raise MissingExtra("`hardmax compile`", "numba", "fast")
+    for kernel, run in RUNS.items():
+        known, start = is_stored(kernel), time.perf_counter()
+        with output.progress_bar(f"compiling {kernel}"):
+            run()
+        output.say(f"{kernel}: {'was stored' if known else f'{time.perf_counter() - start:.1f} s'}")
+    output.say(f"Stored in {store()}, for all installations of this version.")
+
+
+def _search(kernel: str, d: int) -> Callable[[], object]:
+    return lambda: maximisers(_tokens(1, 64, d)[0].astype(np.float64), kernel=kernel)
+
+
+def _fused() -> None:
+    from hardmax.kernels.fused import near_maxima_of_batch
+
+    _search("fused", 3)()
+    for number in (np.float32, np.float64):
+        tokens = _tokens(2, 20, 3).astype(number)
+        near_maxima_of_batch(tokens, tokens, causal=True)
+
+
+def _small_clouds() -> None:
+    from hardmax.kernels.fused import near_maxima_of_batch
+
+    for number, d in ((np.float32, 2), (np.float64, 2), (np.float32, 4)):
+        tokens = _tokens(2, 20, d).astype(number)
+        near_maxima_of_batch(tokens, tokens)
+
+
+def _attention() -> None:
+    from hardmax.attention.compiled_attention import attend, spread
+
+    tokens, found = _tokens(2, 20, 4), np.empty((2, 40), np.int32)
+    attend(tokens, tokens, tokens, None, np.empty_like(tokens), found)
+    for number in (np.float32, np.float64):
+        gradients = tokens.astype(number)
+        spread(gradients, found, np.empty_like(gradients))
+
+
+def _layers() -> None:
+    from hardmax.attention.compiled_layers import run
+
+    for number, d in ((np.float32, 4), (np.float64, 2)):
+        tokens, step = _tokens(2, 20, d).astype(number), np.full(2, 0.5, number)
+        run(tokens, step, 2, None, None, True).back(tokens, step)
+
+
+def _contributions() -> None:
+    from hardmax.attention.contributions import contributions_of_texts
+
+    ids, starts, counts = np.arange(20), np.array([0, 10, 20]), np.ones(20, np.intp)
+    for number in (np.float32, np.float64):
+        embedding = _tokens(20, 3, 2).astype(number)
+        contributions_of_texts((ids, starts, counts), embedding, np.full(3, 0.5), np.ones((1, 3, 2)), 2)
+
+
+def _encoding() -> None:
+    from hardmax.sentiment.compiled_encoding import Options, encode, table_of
+
+    table = table_of(("good", "film"), np.array([[0, -1], [1, -1]]))
+    if table is not None:
+        encode([b"a good film"], [False], table, Options(True, 100, 2, True))
+
+
+def _tokens(clouds: int, n: int, d: int) -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":
+    return np.random.default_rng(0).normal(size=(clouds, n, d)).astype(np.float32)
+
+
+RUNS: dict[str, Callable[[], object]] = {  # each of `KNOWN_BY`, on all types of numbers that it meets
+    "hull": _search("hull", 2),
+    "tree": _search("tree", 3),
+    "fused": _fused,
+    "gemm": _search("gemm", 16),
+    "small clouds": _small_clouds,
+    "attention": _attention,
+    "layers": _layers,
+    "contributions": _contributions,
+    "encoding": _encoding,
+}
+assert RUNS.keys() == KNOWN_BY.keys()

@@ -1,0 +1,173 @@
+"""When compiled code runs: by the size of a call, and by what is loaded or stored."""
+
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba")
+
+import hardmax as hm
+from hardmax.kernels import Search, maximisers, ready
+
+pytestmark = pytest.mark.by_size
+SOURCE = Path(hm.__file__).parents[1]
+
+
+@pytest.fixture
+def nothing_ready(monkeypatch):
+    """As in a fresh process of a fresh installation."""
+    monkeypatch.setattr(ready, "is_loaded", lambda kernel: False)
+    monkeypatch.setattr(ready, "is_stored", lambda kernel: False)
+    monkeypatch.setattr(ready, "_by_numpy", Counter())
+
+
+@pytest.mark.parametrize(
+    ("products", "loaded", "stored", "expected"),
+    [
+        (ready.SMALL - 1, True, True, False),
+        (ready.SMALL, True, False, True),
+        (ready.LOAD - 1, False, True, False),
+        (ready.LOAD, False, True, True),
+        (ready.COMPILE - 1, False, False, False),
+        (ready.COMPILE, False, False, True),
+    ],
+)
+def test_compiled_code_runs_by_size_and_by_what_is_ready(monkeypatch, products, loaded, stored, expected):
+    monkeypatch.setattr(ready, "is_stored", lambda kernel: stored)
+    monkeypatch.setattr(ready, "is_loaded", lambda kernel: loaded)
+    monkeypatch.setattr(ready, "_by_numpy", Counter())
+    compiled, why = ready.why_compiled("hull", products)
+    assert compiled == expected
+    assert why.endswith(".")
+
+
+@pytest.mark.usefixtures("nothing_ready")
+def test_loops_of_small_calls_come_to_compiled_code(monkeypatch):
+    monkeypatch.setattr(ready, "LOAD", 10**6)
+    monkeypatch.setattr(ready, "is_stored", lambda kernel: kernel == "hull")
+    tokens, slack = np.random.default_rng(0).normal(size=(500, 2)), np.zeros(500)
+    for call in range(4):
+        one = Search()
+        one.near_maxima(tokens, tokens, slack)
+        assert str(one) == ("numpy" if call < 3 else "hull")  # each asks for a quarter of what pays for loading
+    assert one.why == "Stored compiled code is loaded in less time than NumPy needs, or has needed."
+
+
+@pytest.mark.usefixtures("nothing_ready")
+def test_a_kernel_that_is_ready_takes_the_place_of_one_that_is_not(monkeypatch):
+    monkeypatch.setattr(ready, "is_loaded", lambda kernel: kernel == "fused")
+    tokens, slack = np.random.default_rng(0).normal(size=(500, 2)), np.zeros(500)
+    one = Search()
+    one.near_maxima(tokens, tokens, slack)
+    assert (str(one), one.why) == ("fused", "Compiled code is loaded.")
+
+
+@pytest.mark.usefixtures("nothing_ready")
+def test_few_rows_that_are_left_over_do_not_wait_for_another_kernel(monkeypatch):
+    monkeypatch.setattr(ready, "is_loaded", lambda kernel: kernel == "hull")
+    tokens = np.random.default_rng(0).integers(-5, 6, (300, 2)).astype(float)  # zeros, for whom a hull has no answer
+    one = Search()
+    sets, _ = one.near_maxima(tokens, tokens, np.zeros(300))
+    assert str(one) == "hull, numpy"
+    assert sets == maximisers(tokens, kernel="numpy")
+
+
+@pytest.mark.usefixtures("nothing_ready")
+def test_small_tensors_are_answered_by_numpy(monkeypatch):
+    torch = pytest.importorskip("torch")
+    from hardmax.kernels import hardmax_attention, hardmax_layers
+
+    asked = []
+    monkeypatch.setattr(ready, "count", lambda kernel, products: asked.append(kernel))
+    z = torch.randn(3, 20, 8, requires_grad=True)
+    hardmax_attention(z, z, z).sum().backward()
+    hardmax_layers(z, torch.ones(3), 4).sum().backward()
+    assert set(asked) == {"attention", "small clouds", "layers"}
+
+
+def test_a_kernel_is_loaded_once_it_has_run():
+    maximisers(np.eye(5, 2), kernel="hull")
+    assert ready.is_loaded("hull")
+    for name in ready.KNOWN_BY.values():
+        module, function = f"hardmax.{name}".rsplit(".", 1)
+        assert hasattr(getattr(importlib.import_module(module), function), "overloads")
+
+
+ASK = """
+import sys, numpy as np
+from hardmax.kernels import maximisers, ready
+before, loaded = ready.is_stored("hull"), ready.is_loaded("hull")
+maximisers(np.random.default_rng(0).normal(size=(300, 2)), kernel="hull")
+from hardmax.kernels import hull
+print(before, loaded, ready.is_loaded("hull"), sum(hull._walk.stats.cache_hits.values()), hull.__file__.split("/")[-4])
+"""
+
+
+@pytest.mark.parametrize("variable", ["NUMBA_CACHE_DIR", "XDG_CACHE_HOME"])
+def test_what_one_installation_has_compiled_another_one_loads(variable, tmp_path):
+    said = []
+    for name in ("one", "other"):
+        shutil.copytree(SOURCE / "hardmax", tmp_path / name / "hardmax", ignore=shutil.ignore_patterns("__pycache__"))
+        os.utime(tmp_path / name / "hardmax" / "kernels" / "hull.py", (1e9, 1e9 + len(said)))
+        own = {key: value for key, value in os.environ.items() if key not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
+        own |= {variable: str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path / name)}
+        ran = subprocess.run(
+            [sys.executable, "-c", ASK], env=own, cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        said.append(ran.stdout.split())
+    assert said == [["False", "False", "True", "0", "one"], ["True", "False", "True", "1", "other"]]
+
+
+def test_a_source_that_has_changed_is_compiled_again(monkeypatch, tmp_path):
+    monkeypatch.setattr(ready, "store", lambda: tmp_path)
+    (tmp_path / "hull._walk-0000-0.py311.nbi").touch()  # of other source
+    assert not any(tmp_path.glob(f"hull._walk{ready.hashes(Path(ready.__file__).parent)}-*.nbi"))
+    beside = any((Path(ready.__file__).parent / "__pycache__").glob("hull._walk*.nbi"))
+    assert beside or not ready.is_stored.__wrapped__("hull")
+    (tmp_path / f"hull._walk{ready.hashes(Path(ready.__file__).parent)}-0.py311.nbi").touch()
+    assert ready.is_stored.__wrapped__("hull")
+
+
+USE = """
+import sys, numpy as np, torch, hardmax as hm
+from hardmax.kernels import hardmax_attention, hardmax_layers, maximisers, ready
+ready.is_loaded = lambda kernel: True
+rng = np.random.default_rng(0)
+for kind, n, d in (("gaussian", 300, 2), ("sphere", 20_000, 3), ("gaussian", 300, 3), ("gaussian", 5_000, 16)):
+    hm.limit(hm.configuration(kind, n=n, d=d), hm.Hardmax(0.5))
+    hm.simulate(hm.configuration(kind, n=200, d=d), hm.Hardmax(0.5, causal=True), layers=2)
+for d in (2, 3):
+    hm.limit(rng.normal(size=(20, 50, d)), hm.Hardmax(0.5))
+for d, number in ((2, torch.float64), (2, torch.float32), (3, torch.float32), (8, torch.float32), (8, torch.float64)):
+    z = torch.randn(4, 50, d, dtype=number, requires_grad=True)
+    for mask in (None, torch.rand(4, 50) < 0.8):
+        hardmax_attention(z, z, z, mask).sum().backward()
+    hardmax_attention(z, z, z, causal=True).sum().backward()
+    alpha, A = torch.ones(4, dtype=number, requires_grad=True), torch.eye(d, dtype=number).expand(4, d, d)
+    for more in ({}, {"A": A}, {"counts": torch.ones(4, 50, dtype=torch.int64)}):
+        hardmax_layers(z, alpha, 3, **more).sum().backward()
+hm.pretrained().predict(["a good film"] * 100)
+for module in [m for name, m in sys.modules.items() if name.startswith("hardmax.")]:
+    for name, entry in vars(module).items():
+        if hasattr(entry, "overloads") and sum(entry.stats.cache_misses.values()):
+            print(module.__name__, name, entry.stats.cache_misses)
+"""
+
+
+@pytest.mark.slow
+def test_nothing_is_compiled_after_hardmax_compile(tmp_path):
+    pytest.importorskip("torch")
+    own = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    said = subprocess.run(
+        [sys.executable, "-m", "hardmax.cli.main", "compile"], env=own, capture_output=True, text=True, check=True
+    )
+    assert [line.split(":")[0] for line in said.stdout.splitlines()[:-1]] == list(ready.KNOWN_BY)
+    used = subprocess.run([sys.executable, "-c", USE], env=own, capture_output=True, text=True)
+    assert (used.returncode, used.stdout) == (0, ""), used.stderr
