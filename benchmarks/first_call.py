@@ -13,6 +13,7 @@ from benchmarks.memory import FORGET
 from benchmarks.registry import Case, Method, Target, equal
 
 WHY = "has another answer"
+FIRST_OF_ALL = "where nothing was compiled before"
 LIMIT = """
 import time
 import hardmax as hm
@@ -41,6 +42,15 @@ start = time.perf_counter()
 import hardmax as hm
 answer = hm.pretrained("imdb").predict(["Not funny, far too long, and the ending is a mess."])
 print(time.perf_counter() - start, float(answer[0] == "neg"))
+"""
+ATTEND = """
+import time
+import torch, hardmax as hm
+tokens = torch.randn(4, 64, 16, generator=torch.Generator().manual_seed(0), requires_grad=True)
+start = time.perf_counter()
+out = {attend}(tokens.detach(), tokens.detach(), tokens)
+out.sum().backward()
+print(time.perf_counter() - start, float(out.sum() + tokens.grad.square().sum()))
 """
 TRAIN = """
 import csv, subprocess, sys, tempfile, time
@@ -123,8 +133,18 @@ def _loading(kernel: str, d: int, quick: bool) -> list[Method]:
 
 
 def _classifier(name: str, code: str, most: float, quick: bool) -> list[Method]:
-    slow = [] if quick else [_method("compiled anew", partial(_empty, code), package="sklearn")]
+    slow = [] if quick else [_method(FIRST_OF_ALL, partial(_empty, code), package="sklearn")]
     return [_method(name, partial(_fresh, code), Target(most, "s"), package="sklearn"), *slow]
+
+
+def _attention(quick: bool) -> list[Method]:
+    by_torch = "(lambda q, k, v: v.gather(1, (q @ k.mT).argmax(2, keepdim=True).expand(-1, -1, v.shape[2])))"
+    ours, theirs = (ATTEND.format(attend=attend) for attend in ("hm.kernels.hardmax_attention", by_torch))
+    return [
+        _method("hardmax_attention", partial(_fresh, ours), Target(0.5, "s"), package="torch"),
+        _method(f"hardmax_attention, {FIRST_OF_ALL}", partial(_empty, ours), package="torch"),
+        _method("argmax and gather in torch", partial(_fresh, theirs), package="torch"),
+    ]
 
 
 CASES = (
@@ -159,6 +179,13 @@ CASES = (
         for kernel, d in (("hull", 2), ("tree", 3), ("fused", 16), ("gemm", 256))
     ]
     + [
+        Case(
+            "first_attention",
+            "First hardmax_attention of a fresh process with its gradient, 4 x 64 tokens, d = 16, after the import",
+            _attention,
+            equal,
+            WHY,
+        ),
         Case(
             "first_answer",
             "First answer of the shipped model of film reviews in a fresh process, imports included",

@@ -4,7 +4,7 @@ import numba
 import numpy as np
 import pytest
 
-from hardmax.kernels import fused, reference
+from hardmax.kernels import exact_sets, fused, reference
 from hardmax.kernels.floating import slack_of
 from hardmax.kernels.sets import Sets
 
@@ -157,13 +157,17 @@ def test_every_entry_is_written(monkeypatch):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("causal", [False, True])
-def test_batches(dtype, masked, causal):
+@pytest.mark.parametrize("numba", [False, True])
+def test_batches(dtype, masked, causal, numba, without_numba, monkeypatch):
+    if not numba:
+        without_numba()
+    monkeypatch.setattr(reference, "TILE", 5000)  # few clouds at a time, or few queries of one
     rng = np.random.default_rng(0)
     for clouds, n, d in ((1, 1, 1), (3, 20, 2), (2, 300, 5), (5, 64, 16)):
         queries, keys = (rng.integers(-3, 4, size=(clouds, n, d)).astype(dtype) / 7 for _ in range(2))
         keys[:, ::3] = keys[:, :1] * -1.0  # duplicates
         mask = rng.random((clouds, n)) < 0.3 if masked else None
-        found, same = fused.near_maxima_of_batch(queries, keys, None, mask, causal)
+        found, same = exact_sets.near_maxima_of_batch(queries, keys, None, mask, causal)
         expected = [brute_force(queries, keys, mask, causal, c, i) for c in range(clouds) for i in range(n)]
         assert found.sizes.tolist() == [len(row) for row in expected]
         assert found.targets.tolist() == [row[0] if len(row) else -1 for row in expected]

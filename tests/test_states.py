@@ -8,7 +8,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.engine.run import Run
-from hardmax.kernels.floating import Metric, Scaled, next_layer, robustness, slack_of
+from hardmax.kernels.floating import Metric, Scaled, ScaledClouds, next_layer, robustness, slack_of
 from hardmax.kernels.gaps import gaps_of
 from hardmax.kernels.sets import Sets
 from tests.problems import clouds
@@ -155,6 +155,26 @@ def test_scaling_is_exact_or_says_by_how_much_not():
     lost = abs(Fraction(scaled.values[0, 1]) * 2**scaled.exponent - Fraction(small)) / 2**scaled.exponent
     assert 0 < lost <= Fraction(scaled.error)
     assert Scaled.of(np.zeros((1, 1))).exponent == 0
+
+
+def test_clouds_of_a_batch_are_scaled_as_each_alone():
+    rng = np.random.default_rng(0)
+    queries, keys = rng.normal(size=(2, 6, 5, 3))
+    for batch in (queries, keys):
+        batch[1] *= 1e200
+        batch[2] *= 1e-200
+        batch[3] *= 1e300
+        batch[3, 0, 0], batch[4], batch[5, 1] = 5e-324, 0.0, 0.0
+    queries[3, 0, 0] = 1.0
+    Q, K = ScaledClouds.of(queries), ScaledClouds.of(keys)
+    for b in range(6):
+        for batch, cloud in ((Q, Scaled.of(queries[b])), (K, Scaled.of(keys[b]))):
+            np.testing.assert_array_equal(batch.values[b], cloud.values)
+            assert (batch.exponents[b], batch.errors[b]) == (cloud.exponent, cloud.error)
+        one, other = Scaled.of(queries[b]), Scaled.of(keys[b])
+        alone = slack_of(one.values, one.error, other.values, other.error)
+        np.testing.assert_allclose(Q.slack(K)[b], alone, rtol=1e-14)
+    assert K.errors[3] > 0 == K.errors[2]
 
 
 def test_robustness_solves_its_equation():

@@ -7,7 +7,10 @@ FAULTS = (
         "engine",
         "slack halved",
         "kernels/floating.py",
-        (("slope = 2.02 *", "slope = 1.01 *"), ("cls(slope, 2.02 *", "cls(slope, 1.01 *")),
+        (
+            ("slope = 2.02 * ((d + 4) * UNIT * highest + error)", "slope = 1.01 * ((d + 4) * UNIT * highest + error)"),
+            ("cls(slope, 2.02 *", "cls(slope, 1.01 *"),
+        ),
         where("test_states::test_the_slack_holds_the_worst_errors_of_two_products"),
         "Two products that rounding parted count as decided: a wrong set.",
     ),
@@ -19,6 +22,15 @@ FAULTS = (
         "2.0 ** (exponent - 1074)",
         "test_states::test_scaling_is_exact_or_says_by_how_much_not",
         "Scaling drops the last digits of a small number and says that nothing was lost.",
+    ),
+    slip(
+        "engine",
+        "slack of a batch halved",
+        "kernels/floating.py",
+        "slope = 2.02 * ((d + 4) * UNIT * highest + e_z)",
+        "slope = 1.01 * ((d + 4) * UNIT * highest + e_z)",
+        "test_states::test_clouds_of_a_batch_are_scaled_as_each_alone",
+        "Two products that rounding parted count as decided where numba is not there or not ready: a wrong set.",
     ),
     slip(
         "engine",
