@@ -66,6 +66,21 @@ def test_several_levels_and_parts(d):
         check(queries, keys, slack_of(queries, 0.0, keys, 0.0))
 
 
+@pytest.mark.parametrize("d", [3, pytest.param(5, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["sphere", "shell", "rounded", "half", "away"])
+def test_tokens_that_start_in_their_own_panels(kind, d):
+    """Of several levels, with equal ones and ties, about zero and about other points."""
+    tokens = MORE["shell" if kind == "shell" else "sphere"](np.random.default_rng(d), 9000, d)
+    changed = {
+        "rounded": lambda: np.round(32 * tokens) / 32,
+        "half": lambda: tokens[tokens[:, 0] > 0],
+        "away": lambda: tokens + 4,
+    }
+    tokens = changed.get(kind, lambda: tokens)()
+    tokens = np.concatenate([tokens, tokens[:500]])
+    assert maximisers(tokens, kernel="tree") == maximisers(tokens, kernel="fused")
+
+
 @pytest.mark.parametrize("kind", ["sphere", "ellipsoid", "line", "all equal", "clusters", "shrinking", "one far key"])
 def test_nodes_hold_their_keys(kind):
     d, m = 3, 5000

@@ -1,8 +1,8 @@
 """Bounds of the products of queries with the keys of nodes, every number in a register.
 
-A node has a middle c, sides e, a direction m, numbers g and h, and a square s: |k_r - c_r| <= e_r, |<m, k - c> - g| <= h
-and |k|^2 <= s for all its keys k. Each test is made for 16 neighbouring queries as one and 16 nodes at once, then for
-each of the queries and one node.
+A node has a middle c, sides e, a direction m, numbers g and h, and a square s: for all its keys k, |k_r - c_r| <= e_r,
+|<m, k - c> - g| <= h and |k|^2 <= s. Each test is made for 16 neighbouring queries as one and 16 nodes at once, then
+for each of the queries and one node.
 
 By distance: of queries u that are made as long as their best key, about, the best is about the nearest key, as
 
@@ -33,7 +33,7 @@ from numba.core import cgutils
 from hardmax.kernels.registers import LANES
 from hardmax.kernels.vectors import SINGLES, bits, everywhere, float32, for_llvm, int64, larger, load, size, store
 
-ROUNDED = 1.0011  # see `tree.Reach`
+ROUNDED = 1.0011  # see `tree_walk._aim`
 
 
 def _row(builder, array, at):
@@ -122,7 +122,7 @@ def _outside(builder, d, middle, half, u):
 def close(builder, nodes, at, d, u, f, reach):
     """Which of 16 nodes have squares of at most s + reach of the distance of their box from that with sides f about u.
 
-    As bits; see `tree.Reach` for what is rounded.
+    As bits; see `tree_walk._aim` for what is rounded.
     """
 
     def lanes(place):

@@ -81,7 +81,7 @@ def _widest(points: AnyArray, ids: AnyArray, low: int, high: int) -> tuple[int, 
             widest, next_one, axis = most - least, widest, r
         else:
             next_one = max(next_one, most - least)
-    return axis, widest > LONG * next_one
+    return axis, bool(widest > LONG * next_one)
 
 
 @njit(inline="always", fastmath=FLAGS)
