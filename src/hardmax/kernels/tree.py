@@ -124,7 +124,7 @@ def _search(
     tasks: IntArray,
     output: Output,
 ) -> None:
-    """Find the near-maxima of some tasks: TASK queries each, in the order asked; 16 are one panel if it is their `own`."""
+    """Find the near-maxima of some tasks: TASK queries each, in the order asked; if `own`, 16 of them are one panel."""
     (n, d), panels = queries.shape, len(tree.order) // LANES
     some, seen, cone = sixteen(work_space(1, d, panels), 0), np.empty(panels, np.intp), empty_cone(d)
     some.limits[:] = len(keys)
