@@ -50,7 +50,6 @@ def _begin(
                 for r in range(d):
                     asked[i, r] = np.float32(queries[i, r] / largest)
                 asked_ids[i] = i
-            arrange(asked, asked_ids, 0, (len(asked) + LANES - 1) // LANES, PART)
         else:
             for i in range(len(keys)):
                 ids[i] = i
@@ -61,12 +60,12 @@ def _begin(
             for i in range(len(keys)):
                 for r in range(d):
                     points[i, r] = np.float32((keys[i, r] - centre[r]) * scale)
-            arrange(points, ids, 0, (len(points) + LANES - 1) // LANES, PART)
+        some, places = (points, ids) if number else (asked, asked_ids)
+        arrange(some, places, 0, (len(some) + LANES - 1) // LANES, PART)
 
 
 @entry(fastmath=FLAGS)
 def _order(
-    numbers: IntArray,
     parts: int,
     keys: FloatArray,
     asked: AnyArray,
@@ -74,17 +73,24 @@ def _order(
     asked_ids: AnyArray,
     ids: AnyArray,
     tree: Tree,
+    numbers: IntArray,
 ) -> None:
-    """Bring parts of the keys in order and measure them, or from number `parts` on parts of the queries."""
+    """Bring parts of the keys in order and measure them, or from number `parts` on parts of the queries.
+
+    Number -1 is to measure the nodes that are above all parts.
+    """
     for number in numbers:
-        if number < parts:
-            first, last = number * PART, min(number * PART + PART, len(tree.order) // LANES)
-            arrange_part(points, ids, first, last)
-            fill(tree, keys, points, ids, first, last)
-            measure(tree, keys.shape[1], first, last, 0, PART)
+        some, places = (points, ids) if number < parts else (asked, asked_ids)
+        count, part = (len(some) + LANES - 1) // LANES, number if number < parts else number - parts
+        first, last, least, most = part * PART, min(part * PART + PART, count), 0, PART
+        if number < 0:
+            first, last, least, most = 0, count, PART, 1 << 62
         else:
-            first = (number - parts) * PART
-            arrange_part(asked, asked_ids, first, min(first + PART, (len(asked) + LANES - 1) // LANES))
+            arrange_part(some, places, first, last)
+        if 0 <= number < parts:
+            fill(tree, keys, points, ids, first, last)
+        if number < parts:
+            measure(tree, keys.shape[1], first, last, least, most)
 
 
 @njit(inline="always", fastmath=FLAGS)
@@ -158,8 +164,9 @@ def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> Set
     share(lambda some: _begin(some + same, queries, keys, asked, points, asked_ids, ids, scales), 2 - same, effort)
     parts, more = (-(-count // (LANES * PART)) for count in (m, n))
     more = 0 if same else more
-    share(lambda some: _order(some, parts, keys, asked, points, asked_ids, ids, tree), parts + more, effort)
-    _finish(tree, d)
+    order = partial(_order, parts, keys, asked, points, asked_ids, ids, tree)
+    share(order, parts + more, effort)
+    order(np.array([-1]))
     asked_ids = ids if same else asked_ids
     search = partial(_search, queries, keys, slack, asked_ids, tree, scales, same)
     sets, _ = written_sets(search, n, -(-n // TASK), TASK, effort, MOST)
@@ -170,9 +177,3 @@ def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> Set
     places = np.empty(n, np.intp)
     places[asked_ids[:n]] = np.arange(n)
     return sets.take(places)
-
-
-@entry(fastmath=FLAGS)
-def _finish(tree: Tree, d: int) -> None:
-    """Measure the nodes that are above all parts."""
-    measure(tree, d, 0, len(tree.order) // LANES, PART, 1 << 62)

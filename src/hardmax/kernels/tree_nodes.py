@@ -83,7 +83,9 @@ def measure(tree: Tree, d: int, first: int, last: int, least: int, most: int) ->
 @njit(fastmath=FLAGS)
 def _middle_of_keys(node: AnyArray, panel: AnyArray, along: AnyArray, thin: FloatArray, square: FloatArray) -> None:
     """Write the box around the keys of a panel, a direction in which they differ little, and the largest |k|^2."""
-    d, along[:] = len(thin), 0
+    d, longest = len(thin), np.float32(0)
+    for lane in range(LANES):
+        along[lane] = np.float32(0)
     for r in range(d):
         total, low, high = np.float32(0), np.float32(2), np.float32(-2)
         for lane in range(LANES):
@@ -93,7 +95,9 @@ def _middle_of_keys(node: AnyArray, panel: AnyArray, along: AnyArray, thin: Floa
         node[r] = np.float32(0.5) * (low + high)
         node[2 * d + r] = np.float32(UP * max(high - node[r], node[r] - low) + BIT)
         thin[r] = total / LANES
-    node[3 * d + 2] = np.float32(UP * along.max() + BIT)
+    for lane in range(LANES):
+        longest = max(longest, along[lane])
+    node[3 * d + 2] = np.float32(UP * longest + BIT)
     for r in range(d):
         for s in range(r + 1):
             total, one, other = np.float32(0), np.float32(thin[r]), np.float32(thin[s])

@@ -84,7 +84,7 @@ def _widest(points: AnyArray, ids: AnyArray, low: int, high: int) -> tuple[int, 
     return axis, bool(widest > LONG * next_one)
 
 
-@njit(inline="always", fastmath=FLAGS)
+@njit(fastmath=FLAGS)
 def _ends(points: AnyArray, ids: AnyArray, axis: int, low: int, high: int) -> tuple[np.float32, np.float32]:
     """The smallest and the largest coordinate of a sample."""
     least = most = points[ids[low], axis]
@@ -124,7 +124,7 @@ def _cut(
             first, last = _bin_of(middle, ends, first)
 
 
-@njit(inline="always")
+@njit
 def _bin_of(place: int, ends: IntArray, low: int) -> tuple[int, int]:
     """Where the bin begins and ends in which a place is."""
     number = 0
