@@ -64,6 +64,21 @@ def test_several_levels_and_parts(d):
         check(queries, keys, slack_of(queries, 0.0, keys, 0.0))
 
 
+@pytest.mark.parametrize("d", [3, pytest.param(5, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["sphere", "shell", "rounded", "half", "away"])
+def test_tokens_that_start_in_their_own_panels(kind, d):
+    """Of several levels, with equal ones and ties, about zero and about other points."""
+    tokens = MORE["shell" if kind == "shell" else "sphere"](np.random.default_rng(d), 9000, d)
+    changed = {
+        "rounded": lambda: np.round(32 * tokens) / 32,
+        "half": lambda: tokens[tokens[:, 0] > 0],
+        "away": lambda: tokens + 4,
+    }
+    tokens = changed.get(kind, lambda: tokens)()
+    tokens = np.concatenate([tokens, tokens[:500]])
+    assert maximisers(tokens, kernel="tree") == maximisers(tokens, kernel="fused")
+
+
 @pytest.mark.parametrize("kind", ["sphere", "ellipsoid", "line", "all equal", "clusters", "shrinking", "one far key"])
 def test_nodes_hold_their_keys(kind):
     d, m = 3, 5000
@@ -77,15 +92,17 @@ def test_nodes_hold_their_keys(kind):
     fill(made, keys, points, ids, 0, panels)
     measure(made, d, 0, panels, 0, 1 << 40)
     with np.errstate(invalid="ignore"):  # of nodes that are not there
-        groups = made.nodes.reshape(-1, 3 * d + 1, LANES).astype(np.float64)
+        groups = made.nodes.reshape(-1, 3 * d + 3, LANES).astype(np.float64)
     ordered = keys[made.order]
     for level, count in enumerate(made.counts):
         for number in range(count):
             node = groups[made.groups[level] + number // LANES, :, number % LANES]
-            c, m_, e, h = node[:d], node[d : 2 * d], node[2 * d : 3 * d], node[3 * d]
-            away = ordered[number * LANES ** (level + 1) : (number + 1) * LANES ** (level + 1)] - c
+            c, m_, e, (g, h, s) = node[:d], node[d : 2 * d], node[2 * d : 3 * d], node[3 * d :]
+            own = ordered[number * LANES ** (level + 1) : (number + 1) * LANES ** (level + 1)]
+            away = own - c
             assert (np.abs(away) <= e).all()
-            assert (np.abs(away @ m_) <= h).all()
+            assert (np.abs(away @ m_ - g) <= h).all()
+            assert (np.square(own).sum(axis=1) <= s).all()
 
 
 def test_auto_takes_the_tree_on_a_sphere():

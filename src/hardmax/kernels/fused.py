@@ -76,7 +76,7 @@ def _rows(task: Task, cloud: int, start: int, stop: int, space: Queries, panels:
             hit(some)
             row, lanes = cloud * len(task.queries) + top, min(LANES, stop - top)
             fine, order = panels.fine[cloud], panels.order[cloud]
-            used = keep(task.keys, fine, order, row, lanes, task.room, used, some, output)
+            used = keep(task.keys, fine, order, row, (1 << lanes) - 1, task.room, used, some, output)
     return used
 
 

@@ -3,7 +3,8 @@
 Products are symmetric, as they are at first unless there is a matrix A: a tile of products serves the tokens of its
 rows and of its columns, and half the arithmetic is enough. Float32 products are off by at most a bound e, so a key
 within `slack` of the largest product lies in a panel of 16 whose maximum is at least best - slack - 2 e. Each token
-keeps its few best panels, and those that may matter, nearly always one, are computed again in float64.
+keeps its few best panels; in those that may matter, nearly always one, keys with such products are looked for, and
+compared in float64 if there are several.
 
 Tokens come by falling length. As <z_i, z_j> <= |z_i| |z_j|, a tile is left out once this is below the best of all its
 tokens. They are scaled by the caller so that no coordinate exceeds 1, and products stay in the range of float32.
@@ -20,7 +21,7 @@ from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.kernels.compiled import Output, entry, share, written_sets
 from hardmax.kernels.lanes import FLAGS, LANES, SMALLEST, borrowed, lowest
 from hardmax.kernels.sets import MOST, Sets
-from hardmax.kernels.tiles import tile_maxima
+from hardmax.kernels.tiles import products_above, tile_maxima
 
 HEIGHT = 8  # panels of a task
 CACHED = 4096  # coordinates, 64 bytes each, of the panels that these meet in turn: the second-level cache holds them
@@ -184,9 +185,9 @@ def _look_again(
     tasks: IntArray,
     output: Output,
 ) -> None:
-    """Float64 in the panels that may matter: every key within the slack; none where there may be more such panels.
+    """Float64 where several keys may matter: every key within the slack; none where there may be more such panels.
 
-    Members are in the order of the panels.
+    Which keys of a panel these are is told by float32 products once more. Members are in the order of the panels.
     """
     n, d = tokens.shape
     states = len(best.values)
@@ -195,25 +196,30 @@ def _look_again(
         used, room = 0, output.members[output.starts[task] : output.starts[task + 1]]
         for i in range(task * ROWS, min(n, (task + 1) * ROWS)):
             at, top, complete, count, largest = places[i], LOWEST, True, 0, -np.inf
+            own = at // LANES * LANES * d + at % LANES
             for s in range(states):
                 top = max(top, best.values[s, at, 0])
-            cut = np.float64(top) - given.unsure[at]
+            cut = top - given.unsure[at]
             for s in range(states):
                 complete &= best.values[s, at, KEPT - 1] < cut
                 for k in range(KEPT):
                     if best.values[s, at, k] < cut:
                         break
                     first = best.panels[s, at, k] * LANES
-                    for j in given.order[first : min(first + LANES, n)]:
-                        product = 0.0
-                        for r in range(d):
-                            product += tokens[i, r] * tokens[j, r]
-                        keys[count], products[count] = j, product
-                        largest = max(largest, product)
+                    lanes = products_above(given.coarse, first * d, own, d, cut)
+                    lanes &= (1 << min(LANES, n - first)) - 1
+                    while lanes:
+                        keys[count] = given.order[first + lowest(lanes)]
+                        lanes &= lanes - 1
                         count += 1
+            for c in range(count if count > 1 else 0):
+                products[c] = 0.0
+                for r in range(d):
+                    products[c] += tokens[i, r] * tokens[keys[c], r]
+                largest = max(largest, products[c])
             size, member = 0, -1
             for c in range(count):
-                if complete and products[c] >= largest - slack[i]:
+                if complete and (count == 1 or products[c] >= largest - slack[i]):
                     keys[size] = member = keys[c]
                     size += 1
             output.first[i], output.sizes[i], output.same[i] = member, size, False

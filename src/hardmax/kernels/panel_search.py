@@ -214,14 +214,16 @@ def keep(
     fine: FloatArray,
     order: IntArray,
     row: int,
-    lanes: int,
+    some: int,
     room: IntArray,
     used: int,
     queries: Queries,
     output: Output,
 ) -> int:
-    """Write what the first of 16 queries found, from `row` on; return the room used with theirs."""
-    for lane in range(lanes):
+    """Write what some of 16 queries found, which are the bits of a number, from `row` on; return the room then used."""
+    while some:
+        lane = lowest(some)
+        some &= some - 1
         size, place, cut = decide(fine, keys.shape[1], lane, queries)
         output.sizes[row + lane] = size
         output.first[row + lane] = order[place] if size == 1 else -1

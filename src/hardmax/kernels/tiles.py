@@ -12,12 +12,21 @@ from functools import partial
 from typing import Any
 
 from llvmlite import ir
-from numba import types
 
 from hardmax.kernels.registers import LANES
-from hardmax.kernels.vectors import SINGLES, all_products, bits, for_llvm, larger, load, store
-
-int64 = types.int64
+from hardmax.kernels.vectors import (
+    SINGLES,
+    all_products,
+    bits,
+    everywhere,
+    float32,
+    for_llvm,
+    int64,
+    larger,
+    load,
+    store,
+    sums,
+)
 
 
 def _halves(width):
@@ -78,3 +87,11 @@ def tile_maxima(builder, panels, rows_at, columns_at, d, cuts, rows, columns, ou
         store(builder, value, builder.gep(out, [ir.IntType(64)(to)]), SINGLES)
         found.append(bits(builder, builder.fcmp_ordered(">", value, load(builder, builder.gep(cuts, [at]), SINGLES))))
     return builder.or_(found[0], builder.shl(found[1], ir.IntType(64)(LANES)))
+
+
+@for_llvm(int64, None, int64, int64, int64, float32)
+def products_above(builder, panels, panel_at, token_at, d, cut):
+    """Which of 16 tokens of a panel have a product with one token of another that is not below the cut, as bits."""
+    one, other = (builder.gep(panels, [at]) for at in (panel_at, token_at))
+    products = sums(builder, one, other, d, LANES, range(1), SINGLES)[0]
+    return bits(builder, builder.fcmp_ordered(">=", products, everywhere(builder, cut)))

@@ -2,31 +2,30 @@
 
 Keys are in panels of 16 neighbours, about the middle of the box around them and scaled as in `fused`, and so are
 queries, by their directions. A node is left out where its bound for each of the 16 queries is below their best product
-so far, so that tokens on a sphere, which are all equally far, cost no more than others.
+so far, so that tokens on a sphere, which are all equally far, cost no more than others. Queries whose best float32
+product leads by more than it may be off are done; the others are asked again in float64.
 """
 
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.kernels.compiled import Output, entry, share, written_sets
-from hardmax.kernels.lanes import FLAGS, LANES, SMALLEST, above, borrowed, lowest, panel_maxima
-from hardmax.kernels.panel_search import SINGLE, Queries, begin, keep, load, sixteen, work_space
+from hardmax.kernels.lanes import FLAGS, LANES, SMALLEST, above, lowest, panel_maxima
+from hardmax.kernels.panel_search import Queries, begin, keep, load, sixteen, work_space
 from hardmax.kernels.panels import centre_of
 from hardmax.kernels.sets import MOST, Sets
 from hardmax.kernels.tree_choice import is_shell
-from hardmax.kernels.tree_lanes import promises, within_reach
 from hardmax.kernels.tree_nodes import Tree, empty_tree, fill, measure
 from hardmax.kernels.tree_order import arrange, arrange_part
+from hardmax.kernels.tree_walk import Cone, empty_cone, look
 
 PART = 1024  # panels that a thread brings in order at a time
 TASK = 512  # queries that a thread takes at a time
 EFFORT = 400.0  # multiplications that take as long as a query, or a key
-FAINT = np.float32(2.0**-120)  # more than products of the smallest numbers lose
-DEPTH = 16 * LANES  # nodes that wait at most
+COUNTED = 1 << 20  # panels whose keys are counted in float32
 
 
 @entry(fastmath=FLAGS)
@@ -51,7 +50,6 @@ def _begin(
                 for r in range(d):
                     asked[i, r] = np.float32(queries[i, r] / largest)
                 asked_ids[i] = i
-            arrange(asked, asked_ids, 0, (len(asked) + LANES - 1) // LANES, PART)
         else:
             for i in range(len(keys)):
                 ids[i] = i
@@ -62,12 +60,12 @@ def _begin(
             for i in range(len(keys)):
                 for r in range(d):
                     points[i, r] = np.float32((keys[i, r] - centre[r]) * scale)
-            arrange(points, ids, 0, (len(points) + LANES - 1) // LANES, PART)
+        some, places = (points, ids) if number else (asked, asked_ids)
+        arrange(some, places, 0, (len(some) + LANES - 1) // LANES, PART)
 
 
 @entry(fastmath=FLAGS)
 def _order(
-    numbers: IntArray,
     parts: int,
     keys: FloatArray,
     asked: AnyArray,
@@ -75,122 +73,44 @@ def _order(
     asked_ids: AnyArray,
     ids: AnyArray,
     tree: Tree,
+    numbers: IntArray,
 ) -> None:
-    """Bring parts of the keys in order and measure them, or from number `parts` on parts of the queries."""
+    """Bring parts of the keys in order and measure them, or from number `parts` on parts of the queries.
+
+    Number -1 is to measure the nodes that are above all parts.
+    """
     for number in numbers:
-        if number < parts:
-            first, last = number * PART, min(number * PART + PART, len(tree.order) // LANES)
-            arrange_part(points, ids, first, last)
-            fill(tree, keys, points, ids, first, last)
-            measure(tree, keys.shape[1], first, last, 0, PART)
+        some, places = (points, ids) if number < parts else (asked, asked_ids)
+        count, part = (len(some) + LANES - 1) // LANES, number if number < parts else number - parts
+        first, last, least, most = part * PART, min(part * PART + PART, count), 0, PART
+        if number < 0:
+            first, last, least, most = 0, count, PART, 1 << 62
         else:
-            first = (number - parts) * PART
-            arrange_part(asked, asked_ids, first, min(first + PART, (len(asked) + LANES - 1) // LANES))
-
-
-class Cone(NamedTuple):
-    """Where 16 queries are, each over its length, and a key o with which others are compared."""
-
-    p: AnyArray  # (d,) float32, the middle of the box around them
-    f: AnyArray  # (d,) float32, its sides
-    o: AnyArray  # (d,) float32
-    none: AnyArray  # (d,) zeros
-    wide: AnyArray  # (16,) float32, how far below its best a query looks at panels
-    bounds: AnyArray  # (16,) work space
-    waiting: IntArray  # (DEPTH, 2) nodes: their level, and which of it
+            arrange_part(some, places, first, last)
+        if 0 <= number < parts:
+            fill(tree, keys, points, ids, first, last)
+        if number < parts:
+            measure(tree, keys.shape[1], first, last, least, most)
 
 
 @njit(inline="always", fastmath=FLAGS)
-def _enclose(d: int, cone: Cone, some: Queries) -> np.float32:
-    """Find the box around 16 queries; return by how much, over the length of a query, products may differ in float32.
-
-    f has what float32 may round in the bounds: 3 d + 9 units of sums of (|p_r| + 2 |t| |m_r|) (|c_r - o_r| + e_r).
-    `wide` has it for one query: |m| is about 1, and the bound holds for any t, so that rounding t is free. Keys are 1
-    at most; the middle of a panel is their mean, moved along m, so that |c_r| <= 2.4 and e_r <= 3.4. Each term of the
-    bound goes through 2 d + 4 roundings at most. In units of sqrt(d) |q| that is 39 for d = 1, 67 for d = 3 and 107
-    for d = 6, with the product that it is compared with, and less than 16 (d + 4) for all up to 6.
-    """
-    unit = np.float32(1.2 * (3 * d + 9) * (1 + 2.1 * np.sqrt(d)) * SINGLE)
-    for r in range(d):
-        low, high = np.float32(2), np.float32(-2)
-        for lane in range(LANES):
-            value = some.coarse[r * LANES + lane] / some.length[lane]
-            low, high = min(low, value), max(high, value)
-        cone.p[r] = np.float32(0.5) * (low + high)
-        cone.f[r] = np.float32(0.5) * (high - low) + unit
-    margin, steep = np.float32(0), np.float32(16 * (d + 4) * SINGLE * np.sqrt(d))
-    for lane in range(LANES):
-        cone.wide[lane] = some.margin[lane] + steep * some.length[lane] + FAINT
-        margin = max(margin, some.margin[lane] / some.length[lane])
-    return margin
-
-
-@njit(inline="always", fastmath=FLAGS)
-def _guess(tree: Tree, d: int, cone: Cone) -> int:
-    """Go to the panel that promises most for the middle of the queries, and take its best key for o."""
-    level, node, size = len(tree.groups) - 1, 0, (3 * d + 1) * LANES
-    p, none, bounds = cone.p, cone.none, cone.bounds
-    while level >= 0:
-        within_reach(tree.nodes, (tree.groups[level] + node) * size, d, p, none, none, np.float32(0), bounds)
-        node *= LANES
-        best = 0
-        for child in range(1, min(LANES, tree.counts[level] - node)):
-            best = child if bounds[child] > bounds[best] else best
-        node, level = node + best, level - 1
-    at, best = node * d * LANES, 0
-    for lane in range(LANES):
-        bounds[lane] = np.float32(0)
-    for r in range(d):
-        for lane in range(LANES):
-            bounds[lane] += p[r] * tree.coarse[at + r * LANES + lane]
-    for lane in range(1, LANES):
-        best = lane if bounds[lane] > bounds[best] else best
-    for r in range(d):
-        cone.o[r] = tree.coarse[at + r * LANES + best]
-    return node
-
-
-@njit(fastmath=FLAGS)
-def _look(tree: Tree, d: int, cone: Cone, seen: IntArray, some: Queries) -> int:
-    """Scan every panel that may hold a near-maximum of one of 16 queries; return how many.
-
-    A near-maximal key k has <q, k - o> >= -2 margin: its float32 product is at most `margin` behind the best, which is
-    not behind that of o, and half of the margin is more than both may be off.
-    """
-    tree, cone, some = borrowed(tree), borrowed(cone), borrowed(some)
-    least, size = np.float32(-2.0001) * _enclose(d, cone, some), (3 * d + 1) * LANES
-    guess, found, count, waiting = _guess(tree, d, cone), 1, 1, cone.waiting
-    seen[0] = guess
-    panel_maxima(some.coarse, tree.coarse, guess * d * LANES, d, some.maxima, 0, some.best)
-    waiting[0, 0], waiting[0, 1] = len(tree.groups) - 1, 0
-    while count:
-        count -= 1
-        level, node = waiting[count, 0], waiting[count, 1]
-        at = (tree.groups[level] + node) * size
-        node *= LANES
-        children = within_reach(tree.nodes, at, d, cone.p, cone.f, cone.o, least, cone.bounds)
-        children &= (1 << min(LANES, tree.counts[level] - node)) - 1
-        while children:
-            child = node + lowest(children)
-            children &= children - 1
-            if level:
-                waiting[count, 0], waiting[count, 1] = level - 1, child
-                count += 1
-            elif child != guess and promises(some.coarse, tree.nodes, at + child - node, d, some.best, cone.wide):
-                panel_maxima(some.coarse, tree.coarse, child * d * LANES, d, some.maxima, found * LANES, some.best)
-                seen[found] = child
-                found += 1
-    return found
-
-
-@njit(inline="always", fastmath=FLAGS)
-def _hit(seen: IntArray, found: int, some: Queries) -> None:
-    """List the panels of each query that may hold a near-maximum, among those seen."""
+def _sure(cone: Cone, some: Queries, found: int) -> int:
+    """Which queries have one near-maximum, as bits; all others are behind it in float32 by more than it may be off."""
+    sure = 0
     for lane in range(LANES):
         some.cuts[lane] = some.best[lane] - some.margin[lane]
+        sure |= int(cone.second[lane] < some.cuts[lane]) << lane
+    return sure if found <= COUNTED else 0
+
+
+@njit(inline="always", fastmath=FLAGS)
+def _hit(tree: Tree, d: int, seen: IntArray, found: int, some: Queries) -> None:
+    """List the panels of each query that may hold a near-maximum, among those seen."""
+    for lane in range(LANES):
         some.found[lane] = 0
     for i in range(found):
-        lanes = above(some.maxima, i * LANES, some.cuts, some.length, np.float32(0.0))
+        panel_maxima(some.coarse, tree.coarse, seen[i] * d * LANES, d, some.maxima, 0, some.best)
+        lanes = above(some.maxima, 0, some.cuts, some.length, np.float32(0.0))
         while lanes:
             lane = lowest(lanes)
             lanes &= lanes - 1
@@ -206,15 +126,13 @@ def _search(
     asked: AnyArray,
     tree: Tree,
     scales: FloatArray,
+    own: bool,
     tasks: IntArray,
     output: Output,
 ) -> None:
-    """Find the near-maxima of some tasks: TASK queries each, in the order asked."""
+    """Find the near-maxima of some tasks: TASK queries each, in the order asked; if `own`, 16 of them are one panel."""
     (n, d), panels = queries.shape, len(tree.order) // LANES
-    some = sixteen(work_space(1, d, panels), 0)
-    seen, boxes, zeros = np.empty(panels, np.intp), np.empty((3, d), np.float32), np.zeros(d, np.float32)
-    lanes, waiting = np.empty((2, LANES), np.float32), np.empty((DEPTH, 2), np.intp)
-    cone = Cone(boxes[0], boxes[1], boxes[2], zeros, lanes[0], lanes[1], waiting)
+    some, seen, cone = sixteen(work_space(1, d, panels), 0), np.empty(panels, np.intp), empty_cone(d)
     some.limits[:] = len(keys)
     for number in tasks:
         room, used = output.members[output.starts[number] : output.starts[number + 1]], 0
@@ -223,8 +141,16 @@ def _search(
                 row = asked[min(top + lane, n - 1)]
                 load(queries[row], lane, slack[row], scales[0], scales[1], some)
             begin(d, some)
-            _hit(seen, _look(tree, d, cone, seen, some), some)
-            used = keep(keys, tree.fine, tree.order, top, min(LANES, n - top), room, used, some, output)
+            found = look(tree, d, cone, top // LANES if own else -1, seen, some)
+            sure, lanes = _sure(cone, some, found), min(LANES, n - top)
+            for lane in range(lanes):
+                place = int(cone.at[lane])
+                output.first[top + lane] = tree.order[seen[place // LANES] * LANES + place % LANES]
+                output.sizes[top + lane] = 1
+            left = ~sure & ((1 << lanes) - 1)
+            if left:
+                _hit(tree, d, seen, found, some)
+                used = keep(keys, tree.fine, tree.order, top, left, room, used, some, output)
         output.used[number] = used
 
 
@@ -238,10 +164,11 @@ def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> Set
     share(lambda some: _begin(some + same, queries, keys, asked, points, asked_ids, ids, scales), 2 - same, effort)
     parts, more = (-(-count // (LANES * PART)) for count in (m, n))
     more = 0 if same else more
-    share(lambda some: _order(some, parts, keys, asked, points, asked_ids, ids, tree), parts + more, effort)
-    _finish(tree, d)
+    order = partial(_order, parts, keys, asked, points, asked_ids, ids, tree)
+    share(order, parts + more, effort)
+    order(np.array([-1]))
     asked_ids = ids if same else asked_ids
-    search = partial(_search, queries, keys, slack, asked_ids, tree, scales)
+    search = partial(_search, queries, keys, slack, asked_ids, tree, scales, same)
     sets, _ = written_sets(search, n, -(-n // TASK), TASK, effort, MOST)
     if sets.single:
         members = np.empty(n, np.intp)
@@ -250,9 +177,3 @@ def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> Set
     places = np.empty(n, np.intp)
     places[asked_ids[:n]] = np.arange(n)
     return sets.take(places)
-
-
-@entry(fastmath=FLAGS)
-def _finish(tree: Tree, d: int) -> None:
-    """Measure the nodes that are above all parts."""
-    measure(tree, d, 0, len(tree.order) // LANES, PART, 1 << 62)

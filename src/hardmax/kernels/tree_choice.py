@@ -19,10 +19,10 @@ def pays(queries: FloatArray, keys: FloatArray) -> bool:
     (n, d), m = queries.shape, len(keys)
     if not FEWEST <= d <= MOST or n * m < LEAST:
         return False
-    some, asked = keys[:: -(-m // KEYS)], queries[:: -(-n // ASKED)]
-    some = some - 0.5 * (some.min(axis=0) + some.max(axis=0))
-    best = np.einsum("ir,jr->ij", asked, some).max(axis=1)  # without BLAS, whose threads would wait for more
-    far, lengths = (np.sqrt(np.einsum("ij,ij->i", x, x)) for x in (some, asked))
+    some, asked = np.ascontiguousarray(keys[:: -(-m // KEYS)].T), queries[:: -(-n // ASKED)]  # (d, some), (some, d)
+    some = some - 0.5 * (some.min(axis=1) + some.max(axis=1))[:, None]
+    best = np.einsum("ir,rj->ij", asked, some).max(axis=1)  # without BLAS, whose threads would wait for more
+    far, lengths = (np.sqrt(np.einsum("rj,rj->j", x, x)) for x in (some, asked.T))
     share = np.median((far * lengths[:, None] >= best[:, None]).mean(axis=1))
     # A tree is made of all keys and asked by all queries, which takes about the same time.
     return bool(2 * n * m * share > LOOKED_AT * 2 ** (d - FEWEST) * (n + m))

@@ -23,7 +23,7 @@ class Tree(NamedTuple):
     order: IntArray  # (panels * 16,) which key stands where; the last one fills up its panel
     coarse: AnyArray  # (panels * d * 16,) float32, k - c scaled to at most 1
     fine: FloatArray  # (panels * d * 16,) as given
-    nodes: AnyArray  # (groups * (3 d + 1) * 16,) float32, those under one node are a group: see `tree_lanes`
+    nodes: AnyArray  # (groups * (3 d + 3) * 16,) float32, those under one node are a group: see `tree_lanes`
     groups: IntArray  # (levels,) the first group of each level, panels first
     counts: IntArray  # (levels,) nodes of each level
 
@@ -38,7 +38,7 @@ def empty_tree(m: int, d: int) -> Tree:
         np.empty(room, np.intp),
         np.empty(room * d, np.float32),
         np.empty(room * d),
-        np.empty(sum(groups) * (3 * d + 1) * LANES, np.float32),
+        np.empty(sum(groups) * (3 * d + 3) * LANES, np.float32),
         np.concatenate([[0], np.cumsum(groups[:-1])]).astype(np.intp),
         np.array(counts, np.intp),
     )
@@ -60,15 +60,15 @@ def fill(tree: Tree, keys: FloatArray, points: AnyArray, ids: AnyArray, first: i
 @njit(fastmath=FLAGS)
 def measure(tree: Tree, d: int, first: int, last: int, least: int, most: int) -> None:
     """Bound the nodes over some panels that have more than `least` of them, and `most` at most."""
-    span, size = 1, (3 * d + 1) * LANES
-    node, along = np.empty(3 * d + 1, np.float32), np.empty(LANES, np.float32)
+    span, size = 1, (3 * d + 3) * LANES
+    node, along = np.empty(3 * d + 3, np.float32), np.empty(LANES, np.float32)
     thin, square = np.empty(d), np.empty((d, d))
     for level in range(len(tree.groups)):
         if least < span <= most:
             for number in range(first // span, (last + span - 1) // span):
                 panels = tree.coarse[number * span * d * LANES :][: span * d * LANES]
                 if span == 1:
-                    _middle_of_keys(node, panels, thin, square)
+                    _middle_of_keys(node, panels, along, thin, square)
                 else:
                     children = tree.nodes[(tree.groups[level - 1] + number) * size :][:size]
                     _middle_of_nodes(node, children, min(LANES, tree.counts[level - 1] - number * LANES), span <= FLAT)
@@ -81,22 +81,28 @@ def measure(tree: Tree, d: int, first: int, last: int, least: int, most: int) ->
 
 
 @njit(fastmath=FLAGS)
-def _middle_of_keys(node: AnyArray, panel: AnyArray, thin: FloatArray, square: FloatArray) -> None:
-    """Write the mean of the keys of a panel, the box about it, and a direction in which they differ little."""
-    d = len(thin)
+def _middle_of_keys(node: AnyArray, panel: AnyArray, along: AnyArray, thin: FloatArray, square: FloatArray) -> None:
+    """Write the box around the keys of a panel, a direction in which they differ little, and the largest |k|^2."""
+    d, longest = len(thin), np.float32(0)
+    for lane in range(LANES):
+        along[lane] = np.float32(0)
     for r in range(d):
-        total, side = np.float32(0), np.float32(0)
+        total, low, high = np.float32(0), np.float32(2), np.float32(-2)
         for lane in range(LANES):
-            total += panel[r * LANES + lane]
-        c = total / np.float32(LANES)
-        for lane in range(LANES):
-            side = max(side, abs(panel[r * LANES + lane] - c))
-        node[r], node[2 * d + r] = c, side
+            value = panel[r * LANES + lane]
+            total, low, high = total + value, min(low, value), max(high, value)
+            along[lane] += value * value
+        node[r] = np.float32(0.5) * (low + high)
+        node[2 * d + r] = np.float32(UP * max(high - node[r], node[r] - low) + BIT)
+        thin[r] = total / LANES
+    for lane in range(LANES):
+        longest = max(longest, along[lane])
+    node[3 * d + 2] = np.float32(UP * longest + BIT)
     for r in range(d):
         for s in range(r + 1):
-            total = np.float32(0)
+            total, one, other = np.float32(0), np.float32(thin[r]), np.float32(thin[s])
             for lane in range(LANES):
-                total += (panel[r * LANES + lane] - node[r]) * (panel[s * LANES + lane] - node[s])
+                total += (panel[r * LANES + lane] - one) * (panel[s * LANES + lane] - other)
             square[r, s] = total
     _thin(square, thin)
     for r in range(d):
@@ -106,11 +112,11 @@ def _middle_of_keys(node: AnyArray, panel: AnyArray, thin: FloatArray, square: F
 @njit(fastmath=FLAGS)
 def _middle_of_nodes(node: AnyArray, children: AnyArray, count: int, flat: bool) -> None:
     """Write the middle of the box around those of the children, that box, and if flat the mean of their directions."""
-    d, total = len(node) // 3, 0.0
-    for r in range(2 * d + 1):
+    d, total = len(node) // 3 - 1, 0.0
+    for r in range(2 * d + 3):
         node[d + r] = np.float32(0)
     for child in range(count):
-        turned = np.float32(0)
+        turned, node[3 * d + 2] = np.float32(0), max(node[3 * d + 2], children[(3 * d + 2) * LANES + child])
         for r in range(d):
             turned += node[d + r] * children[(d + r) * LANES + child]
         sign = np.float32(1) if turned >= 0 else np.float32(-1)
@@ -130,11 +136,11 @@ def _middle_of_nodes(node: AnyArray, children: AnyArray, count: int, flat: bool)
 
 @njit(fastmath=FLAGS)
 def _slice(node: AnyArray, panels: AnyArray, along: AnyArray) -> None:
-    """Write the thickness h along m, and move c to its middle; the sides grow by as much.
+    """Write between which numbers <m, k - c> lies, as their middle g and the distance h from it.
 
-    <m, k - c> is off by (d + 2) rounding units of the sum of the sides at most, and sides by two of them.
+    <m, k - c> is off by (d + 2) rounding units of the sum of the sides at most.
     """
-    d, low, high = len(node) // 3, np.float32(8), np.float32(-8)
+    d, low, high, sides = len(node) // 3 - 1, np.float32(8), np.float32(-8), 0.0
     for at in range(0, len(panels), d * LANES):
         for lane in range(LANES):
             along[lane] = np.float32(0)
@@ -144,14 +150,11 @@ def _slice(node: AnyArray, panels: AnyArray, along: AnyArray) -> None:
                 along[lane] += m * (panels[at + r * LANES + lane] - c)
         for lane in range(LANES):
             low, high = min(low, along[lane]), max(high, along[lane])
-    middle, moved, sides = 0.5 * (np.float64(low) + high), 0.0, 0.0
     for r in range(d):
-        c = node[r] + np.float32(middle * node[d + r])
-        by = np.float64(c) - np.float64(node[r])
-        moved += node[d + r] * by
         sides += node[2 * d + r]
-        node[r], node[2 * d + r] = c, np.float32(UP * (node[2 * d + r] + abs(by)) + BIT)
-    node[3 * d] = np.float32(UP * max(high - moved, moved - low) + 2 * (d + 4) * SINGLE * sides + BIT)
+    node[3 * d] = np.float32(0.5) * (low + high)
+    half = max(np.float64(high) - node[3 * d], node[3 * d] - np.float64(low))
+    node[3 * d + 1] = np.float32(UP * half + 2 * (d + 4) * SINGLE * sides + BIT)
 
 
 @njit(fastmath=FLAGS)
