@@ -181,7 +181,7 @@ CASES = (
     + [
         Case(
             "first_attention",
-            "First hardmax_attention of a fresh process with its gradient, 4 x 64 tokens, d = 16, after the import",
+            "First hardmax_attention of a fresh process with its gradient, Gaussian tokens, 4 clouds of 64, d = 16",
             _attention,
             equal,
             WHY,

@@ -121,7 +121,7 @@ def test_bad_points_get_a_sentence_and_good_ones_are_taken(page: Any, tmp_path: 
     assert download.value.path().read_text().startswith("point,a,b,c,cluster,leader,leads,strength\n<b>0</b>,0.0,")
 
 
-@pytest.mark.parametrize("theme", ["", "?theme=dark"])
+@pytest.mark.parametrize("theme", ["", pytest.param("?theme=dark", marks=pytest.mark.slow)])
 def test_nobody_is_kept_out(chromium: Any, address: str, theme: str) -> None:
     with browser.opened(chromium, (800, 900)) as page:
         page.goto(address + theme)

@@ -283,7 +283,7 @@ def test_tab_and_enter_reach_everything(page: Any) -> None:
     until(page, "plane.shown() > 1")
 
 
-@pytest.mark.parametrize("theme", ["", "?theme=dark"])
+@pytest.mark.parametrize("theme", ["", pytest.param("?theme=dark", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["playground", "reviews"])
 def test_nobody_is_kept_out(chromium: Any, address: str, name: str, theme: str) -> None:
     with browser.opened(chromium) as page:

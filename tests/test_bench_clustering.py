@@ -116,6 +116,7 @@ def test_chance_counts_clouds_with_several_clusters(monkeypatch):
     assert [row["several"] for row in chance.measure(quick=True)["rows"]] == [2, 2]
 
 
+@pytest.mark.slow
 def test_sizes_are_measured_in_processes_of_their_own(monkeypatch):
     monkeypatch.setattr(cluster_sizes, "SIZES", {cluster_sizes.OURS: (20_000,), "MiniBatchKMeans": (20_000,)})
     rows = cluster_sizes.measure(quick=True)["rows"]

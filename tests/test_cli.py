@@ -341,6 +341,7 @@ def test_a_table_of_clusters_names_leaders_only_where_there_are_some(run) -> Non
     assert "led by token" in run("simulate", "gaussian", "--n", "10", "--rule", "self-attention")[1]
 
 
+@pytest.mark.slow
 def test_the_demo_is_the_same_on_every_run(run) -> None:
     assert run("demo", "--out", "one")[0] == run("demo", "--out", "two")[0] == 0
     page = Path("one/index.html").read_text()

@@ -159,6 +159,7 @@ def test_ours_beats_chance_and_finds_the_planted_words(quick: Comparison) -> Non
     assert people["hardmax"]["f1"] > people["random"]["f1"] + 0.3
 
 
+@pytest.mark.slow
 def test_lime_and_shap_run_on_the_same_words(trained: HardmaxClassifier) -> None:
     names = ["hardmax", "lime", "shap-partition", "shap-permutation", "random"]
     before = np.random.get_state()[1].copy()  # type: ignore[union-attr]  # noqa: NPY002

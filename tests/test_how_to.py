@@ -17,11 +17,11 @@ WRITTEN = {
 }
 
 
-LONG = "cluster-machine"  # it starts clusters
+LONG = "cluster-machine", "words-in-a-corpus"  # which start clusters, or read much
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name == LONG else []) for name in WITH_COMMANDS]
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in WITH_COMMANDS]
 )
 def test_a_page_from_start_to_end(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)

@@ -805,6 +805,7 @@ def test_a_checkpoint_of_other_settings_is_refused(run, home, monkeypatch) -> No
     assert "or train with no `--resume`." in err
 
 
+@pytest.mark.slow
 def test_two_processes_train_the_model_of_one(run, home) -> None:
     few = (*settings(home, "two"), "--epochs", "2")
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
