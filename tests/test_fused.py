@@ -178,6 +178,15 @@ def test_batches(dtype, masked, causal, numba, without_numba, monkeypatch):
             assert equal == np.all(some == some[:1])
 
 
+@pytest.mark.parametrize("numba", [False, True])
+def test_no_queries_and_no_keys(numba, without_numba):
+    if not numba:
+        without_numba()
+    none, some = np.zeros((2, 0, 3)), np.ones((2, 4, 3))
+    assert len(exact_sets.exact_sets_of_batch(none, some)) == 0
+    assert exact_sets.exact_sets_of_batch(some, none).sizes.tolist() == [0] * 8
+
+
 def brute_force(queries, keys, mask, causal, cloud, row):
     """Near-maximal keys of one query among those it sees."""
     seen = np.ones(keys.shape[1], bool) if mask is None else mask[cloud].copy()

@@ -300,6 +300,17 @@ def test_the_compiled_way_and_that_of_numpy_agree_under_a_matrix(without_numba):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("numba", [False, True])
+def test_padding_is_not_followed_where_slack_overflows(numba, without_numba):
+    if not numba:
+        without_numba()
+    tiny = 2.0**-1060  # near the smallest float: how far products may be off is more than all of them
+    z = torch.tensor([[[1.0, 0, 0], [0, 1, 0], [3, 0, 0], [0, 0, 5]]], dtype=torch.float64) * tiny
+    one, A = torch.ones(1, dtype=torch.float64), torch.eye(3, dtype=torch.float64)[None]
+    out = hardmax_layers(z, one, 1, A=A, counts=torch.tensor([[1, 1, 0, 1]]))
+    assert torch.equal(out[0, [0, 1, 3]], z[0, [0, 1, 3]])  # each follows itself
+
+
 def test_a_matrix_must_be_finite():
     with pytest.raises(ValueError, match="`A` must be finite"):
         hardmax_layers(torch.randn(1, 2, 2), torch.ones(1), 1, A=torch.full((1, 2, 2), float("inf")))

@@ -14,6 +14,7 @@ pytest.importorskip("numba")
 
 from numba import njit
 
+from hardmax.kernels.floating import slack_of
 from hardmax.kernels.registers import numbers_in_register
 from hardmax.kernels.tiles import tile_maxima
 
@@ -114,6 +115,15 @@ def test_clouds_that_float32_cannot_tell_are_left_to_fused():
     assert search.ran["gemm"] == 0 < search.ran["fused"]
     assert search._choice(tokens, tokens, False) == "fused"  # at the next layer at once
     assert Search()._choice(tokens, tokens, False) == "gemm"
+
+
+def test_what_float32_loses_of_small_numbers_grows_with_the_keys():
+    tokens = np.zeros((600, 16))
+    tokens[0, 0], tokens[1, 1] = 2.0**30, 0.9 * 2.0**30
+    tokens[2, :2] = 1.49 * 2.0**-149, 1.51 * 2.0**-149  # which float32 takes for one and two of its smallest
+    tokens[3:, 2:] = np.random.default_rng(0).normal(size=(597, 14))
+    found, _ = Search("gemm").near_maxima(tokens, tokens, slack_of(tokens, 0.0, tokens, 0.0))
+    assert found[2].tolist() == [0]
 
 
 def test_products_beyond_float32_are_not_those_of_tiles():

@@ -154,7 +154,8 @@ def near_maxima_of_batch(
     Q, K = ScaledClouds.of(queries), ScaledClouds.of(keys if mask is None else np.where(mask[..., None], keys, 0))
     allowed = Q.slack(K)  # (batch, n)
     if slack is not None:
-        allowed += np.ldexp(slack.reshape(batch, n), -(Q.exponents + K.exponents)[:, None])
+        with np.errstate(over="ignore"):  # of the smallest numbers: then all keys are near
+            allowed += np.ldexp(slack.reshape(batch, n), -(Q.exponents + K.exponents)[:, None])
     near = near_maxima_of_clouds(Q.values, K.values, allowed.reshape(-1), mask, causal)
     same = np.ones(batch * n, bool)
     same[_with_different_keys(near.flattened(n, m), keys.reshape(-1, keys.shape[2]))] = False

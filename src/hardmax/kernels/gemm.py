@@ -90,7 +90,7 @@ def _sorted(tokens: FloatArray, slack: FloatArray) -> Sorted:
     order = np.argsort(levels, kind="stable")  # whole numbers of 16 bits are sorted in linear time
     order = np.r_[order, np.repeat(order[-1:], -n % LANES)]
     lengths = lengths[order]
-    unsure = 1.0001 * (slack[order] + 2.02 * ((d + 8) * SINGLE * longest * lengths + d * TINY))
+    unsure = 1.0001 * (slack[order] + 2.02 * ((d + 8) * SINGLE * longest * lengths + d * TINY * max(1.0, longest)))
     return Sorted(
         order,
         np.empty(len(order) * d, np.float32),

@@ -7,6 +7,7 @@ import numpy as np
 from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.kernels.sets import Sets, TooMany
 
+LOWEST = -1.7e308  # above minus infinity, which stands for keys that are not seen
 TILE = 1 << 18  # products held at a time: 2 MB in float64, so that the passes over them stay in cache
 
 
@@ -37,7 +38,8 @@ def near_maxima(
         if limits is not None:
             products[np.arange(m) >= limits[these, None]] = -np.inf
         best = products.max(axis=1)  # (height,)
-        near = np.greater_equal(products, (best - slack[these])[:, None], out=near_tile[: len(best)])
+        cut = np.maximum(best - slack[these], LOWEST)
+        near = np.greater_equal(products, cut[:, None], out=near_tile[: len(best)])
         found = np.flatnonzero(near)
         owners = found // m
         sizes[these] = np.bincount(owners, minlength=len(best))
@@ -59,7 +61,7 @@ def near_maxima_of_clouds(
     where a query sees no key.
     """
     (clouds, w, _), n = queries.shape, keys.shape[1]
-    height, rows = max(1, TILE // (w * n)), max(1, min(w, TILE // n))  # clouds at a time, or else queries of one
+    height, rows = max(1, TILE // max(1, w * n)), max(1, min(w, TILE // max(1, n)))  # clouds, or else queries of one
     sizes, members, slack = np.empty((clouds, w), np.intp), [np.empty(0, np.intp)], slack.reshape(clouds, w)
     for top, left in product(range(0, clouds, height), range(0, w, rows)):
         some, these = slice(top, top + height), slice(left, left + rows)
@@ -68,10 +70,8 @@ def near_maxima_of_clouds(
             np.copyto(products, -np.inf, where=~mask[some, None])
         if causal:
             np.copyto(products, -np.inf, where=np.arange(n) > np.arange(w)[these, None])
-        best = products.max(axis=2)
-        near = products >= (best - slack[some, these])[..., None]
-        if mask is not None:
-            near[np.isneginf(best)] = False
+        best = products.max(axis=2, initial=-np.inf)
+        near = products >= np.maximum(best - slack[some, these], LOWEST)[..., None]
         found = np.flatnonzero(near)
         owners = found // n
         sizes[some, these] = np.bincount(owners, minlength=best.size).reshape(best.shape)

@@ -144,7 +144,7 @@ def _search(
             found = look(tree, d, cone, top // LANES if own else -1, seen, some)
             sure, lanes = _sure(cone, some, found), min(LANES, n - top)
             for lane in range(lanes):
-                place = int(cone.at[lane])
+                place = int(cone.at[lane]) if found <= COUNTED else 0  # which is not exact beyond
                 output.first[top + lane] = tree.order[seen[place // LANES] * LANES + place % LANES]
                 output.sizes[top + lane] = 1
             left = ~sure & ((1 << lanes) - 1)

@@ -38,7 +38,7 @@ def empty_tree(m: int, d: int) -> Tree:
         np.empty(room, np.intp),
         np.empty(room * d, np.float32),
         np.empty(room * d),
-        np.empty(sum(groups) * (3 * d + 3) * LANES, np.float32),
+        np.zeros(sum(groups) * (3 * d + 3) * LANES, np.float32),
         np.concatenate([[0], np.cumsum(groups[:-1])]).astype(np.intp),
         np.array(counts, np.intp),
     )
