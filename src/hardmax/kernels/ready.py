@@ -9,7 +9,6 @@ import sys
 from collections import Counter
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -54,6 +53,8 @@ def hashes(folder: Path) -> str:
 @cache
 def store() -> Path:
     """The folder for compiled code, in `NUMBA_CACHE_DIR`, or in the user's cache, which all installations share."""
+    from importlib.metadata import version  # takes a while to load
+
     made_by = f"numba-{version('numba')}-numpy-{np.__version__}"
     given = os.environ.get("NUMBA_CACHE_DIR")
     if given:
@@ -104,9 +105,9 @@ def why_compiled(kernel: str, products: float) -> tuple[bool, str]:
     if is_loaded(kernel):
         return True, "Compiled code is loaded."
     products += _by_numpy[kernel]
+    if products < LOAD:  # stored or not, which takes a while to find out
+        return False, "NumPy is done before compiled code is loaded."
     if is_stored(kernel):
-        if products < LOAD:
-            return False, "NumPy is done before stored compiled code is loaded."
         return True, "Stored compiled code is loaded in less time than NumPy needs, or has needed."
     if products < COMPILE:
         return False, "Nothing is compiled yet, and NumPy is done before it would be."
