@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from errno import EISDIR
 from os import PathLike
 from pathlib import Path
-from tempfile import TemporaryFile
 
 from hardmax._errors import ParameterError
 
@@ -38,6 +37,8 @@ def check_writable(path: str | PathLike[str], *, folder: bool = False) -> None:
     if not above.is_dir():
         raise _not_writable(target, "Its folder is a file", folder)
     try:
+        from tempfile import TemporaryFile  # takes a while to load
+
         with TemporaryFile(dir=above):  # what rights say is not all: there are folders in which nobody can write
             pass
     except OSError as error:
