@@ -324,16 +324,6 @@ def test_what_goes_wrong_in_a_thread_is_raised():
         numba.set_num_threads(threads)
 
 
-def test_without_a_folder_for_compiled_code_it_is_compiled_all_the_same(monkeypatch):
-    def nowhere(*_, **options):
-        if options.get("cache"):
-            raise RuntimeError("cannot cache function: no locator available")
-        return numba.njit(**options)
-
-    monkeypatch.setattr(compiled, "njit", nowhere)
-    assert compiled.entry()(lambda x: x + 1)(2) == 3
-
-
 def test_numbers_that_floats_cannot_hold_are_refused():
     assert [row.tolist() for row in maximisers([[1]], [[2], [3]])] == [[1]]
     for keys in (np.array([[2**53], [2**53 + 1]]), np.array([[Fraction(1, 3)], [1]])):

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("numba")
 
 import hardmax as hm
-from hardmax.kernels import Search, maximisers, ready
+from hardmax.kernels import Search, compiled, maximisers, ready, stored
 
 pytestmark = pytest.mark.by_size
 SOURCE = Path(hm.__file__).parents[1]
@@ -134,6 +134,38 @@ def test_a_source_that_has_changed_is_compiled_again(monkeypatch, tmp_path):
     assert beside or not ready.is_stored.__wrapped__("hull")
     (tmp_path / f"hull._walk{ready.hashes(Path(ready.__file__).parent)}-0.py311.nbi").touch()
     assert ready.is_stored.__wrapped__("hull")
+
+
+def one_more(x):
+    return x + 1
+
+
+def test_without_a_folder_for_compiled_code_it_is_compiled_all_the_same(monkeypatch):
+    monkeypatch.setattr(stored._Files, "_locator_classes", [])
+    assert compiled.entry()(one_more)(2) == 3
+
+
+def test_where_the_shared_folder_cannot_be_written_to_numba_finds_another(monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(stored, "store", lambda: tmp_path / "file" / "folder")
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path / "other"))
+    assert compiled.entry()(one_more)(2) == 3
+    assert any((tmp_path / "other").rglob("*.nbi"))
+
+
+def test_who_has_no_home_gets_answers(monkeypatch):
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(ready.Path, "home", homeless)
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    ready.store.cache_clear()
+    try:
+        assert not any(ready.store().glob("*"))
+        assert not stored._Shared.from_function(one_more, __file__)
+    finally:
+        ready.store.cache_clear()
 
 
 USE = """

@@ -59,7 +59,10 @@ def store() -> Path:
     given = os.environ.get("NUMBA_CACHE_DIR")
     if given:
         return Path(given) / made_by
-    home = Path.home()
+    try:
+        home = Path.home()
+    except RuntimeError:  # a user without one, as in some containers: nothing is kept there
+        home = Path(os.devnull)
     users = {
         "darwin": home / "Library" / "Caches",
         "win32": Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local"),
