@@ -35,6 +35,7 @@ def test_a_port_that_is_taken_gets_a_sentence(run) -> None:
     assert f"`--port` must be one that is free. Got {port}: " in err
 
 
+@pytest.mark.slow
 def test_it_stops_without_a_traceback_and_other_hosts_get_no_socket() -> None:
     with browser.served() as address:
         with urllib.request.urlopen(f"{address}/playground", timeout=60) as response:

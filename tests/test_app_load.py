@@ -97,6 +97,7 @@ def _nothing_is_noted() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_nothing_is_noted")
 def test_those_who_leave_are_forgotten(server: Any, address: str) -> None:
     assert asyncio.run(app_load.come_and_go(address, 10, 30)) == []

@@ -198,6 +198,7 @@ def test_tab_and_enter_reach_everything(page):
     playwright.expect(page.locator(".hm-flip p")).to_contain_text("the answer is negative")
 
 
+@pytest.mark.slow
 def test_a_model_of_ones_own(chromium, tmp_path):
     hm.pretrained("imdb-2d").save(tmp_path / "own")
     with browser.served("--model", str(tmp_path / "own")) as address, browser.opened(chromium) as page:

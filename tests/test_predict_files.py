@@ -86,6 +86,7 @@ def undisturbed(client, tmp_path_factory) -> tuple[Path, Scored]:
         slices.ROWS = before
 
 
+@pytest.mark.slow
 def test_a_folder_has_the_answers_of_each_of_its_files(client, run, tmp_path: Path) -> None:
     (tmp_path / "in" / "_temporary").mkdir(parents=True)
     for ending in ("csv", "jsonl", "parquet", "txt"):
@@ -217,6 +218,7 @@ def test_a_stop_a_killed_worker_and_damage_leave_the_same_bytes(client, undistur
             hm.predict_files(**{"files": path} | call | wrong)
 
 
+@pytest.mark.slow
 def test_a_row_that_cannot_be_read_is_told_and_can_be_mended(client, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(slices, "HEAD", 50)  # what is wrong in the first lines is said at once
     path, out = write(tmp_path / "a.jsonl", TEXTS[:350]), tmp_path / "out"

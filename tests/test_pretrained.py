@@ -59,6 +59,7 @@ def test_unknown_names_get_a_sentence():
         hm.pretrained("yelp")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not IMDB.is_dir(), reason="needs a copy of IMDb beside the project")
 def test_words_in_the_plane_lose_nothing_when_they_gather():
     test, model = load_imdb(source=IMDB)["test"], hm.pretrained("imdb-2d").model_

@@ -171,6 +171,7 @@ def test_columns_of_all_parts_are_columns_of_the_table(tmp_path: Path) -> None:
     assert table["z"].to_pylist() == [None, None, None, "1", "many"]
 
 
+@pytest.mark.slow
 def test_a_row_depends_on_the_seed_and_its_number_alone(client, tmp_path: Path, monkeypatch) -> None:
     first = hm.sweep(scale_cells.draw, GRID, out=tmp_path / "one", engine=client, seed=7)
     assert first.table().drop_columns(["seconds"]).to_pylist() == expected(scale_cells.draw, GRID, 7)

@@ -190,6 +190,7 @@ def allow_failures(number: int, dask_scheduler=None) -> None:
     dask_scheduler.allowed_failures = number
 
 
+@pytest.mark.slow
 def test_a_cell_that_kills_its_worker_is_found_by_halving(client, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(chunks, "MOST_TASKS", 1)
     client.run_on_scheduler(allow_failures, 0)  # fewer workers have to die

@@ -56,6 +56,7 @@ def test_values_are_lists_ranges_and_distributions() -> None:
     assert parameters_of(["--x", "1,2", "--my-name=a"]) == {"x": [1, 2], "my_name": ["a"]}
 
 
+@pytest.mark.slow
 def test_a_sweep_of_leaders_is_told_shown_and_drawn(run, engine) -> None:
     grid = ("--alpha", "0.1:1:log:2", "--n", "5,20", "--seeds", 3)
     code, out, err = run("sweep", "leaders", *grid, "--engine", engine, "--out", "runs/leaders")
