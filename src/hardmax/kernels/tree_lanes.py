@@ -40,6 +40,20 @@ def _row(builder, array, at):
     return load(builder, builder.gep(array, [at]), SINGLES)
 
 
+def _everywhere(builder, array, at):
+    return everywhere(builder, builder.load(builder.gep(array, [at])))
+
+
+def _of_nodes(builder, nodes, at):
+    """A function that loads the same number of 16 nodes, by its place in a node."""
+    return lambda place: _row(builder, nodes, builder.add(at, builder.mul(place, place.type(LANES))))
+
+
+def _of_node(builder, nodes, at):
+    """A function that loads a number of one node, 16 times."""
+    return lambda place: _everywhere(builder, nodes, builder.add(at, builder.mul(place, place.type(LANES))))
+
+
 def _add(builder, total, one, other):
     product = builder.fmul(one, other, flags=("contract",))
     builder.store(builder.fadd(builder.load(total), product, flags=("contract",)), total)
@@ -54,12 +68,7 @@ def within_reach(builder, nodes, at, d, p, f, o, least, bounds):
     bound, slope = (cgutils.alloca_once_value(builder, ir.Constant(SINGLES[0], None)) for _ in range(2))
     twice, add = builder.add(d, d), partial(_add, builder)
 
-    def lanes(place):
-        return _row(builder, nodes, builder.add(at, builder.mul(place, place.type(LANES))))
-
-    def number(array, r):
-        return everywhere(builder, builder.load(builder.gep(array, [r])))
-
+    lanes, number = _of_nodes(builder, nodes, at), partial(_everywhere, builder)
     with cgutils.for_range(builder, d) as loop:
         r = loop.index
         away, ahead = builder.fsub(lanes(r), number(o, r)), number(p, r)
@@ -85,9 +94,7 @@ def promises(builder, queries, nodes, at, d, best, margin):
     bound, slope = (cgutils.alloca_once_value(builder, ir.Constant(SINGLES[0], None)) for _ in range(2))
     twice, add = builder.add(d, d), partial(_add, builder)
 
-    def number(place):
-        there = builder.add(at, builder.mul(place, place.type(LANES)))
-        return everywhere(builder, builder.load(builder.gep(nodes, [there])))
+    number = _of_node(builder, nodes, at)
 
     def query(r):
         return _row(builder, queries, builder.mul(r, r.type(LANES)))
@@ -125,12 +132,7 @@ def close(builder, nodes, at, d, u, f, reach):
     As bits; see `tree_walk._aim` for what is rounded.
     """
 
-    def lanes(place):
-        return _row(builder, nodes, builder.add(at, builder.mul(place, place.type(LANES))))
-
-    def number(array, r):
-        return everywhere(builder, builder.load(builder.gep(array, [r])))
-
+    lanes, number = _of_nodes(builder, nodes, at), partial(_everywhere, builder)
     twice = builder.add(d, d)
     square = _outside(
         builder,
@@ -147,10 +149,7 @@ def close(builder, nodes, at, d, u, f, reach):
 def closest(builder, queries, nodes, at, d, best, slopes, bases):
     """For which of 16 queries u the square of their distance from a box is at most s + base - slope * best, as bits."""
 
-    def number(place):
-        there = builder.add(at, builder.mul(place, place.type(LANES)))
-        return everywhere(builder, builder.load(builder.gep(nodes, [there])))
-
+    number = _of_node(builder, nodes, at)
     twice = builder.add(d, d)
     square = _outside(
         builder,
