@@ -12,13 +12,13 @@ import numpy as np
 
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.kernels.floating import next_layer, slack_of
-from hardmax.kernels.ready import count, why_compiled
+from hardmax.kernels.ready import count, of_batch, why_compiled
 from hardmax.kernels.reference import near_maxima_of_clouds
 from hardmax.kernels.sets import Sets
 from hardmax.rules.hardmax import Hardmax
 
 LARGEST = 1024  # tokens of a cloud, from which on a run by itself spends its time on the search
-WEIGHT = 16  # in small clouds a product takes NumPy so many times longer
+USUAL = 8  # layers until clouds are decided, or more
 SMALLEST, HIGHEST = 2.0**-600, 2.0**400  # numbers between them are scaled by a power of two, and back, without loss
 
 
@@ -48,7 +48,7 @@ class Batch:
         self.settled: IntArray = np.full(real.shape, -1)  # layer from which it is decided
         self._compiled, self._why = True, "It was named."
         if kernel == "auto":
-            products = WEIGHT * len(clouds) * clouds.shape[1] ** 2
+            products = USUAL * of_batch(len(clouds), clouds.shape[1], clouds.shape[1])
             self._compiled, self._why = why_compiled("fused", products)
             count("fused", 0 if self._compiled else products)
         self.queries: IntArray = np.zeros(len(real), np.intp)  # of each cloud
