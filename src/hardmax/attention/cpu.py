@@ -75,7 +75,8 @@ def spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, f
     tied = (records[some, n:] > 1).any(axis=1)
     if not tied.all():  # in the same order as compiled code, and in the same type: to the last bit
         clouds = some[~tied]
-        sets = Sets.joined(*_first_and_sizes(records[clouds], n), np.empty(0, np.intp))
+        first, sizes = (half.astype(np.intp).reshape(-1) for half in np.split(records[clouds], 2, axis=1))
+        sets = Sets.joined(first, sizes, np.empty(0, np.intp))
         out.numpy()[clouds] = _transposed(sets, gradients[clouds], m, gradients.dtype)
     if tied.any():  # these clouds are asked again, as members take memory
         clouds = some[tied]
@@ -88,11 +89,6 @@ def _transposed(sets: Sets, g: AnyArray, m: int, number: Any) -> AnyArray:
     clouds, n, dv = g.shape
     P = sets.flattened(n, m).matrix(np.ones(clouds * m, np.intp)).astype(number)
     return np.asarray((P.T @ g.reshape(-1, dv)).reshape(clouds, m, dv))
-
-
-def _first_and_sizes(records: AnyArray, n: int) -> tuple[IntArray, IntArray]:
-    first, sizes = (np.ascontiguousarray(x, np.intp).reshape(-1) for x in (records[:, :n], records[:, n:]))
-    return first, sizes
 
 
 def _sets(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, some: IntArray) -> Sets:
