@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("numba")
 
 import hardmax as hm
+from hardmax.cli.compile import RUNS
 from hardmax.kernels import Search, compiled, maximisers, ready, stored
 
 pytestmark = pytest.mark.by_size
@@ -127,13 +128,25 @@ def test_what_one_installation_has_compiled_another_one_loads(variable, tmp_path
 
 
 def test_a_source_that_has_changed_is_compiled_again(monkeypatch, tmp_path):
+    kernels = tmp_path / "kernels"
+    kernels.mkdir()
+    monkeypatch.setattr(ready, "__file__", str(kernels / "ready.py"))
     monkeypatch.setattr(ready, "store", lambda: tmp_path)
-    (tmp_path / "hull._walk-0000-0.py311.nbi").touch()  # of other source
-    assert not any(tmp_path.glob(f"hull._walk{ready.hashes(Path(ready.__file__).parent)}-*.nbi"))
-    beside = any((Path(ready.__file__).parent / "__pycache__").glob("hull._walk*.nbi"))
-    assert beside or not ready.is_stored.__wrapped__("hull")
-    (tmp_path / f"hull._walk{ready.hashes(Path(ready.__file__).parent)}-0.py311.nbi").touch()
+    monkeypatch.setattr(ready, "folder_hash", ready.folder_hash.__wrapped__)  # which remembers
+    (kernels / "hull.py").write_text("1")
+    assert not ready.is_stored.__wrapped__("hull")
+    (tmp_path / f"hull._walk{ready.hashes(kernels)}-0.py311.nbi").touch()
     assert ready.is_stored.__wrapped__("hull")
+    (kernels / "lanes.py").write_text("2")  # which the function may call
+    assert not ready.is_stored.__wrapped__("hull")
+
+
+def test_every_kernel_can_be_compiled_ahead(run, monkeypatch):
+    assert list(RUNS) == list(ready.KNOWN_BY)
+    monkeypatch.setattr("hardmax.cli.compile.has_numba", lambda: False)
+    code, _, err = run("compile")
+    assert code == 2
+    assert "`hardmax compile` needs numba" in err
 
 
 def one_more(x):

@@ -16,7 +16,7 @@ def compile() -> None:
     """Compile the faster kernels ahead, once for this machine, so that no first call waits for it.
 
     Nothing needs it: small inputs are answered without compiled code, and large ones compile what they need, which
-    takes 5 to 20 seconds each. Run it where that would be in the way: when you build an image, or before a talk.
+    takes seconds, up to 20, each. Run it where that would be in the way: when you build an image, or before a talk.
     """
     if not has_numba():
         raise MissingExtra("`hardmax compile`", "numba", "fast")
@@ -101,4 +101,3 @@ RUNS: dict[str, Callable[[], object]] = {  # each of `KNOWN_BY`, on all types of
     "contributions": _contributions,
     "encoding": _encoding,
 }
-assert RUNS.keys() == KNOWN_BY.keys()
