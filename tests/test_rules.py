@@ -2,6 +2,7 @@
 
 import math
 import re
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -366,6 +367,19 @@ def test_heads_on_their_own_coordinates_are_independent():
     assert exact.emerged.tolist() == alone.emerged.tolist()
     leads = set(np.concatenate([head.leaders for head in run.heads]).tolist())
     assert leads >= set(run.leaders.tolist()) >= set(exact.leaders.tolist())
+
+
+@pytest.mark.parametrize(
+    "rule", [hm.MultiHead([hm.Hardmax(0.5), hm.Hardmax(0.2)]), hm.Compose([hm.Hardmax(0.5), hm.Normalize()])], ids=repr
+)
+def test_no_matrix_of_attention_is_made_for_the_sets_of_parts(rule):
+    tokens = np.random.default_rng(0).normal(size=(4000, 4))
+    hm.simulate(tokens[:500], rule, layers=1)  # what is loaded does not count
+    tracemalloc.start()
+    hm.simulate(tokens, rule, layers=2)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * 4000**2 / 10
 
 
 def test_heads_of_a_batch_with_padding():
