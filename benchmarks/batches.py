@@ -8,7 +8,6 @@ import numpy as np
 
 import hardmax as hm
 from benchmarks import data
-from benchmarks.peers import ENOUGH
 from benchmarks.registry import Answer, Case, Method, Target, equal, size
 from hardmax._types import FloatArray
 from hardmax.engine.run import Run
@@ -28,7 +27,6 @@ def _loaded(make: Callable[[], Any], run: Callable[[Any], Any]) -> Callable[[], 
     """Draw what is needed, with compiled code loaded, before the clock starts."""
 
     def prepare() -> Callable[[], Any]:
-        maximisers(data.tokens("gaussian", ENOUGH, 2))
         given = make()
         run(given[:2])
         return lambda: run(given)

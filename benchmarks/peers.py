@@ -21,7 +21,6 @@ Make = Callable[[], FloatArray]
 ROWS = 2048  # of a tile of torch's products; the best of 64 to 4096
 SQUARE = 4096  # the matrices whose product gives the peak rate
 WARM = 64  # tokens of the runs before the clock starts
-ENOUGH = 1 << 14  # tokens for whose products compiled code is loaded
 
 
 def ours(make: Make, kernel: str = "auto", name: str = "") -> Method:
@@ -30,9 +29,9 @@ def ours(make: Make, kernel: str = "auto", name: str = "") -> Method:
     def prepare() -> Callable[[], Sets]:
         tokens = make()
         if kernel == "auto":
-            kernels.maximisers(np.random.default_rng(0).normal(size=(ENOUGH, 2)))
-            few = tokens.ndim == 2 and 2 < tokens.shape[-1] <= tree_choice.MOST
-            for name in ("fused", "gemm", "tree")[: 3 if few else 2]:  # so that none is compiled while it is timed
+            d, alone = tokens.shape[-1], tokens.ndim == 2
+            more = ["hull"] * (alone and d == 2) + ["tree"] * (alone and tree_choice.FEWEST <= d <= tree_choice.MOST)
+            for name in ["fused", "gemm", *more]:  # so that none is compiled while it is timed
                 kernels.maximisers(tokens[..., :WARM, :], kernel=name)
         kernels.maximisers(tokens[..., :WARM, :], kernel=kernel)
         return lambda: kernels.maximisers(tokens, kernel=kernel)
