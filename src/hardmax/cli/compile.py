@@ -27,7 +27,10 @@ def compile() -> None:
         module, function = f"hardmax.{KNOWN_BY[kernel]}".rsplit(".", 1)
         made = sum(getattr(import_module(module), function).stats.cache_misses.values())
         output.say(f"{kernel}: {f'{time.perf_counter() - start:.1f} s' if made else 'was stored'}")
-    output.say(f"Stored in {store()}, for all installations of this version.")
+    if store().is_dir():
+        output.say(f"Stored in {store()}, for all installations of this version.")
+    else:
+        output.say(f"{store()} cannot be written to. What is compiled is kept beside the package, or in numba's cache.")
 
 
 def _search(kernel: str, d: int) -> Callable[[], object]:
