@@ -153,6 +153,37 @@ def test_sets_with_ties_are_exact(name, dtype):
     check(*TIES[name](dtype))
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    "places", [(0, 1), (3, 11), (5, 69), (7, 71, 135), (2, 70), (9, 601), (0, 64, 128), (1, 2, 700)]
+)
+@pytest.mark.parametrize("copied", [False, True])
+def test_rivals_are_found_wherever_they_lie(places, copied, dtype):
+    # In one lane, one column of lanes or one tile of a search or in several: equal for a query that does not see where
+    # they differ, the first or the last ahead by a little for others.
+    k = 0.1 * normal(1, 800, 16, dtype=dtype)
+    k[0, list(places), 0] = 4.0
+    k[0, list(places), 1] = torch.arange(len(places), device="cuda").to(dtype)
+    if copied:
+        k[0, 720:] = k[0, :80]
+    q = 0.01 * normal(1, 90, 16, dtype=dtype)
+    q[0, :, 0], q[0, :, 2:] = 1.0, 0.0
+    q[0, :, 1] = torch.tensor([0.0, 2.0**-12, -(2.0**-12), 2.0**-20, -(2.0**-30), 1.0], device="cuda").repeat(15)
+    sizes = check(q, k).sum(-1)[0]
+    assert (sizes[::6] >= len(places)).all()
+    assert (sizes[1::6] < sizes[::6]).all()
+    check(q, k[:, :800], torch.rand(1, 800, device="cuda") < 0.9)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_whole_numbers_tie_often(dtype):
+    q, k = (torch.randint(-2, 3, (2, n, 12), device="cuda").to(dtype) for n in (200, 700))
+    assert (check(q, k).sum(-1) > 1).float().mean() > 0.1
+    check(q * 2.0**-14, k * 2.0**-14)
+    k[:, ::2, 3] += 2.0**-9
+    check(q, k)
+
+
 def test_a_lead_of_one_bit_counts():
     q = torch.tensor([[[1.0, 2.0**-60, 2.0**-60]]], device="cuda")
     k = torch.tensor([[1.0, 1.0, 0.0], [1.0, 0.5, 0.5], [1.0, 0.5, 0.5 + 2.0**-24], [1.0, 0.0, 1.0]], device="cuda")

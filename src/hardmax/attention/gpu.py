@@ -1,10 +1,11 @@
 """Exact hardmax attention on the GPU: launches the Triton kernels of the other modules named gpu.
 
-`search` multiplies queries with keys on the tensor cores, and keeps for every query and each of `LANES` columns the
-largest and the second largest score of a group of keys: a tile of keys is cut into groups of KEYS / LANES keys that lie
-LANES apart, and the numbers of tile and lane are written over the last BITS bits of the group's largest score. That
-costs two comparisons a score, instead of an exponential and a second product. All this is inexact; that the sets are
-exact follows from bounds of every error.
+`search` multiplies queries with keys on the tensor cores, tile of keys after tile, and keeps for every query the
+largest score of each lane, the keys in one place of all tiles, and of each of 8 columns of lanes the two tiles with the
+largest scores, with the number of the tile written over the last bits. That costs little more than two comparisons a
+score, instead of an exponential and a second product. If one lane and one tile alone come near the best score, the key
+where they meet is C_i, and nothing is looked at twice. All this is inexact; that the sets are exact follows from bounds
+of every error.
 
 Let S = |q| max_j |k_j|, so that sum_c |q_c k_jc| <= S for every key j by Cauchy and Schwarz. Norms are computed in
 float32, multiplied by 1.001 and raised by EPSILON = 2^-50. A score s'_j as computed differs from s_j = <q, k_j> by at
@@ -19,26 +20,27 @@ most E, the sum of
 - underflow. Numbers below 2^-126 may count as 0, which changes a score by at most d 2^-126 + 2^-126 sqrt(d) (|q| +
   |k|). The terms with EPSILON in E exceed that: 2^-100 d 2^-22 and 2^-50 d 2^-22 (|q| + |k|).
 
-Packing these numbers changes a score x by at most p |x|, p = 2^(BITS - 23), or by less than an underflow. Let x be the
-largest packed score of a row, S' the score it came from and j a key of C_i. Then s'_j >= s_j - E >= S' - 2 E, and as
-y - p |y| increases with y, the packed score of the group of j is at least
+The number of a tile in the last bits changes a score x by at most p |x|, p = 2^(bits - 23), or by less than an
+underflow. Let x be the largest score of a row as computed, and j a key of C_i. Then s'_j >= s_j - E >= x - 2 E; and as
+y - p |y| increases with y, the score with a number in it of the tile of j, in the column of j, is at least
 
-    (S' - 2 E) - p |S' - 2 E| >= x - 2 p |S'| - 2 E (1 + p) >= x - 2 (E + p |x|) (1 + p) / (1 - p).
+    (x - 2 E) - p |x - 2 E| >= x - 2 E (1 + p) - p |x|.
 
-So every key of C_i is in a group whose packed score is at least near = x - 2.1 (E + p |x|) (1 + p) / (1 - p); the
-difference between 2 and 2.1 covers the rounding of this line. If a row has few such groups and no lane holds two,
-`search` multiplies their keys in float32 with the query: errors are at most d 2^-24 S (1 + d 2^-24) for each, so a key
-that leads all others by more than (d + 8) 2^-23 S is C_i. All other rows are pending, with the bits of the lanes that
-hold C_i, as are rows with S >= 1e37, where float32 could overflow.
+So every key of C_i is in a lane and in a tile whose scores are at least near = x - 2.1 (E + p |x|) (1 + p); the
+difference between 2 and 2.1 covers the rounding of this line. Two keys lie in different lanes or in different tiles,
+and two tiles in one column are both known. All rows that have more than one lane or tile near are pending, with the
+bits of their lanes and, if these are two at most, the tiles; as are rows with S >= 1e37, where float32 could overflow.
 
 `gpu_keys` and `gpu_copies` look at the keys first. Where some are equal, or a mask hides some, the search sees a list
 of the keys that are seen, each vector once; the members of C_i are then the copies of what is found, and their number
 its size.
 
-`decide` looks at all keys in these lanes of a pending row. Products of float32 numbers are exact in float64, and their
-sum has an error of at most (d + 8) 2^-53 |q| |k_j|. Keys that this does not tell apart are the same, or they are
-compared in integer arithmetic (`gpu_decide._order`), so ties are found exactly for all finite inputs, overflow and
-underflow in float32 included. Non-finite inputs have no exact answer: outputs are then undefined, but nothing hangs.
+`decide` looks at all keys in these lanes and tiles of a pending row. Products of float32 numbers are exact in float64,
+and their sum has an error of at most (d + 8) 2^-53 |q| |k_j|. Keys that this does not tell apart are the same, or all
+their products are whole numbers of a unit and below 2^53 of it, so that float64 makes no error, as is usual for numbers
+of 16 bits, or they are compared in integer arithmetic (`gpu_exact`). So ties are found exactly for all finite inputs,
+overflow and underflow in float32 included. Non-finite inputs have no exact answer: outputs are then undefined, but
+nothing hangs.
 
 `gpu_gradient` adds gradients so that the bits are the same on every run: a few rows in float32 in their order, many as
 64-bit integers in units of 2^(e - 61) max|g|, 2^e > n, which can be added in any order. No step waits for the GPU; only

@@ -33,7 +33,7 @@ class Backward:
         self.tied = (n, m, record, units, unit_bits, *seen, each, dv)
         self.collected = (n, m, blocks, parts, record, int(copies), unit_bits, dv)
         self.whole = (n, m, record, int(copies), units, unit_bits, *seen, dv)
-        self.together = is_small(batch, max(n, m), device)
+        self.together = is_small(batch, max(n, m), device, FEW_KEYS)
         (kind, value), whole, sums = types, torch.int32, (torch.float32, torch.int64)
         if self.together:
             self.kernels = ready([Launch(

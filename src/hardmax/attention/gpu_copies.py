@@ -230,8 +230,8 @@ def find_copies(
 
 @triton.jit(do_not_specialize=["rows", "m", "blocks", "slots", "units", "masked", "record"])
 def measure_and_find(
-    k, mask, norms, residuals, hashes, table, flags, copies, starts, members, chosen, short, kept, used, pending, rows,
-    m, blocks, slots, units, masked, record,
+    k, mask, norms, residuals, words, hashes, table, flags, copies, starts, members, chosen, short, kept, used, pending,
+    rows, m, blocks, slots, units, masked, record,
     COLUMNS: tl.constexpr, KEYS: tl.constexpr, TF32: tl.constexpr, BLOCK: tl.constexpr, CHUNK: tl.constexpr,
     PAIRS: tl.constexpr
 ):  # fmt: skip
@@ -240,8 +240,8 @@ def measure_and_find(
     b = tl.program_id(0).to(tl.int64)
     begin_search(pending, flags, True, b, rows, masked, record)
     for block in range(blocks):
-        measure_block(k, mask, norms, residuals, hashes, table, copies, block, b, m, blocks, slots, D, masked, record,
-                      COLUMNS, KEYS, TF32, True)  # fmt: skip
+        measure_block(k, mask, norms, residuals, words, hashes, table, copies, block, b, m, blocks, slots, D, masked,
+                      record, COLUMNS, KEYS, TF32, True)  # fmt: skip
     tl.debug_barrier()
     _look(k, mask, hashes, table, flags, copies, starts, members, chosen, short, kept, used, b, m, slots, D, masked,
           record, BLOCK, CHUNK, PAIRS)  # fmt: skip

@@ -5,100 +5,11 @@
 import triton
 import triton.language as tl
 
+from hardmax.attention.gpu_exact import BLOCK, compare, highest_of, score_one, scores_of, ties
 from hardmax.attention.gpu_keys import COPIED, PLAIN, SHORT
 
-LIMBS: tl.constexpr = tl.constexpr(18)  # of 32 bits from 2^-298 on: every product of two float32 numbers
-BLOCK: tl.constexpr = tl.constexpr(128)  # keys compared at a time
-CHUNK: tl.constexpr = tl.constexpr(64)  # columns held at a time
+CHUNK: tl.constexpr = tl.constexpr(64)  # columns of values held at a time
 LANES: tl.constexpr = tl.constexpr(32)  # in which keys lie in turn; their bits fill an int32
-
-
-@triton.jit
-def _whole(x):
-    """Round towards zero."""
-    return tl.where(x < 0, tl.ceil(x), tl.floor(x))
-
-
-@triton.jit
-def _limb(x, scale):
-    """Bits 0 to 31 of x scale, with the sign of x. All steps are exact: scale is a power of two."""
-    return _whole(x * scale) - _whole(x * (scale * 2.0**-32)) * 2.0**32
-
-
-@triton.jit
-def _order(q, k, q_row, k_rows, pivot_row, asked, D):
-    """Sign of <q, k_j> - <q, k_pivot> in integer arithmetic: 1, 0 or -1."""
-    carry = tl.zeros([BLOCK], tl.int64)
-    rest = tl.zeros([BLOCK], tl.int32)
-    scale = tl.full([1], 2.0**298, tl.float64)
-    for _ in range(LIMBS):
-        total = tl.zeros([BLOCK], tl.float64)  # whole numbers below 2^33 each, so exact for D up to 2^19
-        for start in range(0, D, CHUNK):
-            columns = start + tl.arange(0, CHUNK)
-            x = tl.load(q + q_row * D + columns, mask=columns < D, other=0.0).to(tl.float64)
-            z = tl.load(k + pivot_row * D + columns, mask=columns < D, other=0.0).to(tl.float64)
-            inside = asked[:, None] & (columns < D)[None, :]
-            y = tl.load(k + k_rows[:, None] * D + columns[None, :], mask=inside, other=0.0).to(tl.float64)
-            total += tl.sum(_limb(x[None, :] * y, scale[:, None]) - _limb(x * z, scale)[None, :], 1)
-        number = total.to(tl.int64) + carry
-        carry = number >> 32
-        rest |= (number - (carry << 32) != 0).to(tl.int32)
-        scale *= 2.0**-32
-    return tl.where(carry < 0, -1, tl.where((carry > 0) | (rest > 0), 1, 0))
-
-
-@triton.jit
-def _score(q, k, q_row, k_rows, real, D):
-    """<q, k_j> in float64, and a bound of its error: (D + 8) 2^-53 |q| |k_j|, rounded up."""
-    product = tl.zeros([BLOCK], tl.float64)
-    k_square = tl.zeros([BLOCK], tl.float64)
-    q_square = tl.zeros([CHUNK], tl.float64)
-    for start in range(0, D, CHUNK):
-        columns = start + tl.arange(0, CHUNK)
-        x = tl.load(q + q_row * D + columns, mask=columns < D, other=0.0).to(tl.float64)
-        inside = real[:, None] & (columns < D)[None, :]
-        y = tl.load(k + k_rows[:, None] * D + columns[None, :], mask=inside, other=0.0).to(tl.float64)
-        product += tl.sum(x[None, :] * y, 1)
-        k_square += tl.sum(y * y, 1)
-        q_square += x * x
-    return product, (D + 8) * 2.0**-53 * 1.001 * tl.sqrt(tl.sum(q_square, 0) * k_square)
-
-
-@triton.jit
-def _differs(q, k, q_row, k_rows, pivot_row, asked, D):
-    """Whether a key differs from the pivot in a column where the query is not 0."""
-    found = tl.zeros([BLOCK], tl.int32)
-    for start in range(0, D, CHUNK):
-        columns = start + tl.arange(0, CHUNK)
-        x = tl.load(q + q_row * D + columns, mask=columns < D, other=0.0).to(tl.float32)
-        z = tl.load(k + pivot_row * D + columns, mask=columns < D, other=0.0).to(tl.float32)
-        inside = asked[:, None] & (columns < D)[None, :]
-        y = tl.load(k + k_rows[:, None] * D + columns[None, :], mask=inside, other=0.0).to(tl.float32)
-        found |= tl.max(((y != z[None, :]) & (x != 0)[None, :] & inside).to(tl.int32), 1)
-    return found
-
-
-@triton.jit
-def _compare(q, k, q_row, k_rows, real, score, error, pivot_row, pivot, pivot_error, D):
-    """Exact sign of <q, k_j> - <q, k_pivot> for a block of keys; -1 for a key that is not real."""
-    close = real & (tl.abs(score - pivot) <= error + pivot_error)
-    sign = tl.where(close, 0, tl.where(score > pivot, 1, -1))
-    asked = close & (k_rows != pivot_row)
-    if tl.max(asked.to(tl.int32), 0) > 0:
-        asked &= _differs(q, k, q_row, k_rows, pivot_row, asked, D) > 0
-        if tl.max(asked.to(tl.int32), 0) > 0:
-            sign = tl.where(asked, _order(q, k, q_row, k_rows, pivot_row, asked, D), sign)
-    return tl.where(real, sign, -1)
-
-
-@triton.jit
-def _highest(keys, sign, score, error):
-    """The key with the largest float64 score of those above the pivot, that score and its error."""
-    best = tl.max(tl.where(sign > 0, score, float("-inf")), 0)
-    tl.debug_barrier()
-    key = tl.min(tl.where((sign > 0) & (score == best), keys, 2147483647), 0)
-    tl.debug_barrier()
-    return key, best, tl.sum(tl.where(keys == key, error, 0.0), 0)
 
 
 @triton.jit
@@ -120,53 +31,100 @@ def how_many(m, bits):
 
 
 @triton.jit
-def score_one(q, k, q_row, k_row, D):
-    """As `_score`, of one key."""
-    alone = tl.arange(0, BLOCK) == 0
-    score, error = _score(q, k, q_row, k_row + tl.zeros([BLOCK], tl.int64), alone, D)
-    return tl.sum(tl.where(alone, score, 0.0), 0), tl.sum(tl.where(alone, error, 0.0), 0)
-
-
-@triton.jit
-def _ties(q, k, row, k_rows, real, pivot_row, pivot_score, pivot_error, D):
-    """Whether keys have the product of the pivot exactly."""
-    score, error = _score(q, k, row, k_rows, real, D)
-    real &= tl.abs(score) + error < float("inf")
-    return _compare(q, k, row, k_rows, real, score, error, pivot_row, pivot_score, pivot_error, D) == 0
-
-
-@triton.jit
 def members_in_lanes(
     q, k, mask, row, b, m, limit, bits, start, pivot, pivot_score, pivot_error, masked, D
 ):  # fmt: skip
     """Keys number `start` on of these lanes, and whether they are in the set that has `pivot` in it."""
     keys, real = keys_in_lanes(mask, b, m, limit, bits, start, masked)
-    return keys, _ties(q, k, row, b * m + keys, real, b * m + pivot, pivot_score, pivot_error, D)
+    return keys, ties(q, k, row, b * m + keys, real, b * m + pivot, pivot_score, pivot_error, D)
 
 
 @triton.jit
-def _searched(copies, kept, b, m, limit, amount, bits, start, flag, record):
-    """As `keys_in_lanes`, for lanes of the keys that the search looked at; and how often each key is there."""
-    each = tl.cdiv(amount, LANES)
+def _each(amount, pair, per_tile):
+    """How many of the keys that the search looked at lie in a lane, if all or two tiles count."""
+    return tl.where(pair < 0, tl.cdiv(amount, LANES), 2 * per_tile)
+
+
+@triton.jit
+def _searched(copies, kept, b, m, limit, amount, bits, pair, per_tile, start, flag, record):
+    """As `keys_in_lanes`, for lanes and tiles of the keys that were searched; and how often each key is there."""
+    each = _each(amount, pair, per_tile)
     until = tl.cumsum((bits >> tl.arange(0, LANES)) & 1, 0)
     number = start + tl.arange(0, BLOCK)
     lane = tl.sum((until[None, :] <= (number // each)[:, None]).to(tl.int32), 1)
-    index = lane + LANES * (number % each)
-    real = (lane < LANES) & (index < limit)
+    place, low, high = number % each, pair & 0xFFFF, pair >> 16
+    again = (pair >= 0) & (place >= per_tile)
+    place = tl.where(pair < 0, place, tl.where(again, high * per_tile + place - per_tile, low * per_tile + place))
+    index = lane + LANES * place
+    real = (lane < LANES) & (index < limit) & ((again & (low == high)) == 0)
     keys = tl.where(flag >= SHORT, tl.load(kept + b * m + index, mask=real & (flag >= SHORT), other=0), index)
     weight = tl.load(copies + b * record + keys, mask=real & (flag != PLAIN), other=1)
     return keys, real & (weight > 0), weight
 
 
-@triton.jit(do_not_specialize=["n", "m", "rows", "units", "DV", "record", "class_record", "causal"])
+@triton.jit
+def _take(score, error, keys, real, weight, best, best_error, key, size, others):
+    """Take a block of keys into account, each place for itself: the best, how often it is there, a bound of others."""
+    score = tl.where(real, score, float("-inf"))
+    higher = score > best
+    others = tl.maximum(others, tl.where(higher, best + best_error, score + error))
+    best_error, size = tl.where(higher, error, best_error), tl.where(higher, weight, size)
+    return tl.maximum(best, score), best_error, tl.where(higher, keys, key), size, others
+
+
+@triton.jit
+def _best(best, best_error, key, size, others):
+    """The best of all places."""
+    top = tl.max(best, 0)
+    this = tl.min(tl.where(best == top, key, 2147483647), 0)
+    own = key == this
+    others = tl.maximum(tl.max(others, 0), tl.max(tl.where(own, float("-inf"), best + best_error), 0))
+    return top, tl.sum(tl.where(own, best_error, 0.0), 0), this, tl.sum(tl.where(own, size, 0), 0), others
+
+
+@triton.jit
+def _first(
+    q, k, copies, kept, row, b, m, limit, amount, bits, pair, per_tile, count, flag, record, D
+):  # fmt: skip
+    """The best key in float64, its score and a bound of the error, how often it is there, and a bound of all others."""
+    best = tl.full([BLOCK], float("-inf"), tl.float64)
+    best_error = tl.zeros([BLOCK], tl.float64)
+    key = -1 - tl.arange(0, BLOCK)  # no two the same
+    size = tl.zeros([BLOCK], tl.int32)
+    others = tl.full([BLOCK], float("-inf"), tl.float64)
+    for start in range(0, count, BLOCK):
+        keys, real, weight = _searched(copies, kept, b, m, limit, amount, bits, pair, per_tile, start, flag, record)
+        score, error = scores_of(q, k, row, b * m + keys, real, D, BLOCK)
+        real &= tl.abs(score) + error < float("inf")
+        best, best_error, key, size, others = _take(
+            score, error, keys, real, weight, best, best_error, key, size, others
+        )
+    return _best(best, best_error, key, size, others)
+
+
+@triton.jit
+def _of_copies(v, starts, members, keys, member, weight, b, m, columns, within, DV, record):
+    """Sum of the values of all copies of keys but the first."""
+    total = tl.zeros([CHUNK], tl.float32)
+    begin = tl.load(starts + b * record + keys, mask=member, other=0)
+    for index in range(1, tl.max(tl.where(member, weight, 0), 0)):
+        more = member & (index < weight)
+        copy = tl.load(members + b * record + begin + index, mask=more, other=0)
+        at = v + (b * m + copy[:, None]) * DV + columns[None, :]
+        total += tl.sum(tl.load(at, mask=more[:, None] & within[None, :], other=0.0).to(tl.float32), 0)
+    return total
+
+
+@triton.jit(do_not_specialize=["n", "m", "rows", "units", "DV", "record", "class_record", "causal", "per_tile"])
 def decide(
-    q, k, v, out, first, sizes, flags, copies, starts, members, kept, used, lanes, pending, n, m, rows, units, DV,
-    record, class_record, causal
+    q, k, v, out, first, sizes, flags, copies, starts, members, kept, used, lanes, tiles, pending, n, m, rows, units,
+    DV, record, class_record, causal, per_tile
 ):  # fmt: skip
     """Find C_i of the pending rows exactly, and write the mean of their values.
 
-    One pass over the lanes that `search` named: a key above the pivot becomes the pivot, and all keys before it are
-    then below.
+    In float64 if that is clear. Else all keys that `search` named are compared with the pivot exactly, and one that is
+    above becomes the pivot, until there is none. The values of those that tie with it are then added, CHUNK columns at
+    a time, in passes of the same loop: a second one would take as long to compile again.
     """
     D = units * (128 // q.dtype.element_ty.primitive_bitwidth)
     for slot in range(tl.program_id(0), tl.load(pending + rows), tl.num_programs(0)):
@@ -178,54 +136,50 @@ def decide(
         limit = tl.where(causal != 0, i + 1, amount)
         at_row = b * record + i
         bits = tl.load(lanes + row)
-        count = how_many(amount, bits)
-        pivot = -1
-        pivot_score = tl.full([], float("-inf"), tl.float64)
-        pivot_error = tl.full([], 0.0, tl.float64)
-        lowest = m
-        size = 0
-        for start in range(0, count, BLOCK):
-            keys, real, weight = _searched(copies, kept, b, m, limit, amount, bits, start, flag, class_record)
-            k_rows = b * m + keys
-            score, error = _score(q, k, row, k_rows, real, D)
-            real &= tl.abs(score) + error < float("inf")
-            sign = _compare(q, k, row, k_rows, real, score, error, b * m + pivot, pivot_score, pivot_error, D)
-            floor = tl.max(tl.where(sign > 0, score - error, float("-inf")), 0)
-            contenders = tl.sum(((sign > 0) & (score + error >= floor)).to(tl.int32), 0)
-            if contenders > 0:
-                lowest, size = m, 0
-            for _ in range(contenders):  # one of them becomes the pivot each time, until none is above
-                if tl.max(sign, 0) > 0:
-                    pivot, pivot_score, pivot_error = _highest(keys, sign, score, error)
-                    sign = _compare(q, k, row, k_rows, real, score, error, b * m + pivot,
-                                    pivot_score, pivot_error, D)  # fmt: skip
-            size += tl.sum(tl.where(sign == 0, weight, 0), 0)
-            lowest = tl.minimum(lowest, tl.min(tl.where(sign == 0, keys, m), 0))
-        lowest = tl.where(size > 0, lowest, -1)
-        tl.store(first + at_row, lowest)
-        tl.store(sizes + at_row, size)
-        for start_v in range(0, DV, CHUNK):
+        pair = tl.load(tiles + row)
+        count = _each(amount, pair, per_tile) * tl.sum((bits >> tl.arange(0, LANES)) & 1, 0)
+        pivot_score, pivot_error, pivot, size, others = _first(
+            q, k, copies, kept, row, b, m, limit, amount, bits, pair, per_tile, count, flag, class_record, D
+        )
+        lowest = pivot
+        unclear = (pivot_score - pivot_error <= others) & (size > 0)
+        start_v = 0
+        while start_v < DV or unclear:
             columns = start_v + tl.arange(0, CHUNK)
-            within = columns < DV
-            at = v + (b * m + lowest) * DV + columns
-            total = tl.load(at, mask=within & (size == 1), other=0.0).to(tl.float32)
-            if size > 1:
+            within = (columns < DV) & (unclear == 0)
+            total = tl.load(v + (b * m + lowest) * DV + columns, mask=within & (size == 1), other=0.0).to(tl.float32)
+            if (size > 1) | unclear:
+                above, next_lowest, next_size = 0, m, 0
                 for start in range(0, count, BLOCK):
-                    keys, real, weight = _searched(copies, kept, b, m, limit, amount, bits, start, flag, class_record)
-                    member = _ties(q, k, row, b * m + keys, real, b * m + lowest, pivot_score, pivot_error, D)
-                    inside = member[:, None] & within[None, :]
-                    x = tl.load(v + (b * m + keys[:, None]) * DV + columns[None, :], mask=inside, other=0.0)
+                    keys, real, weight = _searched(
+                        copies, kept, b, m, limit, amount, bits, pair, per_tile, start, flag, class_record
+                    )
+                    score, error = scores_of(q, k, row, b * m + keys, real, D, BLOCK)
+                    real &= tl.abs(score) + error < float("inf")
+                    sign = compare(
+                        q, k, row, b * m + keys, real, score, error, b * m + pivot, pivot_score, pivot_error, D
+                    )
+                    if tl.max(sign, 0) > 0:
+                        pivot, pivot_score, pivot_error = highest_of(keys, sign, score, error)
+                        above = 1
+                    member = sign == 0
+                    next_size += tl.sum(tl.where(member, weight, 0), 0)
+                    next_lowest = tl.minimum(next_lowest, tl.min(tl.where(member, keys, m), 0))
+                    at = v + (b * m + keys[:, None]) * DV + columns[None, :]
+                    x = tl.load(at, mask=member[:, None] & within[None, :], other=0.0)
                     total += tl.sum(x.to(tl.float32), 0)
-                    if flag == COPIED:
-                        begin = tl.load(starts + b * class_record + keys, mask=member, other=0)
-                        for index in range(1, tl.max(tl.where(member, weight, 0), 0)):
-                            more = member & (index < weight)
-                            copy = tl.load(members + b * class_record + begin + index, mask=more, other=0)
-                            at_copies = v + (b * m + copy[:, None]) * DV + columns[None, :]
-                            y = tl.load(at_copies, mask=more[:, None] & within[None, :], other=0.0)
-                            total += tl.sum(y.to(tl.float32), 0)
-                total /= size.to(tl.float32)  # type: ignore[attr-defined]
+                    if (flag == COPIED) & (unclear == 0):
+                        total += _of_copies(v, starts, members, keys, member, weight, b, m, columns, within, DV,
+                                            class_record)  # fmt: skip
+                lowest, size = next_lowest, next_size
+                if unclear == 0:
+                    total /= size * 1.0
+                start_v -= tl.where(unclear, CHUNK, 0)  # no values in this pass
+                unclear = unclear & (above > 0)
             tl.store(out + row * DV + columns, total.to(out.dtype.element_ty), mask=within)
+            start_v += CHUNK
+        tl.store(first + at_row, tl.where(size > 0, lowest, -1))
+        tl.store(sizes + at_row, size)
 
 
 @triton.jit(do_not_specialize=["n", "m", "count", "units", "record", "masked", "causal"])

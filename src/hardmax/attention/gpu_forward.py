@@ -6,39 +6,31 @@ from typing import Any, NamedTuple
 import torch
 import triton
 from torch import Tensor
-from triton.tools.tensor_descriptor import TensorDescriptor
 
 from hardmax.attention import gpu_copies, gpu_decide, gpu_keys, gpu_search
-from hardmax.attention.gpu_launch import Launch, ready, stream_of
+from hardmax.attention.gpu_launch import Launch, ready, stream_of, tiles
 from hardmax.attention.gpu_layout import Found, offsets
 
-LANES = 32  # columns of scores that are kept; their bits fill an int32
 WIDTHS = (32, 64, 128, 256)  # columns that a search holds at once: few, as each is compiled for
 BLOCK = 128  # keys whose norms are taken together
-COLUMNS = 16  # that are compared at a time
-FEW_KEYS = 512  # of a cloud that one program looks at
+FEW_KEYS, MANY_KEYS = 512, 1024  # of a cloud that one program looks at
 
 
 class Plan(NamedTuple):
-    """Sizes of the tiles of a search, and into how many groups of keys it looks."""
+    """Sizes of the tiles of a search."""
 
     rows: int
     keys: int
     warps: int
     stages: int
     registers: int | None
-    rounds: int
 
 
 def plan_for(dtype: torch.dtype, width: int, parts: int, m: int) -> Plan:
     """Tiles that were fastest on a Hopper GPU for m vectors of that many columns."""
-    exact = dtype.itemsize == 2
-    rounds = 2 if exact else 4  # rounded to TF32, more keys come near the best one
-    if width * dtype.itemsize <= 128:
-        return Plan(64, 64, 4, 3, 96, rounds) if m <= 1024 else Plan(64, 128, 4, 3, 160, rounds)
     if width * dtype.itemsize <= 256:
-        return Plan(64, 64, 4, 3, 160, rounds) if m < 8192 or not exact else Plan(128, 128, 8, 2, 128, rounds)
-    return Plan(64, 64, 4, 2 if parts == 1 else 1, None, rounds)
+        return Plan(64, 64, 4, 3, 96)
+    return Plan(64, 64, 4, 2 if parts == 1 else 1, None)
 
 
 @cache
@@ -49,12 +41,12 @@ def processors(device: int) -> int:
 
 def programs(device: int) -> int:
     """How many programs share the pending rows: enough to fill the GPU, few enough to end at once if there is none."""
-    return 4 * processors(device)
+    return 8 * processors(device)
 
 
-def is_small(batch: int, most: int, device: int) -> bool:
+def is_small(batch: int, most: int, device: int, few: int) -> bool:
     """Whether one program for a cloud is enough to prepare a search, or for its gradient."""
-    return most <= (FEW_KEYS if 2 * batch >= processors(device) else BLOCK)
+    return most <= (few if 2 * batch >= processors(device) else BLOCK)
 
 
 def aligned(x: Tensor) -> Tensor:
@@ -67,16 +59,6 @@ def placed(x: Tensor) -> Tensor:
     """The same tensor, contiguous and on 16 bytes."""
     x = x.contiguous()
     return x if x.data_ptr() % 16 == 0 else x.clone()
-
-
-class Address(NamedTuple):
-    """A part of an array, as far as a descriptor asks."""
-
-    address: int
-    dtype: torch.dtype
-
-    def data_ptr(self) -> int:
-        return self.address
 
 
 class Forward:
@@ -93,51 +75,53 @@ class Forward:
         self.plan = plan = plan or plan_for(dtype, width, parts, m)
         self.found, self.copies, self.device, self.dtype = Found(n, m, copies), copies, device, dtype
         self.outputs, self.records = (batch, n, dv), (batch, self.found.record)
-        self.tiles = [plan.rows, width], [plan.keys, width]
-        self.shapes = ([rows, d], [d, 1]), ([batch * m, d], [d, 1])
+        of_keys = tiles(dtype, batch * m, d, [plan.keys, width])
+        self.tiled = tiles(dtype, rows, d, [plan.rows, width]), of_keys, of_keys if copies else None
         slots = triton.next_power_of_2(2 * m) if copies else 0
         own = 0 if copies else batch * (4 + (m if masked else 0))  # `class_record` of each
         keys, clouds = (batch * m, batch) if copies else (0, 0)
         self.scratch, self.numbers = offsets(
-            rows + 1, batch * blocks, batch * blocks, own, keys, clouds * slots, keys, keys, clouds, 4 * keys * units,
-            rows,
+            rows + 1, batch * blocks, batch * blocks, BLOCK // 32 * batch * blocks, own, keys, clouds * slots, keys,
+            keys, clouds, 4 * keys * units, rows, rows,
         )  # fmt: skip
         record, class_record = self.found.record, self.found.record if copies else 4 + (m if masked else 0)
-        tiles = triton.cdiv(n, plan.rows)
-        keep = -LANES * (1 << (triton.cdiv(m, plan.keys) - 1).bit_length())
+        n_tiles = triton.cdiv(n, plan.rows)
+        keep = -(1 << (triton.cdiv(m, plan.keys) - 1).bit_length())
         packing = -keep * 2.0**-23
         seen = (int(masked), class_record)
         self.measured, self.listed = (rows, m, blocks, slots, units, *seen), (m, slots, units, *seen)
         self.searched = (
-            n, m, rows, tiles, blocks, units, int(causal), record, class_record, keep, (d + 16) * 2.0**-22,
-            packing, 2.1 * (1 + packing) / (1 - packing), dv,
+            n, m, rows, n_tiles, blocks, int(causal), int(masked), record, class_record, keep, (d + 16) * 2.0**-22,
+            packing, 2.1 * (1 + packing), dv,
         )  # fmt: skip
-        self.decided = (n, m, rows, units, dv, record, class_record, int(causal))
-        self.together = copies and is_small(batch, m, device)
-        self.grids = batch * blocks, batch, batch * tiles
+        self.decided = (n, m, rows, units, dv, record, class_record, int(causal), plan.keys // 32)
+        self.ahead = not copies and torch.cuda.get_device_capability(device) >= (9, 0)
+        self.together = copies and is_small(batch, m, device, MANY_KEYS)
+        self.block = 2048 if not self.together else FEW_KEYS if m <= FEW_KEYS else MANY_KEYS
+        self.grids = batch * blocks, batch, batch * n_tiles
         self.types, self.constants = types, {
-            "WIDTH": width, "PARTS": parts, "CHUNK": COLUMNS, "ROWS": plan.rows, "KEYS": plan.keys, "LANES": LANES,
-            "STAGES": plan.stages, "ROUNDS": plan.rounds, "TF32": dtype == torch.float32, "COPIES": copies,
+            "WIDTH": width, "PARTS": parts, "ROWS": plan.rows, "KEYS": plan.keys, "STAGES": plan.stages,
+            "TF32": dtype == torch.float32, "COPIES": copies, "AHEAD": self.ahead,
         }  # fmt: skip
-        self.kernels: list[Any] | None = None
+        self.kernels = self.compile()
 
-    def compile(self, *tiled: TensorDescriptor | None) -> list[Any]:
+    def compile(self) -> list[Any]:
         """The kernels as functions of their arguments."""
         (kind, value), whole, number, plan = self.types, torch.int32, torch.float32, self.plan
         registers = {"maxnreg": plan.registers} if plan.registers else {}
         sizes = {"TF32": self.constants["TF32"]}
-        blocks = {"BLOCK": FEW_KEYS if self.together else 2048, "CHUNK": 16, "PAIRS": 128}
+        blocks = {"BLOCK": self.block, "CHUNK": 16, "PAIRS": 128}
         if self.together:
             prepare = [Launch(
                 gpu_copies.measure_and_find, self.grids[1],
-                (kind, torch.uint8, number, number, *[whole] * 7, kind, *[whole] * 3, *self.measured),
-                {"COLUMNS": 64, "KEYS": BLOCK} | sizes | blocks, {"num_warps": 8},
+                (kind, torch.uint8, number, number, *[whole] * 8, kind, *[whole] * 3, *self.measured),
+                {"COLUMNS": 64, "KEYS": BLOCK} | sizes | blocks, {"num_warps": self.block // 128, "maxnreg": 128},
             )]  # fmt: skip
         else:
             prepare = [Launch(
                 gpu_keys.measure_keys, self.grids[0],
-                (kind, torch.uint8, number, number, *[whole] * 5, *self.measured),
-                {"CHUNK": 64, "BLOCK": BLOCK} | sizes | {"COPIES": self.copies}, {"num_warps": 8},
+                (kind, torch.uint8, number, number, *[whole] * 6, *self.measured),
+                {"CHUNK": 64, "BLOCK": BLOCK} | sizes | {"COPIES": self.copies, "AHEAD": self.ahead}, {"num_warps": 2},
             )]  # fmt: skip
         if self.copies and not self.together:
             prepare.append(Launch(
@@ -147,12 +131,12 @@ class Forward:
         return ready([
             Launch(
                 gpu_search.search, self.grids[2],
-                (*tiled, kind, kind, value, number, number, value, *[whole] * 11, *self.searched),
-                self.constants, {"num_warps": plan.warps, **registers},
+                (*self.tiled, value, number, number, whole, value, *[whole] * 12, *self.searched),
+                self.constants, {"num_warps": plan.warps, **registers, "launch_pdl": self.ahead},
             ),
             Launch(
                 gpu_decide.decide, programs(self.device),
-                (kind, kind, value, value, *[whole] * 10, *self.decided), {}, {"num_warps": 8, "maxnreg": 128},
+                (kind, kind, value, value, *[whole] * 11, *self.decided), {}, {"num_warps": 4, "maxnreg": 64},
             ),
             *prepare,
         ])  # fmt: skip
@@ -162,31 +146,29 @@ class Forward:
         found = torch.empty(self.records, dtype=torch.int32, device=v.device)
         scratch = torch.empty(self.numbers, dtype=torch.int32, device=v.device)
         at, here = scratch.data_ptr(), found.data_ptr()
-        pending, norms, residuals, own, hashes, table, chosen, kept, used, short, lanes = [at + x for x in self.scratch]
+        pending, norms, residuals, words, own, hashes, table, chosen, kept, used, short, lanes, tiled = (
+            at + x for x in self.scratch
+        )
         rows = [here + x for x in self.found.rows]
         keys = [here + x for x in self.found.keys] if self.copies else [own, own + 16, 0, 0]
         q_at, k_at, v_at, out_at = q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr()
         mask_at = 0 if mask is None else mask.data_ptr()
-        q_tiles = TensorDescriptor(q, *self.shapes[0], self.tiles[0])
-        k_tiles, short_tiles = TensorDescriptor(k, *self.shapes[1], self.tiles[1]), None
-        if self.copies:
-            short_tiles = TensorDescriptor(Address(short, self.dtype), *self.shapes[1], self.tiles[1])
-        if self.kernels is None:
-            self.kernels = self.compile(q_tiles, k_tiles, k_tiles if self.copies else None)
         search, decide, prepare, *find = self.kernels
         stream = stream_of(self.device)
         if self.together:
             prepare(
-                stream, k_at, mask_at, norms, residuals, hashes, table, *keys, chosen, short, kept, used, pending,
-                *self.measured,
+                stream, k_at, mask_at, norms, residuals, words, hashes, table, *keys, chosen, short, kept, used,
+                pending, *self.measured,
             )  # fmt: skip
         else:
-            prepare(stream, k_at, mask_at, norms, residuals, hashes, table, *keys[:2], pending, *self.measured)
+            prepare(stream, k_at, mask_at, norms, residuals, words, hashes, table, *keys[:2], pending, *self.measured)
         if find:
             find[0](stream, k_at, mask_at, hashes, table, *keys, chosen, short, kept, used, *self.listed)
         search(
-            stream, q_tiles, k_tiles, short_tiles, q_at, k_at, v_at, norms, residuals, out_at, *rows, lanes, *keys,
-            kept, used, pending, *self.searched,
+            stream, q_at, k_at, short if self.copies else None, v_at, norms, residuals, words, out_at, *rows, lanes,
+            tiled, *keys, kept, used, pending, *self.searched,
         )  # fmt: skip
-        decide(stream, q_at, k_at, v_at, out_at, rows[0], rows[1], *keys, kept, used, lanes, pending, *self.decided)
+        decide(
+            stream, q_at, k_at, v_at, out_at, rows[0], rows[1], *keys, kept, used, lanes, tiled, pending, *self.decided
+        )
         return out, found

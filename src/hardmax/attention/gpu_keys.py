@@ -4,6 +4,7 @@
 
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents
 
 PLAIN: tl.constexpr = tl.constexpr(0)  # every key is seen, and none was found to have a copy
 MASKED: tl.constexpr = tl.constexpr(1)  # `copies` says which keys are seen
@@ -25,7 +26,7 @@ def seen(mask, b, keys, m, masked):
 
 @triton.jit
 def measure_block(
-    k, mask, norms, residuals, hashes, table, copies, block, b, m, blocks, slots, D, masked, record,
+    k, mask, norms, residuals, words, hashes, table, copies, block, b, m, blocks, slots, D, masked, record,
     CHUNK: tl.constexpr, BLOCK: tl.constexpr, TF32: tl.constexpr, COPIES: tl.constexpr
 ):  # fmt: skip
     """Write the largest |k|^2 of a block of keys and, for TF32, of what TF32 drops; for COPIES, enter the hashes."""
@@ -49,6 +50,8 @@ def measure_block(
         tl.store(residuals + b * blocks + block, tl.max(residual, 0))
     if masked != 0:
         tl.store(copies + b * record + keys, real.to(tl.int32), mask=keys < m)
+        bits = tl.reshape(real.to(tl.int32), (BLOCK // 32, 32)) << tl.arange(0, 32)[None, :]
+        tl.store(words + (b * blocks + block) * (BLOCK // 32) + tl.arange(0, BLOCK // 32), tl.sum(bits, 1))
     if COPIES:
         bits = (hashed + 0.0).to(tl.int32, bitcast=True)  # of -0 and 0 the same
         bits = (bits ^ ((bits >> 15) & 0x1FFFF)) * 739982445
@@ -68,12 +71,14 @@ def begin_search(pending, flags, first, b, rows, masked, record):
 
 @triton.jit(do_not_specialize=["rows", "m", "blocks", "slots", "units", "masked", "record"])
 def measure_keys(
-    k, mask, norms, residuals, hashes, table, flags, copies, pending, rows, m, blocks, slots, units, masked, record,
-    CHUNK: tl.constexpr, BLOCK: tl.constexpr, TF32: tl.constexpr, COPIES: tl.constexpr
+    k, mask, norms, residuals, words, hashes, table, flags, copies, pending, rows, m, blocks, slots, units, masked,
+    record, CHUNK: tl.constexpr, BLOCK: tl.constexpr, TF32: tl.constexpr, COPIES: tl.constexpr, AHEAD: tl.constexpr
 ):  # fmt: skip
     """A block of keys for each program."""
+    if AHEAD:  # the search may begin
+        gdc_launch_dependents()
     D = units * (128 // k.dtype.element_ty.primitive_bitwidth)
     block, b = tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
     begin_search(pending, flags, block == 0, b, rows, masked, record)
-    measure_block(k, mask, norms, residuals, hashes, table, copies, block, b, m, blocks, slots, D, masked, record,
-                  CHUNK, BLOCK, TF32, COPIES)  # fmt: skip
+    measure_block(k, mask, norms, residuals, words, hashes, table, copies, block, b, m, blocks, slots, D, masked,
+                  record, CHUNK, BLOCK, TF32, COPIES)  # fmt: skip

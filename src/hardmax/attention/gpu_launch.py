@@ -9,6 +9,7 @@ import inspect
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -19,14 +20,31 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 LOG = logging.getLogger("hardmax")
 SLOW = 0.5  # seconds of compilation that are told of
+KNOWN = 256  # places of tensors whose descriptors are kept
 LAUNCHER = {"self", "gridX", "gridY", "gridZ", "stream", "function", "args"}  # what Triton's launcher is called with
 _COMPILED: dict[Any, Any] = {}
+
+
+class Address(NamedTuple):
+    """A tensor, as far as a descriptor asks."""
+
+    address: int
+    dtype: torch.dtype
+
+    def data_ptr(self) -> int:
+        return self.address
+
+
+def tiles(dtype: torch.dtype, rows: int, columns: int, block: list[int]) -> TensorDescriptor:
+    """What the copy engine must know of a matrix that is read in blocks, but where it lies."""
+    return TensorDescriptor(Address(0, dtype), [rows, columns], [columns, 1], block)
 
 
 class Launch(NamedTuple):
     """One kernel of a call: how many programs, and what it is compiled for.
 
-    `kinds` holds for each argument before the constants the type of a tensor, a descriptor, or a number.
+    `kinds` holds for each argument before the constants the type of a tensor, the tiles of one, or a number. Tiles come
+    first. A launch takes the addresses of tensors and of what is read in tiles.
     """
 
     kernel: Any
@@ -66,32 +84,57 @@ def ready(launches: Sequence[Launch]) -> list[Callable[..., None]]:
 
 def _compiled(launch: Launch, device: int) -> Any:
     torch.cuda.set_device(device)  # each thread has a device of its own
-    return launch.kernel.warmup(*launch.kinds, grid=(1,), **launch.constants, **launch.options)
+    compiled = launch.kernel.warmup(*launch.kinds, grid=(1,), **launch.constants, **launch.options)
+    with suppress(AttributeError):
+        compiled._init_handles()  # loads the machine code, for which Triton builds a launcher: here, beside the others
+    return compiled
 
 
 def _bound(compiled: Any, launch: Launch) -> Callable[..., None]:
     """A launch as a function of a stream and the arguments."""
     names, constants = launch.kernel.arg_names[len(launch.kinds) :], tuple(launch.constants.values())
     assert tuple(launch.constants) == tuple(names), f"{launch.kernel.__name__}: constants in the order of {names}"
-    grid = (launch.programs, 1, 1)
+    grid, tiled = (launch.programs, 1, 1), [kind for kind in launch.kinds if isinstance(kind, TensorDescriptor)]
     try:
-        return _direct(compiled, grid, constants)
-    except (AttributeError, TypeError):  # another Triton: as its documentation says, which takes twice as long
-        run = compiled[grid]
-        return lambda _, *arguments: run(*arguments, *constants)
+        return _direct(compiled, grid, tiled, constants)
+    except (AttributeError, ImportError, KeyError, TypeError):  # another Triton: as its documentation says, but slower
+        run, count = compiled[grid], len(tiled)
+        return lambda _, *arguments: run(*map(_at, tiled, arguments), *arguments[count:], *constants)
 
 
-def _direct(compiled: Any, grid: tuple[int, int, int], constants: tuple[Any, ...]) -> Callable[..., None]:
+def _at(tiled: TensorDescriptor, address: int) -> TensorDescriptor:
+    return TensorDescriptor(Address(address, tiled.base.dtype), tiled.shape, tiled.strides, tiled.block_shape)
+
+
+def _direct(
+    compiled: Any, grid: tuple[int, int, int], tiled: list[TensorDescriptor], constants: tuple[Any, ...]
+) -> Callable[..., None]:
     """As Triton 3.6 launches, without what it does for those who watch it. Nothing of this is promised by Triton."""
-    compiled._init_handles()  # loads the machine code
     run = compiled.run
     if inspect.signature(type(run).__call__).parameters.keys() != LAUNCHER:
         raise TypeError("launches take other arguments")
     if run.global_scratch_size or run.profile_scratch_size:
         raise TypeError("memory would have to be found first")
     fixed = run.launch_cooperative_grid, run.launch_pdl, None, None, compiled.packed_metadata, None, None, None
-    start, code = run.launch, compiled.function
-    return lambda stream, *arguments: start(*grid, stream, code, *fixed, *arguments, *constants)
+    start, code, count = run.launch, compiled.function, len(tiled)
+    if not tiled:
+        return lambda stream, *arguments: start(*grid, stream, code, *fixed, *arguments, *constants)
+    from triton.backends.nvidia.driver import make_tensordesc_arg
+
+    inside = inspect.getclosurevars(start).nonlocals
+    start, metas = inside["launcher"], inside["tensordesc_meta"]
+    known: dict[tuple[int, ...], list[Any]] = {}
+
+    def launch(stream: int, *arguments: Any) -> None:
+        places = arguments[:count]
+        if places not in known:  # tensors come back to the same places, and a descriptor takes as long as a launch
+            if len(known) == KNOWN:
+                known.clear()
+            made = map(make_tensordesc_arg, map(_at, tiled, places), metas)
+            known[places] = [part for parts in made for part in parts]
+        start(*grid, stream, code, *fixed, *known[places], *arguments[count:], *constants)
+
+    return launch
 
 
 def stream_of(device: int) -> int:

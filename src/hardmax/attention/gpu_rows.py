@@ -5,7 +5,8 @@
 import triton
 import triton.language as tl
 
-from hardmax.attention.gpu_decide import BLOCK, CHUNK, how_many, members_in_lanes, score_one
+from hardmax.attention.gpu_decide import CHUNK, how_many, members_in_lanes
+from hardmax.attention.gpu_exact import BLOCK, score_one
 from hardmax.attention.gpu_keys import COPIED
 
 FEW: tl.constexpr = tl.constexpr(8)  # rows of a key that are added up in their order, in float32

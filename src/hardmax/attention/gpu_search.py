@@ -4,13 +4,17 @@
 
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_wait
 
-from hardmax.attention.gpu_keys import COPIED, PLAIN, SHORT, dropped
+from hardmax.attention.gpu_keys import COPIED, MASKED, PLAIN, SHORT, dropped
 
 NOTHING: tl.constexpr = tl.constexpr(-3.0e38)  # stands for "sees no key": finite, so that packing never makes a NaN
 LARGEST: tl.constexpr = tl.constexpr(1.0e37)  # scores up to here cannot overflow, nor come near NOTHING
 EPSILON: tl.constexpr = tl.constexpr(2.0**-50)  # added to norms; outweighs every underflow
 VALUES: tl.constexpr = tl.constexpr(64)  # columns of values held at a time
+COLUMNS: tl.constexpr = tl.constexpr(8)  # of lanes, each of those that lie so far apart: one thread holds all of them
+ONE: tl.constexpr = tl.constexpr(1 << 20)  # counts, beside numbers of lanes and tiles
+BITS: tl.constexpr = tl.constexpr(32)  # lanes that `gpu_decide` tells apart
 
 
 @triton.jit
@@ -43,95 +47,37 @@ def _scores(q0, q_tiles, k_tiles, q_row, k_row, WIDTH: tl.constexpr, PARTS: tl.c
 
 
 @triton.jit
-def _merge(m1, m2, s, t, keep, GROUP: tl.constexpr):
-    """Take tile t of the scores into the largest and the second largest group of every lane."""
-    x = s
-    if GROUP > 1:
-        x = tl.max(tl.reshape(s, (s.shape[0], GROUP, s.shape[1] // GROUP)), 1)
+def _merge(lanes, best, second, s, t, keep):
+    """Take tile t of the scores into the largest of each lane, and into the two best tiles of each column."""
+    x = tl.max(tl.reshape(s, (s.shape[0], s.shape[1] // COLUMNS, COLUMNS)), 1)
     x = ((x.to(tl.int32, bitcast=True) & keep) | t).to(tl.float32, bitcast=True)
-    return tl.maximum(m1, x), tl.maximum(m2, tl.minimum(m1, x))
+    return tl.maximum(lanes, s), tl.maximum(best, x), tl.maximum(second, tl.minimum(best, x))
 
 
 @triton.jit
-def _true(copies, kept, b, m, index, real, flag, record):
-    """The keys that a search numbers so, and whether they are to be looked at."""
-    key = index
-    if flag >= SHORT:
-        key = tl.load(kept + b * m + index, mask=real, other=0)
-    if flag != PLAIN:
-        real &= tl.load(copies + b * record + key, mask=real, other=1) != 0
-    return key, real
-
-
-@triton.jit
-def _take(winner, high, second, key, real, product):
-    """Best key so far, its product, and the best of all others."""
-    product = tl.where(real, product, float("-inf"))
-    winner = tl.where(product > high, key, winner)
-    return winner, tl.maximum(high, product), tl.maximum(second, tl.minimum(high, product))
-
-
-@triton.jit
-def _compared(
-    winner, high, second, group, q, k, copies, kept, row, b, m, limit, flag, record, D, CHUNK: tl.constexpr,
-    LANES: tl.constexpr, GROUP: tl.constexpr
-):  # fmt: skip
-    """Take the keys of a group into account: the best so far, its product, and the best product of all others."""
-    more: tl.constexpr = GROUP > 2
-    asked = group >= 0
-    w, w_real = _true(copies, kept, b, m, group, asked & (group < limit), flag, record)
-    x, x_real = _true(copies, kept, b, m, group + LANES, asked & (group + LANES < limit), flag, record)
-    y, y_real = _true(copies, kept, b, m, group + 2 * LANES, asked & (group + 2 * LANES < limit) & more, flag, record)
-    z, z_real = _true(copies, kept, b, m, group + 3 * LANES, asked & (group + 3 * LANES < limit) & more, flag, record)
-    w_total = tl.zeros([row.shape[0], CHUNK], tl.float32)
-    x_total = tl.zeros([row.shape[0], CHUNK], tl.float32)
-    y_total = tl.zeros([row.shape[0], CHUNK], tl.float32)
-    z_total = tl.zeros([row.shape[0], CHUNK], tl.float32)
-    for start in tl.range(0, D, CHUNK, loop_unroll_factor=2):
-        columns = (start + tl.arange(0, CHUNK))[None, :]
-        own = tl.load(q + row[:, None] * D + columns, mask=asked[:, None] & (columns < D), other=0.0).to(tl.float32)
-        kw = tl.load(k + (b * m + w)[:, None] * D + columns, mask=w_real[:, None] & (columns < D), other=0.0)
-        kx = tl.load(k + (b * m + x)[:, None] * D + columns, mask=x_real[:, None] & (columns < D), other=0.0)
-        w_total += own * kw.to(tl.float32)
-        x_total += own * kx.to(tl.float32)
-        if GROUP > 2:
-            ky = tl.load(k + (b * m + y)[:, None] * D + columns, mask=y_real[:, None] & (columns < D), other=0.0)
-            kz = tl.load(k + (b * m + z)[:, None] * D + columns, mask=z_real[:, None] & (columns < D), other=0.0)
-            y_total += own * ky.to(tl.float32)
-            z_total += own * kz.to(tl.float32)
-    winner, high, second = _take(winner, high, second, w, w_real, tl.sum(w_total, 1))
-    winner, high, second = _take(winner, high, second, x, x_real, tl.sum(x_total, 1))
-    winner, high, second = _take(winner, high, second, y, y_real, tl.sum(y_total, 1))
-    winner, high, second = _take(winner, high, second, z, z_real, tl.sum(z_total, 1))
-    return winner, high, second
+def _unhidden(s, words, t):
+    """The scores of tile t of 64 keys but for those that the mask hides; each of these has its bit in two words."""
+    lane = tl.arange(0, s.shape[1])
+    word = tl.where(lane < 32, tl.load(words + 2 * t), tl.load(words + 2 * t + 1))
+    return tl.where((((word >> (lane & 31)) & 1) != 0)[None, :], s, NOTHING)
 
 
 @triton.jit(do_not_specialize=[
-    "n", "m", "rows", "tiles", "blocks", "units", "causal", "record", "class_record", "keep", "error", "packing",
+    "n", "m", "rows", "tiles", "blocks", "causal", "masked", "record", "class_record", "keep", "error", "packing",
     "slack"
 ])  # fmt: skip
 def search(
-    q_tiles, k_tiles, short_tiles, q, k, v, norms, residuals, out, first, sizes, lanes, own_lanes, flags, copies,
-    starts, members, kept, used, pending, n, m, rows, tiles, blocks, units, causal, record, class_record, keep, error,
-    packing, slack, DV,
-    WIDTH: tl.constexpr, PARTS: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
-    LANES: tl.constexpr, STAGES: tl.constexpr, ROUNDS: tl.constexpr, TF32: tl.constexpr, COPIES: tl.constexpr
+    q_tiles, k_tiles, short_tiles, v, norms, residuals, words, out, first, sizes, near_bits, own_bits, own_tiles,
+    flags, copies, starts, members, kept, used, pending, n, m, rows, tiles, blocks, causal, masked, record,
+    class_record, keep, error, packing, slack, DV,
+    WIDTH: tl.constexpr, PARTS: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, STAGES: tl.constexpr,
+    TF32: tl.constexpr, COPIES: tl.constexpr, AHEAD: tl.constexpr
 ):  # fmt: skip
-    """Find C_i of a tile of queries where it clearly is one key or its copies; leave other rows pending.
-
-    The best ROUNDS groups of a row are looked into.
-    """
-    D = units * (128 // q.dtype.element_ty.primitive_bitwidth)
+    """Find C_i of a tile of queries where it clearly is one key or its copies; leave other rows pending."""
     tile, b = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
     tile = tl.where(causal != 0, tiles - 1 - tile, tile)  # the longest first
     top = tile * ROWS
     query = top + tl.arange(0, ROWS)
-    flag = tl.load(flags + b * class_record)
-    amount = tl.load(used + b, mask=flag >= SHORT, other=0)
-    limit = tl.minimum(m, tl.where(causal != 0, query + 1, m))  # keys below it are seen
-    limit = tl.where(flag >= SHORT, amount, limit)
-    k_norm = _longest(norms, b, blocks, 32)
-    k_rest = _longest(residuals, b, blocks, 32) if TF32 else 0.0
     q_row = (b * n + top).to(tl.int32)
     k_row = (b * m).to(tl.int32)
     q0 = q_tiles.load([q_row, 0])
@@ -140,27 +86,43 @@ def search(
         more, more_residual = _squares(q_tiles.load([q_row, part * WIDTH]), TF32)
         square += more
         residual += more_residual
-    m1 = tl.full([ROWS, LANES], NOTHING, tl.float32)
-    m2 = tl.full([ROWS, LANES], NOTHING, tl.float32)
-    if COPIES and flag >= SHORT:  # loops begin with copies that nobody waits for if there is nothing to do
+    if AHEAD and masked != 0:
+        gdc_wait()
+    flag = tl.load(flags + b * class_record) if COPIES else tl.where(masked != 0, MASKED, PLAIN)
+    amount = tl.load(used + b, mask=flag >= SHORT, other=0)
+    limit = tl.minimum(m, tl.where(causal != 0, query + 1, m))  # keys below it are seen
+    limit = tl.where(flag >= SHORT, amount, limit)
+    lanes = tl.full([ROWS, KEYS], NOTHING, tl.float32)
+    best = tl.full([ROWS, COLUMNS], NOTHING, tl.float32)
+    second = tl.full([ROWS, COLUMNS], NOTHING, tl.float32)
+    if COPIES and flag >= SHORT:
         for t in tl.range(0, tl.cdiv(amount, KEYS), num_stages=STAGES):
             s = _scores(q0, q_tiles, short_tiles, q_row, k_row + t * KEYS, WIDTH, PARTS)
             s = tl.where((t * KEYS + tl.arange(0, KEYS) < amount)[None, :], s, NOTHING)
-            m1, m2 = _merge(m1, m2, s, t * LANES, keep, KEYS // LANES)
+            lanes, best, second = _merge(lanes, best, second, s, t, keep)
     else:
-        tail = tl.where(flag != PLAIN, 0, tl.minimum(m, tl.where(causal != 0, top + 1, m)) // KEYS)
-        for t in tl.range(0, tail, num_stages=STAGES):
-            s = _scores(q0, q_tiles, k_tiles, q_row, k_row + t * KEYS, WIDTH, PARTS)
-            m1, m2 = _merge(m1, m2, s, t * LANES, keep, KEYS // LANES)
-        seen = tl.minimum(m, tl.where(causal != 0, top + ROWS, m))
-        if tail * KEYS < seen:
-            for t in tl.range(tail, tl.cdiv(seen, KEYS), num_stages=STAGES):
+        words += b * blocks * 4
+        tail = tl.minimum(m, tl.where(causal != 0, top + 1, m)) // KEYS
+        if COPIES or masked == 0:
+            for t in tl.range(0, tail, num_stages=STAGES):
                 s = _scores(q0, q_tiles, k_tiles, q_row, k_row + t * KEYS, WIDTH, PARTS)
-                key = t * KEYS + tl.arange(0, KEYS)
-                real = tl.load(copies + b * class_record + key, mask=(key < m) & (flag != PLAIN), other=1) != 0
-                s = tl.where(real[None, :] & (key[None, :] < limit[:, None]), s, NOTHING)
-                m1, m2 = _merge(m1, m2, s, t * LANES, keep, KEYS // LANES)
+                lanes, best, second = _merge(lanes, best, second, s, t, keep)
+        else:
+            for t in tl.range(0, tail, num_stages=STAGES):
+                s = _unhidden(_scores(q0, q_tiles, k_tiles, q_row, k_row + t * KEYS, WIDTH, PARTS), words, t)
+                lanes, best, second = _merge(lanes, best, second, s, t, keep)
+        seen = tl.minimum(m, tl.where(causal != 0, top + ROWS, m))
+        for t in tl.range(tail, tl.cdiv(seen, KEYS), num_stages=1):  # at most two tiles: not worth a pipeline
+            s = _scores(q0, q_tiles, k_tiles, q_row, k_row + t * KEYS, WIDTH, PARTS)
+            s = tl.where(t * KEYS + tl.arange(0, KEYS)[None, :] < limit[:, None], s, NOTHING)
+            if not COPIES and masked != 0:
+                s = _unhidden(s, words, t)
+            lanes, best, second = _merge(lanes, best, second, s, t, keep)
 
+    if AHEAD:  # what `measure_keys` writes is not needed before
+        gdc_wait()
+    k_norm = _longest(norms, b, blocks, 32)
+    k_rest = _longest(residuals, b, blocks, 32) if TF32 else 0.0
     row = b * n + query
     inside = query < n
     q_norm = tl.sqrt(square) * 1.001 + EPSILON
@@ -169,39 +131,35 @@ def search(
     if TF32:
         wrong += (tl.sqrt(residual) * 1.001 + EPSILON) * k_norm + q_norm * k_rest
 
-    lane = tl.arange(0, LANES)
-    m1 = (m1.to(tl.int32, bitcast=True) | lane[None, :]).to(tl.float32, bitcast=True)
-    score = tl.max(m1, 1)
+    score = tl.max(lanes, 1)
     near = score - slack * (wrong + packing * tl.abs(score))
     bounded = size < LARGEST  # false for NaN too
     nobody = bounded & (score < -2.0e38)
-    clear = inside & bounded & (nobody == 0) & (tl.max(m2, 1) < near)
-    high = tl.full([ROWS], float("-inf"), tl.float32)
-    lower = tl.full([ROWS], float("-inf"), tl.float32)
-    winner = tl.full([ROWS], -1, tl.int32)
-    bits = tl.zeros([ROWS], tl.int32)
-    turn = 0
-    while (turn < ROUNDS) & (tl.max((clear & (score >= near)).to(tl.int32), 0) > 0):
-        packed = score.to(tl.int32, bitcast=True)
-        place = packed & (LANES - 1)
-        group = tl.where(clear & (score >= near), place + (packed & ~keep) // LANES * KEYS, -1)
-        winner, high, lower = _compared(winner, high, lower, group, q, k, copies, kept, row, b, m, limit, flag,
-                                        class_record, D, CHUNK, LANES, KEYS // LANES)  # fmt: skip
-        bits |= tl.where(score >= near, 1 << place, 0)
-        m1 = tl.where(m1 == score[:, None], NOTHING, m1)
-        score = tl.max(m1, 1)
-        turn += 1
-    sure = nobody | (clear & (score < near) & (high - lower > (D + 8) * 2.0**-23 * size))
+    found, near_tile = lanes >= near[:, None], best >= near[:, None]
+    number = best.to(tl.int32, bitcast=True) & ~keep
+    lane = tl.sum(tl.where(found, tl.arange(0, KEYS)[None, :] + ONE, 0), 1) - ONE
+    near_tiles = tl.sum(tl.where(near_tile, number + ONE, 0), 1) - ONE
+    apart = tl.max(second, 1) < near  # no column with two tiles
+    sure = bounded & (nobody | (apart & (lane < ONE) & (near_tiles < ONE)))
+    winner = tl.where(sure & (nobody == 0) & inside, near_tiles * KEYS + lane, -1)
+    if COPIES and flag >= SHORT:
+        winner = tl.load(kept + b * m + winner, mask=winner >= 0, other=-1)
+    whole = query < (n + 3) // 4 * 4  # the record has room for multiples of 4
     unsure = inside & (sure == 0)
+    bits = 1 << (lane & (BITS - 1))
     if tl.max(unsure.to(tl.int32), 0) > 0:
-        bits |= tl.sum(tl.where(m1 >= near[:, None], (1 << lane)[None, :], 0), 1)
-        bits = tl.where(bounded, bits, -1)
+        folded = tl.max(tl.reshape(found.to(tl.int32), (ROWS, KEYS // BITS, BITS)), 1)
+        bits = tl.where(bounded, tl.sum(folded << tl.arange(0, BITS)[None, :], 1), -1)
+        low = tl.min(tl.where(near_tile, number, ONE), 1)
+        high = tl.max(tl.where(near_tile, number, 0), 1)
+        others = tl.max((near_tile & (number != low[:, None]) & (number != high[:, None])).to(tl.int32), 1)
+        pair = tl.where(bounded & apart & (others == 0) & (high < 1 << 15), low | (high << 16), -1)
         slot = tl.atomic_add(pending + rows + tl.zeros([ROWS], tl.int32), 1, mask=unsure, sem="relaxed")
         tl.store(pending + slot, row.to(tl.int32), mask=unsure)
-        tl.store(own_lanes + row, bits, mask=unsure)
+        tl.store(own_bits + row, bits, mask=unsure)
+        tl.store(own_tiles + row, pair, mask=unsure)
     bits = tl.where(flag < SHORT, bits, -1)  # keys of a short list may lie in any lane
-    whole = query < (n + 3) // 4 * 4  # the record has room for multiples of 4
-    tl.store(lanes + b * record + query, bits, mask=whole)
+    tl.store(near_bits + b * record + query, bits, mask=whole)
     weight = tl.where(nobody, 0, 1)
     begin = tl.zeros([ROWS], tl.int32)
     if COPIES and flag == COPIED:
