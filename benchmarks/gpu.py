@@ -61,6 +61,7 @@ def measure(quick: bool, progress: Callable[[str], None] | None = None) -> dict[
         (_attention, (torch.bfloat16, batch, n, 64, True)),
         (_attention, (torch.bfloat16, batch, n, 64, False, 2)),
         (_attention, (torch.bfloat16, batch, n, 64, False, 8)),
+        (_attention, (torch.bfloat16, batch, n, 64, False, 1, 2)),
         (_attention, (torch.bfloat16, 4 * batch, n // 4, 64)),
         (_attention, (torch.bfloat16, 8 * batch, n // 8, 64)),
         (_attention, (torch.bfloat16, batch // 8 or 1, 4 * n, 128)),
@@ -171,19 +172,24 @@ def _check(q: Any, k: Any, v: Any, out: Any, causal: bool) -> None:
         raise InputError(f"hardmax_attention chooses other sets than float64 in {int(wrong.sum())} rows: no ratio.")
 
 
-def _attention(dtype: Any, batch: int, n: int, d: int, causal: bool = False, copies: int = 1) -> list[dict[str, Any]]:
+def _attention(
+    dtype: Any, batch: int, n: int, d: int, causal: bool = False, copies: int = 1, most: int = 0
+) -> list[dict[str, Any]]:
     import torch
     from torch.nn.functional import scaled_dot_product_attention
 
     from hardmax.kernels import hardmax_attention
 
     q, k, v, g = (torch.randn(1, batch, n, d, device="cuda").to(dtype) for _ in range(4))
+    if most:  # whole numbers up to it: different keys tie
+        q, k = (torch.randint(-most, most + 1, q.shape, device="cuda").to(dtype) for _ in range(2))
     k = k[:, :, : n // copies].repeat(1, 1, copies, 1)
     ours = _steps(lambda q, k, v: hardmax_attention(q, k, v, causal=causal), [q, k, v], g)
     theirs = _steps(lambda q, k, v: scaled_dot_product_attention(q, k, v, is_causal=causal), [q, k, v], g)
     _check(q, k, v, ours[0](), causal)
     kind = str(dtype).removeprefix("torch.")
     more = (", causal" if causal else "") + (f", every key {copies} times" if copies > 1 else "")
+    more += f", whole numbers from {-most} to {most}" if most else ""
     rows = []
     for name, one, other in zip((FORWARD, BOTH), ours, theirs, strict=True):
         case = f"{name}, {kind}, batch {batch}, n = {n}, d = {d}{more}, against SDPA"
