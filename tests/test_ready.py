@@ -80,6 +80,55 @@ def test_few_rows_that_are_left_over_do_not_wait_for_another_kernel(monkeypatch)
     assert sets == maximisers(tokens, kernel="numpy")
 
 
+HALF = hm.Hardmax(0.5)
+
+
+@pytest.mark.parametrize(
+    ("rule", "d", "kernels"),
+    [
+        (HALF, 2, "hull"),
+        (hm.Compose([HALF]), 2, "hull"),
+        (hm.Compose([HALF, hm.Normalize("layer"), hm.Hardmax(1, ties=0.1)]), 2, "hull, numpy"),
+        (hm.MultiHead([HALF, hm.Softmax(0.5)], shared=True), 3, "fused"),
+        (hm.MultiHead([HALF, hm.Hardmax(2)], shared=True), 2, "hull"),
+        (hm.MultiHead([HALF, hm.Hardmax(2, ties=0.1), hm.Softmax(0.5)]), 6, "hull, numpy"),
+        (hm.MultiHead([hm.Compose([HALF]), hm.Hardmax(2)]), 4, "hull"),
+        (hm.Compose([hm.MultiHead([HALF, hm.Hardmax(2, np.eye(3))]), hm.Normalize("rms")]), 5, "hull, fused"),
+    ],
+)
+def test_every_simulation_says_which_kernel_ran_and_why(monkeypatch, rule, d, kernels):
+    tokens = np.random.default_rng(0).normal(size=(200, d))  # products enough for compiled code that is loaded
+    for loaded in (True, False):
+        monkeypatch.setattr(ready, "is_loaded", lambda kernel, so=loaded: so)
+        monkeypatch.setattr(ready, "_by_numpy", Counter())
+        stats = hm.simulate(tokens, rule, layers=2).stats
+        ran = set(kernels.split(", ")) if loaded else {"numpy"}
+        assert ran <= set(stats["kernel"].split(", ")) <= ran | {"numpy"}  # when few tokens are left to ask
+        assert stats["queries"] > 0
+        why = "Compiled code is loaded." if loaded else "NumPy is done before compiled code is loaded."
+        assert stats["why"].startswith(why)
+
+
+def test_heads_of_their_own_say_every_reason_once():
+    tokens = np.random.default_rng(0).normal(size=(200, 6))
+    heads = [hm.Hardmax(0.5, ties=0.1), hm.Hardmax(2, ties=0.1), hm.Hardmax(1, exact=True)]
+    stats = hm.simulate(tokens[:20], hm.MultiHead(heads), layers=1).stats
+    assert (stats["kernel"], stats["queries"]) == ("numpy, flint", sum(own["queries"] for own in stats["heads"]))
+    assert stats["why"] == "A tolerance sees all products. `exact=True` multiplies integers."
+
+
+def test_rules_without_a_search_name_no_kernel():
+    tokens = np.random.default_rng(0).normal(size=(10, 2))
+    for rule in (hm.Softmax(0.5), hm.Compose([hm.Softmax(0.5)]), hm.MultiHead([hm.Softmax(1), hm.Softmax(2)])):
+        assert "kernel" not in hm.simulate(tokens, rule, layers=2).stats
+
+
+def test_what_ran_in_one_simulation_is_not_told_of_the_next():
+    first, again = (hm.simulate(np.eye(9, 2), hm.Compose([HALF]), layers=3).stats for _ in range(2))
+    hm.Compose([HALF]).layer(np.eye(9, 2), 0)  # outside of a run
+    assert first == again
+
+
 @pytest.mark.usefixtures("nothing_ready")
 def test_small_tensors_are_answered_by_numpy(monkeypatch):
     torch = pytest.importorskip("torch")
