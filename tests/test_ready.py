@@ -1,6 +1,7 @@
 """When compiled code runs: by the size of a call, and by what is loaded or stored."""
 
 import importlib
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -207,6 +208,15 @@ def test_kernels_are_compiled_by_processes_of_their_own(run, monkeypatch):
     assert [first.split(":")[0], second.split(":")[0]] == ["gemm", "encoding"]  # in the order in which they are done
     assert last.startswith("Stored in ")
     assert run("compile", "--workers", 0)[0] == 2
+
+
+def test_who_interrupts_does_not_wait_for_those_who_compile(run, monkeypatch):
+    def interrupted(runs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hardmax.cli.compile.as_completed", interrupted)
+    assert run("compile", "--workers", 2)[0] == 130
+    assert not multiprocessing.active_children()
 
 
 def one_more(x):

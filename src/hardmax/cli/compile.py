@@ -1,11 +1,12 @@
 """`hardmax compile`."""
 
-import multiprocessing
 import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib import import_module
+from multiprocessing import active_children, get_context
+from signal import SIG_IGN, SIGINT, signal
 from typing import Annotated
 
 import numpy as np
@@ -30,15 +31,16 @@ def compile(
     processes = min(workers or os.cpu_count() or 1, len(RUNS))  # of their own: numba compiles in one thread at a time
     with (
         output.progress_bar("compiling") as progress,
-        ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool,
+        ProcessPoolExecutor(processes, get_context("spawn"), signal, (SIGINT, SIG_IGN)) as pool,
     ):
         runs = [pool.submit(_compile_one, kernel) for kernel in RUNS]
         try:
             for done, run in enumerate(as_completed(runs), 1):
                 output.say(run.result())
                 progress(done, len(runs))
-        except BaseException:  # such as Ctrl-C: do not begin what is left
-            pool.shutdown(cancel_futures=True)
+        except BaseException:  # such as Ctrl-C, which those do not hear that compile
+            for process in active_children():
+                process.terminate()
             raise
     if store().is_dir():
         output.say(f"Stored in {store()}, for all installations of this version.")
