@@ -20,7 +20,7 @@ PEERS := --ignore-glob='tests/test_bench*' --ignore=tests/test_faithfulness.py  
 PYTHONS := $(foreach name,python3.12 python3.13 python3.14,$(shell command -v $(name) 2>/dev/null)) \
 	$(wildcard $(HOME)/.pyenv/versions/3.1[2-9].*/bin/python)
 
-.PHONY: demo check test lint types pytest test-slow test-machines test-oldest test-pythons test-wheel try-wheel release \
+.PHONY: demo check test lint types compiled pytest test-slow test-machines test-oldest test-pythons test-wheel try-wheel release \
 	docs docs-open test-docs app screenshots test-gpu bench bench-gpu clean
 
 demo: .venv/installed
@@ -31,7 +31,7 @@ check: lint types
 	$(BIN)/python -m pytest $(QUICKLY) $(UNITS)
 
 test: .venv/installed
-	$(MAKE) --no-print-directory -j2 -O lint types
+	$(MAKE) --no-print-directory -j3 -O lint types compiled
 	$(MAKE) --no-print-directory pytest test-machines
 
 lint: .venv/installed
@@ -41,6 +41,10 @@ lint: .venv/installed
 
 types: .venv/installed
 	$(BIN)/mypy
+
+# What tests use of compiled code, once: two workers would each compile what they need at the same time.
+compiled: .venv/installed
+	$(BIN)/hardmax compile
 
 pytest: .venv/installed
 	$(BIN)/python -m pytest $(TWO) -m "not slow and not site"

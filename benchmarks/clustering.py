@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.memory import with_peak
 from benchmarks.registry import Answer, Case, Method, Target, size
 from benchmarks.results import Row
 from hardmax._types import FloatArray, IntArray
@@ -118,7 +119,10 @@ def score(y: IntArray, labels: IntArray) -> float:
 
 
 def row(data: str, X: FloatArray, y: IntArray, name: str) -> dict[str, Any]:
-    """The best of a method on one data set. Seconds are those of the best setting, the better of two runs."""
+    """The best of a method on one data set. Seconds are those of the best setting, the better of two runs.
+
+    The peak of memory is that of a run of its own, so that what it costs to get memory anew is in no seconds.
+    """
     k = len(np.unique(y))
     best: tuple[float, float, IntArray, Settings] | None = None
     for chosen in settings(name, X, k):
@@ -128,6 +132,7 @@ def row(data: str, X: FloatArray, y: IntArray, name: str) -> dict[str, Any]:
     assert best is not None
     if best[1] < 10:
         best = best[0], min(best[1], found(name, best[3], X)[1]), *best[2:]
+    _, peak = with_peak(lambda: found(name, best[3], X), afresh=True)
     knob = ", ".join(f"{key}={value:.3g}" for key, value in best[3].items())
     return {
         "data": data,
@@ -139,6 +144,7 @@ def row(data: str, X: FloatArray, y: IntArray, name: str) -> dict[str, Any]:
         "found": len(set(best[2].tolist()) - {-1}),
         "ARI": round(best[0], 3),
         "seconds": float(f"{best[1]:.3g}"),
+        "peak": peak,
     }
 
 
@@ -154,8 +160,9 @@ def measure(quick: bool, progress: Callable[[str], None] | None = None) -> dict[
 
 
 def mean_of(drawn: list[dict[str, Any]]) -> dict[str, Any]:
-    """One row for a data set that was drawn several times."""
+    """One row for a data set that was drawn several times: means, and the highest peak."""
     means = {key: float(np.mean([one[key] for one in drawn])) for key in ("ARI", "seconds")}
+    peaks = [one["peak"] for one in drawn if one["peak"] is not None]
     known = " / ".join(dict.fromkeys(str(one["with"]) for one in drawn))
     return drawn[0] | {
         "drawn": len(drawn),
@@ -163,19 +170,25 @@ def mean_of(drawn: list[dict[str, Any]]) -> dict[str, Any]:
         "found": float(np.mean([one["found"] for one in drawn])),
         "ARI": round(means["ARI"], 3),
         "seconds": float(f"{means['seconds']:.3g}"),
+        "peak": max(peaks, default=None),
     }
 
 
 def markdown(values: dict[str, Any]) -> str:
-    """A line for each data set, a column for each method: adjusted Rand index, and seconds below it."""
+    """A line for each data set, a column for each method: adjusted Rand index, seconds, and MB where known."""
     rows = values["rows"]
     sets = {row["data"]: row for row in rows}
-    cells = {(row["data"], row["method"]): f"{row['ARI']:.3f} ({row['seconds']:.2g} s)" for row in rows}
+    cells = {(row["data"], row["method"]): _cell(row) for row in rows}
     lines = [f"| points | n, d, clusters | {' | '.join(METHODS)} |", "|---|---|" + "---:|" * len(METHODS)]
     for data, one in sets.items():
         shape = f"{one['n']:,}, {one['d']}, {one['clusters']}"
         lines.append(f"| {data} | {shape} | {' | '.join(cells[data, name] for name in METHODS)} |")
     return "\n".join(lines)
+
+
+def _cell(row: dict[str, Any]) -> str:
+    peak = row.get("peak")
+    return f"{row['ARI']:.3f} ({row['seconds']:.2g} s{'' if peak is None else f', {peak:,.0f} MB'})"
 
 
 def blobs(n: int) -> tuple[FloatArray, IntArray]:

@@ -10,10 +10,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,7 +23,7 @@ import typer
 import hardmax as hm
 from benchmarks import report
 from benchmarks.machine import machine
-from benchmarks.memory import resident
+from benchmarks.memory import peak_memory
 from hardmax.scale.cell_process import ONE_THREAD
 from hardmax.scale.engine import connected
 from hardmax.scale.scoring import explanations
@@ -136,31 +134,6 @@ def markdown(found: dict[str, Any]) -> str:
     lines = ["| what | measured | target | reached? |", "|---|---:|---:|---|"]
     lines += [f"| {' | '.join(map(str, row.values()))} |" for row in found["rows"]]
     return "\n".join([f"Measured with {machine}.", "", *lines])
-
-
-@contextmanager
-def peak_memory(every: float = 0.25) -> Iterator[dict[str, float]]:
-    """The largest resident size of this process, and of the largest of its children and theirs, in MB."""
-    import psutil
-
-    peak, stopped, me = {"client": 0.0, "child": 0.0}, threading.Event(), psutil.Process()
-
-    def watch() -> None:
-        while not stopped.wait(every):
-            for child in me.children(recursive=True):
-                try:
-                    peak["child"] = max(peak["child"], resident("VmHWM", child.pid) / 1e3)
-                except (OSError, StopIteration):  # one that has ended meanwhile
-                    continue
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield peak
-    finally:
-        stopped.set()
-        thread.join()
-        peak["client"] = resident("VmHWM") / 1e3
 
 
 def main(

@@ -6,9 +6,14 @@
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
+
+from benchmarks.memory import with_peak
 
 BEGIN = "<!-- made by python -m benchmarks imdb -->"
 LINEAR = "TF-IDF of words and pairs, logistic regression"
@@ -30,24 +35,28 @@ def linear() -> Any:
 
 
 def row(model: str, make: Callable[[], Any], train: Any, test: Any) -> dict[str, Any]:
-    """Train if it is not trained yet, and ask about every test review: accuracy, and seconds of the processor."""
-    classifier, training = make(), None
+    """Train if it is not trained yet, and ask about every test review: accuracy, seconds of the processor, memory."""
+    classifier, training, fitting = make(), None, None
     if not hasattr(classifier, "model_"):
-        start = time.process_time()
-        classifier.fit(train.texts, train.labels)
-        training = time.process_time() - start
+        (training, _), fitting = with_peak(lambda: _timed(classifier.fit, train.texts, train.labels))
     classifier.predict(test.texts[:100])  # loads what it needs
-    start = time.process_time()
-    right = np.mean(classifier.predict(test.texts) == np.asarray(test.labels))
-    asked = time.process_time() - start
+    (asked, labels), asking = with_peak(lambda: _timed(classifier.predict, test.texts))
+    right = np.mean(labels == np.asarray(test.labels))
     found = getattr(classifier, "model_", None)
     tokens = len(classifier[0].vocabulary_) if found is None else len(found.vocabulary)
     numbers = {"training seconds": training, "test seconds": asked, "tokens": tokens}
+    numbers |= {"training peak": fitting, "test peak": asking}
     return {"model": model, "accuracy": round(float(right), 6), **numbers}
 
 
+def _timed(call: Callable[..., Any], *given: Any) -> tuple[float, Any]:
+    start = time.process_time()
+    result = call(*given)
+    return time.process_time() - start, result
+
+
 def measure(quick: bool, progress: Callable[[str], None] | None = None) -> dict[str, Any]:
-    """Every model; a trial has a few reviews."""
+    """Every model, in a process of its own, whose memory no other has used; a trial has a few reviews."""
     import hardmax as hm
     from hardmax.sentiment.imdb import load_imdb
 
@@ -56,25 +65,27 @@ def measure(quick: bool, progress: Callable[[str], None] | None = None) -> dict[
     if quick:
         train, test = (type(part)(part.texts[::50], part.labels[::50]) for part in (train, test))
     asked: dict[str, Callable[[], Any]] = {LINEAR: linear}
-    asked |= {name: lambda folder=folder: hm.pretrained(folder) for name, folder in SHIPPED.items()}
+    asked |= {name: partial(hm.pretrained, folder) for name, folder in SHIPPED.items()}
     rows = []
     for name, make in asked.items():
         if progress is not None:
             progress(f"imdb: {name}")
-        rows.append(row(name, make, train, test))
+        with ProcessPoolExecutor(1, get_context("spawn")) as own:
+            rows.append(own.submit(row, name, make, train, test).result())
     return {"rows": rows}
 
 
 def markdown(values: dict[str, Any]) -> str:
     """A line for each model, the most accurate last."""
     lines = [
-        "| model | tokens | accuracy | training, seconds | all test reviews, seconds |",
-        "|---|---:|---:|---:|---:|",
+        "| model | tokens | accuracy | training, seconds | its peak MB | all test reviews, seconds | their peak MB |",
+        "|---|---:|---:|---:|---:|---:|---:|",
     ]
     rows = values["rows"] + [{"model": name, "accuracy": score} for name, score in PUBLISHED.items()]
     for each in sorted(rows, key=lambda each: each["accuracy"]):
-        training, asked = (each.get(key) for key in ("training seconds", "test seconds"))
-        cells = ["" if value is None else f"{value:,.3g}" for value in (training, asked)]
+        keys = ("training seconds", "training peak", "test seconds", "test peak")
+        found = [(each.get(key), ".0f" if "peak" in key else ".3g") for key in keys]
+        cells = ["" if value is None else format(value, f",{how}") for value, how in found]
         tokens = f"{each['tokens']:,}" if "tokens" in each else ""
         lines.append(f"| {each['model']} | {tokens} | {each['accuracy']:.4f} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -61,8 +61,10 @@ def test_every_method_finds_blobs(name):
 
 def test_draws_are_averaged():
     drawn = [clustering.row("blobs", *clustering.blobs(n), "KMeans") for n in (150, 200)]
+    drawn[0]["peak"], drawn[1]["peak"] = 7.0, 3.0
     mean = clustering.mean_of(drawn)
-    assert mean["drawn"] == 2
+    assert (mean["drawn"], mean["peak"]) == (2, 7.0)
+    assert clustering.mean_of([one | {"peak": None} for one in drawn])["peak"] is None
     assert mean["ARI"] == round(sum(one["ARI"] for one in drawn) / 2, 3)
 
 
@@ -82,6 +84,15 @@ def test_the_table_has_a_line_for_each_data_set():
     lines = clustering.markdown({"rows": rows}).splitlines()
     assert len(lines) == 4
     assert lines[2].startswith("| moons | 1,500, 2, 2 | 0.500 (0.012 s) |")
+    lines = clustering.markdown({"rows": [row | {"peak": 1234.4} for row in rows]}).splitlines()
+    assert lines[2].startswith("| moons | 1,500, 2, 2 | 0.500 (0.012 s, 1,234 MB) |")
+
+
+def test_the_memory_of_a_row_is_that_of_its_best_fit():
+    X, y = clustering.blobs(1000)
+    peak = clustering.row("blobs", X, y, "AffinityPropagation")["peak"]
+    if peak is not None:  # None where Linux does not tell
+        assert 2 * 8 < peak < 20 * 8  # several arrays of 1000 by 1000 numbers of 8 bytes
 
 
 def test_partitions_agree_whatever_their_names():

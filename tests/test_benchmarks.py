@@ -24,6 +24,7 @@ from benchmarks import (
     report,
     scaling,
     sizes,
+    sweeps,
     tables,
     training,
 )
@@ -147,6 +148,24 @@ def test_tokens_are_what_the_title_says(kind: str) -> None:
 def test_peak_memory_sees_what_numpy_allocates() -> None:
     _, peak = with_peak(lambda: np.ones(10_000_000).sum())
     assert peak == pytest.approx(80, abs=8)
+    small = [np.ones(10_000) for _ in range(1000)]  # too small for C to give them back one by one
+    keeps = np.ones(1000)  # above them, so that they stay
+    del small
+    _, peak = with_peak(lambda: [np.ones(10_000) for _ in range(1000)], afresh=True)
+    assert peak == pytest.approx(80, abs=8)
+    assert keeps.all()
+
+
+@pytest.mark.slow
+def test_sweeps_say_how_large_their_processes_are() -> None:
+    pytest.importorskip("distributed")
+    rows = sweeps.measure(quick=True)["rows"]
+    assert [len(row) for row in rows] == [6] * 5
+    swept, bare = [rows[i][sweeps.MEMORY[1]] for i in range(3)], rows[3][sweeps.MEMORY[1]]
+    assert 20 < bare < 1000
+    assert all(20 < size < 1000 for size in swept)
+    table = sweeps.markdown({"machine": {}, "rows": rows}).splitlines()[2:]
+    assert {line.count("|") for line in table} == {7}
 
 
 def test_growth_is_the_slope() -> None:

@@ -1,6 +1,7 @@
 """The pages that compare show recorded numbers, and what they say in words follows from these."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,11 @@ def test_imdb_is_measured_and_the_best_is_last(tmp_path: Path, monkeypatch: pyte
     assert [row["tokens"] for row in found["rows"]][1:] == [100_000, 30_488]
     assert all(row["accuracy"] > 0.4 for row in found["rows"])
     assert found["rows"][0]["training seconds"] > 0
+    assert found["rows"][1]["training peak"] is None  # trained already
+    if sys.platform == "linux":
+        assert found["rows"][0]["training peak"] > 0
+        assert all(row["test peak"] >= 0 for row in found["rows"])
+    assert [line.count("|") for line in imdb.markdown(found).splitlines()] == [8] * 6
     accuracies = [float(line.split(" | ")[2]) for line in imdb.markdown(found).splitlines()[2:]]
     assert accuracies == sorted(accuracies)
 

@@ -1,6 +1,7 @@
 """When compiled code runs: by the size of a call, and by what is loaded or stored."""
 
 import importlib
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -80,6 +81,55 @@ def test_few_rows_that_are_left_over_do_not_wait_for_another_kernel(monkeypatch)
     assert sets == maximisers(tokens, kernel="numpy")
 
 
+HALF = hm.Hardmax(0.5)
+
+
+@pytest.mark.parametrize(
+    ("rule", "d", "kernels"),
+    [
+        (HALF, 2, "hull"),
+        (hm.Compose([HALF]), 2, "hull"),
+        (hm.Compose([HALF, hm.Normalize("layer"), hm.Hardmax(1, ties=0.1)]), 2, "hull, numpy"),
+        (hm.MultiHead([HALF, hm.Softmax(0.5)], shared=True), 3, "fused"),
+        (hm.MultiHead([HALF, hm.Hardmax(2)], shared=True), 2, "hull"),
+        (hm.MultiHead([HALF, hm.Hardmax(2, ties=0.1), hm.Softmax(0.5)]), 6, "hull, numpy"),
+        (hm.MultiHead([hm.Compose([HALF]), hm.Hardmax(2)]), 4, "hull"),
+        (hm.Compose([hm.MultiHead([HALF, hm.Hardmax(2, np.eye(3))]), hm.Normalize("rms")]), 5, "hull, fused"),
+    ],
+)
+def test_every_simulation_says_which_kernel_ran_and_why(monkeypatch, rule, d, kernels):
+    tokens = np.random.default_rng(0).normal(size=(200, d))  # products enough for compiled code that is loaded
+    for loaded in (True, False):
+        monkeypatch.setattr(ready, "is_loaded", lambda kernel, so=loaded: so)
+        monkeypatch.setattr(ready, "_by_numpy", Counter())
+        stats = hm.simulate(tokens, rule, layers=2).stats
+        ran = set(kernels.split(", ")) if loaded else {"numpy"}
+        assert ran <= set(stats["kernel"].split(", ")) <= ran | {"numpy"}  # when few tokens are left to ask
+        assert stats["queries"] > 0
+        why = "Compiled code is loaded." if loaded else "NumPy is done before compiled code is loaded."
+        assert stats["why"].startswith(why)
+
+
+def test_heads_of_their_own_say_every_reason_once():
+    tokens = np.random.default_rng(0).normal(size=(200, 6))
+    heads = [hm.Hardmax(0.5, ties=0.1), hm.Hardmax(2, ties=0.1), hm.Hardmax(1, exact=True)]
+    stats = hm.simulate(tokens[:20], hm.MultiHead(heads), layers=1).stats
+    assert (stats["kernel"], stats["queries"]) == ("numpy, flint", sum(own["queries"] for own in stats["heads"]))
+    assert stats["why"] == "A tolerance sees all products. `exact=True` multiplies integers."
+
+
+def test_rules_without_a_search_name_no_kernel():
+    tokens = np.random.default_rng(0).normal(size=(10, 2))
+    for rule in (hm.Softmax(0.5), hm.Compose([hm.Softmax(0.5)]), hm.MultiHead([hm.Softmax(1), hm.Softmax(2)])):
+        assert "kernel" not in hm.simulate(tokens, rule, layers=2).stats
+
+
+def test_what_ran_in_one_simulation_is_not_told_of_the_next():
+    first, again = (hm.simulate(np.eye(9, 2), hm.Compose([HALF]), layers=3).stats for _ in range(2))
+    hm.Compose([HALF]).layer(np.eye(9, 2), 0)  # outside of a run
+    assert first == again
+
+
 @pytest.mark.usefixtures("nothing_ready")
 def test_small_tensors_are_answered_by_numpy(monkeypatch):
     torch = pytest.importorskip("torch")
@@ -104,10 +154,11 @@ def test_a_kernel_is_loaded_once_it_has_run():
 ASK = """
 import sys, numpy as np
 from hardmax.kernels import maximisers, ready
-before, loaded = ready.is_stored("hull"), ready.is_loaded("hull")
-maximisers(np.random.default_rng(0).normal(size=(300, 2)), kernel="hull")
-from hardmax.kernels import hull
-print(before, loaded, ready.is_loaded("hull"), sum(hull._walk.stats.cache_hits.values()), hull.__file__.split("/")[-4])
+before, loaded = ready.is_stored("gemm"), ready.is_loaded("gemm")
+maximisers(np.random.default_rng(0).normal(size=(300, 16)), kernel="gemm")
+from hardmax.kernels import gemm
+hits = sum(gemm._search.stats.cache_hits.values())
+print(before, loaded, ready.is_loaded("gemm"), hits, gemm.__file__.split("/")[-4])
 """
 
 
@@ -117,7 +168,7 @@ def test_what_one_installation_has_compiled_another_one_loads(variable, tmp_path
     said = []
     for name in ("one", "other"):
         shutil.copytree(SOURCE / "hardmax", tmp_path / name / "hardmax", ignore=shutil.ignore_patterns("__pycache__"))
-        os.utime(tmp_path / name / "hardmax" / "kernels" / "hull.py", (1e9, 1e9 + len(said)))
+        os.utime(tmp_path / name / "hardmax" / "kernels" / "gemm.py", (1e9, 1e9 + len(said)))
         own = {key: value for key, value in os.environ.items() if key not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
         own |= {variable: str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path / name)}
         ran = subprocess.run(
@@ -142,11 +193,30 @@ def test_a_source_that_has_changed_is_compiled_again(monkeypatch, tmp_path):
 
 
 def test_every_kernel_can_be_compiled_ahead(run, monkeypatch):
-    assert list(RUNS) == list(ready.KNOWN_BY)
+    assert set(RUNS) == set(ready.KNOWN_BY)
     monkeypatch.setattr("hardmax.cli.compile.has_numba", lambda: False)
     code, _, err = run("compile")
     assert code == 2
     assert "`hardmax compile` needs numba" in err
+
+
+def test_kernels_are_compiled_by_processes_of_their_own(run, monkeypatch):
+    monkeypatch.setattr("hardmax.cli.compile.RUNS", {"gemm": RUNS["gemm"], "encoding": RUNS["encoding"]})
+    code, out, _ = run("compile", "--workers", 1)
+    assert code == 0
+    first, second, last = out.splitlines()
+    assert [first.split(":")[0], second.split(":")[0]] == ["gemm", "encoding"]  # in the order in which they are done
+    assert last.startswith("Stored in ")
+    assert run("compile", "--workers", 0)[0] == 2
+
+
+def test_who_interrupts_does_not_wait_for_those_who_compile(run, monkeypatch):
+    def interrupted(runs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hardmax.cli.compile.as_completed", interrupted)
+    assert run("compile", "--workers", 2)[0] == 130
+    assert not multiprocessing.active_children()
 
 
 def one_more(x):
@@ -214,6 +284,6 @@ def test_nothing_is_compiled_after_hardmax_compile(tmp_path):
     said = subprocess.run(
         [sys.executable, "-m", "hardmax.cli.main", "compile"], env=own, capture_output=True, text=True, check=True
     )
-    assert [line.split(":")[0] for line in said.stdout.splitlines()[:-1]] == list(ready.KNOWN_BY)
+    assert {line.split(":")[0] for line in said.stdout.splitlines()[:-1]} == set(ready.KNOWN_BY)
     used = subprocess.run([sys.executable, "-c", USE], env=own, capture_output=True, text=True)
     assert (used.returncode, used.stdout) == (0, ""), used.stderr

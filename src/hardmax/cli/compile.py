@@ -1,18 +1,26 @@
 """`hardmax compile`."""
 
+import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib import import_module
+from multiprocessing import active_children, get_context
+from signal import SIG_IGN, SIGINT, signal
+from typing import Annotated
 
 import numpy as np
 
 from hardmax._errors import MissingExtra
 from hardmax.cli import output
+from hardmax.cli.options import UNSAID, option
 from hardmax.kernels import maximisers
 from hardmax.kernels.ready import KNOWN_BY, has_numba, store
 
 
-def compile() -> None:
+def compile(
+    workers: Annotated[int | None, option("--workers", "Processes that compile: one a core.", min=1, **UNSAID)] = None,
+) -> None:
     """Compile the faster kernels ahead, once for this machine, so that no first call waits for it.
 
     Nothing needs it: small inputs are answered without compiled code, and large ones compile what they need, which
@@ -20,17 +28,33 @@ def compile() -> None:
     """
     if not has_numba():
         raise MissingExtra("`hardmax compile`", "numba", "fast")
-    for kernel, run in RUNS.items():
-        start = time.perf_counter()
-        with output.progress_bar(f"compiling {kernel}"):
-            run()
-        module, function = f"hardmax.{KNOWN_BY[kernel]}".rsplit(".", 1)
-        made = sum(getattr(import_module(module), function).stats.cache_misses.values())
-        output.say(f"{kernel}: {f'{time.perf_counter() - start:.1f} s' if made else 'was stored'}")
+    processes = min(workers or os.cpu_count() or 1, len(RUNS))  # of their own: numba compiles in one thread at a time
+    with (
+        output.progress_bar("compiling") as progress,
+        ProcessPoolExecutor(processes, get_context("spawn"), signal, (SIGINT, SIG_IGN)) as pool,
+    ):
+        runs = [pool.submit(_compile_one, kernel) for kernel in RUNS]
+        try:
+            for done, run in enumerate(as_completed(runs), 1):
+                output.say(run.result())
+                progress(done, len(runs))
+        except BaseException:  # such as Ctrl-C, which those do not hear that compile
+            for process in active_children():
+                process.terminate()
+            raise
     if store().is_dir():
         output.say(f"Stored in {store()}, for all installations of this version.")
     else:
         output.say(f"{store()} cannot be written to. What is compiled is kept beside the package, or in numba's cache.")
+
+
+def _compile_one(kernel: str) -> str:
+    """How long it took, as a line; in a process of its own."""
+    start = time.perf_counter()
+    RUNS[kernel]()
+    module, function = f"hardmax.{KNOWN_BY[kernel]}".rsplit(".", 1)
+    made = sum(getattr(import_module(module), function).stats.cache_misses.values())
+    return f"{kernel}: {f'{time.perf_counter() - start:.1f} s' if made else 'was stored'}"
 
 
 def _search(kernel: str, d: int) -> Callable[[], object]:
@@ -93,14 +117,16 @@ def _tokens(clouds: int, n: int, d: int) -> "np.ndarray[tuple[int, ...], np.dtyp
     return np.random.default_rng(0).normal(size=(clouds, n, d)).astype(np.float32)
 
 
-RUNS: dict[str, Callable[[], object]] = {  # each of `KNOWN_BY`, on all types of numbers that it meets
-    "hull": _search("hull", 2),
+# Each of `KNOWN_BY`, on all types of numbers that it meets. What takes long comes first, but "layers", "small clouds"
+# and "contributions" call the same functions, which a process compiles once: of two processes one has all three.
+RUNS: dict[str, Callable[[], object]] = {
+    "layers": _layers,
     "tree": _search("tree", 3),
     "fused": _fused,
-    "gemm": _search("gemm", 16),
     "small clouds": _small_clouds,
-    "attention": _attention,
-    "layers": _layers,
+    "hull": _search("hull", 2),
     "contributions": _contributions,
+    "gemm": _search("gemm", 16),
+    "attention": _attention,
     "encoding": _encoding,
 }

@@ -17,7 +17,7 @@ from hardmax._integers import UNIT, apply, as_floats
 from hardmax._types import AnyArray, FloatArray, IntArray, Row
 from hardmax.engine.history import History
 from hardmax.kernels import Search
-from hardmax.kernels.exact_sets import Points, exact_sets, tolerant_sets
+from hardmax.kernels.exact_sets import SEES_ALL, Points, exact_sets, tolerant_sets
 from hardmax.kernels.floating import Scaled, next_layer, robustness
 from hardmax.kernels.sets import Classes, Sets
 from hardmax.rules.hardmax import Hardmax
@@ -159,7 +159,7 @@ class Tolerant(State):
     """Floats without a history: no gap is claimed, and nothing is proved."""
 
     kernel = "numpy"
-    why = "A tolerance sees all products."
+    why = SEES_ALL
 
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:
         ties, limits = float(self._rule.ties), self._limits(rows)

@@ -19,6 +19,7 @@ from hardmax.kernels.search import Search
 from hardmax.kernels.sets import Classes, Sets, TooMany
 
 LARGE = 1e150  # its square is still a float
+SEES_ALL = "A tolerance sees all products."  # why `tolerant_sets` runs in NumPy
 
 
 class Points(NamedTuple):

@@ -1,7 +1,7 @@
 """Which method runs: the one named, or the fastest for this shape."""
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -101,6 +101,17 @@ class Search:
 
     def __str__(self) -> str:
         return ", ".join(name for name, queries in self.ran.most_common() if queries) or self.kernel
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """What ran, why, and how many queries it answered; nothing where none was asked."""
+        queries = self.ran.total()
+        return {"kernel": str(self), "why": self.why, "queries": queries} if queries else {}
+
+    def counts(self, kernel: str, queries: int, why: str) -> None:
+        """Remember queries that were answered elsewhere, in the place of this search."""
+        self.why = self.why if self.ran else why
+        self.ran[kernel] += queries
 
     def near_maxima(
         self, queries: FloatArray, keys: FloatArray, slack: FloatArray | Slack, limits: IntArray | None = None

@@ -15,9 +15,9 @@ from hardmax import _checks
 from hardmax._errors import ParameterError
 from hardmax._tensors import like, to_numpy, weighted_sums
 from hardmax._types import AnyArray, FloatArray
-from hardmax.kernels import Search
-from hardmax.kernels.exact_sets import Points, exact_sets, tolerant_sets
+from hardmax.kernels.exact_sets import SEES_ALL, Points, exact_sets, tolerant_sets
 from hardmax.kernels.floating import Metric
+from hardmax.kernels.one_search import the_search
 from hardmax.kernels.sets import Classes, Sets
 from hardmax.rules.base import Layered
 from hardmax.rules.normalization import check_normalize
@@ -196,9 +196,11 @@ class Hardmax(Layered):
         classes = Classes.singly(cloud) if self.causal else Classes.of(cloud)
         points = Points.of(classes.rows)
         limits = np.arange(1, len(classes) + 1) if self.causal else None
+        search = the_search()
         if isinstance(self.ties, float):
+            search.counts("numpy", len(classes), SEES_ALL)
             return tolerant_sets(points.values, points.values, self.metric, self.ties, limits), classes
-        return exact_sets(points, points, self.metric, Search(), limits)[0], classes
+        return exact_sets(points, points, self.metric, search, limits)[0], classes
 
     def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
         """One layer in floats, for compositions: gradients go through the chosen values. `simulate` is exact."""

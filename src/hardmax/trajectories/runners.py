@@ -15,6 +15,7 @@ from hardmax.engine.run import Run, summed
 from hardmax.flows import integrate
 from hardmax.flows.coordinates import coordinates_of
 from hardmax.flows.integrate import Method
+from hardmax.kernels.one_search import one_search
 from hardmax.kernels.sets import Sets
 from hardmax.rules.base import Flow, Layered, Rule
 from hardmax.rules.hardmax import Hardmax
@@ -192,7 +193,7 @@ def run_layers(job: Job) -> SmoothTrajectory:
     state, keys = job.floats()
     layers = int(job.saved[-1])
     tick, kept = job.ticker(layers + 1), []
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"), one_search() as search:
         for k in range(layers + 1):
             if k == layers or len(job.saved) > 1:
                 kept.append(state)
@@ -200,7 +201,7 @@ def run_layers(job: Job) -> SmoothTrajectory:
             if k < layers:
                 state = job.rule.layer(state, k, keys)
     stats = {"method": "layers", "dtype": _dtype(state), "layers": layers, "adaptive": False}
-    return _trajectory(job, job.with_padding(stack(kept)), stats)
+    return _trajectory(job, job.with_padding(stack(kept)), stats | search.stats)
 
 
 def run_fixed(job: Job) -> SmoothTrajectory:
@@ -260,6 +261,12 @@ def run_heads(job: Job) -> SmoothTrajectory:
     heads = tuple(run(one) for one in job.heads)
     tokens = join([head.tokens for head in heads])
     stats = {"method": "heads", "dtype": _dtype(tokens), "adaptive": False, "heads": [head.stats for head in heads]}
+    searched = [head.stats for head in heads if "kernel" in head.stats]
+    if searched:
+        kernels = dict.fromkeys(name for own in searched for name in own["kernel"].split(", "))
+        reasons = dict.fromkeys(own["why"] for own in searched)
+        queries = sum(own["queries"] for own in searched)
+        stats |= {"kernel": ", ".join(kernels), "why": " ".join(reasons), "queries": queries}
     of_heads = [head.problems for head in heads if isinstance(head, SmoothTrajectory)]
     problems = tuple(" ".join(filter(None, own)) for own in zip(*of_heads, strict=True))
     return _trajectory(job, tokens, stats, heads=heads, problems=problems)
