@@ -14,6 +14,7 @@ pytest.importorskip("numba")
 
 from numba import njit
 
+from hardmax.kernels import sorted_tokens
 from hardmax.kernels.floating import slack_of
 from hardmax.kernels.registers import numbers_in_register
 from hardmax.kernels.tiles import tile_maxima
@@ -72,6 +73,21 @@ def test_a_tile_has_the_maxima_of_both_its_sides(d):
     assert [bool(found >> bit & 1) for bit in range(32)] == (expected > cuts).tolist()
 
 
+@pytest.mark.parametrize(("d", "most"), [(1, 32000), (2, 22000), (5, 14000), (16, 8000), (33, 5000)])
+def test_a_tile_of_whole_numbers_has_the_same(d, most):
+    tokens = np.random.default_rng(d).integers(-most, most + 1, size=(2, 16, d))
+    tokens[:, :2] = most * np.sign(tokens[:, :2])  # as long as they may be
+    products, cuts, out = tokens[0] @ tokens[1].T, np.zeros(32, np.int32), np.zeros(32, np.int32)
+    expected = np.r_[products.max(axis=1), products.max(axis=0)]
+    cuts[::3] = expected[::3]
+    pairs = np.zeros((2, 16, d + d % 2), np.int16)
+    pairs[..., :d] = tokens
+    panels = np.ascontiguousarray(pairs.reshape(2, 16, -1, 2).transpose(0, 2, 1, 3)).reshape(-1).view(np.int32)
+    found = _tile(panels, (d + 1) // 2, cuts, out)
+    assert out.tolist() == expected.tolist()
+    assert [bool(found >> bit & 1) for bit in range(32)] == (expected > cuts).tolist()
+
+
 def _cloud(kind, n, d):
     rng = np.random.default_rng([n, d])
     tokens = rng.normal(size=(n, d))
@@ -79,6 +95,8 @@ def _cloud(kind, n, d):
         tokens = rng.integers(-1, 2, size=(n, d)).astype(float)
     elif kind == "twice":
         tokens = tokens[rng.integers(0, -(-n // 2), n)]
+    elif kind == "nearly twice":  # which differ by less than the grid of whole numbers
+        tokens = tokens[rng.integers(0, -(-n // 2), n)] + 1e-6 * rng.normal(size=(n, d))
     elif kind == "zeros":
         tokens[rng.random(n) < 0.5] = 0.0
     elif kind == "magnitudes":
@@ -90,11 +108,54 @@ def _cloud(kind, n, d):
     return tokens
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "lattice", "twice", "zeros", "magnitudes", "denormal", "far away"])
+KINDS = ["gaussian", "lattice", "twice", "nearly twice", "zeros", "magnitudes", "denormal", "far away"]
+
+
+@pytest.mark.parametrize("crowded", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("n", "d"), [(1, 16), (15, 3), (16, 16), (17, 40), (129, 1), (300, 16), (1000, 5)])
-def test_half_of_the_products_gives_all_sets(kind, n, d):
+def test_half_of_the_products_gives_all_sets(kind, n, d, crowded, monkeypatch):
+    monkeypatch.setattr(sorted_tokens, "_crowded", lambda *given: crowded)  # float32 if it is, else whole numbers
     tokens = _cloud(kind, n, d)
     assert maximisers(tokens, kernel="gemm") == maximisers(tokens, kernel="numpy")
+
+
+@pytest.mark.parametrize("d", [1, 3, 16, 40])
+@pytest.mark.parametrize("scale", [1e-140, 1.0, 1e9])
+def test_whole_numbers_are_as_close_as_is_said(d, scale):
+    tokens = scale * np.random.default_rng(d).normal(size=(200, d))
+    given = sorted_tokens.sorted_tokens(tokens, np.zeros(200))
+    assert given.coarse.dtype == np.int32
+    pairs = (
+        given.coarse.view(np.int16).reshape(-1, (d + 1) // 2, 16, 2).transpose(0, 2, 1, 3).reshape(len(given.order), -1)
+    )
+    v, z = pairs[:, :d].astype(np.int64), tokens[given.order]
+    unit = np.sqrt((z * z).sum(axis=1).max()) / sorted_tokens.LONGEST
+    assert np.abs(v - z / unit).max() < 0.5 + 1e-9
+    off = np.abs(v @ v.T - (z / unit) @ (z / unit).T)
+    assert (2 * off <= given.unsure[:, None]).all()
+    assert (np.sqrt((v * v).sum(axis=1)).reshape(-1, 16).max(axis=1) <= given.reach).all()
+    assert (given.inverse * np.sqrt((v * v).sum(axis=1)) <= 1).all()
+
+
+def test_whole_numbers_are_taken_where_they_tell():
+    rng = np.random.default_rng(0)
+    spread, slack = rng.normal(size=(3000, 16)), np.zeros(3000)
+    assert sorted_tokens.sorted_tokens(spread, slack).coarse.dtype == np.int32
+    assert sorted_tokens.sorted_tokens(spread, slack, whole=False).coarse.dtype == np.float32
+    assert sorted_tokens.sorted_tokens(spread, slack + 1e3).coarse.dtype == np.float32
+    gathered = spread[rng.integers(0, 10, 3000)] + 1e-5 * spread
+    assert sorted_tokens.sorted_tokens(gathered, slack).coarse.dtype == np.float32
+
+
+def test_float32_is_asked_where_whole_numbers_fail_against_expectation(monkeypatch):
+    monkeypatch.setattr(sorted_tokens, "_crowded", lambda *given: False)
+    rng = np.random.default_rng(0)
+    tokens = rng.normal(size=(10, 16))[rng.integers(0, 10, 4096)] + 1e-4 * rng.normal(size=(4096, 16))
+    search, scaled = Search("gemm"), tokens / 8
+    found, _ = search.near_maxima(scaled, scaled, slack_of(scaled, 0.0, scaled, 0.0))
+    assert search.ran["gemm"] == 4096
+    assert found == Search("numpy").near_maxima(scaled, scaled, slack_of(scaled, 0.0, scaled, 0.0))[0]
 
 
 def test_members_of_ties_are_in_order():

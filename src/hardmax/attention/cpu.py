@@ -1,6 +1,8 @@
 """One hardmax layer of tensors on the CPU: means of the values of exact sets, and the gradient of the values."""
 
 import math
+from functools import cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,20 +21,19 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -
 
     Where each query has a single winner, which is nearly always, all is done in one compiled pass.
     """
-    (batch, n, _), values = q.shape, _numbers(v)
+    batch, n, _ = q.shape
     out, found = torch.empty(batch, n, v.shape[2], dtype=_wide(v)), torch.empty(batch, 2 * n, dtype=torch.int32)
-    some = np.arange(batch)
     if batch * n == 0 or k.shape[1] == 0:
-        found[:, :n], found[:, n:], some = -1, 0, some[:0]
-        out.zero_()
-    elif not causal and (mask is None or mask.ndim == 2) and _compiled(q, k, v):
-        from hardmax.attention.compiled_attention import attend
-
-        seen = None if mask is None else mask.numpy()
-        some = np.flatnonzero(attend(_numbers(q), _numbers(k), values, seen, out.numpy(), found.numpy()))
-    if len(some):
-        _attend_by_sets(q, k, values, mask, causal, some, out.numpy(), found.numpy())
-    return out.to(v.dtype), found
+        found[:, :n], found[:, n:] = -1, 0
+        return out.zero_().to(v.dtype), found
+    values, some = _numbers(v), None
+    if not causal and (mask is None or mask.ndim == 2) and _compiled(q, k, v):
+        keys, seen = values if k is v else _numbers(k), None if mask is None else mask.numpy()
+        some = _in_one_pass().attend(_numbers(q), keys, values, seen, out.numpy(), found.numpy())
+    if some is None or len(some):
+        clouds = np.arange(batch) if some is None else some
+        _attend_by_sets(q, k, values, mask, causal, clouds, out.numpy(), found.numpy())
+    return _narrowed(out, v), found
 
 
 def _compiled(q: Tensor, k: Tensor, v: Tensor) -> bool:
@@ -40,6 +41,14 @@ def _compiled(q: Tensor, k: Tensor, v: Tensor) -> bool:
     (batch, n, d), m = q.shape, k.shape[1]
     single = _wide(q) == _wide(v) == torch.float32
     return single and is_small(d, max(n, m), True) and compiled_pays("attention", of_batch(batch, n, m))
+
+
+@cache
+def _in_one_pass() -> ModuleType:
+    """The module that needs numba; once, as even an import that does nothing takes a while in each call."""
+    from hardmax.attention import compiled_attention
+
+    return compiled_attention
 
 
 def _attend_by_sets(
@@ -66,22 +75,35 @@ def spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, f
     out = torch.empty(batch, m, dv, dtype=_wide(g))
     if not (g.numel() and m):
         return out.zero_().to(g.dtype)
-    gradients, records = _numbers(g), found.contiguous().numpy()
-    some = np.arange(batch)
+    gradients, records, some = _numbers(g), found.contiguous().numpy(), np.arange(batch)
     if compiled_pays("attention", of_batch(batch, n + m, dv)):
-        from hardmax.attention import compiled_attention as compiled
+        some = _in_one_pass().spread(gradients, records, out.numpy())
+    if len(some):
+        _spread_by_sets(gradients, records, q, k, mask, causal, some, out.numpy())
+    return _narrowed(out, g)
 
-        some = np.flatnonzero(compiled.spread(gradients, records, out.numpy()))
+
+def _spread_by_sets(
+    gradients: AnyArray,
+    records: AnyArray,
+    q: Tensor,
+    k: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    some: IntArray,
+    out: AnyArray,
+) -> None:
+    """The same for some clouds, by their sets."""
+    n, m = gradients.shape[1], out.shape[1]
     tied = (records[some, n:] > 1).any(axis=1)
     if not tied.all():  # in the same order as compiled code, and in the same type: to the last bit
         clouds = some[~tied]
         first, sizes = (half.astype(np.intp).reshape(-1) for half in np.split(records[clouds], 2, axis=1))
         sets = Sets.joined(first, sizes, np.empty(0, np.intp))
-        out.numpy()[clouds] = _transposed(sets, gradients[clouds], m, gradients.dtype)
+        out[clouds] = _transposed(sets, gradients[clouds], m, gradients.dtype)
     if tied.any():  # these clouds are asked again, as members take memory
         clouds = some[tied]
-        out.numpy()[clouds] = _transposed(_sets(q, k, mask, causal, clouds), gradients[clouds], m, np.float64)
-    return out.to(g.dtype)
+        out[clouds] = _transposed(_sets(q, k, mask, causal, clouds), gradients[clouds], m, np.float64)
 
 
 def _transposed(sets: Sets, g: AnyArray, m: int, number: Any) -> AnyArray:
@@ -104,7 +126,13 @@ def _wide(x: Tensor) -> torch.dtype:
 
 def _numbers(x: Tensor) -> AnyArray:
     """A tensor as a NumPy array; widening bfloat16 and float16 to float32 loses nothing."""
-    return x.detach().to(_wide(x)).contiguous().numpy()
+    wide = x.detach() if x.dtype == _wide(x) else x.detach().to(torch.float32)
+    return wide.contiguous().numpy()
+
+
+def _narrowed(x: Tensor, like: Tensor) -> Tensor:
+    """Of the type of another one."""
+    return x if x.dtype == like.dtype else x.to(like.dtype)
 
 
 def as_array(x: Tensor, name: str) -> AnyArray:

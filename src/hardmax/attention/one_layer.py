@@ -91,14 +91,15 @@ def hardmax_attention(
     leading = q.shape[:-2]
     if not leading == k.shape[:-2] == v.shape[:-2]:
         leading = torch.broadcast_shapes(leading, k.shape[:-2], v.shape[:-2])
+        q, k, v = (x.expand(*leading, *x.shape[-2:]) for x in (q, k, v))
     rows = None if mask is attn_mask is None else _seen(mask, attn_mask, k, tuple(leading), q.shape[-2])
     if rows is not None and rows.ndim == 3 and causal:
         rows, causal = rows & rows.new_ones(rows.shape[1:]).tril(), False
     compiled, mapped = torch.compiler.is_compiling(), torch._C._are_functorch_transforms_active()  # as `apply` asks
     wanted = torch.is_grad_enabled() and (v.requires_grad or q.requires_grad or k.requires_grad)
     if wanted and not (compiled or mapped):
-        return cast(Tensor, Attend.apply(*(_spread_over(x, leading) for x in (q, k, v)), rows, causal, None))
-    q, k, v = (_flat(x, leading) for x in (q, k, v))
+        return cast(Tensor, Attend.apply(q, k, v, rows, causal, None))
+    q, k, v = _flat(q), _flat(k), _flat(v)
     attend = torch.ops.hardmax.attend if compiled else MappedAttend.apply if mapped else _attend
     out: Tensor = attend(q, k, v, rows, causal)[0]
     return out.view(*leading, *out.shape[1:])
@@ -150,18 +151,13 @@ def _seen(mask: Tensor | None, attn_mask: Tensor | None, k: Tensor, leading: tup
     name, given = ("mask", cast(Tensor, mask)) if attn_mask is None else ("attn_mask", attn_mask)
     check_mask(name, given, k)
     own = for_each_query(name, given, leading, n)
-    rows = _flat(own.expand(*own.shape[:-1], k.shape[-2]), leading)
+    rows = _flat(own.expand(*leading, own.shape[-2], k.shape[-2]))
     return rows[:, 0] if own.shape[-2] == 1 else rows
 
 
-def _spread_over(x: Tensor, leading: Sequence[int]) -> Tensor:
-    return x if x.shape[:-2] == leading else x.expand(*leading, *x.shape[-2:])
-
-
-def _flat(x: Tensor, leading: Sequence[int]) -> Tensor:
-    if x.ndim == 3 and x.shape[:-2] == leading:
-        return x
-    return _spread_over(x, leading).reshape(math.prod(leading), *x.shape[-2:])
+def _flat(x: Tensor) -> Tensor:
+    """With one leading axis."""
+    return x if x.ndim == 3 else x.reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
 
 
 def _check(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> None:
@@ -228,13 +224,14 @@ class Attend(torch.autograd.Function):
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, known: list[Tensor] | None
     ) -> Tensor:
         """Tensors of any number of leading axes, all the same; what is found of the sets is added to `known`."""
-        ctx.causal, ctx.shape, leading = causal, v.shape, q.shape[:-2]
-        q, k = _flat(q, leading), _flat(k, leading)  # here, where each view is no step of the gradient
-        out, ctx.found = _attend(q, k, _flat(v, leading), mask, causal)
+        ctx.causal, ctx.shape = causal, v.shape
+        if v.ndim != 3:
+            q, k, v = _flat(q), _flat(k), _flat(v)  # here, where each view is no step of the gradient
+        out, ctx.found = _attend(q, k, v, mask, causal)
         ctx.save_for_backward(q, k, mask)
         if known is not None:
             known.append(ctx.found)
-        return out.view(*leading, *out.shape[1:])
+        return out if len(ctx.shape) == 3 else out.view(*ctx.shape[:-2], *out.shape[1:])
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -242,8 +239,8 @@ class Attend(torch.autograd.Function):
             return (None,) * 6
         q, k, mask = ctx.saved_tensors
         spread = MappedSpread.apply if torch.is_grad_enabled() else _spread  # `create_graph=True`
-        found = spread(_flat(g, ctx.shape[:-2]), q, k, mask, ctx.causal, ctx.found)
-        return None, None, found.view(ctx.shape), None, None, None
+        found = spread(_flat(g), q, k, mask, ctx.causal, ctx.found)
+        return None, None, found if len(ctx.shape) == 3 else found.view(ctx.shape), None, None, None
 
 
 class MappedAttend(torch.autograd.Function):

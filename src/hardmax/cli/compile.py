@@ -61,6 +61,12 @@ def _search(kernel: str, d: int) -> Callable[[], object]:
     return lambda: maximisers(_tokens(1, 64, d)[0].astype(np.float64), kernel=kernel)
 
 
+def _gemm() -> None:
+    tokens = _tokens(1, 64, 16)[0].astype(np.float64)
+    for some in (tokens, tokens[np.arange(64) % 4] + 1e-6 * tokens):  # as whole numbers; gathered, as float32
+        maximisers(some, kernel="gemm")
+
+
 def _fused() -> None:
     from hardmax.kernels.fused import near_maxima_of_batch
 
@@ -126,7 +132,7 @@ RUNS: dict[str, Callable[[], object]] = {
     "small clouds": _small_clouds,
     "hull": _search("hull", 2),
     "contributions": _contributions,
-    "gemm": _search("gemm", 16),
+    "gemm": _gemm,
     "attention": _attention,
     "encoding": _encoding,
 }

@@ -168,21 +168,40 @@ def tied(
     return size, same, first
 
 
+@njit(fastmath=FLAGS)
+def search_cloud(
+    queries: AnyArray,
+    keys: AnyArray,
+    mask: BoolArray,
+    cloud: int,
+    space: WorkSpace,
+    seen: IntArray,
+    clear: BoolArray,
+    output: Output,
+) -> None:
+    """Find the near-maxima of one of the clouds of queries (clouds, n, d) among keys (clouds, m, d).
+
+    There must be room for m keys that are seen, and to say for n queries whether they are clear.
+    """
+    n, m = queries.shape[1], keys.shape[1]
+    count, used, mine = seen_keys(mask, cloud, m, seen), 0, slice(cloud * n, cloud * n + n)
+    own, known, ids = queries[cloud], keys[cloud], seen[:count]
+    first, sizes, same = output.first[mine], output.sizes[mine], output.same[mine]
+    sizes[:], same[:], clear[:], highest, all_clear = 1, True, False, 0.0, False
+    if count:
+        highest, all_clear = winners(own, known, ids, 0.0, known[:0], space, first, clear)
+    room = output.members[output.starts[cloud] : output.starts[cloud + 1]]
+    for i in range(0 if all_clear else n):
+        if not clear[i]:
+            sizes[i], same[i], first[i] = tied(own[i], known, ids, highest, 0.0, space[3], room[used:])
+            used += sizes[i] if sizes[i] > 1 else 0
+    output.used[cloud] = used
+
+
 @entry(fastmath=FLAGS)
 def search_small(queries: AnyArray, keys: AnyArray, mask: BoolArray, clouds: IntArray, output: Output) -> None:
-    """Find the near-maxima of some clouds of queries (clouds, n, d) among keys (clouds, m, d)."""
+    """The same for some clouds."""
     (n, d), m = queries.shape[1:], keys.shape[1]
-    ids, space, clear = np.empty(m, np.intp), work_space(n, m, d), np.empty(n, np.bool_)
+    space, seen, clear = work_space(n, m, d), np.empty(m, np.intp), np.empty(n, np.bool_)
     for cloud in clouds:
-        count, used, mine = seen_keys(mask, cloud, m, ids), 0, slice(cloud * n, cloud * n + n)
-        own, known = queries[cloud], keys[cloud]
-        first, sizes, same = output.first[mine], output.sizes[mine], output.same[mine]
-        sizes[:], same[:], clear[:], highest, all_clear = 1, True, False, 0.0, False
-        if count:
-            highest, all_clear = winners(own, known, ids[:count], 0.0, known[:0], space, first, clear)
-        room = output.members[output.starts[cloud] : output.starts[cloud + 1]]
-        for i in range(0 if all_clear else n):
-            if not clear[i]:
-                sizes[i], same[i], first[i] = tied(own[i], known, ids[:count], highest, 0.0, space[3], room[used:])
-                used += sizes[i] if sizes[i] > 1 else 0
-        output.used[cloud] = used
+        search_cloud(queries, keys, mask, cloud, space, seen, clear, output)

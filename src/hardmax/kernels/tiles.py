@@ -3,6 +3,9 @@
 Lane l of vector t is the product of query l with key t. For the queries the largest of 16 vectors is taken, lane by
 lane; for the keys the largest lane of every vector. For that, two vectors are folded into one that has the larger ones
 of half of the lanes of each, until one is left: it takes as long as the products of a few coordinates.
+
+Panels are of float32, or of pairs of whole numbers of 16 bits as one of 32: processors add up twice as many products of
+these in a time, and none is rounded.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
@@ -15,17 +18,17 @@ from llvmlite import ir
 
 from hardmax.kernels.registers import LANES
 from hardmax.kernels.vectors import (
-    SINGLES,
     all_products,
     bits,
+    compared,
     everywhere,
-    float32,
     for_llvm,
     int64,
     larger,
     load,
     store,
     sums,
+    vectors_at,
 )
 
 
@@ -71,7 +74,8 @@ def _fold(builder, one, other, width):
 def tile_maxima(builder, panels, rows_at, columns_at, d, cuts, rows, columns, out):
     """Write the largest products of 16 tokens of a panel with those of another, then of these with the former.
 
-    Which are above the cuts of these tokens is returned as bits, first those of the one panel, then of the other.
+    A panel has d rows of 16 numbers, or of 16 pairs. Which maxima are above the cuts of these tokens is returned as
+    bits, first those of the one panel, then of the other.
     """
     largest = None
 
@@ -82,16 +86,17 @@ def tile_maxima(builder, panels, rows_at, columns_at, d, cuts, rows, columns, ou
             largest = vector if largest is None else larger(builder, vector, largest)
             yield vector
 
-    folded, found = _folded(seen(), partial(_fold, builder)), []
+    folded, found, kind = _folded(seen(), partial(_fold, builder)), [], vectors_at(panels)
     for at, value, to in ((rows, largest, 0), (columns, folded, LANES)):
-        store(builder, value, builder.gep(out, [ir.IntType(64)(to)]), SINGLES)
-        found.append(bits(builder, builder.fcmp_ordered(">", value, load(builder, builder.gep(cuts, [at]), SINGLES))))
+        store(builder, value, builder.gep(out, [ir.IntType(64)(to)]), kind)
+        found.append(bits(builder, compared(builder, ">", value, load(builder, builder.gep(cuts, [at]), kind))))
     return builder.or_(found[0], builder.shl(found[1], ir.IntType(64)(LANES)))
 
 
-@for_llvm(int64, None, int64, int64, int64, float32)
-def products_above(builder, panels, panel_at, token_at, d, cut):
-    """Which of 16 tokens of a panel have a product with one token of another that is not below the cut, as bits."""
-    one, other = (builder.gep(panels, [at]) for at in (panel_at, token_at))
-    products = sums(builder, one, other, d, LANES, range(1), SINGLES)[0]
-    return bits(builder, builder.fcmp_ordered(">=", products, everywhere(builder, cut)))
+@for_llvm(int64, None, int64, int64, int64, None, int64)
+def products_above(builder, panels, panel_at, token_at, d, cuts, at):
+    """Which of 16 tokens of a panel have a product with one token of another that is not below cuts[at], as bits."""
+    one, other = (builder.gep(panels, [start]) for start in (panel_at, token_at))
+    products = sums(builder, one, other, d, LANES, range(1), vectors_at(panels))[0]
+    cut = everywhere(builder, builder.load(builder.gep(cuts, [at])))
+    return bits(builder, compared(builder, ">=", products, cut))

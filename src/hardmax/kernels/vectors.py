@@ -14,6 +14,7 @@ from hardmax.kernels.registers import LANES, sums_at_once
 
 SINGLES = (ir.VectorType(ir.FloatType(), LANES), 4)  # 16 numbers, and the bytes of one
 DOUBLES = (ir.VectorType(ir.DoubleType(), LANES), 8)
+WHOLES = (ir.VectorType(ir.IntType(32), LANES), 4)  # 16 sums, or 16 pairs of whole numbers of 16 bits
 int64, float32, float64 = types.int64, types.float32, types.float64
 intrinsic: Any = extending.intrinsic  # which adds the first argument itself
 
@@ -59,9 +60,19 @@ def store(builder, value, start, vectors):
     builder.store(value, builder.bitcast(start, vectors[0].as_pointer()), align=vectors[1])
 
 
+def is_whole(value):
+    """Whether lanes are whole numbers."""
+    return isinstance(value.type.element, ir.IntType)
+
+
+def compared(builder, how, one, other):
+    """Compare lane by lane."""
+    return (builder.icmp_signed if is_whole(one) else builder.fcmp_ordered)(how, one, other)
+
+
 def larger(builder, one, other):
     """The larger number in every lane."""
-    return builder.select(builder.fcmp_ordered(">", one, other), one, other)
+    return builder.select(compared(builder, ">", one, other), one, other)
 
 
 def size(builder, value):
@@ -75,7 +86,7 @@ def bits(builder, lanes):
 
 
 def sums(builder, lanes, others, d, width, some, vectors):
-    """Sums over r < d of lanes[r, :] * others[r, s], for some columns s of `width`."""
+    """Sums over r < d of lanes[r, :] * others[r, s], for some columns s of `width`; of pairs, if numbers are whole."""
 
     def entry(start, row, columns, column):
         return builder.gep(start, [builder.add(builder.mul(row, row.type(columns)), row.type(column))])
@@ -87,13 +98,31 @@ def sums(builder, lanes, others, d, width, some, vectors):
         left = load(builder, entry(lanes, loop.index, LANES, 0), vectors)
         for s, total in zip(some, totals, strict=True):
             right = everywhere(builder, builder.load(entry(others, loop.index, width, s)))
-            product = builder.fmul(left, right, flags=("contract",))  # one instruction with the sum, if there is one
-            builder.store(builder.fadd(builder.load(total), product, flags=("contract",)), total)
+            builder.store(_with_product(builder, builder.load(total), left, right), total)
     return [builder.load(total) for total in totals]
 
 
+def _with_product(builder, total, left, right):
+    """Add a product to a sum, or the products of two whole numbers: where there is one, by one instruction."""
+    if not is_whole(total):
+        product = builder.fmul(left, right, flags=("contract",))
+        return builder.fadd(total, product, flags=("contract",))
+    pairs, wide = (ir.VectorType(ir.IntType(bits), 2 * LANES) for bits in (16, 32))
+    products = builder.mul(*(builder.sext(builder.bitcast(side, pairs), wide) for side in (left, right)))
+    even, odd = (
+        builder.shuffle_vector(products, products, ir.Constant(total.type, list(range(first, 2 * LANES, 2))))
+        for first in (0, 1)
+    )
+    return builder.add(total, builder.add(even, odd))
+
+
+def vectors_at(start):
+    """What 16 numbers at an address are."""
+    return SINGLES if start.type.pointee == ir.FloatType() else WHOLES
+
+
 def all_products(builder, queries, panel, d, keys=range(LANES)):
-    """Float32 products of 16 queries with each key of a panel, in some order, as many at a time as registers hold."""
+    """Products of 16 queries with each key of a panel, in some order, as many at a time as registers hold."""
     step = sums_at_once()
     for first in range(0, LANES, step):
-        yield from sums(builder, queries, panel, d, LANES, keys[first : first + step], SINGLES)
+        yield from sums(builder, queries, panel, d, LANES, keys[first : first + step], vectors_at(panel))
