@@ -80,7 +80,7 @@ def opened(chromium: Any, size: tuple[int, int] = (1280, 900), color_scheme: str
     try:
         yield page
     finally:
-        if page.url.startswith("http"):
+        if page.url.startswith(("http", "file")):
             page.evaluate("() => localStorage.clear()")  # the next page is another visitor's
         page.close()
 
