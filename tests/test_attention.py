@@ -231,6 +231,7 @@ def test_compiled_in_one_graph(shape):
     [
         ({"k": torch.ones(2, 5, 8)}, r"`k` must have the last axis of `q`, 3\. Got shape \(2, 5, 8\)\."),
         ({"v": torch.ones(2, 4, 3)}, r"`v` must have one row for each row of `k`, 5\. Got shape \(2, 4, 3\)\."),
+        ({"q": torch.ones(2, 4, 0)}, r"`q` must have at least one column\. Got shape \(2, 4, 0\)\."),
         ({"q": torch.ones(3)}, r"`q` must be a tensor of at least 2 axes, .* Got shape \(3,\)\."),
         ({"q": [[1.0]]}, r"`q` must be a tensor of at least 2 axes, .* Got list\."),
         ({"k": torch.ones(2, 5, 3).double()}, r"`k` must have the type of `q`, torch\.float32\. Got torch\.float64\."),

@@ -54,7 +54,7 @@ from torch import Tensor
 
 from hardmax.attention import gpu_decide
 from hardmax.attention.gpu_backward import Backward
-from hardmax.attention.gpu_forward import Forward, Plan, aligned, placed, programs
+from hardmax.attention.gpu_forward import Forward, aligned, placed, programs
 from hardmax.attention.gpu_launch import Launch, ready
 from hardmax.attention.gpu_layout import Found
 from hardmax.kernels.sets import Sets
@@ -63,7 +63,7 @@ _forward, _backward = lru_cache(maxsize=1024)(Forward), lru_cache(maxsize=1024)(
 
 
 def find(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, *, plan: Plan | None = None, copies: bool = True
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, *, copies: bool = True
 ) -> tuple[Tensor, Tensor]:
     """Hardmax attention of (B, n, d) queries on (B, m, d) keys and (B, m, dv) values; mask is (B, m) bool or None.
 
@@ -78,7 +78,7 @@ def find(
         return v.new_zeros(batch, n, dv), found
     mask = None if mask is None else placed(mask)
     shape, types = (batch, n, m, d, dv), (q.dtype, v.dtype)
-    return _forward(shape, types, mask is not None, causal, copies, torch.cuda.current_device(), plan)(q, k, v, mask)
+    return _forward(shape, types, mask is not None, causal, copies, torch.cuda.current_device())(q, k, v, mask)
 
 
 def spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, found: Tensor) -> Tensor:

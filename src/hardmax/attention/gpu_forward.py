@@ -1,7 +1,7 @@
 """What a search on a GPU needs for tensors of some shapes, found once, and the launches of its kernels."""
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import triton
@@ -13,24 +13,8 @@ from hardmax.attention.gpu_layout import Found, offsets
 
 WIDTHS = (32, 64, 128, 256)  # columns that a search holds at once: few, as each is compiled for
 BLOCK = 128  # keys whose norms are taken together
+TILE = 64  # queries, and keys, of a product on the tensor cores
 FEW_KEYS, MANY_KEYS = 512, 1024  # of a cloud that one program looks at
-
-
-class Plan(NamedTuple):
-    """Sizes of the tiles of a search."""
-
-    rows: int
-    keys: int
-    warps: int
-    stages: int
-    registers: int | None
-
-
-def plan_for(dtype: torch.dtype, width: int, parts: int, m: int) -> Plan:
-    """Tiles that were fastest on a Hopper GPU for m vectors of that many columns."""
-    if width * dtype.itemsize <= 256:
-        return Plan(64, 64, 4, 3, 96)
-    return Plan(64, 64, 4, 2 if parts == 1 else 1, None)
 
 
 @cache
@@ -66,17 +50,18 @@ class Forward:
 
     def __init__(
         self, shape: tuple[int, int, int, int, int], types: tuple[torch.dtype, torch.dtype], masked: bool, causal: bool,
-        copies: bool, device: int, plan: Plan | None
+        copies: bool, device: int
     ) -> None:  # fmt: skip
         batch, n, m, d, dv = shape
         dtype, rows, blocks = types[0], batch * n, triton.cdiv(m, BLOCK)
         width = next((w for w in WIDTHS if w >= d and w * dtype.itemsize <= 512), 512 // dtype.itemsize)
         parts, units = triton.cdiv(d, width), d * dtype.itemsize // 16
-        self.plan = plan = plan or plan_for(dtype, width, parts, m)
+        short = width * dtype.itemsize <= 256  # what was fastest on a Hopper GPU
+        stages, self.registers = 3 if short else 2 if parts == 1 else 1, {"maxnreg": 96} if short else {}
         self.found, self.copies, self.device, self.dtype = Found(n, m, copies), copies, device, dtype
         self.outputs, self.records = (batch, n, dv), (batch, self.found.record)
-        of_keys = tiles(dtype, batch * m, d, [plan.keys, width])
-        self.tiled = tiles(dtype, rows, d, [plan.rows, width]), of_keys, of_keys if copies else None
+        of_keys = tiles(dtype, batch * m, d, [TILE, width])
+        self.tiled = tiles(dtype, rows, d, [TILE, width]), of_keys, of_keys if copies else None
         slots = triton.next_power_of_2(2 * m) if copies else 0
         own = 0 if copies else batch * (4 + (m if masked else 0))  # `class_record` of each
         keys, clouds = (batch * m, batch) if copies else (0, 0)
@@ -85,8 +70,8 @@ class Forward:
             keys, clouds, 4 * keys * units, rows, rows,
         )  # fmt: skip
         record, class_record = self.found.record, self.found.record if copies else 4 + (m if masked else 0)
-        n_tiles = triton.cdiv(n, plan.rows)
-        keep = -(1 << (triton.cdiv(m, plan.keys) - 1).bit_length())
+        n_tiles = triton.cdiv(n, TILE)
+        keep = -(1 << (triton.cdiv(m, TILE) - 1).bit_length())
         packing = -keep * 2.0**-23
         seen = (int(masked), class_record)
         self.measured, self.listed = (rows, m, blocks, slots, units, *seen), (m, slots, units, *seen)
@@ -94,21 +79,20 @@ class Forward:
             n, m, rows, n_tiles, blocks, int(causal), int(masked), record, class_record, keep, (d + 16) * 2.0**-22,
             packing, 2.1 * (1 + packing), dv,
         )  # fmt: skip
-        self.decided = (n, m, rows, units, dv, record, class_record, int(causal), plan.keys // 32)
+        self.decided = (n, m, rows, units, dv, record, class_record, int(causal), TILE // 32)
         self.ahead = not copies and torch.cuda.get_device_capability(device) >= (9, 0)
         self.together = copies and is_small(batch, m, device, MANY_KEYS)
         self.block = 2048 if not self.together else FEW_KEYS if m <= FEW_KEYS else MANY_KEYS
         self.grids = batch * blocks, batch, batch * n_tiles
         self.types, self.constants = types, {
-            "WIDTH": width, "PARTS": parts, "ROWS": plan.rows, "KEYS": plan.keys, "STAGES": plan.stages,
+            "WIDTH": width, "PARTS": parts, "ROWS": TILE, "KEYS": TILE, "STAGES": stages,
             "TF32": dtype == torch.float32, "COPIES": copies, "AHEAD": self.ahead,
         }  # fmt: skip
         self.kernels = self.compile()
 
     def compile(self) -> list[Any]:
         """The kernels as functions of their arguments."""
-        (kind, value), whole, number, plan = self.types, torch.int32, torch.float32, self.plan
-        registers = {"maxnreg": plan.registers} if plan.registers else {}
+        (kind, value), whole, number = self.types, torch.int32, torch.float32
         sizes = {"TF32": self.constants["TF32"]}
         blocks = {"BLOCK": self.block, "CHUNK": 16, "PAIRS": 128}
         if self.together:
@@ -132,7 +116,7 @@ class Forward:
             Launch(
                 gpu_search.search, self.grids[2],
                 (*self.tiled, value, number, number, whole, value, *[whole] * 12, *self.searched),
-                self.constants, {"num_warps": plan.warps, **registers, "launch_pdl": self.ahead},
+                self.constants, {"num_warps": 4, "launch_pdl": self.ahead} | self.registers,
             ),
             Launch(
                 gpu_decide.decide, programs(self.device),

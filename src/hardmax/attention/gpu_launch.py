@@ -127,12 +127,13 @@ def _direct(
 
     def launch(stream: int, *arguments: Any) -> None:
         places = arguments[:count]
-        if places not in known:  # tensors come back to the same places, and a descriptor takes as long as a launch
-            if len(known) == KNOWN:
-                known.clear()
+        parts = known.get(places)
+        if parts is None:  # tensors come back to the same places, and a descriptor takes as long as a launch
+            if len(known) >= KNOWN:
+                known.clear()  # other threads keep what they hold
             made = map(make_tensordesc_arg, map(_at, tiled, places), metas)
-            known[places] = [part for parts in made for part in parts]
-        start(*grid, stream, code, *fixed, *known[places], *arguments[count:], *constants)
+            parts = known[places] = [part for own in made for part in own]
+        start(*grid, stream, code, *fixed, *parts, *arguments[count:], *constants)
 
     return launch
 

@@ -175,6 +175,8 @@ def _check(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> None:
         raise ParameterError("q", "be on the CPU or a CUDA device", q.device, "Move it there.")
     if k.dtype != q.dtype:
         raise ParameterError("k", f"have the type of `q`, {q.dtype}", k.dtype, "Convert one of them.")
+    if q.shape[-1] == 0:
+        raise ParameterError("q", "have at least one column", f"shape {tuple(q.shape)}")
     if k.shape[-1] != q.shape[-1]:
         raise ParameterError("k", f"have the last axis of `q`, {q.shape[-1]}", f"shape {tuple(k.shape)}")
     if v.shape[-2] != k.shape[-2]:
