@@ -12,6 +12,17 @@ FEW: tl.constexpr = tl.constexpr(16)  # the same where it is seldom done: more w
 
 
 @triton.jit
+def _some(q, k, q_row, k_rows, pivot_row, asked, start, D):
+    """Columns of a query, of keys and of the pivot, and whether they are there."""
+    columns = start + tl.arange(0, FEW)
+    x = tl.load(q + q_row * D + columns, mask=columns < D, other=0.0).to(tl.float64)
+    z = tl.load(k + pivot_row * D + columns, mask=columns < D, other=0.0).to(tl.float64)
+    inside = asked[:, None] & (columns < D)[None, :]
+    y = tl.load(k + k_rows[:, None] * D + columns[None, :], mask=inside, other=0.0).to(tl.float64)
+    return x, y, z, inside
+
+
+@triton.jit
 def _whole(x):
     """Round towards zero."""
     return tl.where(x < 0, tl.ceil(x), tl.floor(x))
@@ -46,11 +57,7 @@ def _limbs(q, k, q_row, k_rows, pivot_row, asked, D):
     last = tl.full([BLOCK], 1024, tl.int32)
     first = tl.full([BLOCK], -1024, tl.int32)
     for start in range(0, D, FEW):
-        columns = start + tl.arange(0, FEW)
-        x = tl.load(q + q_row * D + columns, mask=columns < D, other=0.0).to(tl.float64)
-        z = tl.load(k + pivot_row * D + columns, mask=columns < D, other=0.0).to(tl.float64)
-        inside = asked[:, None] & (columns < D)[None, :]
-        y = tl.load(k + k_rows[:, None] * D + columns[None, :], mask=inside, other=0.0).to(tl.float64)
+        x, y, z, inside = _some(q, k, q_row, k_rows, pivot_row, asked, start, D)
         last, first = _bits(x[None, :] * y, inside, last, first)
         last, first = _bits((x * z)[None, :], inside, last, first)
     lowest, highest = tl.min(last, 0), tl.max(first, 0)
@@ -77,11 +84,7 @@ def _sign(q, k, q_row, k_rows, pivot_row, asked, first, last, D):
     for _ in range(first, last + 1):
         total = tl.zeros([BLOCK], tl.float64)  # whole numbers below 2^33 each, so exact for D up to 2^19
         for start in range(0, D, FEW):
-            columns = start + tl.arange(0, FEW)
-            x = tl.load(q + q_row * D + columns, mask=columns < D, other=0.0).to(tl.float64)
-            z = tl.load(k + pivot_row * D + columns, mask=columns < D, other=0.0).to(tl.float64)
-            inside = asked[:, None] & (columns < D)[None, :]
-            y = tl.load(k + k_rows[:, None] * D + columns[None, :], mask=inside, other=0.0).to(tl.float64)
+            x, y, z, _there = _some(q, k, q_row, k_rows, pivot_row, asked, start, D)
             total += tl.sum(_limb(x[None, :] * y, scale[:, None]) - _limb(x * z, scale)[None, :], 1)
         number = total.to(tl.int64) + carry
         carry = number >> 32
@@ -112,11 +115,7 @@ def _differs(q, k, q_row, k_rows, pivot_row, asked, D):
     """Whether a key differs from the pivot in a column where the query is not 0."""
     found = tl.zeros([BLOCK], tl.int32)
     for start in range(0, D, FEW):
-        columns = start + tl.arange(0, FEW)
-        x = tl.load(q + q_row * D + columns, mask=columns < D, other=0.0).to(tl.float32)
-        z = tl.load(k + pivot_row * D + columns, mask=columns < D, other=0.0).to(tl.float32)
-        inside = asked[:, None] & (columns < D)[None, :]
-        y = tl.load(k + k_rows[:, None] * D + columns[None, :], mask=inside, other=0.0).to(tl.float32)
+        x, y, z, inside = _some(q, k, q_row, k_rows, pivot_row, asked, start, D)
         found |= tl.max(((y != z[None, :]) & (x != 0)[None, :] & inside).to(tl.int32), 1)
     return found
 
