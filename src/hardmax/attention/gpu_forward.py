@@ -58,7 +58,7 @@ class Forward:
         parts, units = triton.cdiv(d, width), d * dtype.itemsize // 16
         short = width * dtype.itemsize <= 256  # what was fastest on a Hopper GPU
         stages, self.registers = 3 if short else 2 if parts == 1 else 1, {"maxnreg": 96} if short else {}
-        self.found, self.copies, self.device, self.dtype = Found(n, m, copies), copies, device, dtype
+        self.found, self.copies, self.device = Found(n, m, copies), copies, device
         self.outputs, self.records = (batch, n, dv), (batch, self.found.record)
         of_keys = tiles(dtype, batch * m, d, [TILE, width])
         self.tiled = tiles(dtype, rows, d, [TILE, width]), of_keys, of_keys if copies else None
