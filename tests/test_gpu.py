@@ -1,5 +1,8 @@
 """Hardmax attention on a GPU against rational arithmetic, a dense reference and itself."""
 
+import os
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -368,3 +371,26 @@ def test_a_batch_of_small_clouds_is_its_clouds(n):
         (wanted,) = torch.autograd.grad(one.float().square().sum(), alone)
         assert torch.equal(one[0], out[b])
         assert torch.allclose(wanted[0], found[b], rtol=2e-2, atol=1e-3)
+
+
+FIRST_CALL = """
+import torch
+from triton import knobs
+from hardmax.kernels import hardmax_attention
+
+knobs.compilation.listener = lambda *, metadata, cache_hit, **_: print(metadata["name"], cache_hit)
+q, k, v = (torch.randn(2, 100, 64, device="cuda").bfloat16().requires_grad_() for _ in range(3))
+hardmax_attention(q, k, v).sum().backward()
+"""
+
+
+def test_other_processes_compile_what_is_then_found_on_disk(tmp_path):
+    """Also that of the gradient, whose key must not depend on what was compiled before in a process."""
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_CALL], env=os.environ | {"TRITON_CACHE_DIR": str(tmp_path)}, capture_output=True,
+        text=True, check=True,
+    )  # fmt: skip
+    assert "hardmax compiles search, decide, measure_and_find, gradient_of_cloud for this GPU" in done.stderr
+    ours = [line.split() for line in done.stdout.splitlines()]
+    assert {name for name, _ in ours} >= {"search", "decide", "measure_and_find", "gradient_of_cloud"}
+    assert all(hit == "True" for _, hit in ours), done.stdout

@@ -48,18 +48,38 @@ nothing hangs.
 """
 
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from hardmax.attention import gpu_decide
 from hardmax.attention.gpu_backward import Backward
-from hardmax.attention.gpu_forward import Forward, aligned, placed, programs
-from hardmax.attention.gpu_launch import Launch, ready
+from hardmax.attention.gpu_forward import WIDTHS, Forward, aligned, placed, programs
+from hardmax.attention.gpu_launch import Launch, expect, ready
 from hardmax.attention.gpu_layout import Found
 from hardmax.kernels.sets import Sets
 
-_forward, _backward = lru_cache(maxsize=1024)(Forward), lru_cache(maxsize=1024)(Backward)
+_backward = lru_cache(maxsize=1024)(Backward)
+
+
+@lru_cache(maxsize=1024)
+def _forward(shape: tuple[int, int, int, int, int], *case: Any) -> Forward:
+    """A search, and a beginning made with compiling its gradient, if there can be one."""
+    forward = Forward(shape, *case)
+    expect([*forward.launches, *(Backward(shape, *case).launches if shape[-1] else [])])
+    return forward
+
+
+def usual() -> list[Launch]:
+    """The launches of calls with the usual types and widths, forward and backward, to be compiled ahead."""
+    found, device = [], torch.cuda.current_device()
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        for d in WIDTHS:
+            for n, causal in ((512, False), (1024, False), (4096, False), (4096, True)):
+                case = (256, n, n, d, d), (dtype, dtype), False, causal, not causal, device
+                found += [*Forward(*case).launches, *Backward(*case).launches]
+    return found
 
 
 def find(

@@ -1,5 +1,8 @@
 """What a gradient on a GPU needs for tensors of some shapes, found once, and the launches of its kernels."""
 
+from collections.abc import Callable
+from functools import cached_property
+
 import torch
 import triton
 from torch import Tensor
@@ -36,13 +39,13 @@ class Backward:
         self.together = is_small(batch, max(n, m), device, FEW_KEYS)
         (kind, value), whole, sums = types, torch.int32, (torch.float32, torch.int64)
         if self.together:
-            self.kernels = ready([Launch(
+            self.launches = [Launch(
                 gpu_gradient.gradient_of_cloud, batch,
                 (value, value, *sums, kind, kind, torch.uint8, *[whole] * 15, *self.whole),
                 {"ROWS": FEW_KEYS, "KEYS": 2 * COLLECTED}, {"num_warps": 8, "maxnreg": 64},
-            )])  # fmt: skip
+            )]  # fmt: skip
             return
-        self.kernels = ready([
+        self.launches = [
             Launch(
                 gpu_gradient.sort_rows, batch, (value, *sums, *[whole] * 12, *self.sorted), {"ROWS": 1024},
                 {"num_warps": 8},
@@ -55,7 +58,12 @@ class Backward:
                 gpu_gradient.collect, batch * (blocks + parts), (value, value, *sums, *[whole] * 10, *self.collected),
                 {"KEYS": COLLECTED, "ROWS": COLLECTED}, {"num_warps": 4, "maxnreg": 64},
             ),
-        ])  # fmt: skip
+        ]  # fmt: skip
+
+    @cached_property
+    def kernels(self) -> list[Callable[..., None]]:
+        """The kernels as functions of their arguments."""
+        return ready(self.launches)
 
     def __call__(self, g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, found: Tensor) -> Tensor:
         out = torch.empty(self.outputs, dtype=g.dtype, device=g.device)

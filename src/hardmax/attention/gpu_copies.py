@@ -13,6 +13,7 @@ decided later.
 
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents
 
 from hardmax.attention.gpu_keys import COPIED, SHORT, begin_search, measure_block, seen
 
@@ -232,10 +233,12 @@ def find_copies(
 def measure_and_find(
     k, mask, norms, residuals, words, hashes, table, flags, copies, starts, members, chosen, short, kept, used, pending,
     rows, m, blocks, slots, units, masked, record,
-    COLUMNS: tl.constexpr, KEYS: tl.constexpr, TF32: tl.constexpr, BLOCK: tl.constexpr, CHUNK: tl.constexpr,
-    PAIRS: tl.constexpr
+    COLUMNS: tl.constexpr, KEYS: tl.constexpr, TF32: tl.constexpr, AHEAD: tl.constexpr, BLOCK: tl.constexpr,
+    CHUNK: tl.constexpr, PAIRS: tl.constexpr
 ):  # fmt: skip
     """The same for few keys, which the program measures first."""
+    if AHEAD:  # the search may begin
+        gdc_launch_dependents()
     D = units * (128 // k.dtype.element_ty.primitive_bitwidth)
     b = tl.program_id(0).to(tl.int64)
     begin_search(pending, flags, True, b, rows, masked, record)

@@ -122,9 +122,9 @@ def decide(
 ):  # fmt: skip
     """Find C_i of the pending rows exactly, and write the mean of their values.
 
-    In float64 if that is clear. Else all keys that `search` named are compared with the pivot exactly, and one that is
-    above becomes the pivot, until there is none. The values of those that tie with it are then added, CHUNK columns at
-    a time, in passes of the same loop: a second one would take as long to compile again.
+    In float64 if that is clear. Else all keys that `search` named are compared with the pivot exactly, and the values
+    of those that tie with it are added, CHUNK columns at a time. If a key is above, it becomes the pivot, and the pass
+    is made again: another loop for it would take as long to compile again.
     """
     D = units * (128 // q.dtype.element_ty.primitive_bitwidth)
     for slot in range(tl.program_id(0), tl.load(pending + rows), tl.num_programs(0)):
@@ -146,10 +146,12 @@ def decide(
         start_v = 0
         while start_v < DV or unclear:
             columns = start_v + tl.arange(0, CHUNK)
-            within = (columns < DV) & (unclear == 0)
+            within = columns < DV
             total = tl.load(v + (b * m + lowest) * DV + columns, mask=within & (size == 1), other=0.0).to(tl.float32)
+            above = 0
             if (size > 1) | unclear:
-                above, next_lowest, next_size = 0, m, 0
+                total = tl.zeros([CHUNK], tl.float32)
+                next_lowest, next_size = m, 0
                 for start in range(0, count, BLOCK):
                     keys, real, weight = _searched(
                         copies, kept, b, m, limit, amount, bits, pair, per_tile, start, flag, class_record
@@ -168,16 +170,14 @@ def decide(
                     at = v + (b * m + keys[:, None]) * DV + columns[None, :]
                     x = tl.load(at, mask=member[:, None] & within[None, :], other=0.0)
                     total += tl.sum(x.to(tl.float32), 0)
-                    if (flag == COPIED) & (unclear == 0):
+                    if flag == COPIED:
                         total += _of_copies(v, starts, members, keys, member, weight, b, m, columns, within, DV,
                                             class_record)  # fmt: skip
                 lowest, size = next_lowest, next_size
-                if unclear == 0:
-                    total /= size * 1.0
-                start_v -= tl.where(unclear, CHUNK, 0)  # no values in this pass
-                unclear = unclear & (above > 0)
+                total /= tl.maximum(size, 1) * 1.0
+                unclear = above > 0
             tl.store(out + row * DV + columns, total.to(out.dtype.element_ty), mask=within)
-            start_v += CHUNK
+            start_v += tl.where(above > 0, 0, CHUNK)
         tl.store(first + at_row, tl.where(size > 0, lowest, -1))
         tl.store(sizes + at_row, size)
 

@@ -6,15 +6,15 @@ import triton
 import triton.language as tl
 
 BELOW: tl.constexpr = tl.constexpr(298)  # limbs of 32 bits from 2^-298 on hold every product of two float32 numbers
-BLOCK: tl.constexpr = tl.constexpr(64)  # keys compared at a time
+BLOCK: tl.constexpr = tl.constexpr(32)  # keys compared at a time
 PART: tl.constexpr = tl.constexpr(32)  # columns of queries and keys held at a time
-FEW: tl.constexpr = tl.constexpr(16)  # the same where it is seldom done: more would take longer to compile
+NONE: tl.constexpr = tl.constexpr(1024)  # the exponent of a bit that is not there
 
 
 @triton.jit
 def _some(q, k, q_row, k_rows, pivot_row, asked, start, D):
     """Columns of a query, of keys and of the pivot, and whether they are there."""
-    columns = start + tl.arange(0, FEW)
+    columns = start + tl.arange(0, PART)
     x = tl.load(q + q_row * D + columns, mask=columns < D, other=0.0).to(tl.float64)
     z = tl.load(k + pivot_row * D + columns, mask=columns < D, other=0.0).to(tl.float64)
     inside = asked[:, None] & (columns < D)[None, :]
@@ -40,50 +40,31 @@ def _exponent(x):
 
 
 @triton.jit
-def _bits(x, found, last, first):
-    """The exponents of the last and of the first bit of numbers that are not 0, with those found before."""
-    there = found & (x != 0)
-    whole = x.to(tl.int64, bitcast=True) & 0xFFFFFFFFFFFFF | 0x10000000000000  # |x| = whole 2^(exponent - 52)
-    lowest = _exponent(x) - 52 + _exponent((whole & -whole).to(tl.float64))
-    return (
-        tl.minimum(last, tl.min(tl.where(there, lowest, 1024), 1)),
-        tl.maximum(first, tl.max(tl.where(there, _exponent(x), -1024), 1)),
-    )
-
-
-@triton.jit
 def _limbs(q, k, q_row, k_rows, pivot_row, asked, D):
-    """The first and the last limb in which a product has bits, and whether float64 holds all sums exactly."""
-    last = tl.full([BLOCK], 1024, tl.int32)
-    first = tl.full([BLOCK], -1024, tl.int32)
-    for start in range(0, D, FEW):
+    """The first and the last limb in which a product may have bits."""
+    lowest = tl.full([BLOCK], NONE, tl.int32)
+    highest = tl.full([BLOCK], -NONE, tl.int32)
+    for start in range(0, D, PART):
         x, y, z, inside = _some(q, k, q_row, k_rows, pivot_row, asked, start, D)
-        last, first = _bits(x[None, :] * y, inside, last, first)
-        last, first = _bits((x * z)[None, :], inside, last, first)
-    lowest, highest = tl.min(last, 0), tl.max(first, 0)
-    terms = tl.max(_exponent((tl.zeros([1], tl.int32) + D).to(tl.float64)), 0) + 1  # D < 2^terms
-    return (lowest + BELOW) // 32, (highest + BELOW) // 32, highest + 1 + terms - lowest <= 53
+        for product in tl.static_range(2):
+            exponent = _exponent(x[None, :] * (y if product == 0 else z[None, :]))
+            there = inside & (exponent > -1023)
+            lowest = tl.minimum(lowest, tl.min(tl.where(there, exponent, NONE), 1))
+            highest = tl.maximum(highest, tl.max(tl.where(there, exponent, -NONE), 1))
+    lowest = tl.maximum(tl.min(lowest, 0) - 47, -BELOW)  # products have 48 bits
+    return (lowest + BELOW) // 32, (tl.max(highest, 0) + BELOW) // 32
 
 
 @triton.jit
-def _order(q, k, q_row, k_rows, pivot_row, asked, score, pivot, D):
-    """Sign of <q, k_j> - <q, k_pivot> without any error: 1, 0 or -1. In integer arithmetic, if float64 has errors."""
-    first, last, exact = _limbs(q, k, q_row, k_rows, pivot_row, asked, D)
-    sign = tl.where(score > pivot, 1, tl.where(score < pivot, -1, 0))
-    if exact == 0:
-        sign = _sign(q, k, q_row, k_rows, pivot_row, asked, first, last, D)
-    return sign
-
-
-@triton.jit
-def _sign(q, k, q_row, k_rows, pivot_row, asked, first, last, D):
-    """The same in integer arithmetic, limb after limb."""
+def _order(q, k, q_row, k_rows, pivot_row, asked, D):
+    """Sign of <q, k_j> - <q, k_pivot> in integer arithmetic, limb after limb, so without any error: 1, 0 or -1."""
+    first, last = _limbs(q, k, q_row, k_rows, pivot_row, asked, D)
     carry = tl.zeros([BLOCK], tl.int64)
     rest = tl.zeros([BLOCK], tl.int32)
     scale = ((tl.zeros([1], tl.int32) + (BELOW + 1023) - 32 * first).to(tl.int64) << 52).to(tl.float64, bitcast=True)
     for _ in range(first, last + 1):
         total = tl.zeros([BLOCK], tl.float64)  # whole numbers below 2^33 each, so exact for D up to 2^19
-        for start in range(0, D, FEW):
+        for start in range(0, D, PART):
             x, y, z, _there = _some(q, k, q_row, k_rows, pivot_row, asked, start, D)
             total += tl.sum(_limb(x[None, :] * y, scale[:, None]) - _limb(x * z, scale)[None, :], 1)
         number = total.to(tl.int64) + carry
@@ -94,13 +75,23 @@ def _sign(q, k, q_row, k_rows, pivot_row, asked, first, last, D):
 
 
 @triton.jit
+def _last_bit(x):
+    """The exponent of the last bit of float32 numbers; NONE for 0, and -NONE for numbers below their range."""
+    bits = x.to(tl.int32, bitcast=True)
+    whole = bits & 0x7FFFFF | 0x800000  # |x| = whole 2^(exponent - 150)
+    exponent = (bits >> 23) & 255
+    zeros = ((whole & -whole).to(tl.float32).to(tl.int32, bitcast=True) >> 23) - 127
+    return tl.where(x == 0, NONE, tl.where(exponent == 0, -NONE, exponent - 150 + zeros))
+
+
+@triton.jit
 def scores_of(q, k, q_row, k_rows, real, D, N: tl.constexpr):
     """<q, k_j> of N keys in float64, and a bound of its error: (D + 8) 2^-53 |q| |k_j|, rounded up."""
     product = tl.zeros([N], tl.float64)
     k_square = tl.zeros([N], tl.float64)
-    q_square = tl.zeros([FEW], tl.float64)
-    for start in range(0, D, FEW):
-        columns = start + tl.arange(0, FEW)
+    q_square = tl.zeros([PART], tl.float64)
+    for start in range(0, D, PART):
+        columns = start + tl.arange(0, PART)
         x = tl.load(q + q_row * D + columns, mask=columns < D, other=0.0).to(tl.float64)
         inside = real[:, None] & (columns < D)[None, :]
         y = tl.load(k + k_rows[:, None] * D + columns[None, :], mask=inside, other=0.0).to(tl.float64)
@@ -111,25 +102,39 @@ def scores_of(q, k, q_row, k_rows, real, D, N: tl.constexpr):
 
 
 @triton.jit
-def _differs(q, k, q_row, k_rows, pivot_row, asked, D):
-    """Whether a key differs from the pivot in a column where the query is not 0."""
-    found = tl.zeros([BLOCK], tl.int32)
-    for start in range(0, D, FEW):
+def _look(q, k, q_row, k_rows, pivot_row, asked, error, pivot_error, D):
+    """Whether a key differs from the pivot in a column where the query is not 0; and whether float64 makes no error.
+
+    All products are whole numbers of a unit, what the last bits of query and key are worth together. No sum of some of
+    them exceeds |q| |k_j|, to which the bound of the error is in proportion: below 2^53 units, float64 holds it.
+    """
+    differs = tl.zeros([BLOCK], tl.int32)
+    q_last = tl.full([PART], NONE, tl.int32)
+    k_last = tl.full([BLOCK], NONE, tl.int32)
+    for start in range(0, D, PART):
         x, y, z, inside = _some(q, k, q_row, k_rows, pivot_row, asked, start, D)
-        found |= tl.max(((y != z[None, :]) & (x != 0)[None, :] & inside).to(tl.int32), 1)
-    return found
+        differs |= tl.max(((y != z[None, :]) & (x != 0)[None, :] & inside).to(tl.int32), 1)
+        q_last = tl.minimum(q_last, _last_bit(x.to(tl.float32)))
+        k_last = tl.minimum(k_last, tl.min(_last_bit(y.to(tl.float32)), 1))
+        k_last = tl.minimum(k_last, tl.min(_last_bit(z.to(tl.float32)), 0))
+    room = tl.minimum(tl.maximum(53 + tl.min(q_last, 0) + k_last, -1022), 1023)
+    most = ((room + 1023).to(tl.int64) << 52).to(tl.float64, bitcast=True)
+    return differs > 0, tl.maximum(error, pivot_error) < (D + 8) * 2.0**-53 * most
 
 
 @triton.jit
 def compare(q, k, q_row, k_rows, real, score, error, pivot_row, pivot, pivot_error, D):
     """Exact sign of <q, k_j> - <q, k_pivot> for a block of keys; -1 for a key that is not real."""
     close = real & (tl.abs(score - pivot) <= error + pivot_error)
-    sign = tl.where(close, 0, tl.where(score > pivot, 1, -1))
+    told = tl.where(score > pivot, 1, tl.where(score < pivot, -1, 0))
+    sign = tl.where(close, 0, told)
     asked = close & (k_rows != pivot_row)
     if tl.max(asked.to(tl.int32), 0) > 0:
-        asked &= _differs(q, k, q_row, k_rows, pivot_row, asked, D) > 0
+        differs, exact = _look(q, k, q_row, k_rows, pivot_row, asked, error, pivot_error, D)
+        sign = tl.where(asked & differs, told, sign)
+        asked &= differs & (exact == 0)
         if tl.max(asked.to(tl.int32), 0) > 0:
-            sign = tl.where(asked, _order(q, k, q_row, k_rows, pivot_row, asked, score, pivot, D), sign)
+            sign = tl.where(asked, _order(q, k, q_row, k_rows, pivot_row, asked, D), sign)
     return tl.where(real, sign, -1)
 
 

@@ -1,7 +1,7 @@
 """What a search on a GPU needs for tensors of some shapes, found once, and the launches of its kernels."""
 
-from functools import cache
-from typing import Any
+from collections.abc import Callable
+from functools import cache, cached_property
 
 import torch
 import triton
@@ -80,39 +80,40 @@ class Forward:
             packing, 2.1 * (1 + packing), dv,
         )  # fmt: skip
         self.decided = (n, m, rows, units, dv, record, class_record, int(causal), TILE // 32)
-        self.ahead = not copies and torch.cuda.get_device_capability(device) >= (9, 0)
         self.together = copies and is_small(batch, m, device, MANY_KEYS)
+        self.ahead = (self.together or not copies) and torch.cuda.get_device_capability(device) >= (9, 0)
         self.block = 2048 if not self.together else FEW_KEYS if m <= FEW_KEYS else MANY_KEYS
         self.grids = batch * blocks, batch, batch * n_tiles
         self.types, self.constants = types, {
             "WIDTH": width, "PARTS": parts, "ROWS": TILE, "KEYS": TILE, "STAGES": stages,
             "TF32": dtype == torch.float32, "COPIES": copies, "AHEAD": self.ahead,
         }  # fmt: skip
-        self.kernels = self.compile()
 
-    def compile(self) -> list[Any]:
-        """The kernels as functions of their arguments."""
+    @property
+    def launches(self) -> list[Launch]:
+        """The kernels and what they are compiled for."""
         (kind, value), whole, number = self.types, torch.int32, torch.float32
-        sizes = {"TF32": self.constants["TF32"]}
+        sizes, ahead = {"TF32": self.constants["TF32"]}, {"AHEAD": self.ahead}
         blocks = {"BLOCK": self.block, "CHUNK": 16, "PAIRS": 128}
         if self.together:
             prepare = [Launch(
                 gpu_copies.measure_and_find, self.grids[1],
                 (kind, torch.uint8, number, number, *[whole] * 8, kind, *[whole] * 3, *self.measured),
-                {"COLUMNS": 64, "KEYS": BLOCK} | sizes | blocks, {"num_warps": self.block // 128, "maxnreg": 128},
+                {"COLUMNS": 64, "KEYS": BLOCK} | sizes | ahead | blocks,
+                {"num_warps": self.block // 128, "maxnreg": 128},
             )]  # fmt: skip
         else:
             prepare = [Launch(
                 gpu_keys.measure_keys, self.grids[0],
                 (kind, torch.uint8, number, number, *[whole] * 6, *self.measured),
-                {"CHUNK": 64, "BLOCK": BLOCK} | sizes | {"COPIES": self.copies, "AHEAD": self.ahead}, {"num_warps": 2},
+                {"CHUNK": 64, "BLOCK": BLOCK} | sizes | {"COPIES": self.copies} | ahead, {"num_warps": 2},
             )]  # fmt: skip
         if self.copies and not self.together:
             prepare.append(Launch(
                 gpu_copies.find_copies, self.grids[1],
                 (kind, torch.uint8, *[whole] * 7, kind, whole, whole, *self.listed), blocks, {"num_warps": 16},
             ))  # fmt: skip
-        return ready([
+        return [
             Launch(
                 gpu_search.search, self.grids[2],
                 (*self.tiled, value, number, number, whole, value, *[whole] * 12, *self.searched),
@@ -123,7 +124,12 @@ class Forward:
                 (kind, kind, value, value, *[whole] * 11, *self.decided), {}, {"num_warps": 4, "maxnreg": 64},
             ),
             *prepare,
-        ])  # fmt: skip
+        ]  # fmt: skip
+
+    @cached_property
+    def kernels(self) -> list[Callable[..., None]]:
+        """The kernels as functions of their arguments."""
+        return ready(self.launches)
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         out = torch.empty(self.outputs, dtype=v.dtype, device=v.device)

@@ -1,16 +1,17 @@
 """Launching Triton kernels from Python with little of it: what can be known from the shapes alone is kept.
 
-A kernel is compiled once for each kind of its arguments, all kernels of one call at the same time, and Triton keeps the
-machine code on disk (`TRITON_CACHE_DIR`). Afterwards a launch hands over addresses and numbers, without a look at them:
-every tensor starts on 16 bytes, as the compiled code expects.
+A kernel is compiled once for each kind of its arguments, all kernels of one call and of its gradient at the same time
+(`gpu_compile`), and Triton keeps the machine code on disk (`TRITON_CACHE_DIR`). Afterwards a launch hands over
+addresses and numbers, without a look at them: every tensor starts on 16 bytes, as the compiled code expects.
 """
 
 import inspect
 import logging
+import subprocess
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -18,11 +19,14 @@ import torch
 import triton
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from hardmax.attention.gpu_compile import OTHER_TRITON, Request, request_of, settle_keys
+
 LOG = logging.getLogger("hardmax")
 SLOW = 0.5  # seconds of compilation that are told of
 KNOWN = 256  # places of tensors whose descriptors are kept
 LAUNCHER = {"self", "gridX", "gridY", "gridZ", "stream", "function", "args"}  # what Triton's launcher is called with
 _COMPILED: dict[Any, Any] = {}
+_ELSEWHERE: "dict[Any, subprocess.Popen[bytes]]" = {}  # what other processes compile
 
 
 class Address(NamedTuple):
@@ -69,22 +73,55 @@ class Launch(NamedTuple):
         return self.kernel, torch.cuda.current_device(), *kinds, *rest
 
 
+def missing(launches: Sequence[Launch]) -> dict[Any, Request]:
+    """What is neither compiled in this process, or about to be, nor on disk; an `OTHER_TRITON` may not tell."""
+    settle_keys()
+    new = {launch.key: launch for launch in launches if launch.key not in _COMPILED and launch.key not in _ELSEWHERE}
+    asked = {key: request_of(launch.kernel, partial(_warm_up, launch)) for key, launch in new.items()}
+    return {key: request for key, request in asked.items() if request is not None and not request.is_on_disk()}
+
+
+def expect(launches: Sequence[Launch]) -> None:
+    """Begin to compile what `ready` will be asked for, if that are several kernels, in processes of their own."""
+    try:
+        requests = missing(launches)
+    except OTHER_TRITON:
+        return
+    if len(requests) > 1:
+        names = ", ".join(request.name for request in requests.values())
+        LOG.warning("hardmax compiles %s for this GPU, which takes some seconds, once: it is kept on disk.", names)
+        _ELSEWHERE.update((key, request.begin()) for key, request in requests.items())
+
+
 def ready(launches: Sequence[Launch]) -> list[Callable[..., None]]:
     """A function of the arguments for each launch; compiles what is missing."""
-    missing = {launch.key: launch for launch in launches if launch.key not in _COMPILED}
-    if missing:
-        began, device = perf_counter(), torch.cuda.current_device()
-        with ThreadPoolExecutor(len(missing)) as pool:
-            _COMPILED.update(zip(missing, pool.map(lambda one: _compiled(one, device), missing.values()), strict=True))
-        if (took := perf_counter() - began) > SLOW:
-            names = ", ".join(launch.kernel.__name__ for launch in missing.values())
+    new = {launch.key: launch for launch in launches if launch.key not in _COMPILED}
+    if new:
+        settle_keys()
+        began, device, waited = perf_counter(), torch.cuda.current_device(), [_wait(key) for key in new]
+        with ThreadPoolExecutor(len(new)) as pool:
+            _COMPILED.update(zip(new, pool.map(lambda one: _compiled(one, device), new.values()), strict=True))
+        if (took := perf_counter() - began) > SLOW and not any(waited):
+            names = ", ".join(launch.kernel.__name__ for launch in new.values())
             LOG.warning("hardmax compiled %s for this GPU in %.1f s; kept on disk for the next time.", names, took)
     return [_bound(_COMPILED[launch.key], launch) for launch in launches]
 
 
+def _wait(key: Any) -> bool:
+    """Until another process has compiled something; whether one was asked to."""
+    process = _ELSEWHERE.pop(key, None)
+    if process is not None:
+        process.wait()
+    return process is not None
+
+
+def _warm_up(launch: Launch) -> Any:
+    return launch.kernel.warmup(*launch.kinds, grid=(1,), **launch.constants, **launch.options)
+
+
 def _compiled(launch: Launch, device: int) -> Any:
     torch.cuda.set_device(device)  # each thread has a device of its own
-    compiled = launch.kernel.warmup(*launch.kinds, grid=(1,), **launch.constants, **launch.options)
+    compiled = _warm_up(launch)
     with suppress(AttributeError):
         compiled._init_handles()  # loads the machine code, for which Triton builds a launcher: here, beside the others
     return compiled
@@ -97,7 +134,7 @@ def _bound(compiled: Any, launch: Launch) -> Callable[..., None]:
     grid, tiled = (launch.programs, 1, 1), [kind for kind in launch.kinds if isinstance(kind, TensorDescriptor)]
     try:
         return _direct(compiled, grid, tiled, constants)
-    except (AttributeError, ImportError, KeyError, TypeError):  # another Triton: as its documentation says, but slower
+    except OTHER_TRITON:  # as its documentation says, but slower
         run, count = compiled[grid], len(tiled)
         return lambda _, *arguments: run(*map(_at, tiled, arguments), *arguments[count:], *constants)
 

@@ -86,21 +86,16 @@ def search(
         more, more_residual = _squares(q_tiles.load([q_row, part * WIDTH]), TF32)
         square += more
         residual += more_residual
-    if AHEAD and masked != 0:
+    if AHEAD and masked != 0:  # what is seen must be known first
         gdc_wait()
-    flag = tl.load(flags + b * class_record) if COPIES else tl.where(masked != 0, MASKED, PLAIN)
-    amount = tl.load(used + b, mask=flag >= SHORT, other=0)
     limit = tl.minimum(m, tl.where(causal != 0, query + 1, m))  # keys below it are seen
-    limit = tl.where(flag >= SHORT, amount, limit)
     lanes = tl.full([ROWS, KEYS], NOTHING, tl.float32)
     best = tl.full([ROWS, COLUMNS], NOTHING, tl.float32)
     second = tl.full([ROWS, COLUMNS], NOTHING, tl.float32)
-    if COPIES and flag >= SHORT:
-        for t in tl.range(0, tl.cdiv(amount, KEYS), num_stages=STAGES):
-            s = _scores(q0, q_tiles, short_tiles, q_row, k_row + t * KEYS, WIDTH, PARTS)
-            s = tl.where((t * KEYS + tl.arange(0, KEYS) < amount)[None, :], s, NOTHING)
-            lanes, best, second = _merge(lanes, best, second, s, t, keep)
-    else:
+    whole = True
+    if COPIES:  # AHEAD: before it is known whether keys have copies, which most have not
+        whole = masked == 0 if AHEAD else tl.load(flags + b * class_record) < SHORT
+    if whole:
         words += b * blocks * 4
         tail = tl.minimum(m, tl.where(causal != 0, top + 1, m)) // KEYS
         if COPIES or masked == 0:
@@ -119,8 +114,18 @@ def search(
                 s = _unhidden(s, words, t)
             lanes, best, second = _merge(lanes, best, second, s, t, keep)
 
-    if AHEAD:  # what `measure_keys` writes is not needed before
+    if AHEAD:  # what is written of the keys is not needed before
         gdc_wait()
+    flag = tl.load(flags + b * class_record) if COPIES else tl.where(masked != 0, MASKED, PLAIN)
+    if COPIES and flag >= SHORT:
+        lanes = tl.full([ROWS, KEYS], NOTHING, tl.float32)
+        best = tl.full([ROWS, COLUMNS], NOTHING, tl.float32)
+        second = tl.full([ROWS, COLUMNS], NOTHING, tl.float32)
+        amount = tl.load(used + b)
+        for t in tl.range(0, tl.cdiv(amount, KEYS), num_stages=STAGES):
+            s = _scores(q0, q_tiles, short_tiles, q_row, k_row + t * KEYS, WIDTH, PARTS)
+            s = tl.where((t * KEYS + tl.arange(0, KEYS) < amount)[None, :], s, NOTHING)
+            lanes, best, second = _merge(lanes, best, second, s, t, keep)
     k_norm = _longest(norms, b, blocks, 32)
     k_rest = _longest(residuals, b, blocks, 32) if TF32 else 0.0
     row = b * n + query
@@ -144,7 +149,7 @@ def search(
     winner = tl.where(sure & (nobody == 0) & inside, near_tiles * KEYS + lane, -1)
     if COPIES and flag >= SHORT:
         winner = tl.load(kept + b * m + winner, mask=winner >= 0, other=-1)
-    whole = query < (n + 3) // 4 * 4  # the record has room for multiples of 4
+    room = query < (n + 3) // 4 * 4  # the record has it for multiples of 4
     unsure = inside & (sure == 0)
     bits = 1 << (lane & (BITS - 1))
     if tl.max(unsure.to(tl.int32), 0) > 0:
@@ -159,14 +164,14 @@ def search(
         tl.store(own_bits + row, bits, mask=unsure)
         tl.store(own_tiles + row, pair, mask=unsure)
     bits = tl.where(flag < SHORT, bits, -1)  # keys of a short list may lie in any lane
-    tl.store(near_bits + b * record + query, bits, mask=whole)
+    tl.store(near_bits + b * record + query, bits, mask=room)
     weight = tl.where(nobody, 0, 1)
     begin = tl.zeros([ROWS], tl.int32)
     if COPIES and flag == COPIED:
         weight = tl.load(copies + b * class_record + winner, mask=winner >= 0, other=0)
         begin = tl.load(starts + b * class_record + winner, mask=winner >= 0, other=0)
-    tl.store(first + b * record + query, winner, mask=whole)
-    tl.store(sizes + b * record + query, weight, mask=whole)
+    tl.store(first + b * record + query, winner, mask=room)
+    tl.store(sizes + b * record + query, weight, mask=room)
     for start in range(0, DV, VALUES):
         columns = start + tl.arange(0, VALUES)
         within = inside[:, None] & (columns < DV)[None, :]

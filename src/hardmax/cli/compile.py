@@ -3,8 +3,9 @@
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from importlib import import_module
+from importlib.util import find_spec
 from multiprocessing import active_children, get_context
 from signal import SIG_IGN, SIGINT, signal
 from typing import Annotated
@@ -25,10 +26,19 @@ def compile(
 
     Nothing needs it: small inputs are answered without compiled code, and large ones compile what they need, which
     takes seconds, up to 20, each. Run it where that would be in the way: when you build an image, or before a talk.
+    Where torch sees a GPU, the kernels for attention on it are compiled, too, for all types and the usual widths.
     """
-    if not has_numba():
+    processes, gpu = workers or os.cpu_count() or 1, _has_gpu()
+    if not (has_numba() or gpu):
         raise MissingExtra("`hardmax compile`", "numba", "fast")
-    processes = min(workers or os.cpu_count() or 1, len(RUNS))  # of their own: numba compiles in one thread at a time
+    if has_numba():
+        _compile_for_cpu(min(processes, len(RUNS)))
+    if gpu:
+        _compile_for_gpu(processes)
+
+
+def _compile_for_cpu(processes: int) -> None:
+    """In processes: numba compiles in one thread at a time."""
     with (
         output.progress_bar("compiling") as progress,
         ProcessPoolExecutor(processes, get_context("spawn"), signal, (SIGINT, SIG_IGN)) as pool,
@@ -46,6 +56,40 @@ def compile(
         output.say(f"Stored in {store()}, for all installations of this version.")
     else:
         output.say(f"{store()} cannot be written to. What is compiled is kept beside the package, or in numba's cache.")
+
+
+def _has_gpu() -> bool:
+    """Whether torch and Triton are here, and a GPU."""
+    if not (find_spec("torch") and find_spec("triton")):
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def _compile_for_gpu(processes: int) -> None:
+    """What is not on disk yet."""
+    from hardmax.attention.gpu import usual
+    from hardmax.attention.gpu_compile import OTHER_TRITON
+    from hardmax.attention.gpu_launch import missing
+
+    start = time.perf_counter()
+    try:
+        requests = list(missing(usual()).values())
+    except OTHER_TRITON:
+        output.say("for the GPU: this Triton compiles at the first call of each kind only")
+        return
+    with output.progress_bar("compiling for the GPU") as progress, ThreadPoolExecutor(processes) as pool:
+        try:
+            for done, failed in enumerate(pool.map(lambda request: request.begin().wait(), requests), 1):
+                if failed:
+                    output.say(f"{requests[done - 1].name}: not compiled, which its first call will try again")
+                progress(done, len(requests))
+        except BaseException:  # such as Ctrl-C
+            pool.shutdown(cancel_futures=True)
+            raise
+    took = f"{len(requests)} kernels, {time.perf_counter() - start:.1f} s" if requests else "was stored"
+    output.say(f"for the GPU: {took}")
 
 
 def _compile_one(kernel: str) -> str:
