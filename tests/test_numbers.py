@@ -285,7 +285,7 @@ CLAIMS = [
     Claim(
         "benchmarks/README.md",
         "At n = 512 the GPU itself needs {} ms and SDPA {}",
-        lambda: tuple(f"{gpu('forward, ', 'n = 512')[key]:.2f}" for key in ("ours ms", "other ms")),
+        lambda: tuple(f"{gpu('forward, ', 'n = 512')[key]:.3f}" for key in ("ours ms", "other ms")),
     ),
     Claim(
         "benchmarks/README.md",

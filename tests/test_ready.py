@@ -143,6 +143,20 @@ def test_small_tensors_are_answered_by_numpy(monkeypatch):
     assert set(asked) == {"attention", "small clouds", "layers"}
 
 
+@pytest.mark.usefixtures("nothing_ready")
+def test_tensors_say_what_ran_and_why_to_who_listens(caplog):
+    torch = pytest.importorskip("torch")
+    from hardmax.kernels import hardmax_attention
+
+    x = torch.ones(1, 3, 2)
+    with caplog.at_level("INFO", "hardmax"):
+        hardmax_attention(x, x, x)
+    assert caplog.messages == []
+    with caplog.at_level("DEBUG", "hardmax"):
+        hardmax_attention(x, x, x)
+    assert "attention by NumPy: NumPy is done before compiled code is loaded." in caplog.messages
+
+
 def test_a_kernel_is_loaded_once_it_has_run():
     maximisers(np.eye(5, 2), kernel="hull")
     assert ready.is_loaded("hull")

@@ -131,13 +131,13 @@ def exact_sets(q: Tensor, k: Tensor, mask: Tensor | None = None, causal: bool = 
         q, k, mask = aligned(q), aligned(k), None if mask is None else placed(mask)
         units = q.shape[2] * q.dtype.itemsize // 16
         counts = (n, m, len(tied), units, found.shape[1], int(mask is not None), int(causal))
-        kinds = (q.dtype, q.dtype, torch.uint8, torch.int64, torch.int64, torch.int32, torch.int64, torch.int32)
+        kinds = (q.dtype, q.dtype, torch.uint8, torch.int64, torch.int64, torch.int32, torch.int64, *[torch.int32] * 2)
         device = torch.cuda.current_device()
         (run,) = ready([Launch(gpu_decide.list_members, programs(device), (*kinds, *counts), {}, {"num_warps": 8})])
-        here, (lowest, _, lanes) = found.data_ptr(), Found(n, m, False).rows
+        here, (lowest, _, lanes, tiles) = found.data_ptr(), Found(n, m, False).rows
         run(
             torch.cuda.current_stream().cuda_stream, q.data_ptr(), k.data_ptr(), 0 if mask is None else mask.data_ptr(),
-            tied.data_ptr(), begins.data_ptr(), here + lowest, members.data_ptr(), here + lanes, *counts,
+            tied.data_ptr(), begins.data_ptr(), here + lowest, members.data_ptr(), here + lanes, here + tiles, *counts,
         )  # fmt: skip
         owners = torch.repeat_interleave(torch.arange(len(tied), device=q.device), sizes[tied])
         members = torch.sort(owners * m + members).values - owners * m

@@ -41,7 +41,7 @@ class Backward:
         if self.together:
             self.launches = [Launch(
                 gpu_gradient.gradient_of_cloud, batch,
-                (value, value, *sums, kind, kind, torch.uint8, *[whole] * 15, *self.whole),
+                (value, value, *sums, kind, kind, torch.uint8, *[whole] * 16, *self.whole),
                 {"ROWS": FEW_KEYS, "KEYS": 2 * COLLECTED}, {"num_warps": 8, "maxnreg": 64},
             )]  # fmt: skip
             return
@@ -52,7 +52,8 @@ class Backward:
             ),
             Launch(
                 gpu_gradient.scatter_tied, each * batch,
-                (value, *sums, kind, kind, torch.uint8, *[whole] * 5, *self.tied), {}, {"num_warps": 8},
+                (value, *sums, kind, kind, torch.uint8, *[whole] * 6, *self.tied), {},
+                {"num_warps": 4, "maxnreg": 64},
             ),
             Launch(
                 gpu_gradient.collect, batch * (blocks + parts), (value, value, *sums, *[whole] * 10, *self.collected),

@@ -6,57 +6,52 @@ import triton
 import triton.language as tl
 
 from hardmax.attention.gpu_exact import BLOCK, compare, highest_of, score_one, scores_of, ties
-from hardmax.attention.gpu_keys import COPIED, PLAIN, SHORT
+from hardmax.attention.gpu_keys import COPIED, PLAIN, SHORT, TILE
 
 CHUNK: tl.constexpr = tl.constexpr(64)  # columns of values held at a time
 LANES: tl.constexpr = tl.constexpr(32)  # in which keys lie in turn; their bits fill an int32
 
 
 @triton.jit
-def keys_in_lanes(mask, b, m, limit, bits, start, masked):
-    """Keys number `start` on of those in the lanes whose bits are set, and whether the query sees them."""
-    each = tl.cdiv(m, LANES)
-    until = tl.cumsum((bits >> tl.arange(0, LANES)) & 1, 0)  # (LANES,) how many of these lanes end here
-    number = start + tl.arange(0, BLOCK)
-    lane = tl.sum((until[None, :] <= (number // each)[:, None]).to(tl.int32), 1)
-    keys = lane + LANES * (number % each)
-    real = (lane < LANES) & (keys < limit)
-    return keys, real & (tl.load(mask + b * m + keys, mask=real & (masked != 0), other=1) != 0)
+def _each(amount, pair):
+    """How many of so many keys lie in a lane, if two tiles count, or all."""
+    return tl.where(pair < 0, tl.cdiv(amount, LANES), 2 * (TILE // LANES))
 
 
 @triton.jit
-def how_many(m, bits):
+def how_many(amount, bits, pair):
     """How many keys, seen or not, lie in the lanes whose bits are set."""
-    return tl.cdiv(m, LANES) * tl.sum((bits >> tl.arange(0, LANES)) & 1, 0)
+    return _each(amount, pair) * tl.sum((bits >> tl.arange(0, LANES)) & 1, 0)
+
+
+@triton.jit
+def places(amount, limit, bits, pair, start):
+    """Places number `start` on of those in these lanes, of all tiles or of two, and whether they are below a limit."""
+    each = _each(amount, pair)
+    until = tl.cumsum((bits >> tl.arange(0, LANES)) & 1, 0)  # (LANES,) how many of these lanes end here
+    number = start + tl.arange(0, BLOCK)
+    lane = tl.sum((until[None, :] <= (number // each)[:, None]).to(tl.int32), 1)
+    row, low, high = number % each, pair & 0xFFFF, pair >> 16
+    again = (pair >= 0) & (row >= TILE // LANES)
+    row += tl.where(pair < 0, 0, tl.where(again, high - 1, low) * (TILE // LANES))
+    place = lane + LANES * row
+    return place, (lane < LANES) & (place < limit) & ((again & (low == high)) == 0)
 
 
 @triton.jit
 def members_in_lanes(
-    q, k, mask, row, b, m, limit, bits, start, pivot, pivot_score, pivot_error, masked, D
+    q, k, mask, row, b, m, limit, bits, pair, start, pivot, pivot_score, pivot_error, masked, D
 ):  # fmt: skip
-    """Keys number `start` on of these lanes, and whether they are in the set that has `pivot` in it."""
-    keys, real = keys_in_lanes(mask, b, m, limit, bits, start, masked)
+    """Keys number `start` on of these lanes and tiles, and whether they are in the set that has `pivot` in it."""
+    keys, real = places(m, limit, bits, pair, start)
+    real &= tl.load(mask + b * m + keys, mask=real & (masked != 0), other=1) != 0
     return keys, ties(q, k, row, b * m + keys, real, b * m + pivot, pivot_score, pivot_error, D)
 
 
 @triton.jit
-def _each(amount, pair, per_tile):
-    """How many of the keys that the search looked at lie in a lane, if all or two tiles count."""
-    return tl.where(pair < 0, tl.cdiv(amount, LANES), 2 * per_tile)
-
-
-@triton.jit
-def _searched(copies, kept, b, m, limit, amount, bits, pair, per_tile, start, flag, record):
-    """As `keys_in_lanes`, for lanes and tiles of the keys that were searched; and how often each key is there."""
-    each = _each(amount, pair, per_tile)
-    until = tl.cumsum((bits >> tl.arange(0, LANES)) & 1, 0)
-    number = start + tl.arange(0, BLOCK)
-    lane = tl.sum((until[None, :] <= (number // each)[:, None]).to(tl.int32), 1)
-    place, low, high = number % each, pair & 0xFFFF, pair >> 16
-    again = (pair >= 0) & (place >= per_tile)
-    place = tl.where(pair < 0, place, tl.where(again, high * per_tile + place - per_tile, low * per_tile + place))
-    index = lane + LANES * place
-    real = (lane < LANES) & (index < limit) & ((again & (low == high)) == 0)
+def _searched(copies, kept, b, m, limit, amount, bits, pair, start, flag, record):
+    """The same of the keys that were searched, whether they are seen, and how often each is there."""
+    index, real = places(amount, limit, bits, pair, start)
     keys = tl.where(flag >= SHORT, tl.load(kept + b * m + index, mask=real & (flag >= SHORT), other=0), index)
     weight = tl.load(copies + b * record + keys, mask=real & (flag != PLAIN), other=1)
     return keys, real & (weight > 0), weight
@@ -84,7 +79,7 @@ def _best(best, best_error, key, size, others):
 
 @triton.jit
 def _first(
-    q, k, copies, kept, row, b, m, limit, amount, bits, pair, per_tile, count, flag, record, D
+    q, k, copies, kept, row, b, m, limit, amount, bits, pair, count, flag, record, D
 ):  # fmt: skip
     """The best key in float64, its score and a bound of the error, how often it is there, and a bound of all others."""
     best = tl.full([BLOCK], float("-inf"), tl.float64)
@@ -93,7 +88,7 @@ def _first(
     size = tl.zeros([BLOCK], tl.int32)
     others = tl.full([BLOCK], float("-inf"), tl.float64)
     for start in range(0, count, BLOCK):
-        keys, real, weight = _searched(copies, kept, b, m, limit, amount, bits, pair, per_tile, start, flag, record)
+        keys, real, weight = _searched(copies, kept, b, m, limit, amount, bits, pair, start, flag, record)
         score, error = scores_of(q, k, row, b * m + keys, real, D, BLOCK)
         real &= tl.abs(score) + error < float("inf")
         best, best_error, key, size, others = _take(
@@ -115,10 +110,10 @@ def _of_copies(v, starts, members, keys, member, weight, b, m, columns, within, 
     return total
 
 
-@triton.jit(do_not_specialize=["n", "m", "rows", "units", "DV", "record", "class_record", "causal", "per_tile"])
+@triton.jit(do_not_specialize=["n", "m", "rows", "units", "DV", "record", "class_record", "causal"])
 def decide(
     q, k, v, out, first, sizes, flags, copies, starts, members, kept, used, lanes, tiles, pending, n, m, rows, units,
-    DV, record, class_record, causal, per_tile
+    DV, record, class_record, causal
 ):  # fmt: skip
     """Find C_i of the pending rows exactly, and write the mean of their values.
 
@@ -137,9 +132,9 @@ def decide(
         at_row = b * record + i
         bits = tl.load(lanes + row)
         pair = tl.load(tiles + row)
-        count = _each(amount, pair, per_tile) * tl.sum((bits >> tl.arange(0, LANES)) & 1, 0)
+        count = how_many(amount, bits, pair)
         pivot_score, pivot_error, pivot, size, others = _first(
-            q, k, copies, kept, row, b, m, limit, amount, bits, pair, per_tile, count, flag, class_record, D
+            q, k, copies, kept, row, b, m, limit, amount, bits, pair, count, flag, class_record, D
         )
         lowest = pivot
         unclear = (pivot_score - pivot_error <= others) & (size > 0)
@@ -154,7 +149,7 @@ def decide(
                 next_lowest, next_size = m, 0
                 for start in range(0, count, BLOCK):
                     keys, real, weight = _searched(
-                        copies, kept, b, m, limit, amount, bits, pair, per_tile, start, flag, class_record
+                        copies, kept, b, m, limit, amount, bits, pair, start, flag, class_record
                     )
                     score, error = scores_of(q, k, row, b * m + keys, real, D, BLOCK)
                     real &= tl.abs(score) + error < float("inf")
@@ -184,7 +179,7 @@ def decide(
 
 @triton.jit(do_not_specialize=["n", "m", "count", "units", "record", "masked", "causal"])
 def list_members(
-    q, k, mask, tied, begins, first, members, lanes, n, m, count, units, record, masked, causal
+    q, k, mask, tied, begins, first, members, lanes, tiles, n, m, count, units, record, masked, causal
 ):  # fmt: skip
     """Write out the members of each tied row, in no order."""
     D = units * (128 // q.dtype.element_ty.primitive_bitwidth)
@@ -194,12 +189,13 @@ def list_members(
         i = (row % n).to(tl.int32)
         limit = tl.where(causal != 0, i + 1, m)
         bits = tl.load(lanes + b * record + i)
+        pair = tl.load(tiles + b * record + i)
         pivot = tl.load(first + b * record + i)
         pivot_score, pivot_error = score_one(q, k, row, b * m + pivot, D)
         at = tl.load(begins + slot)
-        for start in range(0, how_many(m, bits), BLOCK):
-            keys, member = members_in_lanes(q, k, mask, row, b, m, limit, bits, start, pivot, pivot_score, pivot_error,
-                                            masked, D)  # fmt: skip
+        for start in range(0, how_many(m, bits, pair), BLOCK):
+            keys, member = members_in_lanes(q, k, mask, row, b, m, limit, bits, pair, start, pivot, pivot_score,
+                                            pivot_error, masked, D)  # fmt: skip
             chosen = member.to(tl.int64)
             tl.store(members + at + tl.cumsum(chosen, 0) - chosen, keys, mask=member)
             at += tl.sum(chosen, 0)

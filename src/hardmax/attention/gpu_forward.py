@@ -13,7 +13,7 @@ from hardmax.attention.gpu_layout import Found, offsets
 
 WIDTHS = (32, 64, 128, 256)  # columns that a search holds at once: few, as each is compiled for
 BLOCK = 128  # keys whose norms are taken together
-TILE = 64  # queries, and keys, of a product on the tensor cores
+TILE = gpu_keys.TILE.value
 FEW_KEYS, MANY_KEYS = 512, 1024  # of a cloud that one program looks at
 
 
@@ -79,7 +79,7 @@ class Forward:
             n, m, rows, n_tiles, blocks, int(causal), int(masked), record, class_record, keep, (d + 16) * 2.0**-22,
             packing, 2.1 * (1 + packing), dv,
         )  # fmt: skip
-        self.decided = (n, m, rows, units, dv, record, class_record, int(causal), TILE // 32)
+        self.decided = (n, m, rows, units, dv, record, class_record, int(causal))
         self.together = copies and is_small(batch, m, device, MANY_KEYS)
         self.ahead = (self.together or not copies) and torch.cuda.get_device_capability(device) >= (9, 0)
         self.block = 2048 if not self.together else FEW_KEYS if m <= FEW_KEYS else MANY_KEYS
@@ -116,7 +116,7 @@ class Forward:
         return [
             Launch(
                 gpu_search.search, self.grids[2],
-                (*self.tiled, value, number, number, whole, value, *[whole] * 12, *self.searched),
+                (*self.tiled, value, number, number, whole, value, *[whole] * 13, *self.searched),
                 self.constants, {"num_warps": 4, "launch_pdl": self.ahead} | self.registers,
             ),
             Launch(

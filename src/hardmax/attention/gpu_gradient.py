@@ -174,12 +174,12 @@ def sort_rows(
 
 @triton.jit(do_not_specialize=["n", "m", "record", "units", "unit_bits", "masked", "causal", "each"])
 def scatter_tied(
-    g, largest, totals, q, k, mask, first, sizes, lanes, tied, tied_counts, n, m, record, units, unit_bits, masked,
-    causal, each, DV
+    g, largest, totals, q, k, mask, first, sizes, lanes, tiles, tied, tied_counts, n, m, record, units, unit_bits,
+    masked, causal, each, DV
 ):  # fmt: skip
     """`each` programs a cloud."""
     D = units * (128 // q.dtype.element_ty.primitive_bitwidth)
-    scatter_cloud(g, largest, totals, q, k, mask, first, sizes, lanes, tied, tied_counts,
+    scatter_cloud(g, largest, totals, q, k, mask, first, sizes, lanes, tiles, tied, tied_counts,
                   (tl.program_id(0) // each).to(tl.int64), tl.program_id(0) % each, each, n, m, record, D, unit_bits,
                   masked, causal, DV)  # fmt: skip
 
@@ -207,8 +207,8 @@ def collect(
 
 @triton.jit(do_not_specialize=["n", "m", "record", "listed", "units", "unit_bits", "masked", "causal"])
 def gradient_of_cloud(
-    g, out, largest, totals, q, k, mask, first, sizes, lanes, flags, copies, starts, members, counts, begins, ranks,
-    order, tied, tied_counts, busy, busy_counts, n, m, record, listed, units, unit_bits, masked, causal, DV,
+    g, out, largest, totals, q, k, mask, first, sizes, lanes, tiles, flags, copies, starts, members, counts, begins,
+    ranks, order, tied, tied_counts, busy, busy_counts, n, m, record, listed, units, unit_bits, masked, causal, DV,
     ROWS: tl.constexpr, KEYS: tl.constexpr
 ):  # fmt: skip
     """All of this for a small cloud, in one program."""
@@ -217,8 +217,8 @@ def gradient_of_cloud(
     sort_cloud(g, largest, totals, first, sizes, flags, copies, counts, begins, ranks, order, tied, tied_counts, busy,
                busy_counts, b, n, m, record, listed, DV, ROWS)  # fmt: skip
     tl.debug_barrier()
-    scatter_cloud(g, largest, totals, q, k, mask, first, sizes, lanes, tied, tied_counts, b, 0, 1, n, m, record, D,
-                  unit_bits, masked, causal, DV)  # fmt: skip
+    scatter_cloud(g, largest, totals, q, k, mask, first, sizes, lanes, tiles, tied, tied_counts, b, 0, 1, n, m, record,
+                  D, unit_bits, masked, causal, DV)  # fmt: skip
     tl.debug_barrier()
     flag = tl.load(flags + b * record, mask=listed != 0, other=0)
     several = tl.load(tied_counts + b)

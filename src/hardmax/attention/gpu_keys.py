@@ -6,6 +6,7 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents
 
+TILE: tl.constexpr = tl.constexpr(64)  # queries, and keys, of a product on the tensor cores
 PLAIN: tl.constexpr = tl.constexpr(0)  # every key is seen, and none was found to have a copy
 MASKED: tl.constexpr = tl.constexpr(1)  # `copies` says which keys are seen
 SHORT: tl.constexpr = tl.constexpr(2)  # so it does, and those keys are also listed, and copied one after the other

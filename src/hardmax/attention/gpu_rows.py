@@ -97,8 +97,8 @@ def sort_cloud(
 
 @triton.jit
 def scatter_cloud(
-    g, largest, totals, q, k, mask, first, sizes, lanes, tied, tied_counts, b, part, each, n, m, record, D, unit_bits,
-    masked, causal, DV
+    g, largest, totals, q, k, mask, first, sizes, lanes, tiles, tied, tied_counts, b, part, each, n, m, record, D,
+    unit_bits, masked, causal, DV
 ):  # fmt: skip
     """Add the gradient of each tied row, divided by the number of members, to all of them: part `part` of `each`."""
     for slot in range(part, tl.load(tied_counts + b), each):
@@ -107,11 +107,12 @@ def scatter_cloud(
         limit = tl.where(causal != 0, i + 1, m)
         size = tl.load(sizes + b * record + i).to(tl.float64)
         bits = tl.load(lanes + b * record + i)
+        pair = tl.load(tiles + b * record + i)
         pivot = tl.load(first + b * record + i)
         pivot_score, pivot_error = score_one(q, k, row, b * m + pivot, D)
-        for start in range(0, how_many(m, bits), BLOCK):
-            keys, member = members_in_lanes(q, k, mask, row, b, m, limit, bits, start, pivot, pivot_score, pivot_error,
-                                            masked, D)  # fmt: skip
+        for start in range(0, how_many(m, bits, pair), BLOCK):
+            keys, member = members_in_lanes(q, k, mask, row, b, m, limit, bits, pair, start, pivot, pivot_score,
+                                            pivot_error, masked, D)  # fmt: skip
             for start_v in range(0, DV, CHUNK):
                 columns = start_v + tl.arange(0, CHUNK)
                 unit = unit_of(tl.load(largest + b * DV + columns, mask=columns < DV, other=0.0), unit_bits)

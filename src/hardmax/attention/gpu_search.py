@@ -67,8 +67,8 @@ def _unhidden(s, words, t):
     "slack"
 ])  # fmt: skip
 def search(
-    q_tiles, k_tiles, short_tiles, v, norms, residuals, words, out, first, sizes, near_bits, own_bits, own_tiles,
-    flags, copies, starts, members, kept, used, pending, n, m, rows, tiles, blocks, causal, masked, record,
+    q_tiles, k_tiles, short_tiles, v, norms, residuals, words, out, first, sizes, near_bits, near_pairs, own_bits,
+    own_tiles, flags, copies, starts, members, kept, used, pending, n, m, rows, tiles, blocks, causal, masked, record,
     class_record, keep, error, packing, slack, DV,
     WIDTH: tl.constexpr, PARTS: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, STAGES: tl.constexpr,
     TF32: tl.constexpr, COPIES: tl.constexpr, AHEAD: tl.constexpr
@@ -152,6 +152,7 @@ def search(
     room = query < (n + 3) // 4 * 4  # the record has it for multiples of 4
     unsure = inside & (sure == 0)
     bits = 1 << (lane & (BITS - 1))
+    pair = tl.full([ROWS], -1, tl.int32)
     if tl.max(unsure.to(tl.int32), 0) > 0:
         folded = tl.max(tl.reshape(found.to(tl.int32), (ROWS, KEYS // BITS, BITS)), 1)
         bits = tl.where(bounded, tl.sum(folded << tl.arange(0, BITS)[None, :], 1), -1)
@@ -163,8 +164,9 @@ def search(
         tl.store(pending + slot, row.to(tl.int32), mask=unsure)
         tl.store(own_bits + row, bits, mask=unsure)
         tl.store(own_tiles + row, pair, mask=unsure)
-    bits = tl.where(flag < SHORT, bits, -1)  # keys of a short list may lie in any lane
+    bits = tl.where(flag < SHORT, bits, -1)  # keys of a short list may lie in any lane and tile
     tl.store(near_bits + b * record + query, bits, mask=room)
+    tl.store(near_pairs + b * record + query, tl.where(flag < SHORT, pair, -1), mask=room)
     weight = tl.where(nobody, 0, 1)
     begin = tl.zeros([ROWS], tl.int32)
     if COPIES and flag == COPIED:

@@ -123,8 +123,13 @@ def count(kernel: str, products: float) -> None:
 
 
 def compiled_pays(kernel: str, products: float) -> bool:
-    """Whether a kernel is to run; if not, NumPy does, which counts."""
-    compiled, _ = why_compiled(kernel, products)
+    """Whether a kernel is to run; if not, NumPy does, which counts.
+
+    Why is told to whoever has set the level of the logger "hardmax" to DEBUG: what is asked for here has no `stats`.
+    """
+    compiled, why = why_compiled(kernel, products)
+    if logging := sys.modules.get("logging"):  # which takes a while to load: who has not done so does not listen
+        logging.getLogger("hardmax").debug("%s by %s: %s", kernel, "compiled code" if compiled else "NumPy", why)
     if not compiled:
         count(kernel, products)
     return compiled
