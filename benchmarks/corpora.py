@@ -100,6 +100,10 @@ def measure(quick: bool, progress: Callable[[str], None] | None = None) -> dict[
         files = {"few": folder / "few.parquet", "many": folder / "many.parquet"}
         for which, rows in (("few", few), ("many", many)):
             write_corpus(files[which], rows)
+        with peak_memory() as of_loop:  # these are not timed
+            loop_seconds(files["few"], folder / "loop.parquet")
+        with peak_memory() as of_files:
+            files_seconds(one, files["few"], folder / "out")
         for _ in range(1 if quick else RUNS):
             tell("corpora: a loop in one process, one worker, two workers")
             for key, processes in (("loop", 1), ("two loops", 2)):
@@ -119,6 +123,9 @@ def measure(quick: bool, progress: Callable[[str], None] | None = None) -> dict[
         _row("two workers against one", f"{gain:.2f} times"),
         _row("two such loops at once against one", f"{bare:.2f} times"),
         _row("the start: processes, libraries, model", f"{start:.1f} s"),
+        _row("largest memory of the loop", f"{of_loop['child']:,.0f} MB"),
+        _row("of the client of one worker", f"{of_files['client']:,.0f} MB"),
+        _row("of any other process of it", f"{of_files['child']:,.0f} MB"),
     ]
     return {"rows": rows}
 
