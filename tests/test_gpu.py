@@ -57,6 +57,19 @@ def membership(q, k, mask=None, causal=False):
     return near
 
 
+def check_outputs_and_gradients(q, k, dv, dtype, mask=None):
+    """Against those of the dense matrix, which is returned."""
+    v, g = normal(len(k), k.shape[1], dv, dtype=dtype).requires_grad_(), normal(len(q), q.shape[1], dv, dtype=dtype)
+    P = membership(q, k, mask).double()
+    P /= P.sum(-1, keepdim=True).clamp(min=1)
+    out = hardmax_attention(q, k, v, mask)
+    (grad,) = torch.autograd.grad(out, v, g)
+    close = {"rtol": 1e-6, "atol": 1e-5} if dtype == torch.float32 else {"rtol": 1e-2, "atol": 1e-2}
+    torch.testing.assert_close(out.double(), P @ v.detach().double(), **close)
+    torch.testing.assert_close(grad.double(), P.transpose(1, 2) @ g.double(), **close)
+    return P
+
+
 def written_out(sets, shape):
     """(B, n, m) boolean; checks the order of the members along the way."""
     found = np.zeros((len(sets), shape[-1]), bool)
@@ -179,6 +192,29 @@ def test_rivals_are_found_wherever_they_lie(places, copied, dtype):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("places", [(5, 69), (9, 601), (7, 71, 135), (1, 2, 700)])
+def test_rivals_share_values_and_gradients(places, dtype):
+    """In two tiles, or in several; with values of more columns than are held at a time."""
+    q, k = 0.01 * normal(1, 40, 16, dtype=dtype), 0.1 * normal(1, 800, 16, dtype=dtype)
+    q[..., 0], q[..., 1] = 1.0, 0.0
+    k[0, list(places), 0], k[0, list(places), 2:] = 4.0, 0.0
+    k[0, list(places), 1] = torch.arange(len(places), device="cuda").to(dtype)
+    P = check_outputs_and_gradients(q, k, 80, dtype)
+    assert ((P > 0).sum(-1) == len(places)).all()
+
+
+def test_a_lead_of_one_bit_decides_whose_values_are_taken():
+    """The best of many keys that float64 does not tell apart may come last."""
+    q = torch.tensor([[[1.0, 2.0**-60, 2.0**-60]]], device="cuda")
+    k = torch.tensor([1.0, 0.5, 0.5], device="cuda").repeat(1, 300, 1)
+    k[0, :, 1] = torch.linspace(0, 0.5, 300, device="cuda")
+    k[0, :, 2] = 1.0 - k[0, :, 1]
+    k[0, [40, 250], 2] += torch.tensor([2.0**-20, 2.0**-18], device="cuda")
+    P = check_outputs_and_gradients(q, k, 80, torch.float32)
+    assert P[0, 0].nonzero().flatten().tolist() == [250]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
 def test_whole_numbers_tie_often(dtype):
     q, k = (torch.randint(-2, 3, (2, n, 12), device="cuda").to(dtype) for n in (200, 700))
     assert (check(q, k).sum(-1) > 1).float().mean() > 0.1
@@ -233,16 +269,7 @@ def test_outputs_and_gradients_are_those_of_the_dense_matrix(n, d, dv, tied, dty
     q, k = ((x.round() if tied else x).to(dtype) for x in (q, k))
     if tied:
         k[:, n // 2 :] = k[:, : n - n // 2].clone()
-    v, g = (normal(2, n, dv, dtype=dtype) for _ in range(2))
-    mask = torch.rand(2, n, device="cuda") < 0.9
-    v.requires_grad_()
-    P = membership(q, k, mask).double()
-    P /= P.sum(-1, keepdim=True).clamp(min=1)
-    out = hardmax_attention(q, k, v, mask)
-    (grad,) = torch.autograd.grad(out, v, g)
-    close = {"rtol": 1e-6, "atol": 1e-5} if dtype == torch.float32 else {"rtol": 1e-2, "atol": 1e-2}
-    torch.testing.assert_close(out.double(), P @ v.detach().double(), **close)
-    torch.testing.assert_close(grad.double(), P.transpose(1, 2) @ g.double(), **close)
+    check_outputs_and_gradients(q, k, dv, dtype, torch.rand(2, n, device="cuda") < 0.9)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -382,6 +409,19 @@ knobs.compilation.listener = lambda *, metadata, cache_hit, **_: print(metadata[
 q, k, v = (torch.randn(2, 100, 64, device="cuda").bfloat16().requires_grad_() for _ in range(3))
 hardmax_attention(q, k, v).sum().backward()
 """
+
+
+@pytest.mark.parametrize("part", ["missing", "can_begin"])
+def test_what_other_processes_cannot_compile_is_compiled_here(part, monkeypatch):
+    def broken(*_):
+        raise PermissionError("no such folder")
+
+    monkeypatch.setattr(gpu_launch, part, broken)
+    monkeypatch.setattr(gpu_launch, "_EXPECTED", set())
+    q, k, v = (normal(2, 50, 16) for _ in range(3))
+    expected = hardmax_attention(q, k, v)
+    gpu._forward.cache_clear()
+    assert torch.equal(hardmax_attention(q, k, v), expected)
 
 
 def test_other_processes_compile_what_is_then_found_on_disk(tmp_path):

@@ -5,7 +5,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import hardmax.attention
-from hardmax.attention.gpu_compile import MODULES
+from hardmax.attention.gpu_compile import MODULES, Request
 
 FOLDER = Path(hardmax.attention.__file__).parent
 SOURCES = {path.stem: path.read_text("utf-8") for path in FOLDER.glob("gpu*.py")}
@@ -33,3 +33,8 @@ def test_all_functions_are_hashed_in_one_order():
             if isinstance(line, ast.ImportFrom) and line.module is not None and line.module.startswith("hardmax.")
         }
         assert imported & compiled <= set(MODULES[:at])
+
+
+def test_a_process_that_cannot_compile_ends():
+    process = Request("hardmax.attention.gpu_search", "no such kernel", {}, {}, {}, {}, ("cuda", 90, 32)).begin()
+    assert process.wait(60) != 0

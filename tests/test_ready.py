@@ -209,6 +209,7 @@ def test_a_source_that_has_changed_is_compiled_again(monkeypatch, tmp_path):
 def test_every_kernel_can_be_compiled_ahead(run, monkeypatch):
     assert set(RUNS) == set(ready.KNOWN_BY)
     monkeypatch.setattr("hardmax.cli.compile.has_numba", lambda: False)
+    monkeypatch.setattr("hardmax.cli.compile._has_gpu", lambda: False)
     code, _, err = run("compile")
     assert code == 2
     assert "`hardmax compile` needs numba" in err
@@ -216,6 +217,7 @@ def test_every_kernel_can_be_compiled_ahead(run, monkeypatch):
 
 def test_kernels_are_compiled_by_processes_of_their_own(run, monkeypatch):
     monkeypatch.setattr("hardmax.cli.compile.RUNS", {"gemm": RUNS["gemm"], "encoding": RUNS["encoding"]})
+    monkeypatch.setattr("hardmax.cli.compile._has_gpu", lambda: False)
     code, out, _ = run("compile", "--workers", 1)
     assert code == 0
     first, second, last = out.splitlines()

@@ -15,11 +15,17 @@ from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
 OTHER_TRITON = AttributeError, ImportError, KeyError, TypeError  # what one raises that is built in another way
 MODULES = "gpu_keys", "gpu_copies", "gpu_exact", "gpu_decide", "gpu_search", "gpu_rows", "gpu_gradient"
 _LOCK = threading.Lock()  # Triton has one hook for all threads
+
+
+def can_begin() -> bool:
+    """Whether there is a Python to be started: not where a program has one built in, which would start itself."""
+    return bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
 @cache
@@ -71,8 +77,8 @@ class Request(NamedTuple):
 
     def begin(self) -> "subprocess.Popen[bytes]":
         """Compile it in a process of its own."""
-        paths = os.pathsep.join(path for path in sys.path if path)
-        call = [sys.executable, "-c", f"from {__name__} import main; main()"]
+        paths = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
+        call = [sys.executable, "-P", "-c", f"from {__name__} import main; main()"]
         process = subprocess.Popen(
             call, env=os.environ | {"PYTHONPATH": paths}, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -80,6 +86,7 @@ class Request(NamedTuple):
         assert process.stdin is not None
         with process.stdin as given:
             pickle.dump(self, given)
+        threading.Thread(target=process.wait, daemon=True).start()  # nobody else may wait for it
         return process
 
 

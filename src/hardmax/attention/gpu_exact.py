@@ -150,7 +150,7 @@ def highest_of(keys, sign, score, error):
 
 @triton.jit
 def score_one(q, k, q_row, k_row, D):
-    """The same of one key."""
+    """What `scores_of` gives, of one key."""
     alone = tl.arange(0, 2) == 0
     score, error = scores_of(q, k, q_row, k_row + tl.zeros([2], tl.int64), alone, D, 2)
     return tl.sum(tl.where(alone, score, 0.0), 0), tl.sum(tl.where(alone, error, 0.0), 0)

@@ -19,13 +19,14 @@ import torch
 import triton
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from hardmax.attention.gpu_compile import OTHER_TRITON, Request, request_of, settle_keys
+from hardmax.attention.gpu_compile import OTHER_TRITON, Request, can_begin, request_of, settle_keys
 
 LOG = logging.getLogger("hardmax")
-SLOW = 0.5  # seconds of compilation that are told of
+SLOW, LONGEST = 0.5, 120  # seconds of compilation that are told of, and that are waited for
 KNOWN = 256  # places of tensors whose descriptors are kept
 LAUNCHER = {"self", "gridX", "gridY", "gridZ", "stream", "function", "args"}  # what Triton's launcher is called with
 _COMPILED: dict[Any, Any] = {}
+_EXPECTED: set[Any] = set()  # what has been asked for
 _ELSEWHERE: "dict[Any, subprocess.Popen[bytes]]" = {}  # what other processes compile
 
 
@@ -74,30 +75,31 @@ class Launch(NamedTuple):
 
 
 def missing(launches: Sequence[Launch]) -> dict[Any, Request]:
-    """What is neither compiled in this process, or about to be, nor on disk; an `OTHER_TRITON` may not tell."""
-    settle_keys()
-    new = {launch.key: launch for launch in launches if launch.key not in _COMPILED and launch.key not in _ELSEWHERE}
-    asked = {key: request_of(launch.kernel, partial(_warm_up, launch)) for key, launch in new.items()}
+    """What is neither compiled in this process nor on disk; an `OTHER_TRITON` may not tell."""
+    settle_keys()  # before keys are made
+    asked = {launch.key: request_of(launch.kernel, partial(_warm_up, launch)) for launch in launches}
     return {key: request for key, request in asked.items() if request is not None and not request.is_on_disk()}
 
 
 def expect(launches: Sequence[Launch]) -> None:
     """Begin to compile what `ready` will be asked for, if that are several kernels, in processes of their own."""
-    try:
-        requests = missing(launches)
-    except OTHER_TRITON:
-        return
-    if len(requests) > 1:
-        names = ", ".join(request.name for request in requests.values())
-        LOG.warning("hardmax compiles %s for this GPU, which takes some seconds, once: it is kept on disk.", names)
-        _ELSEWHERE.update((key, request.begin()) for key, request in requests.items())
+    settle_keys()
+    new = [launch for launch in launches if launch.key not in _EXPECTED]
+    _EXPECTED.update(launch.key for launch in new)
+    with suppress(Exception):  # whatever keeps other processes from it, `ready` compiles what is missing
+        requests = missing(new) if can_begin() else {}
+        if len(requests) > 1:
+            names = ", ".join(request.name for request in requests.values())
+            LOG.warning("hardmax compiles %s for this GPU, which takes some seconds, once: it is kept on disk.", names)
+            for key, request in requests.items():
+                _ELSEWHERE[key] = request.begin()
 
 
 def ready(launches: Sequence[Launch]) -> list[Callable[..., None]]:
     """A function of the arguments for each launch; compiles what is missing."""
+    settle_keys()
     new = {launch.key: launch for launch in launches if launch.key not in _COMPILED}
     if new:
-        settle_keys()
         began, device, waited = perf_counter(), torch.cuda.current_device(), [_wait(key) for key in new]
         with ThreadPoolExecutor(len(new)) as pool:
             _COMPILED.update(zip(new, pool.map(lambda one: _compiled(one, device), new.values()), strict=True))
@@ -110,9 +112,13 @@ def ready(launches: Sequence[Launch]) -> list[Callable[..., None]]:
 def _wait(key: Any) -> bool:
     """Until another process has compiled something; whether one was asked to."""
     process = _ELSEWHERE.pop(key, None)
-    if process is not None:
-        process.wait()
-    return process is not None
+    if process is None:
+        return False
+    try:
+        process.wait(LONGEST)
+    except subprocess.TimeoutExpired:
+        process.kill()
+    return True
 
 
 def _warm_up(launch: Launch) -> Any:

@@ -69,27 +69,27 @@ def _has_gpu() -> bool:
 
 def _compile_for_gpu(processes: int) -> None:
     """What is not on disk yet."""
-    from hardmax.attention.gpu import usual
     from hardmax.attention.gpu_compile import OTHER_TRITON
-    from hardmax.attention.gpu_launch import missing
 
-    start = time.perf_counter()
+    start, failed = time.perf_counter(), 0
     try:
+        from hardmax.attention.gpu import usual
+        from hardmax.attention.gpu_launch import missing
+
         requests = list(missing(usual()).values())
     except OTHER_TRITON:
-        output.say("for the GPU: this Triton compiles at the first call of each kind only")
+        output.say("for the GPU: nothing, as this Triton compiles at the first call of each kind only")
         return
     with output.progress_bar("compiling for the GPU") as progress, ThreadPoolExecutor(processes) as pool:
         try:
-            for done, failed in enumerate(pool.map(lambda request: request.begin().wait(), requests), 1):
-                if failed:
-                    output.say(f"{requests[done - 1].name}: not compiled, which its first call will try again")
+            for done, code in enumerate(pool.map(lambda request: request.begin().wait(), requests), 1):
+                failed += code != 0
                 progress(done, len(requests))
         except BaseException:  # such as Ctrl-C
             pool.shutdown(cancel_futures=True)
             raise
-    took = f"{len(requests)} kernels, {time.perf_counter() - start:.1f} s" if requests else "was stored"
-    output.say(f"for the GPU: {took}")
+    took = f"{len(requests) - failed} kernels, {time.perf_counter() - start:.1f} s" if requests else "was stored"
+    output.say(f"for the GPU: {took}" + (f"; {failed} failed, which their first call will try again" if failed else ""))
 
 
 def _compile_one(kernel: str) -> str:
