@@ -5,14 +5,17 @@ near-tie are left to `exact_sets`: here rounding decides nothing. Sums of gradie
 are taken cloud by cloud and query by query, so that they have the same bits on every run.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from numba import njit
 
 from hardmax._types import AnyArray, BoolArray, IntArray
-from hardmax.kernels.compiled import Output, entry
+from hardmax.kernels.compiled import entry
+from hardmax.kernels.panels import seen_keys
 from hardmax.kernels.row_lanes import add_row, copy_row
-from hardmax.kernels.small_clouds import search_cloud, work_space
+from hardmax.kernels.small_clouds import single_winners, work_space
 from hardmax.kernels.team import gather, taken, together
 
 DONE, OPEN = 0, 1  # what became of a cloud
@@ -28,52 +31,47 @@ def _finite(rows: AnyArray) -> bool:
     return finite
 
 
+class Layer(NamedTuple):
+    """One layer of all clouds, and what became of each."""
+
+    queries: AnyArray  # (clouds, n, d)
+    keys: AnyArray  # (clouds, m, d)
+    values: AnyArray  # (clouds, m, dv)
+    mask: BoolArray  # (clouds, m) which keys are seen; empty for all
+    out: AnyArray  # (clouds, n, dv)
+    found: AnyArray  # (clouds, 2 n) the lowest members of the sets, -1 for none, and their sizes
+    state: AnyArray  # (clouds,) DONE or OPEN
+
+
 @njit
-def _attend_in_turn(
-    queries: AnyArray,
-    keys: AnyArray,
-    values: AnyArray,
-    mask: BoolArray,
-    output: Output,
-    out: AnyArray,
-    found: AnyArray,
-    state: AnyArray,
-    team: IntArray,
-) -> None:
+def _attend_in_turn(layer: Layer, team: IntArray) -> None:
     """Take one cloud after another, until all are taken, or one is not finite."""
+    queries, keys, values, mask, out, found, state = layer
     (n, d), (m, dv) = queries.shape[1:], values.shape[1:]
     space, seen, clear = work_space(n, m, d), np.empty(m, np.intp), np.empty(n, np.bool_)
     cloud = taken(team)
     while cloud < len(queries):
-        if not (_finite(queries[cloud]) and _finite(keys[cloud])):
+        own, known, who = queries[cloud], keys[cloud], found[cloud]
+        if not (_finite(own) and _finite(known)):
             return
-        search_cloud(queries, keys, mask, cloud, space, seen, clear, output)
-        state[cloud] = DONE if output.used[cloud] == 0 else OPEN
-        for i in range(n if state[cloud] == DONE else 0):
-            first = output.first[cloud * n + i]
-            found[cloud, i], found[cloud, n + i] = first, output.sizes[cloud * n + i]
-            if first < 0:  # sees no key
-                for r in range(dv):
-                    out[cloud, i, r] = 0
-            else:
-                copy_row(values, (cloud * m + first) * dv, out, (cloud * n + i) * dv, dv)
+        count = seen_keys(mask, cloud, m, seen)
+        if count == 0 or single_winners(own, known, seen[:count], 0.0, known[:0], space, who, clear):
+            for i in range(n):
+                if count:
+                    copy_row(values, (cloud * m + who[i]) * dv, out, (cloud * n + i) * dv, dv)
+                else:
+                    who[i] = -1
+                    for r in range(dv):
+                        out[cloud, i, r] = 0
+                who[n + i] = min(count, 1)
+            state[cloud] = DONE
         cloud = taken(team)
 
 
 @entry()
-def _attend(
-    queries: AnyArray,
-    keys: AnyArray,
-    values: AnyArray,
-    mask: BoolArray,
-    output: Output,
-    out: AnyArray,
-    found: AnyArray,
-    state: AnyArray,
-    team: IntArray,
-) -> None:
-    """Write the outputs (clouds, n, dv) and what `found` is, and what became of each cloud."""
-    together(_attend_in_turn, (queries, keys, values, mask, output, out, found, state, team), team)
+def _attend(layer: Layer, team: IntArray) -> None:
+    """Write the outputs and what is found, and which clouds are done."""
+    together(_attend_in_turn, (layer, team), team)
 
 
 @njit
@@ -105,19 +103,11 @@ def attend(
     queries: AnyArray, keys: AnyArray, values: AnyArray, mask: BoolArray | None, out: AnyArray, found: AnyArray
 ) -> IntArray:
     """Write the outputs of all clouds and who won, (clouds, 2 n); return which clouds are left open."""
-    (clouds, n, _), m = queries.shape, keys.shape[1]
+    clouds = len(queries)
     seen = np.empty((0, 0), bool) if mask is None else np.require(mask, None, ["C", "W"])
-    # There is no room for members: it is enough to know how many there are.
-    rows, no_room = clouds * n, (np.empty(0, np.intp), np.zeros(clouds + 1, np.intp), np.empty(clouds, np.intp))
-    output = Output(np.empty(rows, np.intp), np.empty(rows, np.intp), np.empty(rows, np.bool_), *no_room)
-    state = np.full(clouds, OPEN, np.int32)
-    gather(
-        lambda team: _attend(queries, keys, values, seen, output, out, found, state, team),
-        torch.get_num_threads(),
-        clouds,
-        queries.size * m,
-    )
-    return np.flatnonzero(state)
+    layer = Layer(queries, keys, values, seen, out, found, np.full(clouds, OPEN, np.int32))
+    gather(lambda team: _attend(layer, team), torch.get_num_threads(), clouds, queries.size * keys.shape[1])
+    return np.flatnonzero(layer.state)
 
 
 def spread(g: AnyArray, found: AnyArray, out: AnyArray) -> IntArray:
