@@ -16,9 +16,10 @@ from hardmax.kernels.compiled import entry
 from hardmax.kernels.panels import seen_keys
 from hardmax.kernels.row_lanes import add_row, copy_row
 from hardmax.kernels.small_clouds import single_winners, work_space
-from hardmax.kernels.team import gather, taken, together
+from hardmax.kernels.team import done, gather, taken, together
 
-DONE, OPEN = 0, 1  # what became of a cloud
+LEFT = -1  # in the place of a size: of a cloud that is left to others
+ALL_SEEN, NONE = np.empty((0, 0), np.bool_), np.empty(0, np.intp)
 BIGGEST = np.finfo(np.float32).max
 
 
@@ -32,7 +33,7 @@ def _finite(rows: AnyArray) -> bool:
 
 
 class Layer(NamedTuple):
-    """One layer of all clouds, and what became of each."""
+    """One layer of all clouds."""
 
     queries: AnyArray  # (clouds, n, d)
     keys: AnyArray  # (clouds, m, d)
@@ -40,42 +41,44 @@ class Layer(NamedTuple):
     mask: BoolArray  # (clouds, m) which keys are seen; empty for all
     out: AnyArray  # (clouds, n, dv)
     found: AnyArray  # (clouds, 2 n) the lowest members of the sets, -1 for none, and their sizes
-    state: AnyArray  # (clouds,) DONE or OPEN
 
 
 @njit
 def _attend_in_turn(layer: Layer, team: IntArray) -> None:
-    """Take one cloud after another, until all are taken, or one is not finite."""
-    queries, keys, values, mask, out, found, state = layer
+    """Take one cloud after another, until all are taken."""
+    queries, keys, values, mask, out, found = layer
     (n, d), (m, dv) = queries.shape[1:], values.shape[1:]
     space, seen, clear = work_space(n, m, d), np.empty(m, np.intp), np.empty(n, np.bool_)
     cloud = taken(team)
     while cloud < len(queries):
         own, known, who = queries[cloud], keys[cloud], found[cloud]
-        if not (_finite(own) and _finite(known)):
-            return
         count = seen_keys(mask, cloud, m, seen)
-        if count == 0 or single_winners(own, known, seen[:count], 0.0, known[:0], space, who, clear):
-            for i in range(n):
-                if count:
-                    copy_row(values, (cloud * m + who[i]) * dv, out, (cloud * n + i) * dv, dv)
-                else:
-                    who[i] = -1
-                    for r in range(dv):
-                        out[cloud, i, r] = 0
-                who[n + i] = min(count, 1)
-            state[cloud] = DONE
+        decided = _finite(own) and _finite(known)
+        if decided and count:
+            decided = single_winners(own, known, seen[:count], 0.0, known[:0], space, who, clear)
+        for i in range(n if decided else 0):
+            who[n + i] = min(count, 1)
+            if count:
+                copy_row(values, (cloud * m + who[i]) * dv, out, (cloud * n + i) * dv, dv)
+            else:
+                who[i] = -1
+                for r in range(dv):
+                    out[cloud, i, r] = 0
+        if decided:
+            done(team)
+        else:
+            who[n] = LEFT
         cloud = taken(team)
 
 
 @entry()
 def _attend(layer: Layer, team: IntArray) -> None:
-    """Write the outputs and what is found, and which clouds are done."""
+    """Write the outputs, and what is found."""
     together(_attend_in_turn, (layer, team), team)
 
 
 @njit
-def _spread_in_turn(g: AnyArray, found: AnyArray, out: AnyArray, state: AnyArray, team: IntArray) -> None:
+def _spread_in_turn(g: AnyArray, found: AnyArray, out: AnyArray, team: IntArray) -> None:
     """Take one cloud after another, until all are taken."""
     (n, dv), m = g.shape[1:], out.shape[1]
     cloud = taken(team)
@@ -89,30 +92,36 @@ def _spread_in_turn(g: AnyArray, found: AnyArray, out: AnyArray, state: AnyArray
         for i in range(n if single else 0):
             if found[cloud, i] >= 0:
                 add_row(g, (cloud * n + i) * dv, out, (cloud * m + found[cloud, i]) * dv, dv)
-        state[cloud] = DONE if single else OPEN
+        if single:
+            done(team)
         cloud = taken(team)
 
 
 @entry()
-def _spread(g: AnyArray, found: AnyArray, out: AnyArray, state: AnyArray, team: IntArray) -> None:
+def _spread(g: AnyArray, found: AnyArray, out: AnyArray, team: IntArray) -> None:
     """Send (clouds, n, dv) gradients to whom each query followed, (clouds, m, dv), where none followed several."""
-    together(_spread_in_turn, (g, found, out, state, team), team)
+    together(_spread_in_turn, (g, found, out, team), team)
 
 
 def attend(
     queries: AnyArray, keys: AnyArray, values: AnyArray, mask: BoolArray | None, out: AnyArray, found: AnyArray
 ) -> IntArray:
-    """Write the outputs of all clouds and who won, (clouds, 2 n); return which clouds are left open."""
-    clouds = len(queries)
-    seen = np.empty((0, 0), bool) if mask is None else np.require(mask, None, ["C", "W"])
-    layer = Layer(queries, keys, values, seen, out, found, np.full(clouds, OPEN, np.int32))
-    gather(lambda team: _attend(layer, team), torch.get_num_threads(), clouds, queries.size * keys.shape[1])
-    return np.flatnonzero(layer.state)
+    """Write the outputs of all clouds and who won, (clouds, 2 n); return which clouds are left to others."""
+    (clouds, n, d), m = queries.shape, keys.shape[1]
+    seen = ALL_SEEN if mask is None else np.require(mask, None, ["C", "W"])
+    layer = Layer(queries, keys, values, seen, out, found)
+    left = gather(lambda team: _attend(layer, team), torch.get_num_threads(), clouds, float(clouds * n * m * d))
+    return _all_left(found[:, n] == LEFT, left) if left else NONE
 
 
 def spread(g: AnyArray, found: AnyArray, out: AnyArray) -> IntArray:
-    """Write the gradients of all values; return which clouds are left open."""
-    state = np.full(len(g), OPEN, np.int32)
+    """Write the gradients of all values; return which clouds are left to others."""
     effort = 8.0 * (g.size + out.size)  # which waits for memory
-    gather(lambda team: _spread(g, found, out, state, team), torch.get_num_threads(), len(g), effort)
-    return np.flatnonzero(state)
+    left = gather(lambda team: _spread(g, found, out, team), torch.get_num_threads(), len(g), effort)
+    return _all_left((found[:, g.shape[1] :] > 1).any(axis=1), left) if left else NONE
+
+
+def _all_left(known: BoolArray, left: int) -> IntArray:
+    """Which clouds are left to others: those known to be, or all where a thread gave up, as without memory."""
+    clouds = np.flatnonzero(known)
+    return clouds if len(clouds) == left else np.arange(len(known))

@@ -34,7 +34,10 @@ WorkSpace: TypeAlias = tuple[plane.WorkSpace, tuple[AnyArray, ...], IntArray, Fl
 
 @njit
 def work_space(n: int, m: int, d: int) -> WorkSpace:
-    """For one cloud of n queries and m keys at most: of the plane; panels, and 16 queries; 0, 1, ...; products; whole numbers."""
+    """For one cloud of n queries and m keys at most.
+
+    In the plane; panels, and 16 queries; 0, 1, ...; products; and for whole numbers.
+    """
     panels, lanes = np.zeros((m + LANES - 1) // LANES * LANES * d, np.float32), np.empty(LANES * d, np.float32)
     best, second, at = np.empty(LANES, np.float32), np.empty(LANES, np.float32), np.empty(LANES, np.float32)
     squares, largest = np.empty(LANES, np.float32), np.empty(LANES, np.float32)

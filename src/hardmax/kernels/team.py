@@ -43,20 +43,35 @@ def _starter(threads: int, tasks: int, effort: float) -> int:
     return _start() if several and os.getpid() == _PROCESS else 0
 
 
-def gather(work: Callable[[IntArray], None], threads: int, tasks: int, effort: float) -> None:
-    """Do work that takes its tasks by `taken` in threads of OpenMP; where there is none, in those of `share`."""
-    team = np.array([_starter(threads, tasks, effort), threads, 0])  # what starts it, how many they are, the next task
-    if team[0]:
+def gather(work: Callable[[IntArray], None], threads: int, tasks: int, effort: float) -> int:
+    """Do work that takes its tasks by `taken` in threads of OpenMP; where there is none, in those of `share`.
+
+    Returns how many tasks are left, which nobody has counted as `done`.
+    """
+    start = _starter(threads, tasks, effort)
+    team = np.array([start, threads, 0, 0])  # what starts it, how many they are, the next task, and how many are done
+    if start:
         work(team)
     else:
         share(lambda some: work(team), tasks, effort)
+    return tasks - int(team[3])
 
 
 @for_llvm(int64, None)
 def taken(builder, team):
     """Take a task that no other thread of the team has."""
+    return _counted(builder, team, 2)
+
+
+@for_llvm(int64, None)
+def done(builder, team):
+    """Count a task that is done."""
+    return _counted(builder, team, 3)
+
+
+def _counted(builder, team, place):
     number = ir.IntType(64)
-    return builder.atomic_rmw("add", builder.gep(team, [number(2)]), number(1), "monotonic")
+    return builder.atomic_rmw("add", builder.gep(team, [number(place)]), number(1), "monotonic")
 
 
 @intrinsic

@@ -1,18 +1,18 @@
 """Small clouds by whole numbers of 16 bits: half the time of float32, and a coarser grid.
 
-Queries and keys are scaled to a length of at most L = 32,000 and rounded: v = s q + x and w = t k + y, where x and y have
-coordinates of at most 0.502, 1/2 for the rounding and the rest for that of s q and t k. Lengths are off by less than 1 %,
-so that |s q| and |t k| are at most 1.01 L, and |v| and |w| that and 0.502 sqrt(d). Up to d = `DEEPEST` coordinates are
-then below 2^15, and all sums of products, of some coordinates or of all, below 2^30. As <v, w> - s t <q, k> is
-<v, y> + <x, t k>, it is at most
+Queries and keys are scaled to a length of at most L = 32,000 and rounded: v = s q + x and w = t k + y, where x and y
+have coordinates of at most 0.502, 1/2 for the rounding and the rest for that of s q and t k. Lengths are off by less
+than 1 %, so that |s q| and |t k| are at most 1.01 L, and |v| and |w| that and 0.502 sqrt(d). Up to d = `DEEPEST`,
+coordinates are then below 2^15, and sums of products, of some coordinates or of all, below 2^30. They are not rounded,
+and as <v, w> - s t <q, k> = <v, y> + <x, t k>, they are off by at most
 
-    e = 0.502 sqrt(d) (2.02 L + 0.502 sqrt(d)),
+    e = 0.502 sqrt(d) (2.02 L + 0.502 sqrt(d)).
 
-with no rounding of its own. A key that leads by more than 2 e and the slack of float64, which is less than 1 here, has
-won. The last 9 bits of a sum make room for the place of its key: that moves it by 511 at most.
+A key that leads by more than 2 e and the slack of float64, which is less than 1 here, has won. The last 9 bits of a sum
+make room for the place of its key: that moves it by 511 at most.
 
-Where a lead is too small to tell, 16 queries are asked again in float32, and then those that follow are not asked here at
-all: 1, 5, 21, ... times 16, until whole numbers tell again. So tokens that have gathered cost no more than in float32. That
+Where a lead is too small to tell, 16 queries are asked again in float32, and the next 16, or 5, 21, ... times as many,
+are not asked here at all, until whole numbers tell again: tokens that have gathered take as long as in float32. That
 decides about time alone.
 """
 
@@ -52,7 +52,7 @@ MISSING = -(2**31)  # a sum that never wins
 ROUNDED = 1.5 * 2.0**23  # added to a number it leaves whole ones, in the last bits of a float32
 LONGEST_WAIT = 255  # times 16 queries
 
-# 16 queries, and panels, as pairs of whole numbers; places of keys; best and second best; how long to wait, and next time
+# 16 queries, and panels, as pairs of whole numbers; places of keys; best and second best; how long to wait, now and last
 WholeSpace: TypeAlias = tuple[AnyArray, AnyArray, AnyArray, AnyArray, AnyArray, IntArray]
 
 
