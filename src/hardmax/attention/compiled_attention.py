@@ -16,7 +16,7 @@ from hardmax.kernels.compiled import entry
 from hardmax.kernels.panels import seen_keys
 from hardmax.kernels.row_lanes import add_row, copy_row
 from hardmax.kernels.small_clouds import single_winners, work_space
-from hardmax.kernels.team import done, gather, taken, together
+from hardmax.kernels.team import done, gather, join, taken, together
 
 LEFT = -1  # in the place of a size: of a cloud that is left to others
 ALL_SEEN, NONE = np.empty((0, 0), np.bool_), np.empty(0, np.intp)
@@ -49,8 +49,9 @@ def _attend_in_turn(layer: Layer, team: IntArray) -> None:
     queries, keys, values, mask, out, found = layer
     (n, d), (m, dv) = queries.shape[1:], values.shape[1:]
     space, seen, clear = work_space(n, m, d), np.empty(m, np.intp), np.empty(n, np.bool_)
-    cloud = taken(team)
-    while cloud < len(queries):
+    part = join(team)
+    cloud = taken(team, part)
+    while cloud >= 0:
         own, known, who = queries[cloud], keys[cloud], found[cloud]
         count = seen_keys(mask, cloud, m, seen)
         decided = _finite(own) and _finite(known)
@@ -68,7 +69,7 @@ def _attend_in_turn(layer: Layer, team: IntArray) -> None:
             done(team)
         else:
             who[n] = LEFT
-        cloud = taken(team)
+        cloud = taken(team, part)
 
 
 @entry()
@@ -81,8 +82,9 @@ def _attend(layer: Layer, team: IntArray) -> None:
 def _spread_in_turn(g: AnyArray, found: AnyArray, out: AnyArray, team: IntArray) -> None:
     """Take one cloud after another, until all are taken."""
     (n, dv), m = g.shape[1:], out.shape[1]
-    cloud = taken(team)
-    while cloud < len(g):
+    part = join(team)
+    cloud = taken(team, part)
+    while cloud >= 0:
         single = True
         for i in range(n):
             single &= found[cloud, n + i] < 2
@@ -94,7 +96,7 @@ def _spread_in_turn(g: AnyArray, found: AnyArray, out: AnyArray, team: IntArray)
                 add_row(g, (cloud * n + i) * dv, out, (cloud * m + found[cloud, i]) * dv, dv)
         if single:
             done(team)
-        cloud = taken(team)
+        cloud = taken(team, part)
 
 
 @entry()
