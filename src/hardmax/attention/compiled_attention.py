@@ -1,8 +1,8 @@
 """One hardmax layer of many small clouds in one compiled pass, and its transpose, where each query has a single winner.
 
 One call checks that numbers are finite, searches, and copies, as the mean of one value is that value. Clouds with a
-near-tie are left to `exact_sets`: here rounding decides nothing. Sums of gradients
-are taken cloud by cloud and query by query, so that they have the same bits on every run.
+near-tie are left to `exact_sets`: here rounding decides nothing. Sums of gradients are taken cloud by cloud and query
+by query, so that they have the same bits on every run.
 """
 
 from typing import NamedTuple
@@ -120,7 +120,7 @@ def spread(g: AnyArray, found: AnyArray, out: AnyArray) -> IntArray:
     """Write the gradients of all values; return which clouds are left to others."""
     effort = 8.0 * (g.size + out.size)  # which waits for memory
     left = gather(lambda team: _spread(g, found, out, team), torch.get_num_threads(), len(g), effort)
-    return _all_left((found[:, g.shape[1] :] > 1).any(axis=1), left) if left else NONE
+    return _all_left(found[:, g.shape[1] :].max(axis=1) > 1, left) if left else NONE
 
 
 def _all_left(known: BoolArray, left: int) -> IntArray:

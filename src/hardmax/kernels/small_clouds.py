@@ -1,11 +1,12 @@
 """Batches of small clouds: the best two products of every query, which nearly always tell who has won.
 
-In the plane they are found by `plane`. Elsewhere float32 finds them, in registers. With u = 2^-24, a float32 product of
-d terms has an error of at most e = (d + 2) u |q| |k| + 1.2e-38 d: the second part is for numbers below the range of
-float32, which may be taken for 0. A key that leads by more than 2 e and the slack of float64 has won; that slack is at
-most 2.02 (d + 4) 2^-53 sqrt(d) |q| |k|, not a thousandth of 2 e. Lengths come from float32, too: squares below its
-range are made up for by 1.2e-38 d, and the rest of their error is relative, (d + 2) u. The few other queries are asked
-again in float64. For large clouds `fused` does less: it looks for no second best.
+In the plane they are found by `plane`. Elsewhere whole numbers find them, see `whole_clouds`, or where those cannot
+tell float32, both in registers. With u = 2^-24, a float32 product of d terms has an error of at most e = (d + 2) u |q|
+|k| + 1.2e-38 d: the second part is for numbers below the range of float32, which may be taken for 0. A key that leads
+by more than 2 e and the slack of float64 has won; that slack is at most 2.02 (d + 4) 2^-53 sqrt(d) |q| |k|, not a
+thousandth of 2 e. Lengths come from float32, too: squares below its range are made up for by 1.2e-38 d, and the rest of
+their error is relative, (d + 2) u. The few other queries are asked again in float64. For large clouds `fused` does
+less: it looks for no second best.
 
 Queries z A are off by a vector of length (d + 1) u |A|_F |z| at most, and no longer than |A|_F |z|, so that e is at
 most (2 d + 3) u |A|_F |z| |k| and what is lost.

@@ -67,7 +67,10 @@ def join(team: IntArray) -> int:
 
 @njit
 def taken(team: IntArray, own: int) -> int:
-    """Take a task that no other thread of the team has, of one's own part as long as there is one; -1 for none."""
+    """Take a task that no other thread of the team has, of one's own part as long as there is one; -1 for none.
+
+    Threads join about in their order, and torch gives the first one the first part of an array: its caches hold it.
+    """
     threads, tasks = team[THREADS], team[TASKS]
     for k in range(threads):
         part = (own + k) % threads

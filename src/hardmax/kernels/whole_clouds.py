@@ -52,7 +52,7 @@ MISSING = -(2**31)  # a sum that never wins
 ROUNDED = 1.5 * 2.0**23  # added to a number it leaves whole ones, in the last bits of a float32
 LONGEST_WAIT = 255  # times 16 queries
 
-# 16 queries, and panels, as pairs of whole numbers; places of keys; best and second best; how long to wait, now and last
+# 16 queries, and panels, in pairs; places of keys; best and second best; how long to wait, and how long it was before
 WholeSpace: TypeAlias = tuple[AnyArray, AnyArray, AnyArray, AnyArray, AnyArray, IntArray]
 
 
