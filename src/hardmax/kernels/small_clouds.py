@@ -132,7 +132,7 @@ def tied(
     return size, same, first
 
 
-@njit(fastmath=FLAGS)
+@njit(inline="always", fastmath=FLAGS)  # a call with so many arrays takes a while
 def single_winners(
     queries: AnyArray,
     keys: AnyArray,
