@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import hardmax as hm  # noqa: E402
+from hardmax.attention import cpu  # noqa: E402
 from hardmax.attention.one_layer import HardmaxAttention, hardmax_attention  # noqa: E402
 
 
@@ -302,6 +303,45 @@ def test_a_cloud_has_the_same_bits_in_any_batch_and_with_any_number_of_threads(w
         assert torch.equal(torch.autograd.grad(one, own, g[b])[0], grad[b])
     compiled = pytest.importorskip("hardmax.kernels.compiled")
     monkeypatch.setattr(compiled, "ALONE", 0)
+    again = hardmax_attention(q, k, v)
+    assert torch.equal(again, out)
+    assert torch.equal(torch.autograd.grad(again, v, g)[0], grad)
+
+
+@pytest.mark.parametrize("d", [4, 7, 16])
+def test_clouds_that_have_gathered_more_or_less(d):
+    generator = torch.Generator().manual_seed(d)
+    k = torch.randn(24, 90, d, generator=generator)
+    widths = 10.0 ** -torch.arange(24).remainder(9)  # some are told by whole numbers, some by float32, or by neither
+    k += (k[:, :4].repeat(1, 23, 1)[:, :90] - k) * (1 - widths[:, None, None])
+    q, v = torch.randn(24, 70, d, generator=generator), torch.randn(24, 90, 3, generator=generator)
+    torch.testing.assert_close(hardmax_attention(q, k, v), weights(q, k).float() @ v)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 16])
+def test_every_cloud_is_done_by_some_thread(threads, monkeypatch):
+    team = pytest.importorskip("hardmax.kernels.team")
+    generator = torch.Generator().manual_seed(14)
+    q, k, v, g = (torch.randn(11, 40, 8, generator=generator) for _ in range(4))
+    out, grad = (weights(q, k).float() @ v), weights(q, k).float().mT @ g
+    v.requires_grad_()
+    monkeypatch.setattr(team, "ALONE", 0)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(cpu, "_attend_by_sets", None)  # which nobody may ask
+    monkeypatch.setattr(cpu, "_spread_by_sets", None)
+    found = hardmax_attention(q, k, v)
+    torch.testing.assert_close(found, out)
+    torch.testing.assert_close(torch.autograd.grad(found, v, g)[0], grad)
+
+
+def test_clouds_that_no_thread_has_done_are_found_by_their_sets(monkeypatch):
+    compiled = pytest.importorskip("hardmax.attention.compiled_attention")
+    generator = torch.Generator().manual_seed(15)
+    q, k, v, g = (torch.randn(5, 30, 8, generator=generator) for _ in range(4))
+    v.requires_grad_()
+    out = hardmax_attention(q, k, v)
+    (grad,) = torch.autograd.grad(out, v, g)
+    monkeypatch.setattr(compiled, "gather", lambda work, threads, tasks, effort: tasks)  # as without memory
     again = hardmax_attention(q, k, v)
     assert torch.equal(again, out)
     assert torch.equal(torch.autograd.grad(again, v, g)[0], grad)

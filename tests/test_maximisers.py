@@ -215,6 +215,15 @@ def test_float32_may_err_in_every_term():
     assert maximisers(query, keys)[0].tolist() == [1]  # though in float32 the sum of the first grows by 60 digits more
 
 
+def test_whole_numbers_may_err_in_every_coordinate():
+    d = 64
+    query, keys = np.ones((1, 1, d), np.float32), np.zeros((1, 3, d), np.float32)
+    keys[0, 0, : d // 2] = 0.51  # becomes 1 where the longest key has a length of 32,000
+    keys[0, 1] = 0.49  # becomes 0, and has the larger product
+    keys[0, 2] = np.tile([4000, -4000], d // 2)
+    assert maximisers(query, keys)[0].tolist() == [1]
+
+
 def test_more_close_panels_than_gemm_keeps():
     tokens = 1 + 1e-10 * np.random.default_rng(0).normal(size=(700, 40))  # the same in float32
     tokens[-1] += 1e-9

@@ -1,21 +1,25 @@
 """One hardmax layer of many small clouds in one compiled pass, and its transpose, where each query has a single winner.
 
 One call checks that numbers are finite, searches, and copies, as the mean of one value is that value. Clouds with a
-near-tie are left to `exact_sets`: here rounding decides nothing. Sums of gradients
-are taken cloud by cloud and query by query, so that they have the same bits on every run.
+near-tie are left to `exact_sets`: here rounding decides nothing. Sums of gradients are taken cloud by cloud and query
+by query, so that they have the same bits on every run.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numba import njit
 
 from hardmax._types import AnyArray, BoolArray, IntArray
-from hardmax.kernels.compiled import Output, entry
+from hardmax.kernels.compiled import entry
+from hardmax.kernels.panels import seen_keys
 from hardmax.kernels.row_lanes import add_row, copy_row
-from hardmax.kernels.small_clouds import search_cloud, work_space
-from hardmax.kernels.team import gather, taken, together
+from hardmax.kernels.small_clouds import single_winners, work_space
+from hardmax.kernels.team import done, gather, join, taken, together
 
-DONE, OPEN = 0, 1  # what became of a cloud
+LEFT = -1  # in the place of a size: of a cloud that is left to others
+ALL_SEEN, NONE = np.empty((0, 0), np.bool_), np.empty(0, np.intp)
 BIGGEST = np.finfo(np.float32).max
 
 
@@ -28,60 +32,59 @@ def _finite(rows: AnyArray) -> bool:
     return finite
 
 
+class Layer(NamedTuple):
+    """One layer of all clouds."""
+
+    queries: AnyArray  # (clouds, n, d)
+    keys: AnyArray  # (clouds, m, d)
+    values: AnyArray  # (clouds, m, dv)
+    mask: BoolArray  # (clouds, m) which keys are seen; empty for all
+    out: AnyArray  # (clouds, n, dv)
+    found: AnyArray  # (clouds, 2 n) the lowest members of the sets, -1 for none, and their sizes
+
+
 @njit
-def _attend_in_turn(
-    queries: AnyArray,
-    keys: AnyArray,
-    values: AnyArray,
-    mask: BoolArray,
-    output: Output,
-    out: AnyArray,
-    found: AnyArray,
-    state: AnyArray,
-    team: IntArray,
-) -> None:
-    """Take one cloud after another, until all are taken, or one is not finite."""
+def _attend_in_turn(layer: Layer, team: IntArray) -> None:
+    """Take one cloud after another, until all are taken."""
+    queries, keys, values, mask, out, found = layer
     (n, d), (m, dv) = queries.shape[1:], values.shape[1:]
     space, seen, clear = work_space(n, m, d), np.empty(m, np.intp), np.empty(n, np.bool_)
-    cloud = taken(team)
-    while cloud < len(queries):
-        if not (_finite(queries[cloud]) and _finite(keys[cloud])):
-            return
-        search_cloud(queries, keys, mask, cloud, space, seen, clear, output)
-        state[cloud] = DONE if output.used[cloud] == 0 else OPEN
-        for i in range(n if state[cloud] == DONE else 0):
-            first = output.first[cloud * n + i]
-            found[cloud, i], found[cloud, n + i] = first, output.sizes[cloud * n + i]
-            if first < 0:  # sees no key
+    part = join(team)
+    cloud = taken(team, part)
+    while cloud >= 0:
+        own, known, who = queries[cloud], keys[cloud], found[cloud]
+        count = seen_keys(mask, cloud, m, seen)
+        decided = _finite(own) and _finite(known)
+        if decided and count:
+            decided = single_winners(own, known, seen[:count], 0.0, known[:0], space, who, clear)
+        for i in range(n if decided else 0):
+            who[n + i] = min(count, 1)
+            if count:
+                copy_row(values, (cloud * m + who[i]) * dv, out, (cloud * n + i) * dv, dv)
+            else:
+                who[i] = -1
                 for r in range(dv):
                     out[cloud, i, r] = 0
-            else:
-                copy_row(values, (cloud * m + first) * dv, out, (cloud * n + i) * dv, dv)
-        cloud = taken(team)
+        if decided:
+            done(team)
+        else:
+            who[n] = LEFT
+        cloud = taken(team, part)
 
 
 @entry()
-def _attend(
-    queries: AnyArray,
-    keys: AnyArray,
-    values: AnyArray,
-    mask: BoolArray,
-    output: Output,
-    out: AnyArray,
-    found: AnyArray,
-    state: AnyArray,
-    team: IntArray,
-) -> None:
-    """Write the outputs (clouds, n, dv) and what `found` is, and what became of each cloud."""
-    together(_attend_in_turn, (queries, keys, values, mask, output, out, found, state, team), team)
+def _attend(layer: Layer, team: IntArray) -> None:
+    """Write the outputs, and what is found."""
+    together(_attend_in_turn, (layer, team), team)
 
 
 @njit
-def _spread_in_turn(g: AnyArray, found: AnyArray, out: AnyArray, state: AnyArray, team: IntArray) -> None:
+def _spread_in_turn(g: AnyArray, found: AnyArray, out: AnyArray, team: IntArray) -> None:
     """Take one cloud after another, until all are taken."""
     (n, dv), m = g.shape[1:], out.shape[1]
-    cloud = taken(team)
-    while cloud < len(g):
+    part = join(team)
+    cloud = taken(team, part)
+    while cloud >= 0:
         single = True
         for i in range(n):
             single &= found[cloud, n + i] < 2
@@ -91,38 +94,36 @@ def _spread_in_turn(g: AnyArray, found: AnyArray, out: AnyArray, state: AnyArray
         for i in range(n if single else 0):
             if found[cloud, i] >= 0:
                 add_row(g, (cloud * n + i) * dv, out, (cloud * m + found[cloud, i]) * dv, dv)
-        state[cloud] = DONE if single else OPEN
-        cloud = taken(team)
+        if single:
+            done(team)
+        cloud = taken(team, part)
 
 
 @entry()
-def _spread(g: AnyArray, found: AnyArray, out: AnyArray, state: AnyArray, team: IntArray) -> None:
+def _spread(g: AnyArray, found: AnyArray, out: AnyArray, team: IntArray) -> None:
     """Send (clouds, n, dv) gradients to whom each query followed, (clouds, m, dv), where none followed several."""
-    together(_spread_in_turn, (g, found, out, state, team), team)
+    together(_spread_in_turn, (g, found, out, team), team)
 
 
 def attend(
     queries: AnyArray, keys: AnyArray, values: AnyArray, mask: BoolArray | None, out: AnyArray, found: AnyArray
 ) -> IntArray:
-    """Write the outputs of all clouds and who won, (clouds, 2 n); return which clouds are left open."""
-    (clouds, n, _), m = queries.shape, keys.shape[1]
-    seen = np.empty((0, 0), bool) if mask is None else np.require(mask, None, ["C", "W"])
-    # There is no room for members: it is enough to know how many there are.
-    rows, no_room = clouds * n, (np.empty(0, np.intp), np.zeros(clouds + 1, np.intp), np.empty(clouds, np.intp))
-    output = Output(np.empty(rows, np.intp), np.empty(rows, np.intp), np.empty(rows, np.bool_), *no_room)
-    state = np.full(clouds, OPEN, np.int32)
-    gather(
-        lambda team: _attend(queries, keys, values, seen, output, out, found, state, team),
-        torch.get_num_threads(),
-        clouds,
-        queries.size * m,
-    )
-    return np.flatnonzero(state)
+    """Write the outputs of all clouds and who won, (clouds, 2 n); return which clouds are left to others."""
+    (clouds, n, d), m = queries.shape, keys.shape[1]
+    seen = ALL_SEEN if mask is None else np.require(mask, None, ["C", "W"])
+    layer = Layer(queries, keys, values, seen, out, found)
+    left = gather(lambda team: _attend(layer, team), torch.get_num_threads(), clouds, float(clouds * n * m * d))
+    return _all_left(found[:, n] == LEFT, left) if left else NONE
 
 
 def spread(g: AnyArray, found: AnyArray, out: AnyArray) -> IntArray:
-    """Write the gradients of all values; return which clouds are left open."""
-    state = np.full(len(g), OPEN, np.int32)
+    """Write the gradients of all values; return which clouds are left to others."""
     effort = 8.0 * (g.size + out.size)  # which waits for memory
-    gather(lambda team: _spread(g, found, out, state, team), torch.get_num_threads(), len(g), effort)
-    return np.flatnonzero(state)
+    left = gather(lambda team: _spread(g, found, out, team), torch.get_num_threads(), len(g), effort)
+    return _all_left(found[:, g.shape[1] :].max(axis=1) > 1, left) if left else NONE
+
+
+def _all_left(known: BoolArray, left: int) -> IntArray:
+    """Which clouds are left to others: those known to be, or all where a thread gave up, as without memory."""
+    clouds = np.flatnonzero(known)
+    return clouds if len(clouds) == left else np.arange(len(known))

@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from hardmax._integers import TINY, UNIT
+from hardmax._integers import UNIT
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.kernels.compiled import entry, share
 from hardmax.kernels.lanes import FLAGS
 from hardmax.kernels.panels import seen_keys
 from hardmax.kernels.row_lanes import copy_row, hand_on
-from hardmax.kernels.small_clouds import WorkSpace, size_of_form, tied, winners, work_space
+from hardmax.kernels.small_clouds import WorkSpace, single_winners, work_space
 
 SAMPLE = 16  # of so many clouds the first is asked before the others
 PRODUCTS = 60.0  # multiplications for each token of a plane and layer, about
@@ -50,26 +50,7 @@ def _followed(
     """
     if z.shape[1] == 1:
         return _followed_on_line(z, error, follows)
-    highest, all_clear = winners(z, z, ids, error, form, space, follows, clear)
-    if error > 0 or all_clear:
-        return all_clear
-    (n, d), query = z.shape, np.empty(z.shape[1])
-    for i in range(n):
-        if not clear[i]:
-            square, more = 0.0, 0.0
-            for r in range(d):
-                query[r] = z[i, r]
-                square += query[r] * query[r]
-            if len(form):  # off by a vector of length (d + 1) UNIT |A|_F |z|, and |k| is at most sqrt(d) `highest`
-                more = 2.02 * (d + 2) * UNIT * size_of_form(form) * np.sqrt(d * square) * highest + d * TINY
-                for r in range(d):
-                    query[r] = 0.0
-                    for s in range(d):
-                        query[r] += np.float64(z[i, s]) * np.float64(form[s, r])
-            size, _, follows[i] = tied(query, z, ids, highest, more, space[3], ids[:0])
-            if size > 1:
-                return False
-    return True
+    return single_winners(z, z, ids, error, form, space, follows, clear)
 
 
 @njit

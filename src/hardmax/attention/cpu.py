@@ -75,9 +75,9 @@ def spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, f
     out = torch.empty(batch, m, dv, dtype=_wide(g))
     if not (g.numel() and m):
         return out.zero_().to(g.dtype)
-    gradients, records, some = _numbers(g), found.contiguous().numpy(), np.arange(batch)
-    if compiled_pays("attention", of_batch(batch, n + m, dv)):
-        some = _in_one_pass().spread(gradients, records, out.numpy())
+    gradients, records = _numbers(g), found.contiguous().numpy()
+    compiled = compiled_pays("attention", of_batch(batch, n + m, dv))
+    some = _in_one_pass().spread(gradients, records, out.numpy()) if compiled else np.arange(batch)
     if len(some):
         _spread_by_sets(gradients, records, q, k, mask, causal, some, out.numpy())
     return _narrowed(out, g)

@@ -18,6 +18,7 @@ from hardmax.kernels.vectors import (
     for_llvm,
     int64,
     load,
+    root,
     size,
     store,
 )
@@ -129,9 +130,7 @@ def leading(builder, best, second, squares, least, longest, slope, base, most):
     b is the square root of squares + least, times `longest`.
     """
     first, next_one, square = (load(builder, start, SINGLES) for start in (best, second, squares))
-    kind = ir.FunctionType(SINGLES[0], [SINGLES[0]])
-    root = cgutils.get_or_insert_function(builder.module, kind, f"llvm.sqrt.v{LANES}f32")
-    length = builder.call(root, [builder.fadd(square, everywhere(builder, least))])
+    length = root(builder, builder.fadd(square, everywhere(builder, least)))
     bound = builder.fmul(length, everywhere(builder, longest))
     needed = builder.fadd(builder.fmul(bound, everywhere(builder, slope)), everywhere(builder, base))
     leads = builder.fcmp_ordered(">", builder.fsub(first, next_one), needed)

@@ -1,11 +1,12 @@
 """Batches of small clouds: the best two products of every query, which nearly always tell who has won.
 
-In the plane they are found by `plane`. Elsewhere float32 finds them, in registers. With u = 2^-24, a float32 product of
-d terms has an error of at most e = (d + 2) u |q| |k| + 1.2e-38 d: the second part is for numbers below the range of
-float32, which may be taken for 0. A key that leads by more than 2 e and the slack of float64 has won; that slack is at
-most 2.02 (d + 4) 2^-53 sqrt(d) |q| |k|, not a thousandth of 2 e. Lengths come from float32, too: squares below its
-range are made up for by 1.2e-38 d, and the rest of their error is relative, (d + 2) u. The few other queries are asked
-again in float64. For large clouds `fused` does less: it looks for no second best.
+In the plane they are found by `plane`. Elsewhere whole numbers find them, see `whole_clouds`, or where those cannot
+tell float32, both in registers. With u = 2^-24, a float32 product of d terms has an error of at most e = (d + 2) u |q|
+|k| + 1.2e-38 d: the second part is for numbers below the range of float32, which may be taken for 0. A key that leads
+by more than 2 e and the slack of float64 has won; that slack is at most 2.02 (d + 4) 2^-53 sqrt(d) |q| |k|, not a
+thousandth of 2 e. Lengths come from float32, too: squares below its range are made up for by 1.2e-38 d, and the rest of
+their error is relative, (d + 2) u. The few other queries are asked again in float64. For large clouds `fused` does
+less: it looks for no second best.
 
 Queries z A are off by a vector of length (d + 1) u |A|_F |z| at most, and no longer than |A|_F |z|, so that e is at
 most (2 d + 3) u |A|_F |z| |k| and what is lost.
@@ -16,27 +17,33 @@ from typing import TypeAlias
 import numpy as np
 from numba import njit
 
+from hardmax._integers import TINY, UNIT
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.kernels import plane
+from hardmax.kernels.cloud_rows import LOST, pack_rows, size_of_form, times, turned
 from hardmax.kernels.compiled import Output, entry
-from hardmax.kernels.lanes import FLAGS, LANES, panel_winners
+from hardmax.kernels.lanes import FLAGS, LANES, borrowed, panel_winners
 from hardmax.kernels.panels import seen_keys, slack_of_products
-from hardmax.kernels.row_lanes import COLUMNS, leading, measure, times_four, times_one, turn
+from hardmax.kernels.row_lanes import leading, measure
+from hardmax.kernels.whole_clouds import WholeSpace, pack_wholes, told_by_wholes, whole_space
 
-SINGLE, LOST = 2.0**-24, 1.2e-38  # rounding of float32, and what may be lost below its range
+SINGLE = 2.0**-24  # rounding of float32
 LARGEST = np.float32(1e37)  # a product up to which float32 has room to spare
 
-WorkSpace: TypeAlias = tuple[plane.WorkSpace, tuple[AnyArray, ...], IntArray, FloatArray]
+WorkSpace: TypeAlias = tuple[plane.WorkSpace, tuple[AnyArray, ...], IntArray, FloatArray, WholeSpace]
 
 
 @njit
 def work_space(n: int, m: int, d: int) -> WorkSpace:
-    """For one cloud of n queries and m keys at most: of the plane; panels, and 16 queries; 0, 1, ...; products."""
+    """For one cloud of n queries and m keys at most.
+
+    In the plane; panels, and 16 queries; 0, 1, ...; products; and for whole numbers.
+    """
     panels, lanes = np.zeros((m + LANES - 1) // LANES * LANES * d, np.float32), np.empty(LANES * d, np.float32)
     best, second, at = np.empty(LANES, np.float32), np.empty(LANES, np.float32), np.empty(LANES, np.float32)
     squares, largest = np.empty(LANES, np.float32), np.empty(LANES, np.float32)
     in_space = panels, lanes, np.empty_like(lanes), squares, largest, best, second, at
-    return plane.work_space(n, m), in_space, np.arange(n), np.empty(m)
+    return plane.work_space(n, m), in_space, np.arange(n), np.empty(m), whole_space(m, d)
 
 
 @njit(fastmath=FLAGS)
@@ -57,25 +64,32 @@ def winners(
     """
     if queries.shape[1] == 2:
         return plane.winners(queries, keys, ids, error, space[0], follows, clear)
-    (panels, given, times, squares, largest, best, second, at), everyone = space[1], space[2]
-    (n, d), count, all_clear, lanes = queries.shape, len(ids), True, times if len(form) else given
+    (panels, given, moved, squares, largest, best, second, at), everyone = borrowed(space[1]), space[2]
+    wholes = borrowed(space[4])
+    (n, d), count, all_clear, lanes = queries.shape, len(ids), True, moved if len(form) else given
     least, base, slope = np.float32(d * LOST), np.float32(3 * d * LOST), np.float32(_lead(d + 2))
-    longest, highest = _pack(keys, ids, panels, squares, largest)
+    longest, highest = pack_rows(keys, ids, panels, squares, largest)
     most = np.float32(LARGEST)
+    whole = len(form) == 0 and pack_wholes(panels, ids, n, d, squares, least, wholes)
     if len(form):  # queries times the matrix must not overflow either, however short keys are
         most = np.float32(LARGEST * min(1.0, np.float64(longest)))
         longest, slope = np.float32(longest * size_of_form(form)), np.float32(_lead(2 * d + 3))
     for top in range(0, n, LANES):
-        _turn(queries, everyone, top, min(top + LANES, n), given, 0)
+        some = min(LANES, n - top)
+        turned(queries, everyone, top, top + some, given, 0)
         for lane in range(LANES):
             squares[lane] = at[lane] = 0.0
             best[lane] = second[lane] = -3e38
         measure(given, 0, d, squares, largest)
+        if whole and told_by_wholes(given, d, squares, least, count, wholes, follows, top, some):
+            for lane in range(some):
+                clear[top + lane] = True
+            continue
         if len(form):
-            _times(given, form, times)
+            times(given, form, moved)
         for start in range(0, count, LANES):
             panel_winners(lanes, panels, start * d, d, count - start, np.float32(start), best, second, at)
-        found, some = leading(best, second, squares, least, longest, slope, base, most), min(LANES, n - top)
+        found = leading(best, second, squares, least, longest, slope, base, most)
         for lane in range(some):
             follows[top + lane] = ids[int(at[lane])]
             clear[top + lane] = found >> lane & 1
@@ -87,56 +101,6 @@ def winners(
 def _lead(units: int) -> float:
     """By how much, times |q| |k|, a product must lead that is off by so many units of rounding: see above."""
     return 1.01 * 2.02 * units * SINGLE * (1 + 2 * units * SINGLE)
-
-
-@njit(fastmath=FLAGS)
-def size_of_form(form: AnyArray) -> float:
-    """At least |form|_2, and not so small that what is lost in `times` may matter."""
-    square = 0.0
-    for r in range(len(form)):
-        for s in range(form.shape[1]):
-            square += np.float64(form[r, s]) * np.float64(form[r, s])
-    return max(1.000001 * np.sqrt(square), 1e-6)
-
-
-@njit(fastmath=FLAGS)
-def _times(lanes: AnyArray, form: AnyArray, out: AnyArray) -> None:
-    """Multiply 16 rows by a matrix."""
-    d = len(form)
-    for column in range(0, d // COLUMNS * COLUMNS, COLUMNS):
-        times_four(lanes, form, column, d, out)
-    for column in range(d // COLUMNS * COLUMNS, d):
-        times_one(lanes, form, column, d, out)
-
-
-@njit(fastmath=FLAGS)
-def _turn(rows: AnyArray, ids: IntArray, start: int, stop: int, out: AnyArray, at: int) -> None:
-    """Write the rows ids[start:stop], 16 at most, column by column; zeros for those that are missing."""
-    d, turned = rows.shape[1], 0
-    if stop - start == LANES:
-        turned = d // COLUMNS * COLUMNS
-        for column in range(0, turned, COLUMNS):
-            turn(rows, ids, start, column, d, out, at + column * LANES)
-    for r in range(turned, d):
-        for lane in range(LANES):
-            out[at + r * LANES + lane] = rows[ids[start + lane], r] if start + lane < stop else 0.0
-
-
-@njit(fastmath=FLAGS)
-def _pack(
-    keys: AnyArray, ids: IntArray, panels: AnyArray, squares: AnyArray, largest: AnyArray
-) -> tuple[np.float32, float]:
-    """Sort keys into panels of 16; return a bound of their lengths, and the largest |coordinate|."""
-    count, d = len(ids), keys.shape[1]
-    for lane in range(LANES):
-        squares[lane] = largest[lane] = 0.0
-    for start in range(0, count, LANES):
-        _turn(keys, ids, start, min(start + LANES, count), panels, start * d)
-        measure(panels, start * d, d, squares, largest)
-    square, highest = 0.0, 0.0
-    for lane in range(LANES):
-        square, highest = max(square, np.float64(squares[lane])), max(highest, np.float64(largest[lane]))
-    return np.float32(1.000001 * np.sqrt(square + d * LOST)), highest
 
 
 @njit(fastmath=FLAGS)
@@ -168,40 +132,58 @@ def tied(
     return size, same, first
 
 
-@njit(fastmath=FLAGS)
-def search_cloud(
+@njit(inline="always", fastmath=FLAGS)  # a call with so many arrays takes a while
+def single_winners(
     queries: AnyArray,
     keys: AnyArray,
-    mask: BoolArray,
-    cloud: int,
+    ids: IntArray,
+    error: float,
+    form: AnyArray,
     space: WorkSpace,
-    seen: IntArray,
+    follows: AnyArray,
     clear: BoolArray,
-    output: Output,
-) -> None:
-    """Find the near-maxima of one of the clouds of queries (clouds, n, d) among keys (clouds, m, d).
+) -> bool:
+    """Write which of the keys `ids` each query follows; whether that is a single one everywhere, and no other is near.
 
-    There must be room for m keys that are seen, and to say for n queries whether they are clear.
+    Takes what `winners` does; with an `error`, queries that are not clear there are not asked again.
     """
-    n, m = queries.shape[1], keys.shape[1]
-    count, used, mine = seen_keys(mask, cloud, m, seen), 0, slice(cloud * n, cloud * n + n)
-    own, known, ids = queries[cloud], keys[cloud], seen[:count]
-    first, sizes, same = output.first[mine], output.sizes[mine], output.same[mine]
-    sizes[:], same[:], clear[:], highest, all_clear = 1, True, False, 0.0, False
-    if count:
-        highest, all_clear = winners(own, known, ids, 0.0, known[:0], space, first, clear)
-    room = output.members[output.starts[cloud] : output.starts[cloud + 1]]
-    for i in range(0 if all_clear else n):
+    highest, all_clear = winners(queries, keys, ids, error, form, space, follows, clear)
+    if error > 0 or all_clear:
+        return all_clear
+    (n, d), query = queries.shape, np.empty(queries.shape[1])
+    for i in range(n):
         if not clear[i]:
-            sizes[i], same[i], first[i] = tied(own[i], known, ids, highest, 0.0, space[3], room[used:])
-            used += sizes[i] if sizes[i] > 1 else 0
-    output.used[cloud] = used
+            square, more = 0.0, 0.0
+            for r in range(d):
+                query[r] = queries[i, r]
+                square += query[r] * query[r]
+            if len(form):  # off by a vector of length (d + 1) UNIT |A|_F |z|, and |k| is at most sqrt(d) `highest`
+                more = 2.02 * (d + 2) * UNIT * size_of_form(form) * np.sqrt(d * square) * highest + d * TINY
+                for r in range(d):
+                    query[r] = 0.0
+                    for s in range(d):
+                        query[r] += np.float64(queries[i, s]) * np.float64(form[s, r])
+            size, _, follows[i] = tied(query, keys, ids, highest, more, space[3], ids[:0])
+            if size > 1:
+                return False
+    return True
 
 
 @entry(fastmath=FLAGS)
 def search_small(queries: AnyArray, keys: AnyArray, mask: BoolArray, clouds: IntArray, output: Output) -> None:
-    """The same for some clouds."""
+    """Find the near-maxima of some of the clouds of queries (clouds, n, d) among keys (clouds, m, d)."""
     (n, d), m = queries.shape[1:], keys.shape[1]
     space, seen, clear = work_space(n, m, d), np.empty(m, np.intp), np.empty(n, np.bool_)
     for cloud in clouds:
-        search_cloud(queries, keys, mask, cloud, space, seen, clear, output)
+        count, used, mine = seen_keys(mask, cloud, m, seen), 0, slice(cloud * n, cloud * n + n)
+        own, known, ids = queries[cloud], keys[cloud], seen[:count]
+        first, sizes, same = output.first[mine], output.sizes[mine], output.same[mine]
+        sizes[:], same[:], clear[:], highest, all_clear = 1, True, False, 0.0, False
+        if count:
+            highest, all_clear = winners(own, known, ids, 0.0, known[:0], space, first, clear)
+        room = output.members[output.starts[cloud] : output.starts[cloud + 1]]
+        for i in range(0 if all_clear else n):
+            if not clear[i]:
+                sizes[i], same[i], first[i] = tied(own[i], known, ids, highest, 0.0, space[3], room[used:])
+                used += sizes[i] if sizes[i] > 1 else 0
+        output.used[cloud] = used

@@ -14,7 +14,7 @@ from functools import cache
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import njit, types
 from numba.core import cgutils
 
 from hardmax._types import IntArray
@@ -22,6 +22,7 @@ from hardmax.kernels.compiled import share
 from hardmax.kernels.vectors import for_llvm, int64, intrinsic
 
 ALONE = 2e6  # multiplications up to which one thread is done before others have begun
+START, THREADS, TASKS, DONE, JOINED, PARTS = range(6)  # what a team has: the last are the next tasks of all parts
 _PROCESS = os.getpid()
 
 
@@ -43,20 +44,52 @@ def _starter(threads: int, tasks: int, effort: float) -> int:
     return _start() if several and os.getpid() == _PROCESS else 0
 
 
-def gather(work: Callable[[IntArray], None], threads: int, tasks: int, effort: float) -> None:
-    """Do work that takes its tasks by `taken` in threads of OpenMP; where there is none, in those of `share`."""
-    team = np.array([_starter(threads, tasks, effort), threads, 0])  # what starts it, how many they are, the next task
-    if team[0]:
+def gather(work: Callable[[IntArray], None], threads: int, tasks: int, effort: float) -> int:
+    """Do work that takes its tasks by `taken` in threads of OpenMP; where there is none, in those of `share`.
+
+    Returns how many tasks are left, which nobody has counted as `done`.
+    """
+    team = np.zeros(PARTS + threads, np.int64)
+    start = _starter(threads, tasks, effort)
+    team[START], team[THREADS], team[TASKS] = start, threads, tasks
+    if start:
         work(team)
     else:
         share(lambda some: work(team), tasks, effort)
+    return tasks - int(team[DONE])
 
 
-@for_llvm(int64, None)
-def taken(builder, team):
-    """Take a task that no other thread of the team has."""
-    number = ir.IntType(64)
-    return builder.atomic_rmw("add", builder.gep(team, [number(2)]), number(1), "monotonic")
+@njit
+def join(team: IntArray) -> int:
+    """Become a member of a team: which part of the tasks, as many as there are threads, is one's own."""
+    return counted(team, JOINED) % team[THREADS]
+
+
+@njit
+def taken(team: IntArray, own: int) -> int:
+    """Take a task that no other thread of the team has, of one's own part as long as there is one; -1 for none.
+
+    Threads join about in their order, and torch gives the first one the first part of an array: its caches hold it.
+    """
+    threads, tasks = team[THREADS], team[TASKS]
+    for k in range(threads):
+        part = (own + k) % threads
+        task = part * tasks // threads + counted(team, PARTS + part)
+        if task < (part + 1) * tasks // threads:
+            return task
+    return -1
+
+
+@njit
+def done(team: IntArray) -> None:
+    """Count a task that is done."""
+    counted(team, DONE)
+
+
+@for_llvm(int64, None, int64)
+def counted(builder, team, place):
+    """Add one to a number of all threads; what it was before."""
+    return builder.atomic_rmw("add", builder.gep(team, [place]), place.type(1), "monotonic")
 
 
 @intrinsic

@@ -75,9 +75,24 @@ def larger(builder, one, other):
     return builder.select(compared(builder, ">", one, other), one, other)
 
 
+def smaller(builder, one, other):
+    """The smaller number in every lane."""
+    return builder.select(compared(builder, "<", one, other), one, other)
+
+
+def root(builder, value):
+    """Square roots of float32."""
+    return _of_each(builder, "sqrt", value)
+
+
 def size(builder, value):
-    """Absolute values."""
-    return larger(builder, value, builder.fneg(value))
+    """Absolute values of float32."""
+    return _of_each(builder, "fabs", value)
+
+
+def _of_each(builder, name, value):
+    kind = ir.FunctionType(SINGLES[0], [SINGLES[0]])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{LANES}f32"), [value])
 
 
 def bits(builder, lanes):
