@@ -121,6 +121,5 @@ def test_what_is_said_of_faiss_and_attention_is_so() -> None:
     assert {row["method"] for row in fastest.values()} == {"FAISS"}
     gpu = {(row["case"], row["how"]): row["times as fast"] for row in pages.recorded("gpu")["rows"]}
     assert all(any(case.startswith(name) for case, _ in gpu) for name in pages.GPU)
-    assert all(gpu[case, "CUDA graph"] > 1 for case in pages.GPU[:6])
-    assert all(gpu[case, "CUDA graph"] < 1 for case in pages.GPU[6:8])
-    assert gpu[pages.GPU[8], "eager"] < 1 < gpu[pages.GPU[8], "CUDA graph"]
+    lost = [name for name in pages.GPU if any(times < 1 for (case, _), times in gpu.items() if case.startswith(name))]
+    assert lost == ["forward, bfloat16, batch 512, n = 512, d = 64, against SDPA"]  # short rows without a gradient

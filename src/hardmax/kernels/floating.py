@@ -37,8 +37,11 @@ class Scaled:
         sizes = np.abs(floats)
         exponent = int(np.frexp(sizes.max())[1])
         # Only what becomes smaller than a normal number can lose digits.
-        lossless = exponent <= 0 or not ((sizes > 0) & (sizes < 2.0 ** (exponent - 1022))).any()
-        return cls(np.ldexp(floats, -exponent), exponent, 0.0 if lossless else TINY)
+        least = 2.0 ** (exponent - 1022)
+        lossless = exponent <= 0 or sizes.min() >= least or not ((sizes > 0) & (sizes < least)).any()
+        # A product with a power of two is rounded as `ldexp` is, and is faster; not all powers are floats.
+        values = floats * 2.0**-exponent if abs(exponent) < 1022 else np.ldexp(floats, -exponent)
+        return cls(values, exponent, 0.0 if lossless else TINY)
 
 
 @dataclass(frozen=True, eq=False)
