@@ -77,7 +77,8 @@ class Launch(NamedTuple):
 def missing(launches: Sequence[Launch]) -> dict[Any, Request]:
     """What is neither compiled in this process nor on disk; an `OTHER_TRITON` may not tell."""
     settle_keys()  # before keys are made
-    asked = {launch.key: request_of(launch.kernel, partial(_warm_up, launch)) for launch in launches}
+    each = {launch.key: launch for launch in launches}  # many have the same
+    asked = {key: request_of(launch.kernel, partial(_warm_up, launch)) for key, launch in each.items()}
     return {key: request for key, request in asked.items() if request is not None and not request.is_on_disk()}
 
 
