@@ -33,7 +33,7 @@ bits of their lanes and, if these are two at most, the tiles; as are rows with S
 
 `gpu_keys` and `gpu_copies` look at the keys first. Where some are equal, or a mask hides some, the search sees a list
 of the keys that are seen, each vector once; the members of C_i are then the copies of what is found, and their number
-its size.
+its size. In small clouds the search begins before that is known, and begins again where there is such a list.
 
 `decide` looks at all keys in these lanes and tiles of a pending row. Products of float32 numbers are exact in float64,
 and their sum has an error of at most (d + 8) 2^-53 |q| |k_j|. Keys that this does not tell apart are the same, or all
