@@ -25,8 +25,9 @@ def compile(
     """Compile the faster kernels ahead, once for this machine, so that no first call waits for it.
 
     Nothing needs it: small inputs are answered without compiled code, and large ones compile what they need, which
-    takes seconds, up to 20, each. Run it where that would be in the way: when you build an image, or before a talk.
-    Where torch sees a GPU, the kernels for attention on it are compiled, too, for all types and the usual widths.
+    takes seconds, up to half a minute, each. Run it where that would be in the way: when you build an image, or before
+    a talk. Where torch sees a GPU, the kernels for attention on it are compiled, too, for all types and the usual
+    widths.
     """
     processes, gpu = workers or os.cpu_count() or 1, _has_gpu()
     if not (has_numba() or gpu):
