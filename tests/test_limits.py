@@ -7,7 +7,7 @@ import pytest
 
 import hardmax as hm
 from tests.problems import clouds, theory
-from tests.problems.oracle import sets_of
+from tests.problems.oracle import definition, dot, sets_of
 
 MATRIX = np.array([[3.0, 1.0], [1.0, 0.5]])
 
@@ -94,6 +94,76 @@ def test_the_radius_of_two_tokens_by_hand():
     exact = hm.limit([[1.0], [0.5]], hm.Hardmax(1, exact=True))
     assert exact.radius == pytest.approx(limit.radius)
     assert hm.limit([[1e200], [0.5e200]], hm.Hardmax(1)).radius == pytest.approx(limit.radius * 1e200)
+
+
+def radius_by_definition(tokens, alpha, layers):
+    """Return (layer of the smallest gap, radius) from the gaps of every token up to the layer that decides it."""
+    truth = definition(tokens, alpha, layers=layers)
+    gaps, decided = {}, set()
+    for k, (positions, sets) in enumerate(zip(truth.positions, truth.sets, strict=True)):
+        for i in set(range(len(tokens))) - decided:
+            products = sorted((dot(positions[i], other) for other in positions), reverse=True)
+            gaps[k, i] = products[0] - products[1]
+        decided |= {i for i, (j,) in enumerate(sets) if sets[j] == [j]}
+    (layer, _), gap = min(gaps.items(), key=lambda item: item[1])
+    reach = max(float(np.linalg.norm(np.array(row, float))) for row in truth.positions[0])
+    return layer, (reach**2 + float(gap) / 2) ** 0.5 - reach  # 4 R eps + 2 eps^2 = gap
+
+
+def test_the_radius_counts_every_layer_up_to_the_deciding_one():
+    last = 0
+    for seed in range(40):
+        tokens = clouds.gaussian(np.random.default_rng(seed), 9, 2)
+        limit = hm.limit(tokens, hm.Hardmax(0.1))
+        layer, radius = radius_by_definition(tokens, 0.1, limit.layer)
+        assert 0.97 * radius <= limit.radius <= radius * (1 + 1e-9)
+        last += layer == limit.layer > 0
+    assert last >= 3  # the smallest gap is often that of the deciding layer
+
+
+def nearly_equal_keys(extra, behind):
+    """Return tokens of which three are nearly equal, two of them `behind` by some rounding units, and other tokens.
+
+    Differences are 1e-40 times the tokens, and differences of products 1e-55: far below the resolution of float64.
+    """
+    u, c, d, scale = Fraction(1, 2**53), Fraction(1, 2**30), 24, Fraction(1, 10**40)
+    point, keys = [Fraction(1), *[c] * (d - 1)], ((200, 51), (200 - behind[0], 49), (200 - behind[1], 51))
+    offsets = [[Fraction(1), e * u / c, *[f * 2 * u / c / 100] * (d - 2)] for e, f in keys]
+    others = [[Fraction(1, 4) + Fraction(i, 200), *[Fraction(0)] * (d - 1)] for i in range(extra)]
+    rows = [[Fraction(0)] * d, *offsets, *others]
+    tokens = np.array([[a + scale * b for a, b in zip(point, row, strict=True)] for row in rows], object)
+    return tokens, np.array(point, object) / (1 + c)
+
+
+@pytest.mark.parametrize("extra", [0, 4, 16, 40])  # compared directly, or after a filter in float64
+@pytest.mark.parametrize("behind", [(12, 54), (80, 90), (80, 110)])
+def test_the_radius_of_keys_that_floats_cannot_separate(extra, behind):
+    tokens, point = nearly_equal_keys(extra, behind)
+    rule = hm.Hardmax(Fraction(1, 2))
+    limit, exact = hm.limit(tokens, rule), hm.limit(tokens, hm.Hardmax(Fraction(1, 2), exact=True))
+    assert 0 < limit.radius <= exact.radius
+    moved = tokens.copy()
+    moved[1] -= Fraction(limit.radius) * Fraction(9, 10) * point
+    moved[2] += Fraction(limit.radius) * Fraction(9, 10) * point
+    assert hm.limit(moved, rule).leaders.tolist() == limit.leaders.tolist() == [1]
+
+
+NEAR_TIES = [  # a token, the leader it follows, and two more, one within and one outside the error bound of float64
+    [[0.1529686208671855, 0.17641153488597153], [0.6776629660467227, 0.7815169104484453],
+     [0.6274663282929217, 0.8250430350543643], [0.6968180484472132, 0.7649073019027529]],
+    [[0.18719257334574227, 0.19116808873544316], [0.7745372643633176, 0.790986553773352],
+     [0.7238536042915255, 0.8406162007409952], [0.8345125125476853, 0.7322585457729229]],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("tokens", NEAR_TIES)
+def test_the_radius_does_not_depend_on_which_keys_a_filter_keeps(tokens):
+    far = np.array([-0.95, -0.1])
+    tokens = np.array([*tokens, far])
+    exact = hm.limit(tokens, hm.Hardmax(0.5, exact=True)).radius
+    many = np.vstack([tokens, np.outer(np.linspace(0.1, 0.9, 3200), far)])  # enough for compiled code
+    for some in (tokens, many):
+        assert hm.limit(some, hm.Hardmax(0.5)).radius <= exact
 
 
 @pytest.mark.parametrize("tokens", [theory.SQUARE, theory.MIDDLE, [[1.0], [1.0], [0.5]], theory.EQUAL_PRODUCTS])

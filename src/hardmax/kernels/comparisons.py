@@ -1,18 +1,19 @@
-"""Comparisons in whole numbers, of the few products that floats could not tell apart."""
+"""Exact comparisons, in integers, of the few inner products that float64 leaves undecided."""
 
 from collections.abc import Callable
+from fractions import Fraction
 from operator import sub
 from typing import TypeAlias
 
 import numpy as np
 
 from hardmax._integers import TINY, UNIT, apply, as_floats, dot
-from hardmax._types import AnyArray, FloatArray, IntArray, Row
+from hardmax._types import FloatArray, IntArray, Row
 from hardmax.kernels.search import Search
 from hardmax.kernels.sets import MOST, Sets
 
 DIRECT = 256  # comparisons below which the float filter costs more than it saves
-WHOLE = 1 << 52  # differences of two numbers up to which are floats without rounding
+MAX_INT64 = 1 << 62  # differences of two integers below this fit into int64
 
 ExactRows: TypeAlias = Callable[[list[int]], list[Row]]
 
@@ -20,20 +21,21 @@ ExactRows: TypeAlias = Callable[[list[int]], list[Row]]
 def compared(
     candidates: Sets, queries: list[Row], keys: ExactRows, A: list[Row] | None = None
 ) -> tuple[Sets, list[int]]:
-    """The candidates j of each query x with the largest <A x, N_j>, exactly, and by how much that leads the others.
+    """Return the candidates j of each query x with the largest <A x, N_j>, and a lower bound of their lead.
 
-    The lead is 0 where candidates are tied, and where floats were enough to tell them apart.
+    The lead is the distance from the largest product to the next smaller one among the candidates: 0 for a tie.
 
-    Queries with the same candidates are treated together. Where there are many, a float filter on the differences of
-    the candidates goes first: once tokens have gathered, their differences are far below their size, so a filter on
-    positions no longer separates them while one on exact differences, rounded last, does.
+    Queries with equal candidates are processed together. Where there are many, a float filter on differences of
+    candidates comes first: after clustering, differences of tokens are far smaller than the tokens, so float64
+    separates them only if the exact differences are formed first and rounded last.
     """
     ids = np.unique(candidates.members)
     rows_of_ids = keys(ids.tolist())
-    positions, whole = dict(zip(ids.tolist(), rows_of_ids, strict=True)), _near_the_first(rows_of_ids)
+    positions, near_first = dict(zip(ids.tolist(), rows_of_ids, strict=True)), _subtract_first(rows_of_ids)
     directions = [apply(A, x) for x in queries]
     answers: list[IntArray] = [np.empty(0, np.intp)] * len(queries)
-    leads = [0] * len(queries)
+    leads: list[int] = [0] * len(queries)
+    filtered: dict[int, int] = {}  # query -> lower bound of the distance to every candidate removed by the filter
     work = [(np.arange(len(queries)), candidates)]
     while work:
         rows, options = work.pop()
@@ -44,55 +46,71 @@ def compared(
             option = np.frombuffer(key, np.intp)
             narrowed = None
             if len(members) * len(option) > DIRECT:
-                floats = _differences(option, ids, whole, positions)
-                narrowed = None if floats is None else _narrow([directions[r] for r in members], floats)
+                differences = _differences(option, ids, near_first, positions)
+                narrowed = None if differences is None else _narrow([directions[r] for r in members], *differences)
             if narrowed is None:
                 for r in members:
-                    answers[r], leads[r] = _largest(directions[r], option, positions)
+                    answers[r], leads[r] = _largest(directions[r], option, positions, filtered.get(r))
             else:
-                work.append((np.array(members), Sets(narrowed.starts, option[narrowed.members])))
+                near, bounds = narrowed
+                for r, size, bound in zip(members, near.sizes.tolist(), bounds, strict=True):
+                    if size < len(option):
+                        filtered[r] = min(bound, filtered.get(r, bound))
+                work.append((np.array(members), Sets(near.starts, option[near.members])))
     return Sets.of(answers), leads
 
 
-def _largest(direction: Row, option: IntArray, positions: dict[int, Row]) -> tuple[IntArray, int]:
-    """Compare directly; equal positions are compared once."""
+def _largest(direction: Row, option: IntArray, positions: dict[int, Row], filtered: int | None) -> tuple[IntArray, int]:
+    """Compare exactly, equal positions once; `filtered` bounds the distance to candidates that are no longer here."""
     products: dict[Row, int] = {}
     for j in option.tolist():
         if positions[j] not in products:
             products[positions[j]] = dot(direction, positions[j])
     best, *rest = sorted(products.values(), reverse=True)
     winners = np.array([j for j in option.tolist() if products[positions[j]] == best], np.intp)
-    return winners, best - rest[0] if rest and len(winners) == 1 else 0
+    behind = [best - x for x in rest[:1]] + [x for x in (filtered,) if x is not None]
+    return winners, min(behind) if behind and len(winners) == 1 else 0
 
 
-def _near_the_first(rows: list[Row]) -> AnyArray | None:
-    """Whole numbers less those of the first row, if 64 bits hold them: (rows, d)."""
+def _subtract_first(rows: list[Row]) -> IntArray | None:
+    """Return the rows minus the first one as int64, (rows, d); None if they do not fit."""
     differences = [tuple(map(sub, row, rows[0])) for row in rows]
-    return np.array(differences) if max(max(map(abs, row)) for row in differences) < WHOLE else None
+    return np.array(differences, np.int64) if max(max(map(abs, row)) for row in differences) < MAX_INT64 else None
 
 
-def _differences(option: IntArray, ids: IntArray, whole: AnyArray | None, positions: dict[int, Row]) -> AnyArray | None:
-    """The positions less the first of them, over the largest of these numbers, rounded once; None if all are equal."""
-    if whole is not None:
-        some = whole[np.searchsorted(ids, option)]
+def _differences(
+    option: IntArray, ids: IntArray, near_first: IntArray | None, positions: dict[int, Row]
+) -> tuple[FloatArray, int] | None:
+    """Return positions minus the first one, divided by their largest entry, and that entry. Each is rounded 3 times.
+
+    None if all positions are equal.
+    """
+    if near_first is not None:
+        some = near_first[np.searchsorted(ids, option)]
         some = some - some[0]
         spread = int(np.abs(some).max())
-        return some / spread if spread else None  # both are floats without rounding
+        return (some / spread, spread) if spread else None  # rounds both, and the quotient
     first = positions[int(option[0])]
     differences = [tuple(map(sub, positions[j], first)) for j in option.tolist()]
     spread = max(max(map(abs, row)) for row in differences)
-    return as_floats(differences, spread) if spread else None
+    return (as_floats(differences, spread), spread) if spread else None
 
 
-def _narrow(directions: list[Row], keys: FloatArray) -> Sets | None:
-    """Which of the keys, |keys| <= 1, may still be the largest for each direction; None if that narrows nothing."""
+def _narrow(directions: list[Row], keys: FloatArray, spread: int) -> tuple[Sets, list[int]] | None:
+    """Return the keys (|keys| <= 1) that may have the largest product with each direction; None if all may.
+
+    Also return, for each direction, a lower bound of how far the others are behind, in products of integers.
+    """
     sizes = [max(map(abs, x)) or 1 for x in directions]
     Q = np.array([[x / size for x in row] for row, size in zip(directions, sizes, strict=True)])  # |Q| <= 1
     d = keys.shape[1]
-    # Each product of two once-rounded numbers, and their sum of d terms, is off by at most (d + 3) units in all.
-    slack = 2.02 * ((d + 3) * UNIT * np.abs(Q).sum(axis=1) + d * TINY)  # (directions,)
+    # Keys are rounded 3 times, directions and products once, sums d times: an error of at most (d + 5) units.
+    error = 1.01 * ((d + 5) * UNIT * np.abs(Q).sum(axis=1) + d * TINY)  # (directions,)
+    slack = 4 * error  # a key outside it is behind by more than slack - 2 error = 2 error
     step = max(1, MOST // len(keys))
     near, *more = (Search().near_maxima(Q[k : k + step], keys, slack[k : k + step])[0] for k in range(0, len(Q), step))
     for part in more:
         near = near.followed_by(part)
-    return None if (near.sizes == len(keys)).all() else near
+    if (near.sizes == len(keys)).all():
+        return None
+    return near, [int(2 * Fraction(e) * size * spread) for e, size in zip(error.tolist(), sizes, strict=True)]

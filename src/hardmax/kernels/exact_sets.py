@@ -14,7 +14,7 @@ from hardmax.kernels.comparisons import ExactRows, compared
 from hardmax.kernels.floating import Metric, Scaled, ScaledClouds, Slack
 from hardmax.kernels.gaps import gaps_of
 from hardmax.kernels.ready import compiled_pays, is_small, of_batch
-from hardmax.kernels.reference import near_maxima, near_maxima_of_clouds
+from hardmax.kernels.reference import TILE, near_maxima, near_maxima_of_clouds
 from hardmax.kernels.search import Search
 from hardmax.kernels.sets import Classes, Sets, TooMany
 
@@ -86,12 +86,16 @@ def _exact_sets(points: Points, keys: Points, metric: Metric, search: Search, li
 
 
 def _gaps_of(queries: FloatArray, keys: FloatArray, slack: FloatArray, near: Sets, leads: dict[int, int]) -> FloatArray:
-    """From each maximum down to the best key that is not near it; 0 where there is a tie, which makes it 0 anyway."""
+    """Return the distance from each maximum to the best key outside its near set, in float64; 0 for ties."""
     gaps, alone = np.zeros(len(near)), np.flatnonzero(near.sizes == 1)
     gaps[alone] = gaps_of(queries[alone], keys, slack[alone], near.targets[alone])
-    close = np.array([row for row, lead in leads.items() if lead], np.intp)  # told apart by whole numbers: few
-    if len(close):
-        gaps[close] = near_maxima(queries[close], keys, slack[close])[1]
+    close = np.array([row for row, lead in leads.items() if lead], np.intp)  # decided by integers: few
+    step = max(1, TILE // len(keys))
+    for rows in (close[k : k + step] for k in range(0, len(close), step)):
+        products, own = queries[rows] @ keys.T, near.take(rows)
+        best = products.max(axis=1)
+        products[np.repeat(np.arange(len(rows)), own.sizes), own.members] = -np.inf
+        gaps[rows] = best - products.max(axis=1)
     return gaps
 
 
