@@ -33,7 +33,9 @@ from hardmax.kernels.vectors import (
     sums,
 )
 
-FLAGS = {"nnan", "nsz", "reassoc", "contract"}  # bounds hold for any order of summing, and inputs are finite
+# Error bounds hold for any order of summation, and inputs are finite. A product of scale factors must not be
+# reassociated, as a partial product may overflow and meet a zero: compute it in a function without these flags.
+FLAGS = {"nnan", "nsz", "reassoc", "contract"}
 SMALLEST = 1e-150  # sizes below it are not scaled up to 1, as the product of two scales would overflow
 
 
@@ -94,9 +96,11 @@ def near(builder, values, at, cut):
 
 @for_llvm(float64, float64)
 def to_one(builder, size):
-    """The power of two that brings a positive `size` into [1, 4)."""
+    """Return the power of two that brings `size` into [1, 4), and at most 2^1001, so that multiples do not overflow."""
     bits = ir.IntType(64)
     exponent = builder.and_(builder.bitcast(size, bits), bits(0x7FE << 52))  # in its lowest bit, [1, 4) is one
+    least = bits(22 << 52)
+    exponent = builder.select(builder.icmp_unsigned("<", exponent, least), least, exponent)
     return builder.bitcast(builder.sub(bits(0x7FE << 52), exponent), ir.DoubleType())
 
 

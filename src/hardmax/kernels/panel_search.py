@@ -92,14 +92,25 @@ def sixteen(space: Queries, g: int) -> Queries:
     )
 
 
-@njit(inline="always", fastmath=FLAGS)
-def load(query: AnyArray, lane: int, slack: float, scale: float, highest: float, queries: Queries) -> None:
-    """Take in a query: its scale, its length, and a bound of the error of its float32 products.
+@njit  # without FLAGS, see there
+def _margin(d: int, slack: float, total: float, by: float, scale: float, highest: float) -> tuple[float, float]:
+    """Return the slack of a query with |q|_1 = `total`, and the same for float32 products, whose error it includes.
 
     With |k - c|_max scaled to 1, both inputs, their product and a sum of d are off by (d + 3) rounding units of |q|_1,
     and the comparison by a few more; the float64 products that count are off by (d + 2) of theirs, for k.
     A slack below zero stands for the error of the float64 products themselves.
     """
+    size, rounding = total * by, (d + 4) * UNIT * highest * total
+    if slack < 0.0:
+        slack = 2.02 * (rounding + d * TINY)
+    error = size * 1.01 * (d + 8) * SINGLE + 2.0 * min(rounding * by * scale, size * 1e30)
+    error += d * (2.0**-146 + FLOOR * by * scale)
+    return slack, np.float32(1.000001 * (slack * by * scale + 2 * error))
+
+
+@njit(inline="always", fastmath=FLAGS)
+def load(query: AnyArray, lane: int, slack: float, scale: float, highest: float, queries: Queries) -> None:
+    """Store a query in float64, its scale, its slack, its length, and the margin of its float32 products."""
     d, largest, total, square = len(query), SMALLEST, 0.0, 0.0
     for r in range(d):
         value = np.float64(query[r])
@@ -109,13 +120,8 @@ def load(query: AnyArray, lane: int, slack: float, scale: float, highest: float,
     by = to_one(largest)
     for r in range(d):
         square += (queries.fine[lane * d + r] * by) ** 2
-    size, rounding = total * by, (d + 4) * UNIT * highest * total
-    if slack < 0.0:
-        slack = 2.02 * (rounding + d * TINY)
-    error = size * 1.01 * (d + 8) * SINGLE + 2.0 * min(rounding * by * scale, size * 1e30)
-    error += d * (2.0**-146 + FLOOR * by * scale)
-    queries.by[lane], queries.slack[lane] = by, slack
-    queries.margin[lane] = np.float32(1.000001 * (slack * by * scale + 2 * error))
+    queries.by[lane] = by
+    queries.slack[lane], queries.margin[lane] = _margin(d, slack, total, by, scale, highest)
     queries.length[lane] = np.float32(1.00001) * np.sqrt(np.float32(square)) + LEAST
 
 

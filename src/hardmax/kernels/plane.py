@@ -184,6 +184,16 @@ def _best(qx: float, qy: float, keys: AnyArray, kept: IntArray) -> tuple[float, 
     return best, second, at
 
 
+@njit  # without FLAGS, see there
+def _thresholds(h: float, highest: float, error: float, scale: float, by: float) -> tuple[float, float, float]:
+    """Return the lead that decides in float32, as slope * |q|_1 + base, and the |q|_1 up to which it does not.
+
+    Errors of positions change a product by error (|q|_1 + |k|_1 + 2 error); see `floating.slack_of`.
+    """
+    slope, base = LEAD * h + 2.1 * error * scale, 4.2 * error * by * (h + error * scale)
+    return np.float32(slope), np.float32(base), np.float32(TINIEST if error == 0 else 1.01 * FAR * highest * by)
+
+
 @njit(fastmath=FLAGS)
 def winners(
     queries: AnyArray,
@@ -212,9 +222,7 @@ def winners(
     for k in range(few):
         kept[k] = ids[kept[k]]
     clear[:], all_clear = True, True
-    # By errors of positions a product is off by error (|q|_1 + |k|_1 + 2 error); see `floating.slack_of`.
-    slope, base = np.float32(LEAD * h + 2.1 * error * scale), np.float32(4.2 * error * by * (h + error * scale))
-    least = np.float32(TINIEST if error == 0 else 1.01 * FAR * highest * by)
+    slope, base, least = _thresholds(h, highest, error, scale, by)
     stray = error > STRAY * highest
     for top in range(0, n, LANES):
         doubt = best_in_plane(qx, qy, top, kx, ky, few, slope, base, least, at)

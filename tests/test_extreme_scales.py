@@ -1,0 +1,110 @@
+"""Argmax sets at the ends of the range of floats, for every kernel, against rational arithmetic."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from hardmax.kernels import KERNELS, maximisers
+
+BATCH, N = 3, 21
+POINTS = {  # (batch, n, d) of small integers, or of random numbers with some duplicates and ties
+    "lattice": lambda rng, shape: rng.integers(-3, 4, size=shape).astype(float),
+    "gaussian": lambda rng, shape: rng.normal(size=shape),
+    "equal": lambda rng, shape: np.ones(shape),
+    "nearly equal": lambda rng, shape: 1 + 2.0**-40 * rng.integers(0, 4, size=shape),
+    "some zero": lambda rng, shape: rng.integers(-3, 4, size=shape) * (rng.uniform(size=(*shape[:2], 1)) < 0.6),
+}
+SCALES = {  # exponents of two
+    "one": (0, 0),
+    "subnormal queries": (-1030, 0),
+    "subnormal keys": (0, -1035),
+    "all subnormal": (-1060, -1030),
+    "smallest queries": (-1074, 0),
+    "smallest": (-1072, -1072),
+    "subnormal and huge": (-1030, 1000),
+    "huge and subnormal": (1000, -1030),
+    "huge": (1015, 1015),
+    "near the square root of the range": (-500, -498),
+    "1e150": (496, 497),
+}
+
+
+def problem(kind, scale, d, seed):
+    rng = np.random.default_rng(seed)
+    queries, keys = (POINTS[kind](rng, (BATCH, N, d)) for _ in range(2))
+    return np.ldexp(queries, SCALES[scale][0]), np.ldexp(keys, SCALES[scale][1])
+
+
+def exact_sets(queries, keys):
+    """Return argmax_j <q_i, k_j> for each query, in Fractions."""
+    keys, sets = [[Fraction(x) for x in row] for row in keys.tolist()], []
+    for query in ([Fraction(x) for x in row] for row in queries.tolist()):
+        products = [sum(a * b for a, b in zip(query, key, strict=True)) for key in keys]
+        sets.append([j for j, product in enumerate(products) if product == max(products)])
+    return sets
+
+
+@pytest.mark.parametrize("d", [2, 3, 17])
+@pytest.mark.parametrize("kind", POINTS)
+@pytest.mark.parametrize("scale", SCALES)
+def test_argmax_sets_of_batches(kind, scale, d):
+    queries, keys = problem(kind, scale, d, seed=d)
+    found = maximisers(queries, keys)
+    expected = [members for q, k in zip(queries, keys, strict=True) for members in exact_sets(q, k)]
+    assert [members.tolist() for members in found] == expected
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("scale", ["subnormal queries", "all subnormal", "smallest", "subnormal and huge", "huge"])
+def test_argmax_sets_of_one_token_set(kernel, scale):
+    for d in (2, 3) if kernel != "hull" else (2,):
+        queries, keys = (array[0] for array in problem("lattice", scale, d, seed=d))
+        if kernel == "gemm":  # needs queries that are the keys
+            keys = queries
+        found = maximisers(queries, keys, kernel=kernel)
+        assert [members.tolist() for members in found] == exact_sets(queries, keys)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("d", [2, 5])
+def test_attention_in_float64(scale, causal, masked, d):
+    torch = pytest.importorskip("torch")
+    queries, keys = problem("lattice", scale, d, seed=1)
+    values = np.random.default_rng(2).normal(size=(BATCH, N, 3))
+    mask = np.random.default_rng(3).uniform(size=(BATCH, N)) < 0.7 if masked else np.ones((BATCH, N), bool)
+    mask[:, 0] = True
+    given = [torch.from_numpy(array) for array in (queries, keys, values)]
+    found = hm.hardmax_attention(*given, mask=torch.from_numpy(mask), causal=causal).numpy()
+    for b in range(BATCH):
+        for i in range(N):
+            seen = np.flatnonzero(mask[b] & ((np.arange(N) <= i) | (not causal)))
+            members = seen[exact_sets(queries[b, i : i + 1], keys[b, seen])[0]]
+            np.testing.assert_allclose(found[b, i], values[b, members].mean(axis=0), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("power", [-149, -140, -130, 0, 120])
+def test_attention_in_float32(power):
+    torch = pytest.importorskip("torch")
+    for d in (2, 5):
+        queries, keys = (array.astype(np.float32) for array in problem("lattice", "one", d, seed=1))
+        queries = np.ldexp(queries, power)
+        values = torch.eye(N).expand(BATCH, N, N)
+        found = hm.hardmax_attention(torch.from_numpy(queries), torch.from_numpy(keys), values).numpy()
+        for b in range(BATCH):
+            sets = exact_sets(queries[b], keys[b])
+            assert [np.flatnonzero(row).tolist() for row in found[b]] == sets
+
+
+@pytest.mark.parametrize("d", [2, 3])
+@pytest.mark.parametrize("power", [-1074, -1060, -1030, 0, 1015])
+def test_layers_of_a_batch(power, d):
+    tokens = np.ldexp(POINTS["lattice"](np.random.default_rng(d), (BATCH, N, d)), power)
+    together = hm.simulate(tokens, hm.Hardmax(0.5), layers=2)
+    for b in range(BATCH):
+        exact = hm.simulate(tokens[b], hm.Hardmax(0.5, exact=True), layers=2)
+        for layer in range(3):
+            assert np.array_equal(together[b].attention(layer), exact.attention(layer))
