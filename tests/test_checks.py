@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 import hardmax as hm
 from hardmax import _checks
+from hardmax.kernels import maximisers
 
 RULE = hm.Hardmax(0.5)
 GOOD = [[1.0, 2.0], [0.5, 1.0]]
@@ -148,8 +149,10 @@ MATRICES = {
     "nan": ([[np.nan]], ValueError, "`A` must be finite. Got nan at index (0, 0). Check how it was computed."),
     "skew": ([[1, 2], [0, 1]], ValueError, "2 by 2 matrix that differs from its transpose by 2. Use (A + A.T) / 2, or"),
     "indefinite": ([[1, 2], [2, 1]], ValueError, "2 by 2 matrix whose smallest eigenvalue is -1. Pass `any_A=True`"),
-    "singular": ([[1, 1], [1, 1]], ValueError, "2 by 2 matrix whose smallest eigenvalue is 0. Pass `any_A=True`"),
-    "zero": ([[0.0]], ValueError, "1 by 1 matrix whose smallest eigenvalue is 0. Pass `any_A=True`"),
+    "singular": ([[1, 1], [1, 1]], ValueError, "eigenvalue is not above 4.4e-16 times its largest entry. Pass `any_A="),
+    "zero": ([[0.0]], ValueError, "eigenvalue is not above 2.2e-16 times its largest entry. Pass `any_A=True`"),
+    "spread": (np.diag([1e200, 1e-200]), ValueError, "is not above 4.4e-16 times its largest entry."),
+    "large Fractions": ([[2**53 + 1, 2**53], [2**53, 2**53 + 3]], ValueError, "is not above 4.4e-16 times its largest"),
 }
 
 
@@ -160,6 +163,32 @@ def test_bad_matrix(name):
         hm.Hardmax(1, A)
     if name in ("skew", "indefinite", "singular", "zero"):
         assert not hm.Hardmax(1, A, any_A=True).positive_definite
+
+
+LARGE_INTEGERS = [[2**53, 0.5], [2**53 + 1, 0.5]]  # NumPy makes both rows equal
+
+
+@pytest.mark.parametrize("convert", [list, tuple, lambda rows: [np.array(row, object) for row in rows]])
+def test_large_integers_in_lists_are_not_rounded(convert):
+    assert hm.limit(convert(LARGE_INTEGERS), hm.Hardmax(1)).leaders.tolist() == [1]
+    assert hm.simulate([convert(LARGE_INTEGERS)], hm.Hardmax(1), layers=1)[0].leaders.tolist() == [1]
+
+
+def test_large_integers_in_a_table_are_not_rounded():
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"x": [2**53, 2**53 + 1], "y": [0.5, 0.5]})
+    assert hm.limit(table, hm.Hardmax(1)).leaders.tolist() == [1]
+
+
+def test_large_integers_in_matrices_and_queries():
+    A = [[2**54 + 2, 0.5], [0.5, 2**54 + 6]]
+    assert hm.Hardmax(1, A).matrix[0, 0] == 2**54 + 2
+    assert hm.Hardmax(1, [[2**53 + 1, 0.5], [0.5, 2**53]]).matrix[0, 0] == 2**53 + 1
+    with pytest.raises(ValueError, match="`queries` must be floats"):
+        maximisers(LARGE_INTEGERS)
+    with pytest.raises(ValueError, match="`keys` must be floats"):
+        maximisers([[1.0, 0.5]], LARGE_INTEGERS)
+    assert maximisers([[2**60, 0.5]])[0].tolist() == [0]
 
 
 @pytest.mark.parametrize(

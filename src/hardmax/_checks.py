@@ -17,6 +17,7 @@ from hardmax._types import AnyArray, Array, BoolArray
 
 SYMMETRY_TOL = 1e-12  # an A built as B @ B.T may miss symmetry by rounding; more than that is meant
 ELIMINATED = 64  # dimensions up to which a matrix close to singular is eliminated exactly: a second there
+MAX_EXACT_INTEGER = 2**53  # float64 holds every integer up to this
 LARGEST = Fraction(float(np.finfo(np.float64).max))
 ADVICE = {
     "tokens": "Turn words into vectors first, drop or fill rows with gaps. For padding pass `mask`.",
@@ -49,12 +50,32 @@ def check_cloud(tokens: Array, advice: str) -> AnyArray:
 
 
 def as_array(value: Array, name: str, must: str, advice: str = "Fill them up.") -> AnyArray:
-    """Return an array of what came, unless its rows have different lengths, or some of it is masked or not there."""
+    """Return `value` as an array; refuse rows of different lengths, masked values and sparse arrays."""
     refuse_gaps(value, name)
     try:
-        return np.asarray(to_numpy(value))
+        return _keep_integers(value, np.asarray(to_numpy(value)))
     except ValueError:
         raise ParameterError(name, must, "rows of different lengths", advice) from None
+
+
+def _keep_integers(value: Array, array: AnyArray) -> AnyArray:
+    """Return an object array that holds the integers of a list or table which conversion to float64 may have rounded.
+
+    NumPy converts integers beside floats to float64, without an error where it rounds them.
+    """
+    if isinstance(value, np.ndarray) or is_tensor(value) or array.dtype.kind != "f" or not array.size:
+        return array
+    large = np.abs(array) >= MAX_EXACT_INTEGER
+    if not large.any():
+        return array
+    given = np.asarray(value.astype(object) if hasattr(value, "astype") else value, object)  # pandas converts first
+    if given.shape != array.shape:
+        return array
+    exact = array.astype(object)
+    for where in map(tuple, np.argwhere(large)):
+        if isinstance(given[where], Integral):
+            exact[where] = int(given[where])
+    return exact if (exact != array).any() else array
 
 
 def refuse_gaps(value: object, name: str, *, sparse: bool = False) -> None:
@@ -101,7 +122,8 @@ def exact_numbers(array: AnyArray, name: str, real: BoolArray | None = None) -> 
             more = f", {int(bad.sum())} such values in all" if bad.sum() > 1 else ""
             raise ParameterError(name, "be finite", f"{array[where]} at index {where}{more}", ADVICE[name])
         return array
-    if array.dtype.kind == "b" or (array.dtype.kind in "iu" and max(int(array.max()), -int(array.min())) <= 2**53):
+    integers = array.dtype.kind in "iu"
+    if array.dtype.kind == "b" or (integers and max(int(array.max()), -int(array.min())) <= MAX_EXACT_INTEGER):
         return array.astype(np.float64)
     fractions = np.empty(array.shape, object)
     for where in np.ndindex(array.shape):
@@ -173,9 +195,11 @@ def _check_positive_definite(A: AnyArray) -> AnyArray:
         raise ParameterError("A", must, got, advice)
     symmetric = A if (A == A.T).all() else A / 2 + A.T / 2
     if not is_positive_definite(symmetric):
-        smallest = float(np.linalg.eigvalsh((unit + unit.T) / 2)[0])
-        smallest = 0.0 if abs(smallest) <= len(A) * np.finfo(np.float64).eps * len(A) else smallest
-        got = f"{kind} whose smallest eigenvalue is {smallest * float(size):.3g}"
+        smallest, threshold = float(np.linalg.eigvalsh((unit + unit.T) / 2)[0]), len(A) * np.finfo(np.float64).eps
+        if smallest < -len(A) * threshold:
+            got = f"{kind} whose smallest eigenvalue is {smallest * float(size):.3g}"
+        else:
+            got = f"{kind} whose smallest eigenvalue is not above {threshold:.2g} times its largest entry"
         advice = "Pass `any_A=True` to run it all the same, outside the hypotheses of the theorems."
         raise ParameterError("A", must, got, advice)
     return symmetric
