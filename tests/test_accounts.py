@@ -117,6 +117,19 @@ def test_each_word_of_a_flip_is_needed():
     assert str(found) == "Without 2 words, “fine”, “classic”, the answer is neg. Each of them is needed."
 
 
+@pytest.mark.parametrize(
+    "text", ["worst not at a at boring best acting not", "waste really of waste was film so and all"]
+)
+def test_a_word_that_becomes_needless_later_is_not_struck(text):
+    """After one pass over the struck words, one that was needed before no longer is."""
+    why = hm.pretrained("imdb").explain(text)
+    found = why.minimal_flip()
+    assert found.flips
+    for place in found.places:
+        others = [other for other in found.places if other != place]
+        assert explain(why.model, without(text, others)).prediction == found.before
+
+
 def test_a_flip_says_where_there_is_none():
     found = hm.pretrained("imdb").explain("zzqqx").minimal_flip()
     assert not found.flips

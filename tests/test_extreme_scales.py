@@ -108,3 +108,20 @@ def test_layers_of_a_batch(power, d):
         exact = hm.simulate(tokens[b], hm.Hardmax(0.5, exact=True), layers=2)
         for layer in range(3):
             assert np.array_equal(together[b].attention(layer), exact.attention(layer))
+
+
+def test_rounding_to_16_bits_does_not_decide():
+    """The largest key after rounding to 16-bit integers, by more than one rounding bound, is not the largest."""
+    d, half = 64, 32
+    query, largest, rounded_up, far = np.full(d, 4000.0), np.zeros(d), np.zeros(d), np.full(d, -4000.0)
+    query[:half] -= 0.49  # rounded up where the wrong key is, and down where the right one is
+    query[half:] += 0.49
+    largest[half:] = 5654 + 0.49
+    rounded_up[:half] = 5656 - 0.49
+    rounded_up[:6] += 1
+    queries = np.tile(query, (2, 16, 1)).astype(np.float32)
+    keys = np.tile([rounded_up, largest, *[far] * 14], (2, 1, 1)).astype(np.float32)
+    rounded = [np.rint(keys[0, j].astype(float)) @ np.rint(queries[0, 0].astype(float)) for j in range(2)]
+    assert rounded[0] - rounded[1] > 260_000
+    assert exact_sets(queries[0, :1], keys[0]) == [[1]]
+    assert [members.tolist() for members in maximisers(queries, keys)] == [[1]] * 32
