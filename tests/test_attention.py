@@ -369,3 +369,80 @@ def test_without_numba_outputs_and_gradients_have_the_same_bits(without_numba):
     plain = hardmax_attention(q, k, v)
     assert torch.equal(plain, out)
     assert torch.equal(torch.autograd.grad(plain, v, g)[0], grad)
+
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_casts_as_scaled_dot_product_attention_does(dtype, device):
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+    torch.manual_seed(0)
+    x, project = torch.randn(2, 9, 16, device=device, requires_grad=True), torch.nn.Linear(16, 16, device=device)
+    with torch.autocast(device, dtype=dtype):
+        out = hardmax_attention(project(x), x, x)
+        module = HardmaxAttention()(project(x), x, x)
+        softmax = torch.nn.functional.scaled_dot_product_attention(project(x), x, x)
+        cast = hardmax_attention(project(x).to(dtype), x.to(dtype), x.to(dtype))
+    assert out.dtype == softmax.dtype == dtype
+    assert torch.equal(out, cast)
+    assert torch.equal(out, module)
+    (grad,) = torch.autograd.grad(out.sum(), x)
+    assert grad.dtype == torch.float32
+    with torch.autocast(device, enabled=False), pytest.raises(hm.ParameterError, match="`k` must have the type of `q`"):
+        hardmax_attention(x.to(dtype), x, x)
+
+
+def test_autocast_leaves_float64():
+    x = torch.randn(2, 5, 3, dtype=torch.float64)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert hardmax_attention(x, x, x).dtype == torch.float64
+
+
+def test_autocast_in_a_compiled_function():
+    x, project = torch.randn(2, 5, 3), torch.nn.Linear(3, 3)
+
+    def attend(x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return hardmax_attention(project(x), x, x)
+
+    assert torch.equal(torch.compile(attend, backend="aot_eager", fullgraph=True)(x), attend(x))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_values_without_columns(device, causal, masked):
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+    x = torch.randn(2, 3, 5, 4, device=device)
+    v = torch.empty(2, 3, 5, 0, device=device, requires_grad=True)
+    mask = torch.ones(2, 3, 5, dtype=torch.bool, device=device) if masked else None
+    out = hardmax_attention(x, x, v, mask, causal=causal)
+    assert out.shape == (2, 3, 5, 0)
+    out.sum().backward()
+    assert v.grad.shape == v.shape
+    assert hardmax_attention(x, x, v.detach(), mask, causal=causal).shape == (2, 3, 5, 0)
+
+
+@pytest.mark.parametrize("large", [1e308, -1.7e308, torch.finfo(torch.float64).max])
+def test_the_mean_of_large_values_does_not_overflow(large):
+    q, k = torch.tensor([[1.0, 1.0]]).double(), torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]).double()
+    v = torch.full((3, 1), large, dtype=torch.float64)
+    assert hardmax_attention(q, k, v).item() == pytest.approx(large, rel=1e-15)
+    assert hardmax_attention(q, k[:2], torch.tensor([[large], [1.0]], dtype=torch.float64)).item() == large / 2
+
+
+def test_torch_transforms_without_private_names(monkeypatch):
+    """Where a version of torch was not tested, all calls take the way that torch.func needs."""
+    x, v = torch.randn(3, 5, 4), torch.randn(3, 5, 2, requires_grad=True)
+    expected = hardmax_attention(x, x, v)
+    (grad,) = torch.autograd.grad(expected.sum(), v)
+    monkeypatch.setattr("hardmax.attention.one_layer.KNOWN_TORCH", False)
+    out = hardmax_attention(x, x, v)
+    assert torch.equal(out, expected)
+    assert torch.equal(torch.autograd.grad(out.sum(), v)[0], grad)
+    assert torch.equal(hardmax_attention(x, x, v.detach()), expected)
+    assert torch.equal(torch.vmap(hardmax_attention)(x, x, v.detach()), expected)

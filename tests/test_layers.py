@@ -1,5 +1,6 @@
 """Several layers at once: the same numbers and gradients as layer by layer, and as the simulation."""
 
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -329,3 +330,43 @@ def test_a_matrix_must_be_finite():
 def test_shapes_that_do_not_fit_are_refused(name, z, alpha, more):
     with pytest.raises(ParameterError, match=f"`{name}` must"):
         hardmax_layers(torch.zeros(z), torch.ones(alpha), 2, **more)
+
+
+GOOD = {"z": torch.randn(2, 5, 3), "alpha": torch.tensor([0.5, 1.0]), "count": 2}
+WRONG = {
+    "negative alpha": ({"alpha": torch.tensor([0.5, -1.0])}, "`alpha` must be finite and 0 or larger. Got -1.0"),
+    "nan alpha": ({"alpha": torch.tensor([0.5, torch.nan])}, "`alpha` must be finite and 0 or larger. Got nan"),
+    "infinite alpha": ({"alpha": torch.tensor([torch.inf, 1.0])}, "`alpha` must be finite and 0 or larger. Got inf"),
+    "integer alpha": ({"alpha": torch.tensor([1, 1])}, "`alpha` must be a tensor of floats. Got torch.int64"),
+    "number alpha": ({"alpha": 0.5}, "`alpha` must be a tensor of shape (2,). Got float"),
+    "negative count": ({"count": -1}, "`count` must be"),
+    "fractional count": ({"count": 1.5}, "`count` must be"),
+    "negative counts": ({"counts": torch.tensor([[1, 1, 1, 1, -1]] * 2)}, "`counts` must be 0 or larger. Got -1"),
+    "float counts": ({"counts": torch.ones(2, 5)}, "`counts` must be a tensor of integers. Got torch.float32"),
+    "integers": ({"z": torch.ones(2, 5, 3, dtype=torch.int64)}, "`z` must be a tensor of floats. Got torch.int64"),
+    "list": ({"z": [[[1.0]]]}, "`z` must be a tensor of shape (batch, n, d). Got list"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_arguments_are_refused(name):
+    change, sentence = WRONG[name]
+    with pytest.raises(hm.ParameterError, match=re.escape(sentence)):
+        hm.hardmax_layers(**(GOOD | change))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("alpha_type", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_the_result_has_the_type_of_the_tokens(d, alpha_type, dtype):
+    z = torch.randn(2, 6, d, generator=torch.Generator().manual_seed(d)).to(dtype).requires_grad_()
+    alpha = torch.tensor([0.5, 2.0], dtype=alpha_type).requires_grad_()
+    out = hm.hardmax_layers(z, alpha, 3)
+    gradients = torch.autograd.grad(out.sum(), (z, alpha))
+    assert (out.dtype, *(g.dtype for g in gradients)) == (dtype, dtype, alpha_type)
+    wide = hm.hardmax_layers(z.detach().double(), alpha.detach().double(), 3)
+    torch.testing.assert_close(out.double(), wide, rtol=4 * torch.finfo(dtype).eps, atol=4 * torch.finfo(dtype).eps)
+
+
+def test_a_step_of_zero_moves_nothing():
+    assert torch.equal(hm.hardmax_layers(GOOD["z"], torch.zeros(2), 5), GOOD["z"])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import hardmax as hm
+from hardmax import _private_apis
 
 ROOT = Path(__file__).parents[1]
 
@@ -44,7 +45,16 @@ def test_without_flint_the_default_is_still_exact() -> None:
 
 
 def test_completion_offers_the_public_names() -> None:
-    functions = {"hardmax_attention", "inspect", "interactive", "playground", "predict_files", "pretrained", "sweep"}
+    functions = {
+        "hardmax_attention",
+        "hardmax_layers",
+        "inspect",
+        "interactive",
+        "playground",
+        "predict_files",
+        "pretrained",
+        "sweep",
+    }
     modules = {"control", "draw", "scale", "sentiment"}
     classes = {"HardmaxAttention", "HardmaxClassifier", "HardmaxClustering", "HardmaxTopics"}
     assert set(dir(hm)) == {*hm.__all__, "__version__", *classes, *functions, *modules}
@@ -72,3 +82,27 @@ def test_extras_state_ranges_and_constraints_pin_torch() -> None:
     assert not [entry for entries in [project["dependencies"], *extras.values()] for entry in entries if "==" in entry]
     assert extras["all"] == ["hardmax[app,cluster,control,exact,excel,fast,movies,notebook,scale,text,topics]"]
     assert "torch==2.13.0" in (ROOT / "constraints.txt").read_text().splitlines()
+
+
+@pytest.mark.parametrize("package", ["numba", "torch"])
+def test_private_names_are_used_only_in_versions_that_were_tested(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip(package)
+    ask = _private_apis.may_use_private.__wrapped__
+    assert ask(package)
+    below = _private_apis.TESTED_BELOW[package]
+    monkeypatch.setattr(_private_apis, "version", lambda _: f"{below[0]}.{below[1]}.0+cpu")
+    assert not ask(package)
+    monkeypatch.setattr(_private_apis, "version", lambda _: f"{below[0]}.{below[1] - 1}.7rc1")
+    assert ask(package)
+
+
+def test_without_private_names_of_numba_kernels_run() -> None:
+    code = (
+        "from hardmax import _private_apis; _private_apis.may_use_private = lambda package: False\n"
+        "import numpy as np; from hardmax.kernels import maximisers, registers, compiled\n"
+        "from numba.core import codegen; del codegen.CPUCodegen.magic_tuple\n"
+        "assert compiled.keep.__module__ == 'hardmax.kernels.compiled' and registers.sums_at_once() == 6\n"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)

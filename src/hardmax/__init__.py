@@ -66,6 +66,7 @@ FUNCTIONS = {  # load transformers, Plotly, widgets, Dask, scikit-learn and torc
     "HardmaxClustering": "hardmax.cluster",
     "HardmaxTopics": "hardmax.cluster",
     "hardmax_attention": "hardmax.kernels",
+    "hardmax_layers": "hardmax.kernels",
     "inspect": "hardmax.inspection",
     "interactive": "hardmax.draw.pages",
     "playground": "hardmax.app.notebook",

@@ -19,6 +19,7 @@ import torch
 import triton
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from hardmax._private_apis import may_use_private
 from hardmax.attention.gpu_compile import OTHER_TRITON, Request, can_begin, request_of, settle_keys
 
 LOG = logging.getLogger("hardmax")
@@ -88,7 +89,7 @@ def expect(launches: Sequence[Launch]) -> None:
     new = [launch for launch in launches if launch.key not in _EXPECTED]
     _EXPECTED.update(launch.key for launch in new)
     with suppress(Exception):  # whatever keeps other processes from it, `ready` compiles what is missing
-        requests = missing(new) if can_begin() else {}
+        requests = missing(new) if can_begin() and may_use_private("triton") else {}
         if len(requests) > 1:
             names = ", ".join(request.name for request in requests.values())
             LOG.warning("hardmax compiles %s for this GPU, which takes some seconds, once: it is kept on disk.", names)
@@ -140,8 +141,10 @@ def _bound(compiled: Any, launch: Launch) -> Callable[..., None]:
     assert tuple(launch.constants) == tuple(names), f"{launch.kernel.__name__}: constants in the order of {names}"
     grid, tiled = (launch.programs, 1, 1), [kind for kind in launch.kinds if isinstance(kind, TensorDescriptor)]
     try:
+        if not may_use_private("triton"):
+            raise TypeError("the order of the arguments of a launch may be another one")
         return _direct(compiled, grid, tiled, constants)
-    except OTHER_TRITON:  # as its documentation says, but slower
+    except OTHER_TRITON:  # the documented way, which is slower
         run, count = compiled[grid], len(tiled)
         return lambda _, *arguments: run(*map(_at, tiled, arguments), *arguments[count:], *constants)
 

@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from hardmax._checks import check_count
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray
 from hardmax.attention.cpu import as_array
 from hardmax.attention.numpy_layers import layers_of
-from hardmax.attention.one_layer import Attend, first_and_sizes
+from hardmax.attention.one_layer import CPU_TYPES, GPU_TYPES, Attend, first_and_sizes
 from hardmax.kernels.exact_sets import too_large
 from hardmax.kernels.ready import compiled_pays, is_small, of_batch
 
@@ -28,27 +29,28 @@ def hardmax_layers(
     Parameters
     ----------
     z : (batch, n, d) tensor
-        The tokens of each cloud.
+        The tokens of each batch element: float32, bfloat16 or float16, on the CPU also float64. Layers of bfloat16
+        and float16 are computed in float32.
     alpha : (batch,) tensor
-        Positive, one for each cloud.
+        Step sizes, finite and 0 or larger, one per batch element.
     count : int
-        How many layers.
+        Number of layers, 0 or larger.
     A : (batch, d, d) tensor, optional
         Symmetric positive definite; None is the identity. It has no gradient: the sets do not change under small
         changes of A.
     counts : (batch, n) tensor of int, optional
-        How many equal tokens each row stands for: 0 for padding, which nobody follows. It matters where several tokens
-        tie: their mean is weighted.
+        Multiplicity of each token, 0 or larger: 0 is padding, which no token follows. Where several tokens tie, their
+        mean is weighted by it.
 
     Returns
     -------
-    (batch, n, d) tensor
-        After the last layer.
+    (batch, n, d) tensor of the type of z
+        The tokens after the last layer.
 
     Raises
     ------
     ParameterError
-        If shapes do not fit.
+        If a shape, a type or a number does not fit.
     MissingExtra
         If torch is not installed.
 
@@ -63,23 +65,46 @@ def hardmax_layers(
              [-1.0000,  0.0000]]])
     """
     _check(z, alpha, A, counts)
+    count = check_count(count, "count", least=0)
     if not z.shape[1]:
-        return z  # nobody is there to move
-    step = alpha / (1 + alpha)
+        return z
+    tokens, form = _widened(z), None if A is None else _widened(A)
+    wide = alpha.to(torch.promote_types(alpha.dtype, tokens.dtype))
+    step = (wide / (1 + wide)).to(tokens.dtype)
     if z.shape[-1] == 1:
-        return _on_line(z[..., 0], step[:, None], count, counts)[..., None]
-    if z.is_cuda:
-        return _one_by_one(z, step, count, A, counts)
-    return _Layers.apply(z, step, count, A, counts)
+        moved = _on_line(tokens[..., 0], step[:, None], count, counts)[..., None]
+    elif z.is_cuda:
+        moved = _one_by_one(tokens, step, count, form, counts)
+    else:
+        moved = _Layers.apply(tokens, step, count, form, counts)
+    return moved.to(z.dtype)
+
+
+def _widened(x: Tensor) -> Tensor:
+    """Return bfloat16 and float16 as float32, which loses nothing."""
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
 def _check(z: Tensor, alpha: Tensor, A: Tensor | None, counts: Tensor | None) -> None:
-    if z.ndim != 3:
-        raise ParameterError("z", "be a tensor of shape (batch, n, d)", f"shape {tuple(z.shape)}")
+    if not isinstance(z, Tensor) or z.ndim != 3:
+        got = f"shape {tuple(z.shape)}" if isinstance(z, Tensor) else type(z).__name__
+        raise ParameterError("z", "be a tensor of shape (batch, n, d)", got)
     batch, n, d = z.shape
     for name, x, shape in (("alpha", alpha, (batch,)), ("A", A, (batch, d, d)), ("counts", counts, (batch, n))):
-        if x is not None and x.shape != shape:
-            raise ParameterError(name, f"have the shape {shape}", f"shape {tuple(x.shape)}", "Expand it, one a cloud.")
+        if x is not None and (not isinstance(x, Tensor) or x.shape != shape):
+            got = f"shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
+            raise ParameterError(name, f"be a tensor of shape {shape}", got, "Expand it, one per batch element.")
+    types = CPU_TYPES if z.device.type == "cpu" else GPU_TYPES
+    for name, x in (("z", z), ("alpha", alpha), ("A", A)):
+        if x is not None and x.dtype not in (types if name == "z" else CPU_TYPES):
+            raise ParameterError(name, "be a tensor of floats", x.dtype, "Convert it with `.float()`.")
+    if not ((alpha >= 0) & alpha.isfinite()).all():
+        wrong = alpha[~((alpha >= 0) & alpha.isfinite())][0].item()
+        raise ParameterError("alpha", "be finite and 0 or larger", wrong, "Pass a step size per batch element.")
+    if counts is not None and (counts.is_floating_point() or counts.is_complex() or counts.dtype == torch.bool):
+        raise ParameterError("counts", "be a tensor of integers", counts.dtype, "Use `.long()`.")
+    if counts is not None and (counts < 0).any():
+        raise ParameterError("counts", "be 0 or larger", int(counts.min()), "Use 0 for padding.")
 
 
 def _one_by_one(z: Tensor, step: Tensor, count: int, A: Tensor | None, counts: Tensor | None) -> Tensor:

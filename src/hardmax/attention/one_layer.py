@@ -11,12 +11,14 @@ import torch
 from torch import Tensor
 
 from hardmax._errors import InputError, ParameterError
+from hardmax._private_apis import may_use_private
 from hardmax.attention import cpu
 from hardmax.attention.gpu_layout import Found
 from hardmax.attention.masks import check_mask, find_each, for_each_query, spread_each
 
 CPU_TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 GPU_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+KNOWN_TORCH = may_use_private("torch")
 
 
 def hardmax_attention(
@@ -47,7 +49,8 @@ def hardmax_attention(
     k : (..., m, d) tensor of the same type
         Keys.
     v : (..., m, dv) tensor
-        Values, of any of these types.
+        Values, of any of these types. Under `torch.autocast` all three are cast to its type first, as torch's
+        `scaled_dot_product_attention` does; sets are then exact for the cast queries and keys.
     mask : (..., m) or (..., n, m) boolean tensor, optional
         True for real keys, False for padding; or for each query the keys that it sees, which is slower. A mask that
         fits both ways is of the first kind.
@@ -87,6 +90,7 @@ def hardmax_attention(
             [0.0000]])
     """
     causal = causal or is_causal
+    q, k, v = _autocast(q, k, v)
     _check(q, k, v, causal)
     leading = q.shape[:-2]
     if not leading == k.shape[:-2] == v.shape[:-2]:
@@ -95,7 +99,7 @@ def hardmax_attention(
     rows = None if mask is attn_mask is None else _seen(mask, attn_mask, k, tuple(leading), q.shape[-2])
     if rows is not None and rows.ndim == 3 and causal:
         rows, causal = rows & rows.new_ones(rows.shape[1:]).tril(), False
-    compiled, mapped = torch.compiler.is_compiling(), torch._C._are_functorch_transforms_active()  # as `apply` asks
+    compiled, mapped = torch.compiler.is_compiling(), _transforms_active()
     wanted = torch.is_grad_enabled() and (v.requires_grad or q.requires_grad or k.requires_grad)
     if wanted and not (compiled or mapped):
         return cast(Tensor, Attend.apply(q, k, v, rows, causal, None))
@@ -155,6 +159,21 @@ def _seen(mask: Tensor | None, attn_mask: Tensor | None, k: Tensor, leading: tup
     return rows[:, 0] if own.shape[-2] == 1 else rows
 
 
+def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Cast tensors as torch's `scaled_dot_product_attention` does under `torch.autocast`; float64 is not cast."""
+    kind = tensors[0].device.type if isinstance(tensors[0], Tensor) else "cpu"
+    if not torch.is_autocast_enabled(kind):
+        return tensors
+    dtype = torch.get_autocast_dtype(kind)
+    fits = [isinstance(x, Tensor) and x.is_floating_point() and x.dtype != torch.float64 for x in tensors]
+    return tuple(x.to(dtype) if fit else x for x, fit in zip(tensors, fits, strict=True))
+
+
+def _transforms_active() -> bool:
+    """Return whether a transform of torch.func is active, or may be: `MappedAttend` is right in both cases."""
+    return not KNOWN_TORCH or torch._C._are_functorch_transforms_active()
+
+
 def _flat(x: Tensor) -> Tensor:
     """With one leading axis."""
     return x if x.ndim == 3 else x.reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
@@ -190,6 +209,8 @@ def _check(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> None:
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, ...]:
     """Outputs of (B, n, d) queries, and what the gradient needs to know of their sets: see `first_and_sizes`."""
+    if not v.shape[2]:
+        return v.new_empty(*q.shape[:2], 0), v.new_zeros(len(q), _record(q, k, mask, causal), dtype=torch.int32)
     if q.is_cuda:
         with _device_of(q):
             if mask is not None and mask.ndim == 3:
@@ -197,6 +218,13 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) 
             found: tuple[Tensor, ...] = _gpu().find(q, k, v, mask, causal)
             return found
     return cpu.attend(q, k, v, mask, causal)
+
+
+def _record(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool) -> int:
+    """Return how many integers per batch element describe the sets."""
+    n, m = q.shape[1], k.shape[1]
+    plain = not causal and (mask is None or mask.ndim == 2)  # then equal keys are looked for
+    return Found(n, m, plain).record if q.is_cuda else 2 * n
 
 
 def first_and_sizes(found: Tensor, n: int) -> tuple[Tensor, Tensor]:
@@ -209,6 +237,8 @@ def first_and_sizes(found: Tensor, n: int) -> tuple[Tensor, Tensor]:
 
 def _spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, found: Tensor) -> Tensor:
     """Gradient of the values: each g_i / |C_i| goes to the members of C_i."""
+    if not g.shape[2]:
+        return g.new_empty(*k.shape[:2], 0)
     if g.is_cuda:
         with _device_of(g):
             if mask is not None and mask.ndim == 3:
@@ -327,10 +357,8 @@ for _device in ("CPU", "CUDA"):
 
 @torch.library.register_fake("hardmax::attend")
 def _(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, ...]:
-    (batch, n, _), m = q.shape, k.shape[1]
-    plain = not causal and (mask is None or mask.ndim == 2)  # then equal keys are looked for
-    record = Found(n, m, plain).record if q.is_cuda else 2 * n
-    return v.new_empty(batch, n, v.shape[2]), v.new_empty(batch, record, dtype=torch.int32)
+    found = v.new_empty(len(q), _record(q, k, mask, causal), dtype=torch.int32)
+    return v.new_empty(*q.shape[:2], v.shape[2]), found
 
 
 @torch.library.register_fake("hardmax::spread")

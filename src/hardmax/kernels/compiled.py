@@ -10,16 +10,17 @@ import numba
 import numpy as np
 from numba import njit
 
+from hardmax._private_apis import may_use_private
 from hardmax._types import BoolArray, IntArray
 from hardmax.kernels.ready import hashes
 from hardmax.kernels.sets import Sets, TooMany
 
-try:
+if may_use_private("numba"):
     from hardmax.kernels.stored import keep
-except (ImportError, AttributeError):  # this numba has its own store elsewhere
+else:
 
     def keep(compiled: Any) -> None:
-        """As numba does by itself: beside the source."""
+        """Store a compiled function where numba does by default: beside the source."""
         compiled.enable_caching()
 
 

@@ -93,7 +93,7 @@ def sixteen(space: Queries, g: int) -> Queries:
 
 
 @njit  # without FLAGS, see there
-def _margin(d: int, slack: float, total: float, by: float, scale: float, highest: float) -> tuple[float, float]:
+def _margin(d: int, slack: float, total: float, by: float, scale: float, highest: float) -> tuple[float, np.float32]:
     """Return the slack of a query with |q|_1 = `total`, and the same for float32 products, whose error it includes.
 
     With |k - c|_max scaled to 1, both inputs, their product and a sum of d are off by (d + 3) rounding units of |q|_1,

@@ -185,7 +185,7 @@ def _best(qx: float, qy: float, keys: AnyArray, kept: IntArray) -> tuple[float, 
 
 
 @njit  # without FLAGS, see there
-def _thresholds(h: float, highest: float, error: float, scale: float, by: float) -> tuple[float, float, float]:
+def _thresholds(h: float, highest: float, error: float, scale: float, by: float) -> tuple[np.float32, ...]:
     """Return the lead that decides in float32, as slope * |q|_1 + base, and the |q|_1 up to which it does not.
 
     Errors of positions change a product by error (|q|_1 + |k|_1 + 2 error); see `floating.slack_of`.

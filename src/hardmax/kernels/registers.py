@@ -7,6 +7,8 @@ from functools import cache
 from llvmlite import binding, ir
 from numba.core.registry import cpu_target
 
+from hardmax._private_apis import may_use_private
+
 LANES = 16  # numbers of one sum: one cache line of float32
 
 
@@ -27,8 +29,10 @@ def numbers_in_register(triple: str, cpu: str, features: str) -> int:
 @cache
 def sums_at_once() -> int:
     """How many sums of 16 lanes stay in registers, beside 16 numbers, one that is everywhere, and their product."""
-    triple, cpu, features = cpu_target.target_context.codegen().magic_tuple()
-    width = numbers_in_register(triple, cpu, features)
+    triple, width = binding.get_process_triple(), 8  # where numba does not say what it compiles for: speed alone
+    if may_use_private("numba"):
+        triple, cpu, features = cpu_target.target_context.codegen().magic_tuple()
+        width = numbers_in_register(triple, cpu, features)
     registers = 16 if width < 16 and triple.startswith("x86") else 32
     each = LANES // width
     return min(LANES, (registers - each - 2) // each)

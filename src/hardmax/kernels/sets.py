@@ -141,7 +141,7 @@ class Sets:
             tied = self.take(self.tied)
             parts = (counts[tied.members], tied.members, tied.starts)
             weights = scipy.sparse.csr_array(parts, (len(tied), len(values)))
-            means[self.tied] = (weights @ values) / weights.sum(axis=1)[:, None]
+            means[self.tied] = _weighted_means(weights, values)
         if not self.single:
             means[self.sizes == 0] = 0
         return means
@@ -166,6 +166,15 @@ class Sets:
         weights = counts[self.members].astype(np.float64)
         parts = weights / np.bincount(owners, weights, len(self))[owners]
         return scipy.sparse.csr_array((parts, self.members, self.starts), shape=(len(self), len(counts)))
+
+
+def _weighted_means(weights: "scipy.sparse.csr_array", values: AnyArray) -> AnyArray:
+    """Return the means of the rows of `values` under integer weights, also where their sums would overflow."""
+    total = weights.sum(axis=1)[:, None]
+    halvings = int(total.max()).bit_length() if np.abs(values).max() > np.finfo(np.float64).max / total.max() else 0
+    return (
+        np.ldexp((weights @ np.ldexp(values, -halvings)) / total, halvings) if halvings else (weights @ values) / total
+    )
 
 
 def _starts(sizes: IntArray | list[int]) -> IntArray:
