@@ -1,6 +1,7 @@
 """Theorems of arXiv 2305.05465 as verdicts: they hold where they are proved, and can fail."""
 
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -73,11 +74,8 @@ def test_the_self_maximal_test_fails_for_another_form():
     """Tokens that follow themselves under B need not do so under a form that is turned."""
     tokens = np.random.default_rng(0).uniform(-1, 1, (20, 2))
     turned = np.array([[0.0, -1.0], [1.0, 0.0]])
-    found = flow.settle(
-        flow.Beginning(hm.SelfAttention(V=np.eye(2)), tokens),
-        self_attention._gain(turned, np.eye(2)),
-        1e-4,
-    )
+    given = flow.GivenFlow.of(hm.simulate(tokens, hm.SelfAttention(V=np.eye(2)), times=[0, 15]))
+    found = flow.settle(given, self_attention._gain(turned, np.eye(2)), 1e-4)
     assert found.outcome == "fails"
     assert found.margin < 0
 
@@ -112,9 +110,9 @@ def test_verdicts_begin_from_the_input():
 
 def test_the_hyperplane_test_fails_in_a_direction_that_is_not_the_leading_one():
     tokens, rule = problem("hyperplanes", 3)
-    began = flow.Beginning(rule, tokens)
-    across = np.linalg.svd(began.expected.dual.T)[2][-1:].T  # orthogonal to phi: free
-    found = flow.settle(began, self_attention._scatter(across), 1e-3)
+    given = flow.GivenFlow.of(hm.simulate(tokens, rule, times=[0, 1]))
+    across = np.linalg.svd(given.expected.dual.T)[2][-1:].T  # orthogonal to phi: free
+    found = flow.settle(given, self_attention._scatter(across), 1e-3)
     assert found.outcome == "fails"
 
 
@@ -122,8 +120,8 @@ def test_the_boolean_test_measures_rows():
     tokens, rule = problem("boolean", 0)
     early = hm.simulate(tokens, rule, times=[0, 0.01])
     late = hm.simulate(tokens, rule, times=[0, 15 / rule.V[0, 0]])
-    assert self_attention._boolean_distance(early.drawn[-1], early)[0] > 0.1
-    assert self_attention._boolean_distance(late.drawn[-1], late)[0] < 1e-6
+    assert self_attention._boolean_distance(flow.Tested(early, 0.0, ""))[0] > 0.1
+    assert self_attention._boolean_distance(flow.Tested(late, 15.0, ""))[0] < 1e-6
 
 
 def test_all_rows_but_one_must_be_boolean():
@@ -132,7 +130,9 @@ def test_all_rows_but_one_must_be_boolean():
     two = one.copy()
     two[2] = [0.3, 0, 0, 0.7]
     found = [
-        self_attention._boolean_distance(tokens, SimpleNamespace(attention=lambda k, P=P: P, reached=1))
+        self_attention._boolean_distance(
+            SimpleNamespace(trajectory=SimpleNamespace(attention=lambda k, P=P: P), last=0, tokens=tokens)
+        )
         for P in (one, two)
     ]
     assert [distance for distance, *_ in found] == pytest.approx([0, 0.3])
@@ -238,3 +238,109 @@ def test_the_energy_of_the_sphere():
     causal = hm.simulate(tokens, hm.Sphere(4.0, causal=True), times=1)
     assert hm.theorems.energy(causal).outcome == "hypotheses not met"
     assert hm.theorems.energy(hm.simulate(tokens, hm.Sphere(4.0), times=[1])).outcome == "nothing to check"
+
+
+def changed(trajectory, factor, k=-1, **stats):
+    """The trajectory with its tokens at saved time k multiplied by a factor."""
+    tokens, rescaled = trajectory.tokens.copy(), trajectory.rescaled.copy()
+    tokens[k], rescaled[k] = factor * tokens[k], factor * rescaled[k]
+    return replace(trajectory, tokens=tokens, rescaled=rescaled, stats=trajectory.stats | stats)
+
+
+@pytest.mark.parametrize("kind", ["boolean", "polytope", "hyperplanes", "product"])
+def test_a_trajectory_that_leaves_the_initial_hull_does_not_hold(kind):
+    tokens, rule = problem(kind, 0)
+    run = hm.simulate(tokens, rule, times=16 / hm.classify(rule).eigenvalues[0].real)
+    assert getattr(hm.theorems, kind)(run).outcome == "holds"
+    found = getattr(hm.theorems, kind)(changed(run, 2.0, k=3))
+    assert found.outcome == "fails"
+    assert found.margin < 0
+    assert found.witness["time"] == run.times[3]
+    assert "outside the initial hull" in found.reason
+    loose = getattr(hm.theorems, kind)(changed(run, 2.0, k=3, rtol=0.1, rtol_reached=0.1))
+    assert loose.outcome == "undecided"
+    assert "use a smaller `rtol`" in loose.reason
+
+
+@pytest.mark.parametrize("shape", [(30, 6), (30, 2)])
+def test_the_hull_is_tested_in_many_dimensions_and_where_it_is_flat(shape):
+    tokens = np.random.default_rng(0).normal(size=shape)
+    tokens = np.column_stack([tokens, np.ones(len(tokens))])  # all in one hyperplane
+    run = hm.simulate(tokens, hm.SelfAttention(), times=15)
+    assert hm.theorems.polytope(run).outcome == "holds"
+    assert hm.theorems.polytope(changed(run, 1.01, k=50)).outcome == "fails"
+
+
+def test_long_steps_that_leave_the_hull_leave_the_question_open():
+    tokens = np.random.default_rng(0).normal(size=(20, 2))
+    run = hm.simulate(tokens, hm.SelfAttention(), times=[0, 4, 8, 16], method="rk4", dt=4)
+    found = hm.theorems.polytope(changed(run, 2.0))
+    assert found.outcome == "undecided"
+    assert "use a smaller `rtol` or `dt`" in found.reason
+
+
+def test_the_end_of_the_trajectory_is_tested_where_it_is_late_enough():
+    tokens = np.random.default_rng(0).normal(size=(20, 2))
+    late = hm.theorems.polytope(hm.simulate(tokens, hm.SelfAttention(), times=[0, 20]))
+    assert late.outcome == "holds"
+    assert "at lambda t = 20, the end of the trajectory" in late.reason
+    assert "second integration" not in late.reason
+    early = hm.theorems.polytope(hm.simulate(tokens, hm.SelfAttention(), times=[0, 2]))
+    assert early.outcome == "holds"
+    assert "lambda t = 15 of a second integration" in early.reason
+    assert "the trajectory ends at lambda t = 2" in early.reason
+
+
+def test_a_test_that_does_not_pass_at_the_end_is_repeated_later_and_the_verdict_says_so():
+    tokens, rule = problem("codimension", 0)
+    found = hm.theorems.codimension(hm.simulate(tokens, rule, times=10))
+    assert found.outcome == "holds"
+    assert "lambda t = 30 of a second integration" in found.reason
+    assert "does not pass at lambda t = 15, the end of the trajectory" in found.reason
+
+
+def test_a_trajectory_that_differs_from_a_second_integration_leaves_the_question_open():
+    tokens, rule = problem("polytope", 0)
+    run = hm.simulate(tokens, rule, times=[0, 1, 2])
+    assert hm.theorems.polytope(run).outcome == "holds"
+    found = hm.theorems.polytope(changed(run, 0.9))
+    assert found.outcome == "undecided"
+    assert "differs from a second integration with rtol 1e-08" in found.reason
+
+
+@pytest.mark.parametrize("save", ["all", "last"])
+def test_few_saved_times_do_not_make_a_move_small(save):
+    tokens, rule = hm.configuration("gaussian", n=8), hm.SelfAttention(V=[[1, -1], [1, 1]])
+    found = hm.theorems.complex_pair(hm.simulate(tokens, rule, times=[0, 20], save=save))
+    assert found.outcome == "holds"
+    assert "second integration" in found.reason  # from 0 to 20 they move
+
+
+@pytest.mark.parametrize("save", ["all", "last"])
+def test_a_collapse_is_tested_on_the_trajectory(save):
+    tokens, rule = problem("collapse", 0)
+    found = hm.theorems.collapse(hm.simulate(tokens, rule, times=[0, 10, 40], save=save))
+    assert found.outcome == "holds"
+    assert "lambda t = 40, the end of the trajectory" in found.reason
+
+
+def test_padding_does_not_change_a_verdict():
+    tokens, rule = problem("polytope", 0)
+    padded = np.vstack([tokens, np.full((2, tokens.shape[1]), 100.0)])
+    run = hm.simulate(padded, rule, times=40, mask=np.arange(len(padded)) < len(tokens))
+    assert hm.theorems.polytope(run) == hm.theorems.polytope(hm.simulate(tokens, rule, times=40))
+
+
+def test_a_loose_rtol_does_not_excuse_a_loss_of_energy():
+    tokens = hm.configuration("sphere", n=12, d=3)
+    run = hm.simulate(tokens, hm.Sphere(4.0), times=10)
+    loose = {"rtol": 0.1, "rtol_reached": 0.1}
+    backwards = replace(run, tokens=run.tokens[::-1].copy(), stats=run.stats | loose)
+    assert hm.theorems.energy(backwards).outcome == "undecided"
+
+
+def test_meaningless_tolerances_are_refused_on_the_command_line(run):
+    for command in ("simulate", "verify"):
+        code, out, err = run(command, "gaussian", "--rule", "self-attention", "--rtol", "2")
+        assert (code, out) == (2, "")
+        assert "`--rtol` must lie between 1e-13 and 0.1. Got 2.0." in err

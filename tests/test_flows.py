@@ -638,6 +638,12 @@ BAD = {
     ),
     "dt negative": (lambda: run(times=1, method="rk4", dt=-1), "`dt` must be a positive finite number. Got -1."),
     "rtol": (lambda: run(times=1, rtol=0), "`rtol` must be a positive finite number. Got 0. 1e-8 is usual."),
+    "rtol above 0.1": (lambda: run(times=1, rtol=2), "`rtol` must lie between 1e-13 and 0.1. Got 2.0. 1e-8 is usual."),
+    "rtol below rounding": (lambda: run(times=1, rtol=1e-15), "`rtol` must lie between 1e-13 and 0.1. Got 1e-15."),
+    "atol above 0.1": (
+        lambda: run(times=1, atol=0.5),
+        "`atol` must be at most 0.1 of the largest coordinate. Got 0.5. 1e-13 is usual.",
+    ),
     "atol": (lambda: run(times=1, atol=np.nan), "`atol` must be a positive finite number. Got nan. 1e-13 is usual."),
     "max_steps": (lambda: run(times=1, max_steps=0), "`max_steps` must be a whole number of at least 1. Got 0."),
     "times of layers": (

@@ -102,11 +102,14 @@ def simulate(
     mask : (n,) or (batch, n) boolean array, optional
         True for real tokens. The others are padding, may hold anything, and change nothing.
     method : str
-        For flows. "DOP853" (unless said), "RK45", "RK23", "Radau", "BDF" or "LSODA" of SciPy control their error by
-        `rtol` (1e-8 unless said), and by `atol` (1e-13) relative to the largest coordinate of the input; they give up
-        after `max_steps` (10,000), and the status says so. "euler" and "rk4" take steps of length `dt`, of which
-        `times` must be multiples, and carry gradients: Euler is the residual network.
-    rtol, atol, dt, max_steps : numbers
+        For flows. "DOP853" (the default), "RK45", "RK23", "Radau", "BDF" and "LSODA" are SciPy's methods with error
+        control; they stop after `max_steps` (10,000) steps, and the status says so. "euler" and "rk4" take steps of
+        length `dt`, of which `times` must be multiples, and carry gradients: Euler is the residual network.
+    rtol, atol : numbers
+        Bounds on the error of every coordinate in one step: `rtol` (default 1e-8, from 1e-13 to 0.1) relative to the
+        coordinate, plus `atol` (default 1e-13, at most 0.1) relative to the largest coordinate of the input. The error
+        of the trajectory adds up over the steps: `python -m benchmarks.flow_accuracy` measures it.
+    dt, max_steps : numbers
         See `method`. Each is refused where it has no meaning.
     kernel : str
         For `Hardmax`, by itself or as a head with coordinates of its own: how the largest products are found. "auto"

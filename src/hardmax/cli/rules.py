@@ -92,7 +92,9 @@ class RunOptions(HardmaxOptions):
     times: Annotated[float | None, _flow("--time", f"How long it runs. Left out: {USUAL_TIME}", **UNSAID)] = None
     method: Annotated[str, _flow("--method", "DOP853, another one of SciPy, or euler or rk4 with --dt.")] = "DOP853"
     dt: Annotated[float | None, _flow("--dt", "Step length of euler and rk4.", **UNSAID)] = None
-    rtol: Annotated[float | None, _flow("--rtol", "Relative tolerance of errors. Left out: 1e-8.", **UNSAID)] = None
+    rtol: Annotated[
+        float | None, _flow("--rtol", "Relative error of a step, at most 0.1. Default: 1e-8.", **UNSAID)
+    ] = None
     max_steps: Annotated[int | None, _flow("--max-steps", "Give up after so many steps.", **UNSAID)] = None
 
     def read_rule(self, d: int) -> Rule:

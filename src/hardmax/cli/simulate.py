@@ -53,7 +53,7 @@ def simulate(
         return
     output.say_status(trajectory.status)
     if isinstance(rule, SelfAttention):
-        output.say(repr(expectation_of(rule, tokens.shape[-1])))
+        output.say(f"Of the exact flow: {expectation_of(rule, tokens.shape[-1])!r}")
     if trajectory.batched:
         output.say("For the tokens of one cloud pass --cloud with its number.")
     elif isinstance(trajectory, HardmaxTrajectory):

@@ -4,7 +4,7 @@ import json as json_format
 
 import typer
 
-from hardmax import SelfAttention, draw, theorems
+from hardmax import draw, theorems
 from hardmax.cli import options, output
 from hardmax.cli.rules import RunOptions
 
@@ -52,8 +52,6 @@ def verify(run: RunOptions, json: options.Json = False, out: options.Out = None)
             output.show(grid)
         else:
             output.say(f"OPEN: no theorem speaks of {type(rule).__name__}.")
-        if isinstance(rule, SelfAttention):
-            output.say("Limits are tested at lambda t = 15, 30 or 60, from the same tokens by DOP853.")
         if of_others:
             output.say(f"For other spectra of V: {', '.join(v.name for v in of_others)}.")
         output.say_written(files)

@@ -5,7 +5,7 @@ all clouds at once, for arrays and tensors alike, and carries gradients.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +20,8 @@ from hardmax.flows.coordinates import Coordinates, Rescaled
 ADAPTIVE = ("DOP853", "RK45", "RK23", "Radau", "BDF", "LSODA")
 FIXED = ("euler", "rk4")
 MOST_STEPS, MOST_FIXED_STEPS = 10_000, 1_000_000  # unless said
+MIN_RTOL, MAX_TOLERANCE = 1e-13, 0.1  # float64 cannot deliver less; more would not control the error
+MEAN_NORM = ("DOP853", "RK45", "RK23", "Radau", "BDF")  # error control by the root mean square; LSODA: maximum
 
 Times: TypeAlias = float | Sequence[float] | Array
 
@@ -42,7 +44,7 @@ class Method:
     def checked(
         cls, method: str | None, rtol: float | None, atol: float | None, dt: float | None, max_steps: int | None
     ) -> "Method":
-        """A method from the arguments of `simulate`; None is what is usual."""
+        """Return the method that the arguments of `simulate` name; None stands for the default."""
         name = "DOP853" if method is None else method
         if name not in (*ADAPTIVE, *FIXED):
             must = f"be one of {', '.join((*ADAPTIVE, *FIXED))}"
@@ -53,7 +55,12 @@ class Method:
                 got = f"{value!r} with {name!r}, whose steps have the length `dt`"
                 raise ParameterError(setting, "go with a method that controls its error", got, "Leave it out.")
         rtol = _checks.check_positive(1e-8 if rtol is None else rtol, "rtol", "1e-8 is usual.")
+        if not MIN_RTOL <= rtol <= MAX_TOLERANCE:
+            raise ParameterError("rtol", f"lie between {MIN_RTOL:g} and {MAX_TOLERANCE:g}", rtol, "1e-8 is usual.")
         atol = _checks.check_positive(1e-13 if atol is None else atol, "atol", "1e-13 is usual.")
+        if atol > MAX_TOLERANCE:
+            must = f"be at most {MAX_TOLERANCE:g} of the largest coordinate"
+            raise ParameterError("atol", must, atol, "1e-13 is usual.")
         if (dt is None) == fixed:
             need = "needs `dt`, the length of its steps" if fixed else "chooses its own steps"
             got = f'{"none" if fixed else dt}: "{name}" {need}'
@@ -111,6 +118,7 @@ TRIED = 1000  # numbers of steps, for one whose length can be written down
 PATIENCE = 100  # steps between looks at how far they came
 MOST_NOISE = 1e-3  # of attention by rounding: above it attention that is Boolean is held
 LOOSEST = 1e-2  # what rtol is loosened to at the most
+SCIPY_MIN_RTOL = 100 * float(np.finfo(np.float64).eps)  # SciPy raises smaller values to this one, with a warning
 
 Rate: TypeAlias = Callable[[Array, float], Array]
 
@@ -125,7 +133,7 @@ class Solution:
     evaluations: int = 0
     problem: str = ""  # why it stopped early, if it did
     held: tuple[float, FloatArray] | None = None  # the time from which attention was held, and that attention
-    rtol: float = 0.0  # what the error control ended with: larger than asked where rounding stood in its way
+    rtol: float = 0.0  # bound on the relative error of a coordinate in one step: larger than requested if loosened
     powers: tuple[tuple[Array, float], ...] = ()  # R^k at each time: see `Coordinates.power`
 
 
@@ -146,6 +154,11 @@ class _Integration:
         self._coordinates, self._times, self._method, self._tick = coordinates, times, method, tick
         start = coordinates.start(tokens)
         self._shape, self._sizes = start.shape, coordinates.sizes(start).ravel()
+        # One token between two clusters may carry the whole error, which a mean over N coordinates hides. A mean of at
+        # most tolerance / sqrt(N) keeps every coordinate within the tolerance.
+        self._norm_ratio = float(np.sqrt(start.size)) if method.name in MEAN_NORM else 1.0
+        self._rtol, self._atol = max(method.rtol / self._norm_ratio, SCIPY_MIN_RTOL), method.atol / self._norm_ratio
+        self._loosened = False
         self._lost = (np.full_like(tokens, np.nan),) * 2
         self._read: list[tuple[FloatArray, FloatArray | None]] = []  # x and z at the first of `times`
         self._steps = self._evaluations = 0
@@ -157,7 +170,7 @@ class _Integration:
 
     def _start_at(self, t: float, state: FloatArray) -> None:
         make: Any = getattr(scipy.integrate, self._method.name)
-        tolerances = {"rtol": self._method.rtol, "atol": self._method.atol * self._sizes}
+        tolerances = {"rtol": self._rtol, "atol": self._atol * self._sizes}
         self._solver = make(self._rate, t, state, float(self._times[-1]), **tolerances)
 
     def _rate(self, t: float, state: FloatArray) -> FloatArray:
@@ -182,9 +195,8 @@ class _Integration:
                 problem = self._after_step()
         evaluations = self._evaluations + int(self._solver.nfev)
         read = self._read + [self._lost] * (len(self._times) - len(self._read))
-        return Solution(
-            *_stacked(self._coordinates, read), self._steps, evaluations, problem, self._held, self._method.rtol
-        )
+        rtol = self._norm_ratio * self._rtol if self._loosened else self._method.rtol
+        return Solution(*_stacked(self._coordinates, read), self._steps, evaluations, problem, self._held, rtol)
 
     def _after_step(self) -> str:
         """Save what the step has passed, and see to it that the next ones make headway; what went wrong, or nothing."""
@@ -214,13 +226,21 @@ class _Integration:
         P = coordinates.hold_attention(state, t) if noise > MOST_NOISE else None
         if P is not None:
             self._held = t, P
-        elif noise > 0.01 * self._method.rtol and self._method.rtol < LOOSEST:
-            rtol = min(10 * max(noise, self._method.rtol), LOOSEST)
-            self._method = replace(self._method, rtol=rtol, atol=max(self._method.atol, rtol / 10))
+        elif noise > 0.01 * max(self._rtol, self._method.rtol) and self._rtol < LOOSEST:
+            self._loosen(noise)
         else:
             return
         self._evaluations += int(self._solver.nfev)
         self._start_at(t, self._solver.y)
+
+    def _loosen(self, noise: float) -> None:
+        """Give up the bound on each coordinate first, then raise the bound on the mean above the rounding noise."""
+        if not self._loosened and self._rtol < self._method.rtol:
+            self._rtol, self._atol = self._method.rtol, self._method.atol
+        else:
+            self._rtol = min(10 * max(noise, self._rtol), LOOSEST)
+            self._atol = max(self._atol, self._rtol / 10)
+        self._loosened = True
 
 
 def _step(solver: Any) -> str:

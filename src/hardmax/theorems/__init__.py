@@ -30,8 +30,10 @@ def check(trajectory: Trajectory, *, progress: Progress | None = None) -> list[V
     Parameters
     ----------
     trajectory : Trajectory
-        Of one cloud. Under `Hardmax`, simulated with save="all". Under `SelfAttention` the limit is tested at
-        lambda t = 15, 30 or 60, further than the trajectory if need be.
+        Of one batch element. Under `Hardmax`, simulated with save="all". Under `SelfAttention` a limit is tested at the
+        end of the trajectory if lambda t >= 15 there, with lambda the leading real part of V. If it is shorter or the
+        test does not pass, the same tokens are integrated a second time, to lambda t = 15, 30 or 60, and the verdict
+        says so.
     progress : callable, optional
         Called with (statements done, statements in all); if it raises, the work ends.
 

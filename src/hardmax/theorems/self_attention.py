@@ -6,8 +6,7 @@ import scipy  # whose parts load when they are used
 from hardmax._types import FloatArray, IntArray
 from hardmax.flows.clusters import labels_of
 from hardmax.theorems.base import Statement, Verdict, not_met, nothing, verdict
-from hardmax.theorems.flow import HORIZONS, PAPER, Beginning, Measure, given_kind, settle
-from hardmax.trajectories.smooth import SmoothTrajectory
+from hardmax.theorems.flow import HORIZONS, PAPER, GivenFlow, Measure, Tested, fail, given_kind, settle
 
 BOOLEAN_TOL = 1e-6  # of a row's distance from a unit vector
 GAIN_TOL = 1e-4  # of |B| R^2
@@ -20,12 +19,12 @@ MEAN_GONE = 1e-3  # of the largest norm at the start
 
 @Statement(
     "Boolean limit",
-    "For d = 1, V > 0 and QK > 0, P tends to a Boolean matrix: all rows but at most one tend to the unit vector of the "
-    "smallest or of the largest token.",
+    "For d = 1, V > 0 and QK > 0, rescaled tokens stay between the smallest and the largest one, and P tends to a "
+    "Boolean matrix: all rows but at most one tend to the unit vector of the smallest or of the largest token.",
     f"{PAPER}, Theorem 2.1",
 )
 @given_kind("boolean")
-def boolean(began: Beginning) -> Verdict:
+def boolean(given: GivenFlow) -> Verdict:
     """The second largest distance of a row from the unit vectors of the extreme tokens: the rows, not the rank.
 
     Examples
@@ -36,15 +35,15 @@ def boolean(began: Beginning) -> Verdict:
     >>> hm.theorems.boolean(trajectory).outcome.value
     'holds'
     """
-    if len(np.unique(began.start)) < len(began.start):
+    if len(np.unique(given.start)) < len(given.start):
         return not_met("two tokens are equal")
-    if len(began.start) == 1:
+    if len(given.start) == 1:
         return nothing("There is one token, which attends to itself.")
-    return settle(began, _boolean_distance, BOOLEAN_TOL)
+    return settle(given, _boolean_distance, BOOLEAN_TOL, hull=True)
 
 
-def _boolean_distance(tokens: FloatArray, trajectory: SmoothTrajectory) -> tuple[float, str, object]:
-    P, z = trajectory.attention(trajectory.reached - 1), tokens[:, 0]
+def _boolean_distance(tested: Tested) -> tuple[float, str, object]:
+    P, z = tested.trajectory.attention(tested.last), tested.tokens[:, 0]
     off = 1 - np.maximum(P[:, z.argmin()], P[:, z.argmax()])
     order = np.argsort(off)
     return float(off[order[-2]]), "The distance of the second farthest row from Boolean", {"token": int(order[-2])}
@@ -52,12 +51,13 @@ def _boolean_distance(tokens: FloatArray, trajectory: SmoothTrajectory) -> tuple
 
 @Statement(
     "polytope",
-    "For V = I (or a positive multiple) and Q^T K symmetric positive definite, every rescaled token tends to a point "
-    "of the limit's hull that follows itself: max_j ⟨B z_i, z_j - z_i⟩ = 0, with B = Q^T K.",
+    "For V = I (or a positive multiple) and Q^T K symmetric positive definite, rescaled tokens stay in their initial "
+    "hull, and each tends to a point of the limit's hull that follows itself: max_j ⟨B z_i, z_j - z_i⟩ = 0, with "
+    "B = Q^T K.",
     f"{PAPER}, Theorem 3.1",
 )
 @given_kind("polytope")
-def polytope(began: Beginning) -> Verdict:
+def polytope(given: GivenFlow) -> Verdict:
     """max_ij ⟨B z_i, z_j - z_i⟩ / (|B| R^2), with R the largest norm.
 
     Examples
@@ -68,17 +68,18 @@ def polytope(began: Beginning) -> Verdict:
     >>> hm.theorems.polytope(trajectory).outcome.value
     'holds'
     """
-    return settle(began, _gain(began.B, np.eye(len(began.B))), GAIN_TOL)
+    return settle(given, _gain(given.B, np.eye(len(given.B))), GAIN_TOL, hull=True)
 
 
 @Statement(
     "polytope times subspace",
     "Where the leading eigenvalue of V is positive and multiple with its whole eigenspace, and all others are smaller, "
-    "the components in that eigenspace tend to points that follow themselves; the others are free.",
+    "the components in that eigenspace stay in their initial hull and tend to points that follow themselves; the "
+    "others are free.",
     f"{PAPER}, Theorem 5.2",
 )
 @given_kind("product")
-def product(began: Beginning) -> Verdict:
+def product(given: GivenFlow) -> Verdict:
     """The same as for the polytope, of the components in the leading eigenspace.
 
     Examples
@@ -89,13 +90,14 @@ def product(began: Beginning) -> Verdict:
     >>> hm.theorems.product(trajectory).outcome.value
     'holds'
     """
-    expected = began.expected
-    return settle(began, _gain(began.B, expected.leading @ expected.dual.T), GAIN_TOL, dual=expected.dual)
+    expected = given.expected
+    projector = expected.leading @ expected.dual.T
+    return settle(given, _gain(given.B, projector), GAIN_TOL, dual=expected.dual, hull=True)
 
 
 def _gain(B: FloatArray, projector: FloatArray) -> Measure:
-    def measure(tokens: FloatArray, trajectory: SmoothTrajectory) -> tuple[float, str, object]:
-        points = _unit_size(tokens @ projector.T)
+    def measure(tested: Tested) -> tuple[float, str, object]:
+        points = _unit_size(tested.tokens @ projector.T)
         points = points / (float(np.linalg.norm(points, axis=1).max()) or 1.0)
         products = points @ B @ points.T  # ⟨B^T z_i, z_j⟩: B is symmetric
         gains = (products - np.diag(products)[:, None]).max(axis=1) / float(np.linalg.norm(B, 2))
@@ -108,11 +110,12 @@ def _gain(B: FloatArray, projector: FloatArray) -> Measure:
 @Statement(
     "hyperplanes",
     "Where the leading eigenvalue of V is simple, positive and larger than the modulus of all others, and "
-    "⟨Q phi, K phi⟩ > 0 for its eigenvector phi, the coordinate of z_i along phi tends to one of at most three values.",
+    "⟨Q phi, K phi⟩ > 0 for its eigenvector phi, the coordinates of z_i along phi stay between the first smallest and "
+    "largest one, and tend to at most three values.",
     f"{PAPER}, Theorem 4.2",
 )
 @given_kind("hyperplanes")
-def hyperplanes(began: Beginning) -> Verdict:
+def hyperplanes(given: GivenFlow) -> Verdict:
     """How far coordinates are from the nearest of at most three values.
 
     Examples
@@ -123,8 +126,8 @@ def hyperplanes(began: Beginning) -> Verdict:
     >>> hm.theorems.hyperplanes(trajectory).outcome.value
     'holds'
     """
-    dual = began.expected.dual
-    return settle(began, _scatter(dual), SCATTER_TOL, dual=dual)
+    dual = given.expected.dual
+    return settle(given, _scatter(dual), SCATTER_TOL, dual=dual, hull=True)
 
 
 @Statement(
@@ -135,7 +138,7 @@ def hyperplanes(began: Beginning) -> Verdict:
     conjecture=True,
 )
 @given_kind("hyperplanes")
-def codimension(began: Beginning) -> Verdict:
+def codimension(given: GivenFlow) -> Verdict:
     """The same as for the hyperplanes, for all coordinates of eigenvalues with positive real part.
 
     Examples
@@ -146,25 +149,25 @@ def codimension(began: Beginning) -> Verdict:
     >>> hm.theorems.codimension(trajectory).outcome.value
     'holds'
     """
-    if began.expected.positive < 2:
+    if given.expected.positive < 2:
         return nothing("Only the leading eigenvalue has a positive real part: see the hyperplanes.")
-    slowest = float(began.expected.eigenvalues[began.expected.positive - 1].real) / began.rate
+    slowest = float(given.expected.eigenvalues[given.expected.positive - 1].real) / given.rate
     if slowest * HORIZONS[-1] < HORIZONS[0]:
         slow = f"The smallest positive real part is {slowest:.2g} of the leading one"
         return verdict(None, f"{slow}: rounding decides attention before that direction settles.")
-    return settle(began, _scatter(_positive_dual(began)), SCATTER_TOL)
+    return settle(given, _scatter(_positive_dual(given)), SCATTER_TOL)
 
 
 def _scatter(dual: FloatArray) -> Measure:
-    def measure(tokens: FloatArray, trajectory: SmoothTrajectory) -> tuple[float, str, object]:
-        coordinates = _unit_size(tokens @ dual)  # (n, k)
+    def measure(tested: Tested) -> tuple[float, str, object]:
+        coordinates = _unit_size(tested.tokens @ dual)  # (n, k)
         labels = cluster_labels(coordinates)
         values = np.stack([coordinates[labels == c].mean(axis=0) for c in range(int(labels.max()) + 1)])
         spread = float(np.ptp(coordinates, axis=0).max())
         size = max(spread, float(np.abs(coordinates).max())) or 1.0
         off = float(np.abs(coordinates - values[labels]).max()) / size
         phrase = f"The scatter around {len(values)} value{'s' if len(values) > 1 else ''}, relative to their size,"
-        scale = float(np.abs(tokens @ dual).max()) or 1.0
+        scale = float(np.abs(tested.tokens @ dual).max()) or 1.0
         return off, phrase, {"values": (values * scale).round(6).tolist()}
 
     return measure
@@ -181,10 +184,10 @@ def cluster_labels(coordinates: FloatArray) -> IntArray:
     return np.asarray(labels)
 
 
-def _positive_dual(began: Beginning) -> FloatArray:
+def _positive_dual(given: GivenFlow) -> FloatArray:
     """Left invariant vectors of the eigenvalues that count as positive, from a real Schur form of V^T."""
-    positive = began.expected.eigenvalues.real[: began.expected.positive]
-    V, least = began.rule.value_matrix(began.start.shape[1]), positive[-1] / 2
+    positive = given.expected.eigenvalues.real[: given.expected.positive]
+    V, least = given.rule.value_matrix(given.start.shape[1]), positive[-1] / 2
 
     def counts(real: float, imaginary: float = 0.0) -> bool:
         return bool(real > least)
@@ -201,7 +204,7 @@ def _positive_dual(began: Beginning) -> FloatArray:
     conjecture=True,
 )
 @given_kind("complex")
-def complex_pair(began: Beginning) -> Verdict:
+def complex_pair(given: GivenFlow) -> Verdict:
     """How far the components in the leading plane still move.
 
     Examples
@@ -213,14 +216,16 @@ def complex_pair(began: Beginning) -> Verdict:
     'holds'
     """
 
-    def measure(tokens: FloatArray, trajectory: SmoothTrajectory) -> tuple[float, str, object]:
-        back = int(np.searchsorted(trajectory.saved, trajectory.saved[trajectory.reached - 1] - 3 / began.rate))
-        now, then = tokens @ began.expected.dual, trajectory.drawn[back] @ began.expected.dual
+    def measure(tested: Tested) -> tuple[float, str, object]:
+        trajectory, dual = tested.trajectory, given.expected.dual
+        back = int(np.searchsorted(trajectory.saved, trajectory.saved[tested.last] - 3 / given.rate, side="right")) - 1
+        earlier = trajectory.drawn[back] if back >= 0 else given.start  # z = x at time 0
+        now, then = tested.tokens @ dual, earlier @ dual
         size = float(np.abs(now).max()) or 1.0
         moved = np.abs(now - then).max(axis=1) / size
         return float(moved.max()), "The last move in the leading plane", {"token": int(moved.argmax())}
 
-    return settle(began, measure, STILL)
+    return settle(given, measure, STILL)
 
 
 @Statement(
@@ -229,7 +234,7 @@ def complex_pair(began: Beginning) -> Verdict:
     f"{PAPER}, on V = -I",
 )
 @given_kind("collapse")
-def collapse(began: Beginning) -> Verdict:
+def collapse(given: GivenFlow) -> Verdict:
     """How fast 1/c grows, with c the largest eigenvalue of the covariance of B^{1/2} x, and how the mean vanishes.
 
     c falls as 1/(2t), too slowly to wait for 0; for small tokens it hardly falls at first, but 1/c always grows by 2t.
@@ -242,26 +247,30 @@ def collapse(began: Beginning) -> Verdict:
     >>> hm.theorems.collapse(trajectory).outcome.value
     'holds'
     """
-    first = float(np.linalg.norm(began.start, axis=1).max())
+    first = float(np.linalg.norm(given.start, axis=1).max())
     if first == 0:
         return nothing("All tokens are at 0.")
-    root = np.real(scipy.linalg.sqrtm(began.B))
-    for horizon in HORIZONS:
-        trajectory = began.at(2 * horizon)
-        if trajectory.problem:
-            return verdict(None, trajectory.problem)
-        middle, end = (_largest_variance(trajectory.array[k] @ root.T) for k in (len(trajectory.saved) // 2, -1))
-        mean = float(np.linalg.norm(trajectory.array[-1].mean(axis=0))) / first
-        pace = (1 / end - 1 / middle) / (2 * horizon) if end > 0 else np.inf
-        if end > 0 and np.finfo(np.float64).eps / end > 0.1 * horizon:
+    root = np.real(scipy.linalg.sqrtm(given.B))
+    for tested in given.runs([2 * horizon for horizon in HORIZONS]):
+        if tested.problem:
+            return verdict(None, tested.problem)
+        trajectory, last = tested.trajectory, tested.last
+        times = trajectory.saved
+        half = int(np.searchsorted(times, times[last] / 2, side="right")) - 1
+        earlier, since = (trajectory.array[half], times[half]) if half >= 0 else (given.start, 0.0)
+        middle, end = _largest_variance(earlier @ root.T), _largest_variance(trajectory.array[last] @ root.T)
+        mean = float(np.linalg.norm(trajectory.array[last].mean(axis=0))) / first
+        waited = given.rate * float(times[last] - since)
+        pace = (1 / end - 1 / middle) / (2 * waited) if end > 0 else np.inf
+        if end > 0 and np.finfo(np.float64).eps / end > 0.1 * waited:
             return verdict(None, "The tokens are so small that floats cannot see how 1/c grows.")
         found = (
-            f"1/c grew by {pace:.3g} of 2t from lambda t = {horizon:g} to {2 * horizon:g} (at least {LEAST_PACE:g}), "
-            f"and the mean is {mean:.2g} of the first norm."
+            f"1/c grew by {pace:.3g} of 2t since lambda t = {given.rate * since:.4g} (at least {LEAST_PACE:g}), and "
+            f"the mean is {mean:.2g} of the first norm, {tested.where}."
         )
         if pace > LEAST_PACE and mean < MEAN_GONE:
             return verdict(True, found, margin=min(pace, 1e300) - LEAST_PACE)
-    return verdict(False, found, margin=pace - LEAST_PACE)
+    return fail(tested, found, margin=pace - LEAST_PACE)
 
 
 def _largest_variance(tokens: FloatArray) -> float:
