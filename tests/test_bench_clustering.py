@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import CASES, chance, cluster_sizes, clustering, measure, report, tables, topics
+from benchmarks import CASES, chance, cluster_sizes, clustering, measure, report, tables, topics, unequal_clusters
 from benchmarks.results import Row
 from benchmarks.studies import STUDIES
 
@@ -115,9 +115,29 @@ def test_the_page_shows_what_was_measured():
     study = json.loads(RESULTS.read_text(encoding="utf-8"))
     assert report.fill(text, clustering.markdown(study), clustering.BEGIN) == text
     assert report.fill(text, tables.markdown(tables.recorded(SPEED))) == text
-    for module, file in ((chance, "chance"), (cluster_sizes, "clustering_sizes")):
+    for module, file in (
+        (chance, "chance"),
+        (cluster_sizes, "clustering_sizes"),
+        (unequal_clusters, "unequal_clusters"),
+    ):
         values = json.loads(RESULTS.with_name(f"{file}.json").read_text(encoding="utf-8"))
         assert report.fill(text, module.markdown(values), module.BEGIN) == text
+
+
+def test_unequal_clusters_are_drawn_and_measured(monkeypatch):
+    X, y = unequal_clusters.draw("950 and 50, 7 apart", 0)
+    random = np.random.default_rng(0)
+    large, small = random.normal(size=(950, 2)), random.normal(size=(50, 2))
+    assert X.tolist() == np.concatenate([large, small + np.array([7, 0])]).tolist()
+    assert np.bincount(y).tolist() == [950, 50]
+    monkeypatch.setattr(unequal_clusters, "SEEDS", 2)
+    values = unequal_clusters.measure(("950 and 50, 7 apart",))
+    assert [row["seed"] for row in values["rows"]] == [0, 1]
+    assert all(row["ARI"].keys() == set(unequal_clusters.METHODS) for row in values["rows"])
+    assert all(row["ARI"]["hardmax"] >= 0.95 for row in values["rows"])
+    assert (
+        unequal_clusters.markdown(values).splitlines()[2].startswith("| 950 and 50, 7 apart | 1.00 1.00 | 1.00 1.00 |")
+    )
 
 
 def test_chance_counts_clouds_with_several_clusters(monkeypatch):

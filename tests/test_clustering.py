@@ -162,6 +162,106 @@ def test_what_is_stored_fits_together(features):
     assert clone(c).fit_predict(BLOBS).tolist() == c.labels_.tolist()
 
 
+# Clusters of unequal size
+
+UNEQUAL = {
+    "9500 and 500": ((9500, 500), ((0, 0), (7, 0))),
+    "950 and 50": ((950, 50), ((0, 0), (7, 0))),
+    "980 and 20": ((980, 20), ((0, 0), (10, 0))),
+    "900, 60 and 40": ((900, 60, 40), ((0, 0), (7, 0), (0, 7))),
+}
+SMALLER = [name for name in UNEQUAL if name != "9500 and 500"]
+
+
+def draw_unequal(name, seed):
+    sizes, centres = UNEQUAL[name]
+    random = np.random.default_rng(seed)
+    points = [random.normal(size=(n, 2)) + centre for n, centre in zip(sizes, centres, strict=True)]
+    return np.concatenate(points), np.repeat(np.arange(len(sizes)), sizes)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("name", UNEQUAL)
+def test_clusters_of_unequal_size_are_found(name, seed):
+    X, y = draw_unequal(name, seed)
+    for settings in ({"n_clusters": y.max() + 1}, {}):
+        found = HardmaxClustering(**settings).fit(X)
+        assert found.n_clusters_ == y.max() + 1
+        assert found.certified_
+        assert adjusted_rand_score(y, found.labels_) >= 0.95
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("name", SMALLER)
+def test_the_tree_has_clusters_of_unequal_size(name, seed):
+    X, y = draw_unequal(name, seed)
+    labels, leaders = HardmaxClustering(len(UNEQUAL[name][0])).fit(X).tree_.cut(len(UNEQUAL[name][0]))
+    assert adjusted_rand_score(y, labels) >= 0.95
+    assert sorted(y[leaders]) == list(range(y.max() + 1))
+
+
+@pytest.mark.parametrize("name", SMALLER)
+def test_unequal_clusters_in_another_order_or_place_are_the_same(name):
+    X, y = draw_unequal(name, 0)
+    one = HardmaxClustering(y.max() + 1).fit(X)
+    order = np.random.default_rng(1).permutation(len(X))
+    two = HardmaxClustering(y.max() + 1).fit(X[order])
+    assert set(order[two.leaders_]) == set(one.leaders_)
+    assert same_partition(one.labels_[order], two.labels_)
+    turned = HardmaxClustering(y.max() + 1).fit(X @ np.array([[0.6, -0.8], [0.8, 0.6]]) * 7 - 4)
+    assert turned.labels_.tolist() == one.labels_.tolist()
+    repeated = np.r_[np.arange(len(X)), np.repeat(one.leaders_, 30)]
+    assert HardmaxClustering(y.max() + 1).fit(X[repeated]).labels_.tolist() == one.labels_[repeated].tolist()
+
+
+@pytest.mark.parametrize("name", SMALLER)
+def test_new_points_join_clusters_of_unequal_size(name):
+    X, y = draw_unequal(name, 0)
+    found = HardmaxClustering(y.max() + 1).fit(X)
+    fresh, of_fresh = draw_unequal(name, 1)
+    assert adjusted_rand_score(of_fresh, found.predict(fresh)) >= 0.95
+
+
+@pytest.mark.parametrize("kind", ["distances", "similarities", "granularity"])
+def test_unequal_clusters_are_found_in_every_way(kind):
+    X, y = draw_unequal("950 and 50", 0)
+    distances = np.linalg.norm(X[:, None] - X, axis=2)
+    ways = {
+        "distances": lambda: HardmaxClustering(2, metric="precomputed").fit(distances),
+        "similarities": lambda: HardmaxClustering(2, affinity="precomputed").fit(np.exp(-(distances**2))),
+        "granularity": lambda: HardmaxClustering(granularity=0.5).fit(X),
+    }
+    assert adjusted_rand_score(y, ways[kind]().labels_) >= 0.95
+
+
+def test_a_far_smaller_cluster_that_the_leading_eigenvectors_miss_is_found():
+    """The eigenvectors of the large cluster come before that of the small one."""
+    random = np.random.default_rng(0)
+    X = np.concatenate([random.normal(size=(9980, 2)), random.normal(size=(20, 2)) + np.array([10, 0])])
+    assert np.sort(np.bincount(HardmaxClustering(2).fit(X).labels_)).tolist() == [20, 9980]
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_fewer_clusters_than_blobs_split_no_blob(k):
+    labels = HardmaxClustering(k).fit(BLOBS).labels_
+    assert [len(set(labels[blob == OF_BLOB])) for blob in range(4)] == [1] * 4
+
+
+@pytest.mark.parametrize(("sizes", "apart"), [((500, 0), 0.0), ((960, 40), 4.0), ((990, 10), 5.0)])
+def test_points_that_have_one_peak_and_are_split_anyway_give_a_warning(sizes, apart):
+    random = np.random.default_rng(0)
+    X = np.concatenate([random.normal(size=(sizes[0], 2)), random.normal(size=(sizes[1], 2)) + np.array([apart, 0])])
+    with pytest.warns(ConvergenceWarning, match="2 clusters that are doubtful: the density of the points has one peak"):
+        HardmaxClustering(2).fit(X)
+
+
+def test_clusters_with_a_large_normalised_cut_give_a_warning():
+    X, y = draw_unequal("950 and 50", 0)
+    with pytest.warns(ConvergenceWarning, match=r"doubtful: their normalised cut is [\d.]+ times that of another"):
+        found = HardmaxClustering(2, n_components=3).fit(X)
+    assert adjusted_rand_score(y, found.labels_) < 0.5
+
+
 # What must not matter
 
 

@@ -47,15 +47,16 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
     n_clusters : int, optional
         How many clusters to look for. By default as many as the density of the points has peaks beyond those that
         chance makes, which may be one: no clusters. Then searched for: tau nearest to 1, and with features="graph" also
-        the number of eigenvectors, which is n_clusters (50 at most) if a tau from 1/4 to 4 will do, or else a little
-        less.
+        the number of eigenvectors, which is n_clusters (50 at most) if a tau from 1/4 to 4 will do, or else that number
+        or a little less, whichever has the least normalised cut.
     granularity : float in [0, 1], optional
         g, with tau = (1 - g) / g: 1/2 is the plain model; at 1 every distinct direction leads; near 0 few do, with
         features="points" usually one. It does not go with `n_clusters`, which chooses tau.
     features : {"graph", "points"}
         "graph": rows of the leading eigenvectors of the graph of nearest neighbours (weights
         exp(-|x_i - x_j|^2 / (s_i s_j)) with s_i the distance of the last neighbour; components are joined at their
-        nearest points). Well separated clusters are near orthogonal rays, and the longest row of each leads.
+        nearest points). Well separated clusters are near orthogonal rays, and the longest row of each leads. Rows are
+        rescaled where clusters of unequal size make rays of unequal length that would lead to a larger normalised cut.
         "points": the points themselves, the paper's model. Those that lead at its layer 0 are vertices of the hull:
         extreme points, archetypes rather than prototypes.
     n_neighbors : int
@@ -123,6 +124,13 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
         From `fit`, if settings do not go together, or points, distances or similarities do not fit them.
     MissingExtra
         If scikit-learn, or CVXPY for `must_lead`, is not installed.
+
+    Warns
+    -----
+    ConvergenceWarning
+        From `fit`, if the number of clusters is not met, a limit is not proved, or the clusters are doubtful: their
+        normalised cut is more than 4 times that of another partition, or they are 2 to 4 clusters of points in fewer
+        than 3 dimensions whose density has one peak, without a gap of eigenvalues at that number.
 
     Examples
     --------
@@ -206,6 +214,9 @@ class HardmaxClustering(ClusterMixin, BaseEstimator, Settings):
         if self.n_clusters not in (None, self.n_clusters_):
             asked = f"HardmaxClustering was asked for {self.n_clusters} clusters and found {self.n_clusters_}"
             warnings.warn(f"{asked}, the nearest number that its search met.", ConvergenceWarning, 3)
+        if self._model.doubt:
+            doubtful = f"HardmaxClustering found {self.n_clusters_} clusters that are doubtful: {self._model.doubt}."
+            warnings.warn(doubtful, ConvergenceWarning, 3)
         if not self.certified_:
             unproved = f"HardmaxClustering has no proof of where all points end. {choice.limit.status}"
             warnings.warn(unproved, ConvergenceWarning, 3)

@@ -53,6 +53,11 @@ class SpectralEmbedding(NamedTuple):
         after = np.flatnonzero(gaps[m - 1 :])
         return m + int(after[0]) if len(after) else len(self.values)
 
+    def gap(self, m: int) -> float:
+        """Return (1 - value_(m+1)) / (1 - value_m), at least 1; infinite if there are no more than m eigenvalues."""
+        rates = np.maximum(1 - self.values, SAME)
+        return float(rates[m] / rates[m - 1]) if m < len(rates) else np.inf
+
     def components(self) -> int:
         """The m from 2 to MOST with the largest sqrt(m) log((1 - value_(m+1)) / (1 - value_m)).
 

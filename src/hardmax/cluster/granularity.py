@@ -4,13 +4,14 @@ Features f_i = r_i u_i become tokens y_i = r_i^tau u_i. At layer 0 token i leads
 every other j, that is iff tau < tau_i, with tau_i = min over {j : r_j > r_i, cos > 0} of -log cos / log(r_j / r_i).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from hardmax._types import FloatArray, IntArray, Progress
-from hardmax.cluster.embedding import SpectralEmbedding
+from hardmax.cluster.balance import FACTOR, Balance
+from hardmax.cluster.prediction import labels_of
 from hardmax.engine.run import Run
 from hardmax.limits import Limit, limit
 from hardmax.rules.hardmax import Hardmax
@@ -131,30 +132,68 @@ def choose_tau(features: FloatArray, n_clusters: int, alpha: float, progress: Pr
     return min(tried, key=lambda choice: choice.distance(n_clusters))
 
 
+class Fit(NamedTuple):
+    """A choice with the features behind it."""
+
+    choice: Choice
+    features: FloatArray  # (n, m)
+    cut: float  # normalised cut of the clusters in the graph
+
+    def distance(self, n_clusters: int) -> tuple[float, ...]:
+        """Return how far it is from the wanted number of clusters, the normalised cut, and how far tau is from 1."""
+        number, tau = self.choice.distance(n_clusters)
+        return number, self.cut, tau
+
+
+def choose_features(
+    balance: Balance, labels: IntArray, m: int, n_clusters: int | None, pick: Callable[[FloatArray], Choice]
+) -> Fit:
+    """Return what `pick` chooses with m eigenvectors: with their own rows, or with those of a frame.
+
+    A frame is tried where it has as many groups as there are clusters, and a normalised cut less than that of the
+    clusters by FACTOR. The clusters with the least cut are taken.
+    """
+    first = np.unique(labels, return_index=True)[1]
+
+    def fit(features: FloatArray) -> Fit:
+        choice = pick(features)
+        return Fit(choice, features, balance.cut(labels_of(choice.tokens, choice.limit)[first], choice.n_clusters))
+
+    plain = fit(balance.embedding.features(m)[labels])
+    if m != (n_clusters or plain.choice.n_clusters):
+        return plain
+    bound = plain.cut / FACTOR if plain.choice.n_clusters == m else np.inf
+    frames = [frame for frame in balance.frames(m) if balance.cut(frame.groups, m) < bound]
+    return min([plain, *(fit(frame.features[labels]) for frame in frames)], key=lambda found: found.distance(m))
+
+
 def choose_tau_and_m(
-    embedding: SpectralEmbedding,
+    balance: Balance,
     labels: IntArray,
     n_clusters: int,
     top: int,
     alpha: float,
     progress: Progress | None = None,
-) -> tuple[Choice, FloatArray]:
+) -> Fit:
     """As `choose_tau`, and the features: `top` eigenvectors if a tau within a factor of NEAR will do, or a few less.
 
     k clusters that are well apart make k rays in k dimensions. With more eigenvectors clusters are split, so more are
     taken only where a cut would fall between equal eigenvalues.
     """
+    embedding = balance.embedding
     sizes = [m for m in range(top, max(0, top - LOWER), -1) if m == 1 or embedding.whole(m) == m]
     sizes += [embedding.whole(top)] if top not in sizes else []
-    best: tuple[Choice, FloatArray] | None = None
+    fits: list[Fit] = []
     for m in sizes:
-        features = embedding.features(m)[labels]
-        found = choose_tau(features, n_clusters, alpha, progress), features
-        best = min(best or found, found, key=lambda pair: pair[0].distance(n_clusters))
-        if best[0].n_clusters == n_clusters and best[0].distance(n_clusters)[1] <= np.log(NEAR):
+        fits.append(
+            choose_features(
+                balance, labels, m, n_clusters, lambda features: choose_tau(features, n_clusters, alpha, progress)
+            )
+        )
+        number, tau = fits[-1].choice.distance(n_clusters)
+        if number == 0 and tau <= np.log(NEAR):
             break
-    assert best is not None
-    return best
+    return min(fits, key=lambda fit: fit.distance(n_clusters))
 
 
 def _candidates(falling: FloatArray, n_clusters: int) -> Iterator[float]:

@@ -47,10 +47,24 @@ def count(graph: Graph, Y: Matrix | None) -> int:
     assert graph.near is not None
     n, k, D = graph.near.shape[0], int(np.diff(graph.near.indptr).max()), dimension(graph.near)
     reach = lengths(Y) if isinstance(Y, np.ndarray) else None
-    peaks = int((prominences(graph)[1] > chance(n, k, D, np.inf if reach is None else width(reach))).sum())
+    peaks = _prominent(graph, reach)
     if peaks > 1 or D < SPREAD or reach is None or n <= MOST:
         return max(1, peaks)
     return _slow_modes(graph, reach[: max(1, round(D))], D, k)
+
+
+def is_one_peak(graph: Graph, Y: Matrix | None) -> bool:
+    """Return whether the density has one peak beyond chance, in so few dimensions that clusters would make more."""
+    if graph.near is None or graph.near.shape[0] <= MOST or dimension(graph.near) >= SPREAD:
+        return False
+    return _prominent(graph, lengths(Y) if isinstance(Y, np.ndarray) else None) <= 1
+
+
+def _prominent(graph: Graph, reach: FloatArray | None) -> int:
+    """Count the peaks of the density that are more prominent than chance makes them."""
+    assert graph.near is not None
+    n, k, D = graph.near.shape[0], int(np.diff(graph.near.indptr).max()), dimension(graph.near)
+    return int((prominences(graph)[1] > chance(n, k, D, np.inf if reach is None else width(reach))).sum())
 
 
 def _slow_modes(graph: Graph, widths: FloatArray, D: float, k: int) -> int:

@@ -9,9 +9,10 @@ import numpy as np
 
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import FloatArray, IntArray, Matrix, Progress
+from hardmax.cluster.balance import Balance
 from hardmax.cluster.embedding import MOST, SpectralEmbedding
 from hardmax.cluster.given import directions, graph_of, tokens_beside
-from hardmax.cluster.granularity import Choice, choose_tau, choose_tau_and_m, tau_of, tokens_at
+from hardmax.cluster.granularity import Choice, choose_features, choose_tau, choose_tau_and_m, tau_of, tokens_at
 from hardmax.cluster.graph import Graph, shepard
 from hardmax.cluster.how_many import count
 from hardmax.cluster.membership import Noise
@@ -98,6 +99,7 @@ class Model:
     layers: FittedLayers
     noise: Noise | None
     labels: IntArray  # (n,)
+    doubt: str  # why the labels are doubtful, or nothing
 
     @cached_property
     def known(self) -> Known:
@@ -140,15 +142,16 @@ class Model:
 def fit(X: Matrix, settings: Settings, progress: Progress | None = None) -> tuple[Model, Choice]:
     """Find the leaders of points of shape (n, d), or of distances or similarities; `progress` as for `limit`."""
     places = scales = graph = None
+    doubt = ""
     if settings.given:
         graph = graph_of(X, settings.metric, settings.n_neighbors) if X.shape[0] > 1 else None
-        choice, features = _on_graph(graph, None, np.arange(X.shape[0]), settings, progress)
+        choice, features, doubt = _on_graph(graph, None, np.arange(X.shape[0]), settings, progress)
     else:
         places = Places.of(directions(X) if settings.metric == "cosine" else X, settings)
         if settings.features == "graph":
             if places.search is not None:
                 graph = Graph.of_points(places.search, settings.search)
-            choice, features = _on_graph(graph, places.Y, places.labels, settings, progress)
+            choice, features, doubt = _on_graph(graph, places.Y, places.labels, settings, progress)
         else:
             features = lift(places.Y, height_of(places.Y))[places.labels]
             choice = _choose(features, settings, progress)
@@ -162,27 +165,30 @@ def fit(X: Matrix, settings: Settings, progress: Progress | None = None) -> tupl
         noise = Noise.of(scales, labels, dimension(graph.near), settings.noise)
         labels = noise.mark(labels, scales)
         labels[layers.leaders] = layers.labels[layers.leaders]  # whom others follow is somewhere
-    return Model(settings, X, places, features, L, choice.tau, layers, noise, labels), choice
+    return Model(settings, X, places, features, L, choice.tau, layers, noise, labels, doubt), choice
 
 
 def _on_graph(
     graph: Graph | None, Y: Matrix | None, labels: IntArray, settings: Settings, progress: Progress | None
-) -> tuple[Choice, FloatArray]:
-    """The choice, and the features behind it; `labels` say which place of the graph each point is at."""
+) -> tuple[Choice, FloatArray, str]:
+    """Return the choice, its features and `Model.doubt`; `labels` are the place of each point in the graph."""
     if graph is None:  # all points are one
         features = np.ones((len(labels), 1))
-        return Choice.of(features, 1.0, settings.alpha), features
+        return Choice.of(features, 1.0, settings.alpha), features, ""
     n = graph.weights.shape[0]
     k, m = settings.n_clusters, settings.n_components
     if k is None and m is None and settings.granularity is None and graph.near is not None:
         k = count(graph, Y)
     wanted = m or (MOST if k is None else min(k, LARGEST))
     embedding = SpectralEmbedding.of(graph.weights, min(wanted + BEYOND, n))
+    balance = Balance(graph, embedding)
     if k is not None and m is None:
-        return choose_tau_and_m(embedding, labels, k, min(wanted, n), settings.alpha, progress)
-    m = embedding.whole(min(m or embedding.components(), len(embedding.values)))
-    features = embedding.features(m)[labels]
-    return _choose(features, settings, progress), features
+        found = choose_tau_and_m(balance, labels, k, min(wanted, n), settings.alpha, progress)
+    else:
+        m = embedding.whole(min(m or embedding.components(), len(embedding.values)))
+        found = choose_features(balance, labels, m, k, lambda features: _choose(features, settings, progress))
+    doubt = "" if k is None else balance.doubt(found.cut, found.choice.n_clusters, Y)
+    return found.choice, found.features, doubt
 
 
 def _choose(features: FloatArray, settings: Settings, progress: Progress | None) -> Choice:

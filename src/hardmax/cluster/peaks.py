@@ -32,6 +32,29 @@ def dimension(near: sparse.csr_array) -> float:
 
 def prominences(graph: Graph) -> tuple[IntArray, FloatArray]:
     """The peaks of the density and their prominences, the largest first: the highest peak's is infinite."""
+    peaks, _, found, _ = _persistence(graph)
+    falling = np.argsort(-found, kind="stable")
+    return peaks[falling], found[falling]
+
+
+def watershed(graph: Graph, count: int) -> IntArray | None:
+    """(n,) the basins of the `count` most prominent peaks, as numbers from 0; None if there are fewer peaks.
+
+    The basin of each other peak belongs to the peak that ended it, which is more prominent.
+    """
+    peaks, basin, found, joins = _persistence(graph)
+    if len(peaks) < count:
+        return None
+    number = np.empty(len(peaks), np.intp)
+    number[np.argsort(-found, kind="stable")] = np.arange(len(peaks))
+    top = np.where(number < count, np.arange(len(peaks)), joins)
+    while (top[top] != top).any():
+        top = top[top]
+    return number[top[basin]]
+
+
+def _persistence(graph: Graph) -> tuple[IntArray, IntArray, FloatArray, IntArray]:
+    """The peaks, the basin of each point, the prominence of each peak, and the peak that ends it (itself if none)."""
     assert graph.near is not None
     assert graph.scales is not None
     density = -dimension(graph.near) * np.log(graph.scales)  # (n,)
@@ -47,9 +70,7 @@ def prominences(graph: Graph) -> tuple[IntArray, FloatArray]:
     a, b, far = graph.joined  # between them the density is that of a ball as large as the gap
     gap = np.minimum(np.minimum(density[a], density[b]), -dimension(graph.near) * np.log(far))
     passes = _passes(basin[np.r_[i, a]], basin[np.r_[j, b]], np.r_[level, gap], len(peaks))
-    found = _fallen(passes, density[peaks], rank[peaks])
-    falling = np.argsort(-found, kind="stable")
-    return peaks[falling], found[falling]
+    return peaks, basin, *_fallen(passes, density[peaks], rank[peaks])
 
 
 def _climb(near: sparse.csr_array, rank: IntArray, order: IntArray) -> IntArray:
@@ -78,8 +99,11 @@ def _passes(a: IntArray, b: IntArray, level: FloatArray, count: int) -> sparse.c
     return tree
 
 
-def _fallen(passes: sparse.coo_array, height: FloatArray, rank: IntArray) -> FloatArray:
-    """Prominence of each peak: at each pass, from the highest down, the lower of two peaks ends."""
+def _fallen(passes: sparse.coo_array, height: FloatArray, rank: IntArray) -> tuple[FloatArray, IntArray]:
+    """Prominence of each peak, and the peak that ends it.
+
+    At each pass, from the highest down, the lower of two peaks ends.
+    """
     parent = list(range(len(height)))
 
     def root(x: int) -> int:
@@ -88,11 +112,11 @@ def _fallen(passes: sparse.coo_array, height: FloatArray, rank: IntArray) -> Flo
             x = parent[x]
         return x
 
-    found = np.full(len(height), np.inf)
+    found, joins = np.full(len(height), np.inf), np.arange(len(height))
     for e in np.lexsort([passes.col, passes.row, -passes.data]):
         x, y = root(int(passes.row[e])), root(int(passes.col[e]))
         if rank[x] < rank[y]:
             x, y = y, x
         found[y] = height[y] - passes.data[e]
-        parent[y] = x
-    return found
+        parent[y] = joins[y] = x
+    return found, joins
