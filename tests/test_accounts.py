@@ -172,6 +172,7 @@ def test_a_table_of_tokens_adds_up_over_texts_and_classes():
         classifier.contributions(texts, ["good"] * 6)
 
 
+@pytest.mark.filterwarnings("ignore:.*are duplicates of an earlier text")
 def test_three_classes():
     texts = ["a good film", "a bad film", "a dull film", "good", "bad", "dull"] * 5
     labels = [text.split()[-1] if len(text.split()) == 1 else text.split()[1] for text in texts]

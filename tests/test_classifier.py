@@ -109,6 +109,7 @@ def checks(estimator):
     return [pytest.param(*pair, id=name, marks=mark) for pair, name, mark in zip(pairs, names, marks, strict=True)]
 
 
+@pytest.mark.filterwarnings("ignore:.*are duplicates of an earlier text")
 @pytest.mark.parametrize(("estimator", "check"), [*checks(HardmaxClassifier()), *checks(OfRows())])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -407,13 +408,16 @@ def test_a_frame_has_a_column_of_texts(corpus, fitted):
     ("columns", "named", "sentence"),
     [
         (["stars", "title", "review"], None, 'with title, review, 2 of them. Name it: `text_column="review"`.'),
+        (["review", "title"], None, 'with review, title, 2 of them. Name it: `text_column="review"`.'),
+        (["said", "title"], None, 'with said, title, 2 of them. Name it: `text_column="said"`.'),
         (["stars"], None, "`X` must have one column of texts. Got a DataFrame with none."),
         (["stars", "review"], "Reviews", "must be a column of the DataFrame. Got 'Reviews'. Did you mean 'review'?"),
         (["stars", "review"], "x", "Got 'x'. It has stars, review."),
     ],
 )
 def test_a_frame_without_such_a_column_is_told_so(columns, named, sentence):
-    frame = pd.DataFrame({"stars": [1, 5], "title": ["no", "yes"], "review": [None, "a good film"]})[columns]
+    said = {"review": [None, "a good film"], "said": ["so so", "a good film"]}
+    frame = pd.DataFrame({"stars": [1, 5], "title": ["no", "yes"], **said})[columns]
     with pytest.raises(ParameterError) as caught:
         HardmaxClassifier(text_column=named).fit(frame, ["a", "b"])
     assert sentence in str(caught.value)
@@ -469,7 +473,7 @@ def test_paper_model_and_labels_survive_a_file(corpus, tmp_path):
 
 
 TWO = ["bad", "good"] * 6
-WORDS = [f"word{i % 3} other{i % 2}" for i in range(12)]
+WORDS = [f"word{i % 3} other{i % 2} number{i}" for i in range(12)]
 LABELS = {
     "list": TWO,
     "tuple": tuple(TWO),
@@ -491,7 +495,7 @@ LABELS = {
     "booleans": pd.Series([True, False] * 6),
     "booleans as objects": np.array([True, False] * 6, object),
     "tensor": torch.tensor([3, 7] * 6),
-    "unusual": ["a b", "é\ud800\n"] * 6,
+    "unusual": ["a b", "é\ud800\nü"] * 6,
 }
 
 
@@ -537,7 +541,8 @@ def test_there_is_no_partial_fit_and_a_sentence_says_why():
 
 
 def test_several_labels_a_text_are_a_classifier_each():
-    texts, wanted = ["good story", "good music", "story and music", "a film"] * 4, [[1, 0], [0, 1], [1, 1], [0, 0]] * 4
+    made = [("good story", [1, 0]), ("good music", [0, 1]), ("story and music", [1, 1]), ("a film", [0, 0])] * 4
+    texts, wanted = [f"{text} {i}" for i, (text, _) in enumerate(made)], [labels for _, labels in made]
     several = OneVsRestClassifier(HardmaxClassifier(n_heads=4, groups=1)).fit(texts, np.array(wanted))
     assert several.predict(texts).tolist() == wanted
     assert [each.explain("story and music").prediction for each in several.estimators_] == [1, 1]
@@ -557,6 +562,7 @@ def test_several_labels_a_text_are_a_classifier_each():
         (["one word", "other", "  "] * 4, ["a", "b"] * 6),
     ],
 )
+@pytest.mark.filterwarnings("ignore:.*are duplicates of an earlier text")
 def test_rows_without_text_or_label_are_left_out_and_counted(texts, labels):
     classifier = HardmaxClassifier(n_heads=2, groups=1, epochs=1, min_df=1, validation=0)
     with pytest.warns(UserWarning, match=r"^Left out 4 of 12 rows without text or label\.$"):
@@ -721,6 +727,82 @@ def test_crafted_numbers_are_refused(fitted, tmp_path, name, change, sentence):
 
 
 def test_runs_that_cannot_be_numbered_get_a_sentence():
-    texts = [" ".join(f"w{i}" for i in range(600))] * 4
+    texts = [" ".join([f"w{i}" for i in range(600)] * (k + 1)) for k in range(4)]
     with pytest.raises(ValueError, match="`ngram_range` must be smaller for a vocabulary of 600 words"):
         HardmaxClassifier(ngram_range=(1, 8)).fit(texts, [0, 1, 0, 1])
+
+
+def test_where_training_began_survives_a_file(corpus, fitted, tmp_path):
+    linear = HardmaxClassifier(n_heads=4, groups=1).fit(corpus.texts[:100], corpus.labels[:100])
+    assert (linear.start_, fitted.start_) == ("linear", "random")
+    for each in (linear, fitted):
+        each.save(tmp_path / each.start_)
+        assert HardmaxClassifier.load(tmp_path / each.start_).start_ == each.start_
+
+
+def test_the_record_has_the_median_length(corpus, fitted):
+    texts = ["good", "bad film", "a long and good film"]
+    record = HardmaxClassifier(n_heads=2, groups=1).fit(texts, ["a", "b", "a"]).training_
+    assert record.characters == 8.0 != np.mean([len(text) for text in texts])
+    assert re.search(r"characters : float\s+The median length of a text", inspect.getdoc(type(record)))
+
+
+def test_coverage_refuses_labels_that_the_model_does_not_have(corpus, fitted):
+    texts, labels = corpus.texts[:20], corpus.labels[:20]
+    right = fitted.coverage(texts, labels)
+    spaced = fitted.coverage(texts, [f" {label} " for label in labels])
+    assert spaced.equals(right)
+    for wrong, sentence in (
+        (["Positive", *labels[1:]], "Got 1 of 20 that are not, the first 'Positive'. Did you mean 'positive'?"),
+        (
+            [1] * 20,
+            "`y` must hold labels of the model: 'negative', 'positive'. Got 20 of 20 that are not, the first 1.",
+        ),
+        ([pd.NA, *labels[1:]], "Got 1 of 20 that are not"),
+    ):
+        with pytest.raises(ParameterError, match=re.escape(sentence)):
+            fitted.coverage(texts, wrong)
+
+
+def test_spaces_around_labels_are_removed_as_on_the_command_line(corpus):
+    labels = [f" {label} " if i % 3 else label for i, label in enumerate(corpus.labels[:90])]
+    classifier = HardmaxClassifier(n_heads=2, groups=1)
+    with pytest.warns(UserWarning, match=r"^Removed the spaces around 60 of 90 labels: ' \w+ ' becomes '\w+'\.$"):
+        classifier.fit(corpus.texts[:90], labels)
+    assert classifier.classes_.tolist() == ["negative", "positive"]
+    plain = HardmaxClassifier(n_heads=2, groups=1).fit(corpus.texts[:90], corpus.labels[:90])
+    assert classifier.predict(corpus.texts).tolist() == plain.predict(corpus.texts).tolist()
+    assert classifier.score(corpus.texts[:90], labels) == plain.score(corpus.texts[:90], corpus.labels[:90]) > 0.5
+
+
+def test_labels_that_differ_in_case_only_are_warned_of(corpus):
+    labels = ["Positive" if i < 10 and label == "positive" else label for i, label in enumerate(corpus.labels[:90])]
+    with pytest.warns(UserWarning, match=r"different classes: 'Positive' and 'positive'\. Write them alike"):
+        classifier = HardmaxClassifier(n_heads=2, groups=1).fit(corpus.texts[:90], labels)
+    assert classifier.classes_.tolist() == ["Positive", "negative", "positive"]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a machine without a GPU")
+@pytest.mark.parametrize("options", [{"device": "cuda"}, {"device": "cuda:3"}, {"device": "cuda", "epochs": 1}])
+def test_a_gpu_that_is_not_there_is_refused(corpus, options):
+    with pytest.raises(ParameterError, match=r"`device` must be a GPU that torch can use\. Got 'cuda.*without one"):
+        HardmaxClassifier(**options).fit(corpus.texts[:20], corpus.labels[:20])
+
+
+CHINESE = [f"这部电影{'非常好看' if i % 2 else '实在太差'}。我看了{i}次。" for i in range(20)]
+THAI = [f"หนังเรื่องนี้{'สนุกมากจริงๆ' if i % 2 else 'น่าเบื่อมากจริงๆ'} {i}" for i in range(20)]
+
+
+@pytest.mark.parametrize("texts", [CHINESE, THAI])
+def test_scripts_without_spaces_between_words_are_warned_of(texts):
+    labels = ["a", "b"] * 10
+    with pytest.warns(UserWarning, match=r"without spaces between words.*Pass a `tokenizer` in Python"):
+        HardmaxClassifier(n_heads=2, groups=1).fit(texts, labels)
+    HardmaxClassifier(n_heads=2, groups=1, tokenizer=list).fit(texts, labels)  # and without a warning
+
+
+def test_words_with_spaces_between_them_are_not_warned_of():
+    split = [f"这 部 电影 {'非常 好看' if i % 2 else '实在 太 差'} {i}" for i in range(20)]
+    quoted = [f"A film called 卧虎藏龙, which was {'good' if i % 2 else 'bad'} {i} times." for i in range(20)]
+    for texts in (split, quoted):
+        HardmaxClassifier(n_heads=2, groups=1).fit(texts, ["a", "b"] * 10)

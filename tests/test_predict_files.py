@@ -86,6 +86,17 @@ def undisturbed(client, tmp_path_factory) -> tuple[Path, Scored]:
         slices.ROWS = before
 
 
+def test_workers_of_another_cluster_are_refused(client, run, tmp_path: Path) -> None:
+    path, address = write(tmp_path / "reviews.csv"), client.scheduler.address
+    for engine in (client, address):
+        with pytest.raises(hm.ParameterError, match=r'`workers` must go with `engine="local"`\. Got 2 with another'):
+            hm.predict_files(path, MODEL, out=tmp_path / "out", engine=engine, workers=2)
+    code, _, err = run("predict", path, "--model", MODEL, "--out", "out", "--engine", address, "--workers", 2)
+    assert code == 2
+    assert "`--workers` must go with `--engine local`" in err
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.slow
 def test_a_folder_has_the_answers_of_each_of_its_files(client, run, tmp_path: Path) -> None:
     (tmp_path / "in" / "_temporary").mkdir(parents=True)

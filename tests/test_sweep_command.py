@@ -105,6 +105,9 @@ def test_a_cell_of_ones_own_runs_and_is_resumed(run, engine, files) -> None:
     code, _, err = run("sweep", "resume", "mine", "--engine", engine)
     assert code == 2
     assert "`--cell` must be given for a cell of your own. Got none. Add --cell my_cells.py:cell" in err
+    code, _, err = run("sweep", "resume", "mine", "--cell", "my_cells.py:cell", "--engine", engine, "--workers", 2)
+    assert code == 2
+    assert "`--workers` must go with `--engine local`" in err
     code, out, err = run("sweep", "resume", "mine", "--cell", "my_cells.py:cell", "--engine", engine)
     assert (code, out[:12]) == (0, "4 of 4 cells"), err
     assert Sweep.open("mine").to_frame()["y"].tolist()[:3] == [2, 3, 4]

@@ -145,7 +145,9 @@ def test_answers_stand_beside_the_columns_of_the_file(run, model, ending) -> Non
     read |= {".parquet": lambda f, **_: pd.read_parquet(f), ".xlsx": pd.read_excel}
     found = read[ending](file, dtype={"id": str})
     assert found["id"].tolist() == ["000", "001", "002"]
-    assert found["comment"].tolist() == [text.replace("\x07", " ") if ending == ".xlsx" else text for text in comments]
+    written = {".xlsx": [text.replace("\x07", " ") for text in comments]}  # as text, which is no formula
+    written |= {".csv": [f"'{comments[0]}", *comments[1:]]}
+    assert found["comment"].tolist() == written.get(ending, comments)
     assert found["prediction"].astype(str).tolist() == ["0", "1", "2"]  # the file's own; ours is beside it
     assert found["hardmax_prediction"].tolist()[::2] == ["positive", "negative"]
     assert found["hardmax_no_known_word"].tolist() == [False, True, False]
@@ -263,7 +265,8 @@ def test_lines_are_answered_as_they_come(model) -> None:
             json.dumps({"text": "an awful\nfilm", "id": 7}),
             '{"id": 7}',
             '"café"',
-            "{not json",
+            '{"text": "cut of',
+            '"a superb film',
             "",
         ):
             process.stdin.write(f"{line}\n")
@@ -272,7 +275,7 @@ def test_lines_are_answered_as_they_come(model) -> None:
         process.stdin.close()
         assert process.stdout.read() == ""
     assert process.returncode == 0
-    assert [each["row"] for each in found] == [1, 2, 3, 4, 5, 6]
+    assert [each["row"] for each in found] == [1, 2, 3, 4, 5, 6, 7]
     classifier = HardmaxClassifier.load(model)
     assert found[0]["prediction"] == "positive"
     assert found[1]["prediction"] == "negative"
@@ -281,6 +284,10 @@ def test_lines_are_answered_as_they_come(model) -> None:
     assert found[0]["words"][0] == [why.by_word()[0].text, float(why.signed(why.by_word()[0].value))]
     assert 'an object with a "text"' in found[2]["error"]
     assert found[3]["no_known_word"]
+    for broken in found[4:6]:
+        assert set(broken) == {"row", "error"}
+        assert "`line` must be JSON where it begins with {" in broken["error"]
+    assert found[6]["no_known_word"]
 
 
 @pytest.mark.parametrize("wrong", [["--explain"], ["--stream", "a text"], ["--stream", "--out", "x.csv"]])
@@ -309,6 +316,40 @@ def test_a_model_that_is_not_sure_says_so(run, home, model) -> None:
     assert re.search(rf"^0.9 +{kept.mean():.1%} +{right[kept].mean():.4f}", out, re.MULTILINE)
     with pytest.raises(hm.InputError, match="`at_least` must be a probability"):
         classifier.predict_sure(texts, 2)
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".csv", ".jsonl"])
+@pytest.mark.parametrize("labels", [(0, 1), (1.0, 2.0), (False, True)])
+def test_labels_that_are_not_texts_are_written_beside_not_sure(run, labels, ending) -> None:
+    truth = [labels[label == "positive"] for label in CORPUS.labels]
+    HardmaxClassifier(n_heads=2, groups=1).fit(CORPUS.texts, truth).save("numbers")
+    Path("rows.txt").write_text("a superb film\nzyxw\nan awful film\n")
+    arguments = ("predict", "--file", "rows.txt", "--model", "numbers", "--out", f"answers{ending}")
+    code, _, err = run(*arguments, "--at-least", "0.6")
+    assert code == 0, err
+    read = {".parquet": pd.read_parquet, ".csv": pd.read_csv, ".jsonl": lambda f: pd.read_json(f, lines=True)}
+    found = read[ending](f"answers{ending}")
+    assert found["prediction"].tolist() == [str(labels[1]), "not sure", str(labels[0])]
+    assert run(*arguments)[0] == 0  # and without it they are what they are
+    assert read[ending](f"answers{ending}")["prediction"].tolist()[::2] == [labels[1], labels[0]]
+
+
+def test_warnings_of_training_are_notes(run) -> None:
+    good, bad = ("这部电影非常好看", "这部电影实在太差")
+    rows = [(f"{bad if i % 2 else good}{i}", "Good" if i < 4 else "bad" if i % 2 else "good") for i in range(40)]
+    write_csv("rows.csv", rows, encoding="utf-8")
+    code, _, err = run("train", "rows.csv", "--out", "model")
+    assert code == 0, err
+    assert "Labels that differ in case only are different classes: 'Good' and 'good'." in err
+    assert "Many texts are in a script without spaces between words" in err
+    assert "UserWarning" not in err
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a machine without a GPU")
+def test_a_gpu_that_is_not_there_is_refused(run, home) -> None:
+    code, _, err = run("train", home / "reviews.csv", "--out", "model", "--device", "cuda")
+    assert code == 2
+    assert "`--device` must be a GPU that torch can use. Got 'cuda' on a machine without one." in err
 
 
 def test_a_model_says_what_it_is(run, home, model) -> None:

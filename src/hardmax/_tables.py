@@ -3,12 +3,17 @@
 import csv
 from decimal import Decimal
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # first characters of cells that a spreadsheet may run
 MOST_DIGITS = 4000  # before or after the point
 
 
@@ -61,6 +66,27 @@ def is_number(cell: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def escape_formula(cell: Any) -> Any:
+    """Return a cell of CSV that no spreadsheet runs as a formula: a text that may be one begins with an apostrophe.
+
+    Examples
+    --------
+    >>> escape_formula("=1+2"), escape_formula("-0.5"), escape_formula("a film")
+    ("'=1+2", '-0.5', 'a film')
+    """
+    risky = isinstance(cell, str) and cell.startswith(FORMULA) and not is_number(cell)
+    return f"'{cell}" if risky else cell
+
+
+def escape_formulas(frame: "DataFrame") -> "DataFrame":
+    """Return the table with `escape_formula` of its texts and of the names of its columns."""
+    safe = frame.copy()
+    for i, kind in enumerate(frame.dtypes):
+        if getattr(kind, "kind", "O") not in "biuf":
+            safe.isetitem(i, frame.iloc[:, i].map(escape_formula))
+    return safe.set_axis([escape_formula(name) for name in frame.columns], axis=1)
 
 
 def exact_number(text: str) -> float | Fraction:

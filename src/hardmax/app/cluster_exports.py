@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
+from hardmax._tables import escape_formula
 from hardmax.app.cluster_points import EXAMPLES
 from hardmax.app.cluster_settings import parameters
 from hardmax.app.clusters import Clusters, placed
@@ -56,11 +57,13 @@ def _csv(found: Clusters) -> bytes:
     points, labels, leaders = found.points, found.labels, found.leaders
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["point", *points.columns, "cluster", "leader", "leads", "strength"])
+    rows.writerow(["point", *map(escape_formula, points.columns), "cluster", "leader", "leads", "strength"])
     leads = np.isin(np.arange(len(labels)), leaders)
     for i, (row, label) in enumerate(zip(points.X.tolist(), labels.tolist(), strict=True)):
-        leader = points.name(int(leaders[label])) if label >= 0 else ""
-        rows.writerow([points.name(i), *row, label, leader, bool(leads[i]), round(float(found.strengths[i]), 6)])
+        leader = escape_formula(points.name(int(leaders[label]))) if label >= 0 else ""
+        rows.writerow(
+            [escape_formula(points.name(i)), *row, label, leader, bool(leads[i]), round(float(found.strengths[i]), 6)]
+        )
     return text.getvalue().encode()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 
 from hardmax._errors import InputError
+from hardmax._tables import escape_formulas
 from hardmax.app.exports import DRAWING
 from hardmax.app.reviews import loaded
 from hardmax.sentiment.explanation import Explanation, explain
@@ -31,7 +32,7 @@ def as_file(model: str, text: str, head: int, kind: str) -> bytes:
     if kind == "html":
         return str(found.to_html()).encode()
     if kind == "csv":
-        return bytes(found.to_frame().to_csv(index=False).encode())
+        return bytes(escape_formulas(found.to_frame()).to_csv(index=False).encode())
     if kind == "json":
         return found.to_json().encode()
     with DRAWING:

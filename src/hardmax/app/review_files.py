@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from hardmax._errors import InputError, MissingExtra, ParameterError, followable
+from hardmax._tables import escape_formula
 from hardmax.app.problems import in_words
 from hardmax.app.review_accounts import named
 from hardmax.app.review_texts import towards
@@ -64,7 +65,8 @@ class Answers:
         writer.writerow(HEAD)
         for row in self.rows:
             known = "yes" if row.known else "no"
-            writer.writerow((row.number, row.text, row.label, f"{row.probability:.6f}", row.words, known))
+            cells = (row.number, row.text, row.label, f"{row.probability:.6f}", row.words, known)
+            writer.writerow(map(escape_formula, cells))
         return out.getvalue()
 
 

@@ -20,13 +20,17 @@ def answers(classifier: "HardmaxClassifier", lines: Iterable[str], *, explain: b
 
 
 def text_of(line: str) -> str:
-    """The text of a line: a JSON string, or an object with a "text"; any other line is the text itself."""
+    """Return the text of a line: of a JSON string, or of an object with a "text".
+
+    A line that begins with { or a quotation mark must be JSON; any other line is the text itself.
+    """
     if not line.lstrip().startswith(("{", '"')):
         return line
     try:
         found = json.loads(line)
-    except (ValueError, RecursionError):
-        return line
+    except (ValueError, RecursionError) as problem:
+        must, advice = 'be JSON where it begins with { or "', "Write such a text as a JSON string."
+        raise ParameterError("line", must, f"{line[:60]} ({problem})", advice) from None
     text = found.get("text") if isinstance(found, dict) else found
     if not isinstance(text, str):
         raise ParameterError("line", 'be a text, a JSON string, or an object with a "text"', line[:60])

@@ -64,6 +64,11 @@ class LabelledOptions(FileOptions):
     source: DataSource = None
 
     @property
+    def of_file(self) -> tuple[str, ...]:
+        """Return the names of the options that go with FILE."""
+        return ("text", "label", "delimiter", "encoding", "sheet")
+
+    @property
     def name(self) -> str:
         return str(self.path or self.data)
 
@@ -76,14 +81,17 @@ class LabelledOptions(FileOptions):
             raise InputError(f"Either FILE or --data must be given. Got {got}. Pass a .csv file, or --data imdb.")
         if self.data not in (None, "imdb"):
             raise ParameterError("data", "be imdb", f"{self.data!r}", "Pass other data as FILE.")
-        of_file = ("text", "label", "delimiter", "encoding", "sheet")
-        others, owner = (of_file, "FILE") if self.path is None else (("source",), "--data")
+        others, owner = (self.of_file, "FILE") if self.path is None else (("source",), "--data")
         for name in others:
             if getattr(self, name) is not None:
                 raise ParameterError(name, f"go with {owner}", f"{getattr(self, name)!r} without it", "Leave it out.")
         if self.path is None:
             return imdb(self.source)[split]
-        return self.read_file(self.path, label=self.label)
+        return self.read_file(self.path, **self.columns())
+
+    def columns(self) -> dict[str, str | None]:
+        """Return the columns that are read beside the texts."""
+        return {"label": self.label}
 
 
 def note_what_was_read(table: "Table") -> None:

@@ -2,8 +2,10 @@
 
 import json as json_format
 import shlex
+import warnings
 from collections.abc import Iterator
-from dataclasses import fields
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -56,10 +58,29 @@ def _setting_options() -> Iterator[Parameter]:
             yield Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=form)
 
 
+@dataclass(frozen=True, kw_only=True)
+class GroupedOptions(texts.LabelledOptions):
+    """Texts with labels, and their groups."""
+
+    group: Annotated[
+        str | None,
+        option(
+            "--group", "Column of groups, such as authors: rows of one group are held out together.", metavar="COLUMN"
+        ),
+    ] = None
+
+    @property
+    def of_file(self) -> tuple[str, ...]:
+        return (*super().of_file, "group")
+
+    def columns(self) -> dict[str, str | None]:
+        return super().columns() | {"group": self.group}
+
+
 def train(
     context: typer.Context,
     out: Annotated[Path, option("--out", "Folder for the model.", metavar="FOLDER", **UNSAID)],
-    given: texts.LabelledOptions,
+    given: GroupedOptions,
     paper: Annotated[bool, option("--paper", "Start from the model of arXiv 2407.01602: 1 head, 8 layers.")] = False,
     force: Annotated[bool, option("--force", "Replace the model or the unfinished run in the folder.")] = False,
     compact: Annotated[bool, option("--compact", "Round the embedding to a byte a number.")] = False,
@@ -80,20 +101,24 @@ def train(
     check_settings(classifier)  # before anything is read or downloaded
     table = given.read("train")
     counts = class_counts(table.labels or [])
+    from hardmax.sentiment.splits import find_duplicates, number_texts
     from hardmax.sentiment.training import joined
 
+    duplicates = find_duplicates(number_texts(table.texts)).tolist()
     with joined(settings["device"]) as process:
         classifier.set_params(verbose=process.is_first and not quiet)
         talks = process.is_first and not (quiet or json)
         if process.is_first:
             texts.note_what_was_read(table)
             _notes(counts, out, balanced=settings["class_weight"], resume=settings["resume"])
+            _note_duplicates(duplicates, table)
             if force and not settings["resume"]:
                 (out / CHECKPOINT).unlink(missing_ok=True)
         if talks:
             output.say(_what_was_read(table, counts, given.name))
         try:
-            classifier.fit(table.texts, table.labels or [])
+            with _warnings_as_notes(process.is_first):
+                classifier.fit(table.texts, table.labels or [], groups=table.groups)
         except KeyboardInterrupt:
             if process.is_first:
                 output.note(_what_is_kept(out))
@@ -108,6 +133,7 @@ def train(
             "model": str(out),
             "rows": len(table.texts),
             "skipped": table.skipped,
+            "duplicates": len(duplicates),
             "classes": counts,
             "epochs": classifier.n_iter_,
             "kept_epoch": kept.number + 1,
@@ -173,6 +199,31 @@ def _notes(counts: dict[str, int], out: Path, *, balanced: bool, resume: bool) -
         output.note(uneven + ("" if balanced else " Pass --balanced to let rare classes weigh as much."))
     if resume and not (out / CHECKPOINT).exists():
         output.note(f"{out} holds no unfinished run. Starting at the beginning.")
+
+
+def _note_duplicates(duplicates: list[int], table: "Table") -> None:
+    """Print how many texts are duplicates, and the first of their row numbers in the file."""
+    from hardmax.sentiment.splits import duplicate_note
+
+    if duplicates:
+        rows = [table.rows[i] if table.rows else i + 1 for i in duplicates]
+        output.note(duplicate_note(rows, len(rows), len(table.texts), "rows"))
+
+
+@contextmanager
+def _warnings_as_notes(shown: bool) -> Iterator[None]:
+    """Print warnings as notes, but for that of duplicates, whose row numbers would not be those of the file."""
+    from hardmax.sentiment.splits import DuplicateWarning
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        if shown:
+            output.note(respelled(str(message), output.spell))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("ignore", DuplicateWarning)
+        warnings.showwarning = show
+        yield
 
 
 def _what_was_read(table: "Table", counts: dict[str, int], name: str) -> str:

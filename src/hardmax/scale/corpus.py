@@ -113,7 +113,7 @@ def predict_files(
         import pyarrow  # noqa: F401
     if isinstance(at_least, bool) or not isinstance(at_least, int | float) or not 0 <= at_least <= 1:
         raise ParameterError("at_least", "be a probability, 0 to 1", repr(at_least))
-    check_engine(engine)
+    check_engine(engine, workers)
     folder, target = _model_folder(model), Path(out).resolve()
     check_writable(target, folder=True)
     cut = slices_of(files_of(files, target), text, How(delimiter, encoding))

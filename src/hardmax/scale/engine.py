@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from logging import ERROR
 from typing import TYPE_CHECKING, Any
 
+from hardmax._checks import check_count
 from hardmax._errors import InputError, ParameterError, ParameterTypeError, needed_for
 from hardmax._version import __version__
 from hardmax.scale.cell_process import Chunk
@@ -63,8 +64,8 @@ def connected(engine: Engine, workers: int | None) -> Iterator["Client"]:
         yield engine
 
 
-def check_engine(engine: Engine) -> None:
-    """Refuse what is no cluster, before anything is written."""
+def check_engine(engine: Engine, workers: int | None = None) -> None:
+    """Refuse what is no cluster, and a number of workers for another cluster than the local one."""
     from distributed import Client
 
     if isinstance(engine, Client):
@@ -73,6 +74,11 @@ def check_engine(engine: Engine) -> None:
     elif engine != "local" and not (isinstance(engine, str) and "://" in engine):
         must = 'be "local", an address such as "tcp://host:8786", or a distributed.Client'
         raise ParameterTypeError("engine", must, repr(engine), 'Leave it out for "local".')
+    if workers is None:
+        return
+    if engine != "local":
+        raise ParameterError("workers", 'go with `engine="local"`', f"{workers!r} with another", "Leave it out.")
+    check_count(workers, "workers", least=1)
 
 
 def run_chunks(

@@ -93,8 +93,6 @@ class Scoring:
             if self.explain:
                 explained.append(explanations(encoded, terms, names))
         answered = answer_columns(model, np.concatenate(scores), np.concatenate(known), self.at_least)
-        if self.at_least > 0:
-            answered["prediction"] = [str(label) for label in answered["prediction"]]  # beside "not sure"
         columns = {} if part.name is None else {"file": pa.repeat(part.name, part.rows)}
         columns |= {"row": pa.array(range(part.first, part.first + part.rows), pa.int64()), **answered}
         if self.explain:

@@ -200,8 +200,6 @@ def sweep(
     function = built_in(cell) if isinstance(cell, str) else cell
     if not callable(function):
         raise ParameterTypeError("cell", "be a function, or the name of one", type(cell).__name__)
-    if workers is not None and engine != "local":
-        raise ParameterError("workers", 'go with `engine="local"`', "it with another", "Leave it out.")
     seed = check_count(seed, "seed", least=0)
     limit = None if time_limit is None else float(check_positive(time_limit, "time_limit", "It counts in seconds."))
     design = design_of(grid, samples, seed)
@@ -234,8 +232,7 @@ def run(
         import cloudpickle
         import distributed  # noqa: F401
         import pyarrow  # noqa: F401
-    check_engine(engine)
-    workers = None if workers is None else check_count(workers, "workers", least=1)
+    check_engine(engine, workers)
     check_writable(out, folder=True)
     folder, pickled = Path(out).resolve(), cloudpickle.dumps(function)
     # A process for cells serves one sweep, and one state of its function, which may hold more than the configuration.

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
 from hardmax._types import FloatArray, IntArray
 from hardmax.sentiment.abstention import sure
 from hardmax.sentiment.model import Model
@@ -12,10 +10,17 @@ NOT_SURE = "not sure"
 
 
 def answer_columns(model: Model, scores: FloatArray, known: IntArray, at_least: float) -> dict[str, Any]:
-    """Columns with an answer for each text, from (texts, outputs) logits and (texts,) numbers of known tokens."""
+    """Return columns with an answer for each text, from (texts, outputs) logits and (texts,) numbers of known tokens.
+
+    With `at_least` above 0 all predictions are texts, also of labels that are numbers: a column has one type.
+    """
     decided, probabilities, shares = model.decide(scores), model.probabilities(scores), model.certainty(scores)
+    labels = decided.tolist()
+    if at_least > 0:
+        certain = sure(shares, at_least).tolist()
+        labels = [str(label) if given else NOT_SURE for label, given in zip(labels, certain, strict=True)]
     return {
-        "prediction": np.where(sure(shares, at_least), decided.astype(object), NOT_SURE).tolist(),
+        "prediction": labels,
         "probability": shares,
         **{f"probability_{label}": probabilities[:, i] for i, label in enumerate(model.classes.tolist())},
         "no_known_word": known == 0,

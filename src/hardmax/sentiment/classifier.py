@@ -4,7 +4,7 @@ Texts and labels are refused in a sentence where they do not fit. It is long bec
 returns.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from inspect import cleandoc
@@ -27,13 +27,22 @@ from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, BoolArray, FloatArray
 from hardmax.sentiment.abstention import coverage, sure_answers
 from hardmax.sentiment.explanation import Explanation, explain, explain_many
-from hardmax.sentiment.fitting import fit_model, starts_linear
+from hardmax.sentiment.fitting import fit_model
 from hardmax.sentiment.model import Model
 from hardmax.sentiment.record import Record
 from hardmax.sentiment.settings import Settings, check_settings, described
+from hardmax.sentiment.splits import (
+    DuplicateWarning,
+    check_groups,
+    duplicate_note,
+    find_duplicates,
+    join_groups,
+    number_texts,
+)
 from hardmax.sentiment.statistics import LeaderStatistics, leader_statistics
 from hardmax.sentiment.storage import load_model, save_model
-from hardmax.sentiment.tables import is_missing, left_out_note
+from hardmax.sentiment.tables import TEXT_NAMES, is_missing, left_out_note
+from hardmax.sentiment.text import unspaced_note
 from hardmax.sentiment.token_table import token_table
 from hardmax.sentiment.tokenizers import Tokenizer
 
@@ -120,9 +129,13 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         y: Sequence[Any],
         sample_weight: ArrayLike | None = None,
         *,
+        groups: Sequence[Any] | None = None,
         report: Report | None = None,
     ) -> "HardmaxClassifier":
         """Train on texts and their labels. Rows without text or label are left out, and a warning counts them.
+
+        Equal texts are held out together in cross-validation and validation, and a warning counts them. Texts are equal
+        if they differ in case, spaces, markup and punctuation only. Spaces around labels are removed.
 
         Parameters
         ----------
@@ -131,28 +144,46 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         sample_weight : (texts,) array, optional
             What each text counts for in the loss, times the weight of its class; their ratios matter alone. Texts of
             weight 0 are left out.
+        groups : (texts,) sequence, optional
+            Group of each text, such as its author. Texts of one group are held out together; a text whose group is
+            missing is a group of its own. (The setting `groups` is something else: groups of heads.)
         report : callable, optional
             Called after each step with steps done, steps in all, the loss, and after an epoch its `Epoch`, else None.
         """
         texts, labels, complete = complete_rows(X, y, self.text_column)
         check_classification_targets(labels)
         weights = None if sample_weight is None else check_weights(sample_weight, len(complete))[complete]
+        group_of_row = None if groups is None else check_groups(groups, len(complete))
+        rows = np.flatnonzero(complete)
         if weights is not None:
             some = np.flatnonzero(weights)
-            texts, labels, weights = [texts[i] for i in some], labels[some], weights[some]
+            texts, labels, weights, rows = [texts[i] for i in some], labels[some], weights[some], rows[some]
         classes, numbers = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
             got = f"only {classes.tolist()} in {len(labels)} texts: 1 class"
             raise ParameterError("y", "hold at least two classes", got, "Check the column of labels.")
         check_settings(self)
         check_weighted_labels(self.class_weight, classes)
+        for sentence in (case_note(classes), unspaced_note(texts) if self.tokenizer is None else ""):
+            if sentence:
+                warn(sentence, UserWarning, stacklevel=2)
+        kept_together = number_texts(texts)
+        if len(duplicates := find_duplicates(kept_together)):
+            found = duplicate_note(rows[duplicates].tolist(), len(duplicates), len(texts), "at index")
+            warn(found, DuplicateWarning, stacklevel=2)
+        if group_of_row is not None:
+            kept_together = join_groups(kept_together, group_of_row[rows])
         report = report or (lambda *_: None)
         with training_bar(report) if self.verbose else nullcontext(report) as report:
-            self.model_, self.history_ = fit_model(texts, numbers, classes, self, weights, report=report)
+            self.model_, self.history_ = fit_model(texts, numbers, classes, self, weights, kept_together, report=report)
         self.classes_, self.n_iter_ = classes, len(self.history_)
         self.training_: Record | None = Record.of(texts, labels.tolist())
-        self.start_ = "linear" if starts_linear(texts, numbers, self) else "random"
+        self.start_ = self.model_.start
         return self
+
+    def score(self, X: Sequence[str], y: Sequence[Any], sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy on texts and their labels; spaces around labels are removed, as in `fit`."""
+        return float(super().score(X, _stripped(to_numpy(y)), sample_weight))
 
     @property
     def partial_fit(self) -> NoReturn:
@@ -252,13 +283,19 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         """What it costs to answer only where the model is sure, as a pandas DataFrame.
 
         A row has a probability, the part of the texts whose answer has at least that, and the accuracy on these.
+
+        Raises
+        ------
+        ParameterError
+            If `X` holds no texts, or `y` a label that is not one of `classes_`.
         """
         import pandas
 
-        texts, labels = check_texts(X, self.text_column), to_numpy(_one_for_each(y, len(X)))
-        scores = self._fitted.logits(texts)
-        right = self.model_.decide(scores) == np.asarray(labels)
-        return pandas.DataFrame(coverage(self.model_.certainty(scores), right))
+        texts, model = check_texts(X, self.text_column), self._fitted
+        labels = check_known_labels(_stripped(_one_for_each(y, len(texts))), model.classes)
+        scores = model.logits(texts)
+        right = model.decide(scores) == labels
+        return pandas.DataFrame(coverage(model.certainty(scores), right))
 
     def explain(self, text: str) -> Explanation:
         """What each word of a text adds to its logit, and who leads.
@@ -325,7 +362,8 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         sizes together. With `labels`, the true ones, all but that for texts of each class, `sum_in_pos`, and for those
         that are answered `right` and `wrong`.
         """
-        return token_table(self._fitted, check_texts(X, self.text_column), labels)
+        texts = check_texts(X, self.text_column)
+        return token_table(self._fitted, texts, None if labels is None else _stripped(to_numpy(labels)))
 
     def save(self, path: str | PathLike[str], *, compact: bool = False) -> None:
         """Write a folder with JSON and safetensors that `load` reads, and a card for people; nothing in it can run.
@@ -361,6 +399,7 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
         classifier = cls(**{name: value for name, value in params.items() if name in known})
         classifier.model_, classifier.history_ = model, history
         classifier.classes_, classifier.n_iter_, classifier.training_ = model.classes, len(history), record
+        classifier.start_ = model.start
         return classifier
 
     def _repr_html_inner(self) -> str:
@@ -414,6 +453,10 @@ def complete_rows(X: Any, y: Any, column: str | None = None) -> tuple[list[str],
         warn(left_out_note(int(missing.sum()), len(texts)), UserWarning, stacklevel=3)
         texts = list(compress(texts, ~missing))
         labels = labels[~missing] if isinstance(labels, np.ndarray) else list(compress(labels, ~missing))
+    spaced = [label for label in labels if isinstance(label, str) and label != label.strip()]
+    if spaced:
+        note = f"Removed the spaces around {len(spaced)} of {len(labels)} labels: {spaced[0]!r}"
+        warn(f"{note} becomes {spaced[0].strip()!r}.", UserWarning, stacklevel=3)
     return _texts_alone(texts), _plain(labels), ~missing
 
 
@@ -439,12 +482,19 @@ def _column(X: Any, column: str | None) -> Any:
             advice = did_you_mean(str(column), map(str, X.columns), f"It has {_listed(X.columns)}.")
             raise ParameterError("text_column", "be a column of the DataFrame", repr(column), advice)
         return X[column]
-    texts = [name for name, values in X.items() if any(isinstance(value, str) for value in values.head(SEEN))]
-    if len(texts) != 1:
-        got = f"a DataFrame with {f'{_listed(texts)}, {len(texts)} of them' if texts else 'none'}"
-        advice = f'Name it: `text_column="{texts[-1]}"`.' if texts else ""
+    found = [(name, values) for name, values in X.items() if any(isinstance(one, str) for one in values.head(SEEN))]
+    if len(found) != 1:
+        names = [name for name, _ in found]
+        got = f"a DataFrame with {f'{_listed(names)}, {len(names)} of them' if names else 'none'}"
+        advice = f'Name it: `text_column="{_likeliest(found)}"`.' if names else ""
         raise ParameterError("X", "have one column of texts", got, advice)
-    return X[texts[0]]
+    return found[0][1]
+
+
+def _likeliest(columns: list[tuple[Any, Any]]) -> Any:
+    """Return the name of the column that is called as texts usually are, or of the one with the longest values."""
+    usual = [pair for pair in columns if str(pair[0]).strip().casefold() in TEXT_NAMES]
+    return max(usual or columns, key=lambda pair: sum(len(str(value)) for value in pair[1].head(SEEN)))[0]
 
 
 def _listed(names: Any) -> str:
@@ -473,7 +523,7 @@ def _plain(labels: Any) -> AnyArray:
     """Labels as an array that a file can hold, whatever they came in."""
     if np.ma.isMaskedArray(labels):
         labels = labels.data
-    if not (isinstance(labels, np.ndarray) and labels.dtype.kind in "biufU"):
+    if not (isinstance(labels, np.ndarray) and labels.dtype.kind in "biuf"):
         labels = _of_one_kind(list(labels), getattr(labels, "dtype", None))
     if labels.dtype.kind == "f":
         labels = labels.astype(np.float64)
@@ -509,9 +559,36 @@ def check_weighted_labels(class_weight: Any, classes: AnyArray) -> None:
         raise ParameterError("class_weight", must, repr(strange[0]), advice)
 
 
+def check_known_labels(labels: list[Any], classes: AnyArray) -> AnyArray:
+    """Return labels as an array, all of them labels of the model."""
+    known = classes.tolist()
+    strange = [label for label in labels if is_missing(label) or label not in known]
+    if strange:
+        must = f"hold labels of the model: {', '.join(map(repr, known[:SAID]))}"
+        got = f"{len(strange)} of {len(labels)} that are not, the first {strange[0]!r}"
+        advice = did_you_mean(str(strange[0]), map(str, known), "Rename them, or leave these rows out.")
+        raise ParameterError("y", must, got, advice)
+    return classes[[known.index(label) for label in labels]]
+
+
+def case_note(classes: AnyArray) -> str:
+    """Return a sentence about labels that differ in case only, or nothing."""
+    alike: dict[str, list[str]] = {}
+    for label in classes.tolist() if classes.dtype.kind == "U" else ():
+        alike.setdefault(label.casefold(), []).append(label)
+    found = [" and ".join(map(repr, each)) for each in alike.values() if len(each) > 1]
+    if not found:
+        return ""
+    return f"Labels that differ in case only are different classes: {_listed(found)}. Write them alike if they are one."
+
+
+def _stripped(labels: Iterable[Any]) -> list[Any]:
+    return [label.strip() if isinstance(label, str) else label for label in labels]
+
+
 def _of_one_kind(labels: list[Any], dtype: Any) -> AnyArray:
     """Python objects, such as those of a pandas column, as a plain array."""
-    labels = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    labels = _stripped(label.item() if isinstance(label, np.generic) else label for label in labels)
     numbers = [isinstance(label, int | float) and not isinstance(label, bool) for label in labels]  # are one kind
     kinds = {"float" if number else type(label).__name__ for number, label in zip(numbers, labels, strict=True)}
     made = np.array(labels) if len(kinds) == 1 and kinds <= {"str", "bool", "float"} else None

@@ -18,6 +18,7 @@ OTHER = {"positive": "negative", "negative": "positive"}
 LONGEST = 15  # words in the longest sentence that decides
 ROOM = 22  # words from which a review may decide twice
 TWICE = 0.4  # how often it then does, unless it holds a contrast
+MAX_DRAWS = 100  # of a review that equals an earlier one
 
 
 class Corpus(NamedTuple):
@@ -34,8 +35,8 @@ def reviews(
     """Make short reviews whose sentiment hangs on known words, the same for the same arguments.
 
     A sentiment word carries the label. A negation in front of it reverses it: "not good". In a contrast, what follows
-    "but" wins: "the acting is fine but the story is awful". All other words are neutral. Use it to test a classifier
-    and its explanations; for real text use `load_imdb`.
+    "but" wins: "the acting is fine but the story is awful". All other words are neutral. No two reviews are equal. Use
+    it to test a classifier and its explanations; for real text use `load_imdb`.
 
     Parameters
     ----------
@@ -74,6 +75,13 @@ def reviews(
     negation, contrast = _check_share(negation, "negation"), _check_share(contrast, "contrast")
     labels = [("positive", "negative")[i % 2] for i in rng.permutation(n)]
     made = [_review(rng, label, negation, contrast, int(rng.integers(low, high + 1))) for label in labels]
+    known, again = set[str](), np.random.default_rng([seed, 1])  # of its own: other texts stay as they are
+    for i, label in enumerate(labels):
+        for _ in range(MAX_DRAWS):
+            if made[i][0] not in known:
+                break
+            made[i] = _review(again, label, negation, contrast, int(again.integers(low, high + 1)))
+        known.add(made[i][0])
     return Corpus([text for text, _ in made], labels, [words for _, words in made])
 
 

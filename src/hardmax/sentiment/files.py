@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hardmax._errors import InputError, ParameterError, did_you_mean, needed_for
 from hardmax._files import written_whole
+from hardmax._tables import escape_formulas
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -280,7 +281,7 @@ def write_frame(frame: "DataFrame", path: Path) -> None:
         elif ending == ".jsonl":
             temporary.write_text(as_json_lines(frame), encoding="utf-8", errors="replace")
         else:
-            frame.to_csv(temporary, index=False, lineterminator="\n")
+            escape_formulas(frame).to_csv(temporary, index=False, lineterminator="\n")
 
 
 def plain(frame: "DataFrame") -> "DataFrame":

@@ -12,6 +12,7 @@ from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.sentiment.linear import has_rare
 from hardmax.sentiment.model import Epoch, Model
 from hardmax.sentiment.settings import Settings
+from hardmax.sentiment.splits import held_back, number_texts
 from hardmax.sentiment.vocabulary import LEAST, Data, Vocabulary
 
 MANY, LONG = 8000, 400  # texts, and letters of each on average, that are worth training
@@ -34,20 +35,24 @@ def fit_model(
     labels: IntArray,
     classes: AnyArray,
     settings: Settings,
-    weights: FloatArray | None = None,
+    weights: FloatArray | None,
+    groups: IntArray,
     *,
     report: Report,
 ) -> tuple[Model, list[Epoch]]:
-    """Train a model; returns it with what is known of every epoch. `weights` are those of the texts."""
+    """Train a model; return it and the epochs.
+
+    `weights` are those of the texts. Texts with the same entry of `groups` are held out together.
+    """
     settings = _by_number(settings, classes)
     if starts_linear(texts, labels, settings):
-        return _linear_model(texts, labels, classes, settings, weights, report)
+        return _linear_model(texts, labels, classes, settings, weights, groups, report)
     with needed_for("Training a classifier", "torch", "text"):
         import torch  # noqa: F401
     from hardmax.sentiment.network import new_network
     from hardmax.sentiment.training import train
 
-    problem = prepare(texts, labels, settings, weights)
+    problem = prepare(texts, labels, settings, weights, groups)
     network = new_network(len(problem.vocabulary), len(classes), settings)
     epochs = settings.epochs or max(LEAST_EPOCHS, -(-LEAST_STEPS * settings.batch_size // len(texts)))
     history = train(network, problem.learned, problem.held, settings, epochs=epochs, report=report)
@@ -71,6 +76,7 @@ def _linear_model(
     classes: AnyArray,
     settings: Settings,
     weights: FloatArray | None,
+    groups: IntArray,
     report: Report,
 ) -> tuple[Model, list[Epoch]]:
     """The model that starts where a linear one ends. Nothing is held back for good: it is cross-validated."""
@@ -90,7 +96,7 @@ def _linear_model(
         def part(done: int, total: int, loss: Any, epoch: Any, k: int = k) -> None:
             report(k * total + done, len(lengths) * total, loss, epoch)
 
-        data = Data(vocabulary.encode(texts), labels)
+        data = Data(vocabulary.encode(texts), labels, groups=groups)
         with threadpool_limits(1, "blas"):  # thousands of sums over tokens, in which threads would wait for each other
             start = fit_start(data, len(vocabulary), len(classes), settings, counts / counts.mean(), report=part)
         found.append((vocabulary, *start))
@@ -118,9 +124,16 @@ def _by_number(settings: Settings, classes: AnyArray) -> Settings:
     return _with(settings, class_weight={c: given.get(label, 1.0) for c, label in enumerate(classes.tolist())})
 
 
-def prepare(texts: Sequence[str], labels: IntArray, settings: Settings, weights: FloatArray | None = None) -> Problem:
-    """Hold texts back, and make a vocabulary from the others, whose weights are scaled to 1 on average."""
-    held = held_back(labels, settings.validation, settings.random_state)
+def prepare(
+    texts: Sequence[str],
+    labels: IntArray,
+    settings: Settings,
+    weights: FloatArray | None = None,
+    groups: IntArray | None = None,
+) -> Problem:
+    """Hold texts back in whole groups, and make a vocabulary from the others, whose weights are scaled to mean 1."""
+    groups = number_texts(texts) if groups is None else groups
+    held = held_back(labels, settings.validation, settings.random_state, groups)
     learned = np.setdiff1d(np.arange(len(labels)), held)
     unsaid = {name: value for name, value in TRAINED.items() if getattr(settings, name) is None}
     vocabulary = _vocabulary([texts[i] for i in learned], _with(settings, **unsaid), labels[learned])
@@ -128,14 +141,3 @@ def prepare(texts: Sequence[str], labels: IntArray, settings: Settings, weights:
     weights = None if weights is None else weights / weights[learned].mean()
     split = [Data(encoded.take(s), labels[s], None if weights is None else weights[s]) for s in (learned, held)]
     return Problem(vocabulary, split[0], split[1] if len(held) else None, held)
-
-
-def held_back(labels: IntArray, part: float, seed: int) -> IntArray:
-    """Numbers of the texts to validate with: that part of every class, at random; none of a class of fewer than 5."""
-    random = np.random.default_rng([seed, 20_000])
-    held = [np.empty(0, np.intp)]
-    for label in np.unique(labels):
-        members = np.flatnonzero(labels == label)
-        count = round(part * len(members)) if len(members) >= 5 else 0
-        held.append(random.permutation(members)[: min(count, len(members) - 1)])
-    return np.sort(np.concatenate(held))

@@ -6,7 +6,7 @@ and uneven classes, the second where words leave no doubt, the last on few and s
 fitted to the logits of texts that were held out, so the sum is calibrated.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +15,11 @@ from scipy.sparse import csr_matrix, diags_array
 from scipy.special import log_softmax
 
 from hardmax._types import BoolArray, FloatArray, IntArray
+from hardmax.sentiment.splits import folds
 from hardmax.sentiment.vocabulary import Data, Encoded
 
 EVEN = 0.5  # part of an even share from which on no class is rare
 POWER = 0.5  # sums of n tokens grow as its square root where these are independent
-FOLDS = 5
 STRENGTHS = {
     "rare": 10.0,
     "firm": 300.0,
@@ -65,11 +65,12 @@ def fit_linear(
 ) -> tuple[Linear, list[Fold]]:
     """A linear model of texts that count as `weights` say, and the same of all but a fold of them, for each fold.
 
-    `step` is called after each of `steps(labels)` parts of the work.
+    Rows of one of `data.groups` share a fold. `step` is called after each of `steps(data.labels, data.groups)` parts of
+    the work.
     """
     texts, labels = counted(data.texts, tokens), data.labels
     found, out_of_fold = [], np.zeros((len(KINDS), len(labels), classes))
-    for held, learned in folds(labels, seed):
+    for held, learned in folds(labels, seed, data.groups):
         known = np.zeros(tokens)
         known[texts[learned].indices] = 1  # in use a text has tokens that are not known, too
         rest = csr_matrix(texts[held] @ diags_array(known))
@@ -89,22 +90,9 @@ def fit_linear(
     return _mixed(whole, amounts, bias), [Fold(held, rest, _mixed(m, amounts, bias)) for held, rest, m in found]
 
 
-def steps(labels: IntArray) -> int:
-    """How many parts of work `fit_linear` has."""
-    return len(KINDS) * (1 + sum(1 for _ in folds(labels, 0)))
-
-
-def folds(labels: IntArray, seed: int) -> Iterator[tuple[IntArray, IntArray]]:
-    """Texts held out and the others, so that every class is among the others; a class of one text is never held out."""
-    random, fold, dealt = np.random.default_rng([seed, 30_000]), np.full(len(labels), -1), 0
-    for label in np.unique(labels):
-        members = random.permutation(np.flatnonzero(labels == label))
-        if len(members) > 1:
-            fold[members] = (dealt + np.arange(len(members))) % FOLDS
-            dealt += len(members)
-    for k in range(FOLDS):
-        if (fold == k).any():
-            yield np.flatnonzero(fold == k), np.flatnonzero(fold != k)
+def steps(labels: IntArray, groups: IntArray | None = None) -> int:
+    """Return how many parts of work `fit_linear` has."""
+    return len(KINDS) * (1 + sum(1 for _ in folds(labels, 0, groups)))
 
 
 def has_rare(shares: FloatArray) -> bool:

@@ -48,6 +48,11 @@ class Model:
     weights: Weights
     classes: AnyArray  # labels in order; with two there is one logit, positive for the second
 
+    @property
+    def start(self) -> str:
+        """Where training began, "linear" or "random": only a linear start has a pooling exponent above 0."""
+        return "linear" if self.weights.power else "random"
+
     def logits(self, texts: Sequence[str]) -> FloatArray:
         """(texts, outputs): the bias plus what each token contributes."""
         return self.answers(texts)[0]

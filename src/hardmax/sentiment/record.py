@@ -27,7 +27,7 @@ class Record:
     classes : dict of str to int
         How many of each class.
     characters : float
-        The mean length of a text.
+        The median length of a text.
     sha256 : str
         Of all texts and labels, in their order.
     date : str

@@ -5,6 +5,7 @@ and so do the options of `hardmax train` and the table in docs/classifier.md. Na
 has one; `layers` is the name that the whole package has.
 """
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import Field, dataclass, field, fields
 from functools import partial
@@ -14,9 +15,10 @@ from types import NoneType
 from typing import Any, get_args
 
 from hardmax._checks import check_count, check_positive
-from hardmax._errors import ParameterError
+from hardmax._errors import ParameterError, needed_for
 from hardmax.sentiment.tokenizers import Tokenizer, check_tokenizer
 
+DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 Check = Callable[[Any, str], object]
 
 
@@ -56,9 +58,18 @@ def _check_ngrams(value: Any, name: str) -> None:
         raise ParameterError(name, must, repr(value), "1, 3 is words, pairs and triples.")
 
 
-def _check_device(value: Any, name: str) -> None:
-    if not isinstance(value, str) or value.split(":")[0] not in ("auto", "cpu", "cuda"):
+def check_device(value: Any, name: str) -> None:
+    """Refuse what is no device, and a GPU that torch cannot use."""
+    if not isinstance(value, str) or not DEVICE.fullmatch(value):
         raise ParameterError(name, 'be "auto", "cpu" or "cuda"', repr(value))
+    if not value.startswith("cuda"):
+        return
+    with needed_for("Training on a GPU", "torch", "text"):
+        import torch
+    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if int(value.partition(":")[2] or 0) >= there:
+        got = f"{value!r} on a machine with {there} of them" if there else f"{value!r} on a machine without one"
+        raise ParameterError(name, "be a GPU that torch can use", got, 'Use `device="auto"` or `device="cpu"`.')
 
 
 def _check_class_weight(value: Any, name: str) -> None:
@@ -171,7 +182,7 @@ class TrainingSettings:
 class RunSettings:
     """Where a run takes place, and what it leaves behind: nothing of the model, so no file of one holds it."""
 
-    device: str = _setting("auto", '"cpu", "cuda", or "auto" for a GPU where there is one.', _check_device)
+    device: str = _setting("auto", '"cpu", "cuda", or "auto" for a GPU where there is one.', check_device)
     checkpoint: str | PathLike[str] | None = _setting(None, "File to keep the state of training in.")  # noqa: RUF009
     resume: bool = _setting(False, "Go on with an unfinished run, if there is one, to the end that it would have had.")
     text_column: str | None = _setting(

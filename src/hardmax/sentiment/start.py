@@ -32,7 +32,7 @@ def fit_start(
     data: Data, tokens: int, classes: int, settings: Settings, weights: FloatArray, *, report: Report
 ) -> tuple[Weights, Epoch]:
     """A model, and its loss and accuracy in cross-validation. Texts count as `weights` say, which are 1 on average."""
-    done, total, value = 0, steps(data.labels) + len(PARTS), float(np.log(classes))
+    done, total, value = 0, steps(data.labels, data.groups) + len(PARTS), float(np.log(classes))
 
     def step() -> None:
         nonlocal done

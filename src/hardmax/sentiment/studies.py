@@ -16,6 +16,7 @@ from hardmax.sentiment.fitting import Problem, prepare
 from hardmax.sentiment.model import Epoch, Model
 from hardmax.sentiment.settings import Settings
 from hardmax.sentiment.small import NAMES, small_row
+from hardmax.sentiment.splits import number_texts, split_rows
 from hardmax.sentiment.statistics import leader_statistics
 from hardmax.sentiment.tables import Table
 
@@ -67,8 +68,7 @@ def ablation(name: str, texts: Sequence[str], labels: IntArray, *, seed: int, de
 def paper_run(d: int, start: str, texts: Sequence[str], labels: IntArray, *, seed: int, device: str) -> Row:
     """Train the paper's model on 70 % of all reviews, with a part held back to choose the epoch; test on the others."""
     classifier = HardmaxClassifier.paper(d, epochs=8, random_state=seed, device=device, **STARTS[start])
-    order = np.random.default_rng(seed).permutation(len(labels))
-    learned, tested = np.split(order, [round(PART * len(labels))])
+    learned, tested = split_rows(number_texts(texts), PART, seed)
     began = perf_counter()
     problem = prepare([texts[i] for i in learned], labels[learned], classifier)
     model, history, others = _trained(problem, classifier, "hardmax")

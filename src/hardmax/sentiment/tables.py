@@ -36,6 +36,8 @@ class Table:
     skipped: int = 0  # rows left out because they had no text or no label
     blank: int = 0  # rows without labels that had no text: empty texts, so that rows keep their numbers
     guessed: str = ""  # a sentence on what was guessed to read the file
+    groups: list[str | None] | None = None  # of each text, where a column of groups was asked for
+    rows: list[int] = field(default_factory=list, compare=False, repr=False)  # of labelled texts in the file, from 1
     frame: "DataFrame | None" = field(default=None, compare=False, repr=False)  # every row and column of the file
 
     @property
@@ -64,6 +66,7 @@ def read_texts(
     *,
     text: str | None = None,
     label: str | None = None,
+    group: str | None = None,
     labelled: bool = True,
     delimiter: str | None = None,
     encoding: str | None = None,
@@ -82,6 +85,8 @@ def read_texts(
     text, label : str, optional
         Names of the columns. Unless said, the only column with a usual name (`TEXT_NAMES`, `LABEL_NAMES`), or the
         only column left.
+    group : str, optional
+        Name of a column of groups, such as authors, which becomes `groups`.
     labelled : bool
         Whether to read labels.
     delimiter : str, optional
@@ -105,7 +110,7 @@ def read_texts(
     path, how = Path(path), How(delimiter, encoding, sheet)
     ending = ".txt" if str(path) == "-" else ending_of(path)
     if ending == ".txt":
-        return _read_lines(path, text, label, labelled, how)
+        return _read_lines(path, text, label or group, labelled, how)
     frame, guessed = read_frame(path, ending, how)
     if labelled and text is not None and text == label:
         advice = f"The columns are: {listed(list(frame))}."
@@ -120,12 +125,17 @@ def read_texts(
     _refuse_mixed(frame[second], labels, path)
     if None in labels and all(label is None or WHOLE.fullmatch(label) for label in labels):
         labels = [None if label is None else label.removesuffix(".0") for label in labels]  # what gaps make of 0 and 1
-    pairs = [(a, b) for a, b in zip(texts, labels, strict=True) if a is not None and b is not None]
-    if not pairs:
+    rows = [i for i, (a, b) in enumerate(zip(texts, labels, strict=True)) if a is not None and b is not None]
+    if not rows:
         must = "hold at least one row with a text and a label"
         raise ParameterError(path, must, f"{len(texts)}, all without", "Check the columns.")
-    left_out = len(texts) - len(pairs)
-    return Table([a for a, _ in pairs], [b for _, b in pairs], first, second, left_out, guessed=guessed, frame=frame)
+    found: dict[str, Any] = {"guessed": guessed, "frame": frame, "rows": [i + 1 for i in rows]}
+    if group is not None:
+        third = choose_column(list(frame), group, "group", (), None, path)
+        values = [text_of(value, path, row, "group") for row, value in enumerate(frame[third], 1)]
+        found["groups"] = [values[i] for i in rows]
+    kept, their = [texts[i] or "" for i in rows], [labels[i] or "" for i in rows]
+    return Table(kept, their, first, second, len(texts) - len(rows), **found)
 
 
 def _read_lines(path: Path, text: str | None, label: str | None, labelled: bool, how: How) -> Table:

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from itertools import groupby
@@ -20,6 +20,12 @@ ASCII = {  # several times as fast as the pattern for all scripts
 }
 # Function words, which say nothing of sentiment. Negations ("not") and degrees ("very") are not among them.
 ENGLISH = frozenset(Path(__file__).with_name("stop_words.txt").read_text(encoding="utf-8").split())
+# Thai and Lao, Burmese, Khmer, Japanese and Chinese, which are written without spaces between words.
+UNSPACED = (
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+MIN_UNSPACED, MAX_SPACED = 0.2, 0.1  # of a warning: share of these characters, and of those that a space follows
+MAX_SAMPLE = 1000  # texts that are read for it
 EMOJI = "\u2600-\u27bf\U0001f000-\U0001faff"
 
 
@@ -116,6 +122,20 @@ class Splitter:
             return word
         lemma = _lemma(word, self.lemmas)
         return None if lemma in self._left_out else lemma
+
+
+def unspaced_note(texts: Sequence[str]) -> str:
+    """Return a sentence about texts in a script without spaces between words, or nothing."""
+    sample = texts[:: -(-len(texts) // MAX_SAMPLE)]
+    others = "\0".join(text for text in sample if not text.isascii())
+    count = len(re.findall(UNSPACED, others))
+    spaced = len(re.findall(rf"{UNSPACED}\s", others))
+    if count < MIN_UNSPACED * sum(map(len, sample)) or spaced > MAX_SPACED * count:
+        return ""
+    return (
+        "Many texts are in a script without spaces between words, and each run of characters counts as one word. Pass "
+        "a `tokenizer` in Python, such as `tokenizer=list` for single characters, or put spaces between the words."
+    )
 
 
 def _normal(word: str) -> str:

@@ -20,13 +20,13 @@ from sklearn.utils.class_weight import compute_class_weight
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from hardmax._errors import InputError, ParameterError
+from hardmax._errors import InputError
 from hardmax._progress import Report
 from hardmax._types import AnyArray, BoolArray, IntArray
 from hardmax.sentiment import checkpoint
 from hardmax.sentiment.model import Epoch
 from hardmax.sentiment.network import Network
-from hardmax.sentiment.settings import Settings, TrainingSettings
+from hardmax.sentiment.settings import Settings, TrainingSettings, check_device
 from hardmax.sentiment.vocabulary import Data, Encoded
 
 SORTED = 32  # batches within which texts are sorted by length: padding stays small, batches stay random
@@ -124,11 +124,9 @@ def train(
 
 
 def _device(name: str) -> str:
-    """The device to train on: for "auto" a GPU where there is one."""
-    there = torch.cuda.is_available()
-    if name.startswith("cuda") and not there:
-        raise ParameterError("device", "be a GPU that torch can use", "a machine without one", 'Use `device="cpu"`.')
-    return name if name != "auto" else "cuda" if there else "cpu"
+    """Return the device to train on: for "auto" a GPU where there is one."""
+    check_device(name, "device")
+    return name if name != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
 
 
 class Batch(NamedTuple):

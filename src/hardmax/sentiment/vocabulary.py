@@ -65,6 +65,7 @@ class Data(NamedTuple):
     texts: Encoded
     labels: IntArray
     weights: FloatArray | None = None  # None is 1 for each
+    groups: IntArray | None = None  # rows that every split keeps together; None is a group for each
 
 
 @dataclass(frozen=True, eq=False)
