@@ -60,7 +60,7 @@ def test_simulate_prints_leaders(run) -> None:
     code, out, _ = run("simulate", "emerging-leader")
     assert code == 0
     assert out.startswith("Ran 30 layers on 8 tokens of dimension 2. 3 leaders, the last since layer 1.")
-    assert re.search(r"1 +\(-0.05556, 0.1389\) +1 +0.0155", out)
+    assert re.search(r"1 +\(-0.05556, 0.1389\) +1 +0.0154", out)
 
 
 def test_a_kernel_that_does_not_fit_is_refused_in_flags(run) -> None:
@@ -76,6 +76,22 @@ def test_limit_prints_points_and_radius(run) -> None:
     assert re.search(r"\(1, 0\) +0.5 x leader 0 \+ 0.5 x leader 1", out)
     assert "Moving each token by less than" in run("limit", "triangle")[1]
     assert "and 80 more" in run("limit", "sphere")[1]
+
+
+def test_printed_bounds_are_rounded_in_the_safe_direction(run) -> None:
+    for seed in range(12):
+        tokens = np.random.default_rng(seed).normal(size=(6, 2))
+        np.save("tokens.npy", tokens)
+        limit = hm.limit(tokens, hm.Hardmax(0.5))
+        out = run("limit", "tokens.npy")[1]
+        radius = float(re.search(r"by less than (\S+) changes no set", out)[1])
+        assert 0.9 * limit.radius < radius <= limit.radius
+        trajectory = hm.simulate(tokens, hm.Hardmax(0.5), layers=30)
+        for leader in hm.leader_table(trajectory):
+            assert float(re.search(r"margin of (\S+?)[, ]", repr(leader))[1]) <= leader.margin
+        stopped = hm.limit(tokens, hm.Hardmax(0.01), max_layers=0)
+        if not stopped.certified:
+            assert float(re.search(r"by more than (\S+?)\. ", stopped.status)[1]) >= stopped.pace
 
 
 def test_limit_says_no_with_exit_code_1(run) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax._errors import ParameterTypeError
+from hardmax._rounding import format_down
 from hardmax._types import FloatArray, IntArray
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 
@@ -52,7 +53,7 @@ class Leader:
     def __repr__(self) -> str:
         late = f" at layer {self.measured}" if self.measured != self.emerged else ""
         return (
-            f"Leader {self.index}: since layer {self.emerged}, by a margin of {self.margin:.3g}{late}, "
+            f"Leader {self.index}: since layer {self.emerged}, by a margin of {format_down(self.margin, 3)}{late}, "
             f"followed by {len(self.followers)} at the last layer"
         )
 
@@ -84,7 +85,7 @@ def leader_table(trajectory: HardmaxTrajectory, *, most: int | None = None) -> l
     >>> trajectory = hm.simulate([[1.0, 1.0], [-1.0, -1.0], [0.5, 0.25]], hm.Hardmax(0.5), layers=3)
     >>> for leader in hm.leader_table(trajectory):
     ...     print(leader)
-    Leader 0: since layer 0, by a margin of 0.884, followed by 1 at the last layer
+    Leader 0: since layer 0, by a margin of 0.883, followed by 1 at the last layer
     Leader 1: since layer 0, by a margin of 1.94, followed by 0 at the last layer
     """
     if not isinstance(trajectory, HardmaxTrajectory):

@@ -7,6 +7,7 @@ import typer
 
 from hardmax import HardmaxTrajectory, draw, simulate
 from hardmax import limit as find_limit
+from hardmax._rounding import format_down
 from hardmax.cli import options, output
 from hardmax.cli.rules import HardmaxOptions
 from hardmax.limits import limit_points, quick_radius
@@ -52,7 +53,7 @@ def limit(
         output.say_status(result.status)
         radius = quick_radius(result)
         if 0 < radius < np.inf:
-            output.say(f"Moving each token by less than {radius:.2g} changes no set at any layer.")
+            output.say(f"Moving each token by less than {format_down(radius, 2)} changes no set at any layer.")
         columns = ("point", "what it is", "since layer", "tokens")
         output.show(output.table("Limit points", *columns, rows=limit_points(result, output.MOST_ROWS)))
         output.say_written(files)

@@ -7,6 +7,7 @@ import typer
 
 from hardmax import HardmaxTrajectory, SelfAttention, SmoothTrajectory, draw, leader_table
 from hardmax._errors import ParameterError
+from hardmax._rounding import format_down
 from hardmax.cli import options, output
 from hardmax.cli.options import UNSAID, option
 from hardmax.cli.rules import RunOptions
@@ -68,7 +69,13 @@ def simulate(
 def print_leaders(trajectory: HardmaxTrajectory) -> None:
     """Who leads, since when, by what margin, and how many follow; nothing where nobody leads."""
     rows = [
-        (str(one.index), coordinates(one.position), str(one.emerged), f"{one.margin:.3g}", str(len(one.followers)))
+        (
+            str(one.index),
+            coordinates(one.position),
+            str(one.emerged),
+            format_down(one.margin, 3),
+            str(len(one.followers)),
+        )
         for one in leader_table(trajectory, most=output.MOST_ROWS)
     ]
     margin = "margin" if len(trajectory.saved) > 1 else "margin at the end"

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._rounding import format_down
 from hardmax.control.conflicts import FEASIBLE, WIDE, exists
 from hardmax.control.demands import Demands
 from hardmax.control.programme import Programme, Solved
@@ -15,7 +16,7 @@ from hardmax.control.vertices import Vertices
 def success(request: Request, demands: Demands, solved: Solved, only: bool, prefer: str) -> ControlResult:
     """A that works."""
     A = np.asarray(solved.A)
-    size = f"Margin {solved.margin:.3g}, c" if np.isfinite(solved.margin) else "C"
+    size = f"Margin {format_down(solved.margin, 3)}, c" if np.isfinite(solved.margin) else "C"
     away = f", distance to the identity {np.linalg.norm(A - np.eye(len(A))):.3g}" if prefer == "identity" else ""
     away += f" (the solver gave up on a closer one: {solved.failure})" if solved.failure else ""
     about = f"{size}ondition number {np.linalg.cond(A):.3g}{away}. Checked by simulation."
@@ -77,9 +78,9 @@ def not_exclusive(request: Request, demands: Demands, solved: Solved, programme:
             )
             return _result(request, forced, unbounded.solved, True, status, proved=True, conflict=clashes)
     status = (
-        f"Not found: {words}. {listed(request.leaders).capitalize()} can lead with margin {solved.margin:.3g}, but no "
-        "choice of whom the others follow that was tried can be met; that is no proof. Raise `attempts`, or look for "
-        "it at the limit with `steer`."
+        f"Not found: {words}. {listed(request.leaders).capitalize()} can lead with margin "
+        f"{format_down(solved.margin, 3)}, but no choice of whom the others follow that was tried can be met; that is "
+        "no proof. Raise `attempts`, or look for it at the limit with `steer`."
     )
     return _result(request, demands, solved, True, status)
 

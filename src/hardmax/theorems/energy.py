@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from hardmax._rounding import format_down
 from hardmax.rules.sphere import Sphere
 from hardmax.theorems.base import Statement, Verdict, not_met, nothing, verdict
 from hardmax.theorems.flow import ERROR_PER_RTOL
@@ -45,6 +46,7 @@ def energy(trajectory: SmoothTrajectory) -> Verdict:
     tolerance = sensitivity * 10 * min(rtol, MAX_RTOL) if stats["adaptive"] else 1e-12
     holds = bool(growth[worst] >= -tolerance)
     answer = None if not holds and growth[worst] >= -sensitivity * ERROR_PER_RTOL * rtol else holds
-    reason = f"The smallest relative growth between saved times is {growth[worst]:.2g} (tolerance {tolerance:.0e})."
+    smallest = format_down(growth[worst], 2)
+    reason = f"The smallest relative growth between saved times is {smallest} (tolerance {tolerance:.0e})."
     witness = {"time": float(trajectory.saved[worst])}
     return verdict(answer, reason, margin=float(growth[worst] + tolerance), witness=witness)

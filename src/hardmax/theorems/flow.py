@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy  # whose parts load when they are used
 
+from hardmax._rounding import format_up
 from hardmax._tensors import to_numpy
 from hardmax._types import FloatArray
 from hardmax.flows.clusters import labels_of
@@ -155,8 +156,9 @@ class GivenFlow:
         if apart <= MAX_DIFFERENCE:
             return ""
         return (
-            f"The trajectory differs from a second integration with rtol {second.stats['rtol']:g} by {apart:.2g} of "
-            f"the largest coordinate (tolerance {MAX_DIFFERENCE:g}). Simulate it with a smaller `rtol`."
+            f"The trajectory differs from a second integration with rtol {second.stats['rtol']:g} by "
+            f"{format_up(apart, 2)} of the largest coordinate (tolerance {MAX_DIFFERENCE:g}). Simulate it with a "
+            "smaller `rtol`."
         )
 
 
@@ -212,7 +214,7 @@ def settle(
         if tested.problem:
             return verdict(None, tested.problem)
         distance, phrase, witness = measure(tested)
-        found = f"{phrase} is {distance:.2g} {tested.where} (tolerance {tolerance:g})."
+        found = f"{phrase} is {format_up(distance, 2)} {tested.where} (tolerance {tolerance:g})."
         about: dict[str, Any] = {"margin": tolerance - distance, "witness": witness}
         if distance < tolerance:
             return verdict(True, found, **about)
@@ -261,8 +263,8 @@ def left_hull(given: GivenFlow, dual: FloatArray | None) -> Verdict | None:
         return None
     k, token = witness
     found = (
-        f"At {trajectory.label(k)} token {token} is outside the initial hull by {worst:.2g} of the largest coordinate "
-        f"{'' if dual is None else 'in the leading eigenspace '}(tolerance {HULL_TOL:g})."
+        f"At {trajectory.label(k)} token {token} is outside the initial hull by {format_up(worst, 2)} of the "
+        f"largest coordinate {'' if dual is None else 'in the leading eigenspace '}(tolerance {HULL_TOL:g})."
     )
     about: dict[str, Any] = {
         "margin": HULL_TOL - worst,

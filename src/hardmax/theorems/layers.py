@@ -3,6 +3,7 @@
 import numpy as np
 
 from hardmax._integers import apply, dot
+from hardmax._rounding import format_down, format_up
 from hardmax._types import FloatArray
 from hardmax.theorems import base
 from hardmax.theorems.base import PAPER, Statement, Verdict, given, verdict
@@ -28,7 +29,7 @@ def hull(trajectory: HardmaxTrajectory) -> Verdict:
     if trajectory.layers == 0:
         return verdict(True, "No layer was run.")
     (worst, witness), allowed = base.largest_at(trajectory, base.misses(trajectory)), base.rounding(trajectory)
-    up_to = f"up to {worst:.2g} of the largest one (rounding: {allowed:.2g})"
+    up_to = f"up to {format_up(worst, 2)} of the largest one (rounding: {allowed:.2g})"
     reason = f"Every token is a convex combination of tokens a layer before, {up_to}."
     return verdict(worst <= allowed, reason, margin=allowed - worst, witness=witness)
 
@@ -61,7 +62,7 @@ def norm(trajectory: HardmaxTrajectory) -> Verdict:
     if smallest == np.inf:
         return verdict(True, "No token moves.")
     k, i = divmod(int(growth.argmin()), growth.shape[1])
-    reason = f"The smallest growth of a squared norm, relative to the largest token, is {smallest:.2g}."
+    reason = f"The smallest growth of a squared norm, relative to the largest token, is {format_down(smallest, 2)}."
     witness = {"layer": k, "token": base.token_of(trajectory, i)}
     return verdict(smallest > 0, reason, margin=smallest, witness=witness)
 
@@ -97,7 +98,9 @@ def half_space(trajectory: HardmaxTrajectory) -> Verdict:
             witness = {"layer": k, "token": i, "attracted by": j}
     if witness is None:
         return verdict(True, "Every token leads, so none attracts another.")
-    reason = f"The smallest <A z_i, z_j - z_i> over j in C_i, relative to the largest token, is {smallest:.2g}."
+    reason = (
+        f"The smallest <A z_i, z_j - z_i> over j in C_i, relative to the largest token, is {format_down(smallest, 2)}."
+    )
     return verdict(smallest >= 0, reason, margin=smallest, witness=witness)
 
 
@@ -129,7 +132,8 @@ def leaders(trajectory: HardmaxTrajectory) -> Verdict:
             where = {"layer": lost[0], "token": base.token_of(trajectory, int(i))}
             return verdict(False, f"Token {where['token']} stops leading at layer {lost[0]}.", witness=where)
     worst = max(moved)
-    reason = f"{len(found)} of {len(emerged)} tokens lead; after that they move by {worst:.2g} of the largest token."
+    at_most = format_up(worst, 2)
+    reason = f"{len(found)} of {len(emerged)} tokens lead; after that they move by {at_most} of the largest token."
     witness = {"token": base.token_of(trajectory, int(found[moved.index(worst)]))}
     return verdict(worst == 0, reason, margin=-worst if worst else 0.0, witness=witness)
 

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from hardmax._integers import apply, as_floats, dot, over_one_denominator
+from hardmax._rounding import format_down, format_up
 from hardmax._types import Row
 from hardmax.engine.run import Proof, Run
 from hardmax.limits import Limit, quick_radius
@@ -84,7 +85,8 @@ def limit(trajectory: HardmaxTrajectory) -> Verdict:
     holds = exposed > 0 and supported >= 0 and convex
     reason = (
         f"{len(rows)} limit points, {leads} vertices; each leader is ahead of the others by at least "
-        f"{exposed:.2g} along A z (relative), and convex weights reproduce the limits to {residual:.2g}."
+        f"{format_down(exposed, 2)} along A z (relative), and convex weights reproduce the limits to "
+        f"{format_up(residual, 2)}."
     )
     return verdict(bool(holds), reason, margin=min(exposed, supported), witness={"layer": found.layer})
 
@@ -243,6 +245,6 @@ def _check_decided(trajectory: HardmaxTrajectory, proof: Proof, none: str) -> Ve
     allowed = base.rounding(trajectory)
     reason = (
         f"{len(rows)} tokens, sets asked again at every layer and constant; distances shrink as claimed up to "
-        f"{worst:.2g} of the largest token (rounding: {allowed:.2g})."
+        f"{format_up(worst, 2)} of the largest token (rounding: {allowed:.2g})."
     )
     return verdict(worst <= allowed, reason, margin=allowed - worst, witness=where)

@@ -3,6 +3,7 @@
 import numpy as np
 import scipy  # whose parts load when they are used
 
+from hardmax._rounding import format_down, format_up
 from hardmax._types import FloatArray, IntArray
 from hardmax.flows.clusters import labels_of
 from hardmax.theorems.base import Statement, Verdict, not_met, nothing, verdict
@@ -265,8 +266,8 @@ def collapse(given: GivenFlow) -> Verdict:
         if end > 0 and np.finfo(np.float64).eps / end > 0.1 * waited:
             return verdict(None, "The tokens are so small that floats cannot see how 1/c grows.")
         found = (
-            f"1/c grew by {pace:.3g} of 2t since lambda t = {given.rate * since:.4g} (at least {LEAST_PACE:g}), and "
-            f"the mean is {mean:.2g} of the first norm, {tested.where}."
+            f"1/c grew by {format_down(pace, 3)} of 2t since lambda t = {given.rate * since:.4g} "
+            f"(at least {LEAST_PACE:g}), and the mean is {format_up(mean, 2)} of the first norm, {tested.where}."
         )
         if pace > LEAST_PACE and mean < MEAN_GONE:
             return verdict(True, found, margin=min(pace, 1e300) - LEAST_PACE)

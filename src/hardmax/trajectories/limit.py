@@ -10,6 +10,7 @@ import numpy as np
 
 from hardmax._drawers import draw
 from hardmax._errors import InputError
+from hardmax._rounding import format_up
 from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, Array, FloatArray, IntArray
 from hardmax.engine.certificates import Point
@@ -112,7 +113,7 @@ class Limit:
         known = f"{int((self.clusters >= 0).sum())} of {len(self.clusters)} tokens are decided"
         return (
             f"Not certified within {count(self.layer, 'layer')}. {leaders} {known}; "
-            f"the next layer would move no token by more than {self.pace:.2g}. {self.reason}"
+            f"the next layer would move no token by more than {format_up(self.pace, 2)}. {self.reason}"
         )
 
     @cached_property
