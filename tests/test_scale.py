@@ -15,6 +15,7 @@ import cloudpickle
 
 import hardmax as hm
 from hardmax.scale import Sweep, chunks
+from hardmax.scale import cells as built_in_cells
 from hardmax.scale.cell_process import Chunk
 from hardmax.scale.cells import CELLS, MATRICES
 from hardmax.scale.child import answer
@@ -272,9 +273,36 @@ def test_built_in_cells_take_every_parameter_into_the_table(client, tmp_path: Pa
     assert found["n"].tolist() == [5] * 3 + [30] * 3
     assert set(CELLS["leaders"].defaults) < set(found.columns)
     assert found["certified"].all()
-    rng = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(4,)))
+    rng = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(1,)))  # the seed of cell 4
     limit = hm.limit(rng.normal(size=(30, 2)), hm.Hardmax(0.5))
     assert (found["leaders"][4], found["layer"][4]) == (len(limit.leaders), limit.layer)
+
+
+def test_cells_with_one_seed_have_the_same_tokens(client, tmp_path: Path) -> None:
+    grid = {"a": [1, 2, 3], "b": [10, 20], "seed": range(3)}
+    found = hm.sweep(scale_cells.draw, grid, out=tmp_path, engine=client).to_frame()
+    assert (found.groupby("seed")["drawn"].nunique() == 1).all()
+    assert found["drawn"].nunique() == 3
+
+
+@pytest.mark.parametrize("name", ["leaders", "endings", "temperature"])
+def test_built_in_cells_draw_tokens_before_anything_else(name, monkeypatch) -> None:
+    drawn = []
+    make = built_in_cells.cloud
+    monkeypatch.setattr(built_in_cells, "cloud", lambda *given: drawn.append(make(*given)) or drawn[-1])
+    changes = [{}, {"alpha": 2.0}, {"A": "skew"}, {"A": "rank-one", "heads": 3}, {"heads": 2, "gain": 0.1}]
+    for change in changes:
+        known = {key: value for key, value in change.items() if key in CELLS[name].defaults}
+        answer(CELLS[name], CELLS[name].defaults | {"n": 5, "seed": 4} | known, 0, len(drawn))
+    assert all(np.array_equal(tokens, drawn[0]) for tokens in drawn)
+
+
+def test_default_seeds_are_common_in_a_grid_and_differ_in_a_random_design() -> None:
+    built_in = CELLS["leaders"]
+    grid = built_in.design(design_of({"alpha": [0.1, 0.5]}, None, 0))
+    assert [grid[i]["seed"] for i in range(2)] == [0, 0]
+    drawn = built_in.design(design_of({"alpha": [0.1, 0.5]}, 3, 0), drawn=True)
+    assert [drawn[i]["seed"] for i in range(3)] == [0, 1, 2]
 
 
 def test_endings_are_told_apart() -> None:

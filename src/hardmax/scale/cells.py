@@ -15,11 +15,10 @@ from hardmax.inputs import RANDOM_CLOUDS
 from hardmax.limits import limit
 from hardmax.rules import Compose, FeedForward, Hardmax, MultiHead, Softmax, Sphere
 from hardmax.rules.base import Layered
-from hardmax.scale.design import Design, Params
+from hardmax.scale.design import REPEAT, Design, Params
 from hardmax.simulate import simulate
 
 Row = dict[str, Any]
-REPEAT = "seed"  # a parameter that does nothing: its values are repetitions, each with random numbers of its own
 NEAR = 0.05  # distance on the sphere below which tokens are in one cluster, as in arXiv 2312.10794's figure
 BLOCK = 50  # layers between two looks at a run
 LONGEST_CYCLE = 20  # layers after which tokens are where they were
@@ -47,13 +46,19 @@ class BuiltIn:
         parameters = list(inspect.signature(self.function).parameters.values())[1:]
         return {each.name: each.default for each in parameters} | {REPEAT: 0}
 
-    def design(self, design: Design) -> Design:
-        """A design with every parameter that it leaves out, refused where the cell has no such."""
+    def design(self, design: Design, *, drawn: bool = False) -> Design:
+        """Return a design with all parameters; refuse one that the cell does not have.
+
+        The default of "seed" is 0, so that all cells have common random numbers; where cells are `drawn` at random it
+        is their index, so that each has its own.
+        """
         if design.cells is not None:
             for cell in design.cells:
                 for name, value in cell.items():
                     self.check(name, [value])
-            return Design(cells=[self.defaults | cell for cell in design.cells])
+            repeats = range(len(design.cells)) if drawn else [0] * len(design.cells)
+            pairs = zip(design.cells, repeats, strict=True)
+            return Design(cells=[self.defaults | {REPEAT: repeat} | cell for cell, repeat in pairs])
         given = design.axes or {}
         for name, values in given.items():
             self.check(name, values)
@@ -142,11 +147,11 @@ def endings(
     Heads see all coordinates. `gain` is that of a random feed-forward part after them, none if 0. Nothing is proved of
     these endings: they are what was seen within so many layers.
     """
+    start = cloud(rng, tokens, n, d)  # first, so that it is the same for all matrices, heads and gains
     each = [Hardmax(alpha, matrix(rng, A, d), any_A=True) for _ in range(heads)]
     rule: Any = each[0] if heads == 1 else MultiHead(each, shared=True)
     if gain:
         rule = Compose([rule, FeedForward.random(d, gain=gain, seed=int(rng.integers(1 << 30)))])
-    start = cloud(rng, tokens, n, d)
     ending, at, layer = _ending(rule, start, layers)
     together = labels_of(at, start * (np.abs(at).max() / np.abs(start).max()), np.ones(n, np.bool_))
     return {"ending": ending, "clusters": int(together.max()) + 1, "layer": layer}

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.scale.design import RESERVED, Params
+from hardmax.scale.design import REPEAT, RESERVED, Params
 
 Cell = Callable[[Params, np.random.Generator], Mapping[str, Any]]
 ALONE = 0.5  # seconds after which a process whose worker is gone ends itself
@@ -24,11 +24,14 @@ IDLE = 60.0  # seconds after which one without work ends
 
 
 def answer(cell: Cell, params: Params, seed: int, index: int) -> tuple[dict[str, Any], float, str | None]:
-    """The row of one cell, its seconds, and its error, if there was one.
+    """Return the row of one cell, its seconds, and its error, if there was one.
 
-    Its random numbers follow from the seed of the sweep and its number alone.
+    Random numbers depend on the seed of the sweep and on the parameter "seed" of the cell, so that cells that differ in
+    other parameters have common random numbers; without that parameter, on the index of the cell.
     """
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(index,)))
+    own = params.get(REPEAT)
+    key = own if isinstance(own, int) and not isinstance(own, bool) and own >= 0 else index
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(key,)))
     start = time.perf_counter()
     try:
         row = checked(cell(dict(params), rng), params)

@@ -10,6 +10,7 @@ import numpy as np
 from hardmax._errors import ParameterError, ParameterTypeError
 
 RESERVED = ("cell", "seconds", "error")  # columns of every table
+REPEAT = "seed"  # a parameter whose values are repetitions: cells with equal values have common random numbers
 Params = dict[str, Any]
 
 

@@ -147,7 +147,7 @@ def sweep(
 ) -> Sweep:
     """Run one function on many parameters, on every core or on a cluster, into one table.
 
-    A row depends on the function, its parameters, the seed and its number: not on the order, nor on which or how many
+    A row depends on the function, its parameters, the seed and its index: not on the order, nor on which or how many
     workers there are. Called again with the same folder, a sweep goes on where it stood. A cell that fails, hangs
     beyond `time_limit` or kills its process is a row with its error.
 
@@ -169,7 +169,9 @@ def sweep(
     samples : int, optional
         Instead of every combination, draw so many cells: from lists, and from distributions of `scipy.stats`.
     seed : int
-        Cell i has ``numpy.random.SeedSequence(seed, spawn_key=(i,))``.
+        Cells with a parameter "seed" of value s have ``numpy.random.SeedSequence(seed, spawn_key=(s,))``: common random
+        numbers, so that cells that differ in alpha, say, have the same tokens. Cell i without it has the key (i,).
+        Built-in cells have "seed", 0 by default, and with `samples` the index of the cell.
     time_limit : float, optional
         Seconds after which a cell is stopped.
     progress : callable, optional
@@ -204,7 +206,7 @@ def sweep(
     limit = None if time_limit is None else float(check_positive(time_limit, "time_limit", "It counts in seconds."))
     design = design_of(grid, samples, seed)
     if isinstance(function, BuiltIn):
-        design = function.design(design)
+        design = function.design(design, drawn=samples is not None)
     name = cell if isinstance(cell, str) else name_of(function)
     configuration = Configuration(name, source_hash(function), design, seed, limit)
     return run(function, configuration, out, engine, workers, progress, started)
