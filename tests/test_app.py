@@ -1,5 +1,6 @@
 """The playground without a browser: scenes and their links, what messages do, what answers hold, what is exported."""
 
+import asyncio
 import json
 import re
 from itertools import pairwise
@@ -31,6 +32,7 @@ from hardmax.app.scene import (
 )
 from hardmax.app.store import Store
 from hardmax.app.verdict import verdict
+from hardmax.app.views import Playground
 
 TRIANGLE = Scene.of_cloud("triangle")
 
@@ -315,6 +317,20 @@ def test_the_tour_shows_what_it_tells() -> None:
     assert "the last since layer 1" in answers[2]["status"]
     assert steps[3].scene.rule == "softmax"
     assert "ellipse" in steps[4].scene.overlays
+
+
+def test_no_verdict_of_an_earlier_scene_stays_beside_a_scene_that_is_refused() -> None:
+    playground = Playground(Scene.of_cloud("triangle"))
+    asyncio.run(playground._answer())
+    assert "Certified" in playground.verdict.object
+    playground.store.change(A=[[1.0, 2.0], [2.0, 1.0]])
+    playground.store.handle({"kind": "drag", "token": 0, "place": [0.5, 2.0]})
+    asyncio.run(playground._answer())
+    assert "Certified" not in playground.verdict.object
+    assert "symmetric positive definite" in playground.verdict.object
+    playground.store.change(A=None)
+    asyncio.run(playground._answer())
+    assert "Certified" in playground.verdict.object
 
 
 def test_words_of_the_verdict_are_escaped() -> None:

@@ -35,6 +35,44 @@ def test_a_port_that_is_taken_gets_a_sentence(run) -> None:
     assert f"`--port` must be one that is free. Got {port}: " in err
 
 
+SOCKET = {
+    "Upgrade": "websocket",
+    "Connection": "Upgrade",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "eHh4eHh4eHh4eHh4eHh4eA==",
+}
+
+
+def status_of(address: str, path: str, **headers: str) -> int:
+    """Return the status of a GET request."""
+    connection = http.client.HTTPConnection(address, timeout=60)
+    connection.request("GET", path, headers=headers)
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+def test_a_foreign_host_is_refused_even_if_it_is_the_origin() -> None:
+    """DNS rebinding: the browser believes that this server is evil.example, and so are Host and Origin."""
+    with browser.served("--allow-websocket-origin", "talk.example.org:8000") as address:
+        address = address.removeprefix("http://")
+        port = address.partition(":")[2]
+        foreign = (
+            "evil.example",
+            f"evil.example:{port}",
+            f"127.0.0.1.evil.example:{port}",
+            f"localhost:{port}, evil.example",
+        )
+        for host in foreign:
+            for path in ("/", "/playground", "/playground/autoload.js", "/static/js/bokeh.min.js", "/nowhere"):
+                assert status_of(address, path, Host=host) in (400, 403)
+            socket_headers = SOCKET | {"Host": host, "Origin": f"http://{host}"}
+            assert status_of(address, "/playground/ws", **socket_headers) in (400, 403)
+        for host in ("localhost", f"LOCALHOST:{port}", f"127.0.0.1:{port}", "talk.example.org"):
+            assert status_of(address, "/playground", Host=host) == 200
+        assert status_of(address, "/playground/ws", **SOCKET, Origin="http://evil.example") == 403
+
+
 @pytest.mark.slow
 def test_it_stops_without_a_traceback_and_other_hosts_get_no_socket() -> None:
     with browser.served() as address:

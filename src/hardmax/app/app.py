@@ -16,6 +16,7 @@ from hardmax._errors import InputError, MissingExtra
 from hardmax.app.address import Address
 from hardmax.app.cluster_views import ClusterPage
 from hardmax.app.controls import MOST_BYTES
+from hardmax.app.hosts import allow_hosts
 from hardmax.app.links import from_link
 from hardmax.app.problems import in_words
 from hardmax.app.review_views import EXTENSIONS, ReviewPage
@@ -149,6 +150,7 @@ def serve(
         websocket_max_message_size=2 * MOST_BYTES,
         extra_patterns=[("/", RedirectHandler, {"url": "/playground", "permanent": False})],
     )
+    allow_hosts(server._tornado, [f"[{address}]" if ":" in address else address, *origins])
     server.io_loop.asyncio_loop.set_exception_handler(_heard)  # type: ignore[attr-defined]
     return server
 

@@ -93,6 +93,8 @@ class Playground:
             return
         except Exception as problem:
             self._say_problem(problem)
+            if turn == self._turn:  # the verdict was that of an earlier scene
+                self.verdict.object = verdict.note(in_words(problem))
             return
         if turn != self._turn:
             return
