@@ -110,10 +110,11 @@ def facts(table: "DataFrame") -> list[str]:
     power, fit = law(table)
     return [
         f"{runs.sum():,} runs; {100 * np.average(table['certified'], weights=runs):.2f} % were proved in 1,000 layers.",
-        f"The mean number of leaders is the number expected in the input: {within:.0f} % of the {len(found)} means "
-        f"are within two standard errors of it. The farthest has {worst['leaders']:.2f} in place of "
-        f"{worst['expected']:.2f} ({_setting(worst)}).",
-        f"Leaders that emerge later are rare: in {100 * np.average(table['late'], weights=runs):.2f} % of the runs, "
+        f"The number expected in the input predicts the mean number in the end to within the error of these runs: "
+        f"{within:.0f} % of the {len(found)} means are within two standard errors of it. The farthest has "
+        f"{worst['leaders']:.2f} in place of {worst['expected']:.2f} ({_setting(worst)}).",
+        f"It is a lower bound, and a strict one wherever leaders emerge later. They do in "
+        f"{100 * np.average(table['late'], weights=runs):.2f} % of the runs, "
         f"and in {100 * where['late']:.1f} % where they are most frequent "
         f"({_setting(where)}, alpha = {where['alpha']}).",
         f"Layers until all is proved fall like 1 / log(1 + alpha)^{power:.2f}; that one exponent explains "

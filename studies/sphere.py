@@ -68,6 +68,19 @@ def facts(table: "DataFrame") -> list[str]:
         f"Plateaus: for beta = 16 on the circle the mean number falls to {100 * fall[10] / fall[3]:.0f} % from t = 3 "
         f"to 10, and from t = 30 to 100, as many times as long, to {100 * fall[100] / fall[30]:.0f} %."
     )
+    kept = table.pivot(index=["d", "beta"], columns="t", values="clusters")
+    kept = (kept[300] / kept[10])[kept[10] > 2]
+    (fast_d, fast), (slow_d, slow) = kept.idxmin(), kept.idxmax()
+    lines.append(
+        "After t = 10 the number goes on falling. Of the settings with more than two clusters at t = 10 it falls most "
+        f"for d = {fast_d} and beta = {fast:g}, until t = 300 to {100 * kept.min():.0f} % of what it was at t = 10, "
+        f"and least for d = {slow_d} and beta = {slow:g}, to {100 * kept.max():.0f} %."
+    )
+    largest = table[(table["d"] == GRID["d"][-1]) & (table["t"] == 300)].set_index("beta")["clusters"]
+    lines.append(
+        f"d = {GRID['d'][-1]}: clusters at t = 300 are "
+        f"{', '.join(f'{largest[b]:.1f} (beta = {b:g})' for b in (4, 8, 16, 32, 64))}."
+    )
     at = table[(table["t"] == 10) & (table["d"] == 2) & table["beta"].between(4, 64)]
     slope = float(np.polyfit(np.log(at["beta"]), np.log(at["clusters"]), 1)[0])
     lines.append(

@@ -56,14 +56,11 @@ def draw(table: "DataFrame") -> "Figure":
             label=f"{layers} layer{'s' * (layers > 1)}",
         )
         right.plot(one["temperature"], one["high"], "o-", ms=4, lw=1.3, color=COLOURS[number])
-    beta = 1 / np.array(GRID["temperature"][1:])
-    right.plot(1 / beta, np.sqrt(np.log(beta) / beta), "k--", lw=1, label="sqrt(log beta / beta)")
     left.set(
         xscale="log", xlabel="temperature", ylabel="share of runs within 1 % of the diameter", title="n = 30, d = 2"
     )
     right.set(xscale="log", xlabel="temperature", ylabel="distance, 90 % of the runs are nearer", title="n = 30, d = 2")
     left.legend(fontsize=8)
-    right.legend(fontsize=8)
     return figure
 
 
@@ -85,6 +82,12 @@ def facts(table: "DataFrame") -> list[str]:
     for d in GRID["d"]:
         parts = [f"{near(layers=32, temperature=0.001, d=d, n=n)} (n = {n})" for n in GRID["n"]]
         lines.append(f"d = {d}, 32 layers, temperature 0.001: {', '.join(parts)}.")
+    some = table[(table["temperature"] == 0.01) & (table["n"] == 30) & (table["d"] == 2)].sort_values("layers")
+    lines.append(
+        f"Depth: at temperature 0.01 with n = 30 and d = 2, nine runs in ten are nearer than "
+        f"{', '.join(f'{high:.2f}' for high in some['high'])} diameters "
+        f"after {', '.join(map(str, some['layers']))} layers."
+    )
     largest = table[np.isfinite(table["constant"])].groupby("layers")["constant"].max()
     lines.append(
         f"The largest C that a run needs in sqrt(log beta / beta) e^(Ct) is "

@@ -8,6 +8,8 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pytest
 
+import hardmax as hm
+
 ROOT = Path(__file__).parents[1]
 MADE = ("gallery", "command-line.md")  # by the build of the site
 SITE = [page for page in sorted((ROOT / "docs").rglob("*.md")) if not {*page.parts} & {*MADE}]
@@ -34,6 +36,16 @@ def test_blocks_run(page: Path) -> None:
     runner.run(test, out=report.append)
     plt.close("all")
     assert runner.failures == 0, "".join(report)
+
+
+def test_the_page_of_theorems_names_every_function_that_tests_one() -> None:
+    text = (ROOT / "docs" / "theorems.md").read_text(encoding="utf-8")
+    rows = re.search(r"\| statements \| functions \|\n(.*?)\n\n(.*?)\n\n", text, re.DOTALL)
+    assert rows is not None
+    cells = [line.split("|")[2] for line in rows[1].splitlines()[1:]]
+    checks = (*hm.theorems.STATEMENTS, *hm.theorems.SELF_ATTENTION, hm.theorems.energy)
+    assert {name for cell in cells for name in re.findall(r"`(\w+)`", cell)} == {check.__name__ for check in checks}
+    assert "no function" in rows[2]
 
 
 @pytest.mark.parametrize("page", SITE, ids=_name)

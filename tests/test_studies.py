@@ -43,6 +43,41 @@ def test_a_table_is_drawn(study):
     assert all(ax.has_data() for ax in figure.axes)
 
 
+def test_distances_are_drawn_without_a_line_that_looks_like_a_bound():
+    table = pd.read_csv(STUDIES["temperature"].table)
+    distances = STUDIES["temperature"].draw(table).axes[1]
+    values = set(table["high"])
+    assert all(set(line.get_ydata()) <= values for line in distances.get_lines())
+
+
+def test_the_temperature_page_says_that_distances_grow_with_depth():
+    table = pd.read_csv(STUDIES["temperature"].table).query("temperature == 0.01 and n == 30 and d == 2")
+    high = table.set_index("layers")["high"]
+    assert high[16] > 8 * high[1]
+    (line,) = [fact for fact in _facts("temperature") if fact.startswith("Depth")]
+    assert f"{high[1]:.2f}" in line
+    assert f"{high[16]:.2f}" in line
+
+
+def test_the_sphere_page_says_that_clusters_go_on_merging():
+    table = pd.read_csv(STUDIES["sphere"].table).query("d == 10 and beta == 8")
+    mean = table.set_index("t")["clusters"]
+    (line,) = [fact for fact in _facts("sphere") if fact.startswith("After t = 10")]
+    assert f"d = 10 and beta = 8, until t = 300 to {100 * mean[300] / mean[10]:.0f} %" in line
+
+
+def test_leaders_of_the_input_are_a_strict_lower_bound_where_a_leader_emerges():
+    tokens, rule = hm.configuration("emerging-leader"), hm.Hardmax(0.5)
+    at_first = hm.simulate(tokens, rule, layers=0).leaders
+    assert set(at_first) < set(hm.limit(tokens, rule).leaders)
+    assert any("a lower bound, and a strict one wherever leaders emerge" in fact for fact in _facts("leaders"))
+
+
+def _facts(name):
+    study = STUDIES[name]
+    return study.facts(pd.read_csv(study.table))
+
+
 @pytest.mark.parametrize("n", [1, 2, 5, 10])
 def test_on_a_line_both_ends_lead_unless_all_are_on_one_side(n):
     assert expected("gaussian", n, 1) == pytest.approx(2 - 2 * 0.5**n)
