@@ -163,6 +163,7 @@ def test_other_programs_read_the_explanations(undisturbed) -> None:
     assert len(read) == total
 
 
+@pytest.mark.filterwarnings("ignore::hardmax.sentiment.splits.DuplicateWarning")
 def test_with_more_classes_there_is_a_contribution_for_each(client, tmp_path: Path) -> None:
     texts = ["a good film", "a bad film", "a dull film", "good", "bad", "dull"] * 40
     labels = [1 + [kind in text for kind in ("good", "bad", "dull")].index(True) for text in texts]
