@@ -670,3 +670,21 @@ def test_compositions_of_hardmax_make_no_attention_matrix(kind, shared, monkeypa
         (run.tokens[-1] ** 2).sum().backward()
         slope = 2 * (2 / 3 * expected + np.swapaxes(P, -1, -2) @ expected / 3)
         np.testing.assert_allclose(given.grad.numpy(), slope, atol=1e-14)
+
+
+class Shrink(hm.rules.Layered):
+    """A rule without dataclass fields, as in the documentation of `Layered`."""
+
+    def attention(self, tokens, at, keys=None):
+        return np.broadcast_to(np.eye(tokens.shape[-2]), (*tokens.shape[:-1], tokens.shape[-2]))
+
+    def layer(self, tokens, k, keys=None):
+        return tokens / 2
+
+
+def test_a_custom_rule_prints_and_its_trajectory_is_refused_as_a_file(tmp_path):
+    assert repr(Shrink()) == "Shrink()"
+    trajectory = hm.simulate(TOKENS, Shrink(), layers=2)
+    assert trajectory.status
+    with pytest.raises(hm.ParameterError, match=r"`rule` must be one of hardmax's own to be written .* Got Shrink\(\)"):
+        trajectory.to_npz(tmp_path / "run.npz")

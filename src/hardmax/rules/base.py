@@ -7,7 +7,7 @@ tensors of shape (..., n, d) alike. Everything else, `simulate` does.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import Field, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -66,7 +66,8 @@ class Rule(ABC):
 
     def __repr__(self) -> str:
         parts = []
-        for item in fields(self):  # type: ignore[arg-type]
+        known: tuple[Field[Any], ...] = fields(self) if is_dataclass(self) else ()
+        for item in known:
             value, usual = getattr(self, item.name), item.default
             if value is not usual and not (isinstance(value, str | bool | int | float) and value == usual):
                 parts.append(f"{item.name}={_shown(value)}")
@@ -89,6 +90,8 @@ class Layered(Rule):
     ...
     ...     def layer(self, tokens, k, keys=None):
     ...         return (tokens + self.attention(tokens, k) @ tokens) / 2
+    >>> Mean()
+    Mean()
     >>> hm.simulate([[0.0, 4.0], [2.0, 0.0]], Mean(), layers=2).array[-1]
     array([[0.75, 2.5 ],
            [1.25, 1.5 ]])
