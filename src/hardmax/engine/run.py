@@ -17,6 +17,8 @@ from hardmax.kernels import Search
 from hardmax.kernels.sets import Sets
 from hardmax.rules.hardmax import Hardmax
 
+USE_AUTO = 'Use `kernel="auto"`.'
+
 
 class Proof(IntEnum):
     """What decided a token, from the simplest on."""
@@ -45,6 +47,9 @@ class Run:
         if kernel != "auto" and (rule.exact or tolerant):
             what = "`exact=True`, which multiplies integers" if rule.exact else "a tolerance, which sees all products"
             raise ParameterError("kernel", f'be "auto" with {what}', f"{kernel!r}", "Leave it out.")
+        if kernel == "gemm" and (rule.matrix is not None or rule.causal):
+            got = "a matrix A" if rule.matrix is not None else "causal=True"
+            raise ParameterError('kernel="gemm"', "have keys that are the queries, all of them", got, USE_AUTO)
         arithmetic = Tolerant if tolerant else Rational if rule.exact else Adaptive
         self.state: State = arithmetic(rule, tokens, Search("numpy" if tolerant else kernel, gaps=gaps))
         self.classes, self.shortcuts, self._rule = self.state.classes, shortcuts, rule

@@ -25,7 +25,7 @@ def maximisers(queries: ArrayLike, keys: ArrayLike | None = None, *, kernel: str
     keys : (m, d) or (batch, m, d) array, optional
         Rows k_j; the queries themselves unless given.
     kernel : str
-        For one cloud: a name from `KERNELS`. Batches are scanned by "fused", or by "numpy" where numba is missing.
+        For one token set a name from `KERNELS`; for a batch "auto".
 
     Returns
     -------
@@ -49,7 +49,11 @@ def maximisers(queries: ArrayLike, keys: ArrayLike | None = None, *, kernel: str
     kernel = check_kernel(kernel)
     Q, K = _check(queries, keys)
     if Q.ndim == 3:
+        if kernel != "auto":
+            raise ParameterError("kernel", 'be "auto" for a batch', repr(kernel), "Leave it out.")
         return exact_sets_of_batch(Q, K)
+    if kernel == "gemm" and K is not Q:
+        raise ParameterError('kernel="gemm"', "have keys that are the queries", "other keys", 'Use `kernel="auto"`.')
     if not len(Q):
         return Sets.of([])
     points = Points.of(Q)
