@@ -130,7 +130,7 @@ def test_a_kernel_that_cannot_run_is_refused():
         with pytest.raises(hm.ParameterError, match='`kernel="gemm"` must have keys that are the queries'):
             hm.simulate(tokens, rule, layers=2, kernel="gemm")
     with pytest.raises(
-        hm.ParameterError, match=r'`kernel="gemm"` must have keys that are the queries\. Got other keys'
+        hm.ParameterError, match=r'`kernel="gemm"` must .* queries\. Got other keys'
     ):
         maximisers(tokens, tokens + 1, kernel="gemm")
     with pytest.raises(hm.ParameterError, match=r"`kernel` must be .auto. for a batch\. Got 'fused'"):
