@@ -435,6 +435,18 @@ def test_the_mean_of_large_values_does_not_overflow(large):
     assert hardmax_attention(q, k[:2], torch.tensor([[large], [1.0]], dtype=torch.float64)).item() == large / 2
 
 
+def test_a_large_value_does_not_change_other_means():
+    q, k = torch.eye(2).double(), torch.eye(2).double().repeat_interleave(2, 0)
+    v = torch.tensor([[1e308], [1e308], [5e-324], [5e-324]], dtype=torch.float64)
+    assert hardmax_attention(q, k, v).tolist() == [[1e308], [5e-324]]
+
+
+def test_tensors_on_other_devices_get_a_sentence():
+    x = torch.empty(1, 2, 3, device="meta")
+    with pytest.raises(hm.ParameterError, match="`q` must be on"):
+        hardmax_attention(x, x, x)
+
+
 def test_torch_transforms_without_private_names(monkeypatch):
     """Where a version of torch was not tested, all calls take the way that torch.func needs."""
     x, v = torch.randn(3, 5, 4), torch.randn(3, 5, 2, requires_grad=True)

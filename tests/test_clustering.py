@@ -723,3 +723,14 @@ def test_a_huge_matrix_is_the_same_as_a_plain_one():
 def test_an_unknown_setting_names_the_class():
     with pytest.raises(TypeError, match=r"HardmaxClustering.__init__\(\) got an unexpected keyword argument 'k'"):
         HardmaxClustering(k=3)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_points_on_a_line_are_right_or_give_a_warning(seed):
+    g = np.random.default_rng(seed)
+    X = np.r_[g.normal(size=(950, 1)), g.normal(size=(50, 1)) + 7]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        found = HardmaxClustering(2).fit(X)
+    right = adjusted_rand_score(np.repeat([0, 1], [950, 50]), found.labels_) > 0.95
+    assert right or any("doubtful" in str(one.message) for one in caught)

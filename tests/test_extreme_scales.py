@@ -20,6 +20,8 @@ SCALES = {  # exponents of two
     "one": (0, 0),
     "subnormal queries": (-1030, 0),
     "subnormal keys": (0, -1035),
+    "smaller keys": (-500, -1070),
+    "smallest keys": (0, -1074),
     "all subnormal": (-1060, -1030),
     "smallest queries": (-1074, 0),
     "smallest": (-1072, -1072),

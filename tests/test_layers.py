@@ -368,5 +368,11 @@ def test_the_result_has_the_type_of_the_tokens(d, alpha_type, dtype):
     torch.testing.assert_close(out.double(), wide, rtol=4 * torch.finfo(dtype).eps, atol=4 * torch.finfo(dtype).eps)
 
 
+def test_multiplicities_of_any_integer_type():
+    expected = hm.hardmax_layers(**GOOD, counts=torch.ones(2, 5, dtype=torch.int64))
+    for dtype in (torch.uint8, torch.int16, torch.int32):
+        assert torch.equal(hm.hardmax_layers(**GOOD, counts=torch.ones(2, 5, dtype=dtype)), expected)
+
+
 def test_a_step_of_zero_moves_nothing():
     assert torch.equal(hm.hardmax_layers(GOOD["z"], torch.zeros(2), 5), GOOD["z"])

@@ -129,9 +129,7 @@ def test_a_kernel_that_cannot_run_is_refused():
     for rule in (hm.Hardmax(1, A=[[2, 1], [1, 2]]), hm.Hardmax(1, causal=True)):
         with pytest.raises(hm.ParameterError, match='`kernel="gemm"` must have keys that are the queries'):
             hm.simulate(tokens, rule, layers=2, kernel="gemm")
-    with pytest.raises(
-        hm.ParameterError, match=r'`kernel="gemm"` must .* queries\. Got other keys'
-    ):
+    with pytest.raises(hm.ParameterError, match=r'`kernel="gemm"` must .* queries\. Got other keys'):
         maximisers(tokens, tokens + 1, kernel="gemm")
     with pytest.raises(hm.ParameterError, match=r"`kernel` must be .auto. for a batch\. Got 'fused'"):
         maximisers(tokens[None], kernel="fused")

@@ -164,3 +164,37 @@ def test_train_takes_a_column_of_groups(run) -> None:
     code, _, err = run("train", "--data", "imdb", "--out", "x", "--group", "author")
     assert code == 2
     assert "`--group` must go with FILE" in err
+
+
+GOOD, BAD = ["great", "lovely", "superb", "fine", "nice"], ["awful", "terrible", "poor", "dull", "weak"]
+
+
+def two_classes(rows=60):
+    """Return texts of two classes that differ in two words, with a word of their own, and their labels."""
+    texts = [f"the film number{i} was {GOOD[i % 5]} and {GOOD[(i + 2) % 5]}" for i in range(rows)]
+    texts += [f"the film number{i} was {BAD[i % 5]} and {BAD[(i + 2) % 5]}" for i in range(rows, 2 * rows)]
+    return texts, ["p"] * rows + ["n"] * rows
+
+
+def test_a_class_in_one_group_is_predicted_and_not_counted_as_right():
+    texts, labels = two_classes()
+    classifier = HardmaxClassifier(n_heads=4)
+    with pytest.warns(UserWarning, match=r"No text of class 'p' can be held out, as all 60 are equal or in one group"):
+        classifier.fit(texts, labels, groups=["one author"] * 60 + list(range(60)))
+    assert classifier.score(texts, labels) > 0.95
+    assert classifier.history_[-1].accuracy <= 0.5
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_class_of_equal_texts_is_predicted():
+    texts, labels = two_classes()
+    texts[:60] = [texts[0]] * 60
+    classifier = HardmaxClassifier(n_heads=4).fit(texts, labels)
+    assert classifier.predict(texts[:1]).tolist() == ["p"]
+    assert classifier.score(texts, labels) > 0.9
+
+
+@pytest.mark.filterwarnings("ignore:Left out 20 of 32 rows")
+def test_many_groups_and_rows_that_are_left_out():
+    texts, labels = two_classes(6)
+    HardmaxClassifier(n_heads=2).fit([None] * 20 + texts, ["p"] * 20 + labels, groups=list(range(32)))

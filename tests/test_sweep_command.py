@@ -174,3 +174,10 @@ def test_ctrl_c_leaves_what_is_done_and_says_how_to_go_on(run, engine, files) ->
     assert 0 < Sweep.open("mine").rows < 60
     assert run("sweep", "resume", "mine", "--cell", "my_cells.py:cell", "--engine", engine)[0] == 0
     assert Sweep.open("mine").to_frame()["y"].tolist() == list(range(1, 61))
+
+
+def test_sampled_cells_of_ones_own_have_random_numbers_of_their_own(run) -> None:
+    Path("mine.py").write_text("def draw(params, rng):\n    return {'u': float(rng.random())}\n")
+    code, _, err = run("sweep", "mine.py:draw", "--x", "1,2,3", "--samples", "4", "--out", "runs")
+    assert code == 0, err
+    assert Sweep.open("runs").to_frame()["u"].nunique() == 4

@@ -10,6 +10,7 @@ pytest.importorskip("panel")
 pytest.importorskip("sklearn")
 
 from hardmax import HardmaxClassifier, pretrained
+from hardmax._tables import escape_formulas
 from hardmax.app import cluster_exports, review_exports, review_files
 from hardmax.app.cluster_points import read
 from hardmax.app.clusters import ClusterStore
@@ -67,3 +68,11 @@ def test_the_command_line_writes_no_formulas(run) -> None:
     assert rows[0][:3] == ["text", "'=id", "score"]
     assert [row[:3] for row in rows[1:]] == [[f"'{text}", "-7", "-0.5"] for text in RISKY]
     assert not any(is_formula(cell) for row in rows for cell in row)
+
+
+def test_escaping_keeps_the_types_of_other_cells():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": pd.Series([9007199254740993, None, "=1"], dtype=object), "b": [1, 2, 3]})
+    safe = escape_formulas(frame)
+    assert safe["a"].tolist() == [9007199254740993, None, "'=1"]
+    assert safe["b"].tolist() == [1, 2, 3]

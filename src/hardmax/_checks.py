@@ -68,7 +68,8 @@ def _keep_integers(value: Array, array: AnyArray) -> AnyArray:
     large = np.abs(array) >= MAX_EXACT_INTEGER
     if not large.any():
         return array
-    given = np.asarray(value.astype(object) if hasattr(value, "astype") else value, object)  # pandas converts first
+    frame = type(value).__module__.partition(".")[0] == "pandas"  # which would convert to one type first
+    given = np.asarray(value.astype(object) if frame else value, object)
     if given.shape != array.shape:
         return array
     exact = array.astype(object)

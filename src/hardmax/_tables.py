@@ -85,7 +85,9 @@ def escape_formulas(frame: "DataFrame") -> "DataFrame":
     safe = frame.copy()
     for i, kind in enumerate(frame.dtypes):
         if getattr(kind, "kind", "O") not in "biuf":
-            safe.isetitem(i, frame.iloc[:, i].map(escape_formula))
+            cells = np.empty(len(frame), object)  # as Series.map would turn integers beside gaps into floats
+            cells[:] = [escape_formula(cell) for cell in frame.iloc[:, i]]
+            safe.isetitem(i, cells)
     return safe.set_axis([escape_formula(name) for name in frame.columns], axis=1)
 
 

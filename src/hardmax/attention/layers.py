@@ -103,8 +103,8 @@ def _check(z: Tensor, alpha: Tensor, A: Tensor | None, counts: Tensor | None) ->
         raise ParameterError("alpha", "be finite and 0 or larger", wrong, "Pass a step size per batch element.")
     if counts is not None and (counts.is_floating_point() or counts.is_complex() or counts.dtype == torch.bool):
         raise ParameterError("counts", "be a tensor of integers", counts.dtype, "Use `.long()`.")
-    if counts is not None and (counts < 0).any():
-        raise ParameterError("counts", "be 0 or larger", int(counts.min()), "Use 0 for padding.")
+    if counts is not None and (counts.long() < 0).any():
+        raise ParameterError("counts", "be 0 or larger", int(counts.long().min()), "Use 0 for padding.")
 
 
 def _one_by_one(z: Tensor, step: Tensor, count: int, A: Tensor | None, counts: Tensor | None) -> Tensor:

@@ -162,7 +162,7 @@ def _seen(mask: Tensor | None, attn_mask: Tensor | None, k: Tensor, leading: tup
 def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
     """Cast tensors as torch's `scaled_dot_product_attention` does under `torch.autocast`; float64 is not cast."""
     kind = tensors[0].device.type if isinstance(tensors[0], Tensor) else "cpu"
-    if not torch.is_autocast_enabled(kind):
+    if kind not in ("cpu", "cuda") or not torch.is_autocast_enabled(kind):
         return tensors
     dtype = torch.get_autocast_dtype(kind)
     fits = [isinstance(x, Tensor) and x.is_floating_point() and x.dtype != torch.float64 for x in tensors]

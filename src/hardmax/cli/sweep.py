@@ -60,8 +60,9 @@ class SweepOptions:
     json: options.Json = False
 
     def start(self, cell: Cell | str, grid: dict[str, Any]) -> None:
-        drawn = self.samples is not None and self.seeds == 1 and cell in CELLS
-        repeated = grid if drawn else grid | {REPEAT: list(range(self.seeds))}
+        # Cells that are drawn at random have random numbers of their own, unless repetitions are requested.
+        alone = self.samples is not None and self.seeds == 1
+        repeated = grid if alone else grid | {REPEAT: list(range(self.seeds))}
         begin = partial(sweep, cell, repeated, samples=self.samples, seed=self.seed, time_limit=self.time_limit)
         _run(self.out, self.json, begin, self.engine, self.workers)
 

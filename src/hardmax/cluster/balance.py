@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 from scipy.linalg import qr
+from scipy.optimize import linear_sum_assignment
 
 from hardmax._types import FloatArray, IntArray, Matrix
 from hardmax.cluster.embedding import SpectralEmbedding
@@ -23,6 +24,7 @@ from hardmax.cluster.peaks import watershed
 ROUNDS = 10  # updates of a frame at most
 FACTOR = 2.0  # by which the normalised cut must fall before features are changed
 DOUBTFUL = 4.0  # times the least known normalised cut of as many groups
+MAX_DISAGREEMENT = 0.1  # share of points on a line whose cluster differs from the basin of their density peak
 FEW = 4  # clusters at most that are expected to be peaks of the density: more may just be asked for as pieces
 NARROW = 1.5  # ratio of the rates 1 - lambda of successive eigenvectors below which there is no gap between them
 
@@ -73,6 +75,12 @@ def normalised_cut(W: sparse.csr_array, groups: IntArray, count: int) -> float:
     return float(f"{np.divide(leaving, volumes, out=np.ones(count), where=volumes > 0).sum():.10g}")
 
 
+def _disagreement(groups: IntArray, others: IntArray) -> float:
+    """Return the share of points that two partitions do not have in common, under the best matching of their parts."""
+    table = sparse.coo_array((np.ones(len(groups)), (groups, others))).toarray()
+    return 1 - float(table[linear_sum_assignment(-table)].sum()) / len(groups)
+
+
 @dataclass(frozen=True, eq=False)
 class Balance:
     """Eigenvectors of a graph, and frames of features with rays of equal length."""
@@ -100,14 +108,18 @@ class Balance:
         """Return the normalised cut of a partition into `count` groups."""
         return normalised_cut(self.graph.weights, groups, count)
 
-    def doubt(self, cut: float, count: int, Y: Matrix | None) -> str:
-        """Return why `count` clusters with this normalised cut are doubtful, or an empty string.
+    def doubt(self, groups: IntArray, count: int, Y: Matrix | None) -> str:
+        """Return why these `count` clusters are doubtful, or an empty string.
 
         `Y` are the points, where there are coordinates.
         """
         if not 1 < count <= len(self.embedding.values):
             return ""
-        least = self.cut(self.frames(count)[0].groups, count)
+        cut, least = self.cut(groups, count), self.cut(self.frames(count)[0].groups, count)
+        if Y is not None and Y.shape[1] == 1 and self.graph.near is not None:
+            basins = watershed(self.graph, count)  # any cut of a line is small, so cuts do not decide there
+            if basins is not None and _disagreement(groups, basins) > MAX_DISAGREEMENT:
+                return "on a line, the most prominent peaks of the density bound other clusters"
         if cut > DOUBTFUL * least:
             times = f"{cut / least:.1f}" if least else "many"
             return f"their normalised cut is {times} times that of another partition of the graph into {count}"

@@ -137,7 +137,8 @@ class Fit(NamedTuple):
 
     choice: Choice
     features: FloatArray  # (n, m)
-    cut: float  # normalised cut of the clusters in the graph
+    groups: IntArray  # the clusters of the points of the graph
+    cut: float  # their normalised cut
 
     def distance(self, n_clusters: int) -> tuple[float, ...]:
         """Return how far it is from the wanted number of clusters, the normalised cut, and how far tau is from 1."""
@@ -157,7 +158,8 @@ def choose_features(
 
     def fit(features: FloatArray) -> Fit:
         choice = pick(features)
-        return Fit(choice, features, balance.cut(labels_of(choice.tokens, choice.limit)[first], choice.n_clusters))
+        groups = labels_of(choice.tokens, choice.limit)[first]
+        return Fit(choice, features, groups, balance.cut(groups, choice.n_clusters))
 
     plain = fit(balance.embedding.features(m)[labels])
     if m != (n_clusters or plain.choice.n_clusters):

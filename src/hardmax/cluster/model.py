@@ -187,7 +187,7 @@ def _on_graph(
     else:
         m = embedding.whole(min(m or embedding.components(), len(embedding.values)))
         found = choose_features(balance, labels, m, k, lambda features: _choose(features, settings, progress))
-    doubt = "" if k is None else balance.doubt(found.cut, found.choice.n_clusters, Y)
+    doubt = "" if k is None else balance.doubt(found.groups, found.choice.n_clusters, Y)
     return found.choice, found.features, doubt
 
 

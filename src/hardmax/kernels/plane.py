@@ -223,7 +223,7 @@ def winners(
         kept[k] = ids[kept[k]]
     clear[:], all_clear = True, True
     slope, base, least = _thresholds(h, highest, error, scale, by)
-    stray = error > STRAY * highest
+    stray = (error > STRAY * highest) | (h < 0.5)  # the scale of the smallest keys is limited, and float32 underflows
     for top in range(0, n, LANES):
         doubt = best_in_plane(qx, qy, top, kx, ky, few, slope, base, least, at)
         for lane in range(min(LANES, n - top)):

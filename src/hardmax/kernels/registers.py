@@ -29,7 +29,7 @@ def numbers_in_register(triple: str, cpu: str, features: str) -> int:
 @cache
 def sums_at_once() -> int:
     """How many sums of 16 lanes stay in registers, beside 16 numbers, one that is everywhere, and their product."""
-    triple, width = binding.get_process_triple(), 8  # where numba does not say what it compiles for: speed alone
+    triple, width = binding.get_process_triple(), 8  # without private names of numba; matters for speed only
     if may_use_private("numba"):
         triple, cpu, features = cpu_target.target_context.codegen().magic_tuple()
         width = numbers_in_register(triple, cpu, features)

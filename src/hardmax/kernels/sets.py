@@ -171,10 +171,13 @@ class Sets:
 def _weighted_means(weights: "scipy.sparse.csr_array", values: AnyArray) -> AnyArray:
     """Return the means of the rows of `values` under integer weights, also where their sums would overflow."""
     total = weights.sum(axis=1)[:, None]
-    halvings = int(total.max()).bit_length() if np.abs(values).max() > np.finfo(np.float64).max / total.max() else 0
-    return (
-        np.ldexp((weights @ np.ldexp(values, -halvings)) / total, halvings) if halvings else (weights @ values) / total
-    )
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = (weights @ values) / total
+        large = ~np.isfinite(means)
+        if large.any():
+            halvings = int(total.max()).bit_length()
+            means[large] = np.ldexp((weights @ np.ldexp(values, -halvings)) / total, halvings)[large]
+    return np.asarray(means)
 
 
 def _starts(sizes: IntArray | list[int]) -> IntArray:

@@ -38,6 +38,7 @@ from hardmax.sentiment.splits import (
     find_duplicates,
     join_groups,
     number_texts,
+    unmeasured_notes,
 )
 from hardmax.sentiment.statistics import LeaderStatistics, leader_statistics
 from hardmax.sentiment.storage import load_model, save_model
@@ -173,6 +174,8 @@ class HardmaxClassifier(ClassifierMixin, BaseEstimator, Settings):
             warn(found, DuplicateWarning, stacklevel=2)
         if group_of_row is not None:
             kept_together = join_groups(kept_together, group_of_row[rows])
+        for sentence in unmeasured_notes(classes, numbers, kept_together):
+            warn(sentence, UserWarning, stacklevel=2)
         report = report or (lambda *_: None)
         with training_bar(report) if self.verbose else nullcontext(report) as report:
             self.model_, self.history_ = fit_model(texts, numbers, classes, self, weights, kept_together, report=report)

@@ -154,7 +154,8 @@ def _mixture(
     believed = EXPECTED / 2 / kinds
     if not len(seen):
         return np.full(kinds, believed), np.zeros(1 if classes == 2 else classes)
-    scores, labels, weights = scores[:, seen], labels[seen], weights[seen]
+    present, labels = np.unique(labels[seen], return_inverse=True)  # of a class that is never held out nothing is known
+    scores, weights, known = scores[:, seen][..., present], weights[seen], len(present)
     scores = scores - scores.mean(axis=2, keepdims=True)
     middle = scores.mean(axis=1, keepdims=True)  # where classes are uneven it is far from 0, and tells nothing
     size = np.maximum(np.abs(scores - middle).mean(axis=(1, 2)), 1e-12)
@@ -164,11 +165,14 @@ def _mixture(
         total = np.tensordot(amounts / size, scores - middle, 1) + bias
         return loss(total, labels, weights) * len(labels) + BELIEF * float(((amounts - believed) ** 2).sum())
 
-    begin = np.append(np.full(kinds, believed), np.zeros(classes - 1))
-    bounds = [(believed / 20, None)] * kinds + [(None, None)] * (classes - 1)
+    begin = np.append(np.full(kinds, believed), np.zeros(known - 1))
+    bounds = [(believed / 20, None)] * kinds + [(None, None)] * (known - 1)
     found = minimize(cost, begin, method="L-BFGS-B", bounds=bounds).x
     amounts, bias = found[:kinds] / size, np.append(0.0, found[kinds:])
     bias = bias - np.tensordot(amounts, middle[:, 0], 1)
+    if known < classes:
+        fitted, bias = bias - bias.mean(), np.zeros(classes)
+        bias[present] = fitted
     return amounts, bias[1:] - bias[:1] if classes == 2 else bias
 
 

@@ -68,7 +68,7 @@ def check_device(value: Any, name: str) -> None:
         import torch
     there = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if int(value.partition(":")[2] or 0) >= there:
-        got = f"{value!r} on a machine with {there} of them" if there else f"{value!r} on a machine without one"
+        got = f"{value!r} on a machine with {there} GPUs" if there else f"{value!r} on a machine without one"
         raise ParameterError(name, "be a GPU that torch can use", got, 'Use `device="auto"` or `device="cpu"`.')
 
 

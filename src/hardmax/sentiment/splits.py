@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 from hardmax._checks import as_array
 from hardmax._errors import ParameterError
 from hardmax._tensors import to_numpy
-from hardmax._types import IntArray
+from hardmax._types import AnyArray, IntArray
 from hardmax.sentiment.tables import is_missing
 from hardmax.sentiment.text import Splitter
 
@@ -53,19 +53,31 @@ def duplicate_note(shown: Sequence[int], count: int, rows: int, name: str) -> st
     )
 
 
+def unmeasured_notes(classes: AnyArray, labels: IntArray, groups: IntArray) -> list[str]:
+    """Return a sentence about every class of several rows that are all in one group, and so are never held out."""
+    notes = []
+    for number, name in enumerate(classes):
+        rows = np.flatnonzero(labels == number)
+        if len(rows) > 1 and len(np.unique(groups[rows])) == 1:
+            why = f"all {len(rows)} are equal or in one group"
+            notes.append(f"No text of class {str(name)!r} can be held out, as {why}: its accuracy is not measured.")
+    return notes
+
+
 def check_groups(groups: Any, rows: int) -> IntArray:
     """Return (rows,) integers, the same within a group; a row whose group is missing is a group of its own."""
     must = f"hold one group for each of the {rows} texts"
-    shape = as_array(groups, "groups", must, "Match them.").shape
+    advice = "Pass a sequence as long as the texts, such as a column of the same table."
+    shape = as_array(groups, "groups", must, advice).shape
     if shape != (rows,):
-        raise ParameterError("groups", must, f"shape {shape}", "Match them.")
+        raise ParameterError("groups", must, f"shape {shape}", advice)
     values = list(to_numpy(groups))
     return _number_values([(row,) if is_missing(value) else value for row, value in enumerate(values)])
 
 
 def join_groups(first: IntArray, second: IntArray) -> IntArray:
     """Return (rows,) integers, the same for rows that are connected by equal entries of `first` or `second`."""
-    rows = np.arange(len(first))
+    rows, second = np.arange(len(first)), _number_values(second.tolist())
     # A graph whose nodes are the rows, then the values of `first`, then those of `second`.
     ends = np.concatenate([len(rows) + first, 2 * len(rows) + second])
     links = coo_array((np.ones(len(ends), bool), (np.tile(rows, 2), ends)), (3 * len(rows),) * 2)

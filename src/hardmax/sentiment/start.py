@@ -43,6 +43,7 @@ def fit_start(
     if not folds:  # a text for each class: nothing can be held out
         return as_heads(linear, settings), Epoch(0, value, kept=True)
     held = np.concatenate([fold.held for fold in folds])
+    covered = weights[held].sum() / weights.sum()
     labels, weights = data.labels[held], weights[held]
     scores = np.concatenate([logits(fold.linear, fold.texts) for fold in folds])
     value = loss(both(scores), labels, weights)
@@ -52,7 +53,7 @@ def fit_start(
         value = moved
     else:
         right = float(np.average(decided(scores + lift) == labels, weights=weights))
-    epoch = Epoch(0, value, value, right, kept=True)
+    epoch = Epoch(0, value, value, float(right * covered), kept=True)  # rows that are never held out count as errors
     report(total, total, value, epoch)
     model = as_heads(Linear(linear.weights * volume, linear.bias), settings, alpha)
     return (replace(model, bias=model.bias + lift, lift=lift) if lift.any() else model), epoch

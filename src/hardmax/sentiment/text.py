@@ -133,8 +133,9 @@ def unspaced_note(texts: Sequence[str]) -> str:
     if count < MIN_UNSPACED * sum(map(len, sample)) or spaced > MAX_SPACED * count:
         return ""
     return (
-        "Many texts are in a script without spaces between words, and each run of characters counts as one word. Pass "
-        "a `tokenizer` in Python, such as `tokenizer=list` for single characters, or put spaces between the words."
+        "Many texts are in a script without spaces between words, and all characters between two spaces count as one "
+        "word. Pass a `tokenizer` in Python, such as `tokenizer=list` for single characters, or put spaces between "
+        "the words."
     )
 
 
