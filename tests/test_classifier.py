@@ -109,6 +109,7 @@ def checks(estimator):
     return [pytest.param(*pair, id=name, marks=mark) for pair, name, mark in zip(pairs, names, marks, strict=True)]
 
 
+@pytest.mark.filterwarnings("ignore:No text of class")
 @pytest.mark.filterwarnings("ignore:.*are duplicates of an earlier text")
 @pytest.mark.parametrize(("estimator", "check"), [*checks(HardmaxClassifier()), *checks(OfRows())])
 def test_scikit_learn_checks(estimator, check):

@@ -197,4 +197,4 @@ def test_a_class_of_equal_texts_is_predicted():
 @pytest.mark.filterwarnings("ignore:Left out 20 of 32 rows")
 def test_many_groups_and_rows_that_are_left_out():
     texts, labels = two_classes(6)
-    HardmaxClassifier(n_heads=2).fit([None] * 20 + texts, ["p"] * 20 + labels, groups=list(range(32)))
+    HardmaxClassifier(n_heads=4).fit([None] * 20 + texts, ["p"] * 20 + labels, groups=list(range(32)))
