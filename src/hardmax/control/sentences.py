@@ -79,7 +79,7 @@ def not_exclusive(request: Request, demands: Demands, solved: Solved, programme:
             return _result(request, forced, unbounded.solved, True, status, proved=True, conflict=clashes)
     status = (
         f"Not found: {words}. {listed(request.leaders).capitalize()} can lead with margin "
-        f"{format_down(solved.margin, 3)}, but no choice of whom the others follow that was tried can be met; that is "
+        f"{format_down(solved.margin, 3)}, but no targets of the others that were tried can be met; that is "
         "no proof. Raise `attempts`, or look for it at the limit with `steer`."
     )
     return _result(request, demands, solved, True, status)
