@@ -31,8 +31,10 @@ def ours(make: Make, kernel: str = "auto", name: str = "") -> Method:
         if kernel == "auto":
             d, alone = tokens.shape[-1], tokens.ndim == 2
             more = ["hull"] * (alone and d == 2) + ["tree"] * (alone and tree_choice.FEWEST <= d <= tree_choice.MOST)
-            for name in ["fused", "gemm", *more]:  # so that none is compiled while it is timed
-                kernels.maximisers(tokens[..., :WARM, :], kernel=name)
+            for name in ["fused", "gemm", *more] if alone else []:  # so that none is compiled while it is timed
+                kernels.maximisers(tokens[:WARM], kernel=name)
+            if not alone:
+                kernels.maximisers(tokens)
         kernels.maximisers(tokens[..., :WARM, :], kernel=kernel)
         return lambda: kernels.maximisers(tokens, kernel=kernel)
 
