@@ -13,7 +13,7 @@ from hardmax._types import AnyArray
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # first characters of cells that a spreadsheet may run
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # first characters of cells that a spreadsheet may run
 MOST_DIGITS = 4000  # before or after the point
 
 
@@ -76,7 +76,7 @@ def escape_formula(cell: Any) -> Any:
     >>> escape_formula("=1+2"), escape_formula("-0.5"), escape_formula("a film")
     ("'=1+2", '-0.5', 'a film')
     """
-    risky = isinstance(cell, str) and cell.startswith(FORMULA) and not is_number(cell)
+    risky = isinstance(cell, str) and cell.startswith(FORMULA_STARTS) and not is_number(cell)
     return f"'{cell}" if risky else cell
 
 

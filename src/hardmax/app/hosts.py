@@ -11,7 +11,7 @@ from typing import Any
 from tornado.httputil import HTTPServerRequest
 from tornado.web import Application, RequestHandler
 
-LOCAL = ("localhost", "127.0.0.1")
+LOCAL_HOSTS = ("localhost", "127.0.0.1")
 
 
 class Refused(RequestHandler):
@@ -37,7 +37,7 @@ def host_name(host: str) -> str:
 
 def allow_hosts(application: Application, hosts: Iterable[str]) -> None:
     """Let an application answer requests to this machine's local names and to `hosts`, pages and sockets alike."""
-    allowed, find = {*LOCAL, *filter(None, map(host_name, hosts))}, application.find_handler
+    allowed, find = {*LOCAL_HOSTS, *filter(None, map(host_name, hosts))}, application.find_handler
 
     def find_handler(request: HTTPServerRequest, **options: Any) -> Any:
         if host_name(request.host) in allowed:

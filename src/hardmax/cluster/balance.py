@@ -21,12 +21,12 @@ from hardmax.cluster.graph import Graph
 from hardmax.cluster.how_many import is_one_peak
 from hardmax.cluster.peaks import watershed
 
-ROUNDS = 10  # updates of a frame at most
-FACTOR = 2.0  # by which the normalised cut must fall before features are changed
-DOUBTFUL = 4.0  # times the least known normalised cut of as many groups
+MAX_ROUNDS = 10  # updates of a frame at most
+MIN_CUT_RATIO = 2.0  # old over new normalised cut from which on features are changed
+MAX_CUT_RATIO = 4.0  # of the normalised cut to the least known one, above which clusters are doubtful
 MAX_DISAGREEMENT = 0.1  # share of points on a line whose cluster differs from the basin of their density peak
-FEW = 4  # clusters at most that are expected to be peaks of the density: more may just be asked for as pieces
-NARROW = 1.5  # ratio of the rates 1 - lambda of successive eigenvectors below which there is no gap between them
+MAX_PEAK_CLUSTERS = 4  # more clusters may be requested as pieces, and need not be peaks of the density
+MIN_EIGENVALUE_GAP = 1.5  # ratio of 1 - lambda of successive eigenvectors from which on there is a gap
 
 
 class Frame(NamedTuple):
@@ -55,7 +55,7 @@ class Frame(NamedTuple):
         m = vectors.shape[1]
         rows = vectors[qr(vectors.T, mode="r", pivoting=True)[1][:m]]
         frame = cls.of(vectors, roots, np.linalg.solve(rows.T, vectors.T).argmax(axis=0))
-        for _ in range(ROUNDS):
+        for _ in range(MAX_ROUNDS):
             groups = frame.features.argmax(axis=1)
             if (groups == frame.groups).all() or len(np.unique(groups)) < m:
                 break
@@ -120,10 +120,10 @@ class Balance:
             basins = watershed(self.graph, count)  # any cut of a line is small, so cuts do not decide there
             if basins is not None and _disagreement(groups, basins) > MAX_DISAGREEMENT:
                 return "on a line, the most prominent peaks of the density bound other clusters"
-        if cut > DOUBTFUL * least:
+        if cut > MAX_CUT_RATIO * least:
             times = f"{cut / least:.1f}" if least else "many"
             return f"their normalised cut is {times} times that of another partition of the graph into {count}"
-        if count <= FEW and self.embedding.gap(count) < NARROW and is_one_peak(self.graph, Y):
+        if count <= MAX_PEAK_CLUSTERS and self.embedding.gap(count) < MIN_EIGENVALUE_GAP and is_one_peak(self.graph, Y):
             close = f"eigenvalues {count} and {count + 1} of the graph are close"
             return f"the density of the points has one peak beyond chance, and {close}"
         return ""

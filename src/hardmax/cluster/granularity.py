@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax._types import FloatArray, IntArray, Progress
-from hardmax.cluster.balance import FACTOR, Balance
+from hardmax.cluster.balance import MIN_CUT_RATIO, Balance
 from hardmax.cluster.prediction import labels_of
 from hardmax.engine.run import Run
 from hardmax.limits import Limit, limit
@@ -152,7 +152,7 @@ def choose_features(
     """Return what `pick` chooses with m eigenvectors: with their own rows, or with those of a frame.
 
     A frame is tried where it has as many groups as there are clusters, and a normalised cut less than that of the
-    clusters by FACTOR. The clusters with the least cut are taken.
+    clusters by a factor of MIN_CUT_RATIO. The clusters with the least cut are taken.
     """
     first = np.unique(labels, return_index=True)[1]
 
@@ -164,7 +164,7 @@ def choose_features(
     plain = fit(balance.embedding.features(m)[labels])
     if m != (n_clusters or plain.choice.n_clusters):
         return plain
-    bound = plain.cut / FACTOR if plain.choice.n_clusters == m else np.inf
+    bound = plain.cut / MIN_CUT_RATIO if plain.choice.n_clusters == m else np.inf
     frames = [frame for frame in balance.frames(m) if balance.cut(frame.groups, m) < bound]
     return min([plain, *(fit(frame.features[labels]) for frame in frames)], key=lambda found: found.distance(m))
 

@@ -38,7 +38,7 @@ def prominences(graph: Graph) -> tuple[IntArray, FloatArray]:
 
 
 def watershed(graph: Graph, count: int) -> IntArray | None:
-    """(n,) the basins of the `count` most prominent peaks, as numbers from 0; None if there are fewer peaks.
+    """Return (n,) the basins of the `count` most prominent peaks as integers from 0; None if there are fewer peaks.
 
     The basin of each other peak belongs to the peak that ended it, which is more prominent.
     """
@@ -54,7 +54,7 @@ def watershed(graph: Graph, count: int) -> IntArray | None:
 
 
 def _persistence(graph: Graph) -> tuple[IntArray, IntArray, FloatArray, IntArray]:
-    """The peaks, the basin of each point, the prominence of each peak, and the peak that ends it (itself if none)."""
+    """Return the peaks, the basin of each point, and the prominence of each peak and the peak that ends it."""
     assert graph.near is not None
     assert graph.scales is not None
     density = -dimension(graph.near) * np.log(graph.scales)  # (n,)
@@ -100,7 +100,7 @@ def _passes(a: IntArray, b: IntArray, level: FloatArray, count: int) -> sparse.c
 
 
 def _fallen(passes: sparse.coo_array, height: FloatArray, rank: IntArray) -> tuple[FloatArray, IntArray]:
-    """Prominence of each peak, and the peak that ends it.
+    """Return the prominence of each peak, and the peak that ends it, which is itself for the highest.
 
     At each pass, from the highest down, the lower of two peaks ends.
     """

@@ -261,9 +261,9 @@ def collapse(given: GivenFlow) -> Verdict:
         earlier, since = (trajectory.array[half], times[half]) if half >= 0 else (given.start, 0.0)
         middle, end = _largest_variance(earlier @ root.T), _largest_variance(trajectory.array[last] @ root.T)
         mean = float(np.linalg.norm(trajectory.array[last].mean(axis=0))) / first
-        waited = given.rate * float(times[last] - since)
-        pace = (1 / end - 1 / middle) / (2 * waited) if end > 0 else np.inf
-        if end > 0 and np.finfo(np.float64).eps / end > 0.1 * waited:
+        elapsed = given.rate * float(times[last] - since)
+        pace = (1 / end - 1 / middle) / (2 * elapsed) if end > 0 else np.inf
+        if end > 0 and np.finfo(np.float64).eps / end > 0.1 * elapsed:
             return verdict(None, "The tokens are so small that floats cannot see how 1/c grows.")
         found = (
             f"1/c grew by {format_down(pace, 3)} of 2t since lambda t = {given.rate * since:.4g} "
