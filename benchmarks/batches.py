@@ -10,13 +10,12 @@ import hardmax as hm
 from benchmarks import data
 from benchmarks.registry import Answer, Case, Method, Target, equal, size
 from hardmax._types import FloatArray
-from hardmax.engine.run import Run
-from hardmax.kernels import maximisers
-from hardmax.kernels.comparisons import compared
-from hardmax.kernels.exact_sets import exact_rows
-from hardmax.kernels.floating import Scaled, slack_of
-from hardmax.kernels.reference import near_maxima
-from hardmax.kernels.sets import Sets
+from hardmax.exact.argmax import exact_rows
+from hardmax.exact.comparison import compared
+from hardmax.exact.run import Run
+from hardmax.search.reference import near_maxima
+from hardmax.search.rounding import Scaled, slack_of
+from hardmax.search.sets import Sets
 
 RULE, LAYERS, N = hm.Hardmax(0.5), 10, 100
 TIMES = Target(20.0)
@@ -106,7 +105,7 @@ def _at_once(tokens: FloatArray) -> Sets:
 
 def _memory(quick: bool) -> list[Method]:
     make = partial(_gathered, 8000, 4, quick)
-    ways = {"candidates in parts": maximisers, "all candidates at once": _at_once}
+    ways = {"candidates in parts": hm.argmax_sets, "all candidates at once": _at_once}
     return [
         Method(name, _loaded(make, way), lambda sets: {"starts": sets.starts, "members": sets.members})
         for name, way in ways.items()

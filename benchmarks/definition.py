@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import expm
 
 from hardmax._types import FloatArray
-from hardmax.kernels.sets import Sets
+from hardmax.search.sets import Sets
 
 
 def triple_loop(tokens: list[list[float]], alpha: float, layers: int) -> list[list[list[int]]]:

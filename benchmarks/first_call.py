@@ -27,7 +27,7 @@ import time
 import hardmax as hm
 tokens = hm.configuration("gaussian", n={n}, d={d})
 start = time.perf_counter()
-sets = hm.kernels.maximisers(tokens, kernel="{kernel}")
+sets = hm.argmax_sets(tokens, kernel="{kernel}")
 print(time.perf_counter() - start, sets.members.sum())
 """
 IMPORT = """
@@ -139,7 +139,7 @@ def _classifier(name: str, code: str, most: float, quick: bool) -> list[Method]:
 
 def _attention(quick: bool) -> list[Method]:
     by_torch = "(lambda q, k, v: v.gather(1, (q @ k.mT).argmax(2, keepdim=True).expand(-1, -1, v.shape[2])))"
-    ours, theirs = (ATTEND.format(attend=attend) for attend in ("hm.kernels.hardmax_attention", by_torch))
+    ours, theirs = (ATTEND.format(attend=attend) for attend in ("hm.hardmax_attention", by_torch))
     return [
         _method("hardmax_attention", partial(_fresh, ours), Target(0.5, "s"), package="torch"),
         _method(f"hardmax_attention, {FIRST_OF_ALL}", partial(_empty, ours), package="torch"),
@@ -176,7 +176,7 @@ CASES = (
             equal,
             WHY,
         )
-        for kernel, d in (("hull", 2), ("tree", 3), ("fused", 16), ("gemm", 256))
+        for kernel, d in (("hull", 2), ("tree", 3), ("scan", 16), ("symmetric", 256))
     ]
     + [
         Case(

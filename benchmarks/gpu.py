@@ -32,7 +32,7 @@ TARGETS = {  # times as fast, by what is done, type, n, d and what else is true 
 }
 FIRST = """
 import sys, time, torch
-from hardmax.kernels import hardmax_attention
+from hardmax.attention.functional import hardmax_attention
 torch.zeros(1, device="cuda")
 q, k, v = (torch.randn(2, 100, int(sys.argv[1]), device="cuda").bfloat16().requires_grad_() for _ in range(3))
 torch.cuda.synchronize()
@@ -177,7 +177,7 @@ def _attention(
     import torch
     from torch.nn.functional import scaled_dot_product_attention
 
-    from hardmax.kernels import hardmax_attention
+    from hardmax.attention.functional import hardmax_attention
 
     q, k, v, g = (torch.randn(1, batch, n, d, device="cuda").to(dtype) for _ in range(4))
     if most:  # whole numbers up to it: different keys tie
@@ -224,7 +224,7 @@ def _layers(batch: int, n: int) -> list[dict[str, Any]]:
 
     import torch
 
-    from hardmax.kernels import hardmax_layers
+    from hardmax.attention.layers import hardmax_layers
 
     z = torch.randn(batch, n, 2)
     z[torch.rand(batch, n) < 0.2] = 0

@@ -9,8 +9,8 @@ from benchmarks.agreement import choice
 from benchmarks.definition import triple_loop
 from benchmarks.registry import Answer, Case, Method, equal, size
 from hardmax._types import FloatArray
-from hardmax.engine.run import Run
-from hardmax.kernels.sets import Sets
+from hardmax.exact.run import Run
+from hardmax.search.sets import Sets
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 
 Make = Callable[[], FloatArray]

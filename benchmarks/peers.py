@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
+import hardmax as hm
 from benchmarks.agreement import choice, float_choice
 from benchmarks.definition import loop_over_tokens, triple_loop
 from benchmarks.machine import THREADS
 from benchmarks.registry import Answer, Method, Target
-from hardmax import kernels
 from hardmax._types import AnyArray, FloatArray
-from hardmax.kernels import tree_choice
-from hardmax.kernels.sets import Sets
+from hardmax.search import tree_choice
+from hardmax.search.dispatch import Search
+from hardmax.search.sets import Sets
 
 Make = Callable[[], FloatArray]
 ROWS = 2048  # of a tile of torch's products; the best of 64 to 4096
@@ -24,19 +25,19 @@ WARM = 64  # tokens of the runs before the clock starts
 
 
 def ours(make: Make, kernel: str = "auto", name: str = "") -> Method:
-    """`hardmax.kernels.maximisers`."""
+    """`hardmax.exact.argmax`."""
 
     def prepare() -> Callable[[], Sets]:
         tokens = make()
         if kernel == "auto":
             d, alone = tokens.shape[-1], tokens.ndim == 2
             more = ["hull"] * (alone and d == 2) + ["tree"] * (alone and tree_choice.FEWEST <= d <= tree_choice.MOST)
-            for name in ["fused", "gemm", *more] if alone else []:  # so that none is compiled while it is timed
-                kernels.maximisers(tokens[:WARM], kernel=name)
+            for name in ["scan", "symmetric", *more] if alone else []:  # so that none is compiled while it is timed
+                hm.argmax_sets(tokens[:WARM], kernel=name)
             if not alone:
-                kernels.maximisers(tokens)
-        kernels.maximisers(tokens[..., :WARM, :], kernel=kernel)
-        return lambda: kernels.maximisers(tokens, kernel=kernel)
+                hm.argmax_sets(tokens)
+        hm.argmax_sets(tokens[..., :WARM, :], kernel=kernel)
+        return lambda: hm.argmax_sets(tokens, kernel=kernel)
 
     return Method(
         name or f'hardmax, kernel="{kernel}"',
@@ -49,15 +50,15 @@ def ours(make: Make, kernel: str = "auto", name: str = "") -> Method:
 def what_runs(tokens: AnyArray) -> str:
     """Which kernel "auto" takes for these tokens."""
     if tokens.ndim == 3:
-        return "fused"
-    search, arguments = kernels.Search(), search_arguments(tokens)
+        return "scan"
+    search, arguments = Search(), search_arguments(tokens)
     search.near_maxima(*arguments)
     return str(search)
 
 
 def search_arguments(tokens: AnyArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Queries, keys and slack as `maximisers` passes them on."""
-    from hardmax.kernels.floating import Scaled, slack_of
+    """Queries, keys and slack as `argmax_sets` passes them on."""
+    from hardmax.search.rounding import Scaled, slack_of
 
     scaled = Scaled.of(tokens)
     return scaled.values, scaled.values, slack_of(scaled.values, scaled.error, scaled.values, scaled.error)

@@ -22,10 +22,10 @@ from benchmarks.registry import Method
 from benchmarks.worker import Local
 
 METHODS = {
-    2: ("numpy", "hull", "fused", "FAISS"),
-    3: ("numpy", "fused", "FAISS"),
-    16: ("numpy", "fused", "FAISS"),
-    256: ("numpy", "fused", "gemm", "FAISS"),
+    2: ("numpy", "hull", "scan", "FAISS"),
+    3: ("numpy", "scan", "FAISS"),
+    16: ("numpy", "scan", "FAISS"),
+    256: ("numpy", "scan", "symmetric", "FAISS"),
 }
 KINDS = ("gaussian", "sphere")
 SIZES = tuple(round(10 ** (k / 2)) for k in range(4, 13))  # 100 to 1,000,000

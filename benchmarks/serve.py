@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks import CASES
 from benchmarks.worker import Local
-from hardmax.kernels import ready
+from hardmax.search import ready
 
 
 def serve(case: str, method: str, quick: bool) -> None:

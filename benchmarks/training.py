@@ -16,7 +16,7 @@ CLOSE = 1e-4  # relative, of gradients summed in float32 in different orders
 
 def hardmax(q: Any, z: Any) -> Any:
     """Ours, whose gradient goes to the values."""
-    from hardmax.kernels import hardmax_attention
+    from hardmax.attention.functional import hardmax_attention
 
     return hardmax_attention(q, z, z)
 
@@ -25,7 +25,7 @@ def all_at_once(A: Any, z: Any) -> Any:
     """Ours for all layers: clouds in which each token follows one leader go through those to come in one step."""
     import torch
 
-    from hardmax.kernels import hardmax_layers
+    from hardmax.attention.layers import hardmax_layers
 
     return hardmax_layers(z, torch.full((len(z),), ALPHA), LAYERS, A=A.expand(len(z), D, D))
 

@@ -173,7 +173,7 @@ def test_cells_say_whom_a_token_would_follow() -> None:
     colours = answer(TRIANGLE)[1]["own"]
     for r, c in ((0, 0), (rows - 1, columns - 1), (rows // 2 + 9, 3)):
         place = [low[0] + c * (high[0] - low[0]) / (columns - 1), low[1] + r * (high[1] - low[1]) / (rows - 1)]
-        (followed,) = hm.kernels.maximisers(np.array([place]), TRIANGLE.tokens)
+        (followed,) = hm.argmax_sets(np.array([place]), TRIANGLE.tokens)
         own = colours[followed[0]]
         assert arrays["cells"][r, c] == (own if own >= 0 else -1)  # grey: a token that nobody follows yet
 

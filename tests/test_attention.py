@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 import hardmax as hm  # noqa: E402
 from hardmax.attention import cpu  # noqa: E402
-from hardmax.attention.one_layer import HardmaxAttention, hardmax_attention  # noqa: E402
+from hardmax.attention.functional import HardmaxAttention, hardmax_attention  # noqa: E402
 
 
 def weights(q, k, mask=None, causal=False):
@@ -301,7 +301,7 @@ def test_a_cloud_has_the_same_bits_in_any_batch_and_with_any_number_of_threads(w
         one = hardmax_attention(q[b], k[b], own)
         assert torch.equal(one, out[b])
         assert torch.equal(torch.autograd.grad(one, own, g[b])[0], grad[b])
-    compiled = pytest.importorskip("hardmax.kernels.compiled")
+    compiled = pytest.importorskip("hardmax.search.threads")
     monkeypatch.setattr(compiled, "ALONE", 0)
     again = hardmax_attention(q, k, v)
     assert torch.equal(again, out)
@@ -320,7 +320,7 @@ def test_clouds_that_have_gathered_more_or_less(d):
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 16])
 def test_every_cloud_is_done_by_some_thread(threads, monkeypatch):
-    team = pytest.importorskip("hardmax.kernels.team")
+    team = pytest.importorskip("hardmax.search.team")
     generator = torch.Generator().manual_seed(14)
     q, k, v, g = (torch.randn(11, 40, 8, generator=generator) for _ in range(4))
     out, grad = (weights(q, k).float() @ v), weights(q, k).float().mT @ g
@@ -452,7 +452,7 @@ def test_torch_transforms_without_private_names(monkeypatch):
     x, v = torch.randn(3, 5, 4), torch.randn(3, 5, 2, requires_grad=True)
     expected = hardmax_attention(x, x, v)
     (grad,) = torch.autograd.grad(expected.sum(), v)
-    monkeypatch.setattr("hardmax.attention.one_layer.KNOWN_TORCH", False)
+    monkeypatch.setattr("hardmax.attention.functional.KNOWN_TORCH", False)
     out = hardmax_attention(x, x, v)
     assert torch.equal(out, expected)
     assert torch.equal(torch.autograd.grad(out.sum(), v)[0], grad)

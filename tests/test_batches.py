@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.engine import batch as one_pass
-from hardmax.engine.batch import Batch
+from hardmax.exact import batch as one_pass
+from hardmax.exact.batch import Batch
 from tests.problems import clouds
 
 settings.register_profile("hardmax", deadline=None, derandomize=True, max_examples=60)
@@ -60,7 +60,7 @@ batches = st.tuples(
 )
 
 
-kernels = st.sampled_from(["auto", "fused"])  # NumPy and compiled, for so few
+kernels = st.sampled_from(["auto", "scan"])  # NumPy and compiled, for so few
 dtypes = st.sampled_from([np.float64, np.float32])
 
 
@@ -126,7 +126,7 @@ def test_generic_clouds_stay_in_the_pass_and_late_leaders_are_exact():
     assert hm.simulate(batch, hm.Hardmax(0.5), layers=3).stats["clouds_in_one_pass"] == 200
 
 
-@pytest.mark.parametrize("kernel", ["auto", "fused"])
+@pytest.mark.parametrize("kernel", ["auto", "scan"])
 def test_close_comparisons_leave_the_pass(kernel):
     batch = np.random.default_rng(0).normal(size=(4, 10, 2))
     batch[1, :2] = [[9.0, 9.0], [9.0 + 2e-15, 9.0 - 2e-15]]  # floats cannot tell their products with others apart
@@ -139,7 +139,7 @@ def test_close_comparisons_leave_the_pass(kernel):
     assert whole.stats["sets_compared_exactly"] > 0
 
 
-@pytest.mark.parametrize("kernel", ["auto", "fused"])
+@pytest.mark.parametrize("kernel", ["auto", "scan"])
 def test_positions_that_are_known_less_well_are_compared_with_more_care(kernel):
     batch = np.array([[[1.0, 0.0], [1 - 1e-12, 0.5], [0.9, 1e-13]]] * 2)  # the last sees the others nearly level
     passed = Batch(hm.Hardmax(0.5), batch, np.ones((2, 3), bool), kernel)

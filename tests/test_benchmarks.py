@@ -61,7 +61,7 @@ def test_loops_are_the_definition() -> None:
     tokens = hm.configuration("gaussian", n=30, d=3)
     ours = hm.simulate(tokens, hm.Hardmax(0.5), layers=6)
     assert layers.equal(layers.history(triple_loop(tokens.tolist(), 0.5, 6)), layers.trajectory_history(ours))
-    assert loop_over_tokens(tokens) == hm.kernels.maximisers(tokens)
+    assert loop_over_tokens(tokens) == hm.argmax_sets(tokens)
 
 
 def test_ratios_are_to_ours_and_only_of_equal_answers() -> None:
@@ -112,7 +112,7 @@ def test_an_error_of_a_method_is_told() -> None:
 
 def test_floats_agree_within_their_rounding_alone() -> None:
     tokens = np.array([[1.0, 0.0], [1.0 + 1e-9, 0.0], [0.5, 0.5], [0.0, -1.0]])
-    sets = hm.kernels.maximisers(tokens)
+    sets = hm.argmax_sets(tokens)
     ours = choice(sets.starts, sets.members, tokens)
     assert sets.targets.tolist() == [1, 1, 1, 3]
     assert same_sets(ours, float_choice(np.array([0, 1, 1, 3]), "float32"))
@@ -125,7 +125,7 @@ def test_floats_agree_within_their_rounding_alone() -> None:
 
 def test_a_batch_is_compared_cloud_by_cloud() -> None:
     tokens = data.tokens("gaussian", 60, 2).reshape(3, 20, 2)
-    sets = hm.kernels.maximisers(tokens)
+    sets = hm.argmax_sets(tokens)
     ours = choice(sets.starts, sets.members, tokens)
     theirs = (tokens @ tokens.swapaxes(1, 2)).argmax(-1)
     assert same_sets(ours, float_choice(theirs, "float64"))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.engine.certificates import (
+from hardmax.exact.certificates import (
     Frozen,
     _chain,
     _gap,
@@ -22,8 +22,8 @@ from hardmax.engine.certificates import (
     _worst,
     certify,
 )
-from hardmax.engine.run import Run
-from hardmax.kernels.sets import Sets
+from hardmax.exact.run import Run
+from hardmax.search.sets import Sets
 from tests.problems import clouds, theory
 
 HALF = Fraction(1, 2)

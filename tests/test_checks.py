@@ -10,8 +10,8 @@ import pytest
 from scipy.sparse import csr_array
 
 import hardmax as hm
-from hardmax import _checks
-from hardmax.kernels import maximisers
+from hardmax import _validation
+from hardmax.exact.argmax import argmax_sets
 
 RULE = hm.Hardmax(0.5)
 GOOD = [[1.0, 2.0], [0.5, 1.0]]
@@ -102,7 +102,7 @@ def test_a_masked_array_that_hides_nothing_is_an_array():
         ("V", lambda value: hm.SelfAttention(V=value)),
         ("W1", lambda value: hm.FeedForward(value, np.eye(2))),
         ("mask", lambda value: hm.simulate(GOOD, RULE, layers=1, mask=value)),
-        ("queries", hm.kernels.maximisers),
+        ("queries", hm.argmax_sets),
         ("times", lambda value: hm.simulate(GOOD, hm.SelfAttention(), times=value)),
     ],
 )
@@ -185,10 +185,10 @@ def test_large_integers_in_matrices_and_queries():
     assert hm.Hardmax(1, A).matrix[0, 0] == 2**54 + 2
     assert hm.Hardmax(1, [[2**53 + 1, 0.5], [0.5, 2**53]]).matrix[0, 0] == 2**53 + 1
     with pytest.raises(ValueError, match="`queries` must be floats"):
-        maximisers(LARGE_INTEGERS)
+        argmax_sets(LARGE_INTEGERS)
     with pytest.raises(ValueError, match="`keys` must be floats"):
-        maximisers([[1.0, 0.5]], LARGE_INTEGERS)
-    assert maximisers([[2**60, 0.5]])[0].tolist() == [0]
+        argmax_sets([[1.0, 0.5]], LARGE_INTEGERS)
+    assert argmax_sets([[2**60, 0.5]])[0].tolist() == [0]
 
 
 @pytest.mark.parametrize(
@@ -283,12 +283,12 @@ def test_missing_extra_names_the_command():
 
 
 def test_what_is_not_bad():
-    assert _checks.check_tokens([[True, 2]])[0].tolist() == [[1.0, 2.0]]
-    assert _checks.check_tokens(np.ones((1, 1), np.float16))[0].dtype == np.float16
-    assert _checks.check_tokens([[2**53 + 1]])[0].dtype == object
-    assert _checks.check_tokens([[Fraction(1, 2)]])[0].dtype == np.float64  # a float holds it
-    assert _checks.check_tokens([[Fraction(1, 3)]])[0][0, 0] == Fraction(1, 3)
-    assert _checks.check_alpha(np.float32(0.5)) == _checks.check_alpha(Fraction(1, 2)) == (Fraction(1, 2),)
+    assert _validation.check_tokens([[True, 2]])[0].tolist() == [[1.0, 2.0]]
+    assert _validation.check_tokens(np.ones((1, 1), np.float16))[0].dtype == np.float16
+    assert _validation.check_tokens([[2**53 + 1]])[0].dtype == object
+    assert _validation.check_tokens([[Fraction(1, 2)]])[0].dtype == np.float64  # a float holds it
+    assert _validation.check_tokens([[Fraction(1, 3)]])[0][0, 0] == Fraction(1, 3)
+    assert _validation.check_alpha(np.float32(0.5)) == _validation.check_alpha(Fraction(1, 2)) == (Fraction(1, 2),)
     assert hm.Hardmax(0.1).steps[0] == Fraction(0.1) != Fraction(1, 10)
 
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hardmax.kernels.sets import Classes
+from hardmax.search.sets import Classes
 from tests.problems import clouds
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.inputs import CONFIGURATIONS, PAPER_CLOUDS
+from hardmax.configurations import CONFIGURATIONS, PAPER_CLOUDS
 
 
 @pytest.mark.parametrize("name", PAPER_CLOUDS)

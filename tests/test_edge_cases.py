@@ -11,7 +11,7 @@ import pytest
 import hardmax as hm
 from hardmax.draw.movies import movie
 from hardmax.draw.tokens import plot_limit, plot_tokens
-from hardmax.engine.certificates import _peak
+from hardmax.exact.certificates import _peak
 from hardmax.polytope import Polytope
 
 HALF = Fraction(1, 2)

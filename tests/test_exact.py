@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax._integers import apply, as_floats, combine, common_denominator, dot, over_one_denominator
-from hardmax.engine.history import History
-from hardmax.kernels import maximisers
-from hardmax.kernels.comparisons import compared
-from hardmax.kernels.sets import MOST, Classes, Sets
+from hardmax._exact import apply, as_floats, combine, common_denominator, dot, over_one_denominator
+from hardmax.exact.argmax import argmax_sets
+from hardmax.exact.comparison import compared
+from hardmax.exact.positions import History
+from hardmax.search.sets import MOST, Classes, Sets
 from tests.problems import clouds
 from tests.problems.oracle import definition
 
@@ -120,12 +120,12 @@ def test_argmax_holds_where_every_rounding_of_the_filter_is_against_it():
     assert all(answer.tolist() == list(range(2, 30, 3)) for answer in answers)
 
 
-@pytest.mark.parametrize("kernel", ["numpy", "fused"])
+@pytest.mark.parametrize("kernel", ["numpy", "scan"])
 def test_tokens_within_rounding_take_linear_memory(kernel):
     rng = np.random.default_rng(0)
     tokens = 1 + 2.0**-52 * np.unique(rng.integers(0, 12, size=(2600, 4)), axis=0)  # every key is near for every query
     tracemalloc.start()
-    sets = maximisers(tokens, kernel=kernel)
+    sets = argmax_sets(tokens, kernel=kernel)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 * MOST * 4  # all candidates at once, which are copied several times, would take more

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.kernels import KERNELS, maximisers
+from hardmax.exact.argmax import argmax_sets
+from hardmax.search.dispatch import KERNELS
 
 BATCH, N = 3, 21
 POINTS = {  # (batch, n, d) of small integers, or of random numbers with some duplicates and ties
@@ -53,7 +54,7 @@ def exact_sets(queries, keys):
 @pytest.mark.parametrize("scale", SCALES)
 def test_argmax_sets_of_batches(kind, scale, d):
     queries, keys = problem(kind, scale, d, seed=d)
-    found = maximisers(queries, keys)
+    found = argmax_sets(queries, keys)
     expected = [members for q, k in zip(queries, keys, strict=True) for members in exact_sets(q, k)]
     assert [members.tolist() for members in found] == expected
 
@@ -63,9 +64,9 @@ def test_argmax_sets_of_batches(kind, scale, d):
 def test_argmax_sets_of_one_token_set(kernel, scale):
     for d in (2, 3) if kernel != "hull" else (2,):
         queries, keys = (array[0] for array in problem("lattice", scale, d, seed=d))
-        if kernel == "gemm":  # needs queries that are the keys
+        if kernel == "symmetric":  # needs queries that are the keys
             keys = queries
-        found = maximisers(queries, keys, kernel=kernel)
+        found = argmax_sets(queries, keys, kernel=kernel)
         assert [members.tolist() for members in found] == exact_sets(queries, keys)
 
 
@@ -126,4 +127,4 @@ def test_rounding_to_16_bits_does_not_decide():
     rounded = [np.rint(keys[0, j].astype(float)) @ np.rint(queries[0, 0].astype(float)) for j in range(2)]
     assert rounded[0] - rounded[1] > 260_000
     assert exact_sets(queries[0, :1], keys[0]) == [[1]]
-    assert [members.tolist() for members in maximisers(queries, keys)] == [[1]] * 32
+    assert [members.tolist() for members in argmax_sets(queries, keys)] == [[1]] * 32

@@ -31,9 +31,9 @@ def test_there_are_faults_enough_and_each_has_its_name():
 
 def test_a_fault_that_does_not_fit_is_refused():
     for old, new in (("def ", "df "), ("no such text", ""), ("class Sets", "class Sets")):
-        with pytest.raises(ValueError, match=r"A fault must change text that stands once in kernels/sets\.py"):
-            slip("engine", "odd", "kernels/sets.py", old, new, "test_sets", "").applied(
-                (ROOT / "src/hardmax/kernels/sets.py").read_text()
+        with pytest.raises(ValueError, match=r"A fault must change text that stands once in search/sets\.py"):
+            slip("engine", "odd", "search/sets.py", old, new, "test_sets", "").applied(
+                (ROOT / "src/hardmax/search/sets.py").read_text()
             )
     with pytest.raises(SystemExit, match=r"A fault must be named as --list has it\. Got 'engin'"):
         chosen(["engin"])
@@ -44,17 +44,17 @@ def test_the_runner_sees_a_fault_and_undoes_it():
     tests = "test_sets::test_mean_is_weighted_by_multiplicity"
     weights, words = "(counts[tied.members], tied", "The sets C_i of one layer, and classes of equal tokens."
     with Copy.made() as copy:
-        path = copy.root / "src/hardmax/kernels/sets.py"
+        path = copy.root / "src/hardmax/search/sets.py"
         clean = path.read_bytes()
         assert (
-            copy.outcome(slip("engine", "seen", "kernels/sets.py", weights, "(tied.members, tied", tests, "")) == CAUGHT
+            copy.outcome(slip("engine", "seen", "search/sets.py", weights, "(tied.members, tied", tests, "")) == CAUGHT
         )
         assert path.read_bytes() == clean
-        assert copy.outcome(slip("engine", "unseen", "kernels/sets.py", words, "Sets.", tests, "")) == NOT_CAUGHT
-        assert copy.outcome(slip("engine", "lost", "kernels/sets.py", "no such text", "", tests, "")).startswith(
+        assert copy.outcome(slip("engine", "unseen", "search/sets.py", words, "Sets.", tests, "")) == NOT_CAUGHT
+        assert copy.outcome(slip("engine", "lost", "search/sets.py", "no such text", "", tests, "")).startswith(
             "error: A fault"
         )
-        assert copy.outcome(slip("engine", "no test", "kernels/sets.py", weights, "", "test_none", "")).startswith(
+        assert copy.outcome(slip("engine", "no test", "search/sets.py", weights, "", "test_none", "")).startswith(
             "error: py"
         )
 

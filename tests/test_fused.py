@@ -4,9 +4,11 @@ import numba
 import numpy as np
 import pytest
 
-from hardmax.kernels import exact_sets, fused, reference
-from hardmax.kernels.floating import slack_of
-from hardmax.kernels.sets import Sets
+from hardmax.exact import argmax as exact_sets
+from hardmax.search import reference
+from hardmax.search import scan as fused
+from hardmax.search.rounding import slack_of
+from hardmax.search.sets import Sets
 
 SIZES = [1, 2, 3, 63, 100, 257, 2000]
 GENERATORS = {

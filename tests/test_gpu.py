@@ -14,7 +14,7 @@ if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
 
 from hardmax.attention import gpu, gpu_launch  # noqa: E402
-from hardmax.attention.one_layer import hardmax_attention  # noqa: E402
+from hardmax.attention.functional import hardmax_attention  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 
@@ -396,7 +396,7 @@ def test_a_batch_of_small_clouds_is_its_clouds(n):
 FIRST_CALL = """
 import torch
 from triton import knobs
-from hardmax.kernels import hardmax_attention
+from hardmax.attention.functional import hardmax_attention
 
 knobs.compilation.listener = lambda *, metadata, cache_hit, **_: print(metadata["name"], cache_hit)
 q, k, v = (torch.randn(2, 100, 64, device="cuda").bfloat16().requires_grad_() for _ in range(3))

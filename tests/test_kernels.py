@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from hardmax.kernels import reference
-from hardmax.kernels.reference import near_maxima
+from hardmax.search import reference
+from hardmax.search.reference import near_maxima
 
 
 def naive(queries, keys, slack):

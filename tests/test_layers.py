@@ -10,8 +10,9 @@ import torch
 import hardmax as hm
 from hardmax._errors import ParameterError
 from hardmax.attention import layers
+from hardmax.attention.functional import hardmax_attention
+from hardmax.attention.layers import hardmax_layers
 from hardmax.attention.numpy_layers import layers_of, shares
-from hardmax.kernels import hardmax_attention, hardmax_layers
 
 
 def one_by_one(z, alpha, count, A=None, mask=None):

@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.kernels import KERNELS, Search, compiled, maximisers, reference
-from hardmax.kernels.floating import Slack, slack_of
-from hardmax.kernels.hull import Hull
-from hardmax.kernels.sets import Sets
+from hardmax.exact.argmax import argmax_sets
+from hardmax.search import reference
+from hardmax.search import threads as compiled
+from hardmax.search.dispatch import KERNELS, Search
+from hardmax.search.hull import Hull
+from hardmax.search.rounding import Slack, slack_of
+from hardmax.search.sets import Sets
 from tests.problems import clouds
 from tests.problems.oracle import choose, fractions
 
@@ -58,9 +61,9 @@ def test_the_sets_are_those_of_real_arithmetic(kind, dtype):
         tokens = cloud(kind, n, d, dtype)
         expected = choose(fractions(tokens))
         for kernel in ["numpy", *kernels_for(d)]:
-            sets = maximisers(tokens, kernel=kernel)
+            sets = argmax_sets(tokens, kernel=kernel)
             assert [row.tolist() for row in sets] == expected, kernel
-        batch = maximisers(np.stack([tokens, tokens]))
+        batch = argmax_sets(np.stack([tokens, tokens]))
         assert [row.tolist() for row in batch] == expected * 2
 
 
@@ -69,26 +72,26 @@ def test_the_sets_are_those_of_real_arithmetic(kind, dtype):
 def test_kernels_agree_at_awkward_sizes(kind, d):
     for n in SIZES:
         tokens = cloud(kind, n, d)
-        expected = maximisers(tokens, kernel="numpy")
+        expected = argmax_sets(tokens, kernel="numpy")
         for kernel in kernels_for(d):
-            assert maximisers(tokens, kernel=kernel) == expected, (kernel, n)
+            assert argmax_sets(tokens, kernel=kernel) == expected, (kernel, n)
 
 
 @pytest.mark.parametrize(("d", "n"), [(2, 2000), (3, 2000), (7, 2000), (17, 1000), (100, 1000)])
 def test_kernels_agree_on_many_tokens(d, n):
     for kind in ("gaussian", "sphere", "off centre", "lattice"):
         tokens = cloud(kind, n, d)
-        expected = maximisers(tokens, kernel="numpy")
+        expected = argmax_sets(tokens, kernel="numpy")
         for kernel in kernels_for(d):
-            assert maximisers(tokens, kernel=kernel) == expected, (kernel, kind)
+            assert argmax_sets(tokens, kernel=kernel) == expected, (kernel, kind)
 
 
-@pytest.mark.parametrize("kernel", [name for name in COMPILED if name != "gemm"])
+@pytest.mark.parametrize("kernel", [name for name in COMPILED if name != "symmetric"])
 def test_other_keys_than_queries(kernel):
     rng = np.random.default_rng(3)
     for n, m in [(1, 257), (257, 1), (100, 63)]:
         queries, keys = rng.normal(size=(n, 2)), rng.normal(size=(m, 2))
-        assert maximisers(queries, keys, kernel=kernel) == maximisers(queries, keys, kernel="numpy")
+        assert argmax_sets(queries, keys, kernel=kernel) == argmax_sets(queries, keys, kernel="numpy")
 
 
 @pytest.mark.parametrize("kernel", COMPILED)
@@ -96,7 +99,7 @@ def test_other_keys_than_queries(kernel):
 def test_the_order_of_tokens_changes_nothing(kernel, kind):
     tokens = cloud(kind, 150, 2)
     order = np.random.default_rng(1).permutation(150)
-    one, other = maximisers(tokens, kernel=kernel), maximisers(tokens[order], kernel=kernel)
+    one, other = argmax_sets(tokens, kernel=kernel), argmax_sets(tokens[order], kernel=kernel)
     for i in range(150):
         assert sorted(order[other[i]]) == one[order[i]].tolist()
 
@@ -104,10 +107,10 @@ def test_the_order_of_tokens_changes_nothing(kernel, kind):
 @pytest.mark.parametrize("kernel", COMPILED)
 def test_threads_change_nothing(kernel):
     tokens, threads = cloud("lattice", 3000, 2), numba.get_num_threads()
-    two = maximisers(tokens, kernel=kernel)
+    two = argmax_sets(tokens, kernel=kernel)
     numba.set_num_threads(1)
     try:
-        assert maximisers(tokens, kernel=kernel) == two
+        assert argmax_sets(tokens, kernel=kernel) == two
     finally:
         numba.set_num_threads(threads)
 
@@ -116,7 +119,7 @@ def test_threads_change_nothing(kernel):
 @pytest.mark.parametrize("kind", ["gaussian", "lattice", "mirrored", "flattened", "denormal", "huge"])
 def test_whole_runs_are_the_same(kernel, kind):
     tokens = np.asarray(clouds.KINDS[kind](np.random.default_rng(2)), float)[:, :2]
-    rule = hm.Hardmax(0.5, A=None if kernel == "gemm" else [[3, 1], [1, 0.5]])
+    rule = hm.Hardmax(0.5, A=None if kernel == "symmetric" else [[3, 1], [1, 0.5]])
     one, other = (hm.simulate(tokens, rule, layers=12, kernel=name) for name in ("numpy", kernel))
     for k in range(13):
         assert [row.tolist() for row in one.sets(k)] == [row.tolist() for row in other.sets(k)]
@@ -127,17 +130,17 @@ def test_whole_runs_are_the_same(kernel, kind):
 def test_a_kernel_that_cannot_run_is_refused():
     tokens = cloud("gaussian", 20, 2)
     for rule in (hm.Hardmax(1, A=[[2, 1], [1, 2]]), hm.Hardmax(1, causal=True)):
-        with pytest.raises(hm.ParameterError, match='`kernel="gemm"` must have keys that are the queries'):
-            hm.simulate(tokens, rule, layers=2, kernel="gemm")
-    with pytest.raises(hm.ParameterError, match=r'`kernel="gemm"` must .* queries\. Got other keys'):
-        maximisers(tokens, tokens + 1, kernel="gemm")
+        with pytest.raises(hm.ParameterError, match='`kernel="symmetric"` must have keys that are the queries'):
+            hm.simulate(tokens, rule, layers=2, kernel="symmetric")
+    with pytest.raises(hm.ParameterError, match=r'`kernel="symmetric"` must .* queries\. Got other keys'):
+        argmax_sets(tokens, tokens + 1, kernel="symmetric")
     with pytest.raises(hm.ParameterError, match=r"`kernel` must be .auto. for a batch\. Got 'fused'"):
-        maximisers(tokens[None], kernel="fused")
+        argmax_sets(tokens[None], kernel="scan")
 
 
 def test_causal_runs_are_the_same():
     tokens = cloud("lattice", 70, 5)
-    one, other = (hm.simulate(tokens, hm.Hardmax(1, causal=True), layers=3, kernel=k) for k in ("numpy", "fused"))
+    one, other = (hm.simulate(tokens, hm.Hardmax(1, causal=True), layers=3, kernel=k) for k in ("numpy", "scan"))
     assert [row.tolist() for row in one.sets(3)] == [row.tolist() for row in other.sets(3)]
 
 
@@ -172,14 +175,14 @@ def test_the_walk_goes_on_past_keys_behind_the_boundary():
     assert found[0].tolist() == [0, 2, 4]
 
 
-@pytest.mark.parametrize("kernel", ["numpy", "hull", "fused", "gemm"])
+@pytest.mark.parametrize("kernel", ["numpy", "hull", "scan", "symmetric"])
 @pytest.mark.parametrize("errors", [(0.0, 0.0), (3e-16, 2e-16)])
 @pytest.mark.parametrize("scale", [1.0, 1e-12, 1e-300, 5e-324])
 def test_a_slack_by_length_is_that_of_each_query(kernel, errors, scale):
     rng = np.random.default_rng(0)
     keys = np.r_[clouds.lattice(rng, 100, 2), rng.normal(size=(300, 2))]
     keys /= 2 * np.abs(keys).max()
-    queries = np.r_[keys * scale, keys, np.zeros((1, 2))] if kernel != "gemm" else keys
+    queries = np.r_[keys * scale, keys, np.zeros((1, 2))] if kernel != "symmetric" else keys
     slack, each = Slack.of(errors[0], keys, errors[1]), slack_of(queries, errors[0], keys, errors[1])
     found, _ = Search(kernel).near_maxima(queries, keys, slack)
     assert found == Search(kernel).near_maxima(queries, keys, each)[0]
@@ -192,7 +195,7 @@ def test_keys_on_the_edges_of_a_plane_stay():
     edges = starts + np.arange(6)[:, None] * steps * [-1, 1]  # (200, 6, 2), six keys on an edge each
     keys = np.concatenate([edges, np.zeros((200, 1, 2)), -starts], axis=1).astype(float)
     ahead = steps[..., ::-1].astype(float)  # at right angles to the edge
-    for row in maximisers(ahead, keys):
+    for row in argmax_sets(ahead, keys):
         assert row.tolist() == [0, 1, 2, 3, 4, 5]
 
 
@@ -206,15 +209,15 @@ def test_leads_that_float32_cannot_see_count_in_the_plane(scale, gap):
     inside = rng.normal(scale=0.2, size=(50, 20, 2))
     keys = np.concatenate([circle, circle * (1 + gap), inside], axis=1) * scale
     queries = np.concatenate([circle * rng.uniform(1e-6, 1, (50, 12, 1)), inside], axis=1)
-    found = maximisers(queries, keys)
-    want = [maximisers(one, other, kernel="numpy") for one, other in zip(queries, keys, strict=True)]
+    found = argmax_sets(queries, keys)
+    want = [argmax_sets(one, other, kernel="numpy") for one, other in zip(queries, keys, strict=True)]
     assert [row.tolist() for row in found] == [row.tolist() for cloud in want for row in cloud]
 
 
 def test_float32_products_beyond_float32():
     keys = np.array([[[-1e20, 1e20, 1e18, 0], [0, 0, 1e17, 0], [1, 2, 3, 4]]], np.float32)
     query = np.array([[[1e20, 1e20, 1e19, 0]]], np.float32)  # -1e40 + 1e40 + 1e37 with the first, 1e36 with the second
-    assert maximisers(query, keys)[0].tolist() == [0]
+    assert argmax_sets(query, keys)[0].tolist() == [0]
 
 
 def test_float32_may_err_in_every_term():
@@ -222,7 +225,7 @@ def test_float32_may_err_in_every_term():
     query = np.full((1, 1, d), unit * (1 + 2.0**-10), np.float32)  # half of the last digit of 1, and a bit more
     keys = np.stack([np.ones(d), np.full(d, 1 - 2.0**-8)]).astype(np.float32)[None]
     query[..., 0], keys[0, :, 0] = 1.0, [1 - 2 * unit, 1.0]
-    assert maximisers(query, keys)[0].tolist() == [1]  # though in float32 the sum of the first grows by 60 digits more
+    assert argmax_sets(query, keys)[0].tolist() == [1]  # though in float32 the sum of the first grows by 60 digits more
 
 
 def test_whole_numbers_may_err_in_every_coordinate():
@@ -231,14 +234,14 @@ def test_whole_numbers_may_err_in_every_coordinate():
     keys[0, 0, : d // 2] = 0.51  # becomes 1 where the longest key has a length of 32,000
     keys[0, 1] = 0.49  # becomes 0, and has the larger product
     keys[0, 2] = np.tile([4000, -4000], d // 2)
-    assert maximisers(query, keys)[0].tolist() == [1]
+    assert argmax_sets(query, keys)[0].tolist() == [1]
 
 
 def test_more_close_panels_than_gemm_keeps():
     tokens = 1 + 1e-10 * np.random.default_rng(0).normal(size=(700, 40))  # the same in float32
     tokens[-1] += 1e-9
-    assert maximisers(tokens, kernel="gemm").members.tolist() == [699] * 700
-    assert maximisers(tokens, kernel="gemm") == maximisers(tokens, kernel="numpy")
+    assert argmax_sets(tokens, kernel="symmetric").members.tolist() == [699] * 700
+    assert argmax_sets(tokens, kernel="symmetric") == argmax_sets(tokens, kernel="numpy")
 
 
 def test_a_million_tokens_are_certified():
@@ -255,15 +258,15 @@ def test_a_million_tokens_are_certified():
 @pytest.mark.parametrize(
     ("d", "causal", "kind", "expected"),
     [
-        (1, False, "gaussian", "fused"),
+        (1, False, "gaussian", "scan"),
         (2, False, "gaussian", "hull"),
-        (2, True, "gaussian", "fused"),
-        (3, False, "gaussian", "fused"),
-        (16, False, "gaussian", "fused"),
-        (320, False, "gaussian", "gemm"),
-        (320, False, "lattice", "gemm"),
-        (320, True, "gaussian", "fused"),
-        (128, False, "gaussian", "gemm"),
+        (2, True, "gaussian", "scan"),
+        (3, False, "gaussian", "scan"),
+        (16, False, "gaussian", "scan"),
+        (320, False, "gaussian", "symmetric"),
+        (320, False, "lattice", "symmetric"),
+        (320, True, "gaussian", "scan"),
+        (128, False, "gaussian", "symmetric"),
     ],
 )
 def test_auto_picks_by_shape(d, causal, kind, expected):
@@ -272,13 +275,13 @@ def test_auto_picks_by_shape(d, causal, kind, expected):
 
 
 def test_without_numba_everything_works(monkeypatch):
-    for module in ("ready", "search"):
-        monkeypatch.setattr(f"hardmax.kernels.{module}.has_numba", lambda: False)
+    for module in ("ready", "dispatch"):
+        monkeypatch.setattr(f"hardmax.search.{module}.has_numba", lambda: False)
     tokens = cloud("gaussian", 3000, 2)
     limit = hm.limit(tokens, hm.Hardmax(0.5))
     assert (limit.certified, limit.stats["kernel"]) == (True, "numpy")
     small = cloud("lattice", 30, 3)
-    assert maximisers(small[None]) == maximisers(small)
+    assert argmax_sets(small[None]) == argmax_sets(small)
     with pytest.raises(ImportError, match=r"kernel=\"hull\"` needs numba: pip install 'hardmax\[fast\]'"):
         hm.limit(tokens, hm.Hardmax(0.5), kernel="hull")
 
@@ -287,22 +290,22 @@ def test_bad_input_gets_a_sentence():
     with pytest.raises(ValueError, match=r"`kernel` must be one of 'auto', 'numpy'.* Got 'fast'\."):
         hm.simulate([[1.0]], hm.Hardmax(1), layers=1, kernel="fast")
     with pytest.raises(ValueError, match=r"`kernel=\"hull\"` must have tokens in two dimensions\. Got d = 3\."):
-        maximisers(np.ones((2, 3)), kernel="hull")
+        argmax_sets(np.ones((2, 3)), kernel="hull")
     with pytest.raises(ValueError, match=r"`kernel=\"hull\"` must have `causal=False`"):
         hm.simulate(np.ones((2, 2)), hm.Hardmax(1, causal=True), layers=1, kernel="hull")
     for bad in (np.ones(3), np.ones((2, 2, 2, 2))):
         with pytest.raises(ValueError, match="`queries` and `keys` must have shapes"):
-            maximisers(bad)
+            argmax_sets(bad)
     with pytest.raises(ValueError, match=r"must have shapes .* Got \(2, 3\) and \(2, 4\)"):
-        maximisers(np.ones((2, 3)), np.ones((2, 4)))
+        argmax_sets(np.ones((2, 3)), np.ones((2, 4)))
     with pytest.raises(ValueError, match=r"`keys` must hold at least one key. Got shape \(0, 2\)"):
-        maximisers(np.ones((1, 2)), np.ones((0, 2)))
+        argmax_sets(np.ones((1, 2)), np.ones((0, 2)))
     with pytest.raises(ValueError, match="`keys` must be finite"):
-        maximisers(np.ones((1, 2)), [[np.nan, 1]])
+        argmax_sets(np.ones((1, 2)), [[np.nan, 1]])
 
 
 def test_no_queries():
-    assert maximisers(np.ones((0, 2)), np.ones((3, 2))) == Sets(np.zeros(1, np.intp), np.empty(0, np.intp))
+    assert argmax_sets(np.ones((0, 2)), np.ones((3, 2))) == Sets(np.zeros(1, np.intp), np.empty(0, np.intp))
 
 
 @pytest.mark.parametrize("scale", [1e-130, 1e-150, 1.3e-162, 1e-165, 1e-300])
@@ -311,7 +314,7 @@ def test_tiny_keys_and_queries_of_usual_size(scale):
     keys = scale * np.array([[1.0, 0.97], [-1, 0.97], [-1, -0.97], [1, -0.97], [0, 0], [0.1, 0.2]])
     queries = rng.normal(size=(200, 2))
     expected = [[row] for row in (2 * (queries[:, 1] < 0) + (queries[:, 0] < 0) ^ (queries[:, 1] < 0)).tolist()]
-    for given in (maximisers(queries[None], keys[None]), maximisers(queries, keys, kernel="hull")):
+    for given in (argmax_sets(queries[None], keys[None]), argmax_sets(queries, keys, kernel="hull")):
         assert [row.tolist() for row in given] == expected
 
 
@@ -344,18 +347,18 @@ def test_what_goes_wrong_in_a_thread_is_raised():
 
 
 def test_numbers_that_floats_cannot_hold_are_refused():
-    assert [row.tolist() for row in maximisers([[1]], [[2], [3]])] == [[1]]
+    assert [row.tolist() for row in argmax_sets([[1]], [[2], [3]])] == [[1]]
     for keys in (np.array([[2**53], [2**53 + 1]]), np.array([[Fraction(1, 3)], [1]])):
         with pytest.raises(ValueError, match=r"`keys` must be floats. Got .* that float64 cannot hold"):
-            maximisers([[1.0]], keys)
+            argmax_sets([[1.0]], keys)
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "lattice", "duplicates", "zero"])
 def test_every_number_of_an_answer_is_written(kind, monkeypatch):
     inputs = [cloud(kind, 130, 2), cloud(kind, 130, 70)]
     batches = [cloud(kind, 3 * 40, d, np.float32).reshape(3, 40, d) for d in (2, 5)]
-    runs = [partial(maximisers, tokens, kernel=name) for tokens in inputs for name in kernels_for(tokens.shape[1])]
-    runs += [partial(maximisers, batch) for batch in batches]
+    runs = [partial(argmax_sets, tokens, kernel=name) for tokens in inputs for name in kernels_for(tokens.shape[1])]
+    runs += [partial(argmax_sets, batch) for batch in batches]
     expected = [run() for run in runs]
     empty = np.empty
 

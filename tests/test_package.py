@@ -101,8 +101,8 @@ def test_private_names_are_used_only_in_versions_that_were_tested(
 def test_without_private_names_of_numba_the_documented_way_is_taken() -> None:
     code = (
         "from hardmax import _private_apis; _private_apis.may_use_private = lambda package: False\n"
-        "from hardmax.kernels import registers, compiled\n"
+        "from hardmax.search import registers, threads as compiled\n"
         "from numba.core import codegen; del codegen.CPUCodegen.magic_tuple\n"
-        "assert compiled.keep.__module__ == 'hardmax.kernels.compiled' and registers.sums_at_once() == 6\n"
+        "assert compiled.keep.__module__ == 'hardmax.search.threads' and registers.sums_at_once() == 6\n"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)

@@ -16,7 +16,10 @@ pytest.importorskip("numba")
 
 import hardmax as hm
 from hardmax.cli.compile import RUNS
-from hardmax.kernels import Search, compiled, maximisers, ready, stored
+from hardmax.exact.argmax import argmax_sets
+from hardmax.search import ready, stored
+from hardmax.search import threads as compiled
+from hardmax.search.dispatch import Search
 
 pytestmark = pytest.mark.by_size
 SOURCE = Path(hm.__file__).parents[1]
@@ -64,11 +67,11 @@ def test_loops_of_small_calls_come_to_compiled_code(monkeypatch):
 
 @pytest.mark.usefixtures("nothing_ready")
 def test_a_kernel_that_is_ready_takes_the_place_of_one_that_is_not(monkeypatch):
-    monkeypatch.setattr(ready, "is_loaded", lambda kernel: kernel == "fused")
+    monkeypatch.setattr(ready, "is_loaded", lambda kernel: kernel == "scan")
     tokens, slack = np.random.default_rng(0).normal(size=(500, 2)), np.zeros(500)
     one = Search()
     one.near_maxima(tokens, tokens, slack)
-    assert (str(one), one.why) == ("fused", "Compiled code is loaded.")
+    assert (str(one), one.why) == ("scan", "Compiled code is loaded.")
 
 
 @pytest.mark.usefixtures("nothing_ready")
@@ -78,7 +81,7 @@ def test_few_rows_that_are_left_over_do_not_wait_for_another_kernel(monkeypatch)
     one = Search()
     sets, _ = one.near_maxima(tokens, tokens, np.zeros(300))
     assert str(one) == "hull, numpy"
-    assert sets == maximisers(tokens, kernel="numpy")
+    assert sets == argmax_sets(tokens, kernel="numpy")
 
 
 HALF = hm.Hardmax(0.5)
@@ -90,7 +93,7 @@ HALF = hm.Hardmax(0.5)
         (HALF, 2, "hull"),
         (hm.Compose([HALF]), 2, "hull"),
         (hm.Compose([HALF, hm.Normalize("layer"), hm.Hardmax(1, ties=0.1)]), 2, "hull, numpy"),
-        (hm.MultiHead([HALF, hm.Softmax(0.5)], shared=True), 3, "fused"),
+        (hm.MultiHead([HALF, hm.Softmax(0.5)], shared=True), 3, "scan"),
         (hm.MultiHead([HALF, hm.Hardmax(2)], shared=True), 2, "hull"),
         (hm.MultiHead([HALF, hm.Hardmax(2, ties=0.1), hm.Softmax(0.5)]), 6, "hull, numpy"),
         (hm.MultiHead([hm.Compose([HALF]), hm.Hardmax(2)]), 4, "hull"),
@@ -133,7 +136,8 @@ def test_what_ran_in_one_simulation_is_not_told_of_the_next():
 @pytest.mark.usefixtures("nothing_ready")
 def test_small_tensors_are_answered_by_numpy(monkeypatch):
     torch = pytest.importorskip("torch")
-    from hardmax.kernels import hardmax_attention, hardmax_layers
+    from hardmax.attention.functional import hardmax_attention
+    from hardmax.attention.layers import hardmax_layers
 
     asked = []
     monkeypatch.setattr(ready, "count", lambda kernel, products: asked.append(kernel))
@@ -146,7 +150,7 @@ def test_small_tensors_are_answered_by_numpy(monkeypatch):
 @pytest.mark.usefixtures("nothing_ready")
 def test_tensors_say_what_ran_and_why_to_who_listens(caplog):
     torch = pytest.importorskip("torch")
-    from hardmax.kernels import hardmax_attention
+    from hardmax.attention.functional import hardmax_attention
 
     x = torch.ones(1, 3, 2)
     with caplog.at_level("INFO", "hardmax"):
@@ -158,7 +162,7 @@ def test_tensors_say_what_ran_and_why_to_who_listens(caplog):
 
 
 def test_a_kernel_is_loaded_once_it_has_run():
-    maximisers(np.eye(5, 2), kernel="hull")
+    argmax_sets(np.eye(5, 2), kernel="hull")
     assert ready.is_loaded("hull")
     for name in ready.KNOWN_BY.values():
         module, function = f"hardmax.{name}".rsplit(".", 1)
@@ -167,12 +171,13 @@ def test_a_kernel_is_loaded_once_it_has_run():
 
 ASK = """
 import sys, numpy as np
-from hardmax.kernels import maximisers, ready
-before, loaded = ready.is_stored("gemm"), ready.is_loaded("gemm")
-maximisers(np.random.default_rng(0).normal(size=(300, 16)), kernel="gemm")
-from hardmax.kernels import gemm
+from hardmax.exact.argmax import argmax_sets
+from hardmax.search import ready
+before, loaded = ready.is_stored("symmetric"), ready.is_loaded("symmetric")
+argmax_sets(np.random.default_rng(0).normal(size=(300, 16)), kernel="symmetric")
+from hardmax.search import symmetric as gemm
 hits = sum(gemm._search.stats.cache_hits.values())
-print(before, loaded, ready.is_loaded("gemm"), hits, gemm.__file__.split("/")[-4])
+print(before, loaded, ready.is_loaded("symmetric"), hits, gemm.__file__.split("/")[-4])
 """
 
 
@@ -216,12 +221,15 @@ def test_every_kernel_can_be_compiled_ahead(run, monkeypatch):
 
 
 def test_kernels_are_compiled_by_processes_of_their_own(run, monkeypatch):
-    monkeypatch.setattr("hardmax.cli.compile.RUNS", {"gemm": RUNS["gemm"], "encoding": RUNS["encoding"]})
+    monkeypatch.setattr("hardmax.cli.compile.RUNS", {"symmetric": RUNS["symmetric"], "encoding": RUNS["encoding"]})
     monkeypatch.setattr("hardmax.cli.compile._has_gpu", lambda: False)
     code, out, _ = run("compile", "--workers", 1)
     assert code == 0
     first, second, last = out.splitlines()
-    assert [first.split(":")[0], second.split(":")[0]] == ["gemm", "encoding"]  # in the order in which they are done
+    assert [first.split(":")[0], second.split(":")[0]] == [
+        "symmetric",
+        "encoding",
+    ]
     assert last.startswith("Stored in ")
     assert run("compile", "--workers", 0)[0] == 2
 
@@ -278,7 +286,10 @@ def test_who_has_no_home_gets_answers(monkeypatch):
 
 USE = """
 import sys, numpy as np, torch, hardmax as hm
-from hardmax.kernels import hardmax_attention, hardmax_layers, maximisers, ready
+from hardmax.attention.functional import hardmax_attention
+from hardmax.attention.layers import hardmax_layers
+from hardmax.exact.argmax import argmax_sets
+from hardmax.search import ready
 ready.is_loaded = lambda kernel: True
 rng = np.random.default_rng(0)
 for kind, n, d in (("gaussian", 300, 2), ("sphere", 20_000, 3), ("gaussian", 300, 3), ("gaussian", 5_000, 16)):

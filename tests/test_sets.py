@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hardmax.kernels.sets import Sets
+from hardmax.search.sets import Sets
 
 
 @pytest.fixture

@@ -217,8 +217,8 @@ def test_a_kernel_is_refused_where_another_arithmetic_runs():
 def test_heads_get_the_kernel_and_tell_how_far_they_are():
     tokens, rule = np.random.default_rng(0).normal(size=(2, 6, 4)), hm.MultiHead([hm.Hardmax(1), hm.Softmax(1)])
     seen = []
-    run = hm.simulate(tokens, rule, layers=3, kernel="fused", progress=lambda done, total: seen.append((done, total)))
-    assert run.heads[0].stats["kernel"] == "fused"
+    run = hm.simulate(tokens, rule, layers=3, kernel="scan", progress=lambda done, total: seen.append((done, total)))
+    assert run.heads[0].stats["kernel"] == "scan"
     assert seen == sorted(set(seen))
     assert len(seen) == 4 + 4  # all clouds at once for both
     assert seen[-1][0] == seen[-1][1]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax._tensors import softmax, softmax_means
+from hardmax._arrays import softmax, softmax_means
 
 RANDOM = np.random.default_rng(0)
 

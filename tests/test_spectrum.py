@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax import _checks
+from hardmax import _validation
+from hardmax.configurations import MATRICES, PAPER_MATRICES
 from hardmax.flows import eigenvalues, expectation
-from hardmax.inputs import MATRICES, PAPER_MATRICES
 from tests import machines
 
 GROWING_PAIR = [[1, -1, 0], [1, 1, 0], [0, 0, -0.3]]
@@ -230,12 +230,12 @@ def test_definiteness_is_decided_exactly_and_beyond_rounding():
     tau = 2 * 2.0**-52  # d eps, for entries up to 1
     for lowest, definite in ((2 * tau, True), (tau * (1 + 2**-20), True), (tau, False), (0.0, False), (-1e-20, False)):
         A = np.diag([1.0, lowest])
-        assert _checks.is_positive_definite(A) == definite
-        assert _checks.is_positive_definite(A * 1e200) == definite
+        assert _validation.is_positive_definite(A) == definite
+        assert _validation.is_positive_definite(A * 1e200) == definite
     rational = np.array([[Fraction(1), Fraction(1)], [Fraction(1), 1 + Fraction(1, 10**15)]], object)
-    assert _checks.is_positive_definite(rational)
+    assert _validation.is_positive_definite(rational)
     rational[1, 1] = 1 + Fraction(1, 10**17)
-    assert not _checks.is_positive_definite(rational)
+    assert not _validation.is_positive_definite(rational)
     with pytest.raises(
         ValueError, match=r"`A` must be symmetric positive definite. Got a 2 by 2 matrix whose smallest"
     ):
@@ -281,7 +281,7 @@ def test_exponents_of_any_spread_are_answered_soon():
     V = 2 * np.eye(32) + rng.standard_normal((32, 32)) * 10.0 ** rng.integers(-300, -20, (32, 32))
     assert not eigenvalues.is_exact(V)
     assert repr(hm.classify(V=V)).startswith("OPEN: ")
-    assert not _checks.is_positive_definite(np.diag([1.0, *[1e-200] * 63]))
+    assert not _validation.is_positive_definite(np.diag([1.0, *[1e-200] * 63]))
 
 
 def test_large_matrices_that_are_definite_are_accepted():

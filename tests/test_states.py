@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.engine.run import Run
-from hardmax.kernels.floating import Metric, Scaled, ScaledClouds, next_layer, robustness, slack_of
-from hardmax.kernels.gaps import gaps_of
-from hardmax.kernels.sets import Sets
+from hardmax.exact.argmax import gaps_of
+from hardmax.exact.run import Run
+from hardmax.search.rounding import Metric, Scaled, ScaledClouds, next_layer, robustness, slack_of
+from hardmax.search.sets import Sets
 from tests.problems import clouds
 from tests.problems.oracle import choose, dot, fractions, sets_of
 
@@ -70,12 +70,12 @@ def test_searched_gaps_are_those_of_all_products(kind, d, monkeypatch):
     elif kind == "clustered":
         tokens = tokens[:4].repeat(100, axis=0) + 1e-7 * tokens
     plain = hm.limit(tokens, hm.Hardmax(0.5)).radius
-    importlib.import_module("hardmax.kernels.compiled")
-    monkeypatch.setattr("hardmax.kernels.search.SEVERAL", 0)
+    importlib.import_module("hardmax.search.threads")
+    monkeypatch.setattr("hardmax.search.dispatch.SEVERAL", 0)
     run = advanced(tokens, hm.Hardmax(0.5), 1, gaps=True)
     rows = np.arange(len(run.classes))
     gaps = run.state.choose(rows)[1]
-    monkeypatch.setattr("hardmax.kernels.search.FEW", 0)
+    monkeypatch.setattr("hardmax.search.dispatch.FEW", 0)
     expected = advanced(tokens, hm.Hardmax(0.5), 1, gaps=True).state.choose(rows)[1]
     np.testing.assert_allclose(gaps, expected, rtol=0, atol=1e-15 * d)
     assert hm.limit(tokens, hm.Hardmax(0.5)).radius == pytest.approx(plain, rel=1e-6, abs=1e-15)

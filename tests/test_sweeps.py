@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax import _checks
-from hardmax.engine.run import Run
+from hardmax import _validation
+from hardmax.exact.run import Run
 from tests.problems import clouds
 
 MAKERS = {
@@ -24,7 +24,7 @@ MAKERS = {
 
 def sets_without_shortcuts(tokens, rule, layers):
     """The sets of every layer with every class asked, decided or not, and how many were compared exactly."""
-    run = Run(rule, _checks.check_tokens(tokens)[0])
+    run = Run(rule, _validation.check_tokens(tokens)[0])
     run.shortcuts = False
     sets = [run.choose()]
     for _ in range(layers):

@@ -8,7 +8,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("numba")
 
 from hardmax import ParameterError  # noqa: E402
-from hardmax.kernels import hardmax_attention, team  # noqa: E402
+from hardmax.attention.functional import hardmax_attention  # noqa: E402
+from hardmax.search import team  # noqa: E402
 
 CLOUDS, N, D = 24, 65, 16  # more products than one thread would be left alone with
 

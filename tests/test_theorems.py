@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 import hardmax as hm
-from hardmax.kernels.sets import Sets
+from hardmax.search.sets import Sets
 from hardmax.theorems import limits
 
 NAMES = ["F1 hull", "F2 norm", "F3 half-space", "F4 leaders", "F5 limit"] + [f"Theorem {k}" for k in (1, 2, 3, 4)]

@@ -8,25 +8,26 @@ import sys
 import numpy as np
 import pytest
 
-from hardmax.kernels import Search, maximisers
+from hardmax.exact.argmax import argmax_sets
+from hardmax.search.dispatch import Search
 
 pytest.importorskip("numba")
 
 from numba import njit
 
-from hardmax.kernels import sorted_tokens
-from hardmax.kernels.floating import slack_of
-from hardmax.kernels.registers import numbers_in_register
-from hardmax.kernels.tiles import tile_maxima
+from hardmax.search import sorted_tokens
+from hardmax.search.registers import numbers_in_register
+from hardmax.search.rounding import slack_of
+from hardmax.search.tiles import tile_maxima
 
 ON_X86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names of other processors")
 PROGRAM = """
 import numpy as np
-from hardmax.kernels import maximisers
-from hardmax.kernels.registers import sums_at_once
+from hardmax.exact.argmax import argmax_sets
+from hardmax.search.registers import sums_at_once
 rng = np.random.default_rng(0)
 for tokens in (rng.normal(size=(700, 21)), np.repeat(rng.normal(size=(90, 16)), 2, axis=0)):
-    assert maximisers(tokens, kernel="gemm") == maximisers(tokens, kernel="numpy")
+    assert argmax_sets(tokens, kernel="symmetric") == argmax_sets(tokens, kernel="numpy")
 print(sums_at_once())
 """
 
@@ -117,7 +118,7 @@ KINDS = ["gaussian", "lattice", "twice", "nearly twice", "zeros", "magnitudes", 
 def test_half_of_the_products_gives_all_sets(kind, n, d, crowded, monkeypatch):
     monkeypatch.setattr(sorted_tokens, "_crowded", lambda *given: crowded)  # float32 if it is, else whole numbers
     tokens = _cloud(kind, n, d)
-    assert maximisers(tokens, kernel="gemm") == maximisers(tokens, kernel="numpy")
+    assert argmax_sets(tokens, kernel="symmetric") == argmax_sets(tokens, kernel="numpy")
 
 
 @pytest.mark.parametrize("d", [1, 3, 16, 40])
@@ -152,9 +153,9 @@ def test_float32_is_asked_where_whole_numbers_fail_against_expectation(monkeypat
     monkeypatch.setattr(sorted_tokens, "_crowded", lambda *given: False)
     rng = np.random.default_rng(0)
     tokens = rng.normal(size=(10, 16))[rng.integers(0, 10, 4096)] + 1e-4 * rng.normal(size=(4096, 16))
-    search, scaled = Search("gemm"), tokens / 8
+    search, scaled = Search("symmetric"), tokens / 8
     found, _ = search.near_maxima(scaled, scaled, slack_of(scaled, 0.0, scaled, 0.0))
-    assert search.ran["gemm"] == 4096
+    assert search.ran["symmetric"] == 4096
     assert found == Search("numpy").near_maxima(scaled, scaled, slack_of(scaled, 0.0, scaled, 0.0))[0]
 
 
@@ -162,9 +163,9 @@ def test_members_of_ties_are_in_order():
     tokens = np.repeat(np.random.default_rng(0).normal(size=(200, 16)), 3, axis=0)[
         np.random.default_rng(1).permutation(600)
     ]
-    search = Search("gemm")
+    search = Search("symmetric")
     sets, _ = search.near_maxima(tokens / 8, tokens / 8, np.full(600, 1e-14))
-    assert search.ran["fused"] == 0
+    assert search.ran["scan"] == 0
     assert (sets.sizes % 3 == 0).all()
     assert all((np.diff(row) > 0).all() for row in sets)
 
@@ -173,9 +174,9 @@ def test_clouds_that_float32_cannot_tell_are_left_to_fused():
     tokens = 1 + 1e-10 * np.random.default_rng(0).normal(size=(4096, 16))
     search = Search()
     search.near_maxima(tokens / 2, tokens / 2, np.full(4096, 1e-15))
-    assert search.ran["gemm"] == 0 < search.ran["fused"]
-    assert search._choice(tokens, tokens, False) == "fused"  # at the next layer at once
-    assert Search()._choice(tokens, tokens, False) == "gemm"
+    assert search.ran["symmetric"] == 0 < search.ran["scan"]
+    assert search._choice(tokens, tokens, False) == "scan"  # at the next layer at once
+    assert Search()._choice(tokens, tokens, False) == "symmetric"
 
 
 def test_what_float32_loses_of_small_numbers_grows_with_the_keys():
@@ -183,7 +184,7 @@ def test_what_float32_loses_of_small_numbers_grows_with_the_keys():
     tokens[0, 0], tokens[1, 1] = 2.0**30, 0.9 * 2.0**30
     tokens[2, :2] = 1.49 * 2.0**-149, 1.51 * 2.0**-149  # which float32 takes for one and two of its smallest
     tokens[3:, 2:] = np.random.default_rng(0).normal(size=(597, 14))
-    found, _ = Search("gemm").near_maxima(tokens, tokens, slack_of(tokens, 0.0, tokens, 0.0))
+    found, _ = Search("symmetric").near_maxima(tokens, tokens, slack_of(tokens, 0.0, tokens, 0.0))
     assert found[2].tolist() == [0]
 
 
@@ -191,6 +192,6 @@ def test_products_beyond_float32_are_not_those_of_tiles():
     tokens = np.zeros((4096, 16))
     tokens[:, 2] = np.arange(4096) / 4096
     tokens[:32, :2], tokens[32, :2] = [4e19, -4e19], [1e19, 1e19]  # 4e38 - 4e38 is infinite on the way to 0
-    found, _ = Search("gemm").near_maxima(tokens, tokens, np.zeros(4096))
+    found, _ = Search("symmetric").near_maxima(tokens, tokens, np.zeros(4096))
     wanted, _ = Search("numpy").near_maxima(tokens, tokens, np.zeros(4096))
     assert found == wanted

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.kernels import Search, maximisers, tree, tree_choice
-from hardmax.kernels.floating import slack_of
-from hardmax.kernels.lanes import LANES
-from hardmax.kernels.tree_nodes import empty_tree, fill, measure
-from hardmax.kernels.tree_order import arrange
+from hardmax.exact.argmax import argmax_sets
+from hardmax.search import tree, tree_choice
+from hardmax.search.dispatch import Search
+from hardmax.search.lanes import LANES
+from hardmax.search.rounding import slack_of
+from hardmax.search.tree_nodes import empty_tree, fill, measure
+from hardmax.search.tree_order import arrange
 from tests.test_fused import GENERATORS, dense, near
 
 SIZES = [1, 2, 15, 16, 17, 63, 257, 2000]
@@ -76,7 +78,7 @@ def test_tokens_that_start_in_their_own_panels(kind, d):
     }
     tokens = changed.get(kind, lambda: tokens)()
     tokens = np.concatenate([tokens, tokens[:500]])
-    assert maximisers(tokens, kernel="tree") == maximisers(tokens, kernel="fused")
+    assert argmax_sets(tokens, kernel="tree") == argmax_sets(tokens, kernel="scan")
 
 
 @pytest.mark.parametrize("kind", ["sphere", "ellipsoid", "line", "all equal", "clusters", "shrinking", "one far key"])
@@ -107,7 +109,7 @@ def test_nodes_hold_their_keys(kind):
 
 def test_auto_takes_the_tree_on_a_sphere():
     rng = np.random.default_rng(0)
-    for kind, expected in (("sphere", "tree"), ("gaussian", "fused")):
+    for kind, expected in (("sphere", "tree"), ("gaussian", "scan")):
         keys, search = MORE[kind](rng, 20_000, 3), Search()
         search.near_maxima(keys, keys, slack_of(keys, 0.0, keys, 0.0))
         assert str(search) == expected
@@ -126,6 +128,6 @@ def test_layers_are_those_of_the_definition():
 
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match=r"`kernel=\"tree\"` must have tokens in 6 dimensions at most\. Got d = 7\."):
-        maximisers(np.ones((2, 7)), kernel="tree")
+        argmax_sets(np.ones((2, 7)), kernel="tree")
     with pytest.raises(ValueError, match=r"`kernel=\"tree\"` must have `causal=False`"):
         hm.simulate(np.ones((2, 3)), hm.Hardmax(1, causal=True), layers=1, kernel="tree")

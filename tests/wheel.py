@@ -17,7 +17,7 @@ SQUARE = [[1, 1], [1, -1], [-1, 1], [-1, -1], [0.5, 0]]
 EXTRAS: dict[str, tuple[str, Callable[[], object]]] = {
     "classifier": ("text", lambda: hm.HardmaxClassifier()),
     "pretrained": ("text", lambda: hm.pretrained("imdb")),
-    "torch": ("text", lambda: hm.kernels.hardmax_attention),
+    "torch": ("text", lambda: hm.hardmax_attention),
     "clustering": ("cluster", lambda: hm.HardmaxClustering()),
     "topics": ("topics", lambda: hm.HardmaxTopics()),
     "control": ("control", lambda: hm.control.choose_A(SQUARE, leaders=[0])),

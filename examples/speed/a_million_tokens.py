@@ -59,4 +59,4 @@ print(f"{len(few):,} tokens: the same limit to the last bit by {one.stats['kerne
 # What to try
 # -----------
 # Ten million tokens, if you have the memory. A uniform ball instead of a Gaussian has more corners, and so more
-# leaders. In three dimensions "fused" runs, with bounds that say when no other token can win: start with 100,000.
+# leaders. In three dimensions "scan" runs, with bounds that say when no other token can win: start with 100,000.

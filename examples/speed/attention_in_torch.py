@@ -13,8 +13,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 
+from hardmax.attention.functional import HardmaxAttention
 from hardmax.draw.style import CLASSES, EDGE
-from hardmax.kernels import HardmaxAttention
 
 torch.manual_seed(0)
 labels = torch.randint(0, 2, (64,))

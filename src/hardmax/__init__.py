@@ -11,14 +11,22 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from hardmax import _drawers, kernels, theorems
-from hardmax._errors import InputError, MissingExtra, ParameterError, ParameterIndexError, ParameterTypeError
+from hardmax import _drawers, theorems
+from hardmax._errors import (
+    InputError,
+    MissingExtra,
+    ParameterError,
+    ParameterIndexError,
+    ParameterTypeError,
+    needed_for,
+)
 from hardmax._version import __version__ as __version__
+from hardmax.configurations import configuration, matrix
+from hardmax.exact.argmax import argmax_sets
 from hardmax.flows.expectation import Expectation
 from hardmax.flows.spectrum import classify
-from hardmax.inputs import configuration, matrix
 from hardmax.leaders import Leader, leader_table
-from hardmax.limits import Limit, Limits, limit
+from hardmax.limit import Limit, Limits, limit
 from hardmax.polytope import Polytope
 from hardmax.rules import Compose, FeedForward, Hardmax, MultiHead, Normalize, SelfAttention, Softmax, Sphere
 from hardmax.simulate import simulate
@@ -48,9 +56,9 @@ __all__ = [
     "Softmax",
     "Sphere",
     "Trajectory",
+    "argmax_sets",
     "classify",
     "configuration",
-    "kernels",
     "leader_table",
     "limit",
     "matrix",
@@ -61,12 +69,12 @@ __all__ = [
 
 LAZY = ("control", "draw", "scale", "sentiment")  # rooms that load Matplotlib, CVXPY, Dask or scikit-learn, or help to
 FUNCTIONS = {  # load transformers, Plotly, widgets, Dask, scikit-learn and torch
-    "HardmaxAttention": "hardmax.kernels",
+    "HardmaxAttention": "hardmax.attention.functional",
     "HardmaxClassifier": "hardmax.sentiment",
     "HardmaxClustering": "hardmax.cluster",
     "HardmaxTopics": "hardmax.cluster",
-    "hardmax_attention": "hardmax.kernels",
-    "hardmax_layers": "hardmax.kernels",
+    "hardmax_attention": "hardmax.attention.functional",
+    "hardmax_layers": "hardmax.attention.layers",
     "inspect": "hardmax.inspection",
     "interactive": "hardmax.draw.pages",
     "playground": "hardmax.app.notebook",
@@ -99,6 +107,9 @@ def __getattr__(name: str) -> Any:
     if name in LAZY:
         return import_module(f"hardmax.{name}")
     if name in FUNCTIONS:
+        if FUNCTIONS[name].startswith("hardmax.attention"):
+            with needed_for(f"`hardmax.{name}`", "torch", "text"):
+                return getattr(import_module(FUNCTIONS[name]), name)
         return getattr(import_module(FUNCTIONS[name]), name)
     raise AttributeError(f"module 'hardmax' has no attribute {name!r}")
 

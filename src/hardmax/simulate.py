@@ -4,14 +4,14 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack, overload
 
 import numpy as np
 
-from hardmax import _checks
+from hardmax import _validation
 from hardmax._errors import ParameterError, ParameterTypeError
 from hardmax._types import AnyArray, Array, Progress
 from hardmax.flows.integrate import Method, Times
-from hardmax.kernels import check_kernel
 from hardmax.rules.base import Flow, Layered, Rule
 from hardmax.rules.hardmax import Hardmax
 from hardmax.rules.heads import MultiHead
+from hardmax.search.dispatch import check_kernel
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.runners import Job, run
@@ -113,9 +113,9 @@ def simulate(
         See `method`. Each is refused where it has no meaning.
     kernel : str
         For `Hardmax`, by itself or as a head with coordinates of its own: how the largest products are found. "auto"
-        takes the fastest; "numpy" (the definition), "hull", "tree", "fused" and "gemm" name one. The sets are the
+        takes the fastest; "numpy" (the definition), "hull", "tree", "scan" and "symmetric" name one. The sets are the
         same; `stats["kernel"]` says what ran, and `stats["why"]` why. Clouds of a batch go in one pass where they have
-        no ties, with "auto" and "fused"; `stats["clouds_in_one_pass"]` counts them.
+        no ties, with "auto" and "scan"; `stats["clouds_in_one_pass"]` counts them.
     progress : callable, optional
         Called with (done, in all) after each layer or saved time.
 
@@ -155,7 +155,7 @@ def simulate(
         raise ParameterTypeError("rule", "be a rule such as hm.Hardmax(alpha=0.5)", got)
     if save not in ("all", "last"):
         raise ParameterError("save", 'be "all" or "last"', f'{save!r}. "last" keeps the final layer alone')
-    array, real = _checks.check_tokens(tokens, mask)
+    array, real = _validation.check_tokens(tokens, mask)
     rule.check(np.where(real[..., None], array, array[real][0]) if not real.all() else array)
     settings: dict[str, Any] = {"method": method, "rtol": rtol, "atol": atol, "dt": dt, "max_steps": max_steps}
     for name, value in settings.items():
@@ -176,7 +176,7 @@ def _saved(rule: Rule, layers: int | None, times: Times | None, method: Method) 
     if not rule.continuous:
         if times is not None:
             raise ParameterError("layers", f"be given: {name} moves tokens by layers", "`times`", "Pass `layers=30`.")
-        return np.arange(_checks.check_count(layers, "layers", least=0) + 1)
+        return np.arange(_validation.check_count(layers, "layers", least=0) + 1)
     if layers is not None or times is None:
         must, got = f"be given: {name} moves tokens in continuous time", "no times" if layers is None else "`layers`"
         raise ParameterError("times", must, got, "Pass `times=np.linspace(0, 15, 101)`.")

@@ -6,7 +6,7 @@ FAULTS = (
     Fault(
         "engine",
         "slack halved",
-        "kernels/floating.py",
+        "search/rounding.py",
         (
             ("slope = 2.02 * ((d + 4) * UNIT * highest + error)", "slope = 1.01 * ((d + 4) * UNIT * highest + error)"),
             ("cls(slope, 2.02 *", "cls(slope, 1.01 *"),
@@ -17,7 +17,7 @@ FAULTS = (
     slip(
         "engine",
         "lost digits of small numbers",
-        "kernels/floating.py",
+        "search/rounding.py",
         "2.0 ** (exponent - 1022)",
         "2.0 ** (exponent - 1074)",
         "test_states::test_scaling_is_exact_or_says_by_how_much_not",
@@ -26,7 +26,7 @@ FAULTS = (
     slip(
         "engine",
         "slack of a batch halved",
-        "kernels/floating.py",
+        "search/rounding.py",
         "slope = 2.02 * ((d + 4) * UNIT * highest + e_z)",
         "slope = 1.01 * ((d + 4) * UNIT * highest + e_z)",
         "test_states::test_clouds_of_a_batch_are_scaled_as_each_alone",
@@ -35,7 +35,7 @@ FAULTS = (
     slip(
         "engine",
         "error of a large mean",
-        "kernels/floating.py",
+        "search/rounding.py",
         "(2 * largest * UNIT if largest > 1 else 0.0)",
         "(2 * UNIT if largest > 1 else 0.0)",
         "test_states::test_the_error_of_a_mean_of_many_is_counted",
@@ -44,7 +44,7 @@ FAULTS = (
     slip(
         "engine",
         "error of A z",
-        "kernels/floating.py",
+        "search/rounding.py",
         "(error + (d + 1) * UNIT)",
         "error",
         "test_states::test_the_error_of_a_query_holds",
@@ -53,7 +53,7 @@ FAULTS = (
     slip(
         "engine",
         "twice the radius",
-        "kernels/floating.py",
+        "search/rounding.py",
         "ratio = gap / (2 * norm)",
         "ratio = gap / norm",
         "test_states::test_robustness_solves_its_equation",
@@ -62,7 +62,7 @@ FAULTS = (
     slip(
         "engine",
         "error of a centroid",
-        "engine/states.py",
+        "exact/arithmetic.py",
         "error = self.error + 2 * UNIT * int(sets.sizes.max())",
         "error = self.error",
         "test_states::test_what_a_centroid_of_many_sees_does_not_depend_on_its_rounding",
@@ -71,7 +71,7 @@ FAULTS = (
     slip(
         "engine",
         "gaps without slack",
-        "kernels/exact_sets.py",
+        "exact/argmax.py",
         "np.maximum(gaps - each, 0.0)",
         "np.maximum(gaps, 0.0)",
         "test_states::test_gaps_are_lower_bounds_of_the_exact_ones",
@@ -80,7 +80,7 @@ FAULTS = (
     slip(
         "engine",
         "exact rows in floats",
-        "kernels/exact_sets.py",
+        "exact/argmax.py",
         "sets, leads = near.replace(rows, decided), leads |",
         "sets, leads = near, leads |",
         "test_states test_simulate::test_every_kind_of_cloud_follows_the_definition",
@@ -89,7 +89,7 @@ FAULTS = (
     slip(
         "engine",
         "causal token blind to itself",
-        "engine/states.py",
+        "exact/arithmetic.py",
         "return rows + 1 if self.causal else None",
         "return np.maximum(rows, 1) if self.causal else None",
         "test_causal::test_sets_are_those_of_the_definition",
@@ -98,7 +98,7 @@ FAULTS = (
     slip(
         "engine",
         "seen the other way round",
-        "engine/states.py",
+        "exact/arithmetic.py",
         "set(sets[r].tolist()) <= set(seen[r].tolist())",
         "set(sets[r].tolist()) >= set(seen[r].tolist())",
         "test_limits test_certificates::test_square_by_theorem_4_at_layer_0",
@@ -107,7 +107,7 @@ FAULTS = (
     slip(
         "engine",
         "gap over one denominator",
-        "engine/states.py",
+        "exact/arithmetic.py",
         "self.history.denominator(self.layer) ** 2",
         "self.history.denominator(self.layer)",
         "test_states::test_gaps_are_lower_bounds_of_the_exact_ones",
@@ -116,7 +116,7 @@ FAULTS = (
     slip(
         "engine",
         "rational state ignores the mask",
-        "engine/states.py",
+        "exact/arithmetic.py",
         "products if limits is None else products[: limits[r]]",
         "products",
         "test_causal::test_sets_are_those_of_the_definition",
@@ -125,7 +125,7 @@ FAULTS = (
     slip(
         "engine",
         "multiplicities forgotten in exact means",
-        "engine/history.py",
+        "exact/positions.py",
         "combine(weights, [before[j] for j in members])",
         "combine([total // len(members)] * len(members), [before[j] for j in members])",
         "test_limits::test_copies_weigh_in_the_mean",
@@ -134,7 +134,7 @@ FAULTS = (
     slip(
         "engine",
         "centroid without multiplicities",
-        "engine/history.py",
+        "exact/positions.py",
         "members, weights, _ = sets.shares(r, self._counts)\n        return combine(weights,",
         "members, weights, _ = sets.shares(r, self._counts)\n        return combine([1] * len(weights),",
         "test_limits::test_copies_weigh_in_the_centroid_of_theorem_4",
@@ -143,7 +143,7 @@ FAULTS = (
     slip(
         "engine",
         "common denominator off by one",
-        "_integers.py",
+        "_exact.py",
         "53 - exponents - zeros",
         "52 - exponents - zeros",
         "test_exact::test_the_common_denominator_is_the_least",
@@ -152,7 +152,7 @@ FAULTS = (
     slip(
         "engine",
         "slack of differences halved",
-        "kernels/comparisons.py",
+        "exact/comparison.py",
         "slack = 4 * error",
         "slack = 0.9 * error",
         "test_exact::test_argmax_holds_where_every_rounding_of_the_filter_is_against_it",
@@ -161,7 +161,7 @@ FAULTS = (
     slip(
         "engine",
         "filtered candidates are not counted",
-        "kernels/comparisons.py",
+        "exact/comparison.py",
         "filtered[r] = min(bound, filtered.get(r, bound))",
         "pass",
         "test_limits::test_the_radius_of_keys_that_floats_cannot_separate",
@@ -170,7 +170,7 @@ FAULTS = (
     slip(
         "engine",
         "the lead over the last candidate",
-        "kernels/comparisons.py",
+        "exact/comparison.py",
         "for x in rest[:1]",
         "for x in rest[-1:]",
         "test_limits::test_the_radius_of_keys_that_floats_cannot_separate",
@@ -179,7 +179,7 @@ FAULTS = (
     slip(
         "engine",
         "no gap to keys outside the near set",
-        "kernels/exact_sets.py",
+        "exact/argmax.py",
         "gaps[rows] = best - products.max(axis=1)",
         "gaps[rows] = np.inf",
         "test_limits::test_the_radius_does_not_depend_on_which_keys_a_filter_keeps",
@@ -197,7 +197,7 @@ FAULTS = (
     slip(
         "engine",
         "followers of a meeting place lead",
-        "engine/run.py",
+        "exact/run.py",
         "if self.emerged[rows[r]] < 0 and rows[r] in sets[r]:",
         "if self.emerged[rows[r]] < 0:",
         "test_simulate::test_a_token_that_follows_merged_tokens_does_not_lead",
@@ -206,7 +206,7 @@ FAULTS = (
     slip(
         "engine",
         "Theorem 4 with a member that moves",
-        "engine/run.py",
+        "exact/run.py",
         "leads[sets[r]].all()",
         "leads[sets[r]].any()",
         "test_certificates::test_tied_clouds_end_where_their_certificate_says",
@@ -215,7 +215,7 @@ FAULTS = (
     slip(
         "engine",
         "Theorem 1 for ties",
-        "engine/run.py",
+        "exact/run.py",
         "follows_leader = (sets.sizes == 1) & leads[sets.targets]",
         "follows_leader = leads[sets.targets]",
         "test_certificates::test_square_by_theorem_4_at_layer_0",
@@ -224,7 +224,7 @@ FAULTS = (
     slip(
         "engine",
         "late leaders at their input",
-        "engine/run.py",
+        "exact/run.py",
         "still = self.emerged == 0",
         "still = self.emerged >= 0",
         "test_simulate::test_a_token_that_leads_later_stays_where_it_came_to",
@@ -233,7 +233,7 @@ FAULTS = (
     slip(
         "engine",
         "one equal coordinate",
-        "kernels/sets.py",
+        "search/sets.py",
         "(ranked[1:] != ranked[:-1]).any(axis=1)",
         "(ranked[1:] != ranked[:-1]).all(axis=1)",
         "test_classes",
@@ -242,7 +242,7 @@ FAULTS = (
     slip(
         "engine",
         "minus zero",
-        "kernels/sets.py",
+        "search/sets.py",
         "tokens = tokens + 0.0",
         "tokens = tokens * 1.0",
         "test_classes",
@@ -251,7 +251,7 @@ FAULTS = (
     slip(
         "engine",
         "single rows by number alone",
-        "kernels/sets.py",
+        "search/sets.py",
         "return len(self.members) == len(self) and bool((self.starts[1:] > self.starts[:-1]).all())",
         "return len(self.members) == len(self)",
         "test_sets",
@@ -260,7 +260,7 @@ FAULTS = (
     slip(
         "engine",
         "mean without multiplicities",
-        "kernels/sets.py",
+        "search/sets.py",
         "(counts[tied.members], tied.members, tied.starts)",
         "(np.ones(len(tied.members)), tied.members, tied.starts)",
         "test_sets",
@@ -269,7 +269,7 @@ FAULTS = (
     slip(
         "engine",
         "members without rows",
-        "kernels/sets.py",
+        "search/sets.py",
         "np.array_equal(self.starts, other.starts) and np.array_equal(self.members, other.members)",
         "np.array_equal(self.members, other.members)",
         "test_sets",
@@ -278,7 +278,7 @@ FAULTS = (
     slip(
         "engine",
         "weights of one that sees itself",
-        "engine/limit_set.py",
+        "exact/limit_set.py",
         "others = total - sum(w for j, w in zip(members, shares, strict=True) if j == i)",
         "others = total",
         "test_certificates::test_token_in_the_middle_of_an_edge_by_t",
@@ -287,7 +287,7 @@ FAULTS = (
     slip(
         "engine",
         "centroid not divided",
-        "engine/limit_set.py",
+        "exact/limit_set.py",
         "run.sets, i), D * total)",
         "run.sets, i), D)",
         "test_certificates::test_square_by_theorem_4_at_layer_0",
@@ -296,7 +296,7 @@ FAULTS = (
     slip(
         "engine",
         "limits of leaders that met",
-        "engine/limit_set.py",
+        "exact/limit_set.py",
         "column[i] = numbered.setdefault(row, len(numbered))",
         "column[i] = numbered[row] = len(numbered)",
         "test_limits::test_leaders_that_met_count_once",
@@ -305,7 +305,7 @@ FAULTS = (
     slip(
         "engine",
         "gaps without the last digit",
-        "kernels/gaps.py",
+        "exact/second_best.py",
         "(len(won) - 1).bit_length()",
         "(len(won) - 1).bit_length() - 1",
         "test_states::test_every_winner_is_compared_with_every_other",
@@ -314,7 +314,7 @@ FAULTS = (
     slip(
         "engine",
         "near-ties stay in the pass",
-        "engine/batch.py",
+        "exact/batch.py",
         "good = ((near.sizes == 1).reshape(asked.shape) | ~asked).all(axis=1)",
         "good = ((near.sizes >= 1).reshape(asked.shape) | ~asked).all(axis=1)",
         "test_batches::test_close_comparisons_leave_the_pass",
@@ -323,7 +323,7 @@ FAULTS = (
     slip(
         "engine",
         "equal tokens stay in the pass",
-        "engine/batch.py",
+        "exact/batch.py",
         "usual if rule.causal else usual & _distinct(self.start, real)",
         "usual",
         "test_batches::test_close_comparisons_leave_the_pass",
@@ -332,7 +332,7 @@ FAULTS = (
     slip(
         "engine",
         "the pass forgets its rounding",
-        "engine/batch.py",
+        "exact/batch.py",
         "exact = self._rule.metric.A is None and not self.error",
         "exact = self._rule.metric.A is None",
         "test_batches::test_positions_that_are_known_less_well_are_compared_with_more_care",
@@ -341,7 +341,7 @@ FAULTS = (
     slip(
         "engine",
         "late leaders where they began",
-        "engine/batch_limit.py",
+        "exact/batch_limit.py",
         "self.places[who] = list(map(float, point))",
         "self.places[who] = self.places[who]",
         "test_batches::test_generic_clouds_stay_in_the_pass_and_late_leaders_are_exact",
@@ -377,7 +377,7 @@ FAULTS = (
     slip(
         "certificates",
         "standing before its fixed point",
-        "engine/certificates.py",
+        "exact/certificates.py",
         "            return standing\n        standing -= unsure",
         "            return standing\n        return standing - unsure",
         "test_certificates::test_standing_goes_on_to_its_fixed_point",
@@ -386,7 +386,7 @@ FAULTS = (
     slip(
         "certificates",
         "standing at once",
-        "engine/certificates.py",
+        "exact/certificates.py",
         "<= standing}\n        if not unsure:",
         "<= standing}\n        if unsure or not unsure:",
         "test_certificates::test_standing_goes_on_to_its_fixed_point",
@@ -395,7 +395,7 @@ FAULTS = (
     slip(
         "certificates",
         "discriminant doubled",
-        "engine/certificates.py",
+        "exact/certificates.py",
         "middle * middle < 4 * start * end",
         "middle * middle <= 8 * start * end",
         "test_certificates::test_a_parabola_is_positive_where_its_values_are",
@@ -404,7 +404,7 @@ FAULTS = (
     slip(
         "certificates",
         "equality at the start",
-        "engine/certificates.py",
+        "exact/certificates.py",
         "return constant > _worst(first, rho) + _worst(second, rho * rho)",
         "return constant >= _worst(first, rho) + _worst(second, rho * rho)",
         "test_certificates::test_signs_by_hand",
@@ -413,7 +413,7 @@ FAULTS = (
     slip(
         "certificates",
         "second part falls too fast",
-        "engine/certificates.py",
+        "exact/certificates.py",
         "first[0] > _worst(second, rho)",
         "first[0] > _worst(second, rho * rho)",
         "test_certificates::test_signs_by_hand",
@@ -422,7 +422,7 @@ FAULTS = (
     slip(
         "certificates",
         "peak a layer early",
-        "engine/certificates.py",
+        "exact/certificates.py",
         "m = int(r / (1 - rho))",
         "m = max(r, int(r / (1 - rho)) - 1)",
         "test_certificates::test_the_peak_is_the_largest_value",
@@ -431,7 +431,7 @@ FAULTS = (
     slip(
         "certificates",
         "levels without alpha",
-        "engine/certificates.py",
+        "exact/certificates.py",
         "tuple(frozen.alpha * x for x in frozen.mean(i, levels[-1]))",
         "tuple(frozen.mean(i, levels[-1]))",
         "test_certificates::test_levels_are_the_positions_of_later_layers",
@@ -440,7 +440,7 @@ FAULTS = (
     slip(
         "certificates",
         "members need not stay level",
-        "engine/certificates.py",
+        "exact/certificates.py",
         "if not (_vanishes(gap) if j in members else _stays_positive(gap, rho)):",
         "if j not in members and not _stays_positive(gap, rho):",
         "test_certificates::test_a_certificate_at_any_layer_is_never_wrong",

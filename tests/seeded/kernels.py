@@ -6,7 +6,7 @@ FAULTS = (
     slip(
         "kernels",
         "reference sees one key more",
-        "kernels/reference.py",
+        "search/reference.py",
         "products[np.arange(m) >= limits[these, None]] = -np.inf",
         "products[np.arange(m) > limits[these, None]] = -np.inf",
         "test_causal::test_sets_are_those_of_the_definition",
@@ -15,7 +15,7 @@ FAULTS = (
     slip(
         "kernels",
         "padding seen where slack overflows",
-        "kernels/reference.py",
+        "search/reference.py",
         "np.maximum(best - slack[some, these], LOWEST)",
         "(best - slack[some, these])",
         "test_layers::test_padding_is_not_followed_where_slack_overflows",
@@ -24,7 +24,7 @@ FAULTS = (
     slip(
         "kernels",
         "what tiles lose of small numbers",
-        "kernels/sorted_tokens.py",
+        "search/sorted_tokens.py",
         "d * TINY * max(1.0, longest)",
         "d * TINY",
         "test_tiles::test_what_float32_loses_of_small_numbers_grows_with_the_keys",
@@ -33,7 +33,7 @@ FAULTS = (
     slip(
         "kernels",
         "reference without slack",
-        "kernels/reference.py",
+        "search/reference.py",
         "best - slack[these], LOWEST",
         "best, LOWEST",
         "test_kernels",
@@ -42,7 +42,7 @@ FAULTS = (
     slip(
         "kernels",
         "gap of the set itself",
-        "kernels/reference.py",
+        "search/reference.py",
         "products.reshape(-1)[found] = -np.inf\n",
         "products.reshape(-1)[found[:1]] = -np.inf\n",
         "test_kernels test_states::test_gaps_are_lower_bounds_of_the_exact_ones",
@@ -51,7 +51,7 @@ FAULTS = (
     slip(
         "kernels",
         "hull walk without width",
-        "kernels/hull.py",
+        "search/hull.py",
         "reach = slack + width * (abs(x) + abs(y))",
         "reach = slack",
         "test_maximisers::test_the_walk_goes_on_past_keys_behind_the_boundary",
@@ -60,7 +60,7 @@ FAULTS = (
     slip(
         "kernels",
         "hull shell without depth",
-        "kernels/hull.py",
+        "search/hull.py",
         "inside = 1.0 - (depth + 64 * UNIT) / radius - 64 * UNIT if convex else -np.inf",
         "inside = 1.0 - 64 * UNIT / radius - 64 * UNIT if convex else -np.inf",
         "test_maximisers::test_the_hull_of_a_square_with_tokens_on_its_edges",
@@ -69,7 +69,7 @@ FAULTS = (
     slip(
         "kernels",
         "fused sees panels in part",
-        "kernels/fused.py",
+        "search/scan.py",
         "(limit + LANES - 1) // LANES if limit == count else limit // LANES",
         "(limit + LANES - 1) // LANES",
         "test_fused::test_integers_have_the_same_sets[2-0.0]",
@@ -78,7 +78,7 @@ FAULTS = (
     slip(
         "kernels",
         "fused counts hidden keys",
-        "kernels/fused.py",
+        "search/scan.py",
         "seen = np.ones(keys.shape[:2], np.intp) if mask is None else mask",
         "seen = np.ones(keys.shape[:2], np.intp)",
         "test_fused::test_batches[True-True-float32]",
@@ -87,7 +87,7 @@ FAULTS = (
     slip(
         "kernels",
         "near-ties called equal",
-        "kernels/panel_search.py",
+        "search/panel_search.py",
         "output.same[row + lane] = mine[0], same(keys, mine)",
         "output.same[row + lane] = mine[0], True",
         "test_fused::test_batches[False-False-float64]",
@@ -96,7 +96,7 @@ FAULTS = (
     slip(
         "kernels",
         "float32 error of a panel",
-        "kernels/panel_search.py",
+        "search/panel_search.py",
         "error = size * 1.01 * (d + 8) * SINGLE +",
         "error = size * 1.01 * (d + 8) * SINGLE / 64 +",
         "test_fused::test_float32_may_err_in_every_term",
@@ -105,7 +105,7 @@ FAULTS = (
     slip(
         "kernels",
         "plane drops keys on edges",
-        "kernels/plane.py",
+        "search/plane.py",
         "margin = DEEP * highest",
         "margin = -1e-7 * highest",
         "test_maximisers::test_keys_on_the_edges_of_a_plane_stay",
@@ -114,7 +114,7 @@ FAULTS = (
     slip(
         "kernels",
         "near-ties of small clouds by rounding",
-        "kernels/small_clouds.py",
+        "search/small.py",
         "-1, best - slack_of_products(len(query), highest, size_of_query) - more",
         "-1, best",
         "test_maximisers::test_keys_on_the_edges_of_a_plane_stay",
@@ -123,7 +123,7 @@ FAULTS = (
     slip(
         "kernels",
         "mask dropped",
-        "kernels/panels.py",
+        "search/panels.py",
         "if mask.size == 0 or mask[cloud, key]:",
         "if mask.size == 0 or mask[cloud, key] or key == 0:",
         "test_fused::test_batches[False-True-float32]",
@@ -132,7 +132,7 @@ FAULTS = (
     slip(
         "kernels",
         "the plane trusts float32",
-        "kernels/plane.py",
+        "search/plane.py",
         "LEAD = np.float32(12 * 2.0**-24)",
         "LEAD = np.float32(0)",
         "test_maximisers::test_leads_that_float32_cannot_see_count_in_the_plane",
@@ -141,7 +141,7 @@ FAULTS = (
     slip(
         "kernels",
         "small clouds trust float32",
-        "kernels/small_clouds.py",
+        "search/small.py",
         "np.float32(_lead(d + 2))",
         "np.float32(0.0)",
         "test_maximisers::test_float32_may_err_in_every_term",
@@ -150,7 +150,7 @@ FAULTS = (
     slip(
         "kernels",
         "small clouds trust whole numbers",
-        "kernels/whole_clouds.py",
+        "search/whole_clouds.py",
         "return int(2 * off * (2.02 * LONGEST + off)) + 2 * PLACES",
         "return 2 * PLACES",
         "test_maximisers::test_whole_numbers_may_err_in_every_coordinate",
@@ -159,7 +159,7 @@ FAULTS = (
     slip(
         "kernels",
         "last task of a part left out",
-        "kernels/team.py",
+        "search/team.py",
         "if task < (part + 1) * tasks // threads:",
         "if task < (part + 1) * tasks // threads - 1:",
         "test_attention::test_every_cloud_is_done_by_some_thread",
@@ -168,7 +168,7 @@ FAULTS = (
     slip(
         "kernels",
         "tiles of any size",
-        "kernels/search.py",
+        "search/dispatch.py",
         "np.array_equal(queries, keys) and _moderate(keys):",
         "np.array_equal(queries, keys):",
         "test_tiles::test_products_beyond_float32_are_not_those_of_tiles",
@@ -177,7 +177,7 @@ FAULTS = (
     slip(
         "kernels",
         "tree without slices",
-        "kernels/tree_nodes.py",
+        "search/tree_nodes.py",
         "node[3 * d + 1] = np.float32(UP * half + 2 * (d + 4) * SINGLE * sides + BIT)",
         "node[3 * d + 1] = np.float32(0)",
         "test_tree::test_nodes_hold_their_keys[sphere]",
@@ -186,7 +186,7 @@ FAULTS = (
     slip(
         "kernels",
         "tree with a sphere too small",
-        "kernels/tree_nodes.py",
+        "search/tree_nodes.py",
         "node[3 * d + 2] = np.float32(UP * longest + BIT)",
         "node[3 * d + 2] = np.float32(0.9 * longest)",
         "test_tree::test_nodes_hold_their_keys[sphere]",
@@ -195,7 +195,7 @@ FAULTS = (
     slip(
         "kernels",
         "tree sure of every query",
-        "kernels/tree.py",
+        "search/tree.py",
         "sure |= int(cone.second[lane] < some.cuts[lane]) << lane",
         "sure |= 1 << lane",
         "test_tree::test_any_slack[lattice-0.01]",
@@ -204,7 +204,7 @@ FAULTS = (
     slip(
         "kernels",
         "gemm keeps too few panels",
-        "kernels/gemm.py",
+        "search/symmetric.py",
         "complete &= best.values[s, at, KEPT - 1] < cut",
         "complete &= True",
         "test_maximisers::test_more_close_panels_than_gemm_keeps",
@@ -213,18 +213,18 @@ FAULTS = (
     slip(
         "kernels",
         "gemm with queries that are no keys",
-        "kernels/search.py",
-        'if name == "gemm" and limits is None and np.array_equal(queries, keys) and _moderate(keys):',
-        'if name == "gemm" and limits is None and queries.shape == keys.shape and _moderate(keys):',
+        "search/dispatch.py",
+        'if name == "symmetric" and limits is None and np.array_equal(queries, keys) and _moderate(keys):',
+        'if name == "symmetric" and limits is None and queries.shape == keys.shape and _moderate(keys):',
         "test_maximisers::test_whole_runs_are_the_same[gaussian-gemm]",
         "Products leave A out.",
     ),
     slip(
         "kernels",
         "gemm without the mask",
-        "kernels/search.py",
-        'if name == "gemm" and limits is None and',
-        'if name == "gemm" and',
+        "search/dispatch.py",
+        'if name == "symmetric" and limits is None and',
+        'if name == "symmetric" and',
         "test_maximisers::test_causal_runs_are_the_same",
         "A causal run sees later tokens.",
     ),
@@ -258,7 +258,7 @@ FAULTS = (
     slip(
         "kernels",
         "compiled layers decide near-ties",
-        "kernels/plane.py",
+        "search/plane.py",
         "good = next_one < first - slack_of_products(2, highest, size) - moved",
         "good = next_one <= first",
         "test_layers::test_a_tied_token_goes_to_the_mean",
@@ -267,7 +267,7 @@ FAULTS = (
     slip(
         "kernels",
         "gradient of one step",
-        "attention/compiled_layers.py",
+        "attention/layers_compiled.py",
         "ahead = layers.follows.shape[1] - k if k == last else 1",
         "ahead = 1",
         "test_layers::test_values_and_gradients_are_those_of_single_layers[False-False-2]",
@@ -285,7 +285,7 @@ FAULTS = (
     slip(
         "kernels",
         "contributions on a line decide ties",
-        "attention/compiled_layers.py",
+        "attention/layers_compiled.py",
         "(most - x > 2 * error or j == high) and (x - least > 2 * error or j == low)",
         "(most - x >= 0 or j == high) and (x - least >= 0 or j == low)",
         "test_explanations::test_equal_tokens_that_count_several_times_share_what_they_hold",
@@ -303,7 +303,7 @@ FAULTS = (
     slip(
         "kernels",
         "line ignores the mask",
-        "kernels/exact_sets.py",
+        "exact/argmax.py",
         "(np.where(seen, k, edge) for edge in (np.inf, -np.inf))",
         "(np.where(seen | (edge < 0), k, edge) for edge in (np.inf, -np.inf))",
         "test_attention::test_hidden_keys_of_a_line_are_not_followed",

@@ -303,7 +303,7 @@ FAULTS = (
     slip(
         "checks",
         "alpha of 0",
-        "_checks.py",
+        "_validation.py",
         "or not 0 < value < np.inf:",
         "or not 0 <= value < np.inf:",
         "test_checks::test_bad_alpha",
@@ -312,7 +312,7 @@ FAULTS = (
     slip(
         "checks",
         "padding alone",
-        "_checks.py",
+        "_validation.py",
         "if not array.any(axis=-1).all():",
         "if not array.any():",
         "test_checks::test_bad_mask",
@@ -330,7 +330,7 @@ FAULTS = (
     slip(
         "checks",
         "definite within rounding",
-        "_checks.py",
+        "_validation.py",
         "-= Fraction(tau) * Fraction(size)",
         "-= Fraction(tau)",
         "test_spectrum::test_definiteness_is_decided_exactly_and_beyond_rounding",
@@ -339,7 +339,7 @@ FAULTS = (
     slip(
         "checks",
         "integers beyond 2^53",
-        "_checks.py",
+        "_validation.py",
         "-int(array.min())) <= MAX_EXACT_INTEGER):",
         "-int(array.min())) <= 2**63):",
         "test_simulate::test_integers_beyond_2_to_53_are_exact",
@@ -348,7 +348,7 @@ FAULTS = (
     slip(
         "checks",
         "a pivot of 0",
-        "_integers.py",
+        "_exact.py",
         "if pivot <= 0:",
         "if pivot < 0:",
         "test_spectrum::test_definiteness_is_decided_exactly_and_beyond_rounding",
@@ -375,7 +375,7 @@ FAULTS = (
     slip(
         "checks",
         "definite up to rounding",
-        "_checks.py",
+        "_validation.py",
         "-= Fraction(tau) * Fraction(size)",
         "-= 0",
         "test_spectrum::test_definiteness_is_decided_exactly_and_beyond_rounding",

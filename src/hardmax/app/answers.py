@@ -15,7 +15,7 @@ from hardmax.draw.projection import Projection
 from hardmax.draw.style import COLOURS, REST
 from hardmax.draw.tokens import Palette
 from hardmax.flows.spectrum import expectation_of
-from hardmax.limits import limit_points
+from hardmax.limit import limit_points
 from hardmax.polytope import Polytope
 from hardmax.rules.base import Rule
 
@@ -214,7 +214,7 @@ def _cells(
     low, high = low - pad, high + pad
     across, up = (np.linspace(low[r], high[r], count) for r, count in enumerate(counts))
     places = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2)
-    found = hm.kernels.maximisers(places if scene.A is None else places @ scene.A.T, keys)
+    found = hm.argmax_sets(places if scene.A is None else places @ scene.A.T, keys)
     colours = np.array([numbers[palette(j)] for j in range(scene.n)])
     colours[colours == WHITE] = numbers[REST]  # nobody follows it yet; who stood here would
     cells = np.where(found.sizes == 1, colours[found.targets], WHITE).astype(np.int8).reshape(counts[::-1])

@@ -14,7 +14,7 @@ from hardmax.app.dropper import dropper
 from hardmax.app.scene import BOUNDS, MOST_DIMENSIONS, MOST_TOKENS, OVERLAYS, RULES, Scene, values_matrix, values_of
 from hardmax.app.slider import Slider
 from hardmax.app.verdict import PARTS
-from hardmax.inputs import CONFIGURATIONS
+from hardmax.configurations import CONFIGURATIONS
 
 MOST_BYTES = 5_000_000  # of an upload
 CAUSAL = "Causal: a token sees itself and earlier ones"

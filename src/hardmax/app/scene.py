@@ -13,7 +13,7 @@ import numpy as np
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import FloatArray
 from hardmax.app import links
-from hardmax.inputs import RANDOM_CLOUDS, configuration
+from hardmax.configurations import RANDOM_CLOUDS, configuration
 
 RULES = ("hardmax", "softmax", "self-attention", "sphere")
 OVERLAYS = {  # and how a page says them

@@ -12,11 +12,11 @@ import torch
 from numba import njit
 
 from hardmax._types import AnyArray, BoolArray, IntArray
-from hardmax.kernels.compiled import entry
-from hardmax.kernels.panels import seen_keys
-from hardmax.kernels.row_lanes import add_row, copy_row
-from hardmax.kernels.small_clouds import single_winners, work_space
-from hardmax.kernels.team import done, gather, join, taken, together
+from hardmax.search.panels import seen_keys
+from hardmax.search.row_lanes import add_row, copy_row
+from hardmax.search.small import single_winners, work_space
+from hardmax.search.team import done, gather, join, taken, together
+from hardmax.search.threads import entry
 
 LEFT = -1  # in the place of a size: of a cloud that is left to others
 ALL_SEEN, NONE = np.empty((0, 0), np.bool_), np.empty(0, np.intp)

@@ -11,8 +11,8 @@ import numpy as np
 from numba import njit
 
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.attention.compiled_layers import PRODUCTS, WorkSpace, copy, forward, work_space
-from hardmax.kernels.compiled import entry, share
+from hardmax.attention.layers_compiled import PRODUCTS, WorkSpace, copy, forward, work_space
+from hardmax.search.threads import entry, share
 
 Encoded: TypeAlias = tuple[IntArray, IntArray, IntArray]  # tokens, where texts start, and how often each counts
 

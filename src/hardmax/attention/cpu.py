@@ -12,8 +12,8 @@ from torch import Tensor
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, IntArray
 from hardmax.attention.masks import exact_sets_seen
-from hardmax.kernels.ready import compiled_pays, is_small, of_batch
-from hardmax.kernels.sets import Sets
+from hardmax.search.ready import compiled_pays, is_small, of_batch
+from hardmax.search.sets import Sets
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, Tensor]:

@@ -31,7 +31,7 @@ difference between 2 and 2.1 covers the rounding of this line. Two keys lie in d
 and two tiles in one column are both known. All rows that have more than one lane or tile near are pending, with the
 bits of their lanes and, if these are two at most, the tiles; as are rows with S >= 1e37, where float32 could overflow.
 
-`gpu_keys` and `gpu_copies` look at the keys first. Where some are equal, or a mask hides some, the search sees a list
+`gpu_keys` and `gpu_duplicates` read the keys first. Where some are equal or masked, the search reads a list
 of the keys that are seen, each vector once; the members of C_i are then the copies of what is found, and their number
 its size. In small clouds the search begins before that is known, and begins again where there is such a list.
 
@@ -58,7 +58,7 @@ from hardmax.attention.gpu_backward import Backward
 from hardmax.attention.gpu_forward import WIDTHS, Forward, aligned, placed, programs
 from hardmax.attention.gpu_launch import Launch, expect, ready
 from hardmax.attention.gpu_layout import Found
-from hardmax.kernels.sets import Sets
+from hardmax.search.sets import Sets
 
 _backward = lru_cache(maxsize=1024)(Backward)
 

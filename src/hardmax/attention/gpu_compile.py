@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 OTHER_TRITON = AttributeError, ImportError, KeyError, TypeError  # what one raises that is built in another way
-MODULES = "gpu_keys", "gpu_copies", "gpu_exact", "gpu_decide", "gpu_search", "gpu_rows", "gpu_gradient"
+MODULES = "gpu_keys", "gpu_duplicates", "gpu_exact", "gpu_decide", "gpu_search", "gpu_rows", "gpu_gradient"
 _LOCK = threading.Lock()  # Triton has one hook for all threads
 
 

@@ -7,7 +7,7 @@ import torch
 import triton
 from torch import Tensor
 
-from hardmax.attention import gpu_copies, gpu_decide, gpu_keys, gpu_search
+from hardmax.attention import gpu_decide, gpu_duplicates, gpu_keys, gpu_search
 from hardmax.attention.gpu_launch import Launch, ready, stream_of, tiles
 from hardmax.attention.gpu_layout import Found, offsets
 
@@ -97,7 +97,7 @@ class Forward:
         blocks = {"BLOCK": self.block, "CHUNK": 16, "PAIRS": 128}
         if self.together:
             prepare = [Launch(
-                gpu_copies.measure_and_find, self.grids[1],
+                gpu_duplicates.measure_and_find, self.grids[1],
                 (kind, torch.uint8, number, number, *[whole] * 8, kind, *[whole] * 3, *self.measured),
                 {"COLUMNS": 64, "KEYS": BLOCK} | sizes | ahead | blocks,
                 {"num_warps": self.block // 128, "maxnreg": 128},
@@ -110,7 +110,7 @@ class Forward:
             )]  # fmt: skip
         if self.copies and not self.together:
             prepare.append(Launch(
-                gpu_copies.find_copies, self.grids[1],
+                gpu_duplicates.find_copies, self.grids[1],
                 (kind, torch.uint8, *[whole] * 7, kind, whole, whole, *self.listed), blocks, {"num_warps": 16},
             ))  # fmt: skip
         return [

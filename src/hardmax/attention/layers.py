@@ -7,14 +7,14 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from hardmax._checks import check_count
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray
+from hardmax._validation import check_count
 from hardmax.attention.cpu import as_array
+from hardmax.attention.functional import CPU_TYPES, GPU_TYPES, Attend, first_and_sizes
 from hardmax.attention.numpy_layers import layers_of
-from hardmax.attention.one_layer import CPU_TYPES, GPU_TYPES, Attend, first_and_sizes
-from hardmax.kernels.exact_sets import too_large
-from hardmax.kernels.ready import compiled_pays, is_small, of_batch
+from hardmax.exact.argmax import too_large
+from hardmax.search.ready import compiled_pays, is_small, of_batch
 
 
 def hardmax_layers(
@@ -57,7 +57,7 @@ def hardmax_layers(
     Examples
     --------
     >>> import torch
-    >>> from hardmax.kernels import hardmax_layers
+    >>> from hardmax.attention.layers import hardmax_layers
     >>> z = torch.tensor([[[1.0, 0.0], [0.5, 0.1], [-1.0, 0.0]]])
     >>> hardmax_layers(z, torch.tensor([1.0]), 2)
     tensor([[[ 1.0000,  0.0000],
@@ -187,9 +187,9 @@ class _Layers(torch.autograd.Function):
         b = np.require(step.detach().numpy(), requirements=["C", "W"])
         many, ctx.compiled = None if counts is None else counts.numpy(), None
         if _compiled(tokens, b, count, forms):
-            from hardmax.attention import compiled_layers
+            from hardmax.attention import layers_compiled
 
-            ctx.compiled = compiled_layers.run(tokens, b, count, forms, many, ctx.needs_input_grad[1])
+            ctx.compiled = layers_compiled.run(tokens, b, count, forms, many, ctx.needs_input_grad[1])
         some = np.arange(len(tokens)) if ctx.compiled is None else np.flatnonzero(ctx.compiled.ran < 0)
         ctx.others, rest, forms = some, tokens[some], None if forms is None else forms[some]
         ctx.layers = list(layers_of(rest, b[some], count, A=forms, counts=None if many is None else many[some]))

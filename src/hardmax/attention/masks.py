@@ -12,8 +12,8 @@ from torch import Tensor
 
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, BoolArray, IntArray
-from hardmax.kernels.exact_sets import exact_sets_of_batch
-from hardmax.kernels.sets import Sets
+from hardmax.exact.argmax import exact_sets_of_batch
+from hardmax.search.sets import Sets
 
 AT_ONCE = 1 << 26  # numbers of keys that are copied at a time on a GPU
 

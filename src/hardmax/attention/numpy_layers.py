@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax._integers import TINY, UNIT, over_one_denominator
+from hardmax._exact import TINY, UNIT, over_one_denominator
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.kernels.comparisons import compared
-from hardmax.kernels.exact_sets import exact_rows, exact_sets_of_batch, near_maxima_of_batch
-from hardmax.kernels.sets import Sets
+from hardmax.exact.argmax import exact_rows, exact_sets_of_batch, near_maxima_of_batch
+from hardmax.exact.comparison import compared
+from hardmax.search.sets import Sets
 
 
 def joined_step(step: AnyArray, count: IntArray) -> FloatArray:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from hardmax._checks import check_tokens
 from hardmax._errors import InputError, ParameterError, did_you_mean
 from hardmax._types import FloatArray
+from hardmax._validation import check_tokens
 from hardmax.cli import options, output
 from hardmax.cli.control import numbers_of
 from hardmax.cli.options import UNSAID, option

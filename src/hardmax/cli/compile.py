@@ -15,8 +15,8 @@ import numpy as np
 from hardmax._errors import MissingExtra
 from hardmax.cli import output
 from hardmax.cli.options import UNSAID, option
-from hardmax.kernels import maximisers
-from hardmax.kernels.ready import KNOWN_BY, has_numba, store
+from hardmax.exact.argmax import argmax_sets
+from hardmax.search.ready import KNOWN_BY, has_numba, store
 
 
 def compile(
@@ -103,26 +103,26 @@ def _compile_one(kernel: str) -> str:
 
 
 def _search(kernel: str, d: int) -> Callable[[], object]:
-    return lambda: maximisers(_tokens(1, 64, d)[0].astype(np.float64), kernel=kernel)
+    return lambda: argmax_sets(_tokens(1, 64, d)[0].astype(np.float64), kernel=kernel)
 
 
 def _gemm() -> None:
     tokens = _tokens(1, 64, 16)[0].astype(np.float64)
     for some in (tokens, tokens[np.arange(64) % 4] + 1e-6 * tokens):  # as whole numbers; gathered, as float32
-        maximisers(some, kernel="gemm")
+        argmax_sets(some, kernel="symmetric")
 
 
 def _fused() -> None:
-    from hardmax.kernels.fused import near_maxima_of_batch
+    from hardmax.search.scan import near_maxima_of_batch
 
-    _search("fused", 3)()
+    _search("scan", 3)()
     for number in (np.float32, np.float64):
         tokens = _tokens(2, 20, 3).astype(number)
         near_maxima_of_batch(tokens, tokens, causal=True)
 
 
 def _small_clouds() -> None:
-    from hardmax.kernels.fused import near_maxima_of_batch
+    from hardmax.search.scan import near_maxima_of_batch
 
     for number, d in ((np.float32, 2), (np.float64, 2), (np.float32, 4)):
         tokens = _tokens(2, 20, d).astype(number)
@@ -140,7 +140,7 @@ def _attention() -> None:
 
 
 def _layers() -> None:
-    from hardmax.attention.compiled_layers import run
+    from hardmax.attention.layers_compiled import run
 
     for number, d in ((np.float32, 4), (np.float64, 2)):
         tokens, step = _tokens(2, 20, d).astype(number), np.full(2, 0.5, number)
@@ -173,11 +173,11 @@ def _tokens(clouds: int, n: int, d: int) -> "np.ndarray[tuple[int, ...], np.dtyp
 RUNS: dict[str, Callable[[], object]] = {
     "layers": _layers,
     "tree": _search("tree", 3),
-    "fused": _fused,
+    "scan": _fused,
     "small clouds": _small_clouds,
     "hull": _search("hull", 2),
     "contributions": _contributions,
-    "gemm": _gemm,
+    "symmetric": _gemm,
     "attention": _attention,
     "encoding": _encoding,
 }

@@ -10,7 +10,7 @@ from hardmax import limit as find_limit
 from hardmax._rounding import format_down
 from hardmax.cli import options, output
 from hardmax.cli.rules import HardmaxOptions
-from hardmax.limits import limit_points, quick_radius
+from hardmax.limit import limit_points, quick_radius
 
 AFTERWARDS = 12  # layers that a movie goes on after the certificate, to be seen arriving
 LONGEST = 100  # layers of a movie or page at the most, where nothing is certified for long

@@ -14,7 +14,7 @@ from hardmax import configuration
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray
 from hardmax.cli.matrices import read_matrix
-from hardmax.inputs import CONFIGURATIONS, RANDOM_CLOUDS
+from hardmax.configurations import CONFIGURATIONS, RANDOM_CLOUDS
 
 
 def panel(name: str | None = None) -> Callable[..., Any]:

@@ -8,17 +8,17 @@ import numpy as np
 import typer
 
 from hardmax import Hardmax, SelfAttention, Softmax, Sphere, Trajectory, simulate
-from hardmax._checks import check_positive
 from hardmax._errors import ParameterError, did_you_mean
 from hardmax._tables import exact_number
 from hardmax._types import AnyArray, Progress
+from hardmax._validation import check_positive
 from hardmax.cli import output
 from hardmax.cli.matrices import read_matrix
 from hardmax.cli.options import UNSAID, TokenOptions, option, panel, was_given
+from hardmax.configurations import MATRICES, PAPER_MATRICES, matrix
 from hardmax.flows.spectrum import expected_of_values
-from hardmax.inputs import MATRICES, PAPER_MATRICES, matrix
-from hardmax.kernels import KERNELS
 from hardmax.rules.base import Flow, Layered, Rule
+from hardmax.search.dispatch import KERNELS
 
 # Which options belong to which rule; all others go with every rule.
 BELONGS = {

@@ -13,17 +13,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from hardmax._checks import refuse_gaps
 from hardmax._drawers import draw
 from hardmax._errors import ParameterError
 from hardmax._progress import progress_bar
 from hardmax._types import FloatArray, IntArray, Matrix
+from hardmax._validation import refuse_gaps
 from hardmax.cluster.given import check_distances, check_similarities
 from hardmax.cluster.membership import exemplars, strengths
 from hardmax.cluster.model import Settings, fit
 from hardmax.cluster.rows import is_sparse
 from hardmax.cluster.tree import ClusterTree
-from hardmax.limits import Limit, limit
+from hardmax.limit import Limit, limit
 from hardmax.rules.hardmax import Hardmax
 
 EXEMPLARS = 5  # of a cluster

@@ -12,8 +12,8 @@ import numpy as np
 from hardmax._types import FloatArray, IntArray, Progress
 from hardmax.cluster.balance import MIN_CUT_RATIO, Balance
 from hardmax.cluster.prediction import labels_of
-from hardmax.engine.run import Run
-from hardmax.limits import Limit, limit
+from hardmax.exact.run import Run
+from hardmax.limit import Limit, limit
 from hardmax.rules.hardmax import Hardmax
 
 BLOCK = 1 << 22  # numbers that are held at a time

@@ -23,9 +23,9 @@ from hardmax.cluster.preprocessing import Preprocessing, height_of, lift
 from hardmax.cluster.rows import Distinct, Known
 from hardmax.cluster.tree import ClusterTree
 from hardmax.control import choose_A
-from hardmax.kernels.sets import Classes
-from hardmax.limits import limit
+from hardmax.limit import limit
 from hardmax.rules.hardmax import Hardmax
+from hardmax.search.sets import Classes
 
 KEPT = 0.01  # part of the largest margin by which must_lead lead
 BEYOND = 3  # eigenvalues more than are wanted, to see whether the last is one of several equal ones

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax._types import FloatArray, IntArray
-from hardmax.kernels import maximisers
-from hardmax.kernels.sets import Classes, Sets
-from hardmax.limits import Limit
+from hardmax.exact.argmax import argmax_sets
+from hardmax.limit import Limit
 from hardmax.rules.hardmax import Hardmax
+from hardmax.search.sets import Classes, Sets
 from hardmax.simulate import simulate
 
 NEVER = np.iinfo(np.intp).max
@@ -72,7 +72,7 @@ class FittedLayers:
             if not len(going):
                 return labels
             keys = self.at(k)
-            sets = maximisers(z[going], keys)
+            sets = argmax_sets(z[going], keys)
             labels[going] = self._decided(sets, k)
             ones = np.ones(len(keys), np.intp)
             z[going] += self.alpha / (1 + self.alpha) * (sets.mean(keys, ones) - z[going])

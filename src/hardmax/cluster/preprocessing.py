@@ -6,9 +6,9 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import issymmetric
 
-from hardmax._checks import is_positive_definite
 from hardmax._errors import ParameterError
 from hardmax._types import FloatArray, Matrix
+from hardmax._validation import is_positive_definite
 from hardmax.cluster.rows import is_sparse
 
 LOST = 1e-10  # of the largest variance: directions with less are left out by "whiten"

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from hardmax._types import BoolArray, IntArray, Matrix
-from hardmax.kernels.sets import Classes
+from hardmax.search.sets import Classes
 
 MIX = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)  # of splitmix64
 

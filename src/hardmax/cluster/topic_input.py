@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from hardmax._checks import refuse_gaps, shortened
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray
+from hardmax._validation import refuse_gaps, shortened
 from hardmax.sentiment.tables import is_missing
 
 

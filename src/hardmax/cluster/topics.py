@@ -9,10 +9,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from hardmax._checks import check_count, check_positive
 from hardmax._errors import ParameterError
 from hardmax._progress import progress_bar
 from hardmax._types import AnyArray, FloatArray, IntArray
+from hardmax._validation import check_count, check_positive
 from hardmax.cluster import topic_output
 from hardmax.cluster.clustering import HardmaxClustering
 from hardmax.cluster.telling import telling_words

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._checks import check_count, check_positive, is_positive_definite
 from hardmax._errors import ParameterError
 from hardmax._types import FloatArray
+from hardmax._validation import check_count, check_positive, is_positive_definite
 from hardmax.control.demands import Demands
 from hardmax.control.exclusive import SWITCHES, alternate
 from hardmax.control.programme import Programme, Solved

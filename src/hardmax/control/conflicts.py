@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._tensors import unit_rows
+from hardmax._arrays import unit_rows
 from hardmax._types import FloatArray, IntArray
 from hardmax.control.demands import Demands
 from hardmax.control.programme import Optimum, Solved, cutting_planes, dual_weights, load_cvxpy, solve

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from hardmax._arrays import unit_rows
 from hardmax._errors import ParameterError
-from hardmax._tensors import unit_rows
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.control.refutation import as_fractions
-from hardmax.kernels.floating import Scaled
+from hardmax.search.rounding import Scaled
 
 CELLS = 1 << 22  # products at a time
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._checks import check_cloud
 from hardmax._errors import InputError, ParameterError, ParameterTypeError
 from hardmax._types import AnyArray, FloatArray, IntArray
+from hardmax._validation import check_cloud
 from hardmax.control.demands import Demands, scaled
 from hardmax.control.result import ControlResult
-from hardmax.kernels.sets import Classes
+from hardmax.search.sets import Classes
 
 MOST_NAMED = 8  # tokens that a sentence lists
 NOBODY = np.zeros(0, np.intp)

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._checks import check_alpha, check_count
-from hardmax._tensors import unit_rows
+from hardmax._arrays import unit_rows
 from hardmax._types import FloatArray
+from hardmax._validation import check_alpha, check_count
 from hardmax.control.choose import check_condition
 from hardmax.control.exclusive import alternate
 from hardmax.control.programme import Programme, within_condition
 from hardmax.control.request import Request, check_request
 from hardmax.control.result import ControlResult
-from hardmax.limits import Limit, limit
+from hardmax.limit import Limit, limit
 from hardmax.rules.hardmax import Hardmax
 from hardmax.trajectories.sentences import count
 

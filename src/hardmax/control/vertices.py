@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
-from hardmax._checks import check_cloud
 from hardmax._types import BoolArray, FloatArray
+from hardmax._validation import check_cloud
 from hardmax.control.demands import scaled
-from hardmax.kernels import maximisers
-from hardmax.kernels.sets import Classes
+from hardmax.exact.argmax import argmax_sets
+from hardmax.search.sets import Classes
 
 FORWARD_TOL = 1e-8  # by which each must point forward, as a part of its length: programmes are solved to about 1e-9
 
@@ -69,7 +69,7 @@ class Vertices:
 
     def __init__(self, tokens: FloatArray) -> None:
         self.tokens = tokens  # (m, d) distinct
-        sets = maximisers(tokens)  # who leads for A = I is a vertex; the longest token is one of them
+        sets = argmax_sets(tokens)  # who leads for A = I is a vertex; the longest token is one of them
         self.known = {int(i) for i in np.flatnonzero(sets.sizes == 1) if sets[int(i)][0] == i and tokens[i].any()}
 
     def has(self, i: int) -> bool:

@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hardmax._checks import as_array
 from hardmax._errors import ParameterError, ParameterTypeError
 from hardmax._types import FloatArray
-from hardmax.limits import Limit
+from hardmax._validation import as_array
+from hardmax.limit import Limit
 from hardmax.trajectories.base import Trajectory
 
 

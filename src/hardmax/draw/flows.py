@@ -15,8 +15,8 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d import Axes3D
 
+from hardmax._arrays import to_numpy
 from hardmax._errors import InputError, ParameterError
-from hardmax._tensors import to_numpy
 from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.draw import style
 from hardmax.draw.projection import Projection

@@ -18,9 +18,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
-from hardmax._checks import check_count
 from hardmax._errors import InputError, needed_for
 from hardmax._files import check_ending, written_whole
+from hardmax._validation import check_count
 from hardmax.draw.checks import check_trajectory
 from hardmax.draw.flows import clusters_by_size, legend_of, plot_flow, position
 from hardmax.draw.projection import Projection

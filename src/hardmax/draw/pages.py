@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import numpy as np
 from markupsafe import Markup
 
+from hardmax._arrays import to_numpy
 from hardmax._errors import needed_for
 from hardmax._files import check_ending, save_text
-from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.draw import flows
 from hardmax.draw.checks import check_trajectory

@@ -13,7 +13,7 @@ from hardmax.draw.html import Picture, render
 from hardmax.draw.pages import player_parts
 from hardmax.draw.projection import Projection
 from hardmax.draw.tokens import limit_colours, plot_layers, plot_limit
-from hardmax.limits import Limit, limit_points
+from hardmax.limit import Limit, limit_points
 from hardmax.theorems import Verdict, check, limit_of
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.smooth import SmoothTrajectory

@@ -16,7 +16,7 @@ from matplotlib.path import Path
 from mpl_toolkits.mplot3d import Axes3D
 from numpy.typing import ArrayLike
 
-from hardmax._tensors import to_numpy
+from hardmax._arrays import to_numpy
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.draw import style
 from hardmax.draw.checks import check_start, check_trajectory
@@ -24,9 +24,9 @@ from hardmax.draw.flows import plot_flow, plot_times
 from hardmax.draw.projection import Projection
 from hardmax.draw.shown import shows_once
 from hardmax.draw.thinning import drawn_rows, thinned_line
-from hardmax.kernels.sets import Sets
-from hardmax.limits import Limit
+from hardmax.limit import Limit
 from hardmax.polytope import Polytope
+from hardmax.search.sets import Sets
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.cloud import Cloud
 from hardmax.trajectories.hardmax import HardmaxTrajectory

@@ -9,12 +9,12 @@ from markupsafe import Markup
 
 import hardmax as hm
 from hardmax._types import FloatArray, Progress
+from hardmax.configurations import PAPER_CLOUDS
 from hardmax.draw.control import plot_control
 from hardmax.draw.html import Picture, render
 from hardmax.draw.report import Section, hardmax_section, smooth_section, verdicts_table
 from hardmax.draw.style import LAYERS
 from hardmax.draw.text_page import explanation_parts
-from hardmax.inputs import PAPER_CLOUDS
 
 REVIEWS = {  # written for this report
     "A review that praises": (

@@ -6,10 +6,10 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from hardmax import Hardmax, HardmaxTrajectory, configuration, simulate
+from hardmax.configurations import PAPER_CLOUDS
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import LAYERS
 from hardmax.draw.tokens import Palette, plot_tokens
-from hardmax.inputs import PAPER_CLOUDS
 
 TITLE = "Figure 2: layers 0, 1, 2, 5 and 30 of four inputs, alpha = 0.5, A = I"
 

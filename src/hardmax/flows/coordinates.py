@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hardmax._arrays import in_double, join, matching, needs_gradient, scaled, solve, to_numpy
 from hardmax._errors import ParameterError
-from hardmax._tensors import in_double, join, matching, needs_gradient, scaled, solve, to_numpy
 from hardmax._types import Array, FloatArray
-from hardmax.flows.growth import growth_of
+from hardmax.flows.matrix_exponential import growth_of
 from hardmax.rules.base import Flow
 from hardmax.rules.heads import MultiHead
 from hardmax.rules.self_attention import SelfAttention

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._integers import UNIT, over_one_denominator
+from hardmax._exact import UNIT, over_one_denominator
 from hardmax._types import AnyArray, FloatArray
 
 EXACT_UP_TO = 64  # dimensions: some tenths of a second there

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy  # whose parts load when they are used
 
-from hardmax import _checks
+from hardmax import _validation
+from hardmax._arrays import stack, to_numpy
 from hardmax._errors import ParameterError
-from hardmax._tensors import stack, to_numpy
 from hardmax._types import AnyArray, Array, FloatArray
 from hardmax.flows.coordinates import Coordinates, Rescaled
 
@@ -54,10 +54,10 @@ class Method:
             if value is not None and fixed:
                 got = f"{value!r} with {name!r}, whose steps have the length `dt`"
                 raise ParameterError(setting, "go with a method that controls its error", got, "Leave it out.")
-        rtol = _checks.check_positive(1e-8 if rtol is None else rtol, "rtol", "1e-8 is usual.")
+        rtol = _validation.check_positive(1e-8 if rtol is None else rtol, "rtol", "1e-8 is usual.")
         if not MIN_RTOL <= rtol <= MAX_TOLERANCE:
             raise ParameterError("rtol", f"lie between {MIN_RTOL:g} and {MAX_TOLERANCE:g}", rtol, "1e-8 is usual.")
-        atol = _checks.check_positive(1e-13 if atol is None else atol, "atol", "1e-13 is usual.")
+        atol = _validation.check_positive(1e-13 if atol is None else atol, "atol", "1e-13 is usual.")
         if atol > MAX_TOLERANCE:
             must = f"be at most {MAX_TOLERANCE:g} of the largest coordinate"
             raise ParameterError("atol", must, atol, "1e-13 is usual.")
@@ -66,14 +66,14 @@ class Method:
             got = f'{"none" if fixed else dt}: "{name}" {need}'
             raise ParameterError("dt", f"go with the methods {' and '.join(FIXED)}", got)
         if dt is not None:
-            dt = float(_checks.check_positive(dt, "dt", "0.1 is usual."))
+            dt = float(_validation.check_positive(dt, "dt", "0.1 is usual."))
         usual = MOST_FIXED_STEPS if fixed else MOST_STEPS
-        most = usual if max_steps is None else _checks.check_count(max_steps, "max_steps", least=1)
+        most = usual if max_steps is None else _validation.check_count(max_steps, "max_steps", least=1)
         return cls(name, float(rtol), float(atol), dt, most)
 
     def times(self, times: Times) -> AnyArray:
         """When to save, increasing from 0 or later; a number T is 0 to T in 100 steps, or in steps of length `dt`."""
-        _checks.refuse_gaps(times, "times")
+        _validation.refuse_gaps(times, "times")
         try:
             array = np.asarray(to_numpy(times))
         except ValueError:
@@ -85,7 +85,7 @@ class Method:
             array = np.linspace(0, array, 101) if np.isfinite(array) else np.full(1, np.nan)
         if not np.isfinite(array).all() or array[0] < 0 or (np.diff(array) <= 0).any():
             must = "be a positive number, or numbers that start at 0 or later and increase"
-            raise ParameterError("times", must, _checks.shortened(times), "Try `times=np.linspace(0, 15, 101)`.")
+            raise ParameterError("times", must, _validation.shortened(times), "Try `times=np.linspace(0, 15, 101)`.")
         if self.dt is None:
             return array
         steps = self._steps(array[-1:] if end_alone else array)

@@ -9,16 +9,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from hardmax import _checks
+from hardmax import _validation
+from hardmax._arrays import to_numpy
 from hardmax._errors import InputError
-from hardmax._integers import UNIT, over_one_denominator
-from hardmax._tensors import to_numpy
+from hardmax._exact import UNIT, over_one_denominator
 from hardmax._types import AnyArray, Array, FloatArray
 from hardmax.flows import eigenvalues
 from hardmax.flows import expectation as words
 from hardmax.flows.eigenvalues import EQUAL, Eigenvalues, size_of
 from hardmax.flows.expectation import Expectation
-from hardmax.flows.growth import once_per_rule
+from hardmax.flows.matrix_exponential import once_per_rule
 from hardmax.rules.self_attention import SelfAttention
 
 IDENTITY = 1e-12  # entries of V may miss a multiple of the identity by that, relative to |V|
@@ -184,4 +184,4 @@ def _is_definite(rule: SelfAttention, d: int) -> tuple[bool, bool]:
     alike = (Q is None and K is None) or (Q is not None and K is not None and np.array_equal(to_numpy(Q), to_numpy(K)))
     exactly = alike or bool(skew == 0 and (not error or Q is None or K is None))
     doubled = B + B.T if not error else B + B.T - 2 * d * error * np.eye(d)
-    return bool(skew <= _checks.SYMMETRY_TOL) and _checks.is_positive_definite(doubled), exactly
+    return bool(skew <= _validation.SYMMETRY_TOL) and _validation.is_positive_definite(doubled), exactly

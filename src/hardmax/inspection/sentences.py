@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardmax._checks import check_count
 from hardmax._errors import InputError
 from hardmax._types import Progress
+from hardmax._validation import check_count
 from hardmax.inspection.loading import load, most_pieces
 
 if TYPE_CHECKING:

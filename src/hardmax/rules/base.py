@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._arrays import as_mask, is_tensor, to_numpy
 from hardmax._errors import InputError, ParameterError
-from hardmax._tensors import as_mask, is_tensor, to_numpy
 from hardmax._types import Array
 
 

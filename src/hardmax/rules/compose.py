@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hardmax import _checks
+from hardmax import _validation
 from hardmax._errors import ParameterError
 from hardmax._types import Array
 from hardmax.rules.base import Layered, Rule, check_rules, no_attention
@@ -48,7 +48,7 @@ class Compose(Layered):
 
     def __post_init__(self) -> None:
         advice = "1 is the residual connection of a transformer."
-        self._set(parts=check_rules(self.parts, "parts"), dt=_checks.check_positive(self.dt, "dt", advice))
+        self._set(parts=check_rules(self.parts, "parts"), dt=_validation.check_positive(self.dt, "dt", advice))
         sizes = sorted({part.dimension for part in self.parts if part.dimension is not None})
         if len(sizes) > 1:
             raise ParameterError("parts", "ask for tokens of one dimension", sizes, "Change the matrices.")

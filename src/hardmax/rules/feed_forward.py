@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy  # whose parts load when they are used
 
-from hardmax import _checks
+from hardmax import _validation
+from hardmax._arrays import is_tensor, matching
 from hardmax._errors import ParameterError
-from hardmax._tensors import is_tensor, matching
 from hardmax._types import Array
 from hardmax.rules.base import TokenByToken
 
@@ -61,16 +61,16 @@ class FeedForward(TokenByToken):
 
     def __post_init__(self) -> None:
         for name in ("W1", "W2"):
-            self._set(**{name: _checks.check_weight(getattr(self, name), name, square=False)})
+            self._set(**{name: _validation.check_weight(getattr(self, name), name, square=False)})
         shapes = tuple(self.W1.shape), tuple(self.W2.shape)
         if shapes[1] != shapes[0][::-1]:
             must, advice = "have shapes (width, d) and (d, width)", "Transpose one, or change its size."
             raise ParameterError(("W1", "W2"), must, f"{shapes[0]} and {shapes[1]}", advice)
         for name, bias, size in (("b1", self.b1, len(self.W1)), ("b2", self.b2, len(self.W2))):
             if bias is not None:
-                self._set(**{name: _checks.check_bias(bias, name, size)})
+                self._set(**{name: _validation.check_bias(bias, name, size)})
         if not is_tensor(self.gain):
-            self._set(gain=_checks.check_number(self.gain, "gain"))
+            self._set(gain=_validation.check_number(self.gain, "gain"))
         if not callable(self.activation) and not (isinstance(self.activation, str) and self.activation in ACTIVATIONS):
             must = f"be one of {', '.join(ACTIVATIONS)}, or a callable"
             raise ParameterError("activation", must, repr(self.activation), "The papers use relu.")
@@ -94,9 +94,9 @@ class FeedForward(TokenByToken):
         -------
         FeedForward
         """
-        d = _checks.check_count(d, "d", least=1)
-        width = 4 * d if width is None else _checks.check_count(width, "width", least=1)
-        rng = np.random.default_rng(_checks.check_count(seed, "seed", least=0))
+        d = _validation.check_count(d, "d", least=1)
+        width = 4 * d if width is None else _validation.check_count(width, "width", least=1)
+        rng = np.random.default_rng(_validation.check_count(seed, "seed", least=0))
         W1, W2 = rng.normal(size=(width, d)) / d**0.5, rng.normal(size=(d, width)) / width**0.5
         return cls(W1, W2, gain=gain)
 

@@ -11,16 +11,16 @@ import numpy as np
 import scipy  # whose parts load when they are used
 from numpy.typing import ArrayLike
 
-from hardmax import _checks
+from hardmax import _validation
+from hardmax._arrays import like, to_numpy, weighted_sums
 from hardmax._errors import ParameterError
-from hardmax._tensors import like, to_numpy, weighted_sums
 from hardmax._types import AnyArray, FloatArray
-from hardmax.kernels.exact_sets import SEES_ALL, Points, exact_sets, tolerant_sets
-from hardmax.kernels.floating import Metric
-from hardmax.kernels.one_search import the_search
-from hardmax.kernels.sets import Classes, Sets
+from hardmax.exact.argmax import SEES_ALL, Points, exact_sets, tolerant_sets
 from hardmax.rules.base import Layered
 from hardmax.rules.normalization import check_normalize
+from hardmax.search.one_search import the_search
+from hardmax.search.rounding import Metric
+from hardmax.search.sets import Classes, Sets
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -83,7 +83,7 @@ class Hardmax(Layered):
     causal: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        self._set(_steps=_checks.check_alpha(self.alpha), ties=_checks.check_ties(self.ties))
+        self._set(_steps=_validation.check_alpha(self.alpha), ties=_validation.check_ties(self.ties))
         kind = check_normalize(self.normalize)
         if kind in ("rms", "layer"):
             must = 'be "rescaling" or "none" for Hardmax, whose sets are exact'
@@ -94,7 +94,7 @@ class Hardmax(Layered):
             advice = "Drop one of them: rational arithmetic has no near-ties."
             raise ParameterError("exact=True", 'go with `ties="exact"`', f"`ties={self.ties}`", advice)
         if self.A is not None:
-            self._set(A=_checks.check_matrix(self.A, any_A=self.any_A))
+            self._set(A=_validation.check_matrix(self.A, any_A=self.any_A))
 
     def _key(self) -> tuple[Any, ...]:
         A = None if self.matrix is None else tuple(map(tuple, self.matrix.tolist()))
@@ -155,7 +155,7 @@ class Hardmax(Layered):
     @property
     def positive_definite(self) -> bool:
         """True when A is symmetric positive definite, as the theorems ask."""
-        return self.matrix is None or not self.any_A or _checks.is_positive_definite(self.matrix)
+        return self.matrix is None or not self.any_A or _validation.is_positive_definite(self.matrix)
 
     @property
     def dimension(self) -> int | None:

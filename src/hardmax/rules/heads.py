@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any
 
-from hardmax._checks import check_bias
+from hardmax._arrays import join, stack
 from hardmax._errors import InputError, ParameterError
-from hardmax._tensors import join, stack
 from hardmax._types import Array
+from hardmax._validation import check_bias
 from hardmax.rules.base import Rule, check_rules
 
 

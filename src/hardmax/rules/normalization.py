@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from hardmax._arrays import largest
 from hardmax._errors import ParameterError
-from hardmax._tensors import largest
 from hardmax._types import Array
 from hardmax.rules.base import TokenByToken
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from hardmax import _checks
-from hardmax._tensors import in_range, is_tensor, matching, softmax, softmax_means, to_numpy
+from hardmax import _validation
+from hardmax._arrays import in_range, is_tensor, matching, softmax, softmax_means, to_numpy
 from hardmax._types import Array
 from hardmax.rules.base import Layered, seen_keys
 from hardmax.rules.normalization import check_normalize, normalized
@@ -56,13 +56,13 @@ class Softmax(Layered):
 
     def __post_init__(self) -> None:
         if is_tensor(self.alpha):
-            _checks.check_positive(self.alpha, "alpha", "A tensor must hold one number.")
-        self._set(_steps=[self.alpha] if is_tensor(self.alpha) else _checks.check_alpha(self.alpha))
+            _validation.check_positive(self.alpha, "alpha", "A tensor must hold one number.")
+        self._set(_steps=[self.alpha] if is_tensor(self.alpha) else _validation.check_alpha(self.alpha))
         advice = "Small values such as 0.01 come close to hardmax."
-        self._set(temperature=_checks.check_positive(self.temperature, "temperature", advice))
+        self._set(temperature=_validation.check_positive(self.temperature, "temperature", advice))
         self._set(normalize=check_normalize(self.normalize))
         if self.A is not None:
-            self._set(A=_checks.check_weight(self.A, "A", square=True))
+            self._set(A=_validation.check_weight(self.A, "A", square=True))
 
     @property
     def dimension(self) -> int | None:

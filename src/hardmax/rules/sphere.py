@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hardmax import _checks
+from hardmax import _validation
+from hardmax._arrays import is_tensor, softmax, softmax_means, to_numpy
 from hardmax._errors import ParameterError
-from hardmax._tensors import is_tensor, softmax, softmax_means, to_numpy
 from hardmax._types import Array, FloatArray
 from hardmax.rules.base import Flow, seen_keys
 
@@ -52,7 +52,7 @@ class Sphere(Flow):
 
     def __post_init__(self) -> None:
         advice = "Values between 1 and 100 are usual."
-        self._set(beta=_checks.check_positive(self.beta, "beta", advice, zero=True))
+        self._set(beta=_validation.check_positive(self.beta, "beta", advice, zero=True))
         if not self.normalized and float(self.beta) > LARGEST_BETA:
             must = f"be at most {LARGEST_BETA:g} with `normalized=False`, where e^beta must be finite"
             raise ParameterError("beta", must, self.beta, "Use `normalized=True`.")

@@ -10,9 +10,9 @@ from scipy.cluster.hierarchy import fcluster, linkage
 
 from hardmax._errors import ParameterError, did_you_mean, needed_for
 from hardmax._types import FloatArray
+from hardmax.configurations import RANDOM_CLOUDS
 from hardmax.flows.clusters import labels_of
-from hardmax.inputs import RANDOM_CLOUDS
-from hardmax.limits import limit
+from hardmax.limit import limit
 from hardmax.rules import Compose, FeedForward, Hardmax, MultiHead, Softmax, Sphere
 from hardmax.rules.base import Layered
 from hardmax.scale.design import REPEAT, Design, Params

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from logging import ERROR
 from typing import TYPE_CHECKING, Any
 
-from hardmax._checks import check_count
 from hardmax._errors import InputError, ParameterError, ParameterTypeError, needed_for
+from hardmax._validation import check_count
 from hardmax._version import __version__
 from hardmax.scale.cell_process import Chunk
 from hardmax.scale.chunks import Chunks

@@ -11,10 +11,10 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hardmax._checks import check_count, check_positive
 from hardmax._errors import InputError, ParameterError, ParameterTypeError, did_you_mean, needed_for
 from hardmax._files import check_writable
 from hardmax._types import Progress
+from hardmax._validation import check_count, check_positive
 from hardmax.scale.cell_process import Chunk
 from hardmax.scale.cells import CELLS, BuiltIn
 from hardmax.scale.child import Cell

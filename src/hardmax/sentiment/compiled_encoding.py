@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from hardmax._types import AnyArray, BoolArray, IntArray
-from hardmax.kernels.compiled import entry
+from hardmax.search.threads import entry
 from hardmax.sentiment.text import ASCII
 
 NOTHING = -1

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardmax._checks import check_count
 from hardmax._errors import ParameterError
+from hardmax._validation import check_count
 
 with Path(__file__).with_name("corpus.toml").open("rb") as _file:
     LANGUAGE = tomllib.load(_file)

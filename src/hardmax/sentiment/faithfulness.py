@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardmax._checks import check_count
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import BoolArray, FloatArray
+from hardmax._validation import check_count
 from hardmax.sentiment.classifier import HardmaxClassifier, check_texts
 from hardmax.sentiment.explainers import EXPLAINERS, Question, check_methods
 from hardmax.sentiment.files import read_parquet

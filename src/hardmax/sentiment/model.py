@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.kernels.ready import compiled_pays, of_batch
+from hardmax.search.ready import compiled_pays, of_batch
 from hardmax.sentiment.followers import Followers
 from hardmax.sentiment.vocabulary import Encoded, Vocabulary
 from hardmax.sentiment.weights import Weights

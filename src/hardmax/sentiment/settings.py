@@ -14,8 +14,8 @@ from os import PathLike
 from types import NoneType
 from typing import Any, get_args
 
-from hardmax._checks import check_count, check_positive
 from hardmax._errors import ParameterError, needed_for
+from hardmax._validation import check_count, check_positive
 from hardmax.sentiment.tokenizers import Tokenizer, check_tokenizer
 
 DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")

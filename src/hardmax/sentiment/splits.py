@@ -11,10 +11,10 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from hardmax._checks import as_array
+from hardmax._arrays import to_numpy
 from hardmax._errors import ParameterError
-from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, IntArray
+from hardmax._validation import as_array
 from hardmax.sentiment.tables import is_missing
 from hardmax.sentiment.text import Splitter
 

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from hardmax._checks import is_positive_definite
 from hardmax._errors import InputError, ParameterError, needed_for
 from hardmax._files import save_text, written_whole
 from hardmax._types import AnyArray
+from hardmax._validation import is_positive_definite
 from hardmax.sentiment.model import Epoch, Model
 from hardmax.sentiment.record import Record, model_card
 from hardmax.sentiment.settings import ModelSettings, Settings, TrainingSettings

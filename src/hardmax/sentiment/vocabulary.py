@@ -11,7 +11,7 @@ import numpy as np
 
 from hardmax._errors import ParameterError
 from hardmax._types import FloatArray, IntArray
-from hardmax.kernels.ready import compiled_pays
+from hardmax.search.ready import compiled_pays
 from hardmax.sentiment.settings import ModelSettings
 from hardmax.sentiment.text import Splitter
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from hardmax._drawers import draw
 from hardmax._types import FloatArray
-from hardmax.engine.run import Run
-from hardmax.kernels.sets import Sets
+from hardmax.exact.run import Run
+from hardmax.search.sets import Sets
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 
 PAPER = "arXiv 2407.01602"

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy  # whose parts load when they are used
 
+from hardmax._arrays import to_numpy
 from hardmax._rounding import format_up
-from hardmax._tensors import to_numpy
 from hardmax._types import FloatArray
 from hardmax.flows.clusters import labels_of
 from hardmax.flows.spectrum import Expectation, expectation_of

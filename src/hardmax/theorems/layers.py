@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hardmax._integers import apply, dot
+from hardmax._exact import apply, dot
 from hardmax._rounding import format_down, format_up
 from hardmax._types import FloatArray
 from hardmax.theorems import base

@@ -7,12 +7,12 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from hardmax._integers import apply, as_floats, dot, over_one_denominator
+from hardmax._exact import apply, as_floats, dot, over_one_denominator
 from hardmax._rounding import format_down, format_up
 from hardmax._types import Row
-from hardmax.engine.run import Proof, Run
-from hardmax.limits import Limit, quick_radius
-from hardmax.limits import limit as find_limit
+from hardmax.exact.run import Proof, Run
+from hardmax.limit import Limit, quick_radius
+from hardmax.limit import limit as find_limit
 from hardmax.theorems import base
 from hardmax.theorems.base import PAPER, PROJECT, Statement, Verdict, given, not_met, nothing, verdict
 from hardmax.trajectories.hardmax import HardmaxTrajectory

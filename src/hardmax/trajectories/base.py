@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from hardmax._arrays import to_numpy
 from hardmax._drawers import draw
 from hardmax._errors import InputError, ParameterTypeError
-from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, Array, BoolArray
 from hardmax.rules.base import Rule
 from hardmax.trajectories.storage import (

@@ -6,7 +6,7 @@ import numpy as np
 import scipy  # whose parts load when they are used
 
 from hardmax._types import AnyArray, IntArray
-from hardmax.kernels.sets import Classes, Sets
+from hardmax.search.sets import Classes, Sets
 from hardmax.trajectories.storage import Arrays, from_text, require, to_text
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from hardmax._types import AnyArray, BoolArray, IntArray
-from hardmax.kernels.sets import Classes, Sets
+from hardmax.search.sets import Classes, Sets
 from hardmax.trajectories.cloud import Cloud
 from hardmax.trajectories.on_demand import OnDemand
 

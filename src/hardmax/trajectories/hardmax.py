@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hardmax._arrays import like
 from hardmax._errors import InputError, ParameterIndexError
-from hardmax._tensors import like
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
-from hardmax.engine.history import History
+from hardmax.exact.positions import History
 from hardmax.rules.base import Rule
 from hardmax.rules.hardmax import Hardmax
 from hardmax.trajectories.base import Trajectory

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hardmax._arrays import to_numpy
 from hardmax._drawers import draw
 from hardmax._errors import InputError
 from hardmax._rounding import format_up
-from hardmax._tensors import to_numpy
 from hardmax._types import AnyArray, Array, FloatArray, IntArray
-from hardmax.engine.certificates import Point
-from hardmax.kernels.ready import has_numba
+from hardmax.exact.certificates import Point
 from hardmax.polytope import Polytope
+from hardmax.search.ready import has_numba
 from hardmax.trajectories.sentences import coordinates, count, leaders_since
 from hardmax.trajectories.storage import coordinate_columns, to_json, write_archive, write_rows
 

@@ -4,12 +4,12 @@ from operator import sub
 
 import numpy as np
 
-from hardmax._integers import apply, as_floats
-from hardmax._tensors import unit_rows
+from hardmax._arrays import unit_rows
+from hardmax._exact import apply, as_floats
 from hardmax._types import FloatArray, IntArray
-from hardmax.engine.history import History
-from hardmax.kernels.sets import Sets
+from hardmax.exact.positions import History
 from hardmax.rules.hardmax import Hardmax
+from hardmax.search.sets import Sets
 
 CLOSE = 1e-9  # relative gaps below this are computed from exact differences
 AT_ONCE = 1 << 22  # products that are held at a time

@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._arrays import as_mask, is_tensor, join, like, needs_gradient, stack, where
 from hardmax._errors import ParameterError
-from hardmax._tensors import as_mask, is_tensor, join, like, needs_gradient, stack, where
 from hardmax._types import AnyArray, Array, BoolArray, IntArray, Progress
-from hardmax.engine.batch import Batch, fits
-from hardmax.engine.run import Run, summed
+from hardmax.exact.batch import Batch, fits
+from hardmax.exact.run import Run, summed
 from hardmax.flows import integrate
 from hardmax.flows.coordinates import coordinates_of
 from hardmax.flows.integrate import Method
-from hardmax.kernels.one_search import one_search
-from hardmax.kernels.sets import Sets
 from hardmax.rules.base import Flow, Layered, Rule
 from hardmax.rules.hardmax import Hardmax
 from hardmax.rules.heads import MultiHead
+from hardmax.search.one_search import one_search
+from hardmax.search.sets import Sets
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.cloud import Cloud
 from hardmax.trajectories.clouds import Clouds

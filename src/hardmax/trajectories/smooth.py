@@ -7,11 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from hardmax._arrays import as_mask, like, matching, to_numpy, unit_rows, where
 from hardmax._errors import ParameterError, ParameterIndexError
-from hardmax._tensors import as_mask, like, matching, to_numpy, unit_rows, where
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
 from hardmax.flows.clusters import labels_of, leaders_of
-from hardmax.flows.growth import growth_of
+from hardmax.flows.matrix_exponential import growth_of
 from hardmax.flows.spectrum import expected_of_values
 from hardmax.rules.base import Rule
 from hardmax.rules.heads import by_heads

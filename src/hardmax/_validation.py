@@ -1,0 +1,309 @@
+"""Checks that several rooms make of what people pass. Each error says what must hold, what came, and what to do."""
+
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from fractions import Fraction
+from numbers import Integral, Rational
+from typing import Any
+
+import numpy as np
+import scipy  # whose parts load when they are used
+
+from hardmax._arrays import is_tensor, to_numpy
+from hardmax._errors import ParameterError, ParameterTypeError
+from hardmax._exact import has_positive_pivots
+from hardmax._types import AnyArray, Array, BoolArray
+
+SYMMETRY_TOL = 1e-12  # an A built as B @ B.T may miss symmetry by rounding; more than that is meant
+ELIMINATED = 64  # dimensions up to which a matrix close to singular is eliminated exactly: a second there
+MAX_EXACT_INTEGER = 2**53  # float64 holds every integer up to this
+LARGEST = Fraction(float(np.finfo(np.float64).max))
+ADVICE = {
+    "tokens": "Turn words into vectors first, drop or fill rows with gaps. For padding pass `mask`.",
+    "A": "Check how it was computed.",
+}
+
+
+def check_tokens(tokens: Array, mask: Array = None) -> tuple[AnyArray, BoolArray]:
+    """Return tokens as floats, or as Fractions where floats could not hold them, and which of them are real."""
+    advice = "Pad them to one length and pass `mask`, True for the real tokens."
+    array = as_array(tokens, "tokens", "have rows of equal length", advice)
+    if array.ndim not in (2, 3):
+        on_a_line = " For tokens on a line, pass `tokens.reshape(-1, 1)`." if array.ndim == 1 else ""
+        hint = f"Use one token a row.{on_a_line}"
+        raise ParameterError("tokens", "have shape (n, d) or (batch, n, d)", f"shape {array.shape}", hint)
+    if 0 in array.shape:
+        must = "hold at least one token of at least one dimension"
+        advice = "Check that the file or the filter before this step is not empty."
+        raise ParameterError("tokens", must, f"shape {array.shape}", advice)
+    real = np.ones(array.shape[:-1], bool) if mask is None else check_mask(mask, array.shape[:-1])
+    return exact_numbers(array, "tokens", real), real
+
+
+def check_cloud(tokens: Array, advice: str) -> AnyArray:
+    """Return the tokens of one cloud."""
+    array, _ = check_tokens(tokens)
+    if array.ndim == 3:
+        raise ParameterError("tokens", "be one cloud of shape (n, d)", f"a batch of shape {array.shape}", advice)
+    return array
+
+
+def as_array(value: Array, name: str, must: str, advice: str = "Fill them up.") -> AnyArray:
+    """Return `value` as an array; refuse rows of different lengths, masked values and sparse arrays."""
+    refuse_gaps(value, name)
+    try:
+        return _keep_integers(value, np.asarray(to_numpy(value)))
+    except ValueError:
+        raise ParameterError(name, must, "rows of different lengths", advice) from None
+
+
+def _keep_integers(value: Array, array: AnyArray) -> AnyArray:
+    """Return an object array that holds the integers of a list or table which conversion to float64 may have rounded.
+
+    NumPy converts integers beside floats to float64, without an error where it rounds them.
+    """
+    if isinstance(value, np.ndarray) or is_tensor(value) or array.dtype.kind != "f" or not array.size:
+        return array
+    large = np.abs(array) >= MAX_EXACT_INTEGER
+    if not large.any():
+        return array
+    frame = type(value).__module__.partition(".")[0] == "pandas"  # which would convert to one type first
+    given = np.asarray(value.astype(object) if frame else value, object)
+    if given.shape != array.shape:
+        return array
+    exact = array.astype(object)
+    for where in map(tuple, np.argwhere(large)):
+        if isinstance(given[where], Integral):
+            exact[where] = int(given[where])
+    return exact if (exact != array).any() else array
+
+
+def refuse_gaps(value: object, name: str, *, sparse: bool = False) -> None:
+    """Refuse what NumPy would misread: masked values, whose numbers it would take, and, unless `sparse`, such ones."""
+    hidden = int(np.ma.getmaskarray(value).sum()) if isinstance(value, np.ma.MaskedArray) else 0
+    if hidden:
+        padding = " For padding, pass `tokens.data` and `mask`, True for the real tokens." if name == "tokens" else ""
+        advice = f"Fill them, or leave their rows out.{padding}"
+        raise ParameterError(name, "have all its values", f"a masked array with {hidden} masked", advice)
+    if (is_sparse(value) and not sparse) or (is_tensor(value) and "sparse" in str(getattr(value, "layout", ""))):
+        advice = "Use its method to_dense()." if is_tensor(value) else "Use its method toarray()."
+        raise ParameterTypeError(name, "be a dense array", f"a sparse one, {type(value).__name__}", advice)
+
+
+def is_sparse(value: object) -> bool:
+    """Whether this is a sparse matrix of SciPy; there is none before that part of SciPy is loaded."""
+    return "scipy.sparse" in sys.modules and bool(scipy.sparse.issparse(value))
+
+
+def check_mask(mask: Array, shape: tuple[int, ...]) -> BoolArray:
+    """Return a mask of shape `shape`, True for real tokens, with at least one real token in each cloud."""
+    array = as_array(mask, "mask", f"have shape {shape}")
+    if array.dtype != bool or array.shape != shape:
+        must, got = f"be boolean of shape {shape}, True for real tokens", f"{array.dtype} of shape {array.shape}"
+        raise ParameterError("mask", must, got, "Use mask.astype(bool), without the last axis of `tokens`.")
+    if not array.any(axis=-1).all():
+        must, got = "leave at least one real token in each cloud", "a cloud that is padding alone"
+        raise ParameterError("mask", must, got, "Drop it from the batch.")
+    return array
+
+
+def exact_numbers(array: AnyArray, name: str, real: BoolArray | None = None) -> AnyArray:
+    """Return an array of finite floats, or of Fractions where float64 could not hold the values.
+
+    float16, float32 and float64 keep their dtype. Rows where `real` is False may hold anything.
+    """
+    if array.dtype.kind not in "fiubO":
+        raise ParameterTypeError(name, "hold real numbers", f"values of type {array.dtype}", ADVICE[name])
+    real = np.ones(array.shape[:-1], bool) if real is None else real
+    if array.dtype.kind == "f" and array.dtype.itemsize <= 8:
+        bad = ~np.isfinite(array) & real[..., None]
+        if bad.any():
+            where = tuple(int(i) for i in np.argwhere(bad)[0])
+            more = f", {int(bad.sum())} such values in all" if bad.sum() > 1 else ""
+            raise ParameterError(name, "be finite", f"{array[where]} at index {where}{more}", ADVICE[name])
+        return array
+    integers = array.dtype.kind in "iu"
+    if array.dtype.kind == "b" or (integers and max(int(array.max()), -int(array.min())) <= MAX_EXACT_INTEGER):
+        return array.astype(np.float64)
+    fractions = np.empty(array.shape, object)
+    for where in np.ndindex(array.shape):
+        try:
+            fractions[where] = _fraction(array[where], name, where)
+        except ValueError:
+            if real[where[:-1]]:
+                raise
+            fractions[where] = Fraction(0)  # padding may hold anything; what is no number becomes 0
+    floats = fractions.astype(np.float64)
+    return floats if (floats.astype(object) == fractions).all() else fractions
+
+
+def _fraction(value: Any, name: str, index: tuple[int, ...]) -> Fraction:
+    try:
+        if isinstance(value, str | bytes):
+            raise TypeError
+        exact = value.as_integer_ratio() if hasattr(value, "as_integer_ratio") else (value, 1)
+        fraction = Fraction(int(exact[0]), int(exact[1])) if value == value else None
+    except (TypeError, ValueError, OverflowError, AttributeError):
+        fraction = None
+    if fraction is None:
+        raise ParameterError(name, "hold finite real numbers", f"{value!r} at index {index}", ADVICE[name])
+    if abs(fraction) > LARGEST:
+        advice = "Divide all of it by one constant: leaders and sets stay the same."
+        must, got = "lie within float64's range, 1.8e308", f"a larger number at index {index}"
+        raise ParameterError(name, must, got, advice)
+    return fraction
+
+
+def check_alpha(alpha: object) -> tuple[Fraction, ...]:
+    """Return the step sizes as exact Fractions, one a layer; the last one goes on."""
+    plain = alpha.tolist() if isinstance(alpha, np.ndarray | np.generic) else alpha
+    values = plain if isinstance(plain, Sequence) and not isinstance(plain, str) else [plain]
+    if not len(values):
+        raise ParameterError("alpha", "hold at least one value", "an empty sequence", "Pass one number, such as 0.5.")
+    return tuple(_step(value.item() if isinstance(value, np.generic) else value) for value in values)
+
+
+def _step(value: Any) -> Fraction:
+    good = isinstance(value, Rational | float) and not isinstance(value, bool)
+    if not good or not 0 < value < np.inf:
+        must = "be a positive finite number, or a sequence of such, one a layer"
+        raise ParameterError("alpha", must, repr(value), "Typical values lie between 0.1 and 5.")
+    return Fraction(value)
+
+
+def check_matrix(A: Array, *, any_A: bool) -> AnyArray:
+    """Return A as a square array; unless `any_A`, symmetric and positive definite."""
+    array = as_array(A, "A", "be a square matrix")
+    if array.ndim != 2 or array.shape[0] != array.shape[1] or array.size == 0:
+        advice = "With queries Q and keys K of another width, pass A = K.T @ Q."
+        raise ParameterError("A", "be a square matrix", f"shape {array.shape}", advice)
+    array = exact_numbers(array, "A")
+    array = array.copy() if array.dtype == object else array.astype(np.float64)
+    array = array if any_A else _check_positive_definite(array)
+    array.setflags(write=False)
+    return array
+
+
+def _check_positive_definite(A: AnyArray) -> AnyArray:
+    size = np.abs(A).max() or 1
+    unit = (A / size).astype(np.float64)  # entries at most 1, so that nothing below overflows
+    must, kind = "be symmetric positive definite", f"a {len(A)} by {len(A)} matrix"
+    skew = float(np.abs(unit - unit.T).max())
+    if skew > SYMMETRY_TOL:
+        got = f"{kind} that differs from its transpose by {skew * float(size):.3g}"
+        advice = "Use (A + A.T) / 2, or pass `any_A=True` to leave the hypotheses of the theorems."
+        raise ParameterError("A", must, got, advice)
+    symmetric = A if (A == A.T).all() else A / 2 + A.T / 2
+    if not is_positive_definite(symmetric):
+        smallest, threshold = float(np.linalg.eigvalsh((unit + unit.T) / 2)[0]), len(A) * np.finfo(np.float64).eps
+        if smallest < -len(A) * threshold:
+            got = f"{kind} whose smallest eigenvalue is {smallest * float(size):.3g}"
+        else:
+            got = f"{kind} whose smallest eigenvalue is not above {threshold:.2g} times its largest entry"
+        advice = "Pass `any_A=True` to run it all the same, outside the hypotheses of the theorems."
+        raise ParameterError("A", must, got, advice)
+    return symmetric
+
+
+def is_positive_definite(A: AnyArray) -> bool:
+    """Whether A is exactly symmetric, and definite beyond rounding: A - tau I is, with tau = d eps max |a_rs|.
+
+    Floats answer where their error cannot matter, elimination over the integers where it can, so that the answer does
+    not depend on how LAPACK rounds. It is no for a larger A that close to singular.
+    """
+    size, d = np.abs(A).max(), len(A)
+    if not size or not (A == A.T).all():
+        return False
+    eps = float(np.finfo(np.float64).eps)
+    values, tau = np.linalg.eigvalsh((A / size).astype(np.float64)), d * eps
+    noise = 8 * d * eps * float(np.abs(values).max())
+    if abs(values[0] - tau) > noise or d > ELIMINATED:
+        return bool(values[0] > tau + noise)
+    exact = np.array([[Fraction(x) for x in row] for row in A.tolist()], object)
+    exact[np.diag_indices(d)] -= Fraction(tau) * Fraction(size)
+    return has_positive_pivots(exact)
+
+
+def check_weight(weight: Array, name: str, *, square: bool) -> Array:
+    """Return a matrix of finite numbers: a read-only float64 array, or the tensor that came."""
+    array = as_array(weight, name, "be a matrix")
+    if array.ndim != 2 or array.size == 0 or (square and array.shape[0] != array.shape[1]):
+        kind = "a square matrix" if square else "a matrix"
+        got = f"the text {weight!r}" if isinstance(weight, str) else f"shape {array.shape}"
+        advice = "hm.matrix(name) makes a named one." if isinstance(weight, str) else "Pass an array with two axes."
+        raise ParameterError(name, f"be {kind}", got, advice)
+    return _finite_weight(weight, array, name)
+
+
+def check_bias(bias: Array, name: str, size: int) -> Array:
+    """Return a vector of `size` finite numbers: a read-only float64 array, or the tensor that came."""
+    must = f"have shape ({size},)"
+    array = as_array(bias, name, must, "Flatten it.")
+    if array.shape != (size,):
+        raise ParameterError(name, must, f"shape {array.shape}", "Pass one number for each.")
+    return _finite_weight(bias, array, name)
+
+
+def _finite_weight(weight: Array, array: AnyArray, name: str) -> Array:
+    must, floats = "hold finite real numbers", None
+    if array.dtype.kind in "fiubO":
+        with suppress(TypeError, ValueError, OverflowError):
+            floats = array.astype(np.float64)
+    if floats is None:
+        raise ParameterError(name, must, array.dtype, "Convert it to floats.")
+    if not np.isfinite(floats).all():
+        raise ParameterError(name, must, "NaN or infinite ones", "Clean it first.")
+    if is_tensor(weight):
+        return weight
+    floats.setflags(write=False)
+    return floats
+
+
+def check_ties(ties: object) -> str | float:
+    """Return "exact", or the tolerance as a float in [0, 1)."""
+    if isinstance(ties, str) and ties == "exact":
+        return ties
+    if isinstance(ties, int | float | np.number) and not isinstance(ties, bool) and 0 <= ties < 1:
+        return float(ties)
+    must, advice = 'be "exact" or a relative tolerance in [0, 1)', 'Use "exact" unless near-ties shall count as ties.'
+    raise ParameterError("ties", must, repr(ties), advice)
+
+
+def check_count(value: object, name: str, *, least: int) -> int:
+    """Return an integer of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ParameterError(name, f"be a whole number of at least {least}", f"{value!r}", "Pass an int.")
+    return int(value)
+
+
+def check_positive(value: Any, name: str, advice: str, *, zero: bool = False) -> Any:
+    """Return one finite positive number, or zero where that is allowed: a float, or the tensor that came."""
+    number = _number(value)
+    if not (0 < number < np.inf and 1 / number < np.inf) and not (zero and number == 0):
+        least = "a finite number, 0 or larger" if zero else "a positive finite number"
+        raise ParameterError(name, f"be {least}", shortened(value), advice)
+    return value if is_tensor(value) else number
+
+
+def check_number(value: object, name: str) -> float:
+    """Return one finite number."""
+    number = _number(value)
+    if not np.isfinite(number):
+        raise ParameterError(name, "be a finite number", shortened(value), "Use 1 to leave it as it is.")
+    return number
+
+
+def _number(value: object) -> float:
+    """The value as a float; NaN for whatever is not one number."""
+    plain = to_numpy(value)
+    if isinstance(plain, np.ndarray) and plain.ndim == 0:
+        plain = plain.item()
+    good = isinstance(plain, int | float | Rational | np.number) and not isinstance(plain, bool | np.complexfloating)
+    return float(plain) if good else np.nan
+
+
+def shortened(value: object) -> str:
+    """How a value prints, cut after 60 letters."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,177 @@
+"""Named inputs: clouds and matrices of both papers' figures, and random ones."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from hardmax import _validation
+from hardmax._errors import ParameterError, did_you_mean
+from hardmax._types import FloatArray
+
+SQUARE = [[1, 1], [1, -1], [-1, -1], [-1, 1]]
+
+
+def triangle(rng: np.random.Generator) -> FloatArray:
+    """Three leaders: two far apart, one between them, each with its followers."""
+    quadrant = rng.uniform(0.05, 0.9, (10, 2)) * np.repeat([[1], [-1]], 5, axis=0)
+    return np.vstack([[[1, 1], [0.5, -0.5], [-1, -1]], quadrant, [[0.3, -0.2], [0.1, -0.2]]])
+
+
+def emerging_leader(rng: np.random.Generator) -> FloatArray:
+    """A token that becomes a leader only after some layers."""
+    fixed = [[1, 1 / 3], [-1 / 12, 1 / 12], [-1, -1], [0, 1 / 4], [-0.3, -0.7], [-0.6, -0.9], [0.8, 0.1], [0.6, 0.15]]
+    return np.array(fixed)
+
+
+def square(rng: np.random.Generator) -> FloatArray:
+    """Four leaders at the corners, and six random tokens inside."""
+    return np.vstack([SQUARE, rng.uniform(-0.5, 0.5, (6, 2))])
+
+
+def edge_clusters(rng: np.random.Generator) -> FloatArray:
+    """The square again, with two tokens that follow two leaders at once and end in the middle of an edge."""
+    return np.vstack([SQUARE, [[0.5, 0], [-0.5, 0]], rng.uniform(-0.5, 0.5, (4, 2))])
+
+
+def gaussian(rng: np.random.Generator, n: int, d: int) -> FloatArray:
+    """Standard normal tokens."""
+    return rng.normal(size=(n, d))
+
+
+def sphere(rng: np.random.Generator, n: int, d: int) -> FloatArray:
+    """Tokens uniform on the unit sphere. With A = I each leads, so choose another A."""
+    tokens = rng.normal(size=(n, d))
+    return np.asarray(tokens / np.linalg.norm(tokens, axis=1, keepdims=True))
+
+
+def ball(rng: np.random.Generator, n: int, d: int) -> FloatArray:
+    """Tokens uniform in the unit ball."""
+    return np.asarray(sphere(rng, n, d) * rng.uniform(size=(n, 1)) ** (1 / d))
+
+
+PAPER_CLOUDS: dict[str, Callable[[np.random.Generator], FloatArray]] = {
+    cloud.__name__.replace("_", "-"): cloud for cloud in (triangle, emerging_leader, square, edge_clusters)
+}
+RANDOM_CLOUDS: dict[str, Callable[[np.random.Generator, int, int], FloatArray]] = {
+    cloud.__name__: cloud for cloud in (gaussian, ball, sphere)
+}
+CONFIGURATIONS = (*PAPER_CLOUDS, *RANDOM_CLOUDS)
+
+
+def configuration(name: str, *, n: int | None = None, d: int | None = None, seed: int = 0) -> FloatArray:
+    """Tokens of a named configuration, shape (n, d), the same for the same seed.
+
+    Parameters
+    ----------
+    name : str
+        "triangle", "emerging-leader", "square" or "edge-clusters", the rows of Figure 2 of arXiv 2407.01602; or
+        "gaussian", "ball" or "sphere".
+    n, d : int, optional
+        How many random tokens, 100 unless said, and of which dimension, 2. The paper's configurations have their own.
+    seed : int
+        Of the random tokens; 0 or larger.
+
+    Returns
+    -------
+    (n, d) array of float64
+
+    Raises
+    ------
+    ParameterError
+        If there is no such name, a number is out of range, or `n` or `d` comes with a configuration of the paper.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> hm.configuration("square")[:4]
+    array([[ 1., 1.],
+           [ 1., -1.],
+           [-1., -1.],
+           [-1., 1.]])
+    """
+    rng = np.random.default_rng(_validation.check_count(seed, "seed", least=0))
+    if name in PAPER_CLOUDS:
+        if n is not None or d is not None:
+            must = f"go with {', '.join(RANDOM_CLOUDS)}"
+            raise ParameterError(("n", "d"), must, f"them with {name!r}", "Leave them out.")
+        return PAPER_CLOUDS[name](rng)
+    if name in RANDOM_CLOUDS:
+        n, d = 100 if n is None else n, 2 if d is None else d
+        sizes = _validation.check_count(n, "n", least=1), _validation.check_count(d, "d", least=1)
+        return RANDOM_CLOUDS[name](rng, *sizes)
+    raise ParameterError(
+        "name", f"be one of {', '.join(CONFIGURATIONS)}", repr(name), did_you_mean(str(name), CONFIGURATIONS)
+    )
+
+
+# The published examples, to the digits given in the paper's code.
+PAPER_MATRICES: dict[str, list[list[float]]] = {
+    "paper-2d": [[0.64709742, 0.81911926], [0.61210449, 0.63263484]],
+    "paper-3d": [
+        [0.2362413, 0.0599536, 0.40506019],
+        [0.81321448, 0.49948705, 0.33754772],
+        [0.2160645, 0.38505272, 0.14588075],
+    ],
+    "paper-3d-positive": [
+        [0.18608476, 0.34391026, 0.13905949],
+        [0.35244288, 0.6694859, 0.39992145],
+        [0.46685606, 0.17094454, 0.42092308],
+    ],
+    "paper-codimension": [
+        [0.92761287, 0.94333073, 0.3827744],
+        [0.94333073, 0.59991396, 0.47825472],
+        [0.3827744, 0.47825472, 0.46668605],
+    ],
+    "paper-product": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, -0.5]],
+}
+
+
+SIZED: dict[str, Callable[[np.random.Generator, int], FloatArray]] = {
+    "identity": lambda rng, d: np.eye(d),
+    "minus-identity": lambda rng, d: -np.eye(d),
+    "random": lambda rng, d: np.asarray(rng.normal(size=(d, d)) / np.sqrt(d)),
+    "positive": lambda rng, d: rng.random((d, d)),
+    "definite": lambda rng, d: np.asarray((W := rng.normal(size=(d, d))) @ W.T / d),
+}
+MATRICES = (*SIZED, *PAPER_MATRICES)
+
+
+def matrix(name: str, *, d: int | None = None, seed: int = 0) -> FloatArray:
+    """A named matrix of shape (d, d), for V, Q, K or A.
+
+    Parameters
+    ----------
+    name : str
+        "identity"; "minus-identity"; "random", Gaussian with variance 1/d; "positive", uniform in [0, 1), whose leading
+        eigenvalue is simple and positive; "definite", W W^T / d with Gaussian W; or an example of arXiv 2305.05465:
+        "paper-2d", "paper-3d" and "paper-3d-positive" lead to hyperplanes, "paper-codimension" to codimension 2 (a
+        conjecture), "paper-product" to a polytope times a line.
+    d : int, optional
+        Size, 2 unless said. The paper's examples have their own.
+    seed : int
+        Of the random matrices; 0 or larger.
+
+    Returns
+    -------
+    (d, d) array of float64
+
+    Raises
+    ------
+    ParameterError
+        If there is no such name, a number is out of range, or `d` is not that of an example of the paper.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> hm.classify(V=hm.matrix("paper-product")).kind
+    'product'
+    """
+    rng = np.random.default_rng(_validation.check_count(seed, "seed", least=0))
+    if name in PAPER_MATRICES:
+        size = len(PAPER_MATRICES[name])
+        if d not in (None, size):
+            raise ParameterError("d", f"be {size} for {name!r}, which has its own size", d, "Leave d out.")
+        return np.array(PAPER_MATRICES[name])
+    if name in SIZED:
+        return SIZED[name](rng, 2 if d is None else _validation.check_count(d, "d", least=1))
+    raise ParameterError("name", f"be one of {', '.join(MATRICES)}", repr(name), did_you_mean(str(name), MATRICES))

@@ -1,1 +1,0 @@
-"""Hardmax exactly: one cloud on its way through the layers, its arithmetics, certificates, and the limit set."""

@@ -1,0 +1,303 @@
+"""Exact argmax sets of one layer, of one token set or of a batch.
+
+Products are computed in float64. Where the best key leads by more than the error bound, its index is the exact answer.
+Only the other rows are compared in rational arithmetic, on exact positions computed for them alone.
+"""
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hardmax._errors import ParameterError
+from hardmax._exact import over_one_denominator
+from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
+from hardmax._validation import as_array
+from hardmax.exact.comparison import ExactRows, compared
+from hardmax.search.dispatch import Search, check_kernel
+from hardmax.search.ready import compiled_pays, is_small, of_batch
+from hardmax.search.reference import TILE, near_maxima, near_maxima_of_clouds
+from hardmax.search.rounding import Metric, Scaled, ScaledClouds, Slack
+from hardmax.search.sets import Classes, Sets, TooMany
+
+LARGE = 1e150  # its square is still a float
+SEES_ALL = "A tolerance sees all products."  # why `tolerant_sets` runs in NumPy
+
+
+class Points(NamedTuple):
+    """Positions as floats, how far each coordinate may be off, and some rows exactly, over one denominator."""
+
+    values: FloatArray
+    error: float
+    exact: ExactRows
+
+    @classmethod
+    def of(cls, array: AnyArray) -> "Points":
+        scaled = Scaled.of(array)
+        return cls(scaled.values, scaled.error, exact_rows(array))
+
+    def part(self, some: slice) -> "Points":
+        """Some of the rows, one after another."""
+        exact, first = self.exact, some.start
+        return Points(self.values[some], self.error, lambda rows: exact([first + row for row in rows]))
+
+
+def exact_rows(array: AnyArray) -> ExactRows:
+    """Some rows of an array of floats or Fractions as integers over one denominator."""
+    return lambda some: over_one_denominator(array[some])[0]
+
+
+Answer: TypeAlias = tuple[Sets, FloatArray | None, dict[int, int]]
+
+
+def exact_sets(points: Points, keys: Points, metric: Metric, search: Search, limits: IntArray | None = None) -> Answer:
+    """C_i = argmax_j <A x_i, z_j> for points x_i and keys z_j, as in real arithmetic; with `limits`, j < limits[i].
+
+    Returns the sets; lower bounds of the gaps between the float products of each row, if `search` finds gaps; and by
+    how much each row that floats did not decide leads in products of exact rows, 0 for a tie. Where tokens have
+    gathered to within rounding, so that every key may be the largest, few rows are compared at a time.
+    """
+    try:
+        return _exact_sets(points, keys, metric, search, limits)
+    except TooMany:
+        half = len(points.values) // 2
+    upper, lower = (
+        exact_sets(points.part(some), keys, metric, search, None if limits is None else limits[some])
+        for some in (slice(0, half), slice(half, len(points.values)))
+    )
+    gaps = None if upper[1] is None or lower[1] is None else np.r_[upper[1], lower[1]]
+    return upper[0].followed_by(lower[0]), gaps, upper[2] | {row + half: lead for row, lead in lower[2].items()}
+
+
+def _exact_sets(points: Points, keys: Points, metric: Metric, search: Search, limits: IntArray | None) -> Answer:
+    queries, query_error = metric.queries(points.values, points.error)
+    slack = Slack.of(query_error, keys.values, keys.error)
+    near, gaps = search.near_maxima(queries, keys.values, slack, limits)
+    leads = dict.fromkeys(near.tied.tolist(), 0)
+    rows = near.tied if keys.error else _with_different_keys(near, keys.values)
+    sets = near
+    if len(rows):
+        decided, by = compared(near.take(rows), points.exact(rows.tolist()), keys.exact, metric.rows)
+        sets, leads = near.replace(rows, decided), leads | dict(zip(rows.tolist(), by, strict=True))
+    if not search.gaps:
+        return sets, None, leads
+    each = slack.at(queries)
+    if gaps is None:
+        gaps = _gaps_of(queries, keys.values, each, near, leads)
+    return sets, np.maximum(gaps - each, 0.0), leads
+
+
+def _gaps_of(queries: FloatArray, keys: FloatArray, slack: FloatArray, near: Sets, leads: dict[int, int]) -> FloatArray:
+    """Return the distance from each maximum to the best key outside its near set, in float64; 0 for ties."""
+    gaps, alone = np.zeros(len(near)), np.flatnonzero(near.sizes == 1)
+    gaps[alone] = _lead_of_winners(queries[alone], keys, slack[alone], near.targets[alone])
+    close = np.array([row for row, lead in leads.items() if lead], np.intp)  # decided by integers: few
+    step = max(1, TILE // len(keys))
+    for rows in (close[k : k + step] for k in range(0, len(close), step)):
+        products, own = queries[rows] @ keys.T, near.take(rows)
+        best = products.max(axis=1)
+        products[np.repeat(np.arange(len(rows)), own.sizes), own.members] = -np.inf
+        gaps[rows] = best - products.max(axis=1)
+    return gaps
+
+
+def _lead_of_winners(queries: FloatArray, keys: FloatArray, slack: FloatArray, winners: IntArray) -> FloatArray:
+    """Return by how much the products at `winners` (rows,) lead all other keys: (rows,), infinite without other keys.
+
+    Number the keys that win somewhere. Two different numbers differ in some binary digit, so the best of the other
+    winners is the best among those that differ in the first digit, or in the second, and so on: for w winners log2 w
+    searches on each side of a digit, and one among the keys that never win. In the plane w is at most the number of
+    vertices of the hull. The bound rests on the contract of the search alone.
+    """
+    won, number = np.unique(winners, return_inverse=True)
+    never = np.ones(len(keys), bool)
+    never[won] = False
+    second = _best_products(queries, keys[never], slack)
+    for digit in range((len(won) - 1).bit_length()):
+        upper = (np.arange(len(won)) >> digit & 1).astype(bool)
+        for side in (upper, ~upper):
+            _raise(second, side[number], queries, keys[won[~side]], slack)
+    return np.asarray(np.einsum("ij,ij->i", queries, keys[winners]) - second)
+
+
+def _raise(second: FloatArray, rows: BoolArray, queries: FloatArray, keys: FloatArray, slack: FloatArray) -> None:
+    """Raise the second best products of some rows to the best of these keys."""
+    second[rows] = np.maximum(second[rows], _best_products(queries[rows], keys, slack[rows]))
+
+
+def _best_products(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> FloatArray:
+    """Return the largest product of each query: (rows,). It is among the near-maxima."""
+    if not (len(queries) and len(keys)):
+        return np.full(len(queries), -np.inf)
+    try:
+        near = Search().near_maxima(queries, keys, slack)[0]
+    except TooMany:
+        half = len(queries) // 2
+        parts = [_best_products(queries[s], keys, slack[s]) for s in (slice(0, half), slice(half, None))]
+        return np.concatenate(parts)
+    owners = np.repeat(np.arange(len(queries)), near.sizes)
+    products = np.einsum("ij,ij->i", queries[owners], keys[near.members])
+    return np.asarray(np.maximum.reduceat(products, near.starts[:-1]))
+
+
+def tolerant_sets(
+    points: FloatArray, keys: FloatArray, metric: Metric, tolerance: float, limits: IntArray | None = None
+) -> Sets:
+    """C_i = {j : <A x_i, z_j> >= max - tolerance |A x_i| max_j |z_j|}, in floats."""
+    queries, _ = metric.queries(points, 0.0)
+    norms = np.linalg.norm(keys, axis=1)
+    longest = norms.max() if limits is None else np.maximum.accumulate(norms)[limits - 1]
+    return near_maxima(queries, keys, tolerance * longest * np.linalg.norm(queries, axis=1), limits)[0]
+
+
+def _with_different_keys(near: Sets, keys: AnyArray) -> IntArray:
+    """Rows whose members are not all the same key."""
+    if not len(near.tied):
+        return near.tied
+    tied = near.take(near.tied)
+    ids, labels = np.unique(tied.members), np.zeros(len(keys), np.intp)
+    labels[ids] = Classes.of(keys[ids]).labels
+    labels, starts = labels[tied.members], tied.starts[:-1]
+    return near.tied[np.maximum.reduceat(labels, starts) > np.minimum.reduceat(labels, starts)]
+
+
+def exact_sets_of_batch(queries: AnyArray, keys: AnyArray, mask: BoolArray | None = None, causal: bool = False) -> Sets:
+    """Find C_i = argmax_j <q_i, k_j> for clouds (batch, n, d) and (batch, m, d), as in real arithmetic on these floats.
+
+    `mask` (batch, m) is True for keys that may be chosen; with `causal`, query i sees the keys 0 to i alone. Row
+    b * n + i has the keys of cloud b.
+    """
+    if queries.shape[2] == 1 and not causal:
+        return _sets_on_line(queries, keys, mask)
+    near, decided = near_maxima_of_batch(queries, keys, mask=mask, causal=causal)
+    rows, n = np.flatnonzero(~decided), queries.shape[1]
+    answers: list[IntArray] = []
+    for b in np.unique(rows // n).tolist():
+        some = rows[rows // n == b]
+        asked, _ = over_one_denominator(queries[b, some % n])
+        answers += compared(near.take(some), asked, exact_rows(keys[b]))[0]
+    return near.replace(rows, Sets.of(answers))
+
+
+def near_maxima_of_batch(
+    queries: AnyArray,
+    keys: AnyArray,
+    slack: FloatArray | None = None,
+    mask: BoolArray | None = None,
+    causal: bool = False,
+) -> tuple[Sets, BoolArray]:
+    """Find all keys whose products are within `slack` (batch * n,) of the largest, and where these are all the same.
+
+    Without `slack` it is the error of the products, so that rows whose candidates are all the same key are decided.
+    """
+    (batch, n, _), m = queries.shape, keys.shape[1]
+    small = slack is None and not causal and is_small(queries.shape[2], max(n, m), queries.dtype == np.float32)
+    pays = compiled_pays("small clouds" if small else "scan", of_batch(batch, n, m))
+    if pays and not (too_large(queries) or too_large(keys)):
+        from hardmax.search import scan as fused
+
+        return fused.near_maxima_of_batch(queries, keys, slack, mask, causal)
+    Q, K = ScaledClouds.of(queries), ScaledClouds.of(keys if mask is None else np.where(mask[..., None], keys, 0))
+    allowed = Q.slack(K)  # (batch, n)
+    if slack is not None:
+        with np.errstate(over="ignore"):  # of the smallest numbers: then all keys are near
+            allowed += np.ldexp(slack.reshape(batch, n), -(Q.exponents + K.exponents)[:, None])
+    near = near_maxima_of_clouds(Q.values, K.values, allowed.reshape(-1), mask, causal)
+    same = np.ones(batch * n, bool)
+    same[_with_different_keys(near.flattened(n, m), keys.reshape(-1, keys.shape[2]))] = False
+    return near, same
+
+
+def too_large(array: AnyArray) -> bool:
+    """Whether products may overflow in float64."""
+    return array.dtype == np.float64 and max(float(array.max(initial=0)), -float(array.min(initial=0))) > LARGE
+
+
+def _sets_on_line(queries: AnyArray, keys: AnyArray, mask: BoolArray | None = None) -> Sets:
+    """As `exact_sets_of_batch` for d = 1, where no product is taken and nothing is rounded.
+
+    q k_j is largest at the largest k_j for q > 0, at the smallest for q < 0, and everywhere for q = 0.
+    """
+    q, k = queries[..., 0], keys[..., 0]
+    seen = np.ones(k.shape, bool) if mask is None else mask
+    low, high = (np.where(seen, k, edge) for edge in (np.inf, -np.inf))
+    # (batch, 3, m) members of the set for negative, zero and positive queries
+    table = np.stack([k == low.min(axis=1, keepdims=True), seen, k == high.max(axis=1, keepdims=True)], axis=1)
+    table &= seen[:, None]
+    kinds = Sets(np.r_[0, np.cumsum(table.sum(axis=2))], np.nonzero(table)[2])
+    return kinds.take((np.arange(len(q))[:, None] * 3 + 1 + np.sign(q).astype(np.intp)).reshape(-1))
+
+
+def argmax_sets(queries: ArrayLike, keys: ArrayLike | None = None, *, kernel: str = "auto") -> Sets:
+    """Find the sets C_i = argmax_j ⟨q_i, k_j⟩, exactly.
+
+    The sets are those of real arithmetic on the given floats: rows that float64 cannot decide are compared in
+    integers. For several layers use `hardmax.simulate`, which treats equal tokens as one.
+
+    Parameters
+    ----------
+    queries : (n, d) or (batch, n, d) array of finite floats
+        Rows q_i.
+    keys : (m, d) or (batch, m, d) array, optional
+        Rows k_j. Default: the queries.
+    kernel : str
+        For one token set "auto", "numpy", "hull", "kdtree", "scan" or "symmetric"; for a batch "auto".
+
+    Returns
+    -------
+    Sets
+        `sets[i]` is the sorted array C_i; for a batch, row b * n + i holds keys of batch element b.
+
+    Raises
+    ------
+    ParameterError
+        If shapes do not fit, a number is not finite, or there is no such kernel.
+    MissingExtra
+        If the kernel needs numba, which is not installed.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> sets = hm.argmax_sets([[1.0, 1.0], [1.0, -1.0], [0.5, 0.0]])
+    >>> sets[0], sets[2]
+    (array([0]), array([0, 1]))
+    """
+    kernel = check_kernel(kernel)
+    Q, K = _check(queries, keys)
+    if Q.ndim == 3:
+        if kernel != "auto":
+            raise ParameterError("kernel", 'be "auto" for a batch', repr(kernel), "Leave it out.")
+        return exact_sets_of_batch(Q, K)
+    if kernel == "symmetric" and K is not Q:
+        raise ParameterError(
+            'kernel="symmetric"', "have keys that are the queries", "other keys", 'Use `kernel="auto"`.'
+        )
+    if not len(Q):
+        return Sets.of([])
+    points = Points.of(Q)
+    return exact_sets(points, points if K is Q else Points.of(K), Metric.of(None), Search(kernel))[0]
+
+
+def _check(queries: ArrayLike, keys: ArrayLike | None) -> tuple[AnyArray, AnyArray]:
+    must = "have rows of equal length"
+    Q = _as_floats("queries", as_array(queries, "queries", must))
+    K = Q if keys is None or keys is queries else _as_floats("keys", as_array(keys, "keys", must))
+    if Q.ndim not in (2, 3) or Q.ndim != K.ndim or Q.shape[-1] != K.shape[-1] or Q.shape[:-2] != K.shape[:-2]:
+        must = "have shapes (n, d) and (m, d), or (batch, n, d) and (batch, m, d)"
+        raise ParameterError(("queries", "keys"), must, f"{Q.shape} and {K.shape}")
+    if not K.size or not Q.shape[-1]:
+        raise ParameterError("keys", "hold at least one key", f"shape {K.shape}")
+    for name, array in {"queries": Q, "keys": K}.items():
+        if (name == "queries" or array is not Q) and not np.isfinite(array).all():
+            raise ParameterError(name, "be finite", "NaN or infinity")
+    return Q, K
+
+
+def _as_floats(name: str, array: AnyArray) -> AnyArray:
+    """Return float32 and float64 as they are, other numbers as float64 if that is exact."""
+    if array.dtype in (np.float32, np.float64):
+        return array
+    floats = array.astype(np.float64)
+    if not np.array_equal(floats.astype(array.dtype), array):
+        raise ParameterError(name, "be floats", f"{array.dtype} that float64 cannot hold", "Use hm.simulate.")
+    return floats

@@ -1,0 +1,169 @@
+"""Distinct tokens at one layer, in one of three arithmetics.
+
+Adaptive  the default: floats with an error bound, and exact positions where a comparison is too close to call.
+Rational  no float decides anything. Slower, and independent of the error bounds of the other: each is the other's test.
+Tolerant  products within a tolerance count as equal, as a modelling choice. No theorem covers this dynamics.
+
+To add an arithmetic: say how sets are chosen, and, if there is a history, what is seen from a centroid.
+"""
+
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hardmax._errors import needed_for
+from hardmax._exact import UNIT, apply, as_floats
+from hardmax._types import AnyArray, FloatArray, IntArray, Row
+from hardmax.exact.argmax import SEES_ALL, Points, exact_sets, tolerant_sets
+from hardmax.exact.positions import History
+from hardmax.search.dispatch import Search
+from hardmax.search.rounding import Scaled, next_layer, robustness
+from hardmax.search.sets import Classes, Sets
+
+if TYPE_CHECKING:
+    from hardmax.rules.hardmax import Hardmax
+
+
+class State(ABC):
+    """Scaled floats within `error` of the exact tokens, and, if all is exact, a history."""
+
+    def __init__(self, rule: "Hardmax", tokens: AnyArray, search: Search) -> None:
+        self.classes = Classes.singly(tokens) if rule.causal else Classes.of(tokens)
+        self.causal = rule.causal  # whether a row sees the rows up to itself alone
+        self.history: History | None = None
+        if rule.ties == "exact":
+            self.history = History(self.classes.rows, self.classes.counts, rule.step)
+        self.layer = 0
+        self.exact_rows = 0  # how many sets had to be compared in exact arithmetic
+        start = Scaled.of(self.classes.rows)
+        self.error = start.error
+        self._Z, self._exponent = start.values, start.exponent
+        self._rule, self._metric, self._search = rule, rule.metric, search
+        self._reach = 1.01 * float(np.linalg.norm(start.values, axis=1).max())
+
+    @property
+    def tokens(self) -> FloatArray:
+        """Positions, shape (m, d), in the units of the input."""
+        return np.ldexp(self._Z, self._exponent)
+
+    @property
+    def kernel(self) -> str:
+        return str(self._search)
+
+    @property
+    def why(self) -> str:
+        """Why that kernel ran."""
+        return self._search.why
+
+    def _limits(self, rows: IntArray) -> IntArray | None:
+        """How many classes each row sees; None is all."""
+        return rows + 1 if self.causal else None
+
+    @abstractmethod
+    def choose(self, rows: IntArray) -> tuple[Sets, FloatArray | None]:
+        """Return C_i for the given rows, and, if the search has gaps, a lower bound of each one's, for `radius`."""
+
+    def from_centroids(self, sets: Sets) -> Sets:
+        """Return the maximisers that a token at the centroid of each set of classes would have; needs a history."""
+        raise NotImplementedError
+
+    def sees(self, sets: Sets) -> list[bool]:
+        """For each set of classes: would a token at its centroid have all of them among its maximisers?"""
+        seen = self.from_centroids(sets)
+        return [set(sets[r].tolist()) <= set(seen[r].tolist()) for r in range(len(sets))]
+
+    def radius(self, gap: float) -> float:
+        """How far each input row may move, in the units of the input, while all gaps of at least `gap` stay open."""
+        return float(np.ldexp(robustness(gap, self._reach, self._metric.norm), self._exponent))
+
+    def _scaled_gap(self, gap: int) -> float:
+        """A gap between integer products of this layer in the units of scaled tokens and A, rounded down."""
+        assert self.history is not None
+        scale = Fraction(2) ** (2 * self._exponent + self._metric.exponent)
+        unit = scale * self.history.denominator(self.layer) ** 2 * self._metric.denominator
+        return float(gap / unit) * (1 - 1e-15)
+
+    def advance(self, sets: Sets) -> None:
+        """Move every class: z_i <- z_i + alpha/(1 + alpha) (c_i - z_i)."""
+        alpha = self._rule.step(self.layer)
+        b = float(alpha / (1 + alpha))
+        self._Z, self.error = next_layer(self._Z, self.error, sets, self.classes.counts, b)
+        if self.history is not None:
+            self.history.record(sets)
+        self.layer += 1
+
+
+class Adaptive(State):
+    """Floats, and exact positions of the rows that they leave open."""
+
+    history: History
+
+    def choose(self, rows: IntArray) -> tuple[Sets, FloatArray | None]:
+        points = Points(self._Z[rows], self.error, lambda some: self.history.at(self.layer, rows[some].tolist()))
+        return self._maximisers(points, self._limits(rows))
+
+    def from_centroids(self, sets: Sets) -> Sets:
+        means = sets.mean(self._Z, self.classes.counts)
+        error = self.error + 2 * UNIT * int(sets.sizes.max())
+        centroids = Points(means, error, lambda some: [self.history.centroid(self.layer, sets, r) for r in some])
+        return self._maximisers(centroids)[0]
+
+    def _maximisers(self, points: Points, limits: IntArray | None = None) -> tuple[Sets, FloatArray | None]:
+        keys = Points(self._Z, self.error, lambda some: self.history.at(self.layer, some))
+        sets, gaps, leads = exact_sets(points, keys, self._metric, self._search, limits)
+        self.exact_rows += len(leads)
+        if gaps is not None:
+            close = list(leads)
+            gaps[close] = np.minimum(gaps[close], [self._scaled_gap(lead) for lead in leads.values()])
+        return sets, gaps
+
+
+class Rational(State):
+    """Integer rows over one denominator, and all products as one matrix product of python-flint."""
+
+    history: History
+
+    @property
+    def tokens(self) -> FloatArray:
+        return as_floats(self._rows(), self.history.denominator(self.layer))
+
+    def _rows(self) -> list[Row]:
+        return self.history.at(self.layer, range(len(self.classes)))
+
+    kernel = "flint"
+    why = "`exact=True` multiplies integers."
+
+    def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:
+        self.exact_rows += len(rows)
+        return self._maximisers(self.history.at(self.layer, rows.tolist()), self._limits(rows))
+
+    def from_centroids(self, sets: Sets) -> Sets:
+        return self._maximisers([self.history.centroid(self.layer, sets, r) for r in range(len(sets))])[0]
+
+    def _maximisers(self, points: list[Row], limits: IntArray | None = None) -> tuple[Sets, FloatArray]:
+        with needed_for("`exact=True`", "python-flint", "exact"):
+            from flint import fmpz_mat
+        queries = fmpz_mat([list(apply(self._metric.rows, x)) for x in points])  # (rows, d)
+        keys = fmpz_mat([list(x) for x in self._rows()]).transpose()  # (d, m)
+        members, gaps = [], np.zeros(len(points))  # 0 where tied
+        for r, products in enumerate((queries * keys).tolist()):
+            products = products if limits is None else products[: limits[r]]
+            best = max(products)
+            members.append([j for j, x in enumerate(products) if x == best])
+            if len(members[r]) == 1:
+                second = max((x for x in products if x != best), default=None)
+                gaps[r] = np.inf if second is None else self._scaled_gap(int(best - second))
+        return Sets.of(members), gaps
+
+
+class Tolerant(State):
+    """Floats without a history: no gap is claimed, and nothing is proved."""
+
+    kernel = "numpy"
+    why = SEES_ALL
+
+    def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:
+        ties, limits = float(self._rule.ties), self._limits(rows)
+        return tolerant_sets(self._Z[rows], self._Z, self._metric, ties, limits), np.zeros(len(rows))

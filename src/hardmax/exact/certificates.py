@@ -1,0 +1,182 @@
+"""A proof that all sets are final although some tokens follow tokens that still move.
+
+Theorems 1 and 4 (`run.py`) decide tokens one by one. The certificate here looks at the whole frozen picture: assume
+that every C_i of this layer goes on for ever, write all later positions in closed form,
+
+    z_i(m) = s_i + rho^m sum_r C(m, r) a_{i,r},     rho = 1/(1 + alpha),
+
+and test in exact arithmetic that the products then choose the same sets at every later layer. If so, the assumption was
+right, by induction. Two kinds of undecided tokens have such a form:
+
+T      the centroids of their sets stand still, so s_i = c_i and the sum is the one term z_i - c_i;
+chain  they follow tokens that have a form already, and nobody in a circle.
+
+All positions are integers over one denominator, which changes no sign.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import comb, lcm
+from operator import sub
+from typing import TypeAlias
+
+import numpy as np
+
+from hardmax._exact import apply, as_floats, combine, dot
+from hardmax._types import IntArray, Row
+from hardmax.exact.run import Proof
+from hardmax.search.sets import Sets
+
+Point: TypeAlias = tuple[Fraction, ...]
+FAR_OUT = 1000  # beyond this exponent powers of rho are dearer than a looser bound
+
+
+@dataclass(frozen=True, eq=False)
+class Frozen:
+    """One layer, exactly: what a certificate looks at."""
+
+    positions: list[Row]  # of every class
+    sets: Sets
+    counts: IntArray
+    undecided: list[int]
+    alpha: Fraction
+    A: list[Row] | None
+
+    def mean(self, i: int, rows: list[Point]) -> Point:
+        members, weights, total = self.sets.shares(i, self.counts)
+        return tuple(x / total for x in combine(weights, [rows[j] for j in members]))  # type: ignore[misc]
+
+
+def certify(frozen: Frozen) -> tuple[Proof, dict[int, Point]] | None:
+    """Return the kind of proof, T or chain, and the limit of each undecided class; or None if there is none yet."""
+    points = [tuple(map(Fraction, row)) for row in frozen.positions]
+    limits = [frozen.mean(i, points) for i in range(len(points))]  # right for decided classes, and under T
+    order = _chain(frozen, _standing(frozen, limits))
+    if order is None:
+        return None
+    for i in order:
+        limits[i] = frozen.mean(i, limits)
+    if not _plausible(frozen, limits) or not _same_sets_for_ever(
+        frozen, limits, _levels(frozen, points, limits, order)
+    ):
+        return None
+    return Proof.CHAIN if order else Proof.T, {i: limits[i] for i in frozen.undecided}
+
+
+def _standing(frozen: Frozen, means: list[Point]) -> set[int]:
+    """Undecided classes whose centroid stands still: the mean of c_j over C_i is c_i, and the same for all members."""
+    open_rows = set(frozen.undecided)
+    standing = {i for i in open_rows if frozen.mean(i, means) == means[i]}
+    while True:
+        unsure = {i for i in standing if not (set(frozen.sets[i].tolist()) & open_rows) <= standing}
+        if not unsure:
+            return standing
+        standing -= unsure
+
+
+def _chain(frozen: Frozen, standing: set[int]) -> list[int] | None:
+    """The other undecided classes, each after all that it follows; None if some follow each other in a circle."""
+    order: list[int] = []
+    waiting = {i: set(frozen.sets[i].tolist()) for i in frozen.undecided if i not in standing}
+    while waiting:
+        ready = [i for i, members in waiting.items() if not members & waiting.keys()]
+        if not ready:
+            return None
+        order += ready
+        for i in ready:
+            del waiting[i]
+    return order
+
+
+def _levels(frozen: Frozen, points: list[Point], limits: list[Point], order: list[int]) -> list[list[Point]]:
+    """a_{i,0} = z_i - s_i and a_{i,r+1} = alpha sum_j P_ij a_{j,r}, until all are 0; beyond r = 0 only along chains."""
+    levels = [[tuple(map(sub, z, s)) for z, s in zip(points, limits, strict=True)]]
+    zero = tuple(Fraction(0) for _ in points[0])
+    while True:
+        following = [zero] * len(points)
+        for i in order:
+            following[i] = tuple(frozen.alpha * x for x in frozen.mean(i, levels[-1]))
+        if not any(map(any, following)):
+            return levels
+        levels.append(following)
+
+
+def _same_sets_for_ever(frozen: Frozen, limits: list[Point], levels: list[list[Point]]) -> bool:
+    """Members of C_i stay level with each other, and all others stay strictly below, at every later layer."""
+    lists = [limits, *levels]
+    denominator = lcm(*{x.denominator for rows in lists for row in rows for x in row})
+    s, *a = [[tuple(int(x * denominator) for x in row) for row in rows] for rows in lists]
+    rho = 1 / (1 + frozen.alpha)
+    for i in frozen.undecided:
+        members = set(frozen.sets[i].tolist())
+        level = frozen.sets[i][0]
+        As, Aa = apply(frozen.A, s[i]), [apply(frozen.A, row[i]) for row in a]
+        for j in range(len(s)):
+            gap = _gap(As, Aa, tuple(map(sub, s[level], s[j])), [tuple(map(sub, row[level], row[j])) for row in a])
+            if not (_vanishes(gap) if j in members else _stays_positive(gap, rho)):
+                return False
+    return True
+
+
+def _plausible(frozen: Frozen, limits: list[Point]) -> bool:
+    """Cheap float test of a necessary condition: at the limit no other token is clearly ahead of C_i."""
+    size = max(abs(x) for row in limits for x in row) or Fraction(1)
+    s = np.array([[float(x / size) for x in row] for row in limits])
+    A = np.eye(s.shape[1])
+    if frozen.A is not None:
+        A = as_floats(frozen.A, max(abs(x) for row in frozen.A for x in row) or 1)
+    rows = np.array(frozen.undecided)
+    products = s[rows] @ A.T @ s.T
+    followed = products[np.arange(len(rows)), frozen.sets.targets[rows]]
+    return bool((products.max(axis=1) - followed <= 1e-9 * np.abs(A).sum()).all())
+
+
+Gap: TypeAlias = tuple[int, list[int], list[int]]
+
+
+def _gap(As: Row, Aa: list[Row], S: Row, q: list[Row]) -> Gap:
+    """<A z_i(m), z_l(m) - z_j(m)> = F0 + rho^m F1(m) + rho^{2m} F2(m), polynomials in the basis C(m, r)."""
+    first = [dot(As, row) + dot(Ai, S) for row, Ai in zip(q, Aa, strict=True)]
+    second = [0] * (2 * len(q) - 1)
+    for u, Ai in enumerate(Aa):
+        for v, row in enumerate(q):
+            product = dot(Ai, row)
+            if product:
+                for r in range(max(u, v), u + v + 1):  # C(m,u) C(m,v) = sum_r C(r,u) C(u,r-v) C(m,r)
+                    second[r] += product * comb(r, u) * comb(u, r - v)
+    return dot(As, S), first, second
+
+
+def _vanishes(gap: Gap) -> bool:
+    return gap[0] == 0 and not any(gap[1]) and not any(gap[2])
+
+
+def _stays_positive(gap: Gap, rho: Fraction) -> bool:
+    """Sufficient for F0 + rho^m F1(m) + rho^{2m} F2(m) > 0 at every m >= 0."""
+    constant, first, second = gap
+    if len(first) == 1 and _positive_parabola(constant, first[0], second[0]):
+        return True
+    if constant:
+        return constant > _worst(first, rho) + _worst(second, rho * rho)
+    if any(first):
+        return min(first) >= 0 and first[0] > _worst(second, rho)
+    return min(second) >= 0 and second[0] > 0
+
+
+def _positive_parabola(f0: int, f1: int, f2: int) -> bool:
+    """f0 + f1 t + f2 t^2 > 0 for 0 < t <= 1, read off its coefficients over t^2, t(1 - t) and (1 - t)^2."""
+    start, middle, end = f0 + f1 + f2, 2 * f0 + f1, f0
+    return start > 0 and end >= 0 and (middle >= 0 or middle * middle < 4 * start * end)
+
+
+def _worst(coefficients: list[int], rho: Fraction) -> Fraction:
+    """How negative rho^m sum_r f_r C(m, r) can be at most."""
+    return sum((-f * _peak(r, rho) for r, f in enumerate(coefficients) if f < 0), Fraction(0))
+
+
+@lru_cache(maxsize=256)
+def _peak(r: int, rho: Fraction) -> Fraction:
+    """The largest C(m, r) rho^m over m, taken at m = floor(r / (1 - rho)); far out, the sum over all m instead."""
+    m = int(r / (1 - rho))
+    return comb(m, r) * rho**m if m <= FAR_OUT else rho**r / (1 - rho) ** (r + 1)

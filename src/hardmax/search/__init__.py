@@ -1,0 +1,1 @@
+"""Find near-maximal inner products on the CPU; README.md here states the contract."""

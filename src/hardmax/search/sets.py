@@ -1,0 +1,231 @@
+"""The sets C_i of one layer, and classes of equal tokens.
+
+C_i = argmax_j <A z_i, z_j> is a set of indices for each i. Nearly all have one member, so they are kept row after row
+in two flat arrays, and every operation on them is one NumPy call. The sets of a batch of clouds of n tokens are one
+such object, too: row b * n + i has the members of cloud b.
+
+Equal tokens have equal C_i and stay equal, so the engine works on classes with multiplicities. The classes come in
+lexicographic order, which makes every later number independent of the order of the tokens.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd, lcm
+from typing import TypeAlias
+
+import numpy as np
+import scipy  # whose parts load when they are used
+
+from hardmax._types import AnyArray, IntArray
+
+Index: TypeAlias = int | np.intp
+MOST = 1 << 22  # members that one search returns: 32 MB
+
+
+class TooMany(Exception):
+    """More members than a search may return for several rows; whoever asks takes fewer rows at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sets:
+    """The sets C_i of many rows, as two flat arrays; `sets[i]` is C_i.
+
+    C_i = members[starts[i]:starts[i + 1]], sorted, for every row i; empty where a query sees no key.
+
+    Attributes
+    ----------
+    starts : (rows + 1,) array of int
+        Where each set begins.
+    members : (total,) array of int
+        All sets, one after another.
+
+    Examples
+    --------
+    >>> from hardmax.exact.argmax import argmax_sets
+    >>> sets = argmax_sets([[1.0, 1.0], [1.0, -1.0], [0.5, 0.0]])
+    >>> len(sets), sets.sizes, sets.tied
+    (3, array([1, 1, 2]), array([2]))
+    """
+
+    starts: IntArray  # (rows + 1,)
+    members: IntArray  # (sum of |C_i|,)
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __getitem__(self, i: Index) -> IntArray:
+        return self.members[self.starts[i] : self.starts[i + 1]]
+
+    def __iter__(self) -> Iterator[IntArray]:
+        return (self[i] for i in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sets):
+            return NotImplemented
+        return np.array_equal(self.starts, other.starts) and np.array_equal(self.members, other.members)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @classmethod
+    def of(cls, rows: Sequence[IntArray | list[int]]) -> "Sets":
+        """Collect one array of members a row."""
+        members = np.concatenate([np.asarray(row, np.intp) for row in rows]) if rows else np.empty(0, np.intp)
+        return cls(_starts([len(row) for row in rows]), members)
+
+    @classmethod
+    def joined(cls, first: IntArray, sizes: IntArray, tied_members: IntArray) -> "Sets":
+        """From the first member of each row, its size, and all members of the rows with several, one after another."""
+        if not len(tied_members) and sizes.all():
+            return cls(np.arange(len(first) + 1), first)
+        members = np.repeat(first, sizes)
+        members[np.repeat(sizes > 1, sizes)] = tied_members
+        return cls(_starts(sizes), members)
+
+    @cached_property
+    def single(self) -> bool:
+        """Whether every row has one member."""
+        return len(self.members) == len(self) and bool((self.starts[1:] > self.starts[:-1]).all())
+
+    @cached_property
+    def sizes(self) -> IntArray:
+        """|C_i|, shape (rows,)."""
+        return np.ones(len(self), np.intp) if self.single else np.diff(self.starts)
+
+    @cached_property
+    def targets(self) -> IntArray:
+        """The first member of each C_i, the only one where |C_i| = 1; -1 where there is none."""
+        if self.single:
+            return self.members
+        targets = np.full(len(self), -1)
+        targets[self.sizes > 0] = self.members[self.starts[:-1][self.sizes > 0]]
+        return targets
+
+    @cached_property
+    def tied(self) -> IntArray:
+        """Rows with more than one member."""
+        return np.empty(0, np.intp) if self.single else np.flatnonzero(self.sizes > 1)
+
+    def followed_by(self, more: "Sets") -> "Sets":
+        """The rows of both."""
+        return Sets(np.r_[self.starts, self.starts[-1] + more.starts[1:]], np.r_[self.members, more.members])
+
+    def take(self, rows: IntArray) -> "Sets":
+        """Some rows, in the order given."""
+        starts = _starts(self.sizes[rows])
+        places = np.repeat(self.starts[rows] - starts[:-1], self.sizes[rows]) + np.arange(starts[-1])
+        return Sets(starts, self.members[places])
+
+    def replace(self, rows: IntArray, new: "Sets") -> "Sets":
+        """Return these sets with `rows`, ascending, taken from `new`."""
+        if not len(rows):
+            return self
+        if len(rows) == len(self):
+            return new
+        if self.single and new.single:
+            members = self.members.copy()
+            members[rows] = new.members
+            return Sets(self.starts, members)
+        places = np.arange(len(self))
+        places[rows] = len(self) + np.arange(len(rows))
+        return self.followed_by(new).take(places)
+
+    def flattened(self, n: int, m: int) -> "Sets":
+        """Sets of clouds of n queries and m keys as those of one cloud: members count the keys of all clouds."""
+        return Sets(self.starts, self.members + np.repeat(np.arange(len(self)) // n * m, self.sizes))
+
+    def mean(self, values: AnyArray, counts: IntArray) -> AnyArray:
+        """c_i, the mean of the values of C_i with multiplicities: shape (rows, d); 0 for an empty set."""
+        means = values.take(self.targets, axis=0)
+        if len(self.tied):
+            tied = self.take(self.tied)
+            parts = (counts[tied.members], tied.members, tied.starts)
+            weights = scipy.sparse.csr_array(parts, (len(tied), len(values)))
+            means[self.tied] = _weighted_means(weights, values)
+        if not self.single:
+            means[self.sizes == 0] = 0
+        return means
+
+    def shares(self, i: Index, counts: IntArray) -> tuple[list[int], list[int], int]:
+        """Members, their whole-number weights in lowest terms, and the sum of those: P_ij = weight / sum."""
+        members = self[i].tolist()
+        if len(members) == 1:
+            return members, [1], 1
+        weights = counts[self[i]].tolist()
+        common = gcd(*weights)
+        weights = [w // common for w in weights]
+        return members, weights, sum(weights)
+
+    def denominator(self, counts: IntArray) -> int:
+        """Least common multiple of the denominators of all means."""
+        return lcm(*{self.shares(i, counts)[2] for i in self.tied})
+
+    def matrix(self, counts: IntArray) -> "scipy.sparse.csr_array":
+        """Row-stochastic matrix P over classes, with weights by multiplicity; a row of zeros for an empty set."""
+        owners = np.repeat(np.arange(len(self)), self.sizes)
+        weights = counts[self.members].astype(np.float64)
+        parts = weights / np.bincount(owners, weights, len(self))[owners]
+        return scipy.sparse.csr_array((parts, self.members, self.starts), shape=(len(self), len(counts)))
+
+
+def _weighted_means(weights: "scipy.sparse.csr_array", values: AnyArray) -> AnyArray:
+    """Return the means of the rows of `values` under integer weights, also where their sums would overflow."""
+    total = weights.sum(axis=1)[:, None]
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = (weights @ values) / total
+        large = ~np.isfinite(means)
+        if large.any():
+            halvings = int(total.max()).bit_length()
+            means[large] = np.ldexp((weights @ np.ldexp(values, -halvings)) / total, halvings)[large]
+    return np.asarray(means)
+
+
+def _starts(sizes: IntArray | list[int]) -> IntArray:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """The distinct tokens of a cloud, and which token is which."""
+
+    rows: AnyArray  # (m, d) distinct tokens, sorted
+    labels: IntArray  # (n,) class of every token
+    first: IntArray  # (m,) lowest token index in each class
+    counts: IntArray  # (m,) how many tokens are equal
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def distinct(self) -> bool:
+        """True when no two tokens are equal."""
+        return len(self.labels) == len(self.rows)
+
+    @classmethod
+    def singly(cls, tokens: AnyArray) -> "Classes":
+        """Every token a class of its own, in the order given: for rules that know positions."""
+        each = np.arange(len(tokens))
+        return cls(tokens, each, each, np.ones_like(each))
+
+    @classmethod
+    def of(cls, tokens: AnyArray) -> "Classes":
+        """Group equal rows of `tokens`, shape (n, d). Zero and minus zero are equal."""
+        if tokens.dtype != object:
+            tokens = tokens + 0.0  # turns -0.0 into 0.0
+        order = _lexicographic(tokens)  # (n,) stable, so the first of a run has the lowest index
+        ranked = tokens[order]
+        starts = np.r_[True, (ranked[1:] != ranked[:-1]).any(axis=1)]  # (n,)
+        labels = np.empty(len(tokens), np.intp)
+        labels[order] = np.cumsum(starts) - 1
+        return cls(ranked[starts], labels, order[starts], np.bincount(labels))
+
+
+def _lexicographic(tokens: AnyArray) -> IntArray:
+    """The order of the rows; other coordinates are looked at where the first are equal."""
+    order = np.argsort(tokens[:, 0], kind="stable")
+    first = tokens[order, 0]
+    equal = first[1:] == first[:-1]
+    places = np.flatnonzero(np.r_[False, equal] | np.r_[equal, False])
+    rows = order[places]
+    order[places] = rows[np.lexsort(tokens[rows].T[::-1])]
+    return order
