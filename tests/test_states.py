@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.exact.argmax import gaps_of
+from hardmax.exact.argmax import _lead_of_winners as gaps_of
 from hardmax.exact.run import Run
 from hardmax.search.rounding import Metric, Scaled, ScaledClouds, next_layer, robustness, slack_of
 from hardmax.search.sets import Sets
