@@ -445,16 +445,3 @@ def test_tensors_on_other_devices_get_a_sentence():
     x = torch.empty(1, 2, 3, device="meta")
     with pytest.raises(hm.ParameterError, match="`q` must be on"):
         hardmax_attention(x, x, x)
-
-
-def test_torch_transforms_without_private_names(monkeypatch):
-    """Where a version of torch was not tested, all calls take the way that torch.func needs."""
-    x, v = torch.randn(3, 5, 4), torch.randn(3, 5, 2, requires_grad=True)
-    expected = hardmax_attention(x, x, v)
-    (grad,) = torch.autograd.grad(expected.sum(), v)
-    monkeypatch.setattr("hardmax.attention.functional.KNOWN_TORCH", False)
-    out = hardmax_attention(x, x, v)
-    assert torch.equal(out, expected)
-    assert torch.equal(torch.autograd.grad(out.sum(), v)[0], grad)
-    assert torch.equal(hardmax_attention(x, x, v.detach()), expected)
-    assert torch.equal(torch.vmap(hardmax_attention)(x, x, v.detach()), expected)

@@ -1,11 +1,7 @@
 """Hardmax attention on a GPU against rational arithmetic, a dense reference and itself."""
 
-import os
-import subprocess
-import sys
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch")
@@ -13,8 +9,8 @@ pytest.importorskip("triton", reason="needs triton")
 if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
 
-from hardmax.attention import gpu, gpu_launch  # noqa: E402
-from hardmax.attention.functional import hardmax_attention  # noqa: E402
+from hardmax.attention import gpu  # noqa: E402
+from hardmax.attention.functional import first_and_sizes, hardmax_attention  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 
@@ -70,18 +66,23 @@ def check_outputs_and_gradients(q, k, dv, dtype, mask=None):
     return P
 
 
-def written_out(sets, shape):
-    """(B, n, m) boolean; checks the order of the members along the way."""
-    found = np.zeros((len(sets), shape[-1]), bool)
-    found[np.repeat(np.arange(len(sets)), sets.sizes), sets.members] = True
-    assert all((np.diff(sets[i]) > 0).all() for i in sets.tied)
-    return torch.from_numpy(found).view(shape).cuda()
+def find_sets(q, k, mask=None, causal=False):
+    """(B, n, m) boolean: the means of unit vectors, and the gradients of others, show the members of each set."""
+    n, m = q.shape[1], k.shape[1]
+    found = hardmax_attention(q, k, torch.eye(m, device="cuda").expand(len(k), m, m), mask, causal=causal) > 0
+    v = torch.zeros(len(k), m, n, device="cuda", requires_grad=True)
+    out = hardmax_attention(q, k, v, mask, causal=causal)
+    (grad,) = torch.autograd.grad(out, v, torch.eye(n, device="cuda").expand(len(q), n, n))
+    assert torch.equal(grad.transpose(1, 2) > 0, found)
+    first, sizes = first_and_sizes(torch.ops.hardmax.attend(q, k, v.detach(), mask, causal)[1], n)
+    assert torch.equal(sizes, found.sum(-1))
+    assert torch.equal(first, torch.where(sizes > 0, found.int().argmax(-1), -1))
+    return found
 
 
 def check(q, k, mask=None, causal=False):
     expected = membership(q, k, mask, causal)
-    found = written_out(gpu.exact_sets(q, k, mask, causal), expected.shape)
-    assert torch.equal(found, expected)
+    assert torch.equal(find_sets(q, k, mask, causal), expected)
     return expected
 
 
@@ -249,8 +250,7 @@ def test_causal_attention_over_many_tiles():
 def test_sets_follow_a_permutation_of_the_keys():
     q, k = TIES["lattice"](torch.float32)
     order = torch.randperm(k.shape[1], device="cuda")
-    shape = (*q.shape[:2], k.shape[1])
-    found, moved = (written_out(gpu.exact_sets(q, keys), shape) for keys in (k, k[:, order].contiguous()))
+    found, moved = (find_sets(q, keys) for keys in (k, k[:, order]))
     assert torch.equal(found[..., order], moved)
 
 
@@ -267,8 +267,7 @@ def test_outputs_and_gradients_are_those_of_the_dense_matrix(n, d, dv, tied, dty
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("tied", [False, True])
-def test_each_query_may_see_its_own_keys(tied, causal, monkeypatch):
-    monkeypatch.setattr("hardmax.attention.masks.AT_ONCE", 3000)  # some queries at a time
+def test_each_query_may_see_its_own_keys(tied, causal):
     q, k = (normal(3, 40, 8) for _ in range(2))
     q, k = (x.round() if tied else x for x in (q, k))
     v, g = (normal(3, 40, 5) for _ in range(2))
@@ -362,22 +361,40 @@ def test_double_precision_stays_on_the_cpu():
         hardmax_attention(x, x, x)
 
 
-def test_launches_as_triton_documents_them(monkeypatch):
-    def another_triton(*_):
-        raise AttributeError("no such part")
+def test_each_query_may_see_its_own_keys_of_many_tiles():
+    q, k = normal(2, 200, 16, dtype=torch.bfloat16), normal(2, 300, 16, dtype=torch.bfloat16)
+    check(q, k, torch.rand(2, 200, 300, device="cuda") < 0.1)
 
-    q, k, v = (normal(2, 100, 16).requires_grad_() for _ in range(3))
-    expected = hardmax_attention(q, k, v)
-    (wanted,) = torch.autograd.grad(expected.sum(), v)
-    monkeypatch.setattr(gpu_launch, "_direct", another_triton)
-    for cached in (gpu._forward, gpu._backward):
-        cached.cache_clear()
-    out = hardmax_attention(q, k, v)
-    (found,) = torch.autograd.grad(out.sum(), v)
-    for cached in (gpu._forward, gpu._backward):
-        cached.cache_clear()
-    assert torch.equal(out, expected)
-    assert torch.equal(found, wanted)
+
+def test_totals_of_ties_may_be_collected_for_some_batch_elements_at_a_time(monkeypatch):
+    q, k, v = (normal(5, 300, 12).round().requires_grad_() for _ in range(3))
+    (expected,) = torch.autograd.grad(hardmax_attention(q, k, v).square().sum(), v)
+    monkeypatch.setattr(gpu, "MAX_TOTALS", 2 * 300 * 12)
+    (grad,) = torch.autograd.grad(hardmax_attention(q, k, v).square().sum(), v)
+    assert torch.equal(grad, expected)
+
+
+def test_recorded_in_a_cuda_graph():
+    q, k = (normal(3, 200, 16).round() for _ in range(2))
+    values = normal(3, 200, 16)
+
+    def step():
+        v = values.clone().requires_grad_()
+        out = hardmax_attention(q, k, v)
+        (grad,) = torch.autograd.grad(out.square().sum(), v)
+        return out.detach(), grad
+
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        recorded = step()
+    k.copy_(normal(3, 200, 16).round())  # other ties
+    graph.replay()
+    assert all(torch.equal(a, b) for a, b in zip(recorded, step(), strict=True))
 
 
 @pytest.mark.parametrize("n", [300, 900])
@@ -391,39 +408,3 @@ def test_a_batch_of_small_clouds_is_its_clouds(n):
         (wanted,) = torch.autograd.grad(one.float().square().sum(), alone)
         assert torch.equal(one[0], out[b])
         assert torch.allclose(wanted[0], found[b], rtol=2e-2, atol=1e-3)
-
-
-FIRST_CALL = """
-import torch
-from triton import knobs
-from hardmax.attention.functional import hardmax_attention
-
-knobs.compilation.listener = lambda *, metadata, cache_hit, **_: print(metadata["name"], cache_hit)
-q, k, v = (torch.randn(2, 100, 64, device="cuda").bfloat16().requires_grad_() for _ in range(3))
-hardmax_attention(q, k, v).sum().backward()
-"""
-
-
-@pytest.mark.parametrize("part", ["missing", "can_begin"])
-def test_what_other_processes_cannot_compile_is_compiled_here(part, monkeypatch):
-    def broken(*_):
-        raise PermissionError("no such folder")
-
-    monkeypatch.setattr(gpu_launch, part, broken)
-    monkeypatch.setattr(gpu_launch, "_EXPECTED", set())
-    q, k, v = (normal(2, 50, 16) for _ in range(3))
-    expected = hardmax_attention(q, k, v)
-    gpu._forward.cache_clear()
-    assert torch.equal(hardmax_attention(q, k, v), expected)
-
-
-def test_other_processes_compile_what_is_then_found_on_disk(tmp_path):
-    """Also that of the gradient, whose key must not depend on what was compiled before in a process."""
-    done = subprocess.run(
-        [sys.executable, "-c", FIRST_CALL], env=os.environ | {"TRITON_CACHE_DIR": str(tmp_path)}, capture_output=True,
-        text=True, check=True,
-    )  # fmt: skip
-    assert "hardmax compiles search, decide, measure_and_find, gradient_of_cloud for this GPU" in done.stderr
-    ours = [line.split() for line in done.stdout.splitlines()]
-    assert {name for name, _ in ours} >= {"search", "decide", "measure_and_find", "gradient_of_cloud"}
-    assert all(hit == "True" for _, hit in ours), done.stdout

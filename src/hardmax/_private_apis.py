@@ -7,7 +7,6 @@ from importlib.metadata import PackageNotFoundError, version
 TESTED_BELOW = {  # the first version that was not tested
     "numba": (0, 69),  # where compiled functions are stored, and what processor they are compiled for
     "torch": (2, 14),  # whether a transform of torch.func is active
-    "triton": (3, 7),  # the arguments of a launch, and what is on disk
 }
 
 

@@ -1,24 +1,19 @@
-"""One hardmax layer for torch: exact sets, a gradient for the values, CPU and GPU, eager and compiled."""
+"""Hardmax attention for torch: exact sets and a gradient of the values, on CPU and GPU, eager and compiled."""
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from functools import cache, partial
-from types import ModuleType
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from hardmax._errors import InputError, ParameterError
-from hardmax._private_apis import may_use_private
 from hardmax.attention import cpu
-from hardmax.attention.gpu_layout import Found
-from hardmax.attention.masks import check_mask, find_each, for_each_query, spread_each
+from hardmax.attention.masks import find_seen
 
 CPU_TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 GPU_TYPES = (torch.float32, torch.bfloat16, torch.float16)
-KNOWN_TORCH = may_use_private("torch")
 
 
 def hardmax_attention(
@@ -31,16 +26,16 @@ def hardmax_attention(
     attn_mask: Tensor | None = None,
     is_causal: bool = False,
 ) -> Tensor:
-    """Mean of the values of the best keys: what softmax attention tends to as its temperature goes to 0.
+    """Return the mean of the values of the best keys: the limit of softmax attention as its temperature goes to 0.
 
     o_i = mean of v_j over j in C_i,   C_i = argmax_j <q_i, k_j>, the whole set: exact ties belong to it.
 
     C_i is exact, as in real arithmetic on the given floats, so it does not depend on the order of the keys, on the
     machine or on the batch. There is no second product, and one pass over the keys: half the arithmetic of softmax.
 
-    The sets do not change under small changes of q and k, so their gradient is 0 almost everywhere, and is left out
-    (None). The gradient of v sends each row's gradient, divided by |C_i|, to the members of C_i, and can itself be
-    differentiated (`create_graph=True`). Results and gradients have the same bits on every run.
+    The sets do not change under small changes of q and k, so their gradient is 0 almost everywhere, and is None. The
+    gradient of v adds the gradient of each row, divided by |C_i|, to the members of C_i, and can be differentiated
+    again (`create_graph=True`). Results and gradients have the same bits on every run.
 
     Parameters
     ----------
@@ -52,10 +47,10 @@ def hardmax_attention(
         Values, of any of these types. Under `torch.autocast` all three are cast to its type first, as torch's
         `scaled_dot_product_attention` does; sets are then exact for the cast queries and keys.
     mask : (..., m) or (..., n, m) boolean tensor, optional
-        True for real keys, False for padding; or for each query the keys that it sees, which is slower. A mask that
-        fits both ways is of the first kind.
+        True for real keys, False for padding; or the keys that each query sees, which is slower. A mask whose shape
+        fits both is of the first kind.
     causal : bool
-        Whether query i sees the keys 0 to i alone; n must be m.
+        Whether query i sees only the keys 0 to i; n must be m.
     attn_mask, is_causal
         As in torch's `scaled_dot_product_attention`, for code that calls it: a boolean mask that broadcasts to
         (..., n, m), and `causal` by its other name.
@@ -68,8 +63,8 @@ def hardmax_attention(
     Raises
     ------
     ParameterError
-        If shapes, types or devices do not fit, or if a query or key is not finite. A GPU does not look for NaN and
-        infinity; the result is then undefined.
+        If shapes, types or devices do not fit, or if a query or key is not finite. On a GPU, NaN and infinity are not
+        checked; the result is then undefined.
     MissingExtra
         If torch is not installed.
 
@@ -96,16 +91,14 @@ def hardmax_attention(
     if not leading == k.shape[:-2] == v.shape[:-2]:
         leading = torch.broadcast_shapes(leading, k.shape[:-2], v.shape[:-2])
         q, k, v = (x.expand(*leading, *x.shape[-2:]) for x in (q, k, v))
-    rows = None if mask is attn_mask is None else _seen(mask, attn_mask, k, tuple(leading), q.shape[-2])
-    if rows is not None and rows.ndim == 3 and causal:
-        rows, causal = rows & rows.new_ones(rows.shape[1:]).tril(), False
-    compiled, mapped = torch.compiler.is_compiling(), _transforms_active()
-    wanted = torch.is_grad_enabled() and (v.requires_grad or q.requires_grad or k.requires_grad)
-    if wanted and not (compiled or mapped):
-        return cast(Tensor, Attend.apply(q, k, v, rows, causal, None))
-    q, k, v = _flat(q), _flat(k), _flat(v)
-    attend = torch.ops.hardmax.attend if compiled else MappedAttend.apply if mapped else _attend
-    out: Tensor = attend(q, k, v, rows, causal)[0]
+    q, k, v = _flatten(q), _flatten(k), _flatten(v)
+    seen = None
+    if mask is not None or attn_mask is not None:
+        seen = find_seen(mask, attn_mask, k, tuple(leading), q.shape[1])
+        if seen.ndim == 3 and causal:
+            seen, causal = seen & seen.new_ones(seen.shape[1:]).tril(), False
+    attend = torch.ops.hardmax.attend if torch.compiler.is_compiling() else Attend.apply
+    out: Tensor = attend(q, k, v, seen, causal)[0]
     return out.view(*leading, *out.shape[1:])
 
 
@@ -115,7 +108,7 @@ class HardmaxAttention(torch.nn.Module):
     Parameters
     ----------
     causal : bool
-        Whether query i sees the keys 0 to i alone.
+        Whether query i sees only the keys 0 to i.
 
     Raises
     ------
@@ -140,23 +133,12 @@ class HardmaxAttention(torch.nn.Module):
         self.causal = causal
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
-        """What `hardmax_attention(q, k, v, mask)` returns, with the mask of this module."""
+        """Return `hardmax_attention(q, k, v, mask)`, causal if this module is."""
         return hardmax_attention(q, k, v, mask, causal=self.causal)
 
     def extra_repr(self) -> str:
-        """What `print` shows of it."""
+        """Return the parameters that `print` shows."""
         return f"causal={self.causal}"
-
-
-def _seen(mask: Tensor | None, attn_mask: Tensor | None, k: Tensor, leading: tuple[int, ...], n: int) -> Tensor:
-    """Which keys are seen: (B, m) by all queries of a cloud, or (B, n, m) by each."""
-    if mask is not None and attn_mask is not None:
-        raise ParameterError("attn_mask", "not go with `mask`", "both", "Join them with &.")
-    name, given = ("mask", cast(Tensor, mask)) if attn_mask is None else ("attn_mask", attn_mask)
-    check_mask(name, given, k)
-    own = for_each_query(name, given, leading, n)
-    rows = _flat(own.expand(*leading, own.shape[-2], k.shape[-2]))
-    return rows[:, 0] if own.shape[-2] == 1 else rows
 
 
 def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
@@ -167,16 +149,6 @@ def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
     dtype = torch.get_autocast_dtype(kind)
     fits = [isinstance(x, Tensor) and x.is_floating_point() and x.dtype != torch.float64 for x in tensors]
     return tuple(x.to(dtype) if fit else x for x, fit in zip(tensors, fits, strict=True))
-
-
-def _transforms_active() -> bool:
-    """Return whether a transform of torch.func is active, or may be: `MappedAttend` is right in both cases."""
-    return not KNOWN_TORCH or torch._C._are_functorch_transforms_active()
-
-
-def _flat(x: Tensor) -> Tensor:
-    """With one leading axis."""
-    return x if x.ndim == 3 else x.reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
 
 
 def _check(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> None:
@@ -207,183 +179,128 @@ def _check(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> None:
         )
 
 
-def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, ...]:
-    """Outputs of (B, n, d) queries, and what the gradient needs to know of their sets: see `first_and_sizes`."""
-    if not v.shape[2]:
-        return v.new_empty(*q.shape[:2], 0), v.new_zeros(len(q), _record(q, k, mask, causal), dtype=torch.int32)
-    if q.is_cuda:
-        with _device_of(q):
-            if mask is not None and mask.ndim == 3:
-                return find_each(_gpu(), q, k, v, mask)
-            found: tuple[Tensor, ...] = _gpu().find(q, k, v, mask, causal)
-            return found
-    return cpu.attend(q, k, v, mask, causal)
-
-
-def _record(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool) -> int:
-    """Return how many integers per batch element describe the sets."""
-    n, m = q.shape[1], k.shape[1]
-    plain = not causal and (mask is None or mask.ndim == 2)  # then equal keys are looked for
-    return Found(n, m, plain).record if q.is_cuda else 2 * n
+def _flatten(x: Tensor) -> Tensor:
+    """Return x with one leading axis."""
+    return x if x.ndim == 3 else x.reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
 
 
 def first_and_sizes(found: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """(B, n) lowest members of the sets, -1 for none, and how many members they have."""
-    if found.is_cuda:
-        first, sizes = _gpu().first_and_sizes(found, n)
-        return first, sizes
-    return found[:, :n], found[:, n:]
-
-
-def _spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, found: Tensor) -> Tensor:
-    """Gradient of the values: each g_i / |C_i| goes to the members of C_i."""
-    if not g.shape[2]:
-        return g.new_empty(*k.shape[:2], 0)
-    if g.is_cuda:
-        with _device_of(g):
-            if mask is not None and mask.ndim == 3:
-                return spread_each(_gpu(), g, q, k, mask, found)
-            out: Tensor = _gpu().spread(g, q, k, mask, causal, found)
-            return out
-    return cpu.spread(g, q, k, mask, causal, found)
+    """Return the (B, n) lowest members of the sets, -1 for none, and the sizes of the sets."""
+    first = found[:, :n]
+    return torch.where(first < -1, -2 - first, first), found[:, n : 2 * n]
 
 
 class Attend(torch.autograd.Function):
-    """`_attend` with its gradient, for eager torch: an operator that can be compiled costs more to call."""
+    """The operator `attend` with its gradient, as torch.func needs it; `torch.compile` needs the operator itself."""
 
     @staticmethod
-    def forward(
-        ctx: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, known: list[Tensor] | None
-    ) -> Tensor:
-        """Tensors of any number of leading axes, all the same; what is found of the sets is added to `known`."""
-        ctx.causal, ctx.shape = causal, v.shape
-        if v.ndim != 3:
-            q, k, v = _flat(q), _flat(k), _flat(v)  # here, where each view is no step of the gradient
-        out, ctx.found = _attend(q, k, v, mask, causal)
-        ctx.save_for_backward(q, k, mask)
-        if known is not None:
-            known.append(ctx.found)
-        return out if len(ctx.shape) == 3 else out.view(*ctx.shape[:-2], *out.shape[1:])
+    def forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, Tensor]:
+        """Return the outputs of (B, n, d) queries, and the record of their sets for `first_and_sizes` and `Spread`."""
+        out: tuple[Tensor, Tensor] = torch.ops.hardmax.attend(q, k, v, mask, causal)
+        return out
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        q, k, _, mask, ctx.causal = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(q, k, mask, output[1])
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         if not ctx.needs_input_grad[2]:
-            return (None,) * 6
-        q, k, mask = ctx.saved_tensors
-        spread = MappedSpread.apply if torch.is_grad_enabled() else _spread  # `create_graph=True`
-        found = spread(_flat(g), q, k, mask, ctx.causal, ctx.found)
-        return None, None, found if len(ctx.shape) == 3 else found.view(ctx.shape), None, None, None
-
-
-class MappedAttend(torch.autograd.Function):
-    """The same under `torch.vmap` and `torch.func.grad`: a call takes longer in the form that these ask for."""
+            return None, None, None, None, None
+        q, k, mask, found = ctx.saved_tensors
+        spread = Spread.apply if torch.is_grad_enabled() else torch.ops.hardmax.spread  # `create_graph=True`
+        return None, None, spread(g, q, k, mask, ctx.causal, found), None, None
 
     @staticmethod
-    def forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, ...]:
-        return _attend(q, k, v, mask, causal)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.mark_non_differentiable(*output[1:])
-        _save(ctx, inputs, output)
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
-        return _gradients(MappedSpread.apply, ctx, g)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-        out = MappedAttend.apply(*_folded(info.batch_size, in_dims, inputs))
-        return tuple(_unfolded(info.batch_size, x) for x in out), (0,) * len(out)
+    def vmap(info: Any, in_dims: Sequence[int | None], *inputs: Any) -> Any:
+        return _map_batches(Attend.apply, info, in_dims, *inputs)
 
 
-class MappedSpread(torch.autograd.Function):
-    """`_spread` in that form, with its own gradient: it is linear in g, and its transpose is attention again."""
+class Spread(torch.autograd.Function):
+    """The operator `spread`, the gradient of the values. It is linear in g, and its transpose is attention again."""
 
     @staticmethod
     def forward(*inputs: Any) -> Tensor:
-        return _spread(*inputs)
+        out: Tensor = torch.ops.hardmax.spread(*inputs)
+        return out
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _save_for_spread(ctx, inputs, output)
+        _, q, k, mask, ctx.causal, _ = inputs
+        ctx.save_for_backward(q, k, mask)
 
     @staticmethod
     def backward(ctx: Any, h: Tensor) -> tuple[Tensor | None, ...]:
-        return _gradients_of_spread(MappedAttend.apply, ctx, h)
+        q, k, mask = ctx.saved_tensors
+        return Attend.apply(q, k, h, mask, ctx.causal)[0], None, None, None, None, None
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:
-        return _unfolded(info.batch_size, MappedSpread.apply(*_folded(info.batch_size, in_dims, inputs))), 0
+    def vmap(info: Any, in_dims: Sequence[int | None], *inputs: Any) -> Any:
+        return _map_batches(Spread.apply, info, in_dims, *inputs)
 
 
-def _folded(size: int, in_dims: Sequence[int | None], inputs: Sequence[Any]) -> list[Any]:
-    """What `torch.vmap` maps over as more clouds of one batch, which is what each first axis is."""
-    found = []
+def _map_batches(function: Callable[..., Any], info: Any, in_dims: Sequence[int | None], *inputs: Any) -> Any:
+    """Apply a function to tensors whose axis of `torch.vmap` is joined to the batch, and return the axis of results."""
+    joined, size = [], info.batch_size
     for x, dim in zip(inputs, in_dims, strict=True):
         if isinstance(x, Tensor):
-            x = x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
-        found.append(x.flatten(0, 1) if isinstance(x, Tensor) else x)
-    return found
+            x = (x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)).flatten(0, 1)
+        joined.append(x)
+    out = function(*joined)
+    if isinstance(out, Tensor):
+        return out.view(size, len(out) // size, *out.shape[1:]), 0
+    return tuple(x.view(size, len(x) // size, *x.shape[1:]) for x in out), (0,) * len(out)
 
 
-def _unfolded(size: int, x: Tensor) -> Tensor:
-    return x.view(size, x.shape[0] // size, *x.shape[1:])
+def new_record(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+    """Return an empty record of the sets: see `gpu.attend`; on the CPU it has lowest members and sizes alone."""
+    n, common = q.shape[1], not causal and (mask is None or mask.ndim == 2)  # all queries see the same keys
+    size = 4 * n + (2 * k.shape[1] + 1 if common else 0) if q.is_cuda else 2 * n
+    return q.new_empty(len(q), size, dtype=torch.int32)
 
 
-def _gradients(spread: Callable[..., Tensor], ctx: Any, g: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
-    q, k, mask, found = ctx.saved_tensors
-    wanted = ctx.needs_input_grad[2]
-    return None, None, spread(g, q, k, mask, ctx.causal, found) if wanted else None, None, None
-
-
-def _save_for_spread(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    _, q, k, mask, ctx.causal, *_ = inputs
-    ctx.save_for_backward(q, k, mask)
-
-
-def _gradients_of_spread(attend: Callable[..., tuple[Tensor, ...]], ctx: Any, h: Tensor) -> tuple[Tensor | None, ...]:
-    q, k, mask = ctx.saved_tensors
-    return attend(q, k, h, mask, ctx.causal)[0], *[None] * 5
-
-
-_OPERATORS = torch.library.Library("hardmax", "DEF")
-_OPERATORS.define("attend(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal) -> (Tensor, Tensor)")
-_OPERATORS.define("spread(Tensor g, Tensor q, Tensor k, Tensor? mask, bool causal, Tensor found) -> Tensor")
-for _device in ("CPU", "CUDA"):
-    _OPERATORS.impl("attend", _attend, _device)
-    _OPERATORS.impl("spread", _spread, _device)
-
-
-@torch.library.register_fake("hardmax::attend")
-def _(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, ...]:
-    found = v.new_empty(len(q), _record(q, k, mask, causal), dtype=torch.int32)
-    return v.new_empty(*q.shape[:2], v.shape[2]), found
-
-
-@torch.library.register_fake("hardmax::spread")
-def _(g: Tensor, q: Tensor, k: Tensor, *rest: Any) -> Tensor:
-    return g.new_empty(g.shape[0], k.shape[1], g.shape[2])
-
-
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    q, k, _, mask, ctx.causal = inputs
-    ctx.save_for_backward(q, k, mask, *output[1:])
-
-
-_BACK = partial(_gradients, torch.ops.hardmax.spread), partial(_gradients_of_spread, torch.ops.hardmax.attend)
-torch.library.register_autograd("hardmax::attend", _BACK[0], setup_context=_save)
-torch.library.register_autograd("hardmax::spread", _BACK[1], setup_context=_save_for_spread)
-
-
-@cache
-def _gpu() -> ModuleType:
-    """The module that needs Triton; once, as even an import that does nothing takes a while in each call."""
+def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, Tensor]:
+    if not v.shape[2]:
+        return v.new_empty(*q.shape[:2], 0), new_record(q, k, mask, causal).zero_()
+    if not q.is_cuda:
+        return cpu.attend(q, k, v, mask, causal)
     from hardmax.attention import gpu
 
-    return gpu
+    found = new_record(q, k, mask, causal)
+    with torch.cuda.device(q.device):
+        return gpu.attend(q, k, v, mask, causal, found), found
 
 
-def _device_of(x: Tensor) -> AbstractContextManager[Any]:
-    """Makes the device of x the current one, where kernels are launched."""
-    return nullcontext() if x.device.index == torch.cuda.current_device() else torch.cuda.device(x.device)
+def _spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, found: Tensor) -> Tensor:
+    if not g.shape[2]:
+        return g.new_empty(*k.shape[:2], 0)
+    if not g.is_cuda:
+        return cpu.spread(g, q, k, mask, causal, found)
+    from hardmax.attention import gpu
+
+    with torch.cuda.device(g.device):
+        return gpu.spread(g, q, k, mask, causal, found)
+
+
+def _fake_attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, Tensor]:
+    return v.new_empty(*q.shape[:2], v.shape[2]), new_record(q, k, mask, causal)
+
+
+def _fake_spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, found: Tensor) -> Tensor:
+    return g.new_empty(*k.shape[:2], g.shape[2])
+
+
+torch.library.define("hardmax::attend", "(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal) -> (Tensor, Tensor)")
+torch.library.define(
+    "hardmax::spread", "(Tensor g, Tensor q, Tensor k, Tensor? mask, bool causal, Tensor found) -> Tensor"
+)
+for _name, _run, _fake, _differentiable in (
+    ("hardmax::attend", _attend, _fake_attend, Attend),
+    ("hardmax::spread", _spread, _fake_spread, Spread),
+):
+    torch.library.impl(_name, ("cpu", "cuda"), _run)
+    torch.library.register_fake(_name, _fake)
+    torch.library.register_autograd(_name, _differentiable.backward, setup_context=_differentiable.setup_context)
+torch.library.register_vmap("hardmax::spread", partial(_map_batches, torch.ops.hardmax.spread))

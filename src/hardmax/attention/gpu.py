@@ -1,11 +1,10 @@
 """Exact hardmax attention on the GPU: launches the Triton kernels of the other modules named gpu.
 
-`search` multiplies queries with keys on the tensor cores, tile of keys after tile, and keeps for every query the
-largest score of each lane, the keys in one place of all tiles, and of each of 8 columns of lanes the two tiles with the
-largest scores, with the number of the tile written over the last bits. That costs little more than two comparisons a
-score, instead of an exponential and a second product. If one lane and one tile alone come near the best score, the key
-where they meet is C_i, and nothing is looked at twice. All this is inexact; that the sets are exact follows from bounds
-of every error.
+`search` multiplies queries with keys on the tensor cores, tile of keys after tile. For every query it keeps the largest
+score of each lane, the keys at one position of all tiles, and for each of 8 columns of lanes the two tiles with the
+largest scores, with the index of the tile in the last bits. That costs little more than two comparisons per score,
+instead of an exponential and a second product. If one lane and one tile alone come near the best score, the key where
+they meet is C_i. All this is inexact; that the sets are exact follows from bounds of every error.
 
 Let S = |q| max_j |k_j|, so that sum_c |q_c k_jc| <= S for every key j by Cauchy and Schwarz. Norms are computed in
 float32, multiplied by 1.001 and raised by EPSILON = 2^-50. A score s'_j as computed differs from s_j = <q, k_j> by at
@@ -20,9 +19,9 @@ most E, the sum of
 - underflow. Numbers below 2^-126 may count as 0, which changes a score by at most d 2^-126 + 2^-126 sqrt(d) (|q| +
   |k|). The terms with EPSILON in E exceed that: 2^-100 d 2^-22 and 2^-50 d 2^-22 (|q| + |k|).
 
-The number of a tile in the last bits changes a score x by at most p |x|, p = 2^(bits - 23), or by less than an
+The index of a tile in the last bits changes a score x by at most p |x|, p = 2^(bits - 23), or by less than an
 underflow. Let x be the largest score of a row as computed, and j a key of C_i. Then s'_j >= s_j - E >= x - 2 E; and as
-y - p |y| increases with y, the score with a number in it of the tile of j, in the column of j, is at least
+y - p |y| increases with y, the score of the tile of j with its index, in the column of j, is at least
 
     (x - 2 E) - p |x - 2 E| >= x - 2 E (1 + p) - p |x|.
 
@@ -31,114 +30,130 @@ difference between 2 and 2.1 covers the rounding of this line. Two keys lie in d
 and two tiles in one column are both known. All rows that have more than one lane or tile near are pending, with the
 bits of their lanes and, if these are two at most, the tiles; as are rows with S >= 1e37, where float32 could overflow.
 
-`gpu_keys` and `gpu_duplicates` read the keys first. Where some are equal or masked, the search reads a list
-of the keys that are seen, each vector once; the members of C_i are then the copies of what is found, and their number
-its size. In small clouds the search begins before that is known, and begins again where there is such a list.
+`prepare_keys` reads the keys first. Where some are equal, or hidden from all queries, the search reads a list of the
+distinct keys that are seen. The members of C_i are then the duplicates of the key found, and their number is its size.
 
-`decide` looks at all keys in these lanes and tiles of a pending row. Products of float32 numbers are exact in float64,
-and their sum has an error of at most (d + 8) 2^-53 |q| |k_j|. Keys that this does not tell apart are the same, or all
-their products are whole numbers of a unit and below 2^53 of it, so that float64 makes no error, as is usual for numbers
-of 16 bits, or they are compared in integer arithmetic (`gpu_exact`). So ties are found exactly for all finite inputs,
-overflow and underflow in float32 included. Non-finite inputs have no exact answer: outputs are then undefined, but
-nothing hangs.
+`decide` reads all keys in these lanes and tiles of a pending row. Products of float32 numbers are exact in float64, and
+their sum has an error of at most (d + 8) 2^-53 |q| |k_j|. Keys that this does not separate are the same, or all their
+products are integer multiples of a unit and below 2^53 of it, so that float64 makes no error, as is usual for numbers
+of 16 bits, or they are compared in integer arithmetic. So ties are found exactly for all finite inputs, overflow and
+underflow in float32 included. Non-finite inputs have no exact answer: outputs are then undefined, but nothing hangs.
 
-`gpu_gradient` adds gradients so that the bits are the same on every run: a few rows in float32 in their order, many as
-64-bit integers in units of 2^(e - 61) max|g|, 2^e > n, which can be added in any order. No step waits for the GPU; only
-`exact_sets` does.
+No step waits for the GPU, so that calls can be recorded in a CUDA graph.
 """
 
-from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
+from triton.tools.tensor_descriptor import TensorDescriptor
 
-from hardmax.attention import gpu_decide
-from hardmax.attention.gpu_backward import Backward
-from hardmax.attention.gpu_forward import WIDTHS, Forward, aligned, placed, programs
-from hardmax.attention.gpu_launch import Launch, expect, ready
-from hardmax.attention.gpu_layout import Found
-from hardmax.search.sets import Sets
+from hardmax.attention import gpu_duplicates, gpu_exact, gpu_gradient, gpu_search
 
-_backward = lru_cache(maxsize=1024)(Backward)
+WIDTHS = (32, 64, 128, 256)  # columns of queries and keys that a search holds at once; each is compiled for
+MAX_TOTALS = 1 << 23  # 64-bit integers that collect the gradients of tied rows at a time: 64 MB
+TILE = gpu_search.TILE.value
 
 
-@lru_cache(maxsize=1024)
-def _forward(shape: tuple[int, int, int, int, int], *case: Any) -> Forward:
-    """A search, and a beginning made with compiling its gradient, if there can be one."""
-    forward = Forward(shape, *case)
-    expect([*forward.launches, *(Backward(shape, *case).launches if shape[-1] else [])])
-    return forward
+def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, found: Tensor) -> Tensor:
+    """Return hardmax attention of (B, n, d) queries on (B, m, d) keys and (B, m, dv) values, and fill `found`.
 
+    The mask is (B, m) or (B, n, m). Each row of `found` describes the sets of one batch element for `spread`:
 
-def usual() -> list[Launch]:
-    """The launches of calls with the usual types and widths, forward and backward, to be compiled ahead."""
-    found, device = [], torch.cuda.current_device()
-    for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        for d in WIDTHS:
-            for n, causal in ((512, False), (1024, False), (4096, False), (4096, True)):
-                case = (256, n, n, d, d), (dtype, dtype), False, causal, not causal, device
-                found += [*Forward(*case).launches, *Backward(*case).launches]
-    return found
-
-
-def find(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, *, copies: bool = True
-) -> tuple[Tensor, Tensor]:
-    """Hardmax attention of (B, n, d) queries on (B, m, d) keys and (B, m, dv) values; mask is (B, m) bool or None.
-
-    Gives outputs and the records of `gpu_layout.Found`. Nothing waits for the GPU here. Equal keys are looked for
-    unless `causal`, where how many of them are seen differs from query to query.
+    - (n,) the lowest member of C_i, -1 for none, or -2 - j if j is the lowest member and distinct keys tie;
+    - (n,) sizes of C_i;
+    - (n,) bits of the lanes, and (n,) the two tiles that hold the members of tied rows (`gpu_exact.find_candidates`);
+    - if it has room, which it has where all queries see the same keys: (m,) the lowest duplicate of each key, m for
+      hidden keys; (m,) list of distinct keys; and the length of that list, -1 where all keys are distinct and seen.
     """
-    q, k, v, copies = aligned(q), aligned(k), placed(v), copies and not causal
-    (batch, n, d), m, dv = q.shape, k.shape[1], v.shape[2]
+    q, k, v = _align(q), _align(k), v.contiguous()
+    (batch, n, d), m, dv, record = q.shape, k.shape[1], v.shape[2], found.shape[1]
     if batch * n == 0 or m == 0:
-        found = torch.zeros((batch, Found(n, m, copies).record), dtype=torch.int32, device=q.device)
-        found[:, :n] = -1
-        return v.new_zeros(batch, n, dv), found
-    mask = None if mask is None else placed(mask)
-    shape, types = (batch, n, m, d, dv), (q.dtype, v.dtype)
-    return _forward(shape, types, mask is not None, causal, copies, torch.cuda.current_device())(q, k, v, mask)
+        found[:, :n], found[:, n:] = -1, 0
+        return v.new_zeros(batch, n, dv)
+    out = v.new_empty(batch, n, dv)
+    rows, units, slots = batch * n, d * q.dtype.itemsize // 16, 1 << (2 * m - 1).bit_length()
+    norms, pending = q.new_empty(2 * batch, dtype=torch.float32), found.new_empty(rows + 1)
+    mask = None if mask is None else mask.contiguous().view(torch.uint8)
+    common = mask if mask is not None and mask.ndim == 2 else None
+    tf32, stride = q.dtype == torch.float32, 5 * m + slots
+    work = short = None
+    if record > 4 * n:
+        work, short, mask = found.new_empty(batch * stride), torch.empty_like(k), None
+    block = 512 if m <= 512 else 1024 if m <= 1024 else 2048
+    gpu_duplicates.prepare_keys[(batch,)](
+        k, common, norms, found, work, short, pending, n, m, rows, units, record, stride, slots, m.bit_length(),
+        BLOCK=block, TF32=tf32, num_warps=block // 128, maxnreg=128,
+    )  # fmt: skip
+    width = next((w for w in WIDTHS if w >= d and w * q.dtype.itemsize <= 512), 512 // q.dtype.itemsize)
+    parts, is_short = _count_blocks(d, width), width * q.dtype.itemsize <= 256
+    stages = 3 if is_short else 2 if parts == 1 else 1  # these and the number of registers were fastest on Hopper
+    options = {"maxnreg": 96} if is_short and mask is None else {}
+    tiles = [None if x is None else TensorDescriptor.from_tensor(x.view(-1, d), [TILE, width]) for x in (q, k, short)]
+    keep = -(1 << (_count_blocks(m, TILE) - 1).bit_length())
+    seen = (int(causal), *_strides(mask))
+    gpu_search.search[(batch * _count_blocks(n, TILE),)](
+        *tiles, v, mask, norms, out, found, work, pending, n, m, rows, d, *seen, record, stride, keep, dv,
+        WIDTH=width, PARTS=parts, STAGES=stages, TF32=tf32, num_warps=4, **options,
+    )  # fmt: skip
+    gpu_exact.decide[(_programs(q),)](
+        q, k, v, mask, out, found, work, pending, n, m, rows, units, *seen, record, stride, dv,
+        num_warps=4, maxnreg=64,
+    )  # fmt: skip
+    return out
 
 
 def spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, found: Tensor) -> Tensor:
-    """Gradient of the values: each g_i / |C_i| goes to the members of C_i. The same bits on every run."""
-    q, k, g, found = aligned(q), aligned(k), placed(g), placed(found)
-    (batch, n, d), m, dv = q.shape, k.shape[1], g.shape[2]
+    """Return the gradient of the values: each g_i / |C_i| goes to the members of C_i. The same bits on every run."""
+    q, k, g, found = _align(q), _align(k), g.contiguous(), found.contiguous()
+    (batch, n, d), m, dv, record = q.shape, k.shape[1], g.shape[2], found.shape[1]
     if g.numel() == 0 or m == 0:
         return g.new_zeros(batch, m, dv)
-    mask = None if mask is None else placed(mask)
-    shape, types, copies = (batch, n, m, d, dv), (q.dtype, g.dtype), found.shape[1] != Found(n, m, False).record
-    return _backward(shape, types, mask is not None, causal, copies, torch.cuda.current_device())(g, q, k, mask, found)
-
-
-def first_and_sizes(found: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """(B, n) lowest members, -1 for none, and sizes of the sets."""
-    begin = Found(n, 0, False).rows[1] // 4
-    return found[:, :n], found[:, begin : begin + n]
-
-
-def exact_sets(q: Tensor, k: Tensor, mask: Tensor | None = None, causal: bool = False) -> Sets:
-    """C_i of (B, n, d) queries on (B, m, d) keys, written out; waits for the GPU to know how many are tied."""
-    n, m = q.shape[1], k.shape[1]
-    found = placed(find(q, k, k[:, :, :0], mask, causal)[1])
-    first, sizes = (x.reshape(-1).long() for x in first_and_sizes(found, n))
-    tied = torch.nonzero(sizes > 1).flatten()
-    begins = torch.zeros(len(tied) + 1, dtype=torch.int64, device=q.device)
-    torch.cumsum(sizes[tied], 0, out=begins[1:])
-    members = begins.new_empty(int(begins[-1]))
-    if len(tied):
-        q, k, mask = aligned(q), aligned(k), None if mask is None else placed(mask)
-        units = q.shape[2] * q.dtype.itemsize // 16
-        counts = (n, m, len(tied), units, found.shape[1], int(mask is not None), int(causal))
-        kinds = (q.dtype, q.dtype, torch.uint8, torch.int64, torch.int64, torch.int32, torch.int64, *[torch.int32] * 2)
-        device = torch.cuda.current_device()
-        (run,) = ready([Launch(gpu_decide.list_members, programs(device), (*kinds, *counts), {}, {"num_warps": 8})])
-        here, (lowest, _, lanes, tiles) = found.data_ptr(), Found(n, m, False).rows
-        run(
-            torch.cuda.current_stream().cuda_stream, q.data_ptr(), k.data_ptr(), 0 if mask is None else mask.data_ptr(),
-            tied.data_ptr(), begins.data_ptr(), here + lowest, members.data_ptr(), here + lanes, here + tiles, *counts,
+    keys, order = torch.sort(found[:, :n], dim=1, stable=True)
+    has_list, units, bits = record > 4 * n, d * q.dtype.itemsize // 16, n.bit_length()
+    mask = None if mask is None or has_list else mask.contiguous().view(torch.uint8)
+    count = min(batch, max(1, MAX_TOTALS // (m * dv)))  # batch elements at a time
+    out, largest = g.new_empty(batch, m, dv), g.new_empty(count, dv, dtype=torch.float32)
+    totals, begins = found.new_empty(count, m, dv, dtype=torch.int64), found.new_empty(batch, m + 2)
+    each, block, index_block = max(1, _programs(q) // count), 16, 1024
+    for first in range(0, batch, count):
+        some = min(count, batch - first)
+        gpu_gradient.index_rows[(some * _count_blocks(m + 2, index_block),)](
+            g, largest, totals, keys, begins, first, n, m, bits, dv, KEYS=index_block, num_warps=8
+        )
+        gpu_gradient.scatter_ties[(some * each,)](
+            g, largest, totals, q, k, mask, found, begins, order, first, n, m, units, each, int(causal),
+            *_strides(mask), record, bits, dv, HAS_LIST=has_list, num_warps=4, maxnreg=64,
         )  # fmt: skip
-        owners = torch.repeat_interleave(torch.arange(len(tied), device=q.device), sizes[tied])
-        members = torch.sort(owners * m + members).values - owners * m
-    return Sets.joined(*(x.cpu().numpy() for x in (first, sizes, members)))
+        gpu_gradient.collect[(some * _count_blocks(m, block),)](
+            g, out, largest, totals, found, begins, order, first, n, m, record, bits, dv, KEYS=block, num_warps=4,
+            maxnreg=64,
+        )  # fmt: skip
+    if has_list:
+        programs = batch * _count_blocks(m, gpu_gradient.ROWS.value)
+        gpu_gradient.copy_to_duplicates[(programs,)](out, found, n, m, record, dv, num_warps=4)
+    return out
+
+
+def _count_blocks(length: int, block: int) -> int:
+    return -(-length // block)
+
+
+def _align(x: Tensor) -> Tensor:
+    """Return vectors contiguous and padded with zeros to multiples of 16 bytes, which tensor descriptors require."""
+    missing = -x.shape[-1] % (16 // x.dtype.itemsize)
+    x = torch.nn.functional.pad(x, (0, missing)) if missing else x.contiguous()
+    return x if x.data_ptr() % 16 == 0 else x.clone()
+
+
+def _strides(mask: Tensor | None) -> tuple[int, int]:
+    """Return how far apart batch elements, and queries, are in a mask."""
+    if mask is None or mask.ndim == 2:
+        return (0, 0) if mask is None else (mask.shape[1], 0)
+    return mask.shape[1] * mask.shape[2], mask.shape[2]
+
+
+def _programs(x: Tensor) -> int:
+    """Return how many programs share the pending or tied rows: enough to fill the GPU."""
+    properties: Any = torch.cuda.get_device_properties(x.device)
+    return 8 * int(properties.multi_processor_count)

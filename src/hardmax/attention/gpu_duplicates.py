@@ -1,11 +1,11 @@
-"""Triton kernels that find equal keys before a search.
+"""Triton kernel that prepares the keys of a search: their largest norm, and a list of distinct keys.
 
-Equal keys are one key that counts several times: the search sees the lowest of them alone. A key leaves its number in
-a slot of a table that its hash names, and whoever reads there the number of an equal key has found a copy. Nothing
-need be cleared first: a key reads a slot only after it wrote there, so what it reads is the number of some key.
+Equal keys are searched as one key with a multiplicity: the search reads the lowest of them alone. Every key writes its
+index to the slot of a hash table that its hash selects. A key that then reads the index of an equal key there has found
+a duplicate. The table needs no initial values, because a key reads a slot only after it wrote to it.
 
-Vectors are compared whole, so keys that only share a hash stay apart. The hash is the product with a fixed vector, to
-which 0 and -0 are the same, as they are to ==. Copies that are missed cost time alone: rows in which two keys tie are
+Vectors are compared completely, so keys that only share a hash stay apart. The hash is the product with a fixed vector,
+for which 0 and -0 are equal, as they are for ==. A missed duplicate costs time alone: rows in which two keys tie are
 decided later.
 """
 
@@ -13,16 +13,67 @@ decided later.
 
 import triton
 import triton.language as tl
-from triton.language.extra.cuda import gdc_launch_dependents
 
-from hardmax.attention.gpu_keys import COPIED, SHORT, begin_search, measure_block, seen
+KEY_COLUMNS: tl.constexpr = tl.constexpr(64)  # columns of keys held at a time
+OPEN: tl.constexpr = tl.constexpr(-2)  # a key without a representative yet
 
-MANY: tl.constexpr = tl.constexpr(16)  # copies of a key up to which each of them looks at all others
+
+@triton.jit
+def drop_tf32(x):
+    """Return the part of x that TF32 drops: the last 13 bits."""
+    return x - (x.to(tl.int32, bitcast=True) & -8192).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def _is_seen(mask, b, keys, m):
+    """Return which keys exist and are not hidden by the mask."""
+    seen = keys < m
+    if mask is not None:
+        seen &= tl.load(mask + b * m + keys, mask=seen, other=0) != 0
+    return seen
+
+
+@triton.jit
+def _slot(hashes, factor, slots):
+    return ((hashes * factor) >> 3) & (slots - 1)
+
+
+@triton.jit
+def _measure(k, mask, norms, hashes, table, b, m, slots, D, KEYS: tl.constexpr, TF32: tl.constexpr):
+    """Write the largest |k|^2 and, for TF32, that of the dropped parts; write hashes, and enter keys in the table."""
+    largest = tl.zeros([KEYS], tl.float32)
+    largest_rest = tl.zeros([KEYS], tl.float32)
+    for start in range(0, m, KEYS):
+        keys = start + tl.arange(0, KEYS)
+        seen = _is_seen(mask, b, keys, m)
+        norm = tl.zeros([KEYS], tl.float32)
+        rest = tl.zeros([KEYS], tl.float32)
+        hashed = tl.zeros([KEYS], tl.float32)
+        for begin in range(0, D, KEY_COLUMNS):
+            columns = begin + tl.arange(0, KEY_COLUMNS)
+            at = k + (b * m + keys[:, None]) * D + columns[None, :]
+            x = tl.load(at, mask=seen[:, None] & (columns < D)[None, :], other=0.0).to(tl.float32)
+            norm += tl.sum(x * x, 1)
+            if TF32:
+                rest += tl.sum(drop_tf32(x) * drop_tf32(x), 1)
+            if table is not None:
+                weight = (((columns * 1640531527) >> 9) & 0x7FFFFF) | 0x3F800000
+                hashed += tl.sum(x * (weight.to(tl.float32, bitcast=True) - 1.5)[None, :], 1)
+        largest = tl.maximum(largest, norm)
+        largest_rest = tl.maximum(largest_rest, rest)
+        if table is not None:
+            bits = (hashed + 0.0).to(tl.int32, bitcast=True)  # -0 and 0 have the same hash
+            bits = (bits ^ ((bits >> 15) & 0x1FFFF)) * 739982445
+            bits = bits ^ ((bits >> 12) & 0xFFFFF)
+            tl.store(hashes + keys, bits, mask=seen)
+            tl.store(table + _slot(bits, 1, slots), keys, mask=seen)
+    tl.store(norms + 2 * b, tl.max(largest, 0))
+    tl.store(norms + 2 * b + 1, tl.max(largest_rest, 0))
 
 
 @triton.jit
 def _equal(k, b, m, keys, others, asked, D, CHUNK: tl.constexpr):
-    """Whether two keys are the same vector."""
+    """Return which pairs of keys are the same vector."""
     same = asked
     for start in range(0, D, CHUNK):
         columns = start + tl.arange(0, CHUNK)
@@ -34,217 +85,147 @@ def _equal(k, b, m, keys, others, asked, D, CHUNK: tl.constexpr):
 
 
 @triton.jit
-def _choose(k, mask, hashes, table, chosen, b, m, slots, masked, D, BLOCK: tl.constexpr, CHUNK: tl.constexpr):
-    """Write for each key that is seen one of its copies, the same for all of them; -1 for others.
+def _find_duplicates(k, mask, hashes, table, chosen, b, m, slots, D, BLOCK: tl.constexpr):
+    """Write one of its duplicates for every seen key, the same for all of them; return the number of duplicates.
 
-    Copies write to the same slot and read the same number there. Those that read the number of another vector try
-    again in another slot; whoever wrote last there is among those who read its own, so each round ends some.
+    Duplicates write to one slot and read the same index there. Keys that read the index of another vector try again in
+    another slot. The key that wrote last to a slot reads itself, so every round settles some keys. There is no second
+    round without duplicates in the first.
     """
-    for start in range(0, m, BLOCK):
-        keys = start + tl.arange(0, BLOCK)
-        tl.store(chosen + b * m + keys, tl.where(seen(mask, b, keys, m, masked), -2, -1), mask=keys < m)
-    tl.debug_barrier()
-    left = 1
+    duplicates = 0
     factor = 1
+    left = 1
     while left > 0:
-        for start in range(0, m, BLOCK):
-            keys = start + tl.arange(0, BLOCK)
-            asked = tl.load(chosen + b * m + keys, mask=keys < m, other=-1) == -2
-            slot = ((tl.load(hashes + b * m + keys, mask=asked, other=0) * factor) >> 3) & (slots - 1)
-            tl.store(table + b * slots + slot, keys, mask=asked)
-        tl.debug_barrier()
         left = 0
         for start in range(0, m, BLOCK):
             keys = start + tl.arange(0, BLOCK)
-            asked = tl.load(chosen + b * m + keys, mask=keys < m, other=-1) == -2
-            own = tl.load(hashes + b * m + keys, mask=asked, other=0)
-            slot = ((own * factor) >> 3) & (slots - 1)
-            others = tl.load(table + b * slots + slot, mask=asked, other=0)
-            same = asked & (tl.load(hashes + b * m + others, mask=asked, other=0) == own)
+            asked = _is_seen(mask, b, keys, m)
+            asked &= (factor == 1) | (tl.load(chosen + keys, mask=asked, other=0) == OPEN)
+            own = tl.load(hashes + keys, mask=asked, other=0)
+            others = tl.load(table + _slot(own, factor, slots), mask=asked, other=0)
+            same = asked & (tl.load(hashes + others, mask=asked, other=0) == own)
             if tl.max((same & (others != keys)).to(tl.int32), 0) > 0:
-                same = (asked & (others == keys)) | _equal(k, b, m, keys, others, same, D, CHUNK)  # NaN too
-            tl.store(chosen + b * m + keys, others, mask=same)
+                same = (asked & (others == keys)) | _equal(k, b, m, keys, others, same, D, 16)  # a NaN equals itself
+            duplicates += tl.sum((same & (others != keys)).to(tl.int32), 0)
+            tl.store(chosen + keys, tl.where(same, others, OPEN), mask=asked)
             left += tl.sum((asked & (same == 0)).to(tl.int32), 0)
-        tl.debug_barrier()
+        left = tl.where(duplicates > 0, left, 0)
         factor = factor * 1664525 + 2
+        tl.debug_barrier()
+        if left > 0:
+            for start in range(0, m, BLOCK):
+                keys = start + tl.arange(0, BLOCK)
+                asked = _is_seen(mask, b, keys, m)
+                asked &= tl.load(chosen + keys, mask=asked, other=0) == OPEN
+                own = tl.load(hashes + keys, mask=asked, other=0)
+                tl.store(table + _slot(own, factor, slots), keys, mask=asked)
+        tl.debug_barrier()
+    return duplicates
 
 
 @triton.jit
-def _count(chosen, copies, ranks, b, m, record, BLOCK: tl.constexpr):
-    """Write in `copies` how many keys each chosen one stands for, and a rank of each among them, in any order."""
+def _name_lowest(mask, reps, weights, members, lowest, b, m, BLOCK: tl.constexpr):
+    """Make the lowest duplicate of each key its representative, m for hidden keys; count the duplicates of each."""
     for start in range(0, m, BLOCK):
         keys = start + tl.arange(0, BLOCK)
-        tl.store(copies + b * record + keys, 0, mask=keys < m)
+        tl.store(lowest + keys, m, mask=keys < m)
+        tl.store(weights + keys, 0, mask=keys < m)
+        tl.store(members + keys, keys, mask=keys < m)
     tl.debug_barrier()
     for start in range(0, m, BLOCK):
         keys = start + tl.arange(0, BLOCK)
-        one = tl.load(chosen + b * m + keys, mask=keys < m, other=-1)
-        rank = tl.atomic_add(copies + b * record + one, 1, mask=one >= 0, sem="relaxed")
-        tl.store(ranks + b * m + keys, rank, mask=one >= 0)
+        seen = _is_seen(mask, b, keys, m)
+        chosen = tl.load(reps + keys, mask=seen, other=0)
+        tl.atomic_min(lowest + tl.where(chosen == OPEN, keys, chosen), keys, mask=seen, sem="relaxed")
     tl.debug_barrier()
-    most = 0
     for start in range(0, m, BLOCK):
         keys = start + tl.arange(0, BLOCK)
-        most = tl.maximum(most, tl.max(tl.load(copies + b * record + keys, mask=keys < m, other=0), 0))
-    return most
+        seen = _is_seen(mask, b, keys, m)
+        chosen = tl.load(reps + keys, mask=seen, other=0)
+        rep = tl.load(lowest + tl.where(chosen == OPEN, keys, chosen), mask=seen, other=m)
+        tl.store(reps + keys, rep, mask=keys < m)
+        tl.atomic_add(weights + rep, 1, mask=seen, sem="relaxed")
+    tl.debug_barrier()
 
 
 @triton.jit
-def _place(chosen, copies, starts, members, ranks, b, m, record, BLOCK: tl.constexpr):
-    """Write copies one after the other, by their ranks."""
+def _sort_by_bit(source, target, reps, bit, m, BLOCK: tl.constexpr):
+    """Sort keys by one bit of their representatives; keep the order of keys where the bits are equal."""
+    zeros = 0
+    for start in range(0, m, BLOCK):
+        index = start + tl.arange(0, BLOCK)
+        keys = tl.load(source + index, mask=index < m, other=0)
+        ones = (tl.load(reps + keys, mask=index < m, other=-1) >> bit) & 1
+        zeros += tl.sum(1 - ones, 0)
+    low = 0
+    for start in range(0, m, BLOCK):
+        index = start + tl.arange(0, BLOCK)
+        keys = tl.load(source + index, mask=index < m, other=0)
+        ones = (tl.load(reps + keys, mask=index < m, other=-1) >> bit) & 1
+        after = tl.cumsum(ones, 0)
+        lower = low + tl.arange(0, BLOCK) - after
+        higher = zeros + start - low + after - 1
+        tl.store(target + tl.where(ones == 0, lower, higher), keys, mask=index < m)
+        low += tl.sum(1 - ones, 0)
+    tl.debug_barrier()
+
+
+@triton.jit
+def _list_keys(k, short, kept, used, weights, starts, b, m, D, BLOCK: tl.constexpr, KEYS: tl.constexpr):
+    """List the representatives, copy their vectors, and write where the duplicates of each begin in `members`."""
     placed = 0
+    listed = 0
     for start in range(0, m, BLOCK):
         keys = start + tl.arange(0, BLOCK)
-        many = tl.load(copies + b * record + keys, mask=keys < m, other=0)
-        tl.store(starts + b * record + keys, placed + tl.cumsum(many, 0) - many, mask=keys < m)
-        placed += tl.sum(many, 0)
+        weight = tl.load(weights + keys, mask=keys < m, other=0)
+        tl.store(starts + keys, placed + tl.cumsum(weight, 0) - weight, mask=keys < m)
+        there = (weight > 0).to(tl.int32)
+        tl.store(kept + listed + tl.cumsum(there, 0) - there, keys, mask=there > 0)
+        placed += tl.sum(weight, 0)
+        listed += tl.sum(there, 0)
+    tl.store(used, listed)
     tl.debug_barrier()
-    for start in range(0, m, BLOCK):
-        keys = start + tl.arange(0, BLOCK)
-        one = tl.load(chosen + b * m + keys, mask=keys < m, other=-1)
-        rank = tl.load(ranks + b * m + keys, mask=one >= 0, other=-1)
-        begin = tl.load(starts + b * record + one, mask=one >= 0, other=0)
-        tl.store(members + b * record + begin + rank, keys, mask=one >= 0)
-    tl.debug_barrier()
-
-
-@triton.jit
-def _rank_few(chosen, copies, starts, members, ranks, most, b, m, record, BLOCK: tl.constexpr):
-    """Ranks in the order of the keys, where nobody has many copies: each looks at all of its own."""
-    for start in range(0, m, BLOCK):
-        keys = start + tl.arange(0, BLOCK)
-        one = tl.load(chosen + b * m + keys, mask=keys < m, other=-1)
-        many = tl.load(copies + b * record + one, mask=one >= 0, other=0)
-        begin = tl.load(starts + b * record + one, mask=one >= 0, other=0)
-        rank = tl.zeros([BLOCK], tl.int32)
-        for index in range(most):
-            other = tl.load(members + b * record + begin + index, mask=index < many, other=m)
-            rank += (other < keys).to(tl.int32)
-        tl.store(ranks + b * m + keys, rank, mask=one >= 0)
-    tl.debug_barrier()
-
-
-@triton.jit
-def _rank_many(chosen, copies, ranks, b, m, record, BLOCK: tl.constexpr):
-    """The same for any number of copies: block after block, all pairs of a block."""
-    for start in range(0, m, BLOCK):
-        keys = start + tl.arange(0, BLOCK)
-        tl.store(copies + b * record + keys, 0, mask=keys < m)
-    tl.debug_barrier()
-    index = tl.arange(0, BLOCK)
-    for start in range(0, m, BLOCK):
-        one = tl.load(chosen + b * m + start + index, mask=start + index < m, other=-1)
-        before = tl.load(copies + b * record + one, mask=one >= 0, other=0)
-        same = one[:, None] == one[None, :]
-        earlier = tl.sum((same & (index[None, :] < index[:, None])).to(tl.int32), 1)
-        tl.store(ranks + b * m + start + index, before + earlier, mask=start + index < m)
-        tl.debug_barrier()
-        total = before + tl.sum(same.to(tl.int32), 1)
-        tl.store(copies + b * record + one, total, mask=(one >= 0) & (earlier == 0))
-        tl.debug_barrier()
-
-
-@triton.jit
-def _list(chosen, copies, starts, members, ranks, b, m, record, BLOCK: tl.constexpr, PAIRS: tl.constexpr):
-    """Write copies one after the other, in their order; the lowest of them gets their number and where they begin."""
-    most = _count(chosen, copies, ranks, b, m, record, BLOCK)
-    if most > MANY:
-        _rank_many(chosen, copies, ranks, b, m, record, PAIRS)
-    else:
-        _place(chosen, copies, starts, members, ranks, b, m, record, BLOCK)
-        _rank_few(chosen, copies, starts, members, ranks, most, b, m, record, BLOCK)
-    _place(chosen, copies, starts, members, ranks, b, m, record, BLOCK)
-    for start in range(0, m, BLOCK):
-        keys = start + tl.arange(0, BLOCK)
-        one = tl.load(chosen + b * m + keys, mask=keys < m, other=-1)
-        lowest = (one >= 0) & (tl.load(ranks + b * m + keys, mask=one >= 0, other=-1) == 0)
-        many = tl.load(copies + b * record + one, mask=lowest, other=0)
-        begin = tl.load(starts + b * record + one, mask=lowest, other=0)
-        tl.debug_barrier()
-        tl.store(copies + b * record + one, 0, mask=lowest & (one != keys))
-        tl.store(copies + b * record + keys, many, mask=lowest)
-        tl.store(starts + b * record + keys, begin, mask=lowest)
-        tl.store(starts + b * record + keys, -1, mask=(keys < m) & (one < 0))
-        tl.debug_barrier()
-
-
-@triton.jit
-def _shorten(
-    k, short, kept, used, copies, b, m, record, D, BLOCK: tl.constexpr, ROWS: tl.constexpr, CHUNK: tl.constexpr
-):
-    """List the keys that the search looks at, and copy them one after the other."""
-    placed = 0
-    for start in range(0, m, BLOCK):
-        keys = start + tl.arange(0, BLOCK)
-        there = (tl.load(copies + b * record + keys, mask=keys < m, other=0) > 0).to(tl.int32)
-        tl.store(kept + b * m + placed + tl.cumsum(there, 0) - there, keys, mask=there > 0)
-        placed += tl.sum(there, 0)
-    tl.store(used + b, placed)
-    tl.debug_barrier()
-    for start in range(0, placed, ROWS):
-        index = start + tl.arange(0, ROWS)
-        keys = tl.load(kept + b * m + index, mask=index < placed, other=0)
-        for begin in range(0, D, CHUNK):
-            columns = begin + tl.arange(0, CHUNK)
-            inside = (index < placed)[:, None] & (columns < D)[None, :]
+    for start in range(0, listed, KEYS):
+        index = start + tl.arange(0, KEYS)
+        keys = tl.load(kept + index, mask=index < listed, other=0)
+        for begin in range(0, D, KEY_COLUMNS):
+            columns = begin + tl.arange(0, KEY_COLUMNS)
+            inside = (index < listed)[:, None] & (columns < D)[None, :]
             x = tl.load(k + (b * m + keys[:, None]) * D + columns[None, :], mask=inside, other=0.0)
             tl.store(short + (b * m + index[:, None]) * D + columns[None, :], x, mask=inside)
 
 
-@triton.jit
-def _look(
-    k, mask, hashes, table, flags, copies, starts, members, chosen, short, kept, used, b, m, slots, D, masked, record,
-    BLOCK: tl.constexpr, CHUNK: tl.constexpr, PAIRS: tl.constexpr
+@triton.jit(do_not_specialize=["n", "m", "rows", "units", "record", "stride", "slots", "bits"])
+def prepare_keys(
+    k, mask, norms, found, work, short, pending, n, m, rows, units, record, stride, slots, bits,
+    BLOCK: tl.constexpr, TF32: tl.constexpr
 ):  # fmt: skip
-    """Where a cloud seems to have equal keys, list them."""
-    twins = 0
-    for start in range(0, m, BLOCK):
-        keys = start + tl.arange(0, BLOCK)
-        real = seen(mask, b, keys, m, masked)
-        own = tl.load(hashes + b * m + keys, mask=real, other=0)
-        others = tl.load(table + b * slots + (own & (slots - 1)), mask=real, other=0)
-        asked = real & (others != keys)
-        asked &= tl.load(hashes + b * m + others, mask=asked, other=0) == own
-        if tl.max(asked.to(tl.int32), 0) > 0:
-            twins += tl.sum(_equal(k, b, m, keys, others, asked, D, CHUNK).to(tl.int32), 0)
-    if twins > 0:
-        tl.debug_barrier()
-        _choose(k, mask, hashes, table, chosen, b, m, slots, masked, D, BLOCK, CHUNK)
-        _list(chosen, copies, starts, members, hashes, b, m, record, BLOCK, PAIRS)
-        tl.store(flags + b * record, COPIED)
-    elif masked != 0:
-        tl.store(flags + b * record, SHORT)
-    if (twins > 0) | (masked != 0):
-        _shorten(k, short, kept, used, copies, b, m, record, D, BLOCK, 128, 64)
+    """Measure the keys of one batch element per program; list the distinct and seen ones where `work` is given.
 
-
-@triton.jit(do_not_specialize=["m", "slots", "units", "masked", "record"])
-def find_copies(
-    k, mask, hashes, table, flags, copies, starts, members, chosen, short, kept, used, m, slots, units, masked, record,
-    BLOCK: tl.constexpr, CHUNK: tl.constexpr, PAIRS: tl.constexpr
-):  # fmt: skip
-    """A cloud for each program, whose keys have been measured."""
-    D = units * (128 // k.dtype.element_ty.primitive_bitwidth)
-    _look(k, mask, hashes, table, flags, copies, starts, members, chosen, short, kept, used,
-          tl.program_id(0).to(tl.int64), m, slots, D, masked, record, BLOCK, CHUNK, PAIRS)  # fmt: skip
-
-
-@triton.jit(do_not_specialize=["rows", "m", "blocks", "slots", "units", "masked", "record"])
-def measure_and_find(
-    k, mask, norms, residuals, words, hashes, table, flags, copies, starts, members, chosen, short, kept, used, pending,
-    rows, m, blocks, slots, units, masked, record,
-    COLUMNS: tl.constexpr, KEYS: tl.constexpr, TF32: tl.constexpr, AHEAD: tl.constexpr, BLOCK: tl.constexpr,
-    CHUNK: tl.constexpr, PAIRS: tl.constexpr
-):  # fmt: skip
-    """The same for few keys, which the program measures first."""
-    if AHEAD:  # the search may begin
-        gdc_launch_dependents()
+    `work` has (m,) weights, starts, members, hashes and spare room, and the (slots,) table; `found` is that of
+    `gpu.attend`. Without duplicates and hidden keys there is no list, and `used` is -1.
+    """
     D = units * (128 // k.dtype.element_ty.primitive_bitwidth)
     b = tl.program_id(0).to(tl.int64)
-    begin_search(pending, flags, True, b, rows, masked, record)
-    for block in range(blocks):
-        measure_block(k, mask, norms, residuals, words, hashes, table, copies, block, b, m, blocks, slots, D, masked,
-                      record, COLUMNS, KEYS, TF32, True)  # fmt: skip
-    tl.debug_barrier()
-    _look(k, mask, hashes, table, flags, copies, starts, members, chosen, short, kept, used, b, m, slots, D, masked,
-          record, BLOCK, CHUNK, PAIRS)  # fmt: skip
+    tl.store(pending + rows, 0)
+    if work is None:
+        _measure(k, mask, norms, None, None, b, m, slots, D, BLOCK // 4, TF32)
+    else:
+        weights = work + b * stride
+        starts, members, hashes, spare, table = (
+            weights + m, weights + 2 * m, weights + 3 * m, weights + 4 * m, weights + 5 * m
+        )  # fmt: skip
+        reps = found + b * record + 4 * n
+        kept, used = reps + m, reps + 2 * m
+        _measure(k, mask, norms, hashes, table, b, m, slots, D, BLOCK // 4, TF32)
+        tl.debug_barrier()
+        duplicates = _find_duplicates(k, mask, hashes, table, reps, b, m, slots, D, BLOCK)
+        if (duplicates > 0) | (mask is not None):
+            _name_lowest(mask, reps, weights, members, spare, b, m, BLOCK)
+            if duplicates > 0:
+                for bit in range(0, bits, 2):  # a radix sort, which is stable
+                    _sort_by_bit(members, spare, reps, bit, m, BLOCK)
+                    _sort_by_bit(spare, members, reps, bit + 1, m, BLOCK)
+            _list_keys(k, short, kept, used, weights, starts, b, m, D, BLOCK, BLOCK // 4)
+        else:
+            tl.store(used, -1)

@@ -1,8 +1,7 @@
 """Triton kernels that send gradients to the members of each set, with the same bits on every run.
 
-Rows whose set is one key, or one key and its copies, are sorted by that key, and a key adds up the gradients of its own
-rows: a few in the order of the rows, more as whole numbers of a unit, which have no order. Rows with several different
-keys, the tied ones, add their share to 64-bit integers in memory.
+Rows are sorted by their key first. A key adds the gradients of its own rows in their order. Rows with several distinct
+keys, the tied rows, come first: they add their share to 64-bit integers, for which the order does not matter.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-decorators
@@ -10,220 +9,158 @@ keys, the tied ones, add their share to 64-bit integers in memory.
 import triton
 import triton.language as tl
 
-from hardmax.attention.gpu_decide import CHUNK
-from hardmax.attention.gpu_keys import COPIED
-from hardmax.attention.gpu_rows import FEW, scatter_cloud, size_of, sort_cloud, unit_of
+from hardmax.attention.gpu_exact import BLOCK, compare, count_candidates, find_candidates, load_row, score_one
+from hardmax.attention.gpu_search import CHUNK
 
-LAST: tl.constexpr = tl.constexpr(2147483647)
-
-
-@triton.jit
-def _of_ties(totals, largest, b, key, inside, columns, unit_bits, several, m, DV):
-    """What tied rows gave to keys, in float64."""
-    within = (columns < DV) & (several > 0)
-    unit = unit_of(tl.load(largest + b * DV + columns, mask=within, other=0.0), unit_bits)[None, :]
-    at = totals + (b * m + key[:, None]) * DV + columns[None, :]
-    total = tl.load(at, mask=inside & (several > 0), other=0).to(tl.float64) * unit
-    return tl.where(unit < float("inf"), total, float("nan"))
+FEW: tl.constexpr = tl.constexpr(16)  # rows of a key up to which its block of keys adds one row each at a time
+ROWS: tl.constexpr = tl.constexpr(64)  # rows read at a time
 
 
 @triton.jit
-def _rows(g, order, b, n, begin, count, start, columns, DV, ROWS: tl.constexpr):
-    """Gradients of the rows of a key from number `start` on."""
-    index = start + tl.arange(0, ROWS)
-    i = tl.load(order + b * n + begin + index, mask=index < count, other=0)
-    inside = (index < count)[:, None] & (columns < DV)[None, :]
-    return tl.load(g + (b * n + i)[:, None] * DV + columns[None, :], mask=inside, other=0.0).to(tl.float32)
+def _unit(most, bits):
+    """Return the power of two that the integers of a column count: the sum of n < 2^bits gradients is below 2^62 units.
+
+    It is infinite in a column with a gradient that is not finite.
+    """
+    exponent = (most.to(tl.int32, bitcast=True) >> 23).to(tl.int64)  # most < 2^(exponent - 126)
+    unit = ((exponent - 126 + bits - 61 + 1023) << 52).to(tl.float64, bitcast=True)
+    return tl.where(most < float("inf"), unit, float("inf"))
 
 
 @triton.jit
-def _of_many(g, order, b, n, begin, count, columns, unit_bits, DV, ROWS: tl.constexpr):
-    """Sum of the gradients of many rows, as whole numbers."""
-    x = _rows(g, order, b, n, begin, count, 0, columns, DV, ROWS)
-    most = tl.max(size_of(x), 0)
-    for start in range(ROWS, count, ROWS):
-        most = tl.maximum(most, tl.max(size_of(_rows(g, order, b, n, begin, count, start, columns, DV, ROWS)), 0))
-    unit = unit_of(most, unit_bits)
-    total = tl.sum((x.to(tl.float64) * (1.0 / unit)[None, :]).to(tl.int64), 0)
-    for start in range(ROWS, count, ROWS):
-        x = _rows(g, order, b, n, begin, count, start, columns, DV, ROWS)
-        total += tl.sum((x.to(tl.float64) * (1.0 / unit)[None, :]).to(tl.int64), 0)
-    return tl.where(unit < float("inf"), total.to(tl.float64) * unit, float("nan"))
+def _load_rows(g, b, n, i, there, columns, DV):
+    at = g + (b * n + i)[:, None] * DV + columns[None, :]
+    return tl.load(at, mask=there[:, None] & (columns < DV)[None, :], other=0.0).to(tl.float32)
 
 
 @triton.jit
-def _sorted(a, b):
-    return tl.minimum(a, b), tl.maximum(a, b)
+def _sum_rows(g, order, count, b, n, columns, DV):
+    """Return the sum of the gradients of many rows of a key, in their order."""
+    total = tl.zeros([CHUNK], tl.float64)
+    for start in range(0, count, ROWS):
+        index = start + tl.arange(0, ROWS)
+        i = tl.load(order + index, mask=index < count, other=0)
+        total += tl.sum(_load_rows(g, b, n, i, index < count, columns, DV), 0).to(tl.float64)
+    return total
 
 
-@triton.jit
-def _four(order, at, count, first):
-    """Rows number `first` to `first + 3` of each key, sorted; LAST where there are fewer."""
-    a = tl.load(order + at + first, mask=count > first, other=LAST)
-    b = tl.load(order + at + first + 1, mask=count > first + 1, other=LAST)
-    c = tl.load(order + at + first + 2, mask=count > first + 2, other=LAST)
-    d = tl.load(order + at + first + 3, mask=count > first + 3, other=LAST)
-    a, b = _sorted(a, b)
-    c, d = _sorted(c, d)
-    a, c = _sorted(a, c)
-    b, d = _sorted(b, d)
-    b, c = _sorted(b, c)
-    return a, b, c, d
+@triton.jit(do_not_specialize=["batch", "n", "m", "bits"])
+def index_rows(g, largest, totals, keys, begins, batch, n, m, bits, DV, KEYS: tl.constexpr):
+    """Write the number of tied rows and where the rows of each key begin in the sorted `keys` of rows.
 
-
-@triton.jit
-def _merged(a, b, c, d, e, f, g, h):
-    """Two sorted lists of four as one of eight."""
-    a, e = _sorted(a, e)
-    b, f = _sorted(b, f)
-    c, g = _sorted(c, g)
-    d, h = _sorted(d, h)
-    c, e = _sorted(c, e)
-    d, f = _sorted(d, f)
-    b, c = _sorted(b, c)
-    d, e = _sorted(d, e)
-    f, g = _sorted(f, g)
-    return a, b, c, d, e, f, g, h
-
-
-@triton.jit
-def _row(g, b, n, i, columns, DV):
-    inside = (i < n)[:, None] & (columns < DV)[None, :]
-    return tl.load(g + (b * n + i)[:, None] * DV + columns[None, :], mask=inside, other=0.0).to(tl.float32)
-
-
-@triton.jit
-def _busy(
-    g, out, largest, totals, copies, starts, members, counts, begins, order, busy, n_busy, part, parts, flag, several,
-    b, n, m, record, unit_bits, DV, ROWS: tl.constexpr
-):  # fmt: skip
-    """Some of the keys with more than FEW rows."""
-    for slot in range(part, n_busy, parts):
-        j = tl.load(busy + b * n + slot)
-        count = tl.load(counts + b * m + j)
-        begin = tl.load(begins + b * m + j)
-        times = tl.load(copies + b * record + j, mask=flag == COPIED, other=1)
-        place = tl.load(starts + b * record + j, mask=flag == COPIED, other=0)
-        for start in range(0, DV, CHUNK):
+    Where rows are tied, also write the largest |g| of each column, infinite for NaN, and clear the totals. `batch` is
+    the first batch element of `totals`; programs have KEYS keys of an element.
+    """
+    blocks = tl.cdiv(m + 2, KEYS)
+    block, part = tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
+    b = batch + part
+    keys += b * n
+    key = block * KEYS + tl.arange(0, KEYS) - 1
+    low = tl.zeros([KEYS], tl.int32)
+    high = tl.zeros([KEYS], tl.int32) + n
+    for _ in range(bits):  # a binary search
+        middle = (low + high) // 2
+        less = tl.load(keys + middle, mask=low < high, other=m) < key
+        low, high = tl.where(less, middle + 1, low), tl.where(less, high, middle)
+    tl.store(begins + b * (m + 2) + key + 1, low, mask=key <= m)
+    if tl.load(keys) < -1:
+        for start in range(block * CHUNK, DV, blocks * CHUNK):
             columns = start + tl.arange(0, CHUNK)
-            total = (_of_many(g, order, b, n, begin, count, columns, unit_bits, DV, ROWS) / times)[None, :]
-            this = j + tl.zeros([1], tl.int32)
-            inside = (columns < DV)[None, :]
-            if several > 0:
-                total += _of_ties(totals, largest, b, this, inside, columns, unit_bits, several, m, DV)
-            number = total.to(tl.float32).to(out.dtype.element_ty)
-            tl.store(out + (b * m + this[:, None]) * DV + columns[None, :], number, mask=inside)
-            for index in range(1, times):
-                other = tl.load(members + b * record + place + index) + tl.zeros([1, 1], tl.int32)
-                tl.store(out + (b * m + other) * DV + columns[None, :], number, mask=inside)
+            most = tl.zeros([ROWS, CHUNK], tl.float32)
+            for top in range(0, n, ROWS):
+                i = top + tl.arange(0, ROWS)
+                x = tl.abs(_load_rows(g, b, n, i, i < n, columns, DV))
+                most = tl.maximum(most, tl.where(x < float("inf"), x, float("inf")))
+            tl.store(largest + part * DV + columns, tl.max(most, 0), mask=columns < DV)
+        totals += (part * m + block * KEYS) * DV
+        end = tl.minimum(m - block * KEYS, KEYS) * DV
+        for start in range(0, end, KEYS):
+            place = start + tl.arange(0, KEYS)
+            tl.store(totals + place, tl.zeros([KEYS], tl.int64), mask=place < end)
 
 
-@triton.jit
-def _quiet(
-    g, out, largest, totals, copies, starts, members, counts, begins, order, block, flag, several,
-    b, n, m, record, unit_bits, DV, KEYS: tl.constexpr
+@triton.jit(do_not_specialize=[
+    "batch", "n", "m", "units", "each", "causal", "mask_batch", "mask_row", "record", "bits"
+])  # fmt: skip
+def scatter_ties(
+    g, largest, totals, q, k, mask, found, begins, order, batch, n, m, units, each, causal, mask_batch, mask_row,
+    record, bits, DV, HAS_LIST: tl.constexpr
 ):  # fmt: skip
-    """A block of keys, but for those with more than FEW rows."""
-    key = block * KEYS + tl.arange(0, KEYS)
-    count = tl.load(counts + b * m + key, mask=key < m, other=0)
-    begin = tl.load(begins + b * m + key, mask=key < m, other=0)
-    weight = tl.load(copies + b * record + key, mask=(key < m) & (flag == COPIED), other=1)
-    place = tl.load(starts + b * record + key, mask=(key < m) & (flag == COPIED), other=0)
+    """Add the gradient of each tied row, divided by the size of its set, to its keys; `each` programs per element."""
+    D = units * (128 // q.dtype.element_ty.primitive_bitwidth)
+    part = (tl.program_id(0) // each).to(tl.int64)
+    b = batch + part
+    for slot in range(tl.program_id(0) % each, tl.load(begins + b * (m + 2)), each):
+        i = tl.load(order + b * n + slot).to(tl.int32)
+        row = b * n + i
+        lanes, pair, amount, limit, listed = load_row(found, b, i, n, m, causal, record, HAS_LIST)
+        pivot = -2 - tl.load(found + b * record + i)
+        size = tl.load(found + b * record + n + i).to(tl.float64)
+        pivot_score, pivot_error = score_one(q, k, row, b * m + pivot, D)
+        for start in range(0, count_candidates(amount, lanes, pair), BLOCK):
+            keys, real = find_candidates(found, mask, b, i, n, m, lanes, pair, amount, limit, listed, start, mask_batch,
+                                         mask_row, record)  # fmt: skip
+            sign, _score, _error = compare(q, k, row, b * m + keys, real, b * m + pivot, pivot_score, pivot_error, D)
+            for begin in range(0, DV, CHUNK):
+                columns = begin + tl.arange(0, CHUNK)
+                unit = _unit(tl.load(largest + part * DV + columns, mask=columns < DV, other=0.0), bits)
+                x = tl.load(g + row * DV + columns, mask=columns < DV, other=0.0).to(tl.float64)
+                number = (x / size * (1.0 / unit)).to(tl.int64)[None, :] + tl.zeros([BLOCK, 1], tl.int64)
+                at = totals + (part * m + keys[:, None]) * DV + columns[None, :]
+                tl.atomic_add(at, number, mask=(sign == 0)[:, None] & (columns < DV)[None, :], sem="relaxed")
+
+
+@triton.jit(do_not_specialize=["batch", "n", "m", "record", "bits"])
+def collect(
+    g, out, largest, totals, found, begins, order, batch, n, m, record, bits, DV, KEYS: tl.constexpr
+):  # fmt: skip
+    """Write the gradients of KEYS keys per program: the sums of their rows, and the shares of tied rows."""
+    blocks = tl.cdiv(m, KEYS)
+    part = (tl.program_id(0) // blocks).to(tl.int64)
+    b = batch + part
+    key = (tl.program_id(0) % blocks) * KEYS + tl.arange(0, KEYS)
+    begins += b * (m + 2)
+    order += b * n
+    begin = tl.load(begins + key + 1, mask=key < m, other=0)
+    count = tl.load(begins + key + 2, mask=key < m, other=0) - begin
     few = tl.where(count > FEW, 0, count)
-    a0, a1, a2, a3 = _four(order, b * n + begin, few, 0)
-    a4, a5, a6, a7 = _four(order, b * n + begin, few, 4)
-    a0, a1, a2, a3, a4, a5, a6, a7 = _merged(a0, a1, a2, a3, a4, a5, a6, a7)
+    lowest = tl.load(order + begin, mask=count > 0, other=0)
+    size = tl.load(found + b * record + n + lowest, mask=count > 0, other=1).to(tl.float32)  # of all rows of a key
     for start in range(0, DV, CHUNK):
         columns = start + tl.arange(0, CHUNK)
-        inside = ((key < m) & (count <= FEW) & ((weight > 0) | (place < 0)))[:, None]
-        inside = inside & (columns < DV)[None, :]
-        total = _row(g, b, n, a0, columns, DV) + _row(g, b, n, a1, columns, DV)
-        if tl.max(few, 0) > 2:
-            total += _row(g, b, n, a2, columns, DV)
-            total += _row(g, b, n, a3, columns, DV)
-        if tl.max(few, 0) > 4:
-            total += _row(g, b, n, a4, columns, DV)
-            total += _row(g, b, n, a5, columns, DV)
-            total += _row(g, b, n, a6, columns, DV)
-            total += _row(g, b, n, a7, columns, DV)
-        if flag == COPIED:
-            total /= tl.maximum(weight, 1).to(tl.float32)[:, None]
-        if several > 0:
-            gift = _of_ties(totals, largest, b, key, inside, columns, unit_bits, several, m, DV)
-            total = (total.to(tl.float64) + gift).to(tl.float32)
-        at = out + (b * m + key[:, None]) * DV + columns[None, :]
-        tl.store(at, total.to(out.dtype.element_ty), mask=inside)
-        if flag == COPIED:
-            for index in range(1, tl.max(weight, 0)):
-                copied = (index < weight) & (count <= FEW)
-                other = tl.load(members + b * record + place + index, mask=copied, other=0)
-                also = copied[:, None] & (columns < DV)[None, :]
-                tl.store(out + (b * m + other[:, None]) * DV + columns[None, :],
-                         total.to(out.dtype.element_ty), mask=also)  # fmt: skip
+        total = tl.zeros([KEYS, CHUNK], tl.float32)
+        for index in range(0, tl.max(few, 0), 4):
+            for step in tl.static_range(4):
+                i = tl.load(order + begin + index + step, mask=index + step < few, other=0)
+                total += _load_rows(g, b, n, i, index + step < few, columns, DV)
+        if tl.max(count, 0) > FEW:
+            for place in range(KEYS):
+                this = tl.arange(0, KEYS) == place
+                first, rows = tl.sum(tl.where(this, begin, 0), 0), tl.sum(tl.where(this, count, 0), 0)
+                if rows > FEW:
+                    sums = _sum_rows(g, order + first, rows, b, n, columns, DV)
+                    total = tl.where(this[:, None], sums.to(tl.float32)[None, :], total)
+        total /= size[:, None]
+        inside = (key < m)[:, None] & (columns < DV)[None, :]
+        if tl.load(begins) > 0:
+            unit = _unit(tl.load(largest + part * DV + columns, mask=columns < DV, other=0.0), bits)[None, :]
+            at = totals + (part * m + key[:, None]) * DV + columns[None, :]
+            share = tl.load(at, mask=inside, other=0).to(tl.float64) * unit
+            total = (total.to(tl.float64) + tl.where(unit < float("inf"), share, float("nan"))).to(tl.float32)
+        tl.store(out + (b * m + key[:, None]) * DV + columns[None, :], total.to(out.dtype.element_ty), mask=inside)
 
 
-@triton.jit(do_not_specialize=["n", "m", "record", "listed"])
-def sort_rows(
-    g, largest, totals, first, sizes, flags, copies, counts, begins, ranks, order, tied, tied_counts, busy, busy_counts,
-    n, m, record, listed, DV, ROWS: tl.constexpr
-):  # fmt: skip
-    """A cloud for each program."""
-    sort_cloud(g, largest, totals, first, sizes, flags, copies, counts, begins, ranks, order, tied, tied_counts, busy,
-               busy_counts, tl.program_id(0).to(tl.int64), n, m, record, listed, DV, ROWS)  # fmt: skip
-
-
-@triton.jit(do_not_specialize=["n", "m", "record", "units", "unit_bits", "masked", "causal", "each"])
-def scatter_tied(
-    g, largest, totals, q, k, mask, first, sizes, lanes, tiles, tied, tied_counts, n, m, record, units, unit_bits,
-    masked, causal, each, DV
-):  # fmt: skip
-    """`each` programs a cloud."""
-    D = units * (128 // q.dtype.element_ty.primitive_bitwidth)
-    scatter_cloud(g, largest, totals, q, k, mask, first, sizes, lanes, tiles, tied, tied_counts,
-                  (tl.program_id(0) // each).to(tl.int64), tl.program_id(0) % each, each, n, m, record, D, unit_bits,
-                  masked, causal, DV)  # fmt: skip
-
-
-@triton.jit(do_not_specialize=["n", "m", "blocks", "parts", "record", "listed", "unit_bits"])
-def collect(
-    g, out, largest, totals, flags, copies, starts, members, counts, begins, order, tied_counts, busy, busy_counts,
-    n, m, blocks, parts, record, listed, unit_bits, DV, KEYS: tl.constexpr, ROWS: tl.constexpr
-):  # fmt: skip
-    """Write the gradient of each key: that of its rows, and what tied rows gave. Copies get the same.
-
-    The first programs of a cloud share the keys with many rows, the others have a block of keys each.
-    """
-    at, b = tl.program_id(0) % (blocks + parts), (tl.program_id(0) // (blocks + parts)).to(tl.int64)
-    flag = tl.load(flags + b * record, mask=listed != 0, other=0)
-    several = tl.load(tied_counts + b)
-    if at < parts:
-        n_busy = tl.load(busy_counts + b)
-        _busy(g, out, largest, totals, copies, starts, members, counts, begins, order, busy, n_busy, at, parts, flag,
-              several, b, n, m, record, unit_bits, DV, ROWS)  # fmt: skip
-    else:
-        _quiet(g, out, largest, totals, copies, starts, members, counts, begins, order, at - parts, flag, several, b,
-               n, m, record, unit_bits, DV, KEYS)  # fmt: skip
-
-
-@triton.jit(do_not_specialize=["n", "m", "record", "listed", "units", "unit_bits", "masked", "causal"])
-def gradient_of_cloud(
-    g, out, largest, totals, q, k, mask, first, sizes, lanes, tiles, flags, copies, starts, members, counts, begins,
-    ranks, order, tied, tied_counts, busy, busy_counts, n, m, record, listed, units, unit_bits, masked, causal, DV,
-    ROWS: tl.constexpr, KEYS: tl.constexpr
-):  # fmt: skip
-    """All of this for a small cloud, in one program."""
-    D = units * (128 // q.dtype.element_ty.primitive_bitwidth)
-    b = tl.program_id(0).to(tl.int64)
-    sort_cloud(g, largest, totals, first, sizes, flags, copies, counts, begins, ranks, order, tied, tied_counts, busy,
-               busy_counts, b, n, m, record, listed, DV, ROWS)  # fmt: skip
-    tl.debug_barrier()
-    scatter_cloud(g, largest, totals, q, k, mask, first, sizes, lanes, tiles, tied, tied_counts, b, 0, 1, n, m, record,
-                  D, unit_bits, masked, causal, DV)  # fmt: skip
-    tl.debug_barrier()
-    flag = tl.load(flags + b * record, mask=listed != 0, other=0)
-    several = tl.load(tied_counts + b)
-    _busy(g, out, largest, totals, copies, starts, members, counts, begins, order, busy, tl.load(busy_counts + b), 0, 1,
-          flag, several, b, n, m, record, unit_bits, DV, KEYS)  # fmt: skip
-    for block in range(tl.cdiv(m, KEYS)):
-        _quiet(g, out, largest, totals, copies, starts, members, counts, begins, order, block, flag, several, b, n, m,
-               record, unit_bits, DV, KEYS)  # fmt: skip
+@triton.jit(do_not_specialize=["n", "m", "record"])
+def copy_to_duplicates(out, found, n, m, record, DV):
+    """Copy the gradient of each representative to its duplicates, ROWS keys per program."""
+    blocks = tl.cdiv(m, ROWS)
+    b = (tl.program_id(0) // blocks).to(tl.int64)
+    reps = found + b * record + 4 * n
+    if tl.load(reps + 2 * m) >= 0:
+        key = (tl.program_id(0) % blocks) * ROWS + tl.arange(0, ROWS)
+        rep = tl.load(reps + key, mask=key < m, other=m)
+        for start in range(0, DV, CHUNK):
+            columns = start + tl.arange(0, CHUNK)
+            inside = ((rep < m) & (rep != key))[:, None] & (columns < DV)[None, :]
+            x = tl.load(out + (b * m + rep[:, None]) * DV + columns[None, :], mask=inside, other=0.0)
+            tl.store(out + (b * m + key[:, None]) * DV + columns[None, :], x, mask=inside)

@@ -117,9 +117,8 @@ def _one_by_one(z: Tensor, step: Tensor, count: int, A: Tensor | None, counts: T
         if not len(clouds):
             break
         queries = (z if A is None else z @ A).contiguous()
-        known: list[Tensor] = []
-        out = Attend.apply(queries, z, z, mask, False, known)
-        first, sizes = first_and_sizes(known[0], z.shape[1])
+        out, found = Attend.apply(queries, z, z, mask, False)
+        first, sizes = first_and_sizes(found, z.shape[1])
         if counts is not None and (sizes > 1).any():
             out = torch.where((sizes > 1)[..., None], _weighted(queries, z, mask, counts), out)
         places, alone = first.clamp(min=0).long(), sizes == 1  # decided as in `numpy_layers`
@@ -138,7 +137,7 @@ def _one_by_one(z: Tensor, step: Tensor, count: int, A: Tensor | None, counts: T
 def _weighted(queries: Tensor, z: Tensor, mask: Tensor | None, counts: Tensor) -> Tensor:
     """The mean of C_i in which members count several times: the mean of w z over that of w."""
     w = counts[..., None].to(z.dtype)
-    means = Attend.apply(queries, z, torch.cat([w * z, w], -1), mask, False, None)
+    means = Attend.apply(queries, z, torch.cat([w * z, w], -1), mask, False)[0]
     return means[..., :-1] / means[..., -1:].clamp(min=0.5)  # 0 where nobody is seen, else 1 at least
 
 

@@ -3,9 +3,10 @@
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import product
 from multiprocessing import active_children, get_context
 from signal import SIG_IGN, SIGINT, signal
 from typing import Annotated
@@ -35,7 +36,7 @@ def compile(
     if has_numba():
         _compile_for_cpu(min(processes, len(RUNS)))
     if gpu:
-        _compile_for_gpu(processes)
+        _compile_for_gpu()
 
 
 def _compile_for_cpu(processes: int) -> None:
@@ -68,29 +69,25 @@ def _has_gpu() -> bool:
     return torch.cuda.is_available()
 
 
-def _compile_for_gpu(processes: int) -> None:
-    """What is not on disk yet."""
-    from hardmax.attention.gpu_compile import OTHER_TRITON
-
-    start, failed = time.perf_counter(), 0
+def _compile_for_gpu() -> None:
+    """Run attention and its gradient once per type, width and number of tokens for which kernels are compiled."""
+    start = time.perf_counter()
     try:
-        from hardmax.attention.gpu import usual
-        from hardmax.attention.gpu_launch import missing
-
-        requests = list(missing(usual()).values())
-    except OTHER_TRITON:
-        output.say("for the GPU: nothing, as this Triton compiles at the first call of each kind only")
+        from hardmax.attention import gpu
+    except ImportError as problem:
+        output.say(f"for the GPU: nothing, because this version of Triton does not fit ({problem})")
         return
-    with output.progress_bar("compiling for the GPU") as progress, ThreadPoolExecutor(processes) as pool:
-        try:
-            for done, code in enumerate(pool.map(lambda request: request.begin().wait(), requests), 1):
-                failed += code != 0
-                progress(done, len(requests))
-        except BaseException:  # such as Ctrl-C
-            pool.shutdown(cancel_futures=True)
-            raise
-    took = f"{len(requests) - failed} kernels, {time.perf_counter() - start:.1f} s" if requests else "was stored"
-    output.say(f"for the GPU: {took}" + (f"; {failed} failed, which their first call will try again" if failed else ""))
+    import torch
+
+    from hardmax.attention.functional import GPU_TYPES, hardmax_attention
+
+    runs = list(product(GPU_TYPES, gpu.WIDTHS, (512, 1024, 2048), (False, True)))
+    with output.progress_bar("compiling for the GPU") as progress:
+        for done, (dtype, d, n, causal) in enumerate(runs, 1):
+            x = torch.ones(1, n, d, device="cuda", dtype=dtype, requires_grad=True)
+            hardmax_attention(x, x, x, causal=causal).sum().backward()
+            progress(done, len(runs))
+    output.say(f"for the GPU: {time.perf_counter() - start:.1f} s")
 
 
 def _compile_one(kernel: str) -> str:
