@@ -28,13 +28,13 @@ def _as_many_threads_as_before():
 def _compiled_code_at_once(request, monkeypatch):
     """Kernels run however small the input is, as if they were loaded; but for tests of when they are."""
     if "by_size" not in request.keywords:
-        monkeypatch.setattr("hardmax.search.ready.is_loaded", lambda kernel: True)
+        monkeypatch.setattr("hardmax.search.dispatch.is_loaded", lambda kernel: True)
 
 
 @pytest.fixture
 def without_numba(monkeypatch):
     """A function to call when compiled code shall be gone."""
-    return lambda: monkeypatch.setattr("hardmax.search.ready.has_numba", lambda: False)
+    return lambda: monkeypatch.setattr("hardmax.search.dispatch.has_numba", lambda: False)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from hardmax._errors import ParameterError
 from hardmax.attention import layers
 from hardmax.attention.functional import hardmax_attention
 from hardmax.attention.layers import hardmax_layers
-from hardmax.attention.numpy_layers import layers_of, shares
+from hardmax.attention.layers_numpy import layers_of, shares
 
 
 def one_by_one(z, alpha, count, A=None, mask=None):

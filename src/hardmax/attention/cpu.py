@@ -12,7 +12,7 @@ from torch import Tensor
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, IntArray
 from hardmax.attention.masks import exact_sets_seen
-from hardmax.search.ready import compiled_pays, is_small, of_batch
+from hardmax.search.dispatch import is_small, products_of_batch, use_compiled
 from hardmax.search.sets import Sets
 
 
@@ -40,15 +40,15 @@ def _compiled(q: Tensor, k: Tensor, v: Tensor) -> bool:
     """Whether clouds are small and of float32, and compiled code pays for so many."""
     (batch, n, d), m = q.shape, k.shape[1]
     single = _wide(q) == _wide(v) == torch.float32
-    return single and is_small(d, max(n, m), True) and compiled_pays("attention", of_batch(batch, n, m))
+    return single and is_small(d, max(n, m), True) and use_compiled("attention", products_of_batch(batch, n, m))
 
 
 @cache
 def _in_one_pass() -> ModuleType:
     """The module that needs numba; once, as even an import that does nothing takes a while in each call."""
-    from hardmax.attention import compiled_attention
+    from hardmax.attention import layers_compiled
 
-    return compiled_attention
+    return layers_compiled
 
 
 def _attend_by_sets(
@@ -76,7 +76,7 @@ def spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, f
     if not (g.numel() and m):
         return out.zero_().to(g.dtype)
     gradients, records = _numbers(g), found.contiguous().numpy()
-    compiled = compiled_pays("attention", of_batch(batch, n + m, dv))
+    compiled = use_compiled("attention", products_of_batch(batch, n + m, dv))
     some = _in_one_pass().spread(gradients, records, out.numpy()) if compiled else np.arange(batch)
     if len(some):
         _spread_by_sets(gradients, records, q, k, mask, causal, some, out.numpy())

@@ -14,8 +14,7 @@ from hardmax._exact import over_one_denominator
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax._validation import as_array
 from hardmax.exact.comparison import ExactRows, compared
-from hardmax.search.dispatch import Search, check_kernel
-from hardmax.search.ready import compiled_pays, is_small, of_batch
+from hardmax.search.dispatch import Search, check_kernel, is_small, products_of_batch, search_batch, use_compiled
 from hardmax.search.reference import TILE, near_maxima, near_maxima_of_clouds
 from hardmax.search.rounding import Metric, Scaled, ScaledClouds, Slack
 from hardmax.search.sets import Classes, Sets, TooMany
@@ -190,13 +189,11 @@ def near_maxima_of_batch(
 
     Without `slack` it is the error of the products, so that rows whose candidates are all the same key are decided.
     """
-    (batch, n, _), m = queries.shape, keys.shape[1]
-    small = slack is None and not causal and is_small(queries.shape[2], max(n, m), queries.dtype == np.float32)
-    pays = compiled_pays("small clouds" if small else "scan", of_batch(batch, n, m))
-    if pays and not (too_large(queries) or too_large(keys)):
-        from hardmax.search import scan as fused
-
-        return fused.near_maxima_of_batch(queries, keys, slack, mask, causal)
+    (batch, n, d), m = queries.shape, keys.shape[1]
+    small = slack is None and not causal and is_small(d, max(n, m), queries.dtype == keys.dtype == np.float32)
+    compiled = use_compiled("small" if small else "scan", products_of_batch(batch, n, m))
+    if compiled and not (too_large(queries) or too_large(keys)):
+        return search_batch(queries, keys, slack, mask, causal)
     Q, K = ScaledClouds.of(queries), ScaledClouds.of(keys if mask is None else np.where(mask[..., None], keys, 0))
     allowed = Q.slack(K)  # (batch, n)
     if slack is not None:

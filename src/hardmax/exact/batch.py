@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.search.ready import count, of_batch, why_compiled
+from hardmax.search.dispatch import count_numpy_work, explain_choice, products_of_batch, search_batch
 from hardmax.search.reference import near_maxima_of_clouds
 from hardmax.search.rounding import next_layer, slack_of
 from hardmax.search.sets import Sets
@@ -50,9 +50,9 @@ class Batch:
         self.settled: IntArray = np.full(real.shape, -1)  # layer from which it is decided
         self._compiled, self._why = True, "It was named."
         if kernel == "auto":
-            products = USUAL * of_batch(len(clouds), clouds.shape[1], clouds.shape[1])
-            self._compiled, self._why = why_compiled("scan", products)
-            count("scan", 0 if self._compiled else products)
+            products = USUAL * products_of_batch(len(clouds), clouds.shape[1], clouds.shape[1])
+            self._compiled, self._why = explain_choice("scan", products)
+            count_numpy_work("scan", 0 if self._compiled else products)
         self.queries: IntArray = np.zeros(len(real), np.intp)  # of each cloud
 
     @property
@@ -108,9 +108,7 @@ class Batch:
         mask, causal, queries = None if real.all() else real, self._rule.causal, queries.reshape(points.shape)
         if not self._compiled:
             return near_maxima_of_clouds(queries, keys, slack, mask, causal)
-        from hardmax.search.scan import near_maxima_of_batch
-
-        return near_maxima_of_batch(queries, keys, None if exact else slack, mask, causal)[0]
+        return search_batch(queries, keys, None if exact else slack, mask, causal)[0]
 
     def _record(self, rows: IntArray, targets: IntArray) -> None:
         """Write down whom rows follow, all clouds counted through; Theorem 1 needs leaders that see all keys."""

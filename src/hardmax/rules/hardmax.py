@@ -18,7 +18,7 @@ from hardmax._types import AnyArray, FloatArray
 from hardmax.exact.argmax import SEES_ALL, Points, exact_sets, tolerant_sets
 from hardmax.rules.base import Layered
 from hardmax.rules.normalization import check_normalize
-from hardmax.search.one_search import the_search
+from hardmax.search.dispatch import current_search
 from hardmax.search.rounding import Metric
 from hardmax.search.sets import Classes, Sets
 
@@ -196,9 +196,9 @@ class Hardmax(Layered):
         classes = Classes.singly(cloud) if self.causal else Classes.of(cloud)
         points = Points.of(classes.rows)
         limits = np.arange(1, len(classes) + 1) if self.causal else None
-        search = the_search()
+        search = current_search()
         if isinstance(self.ties, float):
-            search.counts("numpy", len(classes), SEES_ALL)
+            search.record("numpy", len(classes), SEES_ALL)
             return tolerant_sets(points.values, points.values, self.metric, self.ties, limits), classes
         return exact_sets(points, points, self.metric, search, limits)[0], classes
 

@@ -24,7 +24,7 @@ from hardmax._exact import UNIT
 from hardmax._types import FloatArray, IntArray
 from hardmax.search.rounding import Slack
 from hardmax.search.sets import MOST, Sets
-from hardmax.search.threads import Output, entry, share, written_sets
+from hardmax.search.threads import Output, collect_sets, entry, share
 
 WIDEST = 1e-2  # a walk along a wider band sees too many keys
 DEEPEST = 1e-6  # queries that need a deeper shell, because they are nearly zero, are asked apart
@@ -86,7 +86,7 @@ def near_maxima(
     count = min(max(64, 4 * len(hull.angles)), BUCKETS)
     buckets = np.searchsorted(hull.angles, np.arange(count + 1) * (4 / count))  # where a search by angle starts
     walk = partial(_walk, queries, allowed, hull, along, buckets)
-    return written_sets(walk, n, tasks, TASK, effort, MOST)[0], hull
+    return collect_sets(walk, n, tasks, TASK, effort, MOST)[0], hull
 
 
 @entry()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax._types import FloatArray, IntArray
-from hardmax.attention.numpy_layers import Layer, joined_step, layers_of, shares
+from hardmax.attention.layers_numpy import Layer, joined_step, layers_of, shares
 from hardmax.rules.hardmax import Hardmax
 from hardmax.sentiment.weights import Weights
 from hardmax.simulate import simulate

@@ -15,7 +15,7 @@ from hardmax._rounding import format_up
 from hardmax._types import AnyArray, Array, FloatArray, IntArray
 from hardmax.exact.certificates import Point
 from hardmax.polytope import Polytope
-from hardmax.search.ready import has_numba
+from hardmax.search.numba_cache import has_numba
 from hardmax.trajectories.sentences import coordinates, count, leaders_since
 from hardmax.trajectories.storage import coordinate_columns, to_json, write_archive, write_rows
 

@@ -18,7 +18,7 @@ from hardmax.flows.integrate import Method
 from hardmax.rules.base import Flow, Layered, Rule
 from hardmax.rules.hardmax import Hardmax
 from hardmax.rules.heads import MultiHead
-from hardmax.search.one_search import one_search
+from hardmax.search.dispatch import share_search
 from hardmax.search.sets import Sets
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.cloud import Cloud
@@ -193,7 +193,7 @@ def run_layers(job: Job) -> SmoothTrajectory:
     state, keys = job.floats()
     layers = int(job.saved[-1])
     tick, kept = job.ticker(layers + 1), []
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"), one_search() as search:
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"), share_search() as search:
         for k in range(layers + 1):
             if k == layers or len(job.saved) > 1:
                 kept.append(state)
