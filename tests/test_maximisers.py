@@ -45,7 +45,7 @@ KINDS = {
 
 
 def kernels_for(d):
-    return [name for name in COMPILED if (name != "hull" or d == 2) and (name != "tree" or d <= 6)]
+    return [name for name in COMPILED if (name != "hull" or d == 2)]
 
 
 def cloud(kind, n, d, dtype=np.float64, seed=0):
@@ -124,7 +124,8 @@ def test_whole_runs_are_the_same(kernel, kind):
     for k in range(13):
         assert [row.tolist() for row in one.sets(k)] == [row.tolist() for row in other.sets(k)]
     assert np.array_equal(one.tokens, other.tokens)
-    assert kernel in other.stats["kernel"]
+    ran = {"symmetric": {"symmetric", "scan"}}.get(kernel, {kernel})  # int16 cannot separate mirrored tokens
+    assert ran & set(other.stats["kernel"].split(", "))
 
 
 def test_a_kernel_that_cannot_run_is_refused():
@@ -134,7 +135,7 @@ def test_a_kernel_that_cannot_run_is_refused():
             hm.simulate(tokens, rule, layers=2, kernel="symmetric")
     with pytest.raises(hm.ParameterError, match=r'`kernel="symmetric"` must .* queries\. Got other keys'):
         argmax_sets(tokens, tokens + 1, kernel="symmetric")
-    with pytest.raises(hm.ParameterError, match=r"`kernel` must be .auto. for a batch\. Got 'fused'"):
+    with pytest.raises(hm.ParameterError, match=r"`kernel` must be .auto. for a batch\. Got 'scan'"):
         argmax_sets(tokens[None], kernel="scan")
 
 
@@ -275,7 +276,7 @@ def test_auto_picks_by_shape(d, causal, kind, expected):
 
 
 def test_without_numba_everything_works(monkeypatch):
-    for module in ("ready", "dispatch"):
+    for module in ("dispatch", "numba_cache"):
         monkeypatch.setattr(f"hardmax.search.{module}.has_numba", lambda: False)
     tokens = cloud("gaussian", 3000, 2)
     limit = hm.limit(tokens, hm.Hardmax(0.5))
