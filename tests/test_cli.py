@@ -199,7 +199,7 @@ def test_whole_numbers_beyond_floats_stay_apart(run) -> None:
 def test_batches_are_asked_for_one_cloud(run) -> None:
     batch = np.random.default_rng(0).normal(size=(3, 5, 2))
     np.save("batch.npy", batch)
-    assert run("simulate", "batch.npy")[1].startswith("Ran 30 layers on 3 clouds of up to 5 tokens")
+    assert run("simulate", "batch.npy")[1].startswith("Ran 30 layers on 3 token sets of up to 5 tokens")
     code, _, err = run("simulate", "batch.npy", "--out", "a.npz", "--out", "b.png")
     assert code == 2
     assert "`--cloud` must name one of the 3 clouds in batch.npy. Got no choice. Pass a number from 0 to 2." in err

@@ -682,9 +682,27 @@ class Shrink(hm.rules.Layered):
         return tokens / 2
 
 
-def test_a_custom_rule_prints_and_its_trajectory_is_refused_as_a_file(tmp_path):
+def test_a_custom_rule_prints_and_its_trajectory_is_written_without_its_code(tmp_path):
     assert repr(Shrink()) == "Shrink()"
     trajectory = hm.simulate(TOKENS, Shrink(), layers=2)
     assert trajectory.status
-    with pytest.raises(hm.ParameterError, match=r"`rule` must be one of hardmax's own to be written .* Got Shrink\(\)"):
-        trajectory.to_npz(tmp_path / "run.npz")
+    trajectory.to_npz(tmp_path / "run.npz")
+    with pytest.raises(hm.ParameterError, match=r"`rule` must be given: .* Got none for Shrink\(\)\. Pass"):
+        hm.Trajectory.from_npz(tmp_path / "run.npz")
+    with pytest.raises(hm.ParameterError, match=r"`rule` must be a Shrink, as in the file\. Got Softmax"):
+        hm.Trajectory.from_npz(tmp_path / "run.npz", rule=hm.Softmax(1))
+    again = hm.Trajectory.from_npz(tmp_path / "run.npz", rule=Shrink())
+    assert (again.status, again.to_json()) == (trajectory.status, trajectory.to_json())
+    np.testing.assert_array_equal(again.tokens, trajectory.tokens)
+
+
+def test_a_custom_rule_with_the_name_of_a_rule_is_custom(tmp_path):
+    namesake = type("Softmax", (Shrink,), {})
+    hm.simulate(TOKENS, namesake(), layers=2).to_npz(tmp_path / "run.npz")
+    assert type(hm.Trajectory.from_npz(tmp_path / "run.npz", rule=namesake()).rule) is namesake
+
+
+def test_a_rule_that_the_file_has_is_not_given_again(tmp_path):
+    hm.simulate(TOKENS, hm.Softmax(1), layers=1).to_npz(tmp_path / "run.npz")
+    with pytest.raises(hm.ParameterError, match=r"`rule` must be left out where the file has the rule"):
+        hm.Trajectory.from_npz(tmp_path / "run.npz", rule=hm.Softmax(1))

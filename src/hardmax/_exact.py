@@ -1,7 +1,8 @@
-"""Exact numbers as whole ones: rows of integers over one denominator, and the roundings that floats would have made."""
+"""Exact numbers as rows of integers over one denominator, rounding units of floats, and bounds as text."""
 
 from collections.abc import Iterable
-from math import lcm
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from math import isfinite, lcm
 from operator import mul
 
 import numpy as np
@@ -69,3 +70,31 @@ def has_positive_pivots(matrix: AnyArray) -> bool:
                 row[j] = (pivot * row[j] - factor * pivoting[j]) // last  # without remainder (Bareiss)
         last = pivot
     return True
+
+
+def format_down(bound: float, digits: int) -> str:
+    """Return a lower bound with some significant digits: the printed number is never larger.
+
+    Examples
+    --------
+    >>> format_down(0.01058, 2), format_down(1.0, 2), format_down(-0.01052, 2)
+    ('0.01', '1', '-0.011')
+    """
+    return _format(bound, digits, ROUND_FLOOR)
+
+
+def format_up(bound: float, digits: int) -> str:
+    """Return an upper bound with some significant digits: the printed number is never smaller.
+
+    Examples
+    --------
+    >>> format_up(0.01051, 2), format_up(0.1, 2), format_up(float("inf"), 2)
+    ('0.011', '0.1', 'inf')
+    """
+    return _format(bound, digits, ROUND_CEILING)
+
+
+def _format(bound: float, digits: int, rounding: str) -> str:
+    if not isfinite(bound):
+        return str(bound)
+    return f"{float(Context(prec=digits, rounding=rounding).create_decimal(Decimal(repr(float(bound))))):.{digits}g}"

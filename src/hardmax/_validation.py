@@ -42,10 +42,10 @@ def check_tokens(tokens: Array, mask: Array = None) -> tuple[AnyArray, BoolArray
 
 
 def check_cloud(tokens: Array, advice: str) -> AnyArray:
-    """Return the tokens of one cloud."""
+    """Return the tokens of one token set."""
     array, _ = check_tokens(tokens)
     if array.ndim == 3:
-        raise ParameterError("tokens", "be one cloud of shape (n, d)", f"a batch of shape {array.shape}", advice)
+        raise ParameterError("tokens", "be one token set of shape (n, d)", f"a batch of shape {array.shape}", advice)
     return array
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax._errors import ParameterTypeError
-from hardmax._rounding import format_down
+from hardmax._exact import format_down
 from hardmax._types import FloatArray, IntArray
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 
@@ -91,8 +91,8 @@ def leader_table(trajectory: HardmaxTrajectory, *, most: int | None = None) -> l
     if not isinstance(trajectory, HardmaxTrajectory):
         got, advice = type(trajectory).__name__, "A SmoothTrajectory has `leaders` and `clusters`."
         raise ParameterTypeError("leader_table", "get the trajectory of hm.Hardmax", got, advice)
-    cloud = trajectory.only_cloud("hm.leader_table(trajectory[b])")
-    labels, followers = cloud.spread(np.arange(len(cloud.classes)), trajectory.n), trajectory.followers(-1)
+    cloud = trajectory.only_token_set("hm.leader_table(trajectory[b])")
+    labels, followers = cloud.to_tokens(np.arange(len(cloud.classes)), trajectory.n), trajectory.followers(-1)
     order = np.argsort(labels, kind="stable")  # tokens by class, padding first
     starts = np.searchsorted(labels[order], np.arange(len(cloud.classes) + 1))
     leaders = trajectory.leaders[:most]

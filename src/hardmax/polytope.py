@@ -37,6 +37,9 @@ class Polytope:
         number, d = self.vertices.shape
         return f"Polytope of dimension {self.dimension} with {number} vertices in dimension {d}"
 
+    def __getstate__(self) -> dict[str, FloatArray]:
+        return {"vertices": self.vertices}  # without Qhull's result, which cannot be pickled
+
     @cached_property
     def _inner(self) -> FloatArray:
         """Vertices in coordinates of their own affine hull, scaled to about 1: (n_leaders, dimension)."""

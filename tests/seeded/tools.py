@@ -276,7 +276,7 @@ FAULTS = (
     slip(
         "files",
         "members of the next layer",
-        "trajectories/cloud.py",
+        "trajectories/hardmax.py",
         ".sum(axis=1))[:-1])",
         ".sum(axis=1))[:-1] - 1)",
         "test_storage::test_round_trip",
@@ -357,7 +357,7 @@ FAULTS = (
     slip(
         "files",
         "members beyond the classes",
-        "trajectories/cloud.py",
+        "trajectories/hardmax.py",
         '("members", len(members), 0, m - 1),',
         '("members", len(members), 0, 10**9),',
         "test_storage::test_every_array_of_a_run_is_checked",
@@ -366,7 +366,7 @@ FAULTS = (
     slip(
         "checks",
         "kernel dropped by heads",
-        "trajectories/runners.py",
+        "simulate.py",
         "replace(self, rule=head, tokens=tokens,",
         'replace(self, kernel="auto", rule=head, tokens=tokens,',
         "test_simulate::test_heads_get_the_kernel_and_tell_how_far_they_are",

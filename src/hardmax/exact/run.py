@@ -54,7 +54,7 @@ class Run:
             raise ParameterError('kernel="symmetric"', "have keys that are the queries, all of them", got, USE_AUTO)
         arithmetic = Tolerant if tolerant else Rational if rule.exact else Adaptive
         self.state: State = arithmetic(rule, tokens, Search("numpy" if tolerant else kernel, gaps=gaps))
-        self.classes, self.shortcuts, self._rule = self.state.classes, shortcuts, rule
+        self.classes, self.shortcuts, self.rule = self.state.classes, shortcuts, rule
         self._sets: Sets | None = None
         m = len(self.classes)
         self.emerged: IntArray = np.full(m, -1)  # layer from which a class leads
@@ -98,7 +98,7 @@ class Run:
     @property
     def pace(self) -> float:
         """How far the next layer moves a coordinate at most."""
-        alpha, tokens = self._rule.step(self.layer), self.state.tokens
+        alpha, tokens = self.rule.step(self.layer), self.state.tokens
         size = float(np.abs(tokens).max()) or 1.0
         offsets = self.sets.mean(tokens / size, self.classes.counts) - tokens / size
         return float(alpha / (1 + alpha)) * float(np.abs(offsets).max()) * size
@@ -154,9 +154,9 @@ class Run:
         self.state.advance(self.sets)
 
 
-def summed(each: list[dict[str, Any]], in_one_pass: int) -> dict[str, Any]:
-    """The stats of several runs as those of one batch, of which so many clouds went in one pass."""
+def merge_stats(each: list[dict[str, Any]], in_pass: int) -> dict[str, Any]:
+    """Return the stats of several runs as those of one batch, `in_pass` token sets of which went in one pass."""
     added = {name: sum(own[name] for own in each) for name in ("queries", "sets_compared_exactly")}
     kernels = dict.fromkeys(name for own in each for name in own["kernel"].split(", "))
     layers = max(own["layers"] for own in each)
-    return each[-1] | added | {"kernel": ", ".join(kernels), "layers": layers, "clouds_in_one_pass": in_one_pass}
+    return each[-1] | added | {"kernel": ", ".join(kernels), "layers": layers, "sets_in_one_pass": in_pass}

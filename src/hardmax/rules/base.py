@@ -133,15 +133,6 @@ class Flow(Rule):
         """dx/dt at time t; `keys` as for `Layered.layer`."""
 
 
-class TokenByToken(Layered):
-    """A rule with layers that moves each token by itself."""
-
-    attends = False
-
-    def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
-        raise no_attention(self)
-
-
 def no_attention(rule: Rule) -> InputError:
     """The error for a rule whose tokens do not see each other."""
     return InputError(

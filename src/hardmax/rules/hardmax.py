@@ -17,7 +17,7 @@ from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, FloatArray
 from hardmax.exact.argmax import SEES_ALL, Points, exact_sets, tolerant_sets
 from hardmax.rules.base import Layered
-from hardmax.rules.normalization import check_normalize
+from hardmax.rules.token_wise import check_normalize
 from hardmax.search.one_search import the_search
 from hardmax.search.rounding import Metric
 from hardmax.search.sets import Classes, Sets

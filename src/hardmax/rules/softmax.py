@@ -8,7 +8,7 @@ from hardmax import _validation
 from hardmax._arrays import in_range, is_tensor, matching, softmax, softmax_means, to_numpy
 from hardmax._types import Array
 from hardmax.rules.base import Layered, seen_keys
-from hardmax.rules.normalization import check_normalize, normalized
+from hardmax.rules.token_wise import apply_norm, check_normalize
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,4 +96,4 @@ class Softmax(Layered):
         if self.normalize == "rescaling":
             return tokens + alpha / (1 + alpha) * (means - tokens)
         grown = tokens + alpha * means
-        return grown if self.normalize == "none" else normalized(grown, str(self.normalize))
+        return grown if self.normalize == "none" else apply_norm(grown, str(self.normalize))
