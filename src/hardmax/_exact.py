@@ -11,7 +11,7 @@ from hardmax._types import AnyArray, FloatArray, Row
 
 UNIT = 2.0**-53  # rounding of one float64 operation, relative
 TINY = 2.0**-1022  # and absolute, below the smallest normal number
-MOST_DIGITS = 1 << 13  # bits of an integer times dimensions, in an elimination
+MAX_ELIMINATION_BITS = 1 << 13  # bits of an integer times dimensions, in an elimination
 
 
 def over_one_denominator(values: AnyArray) -> tuple[list[Row], int]:
@@ -57,7 +57,7 @@ def has_positive_pivots(matrix: AnyArray) -> bool:
     No, where its integers are so long that this would take long: exponents are spread over hundreds of digits.
     """
     M = [list(row) for row in over_one_denominator(matrix)[0]]
-    if len(M) * max(abs(x) for row in M for x in row).bit_length() > MOST_DIGITS:
+    if len(M) * max(abs(x) for row in M for x in row).bit_length() > MAX_ELIMINATION_BITS:
         return False
     last = 1
     for k, pivoting in enumerate(M):  # the part above the diagonal is enough

@@ -15,7 +15,7 @@ import scipy  # whose parts load when they are used
 
 from hardmax import _validation
 from hardmax._arrays import like, to_numpy
-from hardmax._drawers import draw
+from hardmax._display import draw
 from hardmax._errors import InputError, ParameterError, ParameterTypeError
 from hardmax._exact import format_up
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray, Progress
@@ -291,38 +291,21 @@ def _read_limit(file: Arrays) -> Limit:
     """Return the limit of the arrays of a file, each of which is checked: they are indices of each other."""
     check_array(file, "tokens", "f", (None, None))
     n, d = file["tokens"].shape
-    for name, kind, shape in (
-        ("certified", "b", ()),
-        ("pace", "f", ()),
-        ("radius", "f", ()),
-        ("points", "f", (None, d)),
-    ):
-        check_array(file, name, kind, shape)
-    check_array(file, "start", "f", (n, d))
-    count, leaders = len(file["points"]), len(file["leaders"])
-    check_array(file, "weights", "f", (n, leaders))
-    check_indices(file, "leaders", (leaders,), 0, n - 1)
-    check_indices(file, "clusters", (n,), -1, count - 1)
+    leaders, points = len(file["leaders"]), len(file["points"])
+    check_array(file, "certified", "b", ())
     check_indices(file, "layer", (), 0, np.iinfo(np.int64).max)
+    floats = {"points": (points, d), "start": (n, d), "weights": (n, leaders), "pace": (), "radius": ()}
+    for name, shape in floats.items():
+        check_array(file, name, "f", shape)
+    check_indices(file, "leaders", (leaders,), 0, n - 1)
+    check_indices(file, "clusters", (n,), -1, points - 1)
     check_indices(file, "emerged", (leaders,), 0, int(file["layer"]))
-    require(leaders <= count, "`points` must hold those of the leaders")
-    proofs, stats = json.loads(str(file["proofs"])), json.loads(str(file["stats"]))
-    require(isinstance(proofs, dict) and isinstance(stats, dict), "`proofs` and `stats` must be dictionaries")
-    return Limit(
-        tokens=file["tokens"],
-        certified=bool(file["certified"]),
-        layer=int(file["layer"]),
-        leaders=file["leaders"],
-        emerged=file["emerged"],
-        clusters=file["clusters"],
-        points=file["points"],
-        pace=float(file["pace"]),
-        proofs=proofs,
-        reason=str(file["reason"]),
-        stats=stats,
-        start=file["start"],
-        _limit_set=_StoredLimit(file["weights"], float(file["radius"])),
-    )
+    require(leaders <= points, "`points` must hold those of the leaders")
+    values: dict[str, Any] = {name: json.loads(str(file[name])) for name in ("proofs", "stats")}
+    require(all(isinstance(value, dict) for value in values.values()), "`proofs` and `stats` must be dictionaries")
+    values |= {name: file[name] for name in ("tokens", "leaders", "emerged", "clusters", "points", "start")}
+    values |= {name: file[name].item() for name in ("certified", "layer", "pace", "reason")}
+    return Limit(**values, _limit_set=_StoredLimit(file["weights"], float(file["radius"])))
 
 
 def limit_points(limit: Limit, most: int) -> list[tuple[str, str, str, str]]:

@@ -150,7 +150,7 @@ FAULTS = (
     slip(
         "flows",
         "layer norm over tokens",
-        "rules/normalization.py",
+        "rules/token_wise.py",
         'if kind == "layer":\n        units = units - units.mean(-1)[..., None]',
         'if kind == "layer":\n        units = units - units.mean(-2)[..., None, :]',
         "test_rules::test_normalized_tokens_have_mean_square_one",

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from hardmax._errors import InputError, MissingExtra, ParameterError, followable
-from hardmax._tables import escape_formula
+from hardmax._files import escape_formula
 from hardmax.app.problems import in_words
 from hardmax.app.review_accounts import named
 from hardmax.app.review_texts import towards

@@ -11,7 +11,7 @@ from typing import Any
 import panel as pn
 
 from hardmax._errors import InputError
-from hardmax._tables import parse_table
+from hardmax._files import parse_table
 from hardmax.app import control, exports, tour, verdict
 from hardmax.app.address import Address
 from hardmax.app.answers import Cancelled, answer, run

@@ -14,9 +14,9 @@ from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 
+from hardmax._display import progress_bar as progress_bar
 from hardmax._errors import InputError, ParameterError, followable, respelled
 from hardmax._files import check_ending, check_writable, save_text, written_whole
-from hardmax._progress import progress_bar as progress_bar
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from hardmax._drawers import draw
+from hardmax._display import draw
 from hardmax._types import FloatArray
 from hardmax.exact.run import Run
 from hardmax.search.sets import Sets

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, overload
 import numpy as np
 
 from hardmax._arrays import to_numpy
-from hardmax._drawers import draw
+from hardmax._display import draw
 from hardmax._errors import InputError, ParameterTypeError
 from hardmax._types import AnyArray, Array, BoolArray
 from hardmax.rules.base import Rule

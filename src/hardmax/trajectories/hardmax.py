@@ -295,12 +295,9 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         InputError
             If this is the trajectory of a batch. Use that of one token set, `trajectory[b]`.
         """
-        matrix = self.only_token_set("trajectory[b].followers(k)").matrix(self.index(k), self.n).tocoo()
-        by_target: dict[int, list[int]] = {}
-        for i, j in zip(matrix.row.tolist(), matrix.col.tolist(), strict=True):
-            if i != j:
-                by_target.setdefault(j, []).append(i)
-        return {j: np.array(sorted(by_target[j])) for j in sorted(by_target)}
+        matrix = self.only_token_set("trajectory[b].followers(k)").matrix(self.index(k), self.n).tocsc()
+        columns = [np.asarray(rows, np.intp) for rows in np.split(matrix.indices, matrix.indptr[1:-1])]
+        return {j: others for j, rows in enumerate(columns) if len(others := np.sort(rows[rows != j]))}
 
     @cached_property
     def emerged(self) -> IntArray:
