@@ -265,7 +265,7 @@ def test_decimals_of_a_matrix_and_of_a_step_are_decimals(run) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "must hold one token a row. Got an empty file"),
+        ("", "must hold one token per row. Got an empty file"),
         ("x,y\n1,2\n3,four\n", "Got 'four' in line 3, column 2"),
         ("1,2\n3\n", "Got 1 in line 2, 2 before it"),
         ("1,nan\n2,3\n", "`TOKENS` must be finite. Got nan at index (0, 1)"),
@@ -305,7 +305,7 @@ def test_bad_csv_gets_a_sentence(run, text: str, sentence: str) -> None:
             "`--alpha` must be a positive number, a ratio or a list. Got 'big'",
         ),
         (["simulate", "triangle", "--ties", "some"], "`--ties` must be \"exact\" or a number in [0, 1). Got 'some'"),
-        (["simulate", "triangle", "--layers", "-1"], "`--layers` must be a whole number of at least 0. Got -1"),
+        (["simulate", "triangle", "--layers", "-1"], "`--layers` must be an integer of at least 0. Got -1"),
         (["simulate", "triangle", "--out", "run.doc"], "`--out` must end in one of .png"),
         (["simulate", "triangle", "--n", "4"], "`--n` and `--d` must go with gaussian, ball, sphere"),
         (["limit", "triangle", "--A", "saddle.csv"], "whose smallest eigenvalue is -1. Pass `--any-A`"),

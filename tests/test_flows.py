@@ -645,7 +645,7 @@ BAD = {
         "`atol` must be at most 0.1 of the largest coordinate. Got 0.5. 1e-13 is usual.",
     ),
     "atol": (lambda: run(times=1, atol=np.nan), "`atol` must be a positive finite number. Got nan. 1e-13 is usual."),
-    "max_steps": (lambda: run(times=1, max_steps=0), "`max_steps` must be a whole number of at least 1. Got 0."),
+    "max_steps": (lambda: run(times=1, max_steps=0), "`max_steps` must be an integer of at least 1. Got 0."),
     "times of layers": (
         lambda: hm.simulate(TOKENS, hm.Softmax(1), layers=1).times,
         "`times` must be asked of a flow. Got a rule with layers. Use `saved`.",

@@ -198,7 +198,7 @@ BAD = {
     ),
     "off in a batch": (
         lambda: hm.simulate([[[1.0, 0.0]] * 3, [[1.0, 0.0], [0, 1], [0, 2]]], hm.Sphere(1), times=1),
-        "Got norm 2 for token 2 of cloud 1.",
+        "Got norm 2 for token 2 of token set 1.",
     ),
     "beta negative": (
         lambda: hm.Sphere(-1),

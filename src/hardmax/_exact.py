@@ -22,7 +22,7 @@ def over_one_denominator(values: AnyArray) -> tuple[list[Row], int]:
 
 
 def common_denominator(values: AnyArray) -> int:
-    """The least common denominator of an array of floats or Fractions."""
+    """Return the least common denominator of an array of floats or Fractions."""
     if values.dtype == object:
         return lcm(*{x.denominator for x in values.flat})
     mantissas, exponents = np.frexp(values.astype(np.float64))
@@ -32,29 +32,29 @@ def common_denominator(values: AnyArray) -> int:
 
 
 def dot(x: Iterable[int], y: Iterable[int]) -> int:
-    """Inner product of two integer rows."""
+    """Return the inner product of two integer rows."""
     return sum(map(mul, x, y))
 
 
 def apply(A: list[Row] | None, x: Row) -> Row:
-    """A x for an integer matrix given by its rows; None is the identity."""
+    """Return A x for an integer matrix given by its rows; None is the identity."""
     return x if A is None else tuple(dot(row, x) for row in A)
 
 
 def combine(weights: Iterable[int], rows: Iterable[Row]) -> Row:
-    """sum_j w_j N_j."""
+    """Return sum_j w_j N_j."""
     return tuple(dot(weights, column) for column in zip(*rows, strict=True))
 
 
 def as_floats(rows: list[Row], denominator: int) -> FloatArray:
-    """Each entry divided by the denominator and rounded once."""
+    """Return each entry divided by the denominator and rounded once."""
     return np.array([[x / denominator for x in row] for row in rows], np.float64)
 
 
 def has_positive_pivots(matrix: AnyArray) -> bool:
-    """Whether a symmetric matrix is positive definite: elimination without fractions meets positive pivots alone.
+    """Return whether a symmetric matrix is positive definite: all pivots of fraction-free elimination are positive.
 
-    No, where its integers are so long that this would take long: exponents are spread over hundreds of digits.
+    False where its integers are so long that elimination would be slow: exponents spread over hundreds of digits.
     """
     M = [list(row) for row in over_one_denominator(matrix)[0]]
     if len(M) * max(abs(x) for row in M for x in row).bit_length() > MAX_ELIMINATION_BITS:

@@ -1,4 +1,4 @@
-"""The polytope K of a limit. Its vertices are the leaders, so no hull code is needed to know them."""
+"""The polytope K of a limit, whose vertices are the leaders."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -318,7 +318,7 @@ def _run_hardmax(job: _Job, rule: Hardmax) -> HardmaxTrajectory:
             if job.is_saved(k):
                 if k > 0:
                     with np.errstate(over="ignore", invalid="ignore"):  # numbers beyond the dtype become infinite
-                        kept[len(sets), b, ids] = rule.grown(run.tokens, k)[run.classes.labels]
+                        kept[len(sets), b, ids] = rule.grow(run.tokens, k)[run.classes.labels]
                 sets.append(run.sets)
             tick()
         alone[b] = TokenSet(run.classes, tuple(sets), run.emerged, run.settled, ids)
@@ -350,7 +350,7 @@ def _run_batch(batch: Batch, rule: Hardmax, kept: AnyArray, job: _Job) -> list[I
         if job.is_saved(k):
             if k > 0:
                 with np.errstate(over="ignore", invalid="ignore"):  # numbers beyond the dtype become infinite
-                    np.copyto(kept[len(follows)], rule.grown(batch.tokens, k), "same_kind", written)
+                    np.copyto(kept[len(follows)], rule.grow(batch.tokens, k), "same_kind", written)
             follows.append(batch.follows)
         if job.progress is not None:
             job.progress(int(batch.in_pass.sum()) * (k + 1), len(batch.real) * (layers + 1))

@@ -7,7 +7,7 @@ import numpy as np
 import scipy  # whose parts load when they are used
 
 from hardmax import _validation
-from hardmax._arrays import is_tensor, largest, matching
+from hardmax._arrays import is_tensor, largest, match_array
 from hardmax._errors import ParameterError
 from hardmax._types import Array
 from hardmax.rules.base import Layered, no_attention
@@ -172,8 +172,8 @@ class FeedForward(TokenWise):
         return (self.W1, self.W2, self.b1, self.b2, self.gain)
 
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
-        hidden = tokens @ matching(self.W1, tokens).T
-        hidden = hidden if self.b1 is None else hidden + matching(self.b1, tokens)
+        hidden = tokens @ match_array(self.W1, tokens).T
+        hidden = hidden if self.b1 is None else hidden + match_array(self.b1, tokens)
         activation = self.activation if callable(self.activation) else ACTIVATIONS[self.activation]
-        out = activation(hidden) @ matching(self.W2, tokens).T
-        return tokens + self.gain * (out if self.b2 is None else out + matching(self.b2, tokens))
+        out = activation(hidden) @ match_array(self.W2, tokens).T
+        return tokens + self.gain * (out if self.b2 is None else out + match_array(self.b2, tokens))

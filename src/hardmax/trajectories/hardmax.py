@@ -466,7 +466,7 @@ def find_margins(
     gaps = np.maximum(np.concatenate([np.empty(0), *parts]), 0) * size
     close = np.flatnonzero(gaps < EXACT_BELOW * size)
     if len(close) and history is not None:
-        gaps[close] = rule.grown(_exact_gaps(rows[close], sets, rule, layer, history), layer)
+        gaps[close] = rule.grow(_exact_gaps(rows[close], sets, rule, layer, history), layer)
     return gaps
 
 

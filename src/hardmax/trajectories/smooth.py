@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from hardmax._arrays import as_mask, like, matching, to_numpy, unit_rows, where
+from hardmax._arrays import as_mask, like, match_array, to_numpy, unit_rows, where
 from hardmax._errors import ParameterError, ParameterIndexError
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
 from hardmax.flows.clusters import labels_of, leaders_of
@@ -202,7 +202,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
             tokens = where(self.real[..., None], self.tokens[at], 0.0) * float(np.exp(-log))
         else:
             tokens = where(self.real[..., None], self.rescaled[at], 0.0)
-            tokens = tokens @ matching(power, tokens).T
+            tokens = tokens @ match_array(power, tokens).T
         return tokens if self.powers else np.asarray(to_numpy(tokens), np.float64)
 
     def _with_held(self, P: FloatArray, when: float) -> FloatArray:
