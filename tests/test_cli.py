@@ -533,7 +533,7 @@ def test_positions_and_limits_as_tables(run) -> None:
     np.save("batch.npy", np.random.default_rng(0).normal(size=(2, 3, 2)))
     run("simulate", "batch.npy", "--rule", "self-attention", "--time", "1", "--out", "b.csv")
     rows = [line.split(",") for line in Path("b.csv").read_text().splitlines()]
-    assert rows[0] == ["time", "cloud", "token", "x1", "x2"]
+    assert rows[0] == ["time", "set", "token", "x1", "x2"]
     assert rows[-1][:3] == ["1.0", "1", "2"]
 
 

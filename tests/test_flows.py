@@ -648,7 +648,7 @@ BAD = {
     "max_steps": (lambda: run(times=1, max_steps=0), "`max_steps` must be an integer of at least 1. Got 0."),
     "times of layers": (
         lambda: hm.simulate(TOKENS, hm.Softmax(1), layers=1).times,
-        "`times` must be asked of a flow. Got a rule with layers. Use `saved`.",
+        "`times` must belong to a rule in continuous time. Got a rule with layers. Use `saved`.",
     ),
 }
 

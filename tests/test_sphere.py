@@ -217,7 +217,7 @@ BAD = {
     ),
     "energy of others": (
         lambda: hm.simulate(TOKENS, hm.Softmax(1), layers=1).energy,
-        "`energy` must be asked of tokens under hm.Sphere. Got Softmax(alpha=1). See `similarity`.",
+        "`energy` must belong to a run of hm.Sphere. Got Softmax(alpha=1). See `similarity`.",
     ),
 }
 
