@@ -373,12 +373,12 @@ class Limits(LazySequence[Limit]):
         clusters: IntArray,
         leads: BoolArray,
         stats: dict[str, Any],
-        batch_limit: BatchLimit | None,
-        alone: dict[int, Limit],
+        _batch_limit: BatchLimit | None,
+        _alone: dict[int, Limit],
     ) -> None:
-        super().__init__(alone)
+        super().__init__(_alone)
         self.tokens, self.certified, self.layer = tokens, certified, layer
-        self.clusters, self.leads, self.stats, self._batch_limit = clusters, leads, stats, batch_limit
+        self.clusters, self.leads, self.stats, self._batch_limit = clusters, leads, stats, _batch_limit
 
     def __len__(self) -> int:
         return len(self.certified)
