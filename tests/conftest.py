@@ -55,7 +55,7 @@ def run(capsys, tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr("hardmax._progress.FIRST_LINE", float("inf"))  # on a busy machine lines would come and go
+    monkeypatch.setattr("hardmax._display.FIRST_LINE", float("inf"))  # on a busy machine lines would come and go
 
     def call(*arguments: object) -> tuple[int, str, str]:
         code = main([str(argument) for argument in arguments])

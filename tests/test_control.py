@@ -643,7 +643,7 @@ def test_bad_requests_get_a_sentence(asked: dict, sentence: str) -> None:
             {"leaders": [0, 1], "followers": {2: 0, 3: 1}},
             None,  # 0.3 is not three times 0.1 in floats, but both points lie on the diagonal
         ),
-        ([[[1, 0], [0, 1]]], {"leaders": [0]}, "`tokens` must be one cloud of shape (n, d). Got a batch"),
+        ([[[1, 0], [0, 1]]], {"leaders": [0]}, "`tokens` must be one token set of shape (n, d). Got a batch"),
         ([[1, np.nan]], {"leaders": [0]}, "`tokens` must"),
     ],
 )

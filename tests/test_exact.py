@@ -50,9 +50,9 @@ def test_history_is_lazy_and_right(alpha):
     tokens = clouds.mirrored(np.random.default_rng(2))
     run = hm.simulate(tokens, hm.Hardmax(alpha), layers=6)
     truth = definition(tokens, alpha, layers=6)
-    classes = run.clouds[0].classes
+    classes = run.token_sets[0].classes
     history = History(classes.rows, classes.counts, run.rule.step)
-    for sets in run.clouds[0].sets[:-1]:
+    for sets in run.token_sets[0].sets[:-1]:
         history.record(sets)
     last = len(classes) - 1
     for layer, ids in ((5, [last]), (6, [0, last]), (2, [1]), (0, [0])):  # out of order, with what is known in between

@@ -208,7 +208,7 @@ def test_more_hypotheses_and_degenerate_clouds():
     assert hm.theorems.check(softmax) == []
     assert "Softmax, not SelfAttention" in hm.theorems.polytope(softmax).reason
     batch = hm.simulate(np.ones((2, 3, 2)), hm.SelfAttention(), times=[0, 1])
-    with pytest.raises(ValueError, match="must be asked of one cloud"):
+    with pytest.raises(ValueError, match="must be that of one token set"):
         hm.theorems.check(batch)
 
 

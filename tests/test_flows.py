@@ -507,7 +507,7 @@ def test_values_that_change_their_shape():
 
 def test_one_bad_cloud_of_a_batch_is_named():
     run = hm.simulate(np.stack([0 * TOKENS, 5 * TOKENS]), hm.SelfAttention(), times=[0, 20], max_steps=12)
-    assert "Cloud 1: The integrator stopped at t = " in run.status
+    assert "Token set 1: The integrator stopped at t = " in run.status
     assert (run.tokens[1, 0] == 0).all()
     assert np.isnan(run.tokens[1, 1]).all()
 
@@ -645,10 +645,10 @@ BAD = {
         "`atol` must be at most 0.1 of the largest coordinate. Got 0.5. 1e-13 is usual.",
     ),
     "atol": (lambda: run(times=1, atol=np.nan), "`atol` must be a positive finite number. Got nan. 1e-13 is usual."),
-    "max_steps": (lambda: run(times=1, max_steps=0), "`max_steps` must be a whole number of at least 1. Got 0."),
+    "max_steps": (lambda: run(times=1, max_steps=0), "`max_steps` must be an integer of at least 1. Got 0."),
     "times of layers": (
         lambda: hm.simulate(TOKENS, hm.Softmax(1), layers=1).times,
-        "`times` must be asked of a flow. Got a rule with layers. Use `saved`.",
+        "`times` must belong to a rule in continuous time. Got a rule with layers. Use `saved`.",
     ),
 }
 
@@ -795,7 +795,7 @@ def test_half_precision_keeps_the_input():
 def test_each_cloud_has_its_own_trouble():
     batch = np.stack([TOKENS, TOKENS * 1e3])
     run = hm.simulate(batch, hm.SelfAttention(V=-np.eye(2)), times=[0, 0.01, 30], max_steps=50)
-    assert "Cloud 1: The integrator stopped" in run.problem
+    assert "Token set 1: The integrator stopped" in run.problem
     assert run[0].problem == ""
     assert run[1].problem.startswith("The integrator stopped")
 

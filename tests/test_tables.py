@@ -10,7 +10,7 @@ pytest.importorskip("panel")
 pytest.importorskip("sklearn")
 
 from hardmax import HardmaxClassifier, pretrained
-from hardmax._tables import escape_formulas
+from hardmax._files import escape_formulas
 from hardmax.app import cluster_exports, review_exports, review_files
 from hardmax.app.cluster_points import read
 from hardmax.app.clusters import ClusterStore

@@ -7,11 +7,10 @@ estimators scikit-learn, `hardmax.hardmax_attention` torch, large inputs numba, 
 functions `simulate` and `limit` take the place of the modules they are written in.
 """
 
-from functools import partial
 from importlib import import_module
 from typing import Any
 
-from hardmax import _drawers, theorems
+from hardmax import theorems
 from hardmax._errors import (
     InputError,
     MissingExtra,
@@ -67,8 +66,8 @@ __all__ = [
 ]
 
 
-LAZY = ("control", "draw", "scale", "sentiment")  # rooms that load Matplotlib, CVXPY, Dask or scikit-learn, or help to
-FUNCTIONS = {  # load transformers, Plotly, widgets, Dask, scikit-learn and torch
+LAZY = ("control", "draw", "scale", "sentiment")  # packages that load CVXPY, Matplotlib, Dask or scikit-learn
+FUNCTIONS = {  # load transformers, Plotly, widgets, Dask, scikit-learn or torch
     "HardmaxAttention": "hardmax.attention.functional",
     "HardmaxClassifier": "hardmax.sentiment",
     "HardmaxClustering": "hardmax.cluster",
@@ -82,25 +81,6 @@ FUNCTIONS = {  # load transformers, Plotly, widgets, Dask, scikit-learn and torc
     "pretrained": "hardmax.sentiment",
     "sweep": "hardmax.scale",
 }
-
-
-DRAWN = {  # what rooms below those that draw ask for by name
-    "explanation_widget": "app.review_notebook",
-    "trajectory_card": "draw.cards",
-    "trajectory_figure": "draw.cards",
-    "limit_card": "draw.cards",
-    "plot_clusters": "draw.clusters",
-    "plot_tree": "draw.clusters",
-    "limit_figure": "draw.cards",
-    "verdicts_card": "draw.cards",
-}
-
-
-def _drawn(name: str, *results: Any, **options: Any) -> Any:
-    return getattr(import_module(f"hardmax.{DRAWN[name]}"), name)(*results, **options)
-
-
-_drawers.register(**{name: partial(_drawn, name) for name in DRAWN})
 
 
 def __getattr__(name: str) -> Any:

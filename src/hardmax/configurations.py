@@ -1,4 +1,4 @@
-"""Named inputs: clouds and matrices of both papers' figures, and random ones."""
+"""Named inputs: token sets and matrices of the figures of both papers, and random ones."""
 
 from collections.abc import Callable
 
@@ -49,17 +49,17 @@ def ball(rng: np.random.Generator, n: int, d: int) -> FloatArray:
     return np.asarray(sphere(rng, n, d) * rng.uniform(size=(n, 1)) ** (1 / d))
 
 
-PAPER_CLOUDS: dict[str, Callable[[np.random.Generator], FloatArray]] = {
+PAPER_CONFIGURATIONS: dict[str, Callable[[np.random.Generator], FloatArray]] = {
     cloud.__name__.replace("_", "-"): cloud for cloud in (triangle, emerging_leader, square, edge_clusters)
 }
-RANDOM_CLOUDS: dict[str, Callable[[np.random.Generator, int, int], FloatArray]] = {
+RANDOM_CONFIGURATIONS: dict[str, Callable[[np.random.Generator, int, int], FloatArray]] = {
     cloud.__name__: cloud for cloud in (gaussian, ball, sphere)
 }
-CONFIGURATIONS = (*PAPER_CLOUDS, *RANDOM_CLOUDS)
+CONFIGURATIONS = (*PAPER_CONFIGURATIONS, *RANDOM_CONFIGURATIONS)
 
 
 def configuration(name: str, *, n: int | None = None, d: int | None = None, seed: int = 0) -> FloatArray:
-    """Tokens of a named configuration, shape (n, d), the same for the same seed.
+    """Return the tokens of a named configuration, shape (n, d), the same for the same seed.
 
     Parameters
     ----------
@@ -67,9 +67,9 @@ def configuration(name: str, *, n: int | None = None, d: int | None = None, seed
         "triangle", "emerging-leader", "square" or "edge-clusters", the rows of Figure 2 of arXiv 2407.01602; or
         "gaussian", "ball" or "sphere".
     n, d : int, optional
-        How many random tokens, 100 unless said, and of which dimension, 2. The paper's configurations have their own.
+        Number and dimension of random tokens, by default 100 and 2. The paper's configurations have their own.
     seed : int
-        Of the random tokens; 0 or larger.
+        Seed of the random tokens; 0 or larger.
 
     Returns
     -------
@@ -90,15 +90,15 @@ def configuration(name: str, *, n: int | None = None, d: int | None = None, seed
            [-1., 1.]])
     """
     rng = np.random.default_rng(_validation.check_count(seed, "seed", least=0))
-    if name in PAPER_CLOUDS:
+    if name in PAPER_CONFIGURATIONS:
         if n is not None or d is not None:
-            must = f"go with {', '.join(RANDOM_CLOUDS)}"
+            must = f"go with {', '.join(RANDOM_CONFIGURATIONS)}"
             raise ParameterError(("n", "d"), must, f"them with {name!r}", "Leave them out.")
-        return PAPER_CLOUDS[name](rng)
-    if name in RANDOM_CLOUDS:
+        return PAPER_CONFIGURATIONS[name](rng)
+    if name in RANDOM_CONFIGURATIONS:
         n, d = 100 if n is None else n, 2 if d is None else d
         sizes = _validation.check_count(n, "n", least=1), _validation.check_count(d, "d", least=1)
-        return RANDOM_CLOUDS[name](rng, *sizes)
+        return RANDOM_CONFIGURATIONS[name](rng, *sizes)
     raise ParameterError(
         "name", f"be one of {', '.join(CONFIGURATIONS)}", repr(name), did_you_mean(str(name), CONFIGURATIONS)
     )
@@ -137,7 +137,7 @@ MATRICES = (*SIZED, *PAPER_MATRICES)
 
 
 def matrix(name: str, *, d: int | None = None, seed: int = 0) -> FloatArray:
-    """A named matrix of shape (d, d), for V, Q, K or A.
+    """Return a named matrix of shape (d, d), for V, Q, K or A.
 
     Parameters
     ----------
@@ -147,9 +147,9 @@ def matrix(name: str, *, d: int | None = None, seed: int = 0) -> FloatArray:
         "paper-2d", "paper-3d" and "paper-3d-positive" lead to hyperplanes, "paper-codimension" to codimension 2 (a
         conjecture), "paper-product" to a polytope times a line.
     d : int, optional
-        Size, 2 unless said. The paper's examples have their own.
+        Size, by default 2. The paper's examples have their own.
     seed : int
-        Of the random matrices; 0 or larger.
+        Seed of the random matrices; 0 or larger.
 
     Returns
     -------

@@ -231,7 +231,7 @@ FAULTS = (
     slip(
         "commands",
         "decimals as floats",
-        "_tables.py",
+        "_files.py",
         "float(number) if float(number) == number else number",
         "float(number)",
         "test_cli::test_decimals_of_a_file_are_decimals",
@@ -240,7 +240,7 @@ FAULTS = (
     slip(
         "commands",
         "whole numbers beyond floats",
-        "_tables.py",
+        "_files.py",
         "float(number) if float(number) == number else number",
         "float(number) if number.denominator == 1 else number",
         "test_cli::test_whole_numbers_beyond_floats_stay_apart",
@@ -249,7 +249,7 @@ FAULTS = (
     slip(
         "commands",
         "row numbers as a coordinate",
-        "_tables.py",
+        "_files.py",
         'header[0].strip().lower() in ("", "index", "unnamed: 0", "id", "token", "point", "row")',
         'header[0].strip().lower() in ("index",)',
         "test_cli::test_csv_as_other_programs_write_it",
@@ -276,7 +276,7 @@ FAULTS = (
     slip(
         "files",
         "members of the next layer",
-        "trajectories/cloud.py",
+        "trajectories/hardmax.py",
         ".sum(axis=1))[:-1])",
         ".sum(axis=1))[:-1] - 1)",
         "test_storage::test_round_trip",
@@ -357,7 +357,7 @@ FAULTS = (
     slip(
         "files",
         "members beyond the classes",
-        "trajectories/cloud.py",
+        "trajectories/hardmax.py",
         '("members", len(members), 0, m - 1),',
         '("members", len(members), 0, 10**9),',
         "test_storage::test_every_array_of_a_run_is_checked",
@@ -366,7 +366,7 @@ FAULTS = (
     slip(
         "checks",
         "kernel dropped by heads",
-        "trajectories/runners.py",
+        "simulate.py",
         "replace(self, rule=head, tokens=tokens,",
         'replace(self, kernel="auto", rule=head, tokens=tokens,',
         "test_simulate::test_heads_get_the_kernel_and_tell_how_far_they_are",
@@ -403,8 +403,8 @@ FAULTS = (
         "commands",
         "advice in Python",
         "_errors.py",
-        "{followable(self.advice, spell)}",
-        "{respelled(self.advice, spell)}",
+        "{keep_followable(self.advice, spell)}",
+        "{respell(self.advice, spell)}",
         "test_errors::test_a_surface_spells_what_it_has_and_leaves_out_advice_that_it_cannot_follow",
         "A command advises what no command line can do.",
     ),

@@ -140,7 +140,7 @@ def _hardmax(
     arrays: dict[str, AnyArray],
     quickly: bool,
 ) -> None:
-    cloud, palette = trajectory.clouds[0], Palette(trajectory)
+    cloud, palette = trajectory.token_sets[0], Palette(trajectory)
     numbers = {colour: i for i, colour in enumerate(COLOURS)} | {REST: -1, "#FFFFFF": WHITE}
     labels = cloud.classes.labels
     arrays["colour"] = np.stack([[numbers[c] for c in palette.faces(sets).tolist()] for sets in cloud.sets])[

@@ -8,7 +8,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
-from hardmax._tables import escape_formula
+from hardmax._files import escape_formula
 from hardmax.app.cluster_points import EXAMPLES
 from hardmax.app.cluster_settings import parameters
 from hardmax.app.clusters import Clusters, placed

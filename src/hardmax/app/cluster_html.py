@@ -8,7 +8,7 @@ from markupsafe import Markup
 from hardmax._types import IntArray
 from hardmax.app.clusters import Clusters
 from hardmax.draw.style import ranked_colours
-from hardmax.trajectories.sentences import count
+from hardmax.trajectories.status import count
 
 MOST_ROWS = 30  # clusters in the table
 SHORT = 40  # characters of a name

@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 
 from hardmax._errors import InputError
-from hardmax._tables import escape_formulas
+from hardmax._files import escape_formulas
 from hardmax.app.exports import DRAWING
 from hardmax.app.reviews import loaded
 from hardmax.sentiment.explanation import Explanation, explain

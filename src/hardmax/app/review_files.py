@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from hardmax._errors import InputError, MissingExtra, ParameterError, followable
-from hardmax._tables import escape_formula
+from hardmax._errors import InputError, MissingExtra, ParameterError, keep_followable
+from hardmax._files import escape_formula
 from hardmax.app.problems import in_words
 from hardmax.app.review_accounts import named
 from hardmax.app.review_texts import towards
@@ -114,7 +114,7 @@ def answered(model: Model, name: str, table: Table, progress: Callable[[int, int
         rows += _rows(explain_many(model, table.texts[start : start + AT_A_TIME]), start + 1)
         if progress is not None:
             progress(len(rows), len(table.texts))
-    note = followable(table.note, lambda name, value: None).replace("`", "")
+    note = keep_followable(table.note, lambda name, value: None).replace("`", "")
     return Answers(Path(name).name, tuple(rows), note)
 
 

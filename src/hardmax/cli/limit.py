@@ -7,7 +7,7 @@ import typer
 
 from hardmax import HardmaxTrajectory, draw, simulate
 from hardmax import limit as find_limit
-from hardmax._rounding import format_down
+from hardmax._exact import format_down
 from hardmax.cli import options, output
 from hardmax.cli.rules import HardmaxOptions
 from hardmax.limit import limit_points, quick_radius

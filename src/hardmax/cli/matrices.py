@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from hardmax._errors import ParameterError, did_you_mean
-from hardmax._tables import parse_table
+from hardmax._files import parse_table
 from hardmax._types import AnyArray
 from hardmax.cli import output
 

@@ -9,7 +9,7 @@ import typer
 
 from hardmax import Hardmax, SelfAttention, Softmax, Sphere, Trajectory, simulate
 from hardmax._errors import ParameterError, did_you_mean
-from hardmax._tables import exact_number
+from hardmax._files import exact_number
 from hardmax._types import AnyArray, Progress
 from hardmax._validation import check_positive
 from hardmax.cli import output

@@ -7,12 +7,12 @@ import typer
 
 from hardmax import HardmaxTrajectory, SelfAttention, SmoothTrajectory, draw, leader_table
 from hardmax._errors import ParameterError
-from hardmax._rounding import format_down
+from hardmax._exact import format_down
 from hardmax.cli import options, output
 from hardmax.cli.options import UNSAID, option
 from hardmax.cli.rules import RunOptions
 from hardmax.flows.spectrum import expectation_of
-from hardmax.trajectories.sentences import coordinates
+from hardmax.trajectories.status import coordinates
 
 
 @options.with_options

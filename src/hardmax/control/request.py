@@ -10,7 +10,7 @@ import numpy as np
 
 from hardmax._errors import InputError, ParameterError, ParameterTypeError
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax._validation import check_cloud
+from hardmax._validation import check_token_set
 from hardmax.control.demands import Demands, scaled
 from hardmax.control.result import ControlResult
 from hardmax.search.sets import Classes
@@ -74,7 +74,7 @@ def listed(tokens: Iterable[int]) -> str:
 
 def check_request(tokens: Any, leaders: Any, followers: Any) -> Request:
     """Return the request, or say what is wrong with it."""
-    array = check_cloud(tokens, "Choose A cloud by cloud.")
+    array = check_token_set(tokens, "Choose A cloud by cloud.")
     leading = _check_leaders(leaders, len(array))
     following = _check_followers(followers, leading, len(array))
     classes = Classes.of(array)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._rounding import format_down
+from hardmax._exact import format_down
 from hardmax.control.conflicts import FEASIBLE, WIDE, exists
 from hardmax.control.demands import Demands
 from hardmax.control.programme import Programme, Solved

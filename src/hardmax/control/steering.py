@@ -23,7 +23,7 @@ from hardmax.control.request import Request, check_request
 from hardmax.control.result import ControlResult
 from hardmax.limit import Limit, limit
 from hardmax.rules.hardmax import Hardmax
-from hardmax.trajectories.sentences import count
+from hardmax.trajectories.status import count
 
 SMALLEST, LARGEST = 0.02, 1.0  # sizes of a change, drawn evenly in the logarithm
 OTHER_STEP = 0.2  # part of the changes that also draw another alpha, where there are several

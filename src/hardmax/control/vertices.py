@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from hardmax._types import BoolArray, FloatArray
-from hardmax._validation import check_cloud
+from hardmax._validation import check_token_set
 from hardmax.control.demands import scaled
 from hardmax.exact.argmax import argmax_sets
 from hardmax.search.sets import Classes
@@ -51,7 +51,7 @@ def can_lead(tokens: Any, *, progress: Callable[[int, int], None] | None = None)
 
     Theorem 5 of this project (docs/control.md).
     """
-    array = check_cloud(tokens, "Ask cloud by cloud.")
+    array = check_token_set(tokens, "Ask cloud by cloud.")
     classes = Classes.of(array)
     if len(classes) == 1:
         return np.ones(len(array), bool)

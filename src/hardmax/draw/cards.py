@@ -19,7 +19,7 @@ MOST_POINTS, MOST_LEADERS = 12, 12
 @shows_once
 def trajectory_figure(trajectory: Trajectory, k: int | None = None, **options: Any) -> Figure:
     """Some layers or times side by side, or the one that k names."""
-    trajectory.single("trajectory[b].plot()")
+    trajectory.refuse_batch("trajectory[b].plot()")
     if k is None:
         return plot_layers(trajectory, **options)
     return cast(Figure, plot_tokens(trajectory, k, **options).figure)

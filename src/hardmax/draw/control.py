@@ -19,7 +19,7 @@ from hardmax.draw.style import BESIDE_WORDS, COLOURS, EDGE, GREY, REST, SIZE, dr
 from hardmax.draw.tokens import Palette, plot_tokens
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
-from hardmax.trajectories.sentences import count
+from hardmax.trajectories.status import count
 
 if TYPE_CHECKING:
     from hardmax.control.result import ControlResult

@@ -1,4 +1,4 @@
-"""One cloud on its way through the layers: who leads, who is decided, and by which theorem.
+"""One token set through the layers: its leaders, the decided tokens, and the theorem that decides each.
 
 Theorem 1: C_i = {l} and C_l = {l} at one layer fix C_i for ever, and z_i tends to z_l.
 Theorem 4: C_i made of leaders, all still seen from their centroid c_i, fix C_i for ever, and z_i tends to c_i.
@@ -23,7 +23,7 @@ USE_AUTO = 'Use `kernel="auto"`.'
 
 
 class Proof(IntEnum):
-    """What decided a token, from the simplest on."""
+    """The theorem or certificate that decided a token, from the simplest on."""
 
     NONE = 0
     THEOREM_1 = 1
@@ -36,10 +36,10 @@ class Proof(IntEnum):
 
 
 class Run:
-    """The classes of one cloud, moving.
+    """Move the classes of one token set through the layers.
 
-    It starts at layer 0 from checked tokens of shape (n, d), in the arithmetic that the rule asks for.
-    `shortcuts=False` asks every token at every layer, decided or not; the theorems' own checks use that.
+    It starts at layer 0 from checked tokens of shape (n, d), in the arithmetic of the rule. `shortcuts=False` searches
+    for every token at every layer, decided or not; the checks of the theorems use that.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Run:
             raise ParameterError('kernel="symmetric"', "have keys that are the queries, all of them", got, USE_AUTO)
         arithmetic = Tolerant if tolerant else Rational if rule.exact else Adaptive
         self.state: State = arithmetic(rule, tokens, Search("numpy" if tolerant else kernel, gaps=gaps))
-        self.classes, self.shortcuts, self._rule = self.state.classes, shortcuts, rule
+        self.classes, self.shortcuts, self.rule = self.state.classes, shortcuts, rule
         self._sets: Sets | None = None
         m = len(self.classes)
         self.emerged: IntArray = np.full(m, -1)  # layer from which a class leads
@@ -89,7 +89,7 @@ class Run:
 
     @property
     def tokens(self) -> FloatArray:
-        """Positions, shape (m, d). Whoever has led from the start on is where the input has it, to the last bit."""
+        """Positions (m, d); leaders since layer 0 are where the input has them, to the last bit."""
         tokens = self.state.tokens
         still = self.emerged == 0
         tokens[still] = self.classes.rows[still]
@@ -97,14 +97,14 @@ class Run:
 
     @property
     def pace(self) -> float:
-        """How far the next layer moves a coordinate at most."""
-        alpha, tokens = self._rule.step(self.layer), self.state.tokens
+        """The largest step of a coordinate at the next layer."""
+        alpha, tokens = self.rule.step(self.layer), self.state.tokens
         size = float(np.abs(tokens).max()) or 1.0
         offsets = self.sets.mean(tokens / size, self.classes.counts) - tokens / size
         return float(alpha / (1 + alpha)) * float(np.abs(offsets).max()) * size
 
     def choose(self) -> Sets:
-        """Find C_i at this layer, then who leads and who is decided."""
+        """Find C_i at this layer, then the leaders and the decided classes."""
         rows = np.flatnonzero(~self.decided) if self.shortcuts else np.arange(len(self.classes))
         if len(rows) or self._sets is None:
             found, gaps = self.state.choose(rows)
@@ -118,7 +118,7 @@ class Run:
         return self.sets
 
     def _find_leaders(self, rows: IntArray, sets: Sets) -> None:
-        """i leads when C_i holds nothing but i; classes that have come to one place count as one.
+        """Mark i as a leader when C_i holds nothing but i; classes that have met count as one.
 
         With exact ties it then leads for ever. With a tolerance others may come near enough to be in C_i, too.
         """
@@ -154,9 +154,9 @@ class Run:
         self.state.advance(self.sets)
 
 
-def summed(each: list[dict[str, Any]], in_one_pass: int) -> dict[str, Any]:
-    """The stats of several runs as those of one batch, of which so many clouds went in one pass."""
+def merge_stats(each: list[dict[str, Any]], in_pass: int) -> dict[str, Any]:
+    """Return the stats of several runs as those of one batch, `in_pass` token sets of which went in one pass."""
     added = {name: sum(own[name] for own in each) for name in ("queries", "sets_compared_exactly")}
     kernels = dict.fromkeys(name for own in each for name in own["kernel"].split(", "))
     layers = max(own["layers"] for own in each)
-    return each[-1] | added | {"kernel": ", ".join(kernels), "layers": layers, "clouds_in_one_pass": in_one_pass}
+    return each[-1] | added | {"kernel": ", ".join(kernels), "layers": layers, "sets_in_one_pass": in_pass}

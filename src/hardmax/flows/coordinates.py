@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hardmax._arrays import in_double, join, matching, needs_gradient, scaled, solve, to_numpy
+from hardmax._arrays import join, match_array, needs_gradient, scaled, solve, to_double, to_numpy
 from hardmax._errors import ParameterError
 from hardmax._types import Array, FloatArray
 from hardmax.flows.matrix_exponential import growth_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hardmax.flows.integrate import Method
 
 BOOLEAN = 1 - 1e-3  # the least that the largest entry of each row must be for attention to be held
-SHARPEST = 600.0  # a score beyond e^600 times a difference decides a row as an infinite one would
+MAX_SCALE_POWER = 600.0  # a score beyond e^600 times a difference decides a row as an infinite one would
 SINGULAR = 1e12  # condition number of R beyond which z_k cannot be had
 TERMS = {"euler": 1, "rk4": 4}  # of the exponential series that R(hV) has
 
@@ -121,7 +121,7 @@ class TokensAndGrowth(Coordinates):
     def start(self, tokens: Array) -> Array:
         d = tokens.shape[-1]
         identity = np.broadcast_to(np.eye(d), (*tokens.shape[:-2], d, d))
-        return join([tokens, matching(identity, tokens)], axis=-2)
+        return join([tokens, match_array(identity, tokens)], axis=-2)
 
     def _split(self, state: Array) -> tuple[Array, Array]:
         d = state.shape[-1]
@@ -192,7 +192,7 @@ class Rescaled(Coordinates):
         with np.errstate(over="ignore"):
             length = float(np.linalg.norm(self._unit(state, t), axis=1).max())
             form = float(np.linalg.norm(self._rule.form(state.shape[-1], t), 2))
-            scale = float(np.exp(min(2 * self._growth.rate * t, SHARPEST)))  # what products of two tokens grow by
+            scale = float(np.exp(min(2 * self._growth.rate * t, MAX_SCALE_POWER)))  # growth of products of two tokens
             return scale * length**2 * form * float(np.finfo(np.float64).eps)
 
     def rate(self, state: FloatArray, t: float) -> FloatArray:
@@ -217,11 +217,11 @@ class RescaledSteps(Coordinates):
     def __init__(self, rule: SelfAttention, keys: Array, tokens: Array, steps: "Method") -> None:
         super().__init__(rule, keys)
         growth, self._tokens, self._steps = growth_of(rule, tokens.shape[-1]), tokens, steps
-        self._identity = self._basis = self._inverse = in_double(matching(np.eye(tokens.shape[-1]), tokens))
+        self._identity = self._basis = self._inverse = to_double(match_array(np.eye(tokens.shape[-1]), tokens))
         self._blocks = rule.values(self._identity, 0.0).T
         if not needs_gradient(rule.V):
             self._basis, self._inverse, self._blocks = (
-                matching(matrix, self._identity) for matrix in (growth.basis, growth.inverse, growth.blocks)
+                match_array(matrix, self._identity) for matrix in (growth.basis, growth.inverse, growth.blocks)
             )
         self._power, self._log = self._identity, 0.0  # R(hD)^k = e^log power
 
@@ -230,7 +230,7 @@ class RescaledSteps(Coordinates):
         return self._basis @ self._power @ self._inverse, self._log
 
     def start(self, tokens: Array) -> Array:
-        return in_double(tokens) @ self._inverse.T  # narrower floats would lose the input itself in S
+        return to_double(tokens) @ self._inverse.T  # narrower floats would lose the input itself in S
 
     def rate(self, state: Array, t: float) -> Array:
         unit = state @ (self._basis @ self._power).T
@@ -258,4 +258,4 @@ class RescaledSteps(Coordinates):
     def read(self, state: Array, t: float) -> tuple[Array, Array]:
         with np.errstate(over="ignore"):
             grown = scaled(state @ (self._basis @ self._power).T, float(np.exp(self._log)))
-            return matching(grown, self._tokens), matching(state @ self._basis.T, self._tokens)
+            return match_array(grown, self._tokens), match_array(state @ self._basis.T, self._tokens)

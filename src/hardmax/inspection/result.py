@@ -13,7 +13,7 @@ from hardmax.inspection import measures
 from hardmax.inspection.weights import Heads
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
-from hardmax.trajectories.sentences import count
+from hardmax.trajectories.status import count
 
 TOP = 3  # how many of the most attended tokens are reported
 

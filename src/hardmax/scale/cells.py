@@ -10,7 +10,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 
 from hardmax._errors import ParameterError, did_you_mean, needed_for
 from hardmax._types import FloatArray
-from hardmax.configurations import RANDOM_CLOUDS
+from hardmax.configurations import RANDOM_CONFIGURATIONS
 from hardmax.flows.clusters import labels_of
 from hardmax.limit import limit
 from hardmax.rules import Compose, FeedForward, Hardmax, MultiHead, Softmax, Sphere
@@ -80,9 +80,9 @@ class BuiltIn:
 
 def cloud(rng: np.random.Generator, tokens: str, n: int, d: int) -> FloatArray:
     """Random tokens, (n, d)."""
-    if tokens not in RANDOM_CLOUDS:
-        raise ParameterError("tokens", f"be one of {', '.join(RANDOM_CLOUDS)}", repr(tokens))
-    return RANDOM_CLOUDS[tokens](rng, n, d)
+    if tokens not in RANDOM_CONFIGURATIONS:
+        raise ParameterError("tokens", f"be one of {', '.join(RANDOM_CONFIGURATIONS)}", repr(tokens))
+    return RANDOM_CONFIGURATIONS[tokens](rng, n, d)
 
 
 def definite(rng: np.random.Generator, d: int) -> FloatArray:

@@ -21,8 +21,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from hardmax._arrays import to_numpy
+from hardmax._display import Report, training_bar
 from hardmax._errors import InputError, ParameterError, did_you_mean
-from hardmax._progress import Report, training_bar
 from hardmax._types import AnyArray, BoolArray, FloatArray
 from hardmax._validation import as_array
 from hardmax.sentiment.abstention import coverage, sure_answers

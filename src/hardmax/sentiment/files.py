@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hardmax._errors import InputError, ParameterError, did_you_mean, needed_for
-from hardmax._files import written_whole
-from hardmax._tables import escape_formulas
+from hardmax._files import escape_formulas, written_whole
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hardmax._display import Report
 from hardmax._errors import InputError, needed_for
-from hardmax._progress import Report
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.sentiment.linear import has_rare
 from hardmax.sentiment.model import Epoch, Model

@@ -20,8 +20,8 @@ from sklearn.utils.class_weight import compute_class_weight
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
+from hardmax._display import Report
 from hardmax._errors import InputError
-from hardmax._progress import Report
 from hardmax._types import AnyArray, BoolArray, IntArray
 from hardmax.sentiment import checkpoint
 from hardmax.sentiment.model import Epoch

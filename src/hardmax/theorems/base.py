@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from hardmax._drawers import draw
+from hardmax._display import draw
 from hardmax._types import FloatArray
 from hardmax.exact.run import Run
 from hardmax.search.sets import Sets
@@ -225,7 +225,7 @@ def given(hypotheses: Callable[[HardmaxTrajectory], list[str]]) -> Callable[[Che
     def decorate(check: Check) -> Check:
         @wraps(check)
         def guarded(trajectory: HardmaxTrajectory) -> Verdict:
-            trajectory.only_cloud("hm.theorems.check(trajectory[b])")
+            trajectory.only_token_set("hm.theorems.check(trajectory[b])")
             if len(trajectory.saved) <= trajectory.layers:
                 return verdict(None, 'Only the last layer was kept; simulate with `save="all"`.')
             missing = hypotheses(trajectory)
@@ -238,7 +238,7 @@ def given(hypotheses: Callable[[HardmaxTrajectory], list[str]]) -> Callable[[Che
 
 def missing_hypotheses(trajectory: HardmaxTrajectory) -> list[str]:
     """Which hypotheses of the paper this trajectory misses: A SPD, tokens distinct and nonzero, exact ties."""
-    cloud = trajectory.clouds[0]
+    cloud = trajectory.token_sets[0]
     classes = cloud.classes
     missing = computed_otherwise(trajectory)
     if not trajectory.rule.positive_definite:
@@ -271,7 +271,7 @@ _evidence: "WeakKeyDictionary[HardmaxTrajectory, tuple[list[Sets], Run]]" = Weak
 def evidence(trajectory: HardmaxTrajectory) -> tuple[list[Sets], Run]:
     """Run the input again, once for all checks, asking every token at every layer: no theorem finds these sets."""
     if trajectory not in _evidence:
-        classes = trajectory.clouds[0].classes
+        classes = trajectory.token_sets[0].classes
         run = Run(trajectory.rule, classes.rows[classes.labels], shortcuts=False)
         sets = [run.choose()]
         for _ in range(trajectory.layers):
@@ -283,7 +283,7 @@ def evidence(trajectory: HardmaxTrajectory) -> tuple[list[Sets], Run]:
 
 def rounding(trajectory: HardmaxTrajectory) -> float:
     """What a coordinate may be off by after one layer, relative to the largest one."""
-    members = max(int(sets.sizes.max()) for sets in trajectory.clouds[0].sets)
+    members = max(int(sets.sizes.max()) for sets in trajectory.token_sets[0].sets)
     info = np.finfo(trajectory.array.dtype)
     coarse = float(info.smallest_subnormal) / largest(trajectory)  # the grid of the dtype near zero
     return (16 + 4 * members) * float(info.eps) + 4 * coarse
@@ -296,13 +296,13 @@ def largest(trajectory: HardmaxTrajectory) -> float:
 
 def unit_tokens(trajectory: HardmaxTrajectory) -> FloatArray:
     """Tokens by classes at every layer, divided by the largest coordinate: (layers + 1, m, d)."""
-    cloud = trajectory.clouds[0]
+    cloud = trajectory.token_sets[0]
     return trajectory.array[:, cloud.real[cloud.classes.first]].astype(np.float64) / largest(trajectory)
 
 
 def misses(trajectory: HardmaxTrajectory) -> FloatArray:
     """How far each class is from (1 - b) z_i + b mean(C_i) of the layer before, relative to all: (layers, m)."""
-    Z, cloud = unit_tokens(trajectory), trajectory.clouds[0]
+    Z, cloud = unit_tokens(trajectory), trajectory.token_sets[0]
     residuals = np.empty((trajectory.layers, len(cloud.classes)))
     for k in range(trajectory.layers):
         alpha = trajectory.rule.step(k)
@@ -322,5 +322,5 @@ def largest_at(trajectory: HardmaxTrajectory, values: FloatArray) -> tuple[float
 
 def token_of(trajectory: HardmaxTrajectory, i: int) -> int:
     """Index in the input of a class."""
-    cloud = trajectory.clouds[0]
+    cloud = trajectory.token_sets[0]
     return int(cloud.real[cloud.classes.first[i]])

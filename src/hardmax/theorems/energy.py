@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hardmax._rounding import format_down
+from hardmax._exact import format_down
 from hardmax.rules.sphere import Sphere
 from hardmax.theorems.base import Statement, Verdict, not_met, nothing, verdict
 from hardmax.theorems.flow import ERROR_PER_RTOL
@@ -26,7 +26,7 @@ def energy(trajectory: SmoothTrajectory) -> Verdict:
     >>> hm.theorems.energy(trajectory).outcome.value
     'holds'
     """
-    trajectory.single("hm.theorems.check(trajectory[b])")
+    trajectory.refuse_batch("hm.theorems.check(trajectory[b])")
     rule = trajectory.rule
     if not isinstance(rule, Sphere):
         return not_met(f"the rule is {type(rule).__name__}, not Sphere")

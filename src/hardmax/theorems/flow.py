@@ -15,7 +15,7 @@ import numpy as np
 import scipy  # whose parts load when they are used
 
 from hardmax._arrays import to_numpy
-from hardmax._rounding import format_up
+from hardmax._exact import format_up
 from hardmax._types import FloatArray
 from hardmax.flows.clusters import labels_of
 from hardmax.flows.spectrum import Expectation, expectation_of
@@ -172,7 +172,7 @@ def given_kind(kind: str) -> Callable[[Callable[[GivenFlow], Verdict]], FlowChec
     def decorate(test: Callable[[GivenFlow], Verdict]) -> FlowCheck:
         @wraps(test, assigned=("__module__", "__name__", "__qualname__", "__doc__"))  # its own argument stays
         def guarded(trajectory: SmoothTrajectory) -> Verdict:
-            trajectory.single("hm.theorems.check(trajectory[b])")
+            trajectory.refuse_batch("hm.theorems.check(trajectory[b])")
             rule = trajectory.rule
             if not isinstance(rule, SelfAttention):
                 return not_met(f"the rule is {type(rule).__name__}, not SelfAttention")

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from hardmax._exact import apply, dot
-from hardmax._rounding import format_down, format_up
+from hardmax._exact import apply, dot, format_down, format_up
 from hardmax._types import FloatArray
 from hardmax.theorems import base
 from hardmax.theorems.base import PAPER, Statement, Verdict, given, verdict
@@ -53,7 +52,7 @@ def norm(trajectory: HardmaxTrajectory) -> Verdict:
     Z, AZ, sure = _images(trajectory)
     squares = (AZ * Z).sum(axis=-1)  # (layers + 1, m)
     growth = np.diff(squares, axis=0)
-    for k, sets in enumerate(trajectory.clouds[0].sets[:-1]):
+    for k, sets in enumerate(trajectory.token_sets[0].sets[:-1]):
         stays = (sets.sizes == 1) & (sets.targets == np.arange(len(sets)))
         for i in np.flatnonzero(~stays & (np.abs(growth[k]) <= sure)):
             growth[k, i] = _exact_growth(trajectory, k, int(i))
@@ -85,7 +84,7 @@ def half_space(trajectory: HardmaxTrajectory) -> Verdict:
     """
     Z, AZ, sure = _images(trajectory)
     smallest, witness = np.inf, None
-    for k, sets in enumerate(trajectory.clouds[0].sets):
+    for k, sets in enumerate(trajectory.token_sets[0].sets):
         owner = np.repeat(np.arange(len(sets)), sets.sizes)
         ahead = (AZ[k, owner] * (Z[k, sets.members] - Z[k, owner])).sum(axis=1)
         ahead[owner == sets.members] = np.inf  # z_i itself lies on the boundary, whatever A is
@@ -120,7 +119,7 @@ def leaders(trajectory: HardmaxTrajectory) -> Verdict:
     >>> hm.theorems.leaders(trajectory).outcome.value
     'holds'
     """
-    Z, emerged = base.unit_tokens(trajectory), trajectory.clouds[0].emerged
+    Z, emerged = base.unit_tokens(trajectory), trajectory.token_sets[0].emerged
     found = np.flatnonzero(emerged >= 0)
     if not len(found):
         return verdict(False, "No token leads.")

@@ -7,8 +7,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from hardmax._exact import apply, as_floats, dot, over_one_denominator
-from hardmax._rounding import format_down, format_up
+from hardmax._exact import apply, as_floats, dot, format_down, format_up, over_one_denominator
 from hardmax._types import Row
 from hardmax.exact.run import Proof, Run
 from hardmax.limit import Limit, quick_radius
@@ -48,7 +47,7 @@ def limit_of(trajectory: HardmaxTrajectory) -> Limit:
     True
     """
     if trajectory not in _limits:
-        classes = trajectory.clouds[0].classes
+        classes = trajectory.token_sets[0].classes
         _limits[trajectory] = find_limit(classes.rows[classes.labels], trajectory.rule)
     return _limits[trajectory]
 
@@ -160,7 +159,7 @@ def theorem2(trajectory: HardmaxTrajectory) -> Verdict:
     if not found.certified:
         return verdict(None, found.status)
     all_leaders = bool((found.clusters < len(found.leaders)).all())
-    run = Run(trajectory.rule, trajectory.clouds[0].classes.rows)
+    run = Run(trajectory.rule, trajectory.token_sets[0].classes.rows)
     run.choose()
     while run.layer < (PATIENCE if all_leaders else found.layer) and not run.decided.all():
         run.advance()
@@ -195,7 +194,7 @@ def theorem3(trajectory: HardmaxTrajectory) -> Verdict:
     others = np.flatnonzero(found.clusters >= len(found.leaders))
     if not len(others):
         return verdict(True, "Every limit is a leader here, as it is almost always.", margin=quick_radius(found))
-    tied = any(len(sets.tied) for sets in trajectory.clouds[0].sets)
+    tied = any(len(sets.tied) for sets in trajectory.token_sets[0].sets)
     if tied:
         return not_met(f"token {others[0]} ends between leaders, by a tie: one of the exceptional inputs")
     if trajectory.layers < found.layer:
@@ -233,7 +232,10 @@ def _check_decided(trajectory: HardmaxTrajectory, proof: Proof, none: str) -> Ve
         some = rows[run.settled[rows] == since]
         decided = seen[since].take(some)
         for k in range(since, trajectory.layers + 1):
-            for sets in (seen[k].take(some), trajectory.clouds[0].sets[k].take(some)):  # asked again, and as recorded
+            for sets in (
+                seen[k].take(some),
+                trajectory.token_sets[0].sets[k].take(some),
+            ):  # again, and recorded
                 if sets != decided:
                     changed = next(r for r in range(len(some)) if not np.array_equal(sets[r], decided[r]))
                     where = {"layer": k, "token": base.token_of(trajectory, int(some[changed]))}

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy  # whose parts load when they are used
 
-from hardmax._rounding import format_down, format_up
+from hardmax._exact import format_down, format_up
 from hardmax._types import FloatArray, IntArray
 from hardmax.flows.clusters import labels_of
 from hardmax.theorems.base import Statement, Verdict, not_met, nothing, verdict

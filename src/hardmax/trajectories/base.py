@@ -1,18 +1,19 @@
-"""What the trajectories of all rules have in common."""
+"""The base class of the trajectories of all rules."""
 
 import json
 import operator
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from numbers import Integral
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, overload
 
 import numpy as np
 
 from hardmax._arrays import to_numpy
-from hardmax._drawers import draw
+from hardmax._display import draw
 from hardmax._errors import InputError, ParameterTypeError
 from hardmax._types import AnyArray, Array, BoolArray
 from hardmax.rules.base import Rule
@@ -21,8 +22,8 @@ from hardmax.trajectories.storage import (
     coordinate_columns,
     read_archive,
     require,
-    rule_from_data,
     rule_to_data,
+    stored_rule,
     write_archive,
     write_rows,
 )
@@ -30,27 +31,54 @@ from hardmax.trajectories.storage import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+Result = TypeVar("Result")
+
+
+class LazySequence(Sequence[Result]):
+    """A sequence whose items `_make` creates at the first access; `made` holds those that exist already."""
+
+    def __init__(self, made: dict[int, Result]) -> None:
+        self._made = dict(made)
+
+    @abstractmethod
+    def _make(self, b: int) -> Result:
+        """Create item b."""
+
+    @overload
+    def __getitem__(self, b: int) -> Result: ...
+
+    @overload
+    def __getitem__(self, b: slice) -> Sequence[Result]: ...
+
+    def __getitem__(self, b: int | slice) -> Result | Sequence[Result]:
+        if isinstance(b, slice):
+            return [self[each] for each in range(len(self))[b]]
+        b = range(len(self))[b]  # negative indices count from the end, indices out of range raise IndexError
+        if b not in self._made:
+            self._made[b] = self._make(b)
+        return self._made[b]
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trajectory(ABC):
-    """Tokens on their way under a rule; what `simulate` returns.
+    """Positions of tokens under a rule at layers or times, as `simulate` returns them.
 
     A `HardmaxTrajectory` for `Hardmax`, with exact sets; a `SmoothTrajectory` for every other rule. A trajectory of a
-    batch has one more axis after the layers, and `trajectory[b]` is the trajectory of one cloud. Padding keeps its
+    batch has one more axis after the layers, and `trajectory[b]` is the trajectory of one token set. Padding keeps its
     input values, attends to nothing and is never attended to.
 
     Attributes
     ----------
     tokens : (saved, n, d) or (saved, batch, n, d) array
-        Positions at each saved layer or time. A torch tensor if that came in.
+        Positions at each saved layer or time. A torch tensor if the input was one.
     rule : Rule
-        What moved them.
+        The rule that moved them.
     saved : (saved,) array
-        Which layers, or which times, `tokens` holds.
+        The layers, or the times, of `tokens`.
     batched : bool
         Whether `tokens` has an axis for the batch.
     stats : dict
-        What ran: the method or kernel, the dtype, how many layers, steps, evaluations or queries.
+        Method or kernel, dtype, number of layers, steps, evaluations or queries.
 
     Examples
     --------
@@ -63,7 +91,7 @@ class Trajectory(ABC):
     """
 
     tokens: Array
-    rule: Any  # each kind of trajectory says which
+    rule: Any  # each kind of trajectory has its own type
     saved: AnyArray
     batched: bool
     stats: dict[str, Any]
@@ -87,7 +115,7 @@ class Trajectory(ABC):
         Parameters
         ----------
         k : int, optional
-            Which; some of them unless said.
+            Layer or index of a saved time; by default some of them.
         **options
             Those of `hardmax.draw.plot_layers`, or with k of `hardmax.draw.plot_tokens`.
 
@@ -98,7 +126,7 @@ class Trajectory(ABC):
         Raises
         ------
         InputError
-            If it is that of a batch: take one cloud of it, `trajectory[b]`.
+            If this is the trajectory of a batch. Use that of one token set, `trajectory[b]`.
         """
         figure: Figure = draw("trajectory_figure", self, k, **options)
         return figure
@@ -106,12 +134,12 @@ class Trajectory(ABC):
     def __getitem__(self, b: int) -> Self:
         if not self.batched:
             advice = "Index `trajectory.tokens` instead."
-            raise ParameterTypeError("trajectory", "be that of a batch to have items", "one cloud", advice)
-        return self._cloud(operator.index(b))
+            raise ParameterTypeError("trajectory", "be that of a batch to have items", "one token set", advice)
+        return self._item(operator.index(b))
 
     @abstractmethod
-    def _cloud(self, b: int) -> Self:
-        """The trajectory of one cloud of a batch."""
+    def _item(self, b: int) -> Self:
+        """Return the trajectory of one token set of a batch."""
 
     @cached_property
     def array(self) -> AnyArray:
@@ -120,12 +148,12 @@ class Trajectory(ABC):
 
     @property
     def drawn(self) -> AnyArray:
-        """What pictures show of the tokens: the tokens themselves, unless a rule has better coordinates."""
+        """The coordinates that figures show: the tokens themselves, unless a rule has better ones."""
         return self.array
 
     @property
     def n(self) -> int:
-        """Tokens in a cloud, padding included."""
+        """Number of tokens of a token set, padding included."""
         return self.array.shape[-2]
 
     @property
@@ -134,24 +162,24 @@ class Trajectory(ABC):
         """True for real tokens: (n,) or (batch, n)."""
 
     @staticmethod
-    def whole(k: object) -> int:
-        """k as an int; what is none gets a sentence."""
+    def check_index(k: object) -> int:
+        """Return k as an int; refuse other types."""
         if isinstance(k, bool) or not isinstance(k, Integral):
             advice = "`saved` has the layers or times; for several panels use plot(layers=[...])."
-            raise ParameterTypeError("k", "be a whole number, a layer or the place of a saved time", repr(k), advice)
+            raise ParameterTypeError("k", "be an integer, a layer or the index of a saved time", repr(k), advice)
         return int(k)
 
     @abstractmethod
     def index(self, k: int) -> int:
-        """Position in `tokens` of layer (or saved time) k; negative counts from the last."""
+        """Return the position in `tokens` of layer (or saved time) k; negative counts from the last."""
 
     @abstractmethod
     def label(self, at: int) -> str:
-        """What to call a position in `tokens`: "layer 3" or "t = 1.5"."""
+        """Return the name of a position in `tokens`: "layer 3" or "t = 1.5"."""
 
     @abstractmethod
     def attention(self, k: int = -1) -> Array:
-        """Row-stochastic matrix of layer (or saved time) k.
+        """Return the row-stochastic matrix of layer (or saved time) k.
 
         Parameters
         ----------
@@ -174,17 +202,21 @@ class Trajectory(ABC):
     def status(self) -> str:
         """What happened, as a sentence."""
 
-    def single(self, call: str) -> None:
-        """Refuse a batch, with the `call` to make instead."""
+    def refuse_batch(self, call: str) -> None:
+        """Raise an error for a batch, with the `call` to use instead."""
         if self.batched:
-            raise InputError(f"This must be asked of one cloud. Got a batch. Use {call}.")
+            raise InputError(f"The trajectory must be that of one token set. Got a batch. Use {call}.")
 
     @abstractmethod
     def to_json(self) -> str:
-        """Status, tokens and what else other programs may want, as JSON."""
+        """Return status, rule, tokens and leaders as JSON."""
 
     def to_npz(self, path: str | PathLike[str]) -> None:
-        """Write everything to a NumPy archive at `path`, whole or not at all; `from_npz` reads it."""
+        """Write everything to a NumPy archive at `path`, which `from_npz` reads; an error leaves no partial file.
+
+        A rule of your own, and one with a Python function for a matrix, is stored by its `repr` alone: `from_npz` then
+        needs the rule.
+        """
         shared = {
             "format": np.array(self._format),
             "tokens": self.array,
@@ -198,25 +230,28 @@ class Trajectory(ABC):
     def to_csv(self, path: str | PathLike[str]) -> None:
         """Write a table for spreadsheets to `path`, a row for each token at each layer or time.
 
-        It holds the tokens alone; `to_npz` keeps everything.
+        It holds the tokens alone; `to_npz` stores everything.
         """
         when = "time" if self.rule.continuous else "layer"
-        axes = [when, "cloud", "token"] if self.batched else [when, "token"]
+        axes = [when, "set", "token"] if self.batched else [when, "token"]
         columns = dict(zip(axes, map(np.ravel, np.indices(self.array.shape[:-1])), strict=True))
         write_rows(path, columns | {when: self.saved[columns[when]]} | coordinate_columns(self.array))
 
     @abstractmethod
     def _arrays(self) -> dict[str, AnyArray]:
-        """What else a file holds of it."""
+        """Return the other arrays of a file."""
 
     @classmethod
-    def from_npz(cls, path: str | PathLike[str]) -> "Trajectory":
-        """Read what `to_npz` wrote. Runs no code from the file.
+    def from_npz(cls, path: str | PathLike[str], *, rule: Rule | None = None) -> "Trajectory":
+        """Read an archive of `to_npz`. Runs no code from the file.
 
         Parameters
         ----------
         path : path
             A file ending in .npz.
+        rule : Rule, optional
+            The rule of the run, if it is one of your own or has a Python function for a matrix: a file holds no code.
+            Other rules are in the file.
 
         Returns
         -------
@@ -226,21 +261,22 @@ class Trajectory(ABC):
         Raises
         ------
         ParameterError
-            If the file is not such an archive, is of a later version, or holds what no run can have made.
+            If the file is not such an archive, is of a later version, or its arrays contradict each other; or if `rule`
+            is missing, or given for a file that has one.
         """
-        kinds = {format: kind._read for format, kind in Trajectory._kinds.items()}
+        kinds = {format: partial(kind._read, rule) for format, kind in Trajectory._kinds.items()}
         return read_archive(path, "be a trajectory saved with to_npz", kinds)
 
     @classmethod
-    def _read(cls, file: Arrays) -> "Trajectory":
-        rule, stats = rule_from_data(json.loads(str(file["rule"]))), json.loads(str(file["stats"]))
+    def _read(cls, given: Rule | None, file: Arrays) -> "Trajectory":
+        rule, stats = stored_rule(json.loads(str(file["rule"])), given), json.loads(str(file["stats"]))
         _check(file, rule, stats)
         return cls._from_arrays(file, rule, stats)
 
     @classmethod
     @abstractmethod
     def _from_arrays(cls, file: Arrays, rule: Rule, stats: dict[str, Any]) -> Self:
-        """The trajectory of the arrays of a file, each of which is checked."""
+        """Return the trajectory of the arrays of a file, each of which is checked."""
 
 
 def _check(file: Arrays, rule: Rule, stats: object) -> None:
@@ -253,4 +289,4 @@ def _check(file: Arrays, rule: Rule, stats: object) -> None:
     require(saved.dtype.kind == ("f" if rule.continuous else "i"), "`saved` must be layers or times, as the rule has")
     require(np.isfinite(saved).all() and saved[0] >= 0 and (np.diff(saved) > 0).all(), "`saved` must increase")
     require(rule.dimension in (None, tokens.shape[-1]), "`tokens` must have the size of the rule's matrices")
-    require(isinstance(stats, dict), "`stats` must be names and values")
+    require(isinstance(stats, dict), "`stats` must be a dictionary")

@@ -1,4 +1,4 @@
-"""The result of `simulate` for every rule but `Hardmax`: tokens by layers or in time, and what follows from them."""
+"""The result of `simulate` for every rule but `Hardmax`: tokens by layers or in time, clusters and leaders."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from hardmax._arrays import as_mask, like, matching, to_numpy, unit_rows, where
+from hardmax._arrays import as_mask, like, match_array, to_numpy, unit_rows, where
 from hardmax._errors import ParameterError, ParameterIndexError
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
 from hardmax.flows.clusters import labels_of, leaders_of
@@ -18,10 +18,8 @@ from hardmax.rules.heads import by_heads
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
 from hardmax.trajectories.base import Trajectory
-from hardmax.trajectories.sentences import smooth_status
-from hardmax.trajectories.storage import Arrays, require, rule_to_data, to_json
-
-NEXT_CLOUD = " | "  # between what is said of several clouds
+from hardmax.trajectories.status import smooth_status
+from hardmax.trajectories.storage import Arrays, check_array, require, rule_to_data, to_json
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,18 +33,18 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
     real : (n,) or (batch, n) array
         True for real tokens, False for padding.
     start : (n, d) or (batch, n, d) array
-        The input, from which the spread is taken.
+        The input, which gives the spread.
     rescaled : (saved, n, d) or (saved, batch, n, d) array, or None
         z = e^{-tV} x for self-attention (with fixed steps its discrete counterpart R^{-k} x); None for other rules.
     heads : tuple of Trajectory
-        Of heads on coordinates of their own; empty for other rules.
+        Those of heads on coordinates of their own; empty for other rules.
     problems : tuple of str
-        For each cloud why its integration stopped early, as a sentence, or nothing; `problem` says it of all. Tokens
-        at times that were not reached are NaN.
+        For each token set why its integration stopped early, as a sentence, or an empty text; `problem` joins them.
+        Tokens at times that were not reached are NaN. Empty for rules with layers.
     powers : tuple
-        With fixed steps R^k, which turns z into x, at each saved time: a matrix, and the logarithm of its factor.
+        With fixed steps R^k, where x = R^k z, at each saved time: a matrix, and the logarithm of its factor.
     held : tuple
-        For each cloud None, or the time from which attention was held and that matrix; empty where none was.
+        For each token set None, or the time from which attention was held and that matrix; empty where none was.
 
     Examples
     --------
@@ -68,7 +66,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
     powers: tuple[tuple[Array, float], ...] = ()
     held: tuple[tuple[float, FloatArray] | None, ...] = ()
 
-    def _cloud(self, b: int) -> Self:
+    def _item(self, b: int) -> Self:
         b = range(len(self.real))[b]
         stats, held = dict(self.stats), self.held[b] if self.held else None
         if "held_from" in stats:
@@ -96,18 +94,18 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
         """Why an integration stopped early, as a sentence; empty if none did."""
         if not self.batched:
             return "".join(self.problems)
-        return NEXT_CLOUD.join(f"Cloud {b}: {text}" for b, text in enumerate(self.problems) if text)
+        return " | ".join(f"Token set {b}: {text}" for b, text in enumerate(self.problems) if text)
 
     @property
     def times(self) -> FloatArray:
-        """The saved times; for layers an error."""
+        """The saved times; an error for rules with layers."""
         if not self.rule.continuous:
-            raise ParameterError("times", "be asked of a flow", "a rule with layers", "Use `saved`.")
+            raise ParameterError("times", "belong to a rule in continuous time", "a rule with layers", "Use `saved`.")
         return self.saved
 
     @property
     def shows_rescaled(self) -> bool:
-        """Whether it is the rescaled tokens that have a limit: not where every real part of V is 0 or negative."""
+        """Whether the rescaled tokens have a limit: not where every real part of V is 0 or negative."""
         return self.rescaled is not None and (self._constant_rule is None or self._grows)
 
     @cached_property
@@ -123,24 +121,24 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
 
     @property
     def letter(self) -> str:
-        """What pictures call the coordinates: z for rescaled tokens and for layers, x for others in time."""
+        """The letter of the coordinates in figures: z for rescaled tokens and for layers, x for others in time."""
         return "x" if self.rule.continuous and not self.shows_rescaled else "z"
 
     @cached_property
     def drawn(self) -> AnyArray:
-        """The rescaled tokens where it is these that have a limit, else the tokens."""
+        """The rescaled tokens where these have a limit, else the tokens."""
         return np.asarray(to_numpy(self.rescaled)) if self.shows_rescaled else self.array
 
     @property
     def reached(self) -> int:
-        """How many of the saved layers or times hold finite tokens: all, unless something overflowed or stopped."""
+        """The number of saved layers or times with finite tokens: all, unless tokens overflowed or time stopped."""
         finite = np.asarray(np.isfinite(self.drawn[..., self.real, :]).all(axis=(-1, -2)))
         return len(finite) if finite.all() else int(np.argmin(finite))
 
     def index(self, k: int) -> int:
-        """Position k in `tokens`; negative counts from the last. With every layer saved it is the layer."""
+        """Return position k in `tokens`; negative counts from the last. With every layer saved it is the layer."""
         count = len(self.saved)
-        at = k if self.whole(k) >= 0 else count + k
+        at = k if self.check_index(k) >= 0 else count + k
         if not 0 <= at < count:
             raise ParameterIndexError("k", f"lie between {-count} and {count - 1}", k, "Save more layers or times.")
         return at
@@ -149,10 +147,10 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
         return f"t = {self.saved[at]:.3g}" if self.rule.continuous else f"layer {self.saved[at]}"
 
     def attention(self, k: int = -1) -> Array:
-        """Row-stochastic matrix P at position k.
+        """Return the row-stochastic matrix P at position k.
 
-        Computed when asked for; where attention was held, the matrix that moved the tokens. Rows and columns of padding
-        are zero.
+        It is computed by this call; where attention was held, it is the matrix that moved the tokens. Rows and columns
+        of padding are zero.
 
         Parameters
         ----------
@@ -190,7 +188,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
         return P if keys is None else where(np.broadcast_to(rows, tuple(P.shape)), P, 0.0)
 
     def _power(self, at: int) -> tuple[Array, float] | None:
-        """What turns z into x where x may leave the range of floats: a matrix, and the logarithm of its factor."""
+        """Return the map from z to x where x may leave the range of floats: a matrix, and the log of its factor."""
         if self.powers:
             return self.powers[at]
         if self._constant_rule is None or not self.stats["adaptive"] or not self._grows:
@@ -199,25 +197,25 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
         return growth.unit(when), growth.rate * when
 
     def _unit(self, at: int, power: Array, log: float) -> Array:
-        """e^{-log} x, from x itself where it is finite: weak directions of z would blur the leading ones."""
+        """Return e^{-log} x, from x where it is finite: rounding of z in weak directions would reach the others."""
         if np.isfinite(self.array[at][self.real]).all():
             tokens = where(self.real[..., None], self.tokens[at], 0.0) * float(np.exp(-log))
         else:
             tokens = where(self.real[..., None], self.rescaled[at], 0.0)
-            tokens = tokens @ matching(power, tokens).T
+            tokens = tokens @ match_array(power, tokens).T
         return tokens if self.powers else np.asarray(to_numpy(tokens), np.float64)
 
     def _with_held(self, P: FloatArray, when: float) -> FloatArray:
-        """P, with the matrix that moved the tokens in its place where attention was held."""
-        clouds, real = P if self.batched else P[None], np.atleast_2d(self.real)
+        """Return P, replaced by the matrix that moved the tokens where attention was held."""
+        matrices, real = P if self.batched else P[None], np.atleast_2d(self.real)
         for b, held in enumerate(self.held):
             if held is not None and when >= held[0]:
-                clouds[b][np.ix_(real[b], real[b])] = held[1]
+                matrices[b][np.ix_(real[b], real[b])] = held[1]
         return P
 
     @cached_property
     def _dual(self) -> FloatArray | None:
-        """What reads the components in the leading eigenspace of V, if that is not the whole space."""
+        """The map to the components in the leading eigenspace of V, if that is not the whole space."""
         if self._constant_rule is None:
             return None
         expected = expected_of_values(self._constant_rule, self.array.shape[-1])
@@ -237,7 +235,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
         return self.leaders_at(self.reached - 1)
 
     def leaders_at(self, k: int) -> Any:
-        """Tokens that attend to themselves more than to all others together, P_ii > 1/2, at position k.
+        """Return tokens that attend to themselves more than to all others together, P_ii > 1/2, at position k.
 
         As attention sharpens this becomes C_i = {i}. Tokens of one cluster at that position (see `clusters`) count as
         one: it leads if its members attend to it by more than 1/2 on average, and the one that moved least names it.
@@ -254,14 +252,14 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
             For a batch a list of them.
         """
         if not self.rule.attends or not self.reached:
-            return self._of_clouds(lambda real: np.empty(0, np.intp), self.real)
+            return self._map_sets(lambda real: np.empty(0, np.intp), self.real)
         at = self.index(k)
         P = np.asarray(to_numpy(self.attention(at)))
         with np.errstate(over="ignore", invalid="ignore"):  # padding may hold anything
-            return self._of_clouds(leaders_of, P, self._labels(at), self.drawn[at], self.start, self.real)
+            return self._map_sets(leaders_of, P, self._labels(at), self.drawn[at], self.start, self.real)
 
-    def _of_clouds(self, function: Callable[..., Any], *arrays: AnyArray) -> Any:
-        """What a function finds of the arrays of one cloud; for a batch a list."""
+    def _map_sets(self, function: Callable[..., Any], *arrays: AnyArray) -> Any:
+        """Apply a function to the arrays of one token set; for a batch return a list."""
         return [function(*one) for one in zip(*arrays, strict=True)] if self.batched else function(*arrays)
 
     @cached_property
@@ -276,7 +274,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
 
     def _labels(self, at: int) -> IntArray:
         first = self.start if self._dual is None else self.start @ self._dual  # z = x at time 0
-        return np.asarray(self._of_clouds(labels_of, self.gathering[at], first, self.real))
+        return np.asarray(self._map_sets(labels_of, self.gathering[at], first, self.real))
 
     @cached_property
     def similarity(self) -> FloatArray:
@@ -290,24 +288,24 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
     def energy(self) -> FloatArray:
         """E = 1/(2 beta n^2) sum_ij exp(beta ⟨x_i, x_j⟩) at each saved time, for tokens on the sphere."""
         if not isinstance(self.rule, Sphere):
-            raise ParameterError("energy", "be asked of tokens under hm.Sphere", f"{self.rule!r}", "See `similarity`.")
+            raise ParameterError("energy", "belong to a run of hm.Sphere", f"{self.rule!r}", "See `similarity`.")
         if not self.batched:
             return np.asarray(self.rule.energy(self.array[:, self.real]))
         return np.stack([self.rule.energy(self.array[:, b, row]) for b, row in enumerate(self.real)], axis=-1)
 
     @cached_property
     def status(self) -> str:
-        """What happened, as a sentence: layers or times, clusters and leaders, and problems."""
+        """State layers or times, clusters and leaders, and problems, in sentences."""
         return smooth_status(self)
 
     def to_json(self) -> str:
-        """Status, rule, saved layers or times, tokens, rescaled tokens, leaders and clusters as JSON."""
+        """Return status, rule, saved layers or times, tokens, rescaled tokens, leaders and clusters as JSON."""
         data = {"status": self.status, "rule": rule_to_data(self.rule), "saved": self.saved, "stats": self.stats}
         data |= {"leaders": self.leaders, "clusters": self.clusters, "tokens": self.array}
         return to_json(data if self.rescaled is None else data | {"rescaled": np.asarray(to_numpy(self.rescaled))})
 
     def _arrays(self) -> dict[str, AnyArray]:
-        arrays = {"real": self.real, "problem": np.array(self.problem), "start": self.start}
+        arrays = {"real": self.real, "problems": np.array(self.problems, str), "start": self.start}
         for b, held in enumerate(self.held):
             if held is not None:
                 arrays |= {f"held/{b}/from": np.array(held[0]), f"held/{b}/attention": held[1]}
@@ -318,33 +316,33 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
 
     @classmethod
     def _from_arrays(cls, file: Arrays, rule: Rule, stats: dict[str, Any]) -> Self:
-        """The trajectory that was written, without its `heads`: attention is found from the rule."""
+        """Return the trajectory that was written, without its `heads`: attention follows from the rule."""
         tokens, real, batched = file["tokens"], file["real"], bool(file["batched"])
-        shape, d, problem = tokens.shape, tokens.shape[-1], str(file["problem"])
-        require(real.dtype.kind == "b" and real.shape == shape[1:-1], "`real` must say of each token if it is real")
-        require(real.any(axis=-1).all(), "`real` must leave a token in each cloud")
+        shape, d = tokens.shape, tokens.shape[-1]
+        check_array(file, "real", "b", shape[1:-1])
+        require(real.any(axis=-1).all(), "`real` must leave a token in each token set")
         require(isinstance(stats.get("adaptive"), bool), "`stats` must say whether the method was adaptive")
         shapes = {"start": shape[1:], "rescaled": shape, "powers": (shape[0], d, d), "logs": shape[:1]}
         for name in shapes.keys() & file.keys():
-            right = file[name].dtype.kind == "f" and file[name].shape == shapes[name]
-            require(right, f"`{name}` must have shape {shapes[name]}")
+            check_array(file, name, "f", shapes[name])
         require(("powers" in file) == ("logs" in file), "`powers` and `logs` must go together")
-        said = dict(part.split(": ", 1) for part in problem.split(NEXT_CLOUD)) if batched and problem else {}
+        check_array(file, "problems", "U", (None,))
+        problems = tuple(file["problems"].tolist())
+        require(len(problems) in (0, len(real) if batched else 1), "`problems` must be one for each token set")
         held = tuple(_held(file, b, int(own.sum())) for b, own in enumerate(np.atleast_2d(real)))
         return cls(
             *(tokens, rule, file["saved"], batched, stats, real, file["start"]),
             rescaled=file.get("rescaled"),
-            problems=tuple(said.get(f"Cloud {b}", "") for b in range(len(real))) if batched else (problem,),
+            problems=problems,
             powers=tuple(zip(file["powers"], file["logs"].tolist(), strict=True)) if "powers" in file else (),
             held=held if any(held) else (),
         )
 
 
 def _held(file: Arrays, b: int, n: int) -> tuple[float, FloatArray] | None:
-    """Since when attention of a cloud of n tokens was held, and that attention."""
+    """Return since when attention of a token set of n tokens was held, and that attention."""
     if f"held/{b}/from" not in file:
         return None
-    P, since = file[f"held/{b}/attention"], file[f"held/{b}/from"]
-    require(since.shape == () and P.shape == (n, n), "`held` must be a time and attention")
-    require(P.dtype.kind == since.dtype.kind == "f", "`held` must be numbers")
-    return float(since), P
+    check_array(file, f"held/{b}/from", "f", ())
+    check_array(file, f"held/{b}/attention", "f", (n, n))
+    return float(file[f"held/{b}/from"]), file[f"held/{b}/attention"]

@@ -1,4 +1,4 @@
-"""Trajectories as sentences: the first thing a person reads of them."""
+"""Status of trajectories in sentences, which `repr` prints."""
 
 from typing import TYPE_CHECKING
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 
 def count(number: int, noun: str) -> str:
-    """A number with its noun, in the plural where it must be."""
+    """Return a number with its noun, in the plural unless it is 1."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def coordinates(point: AnyArray) -> str:
-    """A point, shortened beyond six coordinates."""
+    """Return a point as text, shortened beyond six coordinates."""
     shown = ", ".join(f"{float(x):.4g}" for x in point[:6])
     return f"({shown}, ...)" if len(point) > 6 else f"({shown})"
 
 
 def leaders_since(emerged: IntArray) -> str:
-    """How many leaders there are, and since when."""
+    """State how many leaders there are, and since which layer."""
     if len(emerged) < 2:
         return f"1 leader, since layer {emerged[0]}." if len(emerged) else "No leader."
     last = emerged.max()
@@ -32,7 +32,7 @@ def leaders_since(emerged: IntArray) -> str:
 
 
 def hardmax_status(trajectory: "HardmaxTrajectory") -> str:
-    """Layers, tokens, leaders, and how many tokens are decided."""
+    """State layers, tokens, leaders, and how many tokens are decided."""
     known, lost = _decided(trajectory), _first_lost(trajectory)
     if not trajectory.batched:
         known = f"{leaders_since(trajectory.emerged[trajectory.leaders])} {known}"
@@ -59,23 +59,23 @@ def _decided(trajectory: "HardmaxTrajectory") -> str:
 
 def _size(trajectory: "HardmaxTrajectory | SmoothTrajectory") -> str:
     real, d = trajectory.mask, trajectory.array.shape[-1]
-    clouds = f"{count(len(real), 'cloud')} of up to " if trajectory.batched else ""
-    return f"{clouds}{count(trajectory.n if trajectory.batched else int(real.sum()), 'token')} of dimension {d}."
+    sets = f"{count(len(real), 'token set')} of up to " if trajectory.batched else ""
+    return f"{sets}{count(trajectory.n if trajectory.batched else int(real.sum()), 'token')} of dimension {d}."
 
 
 def _first_lost(trajectory: "HardmaxTrajectory | SmoothTrajectory") -> int | None:
-    """The first position in `tokens` with one that is not finite."""
+    """Return the first position in `tokens` with a token that is not finite."""
     finite = np.isfinite(trajectory.array[..., trajectory.mask, :]).all(axis=(-1, -2))
     return None if finite.all() else int(np.argmin(finite))
 
 
 def smooth_status(trajectory: "SmoothTrajectory") -> str:
-    """How far it ran, how many clusters and leaders there are at the end, and what went wrong if something did."""
+    """State layers or times, the number of clusters and leaders at the end, and problems."""
     rule, saved, reached = trajectory.rule, trajectory.saved, trajectory.reached
     far = f"from t = 0 to {saved[reached - 1] if reached else 0:.4g}"
     ran = f"Ran {far if rule.continuous else count(int(saved[-1]), 'layer')} on {_size(trajectory)}"
     if trajectory.batched or not reached:
-        return f"{ran}{_trouble(trajectory)}"
+        return f"{ran}{_problems(trajectory)}"
     which = "rescaled tokens" if trajectory.shows_rescaled else "tokens"
     if trajectory.gathering is not trajectory.drawn:
         which += " in the leading directions of V"
@@ -83,19 +83,19 @@ def smooth_status(trajectory: "SmoothTrajectory") -> str:
     clusters = count(int(trajectory.clusters.max()) + 1, "cluster")
     leaders = f" {count(len(trajectory.leaders), 'leader') if len(trajectory.leaders) else 'No leader'}."
     named = rule.attends and not isinstance(rule, Sphere)  # there tokens that have met share their attention
-    return f"{ran} {clusters} of {which} at {end}.{leaders if named else ''}{_trouble(trajectory)}"
+    return f"{ran} {clusters} of {which} at {end}.{leaders if named else ''}{_problems(trajectory)}"
 
 
-def _trouble(trajectory: "SmoothTrajectory") -> str:
-    """The integrator's complaint, and where tokens left the range of floats."""
-    said = f" {trajectory.problem}" if trajectory.problem else ""
+def _problems(trajectory: "SmoothTrajectory") -> str:
+    """State problems of the integrator, and where tokens left the range of floats."""
+    text = f" {trajectory.problem}" if trajectory.problem else ""
     held = trajectory.stats.get("held_from")
     if trajectory.stats.get("rtol_reached", 0) > trajectory.stats.get("rtol", np.inf):
-        said = f" The error control was loosened to {trajectory.stats['rtol_reached']:.0e} for sharp attention.{said}"
+        text = f" The error control was loosened to {trajectory.stats['rtol_reached']:.0e} for sharp attention.{text}"
     if held is not None:
-        said = f" From t = {held:.4g} on attention is Boolean up to rounding, and was held.{said}"
+        text = f" From t = {held:.4g} on attention is Boolean up to rounding, and was held.{text}"
     lost = _first_lost(trajectory)
     if lost is None or trajectory.problem:
-        return said
+        return text
     rest = "; the rescaled ones stay in it" if trajectory.reached == len(trajectory.saved) else ""
-    return f"{said} Tokens leave the range of {trajectory.array.dtype} from {trajectory.label(lost)} on{rest}."
+    return f"{text} Tokens leave the range of {trajectory.array.dtype} from {trajectory.label(lost)} on{rest}."
