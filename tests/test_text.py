@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardmax.search import ready
+from hardmax.search import dispatch
 from hardmax.sentiment.settings import ModelSettings
 from hardmax.sentiment.text import Splitter
 from hardmax.sentiment.vocabulary import Encoded, Vocabulary
