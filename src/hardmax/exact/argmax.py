@@ -19,12 +19,12 @@ from hardmax.search.reference import TILE, near_maxima, near_maxima_of_clouds
 from hardmax.search.rounding import Metric, Scaled, ScaledClouds, Slack
 from hardmax.search.sets import Classes, Sets, TooMany
 
-LARGE = 1e150  # its square is still a float
+MAX_FLOAT64_FACTOR = 1e150  # its square is still a float
 SEES_ALL = "A tolerance sees all products."  # why `tolerant_sets` runs in NumPy
 
 
 class Points(NamedTuple):
-    """Positions as floats, how far each coordinate may be off, and some rows exactly, over one denominator."""
+    """Positions as floats, the error of each coordinate, and a function that returns rows exactly."""
 
     values: FloatArray
     error: float
@@ -36,13 +36,13 @@ class Points(NamedTuple):
         return cls(scaled.values, scaled.error, exact_rows(array))
 
     def part(self, some: slice) -> "Points":
-        """Some of the rows, one after another."""
+        """Return a slice of the rows."""
         exact, first = self.exact, some.start
         return Points(self.values[some], self.error, lambda rows: exact([first + row for row in rows]))
 
 
 def exact_rows(array: AnyArray) -> ExactRows:
-    """Some rows of an array of floats or Fractions as integers over one denominator."""
+    """Return a function that returns rows of floats or Fractions as integers over one denominator."""
     return lambda some: over_one_denominator(array[some])[0]
 
 
@@ -50,11 +50,11 @@ Answer: TypeAlias = tuple[Sets, FloatArray | None, dict[int, int]]
 
 
 def exact_sets(points: Points, keys: Points, metric: Metric, search: Search, limits: IntArray | None = None) -> Answer:
-    """C_i = argmax_j <A x_i, z_j> for points x_i and keys z_j, as in real arithmetic; with `limits`, j < limits[i].
+    """Return C_i = argmax_j <A x_i, z_j> for points x_i and keys z_j, as in real arithmetic; j < limits[i] if given.
 
-    Returns the sets; lower bounds of the gaps between the float products of each row, if `search` finds gaps; and by
-    how much each row that floats did not decide leads in products of exact rows, 0 for a tie. Where tokens have
-    gathered to within rounding, so that every key may be the largest, few rows are compared at a time.
+    Also returns lower bounds of the gaps between the float products of each row, if `search.gaps`; and by how much each
+    row that floats did not decide leads in products of exact rows, 0 for a tie. Where tokens have clustered to within
+    rounding, so that every key may be the largest, few rows are compared at a time.
     """
     try:
         return _exact_sets(points, keys, metric, search, limits)
@@ -142,7 +142,7 @@ def _best_products(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> 
 def tolerant_sets(
     points: FloatArray, keys: FloatArray, metric: Metric, tolerance: float, limits: IntArray | None = None
 ) -> Sets:
-    """C_i = {j : <A x_i, z_j> >= max - tolerance |A x_i| max_j |z_j|}, in floats."""
+    """Return C_i = {j : <A x_i, z_j> >= max - tolerance |A x_i| max_j |z_j|}, in floats."""
     queries, _ = metric.queries(points, 0.0)
     norms = np.linalg.norm(keys, axis=1)
     longest = norms.max() if limits is None else np.maximum.accumulate(norms)[limits - 1]
@@ -150,7 +150,7 @@ def tolerant_sets(
 
 
 def _with_different_keys(near: Sets, keys: AnyArray) -> IntArray:
-    """Rows whose members are not all the same key."""
+    """Return the rows whose members are not all equal keys."""
     if not len(near.tied):
         return near.tied
     tied = near.take(near.tied)
@@ -161,10 +161,10 @@ def _with_different_keys(near: Sets, keys: AnyArray) -> IntArray:
 
 
 def exact_sets_of_batch(queries: AnyArray, keys: AnyArray, mask: BoolArray | None = None, causal: bool = False) -> Sets:
-    """Find C_i = argmax_j <q_i, k_j> for clouds (batch, n, d) and (batch, m, d), as in real arithmetic on these floats.
+    """Return C_i = argmax_j <q_i, k_j> for (batch, n, d) queries and (batch, m, d) keys, as in real arithmetic.
 
-    `mask` (batch, m) is True for keys that may be chosen; with `causal`, query i sees the keys 0 to i alone. Row
-    b * n + i has the keys of cloud b.
+    `mask` (batch, m) is True for keys that may be chosen; with `causal`, query i sees only the keys 0 to i. Row
+    b * n + i holds keys of batch element b.
     """
     if queries.shape[2] == 1 and not causal:
         return _sets_on_line(queries, keys, mask)
@@ -185,9 +185,9 @@ def near_maxima_of_batch(
     mask: BoolArray | None = None,
     causal: bool = False,
 ) -> tuple[Sets, BoolArray]:
-    """Find all keys whose products are within `slack` (batch * n,) of the largest, and where these are all the same.
+    """Return all keys whose products are within `slack` (batch * n,) of the largest, and where these are all equal.
 
-    Without `slack` it is the error of the products, so that rows whose candidates are all the same key are decided.
+    Without `slack` it is the error of the products, so that rows whose candidates are all equal are decided.
     """
     (batch, n, d), m = queries.shape, keys.shape[1]
     small = slack is None and not causal and is_small(d, max(n, m), queries.dtype == keys.dtype == np.float32)
@@ -206,12 +206,15 @@ def near_maxima_of_batch(
 
 
 def too_large(array: AnyArray) -> bool:
-    """Whether products may overflow in float64."""
-    return array.dtype == np.float64 and max(float(array.max(initial=0)), -float(array.min(initial=0))) > LARGE
+    """Return whether products may overflow in float64."""
+    return (
+        array.dtype == np.float64
+        and max(float(array.max(initial=0)), -float(array.min(initial=0))) > MAX_FLOAT64_FACTOR
+    )
 
 
 def _sets_on_line(queries: AnyArray, keys: AnyArray, mask: BoolArray | None = None) -> Sets:
-    """As `exact_sets_of_batch` for d = 1, where no product is taken and nothing is rounded.
+    """Return `exact_sets_of_batch` for d = 1, where no product is computed and nothing is rounded.
 
     q k_j is largest at the largest k_j for q > 0, at the smallest for q < 0, and everywhere for q = 0.
     """
