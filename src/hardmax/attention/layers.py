@@ -205,7 +205,7 @@ class _Layers(torch.autograd.Function):
         total = np.array(g.numpy(), order="C")
         slope = np.zeros(len(b)) if ctx.compiled is None else ctx.compiled.back(total, b)
         for layer in reversed(ctx.layers):
-            some = ctx.others[layer.clouds]
+            some = ctx.others[layer.elements]
             # d/db of 1 - (1 - b)^m is m (1 - b)^(m - 1)
             along = layer.ahead * (1 - b[some].astype(np.float64)) ** (layer.ahead - 1)
             slope[some] += along * np.einsum("bnd,bnd->b", total[some], layer.pull, dtype=np.float64)
