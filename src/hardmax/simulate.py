@@ -162,7 +162,7 @@ def simulate(
         if value is not None and not rule.continuous:
             got = f"{value!r} with {type(rule).__name__}, which moves tokens by layers"
             raise ParameterError(name, "go with a rule in continuous time", got, "Leave it out.")
-    how = Method.checked(**settings)
+    how = Method.from_arguments(**settings)
     saved = _saved(rule, layers, times, how)
     job = Job(rule, tokens, array, real, saved if save == "all" else saved[-1:], how, kernel, progress)
     if kernel != "auto" and check_kernel(kernel) and not job.searches:
@@ -180,4 +180,4 @@ def _saved(rule: Rule, layers: int | None, times: Times | None, method: Method) 
     if layers is not None or times is None:
         must, got = f"be given: {name} moves tokens in continuous time", "no times" if layers is None else "`layers`"
         raise ParameterError("times", must, got, "Pass `times=np.linspace(0, 15, 101)`.")
-    return method.times(times)
+    return method.check_times(times)

@@ -17,12 +17,11 @@ import scipy  # whose parts load when they are used
 from hardmax._arrays import to_numpy
 from hardmax._rounding import format_up
 from hardmax._types import FloatArray
-from hardmax.flows.clusters import labels_of
-from hardmax.flows.spectrum import Expectation, expectation_of
+from hardmax.flows.classify import Expectation, classify_rule
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.simulate import simulate
 from hardmax.theorems.base import Verdict, not_met, nothing, verdict
-from hardmax.trajectories.smooth import SmoothTrajectory
+from hardmax.trajectories.smooth import SmoothTrajectory, label_clusters
 
 PAPER = "Geshkovski, Letrouit, Polyanskiy, Rigollet, arXiv 2305.05465"
 HORIZONS = (15.0, 30.0, 60.0)  # lambda T
@@ -92,7 +91,7 @@ class GivenFlow:
 
     @cached_property
     def expected(self) -> Expectation:
-        return expectation_of(self.rule, self.start.shape[1])
+        return classify_rule(self.rule, self.start.shape[1])
 
     @property
     def B(self) -> FloatArray:
@@ -239,7 +238,7 @@ def sharpness(tested: Tested) -> float:
     """Return the least that a row of the last attention gives to one cluster: 1 when every token has chosen."""
     trajectory, k = tested.trajectory, tested.last
     P, points = np.asarray(trajectory.attention(k)), trajectory.gathering[k]
-    labels = labels_of(points, points, trajectory.real)  # at their present scale, which may be far below the first
+    labels = label_clusters(points, points, trajectory.real)  # at their present scale, which may be far below the first
     return float((P @ (labels[:, None] == np.arange(labels.max() + 1))).max(axis=1).min())
 
 

@@ -5,9 +5,9 @@ import scipy  # whose parts load when they are used
 
 from hardmax._rounding import format_down, format_up
 from hardmax._types import FloatArray, IntArray
-from hardmax.flows.clusters import labels_of
 from hardmax.theorems.base import Statement, Verdict, not_met, nothing, verdict
 from hardmax.theorems.flow import HORIZONS, PAPER, GivenFlow, Measure, Tested, fail, given_kind, settle
+from hardmax.trajectories.smooth import label_clusters
 
 BOOLEAN_TOL = 1e-6  # of a row's distance from a unit vector
 GAIN_TOL = 1e-4  # of |B| R^2
@@ -177,7 +177,7 @@ def _scatter(dual: FloatArray) -> Measure:
 def cluster_labels(coordinates: FloatArray) -> IntArray:
     """Labels of at most three clusters: the largest gaps part them."""
     everyone = np.ones(len(coordinates), bool)
-    labels = labels_of(coordinates, coordinates, everyone, near=0.05)
+    labels = label_clusters(coordinates, coordinates, everyone, tol=0.05)
     if labels.max() >= MOST_VALUES:  # keep the three with most tokens; the others join the nearest
         kept = np.argsort(-np.bincount(labels), kind="stable")[:MOST_VALUES]
         centres = np.stack([coordinates[labels == c].mean(axis=0) for c in kept])

@@ -13,7 +13,7 @@ from hardmax._types import AnyArray, Array, BoolArray, IntArray, Progress
 from hardmax.exact.batch import Batch, fits
 from hardmax.exact.run import Run, summed
 from hardmax.flows import integrate
-from hardmax.flows.coordinates import coordinates_of
+from hardmax.flows.coordinates import choose_coordinates
 from hardmax.flows.integrate import Method
 from hardmax.rules.base import Flow, Layered, Rule
 from hardmax.rules.hardmax import Hardmax
@@ -121,7 +121,7 @@ def run(job: Job) -> Trajectory:
         return run_heads(job)
     if not job.rule.continuous:
         return run_layers(job)
-    return run_adaptive(job) if job.method.adaptive else run_fixed(job)
+    return run_adaptive(job) if job.method.is_adaptive else run_fixed(job)
 
 
 def run_hardmax(job: Job, rule: Hardmax) -> HardmaxTrajectory:
@@ -208,9 +208,9 @@ def run_fixed(job: Job) -> SmoothTrajectory:
     """All clouds at once with Euler or RK4 steps; tensors keep their gradients."""
     assert isinstance(job.rule, Flow | MultiHead)
     state, keys = job.floats()
-    coordinates = coordinates_of(job.rule, state, keys, steps=job.method)
+    coordinates = choose_coordinates(job.rule, state, keys, steps=job.method)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        found = integrate.fixed(coordinates, state, job.saved, job.method, job.ticker(len(job.saved)))
+        found = integrate.integrate_fixed(coordinates, state, job.saved, job.method, job.ticker(len(job.saved)))
     stats = {"method": job.method.name, "dt": job.method.dt, "dtype": _dtype(state), "steps": found.steps}
     tokens, rescaled = job.with_padding(found.tokens), job.with_padding(found.rescaled)
     return _trajectory(job, tokens, stats | {"adaptive": False}, rescaled=rescaled, powers=found.powers)
@@ -229,7 +229,7 @@ def run_adaptive(job: Job) -> SmoothTrajectory:
     rescaled, tick, found = kept.copy(), job.ticker(len(batch) * len(job.saved)), []
     for b, real in enumerate(np.atleast_2d(job.real)):
         cloud = batch[b, real]
-        one = integrate.adaptive(coordinates_of(rule, cloud), cloud, job.saved, method, tick)
+        one = integrate.integrate_adaptive(choose_coordinates(rule, cloud), cloud, job.saved, method, tick)
         kept[:, b, real] = one.tokens
         if one.rescaled is not None:
             rescaled[:, b, real] = one.rescaled

@@ -6,13 +6,13 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+import scipy  # submodules load on first use
 
 from hardmax._arrays import as_mask, like, matching, to_numpy, unit_rows, where
 from hardmax._errors import ParameterError, ParameterIndexError
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
-from hardmax.flows.clusters import labels_of, leaders_of
-from hardmax.flows.matrix_exponential import growth_of
-from hardmax.flows.spectrum import expected_of_values
+from hardmax.flows.classify import classify_values
+from hardmax.flows.matrix_exponential import find_growth
 from hardmax.rules.base import Rule
 from hardmax.rules.heads import by_heads
 from hardmax.rules.self_attention import SelfAttention
@@ -21,6 +21,7 @@ from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.sentences import smooth_status
 from hardmax.trajectories.storage import Arrays, require, rule_to_data, to_json
 
+CLUSTER_TOL = 1e-3  # tokens this close are in one cluster, relative to the larger of the first and present spread
 NEXT_CLOUD = " | "  # between what is said of several clouds
 
 
@@ -119,7 +120,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
     def _grows(self) -> bool:
         """Whether under it x = e^{tV} z may leave the range of floats while z does not."""
         rule = self._constant_rule
-        return rule is not None and growth_of(rule, self.array.shape[-1]).grows
+        return rule is not None and find_growth(rule, self.array.shape[-1]).grows
 
     @property
     def letter(self) -> str:
@@ -195,8 +196,8 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
             return self.powers[at]
         if self._constant_rule is None or not self.stats["adaptive"] or not self._grows:
             return None
-        growth, when = growth_of(self._constant_rule, self.array.shape[-1]), float(self.saved[at])
-        return growth.unit(when), growth.rate * when
+        growth, when = find_growth(self._constant_rule, self.array.shape[-1]), float(self.saved[at])
+        return growth.bounded_factor(when), growth.rate * when
 
     def _unit(self, at: int, power: Array, log: float) -> Array:
         """e^{-log} x, from x itself where it is finite: weak directions of z would blur the leading ones."""
@@ -220,7 +221,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
         """What reads the components in the leading eigenspace of V, if that is not the whole space."""
         if self._constant_rule is None:
             return None
-        expected = expected_of_values(self._constant_rule, self.array.shape[-1])
+        expected = classify_values(self._constant_rule, self.array.shape[-1])
         return expected.dual if expected.kind in ("hyperplanes", "product", "complex") else None
 
     @cached_property
@@ -258,7 +259,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
         at = self.index(k)
         P = np.asarray(to_numpy(self.attention(at)))
         with np.errstate(over="ignore", invalid="ignore"):  # padding may hold anything
-            return self._of_clouds(leaders_of, P, self._labels(at), self.drawn[at], self.start, self.real)
+            return self._of_clouds(find_leaders, P, self._labels(at), self.drawn[at], self.start, self.real)
 
     def _of_clouds(self, function: Callable[..., Any], *arrays: AnyArray) -> Any:
         """What a function finds of the arrays of one cloud; for a batch a list."""
@@ -276,7 +277,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
 
     def _labels(self, at: int) -> IntArray:
         first = self.start if self._dual is None else self.start @ self._dual  # z = x at time 0
-        return np.asarray(self._of_clouds(labels_of, self.gathering[at], first, self.real))
+        return np.asarray(self._of_clouds(label_clusters, self.gathering[at], first, self.real))
 
     @cached_property
     def similarity(self) -> FloatArray:
@@ -348,3 +349,27 @@ def _held(file: Arrays, b: int, n: int) -> tuple[float, FloatArray] | None:
     require(since.shape == () and P.shape == (n, n), "`held` must be a time and attention")
     require(P.dtype.kind == since.dtype.kind == "f", "`held` must be numbers")
     return float(since), P
+
+
+def label_clusters(tokens: AnyArray, first: AnyArray, real: BoolArray, *, tol: float = CLUSTER_TOL) -> IntArray:
+    """Label the cluster of each token (n, d), numbered in the order of the tokens; -1 for padding."""
+    points = tokens[real].astype(np.float64)
+    unit = float(np.abs(points).max()) or 1.0  # squares of distances must not overflow
+    spread = max(float(np.ptp(each / unit, axis=0).max()) for each in (points, first[real].astype(np.float64)))
+    reach = max(tol * spread, len(points) * float(np.finfo(np.float64).eps))  # equal tokens may differ by rounding
+    tree = scipy.spatial.cKDTree(points / unit)
+    pairs = tree.sparse_distance_matrix(tree, reach, output_type="coo_matrix")
+    pairs.data[:] = 1.0  # equal tokens have distance 0, which would not count as an edge
+    labels = np.full(len(real), -1)
+    labels[real] = scipy.sparse.csgraph.connected_components(pairs, directed=False)[1]
+    return labels
+
+
+def find_leaders(P: AnyArray, labels: IntArray, points: AnyArray, start: AnyArray, real: BoolArray) -> IntArray:
+    """Find the token that moved least in each cluster whose members attend to it by more than 1/2 on average."""
+    inside = labels[:, None] == np.arange(labels.max() + 1)  # (n, clusters)
+    own = (P @ inside)[..., np.arange(len(labels)), labels]  # (..., n), attention of each token to its own cluster
+    leads = np.atleast_2d(own @ inside > 0.5 * inside.sum(axis=0)).any(axis=0)  # (clusters,), in some head
+    moved = np.linalg.norm(np.where(real[:, None], points - start, 0.0), axis=-1)
+    members = [np.flatnonzero(inside[:, cluster]) for cluster in np.flatnonzero(leads)]
+    return np.sort([tokens[moved[tokens].argmin()] for tokens in members]).astype(np.intp)
