@@ -11,7 +11,7 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 import hardmax as hm
-from hardmax.flows.coordinates import Rescaled, coordinates_of
+from hardmax.flows.coordinates import Rescaled, choose_coordinates
 from hardmax.flows.integrate import ADAPTIVE
 
 RNG = np.random.default_rng(11)
@@ -706,7 +706,7 @@ def test_attention_is_held_where_it_is_boolean_and_no_step_is_small_enough(seed)
 
 def test_attention_is_held_once_and_where_every_row_is_boolean():
     mixed, sharp = np.array([[100.0, 0], [0.01, 0], [0, 0.01]]), np.array([[100.0, 0], [-90, 0], [0, 80]])
-    coordinates = coordinates_of(hm.SelfAttention(), mixed)
+    coordinates = choose_coordinates(hm.SelfAttention(), mixed)
     assert coordinates.hold_attention(coordinates.start(mixed), 0.0) is None
     assert coordinates.held is None
     np.testing.assert_array_equal(coordinates.hold_attention(coordinates.start(sharp), 0.0), np.eye(3))
@@ -743,7 +743,7 @@ def test_nothing_is_held_or_loosened_where_steps_are_small_for_another_reason():
 def test_one_matrix_of_attention_is_in_memory_at_a_time():
     n = 1000
     tokens = np.random.default_rng(0).normal(size=(n, 16))
-    coordinates = coordinates_of(hm.SelfAttention(), tokens)
+    coordinates = choose_coordinates(hm.SelfAttention(), tokens)
     state = coordinates.start(tokens)
     coordinates.rate(state, 0.5)
     tracemalloc.start()

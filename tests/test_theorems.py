@@ -11,7 +11,7 @@ from scipy import sparse
 
 import hardmax as hm
 from hardmax.search.sets import Sets
-from hardmax.theorems import limits
+from hardmax.theorems import hardmax as statements
 
 NAMES = ["F1 hull", "F2 norm", "F3 half-space", "F4 leaders", "F5 limit"] + [f"Theorem {k}" for k in (1, 2, 3, 4)]
 RULE = hm.Hardmax(Fraction(1, 2))
@@ -170,7 +170,7 @@ def test_a_limit_inside_the_polytope_fails_f5(monkeypatch: pytest.MonkeyPatch) -
         exact_points=exact,
         sparse_weights=weights,
     )
-    monkeypatch.setattr(limits, "find_limit", lambda tokens, rule: found)
+    monkeypatch.setattr(statements, "find_limit", lambda tokens, rule: found)
     verdict = hm.theorems.limit(hm.simulate(points, RULE, layers=1))
     assert verdict.outcome == "fails"
     assert verdict.margin < 0
@@ -178,16 +178,16 @@ def test_a_limit_inside_the_polytope_fails_f5(monkeypatch: pytest.MonkeyPatch) -
 
 def test_f5_needs_exposed_vertices_and_supported_points() -> None:
     triangle, middle, edge = [(2, 2), (-2, 2), (0, -2)], (0, 1), (0, 2)
-    assert limits._smallest_lead(triangle, triangle, None, strict=True) == pytest.approx(1)
-    assert limits._smallest_lead([*triangle, middle], [*triangle, middle], None, strict=True) < 0
-    assert limits._smallest_lead([edge], triangle, None, strict=False) == 0
-    assert limits._smallest_lead([middle], triangle, None, strict=False) < 0
+    assert statements._smallest_lead(triangle, triangle, None, strict=True) == pytest.approx(1)
+    assert statements._smallest_lead([*triangle, middle], [*triangle, middle], None, strict=True) < 0
+    assert statements._smallest_lead([edge], triangle, None, strict=False) == 0
+    assert statements._smallest_lead([middle], triangle, None, strict=False) < 0
     huge = 10**400
-    assert 0 < limits._smallest_lead([(huge, 1), (huge, -1)], [(huge, 1), (huge, -1)], None, strict=True) <= 1e-300
+    assert 0 < statements._smallest_lead([(huge, 1), (huge, -1)], [(huge, 1), (huge, -1)], None, strict=True) <= 1e-300
 
 
 def test_an_uncertified_limit_leaves_f5_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "find_limit", lambda tokens, rule: hm.limit(tokens, rule, max_layers=0))
+    monkeypatch.setattr(statements, "find_limit", lambda tokens, rule: hm.limit(tokens, rule, max_layers=0))
     verdict = hm.theorems.limit(hm.simulate(hm.configuration("emerging-leader"), RULE, layers=3))
     assert verdict.outcome == "undecided"
     assert verdict.holds is None

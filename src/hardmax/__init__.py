@@ -22,8 +22,7 @@ from hardmax._errors import (
 from hardmax._version import __version__ as __version__
 from hardmax.configurations import configuration, matrix
 from hardmax.exact.argmax import argmax_sets
-from hardmax.flows.expectation import Expectation
-from hardmax.flows.spectrum import classify
+from hardmax.flows.classify import Expectation, classify
 from hardmax.leaders import Leader, leader_table
 from hardmax.limit import Limit, Limits, limit
 from hardmax.polytope import Polytope

@@ -14,7 +14,7 @@ from hardmax._types import AnyArray, Array, BoolArray, IntArray, Progress
 from hardmax.exact.batch import Batch, can_share_pass
 from hardmax.exact.run import Run, merge_stats
 from hardmax.flows import integrate
-from hardmax.flows.coordinates import coordinates_of
+from hardmax.flows.coordinates import choose_coordinates
 from hardmax.flows.integrate import Method, Times
 from hardmax.rules.base import Flow, Layered, Rule
 from hardmax.rules.hardmax import Hardmax
@@ -171,7 +171,7 @@ def simulate(
         if value is not None and not rule.continuous:
             got = f"{value!r} with {type(rule).__name__}, which moves tokens by layers"
             raise ParameterError(name, "go with a rule in continuous time", got, "Leave it out.")
-    steps = Method.checked(**settings)
+    steps = Method.from_arguments(**settings)
     saved = _saved(rule, layers, times, steps)
     job = _Job(rule, tokens, array, real, saved if save == "all" else saved[-1:], steps, kernel, progress)
     if kernel != "auto" and check_kernel(kernel) and not job.searches:
@@ -190,7 +190,7 @@ def _saved(rule: Rule, layers: int | None, times: Times | None, method: Method) 
     if layers is not None or times is None:
         must, got = f"be given: {name} moves tokens in continuous time", "no times" if layers is None else "`layers`"
         raise ParameterError("times", must, got, "Pass `times=np.linspace(0, 15, 101)`.")
-    return method.times(times)
+    return method.check_times(times)
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,7 +295,7 @@ def _run(job: _Job) -> Trajectory:
         return _run_heads(job)
     if not job.rule.continuous:
         return _run_layers(job)
-    return _run_adaptive(job) if job.method.adaptive else _run_fixed(job)
+    return _run_adaptive(job) if job.method.is_adaptive else _run_fixed(job)
 
 
 def _run_hardmax(job: _Job, rule: Hardmax) -> HardmaxTrajectory:
@@ -376,9 +376,9 @@ def _run_fixed(job: _Job) -> SmoothTrajectory:
     """Run all token sets at once with Euler or RK4 steps; tensors keep their gradients."""
     assert isinstance(job.rule, Flow | MultiHead)
     state, keys = job.floats()
-    coordinates = coordinates_of(job.rule, state, keys, steps=job.method)
+    coordinates = choose_coordinates(job.rule, state, keys, steps=job.method)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        found = integrate.fixed(coordinates, state, job.saved, job.method, job.ticker(len(job.saved)))
+        found = integrate.integrate_fixed(coordinates, state, job.saved, job.method, job.ticker(len(job.saved)))
     tokens, rescaled = job.with_padding(found.tokens), job.with_padding(found.rescaled)
     return job.smooth(tokens, {"dt": job.method.dt, "steps": found.steps}, rescaled=rescaled, powers=found.powers)
 
@@ -396,7 +396,7 @@ def _run_adaptive(job: _Job) -> SmoothTrajectory:
     rescaled, tick, found = kept.copy(), job.ticker(len(batch) * len(job.saved)), []
     for b, real in enumerate(np.atleast_2d(job.real)):
         tokens = batch[b, real]
-        one = integrate.adaptive(coordinates_of(rule, tokens), tokens, job.saved, method, tick)
+        one = integrate.integrate_adaptive(choose_coordinates(rule, tokens), tokens, job.saved, method, tick)
         kept[:, b, real] = one.tokens
         if one.rescaled is not None:
             rescaled[:, b, real] = one.rescaled

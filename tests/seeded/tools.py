@@ -6,7 +6,7 @@ FAULTS = (
     slip(
         "control",
         "proofs without a check",
-        "control/refutation.py",
+        "control/infeasible.py",
         "if exact is not None and _is_negative_semidefinite(_sum(z, g, exact)):",
         "if exact is not None:",
         "test_control::test_what_can_be_met_is_never_proved_impossible",
@@ -15,7 +15,7 @@ FAULTS = (
     slip(
         "control",
         "negative weights",
-        "control/refutation.py",
+        "control/infeasible.py",
         "if min(ranked) < 0 or not any(ranked):",
         "if not any(ranked):",
         "test_control::test_weights_of_a_proof_are_not_negative",
@@ -24,7 +24,7 @@ FAULTS = (
     slip(
         "control",
         "zero pivots pass",
-        "control/refutation.py",
+        "control/infeasible.py",
         "if row[k] < 0 or (row[k] == 0 and any(row[k:])):",
         "if row[k] < 0 or (row[k] == 0 and any(row[k + 1 : k + 2])):",
         "test_control::test_negative_semidefinite_by_elimination",

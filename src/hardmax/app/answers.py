@@ -14,7 +14,7 @@ from hardmax.app.unshown import MOST_HULLS, MOST_MATRIX, unshown
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import COLOURS, REST
 from hardmax.draw.tokens import Palette
-from hardmax.flows.spectrum import expectation_of
+from hardmax.flows.classify import classify_rule
 from hardmax.limit import limit_points
 from hardmax.polytope import Polytope
 from hardmax.rules.base import Rule
@@ -179,7 +179,7 @@ def _smooth(trajectory: Any, header: dict[str, Any], arrays: dict[str, AnyArray]
     arrays["emerged"] = emerged
     header["leaders"] = np.asarray(trajectory.leaders).tolist()
     if isinstance(trajectory.rule, hm.SelfAttention):
-        header["expected"] = repr(expectation_of(trajectory.rule, trajectory.array.shape[-1]))
+        header["expected"] = repr(classify_rule(trajectory.rule, trajectory.array.shape[-1]))
 
 
 def _outline(points: FloatArray) -> AnyArray:

@@ -11,7 +11,7 @@ from hardmax._exact import format_down
 from hardmax.cli import options, output
 from hardmax.cli.options import UNSAID, option
 from hardmax.cli.rules import RunOptions
-from hardmax.flows.spectrum import expectation_of
+from hardmax.flows.classify import classify_rule
 from hardmax.trajectories.status import coordinates
 
 
@@ -54,7 +54,7 @@ def simulate(
         return
     output.say_status(trajectory.status)
     if isinstance(rule, SelfAttention):
-        output.say(f"Of the exact flow: {expectation_of(rule, tokens.shape[-1])!r}")
+        output.say(f"Of the exact flow: {classify_rule(rule, tokens.shape[-1])!r}")
     if trajectory.batched:
         output.say("For the tokens of one cloud pass --cloud with its number.")
     elif isinstance(trajectory, HardmaxTrajectory):

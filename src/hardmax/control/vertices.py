@@ -1,9 +1,9 @@
-"""Which tokens can lead at all (Theorem 5), by linear programmes.
+"""Tokens that can lead at all (Theorem 5), by linear programmes.
 
 Token i leads at layer 0 for some symmetric positive definite A if and only if z_i is not 0 and is a vertex of the hull
 of all tokens and 0: with p = A z_i, ⟨p, z_i⟩ > 0 and ⟨p, z_i - z_j⟩ > 0; and such a p gives
 A = ppᵀ/⟨p, z_i⟩ + t (I - z_i z_iᵀ/|z_i|²). Each programme has the vertices known so far as its rows, not all tokens,
-and a token that it cannot rule out names a new vertex (Clarkson, "More output-sensitive geometric algorithms", 1994).
+and a token that it cannot rule out gives a new vertex (Clarkson, "More output-sensitive geometric algorithms", 1994).
 """
 
 from collections.abc import Callable
@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
-from hardmax._types import BoolArray, FloatArray
+from hardmax._errors import ParameterError
+from hardmax._types import AnyArray, BoolArray, FloatArray
 from hardmax._validation import check_token_set
-from hardmax.control.demands import scaled
 from hardmax.exact.argmax import argmax_sets
+from hardmax.search.rounding import Scaled
 from hardmax.search.sets import Classes
 
-FORWARD_TOL = 1e-8  # by which each must point forward, as a part of its length: programmes are solved to about 1e-9
+FORWARD_TOL = 1e-8  # the smallest ⟨p, v⟩ / |v| that counts as positive: programmes are solved to about 1e-9
 
 
 def can_lead(tokens: Any, *, progress: Callable[[int, int], None] | None = None) -> BoolArray:
@@ -28,18 +29,18 @@ def can_lead(tokens: Any, *, progress: Callable[[int, int], None] | None = None)
     ----------
     tokens : (n, d) array
     progress : callable, optional
-        Called with (tokens looked at, tokens in all).
+        Called with (tokens tested, tokens in all).
 
     Returns
     -------
     (n,) bool array
-        Equal tokens have equal answers: they lead as one, and where all are equal they do. A token that stands out from
-        the hull of the others by less than 1e-8 of its distance to them counts as inside.
+        Equal tokens have equal answers: they lead as one, and if all tokens are equal they do. A token whose distance
+        from the hull of the others is below 1e-8 of its distance to them counts as inside.
 
     Raises
     ------
     ParameterError
-        If `tokens` are not one cloud of finite numbers.
+        If `tokens` are not one batch element of finite numbers.
     ParameterTypeError
         If they are not real numbers.
 
@@ -55,7 +56,7 @@ def can_lead(tokens: Any, *, progress: Callable[[int, int], None] | None = None)
     classes = Classes.of(array)
     if len(classes) == 1:
         return np.ones(len(array), bool)
-    hull = Vertices(scaled(classes.rows))
+    hull = Vertices(scale_tokens(classes.rows))
     answers = np.zeros(len(classes), bool)
     for i in range(len(classes)):
         answers[i] = hull.has(i)
@@ -65,34 +66,35 @@ def can_lead(tokens: Any, *, progress: Callable[[int, int], None] | None = None)
 
 
 class Vertices:
-    """The vertices of conv(tokens and 0), found one by one as they are asked for."""
+    """The vertices of conv(tokens and 0), found one by one on demand."""
 
     def __init__(self, tokens: FloatArray) -> None:
         self.tokens = tokens  # (m, d) distinct
-        sets = argmax_sets(tokens)  # who leads for A = I is a vertex; the longest token is one of them
+        sets = argmax_sets(tokens)  # leaders for A = I are vertices; the longest token is one of them
         self.known = {int(i) for i in np.flatnonzero(sets.sizes == 1) if sets[int(i)][0] == i and tokens[i].any()}
 
     def has(self, i: int) -> bool:
+        """Return whether token i is a vertex."""
         if not self.tokens[i].any():
             return False
         while i not in self.known:
             # A direction in which z_i is ahead of 0 and of every known vertex
             ahead = np.vstack([self.tokens[i], self.tokens[i] - self.tokens[sorted(self.known)]])
-            p = forward_direction(ahead)
-            if p is None or (vertex := self._farthest(p)) in self.known:  # none, or by rounding one that shows no more
+            p = find_direction(ahead)
+            if p is None or (vertex := self._farthest(p)) in self.known:  # none, or by rounding one that is known
                 return False
             self.known.add(vertex)
         return True
 
     def _farthest(self, p: FloatArray) -> int:
-        """The token farthest along p; of several on one face, a vertex of that face."""
+        """Return the token farthest along p; of several on one face, a vertex of that face."""
         values = self.tokens @ p
         face = np.flatnonzero(values >= values.max() - 1e-12 * (np.abs(values).max() or 1.0))
         return int(face[np.lexsort(self.tokens[face].T)[-1]])
 
 
-def forward_direction(vectors: FloatArray) -> FloatArray | None:
-    """The p, |p| <= 1 in each coordinate, whose smallest ⟨p, v⟩ / |v| is largest; None where that is not positive."""
+def find_direction(vectors: FloatArray) -> FloatArray | None:
+    """Find the p, |p| <= 1 in each coordinate, with the largest min ⟨p, v⟩ / |v|; None if that is not positive."""
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     d = units.shape[1]
     found = linprog(  # maximise s such that <p, unit> >= s for all
@@ -102,3 +104,14 @@ def forward_direction(vectors: FloatArray) -> FloatArray | None:
         bounds=[(-1, 1)] * d + [(0, None)],
     )
     return None if found.x is None or found.x[d] <= FORWARD_TOL else np.asarray(found.x[:d])
+
+
+def scale_tokens(rows: AnyArray) -> FloatArray:
+    """Return distinct tokens as floats with no entry above 1, scaled by a power of two: no product overflows."""
+    floats = Scaled.of(rows).values
+    lost = (floats == 0).all(axis=1) != (rows == 0).all(axis=1)
+    if lost.any() or len(np.unique(floats, axis=0)) < len(floats):
+        must = "differ from each other and from 0 when they are divided by the largest entry and rounded to floats"
+        advice = "Leave out tokens that are equal but for rounding, or those that are tiny."
+        raise ParameterError("tokens", must, "some that do not", advice)
+    return floats

@@ -10,7 +10,7 @@ from hardmax.draw.html import render
 from hardmax.draw.shown import shows_once
 from hardmax.draw.tokens import plot_layers, plot_limit, plot_tokens
 from hardmax.limit import Limit, limit_points
-from hardmax.theorems.base import Verdict
+from hardmax.theorems.verdict import Verdict
 from hardmax.trajectories.base import Trajectory
 
 MOST_POINTS, MOST_LEADERS = 12, 12

@@ -22,7 +22,7 @@ from hardmax.simulate import simulate
 from hardmax.trajectories.status import count
 
 if TYPE_CHECKING:
-    from hardmax.control.result import ControlResult
+    from hardmax.control.request import ControlResult
 
 LAYERS = 60  # to see who leads in the end
 FITS = 0.6  # half the length of the ellipse, as a part of the largest coordinate

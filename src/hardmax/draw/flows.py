@@ -21,7 +21,7 @@ from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.draw import style
 from hardmax.draw.projection import Projection
 from hardmax.draw.shown import shows_once
-from hardmax.flows.spectrum import expectation_of
+from hardmax.flows.classify import classify_rule
 from hardmax.polytope import Polytope
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.softmax import Softmax
@@ -347,7 +347,7 @@ def expectation_line(trajectory: Trajectory) -> str:
     rule = trajectory.rule
     if not isinstance(rule, SelfAttention) or any(map(callable, rule.weights)):
         return ""
-    return repr(expectation_of(rule, trajectory.array.shape[-1]))
+    return repr(classify_rule(rule, trajectory.array.shape[-1]))
 
 
 def score_form(trajectory: SmoothTrajectory, at: int) -> FloatArray | None:

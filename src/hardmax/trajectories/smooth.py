@@ -6,13 +6,13 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+import scipy  # submodules load on first use
 
 from hardmax._arrays import as_mask, like, match_array, to_numpy, unit_rows, where
 from hardmax._errors import ParameterError, ParameterIndexError
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
-from hardmax.flows.clusters import labels_of, leaders_of
-from hardmax.flows.matrix_exponential import growth_of
-from hardmax.flows.spectrum import expected_of_values
+from hardmax.flows.classify import classify_values
+from hardmax.flows.matrix_exponential import find_growth
 from hardmax.rules.base import Rule
 from hardmax.rules.heads import by_heads
 from hardmax.rules.self_attention import SelfAttention
@@ -20,6 +20,8 @@ from hardmax.rules.sphere import Sphere
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.status import smooth_status
 from hardmax.trajectories.storage import Arrays, check_array, require, rule_to_data, to_json
+
+CLUSTER_TOL = 1e-3  # tokens this close are in one cluster, relative to the larger of the first and present spread
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -117,7 +119,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
     def _grows(self) -> bool:
         """Whether under it x = e^{tV} z may leave the range of floats while z does not."""
         rule = self._constant_rule
-        return rule is not None and growth_of(rule, self.array.shape[-1]).grows
+        return rule is not None and find_growth(rule, self.array.shape[-1]).grows
 
     @property
     def letter(self) -> str:
@@ -193,8 +195,8 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
             return self.powers[at]
         if self._constant_rule is None or not self.stats["adaptive"] or not self._grows:
             return None
-        growth, when = growth_of(self._constant_rule, self.array.shape[-1]), float(self.saved[at])
-        return growth.unit(when), growth.rate * when
+        growth, when = find_growth(self._constant_rule, self.array.shape[-1]), float(self.saved[at])
+        return growth.bounded_factor(when), growth.rate * when
 
     def _unit(self, at: int, power: Array, log: float) -> Array:
         """Return e^{-log} x, from x where it is finite: rounding of z in weak directions would reach the others."""
@@ -218,7 +220,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
         """The map to the components in the leading eigenspace of V, if that is not the whole space."""
         if self._constant_rule is None:
             return None
-        expected = expected_of_values(self._constant_rule, self.array.shape[-1])
+        expected = classify_values(self._constant_rule, self.array.shape[-1])
         return expected.dual if expected.kind in ("hyperplanes", "product", "complex") else None
 
     @cached_property
@@ -256,7 +258,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
         at = self.index(k)
         P = np.asarray(to_numpy(self.attention(at)))
         with np.errstate(over="ignore", invalid="ignore"):  # padding may hold anything
-            return self._map_sets(leaders_of, P, self._labels(at), self.drawn[at], self.start, self.real)
+            return self._map_sets(find_leaders, P, self._labels(at), self.drawn[at], self.start, self.real)
 
     def _map_sets(self, function: Callable[..., Any], *arrays: AnyArray) -> Any:
         """Apply a function to the arrays of one token set; for a batch return a list."""
@@ -274,7 +276,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
 
     def _labels(self, at: int) -> IntArray:
         first = self.start if self._dual is None else self.start @ self._dual  # z = x at time 0
-        return np.asarray(self._map_sets(labels_of, self.gathering[at], first, self.real))
+        return np.asarray(self._map_sets(label_clusters, self.gathering[at], first, self.real))
 
     @cached_property
     def similarity(self) -> FloatArray:
@@ -346,3 +348,27 @@ def _held(file: Arrays, b: int, n: int) -> tuple[float, FloatArray] | None:
     check_array(file, f"held/{b}/from", "f", ())
     check_array(file, f"held/{b}/attention", "f", (n, n))
     return float(file[f"held/{b}/from"]), file[f"held/{b}/attention"]
+
+
+def label_clusters(tokens: AnyArray, first: AnyArray, real: BoolArray, *, tol: float = CLUSTER_TOL) -> IntArray:
+    """Label the cluster of each token (n, d), numbered in the order of the tokens; -1 for padding."""
+    points = tokens[real].astype(np.float64)
+    unit = float(np.abs(points).max()) or 1.0  # squares of distances must not overflow
+    spread = max(float(np.ptp(each / unit, axis=0).max()) for each in (points, first[real].astype(np.float64)))
+    reach = max(tol * spread, len(points) * float(np.finfo(np.float64).eps))  # equal tokens may differ by rounding
+    tree = scipy.spatial.cKDTree(points / unit)
+    pairs = tree.sparse_distance_matrix(tree, reach, output_type="coo_matrix")
+    pairs.data[:] = 1.0  # equal tokens have distance 0, which would not count as an edge
+    labels = np.full(len(real), -1)
+    labels[real] = scipy.sparse.csgraph.connected_components(pairs, directed=False)[1]
+    return labels
+
+
+def find_leaders(P: AnyArray, labels: IntArray, points: AnyArray, start: AnyArray, real: BoolArray) -> IntArray:
+    """Find the token that moved least in each cluster whose members attend to it by more than 1/2 on average."""
+    inside = labels[:, None] == np.arange(labels.max() + 1)  # (n, clusters)
+    own = (P @ inside)[..., np.arange(len(labels)), labels]  # (..., n), attention of each token to its own cluster
+    leads = np.atleast_2d(own @ inside > 0.5 * inside.sum(axis=0)).any(axis=0)  # (clusters,), in some head
+    moved = np.linalg.norm(np.where(real[:, None], points - start, 0.0), axis=-1)
+    members = [np.flatnonzero(inside[:, cluster]) for cluster in np.flatnonzero(leads)]
+    return np.sort([tokens[moved[tokens].argmin()] for tokens in members]).astype(np.intp)
