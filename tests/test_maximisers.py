@@ -15,7 +15,7 @@ from hardmax.search import reference
 from hardmax.search import threads as compiled
 from hardmax.search.dispatch import KERNELS, Search
 from hardmax.search.hull import Hull
-from hardmax.search.rounding import Slack, slack_of
+from hardmax.search.rounding import slack_of
 from hardmax.search.sets import Sets
 from tests.problems import clouds
 from tests.problems.oracle import choose, fractions
@@ -179,15 +179,16 @@ def test_the_walk_goes_on_past_keys_behind_the_boundary():
 @pytest.mark.parametrize("kernel", ["numpy", "hull", "scan", "symmetric"])
 @pytest.mark.parametrize("errors", [(0.0, 0.0), (3e-16, 2e-16)])
 @pytest.mark.parametrize("scale", [1.0, 1e-12, 1e-300, 5e-324])
-def test_a_slack_by_length_is_that_of_each_query(kernel, errors, scale):
+def test_short_queries_and_positions_with_errors_keep_all_candidates(kernel, errors, scale):
     rng = np.random.default_rng(0)
     keys = np.r_[clouds.lattice(rng, 100, 2), rng.normal(size=(300, 2))]
     keys /= 2 * np.abs(keys).max()
     queries = np.r_[keys * scale, keys, np.zeros((1, 2))] if kernel != "symmetric" else keys
-    slack, each = Slack.of(errors[0], keys, errors[1]), slack_of(queries, errors[0], keys, errors[1])
+    slack = slack_of(queries, errors[0], keys, errors[1])
     found, _ = Search(kernel).near_maxima(queries, keys, slack)
-    assert found == Search(kernel).near_maxima(queries, keys, each)[0]
+    least = Search("numpy").near_maxima(queries, keys, slack / 2)[0]  # whose products round differently
     assert found.sizes.all()
+    assert all(set(row) <= set(all_of_it) for row, all_of_it in zip(least, found, strict=True))
 
 
 def test_keys_on_the_edges_of_a_plane_stay():

@@ -1,7 +1,7 @@
 """Compiled passes over batches of small token sets, where no two keys are nearly as good.
 
 One hardmax layer with its transpose, several layers with their transpose, and the contributions of tokens to logits:
-all search by `find_single_argmax` and hold no arrays in between. A batch element with a near-tie anywhere is left to
+all search by `find_argmax` and hold no arrays in between. A batch element with a near-tie anywhere is left to
 exact arithmetic: rounding decides nothing here.
 
 Functions that move tokens and gradients are compiled with `fastmath=False`, so that results have the same bits on
@@ -19,7 +19,7 @@ from hardmax._exact import UNIT
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.search.scan import as_plain, list_seen
 from hardmax.search.simd import FLAGS
-from hardmax.search.small import Workspace, allocate, find_single_argmax
+from hardmax.search.small import Workspace, allocate, find_argmax
 from hardmax.search.threads import entry, share
 
 LEFT_OUT = -1  # in place of a size: of a batch element that is left to exact arithmetic
@@ -55,7 +55,7 @@ def _attend(
         own, known, argmax, rows = queries[element], keys[element], found[element], out[element]
         count, decided = list_seen(mask, element, m, seen), _is_finite(own) and _is_finite(known)
         if decided and count:
-            decided = find_single_argmax(own, known, seen[:count], 0.0, known[:0], space, argmax, clear)
+            decided = find_argmax(own, known, seen[:count], 0.0, known[:0], space, argmax, clear)[1]
         for i in range(n if decided else 0):
             argmax[n + i] = min(count, 1)
             argmax[i] = argmax[i] if count else -1
@@ -190,7 +190,7 @@ def _run_layers(
         if z.shape[1] == 1:
             sure = _follow_on_line(z, error, follows[k])
         else:
-            sure = find_single_argmax(z, z, ids, error, form, space, follows[k], clear)
+            sure = find_argmax(z, z, ids, error, form, space, follows[k], clear)[1]
         if not sure:
             return -1
         error += 8 * UNIT * reach  # the layer itself brings positions no farther apart

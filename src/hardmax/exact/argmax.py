@@ -16,7 +16,7 @@ from hardmax._validation import as_array
 from hardmax.exact.comparison import ExactRows, compared
 from hardmax.search.dispatch import Search, check_kernel, is_small, products_of_batch, search_batch, use_compiled
 from hardmax.search.reference import TILE, near_maxima, near_maxima_of_clouds
-from hardmax.search.rounding import Metric, Scaled, ScaledClouds, Slack
+from hardmax.search.rounding import Metric, Scaled, ScaledClouds, slack_of
 from hardmax.search.sets import Classes, Sets, TooMany
 
 MAX_FLOAT64_FACTOR = 1e150  # its square is still a float
@@ -70,7 +70,7 @@ def exact_sets(points: Points, keys: Points, metric: Metric, search: Search, lim
 
 def _exact_sets(points: Points, keys: Points, metric: Metric, search: Search, limits: IntArray | None) -> Answer:
     queries, query_error = metric.queries(points.values, points.error)
-    slack = Slack.of(query_error, keys.values, keys.error)
+    slack = slack_of(queries, query_error, keys.values, keys.error)
     near, gaps = search.near_maxima(queries, keys.values, slack, limits)
     leads = dict.fromkeys(near.tied.tolist(), 0)
     rows = near.tied if keys.error else _with_different_keys(near, keys.values)
@@ -80,10 +80,9 @@ def _exact_sets(points: Points, keys: Points, metric: Metric, search: Search, li
         sets, leads = near.replace(rows, decided), leads | dict(zip(rows.tolist(), by, strict=True))
     if not search.gaps:
         return sets, None, leads
-    each = slack.at(queries)
     if gaps is None:
-        gaps = _gaps_of(queries, keys.values, each, near, leads)
-    return sets, np.maximum(gaps - each, 0.0), leads
+        gaps = _gaps_of(queries, keys.values, slack, near, leads)
+    return sets, np.maximum(gaps - slack, 0.0), leads
 
 
 def _gaps_of(queries: FloatArray, keys: FloatArray, slack: FloatArray, near: Sets, leads: dict[int, int]) -> FloatArray:

@@ -17,7 +17,6 @@ from hardmax._errors import MissingExtra, ParameterError
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.search import reference
 from hardmax.search.numba_cache import has_numba, is_loaded, is_stored
-from hardmax.search.rounding import Slack
 from hardmax.search.sets import MOST, Sets
 
 if TYPE_CHECKING:
@@ -157,7 +156,7 @@ class Search:
         self.ran[kernel] += queries
 
     def near_maxima(
-        self, queries: FloatArray, keys: FloatArray, slack: FloatArray | Slack, limits: IntArray | None = None
+        self, queries: FloatArray, keys: FloatArray, slack: FloatArray, limits: IntArray | None = None
     ) -> tuple[Sets, FloatArray | None]:
         """Return every key whose product with a query is within `slack` of the largest, and the gaps if NumPy ran.
 
@@ -167,8 +166,8 @@ class Search:
             Floats.
         keys : (m, d) array
             Floats. The hull of a plane takes coordinates to be at most 1 in size.
-        slack : (n,) array or Slack
-            For each query by how much a product may be below its largest; a `Slack` grows with the query.
+        slack : (n,) array
+            For each query by how much a product may be below its largest.
         limits : (n,) array of int, optional
             For each query the number of keys it sees, from the first. Default: all.
 
@@ -179,11 +178,10 @@ class Search:
         """
         name = self._choose(queries, keys, limits is not None)
         if name == "numpy":
-            sets, gaps = reference.near_maxima(queries, keys, _slack_of_each(slack, queries), limits, MOST)
+            sets, gaps = reference.near_maxima(queries, keys, slack, limits, MOST)
             self.ran["numpy"] += len(queries)
             return sets, gaps if self.gaps else None
-        queries, keys = (np.ascontiguousarray(x, np.float64) for x in (queries, keys))
-        slack = slack if isinstance(slack, Slack) else np.ascontiguousarray(slack, np.float64)
+        queries, keys, slack = (np.ascontiguousarray(x, np.float64) for x in (queries, keys, slack))
         sets = Sets(np.zeros(len(queries) + 1, np.intp), np.empty(0, np.intp))
         if name == "hull":
             from hardmax.search import hull
@@ -192,20 +190,18 @@ class Search:
         elif name == "kdtree":
             from hardmax.search import kdtree
 
-            sets = kdtree.near_maxima(queries, keys, _slack_of_each(slack, queries))
+            sets = kdtree.near_maxima(queries, keys, slack)
         elif name == "symmetric" and limits is None and np.array_equal(queries, keys) and _is_moderate(keys):
             from hardmax.search import symmetric
 
-            sets = symmetric.near_maxima(keys, _slack_of_each(slack, queries))
+            sets = symmetric.near_maxima(keys, slack)
             self._is_clustered = bool(2 * np.count_nonzero(sets.sizes) < len(sets))
         left = np.flatnonzero(sets.sizes == 0)  # rows that a method has left out
         self.ran[name] += len(sets) - len(left)
         if len(left):
             some = left if len(left) < len(sets) else slice(None)
             seen = None if limits is None else limits[some]
-            allowed = slack if isinstance(slack, Slack) else slack[some]
-            found = self._scan(queries[some], keys, _slack_of_each(allowed, queries[some]), seen, name)
-            sets = sets.replace(left, found)
+            sets = sets.replace(left, self._scan(queries[some], keys, slack[some], seen, name))
         return sets, None
 
     def _scan(
@@ -269,11 +265,6 @@ class Search:
 
 def _is_moderate(keys: FloatArray) -> bool:
     return bool(max(keys.max(), -keys.min()) <= MAX_SYMMETRIC)
-
-
-def _slack_of_each(slack: FloatArray | Slack, queries: FloatArray) -> FloatArray:
-    """Return the slack as an array: shape (rows,)."""
-    return slack.at(queries) if isinstance(slack, Slack) else slack
 
 
 _shared: ContextVar[Search | None] = ContextVar("the search of a run", default=None)

@@ -22,24 +22,15 @@ from numba import njit
 
 from hardmax._exact import UNIT
 from hardmax._types import FloatArray, IntArray
-from hardmax.search.rounding import Slack
 from hardmax.search.sets import MOST, Sets
 from hardmax.search.threads import Output, collect_sets, entry, share
 
 MAX_WIDTH = 1e-2  # a walk along a wider band visits too many keys
 MAX_DEPTH = 1e-6  # queries that need a deeper shell, because they are nearly zero, are left to another method
 ALL = np.empty(0, np.intp)
-BY_LENGTH = np.empty(0)
 MAX_BUCKETS = 1 << 16
 QUERIES_PER_TASK = 2048
 WORK_PER_QUERY = 1000  # multiplications that take as long
-
-
-class Allowed(NamedTuple):
-    """The slack of each query if given, else as a function of its length."""
-
-    each: FloatArray  # (n,) or empty
-    by_length: Slack
 
 
 class Hull(NamedTuple):
@@ -68,45 +59,36 @@ class Hull(NamedTuple):
 
 
 def near_maxima(
-    queries: FloatArray, keys: FloatArray, slack: FloatArray | Slack, last: Hull | None = None
+    queries: FloatArray, keys: FloatArray, slack: FloatArray, last: Hull | None = None
 ) -> tuple[Sets, Hull | None]:
     """Return `reference.near_maxima` and the hull for the next layer; empty sets for queries that are nearly zero.
 
     All sets are empty where the hull of the keys is degenerate in floats.
     """
     n = len(queries)
-    allowed = Allowed(slack, Slack(0.0, 0.0)) if isinstance(slack, np.ndarray) else Allowed(BY_LENGTH, slack)
     tasks, effort = (n + QUERIES_PER_TASK - 1) // QUERIES_PER_TASK, float(n * WORK_PER_QUERY)
     depths = np.zeros(tasks)
-    share(lambda some: _depths(some, queries, allowed, depths), tasks, effort)
+    share(lambda some: _depths(some, queries, slack, depths), tasks, effort)
     hull = Hull.of(keys, 1.01 * float(depths.max(initial=0.0)) + 64 * UNIT, last)
     if hull is None:
         return Sets(np.zeros(n + 1, np.intp), ALL), last
     along = keys[hull.chain]
     count = min(max(64, 4 * len(hull.angles)), MAX_BUCKETS)
     buckets = np.searchsorted(hull.angles, np.arange(count + 1) * (4 / count))  # where a search by angle starts
-    walk = partial(_walk, queries, allowed, hull, along, buckets)
+    walk = partial(_walk, queries, slack, hull, along, buckets)
     return collect_sets(walk, n, tasks, QUERIES_PER_TASK, effort, MOST)[0], hull
 
 
 @entry()
-def _depths(tasks: IntArray, queries: FloatArray, allowed: Allowed, depths: FloatArray) -> None:
+def _depths(tasks: IntArray, queries: FloatArray, slack: FloatArray, depths: FloatArray) -> None:
     """Write how deep near-maximal keys can lie, for all queries of a task that are not nearly zero."""
     for task in tasks:
         deepest = 0.0
         for i in range(task * QUERIES_PER_TASK, min(len(queries), (task + 1) * QUERIES_PER_TASK)):
             length = _length(queries[i, 0], queries[i, 1])
-            slack = _slack(allowed, i, queries[i, 0], queries[i, 1])
-            if deepest * length < slack < MAX_DEPTH * length:
-                deepest = slack / length
+            if deepest * length < slack[i] < MAX_DEPTH * length:
+                deepest = slack[i] / length
         depths[task] = deepest
-
-
-@njit(inline="always")
-def _slack(allowed: Allowed, i: int, x: float, y: float) -> float:
-    """Return the slack of query i, (x, y)."""
-    by_length = allowed.by_length
-    return allowed.each[i] if len(allowed.each) else by_length.slope * (abs(x) + abs(y)) + by_length.base
 
 
 @njit(inline="always")
@@ -255,7 +237,7 @@ def _first_not_below(ascending: FloatArray, value: float, below: int, above: int
 @entry()
 def _walk(
     queries: FloatArray,
-    allowed: Allowed,
+    slacks: FloatArray,
     hull: Hull,
     along: FloatArray,
     buckets: IntArray,
@@ -270,7 +252,7 @@ def _walk(
         for i in range(task * QUERIES_PER_TASK, min(n, (task + 1) * QUERIES_PER_TASK)):
             x, y = queries[i, 0], queries[i, 1]
             output.first[i], output.sizes[i] = -1, 0
-            slack = _slack(allowed, i, x, y)
+            slack = slacks[i]
             if not slack < MAX_DEPTH * _length(x, y):
                 continue
             angle = _angle(x, y)

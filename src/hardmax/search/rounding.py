@@ -93,7 +93,7 @@ class ScaledClouds(NamedTuple):
         return cls(np.ldexp(clouds.astype(np.float64), -exponents[:, None, None]), exponents, errors)
 
     def slack(self, keys: "ScaledClouds") -> FloatArray:
-        """Return what `Slack` is for one token set, for these as queries: (batch, n)."""
+        """Return `slack_of` each batch element, with these as queries: (batch, n)."""
         d, e_q, e_z = self.values.shape[2], self.errors, keys.errors
         sizes = np.abs(keys.values)
         highest, widest = sizes.max(axis=(1, 2), initial=0), sizes.sum(axis=2).max(axis=1, initial=0)
@@ -102,36 +102,18 @@ class ScaledClouds(NamedTuple):
         return np.asarray(slope[:, None] * np.abs(self.values).sum(axis=2) + base[:, None])
 
 
-class Slack(NamedTuple):
-    """Largest difference of two computed products of a query q whose exact products are equal: slope |q|_1 + base.
+def slack_of(queries: FloatArray, query_error: float, keys: FloatArray, error: float) -> FloatArray:
+    """Return the largest difference of two computed products of each query whose exact products are equal: (rows,).
 
     |<q, z> - fl<q~, z~>| <= (d + 4) u |q~|_1 |z~|_max + e_z |q~|_1 + e_q |z~|_1 + d e_q e_z + d tiny, twice, and a bit.
     No square is taken, which would underflow for the smallest queries.
     """
-
-    slope: float
-    base: float
-
-    @classmethod
-    def of(cls, query_error: float, keys: FloatArray, error: float) -> "Slack":
-        """Return the slack for queries and keys with these errors in each coordinate."""
-        d = keys.shape[1]
-        highest = max(float(keys.max()), -float(keys.min()))
-        widest = float(_row_sums(keys).max()) if query_error else 0.0
-        slope = 2.02 * ((d + 4) * UNIT * highest + error)
-        return cls(slope, 2.02 * (query_error * widest + d * (query_error * error + TINY)))
-
-    def at(self, queries: FloatArray) -> FloatArray:
-        """Return the slack of each query: shape (rows,)."""
-        slack = _row_sums(queries)  # (rows,) |q~|_1
-        slack *= self.slope
-        slack += self.base
-        return slack
-
-
-def slack_of(queries: FloatArray, query_error: float, keys: FloatArray, error: float) -> FloatArray:
-    """Return the slack of each query: shape (rows,)."""
-    return Slack.of(query_error, keys, error).at(queries)
+    d, highest = keys.shape[1], max(float(keys.max()), -float(keys.min()))
+    widest = float(_row_sums(keys).max()) if query_error else 0.0
+    slack = _row_sums(queries)  # |q~|_1
+    slack *= 2.02 * ((d + 4) * UNIT * highest + error)
+    slack += 2.02 * (query_error * widest + d * (query_error * error + TINY))
+    return slack
 
 
 def _row_sums(array: FloatArray) -> FloatArray:
