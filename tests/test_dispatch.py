@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import time
 from collections import Counter
 
 import numpy as np
@@ -15,7 +16,7 @@ pytest.importorskip("numba")
 import hardmax as hm
 from hardmax.cli.compile import RUNS
 from hardmax.exact.argmax import argmax_sets
-from hardmax.search import dispatch, numba_cache, threads
+from hardmax.search import dispatch, threads
 from hardmax.search.dispatch import Search
 
 pytestmark = pytest.mark.by_size
@@ -159,8 +160,8 @@ def test_the_logger_gets_what_ran_for_tensors_and_why(caplog):
 
 def test_a_kernel_is_loaded_once_it_has_run():
     argmax_sets(np.eye(5, 2), kernel="hull")
-    assert numba_cache.is_loaded("hull")
-    for name in numba_cache.LAST_COMPILED.values():
+    assert dispatch.is_loaded("hull")
+    for name in dispatch.LAST_COMPILED.values():
         module, function = f"hardmax.{name}".rsplit(".", 1)
         assert hasattr(getattr(importlib.import_module(module), function), "overloads")
 
@@ -168,12 +169,12 @@ def test_a_kernel_is_loaded_once_it_has_run():
 ASK = """
 import sys, numpy as np
 from hardmax.exact.argmax import argmax_sets
-from hardmax.search import dispatch, numba_cache
-before, loaded = numba_cache.is_stored("symmetric"), numba_cache.is_loaded("symmetric")
+from hardmax.search import dispatch
+before, loaded = dispatch.is_stored("symmetric"), dispatch.is_loaded("symmetric")
 argmax_sets(np.random.default_rng(0).normal(size=(300, 16)), kernel="symmetric")
 from hardmax.search import symmetric
 hits = sum(symmetric._search.stats.cache_hits.values())
-print(before, loaded, numba_cache.is_loaded("symmetric"), hits)
+print(before, loaded, dispatch.is_loaded("symmetric"), hits)
 """
 
 
@@ -190,22 +191,27 @@ def test_a_source_that_has_changed_is_compiled_again(monkeypatch, tmp_path):
     for folder in ("search", "attention"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "hull.py").write_text("1")
-    monkeypatch.setattr(numba_cache, "PACKAGE", tmp_path)
-    monkeypatch.setattr(numba_cache, "hash_sources", numba_cache.hash_sources.__wrapped__)  # which is cached
+    monkeypatch.setattr(dispatch, "PACKAGE", tmp_path)
+    monkeypatch.setattr(threads, "__file__", str(tmp_path / "search" / "threads.py"))
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    assert not numba_cache.is_stored.__wrapped__("hull")
-    (tmp_path / f"hull._walk{numba_cache.hash_sources(tmp_path / 'search')}-0.py311.nbi").touch()
-    assert numba_cache.is_stored.__wrapped__("hull")
+    named, stored = threads.hash_sources.__wrapped__, dispatch.is_stored.__wrapped__  # without their caches
+    assert not stored("hull")
+    before = named(tmp_path / "search")
+    (tmp_path / f"hull._walk{before}-0.py311.nbi").touch()
+    assert stored("hull")
     (tmp_path / "search" / "simd.py").write_text("2")  # which the function may call
-    assert not numba_cache.is_stored.__wrapped__("hull")
-    own, search = (numba_cache.hash_sources(tmp_path / folder) for folder in ("attention", "search"))
+    later = time.time() + 10
+    os.utime(tmp_path / "search" / "simd.py", (later, later))
+    assert not stored("hull")
+    assert named(tmp_path / "search") != before
+    own, search = (named(tmp_path / folder) for folder in ("attention", "search"))
     (tmp_path / "attention" / "hull.py").write_text("3")
-    assert numba_cache.hash_sources(tmp_path / "attention") != own
-    assert numba_cache.hash_sources(tmp_path / "search") == search
+    assert named(tmp_path / "attention") != own
+    assert named(tmp_path / "search") == search
 
 
 def test_every_kernel_can_be_compiled_ahead(run, monkeypatch):
-    assert set(RUNS) == set(numba_cache.LAST_COMPILED)
+    assert set(RUNS) == set(dispatch.LAST_COMPILED)
     monkeypatch.setattr("hardmax.cli.compile.has_numba", lambda: False)
     monkeypatch.setattr("hardmax.cli.compile._has_gpu", lambda: False)
     code, _, err = run("compile")
@@ -261,7 +267,7 @@ import sys, numpy as np, torch, hardmax as hm
 from hardmax.attention.functional import hardmax_attention
 from hardmax.attention.layers import hardmax_layers
 from hardmax.exact.argmax import argmax_sets
-from hardmax.search import dispatch, numba_cache
+from hardmax.search import dispatch
 dispatch.is_loaded = lambda kernel: True
 rng = np.random.default_rng(0)
 for kind, n, d in (("gaussian", 300, 2), ("sphere", 20_000, 3), ("gaussian", 300, 3), ("gaussian", 5_000, 16)):
@@ -292,6 +298,6 @@ def test_nothing_is_compiled_after_hardmax_compile(tmp_path):
     said = subprocess.run(
         [sys.executable, "-m", "hardmax.cli.main", "compile"], env=own, capture_output=True, text=True, check=True
     )
-    assert {line.split(":")[0] for line in said.stdout.splitlines()[:-1]} == set(numba_cache.LAST_COMPILED)
+    assert {line.split(":")[0] for line in said.stdout.splitlines()[:-1]} == set(dispatch.LAST_COMPILED)
     used = subprocess.run([sys.executable, "-c", USE], env=own, capture_output=True, text=True)
     assert (used.returncode, used.stdout) == (0, ""), used.stderr

@@ -25,8 +25,7 @@ from hardmax.exact.limit_set import LimitSet
 from hardmax.exact.run import Proof, Run, merge_stats
 from hardmax.polytope import Polytope
 from hardmax.rules.hardmax import Hardmax
-from hardmax.search.dispatch import check_kernel
-from hardmax.search.numba_cache import has_numba
+from hardmax.search.dispatch import check_kernel, has_numba
 from hardmax.trajectories.base import LazySequence
 from hardmax.trajectories.status import coordinates, count, leaders_since
 from hardmax.trajectories.storage import (

@@ -16,7 +16,7 @@ from hardmax._errors import MissingExtra
 from hardmax.cli import output
 from hardmax.cli.options import UNSAID, option
 from hardmax.exact.argmax import argmax_sets
-from hardmax.search.numba_cache import LAST_COMPILED, has_numba
+from hardmax.search.dispatch import LAST_COMPILED, has_numba
 
 
 def compile(

@@ -4,11 +4,15 @@ Compiled code has to be loaded, and once per installation compiled. Small calls 
 loaded once NumPy's accumulated work exceeds the loading time, and compiled once it exceeds the compilation time.
 """
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +20,6 @@ import numpy as np
 from hardmax._errors import MissingExtra, ParameterError
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.search import reference
-from hardmax.search.numba_cache import has_numba, is_loaded, is_stored
 from hardmax.search.sets import MOST, Sets
 
 if TYPE_CHECKING:
@@ -38,7 +41,41 @@ MIN_SYMMETRIC_D, MIN_SYMMETRIC = 16, 1 << 16  # dimensions and coordinates from 
 MAX_SYMMETRIC = 2.0**30  # a coordinate up to which lengths stay in the range of float32
 MAX_GAPS_D, MIN_GAPS = 16, 1 << 23  # dimensions and products between which several searches beat all products
 
+PACKAGE = Path(__file__).parents[1]
+LAST_COMPILED = {  # each kernel, and the function that is compiled last of all that it needs
+    "hull": "search.hull._walk",
+    "scan": "search.scan._search",
+    "symmetric": "search.symmetric._decide",
+    "small": "search.small._search",
+    "attention": "attention.layers_compiled._attend",
+    "layers": "attention.layers_compiled._forward",
+    "contributions": "attention.layers_compiled._contributions",
+    "encoding": "sentiment.compiled_encoding._encode",
+}
 _numpy_work: Counter[str] = Counter()  # products that NumPy found in this process in place of each kernel
+
+
+@cache
+def has_numba() -> bool:
+    """Return whether numba is installed."""
+    return find_spec("numba") is not None
+
+
+def is_loaded(kernel: str) -> bool:
+    """Return whether a kernel has run in this process."""
+    module, function = f"hardmax.{LAST_COMPILED[kernel]}".rsplit(".", 1)
+    found = sys.modules.get(module)
+    return found is not None and bool(getattr(getattr(found, function), "signatures", True))
+
+
+@cache
+def is_stored(kernel: str) -> bool:
+    """Return whether numba's cache on disk has a kernel that was compiled after the last change of its sources."""
+    folder, module, function = LAST_COMPILED[kernel].split(".")
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    place = Path(chosen) if chosen else PACKAGE / folder / "__pycache__"
+    changed = max(file.stat().st_mtime for each in ("search", folder) for file in (PACKAGE / each).glob("*.py"))
+    return any(file.stat().st_mtime >= changed for file in place.rglob(f"{module}.{function}-*.nbi"))
 
 
 def check_kernel(kernel: str) -> str:

@@ -259,8 +259,8 @@ def _thresholds(
 ) -> tuple[np.float32, np.float32, np.float32]:
     """Return the lead that decides in float32 as slope * |q| + base, and the least |q|^2 that it holds for.
 
-    Errors of positions change a product by error (|q|_1 + |k|_1 + d error); see `rounding.slack_of`. `form` is the length
-    of the matrix by which queries are multiplied, or 0.
+    Errors of positions change a product by error (|q|_1 + |k|_1 + d error); see `rounding.slack_of`. `form` is the
+    length of the matrix by which queries are multiplied, or 0.
     """
     units = (2 * d + 8 if form else d + 4) * UNIT32
     slope = 1.01 * 2.02 * units * (1 + 2 * units) * longest * (form or 1.0) + 2.1 * np.sqrt(d) * error * scale

@@ -3,6 +3,8 @@
 from _thread import LockType, allocate_lock, start_new_thread
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -11,7 +13,6 @@ import numpy as np
 from numba import njit
 
 from hardmax._types import BoolArray, IntArray
-from hardmax.search.numba_cache import hash_sources
 from hardmax.search.sets import Sets, TooMany
 
 MIN_PARALLEL = 2e7  # multiplications below which one thread is done before others have started
@@ -29,6 +30,13 @@ class Output(NamedTuple):
     members: IntArray  # members of tied rows, task after task
     starts: IntArray  # (tasks + 1,) where the room of each task starts
     used: IntArray  # (tasks,) the room it needs
+
+
+@cache
+def hash_sources(folder: Path) -> str:
+    """Return a name that changes with any source file of a folder or of this one."""
+    files = [file for each in {Path(__file__).parent, folder} for file in each.glob("*.py")]
+    return "-" + sha256(b"".join(file.read_bytes() for file in sorted(files))).hexdigest()[:16]
 
 
 def entry(fastmath: bool | set[str] = False) -> Callable[[Function], Function]:
