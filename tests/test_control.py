@@ -21,9 +21,8 @@ from hardmax.control.infeasible import (
     refutes,
     rref,
 )
-from hardmax.control.programme import Programme, as_fractions, clip_condition
+from hardmax.control.programme import Programme, Vertices, as_fractions, clip_condition
 from hardmax.control.request import check_request
-from hardmax.control.vertices import Vertices
 
 PROFILE = {"deadline": None, "derandomize": True}
 TRIANGLE = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 0.0], [0.9, 0.0]])

@@ -51,7 +51,7 @@ FAULTS = (
     slip(
         "control",
         "vertices behind zero",
-        "control/vertices.py",
+        "control/programme.py",
         "ahead = np.vstack([self.tokens[i], self.tokens[i] - self.tokens[sorted(self.known)]])",
         "ahead = self.tokens[i] - self.tokens[sorted(self.known)]",
         "test_control::test_a_token_between_zero_and_others_cannot_lead",
@@ -60,7 +60,7 @@ FAULTS = (
     slip(
         "control",
         "any token of a face",
-        "control/vertices.py",
+        "control/programme.py",
         "return int(face[np.lexsort(self.tokens[face].T)[-1]])",
         "return int(face[0])",
         "test_control::test_the_farthest_token_is_a_vertex_of_its_face",

@@ -6,8 +6,8 @@ use; `can_lead` needs only SciPy.
 """
 
 from hardmax.control.choose import choose_A
+from hardmax.control.programme import can_lead
 from hardmax.control.request import Clash, ControlResult
 from hardmax.control.steering import steer
-from hardmax.control.vertices import can_lead
 
 __all__ = ["Clash", "ControlResult", "can_lead", "choose_A", "steer"]

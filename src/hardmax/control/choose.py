@@ -20,9 +20,8 @@ from hardmax._exact import format_down
 from hardmax._types import FloatArray, IntArray
 from hardmax._validation import check_count, check_positive, is_positive_definite
 from hardmax.control.infeasible import MAX_CROSS, MIN_MARGIN, MIN_WEIGHT, Existence, decide_existence
-from hardmax.control.programme import Demands, Programme, Solution
+from hardmax.control.programme import Demands, Programme, Solution, Vertices, find_direction
 from hardmax.control.request import Clash, ControlResult, Request, check_request, list_tokens
-from hardmax.control.vertices import Vertices, find_direction
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
 
