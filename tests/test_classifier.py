@@ -365,7 +365,7 @@ def test_held_back_texts_are_of_every_class():
             "`class_weight` must name labels of `y`, 'negative', 'positive'. Got 'positiv'. Did you mean 'positive'?",
         ),
         ({"resume": True}, "`resume` must go with `checkpoint`"),
-        ({"epochs": 0}, "`epochs` must be a whole number"),
+        ({"epochs": 0}, "`epochs` must be an integer"),
         ({"device": "tpu"}, "`device` must be"),
     ],
 )
