@@ -28,7 +28,7 @@ from hardmax.rules.hardmax import Hardmax
 from hardmax.search.dispatch import check_kernel
 from hardmax.search.numba_cache import has_numba
 from hardmax.trajectories.base import LazySequence
-from hardmax.trajectories.status import coordinates, count, leaders_since
+from hardmax.trajectories.status import count, leaders_since
 from hardmax.trajectories.storage import (
     Arrays,
     check_array,
@@ -306,25 +306,6 @@ def _read_limit(file: Arrays) -> Limit:
     values |= {name: file[name] for name in ("tokens", "leaders", "emerged", "clusters", "points", "start")}
     values |= {name: file[name].item() for name in ("certified", "layer", "pace", "reason")}
     return Limit(**values, _limit_set=_StoredLimit(file["weights"], float(file["radius"])))
-
-
-def limit_points(limit: Limit, most: int) -> list[tuple[str, str, str, str]]:
-    """Return rows of a table of the set S: the point, what it is, since which layer, how many tokens tend to it."""
-    rows = []
-    for p, point in enumerate(limit.points[:most]):
-        tokens = np.flatnonzero(limit.clusters == p)
-        if p < len(limit.leaders):
-            what, since = f"leader {limit.leaders[p]}", str(limit.emerged[p])
-        else:
-            weights = limit.weights[tokens[0]]
-            terms = [f"{w:.3g} x leader {i}" for w, i in zip(weights, limit.leaders, strict=True) if w > 0]
-            what, since = " + ".join(terms) or "no combination of leaders", ""
-        rows.append((coordinates(point), what, since, str(len(tokens))))
-    if len(limit.points) > most:
-        rows.append(("...", f"and {len(limit.points) - most} more", "", ""))
-    if (limit.clusters < 0).any():
-        rows.append(("", "undecided", "", str(int((limit.clusters < 0).sum()))))
-    return rows
 
 
 def quick_radius(limit: Limit) -> float:

@@ -15,7 +15,8 @@ from hardmax._validation import check_tokens
 from hardmax.cli import options, output
 from hardmax.cli.control import numbers_of
 from hardmax.cli.options import UNSAID, option
-from hardmax.trajectories.status import coordinates, count
+from hardmax.draw.html import coordinates
+from hardmax.trajectories.status import count
 from hardmax.trajectories.storage import coordinate_columns, write_rows
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hardmax._types import AnyArray, IntArray
+from hardmax._types import IntArray
 from hardmax.rules.sphere import Sphere
 
 if TYPE_CHECKING:
@@ -15,12 +15,6 @@ if TYPE_CHECKING:
 def count(number: int, noun: str) -> str:
     """Return a number with its noun, in the plural unless it is 1."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def coordinates(point: AnyArray) -> str:
-    """Return a point as text, shortened beyond six coordinates."""
-    shown = ", ".join(f"{float(x):.4g}" for x in point[:6])
-    return f"({shown}, ...)" if len(point) > 6 else f"({shown})"
 
 
 def leaders_since(emerged: IntArray) -> str:
