@@ -27,6 +27,11 @@ FIRST_LINE, NEXT_LINE = 5.0, 30.0  # seconds between lines in a log
 MIN_UPDATE = 0.2  # seconds between calls of `known`, which may synchronize a GPU
 
 
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is 1."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def draw(name: str, *results: Any, **options: Any) -> Any:
     """Return what the function of that name in DRAWERS draws."""
     return getattr(import_module(f"hardmax.{DRAWERS[name]}"), name)(*results, **options)

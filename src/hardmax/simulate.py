@@ -326,7 +326,7 @@ def _run_hardmax(job: _Job, rule: Hardmax) -> HardmaxTrajectory:
     stats["dtype"] = str(kept.dtype)
     token_sets: Sequence[TokenSet] = tuple(alone.values())
     if shared is not None:
-        token_sets = TokenSets(batch, real, follows, shared.emerged, shared.settled, alone, rule.causal)
+        token_sets = TokenSets(batch, real, follows, shared.emerged, shared.settled, rule.causal, alone)
     return HardmaxTrajectory(job.as_given(kept), rule, job.saved, job.batched, stats, token_sets)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._arrays import unit_rows
+from hardmax._display import count
 from hardmax._types import FloatArray
 from hardmax._validation import check_alpha, check_count
 from hardmax.control.choose import check_condition
@@ -23,7 +24,6 @@ from hardmax.control.request import Request, check_request
 from hardmax.control.result import ControlResult
 from hardmax.limit import Limit, limit
 from hardmax.rules.hardmax import Hardmax
-from hardmax.trajectories.status import count
 
 SMALLEST, LARGEST = 0.02, 1.0  # sizes of a change, drawn evenly in the logarithm
 OTHER_STEP = 0.2  # part of the changes that also draw another alpha, where there are several

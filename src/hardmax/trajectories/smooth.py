@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from hardmax._arrays import as_mask, like, match_array, to_numpy, unit_rows, where
+from hardmax._display import count
 from hardmax._errors import ParameterError, ParameterIndexError
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
 from hardmax.flows.clusters import labels_of, leaders_of
@@ -18,8 +19,7 @@ from hardmax.rules.heads import by_heads
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
 from hardmax.trajectories.base import Trajectory
-from hardmax.trajectories.status import smooth_status
-from hardmax.trajectories.storage import Arrays, check_array, require, rule_to_data, to_json
+from hardmax.trajectories.storage import Arrays, check_array, require
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -137,10 +137,10 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
 
     def index(self, k: int) -> int:
         """Return position k in `tokens`; negative counts from the last. With every layer saved it is the layer."""
-        count = len(self.saved)
-        at = k if self.check_index(k) >= 0 else count + k
-        if not 0 <= at < count:
-            raise ParameterIndexError("k", f"lie between {-count} and {count - 1}", k, "Save more layers or times.")
+        number = len(self.saved)
+        at = k if self.check_index(k) >= 0 else number + k
+        if not 0 <= at < number:
+            raise ParameterIndexError("k", f"lie between {-number} and {number - 1}", k, "Save more layers or times.")
         return at
 
     def label(self, at: int) -> str:
@@ -296,13 +296,37 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
     @cached_property
     def status(self) -> str:
         """State layers or times, clusters and leaders, and problems, in sentences."""
-        return smooth_status(self)
+        rule, saved, reached = self.rule, self.saved, self.reached
+        far = f"from t = 0 to {saved[reached - 1] if reached else 0:.4g}"
+        ran = f"Ran {far if rule.continuous else count(int(saved[-1]), 'layer')} on {self._describe_size()}"
+        if self.batched or not reached:
+            return f"{ran}{self._describe_problems()}"
+        which = "rescaled tokens" if self.shows_rescaled else "tokens"
+        if self.gathering is not self.drawn:
+            which += " in the leading directions of V"
+        end = "the end" if rule.continuous else "the last layer"
+        clusters = count(int(self.clusters.max()) + 1, "cluster")
+        leaders = f" {count(len(self.leaders), 'leader') if len(self.leaders) else 'No leader'}."
+        named = rule.attends and not isinstance(rule, Sphere)  # there tokens that have met share their attention
+        return f"{ran} {clusters} of {which} at {end}.{leaders if named else ''}{self._describe_problems()}"
 
-    def to_json(self) -> str:
-        """Return status, rule, saved layers or times, tokens, rescaled tokens, leaders and clusters as JSON."""
-        data = {"status": self.status, "rule": rule_to_data(self.rule), "saved": self.saved, "stats": self.stats}
-        data |= {"leaders": self.leaders, "clusters": self.clusters, "tokens": self.array}
-        return to_json(data if self.rescaled is None else data | {"rescaled": np.asarray(to_numpy(self.rescaled))})
+    def _describe_problems(self) -> str:
+        """State problems of the integrator, and where tokens left the range of floats."""
+        text = f" {self.problem}" if self.problem else ""
+        held = self.stats.get("held_from")
+        if self.stats.get("rtol_reached", 0) > self.stats.get("rtol", np.inf):
+            text = f" The error control was loosened to {self.stats['rtol_reached']:.0e} for sharp attention.{text}"
+        if held is not None:
+            text = f" From t = {held:.4g} on attention is Boolean up to rounding, and was held.{text}"
+        lost = self._first_lost()
+        if lost is None or self.problem:
+            return text
+        rest = "; the rescaled ones stay in it" if self.reached == len(self.saved) else ""
+        return f"{text} Tokens leave the range of {self.array.dtype} from {self.label(lost)} on{rest}."
+
+    def _data(self) -> dict[str, Any]:
+        data = {"leaders": self.leaders, "clusters": self.clusters, "tokens": self.array}
+        return data if self.rescaled is None else data | {"rescaled": np.asarray(to_numpy(self.rescaled))}
 
     def _arrays(self) -> dict[str, AnyArray]:
         arrays = {"real": self.real, "problems": np.array(self.problems, str), "start": self.start}

@@ -43,8 +43,8 @@ class UnreadableFile(ParameterError):
     """A file with another content than expected."""
 
 
-def write_archive(path: str | PathLike[str], arrays: Arrays) -> None:
-    """Write named arrays to `path`, an .npz file."""
+def write_archive(path: str | PathLike[str], arrays: Mapping[str, Any]) -> None:
+    """Write named arrays, numbers and texts to `path`, an .npz file."""
     with written_whole(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
 
