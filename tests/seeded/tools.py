@@ -402,9 +402,9 @@ FAULTS = (
     slip(
         "commands",
         "advice in Python",
-        "_errors.py",
-        "{keep_followable(self.advice, spell)}",
-        "{respell(self.advice, spell)}",
+        "app/problems.py",
+        "{keep_followable(problem.advice, spell)}",
+        "{respell(problem.advice, spell)}",
         "test_errors::test_a_surface_spells_what_it_has_and_leaves_out_advice_that_it_cannot_follow",
         "A command advises what no command line can do.",
     ),

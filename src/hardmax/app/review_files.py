@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from hardmax._errors import InputError, MissingExtra, ParameterError, keep_followable
-from hardmax.app.problems import in_words
+from hardmax._errors import InputError, MissingExtra, ParameterError
+from hardmax.app.problems import in_words, keep_followable
 from hardmax.app.review_accounts import named
 from hardmax.app.review_texts import towards
 from hardmax.sentiment.explanation import Explanation, explain_many

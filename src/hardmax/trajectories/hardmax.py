@@ -10,7 +10,6 @@ from operator import sub
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-import scipy  # whose parts load when they are used
 from numpy.typing import ArrayLike
 
 from hardmax._arrays import like, unit_rows
@@ -20,7 +19,7 @@ from hardmax._exact import apply, as_floats
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
 from hardmax.exact.positions import History
 from hardmax.rules.base import Rule
-from hardmax.rules.hardmax import Hardmax
+from hardmax.rules.hardmax import Hardmax, attention_over_tokens
 from hardmax.search.sets import Classes, Sets
 from hardmax.trajectories import storage
 from hardmax.trajectories.base import LazySequence, Trajectory
@@ -51,12 +50,7 @@ class TokenSet:
 
     def matrix(self, index: int, n: int) -> "csr_array":
         """Return attention over tokens at one saved layer: (n, n), uniform on C_i."""
-        m, labels = len(self.classes), self.classes.labels
-        over_classes = self.sets[index].matrix(self.classes.counts) / self.classes.counts  # (m, m)
-        place = scipy.sparse.csr_array((np.ones(len(labels)), (self.real, labels)), shape=(n, m))
-        matrix = scipy.sparse.csr_array(place @ over_classes @ place.T)
-        matrix.sort_indices()
-        return matrix
+        return attention_over_tokens(self.sets[index], self.classes, self.real, n)
 
     def arrays(self) -> dict[str, AnyArray]:
         """Return the arrays of a file."""

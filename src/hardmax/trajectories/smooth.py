@@ -12,7 +12,7 @@ from hardmax._display import count
 from hardmax._errors import ParameterError, ParameterIndexError
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
 from hardmax.flows.clusters import labels_of, leaders_of
-from hardmax.flows.matrix_exponential import growth_of
+from hardmax.flows.matrix_exponential import Growth, growth_of
 from hardmax.flows.spectrum import expected_of_values
 from hardmax.rules.base import Rule
 from hardmax.rules.heads import by_heads
@@ -106,18 +106,14 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
     @property
     def shows_rescaled(self) -> bool:
         """Whether the rescaled tokens have a limit: not where every real part of V is 0 or negative."""
-        return self.rescaled is not None and (self._constant_rule is None or self._grows)
+        return self.rescaled is not None and (self._growth is None or self._growth.grows)
 
     @cached_property
-    def _constant_rule(self) -> SelfAttention | None:
-        """The rule, if it is self-attention whose V does not depend on time."""
-        return self.rule if isinstance(self.rule, SelfAttention) and self.rule.has_constant_values else None
-
-    @property
-    def _grows(self) -> bool:
-        """Whether under it x = e^{tV} z may leave the range of floats while z does not."""
-        rule = self._constant_rule
-        return rule is not None and growth_of(rule, self.array.shape[-1]).grows
+    def _growth(self) -> Growth | None:
+        """e^{tV}, if the rule is self-attention whose V does not depend on time."""
+        if not isinstance(self.rule, SelfAttention) or not self.rule.has_constant_values:
+            return None
+        return growth_of(self.rule, self.array.shape[-1])
 
     @property
     def letter(self) -> str:
@@ -191,9 +187,9 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
         """Return the map from z to x where x may leave the range of floats: a matrix, and the log of its factor."""
         if self.powers:
             return self.powers[at]
-        if self._constant_rule is None or not self.stats["adaptive"] or not self._grows:
+        growth, when = self._growth, float(self.saved[at])
+        if growth is None or not self.stats["adaptive"] or not growth.grows:
             return None
-        growth, when = growth_of(self._constant_rule, self.array.shape[-1]), float(self.saved[at])
         return growth.unit(when), growth.rate * when
 
     def _unit(self, at: int, power: Array, log: float) -> Array:
@@ -216,9 +212,9 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
     @cached_property
     def _dual(self) -> FloatArray | None:
         """The map to the components in the leading eigenspace of V, if that is not the whole space."""
-        if self._constant_rule is None:
+        if self._growth is None or not isinstance(self.rule, SelfAttention):
             return None
-        expected = expected_of_values(self._constant_rule, self.array.shape[-1])
+        expected = expected_of_values(self.rule, self.array.shape[-1])
         return expected.dual if expected.kind in ("hyperplanes", "product", "complex") else None
 
     @cached_property
