@@ -13,10 +13,7 @@ from hardmax._types import AnyArray, Array
 
 MAX_PLAIN_LOG = 200.0  # e^{2 log} far below the largest float
 MAX_BLOCK = 1 << 15  # scores at a time: 256 kB, which fit into the cache of a core
-MIN_EXPONENTS = {
-    np.dtype(np.float64): -700.0,
-    np.dtype(np.float32): -80.0,
-}  # e^x is negligible, no underflow
+MIN_EXPONENTS = {np.dtype(np.float64): -700.0, np.dtype(np.float32): -80.0}  # e^x is negligible, no underflow
 MAX_SCALE_POWER = 865  # the scale of scores is at most 2 to that power, about e^600
 
 
@@ -107,21 +104,15 @@ def softmax_means(
         return softmax(queries @ keys.swapaxes(-1, -2), seen, scale) @ values
     (n, _), m = queries.shape[-2:], keys.shape[-2]
     if n * m > MAX_BLOCK and queries.ndim > 2:
-        each = (_item(x, b) for b in range(len(queries)) for x in (queries, keys, values, seen, scale))
-        return np.stack([softmax_means(*one) for one in zip(*[each] * 5, strict=True)])
+        inputs: list[Any] = [queries, keys, values, seen, scale]  # some without an axis for the batch, or with one of length 1
+        each = ([x if np.ndim(x) < 3 else x[min(b, len(x) - 1)] for x in inputs] for b in range(len(queries)))
+        return np.stack([softmax_means(*one) for one in each])
     columns, rows = np.ascontiguousarray(keys.swapaxes(-1, -2)), max(1, MAX_BLOCK // m)
     if n <= rows:
         return _means(queries @ columns, values, seen, scale)
     parts = [slice(i, i + rows) for i in range(0, n, rows)]
     own = [seen if seen is None or len(seen) == 1 else seen[part] for part in parts]
     return np.concatenate([_means(queries[p] @ columns, values, s, scale) for p, s in zip(parts, own, strict=True)])
-
-
-def _item(value: Any, b: int) -> Any:
-    """Return the part of an array that belongs to one item of a batch, if it has an axis for the batch."""
-    if np.ndim(value) < 3:
-        return value
-    return value[min(b, len(value) - 1)]
 
 
 def _means(scores: AnyArray, values: AnyArray, seen: AnyArray | None, scale: Array | float) -> AnyArray:

@@ -34,7 +34,6 @@ from hardmax.trajectories.storage import check_array, check_indices, require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from scipy.sparse import csr_array
 
 FORMAT = "hardmax-limit-1"
 MAX_QUICK_PRODUCTS, MAX_QUICK_TOKENS = 10**10, 10**6  # for a radius in seconds: products, and tokens in the plane
@@ -67,7 +66,7 @@ class _StoredLimit:
     stored_weights: FloatArray
     stored_radius: float
 
-    def weights(self) -> "csr_array":
+    def weights(self) -> "scipy.sparse.csr_array":
         return scipy.sparse.csr_array(np.nan_to_num(self.stored_weights, nan=0.0))
 
     def radius(self) -> float:
@@ -176,7 +175,7 @@ class Limit(_Comparable):
         return self._limit_set.radius()
 
     @cached_property
-    def sparse_weights(self) -> "csr_array":
+    def sparse_weights(self) -> "scipy.sparse.csr_array":
         """`weights` without the zeros, as a SciPy csr_array."""
         return self._limit_set.weights()
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack, overload
 
@@ -243,15 +244,13 @@ class _Job:
         for h, (head, part) in enumerate(zip(self.rule.heads, self.rule.columns(self.array.shape[-1]), strict=True)):
             array = self.array[..., part]
             tokens = self.tokens[..., part] if is_tensor(self.tokens) else array
-            jobs.append(replace(self, rule=head, tokens=tokens, array=array, progress=self._head_progress(h)))
+            progress = None if self.progress is None else partial(self._report_head, h, len(self.rule.heads))
+            jobs.append(replace(self, rule=head, tokens=tokens, array=array, progress=progress))
         return jobs
 
-    def _head_progress(self, h: int) -> Progress | None:
-        """Return the `progress` of one head of several, each of which has the same number of units."""
-        progress, rule = self.progress, self.rule
-        if progress is None or not isinstance(rule, MultiHead):
-            return None
-        return lambda done, total: progress(HEAD_UNITS * h + HEAD_UNITS * done // total, HEAD_UNITS * len(rule.heads))
+    def _report_head(self, h: int, heads: int, done: int, total: int) -> None:
+        assert self.progress is not None
+        self.progress(HEAD_UNITS * h + HEAD_UNITS * done // total, HEAD_UNITS * heads)
 
     def ticker(self, total: int, done: int = 0) -> Callable[[], None]:
         """Return a function to call after each layer or time, which counts and calls `progress`."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy  # whose parts load when they are used
@@ -21,9 +21,6 @@ from hardmax.rules.token_wise import check_normalize
 from hardmax.search.dispatch import current_search
 from hardmax.search.rounding import Metric
 from hardmax.search.sets import Classes, Sets
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -152,6 +149,10 @@ class Hardmax(Layered):
         """A as the searches use it: scaled by a power of two into the range of floats, and as integers."""
         return Metric.of(self.matrix)
 
+    def images(self, Z: FloatArray) -> FloatArray:
+        """Return A z for each row, with A scaled by a power of two so that it stays in the range of floats."""
+        return Z if self.metric.A is None else Z @ self.metric.A.T
+
     @property
     def positive_definite(self) -> bool:
         """Whether A is symmetric positive definite, a hypothesis of the theorems."""
@@ -171,7 +172,7 @@ class Hardmax(Layered):
             P[b] = np.nan if one is None else one.toarray()
         return like(P.reshape(*array.shape[:-1], array.shape[-2]), tokens)
 
-    def _each(self, array: AnyArray, keys: Any) -> "Iterator[csr_array | None]":
+    def _each(self, array: AnyArray, keys: Any) -> "Iterator[scipy.sparse.csr_array | None]":
         """Yield attention of each token set as a sparse matrix; None where tokens left the range of floats."""
         batch = array.reshape(-1, *array.shape[-2:])
         real = np.ones(batch.shape[:2], bool) if keys is None else np.asarray(to_numpy(keys)).reshape(batch.shape[:2])
@@ -202,7 +203,7 @@ class Hardmax(Layered):
         return tokens + alpha / (1 + alpha) * (means - tokens) if self.normalize else tokens + alpha * means
 
 
-def attention_over_tokens(sets: Sets, classes: Classes, ids: IntArray, n: int) -> "csr_array":
+def attention_over_tokens(sets: Sets, classes: Classes, ids: IntArray, n: int) -> "scipy.sparse.csr_array":
     """Return the matrix that is uniform on the sets of the real tokens `ids` of n tokens, (n, n)."""
     over_classes = sets.matrix(classes.counts) / classes.counts  # (m, m)
     place = scipy.sparse.csr_array((np.ones(len(ids)), (ids, classes.labels)), shape=(n, len(classes)))

@@ -142,7 +142,7 @@ def _images(trajectory: HardmaxTrajectory) -> tuple[FloatArray, FloatArray, floa
     A, Z = trajectory.rule.metric.A, base.unit_tokens(trajectory)
     d = Z.shape[-1]
     size = d if A is None else float(np.abs(A).sum())
-    return Z, trajectory.images(Z), 4 * d * size * base.rounding(trajectory)
+    return Z, trajectory.rule.images(Z), 4 * d * size * base.rounding(trajectory)
 
 
 def _exact_growth(trajectory: HardmaxTrajectory, layer: int, i: int) -> float:

@@ -86,13 +86,7 @@ class Trajectory(ABC):
     saved: AnyArray
     batched: bool
     stats: dict[str, Any]
-    _format: ClassVar[str]
-    _kinds: ClassVar[dict[str, "type[Trajectory]"]] = {}  # by the format of their files
-
-    def __init_subclass__(cls, *, format: str) -> None:
-        super().__init_subclass__()
-        cls._format = format
-        Trajectory._kinds[format] = cls
+    _format: ClassVar[str]  # of its files
 
     def __repr__(self) -> str:
         return self.status
@@ -270,7 +264,7 @@ class Trajectory(ABC):
             If the file is not such an archive, is of a later version, or its arrays contradict each other; or if `rule`
             is missing, or given for a file that has one.
         """
-        kinds = {format: partial(kind._read, rule) for format, kind in Trajectory._kinds.items()}
+        kinds = {kind._format: partial(kind._read, rule) for kind in Trajectory.__subclasses__()}
         return storage.read_archive(path, "be a trajectory saved with to_npz", kinds)
 
     @classmethod

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import sub
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
+import scipy  # whose parts load when they are used
 from numpy.typing import ArrayLike
 
 from hardmax._arrays import like, unit_rows
@@ -24,9 +25,6 @@ from hardmax.search.sets import Classes, Sets
 from hardmax.trajectories import storage
 from hardmax.trajectories.base import LazySequence, Trajectory
 from hardmax.trajectories.storage import Arrays, check_array, check_indices, require
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 EXACT_BELOW = 1e-9  # relative gaps below this are computed from exact differences
 MAX_PRODUCTS = 1 << 22  # in memory at a time
@@ -48,22 +46,18 @@ class TokenSet:
         full[self.real] = values[self.classes.labels]
         return full
 
-    def matrix(self, index: int, n: int) -> "csr_array":
+    def matrix(self, index: int, n: int) -> "scipy.sparse.csr_array":
         """Return attention over tokens at one saved layer: (n, n), uniform on C_i."""
         return attention_over_tokens(self.sets[index], self.classes, self.real, n)
 
     def arrays(self) -> dict[str, AnyArray]:
         """Return the arrays of a file."""
-        return {
-            "rows": storage.to_text(self.classes.rows),
-            "labels": self.classes.labels,
-            "first": self.classes.first,
-            "emerged": self.emerged,
-            "settled": self.settled,
-            "real": self.real,
-            "sizes": np.stack([sets.sizes for sets in self.sets]),
-            "members": np.concatenate([sets.members for sets in self.sets]),
-        }
+        arrays = {name: getattr(self.classes, name) for name in ("rows", "labels", "first")}
+        if arrays["rows"].dtype == object:
+            arrays["rows"] = arrays["rows"].astype(str)  # Fractions
+        arrays |= {name: getattr(self, name) for name in ("emerged", "settled", "real")}
+        arrays["sizes"] = np.stack([sets.sizes for sets in self.sets])
+        return arrays | {"members": np.concatenate([sets.members for sets in self.sets])}
 
     @classmethod
     def from_arrays(cls, file: Arrays, n: int, d: int, saved: IntArray) -> "TokenSet":
@@ -126,7 +120,7 @@ class TokenSets(LazySequence[TokenSet]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
+class HardmaxTrajectory(Trajectory):
     """Tokens through the layers of a hardmax transformer.
 
     Layer 0 is the input. Beside what every `Trajectory` has:
@@ -149,6 +143,7 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
     array([0])
     """
 
+    _format = "hardmax-trajectory-1"
     rule: Hardmax
     token_sets: Sequence[TokenSet]
 
@@ -200,7 +195,7 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         self.refuse_batch(call)
         return self.token_sets[0]
 
-    def attention(self, k: int = -1, *, sparse: bool = False) -> "Array | csr_array":
+    def attention(self, k: int = -1, *, sparse: bool = False) -> "Array | scipy.sparse.csr_array":
         """Return the row-stochastic matrix of layer k: P_ij = 1/|C_i| for j in C_i, else 0.
 
         The rows and columns of padding are zero.
@@ -327,11 +322,6 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         margins[labels >= 0] = find_margins(Z, own.sets[at], rows, self.rule, int(self.saved[at]), history)[places]
         return margins
 
-    def images(self, Z: FloatArray) -> FloatArray:
-        """Return A z for each row, with A scaled by a power of two so that it stays in the range of floats."""
-        A = self.rule.metric.A
-        return Z if A is None else Z @ A.T
-
     @cached_property
     def norms(self) -> FloatArray:
         """|z_i|_A = sqrt ⟨A z_i, z_i⟩ at every saved layer; Euclidean where A is not symmetric positive definite."""
@@ -340,7 +330,7 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         size = np.abs(self.array).max(axis=-1, keepdims=True).astype(np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
             unit = self.array / np.where(size > 0, size, 1)
-            squares = ((self.images(unit) if definite else unit) * unit).sum(axis=-1)
+            squares = ((self.rule.images(unit) if definite else unit) * unit).sum(axis=-1)
             norms = np.sqrt(squares) * factor * size[..., 0]
         return np.where(np.isinf(size[..., 0]), np.inf, norms)
 
@@ -409,14 +399,8 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
     def _data(self) -> dict[str, Any]:
         if self.batched:
             return {"token_sets": [self[b]._data() for b in range(len(self.token_sets))]}
-        return {
-            "status": self.status,
-            "leaders": self.leaders,
-            "emerged": self.emerged,
-            "decided": self.decided,
-            "tokens": self.array,
-            "sets": [self.sets(int(k)) for k in self.saved],
-        }
+        data = {name: getattr(self, name) for name in ("status", "leaders", "emerged", "decided")}
+        return data | {"tokens": self.array, "sets": [self.sets(int(k)) for k in self.saved]}
 
     def _arrays(self) -> dict[str, AnyArray]:
         arrays = {"token_sets": np.array(len(self.token_sets))}
@@ -469,8 +453,8 @@ def find_margins(
 
 def _float_gaps(unit: FloatArray, sets: Sets, rows: IntArray, rule: Hardmax) -> FloatArray:
     """Return the margins of a few rows in floats, from all their products."""
-    A, own, some = rule.metric.A, sets.take(rows), np.arange(len(rows))
-    products = unit_rows(unit[rows] if A is None else unit[rows] @ A.T) @ unit.T  # (rows, m)
+    own, some = sets.take(rows), np.arange(len(rows))
+    products = unit_rows(rule.images(unit[rows])) @ unit.T  # (rows, m)
     if rule.causal:
         products[rows[:, None] < np.arange(len(unit))] = -np.inf
     best = products[some, own.targets]

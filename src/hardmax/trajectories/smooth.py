@@ -23,7 +23,7 @@ from hardmax.trajectories.storage import Arrays, check_array, require
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
+class SmoothTrajectory(Trajectory):
     """Tokens under a rule with smooth attention, by layers or in continuous time.
 
     Beside what every `Trajectory` has:
@@ -57,6 +57,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
     array([3, 6])
     """
 
+    _format = "hardmax-smooth-1"
     rule: Rule
     real: BoolArray
     start: AnyArray
@@ -179,7 +180,13 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
             assert isinstance(self.rule, SelfAttention)
             unit = self._unit(at, *power)
             P = self.rule.unit_attention(unit, when, as_mask(keys, unit), power[1])
-            P = P if self.powers else like(self._with_held(np.asarray(P), when), self.tokens)
+            if not self.powers:
+                P = np.asarray(P)
+                matrices, real = P if self.batched else P[None], np.atleast_2d(self.real)
+                for b, held in enumerate(self.held):
+                    if held is not None and when >= held[0]:
+                        matrices[b][np.ix_(real[b], real[b])] = held[1]  # the matrix that moved the tokens
+                P = like(P, self.tokens)
         rows = self.real[..., None, :, None] if P.ndim > self.real.ndim + 1 else self.real[..., None]
         return P if keys is None else where(np.broadcast_to(rows, tuple(P.shape)), P, 0.0)
 
@@ -200,14 +207,6 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
             tokens = where(self.real[..., None], self.rescaled[at], 0.0)
             tokens = tokens @ match_array(power, tokens).T
         return tokens if self.powers else np.asarray(to_numpy(tokens), np.float64)
-
-    def _with_held(self, P: FloatArray, when: float) -> FloatArray:
-        """Return P, replaced by the matrix that moved the tokens where attention was held."""
-        matrices, real = P if self.batched else P[None], np.atleast_2d(self.real)
-        for b, held in enumerate(self.held):
-            if held is not None and when >= held[0]:
-                matrices[b][np.ix_(real[b], real[b])] = held[1]
-        return P
 
     @cached_property
     def _dual(self) -> FloatArray | None:
