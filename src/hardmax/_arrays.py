@@ -104,7 +104,13 @@ def softmax_means(
         return softmax(queries @ keys.swapaxes(-1, -2), seen, scale) @ values
     (n, _), m = queries.shape[-2:], keys.shape[-2]
     if n * m > MAX_BLOCK and queries.ndim > 2:
-        inputs: list[Any] = [queries, keys, values, seen, scale]  # some without an axis for the batch, or with one of length 1
+        inputs: list[Any] = [
+            queries,
+            keys,
+            values,
+            seen,
+            scale,
+        ]  # some without an axis for the batch, or with one of length 1
         each = ([x if np.ndim(x) < 3 else x[min(b, len(x) - 1)] for x in inputs] for b in range(len(queries)))
         return np.stack([softmax_means(*one) for one in each])
     columns, rows = np.ascontiguousarray(keys.swapaxes(-1, -2)), max(1, MAX_BLOCK // m)

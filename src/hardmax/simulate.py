@@ -168,30 +168,25 @@ def simulate(
     array, real = _validation.check_tokens(tokens, mask)
     rule.check(np.where(real[..., None], array, array[real][0]) if not real.all() else array)
     settings: dict[str, Any] = {"method": method, "rtol": rtol, "atol": atol, "dt": dt, "max_steps": max_steps}
-    for name, value in settings.items():
+    for option, value in settings.items():
         if value is not None and not rule.continuous:
             got = f"{value!r} with {type(rule).__name__}, which moves tokens by layers"
-            raise ParameterError(name, "go with a rule in continuous time", got, "Leave it out.")
-    steps = Method.checked(**settings)
-    saved = _saved(rule, layers, times, steps)
-    job = _Job(rule, tokens, array, real, saved if save == "all" else saved[-1:], steps, kernel, progress)
-    if kernel != "auto" and check_kernel(kernel) and not job.searches:
-        must = "go with Hardmax, by itself or as a head with coordinates of its own, and without gradients"
-        raise ParameterError("kernel", must, f"{kernel!r} with {type(rule).__name__}", "Leave it out.")
-    return _run(job)
-
-
-def _saved(rule: Rule, layers: int | None, times: Times | None, method: Method) -> AnyArray:
-    """Return the layers or times of a run."""
-    name = type(rule).__name__
+            raise ParameterError(option, "go with a rule in continuous time", got, "Leave it out.")
+    steps, name = Method.checked(**settings), type(rule).__name__
     if not rule.continuous:
         if times is not None:
             raise ParameterError("layers", f"be given: {name} moves tokens by layers", "`times`", "Pass `layers=30`.")
-        return np.arange(_validation.check_count(layers, "layers", least=0) + 1)
-    if layers is not None or times is None:
+        saved = np.arange(_validation.check_count(layers, "layers", least=0) + 1)
+    elif layers is not None or times is None:
         must, got = f"be given: {name} moves tokens in continuous time", "no times" if layers is None else "`layers`"
         raise ParameterError("times", must, got, "Pass `times=np.linspace(0, 15, 101)`.")
-    return method.times(times)
+    else:
+        saved = steps.times(times)
+    job = _Job(rule, tokens, array, real, saved if save == "all" else saved[-1:], steps, kernel, progress)
+    if kernel != "auto" and check_kernel(kernel) and not job.searches:
+        must = "go with Hardmax, by itself or as a head with coordinates of its own, and without gradients"
+        raise ParameterError("kernel", must, f"{kernel!r} with {name}", "Leave it out.")
+    return _run(job)
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,7 +282,6 @@ class _Job:
 
 
 def _run(job: _Job) -> Trajectory:
-    """Run any rule."""
     if isinstance(job.rule, Hardmax):
         return _run_hardmax(job, job.rule)
     if job.by_heads:

@@ -10,7 +10,8 @@ from scipy.spatial.distance import cdist
 
 from hardmax._arrays import unit_rows
 from hardmax._errors import ParameterError
-from hardmax._types import AnyArray, FloatArray, IntArray
+from hardmax._types import AnyArray, Array, FloatArray, IntArray
+from hardmax._validation import check_tokens
 from hardmax.control.refutation import as_fractions
 from hardmax.search.rounding import Scaled
 
@@ -108,3 +109,11 @@ def scaled(rows: AnyArray) -> FloatArray:
 def _norms(x: FloatArray) -> FloatArray:
     size = np.abs(x).max(axis=1)
     return np.asarray(size * np.linalg.norm(x / size[:, None], axis=1))
+
+
+def check_token_set(tokens: Array, advice: str) -> AnyArray:
+    """Return the tokens of one token set."""
+    array, _ = check_tokens(tokens)
+    if array.ndim == 3:
+        raise ParameterError("tokens", "be one token set of shape (n, d)", f"a batch of shape {array.shape}", advice)
+    return array

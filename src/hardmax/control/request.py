@@ -10,8 +10,7 @@ import numpy as np
 
 from hardmax._errors import InputError, ParameterError, ParameterTypeError
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax._validation import check_token_set
-from hardmax.control.demands import Demands, scaled
+from hardmax.control.demands import Demands, check_token_set, scaled
 from hardmax.control.result import ControlResult
 from hardmax.search.sets import Classes
 

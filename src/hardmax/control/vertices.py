@@ -13,8 +13,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from hardmax._types import BoolArray, FloatArray
-from hardmax._validation import check_token_set
-from hardmax.control.demands import scaled
+from hardmax.control.demands import check_token_set, scaled
 from hardmax.exact.argmax import argmax_sets
 from hardmax.search.sets import Classes
 
