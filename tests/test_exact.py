@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax._exact import apply, as_floats, combine, common_denominator, dot, over_one_denominator
+from hardmax._exact import (
+    apply,
+    as_floats,
+    combine,
+    common_denominator,
+    dot,
+    format_down,
+    format_up,
+    over_one_denominator,
+)
 from hardmax.exact.argmax import argmax_sets
 from hardmax.exact.comparison import compared
 from hardmax.exact.positions import History
@@ -134,3 +143,8 @@ def test_tokens_within_rounding_take_linear_memory(kernel):
     for i in rng.integers(len(tokens), size=5).tolist():
         products = [sum(map(mul, whole[i], row)) for row in whole]
         assert sets[i].tolist() == [j for j, x in enumerate(products) if x == max(products)]
+
+
+def test_printed_bounds_are_rounded_in_the_safe_direction():
+    assert [format_down(bound, 2) for bound in (0.01058, 1.0, -0.01052)] == ["0.01", "1", "-0.011"]
+    assert [format_up(bound, 2) for bound in (0.01051, 0.1, float("inf"))] == ["0.011", "0.1", "inf"]

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from hardmax import _display
-from hardmax._display import FIRST_LINE, MIN_UPDATE, NEXT_LINE, progress_bar, training_bar
+from hardmax._display import FIRST_LINE, MIN_UPDATE, NEXT_LINE, progress_bar
 from hardmax.sentiment.model import Epoch
+from hardmax.sentiment.record import training_bar
 
 
 class Terminal(io.StringIO):

@@ -66,20 +66,17 @@ __all__ = [
 
 
 LAZY = ("control", "draw", "scale", "sentiment")  # packages that load CVXPY, Matplotlib, Dask or scikit-learn
-FUNCTIONS = {  # load transformers, Plotly, widgets, Dask, scikit-learn or torch
-    "HardmaxAttention": "hardmax.attention.functional",
-    "HardmaxClassifier": "hardmax.sentiment",
-    "HardmaxClustering": "hardmax.cluster",
-    "HardmaxTopics": "hardmax.cluster",
-    "hardmax_attention": "hardmax.attention.functional",
-    "hardmax_layers": "hardmax.attention.layers",
-    "inspect": "hardmax.inspection",
-    "interactive": "hardmax.draw.pages",
-    "playground": "hardmax.app.notebook",
-    "predict_files": "hardmax.scale",
-    "pretrained": "hardmax.sentiment",
-    "sweep": "hardmax.scale",
+MODULES = {  # load torch, widgets, scikit-learn, Plotly, transformers or Dask
+    "attention.functional": ["HardmaxAttention", "hardmax_attention"],
+    "attention.layers": ["hardmax_layers"],
+    "app.notebook": ["playground"],
+    "cluster": ["HardmaxClustering", "HardmaxTopics"],
+    "draw.pages": ["interactive"],
+    "inspection": ["inspect"],
+    "scale": ["predict_files", "sweep"],
+    "sentiment": ["HardmaxClassifier", "pretrained"],
 }
+FUNCTIONS = {name: f"hardmax.{module}" for module, names in MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -13,10 +13,7 @@ from hardmax._types import AnyArray, Array
 
 MAX_PLAIN_LOG = 200.0  # e^{2 log} far below the largest float
 MAX_BLOCK = 1 << 15  # scores at a time: 256 kB, which fit into the cache of a core
-MIN_EXPONENTS = {
-    np.dtype(np.float64): -700.0,
-    np.dtype(np.float32): -80.0,
-}  # e^x is negligible, no underflow
+MIN_EXPONENTS = {np.dtype(np.float64): -700.0, np.dtype(np.float32): -80.0}  # e^x is negligible, no underflow
 MAX_SCALE_POWER = 865  # the scale of scores is at most 2 to that power, about e^600
 
 
@@ -37,7 +34,7 @@ def like(array: AnyArray, value: Array) -> Array:
     """Return the array as a tensor with the dtype and device of `value`, if that is one; else the array itself."""
     if not is_tensor(value):
         return array
-    tensor = _library(value).from_numpy(np.ascontiguousarray(array)).to(value.device)
+    tensor = library_of(value).from_numpy(np.ascontiguousarray(array)).to(value.device)
     return tensor.to(value.dtype) if value.dtype.is_floating_point else tensor
 
 
@@ -46,11 +43,6 @@ def match_array(weight: Array, tokens: Array) -> Array:
     if is_tensor(tokens):
         return weight.to(tokens) if is_tensor(weight) else like(np.array(weight), tokens)
     return np.asarray(to_numpy(weight), tokens.dtype)
-
-
-def to_double(tokens: Array) -> Array:
-    """Return an array or tensor in float64; gradients are kept."""
-    return tokens.double() if is_tensor(tokens) else np.asarray(tokens, np.float64)
 
 
 def needs_gradient(*values: Array) -> bool:
@@ -75,7 +67,7 @@ def softmax(scores: Array, seen: Array | None = None, scale: Array | float = 1.0
         blind = ~seen.any(-1)[..., None]  # rows of padding that see no key: they get a row of zeros, never NaN
     if is_tensor(scores):
         if not is_tensor(scale):
-            scale = match_array(np.minimum(scale, _library(scores).finfo(scores.dtype).max), scores)
+            scale = match_array(np.minimum(scale, library_of(scores).finfo(scores.dtype).max), scores)
         hidden = None if seen is None else ~(seen | blind)
         visible = scores if hidden is None else scores.masked_fill(hidden, -float("inf"))
         scores = (scores - visible.detach().amax(dim=-1, keepdim=True)) * scale
@@ -112,21 +104,21 @@ def softmax_means(
         return softmax(queries @ keys.swapaxes(-1, -2), seen, scale) @ values
     (n, _), m = queries.shape[-2:], keys.shape[-2]
     if n * m > MAX_BLOCK and queries.ndim > 2:
-        each = (_item(x, b) for b in range(len(queries)) for x in (queries, keys, values, seen, scale))
-        return np.stack([softmax_means(*one) for one in zip(*[each] * 5, strict=True)])
+        inputs: list[Any] = [
+            queries,
+            keys,
+            values,
+            seen,
+            scale,
+        ]  # some without an axis for the batch, or with one of length 1
+        each = ([x if np.ndim(x) < 3 else x[min(b, len(x) - 1)] for x in inputs] for b in range(len(queries)))
+        return np.stack([softmax_means(*one) for one in each])
     columns, rows = np.ascontiguousarray(keys.swapaxes(-1, -2)), max(1, MAX_BLOCK // m)
     if n <= rows:
         return _means(queries @ columns, values, seen, scale)
     parts = [slice(i, i + rows) for i in range(0, n, rows)]
     own = [seen if seen is None or len(seen) == 1 else seen[part] for part in parts]
     return np.concatenate([_means(queries[p] @ columns, values, s, scale) for p, s in zip(parts, own, strict=True)])
-
-
-def _item(value: Any, b: int) -> Any:
-    """Return the part of an array that belongs to one item of a batch, if it has an axis for the batch."""
-    if np.ndim(value) < 3:
-        return value
-    return value[min(b, len(value) - 1)]
 
 
 def _means(scores: AnyArray, values: AnyArray, seen: AnyArray | None, scale: Array | float) -> AnyArray:
@@ -189,47 +181,29 @@ def _exponents(vectors: Array) -> AnyArray:
     return np.where(np.isfinite(size), np.frexp(size)[1], 0)
 
 
-def scaled(values: Array, factor: float) -> Array:
-    """Return values * factor, with 0 where a value is 0 although the factor is infinite."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        product = values * factor
-    return where(np.asarray(to_numpy(values)) == 0, values, product)
-
-
 def as_mask(mask: AnyArray | None, tokens: Array) -> Array:
     """Return a boolean array as a mask of `tokens`: an array, or a tensor on the same device. None stays None."""
     if mask is None or not is_tensor(tokens):
         return mask
-    return _library(tokens).from_numpy(np.array(mask)).to(tokens.device)
+    return library_of(tokens).from_numpy(np.array(mask)).to(tokens.device)
 
 
 def where(condition: AnyArray, left: Array, right: Array) -> Array:
     """Return entries of `left` where the boolean array holds, of `right` elsewhere."""
-    return _library(left).where(as_mask(condition, left), left, right)
+    return library_of(left).where(as_mask(condition, left), left, right)
 
 
 def stack(parts: list[Array], axis: int = 0) -> Array:
     """Stack arrays or tensors of one shape along a new axis."""
-    return _library(parts[0]).stack(parts, axis)
+    return library_of(parts[0]).stack(parts, axis)
 
 
 def join(parts: list[Array], axis: int = -1) -> Array:
     """Concatenate arrays or tensors along an axis."""
-    return _library(parts[0]).concatenate(parts, axis)
+    return library_of(parts[0]).concatenate(parts, axis)
 
 
-def solve(matrix: Array, rows: Array) -> Array:
-    """Return M^{-1} x for each row x; half precision is solved in single, as LAPACK has no other."""
-    library, columns = _library(rows), rows.reshape(-1, rows.shape[-1]).T
-    wide = library.promote_types(rows.dtype, library.float32)
-    return _cast(library.linalg.solve(_cast(matrix, wide), _cast(columns, wide)).T.reshape(rows.shape), rows.dtype)
-
-
-def _cast(value: Array, dtype: Any) -> Array:
-    return value.to(dtype) if is_tensor(value) else value.astype(dtype)
-
-
-def _library(value: Array) -> Any:
+def library_of(value: Array) -> Any:
     """Return torch for a tensor, else NumPy: the functions used here have the same arguments in both."""
     return import_module("torch") if is_tensor(value) else np
 
@@ -238,6 +212,6 @@ def weighted_sums(P: Array, values: Array) -> Array:
     """Return P v for a sparse matrix of SciPy and an array or tensor (n, d); gradients are kept."""
     if not is_tensor(values):
         return P.tocsr() @ values
-    torch, entries = _library(values), P.tocoo()
+    torch, entries = library_of(values), P.tocoo()
     rows, columns = (torch.from_numpy(x.astype(np.int64)).to(values.device) for x in (entries.row, entries.col))
     return torch.zeros_like(values).index_add(0, rows, like(entries.data, values)[:, None] * values[columns])

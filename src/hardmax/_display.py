@@ -21,11 +21,15 @@ DRAWERS = {  # the module of each function that draws results; it loads Matplotl
     "trajectory_figure": "draw.cards",
     "verdicts_card": "draw.cards",
 }
-Report = Callable[[int, int, Any, Any], object]  # steps done, steps in all, the loss, and after an epoch its `Epoch`
 Known = Callable[[], str]  # returns the state so far as text; called only when it is shown
 
 FIRST_LINE, NEXT_LINE = 5.0, 30.0  # seconds between lines in a log
 MIN_UPDATE = 0.2  # seconds between calls of `known`, which may synchronize a GPU
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is 1."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def draw(name: str, *results: Any, **options: Any) -> Any:
@@ -70,27 +74,3 @@ class _Lines:
             self.due = time.monotonic() + NEXT_LINE
             said = f"{self.label}: {done:,} of {total:,}  {known() if known else ''}".rstrip()
             print(said, file=sys.stderr, flush=True)
-
-
-@contextmanager
-def training_bar(report: Report) -> Iterator[Report]:
-    """Yield a `Report` that calls `report`, and shows the smoothed loss and the last accuracy."""
-    smooth: float | None = None
-    accuracy = ""
-
-    with progress_bar("Training") as moved:
-
-        def both(done: int, total: int, loss: Any, epoch: Any) -> None:
-            nonlocal accuracy
-            report(done, total, loss, epoch)
-            if epoch is not None and epoch.accuracy is not None:
-                accuracy = f"  validation accuracy {epoch.accuracy:.3f}"
-
-            def known() -> str:
-                nonlocal smooth
-                smooth = float(loss) if smooth is None else 0.8 * smooth + 0.2 * float(loss)
-                return f"loss {smooth:.3f}{accuracy}"
-
-            moved(done, total, known)
-
-        yield both

@@ -1,20 +1,13 @@
 """Errors for users: what must hold, what was given, what to do.
 
 Any other exception is a bug. Texts mention parameters in backticks, `alpha` or `any_A=True`, so that each interface
-can spell them as its users write them: `--alpha` and `--any-A` on the command line.
+can spell them as its users write them (`app/problems.py`): `--alpha` and `--any-A` on the command line.
 """
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from os import PathLike
-
-# Returns the spelling of a parameter with this name and value, if any, in an interface; None where it has none.
-Spell = Callable[[str, str | None], str | None]
-
-MENTION = re.compile(r"`(?:([A-Za-z_]\w*)(?:=([^`]*))?|[^`]*)`")  # a parameter, or code
-BETWEEN_SENTENCES = re.compile(r"(?<=\.) (?=[A-Z`])")
 
 
 class InputError(ValueError):
@@ -30,10 +23,6 @@ class InputError(ValueError):
     `alpha` must be a positive finite number, or a sequence of such, one per layer. Got -1. Typical values lie between
     0.1 and 5.
     """
-
-    def spelled(self, spell: Spell) -> str:
-        """Return the sentence with parameters as `spell` writes them."""
-        return respell(str(self), spell)
 
 
 class ParameterError(InputError):
@@ -77,10 +66,6 @@ class ParameterError(InputError):
 
     def __str__(self) -> str:
         return f"{self.problem} {self.advice}".rstrip()
-
-    def spelled(self, spell: Spell) -> str:
-        """Return the sentence with parameters as `spell` writes them, without advice on parameters that it has not."""
-        return f"{respell(self.problem, spell)} {keep_followable(self.advice, spell)}".rstrip()
 
 
 class ParameterTypeError(ParameterError, TypeError):
@@ -151,22 +136,6 @@ def did_you_mean(word: str, names: Iterable[str], otherwise: str = "Check the sp
     known = {name.casefold(): name for name in names}
     near = get_close_matches(word.casefold(), known, n=1)
     return f"Did you mean {known[near[0]]!r}?" if near else otherwise
-
-
-def respell(text: str, spell: Spell) -> str:
-    """Return a text with every mention of a parameter as `spell` writes it; others stay."""
-    return MENTION.sub(lambda mention: _spelled(mention, spell) or mention[0], text)
-
-
-def keep_followable(text: str, spell: Spell) -> str:
-    """Return the sentences of a text in which `spell` writes every mention."""
-    sentences = BETWEEN_SENTENCES.split(text)
-    kept = [one for one in sentences if all(_spelled(mention, spell) for mention in MENTION.finditer(one))]
-    return respell(" ".join(kept), spell)
-
-
-def _spelled(mention: re.Match[str], spell: Spell) -> str | None:
-    return spell(mention[1], mention[2]) if mention[1] else None
 
 
 for _error in (InputError, ParameterError, ParameterTypeError, ParameterIndexError, MissingExtra):

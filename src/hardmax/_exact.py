@@ -73,24 +73,12 @@ def has_positive_pivots(matrix: AnyArray) -> bool:
 
 
 def format_down(bound: float, digits: int) -> str:
-    """Return a lower bound with some significant digits: the printed number is never larger.
-
-    Examples
-    --------
-    >>> format_down(0.01058, 2), format_down(1.0, 2), format_down(-0.01052, 2)
-    ('0.01', '1', '-0.011')
-    """
+    """Return a lower bound with some significant digits: the printed number is never larger."""
     return _format(bound, digits, ROUND_FLOOR)
 
 
 def format_up(bound: float, digits: int) -> str:
-    """Return an upper bound with some significant digits: the printed number is never smaller.
-
-    Examples
-    --------
-    >>> format_up(0.01051, 2), format_up(0.1, 2), format_up(float("inf"), 2)
-    ('0.011', '0.1', 'inf')
-    """
+    """Return an upper bound with some significant digits: the printed number is never smaller."""
     return _format(bound, digits, ROUND_CEILING)
 
 

@@ -41,14 +41,6 @@ def check_tokens(tokens: Array, mask: Array = None) -> tuple[AnyArray, BoolArray
     return exact_numbers(array, "tokens", real), real
 
 
-def check_token_set(tokens: Array, advice: str) -> AnyArray:
-    """Return the tokens of one token set."""
-    array, _ = check_tokens(tokens)
-    if array.ndim == 3:
-        raise ParameterError("tokens", "be one token set of shape (n, d)", f"a batch of shape {array.shape}", advice)
-    return array
-
-
 def as_array(value: Array, name: str, must: str, advice: str = "Fill them up.") -> AnyArray:
     """Return `value` as an array; refuse rows of different lengths, masked values and sparse arrays."""
     refuse_gaps(value, name)

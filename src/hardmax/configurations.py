@@ -9,51 +9,33 @@ from hardmax._errors import ParameterError, did_you_mean
 from hardmax._types import FloatArray
 
 SQUARE = [[1, 1], [1, -1], [-1, -1], [-1, 1]]
+EMERGING = [[1, 1 / 3], [-1 / 12, 1 / 12], [-1, -1], [0, 1 / 4], [-0.3, -0.7], [-0.6, -0.9], [0.8, 0.1], [0.6, 0.15]]
 
 
-def triangle(rng: np.random.Generator) -> FloatArray:
-    """Three leaders: two far apart, one between them, each with its followers."""
+def _triangle(rng: np.random.Generator) -> FloatArray:
     quadrant = rng.uniform(0.05, 0.9, (10, 2)) * np.repeat([[1], [-1]], 5, axis=0)
     return np.vstack([[[1, 1], [0.5, -0.5], [-1, -1]], quadrant, [[0.3, -0.2], [0.1, -0.2]]])
 
 
-def emerging_leader(rng: np.random.Generator) -> FloatArray:
-    """A token that becomes a leader only after some layers."""
-    fixed = [[1, 1 / 3], [-1 / 12, 1 / 12], [-1, -1], [0, 1 / 4], [-0.3, -0.7], [-0.6, -0.9], [0.8, 0.1], [0.6, 0.15]]
-    return np.array(fixed)
-
-
-def square(rng: np.random.Generator) -> FloatArray:
-    """Four leaders at the corners, and six random tokens inside."""
-    return np.vstack([SQUARE, rng.uniform(-0.5, 0.5, (6, 2))])
-
-
-def edge_clusters(rng: np.random.Generator) -> FloatArray:
-    """The square again, with two tokens that follow two leaders at once and end in the middle of an edge."""
-    return np.vstack([SQUARE, [[0.5, 0], [-0.5, 0]], rng.uniform(-0.5, 0.5, (4, 2))])
-
-
-def gaussian(rng: np.random.Generator, n: int, d: int) -> FloatArray:
-    """Standard normal tokens."""
-    return rng.normal(size=(n, d))
-
-
-def sphere(rng: np.random.Generator, n: int, d: int) -> FloatArray:
-    """Tokens uniform on the unit sphere. With A = I each leads, so choose another A."""
+def _sphere(rng: np.random.Generator, n: int, d: int) -> FloatArray:
     tokens = rng.normal(size=(n, d))
     return np.asarray(tokens / np.linalg.norm(tokens, axis=1, keepdims=True))
 
 
-def ball(rng: np.random.Generator, n: int, d: int) -> FloatArray:
-    """Tokens uniform in the unit ball."""
-    return np.asarray(sphere(rng, n, d) * rng.uniform(size=(n, 1)) ** (1 / d))
-
-
 PAPER_CONFIGURATIONS: dict[str, Callable[[np.random.Generator], FloatArray]] = {
-    cloud.__name__.replace("_", "-"): cloud for cloud in (triangle, emerging_leader, square, edge_clusters)
+    # three leaders: two far apart, one between them, each with its followers
+    "triangle": _triangle,
+    # a token that becomes a leader only after some layers
+    "emerging-leader": lambda rng: np.array(EMERGING),
+    # four leaders at the corners, and six random tokens inside
+    "square": lambda rng: np.vstack([SQUARE, rng.uniform(-0.5, 0.5, (6, 2))]),
+    # two tokens that follow two leaders at once and end in the middle of an edge
+    "edge-clusters": lambda rng: np.vstack([SQUARE, [[0.5, 0], [-0.5, 0]], rng.uniform(-0.5, 0.5, (4, 2))]),
 }
 RANDOM_CONFIGURATIONS: dict[str, Callable[[np.random.Generator, int, int], FloatArray]] = {
-    cloud.__name__: cloud for cloud in (gaussian, ball, sphere)
+    "gaussian": lambda rng, n, d: rng.normal(size=(n, d)),
+    "ball": lambda rng, n, d: np.asarray(_sphere(rng, n, d) * rng.uniform(size=(n, 1)) ** (1 / d)),
+    "sphere": _sphere,  # with A = I each token leads, so choose another A
 }
 CONFIGURATIONS = (*PAPER_CONFIGURATIONS, *RANDOM_CONFIGURATIONS)
 

@@ -5,7 +5,7 @@ Then the limit is known exactly: leaders stand still, and every other token tend
 """
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ import scipy  # whose parts load when they are used
 
 from hardmax import _validation
 from hardmax._arrays import like, to_numpy
-from hardmax._display import draw
+from hardmax._display import count, draw
 from hardmax._errors import InputError, ParameterError, ParameterTypeError
 from hardmax._exact import format_up
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray, Progress
@@ -26,41 +26,36 @@ from hardmax.exact.run import Proof, Run, merge_stats
 from hardmax.polytope import Polytope
 from hardmax.rules.hardmax import Hardmax
 from hardmax.search.dispatch import check_kernel, has_numba
+from hardmax.trajectories import storage
 from hardmax.trajectories.base import LazySequence
-from hardmax.trajectories.status import coordinates, count, leaders_since
-from hardmax.trajectories.storage import (
-    Arrays,
-    check_array,
-    check_indices,
-    coordinate_columns,
-    read_archive,
-    require,
-    to_json,
-    write_archive,
-    write_rows,
-)
+from hardmax.trajectories.hardmax import leaders_since
+from hardmax.trajectories.storage import check_array, check_indices, require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from scipy.sparse import csr_array
 
 FORMAT = "hardmax-limit-1"
 MAX_QUICK_PRODUCTS, MAX_QUICK_TOKENS = 10**10, 10**6  # for a radius in seconds: products, and tokens in the plane
 STORED = ("status", "certified", "layer", "tokens", "leaders", "emerged", "clusters", "points", "weights", "pace")
-COMPARED = (
-    "certified",
-    "layer",
-    "tokens",
-    "leaders",
-    "emerged",
-    "clusters",
-    "points",
-    "pace",
-    "proofs",
-    "reason",
-    "start",
-)
 AGAIN = "Run hm.limit again."
+
+
+class _Comparable:
+    """A dataclass that prints its status, and is equal to another one if all compared fields are."""
+
+    clusters: IntArray
+
+    def __repr__(self: Any) -> str:
+        return str(self.status)
+
+    def __eq__(self: Any, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        names = [item.name for item in fields(self) if item.compare]
+        return all(np.array_equal(*(to_numpy(getattr(one, name)) for one in (self, other))) for name in names)
+
+    def __hash__(self) -> int:
+        return hash(self.clusters.tobytes())
 
 
 @dataclass(frozen=True)
@@ -70,7 +65,7 @@ class _StoredLimit:
     stored_weights: FloatArray
     stored_radius: float
 
-    def weights(self) -> "csr_array":
+    def weights(self) -> "scipy.sparse.csr_array":
         return scipy.sparse.csr_array(np.nan_to_num(self.stored_weights, nan=0.0))
 
     def radius(self) -> float:
@@ -83,7 +78,7 @@ class _StoredLimit:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Limit:
+class Limit(_Comparable):
     """Limits of the tokens of one token set, as `limit` returns them. It prints as a sentence.
 
     It can be pickled, and two of them are equal if all attributes but `stats` are.
@@ -136,18 +131,9 @@ class Limit:
     pace: float
     proofs: dict[str, int]
     reason: str
-    stats: dict[str, Any]
+    stats: dict[str, Any] = field(compare=False)
     start: FloatArray
-    _limit_set: LimitSet | _StoredLimit
-
-    def __repr__(self) -> str:
-        return self.status
-
-    def __eq__(self, other: object) -> bool:
-        return _has_equal_values(self, other, COMPARED) if isinstance(other, Limit) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash((self.layer, self.clusters.tobytes()))
+    _limit_set: LimitSet | _StoredLimit = field(compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return {item.name: getattr(self, item.name) for item in fields(self)}  # without cached results
@@ -188,7 +174,7 @@ class Limit:
         return self._limit_set.radius()
 
     @cached_property
-    def sparse_weights(self) -> "csr_array":
+    def sparse_weights(self) -> "scipy.sparse.csr_array":
         """`weights` without the zeros, as a SciPy csr_array."""
         return self._limit_set.weights()
 
@@ -235,12 +221,8 @@ class Limit:
 
         `from_npz` and `numpy.load` read it. Exact Fractions are not stored, nor is a radius that takes minutes.
         """
-        more = {
-            "start": self.start,
-            "proofs": np.array(json.dumps(self.proofs)),
-            "stats": np.array(json.dumps(self.stats)),
-        }
-        write_archive(path, {"format": np.array(FORMAT)} | self._arrays() | more)
+        texts = {"format": FORMAT, "proofs": json.dumps(self.proofs), "stats": json.dumps(self.stats)}
+        storage.write_archive(path, self._arrays() | texts | {"start": self.start})
 
     @classmethod
     def from_npz(cls, path: str | PathLike[str]) -> "Limit":
@@ -263,17 +245,17 @@ class Limit:
         ParameterError
             If the file is not such an archive, is of a later version, or its arrays contradict each other.
         """
-        return read_archive(path, "be a limit saved with to_npz", {FORMAT: _read_limit})
+        return storage.read_archive(path, "be a limit saved with to_npz", {FORMAT: _read_limit})
 
     def to_csv(self, path: str | PathLike[str]) -> None:
         """Write a table for spreadsheets to `path`: for each token its limit, the index of its point, if it leads."""
         numbers = np.arange(len(self.clusters))
-        columns = {"token": numbers} | coordinate_columns(np.asarray(to_numpy(self.tokens)))
-        write_rows(path, columns | {"point": self.clusters, "leads": np.isin(numbers, self.leaders)})
+        columns = {"token": numbers} | storage.coordinate_columns(np.asarray(to_numpy(self.tokens)))
+        storage.write_rows(path, columns | {"point": self.clusters, "leads": np.isin(numbers, self.leaders)})
 
     def to_json(self) -> str:
         """Return the arrays above, `proofs` and `stats` as JSON."""
-        return to_json(self._arrays() | {"proofs": self.proofs, "stats": self.stats})
+        return storage.to_json(self._arrays() | {"proofs": self.proofs, "stats": self.stats})
 
     def _arrays(self) -> dict[str, AnyArray]:
         """Return the arrays of files; the radius is NaN where it would take minutes."""
@@ -281,12 +263,7 @@ class Limit:
         return arrays | {"radius": np.asarray(quick_radius(self))}
 
 
-def _has_equal_values(one: Any, other: Any, names: tuple[str, ...]) -> bool:
-    pairs = [(to_numpy(getattr(one, name)), to_numpy(getattr(other, name))) for name in names]
-    return all(np.array_equal(x, y) for x, y in pairs)
-
-
-def _read_limit(file: Arrays) -> Limit:
+def _read_limit(file: storage.Arrays) -> Limit:
     """Return the limit of the arrays of a file, each of which is checked: they are indices of each other."""
     check_array(file, "tokens", "f", (None, None))
     n, d = file["tokens"].shape
@@ -307,32 +284,14 @@ def _read_limit(file: Arrays) -> Limit:
     return Limit(**values, _limit_set=_StoredLimit(file["weights"], float(file["radius"])))
 
 
-def limit_points(limit: Limit, most: int) -> list[tuple[str, str, str, str]]:
-    """Return rows of a table of the set S: the point, what it is, since which layer, how many tokens tend to it."""
-    rows = []
-    for p, point in enumerate(limit.points[:most]):
-        tokens = np.flatnonzero(limit.clusters == p)
-        if p < len(limit.leaders):
-            what, since = f"leader {limit.leaders[p]}", str(limit.emerged[p])
-        else:
-            weights = limit.weights[tokens[0]]
-            terms = [f"{w:.3g} x leader {i}" for w, i in zip(weights, limit.leaders, strict=True) if w > 0]
-            what, since = " + ".join(terms) or "no combination of leaders", ""
-        rows.append((coordinates(point), what, since, str(len(tokens))))
-    if len(limit.points) > most:
-        rows.append(("...", f"and {len(limit.points) - most} more", "", ""))
-    if (limit.clusters < 0).any():
-        rows.append(("", "undecided", "", str(int((limit.clusters < 0).sum()))))
-    return rows
-
-
 def quick_radius(limit: Limit) -> float:
     """Return `limit.radius` where it takes seconds, else NaN: for files and reports."""
     in_plane = limit.points.shape[1] == 2 and has_numba() and len(limit.clusters) <= MAX_QUICK_TOKENS
     return limit.radius if in_plane or len(limit.clusters) * limit.stats["queries"] <= MAX_QUICK_PRODUCTS else np.nan
 
 
-class Limits(LazySequence[Limit]):
+@dataclass(frozen=True, eq=False, repr=False)
+class Limits(_Comparable, LazySequence[Limit]):
     """Limits of the token sets of a batch, as `limit` returns them.
 
     `limits[b]` is `hm.limit(tokens[b], rule)`, with a mask that of the real tokens alone. It can be pickled.
@@ -364,30 +323,17 @@ class Limits(LazySequence[Limit]):
     Theorem 1 for 2 tokens.
     """
 
-    def __init__(
-        self,
-        tokens: Array,
-        certified: BoolArray,
-        layer: IntArray,
-        clusters: IntArray,
-        leads: BoolArray,
-        stats: dict[str, Any],
-        _batch_limit: BatchLimit | None,
-        _alone: dict[int, Limit],
-    ) -> None:
-        super().__init__(_alone)
-        self.tokens, self.certified, self.layer = tokens, certified, layer
-        self.clusters, self.leads, self.stats, self._batch_limit = clusters, leads, stats, _batch_limit
+    tokens: Array
+    certified: BoolArray
+    layer: IntArray
+    clusters: IntArray
+    leads: BoolArray
+    stats: dict[str, Any] = field(compare=False)
+    _batch_limit: BatchLimit | None = field(compare=False)
+    _made: dict[int, Limit] = field(compare=False)
 
     def __len__(self) -> int:
         return len(self.certified)
-
-    def __eq__(self, other: object) -> bool:
-        names = ("tokens", "certified", "layer", "clusters", "leads")
-        return _has_equal_values(self, other, names) if isinstance(other, Limits) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash((self.layer.tobytes(), self.clusters.tobytes()))
 
     def _make(self, b: int) -> Limit:
         """Return the limit of a token set that the pass decided."""
@@ -395,9 +341,6 @@ class Limits(LazySequence[Limit]):
         found, emerged, queries = self._batch_limit.limit_set(b)
         stats = self._batch_limit.stats | {"layers": found.layer, "queries": queries}
         return _make_limit(found, found.points[found.place], emerged, stats, self.tokens)
-
-    def __repr__(self) -> str:
-        return self.status
 
     @cached_property
     def leaders(self) -> list[IntArray]:
@@ -470,14 +413,6 @@ def limit(
     >>> limit.weights[4]
     array([0.5, 0.5, 0. , 0. ])
     """
-    array, real = _check_input(tokens, rule, mask)
-    max_layers, kernel = _validation.check_count(max_layers, "max_layers", least=0), check_kernel(kernel)
-    if array.ndim == 3:
-        return _find_batch_limits(array, real, rule, max_layers, kernel, progress, tokens)
-    return _find_limit(array[real], rule, max_layers, kernel, progress, tokens)
-
-
-def _check_input(tokens: Array, rule: Hardmax, mask: Array) -> tuple[AnyArray, BoolArray]:
     if not isinstance(rule, Hardmax):
         advice = "For other rules use hm.simulate, and hm.classify for self-attention."
         raise ParameterTypeError("rule", "be a hm.Hardmax, whose limits are proved", type(rule).__name__, advice)
@@ -490,7 +425,10 @@ def _check_input(tokens: Array, rule: Hardmax, mask: Array) -> tuple[AnyArray, B
         raise ParameterError("rule", must, "`causal=True`", "Use hm.simulate with many layers.")
     array, real = _validation.check_tokens(tokens, mask)
     rule.check(array)
-    return array, real
+    max_layers, kernel = _validation.check_count(max_layers, "max_layers", least=0), check_kernel(kernel)
+    if array.ndim == 3:
+        return _find_batch_limits(array, real, rule, max_layers, kernel, progress, tokens)
+    return _find_limit(array[real], rule, max_layers, kernel, progress, tokens)
 
 
 def _find_limit(

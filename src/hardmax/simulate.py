@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack, overload
 
@@ -167,30 +168,25 @@ def simulate(
     array, real = _validation.check_tokens(tokens, mask)
     rule.check(np.where(real[..., None], array, array[real][0]) if not real.all() else array)
     settings: dict[str, Any] = {"method": method, "rtol": rtol, "atol": atol, "dt": dt, "max_steps": max_steps}
-    for name, value in settings.items():
+    for option, value in settings.items():
         if value is not None and not rule.continuous:
             got = f"{value!r} with {type(rule).__name__}, which moves tokens by layers"
-            raise ParameterError(name, "go with a rule in continuous time", got, "Leave it out.")
-    steps = Method.from_arguments(**settings)
-    saved = _saved(rule, layers, times, steps)
-    job = _Job(rule, tokens, array, real, saved if save == "all" else saved[-1:], steps, kernel, progress)
-    if kernel != "auto" and check_kernel(kernel) and not job.searches:
-        must = "go with Hardmax, by itself or as a head with coordinates of its own, and without gradients"
-        raise ParameterError("kernel", must, f"{kernel!r} with {type(rule).__name__}", "Leave it out.")
-    return _run(job)
-
-
-def _saved(rule: Rule, layers: int | None, times: Times | None, method: Method) -> AnyArray:
-    """Return the layers or times of a run."""
-    name = type(rule).__name__
+            raise ParameterError(option, "go with a rule in continuous time", got, "Leave it out.")
+    steps, name = Method.from_arguments(**settings), type(rule).__name__
     if not rule.continuous:
         if times is not None:
             raise ParameterError("layers", f"be given: {name} moves tokens by layers", "`times`", "Pass `layers=30`.")
-        return np.arange(_validation.check_count(layers, "layers", least=0) + 1)
-    if layers is not None or times is None:
+        saved = np.arange(_validation.check_count(layers, "layers", least=0) + 1)
+    elif layers is not None or times is None:
         must, got = f"be given: {name} moves tokens in continuous time", "no times" if layers is None else "`layers`"
         raise ParameterError("times", must, got, "Pass `times=np.linspace(0, 15, 101)`.")
-    return method.check_times(times)
+    else:
+        saved = steps.check_times(times)
+    job = _Job(rule, tokens, array, real, saved if save == "all" else saved[-1:], steps, kernel, progress)
+    if kernel != "auto" and check_kernel(kernel) and not job.searches:
+        must = "go with Hardmax, by itself or as a head with coordinates of its own, and without gradients"
+        raise ParameterError("kernel", must, f"{kernel!r} with {name}", "Leave it out.")
+    return _run(job)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,15 +239,13 @@ class _Job:
         for h, (head, part) in enumerate(zip(self.rule.heads, self.rule.columns(self.array.shape[-1]), strict=True)):
             array = self.array[..., part]
             tokens = self.tokens[..., part] if is_tensor(self.tokens) else array
-            jobs.append(replace(self, rule=head, tokens=tokens, array=array, progress=self._head_progress(h)))
+            progress = None if self.progress is None else partial(self._report_head, h, len(self.rule.heads))
+            jobs.append(replace(self, rule=head, tokens=tokens, array=array, progress=progress))
         return jobs
 
-    def _head_progress(self, h: int) -> Progress | None:
-        """Return the `progress` of one head of several, each of which has the same number of units."""
-        progress, rule = self.progress, self.rule
-        if progress is None or not isinstance(rule, MultiHead):
-            return None
-        return lambda done, total: progress(HEAD_UNITS * h + HEAD_UNITS * done // total, HEAD_UNITS * len(rule.heads))
+    def _report_head(self, h: int, heads: int, done: int, total: int) -> None:
+        assert self.progress is not None
+        self.progress(HEAD_UNITS * h + HEAD_UNITS * done // total, HEAD_UNITS * heads)
 
     def ticker(self, total: int, done: int = 0) -> Callable[[], None]:
         """Return a function to call after each layer or time, which counts and calls `progress`."""
@@ -288,7 +282,6 @@ class _Job:
 
 
 def _run(job: _Job) -> Trajectory:
-    """Run any rule."""
     if isinstance(job.rule, Hardmax):
         return _run_hardmax(job, job.rule)
     if job.by_heads:
@@ -326,7 +319,7 @@ def _run_hardmax(job: _Job, rule: Hardmax) -> HardmaxTrajectory:
     stats["dtype"] = str(kept.dtype)
     token_sets: Sequence[TokenSet] = tuple(alone.values())
     if shared is not None:
-        token_sets = TokenSets(batch, real, follows, shared.emerged, shared.settled, alone, rule.causal)
+        token_sets = TokenSets(batch, real, follows, shared.emerged, shared.settled, rule.causal, alone)
     return HardmaxTrajectory(job.as_given(kept), rule, job.saved, job.batched, stats, token_sets)
 
 

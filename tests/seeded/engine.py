@@ -8,7 +8,10 @@ FAULTS = (
         "slack halved",
         "search/rounding.py",
         (
-            ("slack *= 2.02 * ((d + 4) * UNIT * highest + error)", "slack *= 1.01 * ((d + 4) * UNIT * highest + error)"),
+            (
+                "slack *= 2.02 * ((d + 4) * UNIT * highest + error)",
+                "slack *= 1.01 * ((d + 4) * UNIT * highest + error)",
+            ),
             ("slack += 2.02 *", "slack += 1.01 *"),
         ),
         where("test_states::test_the_slack_holds_the_worst_errors_of_two_products"),

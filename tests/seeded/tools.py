@@ -231,7 +231,7 @@ FAULTS = (
     slip(
         "commands",
         "decimals as floats",
-        "_files.py",
+        "sentiment/table_files.py",
         "float(number) if float(number) == number else number",
         "float(number)",
         "test_cli::test_decimals_of_a_file_are_decimals",
@@ -240,7 +240,7 @@ FAULTS = (
     slip(
         "commands",
         "whole numbers beyond floats",
-        "_files.py",
+        "sentiment/table_files.py",
         "float(number) if float(number) == number else number",
         "float(number) if number.denominator == 1 else number",
         "test_cli::test_whole_numbers_beyond_floats_stay_apart",
@@ -249,7 +249,7 @@ FAULTS = (
     slip(
         "commands",
         "row numbers as a coordinate",
-        "_files.py",
+        "sentiment/table_files.py",
         'header[0].strip().lower() in ("", "index", "unnamed: 0", "id", "token", "point", "row")',
         'header[0].strip().lower() in ("index",)',
         "test_cli::test_csv_as_other_programs_write_it",
@@ -402,9 +402,9 @@ FAULTS = (
     slip(
         "commands",
         "advice in Python",
-        "_errors.py",
-        "{keep_followable(self.advice, spell)}",
-        "{respell(self.advice, spell)}",
+        "app/problems.py",
+        "{keep_followable(problem.advice, spell)}",
+        "{respell(problem.advice, spell)}",
         "test_errors::test_a_surface_spells_what_it_has_and_leaves_out_advice_that_it_cannot_follow",
         "A command advises what no command line can do.",
     ),

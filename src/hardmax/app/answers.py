@@ -11,11 +11,11 @@ from hardmax._errors import InputError
 from hardmax._types import AnyArray, FloatArray, Progress
 from hardmax.app.scene import Scene
 from hardmax.app.unshown import MOST_HULLS, MOST_MATRIX, unshown
+from hardmax.draw.html import limit_points
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import COLOURS, REST
 from hardmax.draw.tokens import Palette
 from hardmax.flows.classify import classify_rule
-from hardmax.limit import limit_points
 from hardmax.polytope import Polytope
 from hardmax.rules.base import Rule
 

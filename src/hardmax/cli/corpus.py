@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from hardmax._errors import ParameterError, respell
+from hardmax._errors import ParameterError
+from hardmax.app.problems import respell
 from hardmax.cli import output, texts
 from hardmax.cli.options import UNSAID, option
 from hardmax.cli.sweep import Engine, Workers, say_cluster

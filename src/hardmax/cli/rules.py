@@ -9,7 +9,6 @@ import typer
 
 from hardmax import Hardmax, SelfAttention, Softmax, Sphere, Trajectory, simulate
 from hardmax._errors import ParameterError, did_you_mean
-from hardmax._files import exact_number
 from hardmax._types import AnyArray, Progress
 from hardmax._validation import check_positive
 from hardmax.cli import output
@@ -19,6 +18,7 @@ from hardmax.configurations import MATRICES, PAPER_MATRICES, matrix
 from hardmax.flows.classify import classify_values
 from hardmax.rules.base import Flow, Layered, Rule
 from hardmax.search.dispatch import KERNELS
+from hardmax.sentiment.table_files import exact_number
 
 # Which options belong to which rule; all others go with every rule.
 BELONGS = {

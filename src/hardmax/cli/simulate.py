@@ -11,8 +11,8 @@ from hardmax._exact import format_down
 from hardmax.cli import options, output
 from hardmax.cli.options import UNSAID, option
 from hardmax.cli.rules import RunOptions
+from hardmax.draw.html import coordinates
 from hardmax.flows.classify import classify_rule
-from hardmax.trajectories.status import coordinates
 
 
 @options.with_options

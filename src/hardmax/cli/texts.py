@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from hardmax._errors import InputError, ParameterError, respell
+from hardmax._errors import InputError, ParameterError
 from hardmax._types import FloatArray, IntArray
+from hardmax.app.problems import respell
 from hardmax.cli import output
 from hardmax.cli.options import option
 

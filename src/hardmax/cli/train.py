@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hardmax._errors import ParameterError, respell
+from hardmax._errors import ParameterError
 from hardmax._files import check_writable
+from hardmax.app.problems import respell
 from hardmax.cli import options, output, texts
 from hardmax.cli.options import UNSAID, option
 from hardmax.cli.texts import CHECKPOINT

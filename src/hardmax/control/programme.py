@@ -29,8 +29,8 @@ from scipy.spatial.distance import cdist
 
 from hardmax._arrays import unit_rows
 from hardmax._errors import ParameterError, needed_for
-from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax._validation import check_token_set
+from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
+from hardmax._validation import check_tokens
 from hardmax.exact.argmax import argmax_sets
 from hardmax.search.rounding import Scaled
 from hardmax.search.sets import Classes
@@ -242,6 +242,14 @@ def load_cvxpy() -> Any:
         import clarabel  # noqa: F401
         import cvxpy
     return cvxpy
+
+
+def check_token_set(tokens: Array, advice: str) -> AnyArray:
+    """Return the tokens of one token set."""
+    array, _ = check_tokens(tokens)
+    if array.ndim == 3:
+        raise ParameterError("tokens", "be one token set of shape (n, d)", f"a batch of shape {array.shape}", advice)
+    return array
 
 
 def can_lead(tokens: Any, *, progress: Callable[[int, int], None] | None = None) -> BoolArray:

@@ -12,8 +12,7 @@ import numpy as np
 
 from hardmax._errors import InputError, ParameterError, ParameterTypeError
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax._validation import check_token_set
-from hardmax.control.programme import Demands, can_lead, scale_tokens
+from hardmax.control.programme import Demands, can_lead, check_token_set, scale_tokens
 from hardmax.search.sets import Classes
 
 MAX_NAMED = 8  # tokens that a sentence lists

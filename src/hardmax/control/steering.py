@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hardmax._arrays import unit_rows
+from hardmax._display import count
 from hardmax._types import FloatArray
 from hardmax._validation import check_alpha, check_count
 from hardmax.control.choose import alternate, check_condition
@@ -20,7 +21,6 @@ from hardmax.control.programme import Programme, clip_condition
 from hardmax.control.request import ControlResult, Request, check_request
 from hardmax.limit import Limit, limit
 from hardmax.rules.hardmax import Hardmax
-from hardmax.trajectories.status import count
 
 MIN_CHANGE, MAX_CHANGE = 0.02, 1.0  # relative sizes of a change, drawn uniformly in the logarithm
 OTHER_ALPHA = 0.2  # probability that a change draws another alpha, if there are several

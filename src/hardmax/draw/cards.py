@@ -6,10 +6,10 @@ from typing import Any, cast
 from matplotlib.figure import Figure
 
 from hardmax._types import AnyArray
-from hardmax.draw.html import render
+from hardmax.draw.html import limit_points, render
 from hardmax.draw.shown import shows_once
 from hardmax.draw.tokens import plot_layers, plot_limit, plot_tokens
-from hardmax.limit import Limit, limit_points
+from hardmax.limit import Limit
 from hardmax.theorems.verdict import Verdict
 from hardmax.trajectories.base import Trajectory
 

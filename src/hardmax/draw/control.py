@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse
 from mpl_toolkits.mplot3d import Axes3D
 
+from hardmax._display import count
 from hardmax._errors import InputError
 from hardmax._types import FloatArray
 from hardmax.draw.projection import Projection
@@ -19,7 +20,6 @@ from hardmax.draw.style import BESIDE_WORDS, COLOURS, EDGE, GREY, REST, SIZE, dr
 from hardmax.draw.tokens import Palette, plot_tokens
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
-from hardmax.trajectories.status import count
 
 if TYPE_CHECKING:
     from hardmax.control.request import ControlResult

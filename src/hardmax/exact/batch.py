@@ -161,12 +161,8 @@ class BatchLimit:
             batch.advance(moving)
         batch.in_pass &= ~undecided
         self.in_pass, self.real, self._start, self._rule = batch.in_pass, batch.real, batch.start, rule
-        self._queries, self.stats, self._emerged, self._follows = (
-            batch.queries,
-            batch.stats,
-            batch.emerged,
-            batch.follows,
-        )
+        self._queries, self.stats = batch.queries, batch.stats
+        self._emerged, self._follows = batch.emerged, batch.follows
         self.layer: IntArray = batch.settled.max(axis=1)  # (batch,) at which the last token was decided
         self.leads: BoolArray = batch.emerged >= 0  # (batch, n)
         column = np.cumsum(self.leads, axis=1) - 1  # index of a leader among those of its token set

@@ -19,8 +19,6 @@ from hardmax.search.sets import Sets
 if TYPE_CHECKING:
     from hardmax.rules.hardmax import Hardmax
 
-USE_AUTO = 'Use `kernel="auto"`.'
-
 
 class Proof(IntEnum):
     """The theorem or certificate that decided a token, from the simplest on."""
@@ -51,11 +49,12 @@ class Run:
             raise ParameterError("kernel", f'be "auto" with {what}', f"{kernel!r}", "Leave it out.")
         if kernel == "symmetric" and (rule.matrix is not None or rule.causal):
             got = "a matrix A" if rule.matrix is not None else "causal=True"
-            raise ParameterError('kernel="symmetric"', "have keys that are the queries, all of them", got, USE_AUTO)
+            must, advice = "have keys that are the queries, all of them", 'Use `kernel="auto"`.'
+            raise ParameterError('kernel="symmetric"', must, got, advice)
         arithmetic = Tolerant if tolerant else Rational if rule.exact else Adaptive
         self.state: State = arithmetic(rule, tokens, Search("numpy" if tolerant else kernel, gaps=gaps))
         self.classes, self.shortcuts, self.rule = self.state.classes, shortcuts, rule
-        self._sets: Sets | None = None
+        self.sets = Sets.of([])  # until the first `choose`
         m = len(self.classes)
         self.emerged: IntArray = np.full(m, -1)  # layer from which a class leads
         self.settled: IntArray = np.full(m, -1)  # layer from which it is decided
@@ -77,11 +76,6 @@ class Run:
             "queries": self.queries,
             "sets_compared_exactly": self.state.exact_rows,
         }
-
-    @property
-    def sets(self) -> Sets:
-        assert self._sets is not None, "choose() comes first"
-        return self._sets
 
     @property
     def decided(self) -> BoolArray:
@@ -106,9 +100,9 @@ class Run:
     def choose(self) -> Sets:
         """Find C_i at this layer, then the leaders and the decided classes."""
         rows = np.flatnonzero(~self.decided) if self.shortcuts else np.arange(len(self.classes))
-        if len(rows) or self._sets is None:
+        if len(rows):
             found, gaps = self.state.choose(rows)
-            self._sets = found if self._sets is None else self._sets.replace(rows, found)
+            self.sets = self.sets.replace(rows, found) if len(self.sets) else found
             if gaps is not None:
                 self.smallest_gap = min(self.smallest_gap, float(gaps.min()))
             self.queries += len(rows)

@@ -13,11 +13,11 @@ which is the residual network x_{k+1} = step(x_k) in other coordinates.
 """
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hardmax._arrays import join, match_array, needs_gradient, scaled, solve, to_double, to_numpy
+from hardmax._arrays import is_tensor, join, library_of, match_array, needs_gradient, to_numpy, where
 from hardmax._errors import ParameterError
 from hardmax._types import Array, FloatArray
 from hardmax.flows.matrix_exponential import find_growth
@@ -120,7 +120,7 @@ class TokensAndGrowth(Coordinates):
         tokens, growth = self._split(state)
         d = tokens.shape[-1]
         try:
-            return tokens, solve(growth.reshape(-1, d, d)[0].T, tokens)  # F is the same for every batch element
+            return tokens, _solve(growth.reshape(-1, d, d)[0].T, tokens)  # F is the same for every batch element
         except (np.linalg.LinAlgError, RuntimeError):  # F is singular; torch raises a RuntimeError
             return tokens, tokens * np.nan
 
@@ -190,7 +190,7 @@ class RescaledSteps(Coordinates):
     def __init__(self, rule: SelfAttention, keys: Array, tokens: Array, steps: "Method") -> None:
         super().__init__(rule, keys)
         self._tokens, self._steps = tokens, steps
-        self._identity = self._basis = self._inverse = to_double(match_array(np.eye(tokens.shape[-1]), tokens))
+        self._identity = self._basis = self._inverse = _to_double(match_array(np.eye(tokens.shape[-1]), tokens))
         self._blocks = rule.values(self._identity, 0.0).T
         if not needs_gradient(rule.V):
             growth = find_growth(rule, tokens.shape[-1])
@@ -204,7 +204,7 @@ class RescaledSteps(Coordinates):
         return self._basis @ self._power @ self._inverse, self._log
 
     def start(self, tokens: Array) -> Array:
-        return to_double(tokens) @ self._inverse.T  # in narrower floats S would spoil the input
+        return _to_double(tokens) @ self._inverse.T  # in narrower floats S would spoil the input
 
     def rate(self, state: Array, t: float) -> Array:
         unit = state @ (self._basis @ self._power).T
@@ -213,7 +213,7 @@ class RescaledSteps(Coordinates):
     def after_step(self, state: Array) -> Array:
         R, radius = self._factor
         self._power, self._log = self._power @ R / radius, self._log + float(np.log(radius))
-        return solve(R, state)
+        return _solve(R, state)
 
     @cached_property
     def _factor(self) -> tuple[Array, float]:
@@ -231,5 +231,28 @@ class RescaledSteps(Coordinates):
         return R, float(np.abs(np.linalg.eigvals(plain)).max())
 
     def read(self, state: Array, t: float) -> tuple[Array, Array]:
-        grown = scaled(state @ (self._basis @ self._power).T, float(np.exp(self._log)))
+        grown = _scaled(state @ (self._basis @ self._power).T, float(np.exp(self._log)))
         return match_array(grown, self._tokens), match_array(state @ self._basis.T, self._tokens)
+
+
+def _to_double(tokens: Array) -> Array:
+    """Return an array or tensor in float64; gradients are kept."""
+    return tokens.double() if is_tensor(tokens) else np.asarray(tokens, np.float64)
+
+
+def _scaled(values: Array, factor: float) -> Array:
+    """Return values * factor, with 0 where a value is 0 although the factor is infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        product = values * factor
+    return where(np.asarray(to_numpy(values)) == 0, values, product)
+
+
+def _solve(matrix: Array, rows: Array) -> Array:
+    """Return M^{-1} x for each row x; half precision is solved in single, as LAPACK has no other."""
+    library, columns = library_of(rows), rows.reshape(-1, rows.shape[-1]).T
+    wide = library.promote_types(rows.dtype, library.float32)
+    return _cast(library.linalg.solve(_cast(matrix, wide), _cast(columns, wide)).T.reshape(rows.shape), rows.dtype)
+
+
+def _cast(value: Array, dtype: Any) -> Array:
+    return value.to(dtype) if is_tensor(value) else value.astype(dtype)

@@ -51,11 +51,13 @@ class Rule(ABC):
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
         """Return the row-stochastic matrix at a layer or time, shape (..., n, n); `keys` as for `layer`."""
 
+    _matrices = "the rule's matrices"  # of that size, in the error of `check`
+
     def check(self, tokens: Array) -> None:
         """Refuse tokens that do not fit the matrices: a `ParameterError`."""
         if self.dimension not in (None, tokens.shape[-1]):
             size = self.dimension
-            must = f"have shape (n, d) or (batch, n, d) with d = {size}, the size of the rule's matrices"
+            must = f"have shape (n, d) or (batch, n, d) with d = {size}, the size of {self._matrices}"
             advice = f"Use tokens of dimension {size}, or other matrices."
             raise ParameterError("tokens", must, tuple(tokens.shape), advice)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy  # whose parts load when they are used
@@ -14,16 +14,13 @@ from numpy.typing import ArrayLike
 from hardmax import _validation
 from hardmax._arrays import like, to_numpy, weighted_sums
 from hardmax._errors import ParameterError
-from hardmax._types import AnyArray, FloatArray
+from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.exact.argmax import SEES_ALL, Points, exact_sets, tolerant_sets
 from hardmax.rules.base import Layered
 from hardmax.rules.token_wise import check_normalize
 from hardmax.search.dispatch import current_search
 from hardmax.search.rounding import Metric
 from hardmax.search.sets import Classes, Sets
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -152,21 +149,20 @@ class Hardmax(Layered):
         """A as the searches use it: scaled by a power of two into the range of floats, and as integers."""
         return Metric.of(self.matrix)
 
+    def images(self, Z: FloatArray) -> FloatArray:
+        """Return A z for each row, with A scaled by a power of two so that it stays in the range of floats."""
+        return Z if self.metric.A is None else Z @ self.metric.A.T
+
     @property
     def positive_definite(self) -> bool:
         """Whether A is symmetric positive definite, a hypothesis of the theorems."""
         return self.matrix is None or not self.any_A or _validation.is_positive_definite(self.matrix)
 
+    _matrices = "`A`"
+
     @property
     def dimension(self) -> int | None:
         return None if self.matrix is None else len(self.matrix)
-
-    def check(self, tokens: Any) -> None:
-        """Refuse tokens that do not fit A: a `ParameterError`."""
-        if self.dimension not in (None, tokens.shape[-1]):
-            must = f"have shape (n, d) or (batch, n, d) with d = {self.dimension}, the size of `A`"
-            advice = f"Use tokens of dimension {self.dimension}, or an A of size {tokens.shape[-1]}."
-            raise ParameterError("tokens", must, tuple(tokens.shape), advice)
 
     def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
         """Return the matrix that is uniform on the exact C_i of these tokens, (..., n, n)."""
@@ -176,20 +172,16 @@ class Hardmax(Layered):
             P[b] = np.nan if one is None else one.toarray()
         return like(P.reshape(*array.shape[:-1], array.shape[-2]), tokens)
 
-    def _each(self, array: AnyArray, keys: Any) -> "Iterator[csr_array | None]":
+    def _each(self, array: AnyArray, keys: Any) -> "Iterator[scipy.sparse.csr_array | None]":
         """Yield attention of each token set as a sparse matrix; None where tokens left the range of floats."""
         batch = array.reshape(-1, *array.shape[-2:])
-        n = batch.shape[1]
         real = np.ones(batch.shape[:2], bool) if keys is None else np.asarray(to_numpy(keys)).reshape(batch.shape[:2])
         for b, tokens in enumerate(batch):
             ids = np.flatnonzero(real[b])
             if not np.isfinite(tokens[ids]).all():
                 yield None
                 continue
-            sets, classes = self._sets(tokens[ids])
-            over_classes = sets.matrix(classes.counts) / classes.counts  # (m, m)
-            place = scipy.sparse.csr_array((np.ones(len(ids)), (ids, classes.labels)), shape=(n, len(classes)))
-            yield scipy.sparse.csr_array(place @ over_classes @ place.T)
+            yield attention_over_tokens(*self._sets(tokens[ids]), ids, batch.shape[1])
 
     def _sets(self, tokens: AnyArray) -> tuple[Sets, Classes]:
         """Return the exact sets of one token set, over classes of equal tokens."""
@@ -209,6 +201,15 @@ class Hardmax(Layered):
         P = scipy.sparse.block_diag([unknown if one is None else one for one in self._each(array, keys)])
         means = weighted_sums(P, tokens.reshape(-1, array.shape[-1])).reshape(tokens.shape)
         return tokens + alpha / (1 + alpha) * (means - tokens) if self.normalize else tokens + alpha * means
+
+
+def attention_over_tokens(sets: Sets, classes: Classes, ids: IntArray, n: int) -> "scipy.sparse.csr_array":
+    """Return the matrix that is uniform on the sets of the real tokens `ids` of n tokens, (n, n)."""
+    over_classes = sets.matrix(classes.counts) / classes.counts  # (m, m)
+    place = scipy.sparse.csr_array((np.ones(len(ids)), (ids, classes.labels)), shape=(n, len(classes)))
+    matrix = scipy.sparse.csr_array(place @ over_classes @ place.T)
+    matrix.sort_indices()
+    return matrix
 
 
 def _shown(step: Fraction) -> str:

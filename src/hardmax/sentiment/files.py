@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hardmax._errors import InputError, ParameterError, did_you_mean, needed_for
-from hardmax._files import escape_formulas, written_whole
+from hardmax._files import written_whole
+from hardmax.sentiment.table_files import escape_formulas
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

@@ -366,7 +366,7 @@ def _images(trajectory: HardmaxTrajectory) -> tuple[FloatArray, FloatArray, floa
     A, Z = trajectory.rule.metric.A, _unit_tokens(trajectory)
     d = Z.shape[-1]
     size = d if A is None else float(np.abs(A).sum())
-    return Z, trajectory.images(Z), 4 * d * size * _rounding(trajectory)
+    return Z, trajectory.rule.images(Z), 4 * d * size * _rounding(trajectory)
 
 
 def _largest_residual(trajectory: HardmaxTrajectory, since: IntArray | int = 0) -> tuple[float, dict[str, int]]:

@@ -13,20 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, overload
 import numpy as np
 
 from hardmax._arrays import to_numpy
-from hardmax._display import draw
+from hardmax._display import count, draw
 from hardmax._errors import InputError, ParameterTypeError
 from hardmax._types import AnyArray, Array, BoolArray
 from hardmax.rules.base import Rule
-from hardmax.trajectories.storage import (
-    Arrays,
-    coordinate_columns,
-    read_archive,
-    require,
-    rule_to_data,
-    stored_rule,
-    write_archive,
-    write_rows,
-)
+from hardmax.trajectories import storage
+from hardmax.trajectories.storage import Arrays, require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,10 +27,9 @@ Result = TypeVar("Result")
 
 
 class LazySequence(Sequence[Result]):
-    """A sequence whose items `_make` creates at the first access; `made` holds those that exist already."""
+    """A sequence whose items `_make` creates at the first access; `_made` holds those that exist already."""
 
-    def __init__(self, made: dict[int, Result]) -> None:
-        self._made = dict(made)
+    _made: dict[int, Result]
 
     @abstractmethod
     def _make(self, b: int) -> Result:
@@ -95,13 +86,7 @@ class Trajectory(ABC):
     saved: AnyArray
     batched: bool
     stats: dict[str, Any]
-    _format: ClassVar[str]
-    _kinds: ClassVar[dict[str, "type[Trajectory]"]] = {}  # by the format of their files
-
-    def __init_subclass__(cls, *, format: str) -> None:
-        super().__init_subclass__()
-        cls._format = format
-        Trajectory._kinds[format] = cls
+    _format: ClassVar[str]  # of its files
 
     def __repr__(self) -> str:
         return self.status
@@ -207,9 +192,28 @@ class Trajectory(ABC):
         if self.batched:
             raise InputError(f"The trajectory must be that of one token set. Got a batch. Use {call}.")
 
-    @abstractmethod
+    def _describe_size(self) -> str:
+        sets = f"{count(len(self.mask), 'token set')} of up to " if self.batched else ""
+        n = self.n if self.batched else int(self.mask.sum())
+        return f"{sets}{count(n, 'token')} of dimension {self.array.shape[-1]}."
+
+    def _first_lost(self) -> int | None:
+        """Return the first position in `tokens` with a real token that is not finite."""
+        finite = np.isfinite(self.array[..., self.mask, :]).all(axis=(-1, -2))
+        return None if finite.all() else int(np.argmin(finite))
+
     def to_json(self) -> str:
-        """Return status, rule, tokens and leaders as JSON."""
+        """Return status, rule, saved layers or times, stats, tokens and leaders as JSON.
+
+        Of `Hardmax` also layers of emergence and decision and the sets, for a batch in `token_sets`; of other rules
+        also clusters and rescaled tokens.
+        """
+        head = {"status": self.status, "rule": storage.rule_to_data(self.rule), "saved": self.saved}
+        return storage.to_json(head | {"stats": self.stats} | self._data())
+
+    @abstractmethod
+    def _data(self) -> dict[str, Any]:
+        """Return the other entries of `to_json`."""
 
     def to_npz(self, path: str | PathLike[str]) -> None:
         """Write everything to a NumPy archive at `path`, which `from_npz` reads; an error leaves no partial file.
@@ -217,15 +221,10 @@ class Trajectory(ABC):
         A rule of your own, and one with a Python function for a matrix, is stored by its `repr` alone: `from_npz` then
         needs the rule.
         """
-        shared = {
-            "format": np.array(self._format),
-            "tokens": self.array,
-            "saved": self.saved,
-            "batched": np.array(self.batched),
-            "rule": np.array(json.dumps(rule_to_data(self.rule))),
-            "stats": np.array(json.dumps(self.stats)),
-        }
-        write_archive(path, shared | self._arrays())
+        texts = {"format": self._format, "stats": json.dumps(self.stats)}
+        texts["rule"] = json.dumps(storage.rule_to_data(self.rule))
+        shared = {"tokens": self.array, "saved": self.saved, "batched": self.batched}
+        storage.write_archive(path, texts | shared | self._arrays())
 
     def to_csv(self, path: str | PathLike[str]) -> None:
         """Write a table for spreadsheets to `path`, a row for each token at each layer or time.
@@ -235,7 +234,8 @@ class Trajectory(ABC):
         when = "time" if self.rule.continuous else "layer"
         axes = [when, "set", "token"] if self.batched else [when, "token"]
         columns = dict(zip(axes, map(np.ravel, np.indices(self.array.shape[:-1])), strict=True))
-        write_rows(path, columns | {when: self.saved[columns[when]]} | coordinate_columns(self.array))
+        columns |= {when: self.saved[columns[when]]} | storage.coordinate_columns(self.array)
+        storage.write_rows(path, columns)
 
     @abstractmethod
     def _arrays(self) -> dict[str, AnyArray]:
@@ -264,29 +264,26 @@ class Trajectory(ABC):
             If the file is not such an archive, is of a later version, or its arrays contradict each other; or if `rule`
             is missing, or given for a file that has one.
         """
-        kinds = {format: partial(kind._read, rule) for format, kind in Trajectory._kinds.items()}
-        return read_archive(path, "be a trajectory saved with to_npz", kinds)
+        kinds = {kind._format: partial(kind._read, rule) for kind in Trajectory.__subclasses__()}
+        return storage.read_archive(path, "be a trajectory saved with to_npz", kinds)
 
     @classmethod
     def _read(cls, given: Rule | None, file: Arrays) -> "Trajectory":
-        rule, stats = stored_rule(json.loads(str(file["rule"])), given), json.loads(str(file["stats"]))
-        _check(file, rule, stats)
+        """Return the trajectory of a file, unless its tokens, layers or times cannot be those of a run of its rule."""
+        rule, stats = storage.stored_rule(json.loads(str(file["rule"])), given), json.loads(str(file["stats"]))
+        tokens, saved, batched = file["tokens"], file["saved"], file["batched"]
+        require(batched.shape == () and batched.dtype.kind == "b", "`batched` must be true or false")
+        right = tokens.dtype.kind == "f" and tokens.ndim == 3 + bool(batched) and tokens.size > 0
+        require(right, "`tokens` must be numbers")
+        require(saved.shape == tokens.shape[:1], "`saved` must name a layer or time for each of `tokens`")
+        kind = "f" if rule.continuous else "i"
+        require(saved.dtype.kind == kind, "`saved` must be layers or times, as the rule has")
+        require(np.isfinite(saved).all() and saved[0] >= 0 and (np.diff(saved) > 0).all(), "`saved` must increase")
+        require(rule.dimension in (None, tokens.shape[-1]), "`tokens` must have the size of the rule's matrices")
+        require(isinstance(stats, dict), "`stats` must be a dictionary")
         return cls._from_arrays(file, rule, stats)
 
     @classmethod
     @abstractmethod
     def _from_arrays(cls, file: Arrays, rule: Rule, stats: dict[str, Any]) -> Self:
         """Return the trajectory of the arrays of a file, each of which is checked."""
-
-
-def _check(file: Arrays, rule: Rule, stats: object) -> None:
-    """Refuse tokens, layers or times that cannot be those of a run under the rule."""
-    tokens, saved, batched = file["tokens"], file["saved"], file["batched"]
-    require(batched.shape == () and batched.dtype.kind == "b", "`batched` must be true or false")
-    right = tokens.dtype.kind == "f" and tokens.ndim == 3 + bool(batched) and tokens.size > 0
-    require(right, "`tokens` must be numbers")
-    require(saved.shape == tokens.shape[:1], "`saved` must name a layer or time for each of `tokens`")
-    require(saved.dtype.kind == ("f" if rule.continuous else "i"), "`saved` must be layers or times, as the rule has")
-    require(np.isfinite(saved).all() and saved[0] >= 0 and (np.diff(saved) > 0).all(), "`saved` must increase")
-    require(rule.dimension in (None, tokens.shape[-1]), "`tokens` must have the size of the rule's matrices")
-    require(isinstance(stats, dict), "`stats` must be a dictionary")

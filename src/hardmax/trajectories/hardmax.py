@@ -7,35 +7,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import sub
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import scipy  # whose parts load when they are used
 from numpy.typing import ArrayLike
 
 from hardmax._arrays import like, unit_rows
+from hardmax._display import count
 from hardmax._errors import InputError, ParameterIndexError
 from hardmax._exact import apply, as_floats
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
 from hardmax.exact.positions import History
 from hardmax.rules.base import Rule
-from hardmax.rules.hardmax import Hardmax
+from hardmax.rules.hardmax import Hardmax, attention_over_tokens
 from hardmax.search.sets import Classes, Sets
+from hardmax.trajectories import storage
 from hardmax.trajectories.base import LazySequence, Trajectory
-from hardmax.trajectories.status import hardmax_status
-from hardmax.trajectories.storage import (
-    Arrays,
-    check_array,
-    check_indices,
-    from_text,
-    require,
-    rule_to_data,
-    to_json,
-    to_text,
-)
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+from hardmax.trajectories.storage import Arrays, check_array, check_indices, require
 
 EXACT_BELOW = 1e-9  # relative gaps below this are computed from exact differences
 MAX_PRODUCTS = 1 << 22  # in memory at a time
@@ -57,101 +46,81 @@ class TokenSet:
         full[self.real] = values[self.classes.labels]
         return full
 
-    def matrix(self, index: int, n: int) -> "csr_array":
+    def matrix(self, index: int, n: int) -> "scipy.sparse.csr_array":
         """Return attention over tokens at one saved layer: (n, n), uniform on C_i."""
-        m, labels = len(self.classes), self.classes.labels
-        over_classes = self.sets[index].matrix(self.classes.counts) / self.classes.counts  # (m, m)
-        place = scipy.sparse.csr_array((np.ones(len(labels)), (self.real, labels)), shape=(n, m))
-        matrix = scipy.sparse.csr_array(place @ over_classes @ place.T)
-        matrix.sort_indices()
-        return matrix
+        return attention_over_tokens(self.sets[index], self.classes, self.real, n)
 
     def arrays(self) -> dict[str, AnyArray]:
         """Return the arrays of a file."""
-        return {
-            "rows": to_text(self.classes.rows),
-            "labels": self.classes.labels,
-            "first": self.classes.first,
-            "emerged": self.emerged,
-            "settled": self.settled,
-            "real": self.real,
-            "sizes": np.stack([sets.sizes for sets in self.sets]),
-            "members": np.concatenate([sets.members for sets in self.sets]),
-        }
+        arrays = {name: getattr(self.classes, name) for name in ("rows", "labels", "first")}
+        if arrays["rows"].dtype == object:
+            arrays["rows"] = arrays["rows"].astype(str)  # Fractions
+        arrays |= {name: getattr(self, name) for name in ("emerged", "settled", "real")}
+        arrays["sizes"] = np.stack([sets.sizes for sets in self.sets])
+        return arrays | {"members": np.concatenate([sets.members for sets in self.sets])}
 
     @classmethod
     def from_arrays(cls, file: Arrays, n: int, d: int, saved: IntArray) -> "TokenSet":
-        """Return the set of n tokens of dimension d of these arrays, each of which is checked."""
-        _check_token_set(file, n, d, saved)
-        labels, sizes, members = file["labels"], file["sizes"], file["members"]
-        classes = Classes(from_text(file["rows"]), labels, file["first"], np.bincount(labels))
+        """Return the set of n tokens of dimension d of these arrays; as they are indices, none is used unchecked."""
+        rows, labels, sizes, members = (file[name] for name in ("rows", "labels", "sizes", "members"))
+        check_array(file, "rows", "fU", (None, d))
+        require(len(rows) > 0 and (rows.dtype.kind == "U" or np.isfinite(rows).all()), "`rows` must be finite tokens")
+        m = len(rows)
+        for name, length, least, most in (
+            ("real", len(labels), 0, n - 1),
+            ("labels", len(labels), 0, m - 1),
+            ("first", m, 0, len(labels) - 1),
+            ("emerged", m, -1, saved[-1]),
+            ("settled", m, -1, saved[-1]),
+            ("members", len(members), 0, m - 1),
+        ):
+            check_indices(file, name, (length,), least, most)
+        check_indices(file, "sizes", (len(saved), m), 1, m)
+        require((np.diff(file["real"]) > 0).all(), "`real` must increase")
+        require(np.array_equal(labels[file["first"]], np.arange(m)), "`first` must be a token of each class")
+        require(sizes.sum() == len(members), "`members` must be as many as `sizes` says")
+        starts = np.cumsum(sizes)[:-1]  # the first member of every set but the first: there the next may be smaller
+        require((np.delete(np.diff(members), starts - 1) > 0).all(), "`members` of a set must increase")
+        classes = Classes(storage.from_text(rows), labels, file["first"], np.bincount(labels))
         parts = zip(sizes, np.split(members, np.cumsum(sizes.sum(axis=1))[:-1]), strict=True)
         sets = tuple(Sets(np.r_[0, np.cumsum(own)].astype(np.intp), part) for own, part in parts)
         return cls(classes, sets, file["emerged"], file["settled"], file["real"])
 
 
-def _check_token_set(file: Arrays, n: int, d: int, saved: IntArray) -> None:
-    """Refuse arrays that contradict each other: they are indices, so none is used unchecked."""
-    rows, labels, sizes, members = (file[name] for name in ("rows", "labels", "sizes", "members"))
-    check_array(file, "rows", "fU", (None, d))
-    require(len(rows) > 0 and (rows.dtype.kind == "U" or np.isfinite(rows).all()), "`rows` must be finite tokens")
-    m = len(rows)
-    for name, length, least, most in (
-        ("real", len(labels), 0, n - 1),
-        ("labels", len(labels), 0, m - 1),
-        ("first", m, 0, len(labels) - 1),
-        ("emerged", m, -1, saved[-1]),
-        ("settled", m, -1, saved[-1]),
-        ("members", len(members), 0, m - 1),
-    ):
-        check_indices(file, name, (length,), least, most)
-    check_indices(file, "sizes", (len(saved), m), 1, m)
-    require((np.diff(file["real"]) > 0).all(), "`real` must increase")
-    require(np.array_equal(labels[file["first"]], np.arange(m)), "`first` must be a token of each class")
-    require(sizes.sum() == len(members), "`members` must be as many as `sizes` says")
-    starts = np.cumsum(sizes)[:-1]  # the first member of every set but the first: there the next may be smaller
-    require((np.delete(np.diff(members), starts - 1) > 0).all(), "`members` of a set must increase")
-
-
+@dataclass(frozen=True, eq=False)
 class TokenSets(LazySequence[TokenSet]):
-    """The token sets of a batch: those of one pass, as arrays over all tokens, and those that were run alone.
+    """The token sets of a batch: those of one pass, as arrays over all tokens, and those that were run alone."""
 
-    `emerged` and `settled`, (batch, n), are the layers from which tokens lead and are decided, -1 for never.
-    """
+    tokens: AnyArray  # (batch, n, d)
+    real: BoolArray  # (batch, n)
+    follows: list[IntArray]  # (batch, n) for each saved layer
+    emerged: IntArray  # (batch, n) layer from which a token leads, or -1
+    settled: IntArray  # (batch, n) layer from which it is decided, or -1
+    causal: bool
+    _made: dict[int, TokenSet]
 
-    def __init__(
-        self,
-        tokens: AnyArray,
-        real: BoolArray,
-        follows: list[IntArray],
-        emerged: IntArray,
-        settled: IntArray,
-        alone: dict[int, TokenSet],
-        causal: bool,
-    ) -> None:
-        super().__init__(alone)
-        self._tokens, self._causal, self._follows = tokens, causal, follows
-        self.real, self.emerged, self.settled = real, emerged, settled
-        for b, own in alone.items():
-            emerged[b], settled[b] = (own.to_tokens(x, real.shape[1]) for x in (own.emerged, own.settled))
+    def __post_init__(self) -> None:
+        for b, own in self._made.items():
+            for name in ("emerged", "settled"):
+                getattr(self, name)[b] = own.to_tokens(getattr(own, name), self.real.shape[1])
 
     def __len__(self) -> int:
         return len(self.real)
 
     def _make(self, b: int) -> TokenSet:
         real = np.flatnonzero(self.real[b])
-        tokens = self._tokens[b, real]
-        classes = Classes.singly(tokens) if self._causal else Classes.of(tokens)
+        tokens = self.tokens[b, real]
+        classes = Classes.singly(tokens) if self.causal else Classes.of(tokens)
         first = real[classes.first]  # a token of each class, and in this pass the only one
         label = np.empty(self.real.shape[1], np.intp)
         label[real] = classes.labels
         starts = np.arange(len(first) + 1)
-        sets = tuple(Sets(starts, label[follows[b, first]]) for follows in self._follows)
+        sets = tuple(Sets(starts, label[follows[b, first]]) for follows in self.follows)
         return TokenSet(classes, sets, self.emerged[b, first], self.settled[b, first], real)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
+class HardmaxTrajectory(Trajectory):
     """Tokens through the layers of a hardmax transformer.
 
     Layer 0 is the input. Beside what every `Trajectory` has:
@@ -174,6 +143,7 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
     array([0])
     """
 
+    _format = "hardmax-trajectory-1"
     rule: Hardmax
     token_sets: Sequence[TokenSet]
 
@@ -225,7 +195,7 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         self.refuse_batch(call)
         return self.token_sets[0]
 
-    def attention(self, k: int = -1, *, sparse: bool = False) -> "Array | csr_array":
+    def attention(self, k: int = -1, *, sparse: bool = False) -> "Array | scipy.sparse.csr_array":
         """Return the row-stochastic matrix of layer k: P_ij = 1/|C_i| for j in C_i, else 0.
 
         The rows and columns of padding are zero.
@@ -352,11 +322,6 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         margins[labels >= 0] = find_margins(Z, own.sets[at], rows, self.rule, int(self.saved[at]), history)[places]
         return margins
 
-    def images(self, Z: FloatArray) -> FloatArray:
-        """Return A z for each row, with A scaled by a power of two so that it stays in the range of floats."""
-        A = self.rule.metric.A
-        return Z if A is None else Z @ A.T
-
     @cached_property
     def norms(self) -> FloatArray:
         """|z_i|_A = sqrt ⟨A z_i, z_i⟩ at every saved layer; Euclidean where A is not symmetric positive definite."""
@@ -365,7 +330,7 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         size = np.abs(self.array).max(axis=-1, keepdims=True).astype(np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
             unit = self.array / np.where(size > 0, size, 1)
-            squares = ((self.images(unit) if definite else unit) * unit).sum(axis=-1)
+            squares = ((self.rule.images(unit) if definite else unit) * unit).sum(axis=-1)
             norms = np.sqrt(squares) * factor * size[..., 0]
         return np.where(np.isinf(size[..., 0]), np.inf, norms)
 
@@ -410,24 +375,32 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
     @cached_property
     def status(self) -> str:
         """State layers, leaders and since when, and which tokens are decided, in sentences."""
-        return hardmax_status(self)
+        known, lost = self._describe_decided(), self._first_lost()
+        if not self.batched:
+            known = f"{leaders_since(self.emerged[self.leaders])} {known}"
+        if lost is not None:
+            kind = self.array.dtype
+            known += f" Without normalisation tokens leave the range of {kind} from layer {self.saved[lost]} on."
+        return f"Ran {count(self.layers, 'layer')} on {self._describe_size()} {known}"
 
-    def to_json(self) -> str:
-        """Return status, tokens, leaders, layers of emergence and decision, and sets as JSON, for each token set."""
-        head = {"rule": rule_to_data(self.rule), "saved": self.saved, "stats": self.stats, "status": self.status}
-        if self.batched:
-            return to_json(head | {"token_sets": [self[b]._data() for b in range(len(self.token_sets))]})
-        return to_json(head | self._data())
+    def _describe_decided(self) -> str:
+        if self.batched and not self.rule.causal:
+            done = ((self.decided >= 0) | ~self.mask).all(axis=1)
+            return f"Every token is decided in {int(done.sum())} of them."
+        if self.rule.ties != "exact":
+            return f"Products within {self.rule.ties:g} count as ties, so no limit is proved."
+        if self.rule.causal:
+            return "With a causal mask no theorem decides where tokens end."
+        settled = self.decided[self.mask]
+        if (settled >= 0).all():
+            return f"Every token is decided since layer {settled.max()}."
+        return f"{(settled >= 0).sum()} of {len(settled)} tokens are decided."
 
     def _data(self) -> dict[str, Any]:
-        return {
-            "status": self.status,
-            "leaders": self.leaders,
-            "emerged": self.emerged,
-            "decided": self.decided,
-            "tokens": self.array,
-            "sets": [self.sets(int(k)) for k in self.saved],
-        }
+        if self.batched:
+            return {"token_sets": [self[b]._data() for b in range(len(self.token_sets))]}
+        data = {name: getattr(self, name) for name in ("status", "leaders", "emerged", "decided")}
+        return data | {"tokens": self.array, "sets": [self.sets(int(k)) for k in self.saved]}
 
     def _arrays(self) -> dict[str, AnyArray]:
         arrays = {"token_sets": np.array(len(self.token_sets))}
@@ -438,13 +411,13 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
     @classmethod
     def _from_arrays(cls, file: Arrays, rule: Rule, stats: dict[str, Any]) -> Self:
         tokens, saved, batched = file["tokens"], file["saved"], bool(file["batched"])
-        count = tokens.shape[1] if batched else 1
-        check_indices(file, "token_sets", (), count, count)
+        number = tokens.shape[1] if batched else 1
+        check_indices(file, "token_sets", (), number, number)
         every = np.array_equal(saved, np.arange(len(saved)))
         require(len(saved) == 1 or every, "`saved` must be all layers, or the last")
         if not isinstance(rule, Hardmax):
             raise InputError("`rule` must be Hardmax")
-        parts: list[dict[str, AnyArray]] = [{} for _ in range(count)]
+        parts: list[dict[str, AnyArray]] = [{} for _ in range(number)]
         for name, array in file.items():
             b, _, rest = name.partition("/")
             if rest:
@@ -452,6 +425,14 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         n, d = tokens.shape[-2:]
         found = tuple(TokenSet.from_arrays(part, n, d, saved) for part in parts)
         return cls(tokens, rule, saved, batched, stats, found)
+
+
+def leaders_since(emerged: IntArray) -> str:
+    """State how many leaders there are, and since which layer."""
+    if len(emerged) < 2:
+        return f"1 leader, since layer {emerged[0]}." if len(emerged) else "No leader."
+    last = emerged.max()
+    return f"{len(emerged)} leaders, {f'the last since layer {last}' if last else 'all since layer 0'}."
 
 
 def find_margins(
@@ -472,8 +453,8 @@ def find_margins(
 
 def _float_gaps(unit: FloatArray, sets: Sets, rows: IntArray, rule: Hardmax) -> FloatArray:
     """Return the margins of a few rows in floats, from all their products."""
-    A, own, some = rule.metric.A, sets.take(rows), np.arange(len(rows))
-    products = unit_rows(unit[rows] if A is None else unit[rows] @ A.T) @ unit.T  # (rows, m)
+    own, some = sets.take(rows), np.arange(len(rows))
+    products = unit_rows(rule.images(unit[rows])) @ unit.T  # (rows, m)
     if rule.causal:
         products[rows[:, None] < np.arange(len(unit))] = -np.inf
     best = products[some, own.targets]

@@ -9,23 +9,23 @@ import numpy as np
 import scipy  # submodules load on first use
 
 from hardmax._arrays import as_mask, like, match_array, to_numpy, unit_rows, where
+from hardmax._display import count
 from hardmax._errors import ParameterError, ParameterIndexError
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
 from hardmax.flows.classify import classify_values
-from hardmax.flows.matrix_exponential import find_growth
+from hardmax.flows.matrix_exponential import Growth, find_growth
 from hardmax.rules.base import Rule
 from hardmax.rules.heads import by_heads
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
 from hardmax.trajectories.base import Trajectory
-from hardmax.trajectories.status import smooth_status
-from hardmax.trajectories.storage import Arrays, check_array, require, rule_to_data, to_json
+from hardmax.trajectories.storage import Arrays, check_array, require
 
 CLUSTER_TOL = 1e-3  # tokens this close are in one cluster, relative to the larger of the first and present spread
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
+class SmoothTrajectory(Trajectory):
     """Tokens under a rule with smooth attention, by layers or in continuous time.
 
     Beside what every `Trajectory` has:
@@ -59,6 +59,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
     array([3, 6])
     """
 
+    _format = "hardmax-smooth-1"
     rule: Rule
     real: BoolArray
     start: AnyArray
@@ -108,18 +109,14 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
     @property
     def shows_rescaled(self) -> bool:
         """Whether the rescaled tokens have a limit: not where every real part of V is 0 or negative."""
-        return self.rescaled is not None and (self._constant_rule is None or self._grows)
+        return self.rescaled is not None and (self._growth is None or self._growth.grows)
 
     @cached_property
-    def _constant_rule(self) -> SelfAttention | None:
-        """The rule, if it is self-attention whose V does not depend on time."""
-        return self.rule if isinstance(self.rule, SelfAttention) and self.rule.has_constant_values else None
-
-    @property
-    def _grows(self) -> bool:
-        """Whether under it x = e^{tV} z may leave the range of floats while z does not."""
-        rule = self._constant_rule
-        return rule is not None and find_growth(rule, self.array.shape[-1]).grows
+    def _growth(self) -> Growth | None:
+        """e^{tV}, if the rule is self-attention whose V does not depend on time."""
+        if not isinstance(self.rule, SelfAttention) or not self.rule.has_constant_values:
+            return None
+        return find_growth(self.rule, self.array.shape[-1])
 
     @property
     def letter(self) -> str:
@@ -139,10 +136,10 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
 
     def index(self, k: int) -> int:
         """Return position k in `tokens`; negative counts from the last. With every layer saved it is the layer."""
-        count = len(self.saved)
-        at = k if self.check_index(k) >= 0 else count + k
-        if not 0 <= at < count:
-            raise ParameterIndexError("k", f"lie between {-count} and {count - 1}", k, "Save more layers or times.")
+        number = len(self.saved)
+        at = k if self.check_index(k) >= 0 else number + k
+        if not 0 <= at < number:
+            raise ParameterIndexError("k", f"lie between {-number} and {number - 1}", k, "Save more layers or times.")
         return at
 
     def label(self, at: int) -> str:
@@ -185,7 +182,13 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
             assert isinstance(self.rule, SelfAttention)
             unit = self._unit(at, *power)
             P = self.rule.unit_attention(unit, when, as_mask(keys, unit), power[1])
-            P = P if self.powers else like(self._with_held(np.asarray(P), when), self.tokens)
+            if not self.powers:
+                P = np.asarray(P)
+                matrices, real = P if self.batched else P[None], np.atleast_2d(self.real)
+                for b, held in enumerate(self.held):
+                    if held is not None and when >= held[0]:
+                        matrices[b][np.ix_(real[b], real[b])] = held[1]  # the matrix that moved the tokens
+                P = like(P, self.tokens)
         rows = self.real[..., None, :, None] if P.ndim > self.real.ndim + 1 else self.real[..., None]
         return P if keys is None else where(np.broadcast_to(rows, tuple(P.shape)), P, 0.0)
 
@@ -193,9 +196,9 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
         """Return the map from z to x where x may leave the range of floats: a matrix, and the log of its factor."""
         if self.powers:
             return self.powers[at]
-        if self._constant_rule is None or not self.stats["adaptive"] or not self._grows:
+        growth, when = self._growth, float(self.saved[at])
+        if growth is None or not self.stats["adaptive"] or not growth.grows:
             return None
-        growth, when = find_growth(self._constant_rule, self.array.shape[-1]), float(self.saved[at])
         return growth.bounded_factor(when), growth.rate * when
 
     def _unit(self, at: int, power: Array, log: float) -> Array:
@@ -207,20 +210,12 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
             tokens = tokens @ match_array(power, tokens).T
         return tokens if self.powers else np.asarray(to_numpy(tokens), np.float64)
 
-    def _with_held(self, P: FloatArray, when: float) -> FloatArray:
-        """Return P, replaced by the matrix that moved the tokens where attention was held."""
-        matrices, real = P if self.batched else P[None], np.atleast_2d(self.real)
-        for b, held in enumerate(self.held):
-            if held is not None and when >= held[0]:
-                matrices[b][np.ix_(real[b], real[b])] = held[1]
-        return P
-
     @cached_property
     def _dual(self) -> FloatArray | None:
         """The map to the components in the leading eigenspace of V, if that is not the whole space."""
-        if self._constant_rule is None:
+        if self._growth is None or not isinstance(self.rule, SelfAttention):
             return None
-        expected = classify_values(self._constant_rule, self.array.shape[-1])
+        expected = classify_values(self.rule, self.array.shape[-1])
         return expected.dual if expected.kind in ("hyperplanes", "product", "complex") else None
 
     @cached_property
@@ -298,13 +293,37 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
     @cached_property
     def status(self) -> str:
         """State layers or times, clusters and leaders, and problems, in sentences."""
-        return smooth_status(self)
+        rule, saved, reached = self.rule, self.saved, self.reached
+        far = f"from t = 0 to {saved[reached - 1] if reached else 0:.4g}"
+        ran = f"Ran {far if rule.continuous else count(int(saved[-1]), 'layer')} on {self._describe_size()}"
+        if self.batched or not reached:
+            return f"{ran}{self._describe_problems()}"
+        which = "rescaled tokens" if self.shows_rescaled else "tokens"
+        if self.gathering is not self.drawn:
+            which += " in the leading directions of V"
+        end = "the end" if rule.continuous else "the last layer"
+        clusters = count(int(self.clusters.max()) + 1, "cluster")
+        leaders = f" {count(len(self.leaders), 'leader') if len(self.leaders) else 'No leader'}."
+        named = rule.attends and not isinstance(rule, Sphere)  # there tokens that have met share their attention
+        return f"{ran} {clusters} of {which} at {end}.{leaders if named else ''}{self._describe_problems()}"
 
-    def to_json(self) -> str:
-        """Return status, rule, saved layers or times, tokens, rescaled tokens, leaders and clusters as JSON."""
-        data = {"status": self.status, "rule": rule_to_data(self.rule), "saved": self.saved, "stats": self.stats}
-        data |= {"leaders": self.leaders, "clusters": self.clusters, "tokens": self.array}
-        return to_json(data if self.rescaled is None else data | {"rescaled": np.asarray(to_numpy(self.rescaled))})
+    def _describe_problems(self) -> str:
+        """State problems of the integrator, and where tokens left the range of floats."""
+        text = f" {self.problem}" if self.problem else ""
+        held = self.stats.get("held_from")
+        if self.stats.get("rtol_reached", 0) > self.stats.get("rtol", np.inf):
+            text = f" The error control was loosened to {self.stats['rtol_reached']:.0e} for sharp attention.{text}"
+        if held is not None:
+            text = f" From t = {held:.4g} on attention is Boolean up to rounding, and was held.{text}"
+        lost = self._first_lost()
+        if lost is None or self.problem:
+            return text
+        rest = "; the rescaled ones stay in it" if self.reached == len(self.saved) else ""
+        return f"{text} Tokens leave the range of {self.array.dtype} from {self.label(lost)} on{rest}."
+
+    def _data(self) -> dict[str, Any]:
+        data = {"leaders": self.leaders, "clusters": self.clusters, "tokens": self.array}
+        return data if self.rescaled is None else data | {"rescaled": np.asarray(to_numpy(self.rescaled))}
 
     def _arrays(self) -> dict[str, AnyArray]:
         arrays = {"real": self.real, "problems": np.array(self.problems, str), "start": self.start}

@@ -43,8 +43,8 @@ class UnreadableFile(ParameterError):
     """A file with another content than expected."""
 
 
-def write_archive(path: str | PathLike[str], arrays: Arrays) -> None:
-    """Write named arrays to `path`, an .npz file."""
+def write_archive(path: str | PathLike[str], arrays: Mapping[str, Any]) -> None:
+    """Write named arrays, numbers and texts to `path`, an .npz file."""
     with written_whole(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
 
@@ -103,13 +103,8 @@ def check_indices(file: Arrays, name: str, shape: tuple[int, ...], least: int, m
     require(inside, f"`{name}` must lie in [{least}, {most}]")
 
 
-def to_text(array: AnyArray) -> AnyArray:
-    """Return Fractions as text, other numbers unchanged."""
-    return array.astype(str) if array.dtype == object else array
-
-
 def from_text(array: AnyArray) -> AnyArray:
-    """Return the array that `to_text` wrote."""
+    """Return an array, with Fractions where it holds text."""
     return np.vectorize(to_fraction, otypes=[object])(array) if array.dtype.kind == "U" else array
 
 
@@ -142,17 +137,16 @@ def _rule_to_data(rule: Rule) -> dict[str, Any]:
 
 def stored_rule(data: dict[str, Any], given: Rule | None) -> Rule:
     """Return the rule of a file, or the `given` one where the file has a custom rule."""
-    custom = data["rule"] == CUSTOM
-    if custom and given is None:
+    if data["rule"] != CUSTOM and given is None:
+        return rule_from_data(data)
+    if data["rule"] != CUSTOM:
+        raise RuleNeeded("rule", "be left out where the file has the rule", repr(given), "The result has it as `rule`.")
+    if given is None:
         must, got = "be given: the file holds the trajectory of a custom rule, and no code", f"none for {data['repr']}"
         raise RuleNeeded("rule", must, got, f"Pass `rule` to from_npz, a {data['class']}.")
-    if custom and given is not None:
-        if type(given).__qualname__ != data["class"]:
-            raise RuleNeeded("rule", f"be a {data['class']}, as in the file", repr(given), "Pass the rule of the run.")
-        return given
-    if given is not None:
-        raise RuleNeeded("rule", "be left out where the file has the rule", repr(given), "The result has it as `rule`.")
-    return rule_from_data(data)
+    if type(given).__qualname__ != data["class"]:
+        raise RuleNeeded("rule", f"be a {data['class']}, as in the file", repr(given), "Pass the rule of the run.")
+    return given
 
 
 def rule_from_data(data: dict[str, Any]) -> Rule:
