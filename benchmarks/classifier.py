@@ -106,7 +106,7 @@ def softmax_step(d: int, quick: bool) -> Callable[[], Any]:
 
 def needed(d: int, quick: bool) -> str:
     """How many layers ran: those after all texts are decided are one with the last."""
-    from hardmax.attention.numpy_layers import layers_of
+    from hardmax.attention.layers_numpy import layers_of
 
     network, _ = start(d)
     ids, counts = encoded(words(quick)[0]).padded()

@@ -14,7 +14,6 @@ from benchmarks.definition import loop_over_tokens, triple_loop
 from benchmarks.machine import THREADS
 from benchmarks.registry import Answer, Method, Target
 from hardmax._types import AnyArray, FloatArray
-from hardmax.search import tree_choice
 from hardmax.search.dispatch import Search
 from hardmax.search.sets import Sets
 
@@ -31,7 +30,7 @@ def ours(make: Make, kernel: str = "auto", name: str = "") -> Method:
         tokens = make()
         if kernel == "auto":
             d, alone = tokens.shape[-1], tokens.ndim == 2
-            more = ["hull"] * (alone and d == 2) + ["tree"] * (alone and tree_choice.FEWEST <= d <= tree_choice.MOST)
+            more = ["hull"] * (alone and d == 2)
             for name in ["scan", "symmetric", *more] if alone else []:  # so that none is compiled while it is timed
                 hm.argmax_sets(tokens[:WARM], kernel=name)
             if not alone:

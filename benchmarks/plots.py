@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from benchmarks.scaling import LIMIT
 from hardmax.draw.style import COLOURS, GREY
 
-COLOUR_OF = dict(zip(("hull", "scan", "symmetric", "numpy", "tree"), COLOURS, strict=False)) | {"FAISS": GREY}
+COLOUR_OF = dict(zip(("hull", "scan", "symmetric", "numpy", "kdtree"), COLOURS, strict=False)) | {"FAISS": GREY}
 DASHES = {"gaussian": "-", "sphere": "--"}
 
 

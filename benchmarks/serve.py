@@ -12,14 +12,14 @@ import numpy as np
 
 from benchmarks import CASES
 from benchmarks.worker import Local
-from hardmax.search import ready
+from hardmax.search import dispatch
 
 
 def serve(case: str, method: str, quick: bool) -> None:
     """Answer the parent's requests until it closes the pipe."""
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print must not reach the parent
-    ready.is_loaded = lambda kernel: True  # as after a second of use: first calls have processes of their own
+    dispatch.is_loaded = lambda kernel: True  # as after a second of use: first calls have processes of their own
     local = Local(next(m for m in CASES[case].methods(quick) if m.name == method))
     for line in sys.stdin:
         verb, *arguments = json.loads(line)

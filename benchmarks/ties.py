@@ -13,7 +13,7 @@ from benchmarks.peers import search_arguments
 from benchmarks.registry import Case, Method, Target, size
 from hardmax._types import FloatArray
 from hardmax.search.dispatch import Search
-from hardmax.search.rounding import Slack
+from hardmax.search.rounding import slack_of
 
 WHY = "chooses other tokens"
 SHARE = Target(0.95)  # of our seconds: exactness costs at most 5 %
@@ -27,7 +27,7 @@ def _exact(make: Callable[[], FloatArray], kernel: str) -> Method:
         hm.argmax_sets(queries[:64], kernel=kernel)
 
         def run() -> Any:
-            sets, _ = Search(kernel).near_maxima(queries, keys, Slack.of(0.0, keys, 0.0))
+            sets, _ = Search(kernel).near_maxima(queries, keys, slack_of(queries, 0.0, keys, 0.0))
             assert not len(sets.tied), "these tokens have ties"
             return sets
 
@@ -41,8 +41,7 @@ def _plain(make: Callable[[], FloatArray], kernel: str) -> Method:
 
     def prepare() -> Callable[[], Any]:
         queries, keys, _ = search_arguments(make())
-        # What costs a kernel least: only the hull has no need of a number for each query.
-        nothing = Slack(0.0, 0.0) if kernel == "hull" else np.zeros(len(queries))
+        nothing = np.zeros(len(queries))
         hm.argmax_sets(queries[:64], kernel=kernel)
         return lambda: Search(kernel).near_maxima(queries, keys, nothing)[0]
 

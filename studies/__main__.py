@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from hardmax._display import progress_bar
 from hardmax._files import save_text
-from hardmax._progress import progress_bar
 from studies import endings, heads, leaders, sphere, temperature
 from studies.study import Study
 

@@ -28,13 +28,13 @@ def _as_many_threads_as_before():
 def _compiled_code_at_once(request, monkeypatch):
     """Kernels run however small the input is, as if they were loaded; but for tests of when they are."""
     if "by_size" not in request.keywords:
-        monkeypatch.setattr("hardmax.search.ready.is_loaded", lambda kernel: True)
+        monkeypatch.setattr("hardmax.search.dispatch.is_loaded", lambda kernel: True)
 
 
 @pytest.fixture
 def without_numba(monkeypatch):
     """A function to call when compiled code shall be gone."""
-    return lambda: monkeypatch.setattr("hardmax.search.ready.has_numba", lambda: False)
+    return lambda: monkeypatch.setattr("hardmax.search.dispatch.has_numba", lambda: False)
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def run(capsys, tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr("hardmax._progress.FIRST_LINE", float("inf"))  # on a busy machine lines would come and go
+    monkeypatch.setattr("hardmax._display.FIRST_LINE", float("inf"))  # on a busy machine lines would come and go
 
     def call(*arguments: object) -> tuple[int, str, str]:
         code = main([str(argument) for argument in arguments])

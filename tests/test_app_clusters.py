@@ -127,7 +127,7 @@ def test_points_are_read(text: str, names: tuple[str, ...], columns: tuple[str, 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "must hold one token a row"),
+        ("", "must hold one token per row"),
         (f"1,{BAD}", "must hold numbers"),
         ("1,2\n3", "same number of columns"),
         ("1,nan", "must be finite"),

@@ -1,5 +1,6 @@
 """Hardmax attention of torch on the CPU: exact sets, gradients, compilation, errors."""
 
+import os
 from fractions import Fraction
 
 import pytest
@@ -302,7 +303,7 @@ def test_a_cloud_has_the_same_bits_in_any_batch_and_with_any_number_of_threads(w
         assert torch.equal(one, out[b])
         assert torch.equal(torch.autograd.grad(one, own, g[b])[0], grad[b])
     compiled = pytest.importorskip("hardmax.search.threads")
-    monkeypatch.setattr(compiled, "ALONE", 0)
+    monkeypatch.setattr(compiled, "MIN_PARALLEL", 0)
     again = hardmax_attention(q, k, v)
     assert torch.equal(again, out)
     assert torch.equal(torch.autograd.grad(again, v, g)[0], grad)
@@ -318,33 +319,37 @@ def test_clouds_that_have_gathered_more_or_less(d):
     torch.testing.assert_close(hardmax_attention(q, k, v), weights(q, k).float() @ v)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3, 16])
-def test_every_cloud_is_done_by_some_thread(threads, monkeypatch):
-    team = pytest.importorskip("hardmax.search.team")
+@pytest.mark.parametrize("count", [1, 2, 3, 16])
+def test_every_batch_element_is_done_by_some_thread(count, monkeypatch):
+    threads = pytest.importorskip("hardmax.search.threads")
     generator = torch.Generator().manual_seed(14)
     q, k, v, g = (torch.randn(11, 40, 8, generator=generator) for _ in range(4))
     out, grad = (weights(q, k).float() @ v), weights(q, k).float().mT @ g
     v.requires_grad_()
-    monkeypatch.setattr(team, "ALONE", 0)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    monkeypatch.setattr(cpu, "_attend_by_sets", None)  # which nobody may ask
+    monkeypatch.setattr(threads, "MIN_PARALLEL", 0)
+    monkeypatch.setattr(threads.numba, "get_num_threads", lambda: count)
+    monkeypatch.setattr(cpu, "_attend_by_sets", None)  # so that a call raises
     monkeypatch.setattr(cpu, "_spread_by_sets", None)
     found = hardmax_attention(q, k, v)
     torch.testing.assert_close(found, out)
     torch.testing.assert_close(torch.autograd.grad(found, v, g)[0], grad)
 
 
-def test_clouds_that_no_thread_has_done_are_found_by_their_sets(monkeypatch):
-    compiled = pytest.importorskip("hardmax.attention.compiled_attention")
-    generator = torch.Generator().manual_seed(15)
-    q, k, v, g = (torch.randn(5, 30, 8, generator=generator) for _ in range(4))
-    v.requires_grad_()
-    out = hardmax_attention(q, k, v)
-    (grad,) = torch.autograd.grad(out, v, g)
-    monkeypatch.setattr(compiled, "gather", lambda work, threads, tasks, effort: tasks)  # as without memory
-    again = hardmax_attention(q, k, v)
-    assert torch.equal(again, out)
-    assert torch.equal(torch.autograd.grad(again, v, g)[0], grad)
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_forked_process_can_attend(monkeypatch):
+    threads = pytest.importorskip("hardmax.search.threads")
+    monkeypatch.setattr(threads, "MIN_PARALLEL", 0)
+    tokens = torch.randn(24, 65, 16)
+    expected = hardmax_attention(tokens, tokens, tokens)
+    child = os.fork()
+    if not child:
+        same = False
+        try:
+            same = torch.equal(hardmax_attention(tokens, tokens, tokens), expected)
+        finally:
+            os._exit(0 if same else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.parametrize("d", [2, 5])

@@ -39,7 +39,7 @@ def same_bits(one, other):
 
 
 def same_clouds(whole, b, alone, real):
-    one, other = whole[b].clouds[0], alone.clouds[0]
+    one, other = whole[b].token_sets[0], alone.token_sets[0]
     assert len(one.sets) == len(other.sets)
     assert all(mine == theirs for mine, theirs in zip(one.sets, other.sets, strict=True))
     for name in ("rows", "labels", "first", "counts"):
@@ -117,13 +117,13 @@ def test_limits_of_a_batch_are_those_of_its_clouds(shape, dtype, kernel, masked,
 def test_generic_clouds_stay_in_the_pass_and_late_leaders_are_exact():
     batch = np.random.default_rng(0).normal(size=(200, 60, 2))
     limits = hm.limit(batch, hm.Hardmax(0.5))
-    assert limits.stats["clouds_in_one_pass"] == 200
+    assert limits.stats["sets_in_one_pass"] == 200
     late = [b for b in range(200) if (limits[b].emerged > 0).any()]
     assert late
     for b in late:
         assert same_bits(limits[b].points, hm.limit(batch[b], hm.Hardmax(0.5)).points)
         assert (limits[b].exact() == hm.limit(batch[b], hm.Hardmax(0.5)).exact()).all()
-    assert hm.simulate(batch, hm.Hardmax(0.5), layers=3).stats["clouds_in_one_pass"] == 200
+    assert hm.simulate(batch, hm.Hardmax(0.5), layers=3).stats["sets_in_one_pass"] == 200
 
 
 @pytest.mark.parametrize("kernel", ["auto", "scan"])
@@ -133,9 +133,9 @@ def test_close_comparisons_leave_the_pass(kernel):
     batch[2, 3] = batch[2, 4] = [0.01, 0.02]  # whom nobody follows
     passed = Batch(hm.Hardmax(0.5), batch, np.ones((4, 10), bool), kernel)
     passed.choose()
-    assert passed.sure.tolist() == [True, False, False, True]
+    assert passed.in_pass.tolist() == [True, False, False, True]
     whole = hm.simulate(batch, hm.Hardmax(0.5), layers=3)
-    assert whole.stats["clouds_in_one_pass"] == 2
+    assert whole.stats["sets_in_one_pass"] == 2
     assert whole.stats["sets_compared_exactly"] > 0
 
 
@@ -145,16 +145,16 @@ def test_positions_that_are_known_less_well_are_compared_with_more_care(kernel):
     passed = Batch(hm.Hardmax(0.5), batch, np.ones((2, 3), bool), kernel)
     passed.error = 1e-11
     passed.choose()
-    assert not passed.sure.any()
+    assert not passed.in_pass.any()
 
 
 def test_large_clouds_and_named_kernels_go_one_by_one(monkeypatch):
     batch = np.random.default_rng(0).normal(size=(2, 30, 2))
-    assert hm.limit(batch, hm.Hardmax(0.5), kernel="numpy").stats["clouds_in_one_pass"] == 0
+    assert hm.limit(batch, hm.Hardmax(0.5), kernel="numpy").stats["sets_in_one_pass"] == 0
     assert hm.limit(batch, hm.Hardmax(0.5, exact=True)).stats["arithmetic"] == "rational"
     assert hm.limit(batch, hm.Hardmax(0.5, ties=1e-3), max_layers=2).stats["arithmetic"] == "tolerant"
-    monkeypatch.setattr(one_pass, "LARGEST", 20)
-    assert hm.limit(batch, hm.Hardmax(0.5)).stats["clouds_in_one_pass"] == 0
+    monkeypatch.setattr(one_pass, "MAX_TOKENS", 20)
+    assert hm.limit(batch, hm.Hardmax(0.5)).stats["sets_in_one_pass"] == 0
 
 
 def test_progress_of_a_batch():
@@ -172,14 +172,14 @@ def test_progress_of_a_batch():
 def test_what_limits_say():
     batch = np.random.default_rng(0).normal(size=(3, 20, 2))
     limits = hm.limit(batch, hm.Hardmax(0.5))
-    assert repr(limits) == f"Certified for 3 of 3 clouds, the last at layer {limits.layer.max()}."
+    assert repr(limits) == f"Certified for 3 of 3 token sets, the last at layer {limits.layer.max()}."
     assert [one.layer for one in limits] == limits.layer.tolist()
     assert limits[-1] is limits[2]
     assert [one.layer for one in limits[1:]] == limits.layer[1:].tolist()
     with pytest.raises(IndexError):
         limits[3]
     few = hm.limit(batch, hm.Hardmax(0.5), max_layers=0)
-    assert few.status == "Certified for 2 of 3 clouds, the last at layer 0. Raise `max_layers` to go on."
+    assert few.status == "Certified for 2 of 3 token sets, the last at layer 0. Raise `max_layers` to go on."
 
 
 def test_tensors_come_back_as_tensors():

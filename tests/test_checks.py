@@ -35,7 +35,7 @@ TOKENS = {
     "one axis": (
         [1.0, 2.0],
         ValueError,
-        "Got shape (2,). Use one token a row. For tokens on a line, pass `tokens.reshape(-1, 1)`.",
+        "Got shape (2,). Use one token per row. For tokens on a line, pass `tokens.reshape(-1, 1)`.",
     ),
     "four axes": (
         np.ones((1, 1, 1, 1)),
@@ -232,9 +232,9 @@ def test_tolerance_and_rational_arithmetic_exclude_each_other():
 
 @pytest.mark.parametrize("count", [-1, 2.0, "3", True, None])
 def test_bad_counts(count):
-    with pytest.raises(ValueError, match=r"`layers` must be a whole number of at least 0. Got .*Pass an int."):
+    with pytest.raises(ValueError, match=r"`layers` must be an integer of at least 0. Got .*Pass an int."):
         hm.simulate(GOOD, RULE, layers=count)
-    with pytest.raises(ValueError, match=r"`max_layers` must be a whole number of at least 0. Got .*Pass an int."):
+    with pytest.raises(ValueError, match=r"`max_layers` must be an integer of at least 0. Got .*Pass an int."):
         hm.limit(GOOD, RULE, max_layers=count)
 
 
@@ -245,7 +245,7 @@ def test_bad_mask():
         ):
             hm.simulate(GOOD, RULE, layers=1, mask=mask)
     with pytest.raises(
-        ValueError, match=r"at least one real token in each cloud. Got a cloud that is padding alone. Drop"
+        ValueError, match=r"at least one real token in each token set. Got a token set that is padding alone. Drop"
     ):
         hm.simulate([GOOD, GOOD], RULE, layers=1, mask=[[True, True], [False, False]])
 

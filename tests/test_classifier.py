@@ -345,7 +345,7 @@ def test_held_back_texts_are_of_every_class():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"n_heads": 0}, "`n_heads` must be a whole number of at least 1"),
+        ({"n_heads": 0}, "`n_heads` must be an integer of at least 1"),
         ({"n_heads": 6}, "`groups` must divide `n_heads`"),
         ({"select": "best"}, "`select` must be one of telling, frequent"),
         (
@@ -353,7 +353,7 @@ def test_held_back_texts_are_of_every_class():
             "`ngram_range` must be two whole numbers of at least 1, the fewest and the most words",
         ),
         ({"ngram_range": 3}, "`ngram_range` must be two whole numbers"),
-        ({"layers": -1}, "`layers` must be a whole number of at least 0"),
+        ({"layers": -1}, "`layers` must be an integer of at least 0"),
         ({"alpha": 0}, "`alpha` must be"),
         ({"dropout": 1.0}, "`dropout` must be at least 0 and below 1"),
         ({"training": "sparsemax"}, "`training` must be one of hardmax, softmax"),
@@ -365,7 +365,7 @@ def test_held_back_texts_are_of_every_class():
             "`class_weight` must name labels of `y`, 'negative', 'positive'. Got 'positiv'. Did you mean 'positive'?",
         ),
         ({"resume": True}, "`resume` must go with `checkpoint`"),
-        ({"epochs": 0}, "`epochs` must be a whole number"),
+        ({"epochs": 0}, "`epochs` must be an integer"),
         ({"device": "tpu"}, "`device` must be"),
     ],
 )

@@ -199,7 +199,7 @@ def test_whole_numbers_beyond_floats_stay_apart(run) -> None:
 def test_batches_are_asked_for_one_cloud(run) -> None:
     batch = np.random.default_rng(0).normal(size=(3, 5, 2))
     np.save("batch.npy", batch)
-    assert run("simulate", "batch.npy")[1].startswith("Ran 30 layers on 3 clouds of up to 5 tokens")
+    assert run("simulate", "batch.npy")[1].startswith("Ran 30 layers on 3 token sets of up to 5 tokens")
     code, _, err = run("simulate", "batch.npy", "--out", "a.npz", "--out", "b.png")
     assert code == 2
     assert "`--cloud` must name one of the 3 clouds in batch.npy. Got no choice. Pass a number from 0 to 2." in err
@@ -265,7 +265,7 @@ def test_decimals_of_a_matrix_and_of_a_step_are_decimals(run) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "must hold one token a row. Got an empty file"),
+        ("", "must hold one token per row. Got an empty file"),
         ("x,y\n1,2\n3,four\n", "Got 'four' in line 3, column 2"),
         ("1,2\n3\n", "Got 1 in line 2, 2 before it"),
         ("1,nan\n2,3\n", "`TOKENS` must be finite. Got nan at index (0, 1)"),
@@ -305,7 +305,7 @@ def test_bad_csv_gets_a_sentence(run, text: str, sentence: str) -> None:
             "`--alpha` must be a positive number, a ratio or a list. Got 'big'",
         ),
         (["simulate", "triangle", "--ties", "some"], "`--ties` must be \"exact\" or a number in [0, 1). Got 'some'"),
-        (["simulate", "triangle", "--layers", "-1"], "`--layers` must be a whole number of at least 0. Got -1"),
+        (["simulate", "triangle", "--layers", "-1"], "`--layers` must be an integer of at least 0. Got -1"),
         (["simulate", "triangle", "--out", "run.doc"], "`--out` must end in one of .png"),
         (["simulate", "triangle", "--n", "4"], "`--n` and `--d` must go with gaussian, ball, sphere"),
         (["limit", "triangle", "--A", "saddle.csv"], "whose smallest eigenvalue is -1. Pass `--any-A`"),
@@ -533,7 +533,7 @@ def test_positions_and_limits_as_tables(run) -> None:
     np.save("batch.npy", np.random.default_rng(0).normal(size=(2, 3, 2)))
     run("simulate", "batch.npy", "--rule", "self-attention", "--time", "1", "--out", "b.csv")
     rows = [line.split(",") for line in Path("b.csv").read_text().splitlines()]
-    assert rows[0] == ["time", "cloud", "token", "x1", "x2"]
+    assert rows[0] == ["time", "set", "token", "x1", "x2"]
     assert rows[-1][:3] == ["1.0", "1", "2"]
 
 

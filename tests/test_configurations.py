@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.configurations import CONFIGURATIONS, PAPER_CLOUDS
+from hardmax.configurations import CONFIGURATIONS, PAPER_CONFIGURATIONS
 
 
-@pytest.mark.parametrize("name", PAPER_CLOUDS)
+@pytest.mark.parametrize("name", PAPER_CONFIGURATIONS)
 @pytest.mark.parametrize("seed", range(20))
 def test_the_papers_configurations_are_certified(name: str, seed: int) -> None:
     limit = hm.limit(hm.configuration(name, seed=seed), hm.Hardmax(0.5))
@@ -15,7 +15,7 @@ def test_the_papers_configurations_are_certified(name: str, seed: int) -> None:
 
 
 def test_what_figure_2_shows() -> None:
-    ends = {name: hm.limit(hm.configuration(name), hm.Hardmax(0.5)) for name in PAPER_CLOUDS}
+    ends = {name: hm.limit(hm.configuration(name), hm.Hardmax(0.5)) for name in PAPER_CONFIGURATIONS}
     assert ends["triangle"].points.tolist() == [[1, 1], [0.5, -0.5], [-1, -1]]
     assert ends["emerging-leader"].emerged.tolist() == [0, 1, 0]
     assert len(ends["square"].points) == len(ends["square"].leaders) == 4
@@ -37,9 +37,9 @@ def test_random_ones() -> None:
     [
         ({"name": "circle"}, "`name` must be one of triangle, .* Got 'circle'"),
         ({"name": "square", "n": 5}, "`n` and `d` must go with gaussian, ball, sphere. Got them with 'square'"),
-        ({"name": "ball", "n": 0}, "`n` must be a whole number of at least 1. Got 0"),
-        ({"name": "ball", "d": 1.5}, "`d` must be a whole number of at least 1. Got 1.5"),
-        ({"name": "ball", "seed": -1}, "`seed` must be a whole number of at least 0. Got -1"),
+        ({"name": "ball", "n": 0}, "`n` must be an integer of at least 1. Got 0"),
+        ({"name": "ball", "d": 1.5}, "`d` must be an integer of at least 1. Got 1.5"),
+        ({"name": "ball", "seed": -1}, "`seed` must be an integer of at least 0. Got -1"),
     ],
 )
 def test_bad_input(options: dict, sentence: str) -> None:

@@ -13,11 +13,16 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax.control import steering
-from hardmax.control.conflicts import exists
-from hardmax.control.programme import Programme, within_condition
-from hardmax.control.refutation import _is_negative_semidefinite, _rref, _solution, as_fractions, refutes, rref
+from hardmax.control.infeasible import (
+    _is_negative_semidefinite,
+    _rref,
+    _solve_exactly,
+    decide_existence,
+    refutes,
+    rref,
+)
+from hardmax.control.programme import Programme, Vertices, as_fractions, clip_condition
 from hardmax.control.request import check_request
-from hardmax.control.vertices import Vertices
 
 PROFILE = {"deadline": None, "derandomize": True}
 TRIANGLE = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 0.0], [0.9, 0.0]])
@@ -107,7 +112,7 @@ def test_no_A_has_a_larger_margin() -> None:
     """Random changes of the optimum never gain, so it is one."""
     tokens, leaders = planted(25, 3, 2)
     demands = check_request(tokens, leaders, None).demands()
-    solved = Programme(100.0).largest_margin(demands)
+    solved = Programme(100.0).maximise_margin(demands)
     rng = np.random.default_rng(0)
     for _ in range(300):
         B = np.linalg.cholesky(solved.A) @ (np.eye(3) + 0.05 * rng.normal(size=(3, 3)))
@@ -236,8 +241,8 @@ def test_what_can_be_met_is_never_proved_impossible(seeds: range) -> None:
     for seed in seeds:
         tokens, leaders = planted(14, 6, seed)
         demands = check_request(tokens, leaders, None).demands()
-        assert not exists(demands).proof
-        assert not exists(demands.subset(np.array([0]))).proof
+        assert not decide_existence(demands).is_refuted
+        assert not decide_existence(demands.subset(np.array([0]))).is_refuted
 
 
 def test_a_bound_on_the_condition_number_is_named() -> None:
@@ -268,9 +273,9 @@ def test_refutations(z: list, g: list, weights: list, expected: bool) -> None:
 
 
 def test_weights_of_a_proof_are_not_negative() -> None:
-    assert _solution(as_fractions([[1, 1]]), as_fractions([1, 1])) is None
-    assert _solution(as_fractions([[1, -1]]), as_fractions([1, 3])).tolist() == [1, 1]
-    assert _solution(as_fractions([[1, 0], [0, 1]]), as_fractions([1, 3])) is None  # all 0
+    assert _solve_exactly(as_fractions([[1, 1]]), as_fractions([1, 1])) is None
+    assert _solve_exactly(as_fractions([[1, -1]]), as_fractions([1, 3])).tolist() == [1, 1]
+    assert _solve_exactly(as_fractions([[1, 0], [0, 1]]), as_fractions([1, 3])) is None  # all 0
 
 
 def test_negative_semidefinite_by_elimination() -> None:
@@ -439,7 +444,7 @@ def test_who_follows_by_request_is_not_free() -> None:
 
 
 def test_an_answer_is_brought_within_the_bound() -> None:
-    A = within_condition(np.diag([4.0, 0.0, -1e-9]), 100.0)
+    A = clip_condition(np.diag([4.0, 0.0, -1e-9]), 100.0)
     values = np.linalg.eigvalsh(A)
     assert np.trace(A) == pytest.approx(3, rel=1e-12)
     assert values[-1] / values[0] == pytest.approx(100, rel=1e-9)
@@ -490,7 +495,7 @@ def test_a_limit_is_judged_by_leaders_followers_and_proof(monkeypatch) -> None:
     tokens = cloud(8, 2, 4)  # its leaders lead at layer 0, and a token is decided later
     evaluate = steering.Evaluator(check_request(tokens, hm.limit(tokens, hm.Hardmax(0.5)).leaders, None), 10, None)
     assert evaluate(np.eye(2), 0.5).cost[0] == 0
-    monkeypatch.setattr(steering, "MOST_LAYERS", 0)
+    monkeypatch.setattr(steering, "MAX_LAYERS", 0)
     assert evaluate(np.eye(2), 0.5).cost[0] == 1  # the same leaders, without a proof
 
 
@@ -643,7 +648,7 @@ def test_bad_requests_get_a_sentence(asked: dict, sentence: str) -> None:
             {"leaders": [0, 1], "followers": {2: 0, 3: 1}},
             None,  # 0.3 is not three times 0.1 in floats, but both points lie on the diagonal
         ),
-        ([[[1, 0], [0, 1]]], {"leaders": [0]}, "`tokens` must be one cloud of shape (n, d). Got a batch"),
+        ([[[1, 0], [0, 1]]], {"leaders": [0]}, "`tokens` must be one token set of shape (n, d). Got a batch"),
         ([[1, np.nan]], {"leaders": [0]}, "`tokens` must"),
     ],
 )

@@ -89,8 +89,8 @@ def test_word_pairs_are_needed_and_suffice() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"n": 0}, "`n` must be a whole number of at least 1. Got 0"),
-        ({"n": 2, "seed": -1}, "`seed` must be a whole number of at least 0. Got -1"),
+        ({"n": 0}, "`n` must be an integer of at least 1. Got 0"),
+        ({"n": 2, "seed": -1}, "`seed` must be an integer of at least 0. Got -1"),
         ({"n": 2, "negation": 1.5}, "`negation` must be a number between 0 and 1. Got 1.5. Try 0.2."),
         ({"n": 2, "contrast": "much"}, "`contrast` must be a number between 0 and 1. Got 'much'"),
         ({"n": 2, "length": (6, 10)}, r"`length` must be two whole .* at least 15. Got \(6, 10\). Try \(6, 30\)."),

@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax._exact import apply, as_floats, combine, common_denominator, dot, over_one_denominator
+from hardmax._exact import (
+    apply,
+    as_floats,
+    combine,
+    common_denominator,
+    dot,
+    format_down,
+    format_up,
+    over_one_denominator,
+)
 from hardmax.exact.argmax import argmax_sets
 from hardmax.exact.comparison import compared
 from hardmax.exact.positions import History
@@ -50,9 +59,9 @@ def test_history_is_lazy_and_right(alpha):
     tokens = clouds.mirrored(np.random.default_rng(2))
     run = hm.simulate(tokens, hm.Hardmax(alpha), layers=6)
     truth = definition(tokens, alpha, layers=6)
-    classes = run.clouds[0].classes
+    classes = run.token_sets[0].classes
     history = History(classes.rows, classes.counts, run.rule.step)
-    for sets in run.clouds[0].sets[:-1]:
+    for sets in run.token_sets[0].sets[:-1]:
         history.record(sets)
     last = len(classes) - 1
     for layer, ids in ((5, [last]), (6, [0, last]), (2, [1]), (0, [0])):  # out of order, with what is known in between
@@ -134,3 +143,8 @@ def test_tokens_within_rounding_take_linear_memory(kernel):
     for i in rng.integers(len(tokens), size=5).tolist():
         products = [sum(map(mul, whole[i], row)) for row in whole]
         assert sets[i].tolist() == [j for j, x in enumerate(products) if x == max(products)]
+
+
+def test_printed_bounds_are_rounded_in_the_safe_direction():
+    assert [format_down(bound, 2) for bound in (0.01058, 1.0, -0.01052)] == ["0.01", "1", "-0.011"]
+    assert [format_up(bound, 2) for bound in (0.01051, 0.1, float("inf"))] == ["0.011", "0.1", "inf"]

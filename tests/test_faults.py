@@ -42,7 +42,7 @@ def test_a_fault_that_does_not_fit_is_refused():
 @pytest.mark.slow
 def test_the_runner_sees_a_fault_and_undoes_it():
     tests = "test_sets::test_mean_is_weighted_by_multiplicity"
-    weights, words = "(counts[tied.members], tied", "The sets C_i of one layer, and classes of equal tokens."
+    weights, words = "(counts[tied.members], tied", "Argmax sets of one layer, and classes of equal tokens."
     with Copy.made() as copy:
         path = copy.root / "src/hardmax/search/sets.py"
         clean = path.read_bytes()

@@ -369,7 +369,7 @@ def test_what_is_not_finite_is_not_drawn(plane) -> None:
 def test_a_batch_gets_a_sentence() -> None:
     batch = hm.simulate(np.stack([uniform(4, 2), uniform(4, 2, 2)]), hm.SelfAttention(), times=1)
     for draw in (plot_tokens, plot_layers, plot_attention, plot_connections):
-        with pytest.raises(ValueError, match=r"must be asked of one cloud. Got a batch. Use plot_"):
+        with pytest.raises(ValueError, match=r"must be that of one token set. Got a batch. Use plot_"):
             draw(batch)
     plot_flow(batch[1])
 

@@ -2,13 +2,14 @@
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.theorems import flow, self_attention
+from hardmax.theorems import self_attention
 
 KINDS = ("boolean", "polytope", "hyperplanes", "product", "collapse", "codimension", "complex_pair")
 FIRST = dict.fromkeys(KINDS, 20) | dict.fromkeys(("product", "codimension", "complex_pair"), 8)  # seeds of every run
@@ -74,8 +75,8 @@ def test_the_self_maximal_test_fails_for_another_form():
     """Tokens that follow themselves under B need not do so under a form that is turned."""
     tokens = np.random.default_rng(0).uniform(-1, 1, (20, 2))
     turned = np.array([[0.0, -1.0], [1.0, 0.0]])
-    given = flow.GivenFlow.of(hm.simulate(tokens, hm.SelfAttention(V=np.eye(2)), times=[0, 15]))
-    found = flow.settle(given, self_attention._gain(turned, np.eye(2)), 1e-4)
+    given = self_attention.Problem.of(hm.simulate(tokens, hm.SelfAttention(V=np.eye(2)), times=[0, 15]))
+    found = self_attention.check_limit(given, partial(self_attention._measure_gain, turned, np.eye(2)), 1e-4)
     assert found.outcome == "fails"
     assert found.margin < 0
 
@@ -110,9 +111,9 @@ def test_verdicts_begin_from_the_input():
 
 def test_the_hyperplane_test_fails_in_a_direction_that_is_not_the_leading_one():
     tokens, rule = problem("hyperplanes", 3)
-    given = flow.GivenFlow.of(hm.simulate(tokens, rule, times=[0, 1]))
+    given = self_attention.Problem.of(hm.simulate(tokens, rule, times=[0, 1]))
     across = np.linalg.svd(given.expected.dual.T)[2][-1:].T  # orthogonal to phi: free
-    found = flow.settle(given, self_attention._scatter(across), 1e-3)
+    found = self_attention.check_limit(given, partial(self_attention._measure_scatter, across), 1e-3)
     assert found.outcome == "fails"
 
 
@@ -120,8 +121,8 @@ def test_the_boolean_test_measures_rows():
     tokens, rule = problem("boolean", 0)
     early = hm.simulate(tokens, rule, times=[0, 0.01])
     late = hm.simulate(tokens, rule, times=[0, 15 / rule.V[0, 0]])
-    assert self_attention._boolean_distance(flow.Tested(early, 0.0, ""))[0] > 0.1
-    assert self_attention._boolean_distance(flow.Tested(late, 15.0, ""))[0] < 1e-6
+    assert self_attention._boolean_distance(self_attention.LimitTest(early, ""))[0] > 0.1
+    assert self_attention._boolean_distance(self_attention.LimitTest(late, ""))[0] < 1e-6
 
 
 def test_all_rows_but_one_must_be_boolean():
@@ -139,17 +140,17 @@ def test_all_rows_but_one_must_be_boolean():
 
 
 def test_the_collapse_fails_if_norms_do_not_fall(monkeypatch):
-    monkeypatch.setattr(self_attention, "LEAST_PACE", 1.5)
+    monkeypatch.setattr(self_attention, "MIN_PACE", 1.5)
     assert verdict("collapse", 0).outcome == "fails"
 
 
 def test_the_collapse_fails_if_the_mean_stays(monkeypatch):
-    monkeypatch.setattr(self_attention, "MEAN_GONE", 0.0)
+    monkeypatch.setattr(self_attention, "MAX_MEAN", 0.0)
     assert verdict("collapse", 0).outcome == "fails"
 
 
 def test_at_most_three_clusters():
-    labels = self_attention.cluster_labels(np.array([[0.0], [0.0], [1.0], [1.0], [2.0], [2.0], [3.0]]))
+    labels = self_attention.label_values(np.array([[0.0], [0.0], [1.0], [1.0], [2.0], [2.0], [3.0]]))
     assert labels.tolist() == [0, 0, 1, 1, 2, 2, 2]
 
 
@@ -208,7 +209,7 @@ def test_more_hypotheses_and_degenerate_clouds():
     assert hm.theorems.check(softmax) == []
     assert "Softmax, not SelfAttention" in hm.theorems.polytope(softmax).reason
     batch = hm.simulate(np.ones((2, 3, 2)), hm.SelfAttention(), times=[0, 1])
-    with pytest.raises(ValueError, match="must be asked of one cloud"):
+    with pytest.raises(ValueError, match="must be that of one token set"):
         hm.theorems.check(batch)
 
 
@@ -220,7 +221,7 @@ def test_codimension_is_undecided_where_a_direction_is_too_slow_for_floats():
 
 
 def test_an_integrator_that_stops_leaves_the_question_open(monkeypatch):
-    monkeypatch.setattr(flow, "MOST_STEPS", 3)
+    monkeypatch.setattr(self_attention, "MAX_STEPS", 3)
     found = verdict("polytope", 0)
     assert found.outcome == "undecided"
     assert "after 3 steps" in found.reason

@@ -11,7 +11,7 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 import hardmax as hm
-from hardmax.flows.coordinates import Rescaled, coordinates_of
+from hardmax.flows.coordinates import Rescaled, choose_coordinates
 from hardmax.flows.integrate import ADAPTIVE
 
 RNG = np.random.default_rng(11)
@@ -507,7 +507,7 @@ def test_values_that_change_their_shape():
 
 def test_one_bad_cloud_of_a_batch_is_named():
     run = hm.simulate(np.stack([0 * TOKENS, 5 * TOKENS]), hm.SelfAttention(), times=[0, 20], max_steps=12)
-    assert "Cloud 1: The integrator stopped at t = " in run.status
+    assert "Token set 1: The integrator stopped at t = " in run.status
     assert (run.tokens[1, 0] == 0).all()
     assert np.isnan(run.tokens[1, 1]).all()
 
@@ -645,10 +645,10 @@ BAD = {
         "`atol` must be at most 0.1 of the largest coordinate. Got 0.5. 1e-13 is usual.",
     ),
     "atol": (lambda: run(times=1, atol=np.nan), "`atol` must be a positive finite number. Got nan. 1e-13 is usual."),
-    "max_steps": (lambda: run(times=1, max_steps=0), "`max_steps` must be a whole number of at least 1. Got 0."),
+    "max_steps": (lambda: run(times=1, max_steps=0), "`max_steps` must be an integer of at least 1. Got 0."),
     "times of layers": (
         lambda: hm.simulate(TOKENS, hm.Softmax(1), layers=1).times,
-        "`times` must be asked of a flow. Got a rule with layers. Use `saved`.",
+        "`times` must belong to a rule in continuous time. Got a rule with layers. Use `saved`.",
     ),
 }
 
@@ -706,7 +706,7 @@ def test_attention_is_held_where_it_is_boolean_and_no_step_is_small_enough(seed)
 
 def test_attention_is_held_once_and_where_every_row_is_boolean():
     mixed, sharp = np.array([[100.0, 0], [0.01, 0], [0, 0.01]]), np.array([[100.0, 0], [-90, 0], [0, 80]])
-    coordinates = coordinates_of(hm.SelfAttention(), mixed)
+    coordinates = choose_coordinates(hm.SelfAttention(), mixed)
     assert coordinates.hold_attention(coordinates.start(mixed), 0.0) is None
     assert coordinates.held is None
     np.testing.assert_array_equal(coordinates.hold_attention(coordinates.start(sharp), 0.0), np.eye(3))
@@ -743,7 +743,7 @@ def test_nothing_is_held_or_loosened_where_steps_are_small_for_another_reason():
 def test_one_matrix_of_attention_is_in_memory_at_a_time():
     n = 1000
     tokens = np.random.default_rng(0).normal(size=(n, 16))
-    coordinates = coordinates_of(hm.SelfAttention(), tokens)
+    coordinates = choose_coordinates(hm.SelfAttention(), tokens)
     state = coordinates.start(tokens)
     coordinates.rate(state, 0.5)
     tracemalloc.start()
@@ -795,7 +795,7 @@ def test_half_precision_keeps_the_input():
 def test_each_cloud_has_its_own_trouble():
     batch = np.stack([TOKENS, TOKENS * 1e3])
     run = hm.simulate(batch, hm.SelfAttention(V=-np.eye(2)), times=[0, 0.01, 30], max_steps=50)
-    assert "Cloud 1: The integrator stopped" in run.problem
+    assert "Token set 1: The integrator stopped" in run.problem
     assert run[0].problem == ""
     assert run[1].problem.startswith("The integrator stopped")
 

@@ -12,7 +12,7 @@ from hardmax._errors import ParameterError
 from hardmax.attention import layers
 from hardmax.attention.functional import hardmax_attention
 from hardmax.attention.layers import hardmax_layers
-from hardmax.attention.numpy_layers import layers_of, shares
+from hardmax.attention.layers_numpy import layers_of, shares
 
 
 def one_by_one(z, alpha, count, A=None, mask=None):
@@ -74,7 +74,7 @@ def test_float32_is_that_of_single_layers(d, kind):
 def test_decided_clouds_leave():
     z = np.random.default_rng(0).standard_normal((50, 30, 4))
     history = list(layers_of(z.copy(), np.full(50, 0.5), 12))
-    active = [len(layer.clouds) for layer in history]
+    active = [len(layer.elements) for layer in history]
     assert active == sorted(active, reverse=True)
     assert len(history) < 12
 

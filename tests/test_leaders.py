@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.trajectories import margins
+from hardmax.trajectories import hardmax as module
 from tests.problems import clouds, theory
 from tests.problems.oracle import definition
 
@@ -43,9 +43,9 @@ def test_margins_of_very_many_tokens_are_found_a_few_at_a_time(monkeypatch):
     tokens = clouds.gaussian(np.random.default_rng(3), 60)
     run = hm.simulate(np.vstack([tokens, tokens[:9]]), hm.Hardmax(0.5), layers=3)
     wanted = run.margins(3)
-    monkeypatch.setattr(margins, "AT_ONCE", 100)
-    gaps, held = margins._gaps, []
-    monkeypatch.setattr(margins, "_gaps", lambda *given: held.append(given[2]) or gaps(*given))
+    monkeypatch.setattr(module, "MAX_PRODUCTS", 100)
+    gaps, held = module._float_gaps, []
+    monkeypatch.setattr(module, "_float_gaps", lambda *given: held.append(given[2]) or gaps(*given))
     np.testing.assert_allclose(run.margins(3), wanted, rtol=1e-12)
     assert [len(rows) for rows in held] == [1] * 60
     np.testing.assert_allclose(run.margins(3, [5, 2, 60, 5]), wanted[[5, 2, 60, 5]], rtol=1e-12)

@@ -1,5 +1,9 @@
 """Limits: geometry, weights, robustness, cost, and what is said when nothing is proved."""
 
+import gc
+import pickle
+import sys
+import weakref
 from fractions import Fraction
 
 import numpy as np
@@ -241,7 +245,122 @@ def test_decided_tokens_cost_no_queries_and_progress_is_told():
 
 def test_t_and_chain_are_not_tried_where_nothing_is_tied(monkeypatch):
     calls = []
-    monkeypatch.setattr("hardmax.limit.certify", lambda frozen: calls.append(frozen))
+    monkeypatch.setattr(sys.modules["hardmax.limit"], "certify", lambda frozen: calls.append(frozen))
     limit = hm.limit(clouds.ball(np.random.default_rng(0), 1000, 8), hm.Hardmax(0.1))
     assert limit.certified
     assert not calls  # they cost a hundred times more than the layers themselves
+
+
+def results():
+    rng = np.random.default_rng(4)
+    yield "theorem 1", hm.limit(clouds.gaussian(rng, 30, 3), hm.Hardmax(0.5))
+    yield "theorem 4", hm.limit(theory.SQUARE, hm.Hardmax(Fraction(1, 3), np.eye(2)))
+    yield "chain", hm.limit(theory.FOLLOWS_FOLLOWERS, hm.Hardmax(Fraction(1, 2)))
+    yield "not certified", hm.limit(theory.FOLLOWS_FOLLOWERS, hm.Hardmax(Fraction(1, 2)), max_layers=7)
+    yield "tolerance", hm.limit(theory.SQUARE, hm.Hardmax(1, ties=1e-3), max_layers=20)
+    yield "fractions", hm.limit(clouds.rational(rng), hm.Hardmax(Fraction(1, 3), exact=True))
+    yield "of a batch", hm.limit(rng.normal(size=(3, 8, 2)), hm.Hardmax(0.5))[1]
+
+
+RESULTS = dict(results())
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_limit_can_be_pickled(name):
+    limit = RESULTS[name]
+    if len(limit.leaders) > 2:
+        assert len(limit.polytope.facets)  # Qhull's results cannot be pickled
+    again = pickle.loads(pickle.dumps(limit))
+    assert again == limit
+    assert hash(again) == hash(limit)
+    assert (again.status, again.radius, again.stats) == (limit.status, limit.radius, limit.stats)
+    np.testing.assert_array_equal(again.weights, limit.weights)
+    np.testing.assert_array_equal(again.start, limit.start)
+    if limit.certified:
+        assert (again.exact() == limit.exact()).all()
+    assert pickle.loads(pickle.dumps(limit)).polytope.vertices.shape == limit.polytope.vertices.shape
+    assert limit != RESULTS["theorem 1" if name != "theorem 1" else "chain"]
+
+
+def test_limits_of_a_batch_can_be_pickled():
+    batch = np.random.default_rng(0).normal(size=(4, 9, 2))
+    batch[2, 1] = batch[2, 0]  # equal tokens leave the pass
+    limits = hm.limit(batch, hm.Hardmax(0.5))
+    again = pickle.loads(pickle.dumps(limits))
+    assert again == limits
+    assert hash(again) == hash(limits)
+    assert repr(again) == repr(limits)
+    for one, other in zip(again, limits, strict=True):
+        assert one == other
+        assert (one.exact() == other.exact()).all()
+    assert again != hm.limit(-2 * batch, hm.Hardmax(0.5))
+
+
+def test_a_limit_does_not_keep_its_run_alive(monkeypatch):
+    module, runs = sys.modules["hardmax.limit"], []
+
+    class Noted(module.Run):
+        def __init__(self, *given, **named):
+            super().__init__(*given, **named)
+            runs.append((weakref.ref(self), weakref.ref(self.state.history)))
+
+    monkeypatch.setattr(module, "Run", Noted)
+    limit = hm.limit(theory.FOLLOWS_FOLLOWERS, hm.Hardmax(Fraction(1, 2)))
+    gc.collect()
+    assert [held() for pair in runs for held in pair] == [None, None]
+    assert limit.weights.shape == (13, 6)
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_files_of_limits(name, tmp_path):
+    limit = RESULTS[name]
+    limit.to_npz(tmp_path / "end.npz")
+    again = hm.Limit.from_npz(tmp_path / "end.npz")
+    assert again == limit
+    assert (again.status, again.stats, again.radius) == (limit.status, limit.stats, limit.radius)
+    assert again.to_json() == limit.to_json()
+    np.testing.assert_array_equal(again.weights, limit.weights)
+    np.testing.assert_array_equal(again.sparse_weights.toarray(), limit.sparse_weights.toarray())
+    np.testing.assert_array_equal(again.polytope.vertices, limit.polytope.vertices)
+    with pytest.raises(hm.InputError, match=r"a file holds rounded numbers alone\. Run hm\.limit again\."):
+        assert again.exact_points
+    again.to_npz(tmp_path / "again.npz")
+    assert hm.Limit.from_npz(tmp_path / "again.npz") == limit
+    assert pickle.loads(pickle.dumps(again)) == limit
+
+
+def spoiled(limit, path, **changes):
+    limit.to_npz(path)
+    with np.load(path) as file:
+        arrays = dict(file) | changes
+    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
+    return path
+
+
+def test_a_radius_that_no_file_has(tmp_path):
+    again = hm.Limit.from_npz(spoiled(RESULTS["chain"], tmp_path / "end.npz", radius=np.array(np.nan)))
+    with pytest.raises(hm.InputError, match="`radius` is not in this file"):
+        assert again.radius
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"clusters": np.full(30, 99)}, r"`clusters` must lie in \[-1, "),
+        ({"leaders": np.array([99])}, "must"),
+        ({"layer": np.array(0.5)}, "`layer` must have shape"),
+        ({"tokens": np.zeros(3)}, "`tokens` must have shape"),
+        ({"points": np.zeros((1, 7))}, "`points` must have shape"),
+        ({"start": np.zeros((2, 3))}, "`start` must have shape"),
+        ({"weights": np.zeros((30, 99))}, "`weights` must have shape"),
+        ({"proofs": np.array("[]")}, "`proofs` and `stats` must be dictionaries"),
+        ({"stats": np.array("{")}, "broken file"),
+        ({"reason": None}, "'reason' is missing"),
+        ({"format": np.array("hardmax-limit-2")}, "A newer version of hardmax"),
+        ({"format": np.array("hardmax-trajectory-1")}, "another kind of archive"),
+    ],
+)
+def test_every_array_of_a_limit_is_checked(changes, said, tmp_path):
+    path = spoiled(RESULTS["theorem 1"], tmp_path / "end.npz", **changes)
+    with pytest.raises(hm.ParameterError, match=said):
+        hm.Limit.from_npz(path)

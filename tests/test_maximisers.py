@@ -15,7 +15,7 @@ from hardmax.search import reference
 from hardmax.search import threads as compiled
 from hardmax.search.dispatch import KERNELS, Search
 from hardmax.search.hull import Hull
-from hardmax.search.rounding import Slack, slack_of
+from hardmax.search.rounding import slack_of
 from hardmax.search.sets import Sets
 from tests.problems import clouds
 from tests.problems.oracle import choose, fractions
@@ -45,7 +45,7 @@ KINDS = {
 
 
 def kernels_for(d):
-    return [name for name in COMPILED if (name != "hull" or d == 2) and (name != "tree" or d <= 6)]
+    return [name for name in COMPILED if (name != "hull" or d == 2)]
 
 
 def cloud(kind, n, d, dtype=np.float64, seed=0):
@@ -124,7 +124,8 @@ def test_whole_runs_are_the_same(kernel, kind):
     for k in range(13):
         assert [row.tolist() for row in one.sets(k)] == [row.tolist() for row in other.sets(k)]
     assert np.array_equal(one.tokens, other.tokens)
-    assert kernel in other.stats["kernel"]
+    ran = {"symmetric": {"symmetric", "scan"}}.get(kernel, {kernel})  # int16 cannot separate mirrored tokens
+    assert ran & set(other.stats["kernel"].split(", "))
 
 
 def test_a_kernel_that_cannot_run_is_refused():
@@ -134,7 +135,7 @@ def test_a_kernel_that_cannot_run_is_refused():
             hm.simulate(tokens, rule, layers=2, kernel="symmetric")
     with pytest.raises(hm.ParameterError, match=r'`kernel="symmetric"` must .* queries\. Got other keys'):
         argmax_sets(tokens, tokens + 1, kernel="symmetric")
-    with pytest.raises(hm.ParameterError, match=r"`kernel` must be .auto. for a batch\. Got 'fused'"):
+    with pytest.raises(hm.ParameterError, match=r"`kernel` must be .auto. for a batch\. Got 'scan'"):
         argmax_sets(tokens[None], kernel="scan")
 
 
@@ -178,15 +179,16 @@ def test_the_walk_goes_on_past_keys_behind_the_boundary():
 @pytest.mark.parametrize("kernel", ["numpy", "hull", "scan", "symmetric"])
 @pytest.mark.parametrize("errors", [(0.0, 0.0), (3e-16, 2e-16)])
 @pytest.mark.parametrize("scale", [1.0, 1e-12, 1e-300, 5e-324])
-def test_a_slack_by_length_is_that_of_each_query(kernel, errors, scale):
+def test_short_queries_and_positions_with_errors_keep_all_candidates(kernel, errors, scale):
     rng = np.random.default_rng(0)
     keys = np.r_[clouds.lattice(rng, 100, 2), rng.normal(size=(300, 2))]
     keys /= 2 * np.abs(keys).max()
     queries = np.r_[keys * scale, keys, np.zeros((1, 2))] if kernel != "symmetric" else keys
-    slack, each = Slack.of(errors[0], keys, errors[1]), slack_of(queries, errors[0], keys, errors[1])
+    slack = slack_of(queries, errors[0], keys, errors[1])
     found, _ = Search(kernel).near_maxima(queries, keys, slack)
-    assert found == Search(kernel).near_maxima(queries, keys, each)[0]
+    least = Search("numpy").near_maxima(queries, keys, slack / 2)[0]  # whose products round differently
     assert found.sizes.all()
+    assert all(set(row) <= set(all_of_it) for row, all_of_it in zip(least, found, strict=True))
 
 
 def test_keys_on_the_edges_of_a_plane_stay():
@@ -250,7 +252,7 @@ def test_a_million_tokens_are_certified():
     assert limit.certified
     assert limit.stats["kernel"].startswith("hull")
     some = tokens[::50000]  # whom they follow at first, by the definition
-    first = hm.simulate(tokens, hm.Hardmax(0.5), layers=0).clouds[0]
+    first = hm.simulate(tokens, hm.Hardmax(0.5), layers=0).token_sets[0]
     followed = tokens[first.classes.first[first.sets[0].targets]][first.classes.labels][::50000]
     assert np.allclose((some * followed).sum(axis=1), (some @ tokens.T).max(axis=1), rtol=1e-15)
 
@@ -275,8 +277,7 @@ def test_auto_picks_by_shape(d, causal, kind, expected):
 
 
 def test_without_numba_everything_works(monkeypatch):
-    for module in ("ready", "dispatch"):
-        monkeypatch.setattr(f"hardmax.search.{module}.has_numba", lambda: False)
+    monkeypatch.setattr("hardmax.search.dispatch.has_numba", lambda: False)
     tokens = cloud("gaussian", 3000, 2)
     limit = hm.limit(tokens, hm.Hardmax(0.5))
     assert (limit.certified, limit.stats["kernel"]) == (True, "numpy")

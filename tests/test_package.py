@@ -96,13 +96,3 @@ def test_private_names_are_used_only_in_versions_that_were_tested(
     assert not ask(package)
     monkeypatch.setattr(_private_apis, "version", lambda _: f"{below[0]}.{below[1] - 1}.7rc1")
     assert ask(package)
-
-
-def test_without_private_names_of_numba_the_documented_way_is_taken() -> None:
-    code = (
-        "from hardmax import _private_apis; _private_apis.may_use_private = lambda package: False\n"
-        "from hardmax.search import registers, threads as compiled\n"
-        "from numba.core import codegen; del codegen.CPUCodegen.magic_tuple\n"
-        "assert compiled.keep.__module__ == 'hardmax.search.threads' and registers.sums_at_once() == 6\n"
-    )
-    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)

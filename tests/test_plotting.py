@@ -284,10 +284,10 @@ def test_what_cannot_be_drawn_gets_a_sentence(rule: Any, tmp_path: Path) -> None
     how = {"times": 1.0} if rule.continuous else {"layers": 2}
     run = hm.simulate(hm.configuration("triangle"), rule, **how)
     for k in (1.5, [0, 1], "last", True):
-        with pytest.raises(TypeError, match=r"`k` must be a whole number, .* Got .*\. `saved` has the layers or times"):
+        with pytest.raises(TypeError, match=r"`k` must be an integer, .* Got .*\. `saved` has the layers or times"):
             run.plot(k)
     for name, value in (("steps", 0), ("steps", -1), ("steps", 1.5), ("fps", 0)):
-        with pytest.raises(ValueError, match=f"`{name}` must be a whole number of at least 1. Got {value}."):
+        with pytest.raises(ValueError, match=f"`{name}` must be an integer of at least 1. Got {value}."):
             movies.movie(run, tmp_path / "movie.gif", **{name: value})
     batch = hm.simulate(np.stack([hm.configuration("triangle")] * 2), rule, **how)
     for k in (None, 0):

@@ -6,9 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from hardmax import _progress
-from hardmax._progress import ASKED, FIRST_LINE, NEXT_LINE, progress_bar, training_bar
+from hardmax import _display
+from hardmax._display import FIRST_LINE, MIN_UPDATE, NEXT_LINE, progress_bar
 from hardmax.sentiment.model import Epoch
+from hardmax.sentiment.record import training_bar
 
 
 class Terminal(io.StringIO):
@@ -37,12 +38,12 @@ def test_a_terminal_sees_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_terminal_sees_loss_and_accuracy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
     clock = [100.0]
-    monkeypatch.setattr(_progress, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(_display, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     calls = []
     with training_bar(lambda *call: calls.append(call)) as report:
         report(20, 40, 0.5, None)
         report(21, 40, Unread(), None)  # not every step
-        clock[0] += ASKED
+        clock[0] += MIN_UPDATE
         report(40, 40, 0.25, Epoch(0, 0.25, 0.3, 0.875))
     shown = sys.stderr.getvalue()
     assert "loss 0.450  validation accuracy 0.875" in shown  # 0.8 of what it was, 0.2 of what is new
@@ -52,7 +53,7 @@ def test_a_terminal_sees_loss_and_accuracy(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_log_sees_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     clock = [100.0]
-    monkeypatch.setattr(_progress, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(_display, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     with progress_bar("Texts") as moved, training_bar(lambda *_: None) as report:
         moved(3, 10)
         report(20, 40, Unread(), None)

@@ -26,7 +26,7 @@ PLACE = re.compile(r"^\.\. (?:auto\w+|py:data):: (hardmax\.\S+)", re.MULTILINE)
 MADE = "command-line.md"
 PAGES = [page for page in sorted(REFERENCE.glob("*.md")) if page.name != MADE]
 PLACES = [name for page in PAGES for name in PLACE.findall(page.read_text(encoding="utf-8"))]
-ROOMS = ("control", "draw", "inspection", "kernels", "rules", "scale", "sentiment", "theorems")
+ROOMS = ("control", "draw", "inspection", "rules", "scale", "sentiment", "theorems")
 RAISES_NOTHING = {"plot_half_space", "plot_inspection"}  # beyond what Python and Matplotlib do
 
 
@@ -144,7 +144,8 @@ def test_versions_of_files_are_those_of_the_code() -> None:
     page = (REFERENCE / "file-formats.md").read_text(encoding="utf-8")
     table = page.partition("| what |")[2].partition("\n\n")[0]
     told = {version for row in table.splitlines()[2:] for version in re.findall(r"`(hardmax-[\w-]+)`", row)}
-    assert told == {*Trajectory._kinds, storage.FORMAT, checkpoint.FORMAT, manifest.FORMAT}
+    formats = {*Trajectory._kinds, import_module("hardmax.limit").FORMAT}
+    assert told == formats | {storage.FORMAT, checkpoint.FORMAT, manifest.FORMAT}
     assert f"`{storage.FORMAT}`, version {storage.VERSION} |" in table
 
 

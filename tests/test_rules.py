@@ -316,7 +316,7 @@ def test_attention_of_a_flow_in_a_composition_is_taken_at_its_time():
 def test_no_attention_where_tokens_move_by_themselves(rule):
     run = hm.simulate(TOKENS, rule, layers=1)
     with pytest.raises(
-        ValueError, match=r"`attention` must be asked of a rule in which tokens attend.*each moves by itself. Compose"
+        ValueError, match=r"`attention` must belong to a rule in which tokens attend.*each moves by itself. Compose"
     ):
         run.attention(0)
     assert run.leaders.tolist() == []
@@ -484,7 +484,10 @@ BAD = {
     "temperature two": (lambda: hm.Softmax(1, temperature=[1, 2]), "positive finite number. Got [1, 2]."),
     "temperature complex": (lambda: hm.Softmax(1, temperature=1j), "positive finite number. Got 1j."),
     "temperature true": (lambda: hm.Softmax(1, temperature=True), "positive finite number. Got True."),
-    "alpha": (lambda: hm.Softmax(-1), "`alpha` must be a positive finite number, or a sequence of such, one a layer."),
+    "alpha": (
+        lambda: hm.Softmax(-1),
+        "`alpha` must be a positive finite number, or a sequence of such, one per",
+    ),
     "alphas": (lambda: hm.Softmax([]), "`alpha` must hold at least one value. Got an empty sequence."),
     "A not square": (lambda: hm.Softmax(1, np.ones((2, 3))), "`A` must be a square matrix. Got shape (2, 3). Pass an"),
     "A nan": (
@@ -519,7 +522,7 @@ BAD = {
         lambda: hm.FeedForward(EYE, EYE, activation="swish"),
         "`activation` must be one of relu, tanh, gelu, or a callable. Got 'swish'. The papers use relu.",
     ),
-    "random d": (lambda: hm.FeedForward.random(0), "`d` must be a whole number of at least 1. Got 0."),
+    "random d": (lambda: hm.FeedForward.random(0), "`d` must be an integer of at least 1. Got 0."),
     "no parts": (
         lambda: hm.Compose([]),
         "`parts` must be a list of rules, at least one. Got []. Try [hm.Softmax(0.5)].",
@@ -535,7 +538,7 @@ BAD = {
     ),
     "sizes of parts": (
         lambda: hm.Compose([hm.Softmax(1, EYE), hm.FeedForward.random(3)]),
-        "`parts` must ask for tokens of one dimension. Got [2, 3]. Change the matrices.",
+        "`parts` must have matrices of one dimension. Got [2, 3]. Change the matrices.",
     ),
     "no heads": (
         lambda: hm.MultiHead([]),
@@ -584,7 +587,7 @@ BAD = {
     ),
     "no layers": (
         lambda: hm.simulate(TOKENS, hm.Softmax(1)),
-        "`layers` must be a whole number of at least 0. Got None.",
+        "`layers` must be an integer of at least 0. Got None.",
     ),
 }
 
@@ -682,9 +685,27 @@ class Shrink(hm.rules.Layered):
         return tokens / 2
 
 
-def test_a_custom_rule_prints_and_its_trajectory_is_refused_as_a_file(tmp_path):
+def test_a_custom_rule_prints_and_its_trajectory_is_written_without_its_code(tmp_path):
     assert repr(Shrink()) == "Shrink()"
     trajectory = hm.simulate(TOKENS, Shrink(), layers=2)
     assert trajectory.status
-    with pytest.raises(hm.ParameterError, match=r"`rule` must be one of hardmax's own to be written .* Got Shrink\(\)"):
-        trajectory.to_npz(tmp_path / "run.npz")
+    trajectory.to_npz(tmp_path / "run.npz")
+    with pytest.raises(hm.ParameterError, match=r"`rule` must be given: .* Got none for Shrink\(\)\. Pass"):
+        hm.Trajectory.from_npz(tmp_path / "run.npz")
+    with pytest.raises(hm.ParameterError, match=r"`rule` must be a Shrink, as in the file\. Got Softmax"):
+        hm.Trajectory.from_npz(tmp_path / "run.npz", rule=hm.Softmax(1))
+    again = hm.Trajectory.from_npz(tmp_path / "run.npz", rule=Shrink())
+    assert (again.status, again.to_json()) == (trajectory.status, trajectory.to_json())
+    np.testing.assert_array_equal(again.tokens, trajectory.tokens)
+
+
+def test_a_custom_rule_with_the_name_of_a_rule_is_custom(tmp_path):
+    namesake = type("Softmax", (Shrink,), {})
+    hm.simulate(TOKENS, namesake(), layers=2).to_npz(tmp_path / "run.npz")
+    assert type(hm.Trajectory.from_npz(tmp_path / "run.npz", rule=namesake()).rule) is namesake
+
+
+def test_a_rule_that_the_file_has_is_not_given_again(tmp_path):
+    hm.simulate(TOKENS, hm.Softmax(1), layers=1).to_npz(tmp_path / "run.npz")
+    with pytest.raises(hm.ParameterError, match=r"`rule` must be left out where the file has the rule"):
+        hm.Trajectory.from_npz(tmp_path / "run.npz", rule=hm.Softmax(1))

@@ -77,7 +77,7 @@ def test_a_random_design_is_drawn_from_lists_and_distributions() -> None:
         ({"a": [[1]]}, None, "`grid['a']` must hold numbers, texts, True, False or None. Got [1]."),
         ([{"a": 1}, {"b": 1}], None, "`grid[1]` must have the parameters of the first cell, a. Got b."),
         ({"a": loguniform(1, 2)}, None, "`grid['a']` must be a list of values."),
-        ({"a": [1]}, 0, "`samples` must be a whole number of at least 1. Got 0."),
+        ({"a": [1]}, 0, "`samples` must be an integer of at least 1. Got 0."),
         ([{"a": 1}], 3, "`grid` must be a dict of lists or distributions with `samples`."),
     ],
 )
@@ -234,7 +234,7 @@ def test_a_folder_holds_one_sweep(client, tmp_path: Path) -> None:
         ({"engine": "tcp://127.0.0.1:1"}, "`engine` must be the address of a scheduler that runs."),
         ({"engine": "tcp://127.0.0.1:1", "workers": 2}, '`workers` must go with `engine="local"`.'),
         ({"time_limit": 0}, "`time_limit` must be a positive finite number. Got 0."),
-        ({"seed": -1}, "`seed` must be a whole number of at least 0. Got -1."),
+        ({"seed": -1}, "`seed` must be an integer of at least 0. Got -1."),
         ({"cell": "leader"}, "`cell` must be a function, or one of leaders, endings, sphere, temperature, classifier."),
         (
             {"cell": "leaders", "grid": {"m": [1]}},

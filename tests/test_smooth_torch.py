@@ -214,7 +214,7 @@ def test_hardmax_passes_gradients_to_the_values_in_a_composition():
 @pytest.mark.parametrize("name", ["flow", "sphere", "shared flows", "flows"])
 def test_adaptive_methods_refuse_gradients(name):
     sentence = (
-        "`method` must take fixed steps where gradients are asked for. Got 'DOP853', which runs outside torch. "
+        "`method` must take fixed steps where gradients are needed. Got 'DOP853', which runs outside torch. "
         'Use `method="rk4"` and `dt=0.1`, or detach the tensors.'
     )
     with pytest.raises(ValueError, match=re.escape(sentence)):

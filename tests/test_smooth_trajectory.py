@@ -151,7 +151,7 @@ def test_status_of_layers_and_flows():
     assert repr(flow) == flow.status
     assert "clusters of tokens at the end" in ran(hm.Sphere(1)).status
     batch = hm.simulate(np.stack([TOKENS] * 3), hm.Softmax(0.5), layers=1)
-    assert batch.status == "Ran 1 layer on 3 clouds of up to 6 tokens of dimension 4."
+    assert batch.status == "Ran 1 layer on 3 token sets of up to 6 tokens of dimension 4."
 
 
 def test_labels_index_and_items():
@@ -160,7 +160,7 @@ def test_labels_index_and_items():
     assert layers.index(-1) == layers.index(2) == 2
     with pytest.raises(IndexError, match=re.escape("`k` must lie between -3 and 2. Got 3. Save more layers or times.")):
         layers.attention(3)
-    with pytest.raises(TypeError, match=r"`trajectory` must be that of a batch to have items. Got one cloud"):
+    with pytest.raises(TypeError, match=r"`trajectory` must be that of a batch to have items. Got one token set"):
         layers[0]
     assert flow.times.tolist() == [0, 0.5, 1]
     assert flow.n == 6
@@ -268,33 +268,25 @@ def test_json_has_nulls_for_what_is_not_finite():
     assert len(batch["leaders"]) == 2
 
 
-@pytest.mark.parametrize("name", ["Q", "K", "V"])
-def test_functions_are_not_written_to_files(name, tmp_path):
-    rules = [hm.SelfAttention(**{name: lambda t: np.eye(4)})]
-    rules.append(hm.MultiHead(rules, shared=True))
-    for rule in rules:
-        run = ran(rule)
-        sentence = f"`{name}` must be numbers to be written to a file. Got a Python function. Save `trajectory.tokens`"
-        with pytest.raises(ValueError, match=re.escape(sentence)):
-            run.to_npz(tmp_path / "run.npz")
-        with pytest.raises(ValueError, match=re.escape(sentence)):
-            run.to_json()
-    assert list(tmp_path.iterdir()) == []
+class Other(hm.Softmax):
+    pass
 
 
-def test_activations_are_not_written_either(tmp_path):
-    with pytest.raises(
-        ValueError, match=r"`activation` must be numbers to be written to a file. Got a Python function"
-    ):
-        ran(hm.FeedForward(A, A, activation=np.sin)).to_npz(tmp_path / "run.npz")
+FUNCTIONS = [hm.SelfAttention(**{name: lambda t: np.eye(4)}) for name in "QKV"]
+CUSTOM = [*FUNCTIONS, hm.MultiHead(FUNCTIONS, shared=True), hm.FeedForward(A, A, activation=np.sin), Other(1)]
 
 
-def test_rules_of_other_people_are_not_written_either(tmp_path):
-    class Other(hm.Softmax):
-        pass
-
-    with pytest.raises(ValueError, match=r"`rule` must be one of hardmax's own to be written to a file. Got Other"):
-        ran(Other(1)).to_npz(tmp_path / "run.npz")
+@pytest.mark.parametrize("rule", CUSTOM, ids=["Q", "K", "V", "heads", "activation", "subclass"])
+def test_rules_with_python_code_must_be_given_again(rule, tmp_path):
+    run = ran(rule)
+    run.to_npz(tmp_path / "run.npz")
+    assert json.loads(run.to_json())["rule"] == {"rule": "custom", "class": type(rule).__name__, "repr": repr(rule)}
+    with pytest.raises(ValueError, match=r"`rule` must be given: the file holds the trajectory of a custom rule"):
+        hm.Trajectory.from_npz(tmp_path / "run.npz")
+    again = hm.Trajectory.from_npz(tmp_path / "run.npz", rule=rule)
+    assert again.to_json() == run.to_json()
+    if rule.attends:
+        np.testing.assert_allclose(again.attention(1), run.attention(1), rtol=0, atol=1e-12)
 
 
 def test_trouble_of_heads_belongs_to_its_cloud(tmp_path):
@@ -303,7 +295,7 @@ def test_trouble_of_heads_belongs_to_its_cloud(tmp_path):
     run = hm.simulate(batch, rule, times=[0, 0.01, 30], max_steps=50)
     assert run[0].problem == ""
     assert run[1].problem.count("The integrator stopped") == 2
-    assert run.problem == f"Cloud 1: {run[1].problem}"
+    assert run.problem == f"Token set 1: {run[1].problem}"
     run.to_npz(tmp_path / "run.npz")
     assert hm.Trajectory.from_npz(tmp_path / "run.npz").problems == run.problems
 

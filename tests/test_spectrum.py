@@ -8,7 +8,7 @@ import pytest
 import hardmax as hm
 from hardmax import _validation
 from hardmax.configurations import MATRICES, PAPER_MATRICES
-from hardmax.flows import eigenvalues, expectation
+from hardmax.flows import classify, eigenvalues
 from tests import machines
 
 GROWING_PAIR = [[1, -1, 0], [1, 1, 0], [0, 0, -0.3]]
@@ -69,8 +69,8 @@ def test_what_rounding_could_have_made_is_not_called_proved(V):
 def test_an_eigenvalue_that_rounding_could_bring_to_another_is_not_called_simple():
     near, far = (hm.classify(V=[[1, 1], [0, 1 - gap]]) for gap in (5e-7, 1e-5))
     assert near.kind == far.kind == "hyperplanes"
-    assert (near.hypotheses[expectation.SEPARATED], near.proved) == (False, False)
-    assert (far.hypotheses[expectation.SEPARATED], far.proved) == (True, True)
+    assert (near.hypotheses[classify.SEPARATED], near.proved) == (False, False)
+    assert (far.hypotheses[classify.SEPARATED], far.proved) == (True, True)
 
 
 def test_queries_and_keys_matter():
@@ -110,8 +110,8 @@ def test_a_rule_brings_its_own_matrices():
 
 
 def test_what_a_rule_lets_expect_is_found_once(monkeypatch):
-    calls, decide = [], eigenvalues.decide
-    monkeypatch.setattr(eigenvalues, "decide", lambda V: (calls.append(V), decide(V))[1])
+    calls, find_eigenvalues = [], eigenvalues.find_eigenvalues
+    monkeypatch.setattr(eigenvalues, "find_eigenvalues", lambda V: (calls.append(V), find_eigenvalues(V))[1])
     run = hm.simulate(np.eye(2), hm.SelfAttention(V=np.diag([2.0, 1.0])), times=[0, 1])
     assert len(hm.theorems.check(run)) == 7
     assert run.status
@@ -170,7 +170,7 @@ def test_answers_are_the_same_under_all_kernels_of_blas():
 def test_multiplicity_and_eigenvectors_are_decided_exactly(V, proved):
     found = hm.classify(V=V)
     assert (found.kind, found.multiplicity, found.proved) == ("product", 2, proved)
-    assert found.hypotheses[expectation.WHOLE] == proved
+    assert found.hypotheses[classify.WHOLE] == proved
 
 
 def test_a_multiplicity_that_rounding_destroyed_is_open_and_says_so():
@@ -179,10 +179,10 @@ def test_a_multiplicity_that_rounding_destroyed_is_open_and_says_so():
     found = hm.classify(V=V)
     assert (found.kind, found.proved, found.missing) == ("product", False, [])
     assert repr(found).startswith("OPEN: rounding may have parted equal eigenvalues of V. Were it not so: rescaled")
-    assert hm.classify(V=np.eye(2) + 1e-16 * np.array([[0, 1], [0, 0]])).rounding == (expectation.PARTED,)
+    assert hm.classify(V=np.eye(2) + 1e-16 * np.array([[0, 1], [0, 0]])).rounding == (classify.PARTED,)
     B = np.array([[2.0, 1.0], [1.0 + 2e-16, 2.0]])
     skewed = hm.classify(V=np.eye(2), Q=B)
-    assert (skewed.proved, skewed.missing, skewed.rounding) == (False, [], (expectation.SKEWED,))
+    assert (skewed.proved, skewed.missing, skewed.rounding) == (False, [], (classify.SKEWED,))
     assert hm.classify(V=np.eye(2), Q=B, K=B).proved  # B^T B is symmetric, however it is rounded
 
 
@@ -202,26 +202,26 @@ def test_floats_alone_prove_less_and_nothing_else(monkeypatch):
     assert all(sure.proved for sure, guess in zip(exact, floats, strict=True) if guess.proved)
     proved = sum(f.proved for f in floats), sum(e.proved for e in exact)
     assert 0.7 * proved[1] < proved[0] < proved[1]
-    assert hm.classify(V=np.diag([1, 1, -0.5])).rounding == (expectation.PARTED, expectation.HELP)
+    assert hm.classify(V=np.diag([1, 1, -0.5])).rounding == (classify.PARTED, classify.HELP)
     assert repr(hm.classify(V=[[40, -103, 306], [53, -138, 410], [13, -34, 101]])) == (
         "OPEN: floats cannot tell the eigenvalues of V apart; pip install 'hardmax[exact]' to decide it."
     )
     assert "Proved: Theorem 4.2" in repr(hm.classify(V=hm.matrix("paper-2d")))
     shared = np.zeros((3, 3))
     shared[:2, :2], shared[2, 2] = [[1, -2], [2, 1]], 1  # a pair and a real one with the same real part
-    assert hm.classify(V=shared).rounding == (expectation.UNDECIDED, expectation.HELP)
+    assert hm.classify(V=shared).rounding == (classify.UNDECIDED, classify.HELP)
 
 
 def test_large_matrices_are_decided_by_the_bound():
-    V = hm.matrix("positive", d=eigenvalues.EXACT_UP_TO + 1)
+    V = hm.matrix("positive", d=eigenvalues.MAX_EXACT_DIMENSION + 1)
     assert hm.classify(V=V).proved
     found = hm.classify(V=np.diag([1.0, *[1.0, 0.5] * 33]))
-    assert (found.kind, found.rounding) == ("product", (expectation.PARTED,))  # nothing to install would help
+    assert (found.kind, found.rounding) == ("product", (classify.PARTED,))  # nothing to install would help
 
 
 def test_the_bound_of_the_error_holds():
     for V in machines.matrices(300):
-        exact, bounded = eigenvalues._exact(V), eigenvalues.bounded(V)
+        exact, bounded = eigenvalues._find_exact(V), eigenvalues.bound_eigenvalues(V)
         distances = np.abs(exact.values[:, None] - bounded.values).min(axis=1)
         assert distances.max() <= bounded.error + exact.error
 
@@ -251,8 +251,8 @@ def jordan_below(size, gap):
 
 def test_the_form_of_an_eigenvector_is_decided_however_close_others_are():
     V, Q = jordan_below(6, 2.0**-17.5), np.diag([-1.0, *[1.0] * 6])  # V e_1 = e_1, and <Q e_1, e_1> = -1
-    assert not hm.classify(Q, V=V).hypotheses[expectation.FORM]
-    assert hm.classify(Q=-Q, V=V).hypotheses[expectation.FORM]
+    assert not hm.classify(Q, V=V).hypotheses[classify.FORM]
+    assert hm.classify(Q=-Q, V=V).hypotheses[classify.FORM]
     small = np.diag([1e-7, 1.0])
     assert hm.classify(Q=small, K=small, V=np.diag([2.0, 1.0])).proved  # 1e-14 is positive
 

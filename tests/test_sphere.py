@@ -198,7 +198,7 @@ BAD = {
     ),
     "off in a batch": (
         lambda: hm.simulate([[[1.0, 0.0]] * 3, [[1.0, 0.0], [0, 1], [0, 2]]], hm.Sphere(1), times=1),
-        "Got norm 2 for token 2 of cloud 1.",
+        "Got norm 2 for token 2 of token set 1.",
     ),
     "beta negative": (
         lambda: hm.Sphere(-1),
@@ -217,7 +217,7 @@ BAD = {
     ),
     "energy of others": (
         lambda: hm.simulate(TOKENS, hm.Softmax(1), layers=1).energy,
-        "`energy` must be asked of tokens under hm.Sphere. Got Softmax(alpha=1). See `similarity`.",
+        "`energy` must belong to a run of hm.Sphere. Got Softmax(alpha=1). See `similarity`.",
     ),
 }
 

@@ -71,11 +71,11 @@ def test_searched_gaps_are_those_of_all_products(kind, d, monkeypatch):
         tokens = tokens[:4].repeat(100, axis=0) + 1e-7 * tokens
     plain = hm.limit(tokens, hm.Hardmax(0.5)).radius
     importlib.import_module("hardmax.search.threads")
-    monkeypatch.setattr("hardmax.search.dispatch.SEVERAL", 0)
+    monkeypatch.setattr("hardmax.search.dispatch.MIN_GAPS", 0)
     run = advanced(tokens, hm.Hardmax(0.5), 1, gaps=True)
     rows = np.arange(len(run.classes))
     gaps = run.state.choose(rows)[1]
-    monkeypatch.setattr("hardmax.search.dispatch.FEW", 0)
+    monkeypatch.setattr("hardmax.search.dispatch.MAX_GAPS_D", 0)
     expected = advanced(tokens, hm.Hardmax(0.5), 1, gaps=True).state.choose(rows)[1]
     np.testing.assert_allclose(gaps, expected, rtol=0, atol=1e-15 * d)
     assert hm.limit(tokens, hm.Hardmax(0.5)).radius == pytest.approx(plain, rel=1e-6, abs=1e-15)

@@ -49,7 +49,7 @@ def test_round_trip(name, tmp_path):
     assert np.array_equal(back.rule.matrix, run.rule.matrix)
     assert np.array_equal(back.mask, run.mask)
     assert np.array_equal(back.decided, run.decided)
-    pairs = [(back[b], run[b]) for b in range(len(run.clouds))] if run.batched else [(back, run)]
+    pairs = [(back[b], run[b]) for b in range(len(run.token_sets))] if run.batched else [(back, run)]
     for one, other in pairs:
         assert one.leaders.tolist() == other.leaders.tolist()
         assert one.emerged.tolist() == other.emerged.tolist()
@@ -65,7 +65,7 @@ def test_json_is_plain(name):
 
     run = RUNS[name]
     data = json.loads(run.to_json(), parse_constant=refuse)
-    first, cloud = (data["clouds"][0], run[0]) if run.batched else (data, run)
+    first, cloud = (data["token_sets"][0], run[0]) if run.batched else (data, run)
     assert data["status"] == run.status
     assert first["leaders"] == cloud.leaders.tolist()
     assert first["sets"][-1] == sets_of(cloud, -1)
@@ -192,7 +192,7 @@ def beyond(array):
     [
         ("0/labels", beyond, r"`labels` must lie in \[0, 7\]"),
         ("0/members", beyond, r"`members` must lie in \[0, 7\]"),
-        ("0/members", lambda a: a.astype(float), "`members` must be whole numbers"),
+        ("0/members", lambda a: a.astype(float), "`members` must have shape"),
         ("0/members", lambda a: a[:-1], "`members` must be as many as `sizes` says"),
         ("0/sizes", lambda a: a * 0, r"`sizes` must lie in \[1, 8\]"),
         ("0/first", beyond, r"`first` must lie in \[0, 7\]"),
@@ -201,20 +201,20 @@ def beyond(array):
         ("0/settled", lambda a: a - 5, r"`settled` must lie in \[-1, 3\]"),
         ("0/real", beyond, r"`real` must lie in \[0, 7\]"),
         ("0/real", lambda a: a[::-1], "`real` must increase"),
-        ("0/rows", lambda a: a[:, :1], "`rows` must be tokens"),
+        ("0/rows", lambda a: a[:, :1], "`rows` must have shape"),
         ("0/rows", lambda a: a * np.nan, "`rows` must be finite"),
         ("tokens", lambda a: a[0], "`tokens` must be numbers"),
-        ("tokens", lambda a: a[..., :1], "`rows` must be tokens"),
+        ("tokens", lambda a: a[..., :1], "`rows` must have shape"),
         ("saved", lambda a: a[::-1], "`saved` must increase"),
         ("saved", lambda a: a + 1, "`saved` must be all layers, or the last"),
         ("saved", lambda a: a[:-1], "`saved` must name a layer or time for each"),
-        ("clouds", lambda a: 5, "`clouds` must be as many as"),
-        ("clouds", lambda a: 1.5, "`clouds` must be as many as"),
+        ("token_sets", lambda a: 5, r"`token_sets` must lie in \[1, 1\]"),
+        ("token_sets", lambda a: 1.5, "`token_sets` must have shape"),
         ("0/rows", lambda a: np.full(a.shape, "1e30000000"), "'1e30000000' is no fraction"),
         ("rule", lambda a: str(a).replace("3602879701896397", "1e30000000"), "'1e30000000/"),
         ("rule", lambda a: '{"rule": "Normalize"}', "`rule` must be Hardmax"),
         ("batched", lambda a: "x", "`batched` must be true or false"),
-        ("stats", lambda a: "[]", "`stats` must be names and values"),
+        ("stats", lambda a: "[]", "`stats` must be a dictionary"),
     ],
 )
 def test_every_array_of_a_run_is_checked(name, change, what, tmp_path):
@@ -227,8 +227,8 @@ def test_every_array_of_a_run_is_checked(name, change, what, tmp_path):
 @pytest.mark.parametrize(
     ("name", "change", "what"),
     [
-        ("real", lambda a: a[:-1], "`real` must say of each token"),
-        ("real", lambda a: ~a, "`real` must leave a token in each cloud"),
+        ("real", lambda a: a[:-1], "`real` must have shape"),
+        ("real", lambda a: ~a, "`real` must leave a token in each token set"),
         ("rescaled", lambda a: a[:-1], "`rescaled` must have shape"),
         ("start", lambda a: a[:-1], "`start` must have shape"),
         ("powers", lambda a: a[:-1], "`powers` must have shape"),
@@ -246,17 +246,6 @@ def test_every_array_of_a_smooth_run_is_checked(name, change, what, tmp_path):
         hm.Trajectory.from_npz(path)
 
 
-def test_older_files_do_not_name_their_rule_or_its_mask(tmp_path):
-    def older(text):
-        data = json.loads(str(text))
-        return json.dumps({name: value for name, value in data.items() if name not in ("rule", "causal")})
-
-    run = RUNS["exact matrix"]
-    back = hm.Trajectory.from_npz(spoiled(run, tmp_path / "run.npz", "rule", older))
-    assert back.rule == run.rule
-    assert back.to_json() == run.to_json()
-
-
 def test_members_of_a_set_are_in_order(tmp_path):
     run = hm.simulate([[1, 1], [1, -1], [-1, 1], [-1, -1], [0.5, 0]], hm.Hardmax(1), layers=0)
     path = spoiled(run, tmp_path / "run.npz", "0/members", lambda a: a[np.r_[0, 1, 2, 4, 3, 5]])
@@ -270,7 +259,7 @@ def test_attention_that_was_held_is_checked(tmp_path):
     held.to_npz(tmp_path / "run.npz")
     assert hm.Trajectory.from_npz(tmp_path / "run.npz").held[0][0] == 0.5
     path = spoiled(held, tmp_path / "run.npz", "held/0/attention", lambda a: a[:2])
-    with pytest.raises(ValueError, match="`held` must be a time and attention"):
+    with pytest.raises(ValueError, match="`held/0/attention` must have shape"):
         hm.Trajectory.from_npz(path)
 
 

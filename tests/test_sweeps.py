@@ -61,7 +61,9 @@ def test_flattened_circles_need_exact_comparisons_and_get_them():
     for seed in range(3):
         tokens = clouds.flattened_sphere(np.random.default_rng(seed))
         fast, full = (hm.simulate(tokens, hm.Hardmax(5, exact=exact), layers=24) for exact in (False, True))
-        assert all(one == other for one, other in zip(fast.clouds[0].sets, full.clouds[0].sets, strict=True)), seed
+        assert all(one == other for one, other in zip(fast.token_sets[0].sets, full.token_sets[0].sets, strict=True)), (
+            seed
+        )
         assert fast.decided.tolist() == full.decided.tolist()
         compared += fast.stats["sets_compared_exactly"]
         z = tokens.copy()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardmax.search import ready
+from hardmax.search import dispatch
 from hardmax.sentiment.settings import ModelSettings
 from hardmax.sentiment.text import Splitter
 from hardmax.sentiment.vocabulary import Encoded, Vocabulary
@@ -163,7 +163,7 @@ def test_the_compiled_encoding_is_that_of_split_texts(texts, longest, distinct, 
     vocabulary = Vocabulary.build([*texts[::2], "good not bad ! don't x1 a"], how)
     assert vocabulary._table is not None
     split = vocabulary.encode_words(map(vocabulary.splitter.words, texts), len(texts))
-    many = vocabulary.encode(texts * (ready.SMALL // max(1, len("".join(texts)))))  # enough for compiled code
+    many = vocabulary.encode(texts * (dispatch.MIN_COMPILED // max(1, len("".join(texts)))))  # enough for compiled code
     for ours, theirs in zip(many.take(np.arange(len(texts))), split, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 

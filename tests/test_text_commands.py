@@ -691,16 +691,13 @@ def test_downloads_are_checked(run, monkeypatch) -> None:
             "`--stop-words` must be \"english\" or a list of words. Got 'german'.",
         ),
         (["good.csv", "--lemmas", "xx"], "`--lemmas` must be a language that simplemma knows"),
-        (["good.csv", "--seed", "-1"], "`--seed` must be a whole number of at least 0. Got -1."),
-        (["good.csv", "--layers", "-1"], "`--layers` must be a whole number of at least 0. Got -1."),
+        (["good.csv", "--seed", "-1"], "`--seed` must be an integer of at least 0. Got -1."),
+        (["good.csv", "--layers", "-1"], "`--layers` must be an integer of at least 0. Got -1."),
         (["good.csv", "--alpha", "0"], "`--alpha` must be a positive finite number"),
         (["good.csv", "--temperature", "0"], "`--temperature` must be a positive"),
         (["good.csv", "--learning-rate", "nan"], "`--learning-rate` must be a positive"),
         (["good.csv", "--weight-decay", "-1"], "`--weight-decay` must be"),
-        *[
-            (["good.csv", f"--{name}", "0"], f"`--{name}` must be a whole number of at least 1. Got 0.")
-            for name in COUNTS
-        ],
+        *[(["good.csv", f"--{name}", "0"], f"`--{name}` must be an integer of at least 1. Got 0.") for name in COUNTS],
         *[
             (["good.csv", f"--{name}", "1.5"], f"`--{name}` must be at least 0 and below 1. Got 1.5.")
             for name in ("dropout", "embedding-dropout", "validation", "label-smoothing")

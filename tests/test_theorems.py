@@ -11,7 +11,7 @@ from scipy import sparse
 
 import hardmax as hm
 from hardmax.search.sets import Sets
-from hardmax.theorems import limits
+from hardmax.theorems import hardmax as statements
 
 NAMES = ["F1 hull", "F2 norm", "F3 half-space", "F4 leaders", "F5 limit"] + [f"Theorem {k}" for k in (1, 2, 3, 4)]
 RULE = hm.Hardmax(Fraction(1, 2))
@@ -114,13 +114,13 @@ def test_forged_tokens_fail() -> None:
 
 def test_forged_sets_fail() -> None:
     trajectory = forged()
-    cloud = trajectory.clouds[0]
+    cloud = trajectory.token_sets[0]
     behind = int(np.flatnonzero(cloud.classes.first == 2)[0])  # the corner (-1, -1)
     ahead = int(np.flatnonzero(cloud.classes.first == 0)[0])  # the corner (1, 1)
     wrong = [cloud.sets[0][i] for i in range(len(cloud.sets[0]))]
     wrong[ahead] = np.array([behind])
     sets = (Sets.of(wrong), *cloud.sets[1:])
-    liar = replace(trajectory, clouds=(replace(cloud, sets=sets),))
+    liar = replace(trajectory, token_sets=(replace(cloud, sets=sets),))
     verdict = hm.theorems.half_space(liar)
     assert verdict.outcome == "fails"
     assert verdict.witness == {"layer": 0, "token": 0, "attracted by": 2}
@@ -136,23 +136,23 @@ def test_a_norm_that_falls_a_little_fails() -> None:
 def test_a_token_a_little_behind_fails_f3() -> None:
     behind = [1 - Fraction(1, 10**25), Fraction(1)]  # <z_0, z_1 - z_0> = -1e-25
     trajectory = hm.simulate([[1, 0], behind, [-1, -1]], RULE, layers=0)
-    cloud = trajectory.clouds[0]
+    cloud = trajectory.token_sets[0]
     zero, one = cloud.classes.labels[:2]
     wrong = [cloud.sets[0][i] for i in range(3)]
     assert wrong[zero].tolist() == [zero]
     wrong[zero] = np.array([one])
-    liar = replace(trajectory, clouds=(replace(cloud, sets=(Sets.of(wrong),)),))
+    liar = replace(trajectory, token_sets=(replace(cloud, sets=(Sets.of(wrong),)),))
     assert hm.theorems.half_space(trajectory).outcome == "holds"
     assert hm.theorems.half_space(liar).outcome == "fails"
 
 
 def test_a_false_leader_fails_f4() -> None:
     trajectory = hm.simulate(hm.configuration("square"), RULE, layers=0)
-    cloud = trajectory.clouds[0]
+    cloud = trajectory.token_sets[0]
     follower = int(np.flatnonzero(cloud.emerged < 0)[0])
     emerged = cloud.emerged.copy()
     emerged[follower] = 0
-    verdict = hm.theorems.leaders(replace(trajectory, clouds=(replace(cloud, emerged=emerged),)))
+    verdict = hm.theorems.leaders(replace(trajectory, token_sets=(replace(cloud, emerged=emerged),)))
     assert verdict.outcome == "fails"
     assert "stops leading at layer 0" in verdict.reason
 
@@ -170,7 +170,7 @@ def test_a_limit_inside_the_polytope_fails_f5(monkeypatch: pytest.MonkeyPatch) -
         exact_points=exact,
         sparse_weights=weights,
     )
-    monkeypatch.setattr(limits, "find_limit", lambda tokens, rule: found)
+    monkeypatch.setattr(statements, "find_limit", lambda tokens, rule: found)
     verdict = hm.theorems.limit(hm.simulate(points, RULE, layers=1))
     assert verdict.outcome == "fails"
     assert verdict.margin < 0
@@ -178,16 +178,16 @@ def test_a_limit_inside_the_polytope_fails_f5(monkeypatch: pytest.MonkeyPatch) -
 
 def test_f5_needs_exposed_vertices_and_supported_points() -> None:
     triangle, middle, edge = [(2, 2), (-2, 2), (0, -2)], (0, 1), (0, 2)
-    assert limits._smallest_lead(triangle, triangle, None, strict=True) == pytest.approx(1)
-    assert limits._smallest_lead([*triangle, middle], [*triangle, middle], None, strict=True) < 0
-    assert limits._smallest_lead([edge], triangle, None, strict=False) == 0
-    assert limits._smallest_lead([middle], triangle, None, strict=False) < 0
+    assert statements._smallest_lead(triangle, triangle, None, strict=True) == pytest.approx(1)
+    assert statements._smallest_lead([*triangle, middle], [*triangle, middle], None, strict=True) < 0
+    assert statements._smallest_lead([edge], triangle, None, strict=False) == 0
+    assert statements._smallest_lead([middle], triangle, None, strict=False) < 0
     huge = 10**400
-    assert 0 < limits._smallest_lead([(huge, 1), (huge, -1)], [(huge, 1), (huge, -1)], None, strict=True) <= 1e-300
+    assert 0 < statements._smallest_lead([(huge, 1), (huge, -1)], [(huge, 1), (huge, -1)], None, strict=True) <= 1e-300
 
 
 def test_an_uncertified_limit_leaves_f5_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "find_limit", lambda tokens, rule: hm.limit(tokens, rule, max_layers=0))
+    monkeypatch.setattr(statements, "find_limit", lambda tokens, rule: hm.limit(tokens, rule, max_layers=0))
     verdict = hm.theorems.limit(hm.simulate(hm.configuration("emerging-leader"), RULE, layers=3))
     assert verdict.outcome == "undecided"
     assert verdict.holds is None
@@ -203,6 +203,6 @@ def test_verdicts_are_plain_data() -> None:
 
 def test_a_batch_is_asked_cloud_by_cloud() -> None:
     batch = hm.simulate(np.random.default_rng(0).normal(size=(2, 9, 2)), RULE, layers=4)
-    with pytest.raises(ValueError, match=r"one cloud. Got a batch. Use hm.theorems.check\(trajectory\[b\]\)."):
+    with pytest.raises(ValueError, match=r"one token set. Got a batch. Use hm.theorems.check\(trajectory\[b\]\)."):
         hm.theorems.check(batch)
     assert outcomes(batch[1])["F1 hull"] == "holds"

@@ -107,14 +107,14 @@ def test_batch_is_its_clouds_one_by_one():
         assert run.leaders[b].tolist() == alone.leaders.tolist()
         assert run.emerged[b].tolist() == alone.emerged.tolist()
         assert np.array_equal(run.attention(2)[b], alone.attention(2))
-    assert run.status.startswith("Ran 4 layers on 3 clouds of up to 9 tokens of dimension 2. Every token is decided in")
+    assert run.status.startswith("Ran 4 layers on 3 token sets of up to 9 tokens of dimension 2. Every token is")
 
 
 def test_a_batch_says_how_to_ask_one_cloud():
     run = hm.simulate(np.ones((2, 1, 1)), hm.Hardmax(1), layers=0)
-    with pytest.raises(ValueError, match=r"asked of one cloud. Got a batch. Use trajectory\[b\].sets\(k\)."):
+    with pytest.raises(ValueError, match=r"be that of one token set. Got a batch. Use trajectory\[b\].sets\(k\)."):
         run.sets(0)
-    with pytest.raises(TypeError, match=r"`trajectory` must be that of a batch to have items. Got one cloud. Index"):
+    with pytest.raises(TypeError, match=r"`trajectory` must be that of a batch to have items. Got one token set"):
         run[0][0]
 
 

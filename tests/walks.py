@@ -43,7 +43,7 @@ def walks() -> dict[str, list[str]]:
         "explain": lambda: classifier.explain("a wonderful film, not dull at all"),
         "fit": lambda: beginner.fit(corpus.texts, corpus.labels),
     }
-    with patch("hardmax.search.ready.is_loaded", lambda kernel: True):  # as after many calls
+    with patch("hardmax.search.dispatch.is_loaded", lambda kernel: True):  # as after many calls
         return {name: files_of(call) for name, call in calls.items()}
 
 

@@ -7,11 +7,10 @@ estimators scikit-learn, `hardmax.hardmax_attention` torch, large inputs numba, 
 functions `simulate` and `limit` take the place of the modules they are written in.
 """
 
-from functools import partial
 from importlib import import_module
 from typing import Any
 
-from hardmax import _drawers, theorems
+from hardmax import theorems
 from hardmax._errors import (
     InputError,
     MissingExtra,
@@ -23,8 +22,7 @@ from hardmax._errors import (
 from hardmax._version import __version__ as __version__
 from hardmax.configurations import configuration, matrix
 from hardmax.exact.argmax import argmax_sets
-from hardmax.flows.expectation import Expectation
-from hardmax.flows.spectrum import classify
+from hardmax.flows.classify import Expectation, classify
 from hardmax.leaders import Leader, leader_table
 from hardmax.limit import Limit, Limits, limit
 from hardmax.polytope import Polytope
@@ -67,40 +65,18 @@ __all__ = [
 ]
 
 
-LAZY = ("control", "draw", "scale", "sentiment")  # rooms that load Matplotlib, CVXPY, Dask or scikit-learn, or help to
-FUNCTIONS = {  # load transformers, Plotly, widgets, Dask, scikit-learn and torch
-    "HardmaxAttention": "hardmax.attention.functional",
-    "HardmaxClassifier": "hardmax.sentiment",
-    "HardmaxClustering": "hardmax.cluster",
-    "HardmaxTopics": "hardmax.cluster",
-    "hardmax_attention": "hardmax.attention.functional",
-    "hardmax_layers": "hardmax.attention.layers",
-    "inspect": "hardmax.inspection",
-    "interactive": "hardmax.draw.pages",
-    "playground": "hardmax.app.notebook",
-    "predict_files": "hardmax.scale",
-    "pretrained": "hardmax.sentiment",
-    "sweep": "hardmax.scale",
+LAZY = ("control", "draw", "scale", "sentiment")  # packages that load CVXPY, Matplotlib, Dask or scikit-learn
+MODULES = {  # load torch, widgets, scikit-learn, Plotly, transformers or Dask
+    "attention.functional": ["HardmaxAttention", "hardmax_attention"],
+    "attention.layers": ["hardmax_layers"],
+    "app.notebook": ["playground"],
+    "cluster": ["HardmaxClustering", "HardmaxTopics"],
+    "draw.pages": ["interactive"],
+    "inspection": ["inspect"],
+    "scale": ["predict_files", "sweep"],
+    "sentiment": ["HardmaxClassifier", "pretrained"],
 }
-
-
-DRAWN = {  # what rooms below those that draw ask for by name
-    "explanation_widget": "app.review_notebook",
-    "trajectory_card": "draw.cards",
-    "trajectory_figure": "draw.cards",
-    "limit_card": "draw.cards",
-    "plot_clusters": "draw.clusters",
-    "plot_tree": "draw.clusters",
-    "limit_figure": "draw.cards",
-    "verdicts_card": "draw.cards",
-}
-
-
-def _drawn(name: str, *results: Any, **options: Any) -> Any:
-    return getattr(import_module(f"hardmax.{DRAWN[name]}"), name)(*results, **options)
-
-
-_drawers.register(**{name: partial(_drawn, name) for name in DRAWN})
+FUNCTIONS = {name: f"hardmax.{module}" for module, names in MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

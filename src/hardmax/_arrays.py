@@ -1,6 +1,6 @@
-"""Torch tensors in, torch tensors out, without importing torch for anybody else.
+"""Functions of NumPy arrays and torch tensors alike, without importing torch for arrays.
 
-Smooth rules are written once for both: they use operators, methods that arrays and tensors share, and what is here.
+Smooth rules are written once for both: with operators, methods that arrays and tensors share, and these functions.
 """
 
 from functools import cache
@@ -11,19 +11,19 @@ import numpy as np
 
 from hardmax._types import AnyArray, Array
 
-MODERATE = 200.0  # e^{2 log} far below the largest float
-BLOCK = 1 << 15  # scores at a time: 256 kilobytes, which a core's cache holds
-LEAST = {np.dtype(np.float64): -700.0, np.dtype(np.float32): -80.0}  # e to that power is nothing, and no underflow
-SHARPEST = 865  # the scale of scores is at most 2 to that power, about e^600
+MAX_PLAIN_LOG = 200.0  # e^{2 log} far below the largest float
+MAX_BLOCK = 1 << 15  # scores at a time: 256 kB, which fit into the cache of a core
+MIN_EXPONENTS = {np.dtype(np.float64): -700.0, np.dtype(np.float32): -80.0}  # e^x is negligible, no underflow
+MAX_SCALE_POWER = 865  # the scale of scores is at most 2 to that power, about e^600
 
 
 def is_tensor(value: object) -> bool:
-    """Whether this is a torch tensor."""
+    """Return whether a value is a torch tensor."""
     return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach")
 
 
 def to_numpy(value: Any) -> Any:
-    """A tensor as an array, without its gradient and from wherever it is; anything else as it came."""
+    """Return a tensor of any device as an array, without its gradient; other values unchanged."""
     if not is_tensor(value):
         return value
     plain = value.detach().cpu()
@@ -31,48 +31,43 @@ def to_numpy(value: Any) -> Any:
 
 
 def like(array: AnyArray, value: Array) -> Array:
-    """The array as a tensor of the kind and place of `value`, if that is one; else the array itself."""
+    """Return the array as a tensor with the dtype and device of `value`, if that is one; else the array itself."""
     if not is_tensor(value):
         return array
-    tensor = _library(value).from_numpy(np.ascontiguousarray(array)).to(value.device)
+    tensor = library_of(value).from_numpy(np.ascontiguousarray(array)).to(value.device)
     return tensor.to(value.dtype) if value.dtype.is_floating_point else tensor
 
 
-def matching(weight: Array, tokens: Array) -> Array:
-    """A weight as what can be multiplied with `tokens`: array or tensor, dtype and place; gradients are kept."""
+def match_array(weight: Array, tokens: Array) -> Array:
+    """Return a weight with the type, dtype and device of `tokens`; gradients are kept."""
     if is_tensor(tokens):
         return weight.to(tokens) if is_tensor(weight) else like(np.array(weight), tokens)
     return np.asarray(to_numpy(weight), tokens.dtype)
 
 
-def in_double(tokens: Array) -> Array:
-    """The same array or tensor in float64; gradients are kept."""
-    return tokens.double() if is_tensor(tokens) else np.asarray(tokens, np.float64)
-
-
 def needs_gradient(*values: Array) -> bool:
-    """Whether some value is a tensor that asks for gradients."""
+    """Return whether some value is a tensor that requires gradients."""
     return any(is_tensor(value) and value.requires_grad for value in values)
 
 
 @cache
 def largest_float(dtype: Any) -> float:
-    """The largest number of a NumPy dtype; asking NumPy each time would take longer than a small product."""
+    """Return the largest number of a NumPy dtype; `np.finfo` takes longer than a small product."""
     return float(np.finfo(dtype).max)
 
 
 def softmax(scores: Array, seen: Array | None = None, scale: Array | float = 1.0) -> Array:
-    """Rows of exp(scale * scores) over the keys that are `seen`, divided by their sum.
+    """Return rows of exp(scale * scores) over the keys that are `seen`, divided by their sum.
 
-    The largest score of each row is taken off before it is scaled, so that nothing overflows however large `scale`. An
-    array of scores is overwritten: no second matrix of that size is made.
+    The largest score of each row is subtracted before it is scaled, so that nothing overflows for any `scale`. An array
+    of scores is overwritten: no second matrix of that size is allocated.
     """
     blind = None
     if seen is not None:
         blind = ~seen.any(-1)[..., None]  # rows of padding that see no key: they get a row of zeros, never NaN
     if is_tensor(scores):
         if not is_tensor(scale):
-            scale = matching(np.minimum(scale, _library(scores).finfo(scores.dtype).max), scores)
+            scale = match_array(np.minimum(scale, library_of(scores).finfo(scores.dtype).max), scores)
         hidden = None if seen is None else ~(seen | blind)
         visible = scores if hidden is None else scores.masked_fill(hidden, -float("inf"))
         scores = (scores - visible.detach().amax(dim=-1, keepdim=True)) * scale
@@ -100,18 +95,25 @@ def softmax(scores: Array, seen: Array | None = None, scale: Array | float = 1.0
 def softmax_means(
     queries: Array, keys: Array, values: Array, seen: Array | None = None, scale: Array | float = 1.0
 ) -> Array:
-    """The rows of `softmax` of ⟨queries_i, keys_j⟩ times `values`.
+    """Return `softmax` of ⟨queries_i, keys_j⟩ times `values`.
 
-    Arrays are taken some rows at a time, without the matrix. That is several times as fast for large clouds: the rows
-    stay in a cache, and no exponential underflows, which would cost more than all else.
+    Arrays are computed in blocks of rows, without the matrix. That is several times as fast for many tokens: the rows
+    stay in the cache, and no exponential underflows, which is slow.
     """
-    if is_tensor(queries) or queries.dtype not in LEAST:
+    if is_tensor(queries) or queries.dtype not in MIN_EXPONENTS:
         return softmax(queries @ keys.swapaxes(-1, -2), seen, scale) @ values
     (n, _), m = queries.shape[-2:], keys.shape[-2]
-    if n * m > BLOCK and queries.ndim > 2:
-        each = (_of_cloud(x, b) for b in range(len(queries)) for x in (queries, keys, values, seen, scale))
-        return np.stack([softmax_means(*one) for one in zip(*[each] * 5, strict=True)])
-    columns, rows = np.ascontiguousarray(keys.swapaxes(-1, -2)), max(1, BLOCK // m)
+    if n * m > MAX_BLOCK and queries.ndim > 2:
+        inputs: list[Any] = [
+            queries,
+            keys,
+            values,
+            seen,
+            scale,
+        ]  # some without an axis for the batch, or with one of length 1
+        each = ([x if np.ndim(x) < 3 else x[min(b, len(x) - 1)] for x in inputs] for b in range(len(queries)))
+        return np.stack([softmax_means(*one) for one in each])
+    columns, rows = np.ascontiguousarray(keys.swapaxes(-1, -2)), max(1, MAX_BLOCK // m)
     if n <= rows:
         return _means(queries @ columns, values, seen, scale)
     parts = [slice(i, i + rows) for i in range(0, n, rows)]
@@ -119,27 +121,20 @@ def softmax_means(
     return np.concatenate([_means(queries[p] @ columns, values, s, scale) for p, s in zip(parts, own, strict=True)])
 
 
-def _of_cloud(value: Any, b: int) -> Any:
-    """The part of an array that is of one cloud of a batch, if it has such parts."""
-    if np.ndim(value) < 3:
-        return value
-    return value[min(b, len(value) - 1)]
-
-
 def _means(scores: AnyArray, values: AnyArray, seen: AnyArray | None, scale: Array | float) -> AnyArray:
-    """`softmax` of the scores, which are overwritten, times the values."""
+    """Return `softmax` of the scores, which are overwritten, times the values."""
     if seen is not None:
         return np.asarray(softmax(scores, seen, scale) @ values)
-    scale, least = np.minimum(to_numpy(scale), largest_float(scores.dtype)).astype(scores.dtype), LEAST[scores.dtype]
+    scale = np.minimum(to_numpy(scale), largest_float(scores.dtype)).astype(scores.dtype)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # scores that are not finite stay visible as NaN
         scores -= scores.max(axis=-1, keepdims=True)
         scores *= scale
-        np.exp(np.maximum(scores, least, out=scores), out=scores)
+        np.exp(np.maximum(scores, MIN_EXPONENTS[scores.dtype], out=scores), out=scores)
         return np.asarray(scores @ values / scores.sum(axis=-1, keepdims=True))
 
 
 def largest(tokens: Array) -> Array:
-    """The largest absolute coordinate of each token, 1 for zero tokens, without a gradient: shape (..., 1)."""
+    """Return the largest absolute coordinate of each token, 1 for zero tokens, without a gradient: shape (..., 1)."""
     if is_tensor(tokens):
         size = tokens.detach().abs().amax(dim=-1, keepdim=True)
     else:
@@ -148,30 +143,31 @@ def largest(tokens: Array) -> Array:
 
 
 def unit_rows(vectors: AnyArray) -> AnyArray:
-    """Vectors of length 1; zeros stay. Divided by the largest entry first, whose square cannot underflow."""
+    """Return vectors of length 1; zeros stay. Dividing by the largest entry first avoids underflow."""
     vectors = vectors / largest(vectors)
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1))
 
 
-def in_range(left: Array, right: Array, log: float = 0.0) -> tuple[Array, Array, Array]:
-    """The same vectors and a scale, such that scale times their products is e^{2 log} ⟨left_i, right_j⟩.
+def scale_into_range(left: Array, right: Array, log: float = 0.0) -> tuple[Array, Array, Array]:
+    """Return vectors and a scale, such that scale times their products is e^{2 log} ⟨left_i, right_j⟩.
 
-    Where these would leave the range of floats, each cloud is divided by a power of two, which is exact; the scale is
-    capped where any difference decides a row as an infinite one would.
+    Where these would leave the range of floats, each token set is divided by a power of two, which is exact; the scale
+    is capped where any difference decides a row as an infinite one would.
     """
-    if log < MODERATE and _is_moderate(left) and (right is left or _is_moderate(right)):
+    if log < MAX_PLAIN_LOG and _is_moderate(left) and (right is left or _is_moderate(right)):
         return left, right, float(np.exp(2 * log))
     high, low = _exponents(left), _exponents(right)
     power = int(2 * log / np.log(2))  # e^{2 log} = 2^power times a number near 1: nothing overflows
     with np.errstate(over="ignore", invalid="ignore"):
-        scale = np.ldexp(np.exp(2 * log - power * np.log(2)), np.minimum(power + high + low, SHARPEST))  # (..., 1, 1)
-        left, right = (vectors * matching(np.ldexp(1.0, -e), vectors) for vectors, e in ((left, high), (right, low)))
+        exponents = np.minimum(power + high + low, MAX_SCALE_POWER)  # (..., 1, 1)
+        scale = np.ldexp(np.exp(2 * log - power * np.log(2)), exponents)
+        left, right = (vectors * match_array(np.ldexp(1.0, -e), vectors) for vectors, e in ((left, high), (right, low)))
         return left, right, scale
 
 
 def _is_moderate(vectors: Array) -> bool:
-    """Whether products of these are far from the ends of the range of float64; a quick look that may say no in vain."""
+    """Return whether products are far from the ends of the range of float64; a quick test with false negatives."""
     if not isinstance(vectors, np.ndarray) or vectors.dtype != np.float64 or vectors.ndim > 2:
         return False
     with np.errstate(over="ignore", invalid="ignore"):
@@ -179,61 +175,43 @@ def _is_moderate(vectors: Array) -> bool:
 
 
 def _exponents(vectors: Array) -> AnyArray:
-    """For each cloud that of the power of two just above its largest coordinate: shape (..., 1, 1)."""
+    """Return the exponent of the power of two just above the largest coordinate of each token set, (..., 1, 1)."""
     plain = to_numpy(vectors)
     size = np.maximum(plain.max(axis=(-1, -2)), -plain.min(axis=(-1, -2))).astype(np.float64)[..., None, None]
     return np.where(np.isfinite(size), np.frexp(size)[1], 0)
 
 
-def scaled(values: Array, factor: float) -> Array:
-    """values * factor, with 0 where a value is 0 although the factor is infinite."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        product = values * factor
-    return where(np.asarray(to_numpy(values)) == 0, values, product)
-
-
 def as_mask(mask: AnyArray | None, tokens: Array) -> Array:
-    """A boolean array as what can mask `tokens`: an array, or a tensor in the same place. None stays None."""
+    """Return a boolean array as a mask of `tokens`: an array, or a tensor on the same device. None stays None."""
     if mask is None or not is_tensor(tokens):
         return mask
-    return _library(tokens).from_numpy(np.array(mask)).to(tokens.device)
+    return library_of(tokens).from_numpy(np.array(mask)).to(tokens.device)
 
 
 def where(condition: AnyArray, left: Array, right: Array) -> Array:
-    """Entries of `left` where the boolean array holds, of `right` elsewhere."""
-    return _library(left).where(as_mask(condition, left), left, right)
+    """Return entries of `left` where the boolean array holds, of `right` elsewhere."""
+    return library_of(left).where(as_mask(condition, left), left, right)
 
 
 def stack(parts: list[Array], axis: int = 0) -> Array:
-    """Arrays or tensors of one shape along a new axis."""
-    return _library(parts[0]).stack(parts, axis)
+    """Stack arrays or tensors of one shape along a new axis."""
+    return library_of(parts[0]).stack(parts, axis)
 
 
 def join(parts: list[Array], axis: int = -1) -> Array:
-    """Arrays or tensors along an axis that they have."""
-    return _library(parts[0]).concatenate(parts, axis)
+    """Concatenate arrays or tensors along an axis."""
+    return library_of(parts[0]).concatenate(parts, axis)
 
 
-def solve(matrix: Array, rows: Array) -> Array:
-    """M^{-1} x for each row x; half precision is solved in single, which is the least that LAPACK knows."""
-    library, columns = _library(rows), rows.reshape(-1, rows.shape[-1]).T
-    wide = library.promote_types(rows.dtype, library.float32)
-    return _cast(library.linalg.solve(_cast(matrix, wide), _cast(columns, wide)).T.reshape(rows.shape), rows.dtype)
-
-
-def _cast(value: Array, dtype: Any) -> Array:
-    return value.to(dtype) if is_tensor(value) else value.astype(dtype)
-
-
-def _library(value: Array) -> Any:
-    """torch for a tensor, else NumPy: their functions of these names take the same arguments in the same order."""
+def library_of(value: Array) -> Any:
+    """Return torch for a tensor, else NumPy: the functions used here have the same arguments in both."""
     return import_module("torch") if is_tensor(value) else np
 
 
 def weighted_sums(P: Array, values: Array) -> Array:
-    """P v for a sparse matrix of SciPy and an array or tensor (n, d); gradients are kept."""
+    """Return P v for a sparse matrix of SciPy and an array or tensor (n, d); gradients are kept."""
     if not is_tensor(values):
         return P.tocsr() @ values
-    torch, entries = _library(values), P.tocoo()
+    torch, entries = library_of(values), P.tocoo()
     rows, columns = (torch.from_numpy(x.astype(np.int64)).to(values.device) for x in (entries.row, entries.col))
     return torch.zeros_like(values).index_add(0, rows, like(entries.data, values)[:, None] * values[columns])

@@ -1,24 +1,17 @@
-"""Errors that a person is meant to read: what must hold, what came, what to do.
+"""Errors for users: what must hold, what was given, what to do.
 
-Whatever else is raised is a bug. Texts mention parameters in backticks, `alpha` or `any_A=True`, so that each surface
-can spell them as its users write them: `--alpha` and `--any-A` on the command line.
+Any other exception is a bug. Texts mention parameters in backticks, `alpha` or `any_A=True`, so that each interface
+can spell them as its users write them (`app/problems.py`): `--alpha` and `--any-A` on the command line.
 """
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from os import PathLike
 
-# How a surface writes a parameter, given its name and the value it shall have, if any; None where it has no such thing.
-Spell = Callable[[str, str | None], str | None]
-
-MENTION = re.compile(r"`(?:([A-Za-z_]\w*)(?:=([^`]*))?|[^`]*)`")  # a parameter, or code
-BETWEEN_SENTENCES = re.compile(r"(?<=\.) (?=[A-Z`])")
-
 
 class InputError(ValueError):
-    """Input without a meaning, in a sentence. It is a `ValueError`, and the base of the others but one.
+    """Invalid input. It is a `ValueError`, and the base class of the other errors except `MissingExtra`.
 
     Examples
     --------
@@ -27,17 +20,13 @@ class InputError(ValueError):
     ...     hm.simulate([[1.0, 2.0]], hm.Hardmax(alpha=-1), layers=3)
     ... except hm.InputError as error:
     ...     print(error)
-    `alpha` must be a positive finite number, or a sequence of such, one a layer. Got -1. Typical values lie between 0.1
-    and 5.
+    `alpha` must be a positive finite number, or a sequence of such, one per layer. Got -1. Typical values lie between
+    0.1 and 5.
     """
-
-    def spelled(self, spell: Spell) -> str:
-        """The sentence as the users of a surface would write it; `spell` says how a parameter is written there."""
-        return respelled(str(self), spell)
 
 
 class ParameterError(InputError):
-    """A parameter without a meaning.
+    """An invalid parameter.
 
     Parameters
     ----------
@@ -46,7 +35,7 @@ class ParameterError(InputError):
     must : str
         What must hold, as it follows the word "must".
     got : object
-        What came instead.
+        What was given.
     advice : str
         What to do; may be empty.
 
@@ -55,7 +44,7 @@ class ParameterError(InputError):
     names : tuple of str
         `name`, as a tuple.
     must, got, advice : str
-        What must hold, what came, and what to do.
+        What must hold, what was given, and what to do.
 
     Examples
     --------
@@ -71,20 +60,16 @@ class ParameterError(InputError):
 
     @property
     def problem(self) -> str:
-        """What must hold and what came, without the advice."""
+        """What must hold and what was given, without the advice."""
         named = " and ".join(f"`{name}`" for name in self.names)
         return f"{named} must {self.must}. Got {self.got}."
 
     def __str__(self) -> str:
         return f"{self.problem} {self.advice}".rstrip()
 
-    def spelled(self, spell: Spell) -> str:
-        """The sentence as the users of a surface would write it, without advice that they cannot follow there."""
-        return f"{respelled(self.problem, spell)} {followable(self.advice, spell)}".rstrip()
-
 
 class ParameterTypeError(ParameterError, TypeError):
-    """A parameter of a kind without a meaning: a `ParameterError` that is a `TypeError`, too.
+    """A parameter of an invalid type: a `ParameterError` that is a `TypeError`, too.
 
     Examples
     --------
@@ -96,7 +81,7 @@ class ParameterTypeError(ParameterError, TypeError):
 
 
 class ParameterIndexError(ParameterError, IndexError):
-    """An index that nothing has: a `ParameterError` that is an `IndexError`, too.
+    """An index out of range: a `ParameterError` that is an `IndexError`, too.
 
     Examples
     --------
@@ -108,7 +93,7 @@ class ParameterIndexError(ParameterError, IndexError):
 
 
 class MissingExtra(ImportError):
-    """A package that is optional and not installed: an `ImportError` that says how to install it.
+    """A missing optional package: an `ImportError` that says how to install it.
 
     Parameters
     ----------
@@ -136,7 +121,7 @@ class MissingExtra(ImportError):
 
 @contextmanager
 def needed_for(what: str, package: str | None, extra: str) -> Iterator[None]:
-    """Import what is optional within; a package that is missing is named, or the one given in its place."""
+    """Turn an ImportError in the block into a `MissingExtra` that names the package."""
     try:
         yield
     except ImportError as error:
@@ -147,26 +132,10 @@ def needed_for(what: str, package: str | None, extra: str) -> Iterator[None]:
 
 
 def did_you_mean(word: str, names: Iterable[str], otherwise: str = "Check the spelling.") -> str:
-    """Advice on a name that there is not: the nearest one, if one is near."""
+    """Return advice on an unknown name: the nearest one, if one is near."""
     known = {name.casefold(): name for name in names}
     near = get_close_matches(word.casefold(), known, n=1)
     return f"Did you mean {known[near[0]]!r}?" if near else otherwise
-
-
-def respelled(text: str, spell: Spell) -> str:
-    """A text with every mention of a parameter spelled anew; what cannot be spelled stays."""
-    return MENTION.sub(lambda mention: _spelled(mention, spell) or mention[0], text)
-
-
-def followable(text: str, spell: Spell) -> str:
-    """The sentences of a text in which every mention can be spelled, so."""
-    sentences = BETWEEN_SENTENCES.split(text)
-    kept = [one for one in sentences if all(_spelled(mention, spell) for mention in MENTION.finditer(one))]
-    return respelled(" ".join(kept), spell)
-
-
-def _spelled(mention: re.Match[str], spell: Spell) -> str | None:
-    return spell(mention[1], mention[2]) if mention[1] else None
 
 
 for _error in (InputError, ParameterError, ParameterTypeError, ParameterIndexError, MissingExtra):

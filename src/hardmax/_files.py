@@ -1,4 +1,4 @@
-"""Files: their endings, and how they are written whole or not at all."""
+"""Files: suffixes, paths that can be written, and atomic writes."""
 
 import os
 import secrets
@@ -12,7 +12,7 @@ from hardmax._errors import ParameterError
 
 
 def check_ending(path: str | PathLike[str], endings: Sequence[str], name: str = "path") -> str:
-    """The ending of a file in small letters, one of `endings`; `name` is the parameter that holds the path."""
+    """Return the suffix of a file in lower case, one of `endings`; `name` is the parameter that holds the path."""
     ending = Path(path).suffix.lower()
     if ending not in endings:
         which = " or ".join(endings) if len(endings) < 3 else f"one of {', '.join(endings)}"
@@ -21,13 +21,13 @@ def check_ending(path: str | PathLike[str], endings: Sequence[str], name: str = 
 
 
 def save_text(text: str, path: str | PathLike[str]) -> None:
-    """Write text whole or not at all; what is no letter, such as bytes of a command line, becomes a question mark."""
+    """Write text atomically; what is no character, such as bytes of a command line, becomes a question mark."""
     with written_whole(path) as temporary:
         temporary.write_text(text, encoding="utf-8", errors="replace")
 
 
 def check_writable(path: str | PathLike[str], *, folder: bool = False) -> None:
-    """Refuse a file, or a folder, that cannot be written, before the work whose result it is to hold."""
+    """Refuse a file, or a folder, that cannot be written, before the work for it starts."""
     target = Path(path)
     if target.exists() and target.is_dir() != folder:
         raise _not_writable(target, "It is a file" if folder else "It is a folder", folder)
@@ -39,7 +39,7 @@ def check_writable(path: str | PathLike[str], *, folder: bool = False) -> None:
     try:
         from tempfile import TemporaryFile  # takes a while to load
 
-        with TemporaryFile(dir=above):  # what rights say is not all: there are folders in which nobody can write
+        with TemporaryFile(dir=above):  # permissions do not show every folder that cannot be written
             pass
     except OSError as error:
         raise _not_writable(target, error.strerror, folder) from None
@@ -52,10 +52,10 @@ def _not_writable(path: Path, reason: str | None, folder: bool = False) -> OSErr
 
 @contextmanager
 def written_whole(path: str | PathLike[str], *, once: bool = False) -> Iterator[Path]:
-    """Give a temporary path beside `path`, with its ending; rename it when the block ends well, else remove it.
+    """Yield a temporary path beside `path`, with its suffix; rename it when the block succeeds, else remove it.
 
-    With `once` it is on the disk before it has its name, so that a machine may stop at any time; and a file that has
-    this name already stays as it is: several processes may write the same, and whoever was first has written it.
+    With `once` it is on the disk before it has its name, so that a machine may stop at any time; and a file of this
+    name stays as it is: several processes may write the same, and the first one keeps it.
     """
     target = Path(path)
     try:
@@ -84,14 +84,14 @@ def _keep_first(temporary: Path, target: Path) -> None:
         os.link(temporary, target)  # unlike a rename, it fails where there is such a file
     except FileExistsError:
         return
-    except OSError:  # a file system without links: the first is told by looking, between which another may come
+    except OSError:  # a file system without links: another process may write in between
         if not target.exists():
             temporary.replace(target)
     sync(target.parent)
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
+    """Write a file, or the names in a folder, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Checks that several rooms make of what people pass. Each error says what must hold, what came, and what to do."""
+"""Checks of arguments. Each error says what must hold, what was given, and what to do."""
 
 import sys
 from collections.abc import Sequence
@@ -15,10 +15,10 @@ from hardmax._errors import ParameterError, ParameterTypeError
 from hardmax._exact import has_positive_pivots
 from hardmax._types import AnyArray, Array, BoolArray
 
-SYMMETRY_TOL = 1e-12  # an A built as B @ B.T may miss symmetry by rounding; more than that is meant
-ELIMINATED = 64  # dimensions up to which a matrix close to singular is eliminated exactly: a second there
+SYMMETRY_TOL = 1e-12  # rounding of B @ B.T stays below it
+MAX_ELIMINATED = 64  # dimensions; exact elimination of a matrix close to singular takes a second there
 MAX_EXACT_INTEGER = 2**53  # float64 holds every integer up to this
-LARGEST = Fraction(float(np.finfo(np.float64).max))
+MAX_FLOAT = Fraction(float(np.finfo(np.float64).max))
 ADVICE = {
     "tokens": "Turn words into vectors first, drop or fill rows with gaps. For padding pass `mask`.",
     "A": "Check how it was computed.",
@@ -31,7 +31,7 @@ def check_tokens(tokens: Array, mask: Array = None) -> tuple[AnyArray, BoolArray
     array = as_array(tokens, "tokens", "have rows of equal length", advice)
     if array.ndim not in (2, 3):
         on_a_line = " For tokens on a line, pass `tokens.reshape(-1, 1)`." if array.ndim == 1 else ""
-        hint = f"Use one token a row.{on_a_line}"
+        hint = f"Use one token per row.{on_a_line}"
         raise ParameterError("tokens", "have shape (n, d) or (batch, n, d)", f"shape {array.shape}", hint)
     if 0 in array.shape:
         must = "hold at least one token of at least one dimension"
@@ -39,14 +39,6 @@ def check_tokens(tokens: Array, mask: Array = None) -> tuple[AnyArray, BoolArray
         raise ParameterError("tokens", must, f"shape {array.shape}", advice)
     real = np.ones(array.shape[:-1], bool) if mask is None else check_mask(mask, array.shape[:-1])
     return exact_numbers(array, "tokens", real), real
-
-
-def check_cloud(tokens: Array, advice: str) -> AnyArray:
-    """Return the tokens of one cloud."""
-    array, _ = check_tokens(tokens)
-    if array.ndim == 3:
-        raise ParameterError("tokens", "be one cloud of shape (n, d)", f"a batch of shape {array.shape}", advice)
-    return array
 
 
 def as_array(value: Array, name: str, must: str, advice: str = "Fill them up.") -> AnyArray:
@@ -80,7 +72,7 @@ def _keep_integers(value: Array, array: AnyArray) -> AnyArray:
 
 
 def refuse_gaps(value: object, name: str, *, sparse: bool = False) -> None:
-    """Refuse what NumPy would misread: masked values, whose numbers it would take, and, unless `sparse`, such ones."""
+    """Refuse arrays that NumPy would misread: masked ones, and, unless `sparse`, sparse ones."""
     hidden = int(np.ma.getmaskarray(value).sum()) if isinstance(value, np.ma.MaskedArray) else 0
     if hidden:
         padding = " For padding, pass `tokens.data` and `mask`, True for the real tokens." if name == "tokens" else ""
@@ -92,18 +84,18 @@ def refuse_gaps(value: object, name: str, *, sparse: bool = False) -> None:
 
 
 def is_sparse(value: object) -> bool:
-    """Whether this is a sparse matrix of SciPy; there is none before that part of SciPy is loaded."""
+    """Return whether a value is a sparse matrix of SciPy; there is none before `scipy.sparse` is loaded."""
     return "scipy.sparse" in sys.modules and bool(scipy.sparse.issparse(value))
 
 
 def check_mask(mask: Array, shape: tuple[int, ...]) -> BoolArray:
-    """Return a mask of shape `shape`, True for real tokens, with at least one real token in each cloud."""
+    """Return a mask of shape `shape`, True for real tokens, with at least one real token in each token set."""
     array = as_array(mask, "mask", f"have shape {shape}")
     if array.dtype != bool or array.shape != shape:
         must, got = f"be boolean of shape {shape}, True for real tokens", f"{array.dtype} of shape {array.shape}"
         raise ParameterError("mask", must, got, "Use mask.astype(bool), without the last axis of `tokens`.")
     if not array.any(axis=-1).all():
-        must, got = "leave at least one real token in each cloud", "a cloud that is padding alone"
+        must, got = "leave at least one real token in each token set", "a token set that is padding alone"
         raise ParameterError("mask", must, got, "Drop it from the batch.")
     return array
 
@@ -148,7 +140,7 @@ def _fraction(value: Any, name: str, index: tuple[int, ...]) -> Fraction:
         fraction = None
     if fraction is None:
         raise ParameterError(name, "hold finite real numbers", f"{value!r} at index {index}", ADVICE[name])
-    if abs(fraction) > LARGEST:
+    if abs(fraction) > MAX_FLOAT:
         advice = "Divide all of it by one constant: leaders and sets stay the same."
         must, got = "lie within float64's range, 1.8e308", f"a larger number at index {index}"
         raise ParameterError(name, must, got, advice)
@@ -156,7 +148,7 @@ def _fraction(value: Any, name: str, index: tuple[int, ...]) -> Fraction:
 
 
 def check_alpha(alpha: object) -> tuple[Fraction, ...]:
-    """Return the step sizes as exact Fractions, one a layer; the last one goes on."""
+    """Return the step sizes as exact Fractions, one per layer; the last one is used for all later layers."""
     plain = alpha.tolist() if isinstance(alpha, np.ndarray | np.generic) else alpha
     values = plain if isinstance(plain, Sequence) and not isinstance(plain, str) else [plain]
     if not len(values):
@@ -167,7 +159,7 @@ def check_alpha(alpha: object) -> tuple[Fraction, ...]:
 def _step(value: Any) -> Fraction:
     good = isinstance(value, Rational | float) and not isinstance(value, bool)
     if not good or not 0 < value < np.inf:
-        must = "be a positive finite number, or a sequence of such, one a layer"
+        must = "be a positive finite number, or a sequence of such, one per layer"
         raise ParameterError("alpha", must, repr(value), "Typical values lie between 0.1 and 5.")
     return Fraction(value)
 
@@ -207,10 +199,10 @@ def _check_positive_definite(A: AnyArray) -> AnyArray:
 
 
 def is_positive_definite(A: AnyArray) -> bool:
-    """Whether A is exactly symmetric, and definite beyond rounding: A - tau I is, with tau = d eps max |a_rs|.
+    """Return whether A is exactly symmetric, and definite beyond rounding: A - tau I is, with tau = d eps max |a_rs|.
 
-    Floats answer where their error cannot matter, elimination over the integers where it can, so that the answer does
-    not depend on how LAPACK rounds. It is no for a larger A that close to singular.
+    Floats decide where their error cannot matter, elimination over the integers where it can, so that the result does
+    not depend on how LAPACK rounds. It is False for a larger A that close to singular.
     """
     size, d = np.abs(A).max(), len(A)
     if not size or not (A == A.T).all():
@@ -218,7 +210,7 @@ def is_positive_definite(A: AnyArray) -> bool:
     eps = float(np.finfo(np.float64).eps)
     values, tau = np.linalg.eigvalsh((A / size).astype(np.float64)), d * eps
     noise = 8 * d * eps * float(np.abs(values).max())
-    if abs(values[0] - tau) > noise or d > ELIMINATED:
+    if abs(values[0] - tau) > noise or d > MAX_ELIMINATED:
         return bool(values[0] > tau + noise)
     exact = np.array([[Fraction(x) for x in row] for row in A.tolist()], object)
     exact[np.diag_indices(d)] -= Fraction(tau) * Fraction(size)
@@ -226,7 +218,7 @@ def is_positive_definite(A: AnyArray) -> bool:
 
 
 def check_weight(weight: Array, name: str, *, square: bool) -> Array:
-    """Return a matrix of finite numbers: a read-only float64 array, or the tensor that came."""
+    """Return a matrix of finite numbers: a read-only float64 array, or the given tensor."""
     array = as_array(weight, name, "be a matrix")
     if array.ndim != 2 or array.size == 0 or (square and array.shape[0] != array.shape[1]):
         kind = "a square matrix" if square else "a matrix"
@@ -237,7 +229,7 @@ def check_weight(weight: Array, name: str, *, square: bool) -> Array:
 
 
 def check_bias(bias: Array, name: str, size: int) -> Array:
-    """Return a vector of `size` finite numbers: a read-only float64 array, or the tensor that came."""
+    """Return a vector of `size` finite numbers: a read-only float64 array, or the given tensor."""
     must = f"have shape ({size},)"
     array = as_array(bias, name, must, "Flatten it.")
     if array.shape != (size,):
@@ -273,12 +265,12 @@ def check_ties(ties: object) -> str | float:
 def check_count(value: object, name: str, *, least: int) -> int:
     """Return an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ParameterError(name, f"be a whole number of at least {least}", f"{value!r}", "Pass an int.")
+        raise ParameterError(name, f"be an integer of at least {least}", f"{value!r}", "Pass an int.")
     return int(value)
 
 
 def check_positive(value: Any, name: str, advice: str, *, zero: bool = False) -> Any:
-    """Return one finite positive number, or zero where that is allowed: a float, or the tensor that came."""
+    """Return one finite positive number, or zero where that is allowed: a float, or the given tensor."""
     number = _number(value)
     if not (0 < number < np.inf and 1 / number < np.inf) and not (zero and number == 0):
         least = "a finite number, 0 or larger" if zero else "a positive finite number"
@@ -295,7 +287,7 @@ def check_number(value: object, name: str) -> float:
 
 
 def _number(value: object) -> float:
-    """The value as a float; NaN for whatever is not one number."""
+    """Return the value as a float; NaN if it is not one number."""
     plain = to_numpy(value)
     if isinstance(plain, np.ndarray) and plain.ndim == 0:
         plain = plain.item()
@@ -304,6 +296,6 @@ def _number(value: object) -> float:
 
 
 def shortened(value: object) -> str:
-    """How a value prints, cut after 60 letters."""
+    """Return the `repr` of a value, cut after 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,4 +1,4 @@
-"""Named inputs: clouds and matrices of both papers' figures, and random ones."""
+"""Named inputs: token sets and matrices of the figures of both papers, and random ones."""
 
 from collections.abc import Callable
 
@@ -9,57 +9,39 @@ from hardmax._errors import ParameterError, did_you_mean
 from hardmax._types import FloatArray
 
 SQUARE = [[1, 1], [1, -1], [-1, -1], [-1, 1]]
+EMERGING = [[1, 1 / 3], [-1 / 12, 1 / 12], [-1, -1], [0, 1 / 4], [-0.3, -0.7], [-0.6, -0.9], [0.8, 0.1], [0.6, 0.15]]
 
 
-def triangle(rng: np.random.Generator) -> FloatArray:
-    """Three leaders: two far apart, one between them, each with its followers."""
+def _triangle(rng: np.random.Generator) -> FloatArray:
     quadrant = rng.uniform(0.05, 0.9, (10, 2)) * np.repeat([[1], [-1]], 5, axis=0)
     return np.vstack([[[1, 1], [0.5, -0.5], [-1, -1]], quadrant, [[0.3, -0.2], [0.1, -0.2]]])
 
 
-def emerging_leader(rng: np.random.Generator) -> FloatArray:
-    """A token that becomes a leader only after some layers."""
-    fixed = [[1, 1 / 3], [-1 / 12, 1 / 12], [-1, -1], [0, 1 / 4], [-0.3, -0.7], [-0.6, -0.9], [0.8, 0.1], [0.6, 0.15]]
-    return np.array(fixed)
-
-
-def square(rng: np.random.Generator) -> FloatArray:
-    """Four leaders at the corners, and six random tokens inside."""
-    return np.vstack([SQUARE, rng.uniform(-0.5, 0.5, (6, 2))])
-
-
-def edge_clusters(rng: np.random.Generator) -> FloatArray:
-    """The square again, with two tokens that follow two leaders at once and end in the middle of an edge."""
-    return np.vstack([SQUARE, [[0.5, 0], [-0.5, 0]], rng.uniform(-0.5, 0.5, (4, 2))])
-
-
-def gaussian(rng: np.random.Generator, n: int, d: int) -> FloatArray:
-    """Standard normal tokens."""
-    return rng.normal(size=(n, d))
-
-
-def sphere(rng: np.random.Generator, n: int, d: int) -> FloatArray:
-    """Tokens uniform on the unit sphere. With A = I each leads, so choose another A."""
+def _sphere(rng: np.random.Generator, n: int, d: int) -> FloatArray:
     tokens = rng.normal(size=(n, d))
     return np.asarray(tokens / np.linalg.norm(tokens, axis=1, keepdims=True))
 
 
-def ball(rng: np.random.Generator, n: int, d: int) -> FloatArray:
-    """Tokens uniform in the unit ball."""
-    return np.asarray(sphere(rng, n, d) * rng.uniform(size=(n, 1)) ** (1 / d))
-
-
-PAPER_CLOUDS: dict[str, Callable[[np.random.Generator], FloatArray]] = {
-    cloud.__name__.replace("_", "-"): cloud for cloud in (triangle, emerging_leader, square, edge_clusters)
+PAPER_CONFIGURATIONS: dict[str, Callable[[np.random.Generator], FloatArray]] = {
+    # three leaders: two far apart, one between them, each with its followers
+    "triangle": _triangle,
+    # a token that becomes a leader only after some layers
+    "emerging-leader": lambda rng: np.array(EMERGING),
+    # four leaders at the corners, and six random tokens inside
+    "square": lambda rng: np.vstack([SQUARE, rng.uniform(-0.5, 0.5, (6, 2))]),
+    # two tokens that follow two leaders at once and end in the middle of an edge
+    "edge-clusters": lambda rng: np.vstack([SQUARE, [[0.5, 0], [-0.5, 0]], rng.uniform(-0.5, 0.5, (4, 2))]),
 }
-RANDOM_CLOUDS: dict[str, Callable[[np.random.Generator, int, int], FloatArray]] = {
-    cloud.__name__: cloud for cloud in (gaussian, ball, sphere)
+RANDOM_CONFIGURATIONS: dict[str, Callable[[np.random.Generator, int, int], FloatArray]] = {
+    "gaussian": lambda rng, n, d: rng.normal(size=(n, d)),
+    "ball": lambda rng, n, d: np.asarray(_sphere(rng, n, d) * rng.uniform(size=(n, 1)) ** (1 / d)),
+    "sphere": _sphere,  # with A = I each token leads, so choose another A
 }
-CONFIGURATIONS = (*PAPER_CLOUDS, *RANDOM_CLOUDS)
+CONFIGURATIONS = (*PAPER_CONFIGURATIONS, *RANDOM_CONFIGURATIONS)
 
 
 def configuration(name: str, *, n: int | None = None, d: int | None = None, seed: int = 0) -> FloatArray:
-    """Tokens of a named configuration, shape (n, d), the same for the same seed.
+    """Return the tokens of a named configuration, shape (n, d), the same for the same seed.
 
     Parameters
     ----------
@@ -67,9 +49,9 @@ def configuration(name: str, *, n: int | None = None, d: int | None = None, seed
         "triangle", "emerging-leader", "square" or "edge-clusters", the rows of Figure 2 of arXiv 2407.01602; or
         "gaussian", "ball" or "sphere".
     n, d : int, optional
-        How many random tokens, 100 unless said, and of which dimension, 2. The paper's configurations have their own.
+        Number and dimension of random tokens, by default 100 and 2. The paper's configurations have their own.
     seed : int
-        Of the random tokens; 0 or larger.
+        Seed of the random tokens; 0 or larger.
 
     Returns
     -------
@@ -90,15 +72,15 @@ def configuration(name: str, *, n: int | None = None, d: int | None = None, seed
            [-1., 1.]])
     """
     rng = np.random.default_rng(_validation.check_count(seed, "seed", least=0))
-    if name in PAPER_CLOUDS:
+    if name in PAPER_CONFIGURATIONS:
         if n is not None or d is not None:
-            must = f"go with {', '.join(RANDOM_CLOUDS)}"
+            must = f"go with {', '.join(RANDOM_CONFIGURATIONS)}"
             raise ParameterError(("n", "d"), must, f"them with {name!r}", "Leave them out.")
-        return PAPER_CLOUDS[name](rng)
-    if name in RANDOM_CLOUDS:
+        return PAPER_CONFIGURATIONS[name](rng)
+    if name in RANDOM_CONFIGURATIONS:
         n, d = 100 if n is None else n, 2 if d is None else d
         sizes = _validation.check_count(n, "n", least=1), _validation.check_count(d, "d", least=1)
-        return RANDOM_CLOUDS[name](rng, *sizes)
+        return RANDOM_CONFIGURATIONS[name](rng, *sizes)
     raise ParameterError(
         "name", f"be one of {', '.join(CONFIGURATIONS)}", repr(name), did_you_mean(str(name), CONFIGURATIONS)
     )
@@ -137,7 +119,7 @@ MATRICES = (*SIZED, *PAPER_MATRICES)
 
 
 def matrix(name: str, *, d: int | None = None, seed: int = 0) -> FloatArray:
-    """A named matrix of shape (d, d), for V, Q, K or A.
+    """Return a named matrix of shape (d, d), for V, Q, K or A.
 
     Parameters
     ----------
@@ -147,9 +129,9 @@ def matrix(name: str, *, d: int | None = None, seed: int = 0) -> FloatArray:
         "paper-2d", "paper-3d" and "paper-3d-positive" lead to hyperplanes, "paper-codimension" to codimension 2 (a
         conjecture), "paper-product" to a polytope times a line.
     d : int, optional
-        Size, 2 unless said. The paper's examples have their own.
+        Size, by default 2. The paper's examples have their own.
     seed : int
-        Of the random matrices; 0 or larger.
+        Seed of the random matrices; 0 or larger.
 
     Returns
     -------

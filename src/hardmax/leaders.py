@@ -1,35 +1,35 @@
-"""Leaders of a trajectory: who, since when, by what margin, and who follows them."""
+"""Leaders of a trajectory: index, layer of emergence, margin and followers."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from hardmax._errors import ParameterTypeError
-from hardmax._rounding import format_down
+from hardmax._exact import format_down
 from hardmax._types import FloatArray, IntArray
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 
 
 @dataclass(frozen=True, eq=False)
 class Leader:
-    """One leader of a cloud: who, since when, by how much, and who follows it. It prints as a sentence.
+    """A leader of a token set. It prints as a sentence.
 
     Attributes
     ----------
     index : int
-        Which token.
+        Index of the token.
     emerged : int
         The layer from which it stands still.
     margin : float
-        By which C_i = {i} held, in the units of the tokens.
+        Margin by which C_i = {i} held, in the units of the tokens.
     measured : int
         The layer of the margin: `emerged`, or the last if no other was kept.
     position : (d,) array
-        Where it stands.
+        Its position.
     copies : (n_copies,) array of int
         All tokens equal to it, itself included.
     followers : (n_followers,) array of int
-        Who follows it at the last layer.
+        Its followers at the last layer.
 
     Examples
     --------
@@ -59,14 +59,14 @@ class Leader:
 
 
 def leader_table(trajectory: HardmaxTrajectory, *, most: int | None = None) -> list[Leader]:
-    """Describe every leader of one cloud, or the first so many, in the order of their indices.
+    """Describe the leaders of one token set, in the order of their indices.
 
     Parameters
     ----------
     trajectory : HardmaxTrajectory
-        Of one cloud. Margins are those of the layer at which a leader emerged, if every layer was kept.
+        Trajectory of one token set. Margins are those of the layer at which a leader emerged, if every layer was kept.
     most : int, optional
-        How many leaders to describe; all unless said.
+        Maximal number of leaders; by default all.
 
     Returns
     -------
@@ -77,7 +77,7 @@ def leader_table(trajectory: HardmaxTrajectory, *, most: int | None = None) -> l
     ParameterTypeError
         If it is not the trajectory of `Hardmax`.
     InputError
-        If it is that of a batch.
+        If it is the trajectory of a batch.
 
     Examples
     --------
@@ -91,10 +91,10 @@ def leader_table(trajectory: HardmaxTrajectory, *, most: int | None = None) -> l
     if not isinstance(trajectory, HardmaxTrajectory):
         got, advice = type(trajectory).__name__, "A SmoothTrajectory has `leaders` and `clusters`."
         raise ParameterTypeError("leader_table", "get the trajectory of hm.Hardmax", got, advice)
-    cloud = trajectory.only_cloud("hm.leader_table(trajectory[b])")
-    labels, followers = cloud.spread(np.arange(len(cloud.classes)), trajectory.n), trajectory.followers(-1)
+    own = trajectory.only_token_set("hm.leader_table(trajectory[b])")
+    labels, followers = own.to_tokens(np.arange(len(own.classes)), trajectory.n), trajectory.followers(-1)
     order = np.argsort(labels, kind="stable")  # tokens by class, padding first
-    starts = np.searchsorted(labels[order], np.arange(len(cloud.classes) + 1))
+    starts = np.searchsorted(labels[order], np.arange(len(own.classes) + 1))
     leaders = trajectory.leaders[:most]
     emerged = trajectory.emerged[leaders]
     measured = emerged if len(trajectory.saved) > 1 else np.full_like(emerged, trajectory.layers)

@@ -1,29 +1,360 @@
-"""Where every token ends, proved at a finite layer.
+"""`limit`: the limit of every token, proved at a finite layer, and its results `Limit` and `Limits`.
 
-The run goes on until each token is decided by Theorem 1 or 4, or until T or chain (`certificates.py`) settles the rest.
+Layers run until each token is decided by Theorem 1 or 4, or until T or chain (`exact/certificates.py`) decide the rest.
 Then the limit is known exactly: leaders stand still, and every other token tends to a convex combination of leaders.
 """
 
-from typing import Any
+import json
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy  # whose parts load when they are used
 
 from hardmax import _validation
 from hardmax._arrays import like, to_numpy
-from hardmax._errors import ParameterError, ParameterTypeError
-from hardmax._types import AnyArray, Array, BoolArray, IntArray, Progress
-from hardmax.exact.batch import Batch, fits
-from hardmax.exact.batch_limit import BatchLimit
+from hardmax._display import count, draw
+from hardmax._errors import InputError, ParameterError, ParameterTypeError
+from hardmax._exact import format_up
+from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray, Progress
+from hardmax.exact.batch import Batch, BatchLimit, can_share_pass
 from hardmax.exact.certificates import Frozen, Point, certify
-from hardmax.exact.limit_set import LimitSet, one_each
-from hardmax.exact.run import Proof, Run, summed
+from hardmax.exact.limit_set import LimitSet
+from hardmax.exact.run import Proof, Run, merge_stats
+from hardmax.polytope import Polytope
 from hardmax.rules.hardmax import Hardmax
-from hardmax.search.dispatch import check_kernel
-from hardmax.search.sets import Classes
-from hardmax.trajectories.limit import Limit, limit_points, quick_radius
-from hardmax.trajectories.limits import Limits
+from hardmax.search.dispatch import check_kernel, has_numba
+from hardmax.trajectories import storage
+from hardmax.trajectories.base import LazySequence
+from hardmax.trajectories.hardmax import leaders_since
+from hardmax.trajectories.storage import check_array, check_indices, require
 
-__all__ = ["Limit", "Limits", "limit", "limit_points", "quick_radius"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMAT = "hardmax-limit-1"
+MAX_QUICK_PRODUCTS, MAX_QUICK_TOKENS = 10**10, 10**6  # for a radius in seconds: products, and tokens in the plane
+STORED = ("status", "certified", "layer", "tokens", "leaders", "emerged", "clusters", "points", "weights", "pace")
+AGAIN = "Run hm.limit again."
+
+
+class _Comparable:
+    """A dataclass that prints its status, and is equal to another one if all compared fields are."""
+
+    clusters: IntArray
+
+    def __repr__(self: Any) -> str:
+        return str(self.status)
+
+    def __eq__(self: Any, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        names = [item.name for item in fields(self) if item.compare]
+        return all(np.array_equal(*(to_numpy(getattr(one, name)) for one in (self, other))) for name in names)
+
+    def __hash__(self) -> int:
+        return hash(self.clusters.tobytes())
+
+
+@dataclass(frozen=True)
+class _StoredLimit:
+    """Weights and radius as a file has them; takes the place of a `LimitSet`."""
+
+    stored_weights: FloatArray
+    stored_radius: float
+
+    def weights(self) -> "scipy.sparse.csr_array":
+        return scipy.sparse.csr_array(np.nan_to_num(self.stored_weights, nan=0.0))
+
+    def radius(self) -> float:
+        if np.isnan(self.stored_radius):
+            raise InputError(f"`radius` is not in this file, as it would have taken minutes to compute. {AGAIN}")
+        return self.stored_radius
+
+    def exact_points(self) -> list[Point]:
+        raise InputError(f"Exact limits must come from a run: a file holds rounded numbers alone. {AGAIN}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Limit(_Comparable):
+    """Limits of the tokens of one token set, as `limit` returns them. It prints as a sentence.
+
+    It can be pickled, and two of them are equal if all attributes but `stats` are.
+
+    Attributes
+    ----------
+    tokens : (n, d) array
+        The limit of every token, each coordinate rounded once from its exact value; where a token is undecided, its
+        position at `layer`. Float64, or a torch tensor like the one that came in.
+    certified : bool
+        True when every limit is proved.
+    layer : int
+        The layer at which the proof was complete, or the last one run.
+    leaders, emerged : (n_leaders,) arrays
+        Tokens that lead, the first of each set of equal ones, and the layer from which each does.
+    clusters : (n,) array
+        Index in `points` of the limit of each token; -1 where undecided. The points of the leaders come first.
+    points : (n_points, d) array
+        The set S of distinct limits.
+    pace : float
+        Upper bound of the distance by which the next layer would move an undecided token; 0 when certified.
+    proofs : dict
+        Number of tokens that each theorem or certificate decided.
+    reason : str
+        Why there is no certificate, if there is none.
+    stats : dict
+        Kernel and why, arithmetic, layers, queries, sets compared exactly.
+    start : (n, d) array
+        The tokens at layer 0, as floats.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> limit = hm.limit(hm.configuration("triangle"), hm.Hardmax(alpha=0.5))
+    >>> limit.certified, limit.leaders.tolist(), limit.points.shape
+    (True, [0, 1, 2], (3, 2))
+    >>> limit.clusters[:5]
+    array([0, 1, 2, 0, 0])
+    >>> limit.exact()[1].tolist()
+    [Fraction(1, 2), Fraction(-1, 2)]
+    """
+
+    tokens: Array
+    certified: bool
+    layer: int
+    leaders: IntArray
+    emerged: IntArray
+    clusters: IntArray
+    points: FloatArray
+    pace: float
+    proofs: dict[str, int]
+    reason: str
+    stats: dict[str, Any] = field(compare=False)
+    start: FloatArray
+    _limit_set: LimitSet | _StoredLimit = field(compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {item.name: getattr(self, item.name) for item in fields(self)}  # without cached results
+
+    def _repr_html_(self) -> str:
+        return str(draw("limit_card", self))
+
+    def plot(self, **options: Any) -> "Figure":
+        """Draw a line from every token to its limit; return the Matplotlib figure.
+
+        `options` are those of `hardmax.draw.plot_limit`.
+        """
+        figure: Figure = draw("limit_figure", self, **options)
+        return figure
+
+    @cached_property
+    def status(self) -> str:
+        """State in a sentence whether the limit is proved, since which layer and by what; else what is known."""
+        leaders = leaders_since(self.emerged)
+        if self.certified:
+            by = ", ".join(f"{name} for {count(number, 'token')}" for name, number in self.proofs.items())
+            points = count(len(self.points), "cluster point")
+            return f"Certified at layer {self.layer}. {leaders} {points}. Proved by {by}."
+        known = f"{int((self.clusters >= 0).sum())} of {len(self.clusters)} tokens are decided"
+        return (
+            f"Not certified within {count(self.layer, 'layer')}. {leaders} {known}; "
+            f"the next layer would move no token by more than {format_up(self.pace, 2)}. {self.reason}"
+        )
+
+    @cached_property
+    def radius(self) -> float:
+        """Moving every input token by less than this changes no set at any layer.
+
+        0 where tokens are tied or equal, and where they are so nearly tied that no bound was computed. Computed at the
+        first access, by a second run that also finds the second best key of every query: n log n in the plane, and
+        up to 16 dimensions by log n searches of the usual kind; above, and without numba, all products are computed.
+        """
+        return self._limit_set.radius()
+
+    @cached_property
+    def sparse_weights(self) -> "scipy.sparse.csr_array":
+        """`weights` without the zeros, as a SciPy csr_array."""
+        return self._limit_set.weights()
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """Weights of every limit as a convex combination of leaders: (n, n_leaders).
+
+        A row is NaN where the token is undecided, or where its limit is no such combination, which only an A outside
+        the hypotheses allows.
+        """
+        dense = np.asarray(self.sparse_weights.toarray())
+        dense[self.sparse_weights.sum(axis=1) == 0] = np.nan
+        return dense
+
+    @cached_property
+    def polytope(self) -> Polytope:
+        """K, the convex hull of the leaders: a `Polytope`. An `InputError` where none leads, outside the hypotheses."""
+        if not len(self.leaders):
+            raise InputError("A polytope needs at least one leader. Got none: `A` is outside the theorems' hypotheses.")
+        return Polytope(self.points[: len(self.leaders)])
+
+    def exact(self) -> AnyArray:
+        """The limits as an (n, d) array of Fractions, without any rounding.
+
+        Raises
+        ------
+        InputError
+            If the limit is not certified.
+        """
+        if not self.certified:
+            raise InputError(f"Exact limits need a certificate. Got: {self.status} Raise `max_layers`.")
+        return np.asarray(self.exact_points[self.clusters])
+
+    @cached_property
+    def exact_points(self) -> AnyArray:
+        """`points` as Fractions."""
+        exact = self._limit_set.exact_points()
+        if len(exact) != len(self.points):
+            raise InputError(f"Exact points need exact ties. Got: {self.status}")
+        return np.array(exact, object).reshape(self.points.shape)
+
+    def to_npz(self, path: str | PathLike[str]) -> None:
+        """Write the attributes to a NumPy archive at `path`; an error leaves no partial file.
+
+        `from_npz` and `numpy.load` read it. Exact Fractions are not stored, nor is a radius that takes minutes.
+        """
+        texts = {"format": FORMAT, "proofs": json.dumps(self.proofs), "stats": json.dumps(self.stats)}
+        storage.write_archive(path, self._arrays() | texts | {"start": self.start})
+
+    @classmethod
+    def from_npz(cls, path: str | PathLike[str]) -> "Limit":
+        """Read an archive of `to_npz`. Runs no code from the file.
+
+        All attributes are those that were written; tensors come back as arrays. `exact` and `exact_points` raise an
+        `InputError`, as a file holds no Fractions, and so does `radius` where it was not computed.
+
+        Parameters
+        ----------
+        path : path
+            A file ending in .npz.
+
+        Returns
+        -------
+        Limit
+
+        Raises
+        ------
+        ParameterError
+            If the file is not such an archive, is of a later version, or its arrays contradict each other.
+        """
+        return storage.read_archive(path, "be a limit saved with to_npz", {FORMAT: _read_limit})
+
+    def to_csv(self, path: str | PathLike[str]) -> None:
+        """Write a table for spreadsheets to `path`: for each token its limit, the index of its point, if it leads."""
+        numbers = np.arange(len(self.clusters))
+        columns = {"token": numbers} | storage.coordinate_columns(np.asarray(to_numpy(self.tokens)))
+        storage.write_rows(path, columns | {"point": self.clusters, "leads": np.isin(numbers, self.leaders)})
+
+    def to_json(self) -> str:
+        """Return the arrays above, `proofs` and `stats` as JSON."""
+        return storage.to_json(self._arrays() | {"proofs": self.proofs, "stats": self.stats})
+
+    def _arrays(self) -> dict[str, AnyArray]:
+        """Return the arrays of files; the radius is NaN where it would take minutes."""
+        arrays = {name: np.asarray(to_numpy(getattr(self, name))) for name in (*STORED, "reason")}
+        return arrays | {"radius": np.asarray(quick_radius(self))}
+
+
+def _read_limit(file: storage.Arrays) -> Limit:
+    """Return the limit of the arrays of a file, each of which is checked: they are indices of each other."""
+    check_array(file, "tokens", "f", (None, None))
+    n, d = file["tokens"].shape
+    leaders, points = len(file["leaders"]), len(file["points"])
+    check_array(file, "certified", "b", ())
+    check_indices(file, "layer", (), 0, np.iinfo(np.int64).max)
+    floats = {"points": (points, d), "start": (n, d), "weights": (n, leaders), "pace": (), "radius": ()}
+    for name, shape in floats.items():
+        check_array(file, name, "f", shape)
+    check_indices(file, "leaders", (leaders,), 0, n - 1)
+    check_indices(file, "clusters", (n,), -1, points - 1)
+    check_indices(file, "emerged", (leaders,), 0, int(file["layer"]))
+    require(leaders <= points, "`points` must hold those of the leaders")
+    values: dict[str, Any] = {name: json.loads(str(file[name])) for name in ("proofs", "stats")}
+    require(all(isinstance(value, dict) for value in values.values()), "`proofs` and `stats` must be dictionaries")
+    values |= {name: file[name] for name in ("tokens", "leaders", "emerged", "clusters", "points", "start")}
+    values |= {name: file[name].item() for name in ("certified", "layer", "pace", "reason")}
+    return Limit(**values, _limit_set=_StoredLimit(file["weights"], float(file["radius"])))
+
+
+def quick_radius(limit: Limit) -> float:
+    """Return `limit.radius` where it takes seconds, else NaN: for files and reports."""
+    in_plane = limit.points.shape[1] == 2 and has_numba() and len(limit.clusters) <= MAX_QUICK_TOKENS
+    return limit.radius if in_plane or len(limit.clusters) * limit.stats["queries"] <= MAX_QUICK_PRODUCTS else np.nan
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Limits(_Comparable, LazySequence[Limit]):
+    """Limits of the token sets of a batch, as `limit` returns them.
+
+    `limits[b]` is `hm.limit(tokens[b], rule)`, with a mask that of the real tokens alone. It can be pickled.
+
+    Attributes
+    ----------
+    tokens : (batch, n, d) array
+        The limit of every token; padding as it came. A torch tensor if that came in.
+    certified, layer : (batch,) arrays
+        Whether every limit of a token set is proved, and at which layer.
+    clusters : (batch, n) array
+        Index of the limit of each token in `limits[b].points`; -1 where undecided, and for padding.
+    leads : (batch, n) boolean array
+        True for leaders, the first of each set of equal tokens.
+    stats : dict
+        Kernel and why, arithmetic, layers, queries, sets compared exactly, number of token sets in one pass.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> limits = hm.limit([[[1, 1], [0.5, 0.25]], [[1, -1], [-1, -0.5]]], hm.Hardmax(alpha=0.5))
+    >>> limits
+    Certified for 2 of 2 token sets, the last at layer 0.
+    >>> limits.tokens[0]
+    array([[1., 1.],
+           [1., 1.]])
+    >>> limits[1]
+    Certified at layer 0. 2 leaders, all since layer 0. 2 cluster points. Proved by
+    Theorem 1 for 2 tokens.
+    """
+
+    tokens: Array
+    certified: BoolArray
+    layer: IntArray
+    clusters: IntArray
+    leads: BoolArray
+    stats: dict[str, Any] = field(compare=False)
+    _batch_limit: BatchLimit | None = field(compare=False)
+    _made: dict[int, Limit] = field(compare=False)
+
+    def __len__(self) -> int:
+        return len(self.certified)
+
+    def _make(self, b: int) -> Limit:
+        """Return the limit of a token set that the pass decided."""
+        assert self._batch_limit is not None
+        found, emerged, queries = self._batch_limit.limit_set(b)
+        stats = self._batch_limit.stats | {"layers": found.layer, "queries": queries}
+        return _make_limit(found, found.points[found.place], emerged, stats, self.tokens)
+
+    @cached_property
+    def leaders(self) -> list[IntArray]:
+        """The leaders of each token set, as indices that count padding."""
+        return [np.flatnonzero(row) for row in self.leads]
+
+    @cached_property
+    def status(self) -> str:
+        """State in a sentence for how many token sets the limit is proved, and why not for the others."""
+        proved = f"Certified for {int(self.certified.sum())} of {count(len(self), 'token set')}"
+        if self.certified.any():
+            proved += f", the last at layer {int(self.layer[self.certified].max())}"
+        reasons = dict.fromkeys(self[b].reason for b in np.flatnonzero(~self.certified).tolist())
+        return " ".join([f"{proved}.", *reasons])
 
 
 def limit(
@@ -35,7 +366,7 @@ def limit(
     kernel: str = "auto",
     progress: Progress | None = None,
 ) -> Any:  # a Limit, or Limits: no type tells how many axes tokens have
-    """Find where every token ends, with a proof.
+    """Find the limit of every token, with a proof.
 
     Parameters
     ----------
@@ -44,7 +375,7 @@ def limit(
     rule : Hardmax
         With `normalize=True`, as without normalisation tokens grow for ever; and without a causal mask.
     max_layers : int
-        Give up after this many layers; the answer then says what is known.
+        Stop after this many layers; the result then states what is known.
     mask : (n,) or (batch, n) boolean array, optional
         True for real tokens. The others are padding, and the limit is that of the real ones alone.
     kernel : str
@@ -55,15 +386,14 @@ def limit(
     Returns
     -------
     Limit
-        Every token's end, with what proves it. Where the layers were too few, `certified` is False and `reason` says
-        why. For a batch `Limits`, a sequence of them. Small clouds without ties go in one pass, and the others one by
-        one, with the same answers.
+        The limit of every token, with its proof. Where the layers were too few, `certified` is False and `reason` says
+        why. For a batch `Limits`, a sequence of them. Small token sets without ties go in one pass, and the others one
+        by one, with the same limits.
 
     Raises
     ------
     ParameterError
-        If `tokens` are not clouds of finite numbers that fit `A`, or if `rule` has `normalize=False` or
-        `causal=True`.
+        If `tokens` are not finite numbers, do not fit `A`, or if `rule` has `normalize=False` or `causal=True`.
     ParameterTypeError
         If `rule` is not a `Hardmax`.
     MissingExtra
@@ -83,14 +413,6 @@ def limit(
     >>> limit.weights[4]
     array([0.5, 0.5, 0. , 0. ])
     """
-    array, real = _check_input(tokens, rule, mask)
-    max_layers, kernel = _validation.check_count(max_layers, "max_layers", least=0), check_kernel(kernel)
-    if array.ndim == 3:
-        return limits_of(array, real, rule, max_layers, kernel, progress, tokens)
-    return limit_of(array[real], rule, max_layers, kernel, progress, tokens)
-
-
-def _check_input(tokens: Array, rule: Hardmax, mask: Array) -> tuple[AnyArray, BoolArray]:
     if not isinstance(rule, Hardmax):
         advice = "For other rules use hm.simulate, and hm.classify for self-attention."
         raise ParameterTypeError("rule", "be a hm.Hardmax, whose limits are proved", type(rule).__name__, advice)
@@ -103,13 +425,16 @@ def _check_input(tokens: Array, rule: Hardmax, mask: Array) -> tuple[AnyArray, B
         raise ParameterError("rule", must, "`causal=True`", "Use hm.simulate with many layers.")
     array, real = _validation.check_tokens(tokens, mask)
     rule.check(array)
-    return array, real
+    max_layers, kernel = _validation.check_count(max_layers, "max_layers", least=0), check_kernel(kernel)
+    if array.ndim == 3:
+        return _find_batch_limits(array, real, rule, max_layers, kernel, progress, tokens)
+    return _find_limit(array[real], rule, max_layers, kernel, progress, tokens)
 
 
-def limit_of(
+def _find_limit(
     array: AnyArray, rule: Hardmax, max_layers: int, kernel: str, progress: Progress | None, given: Array
 ) -> Limit:
-    """The limit of one cloud of checked tokens; tensors as `given` is."""
+    """Return the limit of one token set of checked tokens; tensors as `given` is."""
     run = Run(rule, array, kernel=kernel)
     before, next_try, found = None, 0, dict[int, Point]()
     while True:
@@ -119,7 +444,7 @@ def limit_of(
         if run.decided.all():
             break
         if sets == before and run.layer >= next_try:
-            found = _settle_the_rest(run, rule)
+            found = _decide_the_rest(run, rule)
             next_try = run.layer + 1 + run.layer // 8
             if found:
                 break
@@ -127,10 +452,13 @@ def limit_of(
             break
         run.advance()
         before = sets
-    return _assemble(run, rule, found, given)
+    limit_set, tokens = LimitSet.of(run, found), run.tokens  # (m, d)
+    decided = limit_set.place >= 0
+    tokens[decided] = limit_set.points[limit_set.place[decided]]
+    return _make_limit(limit_set, tokens, run.emerged[limit_set.leaders], run.stats, given, run.pace)
 
 
-def limits_of(
+def _find_batch_limits(
     batch: AnyArray,
     real: BoolArray,
     rule: Hardmax,
@@ -139,24 +467,25 @@ def limits_of(
     progress: Progress | None,
     given: Array,
 ) -> Limits:
-    """The limits of a batch of checked tokens: in one pass where that can be, else cloud by cloud."""
-    total, done, end = int(real.sum()), 0, None
+    """Return the limits of a batch of checked tokens: in one pass where possible, else one by one."""
+    total, done, shared = int(real.sum()), 0, None
 
-    def told(more: int, _: int = 0) -> None:
+    def report(more: int, _: int = 0) -> None:
         if progress is not None:
             progress(done + more, total)
 
     tokens, clusters, leads = batch.astype(np.float64), np.full(real.shape, -1), np.zeros(real.shape, bool)
-    certified, layer, sure = np.ones(len(batch), bool), np.zeros(len(batch), np.intp), np.zeros(len(batch), bool)
-    if fits(rule, batch, kernel):
-        end = BatchLimit(rule, Batch(rule, batch, real, kernel), max_layers, told)
-        sure, leads, layer, known = end.sure, end.leads, end.layer, end.sure[:, None] & real
-        clusters = np.where(known, end.clusters, -1)
-        tokens = end.tokens if known.all() else np.where(known[..., None], end.tokens, tokens)
-    each, alone, done = [end.stats] if end is not None and sure.any() else [], dict[int, Limit](), int(real[sure].sum())
-    for b in np.flatnonzero(~sure).tolist():
+    certified, layer, in_pass = np.ones(len(batch), bool), np.zeros(len(batch), np.intp), np.zeros(len(batch), bool)
+    if can_share_pass(rule, batch, kernel):
+        shared = BatchLimit(rule, Batch(rule, batch, real, kernel), max_layers, report)
+        in_pass, leads, layer, known = shared.in_pass, shared.leads, shared.layer, shared.in_pass[:, None] & real
+        clusters = np.where(known, shared.clusters, -1)
+        tokens = shared.tokens if known.all() else np.where(known[..., None], shared.tokens, tokens)
+    each, alone = [shared.stats] if shared is not None and in_pass.any() else [], dict[int, Limit]()
+    done = int(real[in_pass].sum())
+    for b in np.flatnonzero(~in_pass).tolist():
         ids = np.flatnonzero(real[b])
-        one = limit_of(batch[b, ids], rule, max_layers, kernel, told, given)
+        one = _find_limit(batch[b, ids], rule, max_layers, kernel, report, given)
         tokens[b, ids], clusters[b, ids] = to_numpy(one.tokens), one.clusters
         certified[b], layer[b] = one.certified, one.layer
         leads[b] = False
@@ -164,40 +493,35 @@ def limits_of(
         done += len(ids)
         alone[b] = one
         each.append(one.stats)
-
-    def make(b: int) -> Limit:
-        if end is None or b in alone:
-            return alone[b]
-        return _of_pass(end, b, np.flatnonzero(real[b]), rule, given)
-
-    return Limits(like(tokens, given), certified, layer, clusters, leads, summed(each, int(sure.sum())), make)
+    stats = merge_stats(each, int(in_pass.sum()))
+    return Limits(like(tokens, given), certified, layer, clusters, leads, stats, shared, alone)
 
 
-def _of_pass(end: BatchLimit, b: int, ids: IntArray, rule: Hardmax, given: Array) -> Limit:
-    """The limit of one cloud of a pass, of its tokens `ids`."""
-    start, leads, clusters, layer = end.start[b, ids], end.leads[b, ids], end.clusters[b, ids], int(end.layer[b])
-    points = end.places[b, ids[leads]]
+def _make_limit(
+    found: LimitSet, tokens: FloatArray, emerged: IntArray, stats: dict[str, Any], given: Array, pace: float = 0.0
+) -> Limit:
+    """Return the limit of every token of the classes of `found`, whose limits are `tokens` (m, d)."""
+    classes, labels, certified = found.classes, found.classes.labels, bool((found.proof > Proof.NONE).all())
+    codes, numbers = np.unique(found.proof[labels], return_counts=True)
     return Limit(
-        tokens=like(points[clusters], given),
-        certified=True,
-        layer=layer,
-        leaders=np.flatnonzero(leads),
-        emerged=end.emerged[b, ids[leads]],
-        clusters=clusters,
-        points=points,
-        pace=0.0,
-        proofs={str(Proof.THEOREM_1): len(ids)},
-        reason="",
-        stats=end.stats | {"layers": layer, "queries": int(end.queries[b])},
-        _weights=lambda: one_each(clusters, len(points)),
-        _exact=lambda: end.exact_points(b, ids[leads]),
-        _start=lambda: start,
-        _radius=lambda: _radius(Classes.of(start), layer, rule),
+        tokens=like(tokens[labels], given),
+        certified=certified,
+        layer=found.layer,
+        leaders=classes.first[found.leaders],
+        emerged=emerged,
+        clusters=found.place[labels],
+        points=found.points,
+        pace=0.0 if certified else pace,
+        proofs={str(Proof(code)): int(number) for code, number in zip(codes, numbers, strict=True) if code},
+        reason="" if certified else _reason(found.rule),
+        stats=stats,
+        start=classes.rows[labels].astype(np.float64),
+        _limit_set=found,
     )
 
 
-def _settle_the_rest(run: Run, rule: Hardmax) -> dict[int, Point]:
-    """Try T and chain on the exact picture of this layer; mark what they prove, and return those limits."""
+def _decide_the_rest(run: Run, rule: Hardmax) -> dict[int, Point]:
+    """Try T and chain on the exact positions of this layer; mark what they prove, and return those limits."""
     history, sets = run.state.history, run.sets
     if history is None or run.layer < len(rule.steps) - 1:  # alpha must be constant from here on
         return {}
@@ -214,45 +538,8 @@ def _settle_the_rest(run: Run, rule: Hardmax) -> dict[int, Point]:
     return {i: tuple(x / D for x in point) for i, point in limits.items()}
 
 
-def _assemble(run: Run, rule: Hardmax, found: dict[int, Point], given: Array) -> Limit:
-    """Turn a finished run over classes into the limit of every token."""
-    limit_set, classes, labels = LimitSet.of(run, found), run.classes, run.classes.labels
-    place, tokens = limit_set.place, run.tokens
-    tokens[place >= 0] = limit_set.points[place[place >= 0]]
-    certified = bool(run.decided.all())
-    codes, numbers = np.unique(run.proof[labels], return_counts=True)
-    return Limit(
-        tokens=like(tokens[labels], given),
-        certified=certified,
-        layer=run.layer,
-        leaders=classes.first[limit_set.leaders],
-        emerged=run.emerged[limit_set.leaders],
-        clusters=place[labels],
-        points=limit_set.points,
-        pace=0.0 if certified else run.pace,
-        proofs={str(Proof(code)): int(number) for code, number in zip(codes, numbers, strict=True) if code},
-        reason="" if certified else _reason(rule),
-        stats=run.stats,
-        _weights=lambda: limit_set.weights(run)[labels],
-        _exact=limit_set.exact_points,
-        _start=lambda: classes.rows[labels].astype(np.float64),
-        _radius=(lambda: _radius(classes, run.layer, rule))
-        if certified and classes.distinct and not found
-        else (lambda: 0.0),
-    )
-
-
-def _radius(classes: Classes, layer: int, rule: Hardmax) -> float:
-    """Go through the layers again, with the gaps."""
-    again = Run(rule, classes.rows, gaps=True)
-    again.choose()
-    while again.layer < layer:
-        again.advance()
-        again.choose()
-    return again.state.radius(again.smallest_gap)
-
-
 def _reason(rule: Hardmax) -> str:
+    """Return why there is no certificate."""
     if rule.ties != "exact":
         return 'A tolerance treats near-ties as ties, and no theorem covers that; use `ties="exact"`.'
     if not rule.positive_definite:

@@ -1,4 +1,4 @@
-"""The polytope K of a limit. Its vertices are the leaders, so no hull code is needed to know them."""
+"""The polytope K of a limit, whose vertices are the leaders."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,6 +36,9 @@ class Polytope:
     def __repr__(self) -> str:
         number, d = self.vertices.shape
         return f"Polytope of dimension {self.dimension} with {number} vertices in dimension {d}"
+
+    def __getstate__(self) -> dict[str, FloatArray]:
+        return {"vertices": self.vertices}  # without Qhull's result, which cannot be pickled
 
     @cached_property
     def _inner(self) -> FloatArray:

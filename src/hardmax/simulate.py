@@ -1,27 +1,37 @@
-"""The one verb."""
+"""`simulate`: tokens through layers or in continuous time, with one runner for each kind of rule."""
 
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack, overload
 
 import numpy as np
 
 from hardmax import _validation
+from hardmax._arrays import as_mask, is_tensor, join, like, needs_gradient, stack, where
 from hardmax._errors import ParameterError, ParameterTypeError
-from hardmax._types import AnyArray, Array, Progress
+from hardmax._types import AnyArray, Array, BoolArray, IntArray, Progress
+from hardmax.exact.batch import Batch, can_share_pass
+from hardmax.exact.run import Run, merge_stats
+from hardmax.flows import integrate
+from hardmax.flows.coordinates import choose_coordinates
 from hardmax.flows.integrate import Method, Times
 from hardmax.rules.base import Flow, Layered, Rule
 from hardmax.rules.hardmax import Hardmax
 from hardmax.rules.heads import MultiHead
-from hardmax.search.dispatch import check_kernel
+from hardmax.search.dispatch import check_kernel, share_search
+from hardmax.search.sets import Sets
 from hardmax.trajectories.base import Trajectory
-from hardmax.trajectories.hardmax import HardmaxTrajectory
-from hardmax.trajectories.runners import Job, run
+from hardmax.trajectories.hardmax import HardmaxTrajectory, TokenSet, TokenSets
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 Save: TypeAlias = Literal["all", "last"]
+HEAD_UNITS = 1000  # units of `progress` per head
 
 
 class Options(TypedDict, total=False):
-    """What goes with every rule."""
+    """Options of every rule."""
 
     save: Save
     mask: Array
@@ -29,7 +39,7 @@ class Options(TypedDict, total=False):
 
 
 class FlowOptions(Options, total=False):
-    """What goes with rules in continuous time."""
+    """Options of rules in continuous time."""
 
     method: str | None
     rtol: float | None
@@ -52,7 +62,7 @@ def simulate(tokens: Array, rule: Layered, *, layers: int, **options: Unpack[Opt
 def simulate(tokens: Array, rule: Flow, *, times: Times, **options: Unpack[FlowOptions]) -> SmoothTrajectory: ...
 
 
-@overload  # of layers or flows: only the heads know
+@overload  # layers or times, as the heads have
 def simulate(
     tokens: Array,
     rule: MultiHead,
@@ -82,28 +92,28 @@ def simulate(
 ) -> Trajectory:
     """Run tokens under a rule: through layers, or in continuous time.
 
-    For the limit of `Hardmax` at infinite depth use `hardmax.limit`, which stops as soon as it is proved.
+    For the limit of `Hardmax` at infinite depth use `hardmax.limit`, which stops once the limit is proved.
 
     Parameters
     ----------
     tokens : (n, d) or (batch, n, d) array
-        Floats, integers or Fractions. The state is float64, or the float dtype that comes in. Torch tensors give torch
+        Floats, integers or Fractions. The state is float64, or the float dtype of the input. Torch tensors give torch
         tensors back; gradients pass through every rule but `Hardmax` by itself, whose sets are found exactly.
     rule : Rule
         `Hardmax`, `Softmax`, `FeedForward`, `Normalize`, `Compose` (layers); `SelfAttention`, `Sphere` (time);
         `MultiHead` of either.
     layers : int
-        How many layers to run, 0 or more; for rules with layers.
+        Number of layers, 0 or more; for rules with layers.
     times : increasing numbers, or one positive number
-        When to save tokens; those given are the state at time 0. One number T means 101 times from 0 to T, or every
-        step of length `dt`. For flows.
+        Times at which to save tokens; the input is the state at time 0. One number T means 101 times from 0 to T, or
+        every step of length `dt`. For flows.
     save : "all" or "last"
         Whether to keep every layer (or time), or the last alone.
     mask : (n,) or (batch, n) boolean array, optional
-        True for real tokens. The others are padding, may hold anything, and change nothing.
+        True for real tokens. The others are padding, may hold any value, and change nothing.
     method : str
         For flows. "DOP853" (the default), "RK45", "RK23", "Radau", "BDF" and "LSODA" are SciPy's methods with error
-        control; they stop after `max_steps` (10,000) steps, and the status says so. "euler" and "rk4" take steps of
+        control; they stop after `max_steps` (10,000) steps, and the status states it. "euler" and "rk4" take steps of
         length `dt`, of which `times` must be multiples, and carry gradients: Euler is the residual network.
     rtol, atol : numbers
         Bounds on the error of every coordinate in one step: `rtol` (default 1e-8, from 1e-13 to 0.1) relative to the
@@ -113,11 +123,11 @@ def simulate(
         See `method`. Each is refused where it has no meaning.
     kernel : str
         For `Hardmax`, by itself or as a head with coordinates of its own: how the largest products are found. "auto"
-        takes the fastest; "numpy" (the definition), "hull", "tree", "scan" and "symmetric" name one. The sets are the
-        same; `stats["kernel"]` says what ran, and `stats["why"]` why. Clouds of a batch go in one pass where they have
-        no ties, with "auto" and "scan"; `stats["clouds_in_one_pass"]` counts them.
+        takes the fastest; "numpy" (the definition), "hull", "kdtree", "scan" and "symmetric" name one. The sets are the
+        same; `stats["kernel"]` has the one used, and `stats["why"]` the reason. Token sets of a batch go in one pass
+        where they have no ties, with "auto" and "scan"; `stats["sets_in_one_pass"]` counts them.
     progress : callable, optional
-        Called with (done, in all) after each layer or saved time.
+        Called with (done, total) after each layer or saved time.
 
     Returns
     -------
@@ -158,26 +168,263 @@ def simulate(
     array, real = _validation.check_tokens(tokens, mask)
     rule.check(np.where(real[..., None], array, array[real][0]) if not real.all() else array)
     settings: dict[str, Any] = {"method": method, "rtol": rtol, "atol": atol, "dt": dt, "max_steps": max_steps}
-    for name, value in settings.items():
+    for option, value in settings.items():
         if value is not None and not rule.continuous:
             got = f"{value!r} with {type(rule).__name__}, which moves tokens by layers"
-            raise ParameterError(name, "go with a rule in continuous time", got, "Leave it out.")
-    how = Method.checked(**settings)
-    saved = _saved(rule, layers, times, how)
-    job = Job(rule, tokens, array, real, saved if save == "all" else saved[-1:], how, kernel, progress)
-    if kernel != "auto" and check_kernel(kernel) and not job.searches:
-        must = "go with Hardmax, by itself or as a head with coordinates of its own, and without gradients"
-        raise ParameterError("kernel", must, f"{kernel!r} with {type(rule).__name__}", "Leave it out.")
-    return run(job)
-
-
-def _saved(rule: Rule, layers: int | None, times: Times | None, method: Method) -> AnyArray:
-    name = type(rule).__name__
+            raise ParameterError(option, "go with a rule in continuous time", got, "Leave it out.")
+    steps, name = Method.from_arguments(**settings), type(rule).__name__
     if not rule.continuous:
         if times is not None:
             raise ParameterError("layers", f"be given: {name} moves tokens by layers", "`times`", "Pass `layers=30`.")
-        return np.arange(_validation.check_count(layers, "layers", least=0) + 1)
-    if layers is not None or times is None:
+        saved = np.arange(_validation.check_count(layers, "layers", least=0) + 1)
+    elif layers is not None or times is None:
         must, got = f"be given: {name} moves tokens in continuous time", "no times" if layers is None else "`layers`"
         raise ParameterError("times", must, got, "Pass `times=np.linspace(0, 15, 101)`.")
-    return method.times(times)
+    else:
+        saved = steps.check_times(times)
+    job = _Job(rule, tokens, array, real, saved if save == "all" else saved[-1:], steps, kernel, progress)
+    if kernel != "auto" and check_kernel(kernel) and not job.searches:
+        must = "go with Hardmax, by itself or as a head with coordinates of its own, and without gradients"
+        raise ParameterError("kernel", must, f"{kernel!r} with {name}", "Leave it out.")
+    return _run(job)
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """A rule, checked tokens, and the options of a run."""
+
+    rule: Rule
+    tokens: Array  # as given
+    array: AnyArray  # (n, d) or (batch, n, d), floats or Fractions
+    real: BoolArray  # False for padding
+    saved: AnyArray  # layers or times to keep
+    method: Method
+    kernel: str
+    progress: Progress | None
+
+    @property
+    def batched(self) -> bool:
+        return self.array.ndim == 3
+
+    @property
+    def batch(self) -> AnyArray:
+        """The tokens with an axis for the batch, (batch, n, d)."""
+        return self.array if self.batched else self.array[None]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.float64 if self.array.dtype == object else self.array.dtype)
+
+    @property
+    def start(self) -> AnyArray:
+        return self.array.astype(self.dtype)
+
+    @property
+    def by_heads(self) -> bool:
+        """Whether each head runs alone: on coordinates of its own, and, as exact sets have none, without gradient."""
+        if not isinstance(self.rule, MultiHead) or self.rule.shared:
+            return False
+        return self.rule.continuous or not needs_gradient(self.tokens, *self.rule.weights)
+
+    @property
+    def searches(self) -> bool:
+        """Whether a search kernel is used."""
+        return isinstance(self.rule, Hardmax) or (self.by_heads and any(head.searches for head in self.heads))
+
+    @property
+    def heads(self) -> "list[_Job]":
+        """One job for each head, on its coordinates."""
+        assert isinstance(self.rule, MultiHead)
+        jobs = []
+        for h, (head, part) in enumerate(zip(self.rule.heads, self.rule.columns(self.array.shape[-1]), strict=True)):
+            array = self.array[..., part]
+            tokens = self.tokens[..., part] if is_tensor(self.tokens) else array
+            progress = None if self.progress is None else partial(self._report_head, h, len(self.rule.heads))
+            jobs.append(replace(self, rule=head, tokens=tokens, array=array, progress=progress))
+        return jobs
+
+    def _report_head(self, h: int, heads: int, done: int, total: int) -> None:
+        assert self.progress is not None
+        self.progress(HEAD_UNITS * h + HEAD_UNITS * done // total, HEAD_UNITS * heads)
+
+    def ticker(self, total: int, done: int = 0) -> Callable[[], None]:
+        """Return a function to call after each layer or time, which counts and calls `progress`."""
+        numbers, progress = count(done + 1), self.progress
+        return (lambda: None) if progress is None else (lambda: progress(next(numbers), total))
+
+    def is_saved(self, k: int) -> bool:
+        return len(self.saved) > 1 or k == self.saved[-1]
+
+    def floats(self) -> tuple[Array, Array | None]:
+        """Return the tokens as a float array or tensor with zeros for padding, and the keys that are not padding."""
+        state: Array = self.tokens if is_tensor(self.tokens) else self.start
+        if is_tensor(state) and not state.dtype.is_floating_point:
+            state = state.double()
+        if self.real.all():
+            return state, None
+        return where(self.real[..., None], state, 0.0), as_mask(self.real[..., None, :], state)
+
+    def with_padding(self, kept: Array | None) -> Array | None:
+        """Return tokens of all saved positions, with the input for padding."""
+        if kept is None or self.real.all():
+            return kept
+        return where(np.broadcast_to(self.real[..., None], tuple(kept.shape)), kept, like(self.start, kept))
+
+    def as_given(self, kept: AnyArray) -> Array:
+        """Return tokens (saved, batch, n, d) with the axes, dtype and array type of the input."""
+        with np.errstate(over="ignore", invalid="ignore"):  # numbers beyond the dtype become infinite
+            return like((kept if self.batched else kept[:, 0]).astype(self.dtype, copy=False), self.tokens)
+
+    def smooth(self, tokens: Array, stats: dict[str, Any], **more: Any) -> SmoothTrajectory:
+        dtype = str(tokens.dtype).removeprefix("torch.")
+        stats = {"method": self.method.name, "dtype": dtype, "adaptive": False} | stats
+        return SmoothTrajectory(tokens, self.rule, self.saved, self.batched, stats, self.real, self.start, **more)
+
+
+def _run(job: _Job) -> Trajectory:
+    if isinstance(job.rule, Hardmax):
+        return _run_hardmax(job, job.rule)
+    if job.by_heads:
+        return _run_heads(job)
+    if not job.rule.continuous:
+        return _run_layers(job)
+    return _run_adaptive(job) if job.method.is_adaptive else _run_fixed(job)
+
+
+def _run_hardmax(job: _Job, rule: Hardmax) -> HardmaxTrajectory:
+    """Run all token sets in one pass where possible, and every other one by itself; exact sets in both."""
+    batch, real, layers = job.batch, np.atleast_2d(job.real), int(job.saved[-1])  # (batch, n, d), (batch, n)
+    kept = np.empty((len(job.saved), *batch.shape), job.dtype)
+    kept[:] = batch  # padding stays as given; so does layer 0
+    left, each, shared = np.arange(len(batch)), list[dict[str, Any]](), None
+    if can_share_pass(rule, batch, job.kernel):
+        shared = Batch(rule, batch, real, job.kernel)
+        follows = _run_batch(shared, rule, kept, job)
+        left = np.flatnonzero(~shared.in_pass)
+        each = [shared.stats] if len(left) < len(batch) else []
+    alone, in_pass = dict[int, TokenSet](), len(batch) - len(left)
+    tick = job.ticker(len(batch) * (layers + 1), in_pass * (layers + 1))
+    for b in left.tolist():
+        run, ids, sets = Run(rule, batch[b, real[b]], kernel=job.kernel), np.flatnonzero(real[b]), list[Sets]()
+        for k in _choose_layers(run, layers):
+            if job.is_saved(k):
+                if k > 0:
+                    with np.errstate(over="ignore", invalid="ignore"):  # numbers beyond the dtype become infinite
+                        kept[len(sets), b, ids] = rule.grow(run.tokens, k)[run.classes.labels]
+                sets.append(run.sets)
+            tick()
+        alone[b] = TokenSet(run.classes, tuple(sets), run.emerged, run.settled, ids)
+        each.append(run.stats)
+    stats = merge_stats(each, in_pass) if job.batched else each[0]
+    stats["dtype"] = str(kept.dtype)
+    token_sets: Sequence[TokenSet] = tuple(alone.values())
+    if shared is not None:
+        token_sets = TokenSets(batch, real, follows, shared.emerged, shared.settled, rule.causal, alone)
+    return HardmaxTrajectory(job.as_given(kept), rule, job.saved, job.batched, stats, token_sets)
+
+
+def _choose_layers(run: Run | Batch, layers: int) -> Iterator[int]:
+    """Choose the sets of each layer, yield the layer, and move on."""
+    for k in range(layers + 1):
+        run.choose()
+        yield k
+        if k < layers:
+            run.advance()
+
+
+def _run_batch(batch: Batch, rule: Hardmax, kept: AnyArray, job: _Job) -> list[IntArray]:
+    """Run a batch to the last layer; write its tokens into `kept`, and return whom they follow at each saved layer."""
+    layers, follows = int(job.saved[-1]), list[IntArray]()
+    written = True if batch.real.all() else batch.real[..., None]
+    for k in _choose_layers(batch, layers):
+        if not batch.in_pass.any():
+            break
+        if job.is_saved(k):
+            if k > 0:
+                with np.errstate(over="ignore", invalid="ignore"):  # numbers beyond the dtype become infinite
+                    np.copyto(kept[len(follows)], rule.grow(batch.tokens, k), "same_kind", written)
+            follows.append(batch.follows)
+        if job.progress is not None:
+            job.progress(int(batch.in_pass.sum()) * (k + 1), len(batch.real) * (layers + 1))
+    return follows
+
+
+def _run_layers(job: _Job) -> SmoothTrajectory:
+    """Run all token sets at once, layer by layer; tensors keep their gradients."""
+    assert isinstance(job.rule, Layered | MultiHead)
+    state, keys = job.floats()
+    layers = int(job.saved[-1])
+    tick, kept = job.ticker(layers + 1), []
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"), share_search() as search:
+        for k in range(layers + 1):
+            if job.is_saved(k):
+                kept.append(state)
+            tick()
+            if k < layers:
+                state = job.rule.layer(state, k, keys)
+    return job.smooth(job.with_padding(stack(kept)), {"method": "layers", "layers": layers} | search.stats)
+
+
+def _run_fixed(job: _Job) -> SmoothTrajectory:
+    """Run all token sets at once with Euler or RK4 steps; tensors keep their gradients."""
+    assert isinstance(job.rule, Flow | MultiHead)
+    state, keys = job.floats()
+    coordinates = choose_coordinates(job.rule, state, keys, steps=job.method)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        found = integrate.integrate_fixed(coordinates, state, job.saved, job.method, job.ticker(len(job.saved)))
+    tokens, rescaled = job.with_padding(found.tokens), job.with_padding(found.rescaled)
+    return job.smooth(tokens, {"dt": job.method.dt, "steps": found.steps}, rescaled=rescaled, powers=found.powers)
+
+
+def _run_adaptive(job: _Job) -> SmoothTrajectory:
+    """Run every token set by itself in float64 with error control."""
+    rule, method = job.rule, job.method
+    assert isinstance(rule, Flow | MultiHead)
+    if needs_gradient(job.tokens, *rule.weights):
+        got = f"{method.name!r}, which runs outside torch"
+        advice = 'Use `method="rk4"` and `dt=0.1`, or detach the tensors.'
+        raise ParameterError("method", "take fixed steps where gradients are needed", got, advice)
+    batch = job.batch.astype(np.float64)  # (batch, n, d)
+    kept = np.broadcast_to(batch, (len(job.saved), *batch.shape)).copy()
+    rescaled, tick, found = kept.copy(), job.ticker(len(batch) * len(job.saved)), []
+    for b, real in enumerate(np.atleast_2d(job.real)):
+        tokens = batch[b, real]
+        one = integrate.integrate_adaptive(choose_coordinates(rule, tokens), tokens, job.saved, method, tick)
+        kept[:, b, real] = one.tokens
+        if one.rescaled is not None:
+            rescaled[:, b, real] = one.rescaled
+        found.append(one)
+    held = tuple(one.held for one in found)
+    stats = {
+        "rtol": method.rtol,
+        "atol": method.atol,
+        "dtype": "float64",
+        "steps": sum(one.steps for one in found),
+        "evaluations": sum(one.evaluations for one in found),
+        "adaptive": True,
+        "held_from": min((each[0] for each in held if each is not None), default=None),
+        "rtol_reached": max(one.rtol for one in found),
+    }
+    return job.smooth(
+        job.as_given(kept),
+        stats,
+        rescaled=None if found[0].rescaled is None else job.as_given(rescaled),
+        problems=tuple(one.problem for one in found),
+        held=held if any(held) else (),
+    )
+
+
+def _run_heads(job: _Job) -> SmoothTrajectory:
+    """Run each head by itself: heads on coordinates of their own are independent models."""
+    heads = tuple(_run(one) for one in job.heads)
+    tokens = join([head.tokens for head in heads])
+    stats: dict[str, Any] = {"method": "heads", "heads": [head.stats for head in heads]}
+    searched = [head.stats for head in heads if "kernel" in head.stats]
+    if searched:
+        kernels = dict.fromkeys(name for own in searched for name in own["kernel"].split(", "))
+        reasons = dict.fromkeys(own["why"] for own in searched)
+        queries = sum(own["queries"] for own in searched)
+        stats |= {"kernel": ", ".join(kernels), "why": " ".join(reasons), "queries": queries}
+    by_head = [head.problems for head in heads if isinstance(head, SmoothTrajectory)]
+    problems = tuple(" ".join(filter(None, own)) for own in zip(*by_head, strict=True))
+    return job.smooth(tokens, stats, heads=heads, problems=problems)

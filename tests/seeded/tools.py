@@ -6,7 +6,7 @@ FAULTS = (
     slip(
         "control",
         "proofs without a check",
-        "control/refutation.py",
+        "control/infeasible.py",
         "if exact is not None and _is_negative_semidefinite(_sum(z, g, exact)):",
         "if exact is not None:",
         "test_control::test_what_can_be_met_is_never_proved_impossible",
@@ -15,7 +15,7 @@ FAULTS = (
     slip(
         "control",
         "negative weights",
-        "control/refutation.py",
+        "control/infeasible.py",
         "if min(ranked) < 0 or not any(ranked):",
         "if not any(ranked):",
         "test_control::test_weights_of_a_proof_are_not_negative",
@@ -24,7 +24,7 @@ FAULTS = (
     slip(
         "control",
         "zero pivots pass",
-        "control/refutation.py",
+        "control/infeasible.py",
         "if row[k] < 0 or (row[k] == 0 and any(row[k:])):",
         "if row[k] < 0 or (row[k] == 0 and any(row[k + 1 : k + 2])):",
         "test_control::test_negative_semidefinite_by_elimination",
@@ -51,7 +51,7 @@ FAULTS = (
     slip(
         "control",
         "vertices behind zero",
-        "control/vertices.py",
+        "control/programme.py",
         "ahead = np.vstack([self.tokens[i], self.tokens[i] - self.tokens[sorted(self.known)]])",
         "ahead = self.tokens[i] - self.tokens[sorted(self.known)]",
         "test_control::test_a_token_between_zero_and_others_cannot_lead",
@@ -60,7 +60,7 @@ FAULTS = (
     slip(
         "control",
         "any token of a face",
-        "control/vertices.py",
+        "control/programme.py",
         "return int(face[np.lexsort(self.tokens[face].T)[-1]])",
         "return int(face[0])",
         "test_control::test_the_farthest_token_is_a_vertex_of_its_face",
@@ -231,7 +231,7 @@ FAULTS = (
     slip(
         "commands",
         "decimals as floats",
-        "_tables.py",
+        "sentiment/table_files.py",
         "float(number) if float(number) == number else number",
         "float(number)",
         "test_cli::test_decimals_of_a_file_are_decimals",
@@ -240,7 +240,7 @@ FAULTS = (
     slip(
         "commands",
         "whole numbers beyond floats",
-        "_tables.py",
+        "sentiment/table_files.py",
         "float(number) if float(number) == number else number",
         "float(number) if number.denominator == 1 else number",
         "test_cli::test_whole_numbers_beyond_floats_stay_apart",
@@ -249,7 +249,7 @@ FAULTS = (
     slip(
         "commands",
         "row numbers as a coordinate",
-        "_tables.py",
+        "sentiment/table_files.py",
         'header[0].strip().lower() in ("", "index", "unnamed: 0", "id", "token", "point", "row")',
         'header[0].strip().lower() in ("index",)',
         "test_cli::test_csv_as_other_programs_write_it",
@@ -276,7 +276,7 @@ FAULTS = (
     slip(
         "files",
         "members of the next layer",
-        "trajectories/cloud.py",
+        "trajectories/hardmax.py",
         ".sum(axis=1))[:-1])",
         ".sum(axis=1))[:-1] - 1)",
         "test_storage::test_round_trip",
@@ -357,7 +357,7 @@ FAULTS = (
     slip(
         "files",
         "members beyond the classes",
-        "trajectories/cloud.py",
+        "trajectories/hardmax.py",
         '("members", len(members), 0, m - 1),',
         '("members", len(members), 0, 10**9),',
         "test_storage::test_every_array_of_a_run_is_checked",
@@ -366,7 +366,7 @@ FAULTS = (
     slip(
         "checks",
         "kernel dropped by heads",
-        "trajectories/runners.py",
+        "simulate.py",
         "replace(self, rule=head, tokens=tokens,",
         'replace(self, kernel="auto", rule=head, tokens=tokens,',
         "test_simulate::test_heads_get_the_kernel_and_tell_how_far_they_are",
@@ -402,9 +402,9 @@ FAULTS = (
     slip(
         "commands",
         "advice in Python",
-        "_errors.py",
-        "{followable(self.advice, spell)}",
-        "{respelled(self.advice, spell)}",
+        "app/problems.py",
+        "{keep_followable(problem.advice, spell)}",
+        "{respell(problem.advice, spell)}",
         "test_errors::test_a_surface_spells_what_it_has_and_leaves_out_advice_that_it_cannot_follow",
         "A command advises what no command line can do.",
     ),

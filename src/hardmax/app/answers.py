@@ -11,11 +11,11 @@ from hardmax._errors import InputError
 from hardmax._types import AnyArray, FloatArray, Progress
 from hardmax.app.scene import Scene
 from hardmax.app.unshown import MOST_HULLS, MOST_MATRIX, unshown
+from hardmax.draw.html import limit_points
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import COLOURS, REST
 from hardmax.draw.tokens import Palette
-from hardmax.flows.spectrum import expectation_of
-from hardmax.limit import limit_points
+from hardmax.flows.classify import classify_rule
 from hardmax.polytope import Polytope
 from hardmax.rules.base import Rule
 
@@ -140,7 +140,7 @@ def _hardmax(
     arrays: dict[str, AnyArray],
     quickly: bool,
 ) -> None:
-    cloud, palette = trajectory.clouds[0], Palette(trajectory)
+    cloud, palette = trajectory.token_sets[0], Palette(trajectory)
     numbers = {colour: i for i, colour in enumerate(COLOURS)} | {REST: -1, "#FFFFFF": WHITE}
     labels = cloud.classes.labels
     arrays["colour"] = np.stack([[numbers[c] for c in palette.faces(sets).tolist()] for sets in cloud.sets])[
@@ -179,7 +179,7 @@ def _smooth(trajectory: Any, header: dict[str, Any], arrays: dict[str, AnyArray]
     arrays["emerged"] = emerged
     header["leaders"] = np.asarray(trajectory.leaders).tolist()
     if isinstance(trajectory.rule, hm.SelfAttention):
-        header["expected"] = repr(expectation_of(trajectory.rule, trajectory.array.shape[-1]))
+        header["expected"] = repr(classify_rule(trajectory.rule, trajectory.array.shape[-1]))
 
 
 def _outline(points: FloatArray) -> AnyArray:

@@ -8,12 +8,12 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
-from hardmax._tables import escape_formula
 from hardmax.app.cluster_points import EXAMPLES
 from hardmax.app.cluster_settings import parameters
 from hardmax.app.clusters import Clusters, placed
 from hardmax.app.exports import DRAWING, MOST_WRITTEN
 from hardmax.draw.clusters import plot_clusters
+from hardmax.sentiment.table_files import escape_formula
 
 KINDS = ("csv", "png", "svg")
 FILE = "hardmax-clusters"

@@ -5,10 +5,10 @@ from base64 import b64encode
 import numpy as np
 from markupsafe import Markup
 
+from hardmax._display import count
 from hardmax._types import IntArray
 from hardmax.app.clusters import Clusters
 from hardmax.draw.style import ranked_colours
-from hardmax.trajectories.sentences import count
 
 MOST_ROWS = 30  # clusters in the table
 SHORT = 40  # characters of a name

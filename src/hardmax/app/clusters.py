@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._display import count
 from hardmax._errors import InputError, ParameterError, needed_for
 from hardmax._types import FloatArray, IntArray
 from hardmax.app.cluster_points import Points, example
 from hardmax.app.cluster_settings import Settings, parameters
 from hardmax.draw.projection import Projection
-from hardmax.trajectories.sentences import count
 
 KEPT = 12  # fits of the same points, to come back to
 NO_CLUSTERS = "No clusters: the points are denser in places, but not more than chance makes them."

@@ -9,13 +9,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from hardmax._errors import InputError, MissingExtra, ParameterError, followable
-from hardmax._tables import escape_formula
-from hardmax.app.problems import in_words
+from hardmax._errors import InputError, MissingExtra, ParameterError
+from hardmax.app.problems import in_words, keep_followable
 from hardmax.app.review_accounts import named
 from hardmax.app.review_texts import towards
 from hardmax.sentiment.explanation import Explanation, explain_many
 from hardmax.sentiment.model import Model
+from hardmax.sentiment.table_files import escape_formula
 from hardmax.sentiment.tables import Table, read_texts
 
 MOST_BYTES = 20_000_000
@@ -114,7 +114,7 @@ def answered(model: Model, name: str, table: Table, progress: Callable[[int, int
         rows += _rows(explain_many(model, table.texts[start : start + AT_A_TIME]), start + 1)
         if progress is not None:
             progress(len(rows), len(table.texts))
-    note = followable(table.note, lambda name, value: None).replace("`", "")
+    note = keep_followable(table.note, lambda name, value: None).replace("`", "")
     return Answers(Path(name).name, tuple(rows), note)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import FloatArray
 from hardmax.app import links
-from hardmax.configurations import RANDOM_CLOUDS, configuration
+from hardmax.configurations import RANDOM_CONFIGURATIONS, configuration
 
 RULES = ("hardmax", "softmax", "self-attention", "sphere")
 OVERLAYS = {  # and how a page says them
@@ -72,7 +72,7 @@ class Scene:
     @classmethod
     def of_cloud(cls, name: str, n: int = 40, d: int = 2, seed: int = 0) -> "Scene":
         """A named configuration, or a random cloud."""
-        if name not in RANDOM_CLOUDS:
+        if name not in RANDOM_CONFIGURATIONS:
             return cls.checked(tokens=np.asarray(configuration(name), np.float64))
         for count, what, most in ((n, "n", MOST_TOKENS), (d, "d", MOST_DIMENSIONS)):
             if not 1 <= count <= most:

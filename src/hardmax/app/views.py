@@ -11,7 +11,6 @@ from typing import Any
 import panel as pn
 
 from hardmax._errors import InputError
-from hardmax._tables import parse_table
 from hardmax.app import control, exports, tour, verdict
 from hardmax.app.address import Address
 from hardmax.app.answers import Cancelled, answer, run
@@ -23,7 +22,8 @@ from hardmax.app.scene import Scene, values_matrix
 from hardmax.app.store import Store
 from hardmax.app.verdict import PARTS
 from hardmax.app.work import off_the_loop, takes_long
-from hardmax.configurations import RANDOM_CLOUDS
+from hardmax.configurations import RANDOM_CONFIGURATIONS
+from hardmax.sentiment.table_files import parse_table
 
 MOMENT = 0.3  # seconds
 TOO_LONG = "This scene is too large for a link. Download it as a file instead: Export, scene."
@@ -223,7 +223,7 @@ class Playground:
             )
 
     def _on_cloud(self, event: Any) -> None:
-        if event.new not in RANDOM_CLOUDS and not self._quiet:
+        if event.new not in RANDOM_CONFIGURATIONS and not self._quiet:
             self._do(lambda: self._set(Scene.of_cloud(event.new)))
 
     def _uploaded(self, sent: bytes) -> None:

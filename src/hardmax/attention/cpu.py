@@ -12,14 +12,14 @@ from torch import Tensor
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, IntArray
 from hardmax.attention.masks import exact_sets_seen
-from hardmax.search.ready import compiled_pays, is_small, of_batch
+from hardmax.search.dispatch import is_small, products_of_batch, use_compiled
 from hardmax.search.sets import Sets
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, Tensor]:
-    """Outputs of (B, n, d) queries; and (B, 2 n) the lowest members of the sets, -1 for none, and their sizes.
+    """Return outputs of (B, n, d) queries, and (B, 2 n) lowest members of the sets, -1 for none, and their sizes.
 
-    Where each query has a single winner, which is nearly always, all is done in one compiled pass.
+    Batch elements in which each query has a single argmax, which are nearly all, take one compiled pass.
     """
     batch, n, _ = q.shape
     out, found = torch.empty(batch, n, v.shape[2], dtype=_wide(v)), torch.empty(batch, 2 * n, dtype=torch.int32)
@@ -27,28 +27,28 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -
         found[:, :n], found[:, n:] = -1, 0
         return out.zero_().to(v.dtype), found
     values, some = _numbers(v), None
-    if not causal and (mask is None or mask.ndim == 2) and _compiled(q, k, v):
+    if not causal and (mask is None or mask.ndim == 2) and _can_compile(q, k, v):
         keys, seen = values if k is v else _numbers(k), None if mask is None else mask.numpy()
-        some = _in_one_pass().attend(_numbers(q), keys, values, seen, out.numpy(), found.numpy())
+        some = _compiled_module().attend(_numbers(q), keys, values, seen, out.numpy(), found.numpy())
     if some is None or len(some):
-        clouds = np.arange(batch) if some is None else some
-        _attend_by_sets(q, k, values, mask, causal, clouds, out.numpy(), found.numpy())
+        elements = np.arange(batch) if some is None else some
+        _attend_by_sets(q, k, values, mask, causal, elements, out.numpy(), found.numpy())
     return _narrowed(out, v), found
 
 
-def _compiled(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Whether clouds are small and of float32, and compiled code pays for so many."""
+def _can_compile(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Return whether batch elements are small and float32, and compiled code is worth loading."""
     (batch, n, d), m = q.shape, k.shape[1]
     single = _wide(q) == _wide(v) == torch.float32
-    return single and is_small(d, max(n, m), True) and compiled_pays("attention", of_batch(batch, n, m))
+    return single and is_small(d, max(n, m), True) and use_compiled("attention", products_of_batch(batch, n, m))
 
 
 @cache
-def _in_one_pass() -> ModuleType:
-    """The module that needs numba; once, as even an import that does nothing takes a while in each call."""
-    from hardmax.attention import compiled_attention
+def _compiled_module() -> ModuleType:
+    """Import the module that needs numba, once: even an import that does nothing takes a while in each call."""
+    from hardmax.attention import layers_compiled
 
-    return compiled_attention
+    return layers_compiled
 
 
 def _attend_by_sets(
@@ -61,7 +61,7 @@ def _attend_by_sets(
     out: AnyArray,
     found: AnyArray,
 ) -> None:
-    """The same for some clouds, by their sets."""
+    """Write the same for some batch elements, by their sets."""
     sets, (n, m) = _sets(q, k, mask, causal, some), (q.shape[1], k.shape[1])
     everywhere = sets.flattened(n, m)
     means = everywhere.mean(values[some].reshape(-1, values.shape[2]), np.ones(len(some) * m, np.intp))
@@ -70,14 +70,14 @@ def _attend_by_sets(
 
 
 def spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, found: Tensor) -> Tensor:
-    """Gradient of the values: each g_i / |C_i| goes to the members of C_i."""
+    """Return the gradient of the values: each g_i / |C_i| goes to the members of C_i."""
     (batch, n, dv), m = g.shape, k.shape[1]
     out = torch.empty(batch, m, dv, dtype=_wide(g))
     if not (g.numel() and m):
         return out.zero_().to(g.dtype)
     gradients, records = _numbers(g), found.contiguous().numpy()
-    compiled = compiled_pays("attention", of_batch(batch, n + m, dv))
-    some = _in_one_pass().spread(gradients, records, out.numpy()) if compiled else np.arange(batch)
+    compiled = use_compiled("attention", products_of_batch(batch, n + m, dv))
+    some = _compiled_module().spread(gradients, records, out.numpy()) if compiled else np.arange(batch)
     if len(some):
         _spread_by_sets(gradients, records, q, k, mask, causal, some, out.numpy())
     return _narrowed(out, g)
@@ -93,31 +93,31 @@ def _spread_by_sets(
     some: IntArray,
     out: AnyArray,
 ) -> None:
-    """The same for some clouds, by their sets."""
+    """Write the same for some batch elements, by their sets."""
     n, m = gradients.shape[1], out.shape[1]
     tied = (records[some, n:] > 1).any(axis=1)
     if not tied.all():  # in the same order as compiled code, and in the same type: to the last bit
-        clouds = some[~tied]
-        first, sizes = (half.astype(np.intp).reshape(-1) for half in np.split(records[clouds], 2, axis=1))
+        single = some[~tied]
+        first, sizes = (half.astype(np.intp).reshape(-1) for half in np.split(records[single], 2, axis=1))
         sets = Sets.joined(first, sizes, np.empty(0, np.intp))
-        out[clouds] = _transposed(sets, gradients[clouds], m, gradients.dtype)
-    if tied.any():  # these clouds are asked again, as members take memory
-        clouds = some[tied]
-        out[clouds] = _transposed(_sets(q, k, mask, causal, clouds), gradients[clouds], m, np.float64)
+        out[single] = _transpose(sets, gradients[single], m, gradients.dtype)
+    if tied.any():  # searched again, as members take memory
+        several = some[tied]
+        out[several] = _transpose(_sets(q, k, mask, causal, several), gradients[several], m, np.float64)
 
 
-def _transposed(sets: Sets, g: AnyArray, m: int, number: Any) -> AnyArray:
-    """(clouds, m, dv) what the members of sets get of the gradients (clouds, n, dv), summed in the type `number`."""
-    clouds, n, dv = g.shape
-    P = sets.flattened(n, m).matrix(np.ones(clouds * m, np.intp)).astype(number)
-    return np.asarray((P.T @ g.reshape(-1, dv)).reshape(clouds, m, dv))
+def _transpose(sets: Sets, g: AnyArray, m: int, dtype: Any) -> AnyArray:
+    """Return what the members of sets get of the gradients (batch, n, dv), summed in `dtype`: (batch, m, dv)."""
+    batch, n, dv = g.shape
+    P = sets.flattened(n, m).matrix(np.ones(batch * m, np.intp)).astype(dtype)
+    return np.asarray((P.T @ g.reshape(-1, dv)).reshape(batch, m, dv))
 
 
 def _sets(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, some: IntArray) -> Sets:
-    """Of some clouds."""
-    clouds = slice(None) if len(some) == len(q) else some
+    """Return the exact sets of some batch elements."""
+    elements = slice(None) if len(some) == len(q) else some
     queries, keys = as_array(q, "q"), as_array(k, "k")
-    return exact_sets_seen(queries[clouds], keys[clouds], None if mask is None else mask.numpy()[clouds], causal)
+    return exact_sets_seen(queries[elements], keys[elements], None if mask is None else mask.numpy()[elements], causal)
 
 
 def _wide(x: Tensor) -> torch.dtype:
@@ -125,18 +125,17 @@ def _wide(x: Tensor) -> torch.dtype:
 
 
 def _numbers(x: Tensor) -> AnyArray:
-    """A tensor as a NumPy array; widening bfloat16 and float16 to float32 loses nothing."""
+    """Return a tensor as a NumPy array; widening bfloat16 and float16 to float32 loses nothing."""
     wide = x.detach() if x.dtype == _wide(x) else x.detach().to(torch.float32)
     return wide.contiguous().numpy()
 
 
 def _narrowed(x: Tensor, like: Tensor) -> Tensor:
-    """Of the type of another one."""
     return x if x.dtype == like.dtype else x.to(like.dtype)
 
 
 def as_array(x: Tensor, name: str) -> AnyArray:
-    """The same for a parameter that must be finite."""
+    """Return a parameter as a NumPy array; raise an error if it is not finite."""
     if not math.isfinite(x.detach().sum()) and not x.isfinite().all():
         raise ParameterError(name, "be finite", "NaN or infinity", "Find where it comes from.")
     return _numbers(x)

@@ -12,9 +12,9 @@ from hardmax._types import AnyArray
 from hardmax._validation import check_count
 from hardmax.attention.cpu import as_array
 from hardmax.attention.functional import CPU_TYPES, GPU_TYPES, Attend, first_and_sizes
-from hardmax.attention.numpy_layers import layers_of
+from hardmax.attention.layers_numpy import layers_of
 from hardmax.exact.argmax import too_large
-from hardmax.search.ready import compiled_pays, is_small, of_batch
+from hardmax.search.dispatch import is_small, products_of_batch, use_compiled
 
 
 def hardmax_layers(
@@ -121,7 +121,7 @@ def _one_by_one(z: Tensor, step: Tensor, count: int, A: Tensor | None, counts: T
         first, sizes = first_and_sizes(found, z.shape[1])
         if counts is not None and (sizes > 1).any():
             out = torch.where((sizes > 1)[..., None], _weighted(queries, z, mask, counts), out)
-        places, alone = first.clamp(min=0).long(), sizes == 1  # decided as in `numpy_layers`
+        places, alone = first.clamp(min=0).long(), sizes == 1  # decided as in `layers_numpy`
         settled = (alone & alone.gather(1, places) & (places.gather(1, places) == places)).all(1)
         b = torch.where(settled, 1 - (1 - step) ** (count - k), step)
         z = z + b[:, None, None] * (out - z)
@@ -169,14 +169,14 @@ def _compiled(tokens: AnyArray, step: AnyArray, count: int, A: AnyArray | None) 
     """Whether clouds are small enough to go through all layers in one compiled pass, and it pays for so many."""
     (batch, n, d), number = tokens.shape, tokens.dtype
     possible = is_small(d, n, number == np.float32) and (A is None or (d > 2 and A.dtype == number))
-    pays = bool(batch and count) and possible and compiled_pays("layers", count * of_batch(batch, n, n))
+    pays = bool(batch and count) and possible and use_compiled("layers", count * products_of_batch(batch, n, n))
     return pays and number == step.dtype and not too_large(tokens)
 
 
 class _Layers(torch.autograd.Function):
     """All layers as one operation, which keeps the sets of each and what moved the tokens.
 
-    Clouds with ties, and those for which there is no compiled way, go through `numpy_layers`. Its gradient has none,
+    Clouds with ties, and those for which there is no compiled way, go through `layers_numpy`. Its gradient has none,
     and torch says so where it is asked for.
     """
 
@@ -188,7 +188,7 @@ class _Layers(torch.autograd.Function):
         if _compiled(tokens, b, count, forms):
             from hardmax.attention import layers_compiled
 
-            ctx.compiled = layers_compiled.run(tokens, b, count, forms, many, ctx.needs_input_grad[1])
+            ctx.compiled = layers_compiled.run_layers(tokens, b, count, forms, many, ctx.needs_input_grad[1])
         some = np.arange(len(tokens)) if ctx.compiled is None else np.flatnonzero(ctx.compiled.ran < 0)
         ctx.others, rest, forms = some, tokens[some], None if forms is None else forms[some]
         ctx.layers = list(layers_of(rest, b[some], count, A=forms, counts=None if many is None else many[some]))
@@ -204,7 +204,7 @@ class _Layers(torch.autograd.Function):
         total = np.array(g.numpy(), order="C")
         slope = np.zeros(len(b)) if ctx.compiled is None else ctx.compiled.back(total, b)
         for layer in reversed(ctx.layers):
-            some = ctx.others[layer.clouds]
+            some = ctx.others[layer.elements]
             # d/db of 1 - (1 - b)^m is m (1 - b)^(m - 1)
             along = layer.ahead * (1 - b[some].astype(np.float64)) ** (layer.ahead - 1)
             slope[some] += along * np.einsum("bnd,bnd->b", total[some], layer.pull, dtype=np.float64)

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from hardmax._display import count
 from hardmax._errors import InputError, ParameterError, did_you_mean
 from hardmax._types import FloatArray
 from hardmax._validation import check_tokens
 from hardmax.cli import options, output
 from hardmax.cli.control import numbers_of
 from hardmax.cli.options import UNSAID, option
-from hardmax.trajectories.sentences import coordinates, count
+from hardmax.draw.html import coordinates
 from hardmax.trajectories.storage import coordinate_columns, write_rows
 
 if TYPE_CHECKING:

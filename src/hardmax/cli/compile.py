@@ -17,7 +17,7 @@ from hardmax._errors import MissingExtra
 from hardmax.cli import output
 from hardmax.cli.options import UNSAID, option
 from hardmax.exact.argmax import argmax_sets
-from hardmax.search.ready import KNOWN_BY, has_numba, store
+from hardmax.search.dispatch import LAST_COMPILED, has_numba
 
 
 def compile(
@@ -54,10 +54,7 @@ def _compile_for_cpu(processes: int) -> None:
             for process in active_children():
                 process.terminate()
             raise
-    if store().is_dir():
-        output.say(f"Stored in {store()}, for all installations of this version.")
-    else:
-        output.say(f"{store()} cannot be written to. What is compiled is kept beside the package, or in numba's cache.")
+    output.say("Stored in the cache of numba.")
 
 
 def _has_gpu() -> bool:
@@ -94,7 +91,7 @@ def _compile_one(kernel: str) -> str:
     """How long it took, as a line; in a process of its own."""
     start = time.perf_counter()
     RUNS[kernel]()
-    module, function = f"hardmax.{KNOWN_BY[kernel]}".rsplit(".", 1)
+    module, function = f"hardmax.{LAST_COMPILED[kernel]}".rsplit(".", 1)
     made = sum(getattr(import_module(module), function).stats.cache_misses.values())
     return f"{kernel}: {f'{time.perf_counter() - start:.1f} s' if made else 'was stored'}"
 
@@ -103,13 +100,7 @@ def _search(kernel: str, d: int) -> Callable[[], object]:
     return lambda: argmax_sets(_tokens(1, 64, d)[0].astype(np.float64), kernel=kernel)
 
 
-def _gemm() -> None:
-    tokens = _tokens(1, 64, 16)[0].astype(np.float64)
-    for some in (tokens, tokens[np.arange(64) % 4] + 1e-6 * tokens):  # as whole numbers; gathered, as float32
-        argmax_sets(some, kernel="symmetric")
-
-
-def _fused() -> None:
+def _scan() -> None:
     from hardmax.search.scan import near_maxima_of_batch
 
     _search("scan", 3)()
@@ -118,16 +109,16 @@ def _fused() -> None:
         near_maxima_of_batch(tokens, tokens, causal=True)
 
 
-def _small_clouds() -> None:
-    from hardmax.search.scan import near_maxima_of_batch
+def _small() -> None:
+    from hardmax.search.small import near_maxima_of_batch
 
-    for number, d in ((np.float32, 2), (np.float64, 2), (np.float32, 4)):
-        tokens = _tokens(2, 20, d).astype(number)
+    for number in (np.float32, np.float64):
+        tokens = _tokens(2, 20, 2).astype(number)
         near_maxima_of_batch(tokens, tokens)
 
 
 def _attention() -> None:
-    from hardmax.attention.compiled_attention import attend, spread
+    from hardmax.attention.layers_compiled import attend, spread
 
     tokens, found = _tokens(2, 20, 4), np.empty((2, 40), np.int32)
     attend(tokens, tokens, tokens, None, np.empty_like(tokens), found)
@@ -137,15 +128,15 @@ def _attention() -> None:
 
 
 def _layers() -> None:
-    from hardmax.attention.layers_compiled import run
+    from hardmax.attention.layers_compiled import run_layers
 
     for number, d in ((np.float32, 4), (np.float64, 2)):
         tokens, step = _tokens(2, 20, d).astype(number), np.full(2, 0.5, number)
-        run(tokens, step, 2, None, None, True).back(tokens, step)
+        run_layers(tokens, step, 2, None, None, True).back(tokens, step)
 
 
 def _contributions() -> None:
-    from hardmax.attention.contributions import contributions_of_texts
+    from hardmax.attention.layers_compiled import contributions_of_texts
 
     ids, starts, counts = np.arange(20), np.array([0, 10, 20]), np.ones(20, np.intp)
     for number in (np.float32, np.float64):
@@ -165,16 +156,14 @@ def _tokens(clouds: int, n: int, d: int) -> "np.ndarray[tuple[int, ...], np.dtyp
     return np.random.default_rng(0).normal(size=(clouds, n, d)).astype(np.float32)
 
 
-# Each of `KNOWN_BY`, on all types of numbers that it meets. What takes long comes first, but "layers", "small clouds"
-# and "contributions" call the same functions, which a process compiles once: of two processes one has all three.
+# Each of `LAST_COMPILED`, on all types of numbers that it meets. What takes long comes first.
 RUNS: dict[str, Callable[[], object]] = {
     "layers": _layers,
-    "tree": _search("tree", 3),
-    "scan": _fused,
-    "small clouds": _small_clouds,
+    "scan": _scan,
+    "small": _small,
     "hull": _search("hull", 2),
     "contributions": _contributions,
-    "symmetric": _gemm,
+    "symmetric": _search("symmetric", 16),
     "attention": _attention,
     "encoding": _encoding,
 }

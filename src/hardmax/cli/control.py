@@ -18,7 +18,7 @@ from hardmax.cli.options import option
 from hardmax.cli.rules import read_steps
 
 if TYPE_CHECKING:
-    from hardmax.control.result import ControlResult
+    from hardmax.control.request import ControlResult
 
 MATRICES = (".npy", ".csv")
 MOST_CLASHES, MOST_NAMED = 8, 100

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from hardmax._errors import ParameterError, respelled
+from hardmax._errors import ParameterError
+from hardmax.app.problems import respell
 from hardmax.cli import output, texts
 from hardmax.cli.options import UNSAID, option
 from hardmax.cli.sweep import Engine, Workers, say_cluster
@@ -91,7 +92,7 @@ def predict_corpus(
                 output.note(f"Stopped. {Scored.open(out).rows:,} rows are kept. The same command goes on from there.")
             raise
     for warning in told:
-        output.note(respelled(str(warning.message), output.spell))
+        output.note(respell(str(warning.message), output.spell))
     for file in table:
         write_frame(result.tokens(), file)
     if json:

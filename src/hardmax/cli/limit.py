@@ -7,10 +7,11 @@ import typer
 
 from hardmax import HardmaxTrajectory, draw, simulate
 from hardmax import limit as find_limit
-from hardmax._rounding import format_down
+from hardmax._exact import format_down
 from hardmax.cli import options, output
 from hardmax.cli.rules import HardmaxOptions
-from hardmax.limit import limit_points, quick_radius
+from hardmax.draw.html import limit_points
+from hardmax.limit import quick_radius
 
 AFTERWARDS = 12  # layers that a movie goes on after the certificate, to be seen arriving
 LONGEST = 100  # layers of a movie or page at the most, where nothing is certified for long

@@ -82,7 +82,7 @@ def about(
     """Attention as a dynamical system: tokens follow the token with the largest projection, and gather around leaders.
 
     hardmax simulates that, layer by layer and without rounding errors in any decision, and proves where every token
-    ends. TOKENS is a CSV or .npy file with one token a row, or the name of a ready-made input such as triangle.
+    ends. TOKENS is a CSV or .npy file with one token per row, or the name of a ready-made input such as triangle.
     Exit codes: 0 done, 1 the answer is no, 2 bad input, 70 a bug of hardmax, 130 interrupted,
     141 nobody reads on.
     """

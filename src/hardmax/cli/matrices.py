@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from hardmax._errors import ParameterError, did_you_mean
-from hardmax._tables import parse_table
 from hardmax._types import AnyArray
 from hardmax.cli import output
+from hardmax.sentiment.table_files import parse_table
 
 WRITTEN_OUT = re.compile(r"\s*[-+]?[\d.][^,;]*[,;]")  # begins with a number and what comes between two
 READABLE = (".csv", ".tsv", ".txt", ".npy")

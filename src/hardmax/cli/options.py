@@ -14,7 +14,7 @@ from hardmax import configuration
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray
 from hardmax.cli.matrices import read_matrix
-from hardmax.configurations import CONFIGURATIONS, RANDOM_CLOUDS
+from hardmax.configurations import CONFIGURATIONS, RANDOM_CONFIGURATIONS
 
 
 def panel(name: str | None = None) -> Callable[..., Any]:
@@ -89,7 +89,7 @@ class TokenOptions:
                 raise ParameterError("cloud", must, f"{self.tokens}, one cloud", "Leave it out.")
             return configuration(self.tokens, n=self.n, d=self.d, seed=self.seed)
         if self.n is not None or self.d is not None:
-            with_these, got = ", ".join(RANDOM_CLOUDS), f"them with {self.tokens!r}"
+            with_these, got = ", ".join(RANDOM_CONFIGURATIONS), f"them with {self.tokens!r}"
             raise ParameterError(("n", "d"), f"go with {with_these}", got, "Leave them out.")
         tokens = read_matrix(self.tokens, "tokens", CONFIGURATIONS)
         if tokens.ndim != 3 and self.cloud is not None:

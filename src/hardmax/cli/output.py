@@ -14,9 +14,10 @@ from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 
-from hardmax._errors import InputError, ParameterError, followable, respelled
+from hardmax._display import progress_bar as progress_bar
+from hardmax._errors import ParameterError
 from hardmax._files import check_ending, check_writable, save_text, written_whole
-from hardmax._progress import progress_bar as progress_bar
+from hardmax.app.problems import keep_followable, spell_problem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,7 +92,7 @@ def say(sentence: str) -> None:
 
 def say_status(status: str) -> None:
     """What the library says of a result, in the words of the command."""
-    say(followable(status, spell))
+    say(keep_followable(status, spell))
 
 
 def note(sentence: str) -> None:
@@ -102,8 +103,7 @@ def note(sentence: str) -> None:
 def error(problem: Exception) -> None:
     """The sentence of a problem to standard error, in the words of the command."""
     Console(stderr=True, highlight=False, soft_wrap=True).print("[bold red]Error:[/]", end=" ")
-    sentence = problem.spelled(spell) if isinstance(problem, InputError) else respelled(str(problem), spell)
-    note(sentence or "This does not fit in memory.")  # a MemoryError may have no words
+    note(spell_problem(problem, spell) or "This does not fit in memory.")  # a MemoryError may have no words
 
 
 def table(title: str, *columns: str, rows: Sequence[Sequence[str]] = (), total: int = 0) -> Table:

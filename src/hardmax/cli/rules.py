@@ -9,16 +9,16 @@ import typer
 
 from hardmax import Hardmax, SelfAttention, Softmax, Sphere, Trajectory, simulate
 from hardmax._errors import ParameterError, did_you_mean
-from hardmax._tables import exact_number
 from hardmax._types import AnyArray, Progress
 from hardmax._validation import check_positive
 from hardmax.cli import output
 from hardmax.cli.matrices import read_matrix
 from hardmax.cli.options import UNSAID, TokenOptions, option, panel, was_given
 from hardmax.configurations import MATRICES, PAPER_MATRICES, matrix
-from hardmax.flows.spectrum import expected_of_values
+from hardmax.flows.classify import classify_values
 from hardmax.rules.base import Flow, Layered, Rule
 from hardmax.search.dispatch import KERNELS
+from hardmax.sentiment.table_files import exact_number
 
 # Which options belong to which rule; all others go with every rule.
 BELONGS = {
@@ -147,7 +147,7 @@ class RunOptions(HardmaxOptions):
             return check_positive(self.times, "times", "Try 15.")
         rate = 1.0
         if isinstance(rule, SelfAttention):
-            rate = float(expected_of_values(rule, d).eigenvalues[0].real)
+            rate = float(classify_values(rule, d).eigenvalues[0].real)
         end = HORIZON / (rate if rate > 0 else 1.0)
         return end if self.dt is None else self.dt * max(1, round(end / self.dt))
 

@@ -7,12 +7,12 @@ import typer
 
 from hardmax import HardmaxTrajectory, SelfAttention, SmoothTrajectory, draw, leader_table
 from hardmax._errors import ParameterError
-from hardmax._rounding import format_down
+from hardmax._exact import format_down
 from hardmax.cli import options, output
 from hardmax.cli.options import UNSAID, option
 from hardmax.cli.rules import RunOptions
-from hardmax.flows.spectrum import expectation_of
-from hardmax.trajectories.sentences import coordinates
+from hardmax.draw.html import coordinates
+from hardmax.flows.classify import classify_rule
 
 
 @options.with_options
@@ -54,7 +54,7 @@ def simulate(
         return
     output.say_status(trajectory.status)
     if isinstance(rule, SelfAttention):
-        output.say(f"Of the exact flow: {expectation_of(rule, tokens.shape[-1])!r}")
+        output.say(f"Of the exact flow: {classify_rule(rule, tokens.shape[-1])!r}")
     if trajectory.batched:
         output.say("For the tokens of one cloud pass --cloud with its number.")
     elif isinstance(trajectory, HardmaxTrajectory):

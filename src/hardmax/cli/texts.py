@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from hardmax._errors import InputError, ParameterError, respelled
+from hardmax._errors import InputError, ParameterError
 from hardmax._types import FloatArray, IntArray
+from hardmax.app.problems import respell
 from hardmax.cli import output
 from hardmax.cli.options import option
 
@@ -97,7 +98,7 @@ class LabelledOptions(FileOptions):
 def note_what_was_read(table: "Table") -> None:
     """Say what was guessed or left out, if anything."""
     if table.note:
-        output.note(respelled(table.note, output.spell))
+        output.note(respell(table.note, output.spell))
 
 
 def load(model: str) -> "HardmaxClassifier":

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hardmax._errors import ParameterError, respelled
+from hardmax._errors import ParameterError
 from hardmax._files import check_writable
+from hardmax.app.problems import respell
 from hardmax.cli import options, output, texts
 from hardmax.cli.options import UNSAID, option
 from hardmax.cli.texts import CHECKPOINT
@@ -50,7 +51,7 @@ def _setting_options() -> Iterator[Parameter]:
         for each in fields(kind):
             if each.name in LEFT_OUT:
                 continue
-            about = HELP.get(each.name) or respelled(each.metadata["about"], mentioned).replace('"', "")
+            about = HELP.get(each.name) or respell(each.metadata["about"], mentioned).replace('"', "")
             described = typer.Option(*flags(each.name), help=about, rich_help_panel=panel)
             form: Any = Annotated[TYPES.get(each.name, each.type), described]
             default = False if each.name == "class_weight" else each.default
@@ -217,7 +218,7 @@ def _warnings_as_notes(shown: bool) -> Iterator[None]:
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         if shown:
-            output.note(respelled(str(message), output.spell))
+            output.note(respell(str(message), output.spell))
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)

@@ -13,9 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from hardmax._drawers import draw
+from hardmax._display import draw, progress_bar
 from hardmax._errors import ParameterError
-from hardmax._progress import progress_bar
 from hardmax._types import FloatArray, IntArray, Matrix
 from hardmax._validation import refuse_gaps
 from hardmax.cluster.given import check_distances, check_similarities

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
+from hardmax._display import progress_bar
 from hardmax._errors import ParameterError
-from hardmax._progress import progress_bar
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax._validation import check_count, check_positive
 from hardmax.cluster import topic_output

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._drawers import draw
+from hardmax._display import draw
 from hardmax._errors import ParameterError
 from hardmax._types import FloatArray, IntArray
 from hardmax.cluster.granularity import Choice, first_leaders, rivals

@@ -1,13 +1,13 @@
 """Control: choose A so that chosen tokens lead, and chosen tokens follow them.
 
-`choose_A` decides it at layer 0, where the question is a semidefinite programme and the answer exact. `steer` looks for
-an A whose limit has the leaders wanted, which is a search. `can_lead` says which tokens can lead at all. The solver is
-CVXPY with Clarabel, loaded at the first use; `can_lead` needs SciPy alone.
+`choose_A` decides it at layer 0 exactly, by a semidefinite programme. `steer` searches for an A whose limit has the
+requested leaders. `can_lead` finds the tokens that can lead at all. The solver is CVXPY with Clarabel, loaded on first
+use; `can_lead` needs only SciPy.
 """
 
 from hardmax.control.choose import choose_A
-from hardmax.control.result import Clash, ControlResult
+from hardmax.control.programme import can_lead
+from hardmax.control.request import Clash, ControlResult
 from hardmax.control.steering import steer
-from hardmax.control.vertices import can_lead
 
 __all__ = ["Clash", "ControlResult", "can_lead", "choose_A", "steer"]

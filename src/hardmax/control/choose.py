@@ -1,6 +1,14 @@
-"""`choose_A`: the programme, its answer checked, and a sentence."""
+"""`choose_A`: solve the programme, check its solution exactly, and explain it in a sentence.
 
-from collections.abc import Callable, Mapping
+With `only=True` every other token follows one of the leaders at layer 0, which settles the limit (Theorem 1). Which
+leader each token follows is free, and once that is chosen the rest is the same programme. So alternate: an A gives
+every free token the leader with the largest product, these targets give an A of largest margin, and so on until the
+margin is positive or the targets repeat. Theorem 7 gives a first choice for one and two leaders: if a direction p has
+its largest value at one of them and its smallest, of the other sign, at the other, A = ppᵀ + εI works for small ε.
+Theorem 6: linearly independent tokens allow any choice.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from numbers import Real
 from typing import Any
@@ -8,23 +16,21 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import ParameterError
-from hardmax._types import FloatArray
+from hardmax._exact import format_down
+from hardmax._types import FloatArray, IntArray
 from hardmax._validation import check_count, check_positive, is_positive_definite
-from hardmax.control.demands import Demands
-from hardmax.control.exclusive import SWITCHES, alternate
-from hardmax.control.programme import Programme, Solved
-from hardmax.control.request import Request, check_request
-from hardmax.control.result import ControlResult
-from hardmax.control.sentences import impossible, not_exclusive, success
+from hardmax.control.infeasible import MAX_CROSS, MIN_MARGIN, MIN_WEIGHT, Existence, decide_existence
+from hardmax.control.programme import Demands, Programme, Solution, Vertices, find_direction
+from hardmax.control.request import Clash, ControlResult, Request, check_request, list_tokens
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
 
-Progress = Callable[[int, int], None]
-PREFERENCES = ("margin", "identity")
-METHODS = ("cuts", "full")
-BOUNDS = (1e2, 1e6)  # on the condition number, one after the other, where the caller has none
-LARGEST = 1e12  # condition number that may be asked for
-KEPT = 0.5  # part of the best margin that `prefer="identity"` keeps unless told
+CHOICES = {"method": ("cuts", "full"), "prefer": ("margin", "identity")}
+DEFAULT_CONDITIONS = (1e2, 1e6)  # bounds on the condition number, tried in turn
+MAX_CONDITION = 1e12
+KEPT_MARGIN = 0.5  # default part of the largest margin that `prefer="identity"` keeps
+MAX_SWITCHES = 12  # changes of the targets from one start
+RANK_ONE_WEIGHT = 1e-3  # of the identity beside ppᵀ: enough for the targets that follow from it
 
 
 def choose_A(
@@ -40,7 +46,7 @@ def choose_A(
     attempts: int = 10,
     seed: int = 0,
     solver_options: Mapping[str, Any] | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> ControlResult:
     """Choose A so that chosen tokens lead at layer 0 and chosen tokens follow them.
 
@@ -55,35 +61,34 @@ def choose_A(
     leaders : sequence of int
         Tokens that shall lead.
     followers : dict, optional
-        Which token shall follow which leader: {7: 0}.
+        Each follower with its leader: {7: 0}.
     only : bool
         Those leaders and no others: every other token follows one of them at layer 0, so that all limits are decided.
-        A search; where it fails the sentence says "not found", unless impossibility is proved.
+        A search; if it fails the status says "not found", unless impossibility is proved.
     prefer : {"margin", "identity"}
         The largest margin, or the A closest to the identity (Frobenius norm) that keeps a margin.
     margin : float, optional
-        The margin that `prefer="identity"` keeps; half of the largest one unless given.
+        The margin that `prefer="identity"` keeps; by default half of the largest one.
     condition : float, optional
-        Largest eigenvalue of A over the smallest, at most. Unless given, 100, and a million where that is not enough.
+        Bound on the largest eigenvalue of A over the smallest. By default 100, then a million if that is not enough.
     method : {"cuts", "full"}
-        Rows of the programme as they are needed, or all at once: the same optimum, later.
+        Add rows of the programme as cutting planes, or all at once, which is slower: the optimum is the same.
     attempts, seed : int
         Random starts of `only=True`.
     solver_options : dict, optional
         For Clarabel, such as {"max_iter": 500}.
     progress : callable, optional
-        Called by `only=True` with (choices of whom the others follow that were tried, those at most).
+        Called by `only=True` with (assignments of leaders to the other tokens tried, their maximum number).
 
     Returns
     -------
     ControlResult
-        With `found`, `A`, `status` and, where there is no A, the tokens that conflict.
+        With `found`, `A`, `status` and, if there is no A, the tokens that conflict.
 
     Raises
     ------
     ParameterError
-        On a request without a meaning: tokens out of range, one that leads and follows, zero or equal leaders, numbers
-        out of range.
+        If tokens are out of range, one leads and follows, leaders are zero or equal, or numbers are out of range.
     ParameterTypeError
         If `tokens` are not real numbers.
     MissingExtra
@@ -91,7 +96,7 @@ def choose_A(
 
     Examples
     --------
-    Token 1 follows token 0, and leads all the same where A turns its view:
+    Token 1 follows token 0 with A = I, and leads with another A:
 
     >>> import hardmax as hm
     >>> tokens = [[2.0, 0.0], [1.0, 1.0], [0.5, 0.9], [-1.0, 0.0]]
@@ -106,57 +111,54 @@ def choose_A(
     Theorems 5, 6 and 7 of this project (docs/control.md).
     """
     request = check_request(tokens, leaders, followers)
-    for value, name, choices in ((method, "method", METHODS), (prefer, "prefer", PREFERENCES)):
-        if not isinstance(value, str) or value not in choices:
-            raise ParameterError(name, f"be {' or '.join(map(repr, choices))}", f"{value!r}")
-    keep = _check_margin(margin, prefer)
+    for name, value in {"method": method, "prefer": prefer}.items():
+        if not isinstance(value, str) or value not in CHOICES[name]:
+            raise ParameterError(name, f"be {' or '.join(map(repr, CHOICES[name]))}", f"{value!r}")
+    if margin is not None and prefer != "identity":
+        got = '`prefer="margin"`, which finds the largest one'
+        raise ParameterError("margin", 'go with `prefer="identity"`', got)
+    if margin is not None:
+        margin = float(check_positive(margin, "margin", "Leave it out for half of the largest one."))
     attempts, seed = (check_count(*pair, least=0) for pair in ((attempts, "attempts"), (seed, "seed")))
     zero = np.flatnonzero(~request.tokens.any(axis=1))
     if only and len(zero) and len(request.classes) > 1:
         why = "which sees every token alike at layer 0, so that where it goes depends on alpha"
-        got, advice = f"token {request.token(int(zero[0]))}, {why}", "Leave it out, or use `steer`."
+        got, advice = f"token {request.name_token(int(zero[0]))}, {why}", "Leave it out, or use `steer`."
         raise ParameterError("tokens", "not be zero with `only=True`", got, advice)
-    bounds = BOUNDS if condition is None else (check_condition(condition),)
+    bounds = DEFAULT_CONDITIONS if condition is None else (check_condition(condition),)
     programmes = [Programme(bound, method == "cuts", solver_options) for bound in bounds]
     demands = request.demands()
     programme, solved, met = _solve(request, demands, programmes)
     if not met:
-        return impossible(request, demands, solved, programme, only)
+        return _explain_failure(request, demands, solved, programme, only)
     if only:
-        assigned = _assign_others(request, programmes[-1], solved, attempts, seed, progress)
-        if assigned is None:
-            return not_exclusive(request, demands, solved, programme)
+        most = MAX_SWITCHES * (attempts + 2)
+        pairs = alternate(request, programmes[-1], np.asarray(solved.A), attempts, seed)
+        for tried, (assigned, best) in enumerate(pairs):
+            if progress:
+                progress(min(tried, most), most)
+            if best.A is not None and _meets_demands(request, assigned, best.A):
+                break
+        else:
+            return _explain_not_exclusive(request, demands, solved, programme)
         demands = assigned
         programme, solved, _ = _solve(request, demands, programmes)
     if prefer == "identity":
-        solved = _closest_to_identity(request, demands, solved, programme, keep)
-    return success(request, demands, solved, only, prefer)
+        solved = _approach_identity(request, demands, solved, programme, margin)
+    return _explain_success(request, demands, solved, only, prefer)
 
 
-def _solve(request: Request, demands: Demands, programmes: list[Programme]) -> tuple[Programme, Solved, bool]:
-    """The first programme whose A works, with its answer; else the last, and that it does not."""
+def _solve(request: Request, demands: Demands, programmes: list[Programme]) -> tuple[Programme, Solution, bool]:
+    """Return the first programme whose A meets the demands, its solution and True; else the last one and False."""
     for programme in programmes:
-        solved = programme.largest_margin(demands)
+        solved = programme.maximise_margin(demands)
         if solved.A is not None and _meets_demands(request, demands, solved.A):
             return programme, solved, True
     return programme, solved, False
 
 
-def _assign_others(
-    request: Request, programme: Programme, first: Solved, attempts: int, seed: int, progress: Progress | None
-) -> Demands | None:
-    """Demands on all tokens that some A meets: everything is decided at layer 0 then, for every alpha (Theorem 1)."""
-    most = SWITCHES * (attempts + 2)
-    for tried, (demands, solved) in enumerate(alternate(request, programme, np.asarray(first.A), attempts, seed)):
-        if progress:
-            progress(min(tried, most), most)
-        if solved.A is not None and _meets_demands(request, demands, solved.A):
-            return demands
-    return None
-
-
 def _meets_demands(request: Request, demands: Demands, A: FloatArray) -> bool:
-    """Whether every demand is met: positive gaps in NumPy, a definite A, and the exact sets of layer 0."""
+    """Return whether every demand is met: positive gaps in NumPy, a definite A, and the exact sets of layer 0."""
     if demands.margin(A) <= 0 or not is_positive_definite(A):
         return False
     sets = simulate(request.given, Hardmax(1, A), layers=0).sets(0)
@@ -164,17 +166,17 @@ def _meets_demands(request: Request, demands: Demands, A: FloatArray) -> bool:
     return all((labels[sets[first[i]]] == t).all() for i, t in zip(demands.chooser, demands.target, strict=True))
 
 
-def _closest_to_identity(
-    request: Request, demands: Demands, solved: Solved, programme: Programme, keep: float | None
-) -> Solved:
-    """The A closest to the identity that keeps a margin; the one of largest margin where the solver fails at it."""
-    aim = KEPT * solved.margin if keep is None else keep
-    if not np.isfinite(aim):  # a single token asks for nothing
+def _approach_identity(
+    request: Request, demands: Demands, solved: Solution, programme: Programme, margin: float | None
+) -> Solution:
+    """Return the A closest to the identity that keeps a margin; the one of largest margin if the solver fails."""
+    aim = KEPT_MARGIN * solved.margin if margin is None else margin
+    if not np.isfinite(aim):  # a single token has no demands
         return solved
     if aim > solved.margin:
         must = f"be at most the largest that there is, {solved.margin!r}"
         raise ParameterError("margin", must, f"{aim!r}", "Ask for less.")
-    closer = programme.closest_to_identity(demands, aim, solved.pairs)
+    closer = programme.approach_identity(demands, aim, solved.pairs)
     if closer.A is not None and _meets_demands(request, demands, closer.A):
         return closer
     return replace(solved, failure=closer.failure or "its answer fails the check")
@@ -183,17 +185,144 @@ def _closest_to_identity(
 def check_condition(condition: Any) -> float:
     """Return a bound on the condition number."""
     value = float(condition) if isinstance(condition, Real) and not isinstance(condition, bool) else np.nan
-    if not 1 <= value <= LARGEST:
+    if not 1 <= value <= MAX_CONDITION:
         reason = "beyond which floats do not know a definite matrix from others"
-        must = f"be a number from 1, the condition number of the identity, to {LARGEST:g}, {reason}"
+        must = f"be a number from 1, the condition number of the identity, to {MAX_CONDITION:g}, {reason}"
         raise ParameterError("condition", must, f"{condition!r}", "Use 1e4, say.")
     return value
 
 
-def _check_margin(margin: Any, prefer: str) -> float | None:
-    if margin is None:
-        return None
-    if prefer != "identity":
-        got = '`prefer="margin"`, which finds the largest one'
-        raise ParameterError("margin", 'go with `prefer="identity"`', got)
-    return float(check_positive(margin, "margin", "Leave it out for half of the largest one."))
+def alternate(
+    request: Request, programme: Programme, first: FloatArray, attempts: int, seed: int
+) -> Iterator[tuple[Demands, Solution]]:
+    """Yield demands on all tokens, each with its A of largest margin, for changing targets of the free tokens."""
+    tried: set[bytes] = set()
+    for A in _starting_matrices(request, first, attempts, seed):
+        for _ in range(MAX_SWITCHES):
+            products = request.tokens[request.free] @ A @ request.tokens[request.leading].T
+            targets = request.leading[products.argmax(axis=1)]  # of each free token the leader with the largest product
+            if targets.tobytes() in tried:
+                break
+            tried.add(targets.tobytes())
+            demands = request.demands(request.free, targets)
+            solved = programme.maximise_margin(demands)
+            yield demands, solved
+            if solved.A is None:
+                break
+            A = solved.A
+
+
+def _starting_matrices(request: Request, first: FloatArray, attempts: int, seed: int) -> Iterator[FloatArray]:
+    """Yield the A of Theorem 7 if it applies, the A of the leaders alone, the identity, then random ones."""
+    d, rng = request.tokens.shape[1], np.random.default_rng(seed)
+    one_or_two = len(request.leading) if len(request.leading) <= 2 else 0
+    for order in (request.leading, request.leading[::-1])[:one_or_two]:
+        p = _separating_direction(request, order)
+        if p is not None:
+            yield np.outer(p, p) + RANK_ONE_WEIGHT * (p @ p) * np.eye(d)
+    yield first
+    yield np.eye(d)
+    for _ in range(attempts):
+        B = rng.normal(size=(d, d))
+        yield B @ B.T
+
+
+def _separating_direction(request: Request, order: IntArray) -> FloatArray | None:
+    """Find a p with its largest value at the first leader, its smallest at the second, or all positive without one."""
+    rows, labels = request.tokens, request.classes.labels
+    top = rows[order[0]]
+    ahead = [top - np.delete(rows, order[0], axis=0), top[None]]  # <p, each> > 0
+    if len(order) == 1:
+        ahead.append(rows[rows.any(axis=1)])
+    else:
+        bottom = rows[order[1]]
+        ahead += [np.delete(rows, order[1], axis=0) - bottom, -bottom[None]]
+        ahead += [rows[[labels[i]]] * (1 if labels[t] == order[0] else -1) for i, t in request.followers.items()]
+    return find_direction(np.concatenate(ahead))
+
+
+def _explain_success(request: Request, demands: Demands, solved: Solution, only: bool, prefer: str) -> ControlResult:
+    A = np.asarray(solved.A)
+    size = f"Margin {format_down(solved.margin, 3)}, c" if np.isfinite(solved.margin) else "C"
+    away = f", distance to the identity {np.linalg.norm(A - np.eye(len(A))):.3g}" if prefer == "identity" else ""
+    away += f" (the solver gave up on a closer one: {solved.failure})" if solved.failure else ""
+    about = f"{size}ondition number {np.linalg.cond(A):.3g}{away}. Checked by simulation."
+    return _answer(request, demands, solved, only, f"Found: {request.describe(only)}. {about}", A=A, found=True)
+
+
+def _explain_failure(
+    request: Request, demands: Demands, solved: Solution, programme: Programme, only: bool
+) -> ControlResult:
+    """Explain that the solver failed, that the condition number is too small, or that the demands conflict."""
+    words = request.describe(False)
+    if solved.A is None:
+        advice = 'Pass other `solver_options`, or try `prefer="identity"`.'
+        status = f"Not found: {words}. The solver gave up ({solved.failure}). {advice}"
+        return _answer(request, demands, solved, only, status)
+    unbounded = decide_existence(demands, programme.options)
+    if unbounded.solved.margin > MIN_MARGIN and len(unbounded.demands) == len(demands):
+        bound = f"with a condition number of at most {programme.condition:g}"
+        status = f"Not found: {words}, {bound}. There is such an A without that bound. Raise `condition`."
+        return _answer(request, demands, solved, only, status)
+    # Leaders that lead for no A, whatever the other demands; those within rounding of the hull are not among them
+    hull, inside = Vertices(request.tokens), list[int]()
+    for r, label in enumerate(request.leading):
+        if not hull.has(int(label)) and decide_existence(demands.subset(np.array([r])), programme.options).is_refuted:
+            inside.append(request.leaders[r])
+    clashes, proved = _name_clashes(request, unbounded), unbounded.is_refuted
+    conflict = f"what is asked of {list_tokens(sorted({clash.token for clash in clashes}))}" if clashes else ""
+    if inside:
+        verb, what = ("leads", "it is no vertex") if len(inside) == 1 else ("lead", "they are no vertices")
+        why = f"{list_tokens(inside).capitalize()} {verb} for no A: {what} of the hull of all tokens and 0 (Theorem 5)"
+    elif proved:
+        why = f"{conflict.capitalize()} conflicts for every A, by Farkas weights"
+    else:
+        why = "The best margin is 0 within rounding"
+        if unbounded.solved.bound < -MIN_MARGIN:
+            why = f"There is none with a condition number up to {MAX_CROSS**2:g}"
+        why += f"; {conflict} is in the way" if conflict else ""
+    status = f"{'Impossible' if inside or proved else 'Not found'}: {words}. {why}."
+    more = {"proved": proved or bool(inside), "conflict": clashes, "cannot_lead": tuple(inside)}
+    return _answer(request, demands, solved, only, status, **more)
+
+
+def _explain_not_exclusive(request: Request, demands: Demands, solved: Solution, programme: Programme) -> ControlResult:
+    """With one leader the targets are forced, so that a conflict is a proof; with more it is not."""
+    words = request.describe(True)
+    if len(request.leaders) == 1:
+        forced = request.demands(request.free, np.repeat(request.leading, len(request.free)))
+        unbounded = decide_existence(forced, programme.options)
+        if unbounded.is_refuted:
+            clashes = _name_clashes(request, unbounded)
+            conflict = list_tokens(sorted({clash.token for clash in clashes}))
+            status = (
+                f"Impossible at layer 0: {words}. What is asked of {conflict} conflicts for every A, by Farkas "
+                "weights. `steer` looks for an A that does it at the limit."
+            )
+            return _answer(request, forced, unbounded.solved, True, status, proved=True, conflict=clashes)
+    status = (
+        f"Not found: {words}. {list_tokens(request.leaders).capitalize()} can lead with margin "
+        f"{format_down(solved.margin, 3)}, but no targets of the others that were tried can be met; that is "
+        "no proof. Raise `attempts`, or look for it at the limit with `steer`."
+    )
+    return _answer(request, demands, solved, True, status)
+
+
+def _name_clashes(request: Request, existence: Existence) -> tuple[Clash, ...]:
+    """Return the products with a weight that matters, the largest first, in token numbers."""
+    weights, demands, clashes = existence.solved.weights, existence.demands, list[Clash]()
+    for r in np.argsort(-weights, kind="stable"):
+        if weights[r] > MIN_WEIGHT * weights.max():
+            demand, rival = existence.solved.pairs[r]
+            token, target, other = map(request.name_token, (demands.chooser[demand], demands.target[demand], rival))
+            clashes.append(Clash(token, target, other, float(weights[r])))
+    return tuple(clashes)
+
+
+def _answer(
+    request: Request, demands: Demands, solved: Solution, only: bool, status: str, **more: Any
+) -> ControlResult:
+    stats: dict[str, Any] = {"solver": "Clarabel", "rounds": solved.rounds, "rows": len(solved.pairs)}
+    stats |= {"rows_in_all": len(demands) * (len(request.tokens) - 1)}
+    stats |= {"bound": float(solved.bound) if np.isfinite(solved.bound) else None}
+    return request.answer(margin=solved.margin, status=status, only=only, stats=stats, **more)

@@ -1,8 +1,10 @@
-"""What is asked of a cloud: who shall lead, and who shall follow whom. Every check of it stands here."""
+"""The request (which tokens shall lead, which shall follow which), its checks, and the result that answers it."""
 
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from numbers import Integral
 from typing import Any
 
@@ -10,22 +12,129 @@ import numpy as np
 
 from hardmax._errors import InputError, ParameterError, ParameterTypeError
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax._validation import check_cloud
-from hardmax.control.demands import Demands, scaled
-from hardmax.control.result import ControlResult
+from hardmax.control.programme import Demands, can_lead, check_token_set, scale_tokens
 from hardmax.search.sets import Classes
 
-MOST_NAMED = 8  # tokens that a sentence lists
-NOBODY = np.zeros(0, np.intp)
+MAX_NAMED = 8  # tokens that a sentence lists
+NO_CLASSES = np.zeros(0, np.intp)
+
+
+@dataclass(frozen=True)
+class Clash:
+    """One inner product that would have to be positive: `token` attends to `target` rather than `rival`.
+
+    Attributes
+    ----------
+    token, target, rival : int
+        The token that makes the demand, the token that it shall follow, and the one that it must not follow.
+    weight : float
+        Its Farkas weight: with these weights the products of a conflict, each divided by the lengths of the two vectors
+        in it, have a sum that is never positive.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> result = hm.control.choose_A([[1.0, 0.0], [2.0, 0.0], [-1.0, 0.0]], leaders=[0])
+    >>> result.found, result.proved, result.cannot_lead
+    (False, True, (0,))
+    >>> clash = result.conflict[0]
+    >>> clash.token, clash.target, clash.rival
+    (0, 0, 1)
+    """
+
+    token: int
+    target: int
+    rival: int
+    weight: float
+
+    def __str__(self) -> str:
+        wanted = "lead" if self.token == self.target else f"follow {self.target}"
+        return f"token {self.token} would {wanted}, not follow {self.rival} (weight {self.weight:.3g})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ControlResult:
+    """The answer of `choose_A` and `steer`. It prints as a sentence.
+
+    Attributes
+    ----------
+    A : (d, d) array or None
+        Symmetric positive definite with trace d; None if none was found.
+    found : bool
+        True if the simulation with this A meets the request, by exact sets.
+    margin : float
+        The smallest ⟨A z_i, z_t - z_j⟩ / (|z_i| |z_t - z_j|) over the demands on layer 0, computed in NumPy; if nothing
+        was found, the largest one that the solver found.
+    proved : bool
+        True if nothing was found because nothing exists, with a proof.
+    status : str
+        All this as a sentence.
+    leaders, followers, only : tuple of int, dict of int to int, bool
+        The request; `only` is True if no other token was to lead.
+    alpha : float or None
+        The step size that `steer` found together with A.
+    conflict : tuple of Clash
+        The products that cannot all be positive, with their Farkas weights, the largest first.
+    cannot_lead : tuple of int
+        Those of `leaders` that lead for no A at all (Theorem 5).
+    tokens : (n, d) array
+        The tokens.
+    stats : dict
+        Rounds of cutting planes, rows used of rows in all, the solver's bound on the margin, limits computed.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> result = hm.control.choose_A([[2.0, 0.0], [1.0, 1.0], [-1.0, 0.0]], leaders=[1])
+    >>> result.found, result.A.shape, bool(result.margin > 0)
+    (True, (2, 2), True)
+    >>> result.can_lead
+    array([0, 1, 2])
+    """
+
+    A: FloatArray | None
+    found: bool
+    margin: float
+    proved: bool
+    status: str
+    leaders: tuple[int, ...]
+    followers: dict[int, int]
+    only: bool
+    tokens: AnyArray
+    alpha: float | None = None
+    conflict: tuple[Clash, ...] = ()
+    cannot_lead: tuple[int, ...] = ()
+    stats: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return self.status
+
+    @cached_property
+    def condition(self) -> float:
+        """Largest eigenvalue of A over the smallest."""
+        return np.nan if self.A is None else float(np.linalg.cond(self.A))
+
+    @cached_property
+    def can_lead(self) -> IntArray:
+        """Tokens that lead for some A, whichever tokens lead beside them (Theorem 5): computed on first access."""
+        return np.flatnonzero(can_lead(self.tokens))
+
+    def to_json(self) -> str:
+        """Return everything above but the tokens as JSON."""
+        fields = asdict(self) | {"A": None if self.A is None else self.A.tolist()}
+        del fields["tokens"]
+        for name in ("margin", "condition"):  # JSON has no infinity
+            fields[name] = float(getattr(self, name)) if np.isfinite(getattr(self, name)) else None
+        return json.dumps(fields, indent=2)
 
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """Leaders and followers, checked; equal tokens count as one, so `leading` and `free` number classes."""
+    """Checked leaders and followers. Equal tokens are one class; `leading` and `free` hold class indices."""
 
-    given: AnyArray  # (n, d) the tokens as they came
+    given: AnyArray  # (n, d) the tokens as given
     classes: Classes
-    tokens: FloatArray  # (m, d) distinct tokens, the largest entry 1, so that no product overflows
+    tokens: FloatArray  # (m, d) distinct tokens, scaled by `scale_tokens`
     leaders: tuple[int, ...]
     followers: dict[int, int]
 
@@ -35,53 +144,58 @@ class Request:
 
     @property
     def free(self) -> IntArray:
-        """Classes that are neither leaders nor followers, and not zero: whom they follow may be chosen."""
+        """Classes without a role that are not zero: their targets may be chosen."""
         taken = np.r_[self.leading, self.classes.labels[list(self.followers)]]
         return np.setdiff1d(np.flatnonzero(self.tokens.any(axis=1)), taken)
 
-    def demands(self, more: IntArray = NOBODY, targets: IntArray = NOBODY) -> Demands:
-        """The demands on layer 0, with targets for more classes if given."""
+    def demands(self, more: IntArray = NO_CLASSES, targets: IntArray = NO_CLASSES) -> Demands:
+        """Return the demands on layer 0, with targets for more classes if given."""
         following, followed = (self.classes.labels[list(who)] for who in (self.followers, self.followers.values()))
         choosers, chosen = np.r_[self.leading, following, more], np.r_[self.leading, followed, targets]
         return Demands(self.classes.rows, self.tokens, choosers, chosen)
 
-    def token(self, number: int) -> int:
-        """The token that stands for a class: the one that was named, else the first."""
-        named = {int(self.classes.labels[i]): i for i in (*self.followers, *self.leaders)}
-        return named.get(int(number), int(self.classes.first[number]))
+    def name_token(self, label: int) -> int:
+        """Return the token that stands for a class: a requested one, else the first."""
+        requested = {int(self.classes.labels[i]): i for i in (*self.followers, *self.leaders)}
+        return requested.get(int(label), int(self.classes.first[label]))
 
-    def words(self, only: bool, at: str = "") -> str:
-        """What is asked, such as "tokens 0 and 5 lead, and no others; token 7 follows 0"."""
+    def describe(self, only: bool, at: str = "") -> str:
+        """Return the request in words, such as "tokens 0 and 5 lead, and no others; token 7 follows 0"."""
         verb = "leads" if len(self.leaders) == 1 else "lead"
-        words = f"{listed(self.leaders)} {verb}{at}{', and no others' if only else ''}"
-        if len(self.followers) > MOST_NAMED:
+        words = f"{list_tokens(self.leaders)} {verb}{at}{', and no others' if only else ''}"
+        if len(self.followers) > MAX_NAMED:
             return f"{words}; {len(self.followers)} tokens follow as asked"
         return "; ".join([words, *(f"token {i} follows {t}" for i, t in self.followers.items())])
 
-    def result(self, **fields: Any) -> ControlResult:
-        """The answer to this request: not found, unless the fields say so."""
-        asked = {"leaders": self.leaders, "followers": self.followers, "tokens": self.given}
-        return ControlResult(**{"A": None, "found": False, "proved": False} | asked | fields)
+    def answer(self, **fields: Any) -> ControlResult:
+        """Return the result with these fields; by default nothing is found."""
+        request = {"leaders": self.leaders, "followers": self.followers, "tokens": self.given}
+        return ControlResult(**{"A": None, "found": False, "proved": False} | request | fields)
 
 
-def listed(tokens: Iterable[int]) -> str:
-    """ "token 3", or "tokens 1, 2 and 5"."""
+def list_tokens(tokens: Iterable[int]) -> str:
+    """Return "token 3", or "tokens 1, 2 and 5"."""
     names = [str(i) for i in tokens]
-    if len(names) > MOST_NAMED:
-        names = [*names[:MOST_NAMED], f"{len(names) - MOST_NAMED} more"]
+    if len(names) > MAX_NAMED:
+        names = [*names[:MAX_NAMED], f"{len(names) - MAX_NAMED} more"]
     return f"token {names[0]}" if len(names) == 1 else f"tokens {', '.join(names[:-1])} and {names[-1]}"
 
 
 def check_request(tokens: Any, leaders: Any, followers: Any) -> Request:
-    """Return the request, or say what is wrong with it."""
-    array = check_cloud(tokens, "Choose A cloud by cloud.")
+    """Validate the arguments of `choose_A` and `steer`."""
+    array = check_token_set(tokens, "Choose A cloud by cloud.")
     leading = _check_leaders(leaders, len(array))
     following = _check_followers(followers, leading, len(array))
     classes = Classes.of(array)
-    request = Request(array, classes, scaled(classes.rows), leading, following)
-    _check_not_zero(request)
-    _check_distinct(request)
-    _check_rays(request)
+    request = Request(array, classes, scale_tokens(classes.rows), leading, following)
+    for i in (*leading, *following) if len(classes) > 1 else ():
+        if not request.tokens[classes.labels[i]].any():
+            role = "lead" if i in leading else "follow one token"
+            raise InputError(
+                f"Token {i} must not be zero to {role}: all its products are 0, so it sees every token alike. "
+                "Got a zero row. Choose another token, or shift the cloud."
+            )
+    _check_targets(request)
     return request
 
 
@@ -89,7 +203,7 @@ def _check_leaders(leaders: Any, n: int) -> tuple[int, ...]:
     if isinstance(leaders, str | Mapping) or leaders is None:
         raise ParameterTypeError("leaders", "be token numbers, such as [0, 3]", f"{leaders!r}")
     values = [leaders] if isinstance(leaders, Integral) else np.atleast_1d(leaders).tolist()
-    numbers = tuple(_index(value, "leaders", n) for value in values)
+    numbers = tuple(_check_index(value, "leaders", n) for value in values)
     if not numbers:
         raise ParameterError("leaders", "name at least one token", "none", "Pass its number, such as [0].")
     twice = sorted({i for i in numbers if numbers.count(i) > 1})
@@ -104,7 +218,7 @@ def _check_followers(followers: Any, leaders: tuple[int, ...], n: int) -> dict[i
     if not isinstance(followers, Mapping):
         must = "map a token to the leader it shall follow, such as {5: 0}"
         raise ParameterTypeError("followers", must, f"{followers!r}")
-    found = {_index(i, "followers", n): _index(t, "followers", n) for i, t in followers.items()}
+    found = {_check_index(i, "followers", n): _check_index(t, "followers", n) for i, t in followers.items()}
     for i, t in found.items():
         if i in leaders:
             must = "name different tokens, as a token leads or follows"
@@ -115,7 +229,7 @@ def _check_followers(followers: Any, leaders: tuple[int, ...], n: int) -> dict[i
     return found
 
 
-def _index(value: Any, name: str, n: int) -> int:
+def _check_index(value: Any, name: str, n: int) -> int:
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise ParameterTypeError(name, "hold whole numbers, counted from 0", f"{value!r}")
     if not 0 <= int(value) < n:
@@ -123,43 +237,22 @@ def _index(value: Any, name: str, n: int) -> int:
     return int(value)
 
 
-def _check_not_zero(request: Request) -> None:
-    if len(request.classes) == 1:  # nobody else is there to be seen
-        return
-    for i in (*request.leaders, *request.followers):
-        if not request.tokens[request.classes.labels[i]].any():
-            role = "lead" if i in request.leaders else "follow one token"
-            raise InputError(
-                f"Token {i} must not be zero to {role}: all its products are 0, so it sees every token alike. "
-                "Got a zero row. Choose another token, or shift the cloud."
-            )
-
-
-def _check_distinct(request: Request) -> None:
-    seen: dict[int, int] = {}
+def _check_targets(request: Request) -> None:
+    """Refuse equal leaders, and different targets on one ray: its tokens have the same maximisers for every A."""
+    labels, leader_of, seen = request.classes.labels, dict[int, int](), dict[tuple[Fraction, ...], int]()
     for i in request.leaders:
-        other = seen.setdefault(int(request.classes.labels[i]), i)
+        other = leader_of.setdefault(int(labels[i]), i)
         if other != i:
             got = f"tokens {other} and {i}, which are equal: they lead as one or not at all"
             raise ParameterError("leaders", "be distinct tokens", got, "Name one of them.")
-
-
-def _check_rays(request: Request) -> None:
-    """Tokens on one ray have the same maximisers for every A, so they cannot have different targets."""
     targets = {i: i for i in request.leaders} | request.followers
-    seen: dict[tuple[Fraction, ...], int] = {}
     for j in sorted(targets):
-        i = seen.setdefault(_ray(request.given[j]), j)
-        if request.classes.labels[targets[j]] != request.classes.labels[targets[i]]:
+        exact = [Fraction(x) for x in request.given[j].tolist()]
+        size = abs(next((x for x in exact if x), Fraction(1)))
+        i = seen.setdefault(tuple(x / size for x in exact), j)  # positive multiples have the same key
+        if labels[targets[j]] != labels[targets[i]]:
             alike = "one is a positive multiple of the other, so for every A they see the same token"
             got = f". Got the targets {targets[i]} and {targets[j]}. Make them equal."
             if targets[i] == i and targets[j] == j:
                 got = ", the longer of them or another. Got both as leaders. Drop the shorter one."
             raise InputError(f"Tokens {i} and {j} must have one target: {alike}{got}")
-
-
-def _ray(token: AnyArray) -> tuple[Fraction, ...]:
-    """The same for all positive multiples: exact entries, divided by the size of the first that is not 0."""
-    exact = [Fraction(x) for x in token.tolist()]
-    size = abs(next((x for x in exact if x), Fraction(1)))
-    return tuple(x / size for x in exact)

@@ -1,40 +1,36 @@
-"""`steer`: the leaders of the limit, rather than of layer 0.
+"""`steer`: choose the leaders of the limit, rather than of layer 0.
 
-Leaders of layer 0 stay, and more may emerge, so "these tokens lead at the limit and no others" is a question about the
-whole run, for which no programme is known. It is a search: from what the programme of layer 0 gives, small changes of A
-are kept where the limit is no farther from what is asked. What is returned is verified by `limit`, so the answer is
-exact where there is one; where there is none, nothing is said about existence.
+Leaders of layer 0 stay, and more may emerge, so "these tokens lead at the limit and no others" is a question about all
+layers, for which no programme is known. It is a search: start from the A of the programme of layer 0, and keep small
+changes of A if the limit is no farther from the request. A result is certified by `limit`; if none is found, nothing is
+known about existence.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hardmax._arrays import unit_rows
+from hardmax._display import count
 from hardmax._types import FloatArray
 from hardmax._validation import check_alpha, check_count
-from hardmax.control.choose import check_condition
-from hardmax.control.exclusive import alternate
-from hardmax.control.programme import Programme, within_condition
-from hardmax.control.request import Request, check_request
-from hardmax.control.result import ControlResult
+from hardmax.control.choose import alternate, check_condition
+from hardmax.control.programme import Programme, clip_condition
+from hardmax.control.request import ControlResult, Request, check_request
 from hardmax.limit import Limit, limit
 from hardmax.rules.hardmax import Hardmax
-from hardmax.trajectories.sentences import count
 
-SMALLEST, LARGEST = 0.02, 1.0  # sizes of a change, drawn evenly in the logarithm
-OTHER_STEP = 0.2  # part of the changes that also draw another alpha, where there are several
-CHOICES, RANDOM = 12, 8  # starts: choices of whom the others follow, and matrices at random
-STALLED = 60  # changes without a gain after which the search begins elsewhere
-MOST_LAYERS = 300
+MIN_CHANGE, MAX_CHANGE = 0.02, 1.0  # relative sizes of a change, drawn uniformly in the logarithm
+OTHER_ALPHA = 0.2  # probability that a change draws another alpha, if there are several
+ASSIGNED_STARTS, RANDOM_STARTS = 12, 8  # from targets of the other tokens, and random matrices
+MAX_STALLED = 60  # changes without a gain after which the search restarts elsewhere
+MAX_LAYERS = 300
 
 
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """An A with a step, its limit, and how far that is from the request: tokens that are wrong, then by how much."""
+class Trial(NamedTuple):
+    """An A with a step size, its limit, and its cost: the number of wrong tokens, then their wrong gaps."""
 
     A: FloatArray
     alpha: float
@@ -43,31 +39,27 @@ class Trial:
 
 
 class Evaluator:
-    """Computes limits, and counts them."""
+    """A function from A and alpha to a `Trial`, at most `most` times."""
 
     def __init__(self, request: Request, most: int, progress: Callable[[int, int], None] | None) -> None:
-        self.request, self.most, self.done, self._progress = request, most, 0, progress
-        self._wanted = set(request.leading.tolist())
+        self.request, self.most, self.left, self._progress = request, most, most, progress
+        self._leading = set(request.leading.tolist())
         self._targets = [(i, int(request.classes.labels[t])) for i, t in request.followers.items()]
 
-    @property
-    def left(self) -> int:
-        return self.most - self.done
-
     def __call__(self, A: FloatArray, alpha: float) -> Trial:
-        found = limit(self.request.given, Hardmax(alpha, A), max_layers=MOST_LAYERS)
-        self.done += 1
+        found = limit(self.request.given, Hardmax(alpha, A), max_layers=MAX_LAYERS)
+        self.left -= 1
         if self._progress:
-            self._progress(self.done, self.most)
+            self._progress(self.most - self.left, self.most)
         lead = self.request.classes.labels[found.leaders].tolist()  # classes
-        missing, surplus = self._wanted.difference(lead), set(lead) - self._wanted
+        missing, surplus = self._leading.difference(lead), set(lead) - self._leading
         limits = [lead[c] if 0 <= c < len(lead) else -1 for c in found.clusters.tolist()]
         astray = sum(limits[i] != t for i, t in self._targets)
         wrong = len(missing) + len(surplus) + astray + (not found.certified)
-        return Trial(A, alpha, found, (wrong, self._shortfall(A, missing, surplus)))
+        return Trial(A, alpha, found, (wrong, self._sum_wrong_gaps(A, missing, surplus)))
 
-    def _shortfall(self, A: FloatArray, missing: set[int], surplus: set[int]) -> float:
-        """Scaled gaps at layer 0 that have the wrong sign: a slope where the count of wrong tokens is flat."""
+    def _sum_wrong_gaps(self, A: FloatArray, missing: set[int], surplus: set[int]) -> float:
+        """Sum the scaled gaps at layer 0 with the wrong sign: a slope where the number of wrong tokens is constant."""
         each = np.array([*missing, *surplus], np.intp)
         if not len(each) or len(self.request.tokens) == 1:
             return 0.0
@@ -91,7 +83,7 @@ def steer(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> ControlResult:
-    """Search an A, and a step alpha, for which exactly these tokens lead at the limit.
+    """Search for an A, and a step size alpha, for which exactly these tokens lead at the limit.
 
     Parameters
     ----------
@@ -99,28 +91,27 @@ def steer(
     leaders : sequence of int
         The leaders of the limit, all of them. They may emerge at any layer.
     followers : dict, optional
-        Which token shall end at which leader.
+        Each follower with the leader at which it shall end.
     alpha : number or sequence of numbers
-        The step, or several to choose from.
+        The step size, or several to choose from.
     evaluations : int
-        How many limits to compute at most.
+        Maximum number of limits to compute.
     condition : float
-        Largest eigenvalue of A over the smallest, at most.
+        Bound on the largest eigenvalue of A over the smallest.
     seed : int
-        Of the changes that are tried.
+        Seed of the random changes.
     progress : callable, optional
-        Called with (limits computed, limits at most).
+        Called with (limits computed, `evaluations`).
 
     Returns
     -------
     ControlResult
-        `found` is True only where `hm.limit` certifies it, with `alpha` the step that goes with A.
+        `found` is True only if `hm.limit` certifies it, with `alpha` the step size that belongs to A.
 
     Raises
     ------
     ParameterError
-        On a request without a meaning: tokens out of range, one that leads and follows, zero or equal leaders, numbers
-        out of range.
+        If tokens are out of range, one leads and follows, leaders are zero or equal, or numbers are out of range.
     ParameterTypeError
         If `tokens` are not real numbers.
     MissingExtra
@@ -138,76 +129,73 @@ def steer(
     Found: token 2 leads at the limit, and no others, with alpha = 0.5. Certified at layer 1 after 1 limit.
     """
     request = check_request(tokens, leaders, followers)
-    # Unlike a rule's, a sequence of steps is a choice and not one a layer.
-    steps, condition = [float(step) for step in check_alpha(alpha)], check_condition(condition)
+    # For a rule a sequence is one step size per layer; here it is a choice.
+    alphas, condition = [float(step) for step in check_alpha(alpha)], check_condition(condition)
     evaluate = Evaluator(request, check_count(evaluations, "evaluations", least=1), progress)
     rng = np.random.default_rng(check_count(seed, "seed", least=0))
     trials: list[Trial] = []
     for A in _starting_matrices(request, condition, rng):
-        trials += [evaluate(A, step) for step in steps[: evaluate.left]]
+        trials += [evaluate(A, step) for step in alphas[: evaluate.left]]
         if min(trial.cost[0] for trial in trials) == 0 or not evaluate.left:
             break
     trials.sort(key=lambda trial: trial.cost)
     best = trials[0]
     while best.cost[0] and evaluate.left:
         if not trials:
-            trials = [evaluate(_random_matrix(len(best.A), condition, rng), steps[rng.integers(len(steps))])]
-        best = min(best, _descend(evaluate, trials.pop(0), steps, condition, rng), key=lambda trial: trial.cost)
-    return _answer(request, best, evaluate.done)
+            trials = [evaluate(_random_matrix(len(best.A), condition, rng), alphas[rng.integers(len(alphas))])]
+        best = min(best, _descend(evaluate, trials.pop(0), alphas, condition, rng), key=lambda trial: trial.cost)
+    return _answer(request, best, evaluate.most - evaluate.left)
 
 
 def _starting_matrices(request: Request, condition: float, rng: np.random.Generator) -> Iterator[FloatArray]:
-    """What the programme of layer 0 says, for the leaders alone and with targets for all; the identity; random ones."""
-    d = request.tokens.shape[1]
-    programme = Programme(condition)
+    """Yield the identity, the A of the programme of layer 0 for the leaders alone and with targets, random ones."""
+    d, programme = request.tokens.shape[1], Programme(condition)
     yield np.eye(d)
-    first = programme.largest_margin(request.demands()).A
+    first = programme.maximise_margin(request.demands()).A
     if first is not None:
         yield first
-        for _, solved in islice(alternate(request, programme, first, CHOICES, int(rng.integers(1 << 30))), CHOICES):
-            if solved.A is not None:
-                yield solved.A
-    for _ in range(RANDOM):
+        assigned = alternate(request, programme, first, ASSIGNED_STARTS, int(rng.integers(1 << 30)))
+        yield from (solved.A for _, solved in islice(assigned, ASSIGNED_STARTS) if solved.A is not None)
+    for _ in range(RANDOM_STARTS):
         yield _random_matrix(d, condition, rng)
 
 
 def _random_matrix(d: int, condition: float, rng: np.random.Generator) -> FloatArray:
     B = rng.normal(size=(d, d))
-    return within_condition(B @ B.T, condition)
+    return clip_condition(B @ B.T, condition)
 
 
 def _descend(
-    evaluate: Evaluator, trial: Trial, steps: list[float], condition: float, rng: np.random.Generator
+    evaluate: Evaluator, trial: Trial, alphas: list[float], condition: float, rng: np.random.Generator
 ) -> Trial:
-    """Keep changes that do not make it worse, until it is right or nothing helps."""
+    """Keep changes that do not raise the cost, until it is 0 or nothing helps."""
     stalled = 0
-    while trial.cost[0] and stalled < STALLED and evaluate.left:
-        other = len(steps) > 1 and rng.random() < OTHER_STEP
-        alpha = steps[rng.integers(len(steps))] if other else trial.alpha
-        new = evaluate(_perturbed(trial.A, evaluate.request, condition, rng), alpha)
+    while trial.cost[0] and stalled < MAX_STALLED and evaluate.left:
+        other = len(alphas) > 1 and rng.random() < OTHER_ALPHA
+        alpha = alphas[rng.integers(len(alphas))] if other else trial.alpha
+        new = evaluate(_perturb(trial.A, evaluate.request, condition, rng), alpha)
         stalled = 0 if new.cost < trial.cost else stalled + 1
         trial = new if new.cost <= trial.cost else trial
     return trial
 
 
-def _perturbed(A: FloatArray, request: Request, condition: float, rng: np.random.Generator) -> FloatArray:
-    """A turned and stretched a little: all of it, or along a combination of a few tokens."""
+def _perturb(A: FloatArray, request: Request, condition: float, rng: np.random.Generator) -> FloatArray:
+    """Rotate and stretch A a little: all of it, or along a combination of a few tokens."""
     d = len(A)
-    size = SMALLEST * (LARGEST / SMALLEST) ** rng.random()
+    size = MIN_CHANGE * (MAX_CHANGE / MIN_CHANGE) ** rng.random()
     if rng.random() < 0.5:
         M = np.eye(d) + size * rng.normal(size=(d, d)) / np.sqrt(d)
-        return within_condition(M @ A @ M.T, condition)
+        return clip_condition(M @ A @ M.T, condition)
     p = rng.normal(size=3) @ request.tokens[rng.integers(len(request.tokens), size=3)]
     p = p / (np.linalg.norm(p) or 1.0)
     stretch = size * d * rng.choice([-0.5, 1.0])
-    return within_condition(A + stretch * np.outer(p, p), condition)
+    return clip_condition(A + stretch * np.outer(p, p), condition)
 
 
 def _answer(request: Request, best: Trial, done: int) -> ControlResult:
-    words, found, limits = request.words(True, at=" at the limit"), best.cost[0] == 0, count(done, "limit")
-    if found:
-        status = f"Found: {words}, with alpha = {best.alpha:g}. Certified at layer {best.limit.layer} after {limits}."
-    else:
+    words, found, limits = request.describe(True, at=" at the limit"), best.cost[0] == 0, count(done, "limit")
+    status = f"Found: {words}, with alpha = {best.alpha:g}. Certified at layer {best.limit.layer} after {limits}."
+    if not found:
         status = (
             f"Not found in {limits}: {words}. The closest had {count(len(best.limit.leaders), 'leader')}, and "
             f"{count(best.cost[0], 'token')} wrong; that is no proof. Raise `evaluations`, or pass several values of "
@@ -215,4 +203,4 @@ def _answer(request: Request, best: Trial, done: int) -> ControlResult:
         )
     stats = {"limits": done, "layer": best.limit.layer, "wrong": best.cost[0]}
     about = {"margin": request.demands().margin(best.A), "only": True, "alpha": best.alpha, "stats": stats}
-    return request.result(A=best.A if found else None, found=found, status=status, **about)
+    return request.answer(A=best.A if found else None, found=found, status=status, **about)

@@ -6,11 +6,11 @@ from typing import Any, cast
 from matplotlib.figure import Figure
 
 from hardmax._types import AnyArray
-from hardmax.draw.html import render
+from hardmax.draw.html import limit_points, render
 from hardmax.draw.shown import shows_once
 from hardmax.draw.tokens import plot_layers, plot_limit, plot_tokens
-from hardmax.limit import Limit, limit_points
-from hardmax.theorems.base import Verdict
+from hardmax.limit import Limit
+from hardmax.theorems.verdict import Verdict
 from hardmax.trajectories.base import Trajectory
 
 MOST_POINTS, MOST_LEADERS = 12, 12
@@ -19,7 +19,7 @@ MOST_POINTS, MOST_LEADERS = 12, 12
 @shows_once
 def trajectory_figure(trajectory: Trajectory, k: int | None = None, **options: Any) -> Figure:
     """Some layers or times side by side, or the one that k names."""
-    trajectory.single("trajectory[b].plot()")
+    trajectory.refuse_batch("trajectory[b].plot()")
     if k is None:
         return plot_layers(trajectory, **options)
     return cast(Figure, plot_tokens(trajectory, k, **options).figure)

@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse
 from mpl_toolkits.mplot3d import Axes3D
 
+from hardmax._display import count
 from hardmax._errors import InputError
 from hardmax._types import FloatArray
 from hardmax.draw.projection import Projection
@@ -19,10 +20,9 @@ from hardmax.draw.style import BESIDE_WORDS, COLOURS, EDGE, GREY, REST, SIZE, dr
 from hardmax.draw.tokens import Palette, plot_tokens
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
-from hardmax.trajectories.sentences import count
 
 if TYPE_CHECKING:
-    from hardmax.control.result import ControlResult
+    from hardmax.control.request import ControlResult
 
 LAYERS = 60  # to see who leads in the end
 FITS = 0.6  # half the length of the ellipse, as a part of the largest coordinate

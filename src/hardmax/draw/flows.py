@@ -21,7 +21,7 @@ from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.draw import style
 from hardmax.draw.projection import Projection
 from hardmax.draw.shown import shows_once
-from hardmax.flows.spectrum import expectation_of
+from hardmax.flows.classify import classify_rule
 from hardmax.polytope import Polytope
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.softmax import Softmax
@@ -84,7 +84,7 @@ def plot_flow(
     >>> ax.get_title()
     't = 0'
     """
-    trajectory.single("plot_flow(trajectory[b], k)")
+    trajectory.refuse_batch("plot_flow(trajectory[b], k)")
     at = position(trajectory, k)
     projection = projection or Projection.of_trajectory(trajectory)
     alone, ax = ax is None, style.new_axes(projection) if ax is None else ax
@@ -146,7 +146,7 @@ def plot_times(
     >>> [ax.get_title() for ax in figure.axes]
     ['t = 0', 't = 4', 't = 8']
     """
-    trajectory.single("plot_layers(trajectory[b])")
+    trajectory.refuse_batch("plot_layers(trajectory[b])")
     last = position(trajectory, -1)
     wanted = even_positions(trajectory, PANELS) if positions is None else positions
     kept = [k for k in dict.fromkeys(position(trajectory, k) for k in wanted if k <= last) if k != last] + [last]
@@ -211,7 +211,7 @@ def plot_attention(trajectory: Trajectory, k: int = -1, *, ax: Axes | None = Non
     >>> ax.get_title()
     't = 0: rank 12'
     """
-    trajectory.single("plot_attention(trajectory[b], k)")
+    trajectory.refuse_batch("plot_attention(trajectory[b], k)")
     if isinstance(trajectory, SmoothTrajectory):
         k = position(trajectory, k)
     at, real = trajectory.index(k), trajectory.mask
@@ -267,7 +267,7 @@ def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Axes | No
     >>> ax.get_title()
     't = 1.6'
     """
-    trajectory.single("plot_connections(trajectory[b], k)")
+    trajectory.refuse_batch("plot_connections(trajectory[b], k)")
     at, real = position(trajectory, k), trajectory.mask
     X = trajectory.array[at, real].astype(np.float64)  # (n, d)
     form = score_form(trajectory, at)
@@ -297,7 +297,7 @@ def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Axes | No
 def position(trajectory: SmoothTrajectory, k: int) -> int:
     """Position k in `tokens`; negative counts from the last with finite tokens, so that -1 can always be drawn."""
     reached = trajectory.reached
-    at = reached + k if -reached <= trajectory.whole(k) < 0 else trajectory.index(k)
+    at = reached + k if -reached <= trajectory.check_index(k) < 0 else trajectory.index(k)
     if at >= reached:
         raise InputError(
             f"Tokens must be finite to be drawn. Got {trajectory.label(at)}, beyond the last finite position. "
@@ -347,7 +347,7 @@ def expectation_line(trajectory: Trajectory) -> str:
     rule = trajectory.rule
     if not isinstance(rule, SelfAttention) or any(map(callable, rule.weights)):
         return ""
-    return repr(expectation_of(rule, trajectory.array.shape[-1]))
+    return repr(classify_rule(rule, trajectory.array.shape[-1]))
 
 
 def score_form(trajectory: SmoothTrajectory, at: int) -> FloatArray | None:

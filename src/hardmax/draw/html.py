@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hardmax._types import AnyArray
 from hardmax._version import __version__
+from hardmax.limit import Limit
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -53,3 +55,28 @@ class Picture(NamedTuple):
         plt.close(figure)
         data = base64.b64encode(buffer.getvalue()).decode()
         return cls(f"data:image/svg+xml;base64,{data}", alternative, caption, width)
+
+
+def coordinates(point: AnyArray) -> str:
+    """Return a point as text, shortened beyond six coordinates."""
+    shown = ", ".join(f"{float(x):.4g}" for x in point[:6])
+    return f"({shown}, ...)" if len(point) > 6 else f"({shown})"
+
+
+def limit_points(limit: Limit, most: int) -> list[tuple[str, str, str, str]]:
+    """Return rows of a table of the set S: the point, what it is, since which layer, how many tokens tend to it."""
+    rows = []
+    for p, point in enumerate(limit.points[:most]):
+        tokens = np.flatnonzero(limit.clusters == p)
+        if p < len(limit.leaders):
+            what, since = f"leader {limit.leaders[p]}", str(limit.emerged[p])
+        else:
+            weights = limit.weights[tokens[0]]
+            terms = [f"{w:.3g} x leader {i}" for w, i in zip(weights, limit.leaders, strict=True) if w > 0]
+            what, since = " + ".join(terms) or "no combination of leaders", ""
+        rows.append((coordinates(point), what, since, str(len(tokens))))
+    if len(limit.points) > most:
+        rows.append(("...", f"and {len(limit.points) - most} more", "", ""))
+    if (limit.clusters < 0).any():
+        rows.append(("", "undecided", "", str(int((limit.clusters < 0).sum()))))
+    return rows

@@ -128,7 +128,7 @@ def movie(
         check_ending(path, ENDINGS)
     check_trajectory(trajectory)
     steps, fps = check_count(steps, "steps", least=1), check_count(fps, "fps", least=1)
-    trajectory.single("movie(trajectory[b], path)")
+    trajectory.refuse_batch("movie(trajectory[b], path)")
     projection = Projection.of_trajectory(trajectory)
     draw, frames, legend = (
         _hardmax_frames(trajectory, projection, steps, palette or Palette(trajectory))

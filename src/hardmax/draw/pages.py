@@ -82,7 +82,7 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
     check_trajectory(trajectory)
     if path is not None:
         check_ending(path, HTML)
-    trajectory.single("interactive(trajectory[b])")
+    trajectory.refuse_batch("interactive(trajectory[b])")
     page = render(
         "player",
         title=title or repr(trajectory.rule),
@@ -181,7 +181,7 @@ class Look(NamedTuple):
 
 
 def _hardmax_look(trajectory: HardmaxTrajectory, real: IntArray) -> Look:
-    palette, cloud = Palette(trajectory), trajectory.clouds[0]
+    palette, cloud = Palette(trajectory), trajectory.token_sets[0]
     own = cloud.classes.labels[np.searchsorted(cloud.real, real)]  # class of each token
     end = trajectory.attention(-1, sparse=True)
     follows = [", ".join(map(str, end.indices[end.indptr[i] : end.indptr[i + 1]])) for i in real]

@@ -13,7 +13,7 @@ from scipy.linalg import qr
 
 from hardmax._errors import InputError
 from hardmax._types import FloatArray
-from hardmax.flows.spectrum import expected_of_values
+from hardmax.flows.classify import classify_values
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
 from hardmax.trajectories.base import Trajectory
@@ -113,7 +113,7 @@ class Projection:
             tokens = np.vstack([tokens.reshape(-1, d), np.eye(d), -np.eye(d)])
         turned = None
         if trajectory.gathering is not trajectory.drawn and isinstance(trajectory.rule, SelfAttention):
-            gathering = expected_of_values(trajectory.rule, d).dual  # (d, k), whose coordinates tokens gather in
+            gathering = classify_values(trajectory.rule, d).dual  # (d, k), whose coordinates tokens gather in
             turned = cls._turned(tokens.reshape(-1, d), gathering, trajectory.letter)
         return turned or cls.of(tokens, letter=trajectory.letter, stretch=True)
 

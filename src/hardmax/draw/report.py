@@ -9,11 +9,11 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from hardmax.draw.flows import expectation_line
-from hardmax.draw.html import Picture, render
+from hardmax.draw.html import Picture, limit_points, render
 from hardmax.draw.pages import player_parts
 from hardmax.draw.projection import Projection
 from hardmax.draw.tokens import limit_colours, plot_layers, plot_limit
-from hardmax.limit import Limit, limit_points
+from hardmax.limit import Limit
 from hardmax.theorems import Verdict, check, limit_of
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.smooth import SmoothTrajectory

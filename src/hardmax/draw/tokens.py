@@ -28,8 +28,7 @@ from hardmax.limit import Limit
 from hardmax.polytope import Polytope
 from hardmax.search.sets import Sets
 from hardmax.trajectories.base import Trajectory
-from hardmax.trajectories.cloud import Cloud
-from hardmax.trajectories.hardmax import HardmaxTrajectory
+from hardmax.trajectories.hardmax import HardmaxTrajectory, TokenSet
 from hardmax.trajectories.smooth import SmoothTrajectory
 
 SKY = style.COLOURS[5]
@@ -72,9 +71,9 @@ class Palette:
         first: Sequence[int] = (),
         colours: Sequence[str] = style.COLOURS,
     ) -> None:
-        cloud = trajectory.only_cloud("Palette(trajectory[b])")
-        clouds = [cloud, *(run.clouds[0] for run in more)]
-        self._label = cloud.spread(np.arange(len(cloud.classes)), trajectory.n)  # class of each token
+        cloud = trajectory.only_token_set("Palette(trajectory[b])")
+        clouds = [cloud, *(run.token_sets[0] for run in more)]
+        self._label = cloud.to_tokens(np.arange(len(cloud.classes)), trajectory.n)  # class of each token
         sizes = np.sum([_count_followers(one, one.sets[-1], alone=True) for one in clouds], axis=0)
         sizes[self._label[list(first)]] = np.inf
         leading = [np.flatnonzero(one.emerged >= 0) for one in clouds]
@@ -94,12 +93,12 @@ class Palette:
         """Colour of whom each class follows, (m,); white where these are several."""
         return np.where(sets.sizes == 1, self.of_class[sets.targets], "#FFFFFF")
 
-    def edges(self, cloud: Cloud, sets: Sets) -> AnyArray:
+    def edges(self, cloud: TokenSet, sets: Sets) -> AnyArray:
         """Own colour of each class that others follow, (m,), and EDGE for those that nobody follows."""
         return np.where(_count_followers(cloud, sets) > 0, self.of_class, style.EDGE)
 
 
-def _count_followers(cloud: Cloud, sets: Sets, *, alone: bool = False) -> FloatArray:
+def _count_followers(cloud: TokenSet, sets: Sets, *, alone: bool = False) -> FloatArray:
     """How many tokens follow each class, (m,), its copies among them; with `alone`, it and nobody else, itself too."""
     counts, rows = cloud.classes.counts, np.repeat(np.arange(len(sets)), sets.sizes)
     weights = np.where(rows == sets.members, counts[rows] - 1, counts[rows])
@@ -166,7 +165,7 @@ def plot_tokens(
         return plot_flow(
             cast(SmoothTrajectory, trajectory), k, ax=ax, tails=tails, hull=polytope, projection=projection
         )
-    trajectory.only_cloud("plot_tokens(trajectory[b], k)")
+    trajectory.only_token_set("plot_tokens(trajectory[b], k)")
     projection = projection or Projection.of_trajectory(trajectory)
     alone, ax = ax is None, style.new_axes(projection) if ax is None else ax
     palette = palette or Palette(trajectory)
@@ -239,7 +238,7 @@ def plot_layers(
     check_trajectory(trajectory)
     if not isinstance(trajectory, HardmaxTrajectory):
         return plot_times(cast(SmoothTrajectory, trajectory), layers, projection=projection)
-    trajectory.only_cloud("plot_layers(trajectory[b])")
+    trajectory.only_token_set("plot_layers(trajectory[b])")
     wanted = style.LAYERS if layers is None else layers
     kept = [k for k in wanted if k < trajectory.layers and k in trajectory.saved] + [trajectory.layers]
     view, palette = projection or Projection.of_trajectory(trajectory), Palette(trajectory)
@@ -252,7 +251,7 @@ def plot_layers(
 
 def leading(trajectory: HardmaxTrajectory, at: int) -> BoolArray:
     """Which classes of equal tokens lead at a saved position, (m,); with a tolerance, those of one token."""
-    cloud, sets = trajectory.clouds[0], trajectory.clouds[0].sets[at]
+    cloud, sets = trajectory.token_sets[0], trajectory.token_sets[0].sets[at]
     if trajectory.rule.ties == "exact":
         return (cloud.emerged >= 0) & (cloud.emerged <= int(trajectory.saved[at]))
     return (sets.sizes == 1) & (sets.targets == np.arange(len(sets))) & (cloud.classes.counts == 1)
@@ -262,7 +261,7 @@ def _scatter_tokens(
     ax: Axes, Z: FloatArray, shown: IntArray, trajectory: HardmaxTrajectory, k: int, palette: Palette
 ) -> None:
     """Markers at Z (shown, 2 or 3) for these of the real tokens."""
-    cloud, at = trajectory.clouds[0], trajectory.index(k)
+    cloud, at = trajectory.token_sets[0], trajectory.index(k)
     own, sets = cloud.classes.labels[shown], cloud.sets[at]  # own: class of each token
     stars, parts, edges = leading(trajectory, at)[own], sets.sizes[own], palette.edges(cloud, sets)[own]
     widths = np.where(edges == style.EDGE, 0.6, 1.8)

@@ -14,18 +14,17 @@ from hardmax._exact import over_one_denominator
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax._validation import as_array
 from hardmax.exact.comparison import ExactRows, compared
-from hardmax.search.dispatch import Search, check_kernel
-from hardmax.search.ready import compiled_pays, is_small, of_batch
+from hardmax.search.dispatch import Search, check_kernel, is_small, products_of_batch, search_batch, use_compiled
 from hardmax.search.reference import TILE, near_maxima, near_maxima_of_clouds
-from hardmax.search.rounding import Metric, Scaled, ScaledClouds, Slack
+from hardmax.search.rounding import Metric, Scaled, ScaledClouds, slack_of
 from hardmax.search.sets import Classes, Sets, TooMany
 
-LARGE = 1e150  # its square is still a float
+MAX_FLOAT64_FACTOR = 1e150  # its square is still a float
 SEES_ALL = "A tolerance sees all products."  # why `tolerant_sets` runs in NumPy
 
 
 class Points(NamedTuple):
-    """Positions as floats, how far each coordinate may be off, and some rows exactly, over one denominator."""
+    """Positions as floats, the error of each coordinate, and a function that returns rows exactly."""
 
     values: FloatArray
     error: float
@@ -37,13 +36,13 @@ class Points(NamedTuple):
         return cls(scaled.values, scaled.error, exact_rows(array))
 
     def part(self, some: slice) -> "Points":
-        """Some of the rows, one after another."""
+        """Return a slice of the rows."""
         exact, first = self.exact, some.start
         return Points(self.values[some], self.error, lambda rows: exact([first + row for row in rows]))
 
 
 def exact_rows(array: AnyArray) -> ExactRows:
-    """Some rows of an array of floats or Fractions as integers over one denominator."""
+    """Return a function that returns rows of floats or Fractions as integers over one denominator."""
     return lambda some: over_one_denominator(array[some])[0]
 
 
@@ -51,11 +50,11 @@ Answer: TypeAlias = tuple[Sets, FloatArray | None, dict[int, int]]
 
 
 def exact_sets(points: Points, keys: Points, metric: Metric, search: Search, limits: IntArray | None = None) -> Answer:
-    """C_i = argmax_j <A x_i, z_j> for points x_i and keys z_j, as in real arithmetic; with `limits`, j < limits[i].
+    """Return C_i = argmax_j <A x_i, z_j> for points x_i and keys z_j, as in real arithmetic; j < limits[i] if given.
 
-    Returns the sets; lower bounds of the gaps between the float products of each row, if `search` finds gaps; and by
-    how much each row that floats did not decide leads in products of exact rows, 0 for a tie. Where tokens have
-    gathered to within rounding, so that every key may be the largest, few rows are compared at a time.
+    Also returns lower bounds of the gaps between the float products of each row, if `search.gaps`; and by how much each
+    row that floats did not decide leads in products of exact rows, 0 for a tie. Where tokens have clustered to within
+    rounding, so that every key may be the largest, few rows are compared at a time.
     """
     try:
         return _exact_sets(points, keys, metric, search, limits)
@@ -71,7 +70,7 @@ def exact_sets(points: Points, keys: Points, metric: Metric, search: Search, lim
 
 def _exact_sets(points: Points, keys: Points, metric: Metric, search: Search, limits: IntArray | None) -> Answer:
     queries, query_error = metric.queries(points.values, points.error)
-    slack = Slack.of(query_error, keys.values, keys.error)
+    slack = slack_of(queries, query_error, keys.values, keys.error)
     near, gaps = search.near_maxima(queries, keys.values, slack, limits)
     leads = dict.fromkeys(near.tied.tolist(), 0)
     rows = near.tied if keys.error else _with_different_keys(near, keys.values)
@@ -81,10 +80,9 @@ def _exact_sets(points: Points, keys: Points, metric: Metric, search: Search, li
         sets, leads = near.replace(rows, decided), leads | dict(zip(rows.tolist(), by, strict=True))
     if not search.gaps:
         return sets, None, leads
-    each = slack.at(queries)
     if gaps is None:
-        gaps = _gaps_of(queries, keys.values, each, near, leads)
-    return sets, np.maximum(gaps - each, 0.0), leads
+        gaps = _gaps_of(queries, keys.values, slack, near, leads)
+    return sets, np.maximum(gaps - slack, 0.0), leads
 
 
 def _gaps_of(queries: FloatArray, keys: FloatArray, slack: FloatArray, near: Sets, leads: dict[int, int]) -> FloatArray:
@@ -143,7 +141,7 @@ def _best_products(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> 
 def tolerant_sets(
     points: FloatArray, keys: FloatArray, metric: Metric, tolerance: float, limits: IntArray | None = None
 ) -> Sets:
-    """C_i = {j : <A x_i, z_j> >= max - tolerance |A x_i| max_j |z_j|}, in floats."""
+    """Return C_i = {j : <A x_i, z_j> >= max - tolerance |A x_i| max_j |z_j|}, in floats."""
     queries, _ = metric.queries(points, 0.0)
     norms = np.linalg.norm(keys, axis=1)
     longest = norms.max() if limits is None else np.maximum.accumulate(norms)[limits - 1]
@@ -151,7 +149,7 @@ def tolerant_sets(
 
 
 def _with_different_keys(near: Sets, keys: AnyArray) -> IntArray:
-    """Rows whose members are not all the same key."""
+    """Return the rows whose members are not all equal keys."""
     if not len(near.tied):
         return near.tied
     tied = near.take(near.tied)
@@ -162,10 +160,10 @@ def _with_different_keys(near: Sets, keys: AnyArray) -> IntArray:
 
 
 def exact_sets_of_batch(queries: AnyArray, keys: AnyArray, mask: BoolArray | None = None, causal: bool = False) -> Sets:
-    """Find C_i = argmax_j <q_i, k_j> for clouds (batch, n, d) and (batch, m, d), as in real arithmetic on these floats.
+    """Return C_i = argmax_j <q_i, k_j> for (batch, n, d) queries and (batch, m, d) keys, as in real arithmetic.
 
-    `mask` (batch, m) is True for keys that may be chosen; with `causal`, query i sees the keys 0 to i alone. Row
-    b * n + i has the keys of cloud b.
+    `mask` (batch, m) is True for keys that may be chosen; with `causal`, query i sees only the keys 0 to i. Row
+    b * n + i holds keys of batch element b.
     """
     if queries.shape[2] == 1 and not causal:
         return _sets_on_line(queries, keys, mask)
@@ -186,17 +184,15 @@ def near_maxima_of_batch(
     mask: BoolArray | None = None,
     causal: bool = False,
 ) -> tuple[Sets, BoolArray]:
-    """Find all keys whose products are within `slack` (batch * n,) of the largest, and where these are all the same.
+    """Return all keys whose products are within `slack` (batch * n,) of the largest, and where these are all equal.
 
-    Without `slack` it is the error of the products, so that rows whose candidates are all the same key are decided.
+    Without `slack` it is the error of the products, so that rows whose candidates are all equal are decided.
     """
-    (batch, n, _), m = queries.shape, keys.shape[1]
-    small = slack is None and not causal and is_small(queries.shape[2], max(n, m), queries.dtype == np.float32)
-    pays = compiled_pays("small clouds" if small else "scan", of_batch(batch, n, m))
-    if pays and not (too_large(queries) or too_large(keys)):
-        from hardmax.search import scan as fused
-
-        return fused.near_maxima_of_batch(queries, keys, slack, mask, causal)
+    (batch, n, d), m = queries.shape, keys.shape[1]
+    small = slack is None and not causal and is_small(d, max(n, m), queries.dtype == keys.dtype == np.float32)
+    compiled = use_compiled("small" if small else "scan", products_of_batch(batch, n, m))
+    if compiled and not (too_large(queries) or too_large(keys)):
+        return search_batch(queries, keys, slack, mask, causal)
     Q, K = ScaledClouds.of(queries), ScaledClouds.of(keys if mask is None else np.where(mask[..., None], keys, 0))
     allowed = Q.slack(K)  # (batch, n)
     if slack is not None:
@@ -209,12 +205,15 @@ def near_maxima_of_batch(
 
 
 def too_large(array: AnyArray) -> bool:
-    """Whether products may overflow in float64."""
-    return array.dtype == np.float64 and max(float(array.max(initial=0)), -float(array.min(initial=0))) > LARGE
+    """Return whether products may overflow in float64."""
+    return (
+        array.dtype == np.float64
+        and max(float(array.max(initial=0)), -float(array.min(initial=0))) > MAX_FLOAT64_FACTOR
+    )
 
 
 def _sets_on_line(queries: AnyArray, keys: AnyArray, mask: BoolArray | None = None) -> Sets:
-    """As `exact_sets_of_batch` for d = 1, where no product is taken and nothing is rounded.
+    """Return `exact_sets_of_batch` for d = 1, where no product is computed and nothing is rounded.
 
     q k_j is largest at the largest k_j for q > 0, at the smallest for q < 0, and everywhere for q = 0.
     """

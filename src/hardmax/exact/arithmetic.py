@@ -1,10 +1,10 @@
 """Distinct tokens at one layer, in one of three arithmetics.
 
-Adaptive  the default: floats with an error bound, and exact positions where a comparison is too close to call.
-Rational  no float decides anything. Slower, and independent of the error bounds of the other: each is the other's test.
+Adaptive  the default: floats with an error bound, and exact positions where a comparison is closer than the bound.
+Rational  no float decides anything. Slower, and independent of the error bounds: each of the two tests the other.
 Tolerant  products within a tolerance count as equal, as a modelling choice. No theorem covers this dynamics.
 
-To add an arithmetic: say how sets are chosen, and, if there is a history, what is seen from a centroid.
+To add an arithmetic, write `choose` and, if there is a history, `from_centroids`.
 """
 
 from abc import ABC, abstractmethod
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class State(ABC):
-    """Scaled floats within `error` of the exact tokens, and, if all is exact, a history."""
+    """Hold scaled floats within `error` of the exact tokens, and, if all is exact, a history."""
 
     def __init__(self, rule: "Hardmax", tokens: AnyArray, search: Search) -> None:
         self.classes = Classes.singly(tokens) if rule.causal else Classes.of(tokens)
@@ -36,7 +36,7 @@ class State(ABC):
         if rule.ties == "exact":
             self.history = History(self.classes.rows, self.classes.counts, rule.step)
         self.layer = 0
-        self.exact_rows = 0  # how many sets had to be compared in exact arithmetic
+        self.exact_rows = 0  # sets compared in exact arithmetic
         start = Scaled.of(self.classes.rows)
         self.error = start.error
         self._Z, self._exponent = start.values, start.exponent
@@ -58,7 +58,7 @@ class State(ABC):
         return self._search.why
 
     def _limits(self, rows: IntArray) -> IntArray | None:
-        """How many classes each row sees; None is all."""
+        """Return the number of classes that each row sees; None is all."""
         return rows + 1 if self.causal else None
 
     @abstractmethod
@@ -70,16 +70,16 @@ class State(ABC):
         raise NotImplementedError
 
     def sees(self, sets: Sets) -> list[bool]:
-        """For each set of classes: would a token at its centroid have all of them among its maximisers?"""
+        """Return for each set of classes whether a token at its centroid has all of them among its maximisers."""
         seen = self.from_centroids(sets)
         return [set(sets[r].tolist()) <= set(seen[r].tolist()) for r in range(len(sets))]
 
     def radius(self, gap: float) -> float:
-        """How far each input row may move, in the units of the input, while all gaps of at least `gap` stay open."""
+        """Return how far each input row may move, in the units of the input, such that gaps of `gap` stay positive."""
         return float(np.ldexp(robustness(gap, self._reach, self._metric.norm), self._exponent))
 
     def _scaled_gap(self, gap: int) -> float:
-        """A gap between integer products of this layer in the units of scaled tokens and A, rounded down."""
+        """Return a gap between integer products of this layer in the units of scaled tokens and A, rounded down."""
         assert self.history is not None
         scale = Fraction(2) ** (2 * self._exponent + self._metric.exponent)
         unit = scale * self.history.denominator(self.layer) ** 2 * self._metric.denominator
@@ -96,7 +96,7 @@ class State(ABC):
 
 
 class Adaptive(State):
-    """Floats, and exact positions of the rows that they leave open."""
+    """Use floats, and exact positions of the rows that they do not decide."""
 
     history: History
 
@@ -121,7 +121,7 @@ class Adaptive(State):
 
 
 class Rational(State):
-    """Integer rows over one denominator, and all products as one matrix product of python-flint."""
+    """Use integer rows over one denominator, and all products as one matrix product of python-flint."""
 
     history: History
 
@@ -159,7 +159,7 @@ class Rational(State):
 
 
 class Tolerant(State):
-    """Floats without a history: no gap is claimed, and nothing is proved."""
+    """Use floats without a history: no gap is claimed, and nothing is proved."""
 
     kernel = "numpy"
     why = SEES_ALL

@@ -1,75 +1,84 @@
-"""Many clouds in one pass, as long as floats decide every set of theirs.
+"""Many token sets in one pass, as long as floats decide every argmax set.
 
-All clouds are one array, and every step is that of `run.py` and `states.py` for all of them at once, in the same float
-operations: tokens are the same to the last bit. A cloud leaves the pass where tokens are equal, where a comparison is
-closer than its error bound, and where scaling could lose a digit. Whoever called runs it by itself, from the start. So
-here all sets have one member, and Theorem 1 is the only one that decides.
+A batch is one array, and every step is that of `run.py` and `arithmetic.py` for all token sets at once, in the same
+float operations: tokens are the same to the last bit. A token set leaves the pass where tokens are equal, where a
+comparison is closer than its error bound, and where scaling could lose a digit; the caller then runs it by itself, from
+the start. So all argmax sets in the pass have one member, and Theorem 1 is the only one that decides.
 """
 
+from collections.abc import Callable
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.search.ready import count, of_batch, why_compiled
+from hardmax.exact.certificates import Point
+from hardmax.exact.limit_set import LimitSet
+from hardmax.exact.positions import History
+from hardmax.exact.run import Proof
+from hardmax.search.dispatch import count_numpy_work, explain_choice, products_of_batch, search_batch
 from hardmax.search.reference import near_maxima_of_clouds
 from hardmax.search.rounding import next_layer, slack_of
-from hardmax.search.sets import Sets
+from hardmax.search.sets import Classes, Sets
 
 if TYPE_CHECKING:
     from hardmax.rules.hardmax import Hardmax
 
-LARGEST = 1024  # tokens of a cloud, from which on a run by itself spends its time on the search
-USUAL = 8  # layers until clouds are decided, or more
-SMALLEST, HIGHEST = 2.0**-600, 2.0**400  # numbers between them are scaled by a power of two, and back, without loss
+MAX_TOKENS = 1024  # larger token sets spend their time on the search, so that a shared pass gains nothing
+TYPICAL_LAYERS = 8  # at least, until all tokens of a set are decided
+MIN_SIZE, MAX_SIZE = 2.0**-600, 2.0**400  # numbers between them are scaled by a power of two without loss
+MAX_PASS_LAYERS = 200  # layers kept for all token sets at once; those undecided by then are run by themselves
 
 
-def fits(rule: "Hardmax", clouds: AnyArray, kernel: str) -> bool:
-    """Whether these clouds, (batch, n, d), may go in one pass: several small ones of floats, with exact ties."""
-    plain = clouds.dtype != object and len(clouds) > 1 and clouds.shape[1] <= LARGEST
-    return plain and kernel in ("auto", "scan") and rule.ties == "exact" and not rule.exact
+def can_share_pass(rule: "Hardmax", batch: AnyArray, kernel: str) -> bool:
+    """Return whether a batch (batch, n, d) may go in one pass: several small sets of floats, with exact ties."""
+    floats = batch.dtype != object and len(batch) > 1 and batch.shape[1] <= MAX_TOKENS
+    return floats and kernel in ("auto", "scan") and rule.ties == "exact" and not rule.exact
 
 
 class Batch:
-    """Clouds of distinct tokens, moving. What is said of a cloud that has left, in `sure`, has no meaning."""
+    """Move token sets of distinct tokens through the layers.
 
-    def __init__(self, rule: "Hardmax", clouds: AnyArray, real: BoolArray, kernel: str = "auto") -> None:
+    `in_pass`, (batch,), is False for token sets that have left; all other values are undefined for them.
+    """
+
+    def __init__(self, rule: "Hardmax", batch: AnyArray, real: BoolArray, kernel: str = "auto") -> None:
         self._rule, self.real, self.layer, self.error = rule, real, 0, 0.0
-        first = np.take_along_axis(clouds, real.argmax(axis=1)[:, None, None], axis=1)  # stands in for padding
-        start = np.where(real[..., None], clouds, first).astype(np.float64)  # (batch, n, d)
+        first = np.take_along_axis(batch, real.argmax(axis=1)[:, None, None], axis=1)  # replaces padding
+        start = np.where(real[..., None], batch, first).astype(np.float64)  # (batch, n, d)
         self.start = start if rule.causal else start + 0.0  # turns -0.0 into 0.0
         sizes = np.abs(self.start)
         largest = sizes.max(axis=(1, 2))
-        exponents = np.frexp(largest)[1]
-        usual = (largest < HIGHEST) & ~((sizes < SMALLEST) & (sizes > 0)).any(axis=(1, 2))
-        self.sure: BoolArray = usual if rule.causal else usual & _distinct(self.start, real)
-        self._scale = np.ldexp(1.0, np.where(usual, exponents, 0))[:, None, None]
-        self._Z = np.where(usual[:, None, None], self.start / self._scale, 0.0)
+        scalable = (largest < MAX_SIZE) & ~((sizes < MIN_SIZE) & (sizes > 0)).any(axis=(1, 2))
+        self.in_pass: BoolArray = scalable if rule.causal else scalable & _has_distinct_tokens(self.start, real)
+        self._scale = np.ldexp(1.0, np.where(scalable, np.frexp(largest)[1], 0))[:, None, None]
+        self._Z = np.where(scalable[:, None, None], self.start / self._scale, 0.0)
         self.follows: IntArray = np.broadcast_to(np.arange(real.shape[1]), real.shape)  # never changed in place
         self.emerged: IntArray = np.full(real.shape, -1)  # layer from which a token leads
         self.settled: IntArray = np.full(real.shape, -1)  # layer from which it is decided
         self._compiled, self._why = True, "It was named."
         if kernel == "auto":
-            products = USUAL * of_batch(len(clouds), clouds.shape[1], clouds.shape[1])
-            self._compiled, self._why = why_compiled("scan", products)
-            count("scan", 0 if self._compiled else products)
-        self.queries: IntArray = np.zeros(len(real), np.intp)  # of each cloud
+            products = TYPICAL_LAYERS * products_of_batch(len(batch), batch.shape[1], batch.shape[1])
+            self._compiled, self._why = explain_choice("scan", products)
+            count_numpy_work("scan", 0 if self._compiled else products)
+        self.queries: IntArray = np.zeros(len(real), np.intp)  # of each token set
 
     @property
     def stats(self) -> dict[str, Any]:
-        """What ran, of the clouds that have not left."""
+        """Return kernel, layers and queries of the token sets in the pass."""
         return {
             "kernel": "scan" if self._compiled else "numpy",
             "why": self._why,
             "arithmetic": "adaptive",
             "layers": self.layer,
-            "queries": int(self.queries[self.sure].sum()),
+            "queries": int(self.queries[self.in_pass].sum()),
             "sets_compared_exactly": 0,
         }
 
     @property
     def tokens(self) -> FloatArray:
-        """Positions, (batch, n, d); whoever has led from the start on is where the input has it, to the last bit."""
+        """Return positions (batch, n, d); leaders since layer 0 are where the input has them, to the last bit."""
         tokens = self._Z * self._scale
         if self._rule.causal:  # else there is no -0.0, which moves to 0.0
             tokens[self.emerged == 0] = self.start[self.emerged == 0]
@@ -77,43 +86,41 @@ class Batch:
 
     @property
     def undecided(self) -> BoolArray:
-        """Tokens to ask, (batch, n)."""
-        return self.real & (self.settled < 0) & self.sure[:, None]
+        """Return which tokens need a query, (batch, n)."""
+        return self.real & (self.settled < 0) & self.in_pass[:, None]
 
     def choose(self) -> None:
-        """Find whom every undecided token follows, then who leads and who is decided."""
+        """Find the token that every undecided one follows, then the leaders and the decided tokens."""
         undecided = self.undecided
-        clouds = np.flatnonzero(undecided.any(axis=1))  # (a,)
-        if not len(clouds):
+        active = np.flatnonzero(undecided.any(axis=1))  # (a,)
+        if not len(active):
             return
-        asked, keys, real = undecided[clouds], self._Z[clouds], self.real[clouds]
+        asked, keys, real = undecided[active], self._Z[active], self.real[active]
         places = np.broadcast_to(np.arange(asked.shape[1]), asked.shape)
-        if not self._rule.causal:  # which decides none, and counts the keys that are seen
+        if not self._rule.causal:  # there no token is decided, and keys are counted by position
             places = np.argsort(~asked, axis=1, kind="stable")[:, : asked.sum(axis=1).max()]
             asked = np.take_along_axis(asked, places, axis=1)  # (a, w)
-        near = self._near_maxima(taken(keys, places), keys, real)
+        near = self._near_maxima(_take_tokens(keys, places), keys, real)
         good = ((near.sizes == 1).reshape(asked.shape) | ~asked).all(axis=1)
-        self.sure[clouds[~good]] = False
-        self.queries[clouds] += asked.sum(axis=1)
+        self.in_pass[active[~good]] = False
+        self.queries[active] += asked.sum(axis=1)
         asked &= good[:, None]
-        top = clouds[:, None] * self.real.shape[1]
+        top = active[:, None] * self.real.shape[1]
         self._record((top + places)[asked], (top + near.targets.reshape(asked.shape))[asked])
 
     def _near_maxima(self, points: FloatArray, keys: FloatArray, real: BoolArray) -> Sets:
-        """Every key that may be the largest for points (a, w, d) among keys (a, n, d)."""
+        """Return every key that may be the largest for points (a, w, d) among keys (a, n, d)."""
         rows, width = keys.reshape(-1, keys.shape[2]), points.shape[2]
         queries, query_error = self._rule.metric.queries(points.reshape(-1, width), self.error)
         slack = slack_of(queries, query_error, rows, self.error)
-        exact = self._rule.metric.A is None and not self.error  # then the search knows the slack itself
+        exact = self._rule.metric.A is None and not self.error  # then the search finds the slack itself
         mask, causal, queries = None if real.all() else real, self._rule.causal, queries.reshape(points.shape)
         if not self._compiled:
             return near_maxima_of_clouds(queries, keys, slack, mask, causal)
-        from hardmax.search.scan import near_maxima_of_batch
-
-        return near_maxima_of_batch(queries, keys, None if exact else slack, mask, causal)[0]
+        return search_batch(queries, keys, None if exact else slack, mask, causal)[0]
 
     def _record(self, rows: IntArray, targets: IntArray) -> None:
-        """Write down whom rows follow, all clouds counted through; Theorem 1 needs leaders that see all keys."""
+        """Store whom rows follow, as flat indices; Theorem 1 needs leaders that see all keys."""
         n = self.real.shape[1]
         follows, emerged, settled = self.follows.reshape(-1).copy(), self.emerged.reshape(-1), self.settled.reshape(-1)
         follows[rows] = targets % n
@@ -123,28 +130,89 @@ class Batch:
             settled[rows[emerged[targets] >= 0]] = self.layer
         self.follows = follows.reshape(self.real.shape)
 
-    def advance(self, clouds: IntArray | None = None) -> None:
-        """Move the tokens of some clouds, or of all: z_i <- z_i + alpha/(1 + alpha) (c_i - z_i)."""
+    def advance(self, moving: IntArray | None = None) -> None:
+        """Move the tokens of some token sets, or of all: z_i <- z_i + alpha/(1 + alpha) (c_i - z_i)."""
         alpha = self._rule.step(self.layer)
-        Z, follows = (self._Z, self.follows) if clouds is None else (self._Z[clouds], self.follows[clouds])
-        targets = _counted_through(follows, Z.shape[1]).reshape(-1)
+        Z, follows = (self._Z, self.follows) if moving is None else (self._Z[moving], self.follows[moving])
+        targets = _flat_indices(follows, Z.shape[1]).reshape(-1)
         sets, every = Sets(np.arange(len(targets) + 1), targets), np.empty(0, np.intp)
         moved, self.error = next_layer(Z.reshape(-1, Z.shape[2]), self.error, sets, every, float(alpha / (1 + alpha)))
-        self._Z[slice(None) if clouds is None else clouds] = moved.reshape(Z.shape)
+        self._Z[slice(None) if moving is None else moving] = moved.reshape(Z.shape)
         self.layer += 1
 
 
-def taken(clouds: FloatArray, places: IntArray) -> FloatArray:
-    """The tokens at some places of each cloud: (batch, n, d) and (batch, w) give (batch, w, d)."""
-    return clouds.reshape(-1, clouds.shape[2]).take(_counted_through(places, clouds.shape[1]), axis=0)
+class BatchLimit:
+    """Limits of the token sets that one pass decides: every limit is the position of a leader.
+
+    `in_pass`, (batch,), is False for token sets that are not decided in time; all other values are undefined for them.
+    """
+
+    def __init__(self, rule: "Hardmax", batch: Batch, max_layers: int, progress: Callable[[int], None]) -> None:
+        moves: list[tuple[IntArray, IntArray]] = []  # token sets that moved, and whom their tokens followed
+        while True:
+            batch.choose()
+            undecided = batch.undecided.any(axis=1)
+            if batch.in_pass.any():
+                progress(int((batch.settled[batch.in_pass] >= 0).sum()))
+            if not undecided.any() or batch.layer == min(max_layers, MAX_PASS_LAYERS):
+                break
+            moving = np.flatnonzero(undecided)
+            moves.append((moving, batch.follows[moving]))
+            batch.advance(moving)
+        batch.in_pass &= ~undecided
+        self.in_pass, self.real, self._start, self._rule = batch.in_pass, batch.real, batch.start, rule
+        self._queries, self.stats = batch.queries, batch.stats
+        self._emerged, self._follows = batch.emerged, batch.follows
+        self.layer: IntArray = batch.settled.max(axis=1)  # (batch,) at which the last token was decided
+        self.leads: BoolArray = batch.emerged >= 0  # (batch, n)
+        column = np.cumsum(self.leads, axis=1) - 1  # index of a leader among those of its token set
+        self.clusters: IntArray = np.take_along_axis(column, batch.follows, axis=1)  # (batch, n)
+        self._late: dict[tuple[int, int], Point] = {}  # positions of leaders that moved before they led
+        for b in np.flatnonzero(self.in_pass & (self._emerged > 0).any(axis=1)).tolist():
+            self._find_late_leaders(b, moves)
+        self._places: FloatArray = batch.start.copy()  # (batch, n, d), right for leaders
+        for leader, point in self._late.items():
+            self._places[leader] = list(map(float, point))
+        self.tokens: FloatArray = _take_tokens(self._places, batch.follows)  # (batch, n, d)
+
+    def _find_late_leaders(self, b: int, moves: list[tuple[IntArray, IntArray]]) -> None:
+        """Move the late leaders of a token set in exact arithmetic."""
+        n = self.real.shape[1]
+        history = History(self._start[b], np.ones(n, np.intp), self._rule.step)
+        for moving, follows in moves[: self._emerged[b].max()]:  # this token set moved in all of them
+            history.record(Sets(np.arange(n + 1), follows[np.searchsorted(moving, b)]))
+        for i in np.flatnonzero(self._emerged[b] > 0).tolist():
+            layer = int(self._emerged[b, i])
+            row, D = history.at(layer, [i])[0], history.denominator(layer)
+            self._late[b, i] = tuple(Fraction(x, D) for x in row)
+
+    def limit_set(self, b: int) -> tuple[LimitSet, IntArray, int]:
+        """Return the limits of the real tokens of one token set, when each leader emerged, and the queries."""
+        ids = np.flatnonzero(self.real[b])
+        classes, leaders = Classes.singly(self._start[b, ids]), np.flatnonzero(self.leads[b, ids])
+        sets = Sets(np.arange(len(ids) + 1), np.searchsorted(ids, self._follows[b, ids]))
+        column = np.full(len(ids), -1)
+        column[leaders] = np.arange(len(leaders))
+        places, proof = ids[leaders].tolist(), np.full(len(ids), Proof.THEOREM_1)
+        exact = [self._late.get((b, i)) or tuple(map(Fraction, self._start[b, i].tolist())) for i in places]
+        found = LimitSet(
+            self._rule, classes, int(self.layer[b]), sets, proof, leaders, column, self.clusters[b, ids],
+            self._places[b, places], exact,
+        )  # fmt: skip
+        return found, self._emerged[b, places], int(self._queries[b])
 
 
-def _counted_through(places: IntArray, n: int) -> IntArray:
-    """Places in clouds of n tokens as places in all of them, one after another."""
+def _take_tokens(batch: FloatArray, places: IntArray) -> FloatArray:
+    """Return the tokens at some places of each token set: (batch, n, d) and (batch, w) give (batch, w, d)."""
+    return batch.reshape(-1, batch.shape[2]).take(_flat_indices(places, batch.shape[1]), axis=0)
+
+
+def _flat_indices(places: IntArray, n: int) -> IntArray:
+    """Return indices into token sets of n tokens, (batch, w), as indices into all tokens of the batch."""
     return np.asarray(np.arange(len(places))[:, None] * n + places)
 
 
-def _distinct(clouds: FloatArray, real: BoolArray) -> BoolArray:
-    """Clouds whose real tokens differ in their first coordinate: (batch,). Others may have equal tokens."""
-    ranked = np.sort(np.where(real, clouds[..., 0], np.inf), axis=1)
+def _has_distinct_tokens(batch: FloatArray, real: BoolArray) -> BoolArray:
+    """Return which token sets have real tokens that differ in their first coordinate, (batch,)."""
+    ranked = np.sort(np.where(real, batch[..., 0], np.inf), axis=1)
     return np.asarray(~((ranked[:, 1:] == ranked[:, :-1]) & (ranked[:, 1:] < np.inf)).any(axis=1))

@@ -9,7 +9,7 @@ and test in exact arithmetic that the products then choose the same sets at ever
 right, by induction. Two kinds of undecided tokens have such a form:
 
 T      the centroids of their sets stand still, so s_i = c_i and the sum is the one term z_i - c_i;
-chain  they follow tokens that have a form already, and nobody in a circle.
+chain  they follow tokens that have such a form, without a cycle.
 
 All positions are integers over one denominator, which changes no sign.
 """
@@ -29,12 +29,12 @@ from hardmax.exact.run import Proof
 from hardmax.search.sets import Sets
 
 Point: TypeAlias = tuple[Fraction, ...]
-FAR_OUT = 1000  # beyond this exponent powers of rho are dearer than a looser bound
+MAX_EXPONENT = 1000  # exponent; powers of rho beyond it cost more than a looser bound
 
 
 @dataclass(frozen=True, eq=False)
 class Frozen:
-    """One layer, exactly: what a certificate looks at."""
+    """Exact positions and sets of one layer, from which a certificate follows."""
 
     positions: list[Row]  # of every class
     sets: Sets
@@ -65,7 +65,7 @@ def certify(frozen: Frozen) -> tuple[Proof, dict[int, Point]] | None:
 
 
 def _standing(frozen: Frozen, means: list[Point]) -> set[int]:
-    """Undecided classes whose centroid stands still: the mean of c_j over C_i is c_i, and the same for all members."""
+    """Return undecided classes whose centroid stands still: the mean of c_j over C_i is c_i, also for members."""
     open_rows = set(frozen.undecided)
     standing = {i for i in open_rows if frozen.mean(i, means) == means[i]}
     while True:
@@ -76,7 +76,7 @@ def _standing(frozen: Frozen, means: list[Point]) -> set[int]:
 
 
 def _chain(frozen: Frozen, standing: set[int]) -> list[int] | None:
-    """The other undecided classes, each after all that it follows; None if some follow each other in a circle."""
+    """Return the other undecided classes, each after all that it follows; None if some follow each other in a cycle."""
     order: list[int] = []
     waiting = {i: set(frozen.sets[i].tolist()) for i in frozen.undecided if i not in standing}
     while waiting:
@@ -103,7 +103,7 @@ def _levels(frozen: Frozen, points: list[Point], limits: list[Point], order: lis
 
 
 def _same_sets_for_ever(frozen: Frozen, limits: list[Point], levels: list[list[Point]]) -> bool:
-    """Members of C_i stay level with each other, and all others stay strictly below, at every later layer."""
+    """Return whether members of C_i stay equal and all others stay strictly below, at every later layer."""
     lists = [limits, *levels]
     denominator = lcm(*{x.denominator for rows in lists for row in rows for x in row})
     s, *a = [[tuple(int(x * denominator) for x in row) for row in rows] for rows in lists]
@@ -120,7 +120,7 @@ def _same_sets_for_ever(frozen: Frozen, limits: list[Point], levels: list[list[P
 
 
 def _plausible(frozen: Frozen, limits: list[Point]) -> bool:
-    """Cheap float test of a necessary condition: at the limit no other token is clearly ahead of C_i."""
+    """Test a necessary condition in floats: at the limit no other token is clearly ahead of C_i."""
     size = max(abs(x) for row in limits for x in row) or Fraction(1)
     s = np.array([[float(x / size) for x in row] for row in limits])
     A = np.eye(s.shape[1])
@@ -153,7 +153,7 @@ def _vanishes(gap: Gap) -> bool:
 
 
 def _stays_positive(gap: Gap, rho: Fraction) -> bool:
-    """Sufficient for F0 + rho^m F1(m) + rho^{2m} F2(m) > 0 at every m >= 0."""
+    """Test a sufficient condition for F0 + rho^m F1(m) + rho^{2m} F2(m) > 0 at every m >= 0."""
     constant, first, second = gap
     if len(first) == 1 and _positive_parabola(constant, first[0], second[0]):
         return True
@@ -171,12 +171,12 @@ def _positive_parabola(f0: int, f1: int, f2: int) -> bool:
 
 
 def _worst(coefficients: list[int], rho: Fraction) -> Fraction:
-    """How negative rho^m sum_r f_r C(m, r) can be at most."""
+    """Bound how negative rho^m sum_r f_r C(m, r) can be at most."""
     return sum((-f * _peak(r, rho) for r, f in enumerate(coefficients) if f < 0), Fraction(0))
 
 
 @lru_cache(maxsize=256)
 def _peak(r: int, rho: Fraction) -> Fraction:
-    """The largest C(m, r) rho^m over m, taken at m = floor(r / (1 - rho)); far out, the sum over all m instead."""
+    """Return the largest C(m, r) rho^m over m, attained at m = floor(r / (1 - rho)); beyond, the sum over all m."""
     m = int(r / (1 - rho))
-    return comb(m, r) * rho**m if m <= FAR_OUT else rho**r / (1 - rho) ** (r + 1)
+    return comb(m, r) * rho**m if m <= MAX_EXPONENT else rho**r / (1 - rho) ** (r + 1)

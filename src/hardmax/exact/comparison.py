@@ -1,4 +1,4 @@
-"""Exact comparisons, in integers, of the few inner products that float64 leaves undecided."""
+"""Exact comparison, in integers, of the few inner products that float64 leaves undecided."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -12,7 +12,7 @@ from hardmax._types import FloatArray, IntArray, Row
 from hardmax.search.dispatch import Search
 from hardmax.search.sets import MOST, Sets
 
-DIRECT = 256  # comparisons below which the float filter costs more than it saves
+MIN_FILTERED = 256  # comparisons below which the float filter costs more than it saves
 MAX_INT64 = 1 << 62  # differences of two integers below this fit into int64
 
 ExactRows: TypeAlias = Callable[[list[int]], list[Row]]
@@ -45,7 +45,7 @@ def compared(
         for key, members in alike.items():
             option = np.frombuffer(key, np.intp)
             narrowed = None
-            if len(members) * len(option) > DIRECT:
+            if len(members) * len(option) > MIN_FILTERED:
                 differences = _differences(option, ids, near_first, positions)
                 narrowed = None if differences is None else _narrow([directions[r] for r in members], *differences)
             if narrowed is None:

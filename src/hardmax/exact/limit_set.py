@@ -1,7 +1,11 @@
-"""From a finished run to the set S: which point each class tends to, exactly, and with which weights on the leaders."""
+"""The set S of limits of a finished run: the point of each class, its weights on the leaders, and the radius.
+
+A `LimitSet` holds the last layer alone, not the layers before it, and can be pickled.
+"""
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy  # whose parts load when they are used
@@ -10,37 +14,47 @@ from hardmax._exact import as_floats
 from hardmax._types import FloatArray, IntArray, Row
 from hardmax.exact.certificates import Point
 from hardmax.exact.run import Proof, Run
+from hardmax.search.sets import Classes, Sets
+
+if TYPE_CHECKING:
+    from hardmax.rules.hardmax import Hardmax
 
 
 @dataclass(frozen=True, eq=False)
 class LimitSet:
-    """Where the classes of a run tend."""
+    """Limits of the m classes of a token set."""
 
+    rule: "Hardmax"
+    classes: Classes
+    layer: int  # the last one run
+    sets: Sets  # of that layer
+    proof: IntArray  # (m,) what decided a class, as a `Proof`
     leaders: IntArray  # (n_leaders,) classes, in the order of their tokens
-    column: IntArray  # (m,) number of a class among the leaders, or -1
-    place: IntArray  # (m,) number of its limit among the points, leaders first; -1 where undecided
+    column: IntArray  # (m,) index of a class among the leaders, or -1
+    place: IntArray  # (m,) index of its limit among the points, leaders first; -1 where undecided
     points: FloatArray  # (n_points, d), each coordinate rounded once
-    rows: list[Row]  # the leaders exactly, over one denominator
-    denominator: int
-    others: list[Point]  # the other points exactly
+    others: list[Point]  # the points after those in `rows`, exactly
+    rows: tuple[Row, ...] = ()  # the first points, exactly, over one denominator
+    denominator: int = 1
 
     @classmethod
     def of(cls, run: Run, found: dict[int, Point]) -> "LimitSet":
         """Collect the limits of all decided classes; `found` holds those that T or chain proved."""
+        last = run.rule, run.classes, run.layer, run.sets, run.proof
         leaders = np.flatnonzero(run.emerged >= 0)
         leaders = leaders[np.argsort(run.classes.first[leaders])]
         column = np.full(len(run.classes), -1)
         history = run.state.history
         if history is None:  # a tolerance: nothing is decided, leaders are where the floats are
             column[leaders] = np.arange(len(leaders))
-            return cls(leaders, column, np.full(len(run.classes), -1), run.state.tokens[leaders], [], 1, [])
+            return cls(*last, leaders, column, np.full(len(run.classes), -1), run.state.tokens[leaders], [])
 
         D = history.denominator(run.layer)
         numbered: dict[Row, int] = {}  # leaders at one place, which only an A outside the hypotheses allows, count once
         for i, row in zip(leaders.tolist(), history.at(run.layer, leaders.tolist()), strict=True):
             column[i] = numbered.setdefault(row, len(numbered))
         leaders = leaders[np.unique(column[leaders], return_index=True)[1]]
-        rows = list(numbered)
+        rows = tuple(numbered)
 
         place = np.full(len(run.classes), -1)
         simple = run.proof == Proof.THEOREM_1
@@ -53,39 +67,39 @@ class LimitSet:
             point = found.get(i) or _point(history.centroid(run.layer, run.sets, i), D * total)
             place[i] = known.setdefault(point, len(known))
         others = list(known)[len(rows) :]
-        floats = [as_floats(rows, D), np.array([list(map(float, point)) for point in others])]
+        floats = [as_floats(list(rows), D), np.array([list(map(float, point)) for point in others])]
         points = np.vstack([part for part in floats if part.size] or [np.empty((0, run.classes.rows.shape[1]))])
-        return cls(leaders, column, place, points, rows, D, others)
+        return cls(*last, leaders, column, place, points, others, rows, D)
 
     def exact_points(self) -> list[Point]:
+        """Return all points; none where a tolerance decides ties."""
         return [_point(row, self.denominator) for row in self.rows] + self.others
 
-    def weights(self, run: Run) -> "scipy.sparse.csr_array":
-        """Convex weights of the limits on the leaders, (m, n_leaders); an empty row where there are none.
+    def weights(self) -> "scipy.sparse.csr_array":
+        """Return convex weights of the limit of each token on the leaders, (n, n_leaders); a row may be empty.
 
         Absorption probabilities of the frozen matrix P, W_i = sum_{j != i} P_ij W_j / (1 - P_ii), substituted from the
         leaders on. Exact fractions, so that no weight is negative by rounding.
         """
-        m = len(run.classes)
-        leads = np.flatnonzero(self.column >= 0)
-        onto = scipy.sparse.csr_array((np.ones(len(leads)), (leads, self.column[leads])), shape=(m, len(self.leaders)))
-        one_step = run.decided & (run.proof <= Proof.THEOREM_4)  # all their members lead
-        W = scipy.sparse.diags_array(one_step.astype(np.float64)) @ (run.sets.matrix(run.classes.counts) @ onto)
-        deep = np.flatnonzero(run.proof > Proof.THEOREM_4).tolist()
-        entries = [(i, c, float(w)) for i, row in self._absorbed(run, deep).items() for c, w in row.items()]
+        leads, shape = np.flatnonzero(self.column >= 0), (len(self.classes), len(self.leaders))
+        onto = scipy.sparse.csr_array((np.ones(len(leads)), (leads, self.column[leads])), shape=shape)
+        one_step = (self.proof > Proof.NONE) & (self.proof <= Proof.THEOREM_4)  # all their members lead
+        W = scipy.sparse.diags_array(one_step.astype(np.float64)) @ (self.sets.matrix(self.classes.counts) @ onto)
+        entries = [(i, c, float(w)) for i, row in self._absorbed().items() for c, w in row.items()]
         if entries:
             rows, columns, values = zip(*entries, strict=True)
-            W = W + scipy.sparse.csr_array((values, (rows, columns)), shape=W.shape)
-        return scipy.sparse.csr_array(W)
+            W = W + scipy.sparse.csr_array((values, (rows, columns)), shape=shape)
+        return scipy.sparse.csr_array(W)[self.classes.labels]
 
-    def _absorbed(self, run: Run, deep: list[int]) -> dict[int, dict[int, Fraction]]:
-        """Weights of the classes in `deep` by leader; a class that reaches no leader is left out."""
+    def _absorbed(self) -> dict[int, dict[int, Fraction]]:
+        """Return the weights by leader of classes that T or chain decided; those that reach no leader are left out."""
+        deep = np.flatnonzero(self.proof > Proof.THEOREM_4).tolist()
         leads = np.flatnonzero(self.column >= 0).tolist()
         known = {i: {int(self.column[i]): Fraction(1)} for i in leads} if deep else {}
-        waiting = {j for i in deep for j in [i, *run.sets[i].tolist()]} - known.keys()
-        while ready := [i for i in waiting if set(run.sets[i].tolist()) - {i} <= known.keys()]:
+        waiting = {j for i in deep for j in [i, *self.sets[i].tolist()]} - known.keys()
+        while ready := [i for i in waiting if set(self.sets[i].tolist()) - {i} <= known.keys()]:
             for i in ready:
-                members, shares, total = run.sets.shares(i, run.classes.counts)
+                members, shares, total = self.sets.shares(i, self.classes.counts)
                 others = total - sum(w for j, w in zip(members, shares, strict=True) if j == i)
                 row: dict[int, Fraction] = {}
                 for j, w in zip(members, shares, strict=True):
@@ -95,11 +109,17 @@ class LimitSet:
             waiting.difference_update(ready)
         return {i: known[i] for i in deep if i in known}
 
-
-def one_each(columns: IntArray, width: int) -> "scipy.sparse.csr_array":
-    """The matrix (rows, width) with a 1 in a column of each row."""
-    rows = np.arange(len(columns) + 1)
-    return scipy.sparse.csr_array((np.ones(len(columns)), columns, rows), shape=(len(columns), width))
+    def radius(self) -> float:
+        """Run the layers again, with gaps; 0 unless all tokens are distinct and Theorems 1 and 4 decide them."""
+        by_theorem = (self.proof > Proof.NONE) & (self.proof <= Proof.THEOREM_4)
+        if not (self.classes.distinct and by_theorem.all()):
+            return 0.0
+        run = Run(self.rule, self.classes.rows, gaps=True)
+        run.choose()
+        while run.layer < self.layer:
+            run.advance()
+            run.choose()
+        return run.state.radius(run.smallest_gap)
 
 
 def _point(row: Row, denominator: int) -> Point:

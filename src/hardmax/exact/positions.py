@@ -1,4 +1,4 @@
-"""Exact positions of one cloud, layer by layer, where someone asks for them.
+"""Exact positions of one token set, layer by layer, computed on access.
 
 All tokens of a layer are integers over one denominator. A layer with alpha = p/q is, in those integers,
 
@@ -41,7 +41,7 @@ class History:
         return self._denominators[layer]
 
     def at(self, layer: int, ids: Iterable[int]) -> list[Row]:
-        """Integer rows of the given classes at a layer; divide by `denominator(layer)`."""
+        """Return integer rows of the given classes at a layer; divide by `denominator(layer)`."""
         ids = list(ids)
         missing: list[set[int]] = []  # at this layer and at those before it
         needed = set(ids)
@@ -71,7 +71,7 @@ class History:
             after[i] = tuple(keep * x + pull * y for x, y in zip(before[i], moved, strict=True))
 
     def centroid(self, layer: int, sets: Sets, r: int) -> Row:
-        """Centroid of a set of classes, times its whole-number weight, which changes no argmax."""
+        """Return the centroid of a set of classes, times its integer weight, which changes no argmax."""
         members, weights, _ = sets.shares(r, self._counts)
         return combine(weights, self.at(layer, members))
 

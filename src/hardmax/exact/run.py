@@ -1,4 +1,4 @@
-"""One cloud on its way through the layers: who leads, who is decided, and by which theorem.
+"""One token set through the layers: its leaders, the decided tokens, and the theorem that decides each.
 
 Theorem 1: C_i = {l} and C_l = {l} at one layer fix C_i for ever, and z_i tends to z_l.
 Theorem 4: C_i made of leaders, all still seen from their centroid c_i, fix C_i for ever, and z_i tends to c_i.
@@ -19,11 +19,9 @@ from hardmax.search.sets import Sets
 if TYPE_CHECKING:
     from hardmax.rules.hardmax import Hardmax
 
-USE_AUTO = 'Use `kernel="auto"`.'
-
 
 class Proof(IntEnum):
-    """What decided a token, from the simplest on."""
+    """The theorem or certificate that decided a token, from the simplest on."""
 
     NONE = 0
     THEOREM_1 = 1
@@ -36,10 +34,10 @@ class Proof(IntEnum):
 
 
 class Run:
-    """The classes of one cloud, moving.
+    """Move the classes of one token set through the layers.
 
-    It starts at layer 0 from checked tokens of shape (n, d), in the arithmetic that the rule asks for.
-    `shortcuts=False` asks every token at every layer, decided or not; the theorems' own checks use that.
+    It starts at layer 0 from checked tokens of shape (n, d), in the arithmetic of the rule. `shortcuts=False` searches
+    for every token at every layer, decided or not; the checks of the theorems use that.
     """
 
     def __init__(
@@ -51,11 +49,12 @@ class Run:
             raise ParameterError("kernel", f'be "auto" with {what}', f"{kernel!r}", "Leave it out.")
         if kernel == "symmetric" and (rule.matrix is not None or rule.causal):
             got = "a matrix A" if rule.matrix is not None else "causal=True"
-            raise ParameterError('kernel="symmetric"', "have keys that are the queries, all of them", got, USE_AUTO)
+            must, advice = "have keys that are the queries, all of them", 'Use `kernel="auto"`.'
+            raise ParameterError('kernel="symmetric"', must, got, advice)
         arithmetic = Tolerant if tolerant else Rational if rule.exact else Adaptive
         self.state: State = arithmetic(rule, tokens, Search("numpy" if tolerant else kernel, gaps=gaps))
-        self.classes, self.shortcuts, self._rule = self.state.classes, shortcuts, rule
-        self._sets: Sets | None = None
+        self.classes, self.shortcuts, self.rule = self.state.classes, shortcuts, rule
+        self.sets = Sets.of([])  # until the first `choose`
         m = len(self.classes)
         self.emerged: IntArray = np.full(m, -1)  # layer from which a class leads
         self.settled: IntArray = np.full(m, -1)  # layer from which it is decided
@@ -79,17 +78,12 @@ class Run:
         }
 
     @property
-    def sets(self) -> Sets:
-        assert self._sets is not None, "choose() comes first"
-        return self._sets
-
-    @property
     def decided(self) -> BoolArray:
         return np.asarray(self.settled >= 0)
 
     @property
     def tokens(self) -> FloatArray:
-        """Positions, shape (m, d). Whoever has led from the start on is where the input has it, to the last bit."""
+        """Positions (m, d); leaders since layer 0 are where the input has them, to the last bit."""
         tokens = self.state.tokens
         still = self.emerged == 0
         tokens[still] = self.classes.rows[still]
@@ -97,18 +91,18 @@ class Run:
 
     @property
     def pace(self) -> float:
-        """How far the next layer moves a coordinate at most."""
-        alpha, tokens = self._rule.step(self.layer), self.state.tokens
+        """The largest step of a coordinate at the next layer."""
+        alpha, tokens = self.rule.step(self.layer), self.state.tokens
         size = float(np.abs(tokens).max()) or 1.0
         offsets = self.sets.mean(tokens / size, self.classes.counts) - tokens / size
         return float(alpha / (1 + alpha)) * float(np.abs(offsets).max()) * size
 
     def choose(self) -> Sets:
-        """Find C_i at this layer, then who leads and who is decided."""
+        """Find C_i at this layer, then the leaders and the decided classes."""
         rows = np.flatnonzero(~self.decided) if self.shortcuts else np.arange(len(self.classes))
-        if len(rows) or self._sets is None:
+        if len(rows):
             found, gaps = self.state.choose(rows)
-            self._sets = found if self._sets is None else self._sets.replace(rows, found)
+            self.sets = self.sets.replace(rows, found) if len(self.sets) else found
             if gaps is not None:
                 self.smallest_gap = min(self.smallest_gap, float(gaps.min()))
             self.queries += len(rows)
@@ -118,7 +112,7 @@ class Run:
         return self.sets
 
     def _find_leaders(self, rows: IntArray, sets: Sets) -> None:
-        """i leads when C_i holds nothing but i; classes that have come to one place count as one.
+        """Mark i as a leader when C_i holds nothing but i; classes that have met count as one.
 
         With exact ties it then leads for ever. With a tolerance others may come near enough to be in C_i, too.
         """
@@ -154,9 +148,9 @@ class Run:
         self.state.advance(self.sets)
 
 
-def summed(each: list[dict[str, Any]], in_one_pass: int) -> dict[str, Any]:
-    """The stats of several runs as those of one batch, of which so many clouds went in one pass."""
+def merge_stats(each: list[dict[str, Any]], in_pass: int) -> dict[str, Any]:
+    """Return the stats of several runs as those of one batch, `in_pass` token sets of which went in one pass."""
     added = {name: sum(own[name] for own in each) for name in ("queries", "sets_compared_exactly")}
     kernels = dict.fromkeys(name for own in each for name in own["kernel"].split(", "))
     layers = max(own["layers"] for own in each)
-    return each[-1] | added | {"kernel": ", ".join(kernels), "layers": layers, "clouds_in_one_pass": in_one_pass}
+    return each[-1] | added | {"kernel": ", ".join(kernels), "layers": layers, "sets_in_one_pass": in_pass}

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 import hardmax as hm
 from hardmax._types import FloatArray, Progress
-from hardmax.configurations import PAPER_CLOUDS
+from hardmax.configurations import PAPER_CONFIGURATIONS
 from hardmax.draw.control import plot_control
 from hardmax.draw.html import Picture, render
 from hardmax.draw.report import Section, hardmax_section, smooth_section, verdicts_table
@@ -36,7 +36,7 @@ def demo(progress: Progress | None = None) -> str:
     control = all(map(find_spec, ("cvxpy", "clarabel")))
     reviews = all(map(find_spec, ("sklearn", "safetensors", "simplemma")))
     rule = hm.Hardmax(Fraction(1, 2))
-    runs = {name: hm.simulate(hm.configuration(name), rule, layers=LAYERS[-1]) for name in PAPER_CLOUDS}
+    runs = {name: hm.simulate(hm.configuration(name), rule, layers=LAYERS[-1]) for name in PAPER_CONFIGURATIONS}
     to_make: list[Callable[[], Section]] = [
         *(partial(_cloud_section, name, run) for name, run in runs.items()),
         partial(_theorems_section, runs),
@@ -68,7 +68,7 @@ def _title(name: str) -> str:
 
 
 def _cloud_section(name: str, run: hm.HardmaxTrajectory) -> Section:
-    return hardmax_section(_title(name), PAPER_CLOUDS[name].__doc__ or "", run, brief=True)
+    return hardmax_section(_title(name), PAPER_CONFIGURATIONS[name].__doc__ or "", run, brief=True)
 
 
 def _theorems_section(runs: dict[str, hm.HardmaxTrajectory]) -> Section:

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from hardmax import Hardmax, HardmaxTrajectory, configuration, simulate
-from hardmax.configurations import PAPER_CLOUDS
+from hardmax.configurations import PAPER_CONFIGURATIONS
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import LAYERS
 from hardmax.draw.tokens import Palette, plot_tokens
@@ -17,7 +17,7 @@ TITLE = "Figure 2: layers 0, 1, 2, 5 and 30 of four inputs, alpha = 0.5, A = I"
 def compute() -> dict[str, HardmaxTrajectory]:
     """The four configurations through 30 layers."""
     rule = Hardmax(Fraction(1, 2))
-    return {name: simulate(configuration(name), rule, layers=LAYERS[-1]) for name in PAPER_CLOUDS}
+    return {name: simulate(configuration(name), rule, layers=LAYERS[-1]) for name in PAPER_CONFIGURATIONS}
 
 
 def draw(rows: dict[str, HardmaxTrajectory]) -> Figure:

@@ -1,1 +1,1 @@
-"""Continuous time: integration, coordinates, and what the spectrum of the value matrix lets one expect."""
+"""Continuous time: integration, coordinates, and the limit that the spectrum of the value matrix implies."""

@@ -1,7 +1,7 @@
 """The variables in which a flow is integrated, by SciPy's integrators and by fixed steps.
 
 For self-attention with constant V, tokens x grow as e^{tV}, and the rescaled tokens z = e^{-tV} x stay bounded. They
-are integrated in the eigenbasis S of V (`growth.py`), as y = S^{-1} z.
+are integrated in the eigenbasis S of V (`matrix_exponential.py`), as y = S^{-1} z.
 
 A fixed step of an explicit Runge-Kutta method multiplies equal tokens by a polynomial R = R(hV): I + hV for Euler. The
 discrete counterpart of z is therefore z_k = R^{-k} x_k. Since V commutes with R, the step can be done on z itself with
@@ -12,16 +12,15 @@ the scores of R^k z:
 which is the residual network x_{k+1} = step(x_k) in other coordinates.
 """
 
-from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hardmax._arrays import in_double, join, matching, needs_gradient, scaled, solve, to_numpy
+from hardmax._arrays import is_tensor, join, library_of, match_array, needs_gradient, to_numpy, where
 from hardmax._errors import ParameterError
 from hardmax._types import Array, FloatArray
-from hardmax.flows.matrix_exponential import growth_of
+from hardmax.flows.matrix_exponential import find_growth
 from hardmax.rules.base import Flow
 from hardmax.rules.heads import MultiHead
 from hardmax.rules.self_attention import SelfAttention
@@ -30,87 +29,69 @@ from hardmax.rules.sphere import Sphere, on_sphere
 if TYPE_CHECKING:
     from hardmax.flows.integrate import Method
 
-BOOLEAN = 1 - 1e-3  # the least that the largest entry of each row must be for attention to be held
-SHARPEST = 600.0  # a score beyond e^600 times a difference decides a row as an infinite one would
-SINGULAR = 1e12  # condition number of R beyond which z_k cannot be had
-TERMS = {"euler": 1, "rk4": 4}  # of the exponential series that R(hV) has
+MIN_BOOLEAN = 1 - 1e-3  # smallest row maximum for attention to count as Boolean
+MAX_EXPONENT = 600.0  # scores grow by at most e^600 in the noise estimate: larger factors overflow
+MAX_STEP_CONDITION = 1e12  # condition number of R above which z_k cannot be computed
+TERMS = {"euler": 1, "rk4": 4}  # degree of the polynomial R(hV)
 
 
-class Coordinates(ABC):
-    """A state with its rate of change, and what turns it into tokens x and, where there are such, rescaled tokens z.
+class Coordinates:
+    """The state of an integration, with its derivative: here the tokens themselves, on the sphere for `Sphere`.
 
-    A state is an array or tensor of shape (..., rows, d): a row for each token, and perhaps more below.
+    A state is an array or tensor of shape (..., rows, d): one row per token, and possibly more rows below.
     """
-
-    rescales = True  # whether there is z
 
     def __init__(self, rule: Flow | MultiHead, keys: Array = None) -> None:
         self._rule, self._keys = rule, keys
 
     def start(self, tokens: Array) -> Array:
+        """Return the state at time 0."""
         return tokens
 
-    @abstractmethod
     def rate(self, state: Array, t: float) -> Array:
-        """The derivative of the state."""
+        """Return the derivative of the state."""
+        return self._rule.velocity(state, t, self._keys)
 
-    @abstractmethod
     def read(self, state: Array, t: float) -> tuple[Array, Array | None]:
-        """x, and z or None, at time t."""
+        """Return x, and z or None, at time t."""
+        return state, None
 
     def after_step(self, state: Array) -> Array:
-        """What is done to the state after each step of fixed length, or, between other steps, before it is read."""
-        return state
+        """Correct the state after each fixed step, or before `read` in an adaptive integration."""
+        return on_sphere(state) if isinstance(self._rule, Sphere) else state
 
     @property
     def power(self) -> tuple[Array, float] | None:
-        """With fixed steps R^k, which turns z into x, as a matrix and the logarithm of its factor; None without R."""
+        """R^k, which maps z to x with fixed steps, as a matrix and the logarithm of its factor; None without R."""
         return None
 
     def sizes(self, start: FloatArray) -> FloatArray:
-        """What an absolute tolerance is relative to: the largest coordinate at time 0."""
+        """Return the unit of the absolute tolerance for each entry: the largest coordinate at time 0."""
         return np.full(start.shape, float(np.abs(start).max()) or 1.0)
 
 
-def coordinates_of(
+def choose_coordinates(
     rule: Flow | MultiHead, tokens: Array, keys: Array = None, *, steps: "Method | None" = None
 ) -> Coordinates:
-    """The coordinates for a rule and such tokens; `steps` is a method with fixed steps, or None."""
+    """Choose the coordinates for a rule; `steps` is a method with fixed steps, or None."""
     if not isinstance(rule, SelfAttention):
-        return Tokens(rule, keys)
+        return Coordinates(rule, keys)
     if not rule.has_constant_values:
         return TokensAndGrowth(rule, keys)
     if steps is not None:
         return RescaledSteps(rule, keys, tokens, steps)
     d = tokens.shape[-1]
-    return Rescaled(rule, d) if growth_of(rule, d).grows else Decaying(rule)
+    return Rescaled(rule, d) if find_growth(rule, d).grows else Decaying(rule)
 
 
-class Tokens(Coordinates):
-    """The tokens themselves, brought back to the sphere where they belong there."""
+class Decaying(Coordinates):
+    """x itself if every eigenvalue of V has a real part of at most 0: then x stays bounded, and z may overflow."""
 
-    rescales = False
-
-    def rate(self, state: Array, t: float) -> Array:
-        return self._rule.velocity(state, t, self._keys)
-
-    def after_step(self, state: Array) -> Array:
-        return on_sphere(state) if isinstance(self._rule, Sphere) else state
-
-    def read(self, state: Array, t: float) -> tuple[Array, Array | None]:
-        return state, None
-
-
-class Decaying(Tokens):
-    """x itself where every eigenvalue of V has a real part of at most 0: there it is x that stays bounded."""
-
-    rescales = True
     _rule: SelfAttention
 
     def read(self, state: FloatArray, t: float) -> tuple[FloatArray, FloatArray]:
-        growth = growth_of(self._rule, state.shape[-1])
-        with np.errstate(over="ignore", invalid="ignore"):  # z = e^{-tV} x leaves the range of floats sooner than x
-            return state, growth.grown(state @ growth.unit(-t).T, -t)
+        growth = find_growth(self._rule, state.shape[-1])
+        return state, growth.scale(state @ growth.bounded_factor(-t).T, -t)
 
 
 class TokensAndGrowth(Coordinates):
@@ -121,7 +102,7 @@ class TokensAndGrowth(Coordinates):
     def start(self, tokens: Array) -> Array:
         d = tokens.shape[-1]
         identity = np.broadcast_to(np.eye(d), (*tokens.shape[:-2], d, d))
-        return join([tokens, matching(identity, tokens)], axis=-2)
+        return join([tokens, match_array(identity, tokens)], axis=-2)
 
     def _split(self, state: Array) -> tuple[Array, Array]:
         d = state.shape[-1]
@@ -139,18 +120,17 @@ class TokensAndGrowth(Coordinates):
         tokens, growth = self._split(state)
         d = tokens.shape[-1]
         try:
-            return tokens, solve(growth.reshape(-1, d, d)[0].T, tokens)  # F is the same for every cloud
-        except (np.linalg.LinAlgError, RuntimeError):  # F is singular; torch has an error of its own
+            return tokens, _solve(growth.reshape(-1, d, d)[0].T, tokens)  # F is the same for every batch element
+        except (np.linalg.LinAlgError, RuntimeError):  # F is singular; torch raises a RuntimeError
             return tokens, tokens * np.nan
 
 
 class Rescaled(Coordinates):
     """y = S^{-1} z in continuous time: y_i' = sum_j P_ij D (y_j - y_i).
 
-    Scores grow as e^{2 lambda t}, and attention with them becomes as sharp. Where tokens have come together in the
-    leading directions and differ in others, it may then switch between them faster than the error control can follow,
-    and in the end by rounding alone. The error control is loosened where it makes no headway; where attention is
-    Boolean, it is held instead.
+    Scores grow as e^{2 lambda t}, and attention sharpens. If tokens have met in the leading directions and differ in
+    others, attention may switch between them faster than the error control can follow, in the end by rounding alone.
+    `integrate.py` then loosens the error control, or holds attention constant if it is Boolean.
     """
 
     _rule: SelfAttention
@@ -158,14 +138,11 @@ class Rescaled(Coordinates):
 
     def __init__(self, rule: SelfAttention, d: int) -> None:
         super().__init__(rule)
-        self._growth = growth_of(rule, d)
+        self._growth = find_growth(rule, d)
 
     @property
-    def least_progress(self) -> float:
-        """How far 100 steps should come in time, before attention is looked at: half the time in which tokens move.
-
-        Nothing where Q or K may ask for small steps themselves.
-        """
+    def min_progress(self) -> float:
+        """The time that 100 steps should cover: half the time scale of the tokens; 0 if Q or K may need small steps."""
         if callable(self._rule.Q) or callable(self._rule.K):
             return 0.0
         return 0.5 / max(float(np.linalg.norm(self._growth.blocks, 2)), 1e-300)
@@ -176,24 +153,20 @@ class Rescaled(Coordinates):
     def _unit(self, state: FloatArray, t: float) -> FloatArray:
         return np.asarray(state @ self._growth.basis_at(t).T)
 
-    def _attention(self, state: FloatArray, t: float) -> FloatArray:
-        return np.asarray(self._rule.unit_attention(self._unit(state, t), t, None, self._growth.rate * t))
-
     def hold_attention(self, state: FloatArray, t: float) -> FloatArray | None:
-        """Keep attention as it is from now on, once, if it is Boolean, and return it; else return nothing."""
-        P = self._attention(state, t)
-        if self.held is not None or P.max(axis=1).min() < BOOLEAN:
+        """Hold attention constant from now on if it is Boolean and not yet held, and return it; else return None."""
+        P = np.asarray(self._rule.unit_attention(self._unit(state, t), t, None, self._growth.rate * t))
+        if self.held is not None or P.max(axis=1).min() < MIN_BOOLEAN:
             return None
         self.held = P
         return P
 
     def noise(self, state: FloatArray, t: float) -> float:
-        """What rounding may change a score by, and so attention: from a bound of |⟨Q x_i, K x_j⟩| over all pairs."""
-        with np.errstate(over="ignore"):
-            length = float(np.linalg.norm(self._unit(state, t), axis=1).max())
-            form = float(np.linalg.norm(self._rule.form(state.shape[-1], t), 2))
-            scale = float(np.exp(min(2 * self._growth.rate * t, SHARPEST)))  # what products of two tokens grow by
-            return scale * length**2 * form * float(np.finfo(np.float64).eps)
+        """Bound the change of a score, and so of attention, by rounding: eps times a bound of |⟨Q x_i, K x_j⟩|."""
+        length = float(np.linalg.norm(self._unit(state, t), axis=1).max())
+        form = float(np.linalg.norm(self._rule.form(state.shape[-1], t), 2))
+        growth = float(np.exp(min(2 * self._growth.rate * t, MAX_EXPONENT)))  # of products of two tokens
+        return growth * length**2 * form * float(np.finfo(np.float64).eps)
 
     def rate(self, state: FloatArray, t: float) -> FloatArray:
         if self.held is not None:
@@ -203,25 +176,26 @@ class Rescaled(Coordinates):
         return np.asarray((means - state) @ self._growth.blocks.T)
 
     def read(self, state: FloatArray, t: float) -> tuple[FloatArray, FloatArray]:
-        return self._growth.grown(self._unit(state, t), t), state @ self._growth.basis.T
+        return self._growth.scale(self._unit(state, t), t), state @ self._growth.basis.T
 
 
 class RescaledSteps(Coordinates):
-    """y = S^{-1} z_k with z_k = R^{-k} x_k, in float64; R^k is kept as a number and a moderate matrix.
+    """y = S^{-1} z_k with z_k = R^{-k} x_k, in float64; R^k is stored as a moderate matrix and a logarithm.
 
-    Where gradients with respect to V are asked for, S is the identity: they have parts outside the blocks.
+    If V requires gradients, S is the identity: the gradients have parts outside the blocks.
     """
 
     _rule: SelfAttention
 
     def __init__(self, rule: SelfAttention, keys: Array, tokens: Array, steps: "Method") -> None:
         super().__init__(rule, keys)
-        growth, self._tokens, self._steps = growth_of(rule, tokens.shape[-1]), tokens, steps
-        self._identity = self._basis = self._inverse = in_double(matching(np.eye(tokens.shape[-1]), tokens))
+        self._tokens, self._steps = tokens, steps
+        self._identity = self._basis = self._inverse = _to_double(match_array(np.eye(tokens.shape[-1]), tokens))
         self._blocks = rule.values(self._identity, 0.0).T
         if not needs_gradient(rule.V):
+            growth = find_growth(rule, tokens.shape[-1])
             self._basis, self._inverse, self._blocks = (
-                matching(matrix, self._identity) for matrix in (growth.basis, growth.inverse, growth.blocks)
+                match_array(matrix, self._identity) for matrix in (growth.basis, growth.inverse, growth.blocks)
             )
         self._power, self._log = self._identity, 0.0  # R(hD)^k = e^log power
 
@@ -230,7 +204,7 @@ class RescaledSteps(Coordinates):
         return self._basis @ self._power @ self._inverse, self._log
 
     def start(self, tokens: Array) -> Array:
-        return in_double(tokens) @ self._inverse.T  # narrower floats would lose the input itself in S
+        return _to_double(tokens) @ self._inverse.T  # in narrower floats S would spoil the input
 
     def rate(self, state: Array, t: float) -> Array:
         unit = state @ (self._basis @ self._power).T
@@ -239,10 +213,11 @@ class RescaledSteps(Coordinates):
     def after_step(self, state: Array) -> Array:
         R, radius = self._factor
         self._power, self._log = self._power @ R / radius, self._log + float(np.log(radius))
-        return solve(R, state)
+        return _solve(R, state)
 
     @cached_property
     def _factor(self) -> tuple[Array, float]:
+        """R(hD) and its spectral radius."""
         h = self._steps.dt
         assert h is not None
         term = R = self._identity
@@ -250,12 +225,34 @@ class RescaledSteps(Coordinates):
             term = term @ (h * self._blocks) / order
             R = R + term
         plain = np.asarray(to_numpy(R), np.float64)
-        if not np.isfinite(plain).all() or np.linalg.cond(plain) > SINGULAR:
+        if not np.isfinite(plain).all() or np.linalg.cond(plain) > MAX_STEP_CONDITION:
             got = f"a step of {h:g}, for which it is singular: V has a negative eigenvalue of the size of 1/dt"
             raise ParameterError("dt", "leave R(dt V) invertible, I + dt V for Euler", got, "Use a smaller `dt`.")
         return R, float(np.abs(np.linalg.eigvals(plain)).max())
 
     def read(self, state: Array, t: float) -> tuple[Array, Array]:
-        with np.errstate(over="ignore"):
-            grown = scaled(state @ (self._basis @ self._power).T, float(np.exp(self._log)))
-            return matching(grown, self._tokens), matching(state @ self._basis.T, self._tokens)
+        grown = _scaled(state @ (self._basis @ self._power).T, float(np.exp(self._log)))
+        return match_array(grown, self._tokens), match_array(state @ self._basis.T, self._tokens)
+
+
+def _to_double(tokens: Array) -> Array:
+    """Return an array or tensor in float64; gradients are kept."""
+    return tokens.double() if is_tensor(tokens) else np.asarray(tokens, np.float64)
+
+
+def _scaled(values: Array, factor: float) -> Array:
+    """Return values * factor, with 0 where a value is 0 although the factor is infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        product = values * factor
+    return where(np.asarray(to_numpy(values)) == 0, values, product)
+
+
+def _solve(matrix: Array, rows: Array) -> Array:
+    """Return M^{-1} x for each row x; half precision is solved in single, as LAPACK has no other."""
+    library, columns = library_of(rows), rows.reshape(-1, rows.shape[-1]).T
+    wide = library.promote_types(rows.dtype, library.float32)
+    return _cast(library.linalg.solve(_cast(matrix, wide), _cast(columns, wide)).T.reshape(rows.shape), rows.dtype)
+
+
+def _cast(value: Array, dtype: Any) -> Array:
+    return value.to(dtype) if is_tensor(value) else value.astype(dtype)

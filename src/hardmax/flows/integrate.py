@@ -1,7 +1,7 @@
 """Flows in time: SciPy's integrators with error control, and forward Euler and RK4 with fixed steps.
 
-An adaptive run integrates each cloud by itself, so that the answer does not depend on the batch. A fixed-step run moves
-all clouds at once, for arrays and tensors alike, and carries gradients.
+An adaptive integration handles each batch element separately, so that its result does not depend on the batch. Fixed
+steps move the whole batch at once, for arrays and tensors alike, with gradients.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-import scipy  # whose parts load when they are used
+import scipy  # submodules load on first use
 
 from hardmax import _validation
 from hardmax._arrays import stack, to_numpy
@@ -19,16 +19,22 @@ from hardmax.flows.coordinates import Coordinates, Rescaled
 
 ADAPTIVE = ("DOP853", "RK45", "RK23", "Radau", "BDF", "LSODA")
 FIXED = ("euler", "rk4")
-MOST_STEPS, MOST_FIXED_STEPS = 10_000, 1_000_000  # unless said
+MAX_STEPS, MAX_FIXED_STEPS = 10_000, 1_000_000  # defaults of `max_steps`
 MIN_RTOL, MAX_TOLERANCE = 1e-13, 0.1  # float64 cannot deliver less; more would not control the error
+SCIPY_MIN_RTOL = 100 * float(np.finfo(np.float64).eps)  # SciPy raises smaller values to this one, with a warning
 MEAN_NORM = ("DOP853", "RK45", "RK23", "Radau", "BDF")  # error control by the root mean square; LSODA: maximum
+STEPS_PER_CHECK = 100  # steps between two checks of progress
+MAX_NOISE = 1e-3  # rounding error of attention above which Boolean attention is held
+MAX_LOOSENED_RTOL = 1e-2
+MAX_SUGGESTIONS = 1000  # step counts to try for a `dt` with six digits
 
 Times: TypeAlias = float | Sequence[float] | Array
+Rate: TypeAlias = Callable[[Array, float], Array]
 
 
 @dataclass(frozen=True)
 class Method:
-    """A method by name, with tolerances or a step length."""
+    """The name of an integrator, with tolerances or a step length."""
 
     name: str
     rtol: float
@@ -37,14 +43,14 @@ class Method:
     max_steps: int
 
     @property
-    def adaptive(self) -> bool:
+    def is_adaptive(self) -> bool:
         return self.name in ADAPTIVE
 
     @classmethod
-    def checked(
+    def from_arguments(
         cls, method: str | None, rtol: float | None, atol: float | None, dt: float | None, max_steps: int | None
     ) -> "Method":
-        """Return the method that the arguments of `simulate` name; None stands for the default."""
+        """Validate the arguments of `simulate`; None stands for the default."""
         name = "DOP853" if method is None else method
         if name not in (*ADAPTIVE, *FIXED):
             must = f"be one of {', '.join((*ADAPTIVE, *FIXED))}"
@@ -67,39 +73,38 @@ class Method:
             raise ParameterError("dt", f"go with the methods {' and '.join(FIXED)}", got)
         if dt is not None:
             dt = float(_validation.check_positive(dt, "dt", "0.1 is usual."))
-        usual = MOST_FIXED_STEPS if fixed else MOST_STEPS
-        most = usual if max_steps is None else _validation.check_count(max_steps, "max_steps", least=1)
+        default = MAX_FIXED_STEPS if fixed else MAX_STEPS
+        most = default if max_steps is None else _validation.check_count(max_steps, "max_steps", least=1)
         return cls(name, float(rtol), float(atol), dt, most)
 
-    def times(self, times: Times) -> AnyArray:
-        """When to save, increasing from 0 or later; a number T is 0 to T in 100 steps, or in steps of length `dt`."""
+    def check_times(self, times: Times) -> AnyArray:
+        """Return increasing times to save, from 0 or later; a number T means 0 to T in 100 steps, or in steps `dt`."""
         _validation.refuse_gaps(times, "times")
         try:
             array = np.asarray(to_numpy(times))
+            good = array.dtype.kind in "iuf" and array.ndim <= 1 and array.size > 0 and np.isfinite(array).all()
         except ValueError:
-            array = np.full(1, np.nan)
-        good = array.dtype.kind in "iuf" and array.ndim <= 1 and array.size > 0
-        array = array.astype(np.float64) if good else np.full(1, np.nan)
-        end_alone = array.ndim == 0
-        if end_alone:
-            array = np.linspace(0, array, 101) if np.isfinite(array) else np.full(1, np.nan)
-        if not np.isfinite(array).all() or array[0] < 0 or (np.diff(array) <= 0).any():
+            good = False
+        end_alone = good and array.ndim == 0
+        if good:
+            array = np.linspace(0, array, 101) if end_alone else array.astype(np.float64)
+        if not good or array[0] < 0 or (np.diff(array) <= 0).any():
             must = "be a positive number, or numbers that start at 0 or later and increase"
             raise ParameterError("times", must, _validation.shortened(times), "Try `times=np.linspace(0, 15, 101)`.")
         if self.dt is None:
             return array
-        steps = self._steps(array[-1:] if end_alone else array)
+        steps = self._count_steps(array[-1:] if end_alone else array)
         return self.dt * np.arange(steps + 1) if end_alone else array
 
-    def _steps(self, times: FloatArray) -> int:
-        """How many fixed steps there are: they must meet the times to save exactly, and not be too many."""
+    def _count_steps(self, times: FloatArray) -> int:
+        """Count fixed steps, which must end at every saved time and number at most `max_steps`."""
         assert self.dt is not None
         steps = times / self.dt
-        if not _meets(times, self.dt):
+        if not _divides(self.dt, times):
             worst = float(times[int(np.abs(steps - np.rint(steps)).argmax())])
             must, got = "be multiples of `dt`, which steps of one length meet", f"{worst:.6g} with `dt={self.dt:g}`"
-            counts = max(1, int(np.ceil(steps[-1]))) + np.arange(TRIED)
-            fitting = [f"`dt={x:.6g}`, or " for x in times[-1] / counts if _meets(times, float(f"{x:.6g}"))]
+            counts = max(1, int(np.ceil(steps[-1]))) + np.arange(MAX_SUGGESTIONS)
+            fitting = [f"`dt={x:.6g}`, or " for x in times[-1] / counts if _divides(float(f"{x:.6g}"), times)]
             raise ParameterError("times", must, got, f"Use {''.join(fitting[:1])}multiples of `dt` for `times`.")
         if steps[-1] > self.max_steps:
             must = f"need at most `max_steps={self.max_steps}` steps"
@@ -108,24 +113,14 @@ class Method:
         return int(np.rint(steps[-1]))
 
 
-def _meets(times: FloatArray, dt: float) -> bool:
-    """Whether steps of this length come to all times, up to rounding."""
+def _divides(dt: float, times: FloatArray) -> bool:
     steps = times / dt
     return bool(np.abs(steps - np.rint(steps)).max() <= 1e-6 * max(1.0, float(steps[-1]) * 1e-3))
 
 
-TRIED = 1000  # numbers of steps, for one whose length can be written down
-PATIENCE = 100  # steps between looks at how far they came
-MOST_NOISE = 1e-3  # of attention by rounding: above it attention that is Boolean is held
-LOOSEST = 1e-2  # what rtol is loosened to at the most
-SCIPY_MIN_RTOL = 100 * float(np.finfo(np.float64).eps)  # SciPy raises smaller values to this one, with a warning
-
-Rate: TypeAlias = Callable[[Array, float], Array]
-
-
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """What an integration gives. Times that were not reached have NaN."""
+    """The result of an integration. Times that were not reached have NaN."""
 
     tokens: Array  # (times, ..., n, d), x
     rescaled: Array | None  # the same shape, z
@@ -137,16 +132,16 @@ class Solution:
     powers: tuple[tuple[Array, float], ...] = ()  # R^k at each time: see `Coordinates.power`
 
 
-def adaptive(
+def integrate_adaptive(
     coordinates: Coordinates, tokens: FloatArray, times: FloatArray, method: Method, tick: Callable[[], None]
 ) -> Solution:
-    """Integrate one cloud from time 0 with error control, and read its state off at `times`."""
+    """Integrate one token set (n, d) from time 0 with error control, and read the state at `times`."""
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         return _Integration(coordinates, tokens, times, method, tick).solve()
 
 
 class _Integration:
-    """One cloud under way: SciPy's solver, what it has reached, and what was done to keep it going."""
+    """SciPy's solver for one token set, the states read so far, and the changes made to keep it going."""
 
     def __init__(
         self, coordinates: Coordinates, tokens: FloatArray, times: FloatArray, method: Method, tick: Callable[[], None]
@@ -159,19 +154,20 @@ class _Integration:
         self._norm_ratio = float(np.sqrt(start.size)) if method.name in MEAN_NORM else 1.0
         self._rtol, self._atol = max(method.rtol / self._norm_ratio, SCIPY_MIN_RTOL), method.atol / self._norm_ratio
         self._loosened = False
-        self._lost = (np.full_like(tokens, np.nan),) * 2
+        x, z = coordinates.read(start, 0.0)
+        self._lost = np.full_like(x, np.nan), None if z is None else np.full_like(z, np.nan)
         self._read: list[tuple[FloatArray, FloatArray | None]] = []  # x and z at the first of `times`
         self._steps = self._evaluations = 0
         self._held: tuple[float, FloatArray] | None = None
-        self._seen = 0.0
+        self._checked_at = 0.0
         self._start_at(0.0, start.ravel())
         if times[0] == 0:
             self._save(start.ravel()[None])
 
     def _start_at(self, t: float, state: FloatArray) -> None:
         make: Any = getattr(scipy.integrate, self._method.name)
-        tolerances = {"rtol": self._rtol, "atol": self._atol * self._sizes}
-        self._solver = make(self._rate, t, state, float(self._times[-1]), **tolerances)
+        end, atol = float(self._times[-1]), self._atol * self._sizes
+        self._solver = make(self._rate, t, state, end, rtol=self._rtol, atol=atol)
 
     def _rate(self, t: float, state: FloatArray) -> FloatArray:
         return np.asarray(self._coordinates.rate(state.reshape(self._shape), t)).ravel()
@@ -183,7 +179,7 @@ class _Integration:
             self._tick()
 
     def solve(self) -> Solution:
-        """Step until the last time is reached, or no further."""
+        """Step until the last time is reached or the solver stops."""
         problem = ""
         while len(self._read) < len(self._times) and not problem:
             message = _step(self._solver)
@@ -196,37 +192,35 @@ class _Integration:
         evaluations = self._evaluations + int(self._solver.nfev)
         read = self._read + [self._lost] * (len(self._times) - len(self._read))
         rtol = self._norm_ratio * self._rtol if self._loosened else self._method.rtol
-        return Solution(*_stacked(self._coordinates, read), self._steps, evaluations, problem, self._held, rtol)
+        return Solution(*_stack_read(read), self._steps, evaluations, problem, self._held, rtol)
 
     def _after_step(self) -> str:
-        """Save what the step has passed, and see to it that the next ones make headway; what went wrong, or nothing."""
+        """Save the times that the step has passed and check progress; return why the integration stops, or ""."""
         ahead = self._times[len(self._read) :]
         passed = int(np.searchsorted(ahead, self._solver.t, side="right"))
         if passed:
             self._save(self._solver.dense_output()(ahead[:passed]).T)
-        if passed == len(ahead):
-            return ""
-        if self._steps % PATIENCE == 0:
-            self._keep_going()
-        if self._steps < self._method.max_steps:
+        if passed < len(ahead) and self._steps % STEPS_PER_CHECK == 0:
+            self._ensure_progress()
+        if passed == len(ahead) or self._steps < self._method.max_steps:
             return ""
         return (
             f"The integrator stopped at t = {self._solver.t:.4g} after {self._steps} steps, the most allowed. "
             "Raise `max_steps`, loosen `rtol`, or use a `method` for stiff problems such as Radau."
         )
 
-    def _keep_going(self) -> None:
-        """Where the last steps made no headway because attention is too sharp: hold it, or loosen the error control."""
-        t, since, coordinates = float(self._solver.t), self._seen, self._coordinates
-        self._seen = t
-        if not isinstance(coordinates, Rescaled) or t - since >= coordinates.least_progress:
+    def _ensure_progress(self) -> None:
+        """Hold attention or loosen the error control if sharp attention stopped the progress of the last steps."""
+        t, since, coordinates = float(self._solver.t), self._checked_at, self._coordinates
+        self._checked_at = t
+        if not isinstance(coordinates, Rescaled) or t - since >= coordinates.min_progress:
             return
         state = self._solver.y.reshape(self._shape)
         noise = coordinates.noise(state, t)
-        P = coordinates.hold_attention(state, t) if noise > MOST_NOISE else None
+        P = coordinates.hold_attention(state, t) if noise > MAX_NOISE else None
         if P is not None:
             self._held = t, P
-        elif noise > 0.01 * max(self._rtol, self._method.rtol) and self._rtol < LOOSEST:
+        elif noise > 0.01 * max(self._rtol, self._method.rtol) and self._rtol < MAX_LOOSENED_RTOL:
             self._loosen(noise)
         else:
             return
@@ -234,31 +228,30 @@ class _Integration:
         self._start_at(t, self._solver.y)
 
     def _loosen(self, noise: float) -> None:
-        """Give up the bound on each coordinate first, then raise the bound on the mean above the rounding noise."""
+        """Drop the bound on each coordinate first, then raise the bound on the mean above the rounding noise."""
         if not self._loosened and self._rtol < self._method.rtol:
             self._rtol, self._atol = self._method.rtol, self._method.atol
         else:
-            self._rtol = min(10 * max(noise, self._rtol), LOOSEST)
+            self._rtol = min(10 * max(noise, self._rtol), MAX_LOOSENED_RTOL)
             self._atol = max(self._atol, self._rtol / 10)
         self._loosened = True
 
 
 def _step(solver: Any) -> str:
-    """One step; what went wrong, or nothing."""
-    if not np.isfinite(getattr(solver, "h_abs", 0.0)):  # SciPy would look for a first step for ever
+    """Do one step; return why it failed, or ""."""
+    if not np.isfinite(getattr(solver, "h_abs", 0.0)):  # SciPy would search for a first step forever
         return "the velocity is not finite"
     try:
         message = solver.step()
-    except (ValueError, FloatingPointError, np.linalg.LinAlgError) as error:  # implicit methods meet NaN in a matrix
+    except (ValueError, FloatingPointError, np.linalg.LinAlgError) as error:  # implicit methods find NaN in a matrix
         return str(error).rstrip(".")
-    failed = solver.status == "failed"
-    return (message or "the step became too small").rstrip(".").lower() if failed else ""
+    return (message or "the step became too small").rstrip(".").lower() if solver.status == "failed" else ""
 
 
-def fixed(
+def integrate_fixed(
     coordinates: Coordinates, tokens: Array, times: FloatArray, method: Method, tick: Callable[[], None]
 ) -> Solution:
-    """Steps of length `dt` to each time."""
+    """Integrate tokens (..., n, d) from time 0 in steps of length `dt`, and read the state at `times`."""
     assert method.dt is not None
     stepper, state = STEPPERS[method.name], coordinates.start(tokens)
     read, powers, done = [], [], 0
@@ -269,21 +262,22 @@ def fixed(
         read.append(coordinates.read(state, end * method.dt))
         powers += [] if coordinates.power is None else [coordinates.power]
         tick()
-    return Solution(*_stacked(coordinates, read), done, powers=tuple(powers))
+    return Solution(*_stack_read(read), done, powers=tuple(powers))
 
 
-def _stacked(coordinates: Coordinates, read: list[tuple[Array, Array | None]]) -> tuple[Array, Array | None]:
-    """x and z at all times; no z where the coordinates have none."""
-    return stack([x for x, _ in read]), stack([z for _, z in read]) if coordinates.rescales else None
+def _stack_read(read: Sequence[tuple[Array, Array | None]]) -> tuple[Array, Array | None]:
+    """Stack x and z of all times; z is None if the coordinates have none."""
+    x, z = zip(*read, strict=True)
+    return stack(list(x)), None if z[0] is None else stack(list(z))
 
 
-def euler(rate: Rate, state: Array, t: float, h: float) -> Array:
-    """Forward Euler: one evaluation, order 1."""
+def step_euler(rate: Rate, state: Array, t: float, h: float) -> Array:
+    """Do a step of forward Euler: one evaluation, order 1."""
     return state + h * rate(state, t)
 
 
-def rk4(rate: Rate, state: Array, t: float, h: float) -> Array:
-    """The classical Runge-Kutta method: each stage sees its own attention. Order 4."""
+def step_rk4(rate: Rate, state: Array, t: float, h: float) -> Array:
+    """Do a step of the classical Runge-Kutta method, order 4: each stage has its own attention."""
     k1 = rate(state, t)
     k2 = rate(state + h / 2 * k1, t + h / 2)
     k3 = rate(state + h / 2 * k2, t + h / 2)
@@ -291,4 +285,4 @@ def rk4(rate: Rate, state: Array, t: float, h: float) -> Array:
     return state + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
 
 
-STEPPERS = {"euler": euler, "rk4": rk4}
+STEPPERS = {"euler": step_euler, "rk4": step_rk4}

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._display import count
 from hardmax._errors import ParameterError
 from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.inspection import measures
 from hardmax.inspection.weights import Heads
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
-from hardmax.trajectories.sentences import count
 
 TOP = 3  # how many of the most attended tokens are reported
 

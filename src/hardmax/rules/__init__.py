@@ -1,14 +1,13 @@
-"""How tokens move. One rule a file; a rule is immutable and holds no tokens."""
+"""Rules: how tokens move. A rule is immutable and holds no tokens."""
 
 from hardmax.rules.base import Flow, Layered, Rule
 from hardmax.rules.compose import Compose
-from hardmax.rules.feed_forward import FeedForward
 from hardmax.rules.hardmax import Hardmax
 from hardmax.rules.heads import MultiHead
-from hardmax.rules.normalization import Normalize
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.softmax import Softmax
 from hardmax.rules.sphere import Sphere
+from hardmax.rules.token_wise import FeedForward, Normalize
 
 __all__ = [
     "Compose",

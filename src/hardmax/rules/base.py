@@ -1,8 +1,8 @@
-"""What a rule is.
+"""The base classes of rules.
 
 To add one: a frozen dataclass that derives from `Layered` (it moves tokens by whole layers) or `Flow` (it gives them a
 velocity), with its formula in its docstring, its checks in `__post_init__`, and methods that hold for arrays and
-tensors of shape (..., n, d) alike. Everything else, `simulate` does.
+tensors of shape (..., n, d) alike. `simulate` does the rest.
 """
 
 from abc import ABC, abstractmethod
@@ -18,7 +18,7 @@ from hardmax._types import Array
 
 
 class Rule(ABC):
-    """How tokens move: the base of all rules. A rule of your own is a `Layered` or a `Flow`.
+    """How tokens move: the base class of all rules. Derive a rule of your own from `Layered` or `Flow`.
 
     Examples
     --------
@@ -30,37 +30,39 @@ class Rule(ABC):
     @property
     @abstractmethod
     def continuous(self) -> bool:
-        """Whether it moves tokens in time, not by layers."""
+        """Whether the rule moves tokens in time, not by layers."""
 
     @property
     def attends(self) -> bool:
-        """Whether tokens see each other; False for rules that move each by itself."""
+        """Whether tokens attend to each other; False for rules that move each by itself."""
         return True
 
     @property
     def dimension(self) -> int | None:
-        """The dimension of tokens that it asks for, if it asks for one."""
+        """The dimension that tokens must have, or None for any."""
         return None
 
     @property
     def weights(self) -> tuple[Array | None, ...]:
-        """Its arrays and tensors, to see whether one asks for gradients."""
+        """The arrays and tensors of the rule, of which one may require gradients."""
         return ()
 
     @abstractmethod
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
-        """Row-stochastic matrix at a layer or time, shape (..., n, n); `keys` as for `layer`."""
+        """Return the row-stochastic matrix at a layer or time, shape (..., n, n); `keys` as for `layer`."""
+
+    _matrices = "the rule's matrices"  # of that size, in the error of `check`
 
     def check(self, tokens: Array) -> None:
         """Refuse tokens that do not fit the matrices: a `ParameterError`."""
         if self.dimension not in (None, tokens.shape[-1]):
             size = self.dimension
-            must = f"have shape (n, d) or (batch, n, d) with d = {size}, the size of the rule's matrices"
+            must = f"have shape (n, d) or (batch, n, d) with d = {size}, the size of {self._matrices}"
             advice = f"Use tokens of dimension {size}, or other matrices."
             raise ParameterError("tokens", must, tuple(tokens.shape), advice)
 
     def _set(self, **values: Any) -> None:
-        """Put checked values in the place of those that came; a rule does not change afterwards."""
+        """Replace fields by checked values; a rule does not change afterwards."""
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -75,7 +77,7 @@ class Rule(ABC):
 
 
 class Layered(Rule):
-    """A rule that moves tokens by whole layers: give it `attention` and `layer`.
+    """A rule that moves tokens by layers; a subclass defines `attention` and `layer`.
 
     Examples
     --------
@@ -101,11 +103,11 @@ class Layered(Rule):
 
     @abstractmethod
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
-        """Tokens after layer k; `keys`, boolean of shape (..., 1, n), is True for tokens that may be attended to."""
+        """Return tokens after layer k; `keys`, boolean of shape (..., 1, n), is True for keys that may be seen."""
 
 
 class Flow(Rule):
-    """A rule that gives tokens a velocity: give it `attention` and `velocity`.
+    """A rule that gives tokens a velocity; a subclass defines `attention` and `velocity`.
 
     Examples
     --------
@@ -130,22 +132,13 @@ class Flow(Rule):
 
     @abstractmethod
     def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:
-        """dx/dt at time t; `keys` as for `Layered.layer`."""
-
-
-class TokenByToken(Layered):
-    """A rule with layers that moves each token by itself."""
-
-    attends = False
-
-    def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
-        raise no_attention(self)
+        """Return dx/dt at time t; `keys` as for `Layered.layer`."""
 
 
 def no_attention(rule: Rule) -> InputError:
-    """The error for a rule whose tokens do not see each other."""
+    """Return the error for a rule whose tokens do not attend to each other."""
     return InputError(
-        f"`attention` must be asked of a rule in which tokens attend to each other. Got {rule!r}, in which each moves "
+        f"`attention` must belong to a rule in which tokens attend to each other. Got {rule!r}, in which each moves "
         "by itself. Compose it with an attention rule."
     )
 
@@ -161,7 +154,7 @@ def check_rules(rules: object, name: str) -> tuple[Rule, ...]:
 
 
 def seen_keys(tokens: Array, keys: Array | None, causal: bool) -> Array | None:
-    """Which keys each token may attend to: those of `keys`, with a causal mask none after itself. None is all."""
+    """Return which keys each token may attend to: those of `keys`, if causal up to itself. None is all."""
     if not causal:
         return keys
     n = tokens.shape[-2]
@@ -170,7 +163,7 @@ def seen_keys(tokens: Array, keys: Array | None, causal: bool) -> Array | None:
 
 
 def _shown(value: object) -> str:
-    """A matrix in full if it is small, else its shape; anything else as it prints."""
+    """Return a small matrix in full, else its shape; other values by `repr`."""
     if isinstance(value, np.ndarray) or is_tensor(value):
         array = np.asarray(to_numpy(value))
         return str(array.round(4).tolist()) if array.size <= 9 else " by ".join(map(str, array.shape))

@@ -1,4 +1,4 @@
-"""Rules one after another: a transformer block is a composition."""
+"""Rules in sequence: a transformer block is a composition."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from hardmax.rules.base import Layered, Rule, check_rules, no_attention
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Compose(Layered):
-    """One layer that runs several rules in turn.
+    """Run several rules in turn as one layer.
 
     A flow among them takes one forward Euler step of length dt: z <- z + dt v(z), which is the residual connection of a
     transformer.
@@ -27,7 +27,7 @@ class Compose(Layered):
     Raises
     ------
     ParameterError
-        If there is no part, parts ask for different dimensions, or `dt` is not positive.
+        If there is no part, parts have different dimensions, or `dt` is not positive.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class Compose(Layered):
         self._set(parts=check_rules(self.parts, "parts"), dt=_validation.check_positive(self.dt, "dt", advice))
         sizes = sorted({part.dimension for part in self.parts if part.dimension is not None})
         if len(sizes) > 1:
-            raise ParameterError("parts", "ask for tokens of one dimension", sizes, "Change the matrices.")
+            raise ParameterError("parts", "have matrices of one dimension", sizes, "Change the matrices.")
 
     @property
     def attends(self) -> bool:
@@ -66,24 +66,24 @@ class Compose(Layered):
         return tuple(weight for part in self.parts for weight in part.weights)
 
     def check(self, tokens: Array) -> None:
-        """The first part sees the input; the others need its dimension."""
+        """Check the first part, which gets the input."""
         super().check(tokens)
         self.parts[0].check(tokens)
 
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
         for part in self.parts:
-            tokens = self._moved(part, tokens, k, keys)
+            tokens = self._move(part, tokens, k, keys)
         return tokens
 
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
-        """P of the first part with attention, at the tokens that reach it."""
+        """Return P of the first part with attention, at the tokens that reach it."""
         for part in self.parts:
             if part.attends:
                 return part.attention(tokens, at * self.dt if part.continuous else at, keys)
-            tokens = self._moved(part, tokens, int(at), keys)
+            tokens = self._move(part, tokens, int(at), keys)
         raise no_attention(self)
 
-    def _moved(self, part: Any, tokens: Array, k: int, keys: Array | None) -> Array:
+    def _move(self, part: Any, tokens: Array, k: int, keys: Array | None) -> Array:
         if part.continuous:
             return tokens + self.dt * part.velocity(tokens, k * self.dt, keys)
         return part.layer(tokens, k, keys)

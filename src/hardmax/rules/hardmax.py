@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy  # whose parts load when they are used
@@ -14,28 +14,25 @@ from numpy.typing import ArrayLike
 from hardmax import _validation
 from hardmax._arrays import like, to_numpy, weighted_sums
 from hardmax._errors import ParameterError
-from hardmax._types import AnyArray, FloatArray
+from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.exact.argmax import SEES_ALL, Points, exact_sets, tolerant_sets
 from hardmax.rules.base import Layered
-from hardmax.rules.normalization import check_normalize
-from hardmax.search.one_search import the_search
+from hardmax.rules.token_wise import check_normalize
+from hardmax.search.dispatch import current_search
 from hardmax.search.rounding import Metric
 from hardmax.search.sets import Classes, Sets
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Hardmax(Layered):
-    """Tokens follow the tokens with the largest projection on their own direction.
+    """Move tokens to the mean of the tokens with the largest projection on their own direction.
 
     C_i = argmax_j ⟨A z_i, z_j⟩,   z_i <- z_i + alpha/(1 + alpha) mean_{j in C_i} (z_j - z_i).
 
     Parameters
     ----------
     alpha : positive number or sequence of numbers
-        Step size; the exact value of a float, or a Fraction. A sequence gives one a layer, and its last one goes on.
+        Step size; the exact value of a float, or a Fraction. A sequence gives one per layer, the last one also later.
     A : (d, d) array, optional
         Symmetric positive definite (one that misses symmetry by rounding is replaced by its symmetric part); None is
         the identity. Floats or Fractions.
@@ -43,15 +40,15 @@ class Hardmax(Layered):
         False (or "none") leaves out the division by 1 + alpha: tokens are exactly (1 + alpha)^k times larger, with the
         same sets.
     ties : "exact" or float
-        "exact" decides every set as in real arithmetic. A number t in [0, 1) is a modelling choice that takes near-ties
-        for ties: all j within t |A z_i| max_j |z_j| of the maximum are in C_i. No theorem covers it.
+        "exact" decides every set as in real arithmetic. A number t in [0, 1) is a modelling choice: near-ties count as
+        ties, all j within t |A z_i| max_j |z_j| of the maximum are in C_i. No theorem covers it.
     exact : bool
         True computes everything in rational arithmetic, without any float (python-flint). The sets are the same.
     any_A : bool
         True allows an A that is not symmetric positive definite, outside the hypotheses of the theorems.
     causal : bool
-        True lets token i follow tokens 0 to i alone. Sets are exact as ever and leaders lead for ever, but nothing is
-        proved of where the others end.
+        True lets token i follow tokens 0 to i alone. Sets are exact and leaders lead for ever, but nothing is
+        proved of the limits of the others.
 
     Raises
     ------
@@ -119,22 +116,22 @@ class Hardmax(Layered):
 
     @property
     def steps(self) -> tuple[Fraction, ...]:
-        """Alpha of each layer as a Fraction; the last one goes on."""
+        """Alpha of each layer as a Fraction; later layers use the last one."""
         return self._steps  # type: ignore[attr-defined]
 
     def step(self, layer: int) -> Fraction:
-        """Alpha of a layer, counted from 0, as a Fraction."""
+        """Return alpha of a layer, counted from 0, as a Fraction."""
         return self.steps[min(layer, len(self.steps) - 1)]
 
     def growth(self, layer: int) -> Fraction:
-        """How much larger tokens are at a layer than normalised ones: the product of 1 + alpha, or 1."""
+        """Return the factor of tokens at a layer over normalised ones: the product of 1 + alpha, or 1."""
         if self.normalize:
             return Fraction(1)
         beyond = (1 + self.steps[-1]) ** max(0, layer - len(self.steps))
         return prod((1 + step for step in self.steps[:layer]), start=beyond)
 
-    def grown(self, values: FloatArray, layer: int) -> FloatArray:
-        """Normalised lengths as this rule has them at a layer; the factor may exceed the range of floats."""
+    def grow(self, values: FloatArray, layer: int) -> FloatArray:
+        """Multiply normalised lengths by `growth`, which may exceed the range of floats."""
         growth = self.growth(layer)
         if growth == 1:
             return values
@@ -149,61 +146,56 @@ class Hardmax(Layered):
 
     @cached_property
     def metric(self) -> Metric:
-        """A as the searches use it: scaled by a power of two into the range of floats, and as whole numbers."""
+        """A as the searches use it: scaled by a power of two into the range of floats, and as integers."""
         return Metric.of(self.matrix)
+
+    def images(self, Z: FloatArray) -> FloatArray:
+        """Return A z for each row, with A scaled by a power of two so that it stays in the range of floats."""
+        return Z if self.metric.A is None else Z @ self.metric.A.T
 
     @property
     def positive_definite(self) -> bool:
-        """True when A is symmetric positive definite, as the theorems ask."""
+        """Whether A is symmetric positive definite, a hypothesis of the theorems."""
         return self.matrix is None or not self.any_A or _validation.is_positive_definite(self.matrix)
+
+    _matrices = "`A`"
 
     @property
     def dimension(self) -> int | None:
         return None if self.matrix is None else len(self.matrix)
 
-    def check(self, tokens: Any) -> None:
-        """Refuse tokens that do not fit A: a `ParameterError`."""
-        if self.dimension not in (None, tokens.shape[-1]):
-            must = f"have shape (n, d) or (batch, n, d) with d = {self.dimension}, the size of `A`"
-            advice = f"Use tokens of dimension {self.dimension}, or an A of size {tokens.shape[-1]}."
-            raise ParameterError("tokens", must, tuple(tokens.shape), advice)
-
     def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
-        """Uniform on the exact C_i of these tokens, which floats give exactly: shape (..., n, n)."""
+        """Return the matrix that is uniform on the exact C_i of these tokens, (..., n, n)."""
         array = np.asarray(to_numpy(tokens))
         P = np.full((int(np.prod(array.shape[:-2])), array.shape[-2], array.shape[-2]), np.nan)
         for b, one in enumerate(self._each(array, keys)):
             P[b] = np.nan if one is None else one.toarray()
         return like(P.reshape(*array.shape[:-1], array.shape[-2]), tokens)
 
-    def _each(self, array: AnyArray, keys: Any) -> "Iterator[csr_array | None]":
-        """The attention of each cloud as a sparse matrix over its tokens; None where some left the range of floats."""
-        clouds = array.reshape(-1, *array.shape[-2:])
-        n = clouds.shape[1]
-        real = np.ones(clouds.shape[:2], bool) if keys is None else np.asarray(to_numpy(keys)).reshape(clouds.shape[:2])
-        for b, cloud in enumerate(clouds):
+    def _each(self, array: AnyArray, keys: Any) -> "Iterator[scipy.sparse.csr_array | None]":
+        """Yield attention of each token set as a sparse matrix; None where tokens left the range of floats."""
+        batch = array.reshape(-1, *array.shape[-2:])
+        real = np.ones(batch.shape[:2], bool) if keys is None else np.asarray(to_numpy(keys)).reshape(batch.shape[:2])
+        for b, tokens in enumerate(batch):
             ids = np.flatnonzero(real[b])
-            if not np.isfinite(cloud[ids]).all():
+            if not np.isfinite(tokens[ids]).all():
                 yield None
                 continue
-            sets, classes = self._sets(cloud[ids])
-            over_classes = sets.matrix(classes.counts) / classes.counts  # (m, m)
-            place = scipy.sparse.csr_array((np.ones(len(ids)), (ids, classes.labels)), shape=(n, len(classes)))
-            yield scipy.sparse.csr_array(place @ over_classes @ place.T)
+            yield attention_over_tokens(*self._sets(tokens[ids]), ids, batch.shape[1])
 
-    def _sets(self, cloud: AnyArray) -> tuple[Sets, Classes]:
-        """The exact sets of one cloud, over classes of equal tokens."""
-        classes = Classes.singly(cloud) if self.causal else Classes.of(cloud)
+    def _sets(self, tokens: AnyArray) -> tuple[Sets, Classes]:
+        """Return the exact sets of one token set, over classes of equal tokens."""
+        classes = Classes.singly(tokens) if self.causal else Classes.of(tokens)
         points = Points.of(classes.rows)
         limits = np.arange(1, len(classes) + 1) if self.causal else None
-        search = the_search()
+        search = current_search()
         if isinstance(self.ties, float):
-            search.counts("numpy", len(classes), SEES_ALL)
+            search.record("numpy", len(classes), SEES_ALL)
             return tolerant_sets(points.values, points.values, self.metric, self.ties, limits), classes
         return exact_sets(points, points, self.metric, search, limits)[0], classes
 
     def layer(self, tokens: Any, k: int, keys: Any = None) -> Any:
-        """One layer in floats, for compositions: gradients go through the chosen values. `simulate` is exact."""
+        """Return tokens after a layer in floats, for compositions; gradients pass through the chosen values."""
         alpha, array = float(self.step(k)), np.asarray(to_numpy(tokens))
         unknown = scipy.sparse.diags_array(np.full(array.shape[-2], np.nan))
         P = scipy.sparse.block_diag([unknown if one is None else one for one in self._each(array, keys)])
@@ -211,6 +203,15 @@ class Hardmax(Layered):
         return tokens + alpha / (1 + alpha) * (means - tokens) if self.normalize else tokens + alpha * means
 
 
+def attention_over_tokens(sets: Sets, classes: Classes, ids: IntArray, n: int) -> "scipy.sparse.csr_array":
+    """Return the matrix that is uniform on the sets of the real tokens `ids` of n tokens, (n, n)."""
+    over_classes = sets.matrix(classes.counts) / classes.counts  # (m, m)
+    place = scipy.sparse.csr_array((np.ones(len(ids)), (ids, classes.labels)), shape=(n, len(classes)))
+    matrix = scipy.sparse.csr_array(place @ over_classes @ place.T)
+    matrix.sort_indices()
+    return matrix
+
+
 def _shown(step: Fraction) -> str:
-    """0.1 for the float, 1/10 for the Fraction: ties may depend on the difference."""
+    """Return 0.1 for the float and 1/10 for the Fraction: ties may depend on the difference."""
     return str(step) if step.denominator == 1 or Fraction(float(step)) != step else repr(float(step))

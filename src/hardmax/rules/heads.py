@@ -13,17 +13,17 @@ from hardmax.rules.base import Rule, check_rules
 
 
 def by_heads(matrices: list[Array], axes: int) -> Array:
-    """Attention of all heads, (..., heads, n, n); a head that has heads of its own brings them all."""
+    """Return attention of all heads, (..., heads, n, n); a head that has heads of its own brings them all."""
     single = [P if P.ndim > axes else P[..., None, :, :] for P in matrices]
     return stack([P[..., h, :, :] for P in single for h in range(P.shape[-3])], axis=-3)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MultiHead(Rule):
-    """Rules side by side, as the heads of a transformer.
+    """Run rules side by side, as the heads of a transformer.
 
     On their own coordinates, tokens are z = (z^1, ..., z^H) and head h moves z^h by itself: independent models, and
-    whatever is proved of one rule holds for each head. On shared coordinates every head sees all of z, and their moves
+    the theorems about one rule hold for each head. On shared coordinates every head sees all of z, and their moves
     are added with `shares`: z <- z + sum_h s_h (rule_h(z) - z), or x' = sum_h s_h v_h(x). OPEN: nothing is proved of
     the limit of the latter in general.
 
@@ -32,9 +32,9 @@ class MultiHead(Rule):
     heads : sequence of rules
         All with layers, or all in continuous time.
     shared : bool
-        False gives each head coordinates of its own: as many as its matrices ask for, the rest split evenly.
+        False gives each head coordinates of its own: the size of its matrices, the rest split evenly.
     shares : sequence of numbers, optional
-        s_h, for shared coordinates. Unless said 1/H each for rules with layers, so that tokens stay in their hull, and
+        s_h, for shared coordinates. By default 1/H each for rules with layers, so that tokens stay in their hull, and
         1 each for flows, as transformers add their heads.
 
     Raises
@@ -84,7 +84,7 @@ class MultiHead(Rule):
 
     @property
     def dimension(self) -> int | None:
-        """Of shared coordinates the heads' own; else the sum, if each says its own."""
+        """The dimension of the heads on shared coordinates; else the sum, if each head has one."""
         known = [head.dimension for head in self.heads if head.dimension is not None]
         if self.shared:
             return known[0] if known else None
@@ -100,7 +100,7 @@ class MultiHead(Rule):
             head.check(part)
 
     def columns(self, d: int) -> list[slice]:
-        """Which of d coordinates belong to each head: a slice for each."""
+        """Return the slice of each head in d coordinates."""
         if self.shared:
             return [slice(0, d)] * len(self.heads)
         known = [head.dimension for head in self.heads]
@@ -118,18 +118,18 @@ class MultiHead(Rule):
         return [(head, tokens[..., own]) for head, own in zip(self.heads, self.columns(tokens.shape[-1]), strict=True)]
 
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
-        """P of every head, shape (..., heads, n, n); a head that has heads of its own brings them all."""
+        """Return P of every head, shape (..., heads, n, n); a head that has heads of its own brings them all."""
         return by_heads([head.attention(part, at, keys) for head, part in self._parts(tokens)], tokens.ndim)
 
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
-        """Tokens after layer k of every head; `keys` as for `Layered.layer`."""
+        """Return tokens after layer k of every head; `keys` as for `Layered.layer`."""
         moved = [head.layer(part, k, keys) for head, part in self._parts(tokens)]
         if not self.shared:
             return join(moved)
         return tokens + sum(s * (z - tokens) for s, z in zip(self._shares(), moved, strict=True))
 
     def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:
-        """The sum of the velocities of the heads at time t; `keys` as for `Layered.layer`."""
+        """Return the sum of the velocities of the heads at time t; `keys` as for `Layered.layer`."""
         pulls = [head.velocity(part, t, keys) for head, part in self._parts(tokens)]
         return sum(s * v for s, v in zip(self._shares(), pulls, strict=True)) if self.shared else join(pulls)
 

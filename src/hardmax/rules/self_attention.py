@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hardmax._arrays import in_range, matching, softmax, softmax_means, to_numpy
+from hardmax._arrays import match_array, scale_into_range, softmax, softmax_means, to_numpy
 from hardmax._errors import ParameterError
 from hardmax._types import Array, FloatArray
 from hardmax._validation import check_weight
@@ -86,7 +86,7 @@ class SelfAttention(Flow):
         return not callable(self.V)
 
     def weight(self, name: str, t: float) -> Array | None:
-        """Q, K or V at time t; None is the identity."""
+        """Return Q, K or V at time t; None is the identity."""
         weight = getattr(self, name)
         return check_weight(weight(t), name, square=name == "V") if callable(weight) else weight
 
@@ -95,32 +95,32 @@ class SelfAttention(Flow):
         return np.eye(d) if weight is None else np.asarray(to_numpy(weight), np.float64)
 
     def value_matrix(self, d: int, t: float = 0.0) -> FloatArray:
-        """V at time t as a (d, d) array."""
+        """Return V at time t as a (d, d) array."""
         return self._array("V", d, t)
 
     def form(self, d: int, t: float = 0.0) -> FloatArray:
-        """B = Q^T K, the bilinear form of the scores, as an array."""
+        """Return B = Q^T K, the bilinear form of the scores, as an array."""
         return np.asarray(self._array("Q", d, t).T @ self._array("K", d, t))
 
     def _image(self, name: str, tokens: Array, t: float) -> Array:
         weight = self.weight(name, t)
-        return tokens if weight is None else tokens @ matching(weight, tokens).T
+        return tokens if weight is None else tokens @ match_array(weight, tokens).T
 
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
         return self.unit_attention(tokens, at, keys, 0.0)
 
     def unit_attention(self, unit: Array, t: float, keys: Array | None, log: float) -> Array:
-        """P for u = e^{-log} x: scores e^{2 log} ⟨Q u_i, K u_j⟩."""
-        queries, to, scale = in_range(self._image("Q", unit, t), self._image("K", unit, t), log)
+        """Return P for u = e^{-log} x: scores e^{2 log} ⟨Q u_i, K u_j⟩."""
+        queries, to, scale = scale_into_range(self._image("Q", unit, t), self._image("K", unit, t), log)
         return softmax(queries @ to.swapaxes(-1, -2), seen_keys(unit, keys, self.causal), scale)
 
     def unit_means(self, unit: Array, t: float, keys: Array | None, log: float, values: Array) -> Array:
-        """P @ values for that P."""
-        queries, to, scale = in_range(self._image("Q", unit, t), self._image("K", unit, t), log)
+        """Return P @ values for that P."""
+        queries, to, scale = scale_into_range(self._image("Q", unit, t), self._image("K", unit, t), log)
         return softmax_means(queries, to, values, seen_keys(unit, keys, self.causal), scale)
 
     def values(self, tokens: Array, t: float) -> Array:
-        """V x for each token, at time t: an array of the shape of `tokens`."""
+        """Return V x for each token, at time t: an array of the shape of `tokens`."""
         return self._image("V", tokens, t)
 
     def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:

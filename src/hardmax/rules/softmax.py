@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from hardmax import _validation
-from hardmax._arrays import in_range, is_tensor, matching, softmax, softmax_means, to_numpy
+from hardmax._arrays import is_tensor, match_array, scale_into_range, softmax, softmax_means, to_numpy
 from hardmax._types import Array
 from hardmax.rules.base import Layered, seen_keys
-from hardmax.rules.normalization import check_normalize, normalized
+from hardmax.rules.token_wise import apply_norm, check_normalize
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Softmax(Layered):
-    """Tokens follow all tokens, with weights by softmax.
+    """Move tokens to the mean of all tokens, with weights by softmax.
 
     P_ij = softmax_j(⟨A z_i, z_j⟩ / temperature),   z_i <- z_i + alpha/(1 + alpha) sum_j P_ij (z_j - z_i).
 
@@ -24,7 +24,7 @@ class Softmax(Layered):
     Parameters
     ----------
     alpha : positive number or sequence of numbers
-        Step size. A sequence gives one a layer, and its last one goes on. A torch tensor keeps its gradient.
+        Step size. A sequence gives one per layer, the last one also later. A torch tensor keeps its gradient.
     A : (d, d) array, optional
         Any square matrix; None is the identity.
     temperature : positive number
@@ -73,7 +73,7 @@ class Softmax(Layered):
         return (self.alpha, self.A, self.temperature)
 
     def step(self, k: int) -> Array | float:
-        """Alpha of layer k, counted from 0."""
+        """Return alpha of layer k, counted from 0."""
         steps = self._steps  # type: ignore[attr-defined]
         value = steps[min(k, len(steps) - 1)]
         return value if is_tensor(value) else float(value)
@@ -83,10 +83,10 @@ class Softmax(Layered):
         return softmax(images @ others.swapaxes(-1, -2), seen_keys(tokens, keys, self.causal), scale)  # (..., n, n)
 
     def _scored(self, tokens: Array) -> tuple[Array, Array, Array]:
-        """Vectors and a scale, such that scale times their products is the scores."""
-        images = tokens if self.A is None else tokens @ matching(self.A, tokens).T  # A z_i
-        images, others, scale = in_range(images, tokens)
-        scale = matching(scale, tokens) if is_tensor(tokens) else scale
+        """Return vectors and a scale, such that scale times their products is the scores."""
+        images = tokens if self.A is None else tokens @ match_array(self.A, tokens).T  # A z_i
+        images, others, scale = scale_into_range(images, tokens)
+        scale = match_array(scale, tokens) if is_tensor(tokens) else scale
         return images, others, scale / self.temperature
 
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
@@ -96,4 +96,4 @@ class Softmax(Layered):
         if self.normalize == "rescaling":
             return tokens + alpha / (1 + alpha) * (means - tokens)
         grown = tokens + alpha * means
-        return grown if self.normalize == "none" else normalized(grown, str(self.normalize))
+        return grown if self.normalize == "none" else apply_norm(grown, str(self.normalize))

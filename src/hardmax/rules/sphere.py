@@ -10,8 +10,8 @@ from hardmax._errors import ParameterError
 from hardmax._types import Array, FloatArray
 from hardmax.rules.base import Flow, seen_keys
 
-OFF_SPHERE = 1e-6  # how far a norm may be from 1 on input
-LARGEST_BETA = 700.0  # e^beta beyond that leaves the range of floats
+OFF_SPHERE = 1e-6  # largest distance of a norm from 1 on input
+MAX_BETA = 700.0  # e^beta of a larger one leaves the range of floats
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,8 +53,8 @@ class Sphere(Flow):
     def __post_init__(self) -> None:
         advice = "Values between 1 and 100 are usual."
         self._set(beta=_validation.check_positive(self.beta, "beta", advice, zero=True))
-        if not self.normalized and float(self.beta) > LARGEST_BETA:
-            must = f"be at most {LARGEST_BETA:g} with `normalized=False`, where e^beta must be finite"
+        if not self.normalized and float(self.beta) > MAX_BETA:
+            must = f"be at most {MAX_BETA:g} with `normalized=False`, where e^beta must be finite"
             raise ParameterError("beta", must, self.beta, "Use `normalized=True`.")
 
     @property
@@ -67,13 +67,13 @@ class Sphere(Flow):
         off = np.abs(norms - 1)
         if off.max() > OFF_SPHERE:
             where = tuple(int(i) for i in np.unravel_index(off.argmax(), off.shape))
-            name = f"token {where[0]}" if len(where) == 1 else f"token {where[1]} of cloud {where[0]}"
+            name = f"token {where[0]}" if len(where) == 1 else f"token {where[1]} of token set {where[0]}"
             must = f"lie on the unit sphere: norms within {OFF_SPHERE:g} of 1"
             advice = "Divide each token by its norm. Use `tokens / np.linalg.norm(tokens, axis=-1, keepdims=True)`."
             raise ParameterError("tokens", must, f"norm {norms[where]:.6g} for {name}", advice)
 
     def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
-        """P, shape (..., n, n). With `normalized=False` it is not what moves tokens, but shows whom they see."""
+        """Return P, (..., n, n). With `normalized=False` other weights move the tokens."""
         return softmax(tokens @ tokens.swapaxes(-1, -2), seen_keys(tokens, keys, self.causal), self.beta)
 
     def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:
@@ -85,7 +85,7 @@ class Sphere(Flow):
         return pull - (tokens * pull).sum(-1)[..., None] * tokens
 
     def _kernel(self, tokens: Array, keys: Array | None) -> Array:
-        """exp(beta ⟨x_i, x_j⟩) divided by the number of tokens that i sees."""
+        """Return exp(beta ⟨x_i, x_j⟩) divided by the number of tokens that i sees."""
         beta = self.beta if is_tensor(tokens) else float(to_numpy(self.beta))
         weights = beta * (tokens @ tokens.swapaxes(-1, -2))
         weights = weights.exp() if hasattr(weights, "exp") else np.exp(weights)
@@ -95,7 +95,7 @@ class Sphere(Flow):
         return weights * seen / (seen * (weights * 0 + 1)).sum(-1)[..., None]
 
     def energy(self, tokens: Array) -> FloatArray:
-        """E of one cloud or of each: 1/(2 beta) times the mean of exp(beta ⟨x_i, x_j⟩); half the mean for beta = 0."""
+        """Return E of each token set: 1/(2 beta) times the mean of exp(beta ⟨x_i, x_j⟩); half the mean for beta = 0."""
         products = np.asarray(to_numpy(tokens), np.float64)
         products = products @ products.swapaxes(-1, -2)
         beta = float(self.beta)
@@ -106,6 +106,6 @@ class Sphere(Flow):
 
 
 def on_sphere(tokens: Array) -> Array:
-    """Tokens divided by their norms."""
+    """Divide tokens by their norms."""
     squares = (tokens * tokens).sum(-1)[..., None]
     return tokens / (squares + (squares == 0)) ** 0.5

@@ -10,13 +10,13 @@ from scipy.cluster.hierarchy import fcluster, linkage
 
 from hardmax._errors import ParameterError, did_you_mean, needed_for
 from hardmax._types import FloatArray
-from hardmax.configurations import RANDOM_CLOUDS
-from hardmax.flows.clusters import labels_of
+from hardmax.configurations import RANDOM_CONFIGURATIONS
 from hardmax.limit import limit
 from hardmax.rules import Compose, FeedForward, Hardmax, MultiHead, Softmax, Sphere
 from hardmax.rules.base import Layered
 from hardmax.scale.design import REPEAT, Design, Params
 from hardmax.simulate import simulate
+from hardmax.trajectories.smooth import label_clusters
 
 Row = dict[str, Any]
 NEAR = 0.05  # distance on the sphere below which tokens are in one cluster, as in arXiv 2312.10794's figure
@@ -80,9 +80,9 @@ class BuiltIn:
 
 def cloud(rng: np.random.Generator, tokens: str, n: int, d: int) -> FloatArray:
     """Random tokens, (n, d)."""
-    if tokens not in RANDOM_CLOUDS:
-        raise ParameterError("tokens", f"be one of {', '.join(RANDOM_CLOUDS)}", repr(tokens))
-    return RANDOM_CLOUDS[tokens](rng, n, d)
+    if tokens not in RANDOM_CONFIGURATIONS:
+        raise ParameterError("tokens", f"be one of {', '.join(RANDOM_CONFIGURATIONS)}", repr(tokens))
+    return RANDOM_CONFIGURATIONS[tokens](rng, n, d)
 
 
 def definite(rng: np.random.Generator, d: int) -> FloatArray:
@@ -153,7 +153,7 @@ def endings(
     if gain:
         rule = Compose([rule, FeedForward.random(d, gain=gain, seed=int(rng.integers(1 << 30)))])
     ending, at, layer = _ending(rule, start, layers)
-    together = labels_of(at, start * (np.abs(at).max() / np.abs(start).max()), np.ones(n, np.bool_))
+    together = label_clusters(at, start * (np.abs(at).max() / np.abs(start).max()), np.ones(n, np.bool_))
     return {"ending": ending, "clusters": int(together.max()) + 1, "layer": layer}
 
 

@@ -81,7 +81,7 @@ def _axes(grid: object, asked_by: str = "") -> dict[str, Any]:
 
 def _drawn(axes: dict[str, Any], samples: object, seed: int) -> list[Params]:
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
-        raise ParameterError("samples", "be a whole number of at least 1", repr(samples), "Pass an int.")
+        raise ParameterError("samples", "be an integer of at least 1", repr(samples), "Pass an int.")
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 0)))  # cells have keys of one number
     columns = {}
     for name, values in axes.items():

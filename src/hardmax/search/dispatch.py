@@ -1,18 +1,26 @@
-"""Which method runs: the one named, or the fastest for this shape."""
+"""Choose the method of a search: the one named, or the fastest for the shape.
 
+Compiled code has to be loaded, and once per installation compiled. Small calls run in NumPy meanwhile; the kernel is
+loaded once NumPy's accumulated work exceeds the loading time, and compiled once it exceeds the compilation time.
+"""
+
+import os
+import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hardmax._errors import MissingExtra, ParameterError
-from hardmax._types import FloatArray, IntArray
+from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.search import reference
-from hardmax.search.ready import compiled_pays, count, has_numba, why_compiled
-from hardmax.search.rounding import Slack
 from hardmax.search.sets import MOST, Sets
-from hardmax.search.tree_choice import MOST as MOST_SIDES
-from hardmax.search.tree_choice import pays
 
 if TYPE_CHECKING:
     from hardmax.search.hull import Hull
@@ -21,66 +29,137 @@ KERNELS = {
     "auto": "the fastest for the shape",
     "numpy": "all products, tile by tile, in NumPy: the definition",
     "hull": "d = 2: convex hull, and a binary search by angle",
-    "tree": "3 to 6 dimensions: a tree of the keys, for tokens that are about equally far from their centre",
-    "scan": "any d: products and their maxima in registers, from the keys that are farthest from their centre on",
-    "symmetric": "many dimensions, tokens that are their own keys: half of the matrix of products, tile by tile",
+    "kdtree": "SciPy's k-d tree, for few dimensions and tokens nearly equally far from their centre",
+    "scan": "any d: float32 products in registers, from the keys that are farthest from their centre on",
+    "symmetric": "d = 16 and more, tokens that are their own keys: half of the matrix of products, in int16",
 }
-FEW, SEVERAL = 16, 1 << 23  # dimensions up to which, and products from which, several searches beat all products
-FAR = 2.0**30  # a coordinate up to which products of many dimensions stay in the range of float32
-MANY, CROWD = 16, 1 << 16  # dimensions, and coordinates of all keys, from which on half of all products are faster
+MIN_COMPILED = 1 << 14  # products below which NumPy is done first
+LOADING, COMPILING = 1 << 27, 1 << 31  # products that NumPy finds while a kernel is loaded, or compiled
+NUMPY_CALL, NUMPY_ELEMENT = 1 << 15, 1 << 10  # products in NumPy's time for a batch, and per batch element, at least
+MAX_SMALL_PLANE, MAX_SMALL = 4096, 512  # tokens of a batch element up to which "small" is faster than "scan"
+MIN_SYMMETRIC_D, MIN_SYMMETRIC = 16, 1 << 16  # dimensions and coordinates from which "symmetric" is fastest
+MAX_SYMMETRIC = 2.0**30  # a coordinate up to which lengths stay in the range of float32
+MAX_GAPS_D, MIN_GAPS = 16, 1 << 23  # dimensions and products between which several searches beat all products
+
+PACKAGE = Path(__file__).parents[1]
+LAST_COMPILED = {  # each kernel, and the function that is compiled last of all that it needs
+    "hull": "search.hull._walk",
+    "scan": "search.scan._search",
+    "symmetric": "search.symmetric._decide",
+    "small": "search.small._search",
+    "attention": "attention.layers_compiled._attend",
+    "layers": "attention.layers_compiled._forward",
+    "contributions": "attention.layers_compiled._contributions",
+    "encoding": "sentiment.compiled_encoding._encode",
+}
+_numpy_work: Counter[str] = Counter()  # products that NumPy found in this process in place of each kernel
+
+
+@cache
+def has_numba() -> bool:
+    """Return whether numba is installed."""
+    return find_spec("numba") is not None
+
+
+def is_loaded(kernel: str) -> bool:
+    """Return whether a kernel has run in this process."""
+    module, function = f"hardmax.{LAST_COMPILED[kernel]}".rsplit(".", 1)
+    found = sys.modules.get(module)
+    return found is not None and bool(getattr(getattr(found, function), "signatures", True))
+
+
+@cache
+def is_stored(kernel: str) -> bool:
+    """Return whether numba's cache on disk has a kernel that was compiled after the last change of its sources."""
+    folder, module, function = LAST_COMPILED[kernel].split(".")
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    place = Path(chosen) if chosen else PACKAGE / folder / "__pycache__"
+    changed = max(file.stat().st_mtime for each in ("search", folder) for file in (PACKAGE / each).glob("*.py"))
+    return any(file.stat().st_mtime >= changed for file in place.rglob(f"{module}.{function}-*.nbi"))
 
 
 def check_kernel(kernel: str) -> str:
-    """Return a name from `KERNELS` that can run here, or say what to do.
-
-    Parameters
-    ----------
-    kernel : str
-        A name from `KERNELS`.
-
-    Returns
-    -------
-    str
-        The same.
-
-    Raises
-    ------
-    ParameterError
-        If there is no such kernel.
-    MissingExtra
-        If it needs numba, which is not installed.
-
-    Examples
-    --------
-    >>> from hardmax.search.dispatch import check_kernel
-    >>> check_kernel("numpy")
-    'numpy'
-    """
+    """Return a name from `KERNELS` that can run here, or raise an error that says what to do."""
     if kernel not in KERNELS:
         raise ParameterError("kernel", f"be one of {', '.join(map(repr, KERNELS))}", f"{kernel!r}")
-    if kernel not in ("auto", "numpy") and not has_numba():
+    if kernel not in ("auto", "numpy", "kdtree") and not has_numba():
         raise MissingExtra(f'`kernel="{kernel}"`', "numba", "fast")
     return kernel
 
 
-class Search:
-    """Finds near-maxima, layer after layer; it remembers what ran and why, and what helps at the next layer.
+def explain_choice(kernel: str, products: float) -> tuple[bool, str]:
+    """Return whether a compiled kernel is to find a number of products, and the reason as a sentence."""
+    if products < MIN_COMPILED:
+        return False, "NumPy finds this few products before compiled code has started."
+    if not has_numba():
+        return False, "numba, which compiles the faster kernels, is not installed."
+    if is_loaded(kernel):
+        return True, "Compiled code is loaded."
+    products += _numpy_work[kernel]
+    if products < LOADING:  # checked before `is_stored`, which takes a while
+        return False, "NumPy is done before compiled code is loaded."
+    if is_stored(kernel):
+        return True, "Loading stored compiled code takes less time than NumPy needs, or has needed."
+    if products < COMPILING:
+        return False, "Nothing is compiled yet, and NumPy is done before it would be."
+    return True, "Compiling takes less time than NumPy needs, or has needed."
 
-    With `gaps=True` it also finds by how much each maximum leads the keys that are not near it.
+
+def use_compiled(kernel: str, products: float) -> bool:
+    """Return whether a compiled kernel is to run; if not, count the work that NumPy does in its place.
+
+    The logger "hardmax" gets the reason at level DEBUG.
+    """
+    compiled, why = explain_choice(kernel, products)
+    if logging := sys.modules.get("logging"):  # which takes a while to load
+        logging.getLogger("hardmax").debug("%s by %s: %s", kernel, "compiled code" if compiled else "NumPy", why)
+    if not compiled:
+        count_numpy_work(kernel, products)
+    return compiled
+
+
+def count_numpy_work(kernel: str, products: float) -> None:
+    """Count products that NumPy finds in place of a kernel."""
+    _numpy_work[kernel] += int(products)
+
+
+def products_of_batch(batch: int, n: float, m: float) -> float:
+    """Return the products of one token set that take NumPy as long as a batch of n queries and m keys each."""
+    return NUMPY_CALL + batch * (2 * n * m + NUMPY_ELEMENT)
+
+
+def is_small(d: int, tokens: int, single: bool) -> bool:
+    """Return whether "small" searches batch elements of so many tokens; `single` says that they are float32."""
+    return 0 < tokens <= MAX_SMALL_PLANE if d == 2 else single and d > 3 and 0 < tokens <= MAX_SMALL
+
+
+def search_batch(
+    queries: AnyArray,
+    keys: AnyArray,
+    slack: FloatArray | None = None,
+    mask: BoolArray | None = None,
+    causal: bool = False,
+) -> tuple[Sets, BoolArray]:
+    """Return `scan.near_maxima_of_batch`, by "small" where batch elements are small."""
+    single = queries.dtype == keys.dtype == np.float32
+    if slack is None and not causal and is_small(keys.shape[2], max(queries.shape[1], keys.shape[1]), single):
+        from hardmax.search import small
+
+        return small.near_maxima_of_batch(queries, keys, mask)
+    from hardmax.search import scan
+
+    return scan.near_maxima_of_batch(queries, keys, slack, mask, causal)
+
+
+class Search:
+    """Find near-maxima, layer after layer, and record what ran and why.
 
     Parameters
     ----------
     kernel : str
         A name from `KERNELS`; "auto" takes the fastest for the shape.
     gaps : bool
-        Whether to measure by how much the largest products lead.
-
-    Raises
-    ------
-    ParameterError
-        If there is no such kernel.
-    MissingExtra
-        If it needs numba, which is not installed.
+        Whether gaps are wanted: by how much the maxima lead the keys that are not near them.
 
     Examples
     --------
@@ -95,108 +174,105 @@ class Search:
     def __init__(self, kernel: str = "auto", *, gaps: bool = False) -> None:
         self.kernel, self.gaps = kernel, gaps
         self.ran: Counter[str] = Counter()  # queries answered by each method
-        self.why = "Nothing was asked." if kernel == "auto" else "It was named."
+        self.why = "There was no query." if kernel == "auto" else "It was named."
         self._hull: Hull | None = None  # of the last layer
-        self._gathered = False  # whether "symmetric" left most rows of the last layer, too close to call, to "scan"
+        self._is_clustered = False  # whether "symmetric" left most rows of the last layer to "scan"
 
     def __str__(self) -> str:
         return ", ".join(name for name, queries in self.ran.most_common() if queries) or self.kernel
 
     @property
     def stats(self) -> dict[str, Any]:
-        """What ran, why, and how many queries it answered; nothing where none was asked."""
+        """Return what ran, why, and the number of queries; an empty dict if there was none."""
         queries = self.ran.total()
         return {"kernel": str(self), "why": self.why, "queries": queries} if queries else {}
 
-    def counts(self, kernel: str, queries: int, why: str) -> None:
-        """Remember queries that were answered elsewhere, in the place of this search."""
+    def record(self, kernel: str, queries: int, why: str) -> None:
+        """Record queries that were answered elsewhere, in place of this search."""
         self.why = self.why if self.ran else why
         self.ran[kernel] += queries
 
     def near_maxima(
-        self, queries: FloatArray, keys: FloatArray, slack: FloatArray | Slack, limits: IntArray | None = None
+        self, queries: FloatArray, keys: FloatArray, slack: FloatArray, limits: IntArray | None = None
     ) -> tuple[Sets, FloatArray | None]:
-        """Every key whose product with a query is within `slack` of the largest, and the gaps if asked for.
+        """Return every key whose product with a query is within `slack` of the largest, and the gaps if NumPy ran.
 
         Parameters
         ----------
         queries : (n, d) array
             Floats.
         keys : (m, d) array
-            Floats. Coordinates beyond 1 in size are best scaled first: the hull of a plane takes them to be 1 at most.
-        slack : (n,) array or Slack
-            For each query by how much a product may be below its largest; a `Slack` grows with the query.
+            Floats. The hull of a plane takes coordinates to be at most 1 in size.
+        slack : (n,) array
+            For each query by how much a product may be below its largest.
         limits : (n,) array of int, optional
-            For each query how many keys it sees, from the first; all unless said.
-
-        Returns
-        -------
-        Sets, (n,) array or None
-            The near-maxima of each query, and the gaps if NumPy has them.
+            For each query the number of keys it sees, from the first. Default: all.
 
         Raises
         ------
         TooMany
-            Where that would take more memory than tokens do; then ask fewer queries at a time.
+            If the sets would take more memory than the tokens do; then ask fewer queries at a time.
         """
-        name = self._choice(queries, keys, limits is not None)
+        name = self._choose(queries, keys, limits is not None)
         if name == "numpy":
-            sets, gaps = reference.near_maxima(queries, keys, _of_each(slack, queries), limits, MOST)
+            sets, gaps = reference.near_maxima(queries, keys, slack, limits, MOST)
             self.ran["numpy"] += len(queries)
             return sets, gaps if self.gaps else None
-        queries, keys = (np.ascontiguousarray(x, np.float64) for x in (queries, keys))
-        slack = slack if isinstance(slack, Slack) else np.ascontiguousarray(slack, np.float64)
+        queries, keys, slack = (np.ascontiguousarray(x, np.float64) for x in (queries, keys, slack))
         sets = Sets(np.zeros(len(queries) + 1, np.intp), np.empty(0, np.intp))
         if name == "hull":
             from hardmax.search import hull
 
             sets, self._hull = hull.near_maxima(queries, keys, slack, self._hull)
-        elif name == "tree":
-            from hardmax.search import tree
+        elif name == "kdtree":
+            from hardmax.search import kdtree
 
-            sets = tree.near_maxima(queries, keys, _of_each(slack, queries))
-        elif name == "symmetric" and limits is None and np.array_equal(queries, keys) and _moderate(keys):
-            from hardmax.search import symmetric as gemm
+            sets = kdtree.near_maxima(queries, keys, slack)
+        elif name == "symmetric" and limits is None and np.array_equal(queries, keys) and _is_moderate(keys):
+            from hardmax.search import symmetric
 
-            sets = gemm.near_maxima(keys, _of_each(slack, queries))
-            self._gathered = bool(2 * np.count_nonzero(sets.sizes) < len(sets))
+            sets = symmetric.near_maxima(keys, slack)
+            self._is_clustered = bool(2 * np.count_nonzero(sets.sizes) < len(sets))
         left = np.flatnonzero(sets.sizes == 0)  # rows that a method has left out
         self.ran[name] += len(sets) - len(left)
         if len(left):
             some = left if len(left) < len(sets) else slice(None)
             seen = None if limits is None else limits[some]
-            asked = slack if isinstance(slack, Slack) else slack[some]
-            sets = sets.replace(left, self._scanned(queries[some], keys, _of_each(asked, queries[some]), seen, name))
+            sets = sets.replace(left, self._scan(queries[some], keys, slack[some], seen, name))
         return sets, None
 
-    def _scanned(
+    def _scan(
         self, queries: FloatArray, keys: FloatArray, slack: FloatArray, limits: IntArray | None, name: str
     ) -> Sets:
-        """What "scan" finds, or NumPy if another kernel has left few rows and "scan" is not ready."""
-        if self.kernel == "auto" and name != "scan" and not compiled_pays("scan", len(queries) * len(keys)):
+        """Run "scan", or NumPy if another kernel has left few rows and "scan" is not loaded."""
+        numpy_pays = self.kernel == "auto" and name != "scan" and not use_compiled("scan", len(queries) * len(keys))
+        if numpy_pays or not has_numba():
             self.ran["numpy"] += len(queries)
             return reference.near_maxima(queries, keys, slack, limits, MOST)[0]
-        from hardmax.search import scan as fused
+        from hardmax.search import scan
 
         self.ran["scan"] += len(queries)
-        return fused.near_maxima(queries, keys, slack, limits)
+        return scan.near_maxima(queries, keys, slack, limits)
 
-    def _choice(self, queries: FloatArray, keys: FloatArray, limited: bool) -> str:
-        """The kernel to ask: the one that is named, or the fastest for this shape, if it pays to have it."""
+    def _choose(self, queries: FloatArray, keys: FloatArray, limited: bool) -> str:
+        """Return the kernel to run: the one that is named, or the fastest for this shape that is worth loading."""
         products, d = len(queries) * len(keys), keys.shape[1]
         if self.kernel != "auto":
-            return self._named(d, limited)
-        if self.gaps and (limited or d > FEW or products < SEVERAL):
-            self.why = "NumPy is done with all products before compiled code has searched several times for gaps."
+            return self._check_shape(d, limited)
+        if self.gaps and (limited or d > MAX_GAPS_D or products < MIN_GAPS):
+            self.why = "NumPy finds all products before compiled code has searched several times for gaps."
             return "numpy"
         fastest = self._fastest(queries, keys, limited)
-        for name in dict.fromkeys([fastest, "scan"]):  # which may be ready where the fastest is not
-            compiled, why = why_compiled(name, products)
-            if not self.ran or compiled:  # that of the first layer, or of the first that was compiled
+        if fastest == "kdtree":
+            self.why = self.why if self.ran else "SciPy's tree needs no compiled code."
+            return fastest
+        for name in dict.fromkeys([fastest, "scan"]):  # "scan" may be loaded where the fastest is not
+            compiled, why = explain_choice(name, products)
+            if not self.ran or compiled:  # the reason of the first layer, or of the first that was compiled
                 self.why = why
             if compiled:
                 return name
-        count(fastest, products)
+        count_numpy_work(fastest, products)
         return "numpy"
 
     def _fastest(self, queries: FloatArray, keys: FloatArray, limited: bool) -> str:
@@ -205,29 +281,43 @@ class Search:
             return "scan"
         if d == 2:
             return "hull"
-        half = d >= MANY and n * d >= CROWD and not self._gathered
-        return "symmetric" if half else "tree" if pays(queries, keys) else "scan"
+        if d >= MIN_SYMMETRIC_D and n * d >= MIN_SYMMETRIC and not self._is_clustered:
+            return "symmetric"
+        if d > MIN_SYMMETRIC_D or len(queries) * n < LOADING:
+            return "scan"
+        from hardmax.search import kdtree
 
-    def _named(self, d: int, limited: bool) -> str:
-        """The one that is named; where it does not fit, an error."""
-        if self.kernel == "hull" and (d != 2 or limited):
-            must, got = "have tokens in two dimensions", f"d = {d}"
-            if d == 2:
-                must, got = "have `causal=False`: a hull has no order of the tokens", "causal=True"
-            raise ParameterError('kernel="hull"', must, got, 'Use `kernel="auto"`.')
-        if self.kernel == "tree" and (d > MOST_SIDES or limited):
-            must, got = f"have tokens in {MOST_SIDES} dimensions at most", f"d = {d}"
-            if limited:
-                must, got = "have `causal=False`: a tree has no order of the tokens", "causal=True"
-            raise ParameterError('kernel="tree"', must, got, 'Use `kernel="auto"`.')
+        return "kdtree" if kdtree.pays(queries, keys) else "scan"
+
+    def _check_shape(self, d: int, limited: bool) -> str:
+        """Return the kernel that is named; raise an error where it does not fit."""
+        if self.kernel in ("hull", "kdtree") and limited:
+            must = "have `causal=False`: it has no order of the tokens"
+            raise ParameterError(f'kernel="{self.kernel}"', must, "causal=True", 'Use `kernel="auto"`.')
+        if self.kernel == "hull" and d != 2:
+            must = "have tokens in two dimensions"
+            raise ParameterError('kernel="hull"', must, f"d = {d}", 'Use `kernel="auto"`.')
         return self.kernel
 
 
-def _moderate(keys: FloatArray) -> bool:
-    """Whether float32 has room to spare for the products of keys."""
-    return bool(max(keys.max(), -keys.min()) <= FAR)
+def _is_moderate(keys: FloatArray) -> bool:
+    return bool(max(keys.max(), -keys.min()) <= MAX_SYMMETRIC)
 
 
-def _of_each(slack: FloatArray | Slack, queries: FloatArray) -> FloatArray:
-    """As an array: shape (rows,)."""
-    return slack.at(queries) if isinstance(slack, Slack) else slack
+_shared: ContextVar[Search | None] = ContextVar("the search of a run", default=None)
+
+
+@contextmanager
+def share_search() -> Iterator[Search]:
+    """Let all rules inside the block use one search, so that a run can report what ran and why."""
+    search = Search()
+    token = _shared.set(search)
+    try:
+        yield search
+    finally:
+        _shared.reset(token)
+
+
+def current_search() -> Search:
+    """Return the search of the run, or a new one outside of a run."""
+    return _shared.get() or Search()

@@ -22,41 +22,32 @@ from numba import njit
 
 from hardmax._exact import UNIT
 from hardmax._types import FloatArray, IntArray
-from hardmax.search.rounding import Slack
 from hardmax.search.sets import MOST, Sets
-from hardmax.search.threads import Output, entry, share, written_sets
+from hardmax.search.threads import Output, collect_sets, entry, share
 
-WIDEST = 1e-2  # a walk along a wider band sees too many keys
-DEEPEST = 1e-6  # queries that need a deeper shell, because they are nearly zero, are asked apart
-EVERY = np.empty(0, np.intp)
-NOBODY = np.empty(0)
-BUCKETS = 1 << 16
-TASK = 2048  # queries in a task
-EFFORT = 1000  # multiplications that take as long as a query
-
-
-class Allowed(NamedTuple):
-    """By how much products may be below the largest: as given for each query, or, where none is, by its length."""
-
-    each: FloatArray  # (n,) or empty
-    by_length: Slack
+MAX_WIDTH = 1e-2  # a walk along a wider band visits too many keys
+MAX_DEPTH = 1e-6  # queries that need a deeper shell, because they are nearly zero, are left to another method
+ALL = np.empty(0, np.intp)
+MAX_BUCKETS = 1 << 16
+QUERIES_PER_TASK = 2048
+WORK_PER_QUERY = 1000  # multiplications that take as long
 
 
 class Hull(NamedTuple):
-    """The polygon, and all keys along its boundary."""
+    """The polygon, and the keys along its boundary."""
 
     vertices: IntArray  # (h,) keys, counterclockwise from the edge whose normal has the smallest angle
     angles: FloatArray  # (h,) of the normals, ascending, in [0, 4)
     chain: IntArray  # (c,) keys of the shell in the order of the boundary
-    place: IntArray  # (h,) where the keys of each edge start in the chain
-    width: float  # how far keys of the chain are from the boundary at most
+    place: IntArray  # (h,) position in the chain at which the keys of each edge start
+    width: float  # largest distance of a key of the chain from the boundary
 
     @classmethod
     def of(cls, keys: FloatArray, depth: float, last: "Hull | None" = None) -> "Hull | None":
-        """Find the hull and all keys within `depth` of its boundary; None where there is no polygon to speak of."""
+        """Find the hull and all keys within `depth` of its boundary; None for degenerate polygons."""
         known = last is not None and last.vertices.max() < len(keys)  # else these are other keys
         rough = _polygon(keys, last.vertices if last is not None and known else _extremes(keys))
-        candidates = _shell(keys, EVERY, rough, depth)[0]
+        candidates = _shell(keys, ALL, rough, depth)[0]
         vertices = _polygon(keys, candidates)
         angles = _angles(keys, vertices)
         if len(vertices) < 2 or not (np.diff(angles) > 0).all():
@@ -64,69 +55,60 @@ class Hull(NamedTuple):
         shell, edges, along, width = _shell(keys, candidates, vertices, depth)
         order = np.lexsort((along, edges))
         place = np.searchsorted(edges[order], np.arange(len(vertices))) % len(order)
-        return cls(vertices, angles, shell[order], place, width) if width < WIDEST else None
+        return cls(vertices, angles, shell[order], place, width) if width < MAX_WIDTH else None
 
 
 def near_maxima(
-    queries: FloatArray, keys: FloatArray, slack: FloatArray | Slack, last: Hull | None = None
+    queries: FloatArray, keys: FloatArray, slack: FloatArray, last: Hull | None = None
 ) -> tuple[Sets, Hull | None]:
-    """As `reference.near_maxima`, with the hull for the next layer; empty for queries that are nearly zero.
+    """Return `reference.near_maxima` and the hull for the next layer; empty sets for queries that are nearly zero.
 
-    All are empty where the keys have no hull that floats can tell.
+    All sets are empty where the hull of the keys is degenerate in floats.
     """
     n = len(queries)
-    allowed = Allowed(slack, Slack(0.0, 0.0)) if isinstance(slack, np.ndarray) else Allowed(NOBODY, slack)
-    tasks, effort = (n + TASK - 1) // TASK, float(n * EFFORT)
+    tasks, effort = (n + QUERIES_PER_TASK - 1) // QUERIES_PER_TASK, float(n * WORK_PER_QUERY)
     depths = np.zeros(tasks)
-    share(lambda some: _depths(some, queries, allowed, depths), tasks, effort)
+    share(lambda some: _depths(some, queries, slack, depths), tasks, effort)
     hull = Hull.of(keys, 1.01 * float(depths.max(initial=0.0)) + 64 * UNIT, last)
     if hull is None:
-        return Sets(np.zeros(n + 1, np.intp), EVERY), last
+        return Sets(np.zeros(n + 1, np.intp), ALL), last
     along = keys[hull.chain]
-    count = min(max(64, 4 * len(hull.angles)), BUCKETS)
+    count = min(max(64, 4 * len(hull.angles)), MAX_BUCKETS)
     buckets = np.searchsorted(hull.angles, np.arange(count + 1) * (4 / count))  # where a search by angle starts
-    walk = partial(_walk, queries, allowed, hull, along, buckets)
-    return written_sets(walk, n, tasks, TASK, effort, MOST)[0], hull
+    walk = partial(_walk, queries, slack, hull, along, buckets)
+    return collect_sets(walk, n, tasks, QUERIES_PER_TASK, effort, MOST)[0], hull
 
 
 @entry()
-def _depths(tasks: IntArray, queries: FloatArray, allowed: Allowed, depths: FloatArray) -> None:
-    """How deep near-maximal keys can lie, for all queries of a task that are not nearly zero."""
+def _depths(tasks: IntArray, queries: FloatArray, slack: FloatArray, depths: FloatArray) -> None:
+    """Write how deep near-maximal keys can lie, for all queries of a task that are not nearly zero."""
     for task in tasks:
         deepest = 0.0
-        for i in range(task * TASK, min(len(queries), (task + 1) * TASK)):
+        for i in range(task * QUERIES_PER_TASK, min(len(queries), (task + 1) * QUERIES_PER_TASK)):
             length = _length(queries[i, 0], queries[i, 1])
-            slack = _slack(allowed, i, queries[i, 0], queries[i, 1])
-            if deepest * length < slack < DEEPEST * length:
-                deepest = slack / length
+            if deepest * length < slack[i] < MAX_DEPTH * length:
+                deepest = slack[i] / length
         depths[task] = deepest
 
 
 @njit(inline="always")
-def _slack(allowed: Allowed, i: int, x: float, y: float) -> float:
-    """How far below the largest product others of query i, (x, y), count."""
-    by_length = allowed.by_length
-    return allowed.each[i] if len(allowed.each) else by_length.slope * (abs(x) + abs(y)) + by_length.base
-
-
-@njit(inline="always")
 def _length(x: float, y: float) -> float:
-    """A lower bound of the length that does not underflow, not 0."""
+    """Return a lower bound of the length that does not underflow; not 0."""
     x, y = abs(x), abs(y)
     return max(max(x, y), 0.7 * (x + y), 5e-324)
 
 
 def _extremes(keys: FloatArray) -> IntArray:
-    """The keys that are farthest in eight directions."""
+    """Return the keys that are farthest in eight directions."""
     x, y = keys.T
     return np.unique([place for form in (x, y, x + y, x - y) for place in (form.argmax(), form.argmin())])
 
 
 @entry()
 def _polygon(keys: FloatArray, some: IntArray) -> IntArray:
-    """Vertices of the hull of some keys, counterclockwise (Andrew's monotone chain); only turns that are certain.
+    """Return the vertices of the hull of some keys, counterclockwise, by Andrew's monotone chain with certain turns.
 
-    From the edge whose normal has the smallest angle on.
+    They start at the edge whose normal has the smallest angle.
     """
     some = some[np.argsort(keys[some, 1], kind="mergesort")]
     some = some[np.argsort(keys[some, 0], kind="mergesort")]
@@ -151,7 +133,7 @@ def _polygon(keys: FloatArray, some: IntArray) -> IntArray:
 
 @njit(inline="always")
 def _turns_left(keys: FloatArray, i: int, j: int, k: int) -> bool:
-    """Whether i, j, k turn left beyond the rounding of this determinant."""
+    """Return whether i, j, k turn left beyond the rounding of this determinant."""
     one = (keys[j, 0] - keys[i, 0]) * (keys[k, 1] - keys[i, 1])
     other = (keys[j, 1] - keys[i, 1]) * (keys[k, 0] - keys[i, 0])
     return one - other > 4 * UNIT * (abs(one) + abs(other))
@@ -159,7 +141,7 @@ def _turns_left(keys: FloatArray, i: int, j: int, k: int) -> bool:
 
 @njit(inline="always")
 def _angle(x: float, y: float) -> float:
-    """A number in [0, 4) that grows with the angle of (x, y), without trigonometry."""
+    """Return a number in [0, 4) that grows with the angle of (x, y), without trigonometry."""
     size = abs(x) + abs(y)
     p = y / size if size > 0 else 0.0
     if x < 0:
@@ -169,7 +151,7 @@ def _angle(x: float, y: float) -> float:
 
 @entry()
 def _angles(keys: FloatArray, vertices: IntArray) -> FloatArray:
-    """Angles of the outward normals of the edges."""
+    """Return the angles of the outward normals of the edges."""
     h = len(vertices)
     angles = np.empty(h)
     for e in range(h):
@@ -182,12 +164,12 @@ def _angles(keys: FloatArray, vertices: IntArray) -> FloatArray:
 def _shell(
     keys: FloatArray, some: IntArray, vertices: IntArray, depth: float
 ) -> tuple[IntArray, IntArray, FloatArray, float]:
-    """Which of some keys (none named: of all) are not deeper than `depth` inside the polygon.
+    """Return which of some keys (of all if none is named) are not deeper than `depth` inside the polygon.
 
     With c a centre, the gauge s of a key is the largest <n_e, k - c> / <n_e, v_e - c> over the edges, taken at the edge
     that the ray from c through the key meets. A disc of radius r around c inside the polygon puts one of radius
-    (1 - s) r around the key inside it, by convexity. Returns those keys, the edge each is at, how far along, and the
-    width.
+    (1 - s) r around the key inside it, by convexity. Also returns the edge of each, its position along it, and the
+    largest distance from the boundary.
     """
     h = len(vertices)
     x0, y0 = keys[vertices, 0].mean(), keys[vertices, 1].mean()
@@ -210,7 +192,7 @@ def _shell(
         radius = min(radius, out)
         gauges[e, 0], gauges[e, 1] = x / max(out, 1e-300), y / max(out, 1e-300)
         convex &= e == 0 or rays[e] > rays[e - 1]
-    convex &= radius > 1e-9  # else nobody is called inside
+    convex &= radius > 1e-9  # else no key counts as inside
     inside = 1.0 - (depth + 64 * UNIT) / radius - 64 * UNIT if convex else -np.inf
     disc = (inside * radius) ** 2 * (1 - 16 * UNIT) if inside > 0 else 0.0
     count = len(some) if len(some) else len(keys)
@@ -225,7 +207,7 @@ def _shell(
             continue
         e = (_first_not_below(rays, _angle(x, y), 0, h) + turn - 1) % h
         gauge, distance = -np.inf, np.inf
-        for f in (e, (e + 1) % h, (e - 1) % h):  # neighbours, because rounding may have turned the ray past a vertex
+        for f in (e, (e + 1) % h, (e - 1) % h):  # with neighbours, as rounding may have turned the ray past a vertex
             gauge = max(gauge, gauges[f, 0] * x + gauges[f, 1] * y)
             i, j = vertices[f], vertices[(f + 1) % h]
             dx, dy = keys[j, 0] - keys[i, 0], keys[j, 1] - keys[i, 1]
@@ -255,7 +237,7 @@ def _first_not_below(ascending: FloatArray, value: float, below: int, above: int
 @entry()
 def _walk(
     queries: FloatArray,
-    allowed: Allowed,
+    slacks: FloatArray,
     hull: Hull,
     along: FloatArray,
     buckets: IntArray,
@@ -267,11 +249,11 @@ def _walk(
     n, c, h, scale = len(queries), len(along), len(angles), (len(buckets) - 1) / 4
     for task in tasks:
         room, used = output.members[output.starts[task] : output.starts[task + 1]], 0
-        for i in range(task * TASK, min(n, (task + 1) * TASK)):
+        for i in range(task * QUERIES_PER_TASK, min(n, (task + 1) * QUERIES_PER_TASK)):
             x, y = queries[i, 0], queries[i, 1]
             output.first[i], output.sizes[i] = -1, 0
-            slack = _slack(allowed, i, x, y)
-            if not slack < DEEPEST * _length(x, y):
+            slack = slacks[i]
+            if not slack < MAX_DEPTH * _length(x, y):
                 continue
             angle = _angle(x, y)
             bucket = min(int(angle * scale), len(buckets) - 2)
@@ -280,7 +262,7 @@ def _walk(
             best = x * along[low, 0] + y * along[low, 1]
             reach = slack + width * (abs(x) + abs(y))
             while high - low < c - 1:
-                k = high + 1 if high + 1 < c else high + 1 - c  # a remainder would take longer than all the rest
+                k = high + 1 if high + 1 < c else high + 1 - c  # a remainder would take longer than the rest
                 product = x * along[k, 0] + y * along[k, 1]
                 if product < best - reach:
                     break

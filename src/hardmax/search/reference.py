@@ -1,4 +1,4 @@
-"""The definition, in NumPy: all products of a tile of queries with all keys, and those near the maximum."""
+"""The definition of the search, in NumPy: all products, and those near the maximum."""
 
 from itertools import product
 
@@ -18,11 +18,11 @@ def near_maxima(
     limits: IntArray | None = None,
     most: float = np.inf,
 ) -> tuple[Sets, FloatArray]:
-    """Find, for each query, every key whose product is within `slack`, (rows,) and not negative, of the largest.
+    """Return, for each query, every key whose product is within `slack`, (rows,) and not negative, of the largest.
 
     C_i = {j : <q_i, k_j> >= max_l <q_i, k_l> - slack_i}
 
-    With `limits` (rows,) query i sees the first limits[i] keys alone, at least one. Returns the sets, and the gaps
+    With `limits` (rows,) query i sees only the first limits[i] keys, at least one. Also returns the gaps
     (rows,) from each maximum down to the best key outside the set; infinite where the set holds every key. Raises
     TooMany where several rows have more than `most` members in all.
     """
@@ -55,15 +55,15 @@ def near_maxima(
 def near_maxima_of_clouds(
     queries: FloatArray, keys: FloatArray, slack: FloatArray, mask: BoolArray | None = None, causal: bool = False
 ) -> Sets:
-    """The sets of many small clouds: queries (clouds, w, d), keys (clouds, n, d), and slack (clouds * w,).
+    """Return the sets of a batch: queries (batch, w, d), keys (batch, n, d), and slack (batch * w,).
 
-    `mask` (clouds, n) is True for keys that are seen; with `causal` query i sees the keys 0 to i alone. Sets are empty
+    `mask` (batch, n) is True for keys that are seen; with `causal` query i sees only the keys 0 to i. Sets are empty
     where a query sees no key.
     """
-    (clouds, w, _), n = queries.shape, keys.shape[1]
-    height, rows = max(1, TILE // max(1, w * n)), max(1, min(w, TILE // max(1, n)))  # clouds, or else queries of one
-    sizes, members, slack = np.empty((clouds, w), np.intp), [np.empty(0, np.intp)], slack.reshape(clouds, w)
-    for top, left in product(range(0, clouds, height), range(0, w, rows)):
+    (batch, w, _), n = queries.shape, keys.shape[1]
+    height, rows = max(1, TILE // max(1, w * n)), max(1, min(w, TILE // max(1, n)))  # elements, or queries of one
+    sizes, members, slack = np.empty((batch, w), np.intp), [np.empty(0, np.intp)], slack.reshape(batch, w)
+    for top, left in product(range(0, batch, height), range(0, w, rows)):
         some, these = slice(top, top + height), slice(left, left + rows)
         products = queries[some, these] @ keys[some].transpose(0, 2, 1)  # (height, rows, n)
         if mask is not None:

@@ -2,7 +2,7 @@
 
 Tokens are scaled by a power of two so that the largest coordinate lies in [1/4, 1]: products neither overflow nor, but
 for the smallest numbers, underflow. `error` bounds each coordinate's distance from the exact state. It grows by a few
-units of rounding a layer, because a layer with given sets is a convex combination and so never enlarges it.
+units of rounding per layer, because a layer with given sets is a convex combination and so never enlarges it.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from hardmax._exact import TINY, UNIT, over_one_denominator
 from hardmax._types import AnyArray, FloatArray, IntArray, Row
 from hardmax.search.sets import Sets
 
-PART = 1 << 16  # numbers that are summed at a time
+CHUNK = 1 << 16  # numbers that are summed at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ class Metric:
         return cls(scaled.values, scaled.exponent, scaled.error, row_sum, norm, *over_one_denominator(A))
 
     def queries(self, points: FloatArray, error: float) -> tuple[FloatArray, float]:
-        """A z for each row z, with the error of each coordinate."""
+        """Return A z for each row z, and the error of each coordinate."""
         if self.A is None:
             return points, error
         d = points.shape[1]
@@ -77,7 +77,7 @@ class Metric:
 
 
 class ScaledClouds(NamedTuple):
-    """The same for clouds (batch, n, d), each scaled by itself."""
+    """The same for a batch (batch, n, d), each element scaled by itself."""
 
     values: FloatArray
     exponents: IntArray  # (batch,)
@@ -85,7 +85,7 @@ class ScaledClouds(NamedTuple):
 
     @classmethod
     def of(cls, clouds: AnyArray) -> "ScaledClouds":
-        """Clouds of floats."""
+        """Scale each element of a batch of floats."""
         sizes = np.abs(clouds)
         exponents = np.frexp(sizes.max(axis=(1, 2), initial=0).astype(np.float64))[1]
         lost = (sizes > 0) & (sizes < np.ldexp(1.0, exponents - 1022)[:, None, None])
@@ -93,7 +93,7 @@ class ScaledClouds(NamedTuple):
         return cls(np.ldexp(clouds.astype(np.float64), -exponents[:, None, None]), exponents, errors)
 
     def slack(self, keys: "ScaledClouds") -> FloatArray:
-        """(batch, n) what `Slack` is for one cloud, for queries that are these."""
+        """Return `slack_of` each batch element, with these as queries: (batch, n)."""
         d, e_q, e_z = self.values.shape[2], self.errors, keys.errors
         sizes = np.abs(keys.values)
         highest, widest = sizes.max(axis=(1, 2), initial=0), sizes.sum(axis=2).max(axis=1, initial=0)
@@ -102,41 +102,23 @@ class ScaledClouds(NamedTuple):
         return np.asarray(slope[:, None] * np.abs(self.values).sum(axis=2) + base[:, None])
 
 
-class Slack(NamedTuple):
-    """How far apart two computed products of a query q may be while the exact ones are equal: slope |q|_1 + base.
+def slack_of(queries: FloatArray, query_error: float, keys: FloatArray, error: float) -> FloatArray:
+    """Return the largest difference of two computed products of each query whose exact products are equal: (rows,).
 
     |<q, z> - fl<q~, z~>| <= (d + 4) u |q~|_1 |z~|_max + e_z |q~|_1 + e_q |z~|_1 + d e_q e_z + d tiny, twice, and a bit.
     No square is taken, which would underflow for the smallest queries.
     """
-
-    slope: float
-    base: float
-
-    @classmethod
-    def of(cls, query_error: float, keys: FloatArray, error: float) -> "Slack":
-        """For queries and keys whose coordinates are off by so much."""
-        d = keys.shape[1]
-        highest = max(float(keys.max()), -float(keys.min()))
-        widest = float(_row_sums(keys).max()) if query_error else 0.0
-        slope = 2.02 * ((d + 4) * UNIT * highest + error)
-        return cls(slope, 2.02 * (query_error * widest + d * (query_error * error + TINY)))
-
-    def at(self, queries: FloatArray) -> FloatArray:
-        """The number for each query: shape (rows,)."""
-        slack = _row_sums(queries)  # (rows,) |q~|_1
-        slack *= self.slope
-        slack += self.base
-        return slack
-
-
-def slack_of(queries: FloatArray, query_error: float, keys: FloatArray, error: float) -> FloatArray:
-    """The slack of each query: shape (rows,)."""
-    return Slack.of(query_error, keys, error).at(queries)
+    d, highest = keys.shape[1], max(float(keys.max()), -float(keys.min()))
+    widest = float(_row_sums(keys).max()) if query_error else 0.0
+    slack = _row_sums(queries)  # |q~|_1
+    slack *= 2.02 * ((d + 4) * UNIT * highest + error)
+    slack += 2.02 * (query_error * widest + d * (query_error * error + TINY))
+    return slack
 
 
 def _row_sums(array: FloatArray) -> FloatArray:
-    """|x|_1 of every row; by parts that stay in the cache, as fresh memory takes longer than the sums."""
-    step = max(1, PART // array.shape[1])
+    """Return |x|_1 of every row, in chunks that stay in the cache."""
+    step = max(1, CHUNK // array.shape[1])
     sums, ones = np.empty(len(array)), np.ones(array.shape[1])
     for start in range(0, len(array), step):
         np.matmul(np.abs(array[start : start + step]), ones, out=sums[start : start + step])
@@ -144,14 +126,14 @@ def _row_sums(array: FloatArray) -> FloatArray:
 
 
 def next_layer(tokens: FloatArray, error: float, sets: Sets, counts: IntArray, b: float) -> tuple[FloatArray, float]:
-    """One layer in float64, z + b (c - z), and the error after it."""
+    """Return the tokens after one layer in float64, z + b (c - z), and their error."""
     moved = tokens + b * (sets.mean(tokens, counts) - tokens)
     largest = 1 if sets.single else int(sets.sizes.max())
     return moved, error + 8 * UNIT + (2 * largest * UNIT if largest > 1 else 0.0) + 4 * TINY
 
 
 def robustness(gap: float, reach: float, norm: float) -> float:
-    """Largest eps with |A| (4 R eps + 2 eps^2) <= gap: moving each input row by less changes no set."""
+    """Return the largest eps with |A| (4 R eps + 2 eps^2) <= gap: moving each input row by less changes no set."""
     if np.isinf(gap) or norm == 0:
         return np.inf
     ratio = gap / (2 * norm)

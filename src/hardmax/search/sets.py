@@ -1,8 +1,8 @@
-"""The sets C_i of one layer, and classes of equal tokens.
+"""Argmax sets of one layer, and classes of equal tokens.
 
 C_i = argmax_j <A z_i, z_j> is a set of indices for each i. Nearly all have one member, so they are kept row after row
-in two flat arrays, and every operation on them is one NumPy call. The sets of a batch of clouds of n tokens are one
-such object, too: row b * n + i has the members of cloud b.
+in two flat arrays, and every operation on them is one NumPy call. The sets of a batch of token sets are one such
+object, too: row b * n + i holds members of batch element b.
 
 Equal tokens have equal C_i and stay equal, so the engine works on classes with multiplicities. The classes come in
 lexicographic order, which makes every later number independent of the order of the tokens.
@@ -24,12 +24,12 @@ MOST = 1 << 22  # members that one search returns: 32 MB
 
 
 class TooMany(Exception):
-    """More members than a search may return for several rows; whoever asks takes fewer rows at a time."""
+    """More members than a search may return for several rows; the caller passes fewer rows at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sets:
-    """The sets C_i of many rows, as two flat arrays; `sets[i]` is C_i.
+    """Argmax sets of many rows, as two flat arrays; `sets[i]` is C_i.
 
     C_i = members[starts[i]:starts[i + 1]], sorted, for every row i; empty where a query sees no key.
 
@@ -42,8 +42,8 @@ class Sets:
 
     Examples
     --------
-    >>> from hardmax.exact.argmax import argmax_sets
-    >>> sets = argmax_sets([[1.0, 1.0], [1.0, -1.0], [0.5, 0.0]])
+    >>> import hardmax as hm
+    >>> sets = hm.argmax_sets([[1.0, 1.0], [1.0, -1.0], [0.5, 0.0]])
     >>> len(sets), sets.sizes, sets.tied
     (3, array([1, 1, 2]), array([2]))
     """
@@ -69,13 +69,13 @@ class Sets:
 
     @classmethod
     def of(cls, rows: Sequence[IntArray | list[int]]) -> "Sets":
-        """Collect one array of members a row."""
+        """Collect one array of members per row."""
         members = np.concatenate([np.asarray(row, np.intp) for row in rows]) if rows else np.empty(0, np.intp)
         return cls(_starts([len(row) for row in rows]), members)
 
     @classmethod
     def joined(cls, first: IntArray, sizes: IntArray, tied_members: IntArray) -> "Sets":
-        """From the first member of each row, its size, and all members of the rows with several, one after another."""
+        """Return sets from the first member and size of each row, and the members of all rows with several."""
         if not len(tied_members) and sizes.all():
             return cls(np.arange(len(first) + 1), first)
         members = np.repeat(first, sizes)
@@ -84,7 +84,7 @@ class Sets:
 
     @cached_property
     def single(self) -> bool:
-        """Whether every row has one member."""
+        """True if every row has one member."""
         return len(self.members) == len(self) and bool((self.starts[1:] > self.starts[:-1]).all())
 
     @cached_property
@@ -107,11 +107,11 @@ class Sets:
         return np.empty(0, np.intp) if self.single else np.flatnonzero(self.sizes > 1)
 
     def followed_by(self, more: "Sets") -> "Sets":
-        """The rows of both."""
+        """Return the rows of both."""
         return Sets(np.r_[self.starts, self.starts[-1] + more.starts[1:]], np.r_[self.members, more.members])
 
     def take(self, rows: IntArray) -> "Sets":
-        """Some rows, in the order given."""
+        """Return some rows, in the order given."""
         starts = _starts(self.sizes[rows])
         places = np.repeat(self.starts[rows] - starts[:-1], self.sizes[rows]) + np.arange(starts[-1])
         return Sets(starts, self.members[places])
@@ -131,11 +131,11 @@ class Sets:
         return self.followed_by(new).take(places)
 
     def flattened(self, n: int, m: int) -> "Sets":
-        """Sets of clouds of n queries and m keys as those of one cloud: members count the keys of all clouds."""
+        """Return the sets of a batch of n queries and m keys as those of one token set: members count all keys."""
         return Sets(self.starts, self.members + np.repeat(np.arange(len(self)) // n * m, self.sizes))
 
     def mean(self, values: AnyArray, counts: IntArray) -> AnyArray:
-        """c_i, the mean of the values of C_i with multiplicities: shape (rows, d); 0 for an empty set."""
+        """Return c_i, the mean of the values of C_i with multiplicities: shape (rows, d); 0 for an empty set."""
         means = values.take(self.targets, axis=0)
         if len(self.tied):
             tied = self.take(self.tied)
@@ -147,7 +147,7 @@ class Sets:
         return means
 
     def shares(self, i: Index, counts: IntArray) -> tuple[list[int], list[int], int]:
-        """Members, their whole-number weights in lowest terms, and the sum of those: P_ij = weight / sum."""
+        """Return members, their integer weights in lowest terms, and the sum of those: P_ij = weight / sum."""
         members = self[i].tolist()
         if len(members) == 1:
             return members, [1], 1
@@ -157,11 +157,11 @@ class Sets:
         return members, weights, sum(weights)
 
     def denominator(self, counts: IntArray) -> int:
-        """Least common multiple of the denominators of all means."""
+        """Return the least common multiple of the denominators of all means."""
         return lcm(*{self.shares(i, counts)[2] for i in self.tied})
 
     def matrix(self, counts: IntArray) -> "scipy.sparse.csr_array":
-        """Row-stochastic matrix P over classes, with weights by multiplicity; a row of zeros for an empty set."""
+        """Return the row-stochastic matrix P over classes, weighted by multiplicity; zeros for an empty set."""
         owners = np.repeat(np.arange(len(self)), self.sizes)
         weights = counts[self.members].astype(np.float64)
         parts = weights / np.bincount(owners, weights, len(self))[owners]
@@ -186,12 +186,12 @@ def _starts(sizes: IntArray | list[int]) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """The distinct tokens of a cloud, and which token is which."""
+    """The distinct tokens of a token set, and the class of each token."""
 
     rows: AnyArray  # (m, d) distinct tokens, sorted
     labels: IntArray  # (n,) class of every token
     first: IntArray  # (m,) lowest token index in each class
-    counts: IntArray  # (m,) how many tokens are equal
+    counts: IntArray  # (m,) number of equal tokens
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -203,7 +203,7 @@ class Classes:
 
     @classmethod
     def singly(cls, tokens: AnyArray) -> "Classes":
-        """Every token a class of its own, in the order given: for rules that know positions."""
+        """Return one class per token, in the order given: for rules that depend on positions."""
         each = np.arange(len(tokens))
         return cls(tokens, each, each, np.ones_like(each))
 
@@ -221,7 +221,7 @@ class Classes:
 
 
 def _lexicographic(tokens: AnyArray) -> IntArray:
-    """The order of the rows; other coordinates are looked at where the first are equal."""
+    """Return the lexicographic order of the rows; other coordinates matter where the first are equal."""
     order = np.argsort(tokens[:, 0], kind="stable")
     first = tokens[order, 0]
     equal = first[1:] == first[:-1]

@@ -1,8 +1,10 @@
-"""What compiled kernels have in common: how they are kept on disk, how they share the cores, and what they write."""
+"""Compile functions, run them in threads, and collect the sets they write."""
 
 from _thread import LockType, allocate_lock, start_new_thread
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -10,62 +12,58 @@ import numba
 import numpy as np
 from numba import njit
 
-from hardmax._private_apis import may_use_private
 from hardmax._types import BoolArray, IntArray
-from hardmax.search.ready import hashes
 from hardmax.search.sets import Sets, TooMany
 
-if may_use_private("numba"):
-    from hardmax.search.stored import keep
-else:
-
-    def keep(compiled: Any) -> None:
-        """Store a compiled function where numba does by default: beside the source."""
-        compiled.enable_caching()
-
-
-ALONE = 2e7  # multiplications up to which one thread is done before others have started
-PARTS, FEW_PARTS, LONG = 4, 2, 2e8  # of the work, for each thread; and multiplications from which on it is cut small
-ROOM = 16  # members of a tied query on average, beyond which a search runs again with more room
+MIN_PARALLEL = 2e7  # multiplications below which one thread is done before others have started
+PARTS_PER_THREAD, FEW_PARTS, MIN_LONG = 4, 2, 2e8  # tasks come in more parts from MIN_LONG multiplications on
+ROOM_PER_ROW = 16  # average members of a tied row; beyond it a search runs again with more room
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
 class Output(NamedTuple):
-    """What a search writes."""
+    """Arrays that a search writes."""
 
     first: IntArray  # (rows,) the lowest member; -1 where a query sees no key
     sizes: IntArray  # (rows,)
-    same: BoolArray  # (rows,) whether the keys of a tied row are all the same
-    members: IntArray  # those of tied rows, task after task
+    same: BoolArray  # (rows,) whether the keys of a tied row are all equal
+    members: IntArray  # members of tied rows, task after task
     starts: IntArray  # (tasks + 1,) where the room of each task starts
     used: IntArray  # (tasks,) the room it needs
 
 
-def entry(fastmath: bool | set[str] = False) -> Callable[[Function], Function]:
-    """Compile a function that runs beside others of its kind, and keep it on disk.
+@cache
+def hash_sources(folder: Path) -> str:
+    """Return a name that changes with any source file of a folder or of this one."""
+    files = [file for each in {Path(__file__).parent, folder} for file in each.glob("*.py")]
+    return "-" + sha256(b"".join(file.read_bytes() for file in sorted(files))).hexdigest()[:16]
 
-    For numba a stored function is up to date while its own file is. Its name there tells all the files it may call: of
-    its own folder, and of this one.
+
+def entry(fastmath: bool | set[str] = False) -> Callable[[Function], Function]:
+    """Compile a function that releases the GIL, and let numba cache it on disk.
+
+    numba takes a cached function as up to date while its own file is unchanged. Its name in the cache therefore ends
+    with a hash of all files it may call: those of its folder and of this one.
     """
 
     def compile_it(function: Function) -> Function:
-        function.__qualname__ += hashes(Path(function.__code__.co_filename).parent)
-        compiled = njit(nogil=True, fastmath=fastmath)(function)
-        with suppress(RuntimeError):  # no folder to write to: compile in every process
-            keep(compiled)
-        return cast(Function, compiled)
+        function.__qualname__ += hash_sources(Path(function.__code__.co_filename).parent)
+        options: dict[str, Any] = {"nogil": True, "fastmath": fastmath}
+        with suppress(RuntimeError):  # no folder can be written to: compile in every process
+            return cast(Function, njit(cache=True, **options)(function))
+        return cast(Function, njit(**options)(function))
 
     return compile_it
 
 
-def share(work: Callable[[IntArray], None], tasks: int, effort: float) -> None:
-    """Work on numbered tasks in as many threads as numba would use, each taking some more when it is done.
+def share(work: Callable[[IntArray], None], tasks: int, effort: float, max_threads: int | None = None) -> None:
+    """Call `work` with arrays of task numbers, in as many threads as numba would use, each taking more when done.
 
-    Threads of Python start in less time than this takes, survive a fork, and never wait for one another; those of
-    `threading` would, until each has begun.
+    `effort` is the number of multiplications. Threads of Python start in less time than this takes and survive a fork;
+    those of `threading` would wait for one another until each has begun.
     """
-    threads = numba.get_num_threads() if effort > ALONE else 1
-    parts = min(tasks, 1 if threads == 1 else threads * (PARTS if effort > LONG else FEW_PARTS))
+    threads = min(numba.get_num_threads(), max_threads or tasks) if effort > MIN_PARALLEL else 1
+    parts = min(tasks, 1 if threads == 1 else threads * (PARTS_PER_THREAD if effort > MIN_LONG else FEW_PARTS))
     left = [np.arange(first, tasks, parts) for first in reversed(range(parts))]  # as causal queries take ever more
     failed: list[BaseException] = []
 
@@ -80,30 +78,29 @@ def share(work: Callable[[IntArray], None], tasks: int, effort: float) -> None:
         except BaseException as error:  # a thread would only print it
             failed.append(error)
 
-    working = [allocate_lock() for _ in range(threads - 1)]
-
-    def run_beside(mine: LockType) -> None:
+    def run_and_release(lock: LockType) -> None:
         run()
-        mine.release()
+        lock.release()
 
-    for mine in working:
-        mine.acquire()
+    locks = [allocate_lock() for _ in range(threads - 1)]
+    for lock in locks:
+        lock.acquire()
         try:
-            start_new_thread(run_beside, (mine,))
+            start_new_thread(run_and_release, (lock,))
         except RuntimeError:  # no more threads for this process: those that there are do the work
-            mine.release()
+            lock.release()
             break
     run()
-    for mine in working:
-        mine.acquire()
+    for lock in locks:
+        lock.acquire()
     if failed:
         raise failed[0]
 
 
-def written_sets(
+def collect_sets(
     search: Callable[[IntArray, Output], None], rows: int, tasks: int, height: int, effort: float, most: float = np.inf
 ) -> tuple[Sets, BoolArray]:
-    """What a search finds in so many tasks of at most `height` rows each: the sets, and where all keys are the same.
+    """Run a search of `tasks` tasks of at most `height` rows each; return the sets, and where all keys are equal.
 
     Raises TooMany where several rows have more than `most` members in all.
     """
@@ -111,8 +108,8 @@ def written_sets(
         np.empty(rows, np.intp),
         np.empty(rows, np.intp),
         np.empty(rows, np.bool_),
-        np.empty(tasks * height * ROOM, np.intp),
-        np.arange(tasks + 1) * (height * ROOM),
+        np.empty(tasks * height * ROOM_PER_ROW, np.intp),
+        np.arange(tasks + 1) * (height * ROOM_PER_ROW),
         np.empty(tasks, np.intp),
     )
     share(lambda some: search(some, output), tasks, effort)
@@ -120,7 +117,7 @@ def written_sets(
         return Sets(np.arange(rows + 1), output.first), np.ones(rows, bool)
     if output.used.sum() > most and rows > 1:
         raise TooMany
-    if output.used.max(initial=0) > height * ROOM:
+    if output.used.max(initial=0) > height * ROOM_PER_ROW:
         starts = np.r_[0, np.cumsum(output.used)]
         output = output._replace(members=np.empty(starts[-1], np.intp), starts=starts)
         share(lambda some: search(some, output), tasks, effort)

@@ -22,14 +22,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from hardmax._arrays import to_numpy
 from hardmax._errors import InputError, ParameterError, did_you_mean
-from hardmax._progress import Report, training_bar
 from hardmax._types import AnyArray, BoolArray, FloatArray
 from hardmax._validation import as_array
 from hardmax.sentiment.abstention import coverage, sure_answers
 from hardmax.sentiment.explanation import Explanation, explain, explain_many
 from hardmax.sentiment.fitting import fit_model
 from hardmax.sentiment.model import Model
-from hardmax.sentiment.record import Record
+from hardmax.sentiment.record import Record, Report, training_bar
 from hardmax.sentiment.settings import Settings, check_settings, described
 from hardmax.sentiment.splits import (
     DuplicateWarning,

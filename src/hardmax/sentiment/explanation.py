@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hardmax._drawers import draw
+from hardmax._display import draw
 from hardmax._errors import InputError, ParameterError, needed_for
 from hardmax._files import save_text
 from hardmax._types import AnyArray, FloatArray, IntArray

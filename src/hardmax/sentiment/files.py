@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hardmax._errors import InputError, ParameterError, did_you_mean, needed_for
 from hardmax._files import written_whole
-from hardmax._tables import escape_formulas
+from hardmax.sentiment.table_files import escape_formulas
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

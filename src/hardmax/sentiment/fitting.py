@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hardmax._errors import InputError, needed_for
-from hardmax._progress import Report
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.sentiment.linear import has_rare
 from hardmax.sentiment.model import Epoch, Model
+from hardmax.sentiment.record import Report
 from hardmax.sentiment.settings import Settings
 from hardmax.sentiment.splits import held_back, number_texts
 from hardmax.sentiment.vocabulary import LEAST, Data, Vocabulary

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax._types import FloatArray, IntArray
-from hardmax.attention.numpy_layers import Layer, joined_step, layers_of, shares
+from hardmax.attention.layers_numpy import Layer, join_steps, layers_of, shares
 from hardmax.rules.hardmax import Hardmax
 from hardmax.sentiment.weights import Weights
 from hardmax.simulate import simulate
@@ -56,7 +56,7 @@ class Followers:
         own = []
         for k, layer in enumerate(self.layers[: self.weights.layers]):
             ahead = np.where(layer.decided, self.weights.layers - k, 1)  # without the one beyond
-            own.append(layer._replace(step=joined_step(steps[layer.clouds], ahead)))
+            own.append(layer._replace(step=join_steps(steps[layer.elements], ahead)))
         found = shares(own, np.repeat(self.counts, self.weights.heads, axis=0))
         found = found.reshape(len(self.ids), self.weights.heads, -1)
         for cloud, run in self.runs.items():
@@ -70,7 +70,7 @@ class Followers:
         emerged, follows = np.full((2, texts * heads, n), -1)
         decided = np.full(texts * heads, -1)
         for k, layer in enumerate(self.layers):
-            some = layer.clouds
+            some = layer.elements
             first, alone = layer.sets.targets.reshape(-1, n), (layer.sets.sizes == 1).reshape(-1, n)
             follows[some] = first
             leads = alone & (first == np.arange(n))

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.search.ready import compiled_pays, of_batch
+from hardmax.search.dispatch import products_of_batch, use_compiled
 from hardmax.sentiment.followers import Followers
 from hardmax.sentiment.vocabulary import Encoded, Vocabulary
 from hardmax.sentiment.weights import Weights
@@ -104,9 +104,9 @@ def contributions(weights: Weights, encoded: Encoded) -> FloatArray:
     """(tokens of all texts, outputs) what each adds to the logits of its text."""
     result, left = np.empty((len(encoded.ids), weights.outputs)), np.arange(len(encoded))
     long = float(np.sqrt(np.square(encoded.sizes).sum() / max(1, len(encoded))))  # a text; NumPy takes the square
-    work = max(1, weights.layers) * of_batch(len(encoded) * weights.heads, long, long)
-    if weights.d <= 2 and weights.A is None and compiled_pays("contributions", work):
-        from hardmax.attention.contributions import contributions_of_texts
+    work = max(1, weights.layers) * products_of_batch(len(encoded) * weights.heads, long, long)
+    if weights.d <= 2 and weights.A is None and use_compiled("contributions", work):
+        from hardmax.attention.layers_compiled import contributions_of_texts
 
         result, clear = contributions_of_texts(
             encoded, weights.embedding, weights.step, weights.decoder, weights.layers

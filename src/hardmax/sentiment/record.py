@@ -1,19 +1,22 @@
 """What a trained model knows of its training: on what, when, with which scores; and its card, which says so."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from statistics import median
 from typing import Any
 
+from hardmax._display import progress_bar
 from hardmax._errors import InputError
 from hardmax._version import __version__
 from hardmax.sentiment.model import Epoch, Model
 from hardmax.sentiment.tokenizers import full_name
 
 MOST_CLASSES = 20
+Report = Callable[[int, int, Any, Any], object]  # steps done, steps in all, the loss, and after an epoch its `Epoch`
 
 
 @dataclass(frozen=True)
@@ -123,3 +126,27 @@ def _scores(history: Sequence[Epoch]) -> str:
         return "No texts were held back, so no accuracy is known here: hardmax evaluate measures it."
     loss = f", loss {kept[-1].loss:.4f}" if kept[-1].loss is not None else ""
     return f"Accuracy {kept[-1].accuracy:.4f}{loss}, on texts that were held back from training."
+
+
+@contextmanager
+def training_bar(report: Report) -> Iterator[Report]:
+    """Yield a `Report` that calls `report`, and shows the smoothed loss and the last accuracy."""
+    smooth: float | None = None
+    accuracy = ""
+
+    with progress_bar("Training") as moved:
+
+        def both(done: int, total: int, loss: Any, epoch: Any) -> None:
+            nonlocal accuracy
+            report(done, total, loss, epoch)
+            if epoch is not None and epoch.accuracy is not None:
+                accuracy = f"  validation accuracy {epoch.accuracy:.3f}"
+
+            def known() -> str:
+                nonlocal smooth
+                smooth = float(loss) if smooth is None else 0.8 * smooth + 0.2 * float(loss)
+                return f"loss {smooth:.3f}{accuracy}"
+
+            moved(done, total, known)
+
+        yield both

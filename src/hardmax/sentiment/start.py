@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import softmax
 
-from hardmax._progress import Report
 from hardmax._types import FloatArray, IntArray
 from hardmax.sentiment.linear import POWER, Fold, Linear, both, encoded, fit_linear, has_rare, logits, loss, steps
 from hardmax.sentiment.model import Epoch, contributions, decided, sums_by_text
+from hardmax.sentiment.record import Report
 from hardmax.sentiment.settings import Settings
 from hardmax.sentiment.vocabulary import Data
 from hardmax.sentiment.weights import Weights

@@ -21,11 +21,11 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from hardmax._errors import InputError
-from hardmax._progress import Report
 from hardmax._types import AnyArray, BoolArray, IntArray
 from hardmax.sentiment import checkpoint
 from hardmax.sentiment.model import Epoch
 from hardmax.sentiment.network import Network
+from hardmax.sentiment.record import Report
 from hardmax.sentiment.settings import Settings, TrainingSettings, check_device
 from hardmax.sentiment.vocabulary import Data, Encoded
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from hardmax._errors import ParameterError
 from hardmax._types import FloatArray, IntArray
-from hardmax.search.ready import compiled_pays
+from hardmax.search.dispatch import use_compiled
 from hardmax.sentiment.settings import ModelSettings
 from hardmax.sentiment.text import Splitter
 
@@ -121,7 +121,7 @@ class Vocabulary:
         return [" ".join([self.words[w] for w in run if w != UNKNOWN]) for run in self.runs[tokens].tolist()]
 
     def encode(self, texts: Sequence[str]) -> Encoded:
-        if not compiled_pays("encoding", CHARACTER * sum(map(len, texts))) or self._table is None:
+        if not use_compiled("encoding", CHARACTER * sum(map(len, texts))) or self._table is None:
             return self.encode_words(map(self.splitter.words, texts), len(texts))
         from hardmax.sentiment.compiled_encoding import Options, encode
 

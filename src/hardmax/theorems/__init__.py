@@ -1,31 +1,29 @@
-"""Every statement as a function from a trajectory to a `Verdict`; `check` runs those that speak of its rule."""
+"""Every statement as a function from a trajectory to a `Verdict`; `check` runs those about its rule."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from hardmax._errors import ParameterTypeError
 from hardmax._types import Progress
+from hardmax.rules.hardmax import Hardmax
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
-from hardmax.theorems.base import Check, Outcome, Statement, Verdict, Verdicts
-from hardmax.theorems.energy import energy
-from hardmax.theorems.flow import FlowCheck
-from hardmax.theorems.layers import half_space, hull, leaders, norm
-from hardmax.theorems.limits import limit, limit_of, theorem1, theorem2, theorem3, theorem4
-from hardmax.theorems.self_attention import boolean, codimension, collapse, complex_pair, hyperplanes, polytope, product
+from hardmax.theorems.hardmax import STATEMENTS, limit_of
+from hardmax.theorems.self_attention import SELF_ATTENTION
+from hardmax.theorems.sphere import energy
+from hardmax.theorems.verdict import Outcome, Statement, Verdict, Verdicts
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
 
-STATEMENTS: tuple[Check, ...] = (hull, norm, half_space, leaders, limit, theorem1, theorem2, theorem3, theorem4)
-SELF_ATTENTION: tuple[FlowCheck, ...] = (
-    *(boolean, polytope, hyperplanes, product, collapse),
-    *(codimension, complex_pair),  # conjectures
-)
+hull, norm, half_space, leaders, limit, theorem1, theorem2, theorem3, theorem4 = STATEMENTS
+boolean, polytope, hyperplanes, product, collapse, codimension, complex_pair = SELF_ATTENTION
+BY_RULE: dict[type, tuple[Callable[[Any], Verdict], ...]]
+BY_RULE = {Hardmax: STATEMENTS, SelfAttention: SELF_ATTENTION, Sphere: (energy,)}
 
 
 def check(trajectory: Trajectory, *, progress: Progress | None = None) -> list[Verdict]:
-    """Test every statement of the theory that speaks of a trajectory's rule.
+    """Test every statement about the rule of a trajectory.
 
     Parameters
     ----------
@@ -66,12 +64,9 @@ def check(trajectory: Trajectory, *, progress: Progress | None = None) -> list[V
     Theorem 3: holds
     Theorem 4: nothing to check
     """
-    statements: Sequence[Callable[[Any], Verdict]] = STATEMENTS
-    if not isinstance(trajectory, HardmaxTrajectory):
-        if not isinstance(trajectory, SmoothTrajectory):
-            raise ParameterTypeError("check", "get a Trajectory from hm.simulate", type(trajectory).__name__)
-        statements = SELF_ATTENTION if isinstance(trajectory.rule, SelfAttention) else ()
-        statements = (energy,) if isinstance(trajectory.rule, Sphere) else statements
+    if not isinstance(trajectory, HardmaxTrajectory | SmoothTrajectory):
+        raise ParameterTypeError("check", "get a Trajectory from hm.simulate", type(trajectory).__name__)
+    statements = BY_RULE.get(type(trajectory.rule), ())
     found = Verdicts()
     for statement in statements:
         found.append(statement(trajectory))

@@ -1,21 +1,253 @@
-"""The theorems and conjectures of arXiv 2305.05465, by the spectrum of V: where tokens of self-attention end."""
+"""Theorems and conjectures of arXiv 2305.05465 about the limit of self-attention, by the spectrum of V.
+
+A limit is tested at the end of the trajectory, and if need be of longer second integrations: see `theorems.check`. The
+tolerances are those of docs/theorems.md.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
-import scipy  # whose parts load when they are used
+import scipy  # submodules load on first use
 
-from hardmax._rounding import format_down, format_up
+from hardmax._arrays import to_numpy
+from hardmax._exact import format_down, format_up
 from hardmax._types import FloatArray, IntArray
-from hardmax.flows.clusters import labels_of
-from hardmax.theorems.base import Statement, Verdict, not_met, nothing, verdict
-from hardmax.theorems.flow import HORIZONS, PAPER, GivenFlow, Measure, Tested, fail, given_kind, settle
+from hardmax.flows.classify import Expectation, classify_rule
+from hardmax.rules.self_attention import SelfAttention
+from hardmax.simulate import simulate
+from hardmax.theorems.verdict import Outcome, Statement, Verdict, report, report_not_met
+from hardmax.trajectories.smooth import SmoothTrajectory, label_clusters
 
-BOOLEAN_TOL = 1e-6  # of a row's distance from a unit vector
-GAIN_TOL = 1e-4  # of |B| R^2
-SCATTER_TOL = 1e-3  # of the spread
-STILL = 1e-4  # of the spread: a move from lambda t - 3 to lambda t that counts as none
-MOST_VALUES = 3
-LEAST_PACE = 0.5  # of 1/c, in units of 2t, where 1 is expected: see docs/theorems.md
-MEAN_GONE = 1e-3  # of the largest norm at the start
+PAPER = "Geshkovski, Letrouit, Polyanskiy, Rigollet, arXiv 2305.05465"
+EXAMPLE = 'hm.configuration("gaussian", n=8, d={d}), hm.SelfAttention(V={V}), times=10'
+HORIZONS = (15.0, 30.0, 60.0)  # lambda T
+MAX_STEPS = 4000  # of a second integration
+MAX_CLUSTERS = 3  # of coordinates in the leading eigenspace
+MIN_PACE = 0.5  # of 1/c, in units of 2t, where 1 is expected: see docs/theorems.md
+MIN_SHARPNESS = 0.99  # below it a test that does not pass leaves the question open
+MIN_SIZE = 1e-9  # of the start: the error control does not resolve smaller rescaled tokens
+MAX_MEAN = 1e-3  # of a collapse, relative to the largest norm at the start
+MAX_FAIL_RTOL = 1e-6  # a trajectory with a larger rtol may miss a limit because of its error
+MAX_DIFFERENCE = 1e-2  # of the largest coordinate, between the trajectory and a second integration
+MAX_FACET_DIMENSION = 4  # above it the facets of a hull are too many
+MAX_DIRECTIONS = 1000
+ERROR_PER_RTOL = 100  # global error of a trajectory, in units of its rtol, that error control may leave
+BOOLEAN_TOL = 1e-6  # distance of a row from a unit vector
+GAIN_TOL = 1e-4  # relative to |B| R^2
+SCATTER_TOL = 1e-3  # relative to the spread
+MOVE_TOL = 1e-4  # from lambda t - 3 to lambda t, relative to the spread
+HULL_TOL = 1e-4  # relative to the largest initial coordinate
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A trajectory to test, in float64 and without padding, under a rule with constant matrices."""
+
+    trajectory: SmoothTrajectory
+    rule: SelfAttention
+    expected: Expectation
+    start: FloatArray  # (n, d), the tokens at time 0
+    rate: float  # |lambda|
+    end: float  # lambda t at the last saved time with finite tokens
+    B: FloatArray  # Q^T K
+
+    @classmethod
+    def of(cls, trajectory: SmoothTrajectory) -> "Problem":
+        """Drop padding and convert tensors and narrow floats."""
+        rule, real, rescaled = trajectory.rule, trajectory.real, trajectory.rescaled
+        assert isinstance(rule, SelfAttention)
+        plain = replace(
+            trajectory,
+            tokens=trajectory.array[:, real].astype(np.float64),
+            rescaled=None if rescaled is None else np.asarray(to_numpy(rescaled), np.float64)[:, real],
+            start=np.asarray(trajectory.start, np.float64)[real],
+            real=np.ones(int(real.sum()), bool),
+            powers=tuple((np.asarray(to_numpy(power), np.float64), log) for power, log in trajectory.powers),
+        )
+        expected, reached = classify_rule(rule, plain.start.shape[1]), plain.reached
+        rate = abs(float(expected.eigenvalues[0].real))
+        end = rate * float(plain.saved[reached - 1]) if reached else 0.0
+        return cls(plain, rule, expected, np.asarray(plain.start), rate, end, rule.form(plain.start.shape[1]))
+
+    def tests(self, horizons: Sequence[float] = HORIZONS) -> "Iterator[LimitTest]":
+        """Yield the trajectory if it is long enough for the first horizon, then second integrations to later ones."""
+        why = f"because the trajectory ends at lambda t = {self.end:.4g}"
+        if self.end >= horizons[0] * (1 - 1e-9):
+            at = f"at lambda t = {self.end:.4g}, the end of the trajectory"
+            yield LimitTest(self.trajectory, at, accurate=reached_rtol(self.trajectory) <= MAX_FAIL_RTOL)
+            why = f"because the test does not pass {at}"
+        difference = None
+        for horizon in horizons:
+            if horizon > self.end * (1 + 1e-9):
+                end, saved = horizon / self.rate, self.trajectory.saved[: self.trajectory.reached]
+                times = np.union1d(np.linspace(0, end, 61), saved[saved <= end])
+                second = simulate(self.start, self.rule, times=times, max_steps=MAX_STEPS)
+                difference = self._compare(second) if difference is None else difference
+                where = f"at lambda t = {horizon:g} of a second integration from the same tokens, {why}"
+                yield LimitTest(second, where, second.problem or difference)
+
+    def _compare(self, second: SmoothTrajectory) -> str:
+        """Return how the trajectory differs from a second integration; empty if it does not, and for fixed steps."""
+        given, saved = self.trajectory, self.trajectory.saved[: self.trajectory.reached]
+        places = np.searchsorted(second.saved, saved[saved <= second.saved[-1]])
+        places = places[places < second.reached]
+        if not given.stats["adaptive"] or not len(places):
+            return ""
+        here, there = given.gathering[: len(places)], second.gathering[places]
+        sizes = np.abs(there).max(axis=(1, 2))
+        apart = float((np.abs(here - there).max(axis=(1, 2)) / np.where(sizes > 0, sizes, 1.0)).max())
+        if apart <= MAX_DIFFERENCE:
+            return ""
+        return (
+            f"The trajectory differs from a second integration with rtol {second.stats['rtol']:g} by "
+            f"{format_up(apart, 2)} of the largest coordinate (tolerance {MAX_DIFFERENCE:g}). Simulate it with a "
+            "smaller `rtol`."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class LimitTest:
+    """A trajectory at the end of which a limit is tested."""
+
+    trajectory: SmoothTrajectory
+    where: str  # words for the reason of a verdict
+    problem: str = ""  # why nothing can be tested
+    accurate: bool = True  # False if the integrator's error may be the cause of a failure
+
+    @property
+    def last(self) -> int:  # index of the last saved time with finite tokens
+        return self.trajectory.reached - 1
+
+    @property
+    def tokens(self) -> FloatArray:  # rescaled tokens at that time
+        return np.asarray(self.trajectory.drawn[self.last])
+
+
+Measure: TypeAlias = Callable[[LimitTest], tuple[float, str, object]]  # distance from the limit, its name, a witness
+
+
+def reached_rtol(trajectory: SmoothTrajectory) -> float:
+    """Return the rtol at the end of the error control; infinite for fixed steps, which have no error control."""
+    stats = trajectory.stats
+    return float(stats.get("rtol_reached", stats["rtol"])) if stats["adaptive"] else np.inf
+
+
+def require_kind(kind: str, trajectory: SmoothTrajectory) -> Verdict | None:
+    """Return the verdict if the rule is not self-attention with a spectrum of this kind and its hypotheses."""
+    trajectory.refuse_batch("hm.theorems.check(trajectory[b])")
+    rule = trajectory.rule
+    if not isinstance(rule, SelfAttention):
+        return report_not_met(f"the rule is {type(rule).__name__}, not SelfAttention")
+    uncovered = ["Q, K or V depends on time"] if any(map(callable, rule.weights)) else []
+    uncovered += ["attention is causal"] if rule.causal else []
+    if uncovered:
+        return report_not_met(*uncovered)
+    expected = classify_rule(rule, trajectory.array.shape[-1])
+    if expected.kind != kind:
+        return report_not_met(f"the spectrum of V belongs to another statement ({expected.kind})", applies=False)
+    return report_not_met(*expected.missing) if expected.missing else None
+
+
+def check_limit(
+    problem: Problem, measure: Measure, tolerance: float, *, dual: FloatArray | None = None, hull: bool = False
+) -> Verdict:
+    """Test the hull at every saved time, then the limit until its distance is within the tolerance.
+
+    `dual` maps tokens to their components in the leading eigenspace, if only these are measured: some token must have
+    one beyond rounding, and if other directions decay too slowly, a test that does not pass leaves the question open.
+    `hull` tests that these components (without `dual` all coordinates) stay in their initial hull.
+    """
+    gap = 1.0  # between the real parts of the leading and the next eigenvalue, relative to the leading one
+    if dual is not None:
+        values, others = problem.expected.eigenvalues.real, problem.expected.multiplicity
+        gap = float(values[0] - values[others]) / problem.rate if others < len(values) else 1.0
+        size = float(np.abs(problem.start).max()) * float(np.linalg.norm(dual))
+        if float(np.abs(problem.start @ dual).max()) <= 1e-12 * size:
+            return Verdict(Outcome.NOTHING, "No token has a component in the leading eigenspace.")
+    if hull and (outside := _check_hull(problem, dual)) is not None:
+        return outside
+    for test in problem.tests():
+        if test.problem:
+            return report(None, test.problem)
+        distance, phrase, witness = measure(test)
+        found = f"{phrase} is {format_up(distance, 2)} {test.where} (tolerance {tolerance:g})."
+        about: dict[str, Any] = {"margin": tolerance - distance, "witness": witness}
+        if distance < tolerance:
+            return report(True, found, **about)
+    small = float(np.abs(test.tokens).max()) < MIN_SIZE * float(np.abs(problem.start).max())
+    if small or _sharpness(test) < MIN_SHARPNESS:
+        open_ = "Attention is not sharp by then: such tokens need longer, or rest in a balance."
+        return report(None, f"{found} {open_}", **about)
+    if gap * HORIZONS[-1] < HORIZONS[0]:
+        close = f"The next eigenvalue is within {gap:.2g} of the leading one, too close to be waited for."
+        return report(None, f"{found} {close}", **about)
+    return _report_failure(test.accurate, found, **about)
+
+
+def _report_failure(accurate: bool, found: str, **about: Any) -> Verdict:
+    """Return a failure, or an open question if the integrator's error may be the cause."""
+    doubt = "" if accurate else " The integrator's error may be the cause: use a smaller `rtol` or `dt`."
+    return report(False if accurate else None, f"{found}{doubt}", **about)
+
+
+def _sharpness(test: LimitTest) -> float:
+    """Return the least attention that a row gives to one cluster at the end: 1 if every token has chosen."""
+    trajectory, k = test.trajectory, test.last
+    P, points = np.asarray(trajectory.attention(k)), trajectory.gathering[k]
+    labels = label_clusters(points, points, trajectory.real)  # at the present spread, which may be far below the first
+    return float((P @ (labels[:, None] == np.arange(labels.max() + 1))).max(axis=1).min())
+
+
+def _check_hull(problem: Problem, dual: FloatArray | None) -> Verdict | None:
+    """Return the verdict for a trajectory that leaves the initial hull of its tokens, None if it stays inside.
+
+    The components along left eigenvectors of a positive eigenvalue obey y_i' = lambda sum_j P_ij (y_j - y_i): no
+    maximum over the tokens grows.
+    """
+    trajectory = problem.trajectory
+    reader = np.eye(problem.start.shape[1]) if dual is None else dual
+    size = float(np.abs(problem.start @ reader).max()) or 1.0
+    start = problem.start @ reader / size  # (n, k)
+    normals = outer_normals(start)  # (m, k)
+    supports = (start @ normals.T).max(axis=0)
+    worst, k, token = -np.inf, 0, 0
+    for at in range(trajectory.reached):
+        excess = (trajectory.drawn[at] @ reader / size @ normals.T - supports).max(axis=1)
+        if excess.max() > worst:
+            worst, k, token = float(excess.max()), at, int(excess.argmax())
+    if worst <= HULL_TOL:
+        return None
+    found = (
+        f"At {trajectory.label(k)} token {token} is outside the initial hull by {format_up(worst, 2)} of the "
+        f"largest coordinate {'' if dual is None else 'in the leading eigenspace '}(tolerance {HULL_TOL:g})."
+    )
+    about = {"margin": HULL_TOL - worst, "witness": {"time": float(trajectory.saved[k]), "token": token}}
+    return _report_failure(worst > ERROR_PER_RTOL * reached_rtol(trajectory), found, **about)
+
+
+def outer_normals(points: FloatArray) -> FloatArray:
+    """Return unit normals (m, k) of half-spaces around the hull of points (n, k).
+
+    These are the normals of its facets. If the facets are too many or the hull is flat, they are the principal axes and
+    the directions from the mean to the farthest points.
+    """
+    n, k = points.shape
+    if k == 1:
+        return np.array([[1.0], [-1.0]])
+    if n > k and k <= MAX_FACET_DIMENSION:
+        try:
+            return np.unique(scipy.spatial.ConvexHull(points).equations[:, :-1], axis=0)
+        except scipy.spatial.QhullError:  # all points lie in a subspace
+            pass
+    centred = points - points.mean(axis=0)
+    lengths = np.linalg.norm(centred, axis=1)
+    farthest = np.argsort(-lengths, kind="stable")[:MAX_DIRECTIONS]
+    farthest = farthest[lengths[farthest] > 0]
+    axes = np.linalg.eigh(centred.T @ centred)[1].T
+    return np.concatenate([axes, -axes, centred[farthest] / lengths[farthest, None]])
 
 
 @Statement(
@@ -23,28 +255,21 @@ MEAN_GONE = 1e-3  # of the largest norm at the start
     "For d = 1, V > 0 and QK > 0, rescaled tokens stay between the smallest and the largest one, and P tends to a "
     "Boolean matrix: all rows but at most one tend to the unit vector of the smallest or of the largest token.",
     f"{PAPER}, Theorem 2.1",
+    require=partial(require_kind, "boolean"),
+    example="[[1.0], [-0.5], [0.2]], hm.SelfAttention(V=[[1.0]]), times=10",
 )
-@given_kind("boolean")
-def boolean(given: GivenFlow) -> Verdict:
-    """The second largest distance of a row from the unit vectors of the extreme tokens: the rows, not the rank.
-
-    Examples
-    --------
-    >>> import hardmax as hm
-    >>> rule = hm.SelfAttention(V=[[1.0]])
-    >>> trajectory = hm.simulate([[1.0], [-0.5], [0.2]], rule, times=10)
-    >>> hm.theorems.boolean(trajectory).outcome.value
-    'holds'
-    """
-    if len(np.unique(given.start)) < len(given.start):
-        return not_met("two tokens are equal")
-    if len(given.start) == 1:
-        return nothing("There is one token, which attends to itself.")
-    return settle(given, _boolean_distance, BOOLEAN_TOL, hull=True)
+def boolean(trajectory: SmoothTrajectory) -> Verdict:
+    """Measure the second largest distance of a row from the unit vectors of the extreme tokens."""
+    problem = Problem.of(trajectory)
+    if len(np.unique(problem.start)) < len(problem.start):
+        return report_not_met("two tokens are equal")
+    if len(problem.start) == 1:
+        return Verdict(Outcome.NOTHING, "There is one token, which attends to itself.")
+    return check_limit(problem, _boolean_distance, BOOLEAN_TOL, hull=True)
 
 
-def _boolean_distance(tested: Tested) -> tuple[float, str, object]:
-    P, z = tested.trajectory.attention(tested.last), tested.tokens[:, 0]
+def _boolean_distance(test: LimitTest) -> tuple[float, str, object]:
+    P, z = test.trajectory.attention(test.last), test.tokens[:, 0]
     off = 1 - np.maximum(P[:, z.argmin()], P[:, z.argmax()])
     order = np.argsort(off)
     return float(off[order[-2]]), "The distance of the second farthest row from Boolean", {"token": int(order[-2])}
@@ -56,20 +281,13 @@ def _boolean_distance(tested: Tested) -> tuple[float, str, object]:
     "hull, and each tends to a point of the limit's hull that follows itself: max_j ⟨B z_i, z_j - z_i⟩ = 0, with "
     "B = Q^T K.",
     f"{PAPER}, Theorem 3.1",
+    require=partial(require_kind, "polytope"),
+    example=EXAMPLE.format(d=2, V="[[1, 0], [0, 1]]"),
 )
-@given_kind("polytope")
-def polytope(given: GivenFlow) -> Verdict:
-    """max_ij ⟨B z_i, z_j - z_i⟩ / (|B| R^2), with R the largest norm.
-
-    Examples
-    --------
-    >>> import hardmax as hm
-    >>> rule = hm.SelfAttention(V=[[1, 0], [0, 1]])
-    >>> trajectory = hm.simulate(hm.configuration("gaussian", n=8, d=2), rule, times=10)
-    >>> hm.theorems.polytope(trajectory).outcome.value
-    'holds'
-    """
-    return settle(given, _gain(given.B, np.eye(len(given.B))), GAIN_TOL, hull=True)
+def polytope(trajectory: SmoothTrajectory) -> Verdict:
+    """Measure max_ij ⟨B z_i, z_j - z_i⟩ / (|B| R^2), with R the largest norm."""
+    problem = Problem.of(trajectory)
+    return check_limit(problem, partial(_measure_gain, problem.B, np.eye(len(problem.B))), GAIN_TOL, hull=True)
 
 
 @Statement(
@@ -78,34 +296,25 @@ def polytope(given: GivenFlow) -> Verdict:
     "the components in that eigenspace stay in their initial hull and tend to points that follow themselves; the "
     "others are free.",
     f"{PAPER}, Theorem 5.2",
+    require=partial(require_kind, "product"),
+    example=EXAMPLE.format(d=3, V='hm.matrix("paper-product")'),
 )
-@given_kind("product")
-def product(given: GivenFlow) -> Verdict:
-    """The same as for the polytope, of the components in the leading eigenspace.
-
-    Examples
-    --------
-    >>> import hardmax as hm
-    >>> rule = hm.SelfAttention(V=hm.matrix("paper-product"))
-    >>> trajectory = hm.simulate(hm.configuration("gaussian", n=8, d=3), rule, times=10)
-    >>> hm.theorems.product(trajectory).outcome.value
-    'holds'
-    """
-    expected = given.expected
-    projector = expected.leading @ expected.dual.T
-    return settle(given, _gain(given.B, projector), GAIN_TOL, dual=expected.dual, hull=True)
+def product(trajectory: SmoothTrajectory) -> Verdict:
+    """Measure the same as for the polytope for the components in the leading eigenspace."""
+    problem = Problem.of(trajectory)
+    dual = problem.expected.dual
+    measure = partial(_measure_gain, problem.B, problem.expected.leading @ dual.T)
+    return check_limit(problem, measure, GAIN_TOL, dual=dual, hull=True)
 
 
-def _gain(B: FloatArray, projector: FloatArray) -> Measure:
-    def measure(tested: Tested) -> tuple[float, str, object]:
-        points = _unit_size(tested.tokens @ projector.T)
-        points = points / (float(np.linalg.norm(points, axis=1).max()) or 1.0)
-        products = points @ B @ points.T  # ⟨B^T z_i, z_j⟩: B is symmetric
-        gains = (products - np.diag(products)[:, None]).max(axis=1) / float(np.linalg.norm(B, 2))
-        worst = int(gains.argmax())
-        return float(gains[worst]), "The most that a token would gain by following another", {"token": worst}
-
-    return measure
+def _measure_gain(B: FloatArray, projector: FloatArray, test: LimitTest) -> tuple[float, str, object]:
+    points = test.tokens @ projector.T
+    points = points / (float(np.abs(points).max()) or 1.0)  # squares must neither overflow nor underflow
+    points = points / (float(np.linalg.norm(points, axis=1).max()) or 1.0)
+    products = points @ B @ points.T  # ⟨B^T z_i, z_j⟩: B is symmetric
+    gains = (products - np.diag(products)[:, None]).max(axis=1) / float(np.linalg.norm(B, 2))
+    worst = int(gains.argmax())
+    return float(gains[worst]), "The most that a token would gain by following another", {"token": worst}
 
 
 @Statement(
@@ -114,21 +323,14 @@ def _gain(B: FloatArray, projector: FloatArray) -> Measure:
     "⟨Q phi, K phi⟩ > 0 for its eigenvector phi, the coordinates of z_i along phi stay between the first smallest and "
     "largest one, and tend to at most three values.",
     f"{PAPER}, Theorem 4.2",
+    require=partial(require_kind, "hyperplanes"),
+    example=EXAMPLE.format(d=2, V='hm.matrix("paper-2d")'),
 )
-@given_kind("hyperplanes")
-def hyperplanes(given: GivenFlow) -> Verdict:
-    """How far coordinates are from the nearest of at most three values.
-
-    Examples
-    --------
-    >>> import hardmax as hm
-    >>> rule = hm.SelfAttention(V=hm.matrix("paper-2d"))
-    >>> trajectory = hm.simulate(hm.configuration("gaussian", n=8, d=2), rule, times=10)
-    >>> hm.theorems.hyperplanes(trajectory).outcome.value
-    'holds'
-    """
-    dual = given.expected.dual
-    return settle(given, _scatter(dual), SCATTER_TOL, dual=dual, hull=True)
+def hyperplanes(trajectory: SmoothTrajectory) -> Verdict:
+    """Measure the distance of coordinates from the nearest of at most three values."""
+    problem = Problem.of(trajectory)
+    dual = problem.expected.dual
+    return check_limit(problem, partial(_measure_scatter, dual), SCATTER_TOL, dual=dual, hull=True)
 
 
 @Statement(
@@ -137,64 +339,47 @@ def hyperplanes(given: GivenFlow) -> Verdict:
     "eigenspace settle, and there are at most three of them: parallel subspaces of codimension k.",
     f"{PAPER}, section 4, open",
     conjecture=True,
+    require=partial(require_kind, "hyperplanes"),
+    example=EXAMPLE.format(d=2, V="[[2, 0], [0, 1]]"),
 )
-@given_kind("hyperplanes")
-def codimension(given: GivenFlow) -> Verdict:
-    """The same as for the hyperplanes, for all coordinates of eigenvalues with positive real part.
-
-    Examples
-    --------
-    >>> import hardmax as hm
-    >>> rule = hm.SelfAttention(V=[[2, 0], [0, 1]])
-    >>> trajectory = hm.simulate(hm.configuration("gaussian", n=8, d=2), rule, times=10)
-    >>> hm.theorems.codimension(trajectory).outcome.value
-    'holds'
-    """
-    if given.expected.positive < 2:
-        return nothing("Only the leading eigenvalue has a positive real part: see the hyperplanes.")
-    slowest = float(given.expected.eigenvalues[given.expected.positive - 1].real) / given.rate
+def codimension(trajectory: SmoothTrajectory) -> Verdict:
+    """Measure the same as for the hyperplanes for all coordinates of eigenvalues with positive real part."""
+    problem = Problem.of(trajectory)
+    positive = problem.expected.eigenvalues.real[: problem.expected.positive]
+    if len(positive) < 2:
+        return Verdict(Outcome.NOTHING, "Only the leading eigenvalue has a positive real part: see the hyperplanes.")
+    slowest, threshold = float(positive[-1]) / problem.rate, positive[-1] / 2
     if slowest * HORIZONS[-1] < HORIZONS[0]:
         slow = f"The smallest positive real part is {slowest:.2g} of the leading one"
-        return verdict(None, f"{slow}: rounding decides attention before that direction settles.")
-    return settle(given, _scatter(_positive_dual(given)), SCATTER_TOL)
+        return report(None, f"{slow}: rounding decides attention before that direction settles.")
+
+    def is_positive(real: float, imaginary: float = 0.0) -> bool:
+        return bool(real > threshold)
+
+    # Left invariant vectors of these eigenvalues, from a real Schur form of V^T
+    V = problem.rule.value_matrix(problem.start.shape[1])
+    _, vectors, _ = scipy.linalg.schur(V.T, output="real", sort=is_positive)
+    return check_limit(problem, partial(_measure_scatter, vectors[:, : len(positive)]), SCATTER_TOL)
 
 
-def _scatter(dual: FloatArray) -> Measure:
-    def measure(tested: Tested) -> tuple[float, str, object]:
-        coordinates = _unit_size(tested.tokens @ dual)  # (n, k)
-        labels = cluster_labels(coordinates)
-        values = np.stack([coordinates[labels == c].mean(axis=0) for c in range(int(labels.max()) + 1)])
-        spread = float(np.ptp(coordinates, axis=0).max())
-        size = max(spread, float(np.abs(coordinates).max())) or 1.0
-        off = float(np.abs(coordinates - values[labels]).max()) / size
-        phrase = f"The scatter around {len(values)} value{'s' if len(values) > 1 else ''}, relative to their size,"
-        scale = float(np.abs(tested.tokens @ dual).max()) or 1.0
-        return off, phrase, {"values": (values * scale).round(6).tolist()}
-
-    return measure
+def _measure_scatter(dual: FloatArray, test: LimitTest) -> tuple[float, str, object]:
+    scale = float(np.abs(test.tokens @ dual).max()) or 1.0
+    coordinates = test.tokens @ dual / scale  # (n, k)
+    labels = label_values(coordinates)
+    values = np.stack([coordinates[labels == c].mean(axis=0) for c in range(int(labels.max()) + 1)])
+    off = float(np.abs(coordinates - values[labels]).max()) / max(float(np.ptp(coordinates, axis=0).max()), 1.0)
+    phrase = f"The scatter around {len(values)} value{'s' if len(values) > 1 else ''}, relative to their size,"
+    return off, phrase, {"values": (values * scale).round(6).tolist()}
 
 
-def cluster_labels(coordinates: FloatArray) -> IntArray:
-    """Labels of at most three clusters: the largest gaps part them."""
-    everyone = np.ones(len(coordinates), bool)
-    labels = labels_of(coordinates, coordinates, everyone, near=0.05)
-    if labels.max() >= MOST_VALUES:  # keep the three with most tokens; the others join the nearest
-        kept = np.argsort(-np.bincount(labels), kind="stable")[:MOST_VALUES]
+def label_values(coordinates: FloatArray) -> IntArray:
+    """Label the clusters of coordinates (n, k), at most three: the largest gaps separate them."""
+    labels = label_clusters(coordinates, coordinates, np.ones(len(coordinates), bool), tol=0.05)
+    if labels.max() >= MAX_CLUSTERS:  # keep the three with most tokens; the others join the nearest
+        kept = np.argsort(-np.bincount(labels), kind="stable")[:MAX_CLUSTERS]
         centres = np.stack([coordinates[labels == c].mean(axis=0) for c in kept])
         labels = np.linalg.norm(coordinates[:, None] - centres, axis=-1).argmin(axis=1)
     return np.asarray(labels)
-
-
-def _positive_dual(given: GivenFlow) -> FloatArray:
-    """Left invariant vectors of the eigenvalues that count as positive, from a real Schur form of V^T."""
-    positive = given.expected.eigenvalues.real[: given.expected.positive]
-    V, least = given.rule.value_matrix(given.start.shape[1]), positive[-1] / 2
-
-    def counts(real: float, imaginary: float = 0.0) -> bool:
-        return bool(real > least)
-
-    _, vectors, _ = scipy.linalg.schur(V.T, output="real", sort=counts)
-    return np.asarray(vectors[:, : len(positive)])
 
 
 @Statement(
@@ -203,84 +388,68 @@ def _positive_dual(given: GivenFlow) -> FloatArray:
     "their plane settle.",
     f"{PAPER}, open",
     conjecture=True,
+    require=partial(require_kind, "complex"),
+    example=EXAMPLE.format(d=2, V="[[1, -1], [1, 1]]"),
 )
-@given_kind("complex")
-def complex_pair(given: GivenFlow) -> Verdict:
-    """How far the components in the leading plane still move.
+def complex_pair(trajectory: SmoothTrajectory) -> Verdict:
+    """Measure the last move of the components in the leading plane."""
+    problem = Problem.of(trajectory)
+    return check_limit(problem, partial(_measure_move, problem), MOVE_TOL)
 
-    Examples
-    --------
-    >>> import hardmax as hm
-    >>> rule = hm.SelfAttention(V=[[1, -1], [1, 1]])
-    >>> trajectory = hm.simulate(hm.configuration("gaussian", n=8, d=2), rule, times=10)
-    >>> hm.theorems.complex_pair(trajectory).outcome.value
-    'holds'
-    """
 
-    def measure(tested: Tested) -> tuple[float, str, object]:
-        trajectory, dual = tested.trajectory, given.expected.dual
-        back = int(np.searchsorted(trajectory.saved, trajectory.saved[tested.last] - 3 / given.rate, side="right")) - 1
-        earlier = trajectory.drawn[back] if back >= 0 else given.start  # z = x at time 0
-        now, then = tested.tokens @ dual, earlier @ dual
-        size = float(np.abs(now).max()) or 1.0
-        moved = np.abs(now - then).max(axis=1) / size
-        return float(moved.max()), "The last move in the leading plane", {"token": int(moved.argmax())}
-
-    return settle(given, measure, STILL)
+def _measure_move(problem: Problem, test: LimitTest) -> tuple[float, str, object]:
+    trajectory, dual = test.trajectory, problem.expected.dual
+    back = int(np.searchsorted(trajectory.saved, trajectory.saved[test.last] - 3 / problem.rate, side="right")) - 1
+    earlier = trajectory.drawn[back] if back >= 0 else problem.start  # z = x at time 0
+    now, then = test.tokens @ dual, earlier @ dual
+    moved = np.abs(now - then).max(axis=1) / (float(np.abs(now).max()) or 1.0)
+    return float(moved.max()), "The last move in the leading plane", {"token": int(moved.argmax())}
 
 
 @Statement(
     "collapse",
     "For V = -I (or a negative multiple) and Q^T K symmetric positive definite, every token tends to 0.",
     f"{PAPER}, on V = -I",
+    require=partial(require_kind, "collapse"),
+    example=EXAMPLE.format(d=2, V="[[-1, 0], [0, -1]]"),
 )
-@given_kind("collapse")
-def collapse(given: GivenFlow) -> Verdict:
-    """How fast 1/c grows, with c the largest eigenvalue of the covariance of B^{1/2} x, and how the mean vanishes.
+def collapse(trajectory: SmoothTrajectory) -> Verdict:
+    """Measure how fast 1/c grows, with c the largest eigenvalue of the covariance of B^{1/2} x, and the last mean.
 
-    c falls as 1/(2t), too slowly to wait for 0; for small tokens it hardly falls at first, but 1/c always grows by 2t.
-
-    Examples
-    --------
-    >>> import hardmax as hm
-    >>> rule = hm.SelfAttention(V=[[-1, 0], [0, -1]])
-    >>> trajectory = hm.simulate(hm.configuration("gaussian", n=8, d=2), rule, times=10)
-    >>> hm.theorems.collapse(trajectory).outcome.value
-    'holds'
+    c falls as 1/(2t), too slowly to test it against 0; for small tokens it hardly falls at first, but 1/c always grows
+    by 2t.
     """
-    first = float(np.linalg.norm(given.start, axis=1).max())
+    problem = Problem.of(trajectory)
+    first = float(np.linalg.norm(problem.start, axis=1).max())
     if first == 0:
-        return nothing("All tokens are at 0.")
-    root = np.real(scipy.linalg.sqrtm(given.B))
-    for tested in given.runs([2 * horizon for horizon in HORIZONS]):
-        if tested.problem:
-            return verdict(None, tested.problem)
-        trajectory, last = tested.trajectory, tested.last
-        times = trajectory.saved
+        return Verdict(Outcome.NOTHING, "All tokens are at 0.")
+    root = np.real(scipy.linalg.sqrtm(problem.B))
+    for test in problem.tests([2 * horizon for horizon in HORIZONS]):
+        if test.problem:
+            return report(None, test.problem)
+        tokens, times, last = test.trajectory.array, test.trajectory.saved, test.last
         half = int(np.searchsorted(times, times[last] / 2, side="right")) - 1
-        earlier, since = (trajectory.array[half], times[half]) if half >= 0 else (given.start, 0.0)
-        middle, end = _largest_variance(earlier @ root.T), _largest_variance(trajectory.array[last] @ root.T)
-        mean = float(np.linalg.norm(trajectory.array[last].mean(axis=0))) / first
-        elapsed = given.rate * float(times[last] - since)
+        earlier, since = (tokens[half], times[half]) if half >= 0 else (problem.start, 0.0)
+        middle, end = _largest_variance(earlier @ root.T), _largest_variance(tokens[last] @ root.T)
+        mean = float(np.linalg.norm(tokens[last].mean(axis=0))) / first
+        elapsed = problem.rate * float(times[last] - since)
         pace = (1 / end - 1 / middle) / (2 * elapsed) if end > 0 else np.inf
         if end > 0 and np.finfo(np.float64).eps / end > 0.1 * elapsed:
-            return verdict(None, "The tokens are so small that floats cannot see how 1/c grows.")
+            return report(None, "The tokens are so small that floats cannot see how 1/c grows.")
         found = (
-            f"1/c grew by {format_down(pace, 3)} of 2t since lambda t = {given.rate * since:.4g} "
-            f"(at least {LEAST_PACE:g}), and the mean is {format_up(mean, 2)} of the first norm, {tested.where}."
+            f"1/c grew by {format_down(pace, 3)} of 2t since lambda t = {problem.rate * since:.4g} "
+            f"(at least {MIN_PACE:g}), and the mean is {format_up(mean, 2)} of the first norm, {test.where}."
         )
-        if pace > LEAST_PACE and mean < MEAN_GONE:
-            return verdict(True, found, margin=min(pace, 1e300) - LEAST_PACE)
-    return fail(tested, found, margin=pace - LEAST_PACE)
+        if pace > MIN_PACE and mean < MAX_MEAN:
+            return report(True, found, margin=min(pace, 1e300) - MIN_PACE)
+    return _report_failure(test.accurate, found, margin=pace - MIN_PACE)
 
 
 def _largest_variance(tokens: FloatArray) -> float:
-    """c; 0 where all tokens are equal up to rounding."""
+    """Return c; 0 if all tokens are equal up to rounding."""
     centred = tokens - tokens.mean(axis=0)
     c = float(np.linalg.norm(centred, 2)) ** 2 / len(tokens)
     return c if c > (1e-12 * float(np.abs(tokens).max())) ** 2 else 0.0
 
 
-def _unit_size(points: FloatArray) -> FloatArray:
-    """Points divided by their largest coordinate, so that squares neither overflow nor underflow."""
-    return np.asarray(points / (float(np.abs(points).max()) or 1.0))
+SELF_ATTENTION = (boolean, polytope, hyperplanes, product, collapse, codimension, complex_pair)

@@ -1,56 +1,75 @@
-"""What the trajectories of all rules have in common."""
+"""The base class of the trajectories of all rules."""
 
 import json
 import operator
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from numbers import Integral
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, overload
 
 import numpy as np
 
 from hardmax._arrays import to_numpy
-from hardmax._drawers import draw
+from hardmax._display import count, draw
 from hardmax._errors import InputError, ParameterTypeError
 from hardmax._types import AnyArray, Array, BoolArray
 from hardmax.rules.base import Rule
-from hardmax.trajectories.storage import (
-    Arrays,
-    coordinate_columns,
-    read_archive,
-    require,
-    rule_from_data,
-    rule_to_data,
-    write_archive,
-    write_rows,
-)
+from hardmax.trajectories import storage
+from hardmax.trajectories.storage import Arrays, require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+Result = TypeVar("Result")
+
+
+class LazySequence(Sequence[Result]):
+    """A sequence whose items `_make` creates at the first access; `_made` holds those that exist already."""
+
+    _made: dict[int, Result]
+
+    @abstractmethod
+    def _make(self, b: int) -> Result:
+        """Create item b."""
+
+    @overload
+    def __getitem__(self, b: int) -> Result: ...
+
+    @overload
+    def __getitem__(self, b: slice) -> Sequence[Result]: ...
+
+    def __getitem__(self, b: int | slice) -> Result | Sequence[Result]:
+        if isinstance(b, slice):
+            return [self[each] for each in range(len(self))[b]]
+        b = range(len(self))[b]  # negative indices count from the end, indices out of range raise IndexError
+        if b not in self._made:
+            self._made[b] = self._make(b)
+        return self._made[b]
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trajectory(ABC):
-    """Tokens on their way under a rule; what `simulate` returns.
+    """Positions of tokens under a rule at layers or times, as `simulate` returns them.
 
     A `HardmaxTrajectory` for `Hardmax`, with exact sets; a `SmoothTrajectory` for every other rule. A trajectory of a
-    batch has one more axis after the layers, and `trajectory[b]` is the trajectory of one cloud. Padding keeps its
+    batch has one more axis after the layers, and `trajectory[b]` is the trajectory of one token set. Padding keeps its
     input values, attends to nothing and is never attended to.
 
     Attributes
     ----------
     tokens : (saved, n, d) or (saved, batch, n, d) array
-        Positions at each saved layer or time. A torch tensor if that came in.
+        Positions at each saved layer or time. A torch tensor if the input was one.
     rule : Rule
-        What moved them.
+        The rule that moved them.
     saved : (saved,) array
-        Which layers, or which times, `tokens` holds.
+        The layers, or the times, of `tokens`.
     batched : bool
         Whether `tokens` has an axis for the batch.
     stats : dict
-        What ran: the method or kernel, the dtype, how many layers, steps, evaluations or queries.
+        Method or kernel, dtype, number of layers, steps, evaluations or queries.
 
     Examples
     --------
@@ -63,17 +82,11 @@ class Trajectory(ABC):
     """
 
     tokens: Array
-    rule: Any  # each kind of trajectory says which
+    rule: Any  # each kind of trajectory has its own type
     saved: AnyArray
     batched: bool
     stats: dict[str, Any]
-    _format: ClassVar[str]
-    _kinds: ClassVar[dict[str, "type[Trajectory]"]] = {}  # by the format of their files
-
-    def __init_subclass__(cls, *, format: str) -> None:
-        super().__init_subclass__()
-        cls._format = format
-        Trajectory._kinds[format] = cls
+    _format: ClassVar[str]  # of its files
 
     def __repr__(self) -> str:
         return self.status
@@ -87,7 +100,7 @@ class Trajectory(ABC):
         Parameters
         ----------
         k : int, optional
-            Which; some of them unless said.
+            Layer or index of a saved time; by default some of them.
         **options
             Those of `hardmax.draw.plot_layers`, or with k of `hardmax.draw.plot_tokens`.
 
@@ -98,7 +111,7 @@ class Trajectory(ABC):
         Raises
         ------
         InputError
-            If it is that of a batch: take one cloud of it, `trajectory[b]`.
+            If this is the trajectory of a batch. Use that of one token set, `trajectory[b]`.
         """
         figure: Figure = draw("trajectory_figure", self, k, **options)
         return figure
@@ -106,12 +119,12 @@ class Trajectory(ABC):
     def __getitem__(self, b: int) -> Self:
         if not self.batched:
             advice = "Index `trajectory.tokens` instead."
-            raise ParameterTypeError("trajectory", "be that of a batch to have items", "one cloud", advice)
-        return self._cloud(operator.index(b))
+            raise ParameterTypeError("trajectory", "be that of a batch to have items", "one token set", advice)
+        return self._item(operator.index(b))
 
     @abstractmethod
-    def _cloud(self, b: int) -> Self:
-        """The trajectory of one cloud of a batch."""
+    def _item(self, b: int) -> Self:
+        """Return the trajectory of one token set of a batch."""
 
     @cached_property
     def array(self) -> AnyArray:
@@ -120,12 +133,12 @@ class Trajectory(ABC):
 
     @property
     def drawn(self) -> AnyArray:
-        """What pictures show of the tokens: the tokens themselves, unless a rule has better coordinates."""
+        """The coordinates that figures show: the tokens themselves, unless a rule has better ones."""
         return self.array
 
     @property
     def n(self) -> int:
-        """Tokens in a cloud, padding included."""
+        """Number of tokens of a token set, padding included."""
         return self.array.shape[-2]
 
     @property
@@ -134,24 +147,24 @@ class Trajectory(ABC):
         """True for real tokens: (n,) or (batch, n)."""
 
     @staticmethod
-    def whole(k: object) -> int:
-        """k as an int; what is none gets a sentence."""
+    def check_index(k: object) -> int:
+        """Return k as an int; refuse other types."""
         if isinstance(k, bool) or not isinstance(k, Integral):
             advice = "`saved` has the layers or times; for several panels use plot(layers=[...])."
-            raise ParameterTypeError("k", "be a whole number, a layer or the place of a saved time", repr(k), advice)
+            raise ParameterTypeError("k", "be an integer, a layer or the index of a saved time", repr(k), advice)
         return int(k)
 
     @abstractmethod
     def index(self, k: int) -> int:
-        """Position in `tokens` of layer (or saved time) k; negative counts from the last."""
+        """Return the position in `tokens` of layer (or saved time) k; negative counts from the last."""
 
     @abstractmethod
     def label(self, at: int) -> str:
-        """What to call a position in `tokens`: "layer 3" or "t = 1.5"."""
+        """Return the name of a position in `tokens`: "layer 3" or "t = 1.5"."""
 
     @abstractmethod
     def attention(self, k: int = -1) -> Array:
-        """Row-stochastic matrix of layer (or saved time) k.
+        """Return the row-stochastic matrix of layer (or saved time) k.
 
         Parameters
         ----------
@@ -174,49 +187,71 @@ class Trajectory(ABC):
     def status(self) -> str:
         """What happened, as a sentence."""
 
-    def single(self, call: str) -> None:
-        """Refuse a batch, with the `call` to make instead."""
+    def refuse_batch(self, call: str) -> None:
+        """Raise an error for a batch, with the `call` to use instead."""
         if self.batched:
-            raise InputError(f"This must be asked of one cloud. Got a batch. Use {call}.")
+            raise InputError(f"The trajectory must be that of one token set. Got a batch. Use {call}.")
+
+    def _describe_size(self) -> str:
+        sets = f"{count(len(self.mask), 'token set')} of up to " if self.batched else ""
+        n = self.n if self.batched else int(self.mask.sum())
+        return f"{sets}{count(n, 'token')} of dimension {self.array.shape[-1]}."
+
+    def _first_lost(self) -> int | None:
+        """Return the first position in `tokens` with a real token that is not finite."""
+        finite = np.isfinite(self.array[..., self.mask, :]).all(axis=(-1, -2))
+        return None if finite.all() else int(np.argmin(finite))
+
+    def to_json(self) -> str:
+        """Return status, rule, saved layers or times, stats, tokens and leaders as JSON.
+
+        Of `Hardmax` also layers of emergence and decision and the sets, for a batch in `token_sets`; of other rules
+        also clusters and rescaled tokens.
+        """
+        head = {"status": self.status, "rule": storage.rule_to_data(self.rule), "saved": self.saved}
+        return storage.to_json(head | {"stats": self.stats} | self._data())
 
     @abstractmethod
-    def to_json(self) -> str:
-        """Status, tokens and what else other programs may want, as JSON."""
+    def _data(self) -> dict[str, Any]:
+        """Return the other entries of `to_json`."""
 
     def to_npz(self, path: str | PathLike[str]) -> None:
-        """Write everything to a NumPy archive at `path`, whole or not at all; `from_npz` reads it."""
-        shared = {
-            "format": np.array(self._format),
-            "tokens": self.array,
-            "saved": self.saved,
-            "batched": np.array(self.batched),
-            "rule": np.array(json.dumps(rule_to_data(self.rule))),
-            "stats": np.array(json.dumps(self.stats)),
-        }
-        write_archive(path, shared | self._arrays())
+        """Write everything to a NumPy archive at `path`, which `from_npz` reads; an error leaves no partial file.
+
+        A rule of your own, and one with a Python function for a matrix, is stored by its `repr` alone: `from_npz` then
+        needs the rule.
+        """
+        texts = {"format": self._format, "stats": json.dumps(self.stats)}
+        texts["rule"] = json.dumps(storage.rule_to_data(self.rule))
+        shared = {"tokens": self.array, "saved": self.saved, "batched": self.batched}
+        storage.write_archive(path, texts | shared | self._arrays())
 
     def to_csv(self, path: str | PathLike[str]) -> None:
         """Write a table for spreadsheets to `path`, a row for each token at each layer or time.
 
-        It holds the tokens alone; `to_npz` keeps everything.
+        It holds the tokens alone; `to_npz` stores everything.
         """
         when = "time" if self.rule.continuous else "layer"
-        axes = [when, "cloud", "token"] if self.batched else [when, "token"]
+        axes = [when, "set", "token"] if self.batched else [when, "token"]
         columns = dict(zip(axes, map(np.ravel, np.indices(self.array.shape[:-1])), strict=True))
-        write_rows(path, columns | {when: self.saved[columns[when]]} | coordinate_columns(self.array))
+        columns |= {when: self.saved[columns[when]]} | storage.coordinate_columns(self.array)
+        storage.write_rows(path, columns)
 
     @abstractmethod
     def _arrays(self) -> dict[str, AnyArray]:
-        """What else a file holds of it."""
+        """Return the other arrays of a file."""
 
     @classmethod
-    def from_npz(cls, path: str | PathLike[str]) -> "Trajectory":
-        """Read what `to_npz` wrote. Runs no code from the file.
+    def from_npz(cls, path: str | PathLike[str], *, rule: Rule | None = None) -> "Trajectory":
+        """Read an archive of `to_npz`. Runs no code from the file.
 
         Parameters
         ----------
         path : path
             A file ending in .npz.
+        rule : Rule, optional
+            The rule of the run, if it is one of your own or has a Python function for a matrix: a file holds no code.
+            Other rules are in the file.
 
         Returns
         -------
@@ -226,31 +261,29 @@ class Trajectory(ABC):
         Raises
         ------
         ParameterError
-            If the file is not such an archive, is of a later version, or holds what no run can have made.
+            If the file is not such an archive, is of a later version, or its arrays contradict each other; or if `rule`
+            is missing, or given for a file that has one.
         """
-        kinds = {format: kind._read for format, kind in Trajectory._kinds.items()}
-        return read_archive(path, "be a trajectory saved with to_npz", kinds)
+        kinds = {kind._format: partial(kind._read, rule) for kind in Trajectory.__subclasses__()}
+        return storage.read_archive(path, "be a trajectory saved with to_npz", kinds)
 
     @classmethod
-    def _read(cls, file: Arrays) -> "Trajectory":
-        rule, stats = rule_from_data(json.loads(str(file["rule"]))), json.loads(str(file["stats"]))
-        _check(file, rule, stats)
+    def _read(cls, given: Rule | None, file: Arrays) -> "Trajectory":
+        """Return the trajectory of a file, unless its tokens, layers or times cannot be those of a run of its rule."""
+        rule, stats = storage.stored_rule(json.loads(str(file["rule"])), given), json.loads(str(file["stats"]))
+        tokens, saved, batched = file["tokens"], file["saved"], file["batched"]
+        require(batched.shape == () and batched.dtype.kind == "b", "`batched` must be true or false")
+        right = tokens.dtype.kind == "f" and tokens.ndim == 3 + bool(batched) and tokens.size > 0
+        require(right, "`tokens` must be numbers")
+        require(saved.shape == tokens.shape[:1], "`saved` must name a layer or time for each of `tokens`")
+        kind = "f" if rule.continuous else "i"
+        require(saved.dtype.kind == kind, "`saved` must be layers or times, as the rule has")
+        require(np.isfinite(saved).all() and saved[0] >= 0 and (np.diff(saved) > 0).all(), "`saved` must increase")
+        require(rule.dimension in (None, tokens.shape[-1]), "`tokens` must have the size of the rule's matrices")
+        require(isinstance(stats, dict), "`stats` must be a dictionary")
         return cls._from_arrays(file, rule, stats)
 
     @classmethod
     @abstractmethod
     def _from_arrays(cls, file: Arrays, rule: Rule, stats: dict[str, Any]) -> Self:
-        """The trajectory of the arrays of a file, each of which is checked."""
-
-
-def _check(file: Arrays, rule: Rule, stats: object) -> None:
-    """Refuse tokens, layers or times that cannot be those of a run under the rule."""
-    tokens, saved, batched = file["tokens"], file["saved"], file["batched"]
-    require(batched.shape == () and batched.dtype.kind == "b", "`batched` must be true or false")
-    right = tokens.dtype.kind == "f" and tokens.ndim == 3 + bool(batched) and tokens.size > 0
-    require(right, "`tokens` must be numbers")
-    require(saved.shape == tokens.shape[:1], "`saved` must name a layer or time for each of `tokens`")
-    require(saved.dtype.kind == ("f" if rule.continuous else "i"), "`saved` must be layers or times, as the rule has")
-    require(np.isfinite(saved).all() and saved[0] >= 0 and (np.diff(saved) > 0).all(), "`saved` must increase")
-    require(rule.dimension in (None, tokens.shape[-1]), "`tokens` must have the size of the rule's matrices")
-    require(isinstance(stats, dict), "`stats` must be names and values")
+        """Return the trajectory of the arrays of a file, each of which is checked."""

@@ -1,4 +1,4 @@
-"""The result of `simulate` for `Hardmax`: tokens layer by layer, their exact sets, and what follows from them.
+"""The result of `simulate` for `Hardmax`: tokens layer by layer, their exact sets, leaders and margins.
 
 Layer k has the tokens Z^k and the sets C_i(Z^k).
 """
@@ -6,38 +6,130 @@ Layer k has the tokens Z^k and the sets C_i(Z^k).
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self
+from operator import sub
+from typing import Any, Literal, Self
 
 import numpy as np
+import scipy  # whose parts load when they are used
 from numpy.typing import ArrayLike
 
-from hardmax._arrays import like
+from hardmax._arrays import like, unit_rows
+from hardmax._display import count
 from hardmax._errors import InputError, ParameterIndexError
+from hardmax._exact import apply, as_floats
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
 from hardmax.exact.positions import History
 from hardmax.rules.base import Rule
-from hardmax.rules.hardmax import Hardmax
-from hardmax.trajectories.base import Trajectory
-from hardmax.trajectories.cloud import Cloud
-from hardmax.trajectories.clouds import Clouds
-from hardmax.trajectories.margins import margins_of
-from hardmax.trajectories.sentences import hardmax_status
-from hardmax.trajectories.storage import Arrays, require, rule_to_data, to_json
+from hardmax.rules.hardmax import Hardmax, attention_over_tokens
+from hardmax.search.sets import Classes, Sets
+from hardmax.trajectories import storage
+from hardmax.trajectories.base import LazySequence, Trajectory
+from hardmax.trajectories.storage import Arrays, check_array, check_indices, require
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+EXACT_BELOW = 1e-9  # relative gaps below this are computed from exact differences
+MAX_PRODUCTS = 1 << 22  # in memory at a time
+
+
+@dataclass(frozen=True, eq=False)
+class TokenSet:
+    """Argmax sets and leaders of one token set, by classes of equal tokens."""
+
+    classes: Classes
+    sets: tuple[Sets, ...]  # one for each saved layer
+    emerged: IntArray  # (m,) layer from which a class leads, or -1
+    settled: IntArray  # (m,) layer from which it is decided, or -1
+    real: IntArray  # (n - padding,) positions of the real tokens in the input
+
+    def to_tokens(self, values: IntArray, n: int) -> IntArray:
+        """Return one value per token from one value per class, -1 for padding."""
+        full = np.full(n, -1)
+        full[self.real] = values[self.classes.labels]
+        return full
+
+    def matrix(self, index: int, n: int) -> "scipy.sparse.csr_array":
+        """Return attention over tokens at one saved layer: (n, n), uniform on C_i."""
+        return attention_over_tokens(self.sets[index], self.classes, self.real, n)
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Return the arrays of a file."""
+        arrays = {name: getattr(self.classes, name) for name in ("rows", "labels", "first")}
+        if arrays["rows"].dtype == object:
+            arrays["rows"] = arrays["rows"].astype(str)  # Fractions
+        arrays |= {name: getattr(self, name) for name in ("emerged", "settled", "real")}
+        arrays["sizes"] = np.stack([sets.sizes for sets in self.sets])
+        return arrays | {"members": np.concatenate([sets.members for sets in self.sets])}
+
+    @classmethod
+    def from_arrays(cls, file: Arrays, n: int, d: int, saved: IntArray) -> "TokenSet":
+        """Return the set of n tokens of dimension d of these arrays; as they are indices, none is used unchecked."""
+        rows, labels, sizes, members = (file[name] for name in ("rows", "labels", "sizes", "members"))
+        check_array(file, "rows", "fU", (None, d))
+        require(len(rows) > 0 and (rows.dtype.kind == "U" or np.isfinite(rows).all()), "`rows` must be finite tokens")
+        m = len(rows)
+        for name, length, least, most in (
+            ("real", len(labels), 0, n - 1),
+            ("labels", len(labels), 0, m - 1),
+            ("first", m, 0, len(labels) - 1),
+            ("emerged", m, -1, saved[-1]),
+            ("settled", m, -1, saved[-1]),
+            ("members", len(members), 0, m - 1),
+        ):
+            check_indices(file, name, (length,), least, most)
+        check_indices(file, "sizes", (len(saved), m), 1, m)
+        require((np.diff(file["real"]) > 0).all(), "`real` must increase")
+        require(np.array_equal(labels[file["first"]], np.arange(m)), "`first` must be a token of each class")
+        require(sizes.sum() == len(members), "`members` must be as many as `sizes` says")
+        starts = np.cumsum(sizes)[:-1]  # the first member of every set but the first: there the next may be smaller
+        require((np.delete(np.diff(members), starts - 1) > 0).all(), "`members` of a set must increase")
+        classes = Classes(storage.from_text(rows), labels, file["first"], np.bincount(labels))
+        parts = zip(sizes, np.split(members, np.cumsum(sizes.sum(axis=1))[:-1]), strict=True)
+        sets = tuple(Sets(np.r_[0, np.cumsum(own)].astype(np.intp), part) for own, part in parts)
+        return cls(classes, sets, file["emerged"], file["settled"], file["real"])
+
+
+@dataclass(frozen=True, eq=False)
+class TokenSets(LazySequence[TokenSet]):
+    """The token sets of a batch: those of one pass, as arrays over all tokens, and those that were run alone."""
+
+    tokens: AnyArray  # (batch, n, d)
+    real: BoolArray  # (batch, n)
+    follows: list[IntArray]  # (batch, n) for each saved layer
+    emerged: IntArray  # (batch, n) layer from which a token leads, or -1
+    settled: IntArray  # (batch, n) layer from which it is decided, or -1
+    causal: bool
+    _made: dict[int, TokenSet]
+
+    def __post_init__(self) -> None:
+        for b, own in self._made.items():
+            for name in ("emerged", "settled"):
+                getattr(self, name)[b] = own.to_tokens(getattr(own, name), self.real.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.real)
+
+    def _make(self, b: int) -> TokenSet:
+        real = np.flatnonzero(self.real[b])
+        tokens = self.tokens[b, real]
+        classes = Classes.singly(tokens) if self.causal else Classes.of(tokens)
+        first = real[classes.first]  # a token of each class, and in this pass the only one
+        label = np.empty(self.real.shape[1], np.intp)
+        label[real] = classes.labels
+        starts = np.arange(len(first) + 1)
+        sets = tuple(Sets(starts, label[follows[b, first]]) for follows in self.follows)
+        return TokenSet(classes, sets, self.emerged[b, first], self.settled[b, first], real)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
+class HardmaxTrajectory(Trajectory):
     """Tokens through the layers of a hardmax transformer.
 
     Layer 0 is the input. Beside what every `Trajectory` has:
 
     Attributes
     ----------
-    clouds : sequence of Cloud
-        The sets of each cloud by classes of equal tokens; `sets`, `attention` and `leaders` are made of them.
+    token_sets : sequence of TokenSet
+        Argmax sets and leaders of each token set, by classes of equal tokens; `sets`, `attention` and `leaders` are
+        computed from them.
 
     Examples
     --------
@@ -51,39 +143,41 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
     array([0])
     """
 
+    _format = "hardmax-trajectory-1"
     rule: Hardmax
-    clouds: Sequence[Cloud]
+    token_sets: Sequence[TokenSet]
 
-    def _cloud(self, b: int) -> Self:
-        return replace(self, tokens=self.tokens[:, b], clouds=(self.clouds[b],), batched=False)
+    def _item(self, b: int) -> Self:
+        return replace(self, tokens=self.tokens[:, b], token_sets=(self.token_sets[b],), batched=False)
 
     @property
     def keeps_exact_positions(self) -> bool:
-        """Whether `exact(k)` can be had: ties decided exactly, and every layer kept."""
+        """Whether `exact(k)` is available: ties decided exactly, and every layer kept."""
         return self.rule.ties == "exact" and len(self.saved) > self.layers
 
     @property
     def layers(self) -> int:
-        """How many layers were run."""
+        """The number of layers that were run."""
         return int(self.saved[-1])
 
     @property
     def mask(self) -> BoolArray:
         """True for real tokens, False for padding: (n,) or (batch, n)."""
-        if isinstance(self.clouds, Clouds):
-            return self.clouds.real
-        rows = [cloud.spread(np.zeros(len(cloud.classes), np.intp), self.n) >= 0 for cloud in self.clouds]
-        return np.stack(rows) if self.batched else rows[0]
+        if isinstance(self.token_sets, TokenSets):
+            return self.token_sets.real
+        return self._stack([np.isin(np.arange(self.n), own.real) for own in self.token_sets])
 
     def _per_token(self, name: Literal["emerged", "settled"]) -> IntArray:
-        """What the clouds know of each class, for each token: (n,) or (batch, n), -1 for padding."""
-        if isinstance(self.clouds, Clouds):
-            return np.asarray(getattr(self.clouds, name))
-        rows = [cloud.spread(getattr(cloud, name), self.n) for cloud in self.clouds]
+        """Return a value of each class for each token: (n,) or (batch, n), -1 for padding."""
+        if isinstance(self.token_sets, TokenSets):
+            return np.asarray(getattr(self.token_sets, name))
+        return self._stack([own.to_tokens(getattr(own, name), self.n) for own in self.token_sets])
+
+    def _stack(self, rows: list[AnyArray]) -> AnyArray:
         return np.stack(rows) if self.batched else rows[0]
 
     def index(self, k: int) -> int:
-        layer = k if self.whole(k) >= 0 else self.layers + 1 + k
+        layer = k if self.check_index(k) >= 0 else self.layers + 1 + k
         found = np.flatnonzero(self.saved == layer)
         if not len(found):
             kept, advice = f"layers 0 to {self.layers}", "Simulate more layers."
@@ -96,13 +190,13 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         tolerance = "" if self.rule.ties == "exact" else f", ties within {self.rule.ties:g}"
         return f"layer {self.saved[at]}{tolerance}"
 
-    def only_cloud(self, call: str) -> Cloud:
-        """The one cloud there is; for a batch an error that shows the `call` to make instead."""
-        self.single(call)
-        return self.clouds[0]
+    def only_token_set(self, call: str) -> TokenSet:
+        """Return the token set; raise an error for a batch, with the `call` to use instead."""
+        self.refuse_batch(call)
+        return self.token_sets[0]
 
-    def attention(self, k: int = -1, *, sparse: bool = False) -> "Array | csr_array":
-        """Row-stochastic matrix of layer k: P_ij = 1/|C_i| for j in C_i, else 0.
+    def attention(self, k: int = -1, *, sparse: bool = False) -> "Array | scipy.sparse.csr_array":
+        """Return the row-stochastic matrix of layer k: P_ij = 1/|C_i| for j in C_i, else 0.
 
         The rows and columns of padding are zero.
 
@@ -111,7 +205,7 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         k : int
             Layer; negative counts from the last.
         sparse : bool
-            Whether to return a sparse matrix, for one cloud.
+            Whether to return a sparse matrix; for one token set.
 
         Returns
         -------
@@ -122,16 +216,15 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         ParameterIndexError
             If k was not run or not kept.
         InputError
-            If `sparse` is asked of a batch.
+            If `sparse` is True for a batch.
         """
         at = self.index(k)
         if sparse:
-            return self.only_cloud("trajectory[b].attention(k, sparse=True)").matrix(at, self.n)
-        dense = [cloud.matrix(at, self.n).toarray() for cloud in self.clouds]
-        return like(np.stack(dense) if self.batched else dense[0], self.tokens)
+            return self.only_token_set("trajectory[b].attention(k, sparse=True)").matrix(at, self.n)
+        return like(self._stack([own.matrix(at, self.n).toarray() for own in self.token_sets]), self.tokens)
 
     def sets(self, k: int = -1) -> list[IntArray]:
-        """C_i at layer k for each token i.
+        """Return C_i at layer k for each token i.
 
         Parameters
         ----------
@@ -148,13 +241,13 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         ParameterIndexError
             If k was not run or not kept.
         InputError
-            If it is that of a batch: take one cloud of it, `trajectory[b]`.
+            If this is the trajectory of a batch. Use that of one token set, `trajectory[b]`.
         """
-        matrix = self.only_cloud("trajectory[b].sets(k)").matrix(self.index(k), self.n)
+        matrix = self.only_token_set("trajectory[b].sets(k)").matrix(self.index(k), self.n)
         return [np.asarray(row, np.intp) for row in np.split(matrix.indices, matrix.indptr[1:-1])]
 
     def followers(self, k: int = -1) -> dict[int, IntArray]:
-        """For each token that is followed at layer k, who follows it, itself left out.
+        """Return the followers of each token at layer k, itself left out, for tokens that have some.
 
         Parameters
         ----------
@@ -170,14 +263,11 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         ParameterIndexError
             If k was not run or not kept.
         InputError
-            If it is that of a batch: take one cloud of it, `trajectory[b]`.
+            If this is the trajectory of a batch. Use that of one token set, `trajectory[b]`.
         """
-        matrix = self.only_cloud("trajectory[b].followers(k)").matrix(self.index(k), self.n).tocoo()
-        by_target: dict[int, list[int]] = {}
-        for i, j in zip(matrix.row.tolist(), matrix.col.tolist(), strict=True):
-            if i != j:
-                by_target.setdefault(j, []).append(i)
-        return {j: np.array(sorted(by_target[j])) for j in sorted(by_target)}
+        matrix = self.only_token_set("trajectory[b].followers(k)").matrix(self.index(k), self.n).tocsc()
+        columns = [np.asarray(rows, np.intp) for rows in np.split(matrix.indices, matrix.indptr[1:-1])]
+        return {j: others for j, rows in enumerate(columns) if len(others := np.sort(rows[rows != j]))}
 
     @cached_property
     def emerged(self) -> IntArray:
@@ -195,11 +285,11 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
     @cached_property
     def leaders(self) -> Any:  # an array, or a list of arrays
         """Indices of tokens that lead at the last layer, the first of each set of equal tokens; for a batch a list."""
-        each = [np.sort(cloud.real[cloud.classes.first[cloud.emerged >= 0]]) for cloud in self.clouds]
+        each = [np.sort(own.real[own.classes.first[own.emerged >= 0]]) for own in self.token_sets]
         return each if self.batched else each[0]
 
     def margins(self, k: int = -1, tokens: ArrayLike | None = None) -> FloatArray:
-        """How far ahead the chosen tokens are at layer k, in the units of the tokens.
+        """Return by how much the chosen tokens are ahead at layer k, in the units of the tokens.
 
         min over j outside C_i of ⟨A z_i, z_C - z_j⟩ / |A z_i|; infinite where C_i holds every token, NaN for padding.
         Where floats would cancel, exact differences are used, so that a strict choice never shows 0.
@@ -209,7 +299,7 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         k : int
             Layer; negative counts from the last.
         tokens : (m,) array of int, optional
-            Of which tokens; all unless said.
+            Indices of the tokens; by default all.
 
         Returns
         -------
@@ -220,22 +310,17 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         ParameterIndexError
             If k was not run or not kept.
         InputError
-            If it is that of a batch: take one cloud of it, `trajectory[b]`.
+            If this is the trajectory of a batch. Use that of one token set, `trajectory[b]`.
         """
-        cloud, at = self.only_cloud("trajectory[b].margins(k)"), self.index(k)
-        Z = self.array[at][cloud.real[cloud.classes.first]].astype(np.float64)  # (m, d)
+        own, at = self.only_token_set("trajectory[b].margins(k)"), self.index(k)
+        Z = self.array[at][own.real[own.classes.first]].astype(np.float64)  # (m, d)
         history = self.history if self.keeps_exact_positions else None
         wanted = np.arange(self.n) if tokens is None else np.asarray(tokens, np.intp)
-        labels = cloud.spread(np.arange(len(cloud.classes)), self.n)[wanted]  # class of each
+        labels = own.to_tokens(np.arange(len(own.classes)), self.n)[wanted]  # class of each
         rows, places = np.unique(labels[labels >= 0], return_inverse=True)
         margins = np.full(len(wanted), np.nan)
-        margins[labels >= 0] = margins_of(Z, cloud.sets[at], rows, self.rule, int(self.saved[at]), history)[places]
+        margins[labels >= 0] = find_margins(Z, own.sets[at], rows, self.rule, int(self.saved[at]), history)[places]
         return margins
-
-    def images(self, Z: FloatArray) -> FloatArray:
-        """A z for each row, with A scaled by a power of two so that it stays in the range of floats."""
-        A = self.rule.metric.A
-        return Z if A is None else Z @ A.T
 
     @cached_property
     def norms(self) -> FloatArray:
@@ -245,26 +330,26 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         size = np.abs(self.array).max(axis=-1, keepdims=True).astype(np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
             unit = self.array / np.where(size > 0, size, 1)
-            squares = ((self.images(unit) if definite else unit) * unit).sum(axis=-1)
+            squares = ((self.rule.images(unit) if definite else unit) * unit).sum(axis=-1)
             norms = np.sqrt(squares) * factor * size[..., 0]
         return np.where(np.isinf(size[..., 0]), np.inf, norms)
 
     @cached_property
     def history(self) -> History:
         """Exact positions of the classes at every layer, as they follow from the sets."""
-        cloud = self.only_cloud("trajectory[b].exact(k)")
+        own = self.only_token_set("trajectory[b].exact(k)")
         if not self.keeps_exact_positions:
             raise InputError(
                 'Exact positions need every set: simulate with `ties="exact"` and `save="all"`. '
                 f"Got `ties={self.rule.ties!r}` and {len(self.saved)} of {self.layers + 1} layers."
             )
-        history = History(cloud.classes.rows, cloud.classes.counts, self.rule.step)
-        for sets in cloud.sets[:-1]:
+        history = History(own.classes.rows, own.classes.counts, self.rule.step)
+        for sets in own.sets[:-1]:
             history.record(sets)
         return history
 
     def exact(self, k: int = -1) -> AnyArray:
-        """Tokens of layer k, without any rounding.
+        """Return the tokens of layer k, without any rounding.
 
         Parameters
         ----------
@@ -280,50 +365,116 @@ class HardmaxTrajectory(Trajectory, format="hardmax-trajectory-1"):
         ParameterIndexError
             If k was not run or not kept.
         InputError
-            If it is that of a batch, or not every layer was kept, or ties are not exact.
+            If this is the trajectory of a batch, or not every layer was kept, or ties are not exact.
         """
-        cloud, layer = self.only_cloud("trajectory[b].exact(k)"), int(self.saved[self.index(k)])
+        own, layer = self.only_token_set("trajectory[b].exact(k)"), int(self.saved[self.index(k)])
         exact = np.full(self.array.shape[-2:], None, object)
-        exact[cloud.real] = (self.history.fractions(layer) * self.rule.growth(layer))[cloud.classes.labels]
+        exact[own.real] = (self.history.fractions(layer) * self.rule.growth(layer))[own.classes.labels]
         return exact
 
     @cached_property
     def status(self) -> str:
-        """What happened, as a sentence: layers, leaders and since when, which tokens are decided."""
-        return hardmax_status(self)
+        """State layers, leaders and since when, and which tokens are decided, in sentences."""
+        known, lost = self._describe_decided(), self._first_lost()
+        if not self.batched:
+            known = f"{leaders_since(self.emerged[self.leaders])} {known}"
+        if lost is not None:
+            kind = self.array.dtype
+            known += f" Without normalisation tokens leave the range of {kind} from layer {self.saved[lost]} on."
+        return f"Ran {count(self.layers, 'layer')} on {self._describe_size()} {known}"
 
-    def to_json(self) -> str:
-        """Status, tokens, leaders, layers of emergence and decision, and sets, as JSON; for a batch of each cloud."""
-        head = {"rule": rule_to_data(self.rule), "saved": self.saved, "stats": self.stats, "status": self.status}
-        if self.batched:
-            return to_json(head | {"clouds": [self[b]._data() for b in range(len(self.clouds))]})
-        return to_json(head | self._data())
+    def _describe_decided(self) -> str:
+        if self.batched and not self.rule.causal:
+            done = ((self.decided >= 0) | ~self.mask).all(axis=1)
+            return f"Every token is decided in {int(done.sum())} of them."
+        if self.rule.ties != "exact":
+            return f"Products within {self.rule.ties:g} count as ties, so no limit is proved."
+        if self.rule.causal:
+            return "With a causal mask no theorem decides where tokens end."
+        settled = self.decided[self.mask]
+        if (settled >= 0).all():
+            return f"Every token is decided since layer {settled.max()}."
+        return f"{(settled >= 0).sum()} of {len(settled)} tokens are decided."
 
     def _data(self) -> dict[str, Any]:
-        return {
-            "status": self.status,
-            "leaders": self.leaders,
-            "emerged": self.emerged,
-            "decided": self.decided,
-            "tokens": self.array,
-            "sets": [self.sets(int(k)) for k in self.saved],
-        }
+        if self.batched:
+            return {"token_sets": [self[b]._data() for b in range(len(self.token_sets))]}
+        data = {name: getattr(self, name) for name in ("status", "leaders", "emerged", "decided")}
+        return data | {"tokens": self.array, "sets": [self.sets(int(k)) for k in self.saved]}
 
     def _arrays(self) -> dict[str, AnyArray]:
-        arrays = {"clouds": np.array(len(self.clouds))}
-        for b, cloud in enumerate(self.clouds):
-            arrays |= {f"{b}/{name}": array for name, array in cloud.arrays().items()}
+        arrays = {"token_sets": np.array(len(self.token_sets))}
+        for b, own in enumerate(self.token_sets):
+            arrays |= {f"{b}/{name}": array for name, array in own.arrays().items()}
         return arrays
 
     @classmethod
     def _from_arrays(cls, file: Arrays, rule: Rule, stats: dict[str, Any]) -> Self:
         tokens, saved, batched = file["tokens"], file["saved"], bool(file["batched"])
-        batch, clouds = tokens.shape[1] if batched else 1, file["clouds"]
-        right = clouds.dtype.kind in "iu" and clouds.shape == () and clouds == batch
-        require(right, "`clouds` must be as many as `tokens` has")
-        whole = np.array_equal(saved, np.arange(len(saved)))
-        require(len(saved) == 1 or whole, "`saved` must be all layers, or the last")
+        number = tokens.shape[1] if batched else 1
+        check_indices(file, "token_sets", (), number, number)
+        every = np.array_equal(saved, np.arange(len(saved)))
+        require(len(saved) == 1 or every, "`saved` must be all layers, or the last")
         if not isinstance(rule, Hardmax):
             raise InputError("`rule` must be Hardmax")
-        found = tuple(Cloud.from_arrays(file, f"{b}/", tokens.shape[-2:], saved) for b in range(batch))
+        parts: list[dict[str, AnyArray]] = [{} for _ in range(number)]
+        for name, array in file.items():
+            b, _, rest = name.partition("/")
+            if rest:
+                parts[int(b)][rest] = array
+        n, d = tokens.shape[-2:]
+        found = tuple(TokenSet.from_arrays(part, n, d, saved) for part in parts)
         return cls(tokens, rule, saved, batched, stats, found)
+
+
+def leaders_since(emerged: IntArray) -> str:
+    """State how many leaders there are, and since which layer."""
+    if len(emerged) < 2:
+        return f"1 leader, since layer {emerged[0]}." if len(emerged) else "No leader."
+    last = emerged.max()
+    return f"{len(emerged)} leaders, {f'the last since layer {last}' if last else 'all since layer 0'}."
+
+
+def find_margins(
+    Z: FloatArray, sets: Sets, rows: IntArray, rule: Hardmax, layer: int, history: History | None
+) -> FloatArray:
+    """Return the margins of some classes at a layer, from the positions Z of all (m, d) and, if kept, exact ones."""
+    size = np.abs(Z).max() or 1.0
+    if not np.isfinite(size):
+        return np.full(len(rows), np.nan)  # tokens that left the range of floats
+    step = max(1, MAX_PRODUCTS // len(Z))
+    parts = [_float_gaps(Z / size, sets, rows[k : k + step], rule) for k in range(0, len(rows), step)]
+    gaps = np.maximum(np.concatenate([np.empty(0), *parts]), 0) * size
+    close = np.flatnonzero(gaps < EXACT_BELOW * size)
+    if len(close) and history is not None:
+        gaps[close] = rule.grow(_exact_gaps(rows[close], sets, rule, layer, history), layer)
+    return gaps
+
+
+def _float_gaps(unit: FloatArray, sets: Sets, rows: IntArray, rule: Hardmax) -> FloatArray:
+    """Return the margins of a few rows in floats, from all their products."""
+    own, some = sets.take(rows), np.arange(len(rows))
+    products = unit_rows(rule.images(unit[rows])) @ unit.T  # (rows, m)
+    if rule.causal:
+        products[rows[:, None] < np.arange(len(unit))] = -np.inf
+    best = products[some, own.targets]
+    products[np.repeat(some, own.sizes), own.members] = -np.inf
+    return np.asarray(best - products.max(axis=1))
+
+
+def _exact_gaps(rows: IntArray, sets: Sets, rule: Hardmax, layer: int, history: History) -> FloatArray:
+    """Return ⟨A z_i, z_C - z_j⟩ / |A z_i| with exact differences rounded last; rows with one target share them."""
+    positions, D = history.at(layer, range(len(sets))), history.denominator(layer)
+    gaps = np.empty(len(rows))
+    for target in np.unique(sets.targets[rows]):
+        differences = [tuple(map(sub, positions[target], x)) for x in positions]
+        spread = max(max(map(abs, x)) for x in differences) or 1
+        steps = as_floats(differences, spread)  # (m, d), at most 1
+        for p in np.flatnonzero(sets.targets[rows] == target):
+            direction = apply(rule.metric.rows, positions[rows[p]])
+            leads = steps @ unit_rows(as_floats([direction], max(map(abs, direction)) or 1))[0]
+            leads[sets[rows[p]]] = np.inf
+            if rule.causal:
+                leads[rows[p] + 1 :] = np.inf
+            gaps[p] = max(leads.min(), 0.0) * (spread / D)
+    return gaps

@@ -1,4 +1,4 @@
-"""The result of `simulate` for every rule but `Hardmax`: tokens by layers or in time, and what follows from them."""
+"""The result of `simulate` for every rule but `Hardmax`: tokens by layers or in time, clusters and leaders."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -6,26 +6,26 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+import scipy  # submodules load on first use
 
-from hardmax._arrays import as_mask, like, matching, to_numpy, unit_rows, where
+from hardmax._arrays import as_mask, like, match_array, to_numpy, unit_rows, where
+from hardmax._display import count
 from hardmax._errors import ParameterError, ParameterIndexError
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
-from hardmax.flows.clusters import labels_of, leaders_of
-from hardmax.flows.matrix_exponential import growth_of
-from hardmax.flows.spectrum import expected_of_values
+from hardmax.flows.classify import classify_values
+from hardmax.flows.matrix_exponential import Growth, find_growth
 from hardmax.rules.base import Rule
 from hardmax.rules.heads import by_heads
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
 from hardmax.trajectories.base import Trajectory
-from hardmax.trajectories.sentences import smooth_status
-from hardmax.trajectories.storage import Arrays, require, rule_to_data, to_json
+from hardmax.trajectories.storage import Arrays, check_array, require
 
-NEXT_CLOUD = " | "  # between what is said of several clouds
+CLUSTER_TOL = 1e-3  # tokens this close are in one cluster, relative to the larger of the first and present spread
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
+class SmoothTrajectory(Trajectory):
     """Tokens under a rule with smooth attention, by layers or in continuous time.
 
     Beside what every `Trajectory` has:
@@ -35,18 +35,18 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
     real : (n,) or (batch, n) array
         True for real tokens, False for padding.
     start : (n, d) or (batch, n, d) array
-        The input, from which the spread is taken.
+        The input, which gives the spread.
     rescaled : (saved, n, d) or (saved, batch, n, d) array, or None
         z = e^{-tV} x for self-attention (with fixed steps its discrete counterpart R^{-k} x); None for other rules.
     heads : tuple of Trajectory
-        Of heads on coordinates of their own; empty for other rules.
+        Those of heads on coordinates of their own; empty for other rules.
     problems : tuple of str
-        For each cloud why its integration stopped early, as a sentence, or nothing; `problem` says it of all. Tokens
-        at times that were not reached are NaN.
+        For each token set why its integration stopped early, as a sentence, or an empty text; `problem` joins them.
+        Tokens at times that were not reached are NaN. Empty for rules with layers.
     powers : tuple
-        With fixed steps R^k, which turns z into x, at each saved time: a matrix, and the logarithm of its factor.
+        With fixed steps R^k, where x = R^k z, at each saved time: a matrix, and the logarithm of its factor.
     held : tuple
-        For each cloud None, or the time from which attention was held and that matrix; empty where none was.
+        For each token set None, or the time from which attention was held and that matrix; empty where none was.
 
     Examples
     --------
@@ -59,6 +59,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
     array([3, 6])
     """
 
+    _format = "hardmax-smooth-1"
     rule: Rule
     real: BoolArray
     start: AnyArray
@@ -68,7 +69,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
     powers: tuple[tuple[Array, float], ...] = ()
     held: tuple[tuple[float, FloatArray] | None, ...] = ()
 
-    def _cloud(self, b: int) -> Self:
+    def _item(self, b: int) -> Self:
         b = range(len(self.real))[b]
         stats, held = dict(self.stats), self.held[b] if self.held else None
         if "held_from" in stats:
@@ -96,63 +97,59 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
         """Why an integration stopped early, as a sentence; empty if none did."""
         if not self.batched:
             return "".join(self.problems)
-        return NEXT_CLOUD.join(f"Cloud {b}: {text}" for b, text in enumerate(self.problems) if text)
+        return " | ".join(f"Token set {b}: {text}" for b, text in enumerate(self.problems) if text)
 
     @property
     def times(self) -> FloatArray:
-        """The saved times; for layers an error."""
+        """The saved times; an error for rules with layers."""
         if not self.rule.continuous:
-            raise ParameterError("times", "be asked of a flow", "a rule with layers", "Use `saved`.")
+            raise ParameterError("times", "belong to a rule in continuous time", "a rule with layers", "Use `saved`.")
         return self.saved
 
     @property
     def shows_rescaled(self) -> bool:
-        """Whether it is the rescaled tokens that have a limit: not where every real part of V is 0 or negative."""
-        return self.rescaled is not None and (self._constant_rule is None or self._grows)
+        """Whether the rescaled tokens have a limit: not where every real part of V is 0 or negative."""
+        return self.rescaled is not None and (self._growth is None or self._growth.grows)
 
     @cached_property
-    def _constant_rule(self) -> SelfAttention | None:
-        """The rule, if it is self-attention whose V does not depend on time."""
-        return self.rule if isinstance(self.rule, SelfAttention) and self.rule.has_constant_values else None
-
-    @property
-    def _grows(self) -> bool:
-        """Whether under it x = e^{tV} z may leave the range of floats while z does not."""
-        rule = self._constant_rule
-        return rule is not None and growth_of(rule, self.array.shape[-1]).grows
+    def _growth(self) -> Growth | None:
+        """e^{tV}, if the rule is self-attention whose V does not depend on time."""
+        if not isinstance(self.rule, SelfAttention) or not self.rule.has_constant_values:
+            return None
+        return find_growth(self.rule, self.array.shape[-1])
 
     @property
     def letter(self) -> str:
-        """What pictures call the coordinates: z for rescaled tokens and for layers, x for others in time."""
+        """The letter of the coordinates in figures: z for rescaled tokens and for layers, x for others in time."""
         return "x" if self.rule.continuous and not self.shows_rescaled else "z"
 
     @cached_property
     def drawn(self) -> AnyArray:
-        """The rescaled tokens where it is these that have a limit, else the tokens."""
+        """The rescaled tokens where these have a limit, else the tokens."""
         return np.asarray(to_numpy(self.rescaled)) if self.shows_rescaled else self.array
 
     @property
     def reached(self) -> int:
-        """How many of the saved layers or times hold finite tokens: all, unless something overflowed or stopped."""
+        """The number of saved layers or times with finite tokens: all, unless tokens overflowed or time stopped."""
         finite = np.asarray(np.isfinite(self.drawn[..., self.real, :]).all(axis=(-1, -2)))
         return len(finite) if finite.all() else int(np.argmin(finite))
 
     def index(self, k: int) -> int:
-        """Position k in `tokens`; negative counts from the last. With every layer saved it is the layer."""
-        count = len(self.saved)
-        at = k if self.whole(k) >= 0 else count + k
-        if not 0 <= at < count:
-            raise ParameterIndexError("k", f"lie between {-count} and {count - 1}", k, "Save more layers or times.")
+        """Return position k in `tokens`; negative counts from the last. With every layer saved it is the layer."""
+        number = len(self.saved)
+        at = k if self.check_index(k) >= 0 else number + k
+        if not 0 <= at < number:
+            raise ParameterIndexError("k", f"lie between {-number} and {number - 1}", k, "Save more layers or times.")
         return at
 
     def label(self, at: int) -> str:
         return f"t = {self.saved[at]:.3g}" if self.rule.continuous else f"layer {self.saved[at]}"
 
     def attention(self, k: int = -1) -> Array:
-        """Row-stochastic matrix P at position k.
+        """Return the row-stochastic matrix P at position k.
 
-        Computed when asked for; where attention was held, the matrix that moved the tokens. Rows and columns of padding
-        are zero.
+        It is computed by this call; where attention was held, it is the matrix that moved the tokens. Rows and columns
+        of padding are zero.
 
         Parameters
         ----------
@@ -185,42 +182,40 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
             assert isinstance(self.rule, SelfAttention)
             unit = self._unit(at, *power)
             P = self.rule.unit_attention(unit, when, as_mask(keys, unit), power[1])
-            P = P if self.powers else like(self._with_held(np.asarray(P), when), self.tokens)
+            if not self.powers:
+                P = np.asarray(P)
+                matrices, real = P if self.batched else P[None], np.atleast_2d(self.real)
+                for b, held in enumerate(self.held):
+                    if held is not None and when >= held[0]:
+                        matrices[b][np.ix_(real[b], real[b])] = held[1]  # the matrix that moved the tokens
+                P = like(P, self.tokens)
         rows = self.real[..., None, :, None] if P.ndim > self.real.ndim + 1 else self.real[..., None]
         return P if keys is None else where(np.broadcast_to(rows, tuple(P.shape)), P, 0.0)
 
     def _power(self, at: int) -> tuple[Array, float] | None:
-        """What turns z into x where x may leave the range of floats: a matrix, and the logarithm of its factor."""
+        """Return the map from z to x where x may leave the range of floats: a matrix, and the log of its factor."""
         if self.powers:
             return self.powers[at]
-        if self._constant_rule is None or not self.stats["adaptive"] or not self._grows:
+        growth, when = self._growth, float(self.saved[at])
+        if growth is None or not self.stats["adaptive"] or not growth.grows:
             return None
-        growth, when = growth_of(self._constant_rule, self.array.shape[-1]), float(self.saved[at])
-        return growth.unit(when), growth.rate * when
+        return growth.bounded_factor(when), growth.rate * when
 
     def _unit(self, at: int, power: Array, log: float) -> Array:
-        """e^{-log} x, from x itself where it is finite: weak directions of z would blur the leading ones."""
+        """Return e^{-log} x, from x where it is finite: rounding of z in weak directions would reach the others."""
         if np.isfinite(self.array[at][self.real]).all():
             tokens = where(self.real[..., None], self.tokens[at], 0.0) * float(np.exp(-log))
         else:
             tokens = where(self.real[..., None], self.rescaled[at], 0.0)
-            tokens = tokens @ matching(power, tokens).T
+            tokens = tokens @ match_array(power, tokens).T
         return tokens if self.powers else np.asarray(to_numpy(tokens), np.float64)
-
-    def _with_held(self, P: FloatArray, when: float) -> FloatArray:
-        """P, with the matrix that moved the tokens in its place where attention was held."""
-        clouds, real = P if self.batched else P[None], np.atleast_2d(self.real)
-        for b, held in enumerate(self.held):
-            if held is not None and when >= held[0]:
-                clouds[b][np.ix_(real[b], real[b])] = held[1]
-        return P
 
     @cached_property
     def _dual(self) -> FloatArray | None:
-        """What reads the components in the leading eigenspace of V, if that is not the whole space."""
-        if self._constant_rule is None:
+        """The map to the components in the leading eigenspace of V, if that is not the whole space."""
+        if self._growth is None or not isinstance(self.rule, SelfAttention):
             return None
-        expected = expected_of_values(self._constant_rule, self.array.shape[-1])
+        expected = classify_values(self.rule, self.array.shape[-1])
         return expected.dual if expected.kind in ("hyperplanes", "product", "complex") else None
 
     @cached_property
@@ -237,7 +232,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
         return self.leaders_at(self.reached - 1)
 
     def leaders_at(self, k: int) -> Any:
-        """Tokens that attend to themselves more than to all others together, P_ii > 1/2, at position k.
+        """Return tokens that attend to themselves more than to all others together, P_ii > 1/2, at position k.
 
         As attention sharpens this becomes C_i = {i}. Tokens of one cluster at that position (see `clusters`) count as
         one: it leads if its members attend to it by more than 1/2 on average, and the one that moved least names it.
@@ -254,14 +249,14 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
             For a batch a list of them.
         """
         if not self.rule.attends or not self.reached:
-            return self._of_clouds(lambda real: np.empty(0, np.intp), self.real)
+            return self._map_sets(lambda real: np.empty(0, np.intp), self.real)
         at = self.index(k)
         P = np.asarray(to_numpy(self.attention(at)))
         with np.errstate(over="ignore", invalid="ignore"):  # padding may hold anything
-            return self._of_clouds(leaders_of, P, self._labels(at), self.drawn[at], self.start, self.real)
+            return self._map_sets(find_leaders, P, self._labels(at), self.drawn[at], self.start, self.real)
 
-    def _of_clouds(self, function: Callable[..., Any], *arrays: AnyArray) -> Any:
-        """What a function finds of the arrays of one cloud; for a batch a list."""
+    def _map_sets(self, function: Callable[..., Any], *arrays: AnyArray) -> Any:
+        """Apply a function to the arrays of one token set; for a batch return a list."""
         return [function(*one) for one in zip(*arrays, strict=True)] if self.batched else function(*arrays)
 
     @cached_property
@@ -276,7 +271,7 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
 
     def _labels(self, at: int) -> IntArray:
         first = self.start if self._dual is None else self.start @ self._dual  # z = x at time 0
-        return np.asarray(self._of_clouds(labels_of, self.gathering[at], first, self.real))
+        return np.asarray(self._map_sets(label_clusters, self.gathering[at], first, self.real))
 
     @cached_property
     def similarity(self) -> FloatArray:
@@ -290,24 +285,48 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
     def energy(self) -> FloatArray:
         """E = 1/(2 beta n^2) sum_ij exp(beta ⟨x_i, x_j⟩) at each saved time, for tokens on the sphere."""
         if not isinstance(self.rule, Sphere):
-            raise ParameterError("energy", "be asked of tokens under hm.Sphere", f"{self.rule!r}", "See `similarity`.")
+            raise ParameterError("energy", "belong to a run of hm.Sphere", f"{self.rule!r}", "See `similarity`.")
         if not self.batched:
             return np.asarray(self.rule.energy(self.array[:, self.real]))
         return np.stack([self.rule.energy(self.array[:, b, row]) for b, row in enumerate(self.real)], axis=-1)
 
     @cached_property
     def status(self) -> str:
-        """What happened, as a sentence: layers or times, clusters and leaders, and problems."""
-        return smooth_status(self)
+        """State layers or times, clusters and leaders, and problems, in sentences."""
+        rule, saved, reached = self.rule, self.saved, self.reached
+        far = f"from t = 0 to {saved[reached - 1] if reached else 0:.4g}"
+        ran = f"Ran {far if rule.continuous else count(int(saved[-1]), 'layer')} on {self._describe_size()}"
+        if self.batched or not reached:
+            return f"{ran}{self._describe_problems()}"
+        which = "rescaled tokens" if self.shows_rescaled else "tokens"
+        if self.gathering is not self.drawn:
+            which += " in the leading directions of V"
+        end = "the end" if rule.continuous else "the last layer"
+        clusters = count(int(self.clusters.max()) + 1, "cluster")
+        leaders = f" {count(len(self.leaders), 'leader') if len(self.leaders) else 'No leader'}."
+        named = rule.attends and not isinstance(rule, Sphere)  # there tokens that have met share their attention
+        return f"{ran} {clusters} of {which} at {end}.{leaders if named else ''}{self._describe_problems()}"
 
-    def to_json(self) -> str:
-        """Status, rule, saved layers or times, tokens, rescaled tokens, leaders and clusters as JSON."""
-        data = {"status": self.status, "rule": rule_to_data(self.rule), "saved": self.saved, "stats": self.stats}
-        data |= {"leaders": self.leaders, "clusters": self.clusters, "tokens": self.array}
-        return to_json(data if self.rescaled is None else data | {"rescaled": np.asarray(to_numpy(self.rescaled))})
+    def _describe_problems(self) -> str:
+        """State problems of the integrator, and where tokens left the range of floats."""
+        text = f" {self.problem}" if self.problem else ""
+        held = self.stats.get("held_from")
+        if self.stats.get("rtol_reached", 0) > self.stats.get("rtol", np.inf):
+            text = f" The error control was loosened to {self.stats['rtol_reached']:.0e} for sharp attention.{text}"
+        if held is not None:
+            text = f" From t = {held:.4g} on attention is Boolean up to rounding, and was held.{text}"
+        lost = self._first_lost()
+        if lost is None or self.problem:
+            return text
+        rest = "; the rescaled ones stay in it" if self.reached == len(self.saved) else ""
+        return f"{text} Tokens leave the range of {self.array.dtype} from {self.label(lost)} on{rest}."
+
+    def _data(self) -> dict[str, Any]:
+        data = {"leaders": self.leaders, "clusters": self.clusters, "tokens": self.array}
+        return data if self.rescaled is None else data | {"rescaled": np.asarray(to_numpy(self.rescaled))}
 
     def _arrays(self) -> dict[str, AnyArray]:
-        arrays = {"real": self.real, "problem": np.array(self.problem), "start": self.start}
+        arrays = {"real": self.real, "problems": np.array(self.problems, str), "start": self.start}
         for b, held in enumerate(self.held):
             if held is not None:
                 arrays |= {f"held/{b}/from": np.array(held[0]), f"held/{b}/attention": held[1]}
@@ -318,33 +337,57 @@ class SmoothTrajectory(Trajectory, format="hardmax-smooth-1"):
 
     @classmethod
     def _from_arrays(cls, file: Arrays, rule: Rule, stats: dict[str, Any]) -> Self:
-        """The trajectory that was written, without its `heads`: attention is found from the rule."""
+        """Return the trajectory that was written, without its `heads`: attention follows from the rule."""
         tokens, real, batched = file["tokens"], file["real"], bool(file["batched"])
-        shape, d, problem = tokens.shape, tokens.shape[-1], str(file["problem"])
-        require(real.dtype.kind == "b" and real.shape == shape[1:-1], "`real` must say of each token if it is real")
-        require(real.any(axis=-1).all(), "`real` must leave a token in each cloud")
+        shape, d = tokens.shape, tokens.shape[-1]
+        check_array(file, "real", "b", shape[1:-1])
+        require(real.any(axis=-1).all(), "`real` must leave a token in each token set")
         require(isinstance(stats.get("adaptive"), bool), "`stats` must say whether the method was adaptive")
         shapes = {"start": shape[1:], "rescaled": shape, "powers": (shape[0], d, d), "logs": shape[:1]}
         for name in shapes.keys() & file.keys():
-            right = file[name].dtype.kind == "f" and file[name].shape == shapes[name]
-            require(right, f"`{name}` must have shape {shapes[name]}")
+            check_array(file, name, "f", shapes[name])
         require(("powers" in file) == ("logs" in file), "`powers` and `logs` must go together")
-        said = dict(part.split(": ", 1) for part in problem.split(NEXT_CLOUD)) if batched and problem else {}
+        check_array(file, "problems", "U", (None,))
+        problems = tuple(file["problems"].tolist())
+        require(len(problems) in (0, len(real) if batched else 1), "`problems` must be one for each token set")
         held = tuple(_held(file, b, int(own.sum())) for b, own in enumerate(np.atleast_2d(real)))
         return cls(
             *(tokens, rule, file["saved"], batched, stats, real, file["start"]),
             rescaled=file.get("rescaled"),
-            problems=tuple(said.get(f"Cloud {b}", "") for b in range(len(real))) if batched else (problem,),
+            problems=problems,
             powers=tuple(zip(file["powers"], file["logs"].tolist(), strict=True)) if "powers" in file else (),
             held=held if any(held) else (),
         )
 
 
 def _held(file: Arrays, b: int, n: int) -> tuple[float, FloatArray] | None:
-    """Since when attention of a cloud of n tokens was held, and that attention."""
+    """Return since when attention of a token set of n tokens was held, and that attention."""
     if f"held/{b}/from" not in file:
         return None
-    P, since = file[f"held/{b}/attention"], file[f"held/{b}/from"]
-    require(since.shape == () and P.shape == (n, n), "`held` must be a time and attention")
-    require(P.dtype.kind == since.dtype.kind == "f", "`held` must be numbers")
-    return float(since), P
+    check_array(file, f"held/{b}/from", "f", ())
+    check_array(file, f"held/{b}/attention", "f", (n, n))
+    return float(file[f"held/{b}/from"]), file[f"held/{b}/attention"]
+
+
+def label_clusters(tokens: AnyArray, first: AnyArray, real: BoolArray, *, tol: float = CLUSTER_TOL) -> IntArray:
+    """Label the cluster of each token (n, d), numbered in the order of the tokens; -1 for padding."""
+    points = tokens[real].astype(np.float64)
+    unit = float(np.abs(points).max()) or 1.0  # squares of distances must not overflow
+    spread = max(float(np.ptp(each / unit, axis=0).max()) for each in (points, first[real].astype(np.float64)))
+    reach = max(tol * spread, len(points) * float(np.finfo(np.float64).eps))  # equal tokens may differ by rounding
+    tree = scipy.spatial.cKDTree(points / unit)
+    pairs = tree.sparse_distance_matrix(tree, reach, output_type="coo_matrix")
+    pairs.data[:] = 1.0  # equal tokens have distance 0, which would not count as an edge
+    labels = np.full(len(real), -1)
+    labels[real] = scipy.sparse.csgraph.connected_components(pairs, directed=False)[1]
+    return labels
+
+
+def find_leaders(P: AnyArray, labels: IntArray, points: AnyArray, start: AnyArray, real: BoolArray) -> IntArray:
+    """Find the token that moved least in each cluster whose members attend to it by more than 1/2 on average."""
+    inside = labels[:, None] == np.arange(labels.max() + 1)  # (n, clusters)
+    own = (P @ inside)[..., np.arange(len(labels)), labels]  # (..., n), attention of each token to its own cluster
+    leads = np.atleast_2d(own @ inside > 0.5 * inside.sum(axis=0)).any(axis=0)  # (clusters,), in some head
+    moved = np.linalg.norm(np.where(real[:, None], points - start, 0.0), axis=-1)
+    members = [np.flatnonzero(inside[:, cluster]) for cluster in np.flatnonzero(leads)]
+    return np.sort([tokens[moved[tokens].argmin()] for tokens in members]).astype(np.intp)

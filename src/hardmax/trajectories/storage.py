@@ -1,6 +1,6 @@
 """Results as files: NumPy archives of named arrays, rules as plain data, JSON for other programs. No pickle, no code.
 
-An archive is written whole or not at all. Its array `format` names what it holds, with a version: "hardmax-smooth-1".
+Its array `format` names the content of an archive, with a version: "hardmax-smooth-1".
 """
 
 import csv
@@ -27,16 +27,24 @@ from hardmax.rules.hardmax import Hardmax
 Arrays: TypeAlias = Mapping[str, AnyArray]
 Result = TypeVar("Result")
 NAMES = ("Compose", "FeedForward", "Hardmax", "MultiHead", "Normalize", "SelfAttention", "Softmax", "Sphere")
-INSTEAD = "Save `trajectory.tokens` with np.save instead."
+CUSTOM = "custom"  # stands for the name of a rule that no file can hold
 FRACTION = re.compile(r"-?\d+(/\d+)?")
 
 
+class CustomCode(Exception):
+    """A rule, or a matrix of a rule, that is Python code of the user."""
+
+
+class RuleNeeded(ParameterError):
+    """A file whose rule must be given, or must not be."""
+
+
 class UnreadableFile(ParameterError):
-    """A file that is not what it should be."""
+    """A file with another content than expected."""
 
 
-def write_archive(path: str | PathLike[str], arrays: Arrays) -> None:
-    """Write named arrays to `path`, an .npz file."""
+def write_archive(path: str | PathLike[str], arrays: Mapping[str, Any]) -> None:
+    """Write named arrays, numbers and texts to `path`, an .npz file."""
     with written_whole(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
 
@@ -50,12 +58,12 @@ def write_rows(path: str | PathLike[str], columns: Mapping[str, AnyArray]) -> No
 
 
 def coordinate_columns(points: AnyArray) -> dict[str, AnyArray]:
-    """x1, x2, ...: the last axis of points as columns."""
+    """Return the last axis of points as columns x1, x2, ..."""
     return {f"x{k}": points[..., k - 1].ravel() for k in range(1, points.shape[-1] + 1)}
 
 
 def read_archive(path: str | PathLike[str], must: str, kinds: Mapping[str, Callable[[Arrays], Result]]) -> Result:
-    """What an archive holds, made of its arrays by the one of `kinds` that its format names; `must` says what it is."""
+    """Return the result of the one of `kinds` that the format of an archive names; `must` describes it in errors."""
     if not Path(path).exists():
         raise FileNotFoundError(str(UnreadableFile(path, must, "no file by that name", "Check the path.")))
     if Path(path).is_dir() or not zipfile.is_zipfile(path):
@@ -68,7 +76,7 @@ def read_archive(path: str | PathLike[str], must: str, kinds: Mapping[str, Calla
             if kind not in kinds:
                 raise UnreadableFile(path, must, f"the format {kind!r}", "A newer version of hardmax may read it.")
             return kinds[kind]({name: file[name] for name in file.files})
-    except UnreadableFile:
+    except (UnreadableFile, RuleNeeded):
         raise
     except Exception as error:  # NumPy, zipfile, zlib and JSON have a dozen kinds for wrong bytes
         what = f"{error} is missing" if isinstance(error, KeyError) else error
@@ -76,33 +84,49 @@ def read_archive(path: str | PathLike[str], must: str, kinds: Mapping[str, Calla
 
 
 def require(holds: Any, what: str) -> None:
-    """Refuse arrays of a file, with what must hold of them."""
+    """Refuse the arrays of a file unless `holds`; `what` states the condition."""
     if not holds:
         raise InputError(what)
 
 
-def to_text(array: AnyArray) -> AnyArray:
-    """Fractions as text, everything else as it is."""
-    return array.astype(str) if array.dtype == object else array
+def check_array(file: Arrays, name: str, kind: str, shape: tuple[int | None, ...]) -> None:
+    """Refuse an array that is not of this dtype kind and shape; None is any length."""
+    array = file[name]
+    right = array.ndim == len(shape) and all(size in (None, got) for size, got in zip(shape, array.shape, strict=True))
+    require(right and array.dtype.kind in kind, f"`{name}` must have shape {shape} and dtype kind {kind!r}")
+
+
+def check_indices(file: Arrays, name: str, shape: tuple[int, ...], least: int, most: int) -> None:
+    """Refuse an array that does not hold integers between two bounds."""
+    check_array(file, name, "iu", shape)
+    inside = not file[name].size or (file[name].min() >= least and file[name].max() <= most)
+    require(inside, f"`{name}` must lie in [{least}, {most}]")
 
 
 def from_text(array: AnyArray) -> AnyArray:
-    """The array that `to_text` wrote."""
+    """Return an array, with Fractions where it holds text."""
     return np.vectorize(to_fraction, otypes=[object])(array) if array.dtype.kind == "U" else array
 
 
 def to_fraction(text: str) -> Fraction:
-    """A Fraction as `str` writes it; an exponent would let a short file ask for a number of any length."""
+    """Read a Fraction as `str` writes it; an exponent would let a short file need memory without bound."""
     require(FRACTION.fullmatch(text), f"{text[:20]!r} is no fraction")
     return Fraction(text)
 
 
 def rule_to_data(rule: Rule) -> dict[str, Any]:
-    """A rule as plain data; Hardmax with exact numbers. Refused for Python functions, which no file can hold."""
+    """Return a rule as plain data, Hardmax with exact numbers; a custom rule by its class and `repr` alone."""
+    try:
+        return _rule_to_data(rule)
+    except CustomCode:
+        return {"rule": CUSTOM, "class": type(rule).__qualname__, "repr": repr(rule)}
+
+
+def _rule_to_data(rule: Rule) -> dict[str, Any]:
     name = type(rule).__name__
-    if name not in NAMES:
-        raise ParameterError("rule", "be one of hardmax's own to be written to a file", repr(rule), INSTEAD)
-    data = {item.name: _plain(getattr(rule, item.name), item.name) for item in fields(rule)}  # type: ignore[arg-type]
+    if name not in NAMES or type(rule) is not getattr(rules, name):
+        raise CustomCode
+    data = {item.name: _plain(getattr(rule, item.name)) for item in fields(rule)}  # type: ignore[arg-type]
     if isinstance(rule, Hardmax):
         A = rule.matrix
         data["alpha"] = [str(step) for step in rule.steps]
@@ -111,9 +135,23 @@ def rule_to_data(rule: Rule) -> dict[str, Any]:
     return {"rule": name} | data
 
 
+def stored_rule(data: dict[str, Any], given: Rule | None) -> Rule:
+    """Return the rule of a file, or the `given` one where the file has a custom rule."""
+    if data["rule"] != CUSTOM and given is None:
+        return rule_from_data(data)
+    if data["rule"] != CUSTOM:
+        raise RuleNeeded("rule", "be left out where the file has the rule", repr(given), "The result has it as `rule`.")
+    if given is None:
+        must, got = "be given: the file holds the trajectory of a custom rule, and no code", f"none for {data['repr']}"
+        raise RuleNeeded("rule", must, got, f"Pass `rule` to from_npz, a {data['class']}.")
+    if type(given).__qualname__ != data["class"]:
+        raise RuleNeeded("rule", f"be a {data['class']}, as in the file", repr(given), "Pass the rule of the run.")
+    return given
+
+
 def rule_from_data(data: dict[str, Any]) -> Rule:
-    """The rule that `rule_to_data` wrote; names that are no rules are refused."""
-    name = data.get("rule", "Hardmax")  # older files of Hardmax do not say it
+    """Return the rule that `rule_to_data` wrote; refuse names that are no rules."""
+    name = data["rule"]
     require(name in NAMES, f"no rule is called {name!r}")
     options = {key: value for key, value in data.items() if key not in ("rule", "A_exact")}
     if name == "Hardmax":
@@ -128,19 +166,19 @@ def rule_from_data(data: dict[str, Any]) -> Rule:
     return rule
 
 
-def _plain(value: Any, name: str) -> Any:
+def _plain(value: Any) -> Any:
     if isinstance(value, Rule):
-        return rule_to_data(value)
+        return _rule_to_data(value)
     if callable(value) and not is_tensor(value):
-        raise ParameterError(name, "be numbers to be written to a file", "a Python function", INSTEAD)
+        raise CustomCode
     value = np.asarray(to_numpy(value)).tolist() if is_tensor(value) or isinstance(value, np.ndarray) else value
     if isinstance(value, list | tuple):
-        return [_plain(item, name) for item in value]
+        return [_plain(item) for item in value]
     return float(value) if isinstance(value, np.number | Fraction) else value
 
 
 def to_json(data: Mapping[str, Any]) -> str:
-    """Plain data and arrays as JSON text, with null for NaN and infinities, which JSON does not have."""
+    """Return plain data and arrays as JSON text, with null for NaN and infinities, which JSON does not have."""
     return json.dumps(_for_json(data), allow_nan=False)
 
 

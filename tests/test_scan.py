@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from hardmax.exact import argmax as exact_sets
-from hardmax.search import reference
-from hardmax.search import scan as fused
+from hardmax.search import dispatch, reference, scan
 from hardmax.search.rounding import slack_of
 from hardmax.search.sets import Sets
 
@@ -44,7 +43,7 @@ def dense(sets, m):
 
 def check(queries, keys, slack, limits=None):
     """Between the reference and the reference with a slightly larger slack, whose products round differently."""
-    found = fused.near_maxima(queries, keys, slack, limits)
+    found = scan.near_maxima(queries, keys, slack, limits)
     rounding = 4 * len(keys.T) * (2.0**-53 * np.abs(queries).sum(axis=1) * np.abs(keys).max() + 5e-324)
     ours = dense(found, len(keys))
     assert len(found) == len(queries)
@@ -61,7 +60,7 @@ def test_random_keys(d):
         for m in SIZES:
             queries, keys = rng.standard_normal((rows, d)), rng.standard_normal((m, d))
             slack = slack_of(queries, 0.0, keys, 0.0)
-            assert fused.near_maxima(queries, keys, slack) == near(queries, keys, slack)
+            assert scan.near_maxima(queries, keys, slack) == near(queries, keys, slack)
             check(queries, keys, rng.uniform(0, 3, size=rows))
 
 
@@ -84,9 +83,9 @@ def test_powers_of_two_change_nothing(d):
     expected = near(queries, keys, slack)
     for exponent in range(-900, 481, 20):
         scale = 2.0**exponent
-        assert fused.near_maxima(queries * scale, keys, slack * scale) == expected
-        assert fused.near_maxima(queries, keys * scale, slack * scale) == expected
-        assert fused.near_maxima(queries / scale, keys * scale, slack) == expected
+        assert scan.near_maxima(queries * scale, keys, slack * scale) == expected
+        assert scan.near_maxima(queries, keys * scale, slack * scale) == expected
+        assert scan.near_maxima(queries / scale, keys * scale, slack) == expected
 
 
 @pytest.mark.parametrize("slack", [0.0, 2.0, 1e300])
@@ -98,7 +97,7 @@ def test_integers_have_the_same_sets(slack, d):
         limits = rng.integers(1, m + 1, size=rows)
         for seen in (None, limits, np.full(rows, m), np.ones(rows, np.intp)):
             many = np.full(rows, slack)
-            assert fused.near_maxima(queries, keys, many, seen) == near(queries, keys, many, seen)
+            assert scan.near_maxima(queries, keys, many, seen) == near(queries, keys, many, seen)
 
 
 def test_float32_may_err_in_every_term():
@@ -112,12 +111,12 @@ def test_float32_may_err_in_every_term():
     keys = np.repeat([other, best, -other, -best], 16, axis=0)  # panels of 16, and their middle is 0
     slack = slack_of(query, 0.0, keys, 0.0)
     assert near(query, keys, slack).members.tolist() == list(range(16, 32))
-    assert fused.near_maxima(query, keys, slack).members.tolist() == list(range(16, 32))
+    assert scan.near_maxima(query, keys, slack).members.tolist() == list(range(16, 32))
 
 
 def test_a_zero_query_is_near_every_key():
     queries, keys = np.zeros((3, 2)), np.random.default_rng(0).standard_normal((1000, 2))
-    assert fused.near_maxima(queries, keys, np.zeros(3)).members.tolist() == list(range(1000)) * 3
+    assert scan.near_maxima(queries, keys, np.zeros(3)).members.tolist() == list(range(1000)) * 3
 
 
 def test_any_order_and_number_of_threads():
@@ -125,13 +124,13 @@ def test_any_order_and_number_of_threads():
     for d, name in ((2, "lattice"), (16, "gaussian"), (3, "mirrored")):
         keys = GENERATORS[name](rng, 900, d)
         slack, order = slack_of(keys, 0.0, keys, 0.0), rng.permutation(900)
-        whole = fused.near_maxima(keys, keys, slack)
-        shuffled = fused.near_maxima(keys, keys[order], slack)
+        whole = scan.near_maxima(keys, keys, slack)
+        shuffled = scan.near_maxima(keys, keys[order], slack)
         assert np.array_equal(dense(shuffled, 900), dense(whole, 900)[:, order])
         threads = numba.get_num_threads()
         try:
             numba.set_num_threads(1)
-            assert fused.near_maxima(keys, keys, slack) == whole
+            assert scan.near_maxima(keys, keys, slack) == whole
         finally:
             numba.set_num_threads(threads)
 
@@ -141,7 +140,7 @@ def test_every_entry_is_written(monkeypatch):
     queries, keys = rng.integers(-3, 4, size=(2, 70, 3)) * 1.0, rng.integers(-3, 4, size=(2, 45, 3)) * 1.0
     mask = rng.random((2, 45)) < 0.4
     calls = [(queries, keys, None, *more) for more in ((), (mask,), (None, True), (mask, True))]
-    expected = [fused.near_maxima_of_batch(*call) for call in calls]
+    expected = [dispatch.search_batch(*call) for call in calls]
     empty = np.empty
 
     def poisoned(*args, **options):
@@ -151,7 +150,7 @@ def test_every_entry_is_written(monkeypatch):
 
     monkeypatch.setattr(np, "empty", poisoned)
     for call, (sets, same) in zip(calls, expected, strict=True):
-        ours, other = fused.near_maxima_of_batch(*call)
+        ours, other = dispatch.search_batch(*call)
         assert ours == sets
         assert np.array_equal(other, same)
 
@@ -203,7 +202,7 @@ def brute_force(queries, keys, mask, causal, cloud, row):
 
 def test_zeros_of_both_signs_are_equal():
     keys = np.array([[[0.0, 1.0], [-0.0, 1.0], [0.0, -1.0]]])
-    found, same = fused.near_maxima_of_batch(np.array([[[0.0, 1.0], [3.0, 0.0]]]), keys)
+    found, same = dispatch.search_batch(np.array([[[0.0, 1.0], [3.0, 0.0]]]), keys)
     assert (found.sizes.tolist(), found.targets.tolist(), same.tolist()) == ([2, 3], [0, 0], [True, False])
 
 
@@ -213,9 +212,9 @@ def test_inputs_may_be_read_only_and_strided():
     slack = slack_of(queries, 0.0, keys, 0.0)
     for array in (queries, keys, slack):
         array.setflags(write=False)
-    assert fused.near_maxima(queries, keys, slack) == near(queries, keys, slack)
+    assert scan.near_maxima(queries, keys, slack) == near(queries, keys, slack)
 
 
 def test_no_queries():
-    assert len(fused.near_maxima(np.empty((0, 2)), np.ones((3, 2)), np.empty(0))) == 0
-    assert len(fused.near_maxima_of_batch(np.empty((0, 4, 2)), np.empty((0, 4, 2)))[0]) == 0
+    assert len(scan.near_maxima(np.empty((0, 2)), np.ones((3, 2)), np.empty(0))) == 0
+    assert len(dispatch.search_batch(np.empty((0, 4, 2)), np.empty((0, 4, 2)))[0]) == 0

@@ -1,4 +1,4 @@
-"""The feed-forward part of a transformer block."""
+"""Rules that move each token by itself: RMS norm, layer norm, and the feed-forward part of a transformer block."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,11 +7,13 @@ import numpy as np
 import scipy  # whose parts load when they are used
 
 from hardmax import _validation
-from hardmax._arrays import is_tensor, matching
+from hardmax._arrays import is_tensor, largest, match_array
 from hardmax._errors import ParameterError
 from hardmax._types import Array
-from hardmax.rules.base import TokenByToken
+from hardmax.rules.base import Layered, no_attention
 
+NORMALIZATIONS = ("none", "rescaling", "rms", "layer")
+EPSILON = 1e-12  # under the root, so that a zero token stays where it is and has a gradient
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": lambda x: x * (x > 0),
     "tanh": lambda x: x.tanh() if is_tensor(x) else np.tanh(x),
@@ -19,9 +21,70 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
+class TokenWise(Layered):
+    """A rule with layers that moves each token by itself."""
+
+    attends = False
+
+    def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
+        raise no_attention(self)
+
+
+def check_normalize(normalize: object) -> str:
+    """Return one of NORMALIZATIONS; True is "rescaling", False and None are "none"."""
+    kind = "rescaling" if normalize is True else "none" if normalize is False or normalize is None else normalize
+    if not isinstance(kind, str) or kind not in NORMALIZATIONS:
+        must = f"be one of {', '.join(map(repr, NORMALIZATIONS))} (True is 'rescaling', False is 'none')"
+        raise ParameterError("normalize", must, repr(normalize), "The papers use 'rescaling'.")
+    return kind
+
+
+def apply_norm(tokens: Array, kind: str) -> Array:
+    """Return tokens after RMS norm or layer norm, without learned gains: each has mean square 1."""
+    size = largest(tokens)
+    units = tokens / size  # so that squares neither overflow nor underflow
+    if kind == "layer":
+        units = units - units.mean(-1)[..., None]
+    return units / ((units * units).mean(-1)[..., None] + EPSILON / size / size) ** 0.5
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class FeedForward(TokenByToken):
-    """Each token moves by itself, through two matrices with a nonlinearity between them.
+class Normalize(TokenWise):
+    """Apply a norm as a layer of its own, to be composed with others.
+
+    kind = "rms":    z_i <- z_i / sqrt(mean_r z_ir^2).
+    kind = "layer":  the same after the mean of the coordinates of z_i is subtracted.
+
+    Parameters
+    ----------
+    kind : "rms" or "layer"
+        The norm.
+
+    Raises
+    ------
+    ParameterError
+        If `kind` is another.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> hm.simulate([[3.0, 4.0]], hm.Normalize("rms"), layers=1).array[-1].round(3)
+    array([[0.849, 1.131]])
+    """
+
+    kind: str = "rms"
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("rms", "layer"):
+            raise ParameterError("kind", 'be "rms" or "layer"', f'{self.kind!r}. "layer" also centres each token')
+
+    def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
+        return apply_norm(tokens, self.kind)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FeedForward(TokenWise):
+    """Move each token by two matrices with a nonlinearity between them.
 
     z_i <- z_i + gain (W2 s(W1 z_i + b1) + b2).
 
@@ -30,13 +93,13 @@ class FeedForward(TokenByToken):
     W1 : (width, d) array
         The first matrix.
     W2 : (d, width) array
-        The second one.
+        The second matrix.
     b1, b2 : (width,) and (d,) arrays, optional
-        What is added after each; None is zero.
+        Biases after each; None is zero.
     activation : "relu", "tanh", "gelu" or a callable
-        s, taken of each number by itself.
+        s, applied to each number.
     gain : number
-        What the move is multiplied by.
+        Factor of the step.
 
     Raises
     ------
@@ -77,18 +140,18 @@ class FeedForward(TokenByToken):
 
     @classmethod
     def random(cls, d: int, *, width: int | None = None, gain: float = 1.0, seed: int = 0) -> "FeedForward":
-        """Gaussian weights with variance 1/d and 1/width, for experiments.
+        """Return a rule with Gaussian weights of variance 1/d and 1/width, for experiments.
 
         Parameters
         ----------
         d : int
             The dimension of the tokens.
         width : int, optional
-            4 d unless said.
+            Rows of `W1`; 4 d by default.
         gain : number
-            As of `FeedForward`.
+            As in `FeedForward`.
         seed : int
-            Of the weights; 0 or larger.
+            Seed of the weights; 0 or larger.
 
         Returns
         -------
@@ -109,8 +172,8 @@ class FeedForward(TokenByToken):
         return (self.W1, self.W2, self.b1, self.b2, self.gain)
 
     def layer(self, tokens: Array, k: int, keys: Array | None = None) -> Array:
-        hidden = tokens @ matching(self.W1, tokens).T
-        hidden = hidden if self.b1 is None else hidden + matching(self.b1, tokens)
+        hidden = tokens @ match_array(self.W1, tokens).T
+        hidden = hidden if self.b1 is None else hidden + match_array(self.b1, tokens)
         activation = self.activation if callable(self.activation) else ACTIVATIONS[self.activation]
-        out = activation(hidden) @ matching(self.W2, tokens).T
-        return tokens + self.gain * (out if self.b2 is None else out + matching(self.b2, tokens))
+        out = activation(hidden) @ match_array(self.W2, tokens).T
+        return tokens + self.gain * (out if self.b2 is None else out + match_array(self.b2, tokens))

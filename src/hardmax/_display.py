@@ -1,22 +1,45 @@
-"""Signs of life: a bar on a terminal or in a notebook, elsewhere a line now and then."""
+"""What a person sees while and after a call: progress on a terminal or in a log, and figures of results.
+
+Modules below `draw` name the function that draws; `draw` imports it, so that imports go downwards all the same.
+"""
 
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-Report = Callable[[int, int, Any, Any], object]  # steps done, steps in all, the loss, and after an epoch its `Epoch`
-Known = Callable[[], str]  # what is known so far; asked only when it is shown
+DRAWERS = {  # the module of each function that draws results; it loads Matplotlib or templates when it is called
+    "explanation_widget": "app.review_notebook",
+    "limit_card": "draw.cards",
+    "limit_figure": "draw.cards",
+    "plot_clusters": "draw.clusters",
+    "plot_tree": "draw.clusters",
+    "trajectory_card": "draw.cards",
+    "trajectory_figure": "draw.cards",
+    "verdicts_card": "draw.cards",
+}
+Known = Callable[[], str]  # returns the state so far as text; called only when it is shown
 
-FIRST_LINE, NEXT_LINE = 5.0, 30.0  # seconds of silence in a log
-ASKED = 0.2  # seconds after which a bar asks again what is known: of a GPU that means to wait for it
+FIRST_LINE, NEXT_LINE = 5.0, 30.0  # seconds between lines in a log
+MIN_UPDATE = 0.2  # seconds between calls of `known`, which may synchronize a GPU
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is 1."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def draw(name: str, *results: Any, **options: Any) -> Any:
+    """Return what the function of that name in DRAWERS draws."""
+    return getattr(import_module(f"hardmax.{DRAWERS[name]}"), name)(*results, **options)
 
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[..., None]]:
-    """A function of how much is done, how much there is, and what is known so far, if anything."""
+    """Yield a function of the amount done, the total, and optionally a `Known`."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -33,7 +56,7 @@ def progress_bar(label: str) -> Iterator[Callable[..., None]]:
         def moved(done: int, total: int, known: Known | None = None) -> None:
             nonlocal asked
             progress.update(task, completed=done, total=total, counted=f"{done}/{total}")
-            if known is not None and (time.monotonic() >= asked + ASKED or done == total):
+            if known is not None and (time.monotonic() >= asked + MIN_UPDATE or done == total):
                 asked = time.monotonic()
                 progress.update(task, known=known())
 
@@ -41,37 +64,13 @@ def progress_bar(label: str) -> Iterator[Callable[..., None]]:
 
 
 class _Lines:
-    """What a log sees: how far it is, at first soon, then seldom."""
+    """Print lines for a log, the first soon, the others less often."""
 
     def __init__(self, label: str) -> None:
         self.label, self.due = label, time.monotonic() + FIRST_LINE
 
     def __call__(self, done: int, total: int, known: Known | None = None) -> None:
-        if time.monotonic() >= self.due and done < total:  # the end speaks for itself
+        if time.monotonic() >= self.due and done < total:  # the end needs no line
             self.due = time.monotonic() + NEXT_LINE
             said = f"{self.label}: {done:,} of {total:,}  {known() if known else ''}".rstrip()
             print(said, file=sys.stderr, flush=True)
-
-
-@contextmanager
-def training_bar(report: Report) -> Iterator[Report]:
-    """A function that passes on what it is told, and shows the loss of the last steps and the last accuracy."""
-    smooth: float | None = None
-    accuracy = ""
-
-    with progress_bar("Training") as moved:
-
-        def both(done: int, total: int, loss: Any, epoch: Any) -> None:
-            nonlocal accuracy
-            report(done, total, loss, epoch)
-            if epoch is not None and epoch.accuracy is not None:
-                accuracy = f"  validation accuracy {epoch.accuracy:.3f}"
-
-            def known() -> str:
-                nonlocal smooth
-                smooth = float(loss) if smooth is None else 0.8 * smooth + 0.2 * float(loss)
-                return f"loss {smooth:.3f}{accuracy}"
-
-            moved(done, total, known)
-
-        yield both

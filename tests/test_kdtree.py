@@ -1,17 +1,15 @@
-"""The tree returns the near-maxima of the definition, whatever the shape, scale and order of the keys."""
+"""The k-d tree returns the near-maxima of the definition, whatever the shape, scale and order of the keys."""
 
 import numpy as np
 import pytest
 
 import hardmax as hm
 from hardmax.exact.argmax import argmax_sets
-from hardmax.search import tree, tree_choice
+from hardmax.search import kdtree, scan
 from hardmax.search.dispatch import Search
-from hardmax.search.lanes import LANES
 from hardmax.search.rounding import slack_of
-from hardmax.search.tree_nodes import empty_tree, fill, measure
-from hardmax.search.tree_order import arrange
-from tests.test_fused import GENERATORS, dense, near
+from hardmax.search.sets import TooMany
+from tests.test_scan import GENERATORS, dense, near
 
 SIZES = [1, 2, 15, 16, 17, 63, 257, 2000]
 MORE = GENERATORS | {
@@ -28,7 +26,9 @@ MORE = GENERATORS | {
 
 def check(queries, keys, slack):
     """Between the definition with a slightly smaller and a slightly larger slack, whose products round differently."""
-    found = tree.near_maxima(queries, keys, slack)
+    found = kdtree.near_maxima(queries, keys, slack)
+    left = np.flatnonzero(found.sizes == 0)  # rows that the dispatcher passes on
+    found = found.replace(left, scan.near_maxima(queries[left], keys, slack[left]))
     rounding = 4 * len(keys.T) * (2.0**-53 * np.abs(queries).sum(axis=1) * np.abs(keys).max() + 5e-324)
     ours = dense(found, len(keys))
     assert all(np.all(np.diff(found[i]) > 0) for i in found.tied)
@@ -68,8 +68,7 @@ def test_several_levels_and_parts(d):
 
 @pytest.mark.parametrize("d", [3, pytest.param(5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["sphere", "shell", "rounded", "half", "away"])
-def test_tokens_that_start_in_their_own_panels(kind, d):
-    """Of several levels, with equal ones and ties, about zero and about other points."""
+def test_tokens_of_several_thousands_with_ties(kind, d):
     tokens = MORE["shell" if kind == "shell" else "sphere"](np.random.default_rng(d), 9000, d)
     changed = {
         "rounded": lambda: np.round(32 * tokens) / 32,
@@ -78,56 +77,52 @@ def test_tokens_that_start_in_their_own_panels(kind, d):
     }
     tokens = changed.get(kind, lambda: tokens)()
     tokens = np.concatenate([tokens, tokens[:500]])
-    assert argmax_sets(tokens, kernel="tree") == argmax_sets(tokens, kernel="scan")
-
-
-@pytest.mark.parametrize("kind", ["sphere", "ellipsoid", "line", "all equal", "clusters", "shrinking", "one far key"])
-def test_nodes_hold_their_keys(kind):
-    d, m = 3, 5000
-    points = MORE[kind](np.random.default_rng(0), m, d)
-    points = (points / np.abs(points).max()).astype(np.float32)
-    keys, made, ids = points.astype(np.float64), empty_tree(m, d), np.zeros(2 * m, np.int32)
-    ids[:m] = np.arange(m)
-    panels = made.counts[0]
-    arrange(points, ids, 0, panels, 1)
-    assert sorted(ids[:m]) == list(range(m))
-    fill(made, keys, points, ids, 0, panels)
-    measure(made, d, 0, panels, 0, 1 << 40)
-    with np.errstate(invalid="ignore"):  # of nodes that are not there
-        groups = made.nodes.reshape(-1, 3 * d + 3, LANES).astype(np.float64)
-    ordered = keys[made.order]
-    for level, count in enumerate(made.counts):
-        for number in range(count):
-            node = groups[made.groups[level] + number // LANES, :, number % LANES]
-            c, m_, e, (g, h, s) = node[:d], node[d : 2 * d], node[2 * d : 3 * d], node[3 * d :]
-            own = ordered[number * LANES ** (level + 1) : (number + 1) * LANES ** (level + 1)]
-            away = own - c
-            assert (np.abs(away) <= e).all()
-            assert (np.abs(away @ m_ - g) <= h).all()
-            assert (np.square(own).sum(axis=1) <= s).all()
+    assert argmax_sets(tokens, kernel="kdtree") == argmax_sets(tokens, kernel="scan")
 
 
 def test_auto_takes_the_tree_on_a_sphere():
     rng = np.random.default_rng(0)
-    for kind, expected in (("sphere", "tree"), ("gaussian", "scan")):
+    for kind, expected in (("sphere", "kdtree"), ("gaussian", "scan")):
         keys, search = MORE[kind](rng, 20_000, 3), Search()
         search.near_maxima(keys, keys, slack_of(keys, 0.0, keys, 0.0))
         assert str(search) == expected
-    assert not tree_choice.pays(keys[:100], keys[:100])
-    assert not tree_choice.pays(np.ones((20_000, 7)), np.ones((20_000, 7)))
+    assert not kdtree.pays(keys[:100], keys[:100])
+    assert not kdtree.pays(np.ones((20_000, 7)), np.ones((20_000, 7)))
 
 
 def test_layers_are_those_of_the_definition():
     tokens = hm.configuration("sphere", n=600, d=3)
     rule = hm.Hardmax(0.5, A=[[3, 1, 0], [1, 2, 0], [0, 0, 1]])
-    one, other = (hm.simulate(tokens, rule, layers=4, kernel=kernel) for kernel in ("numpy", "tree"))
-    assert other.stats["kernel"] == "tree"
+    one, other = (hm.simulate(tokens, rule, layers=4, kernel=kernel) for kernel in ("numpy", "kdtree"))
+    assert other.stats["kernel"] == "kdtree"
     for k in range(5):
         assert [row.tolist() for row in one.sets(k)] == [row.tolist() for row in other.sets(k)]
 
 
+def test_queries_near_zero_are_left_to_the_scan():
+    keys = MORE["sphere"](np.random.default_rng(0), 300, 3)
+    queries = np.concatenate([keys[:5], np.zeros((2, 3)), 1e-200 * keys[:3]])
+    assert kdtree.near_maxima(queries, keys, np.zeros(10)).sizes.tolist() == [1] * 5 + [0] * 5
+    assert kdtree.near_maxima(queries, np.ones((300, 3)), np.zeros(10)).sizes.tolist() == [0] * 10
+
+
+def test_more_members_than_memory_allows_are_refused(monkeypatch):
+    monkeypatch.setattr(kdtree, "MOST", 1000)
+    keys = np.repeat(MORE["sphere"](np.random.default_rng(0), 20, 3), 20, axis=0)
+    with pytest.raises(TooMany):
+        kdtree.near_maxima(keys, keys, np.full(400, 1e-12))
+    assert argmax_sets(keys, kernel="kdtree") == argmax_sets(keys, kernel="numpy")
+
+
+def test_clustered_tokens_and_far_queries_go_to_the_scan():
+    rng = np.random.default_rng(0)
+    clusters = rng.standard_normal((8, 3))[rng.integers(8, size=20_000)] + 1e-3 * rng.standard_normal((20_000, 3))
+    cap = MORE["sphere"](rng, 20_000, 3)
+    cap[:, 0] = np.abs(cap[:, 0]) * 1e-3  # all keys are near a circle, and queries look away from it
+    for keys, queries in ((clusters, clusters), (cap, np.tile([1.0, 0.0, 0.0], (20_000, 1)))):
+        assert not kdtree.pays(queries, keys)
+
+
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(ValueError, match=r"`kernel=\"tree\"` must have tokens in 6 dimensions at most\. Got d = 7\."):
-        argmax_sets(np.ones((2, 7)), kernel="tree")
-    with pytest.raises(ValueError, match=r"`kernel=\"tree\"` must have `causal=False`"):
-        hm.simulate(np.ones((2, 3)), hm.Hardmax(1, causal=True), layers=1, kernel="tree")
+    with pytest.raises(ValueError, match=r"`kernel=\"kdtree\"` must have `causal=False`"):
+        hm.simulate(np.ones((2, 3)), hm.Hardmax(1, causal=True), layers=1, kernel="kdtree")

@@ -1,4 +1,4 @@
-"""Half of all products: tiles, the processor they are made for, and the sets that follow."""
+"""The symmetric product: tiles, the registers they use, and the sets that follow."""
 
 import os
 import platform
@@ -15,37 +15,20 @@ pytest.importorskip("numba")
 
 from numba import njit
 
-from hardmax.search import sorted_tokens
-from hardmax.search.registers import numbers_in_register
+from hardmax.search import symmetric
 from hardmax.search.rounding import slack_of
-from hardmax.search.tiles import tile_maxima
+from hardmax.search.simd import count_accumulators, tile_maxima
 
 ON_X86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names of other processors")
 PROGRAM = """
 import numpy as np
 from hardmax.exact.argmax import argmax_sets
-from hardmax.search.registers import sums_at_once
+from hardmax.search.simd import count_accumulators
 rng = np.random.default_rng(0)
 for tokens in (rng.normal(size=(700, 21)), np.repeat(rng.normal(size=(90, 16)), 2, axis=0)):
     assert argmax_sets(tokens, kernel="symmetric") == argmax_sets(tokens, kernel="numpy")
-print(sums_at_once())
+print(count_accumulators())
 """
-
-
-@ON_X86
-@pytest.mark.parametrize(
-    ("cpu", "features", "width"),
-    [
-        ("generic", "", 4),
-        ("haswell", "", 8),
-        ("znver2", "", 8),
-        ("skylake-avx512", "", 16),
-        ("generic", "+avx2", 8),
-        ("haswell", "+avx512f", 16),
-    ],
-)
-def test_registers_are_those_of_the_target(cpu, features, width):
-    assert numbers_in_register("x86_64-unknown-linux-gnu", cpu, features) == width
 
 
 @ON_X86
@@ -63,19 +46,25 @@ def _tile(panels, d, cuts, out):
     return tile_maxima(panels, 0, 16 * d, d, cuts, 0, 16, out)
 
 
-@pytest.mark.parametrize("d", [1, 2, 16, 33])
-def test_a_tile_has_the_maxima_of_both_its_sides(d):
-    tokens = np.random.default_rng(d).integers(-8, 9, size=(2, 16, d)).astype(np.float32)  # float32 is exact
-    products, cuts, out = tokens[0] @ tokens[1].T, np.zeros(32, np.float32), np.full(32, np.nan, np.float32)
-    expected = np.r_[products.max(axis=1), products.max(axis=0)]
-    cuts[::3] = expected[::3]  # which is not above itself
-    found = _tile(np.ascontiguousarray(tokens.transpose(0, 2, 1)).reshape(-1), d, cuts, out)
-    assert out.tolist() == expected.tolist()
-    assert [bool(found >> bit & 1) for bit in range(32)] == (expected > cuts).tolist()
+@pytest.mark.parametrize(
+    ("cpu", "features", "sums"),
+    [
+        ("generic", "", 2),
+        ("haswell", "", 6),
+        ("znver2", "", 6),
+        ("skylake-avx512", "", 16),
+        ("haswell", "+avx512f", 16),
+    ],
+)
+@ON_X86
+def test_sums_fit_the_registers_of_the_target(cpu, features, sums, monkeypatch):
+    monkeypatch.setattr("numba.core.config.CPU_NAME", cpu)
+    monkeypatch.setattr("numba.core.config.CPU_FEATURES", features)
+    assert count_accumulators.__wrapped__() == sums
 
 
 @pytest.mark.parametrize(("d", "most"), [(1, 32000), (2, 22000), (5, 14000), (16, 8000), (33, 5000)])
-def test_a_tile_of_whole_numbers_has_the_same(d, most):
+def test_a_tile_has_the_maxima_of_both_its_sides(d, most):
     tokens = np.random.default_rng(d).integers(-most, most + 1, size=(2, 16, d))
     tokens[:, :2] = most * np.sign(tokens[:, :2])  # as long as they may be
     products, cuts, out = tokens[0] @ tokens[1].T, np.zeros(32, np.int32), np.zeros(32, np.int32)
@@ -96,7 +85,7 @@ def _cloud(kind, n, d):
         tokens = rng.integers(-1, 2, size=(n, d)).astype(float)
     elif kind == "twice":
         tokens = tokens[rng.integers(0, -(-n // 2), n)]
-    elif kind == "nearly twice":  # which differ by less than the grid of whole numbers
+    elif kind == "nearly twice":  # which differ by less than the grid of int16
         tokens = tokens[rng.integers(0, -(-n // 2), n)] + 1e-6 * rng.normal(size=(n, d))
     elif kind == "zeros":
         tokens[rng.random(n) < 0.5] = 0.0
@@ -112,51 +101,60 @@ def _cloud(kind, n, d):
 KINDS = ["gaussian", "lattice", "twice", "nearly twice", "zeros", "magnitudes", "denormal", "far away"]
 
 
-@pytest.mark.parametrize("crowded", [False, True])
+@pytest.mark.parametrize("clustered", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("n", "d"), [(1, 16), (15, 3), (16, 16), (17, 40), (129, 1), (300, 16), (1000, 5)])
-def test_half_of_the_products_gives_all_sets(kind, n, d, crowded, monkeypatch):
-    monkeypatch.setattr(sorted_tokens, "_crowded", lambda *given: crowded)  # float32 if it is, else whole numbers
+def test_half_of_the_products_gives_all_sets(kind, n, d, clustered, monkeypatch):
+    monkeypatch.setattr(symmetric, "_are_clustered", lambda *given: clustered)  # left to "scan" if they are
     tokens = _cloud(kind, n, d)
     assert argmax_sets(tokens, kernel="symmetric") == argmax_sets(tokens, kernel="numpy")
 
 
 @pytest.mark.parametrize("d", [1, 3, 16, 40])
 @pytest.mark.parametrize("scale", [1e-140, 1.0, 1e9])
-def test_whole_numbers_are_as_close_as_is_said(d, scale):
+def test_int16_products_are_within_their_bound(d, scale):
     tokens = scale * np.random.default_rng(d).normal(size=(200, d))
-    given = sorted_tokens.sorted_tokens(tokens, np.zeros(200))
-    assert given.coarse.dtype == np.int32
-    pairs = (
-        given.coarse.view(np.int16).reshape(-1, (d + 1) // 2, 16, 2).transpose(0, 2, 1, 3).reshape(len(given.order), -1)
-    )
-    v, z = pairs[:, :d].astype(np.int64), tokens[given.order]
-    unit = np.sqrt((z * z).sum(axis=1).max()) / sorted_tokens.LONGEST
+    packed = symmetric._pack_tokens(tokens, np.zeros(200))
+    pairs = packed.pairs.view(np.int16).reshape(-1, (d + 1) // 2, 16, 2).transpose(0, 2, 1, 3)
+    v, z = pairs.reshape(len(packed.order), -1)[:, :d].astype(np.int64), tokens[packed.order]
+    unit = np.sqrt((z * z).sum(axis=1).max()) / symmetric.MAX_LENGTH
     assert np.abs(v - z / unit).max() < 0.5 + 1e-9
     off = np.abs(v @ v.T - (z / unit) @ (z / unit).T)
-    assert (2 * off <= given.unsure[:, None]).all()
-    assert (np.sqrt((v * v).sum(axis=1)).reshape(-1, 16).max(axis=1) <= given.reach).all()
-    assert (given.inverse * np.sqrt((v * v).sum(axis=1)) <= 1).all()
+    assert (2 * off <= packed.unsure[:, None]).all()
+    assert (np.sqrt((v * v).sum(axis=1)).reshape(-1, 16).max(axis=1) <= packed.reach).all()
+    assert (packed.inverse * np.sqrt((v * v).sum(axis=1)) <= 1).all()
 
 
-def test_whole_numbers_are_taken_where_they_tell():
+def test_int16_is_used_where_it_separates_products():
     rng = np.random.default_rng(0)
     spread, slack = rng.normal(size=(3000, 16)), np.zeros(3000)
-    assert sorted_tokens.sorted_tokens(spread, slack).coarse.dtype == np.int32
-    assert sorted_tokens.sorted_tokens(spread, slack, whole=False).coarse.dtype == np.float32
-    assert sorted_tokens.sorted_tokens(spread, slack + 1e3).coarse.dtype == np.float32
-    gathered = spread[rng.integers(0, 10, 3000)] + 1e-5 * spread
-    assert sorted_tokens.sorted_tokens(gathered, slack).coarse.dtype == np.float32
+    assert symmetric._pack_tokens(spread, slack) is not None
+    assert symmetric._pack_tokens(spread, slack + 1e3) is None
+    clustered = spread[rng.integers(0, 10, 3000)] + 1e-5 * spread
+    assert symmetric._pack_tokens(clustered, slack) is None
 
 
-def test_float32_is_asked_where_whole_numbers_fail_against_expectation(monkeypatch):
-    monkeypatch.setattr(sorted_tokens, "_crowded", lambda *given: False)
+def test_rows_that_int16_cannot_decide_go_to_the_scan(monkeypatch):
+    monkeypatch.setattr(symmetric, "_are_clustered", lambda *given: False)
     rng = np.random.default_rng(0)
     tokens = rng.normal(size=(10, 16))[rng.integers(0, 10, 4096)] + 1e-4 * rng.normal(size=(4096, 16))
     search, scaled = Search("symmetric"), tokens / 8
     found, _ = search.near_maxima(scaled, scaled, slack_of(scaled, 0.0, scaled, 0.0))
-    assert search.ran["symmetric"] == 4096
+    assert search.ran["scan"] > 2048
     assert found == Search("numpy").near_maxima(scaled, scaled, slack_of(scaled, 0.0, scaled, 0.0))[0]
+
+
+def test_the_lists_of_all_threads_fit_into_their_memory(monkeypatch):
+    tokens = np.random.default_rng(0).normal(size=(700, 16))
+    expected, used = argmax_sets(tokens, kernel="numpy"), []
+    monkeypatch.setattr(symmetric.numba, "get_num_threads", lambda: 64)
+    original = symmetric._decide
+    monkeypatch.setattr(symmetric, "_decide", lambda *given: used.append(len(given[3].values)) or original(*given))
+    for bytes_allowed, threads in ((1 << 28, 64), (3 * 704 * 64, 3), (1, 1)):
+        monkeypatch.setattr(symmetric, "MAX_BYTES", bytes_allowed)
+        used.clear()
+        assert argmax_sets(tokens, kernel="symmetric") == expected
+        assert set(used) == {threads}
 
 
 def test_members_of_ties_are_in_order():
@@ -170,13 +168,13 @@ def test_members_of_ties_are_in_order():
     assert all((np.diff(row) > 0).all() for row in sets)
 
 
-def test_clouds_that_float32_cannot_tell_are_left_to_fused():
+def test_tokens_that_int16_cannot_separate_are_left_to_the_scan():
     tokens = 1 + 1e-10 * np.random.default_rng(0).normal(size=(4096, 16))
     search = Search()
     search.near_maxima(tokens / 2, tokens / 2, np.full(4096, 1e-15))
     assert search.ran["symmetric"] == 0 < search.ran["scan"]
-    assert search._choice(tokens, tokens, False) == "scan"  # at the next layer at once
-    assert Search()._choice(tokens, tokens, False) == "symmetric"
+    assert search._choose(tokens, tokens, False) == "scan"  # at the next layer at once
+    assert Search()._choose(tokens, tokens, False) == "symmetric"
 
 
 def test_what_float32_loses_of_small_numbers_grows_with_the_keys():

@@ -1,4 +1,4 @@
-"""Tables of numbers as people write them: tokens, one a row, and matrices. Decimals and ratios are what is written."""
+"""Cells of tables: numbers read without rounding, and texts that no spreadsheet runs as a formula."""
 
 import csv
 from decimal import Decimal
@@ -14,27 +14,26 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # first characters of cells that a spreadsheet may run
-MOST_DIGITS = 4000  # before or after the point
+MAX_DIGITS = 4000  # before or after the point
 
 
 def parse_table(text: str, name: str) -> tuple[AnyArray, str]:
-    """Rows of numbers as they are written: Fractions if some cell is not a float, such as 0.1 or 1/3; else floats.
+    """Return rows of numbers, and a sentence on a column that was left out, or an empty text.
 
-    And a sentence on what was left out, or nothing.
-
-    Empty lines and lines that begin with # are skipped, then a header without any number.
+    The numbers are Fractions if a cell is not exactly a float, such as 0.1 or 1/3; else floats. Empty lines and lines
+    that begin with # are skipped, then a header without any number.
     """
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
     lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
     if not lines:
-        raise ParameterError(name, "hold one token a row", "an empty file", "Check how it was written.")
+        raise ParameterError(name, "hold one token per row", "an empty file", "Check how it was written.")
     mark = next((mark for mark in (";", "\t", ",") if mark in lines[0][1]), None)
     rows = [(number, next(csv.reader([line], delimiter=mark)) if mark else line.split()) for number, line in lines]
     header: list[str] = []
     if not any(is_number(cell) or _has_decimal_comma(cell) for cell in rows[0][1]):
         header = rows.pop(0)[1]
     if not rows:
-        raise ParameterError(name, "hold one token a row", "a header or text alone", "Add rows of numbers.")
+        raise ParameterError(name, "hold one token per row", "a header or text alone", "Add rows of numbers.")
     width = len(rows[0][1])
     for number, row in rows:
         if len(row) != width:
@@ -49,7 +48,7 @@ def parse_table(text: str, name: str) -> tuple[AnyArray, str]:
 
 
 def _has_row_numbers(header: list[str], rows: list[list[str]]) -> bool:
-    """Whether the first column numbers the rows: no proper name, or id, and 0, 1, 2, ... or 1, 2, 3, ..."""
+    """Return whether the first column numbers the rows: named as an index, and 0, 1, 2, ... or 1, 2, 3, ..."""
     named = len(header) > 1 and header[0].strip().lower() in ("", "index", "unnamed: 0", "id", "token", "point", "row")
     numbers = [row[0].strip() for row in rows]
     return named and any(numbers == [str(i + first) for i in range(len(rows))] for first in (0, 1))
@@ -60,7 +59,7 @@ def _has_decimal_comma(cell: str) -> bool:
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell is one, as `exact_number` reads it."""
+    """Return whether `exact_number` reads a cell."""
     try:
         exact_number(cell)
     except ValueError:
@@ -92,12 +91,12 @@ def escape_formulas(frame: "DataFrame") -> "DataFrame":
 
 
 def exact_number(text: str) -> float | Fraction:
-    """A decimal or a ratio as it is written: a float where that is the number, else a Fraction."""
+    """Return a decimal or a ratio without rounding: a float where that is the number, else a Fraction."""
     try:
         decimal = Decimal(text.strip()) if "/" not in text else None
         if decimal is not None and not decimal.is_finite():
             return float(decimal)
-        if decimal is not None and abs(decimal.adjusted()) > MOST_DIGITS:
+        if decimal is not None and abs(decimal.adjusted()) > MAX_DIGITS:
             raise ValueError(f"too many digits to be written out: {text!r}")
         number = Fraction(text if decimal is None else decimal)
     except ArithmeticError:  # none of Decimal's numbers, or divided by 0

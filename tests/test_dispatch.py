@@ -3,11 +3,10 @@
 import importlib
 import multiprocessing
 import os
-import shutil
 import subprocess
 import sys
+import time
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,57 +16,55 @@ pytest.importorskip("numba")
 import hardmax as hm
 from hardmax.cli.compile import RUNS
 from hardmax.exact.argmax import argmax_sets
-from hardmax.search import ready, stored
-from hardmax.search import threads as compiled
+from hardmax.search import dispatch, threads
 from hardmax.search.dispatch import Search
 
 pytestmark = pytest.mark.by_size
-SOURCE = Path(hm.__file__).parents[1]
 
 
 @pytest.fixture
 def nothing_ready(monkeypatch):
     """As in a fresh process of a fresh installation."""
-    monkeypatch.setattr(ready, "is_loaded", lambda kernel: False)
-    monkeypatch.setattr(ready, "is_stored", lambda kernel: False)
-    monkeypatch.setattr(ready, "_by_numpy", Counter())
+    monkeypatch.setattr(dispatch, "is_loaded", lambda kernel: False)
+    monkeypatch.setattr(dispatch, "is_stored", lambda kernel: False)
+    monkeypatch.setattr(dispatch, "_numpy_work", Counter())
 
 
 @pytest.mark.parametrize(
     ("products", "loaded", "stored", "expected"),
     [
-        (ready.SMALL - 1, True, True, False),
-        (ready.SMALL, True, False, True),
-        (ready.LOAD - 1, False, True, False),
-        (ready.LOAD, False, True, True),
-        (ready.COMPILE - 1, False, False, False),
-        (ready.COMPILE, False, False, True),
+        (dispatch.MIN_COMPILED - 1, True, True, False),
+        (dispatch.MIN_COMPILED, True, False, True),
+        (dispatch.LOADING - 1, False, True, False),
+        (dispatch.LOADING, False, True, True),
+        (dispatch.COMPILING - 1, False, False, False),
+        (dispatch.COMPILING, False, False, True),
     ],
 )
 def test_compiled_code_runs_by_size_and_by_what_is_ready(monkeypatch, products, loaded, stored, expected):
-    monkeypatch.setattr(ready, "is_stored", lambda kernel: stored)
-    monkeypatch.setattr(ready, "is_loaded", lambda kernel: loaded)
-    monkeypatch.setattr(ready, "_by_numpy", Counter())
-    compiled, why = ready.why_compiled("hull", products)
+    monkeypatch.setattr(dispatch, "is_stored", lambda kernel: stored)
+    monkeypatch.setattr(dispatch, "is_loaded", lambda kernel: loaded)
+    monkeypatch.setattr(dispatch, "_numpy_work", Counter())
+    compiled, why = dispatch.explain_choice("hull", products)
     assert compiled == expected
     assert why.endswith(".")
 
 
 @pytest.mark.usefixtures("nothing_ready")
 def test_loops_of_small_calls_come_to_compiled_code(monkeypatch):
-    monkeypatch.setattr(ready, "LOAD", 10**6)
-    monkeypatch.setattr(ready, "is_stored", lambda kernel: kernel == "hull")
+    monkeypatch.setattr(dispatch, "LOADING", 10**6)
+    monkeypatch.setattr(dispatch, "is_stored", lambda kernel: kernel == "hull")
     tokens, slack = np.random.default_rng(0).normal(size=(500, 2)), np.zeros(500)
     for call in range(4):
         one = Search()
         one.near_maxima(tokens, tokens, slack)
         assert str(one) == ("numpy" if call < 3 else "hull")  # each asks for a quarter of what pays for loading
-    assert one.why == "Stored compiled code is loaded in less time than NumPy needs, or has needed."
+    assert one.why == "Loading stored compiled code takes less time than NumPy needs, or has needed."
 
 
 @pytest.mark.usefixtures("nothing_ready")
 def test_a_kernel_that_is_ready_takes_the_place_of_one_that_is_not(monkeypatch):
-    monkeypatch.setattr(ready, "is_loaded", lambda kernel: kernel == "scan")
+    monkeypatch.setattr(dispatch, "is_loaded", lambda kernel: kernel == "scan")
     tokens, slack = np.random.default_rng(0).normal(size=(500, 2)), np.zeros(500)
     one = Search()
     one.near_maxima(tokens, tokens, slack)
@@ -76,7 +73,7 @@ def test_a_kernel_that_is_ready_takes_the_place_of_one_that_is_not(monkeypatch):
 
 @pytest.mark.usefixtures("nothing_ready")
 def test_few_rows_that_are_left_over_do_not_wait_for_another_kernel(monkeypatch):
-    monkeypatch.setattr(ready, "is_loaded", lambda kernel: kernel == "hull")
+    monkeypatch.setattr(dispatch, "is_loaded", lambda kernel: kernel == "hull")
     tokens = np.random.default_rng(0).integers(-5, 6, (300, 2)).astype(float)  # zeros, for whom a hull has no answer
     one = Search()
     sets, _ = one.near_maxima(tokens, tokens, np.zeros(300))
@@ -97,14 +94,14 @@ HALF = hm.Hardmax(0.5)
         (hm.MultiHead([HALF, hm.Hardmax(2)], shared=True), 2, "hull"),
         (hm.MultiHead([HALF, hm.Hardmax(2, ties=0.1), hm.Softmax(0.5)]), 6, "hull, numpy"),
         (hm.MultiHead([hm.Compose([HALF]), hm.Hardmax(2)]), 4, "hull"),
-        (hm.Compose([hm.MultiHead([HALF, hm.Hardmax(2, np.eye(3))]), hm.Normalize("rms")]), 5, "hull, fused"),
+        (hm.Compose([hm.MultiHead([HALF, hm.Hardmax(2, np.eye(3))]), hm.Normalize("rms")]), 5, "hull, scan"),
     ],
 )
 def test_every_simulation_says_which_kernel_ran_and_why(monkeypatch, rule, d, kernels):
     tokens = np.random.default_rng(0).normal(size=(200, d))  # products enough for compiled code that is loaded
     for loaded in (True, False):
-        monkeypatch.setattr(ready, "is_loaded", lambda kernel, so=loaded: so)
-        monkeypatch.setattr(ready, "_by_numpy", Counter())
+        monkeypatch.setattr(dispatch, "is_loaded", lambda kernel, so=loaded: so)
+        monkeypatch.setattr(dispatch, "_numpy_work", Counter())
         stats = hm.simulate(tokens, rule, layers=2).stats
         ran = set(kernels.split(", ")) if loaded else {"numpy"}
         assert ran <= set(stats["kernel"].split(", ")) <= ran | {"numpy"}  # when few tokens are left to ask
@@ -140,15 +137,15 @@ def test_small_tensors_are_answered_by_numpy(monkeypatch):
     from hardmax.attention.layers import hardmax_layers
 
     asked = []
-    monkeypatch.setattr(ready, "count", lambda kernel, products: asked.append(kernel))
+    monkeypatch.setattr(dispatch, "count_numpy_work", lambda kernel, products: asked.append(kernel))
     z = torch.randn(3, 20, 8, requires_grad=True)
     hardmax_attention(z, z, z).sum().backward()
     hardmax_layers(z, torch.ones(3), 4).sum().backward()
-    assert set(asked) == {"attention", "small clouds", "layers"}
+    assert set(asked) == {"attention", "small", "layers"}
 
 
 @pytest.mark.usefixtures("nothing_ready")
-def test_tensors_say_what_ran_and_why_to_who_listens(caplog):
+def test_the_logger_gets_what_ran_for_tensors_and_why(caplog):
     torch = pytest.importorskip("torch")
     from hardmax.attention.functional import hardmax_attention
 
@@ -163,8 +160,8 @@ def test_tensors_say_what_ran_and_why_to_who_listens(caplog):
 
 def test_a_kernel_is_loaded_once_it_has_run():
     argmax_sets(np.eye(5, 2), kernel="hull")
-    assert ready.is_loaded("hull")
-    for name in ready.KNOWN_BY.values():
+    assert dispatch.is_loaded("hull")
+    for name in dispatch.LAST_COMPILED.values():
         module, function = f"hardmax.{name}".rsplit(".", 1)
         assert hasattr(getattr(importlib.import_module(module), function), "overloads")
 
@@ -172,47 +169,49 @@ def test_a_kernel_is_loaded_once_it_has_run():
 ASK = """
 import sys, numpy as np
 from hardmax.exact.argmax import argmax_sets
-from hardmax.search import ready
-before, loaded = ready.is_stored("symmetric"), ready.is_loaded("symmetric")
+from hardmax.search import dispatch
+before, loaded = dispatch.is_stored("symmetric"), dispatch.is_loaded("symmetric")
 argmax_sets(np.random.default_rng(0).normal(size=(300, 16)), kernel="symmetric")
-from hardmax.search import symmetric as gemm
-hits = sum(gemm._search.stats.cache_hits.values())
-print(before, loaded, ready.is_loaded("symmetric"), hits, gemm.__file__.split("/")[-4])
+from hardmax.search import symmetric
+hits = sum(symmetric._search.stats.cache_hits.values())
+print(before, loaded, dispatch.is_loaded("symmetric"), hits)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems have another folder for caches")
-@pytest.mark.parametrize("variable", ["XDG_CACHE_HOME", pytest.param("NUMBA_CACHE_DIR", marks=pytest.mark.slow)])
-def test_what_one_installation_has_compiled_another_one_loads(variable, tmp_path):
-    said = []
-    for name in ("one", "other"):
-        shutil.copytree(SOURCE / "hardmax", tmp_path / name / "hardmax", ignore=shutil.ignore_patterns("__pycache__"))
-        os.utime(tmp_path / name / "hardmax" / "kernels" / "gemm.py", (1e9, 1e9 + len(said)))
-        own = {key: value for key, value in os.environ.items() if key not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
-        own |= {variable: str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path / name)}
-        ran = subprocess.run(
-            [sys.executable, "-c", ASK], env=own, cwd=tmp_path, capture_output=True, text=True, check=True
-        )
-        said.append(ran.stdout.split())
-    assert said == [["False", "False", "True", "0", "one"], ["True", "False", "True", "1", "other"]]
+def test_compiled_code_is_stored_and_found_again(tmp_path):
+    own = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    said = [
+        subprocess.run([sys.executable, "-c", ASK], env=own, capture_output=True, text=True, check=True).stdout.split()
+        for _ in range(2)
+    ]
+    assert said == [["False", "False", "True", "0"], ["True", "False", "True", "1"]]
 
 
 def test_a_source_that_has_changed_is_compiled_again(monkeypatch, tmp_path):
-    kernels = tmp_path / "kernels"
-    kernels.mkdir()
-    monkeypatch.setattr(ready, "__file__", str(kernels / "ready.py"))
-    monkeypatch.setattr(ready, "store", lambda: tmp_path)
-    monkeypatch.setattr(ready, "folder_hash", ready.folder_hash.__wrapped__)  # which remembers
-    (kernels / "hull.py").write_text("1")
-    assert not ready.is_stored.__wrapped__("hull")
-    (tmp_path / f"hull._walk{ready.hashes(kernels)}-0.py311.nbi").touch()
-    assert ready.is_stored.__wrapped__("hull")
-    (kernels / "lanes.py").write_text("2")  # which the function may call
-    assert not ready.is_stored.__wrapped__("hull")
+    for folder in ("search", "attention"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "hull.py").write_text("1")
+    monkeypatch.setattr(dispatch, "PACKAGE", tmp_path)
+    monkeypatch.setattr(threads, "__file__", str(tmp_path / "search" / "threads.py"))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    named, stored = threads.hash_sources.__wrapped__, dispatch.is_stored.__wrapped__  # without their caches
+    assert not stored("hull")
+    before = named(tmp_path / "search")
+    (tmp_path / f"hull._walk{before}-0.py311.nbi").touch()
+    assert stored("hull")
+    (tmp_path / "search" / "simd.py").write_text("2")  # which the function may call
+    later = time.time() + 10
+    os.utime(tmp_path / "search" / "simd.py", (later, later))
+    assert not stored("hull")
+    assert named(tmp_path / "search") != before
+    own, search = (named(tmp_path / folder) for folder in ("attention", "search"))
+    (tmp_path / "attention" / "hull.py").write_text("3")
+    assert named(tmp_path / "attention") != own
+    assert named(tmp_path / "search") == search
 
 
 def test_every_kernel_can_be_compiled_ahead(run, monkeypatch):
-    assert set(RUNS) == set(ready.KNOWN_BY)
+    assert set(RUNS) == set(dispatch.LAST_COMPILED)
     monkeypatch.setattr("hardmax.cli.compile.has_numba", lambda: False)
     monkeypatch.setattr("hardmax.cli.compile._has_gpu", lambda: False)
     code, _, err = run("compile")
@@ -243,7 +242,7 @@ def test_compile_reports_a_version_of_triton_that_does_not_fit(run, monkeypatch)
     assert out.startswith("for the GPU: nothing, because this version of Triton does not fit")
 
 
-def test_who_interrupts_does_not_wait_for_those_who_compile(run, monkeypatch):
+def test_an_interruption_ends_the_compiling_processes(run, monkeypatch):
     def interrupted(runs):
         raise KeyboardInterrupt
 
@@ -257,31 +256,10 @@ def one_more(x):
 
 
 def test_without_a_folder_for_compiled_code_it_is_compiled_all_the_same(monkeypatch):
-    monkeypatch.setattr(stored._Files, "_locator_classes", [])
-    assert compiled.entry()(one_more)(2) == 3
+    from numba.core import caching
 
-
-def test_where_the_shared_folder_cannot_be_written_to_numba_finds_another(monkeypatch, tmp_path):
-    (tmp_path / "file").touch()
-    monkeypatch.setattr(stored, "store", lambda: tmp_path / "file" / "folder")
-    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path / "other"))
-    assert compiled.entry()(one_more)(2) == 3
-    assert any((tmp_path / "other").rglob("*.nbi"))
-
-
-def test_who_has_no_home_gets_answers(monkeypatch):
-    def homeless():
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.setattr(ready.Path, "home", homeless)
-    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    ready.store.cache_clear()
-    try:
-        assert not any(ready.store().glob("*"))
-        assert not stored._Shared.from_function(one_more, __file__)
-    finally:
-        ready.store.cache_clear()
+    monkeypatch.setattr(caching.CompileResultCacheImpl, "_locator_classes", [])
+    assert threads.entry()(one_more)(2) == 3
 
 
 USE = """
@@ -289,8 +267,8 @@ import sys, numpy as np, torch, hardmax as hm
 from hardmax.attention.functional import hardmax_attention
 from hardmax.attention.layers import hardmax_layers
 from hardmax.exact.argmax import argmax_sets
-from hardmax.search import ready
-ready.is_loaded = lambda kernel: True
+from hardmax.search import dispatch
+dispatch.is_loaded = lambda kernel: True
 rng = np.random.default_rng(0)
 for kind, n, d in (("gaussian", 300, 2), ("sphere", 20_000, 3), ("gaussian", 300, 3), ("gaussian", 5_000, 16)):
     hm.limit(hm.configuration(kind, n=n, d=d), hm.Hardmax(0.5))
@@ -320,6 +298,6 @@ def test_nothing_is_compiled_after_hardmax_compile(tmp_path):
     said = subprocess.run(
         [sys.executable, "-m", "hardmax.cli.main", "compile"], env=own, capture_output=True, text=True, check=True
     )
-    assert {line.split(":")[0] for line in said.stdout.splitlines()[:-1]} == set(ready.KNOWN_BY)
+    assert {line.split(":")[0] for line in said.stdout.splitlines()[:-1]} == set(dispatch.LAST_COMPILED)
     used = subprocess.run([sys.executable, "-c", USE], env=own, capture_output=True, text=True)
     assert (used.returncode, used.stdout) == (0, ""), used.stderr
