@@ -12,9 +12,9 @@ from benchmarks.registry import Answer, Case, Method, Target, equal, size
 from hardmax._types import FloatArray
 from hardmax.exact.argmax import exact_rows
 from hardmax.exact.comparison import compared
+from hardmax.exact.rounding import Scaled, slack_of
 from hardmax.exact.run import Run
 from hardmax.search.reference import near_maxima
-from hardmax.search.rounding import Scaled, slack_of
 from hardmax.search.sets import Sets
 
 RULE, LAYERS, N = hm.Hardmax(0.5), 10, 100

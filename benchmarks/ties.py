@@ -12,8 +12,8 @@ from benchmarks.agreement import choice, same_sets
 from benchmarks.peers import search_arguments
 from benchmarks.registry import Case, Method, Target, size
 from hardmax._types import FloatArray
+from hardmax.exact.rounding import slack_of
 from hardmax.search.dispatch import Search
-from hardmax.search.rounding import slack_of
 
 WHY = "chooses other tokens"
 SHARE = Target(0.95)  # of our seconds: exactness costs at most 5 %

@@ -19,8 +19,8 @@ from hardmax._exact import (
     over_one_denominator,
 )
 from hardmax.exact.argmax import argmax_sets
+from hardmax.exact.arithmetic import History
 from hardmax.exact.comparison import compared
-from hardmax.exact.positions import History
 from hardmax.search.sets import MOST, Classes, Sets
 from tests.problems import clouds
 from tests.problems.oracle import definition

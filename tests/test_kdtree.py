@@ -5,9 +5,9 @@ import pytest
 
 import hardmax as hm
 from hardmax.exact.argmax import argmax_sets
+from hardmax.exact.rounding import slack_of
 from hardmax.search import kdtree, scan
 from hardmax.search.dispatch import Search
-from hardmax.search.rounding import slack_of
 from hardmax.search.sets import TooMany
 from tests.test_scan import GENERATORS, dense, near
 

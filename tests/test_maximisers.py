@@ -11,11 +11,11 @@ import pytest
 
 import hardmax as hm
 from hardmax.exact.argmax import argmax_sets
+from hardmax.exact.rounding import slack_of
 from hardmax.search import reference
 from hardmax.search import threads as compiled
 from hardmax.search.dispatch import KERNELS, Search
 from hardmax.search.hull import Hull
-from hardmax.search.rounding import slack_of
 from hardmax.search.sets import Sets
 from tests.problems import clouds
 from tests.problems.oracle import choose, fractions

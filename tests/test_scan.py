@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from hardmax.exact import argmax as exact_sets
+from hardmax.exact.rounding import slack_of
 from hardmax.search import dispatch, reference, scan
-from hardmax.search.rounding import slack_of
 from hardmax.search.sets import Sets
 
 SIZES = [1, 2, 3, 63, 100, 257, 2000]

@@ -8,8 +8,8 @@ import pytest
 
 import hardmax as hm
 from hardmax.exact.argmax import _lead_of_winners as gaps_of
+from hardmax.exact.rounding import Metric, Scaled, ScaledClouds, next_layer, robustness, slack_of
 from hardmax.exact.run import Run
-from hardmax.search.rounding import Metric, Scaled, ScaledClouds, next_layer, robustness, slack_of
 from hardmax.search.sets import Sets
 from tests.problems import clouds
 from tests.problems.oracle import choose, dot, fractions, sets_of

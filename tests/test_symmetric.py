@@ -15,8 +15,8 @@ pytest.importorskip("numba")
 
 from numba import njit
 
+from hardmax.exact.rounding import slack_of
 from hardmax.search import symmetric
-from hardmax.search.rounding import slack_of
 from hardmax.search.simd import count_accumulators, tile_maxima
 
 ON_X86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names of other processors")

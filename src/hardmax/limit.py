@@ -20,9 +20,8 @@ from hardmax._errors import InputError, ParameterError, ParameterTypeError
 from hardmax._exact import format_up
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray, Progress
 from hardmax.exact.batch import Batch, BatchLimit, can_share_pass
-from hardmax.exact.certificates import Frozen, Point, certify
-from hardmax.exact.limit_set import LimitSet
-from hardmax.exact.run import Proof, Run, merge_stats
+from hardmax.exact.certificates import Frozen, Point, Proof, certify
+from hardmax.exact.run import LimitSet, Run, merge_stats
 from hardmax.polytope import Polytope
 from hardmax.rules.hardmax import Hardmax
 from hardmax.search.dispatch import check_kernel, has_numba

@@ -6,7 +6,7 @@ FAULTS = (
     Fault(
         "engine",
         "slack halved",
-        "search/rounding.py",
+        "exact/rounding.py",
         (
             (
                 "slack *= 2.02 * ((d + 4) * UNIT * highest + error)",
@@ -20,7 +20,7 @@ FAULTS = (
     slip(
         "engine",
         "lost digits of small numbers",
-        "search/rounding.py",
+        "exact/rounding.py",
         "2.0 ** (exponent - 1022)",
         "2.0 ** (exponent - 1074)",
         "test_states::test_scaling_is_exact_or_says_by_how_much_not",
@@ -29,7 +29,7 @@ FAULTS = (
     slip(
         "engine",
         "slack of a batch halved",
-        "search/rounding.py",
+        "exact/rounding.py",
         "slope = 2.02 * ((d + 4) * UNIT * highest + e_z)",
         "slope = 1.01 * ((d + 4) * UNIT * highest + e_z)",
         "test_states::test_clouds_of_a_batch_are_scaled_as_each_alone",
@@ -38,7 +38,7 @@ FAULTS = (
     slip(
         "engine",
         "error of a large mean",
-        "search/rounding.py",
+        "exact/rounding.py",
         "(2 * largest * UNIT if largest > 1 else 0.0)",
         "(2 * UNIT if largest > 1 else 0.0)",
         "test_states::test_the_error_of_a_mean_of_many_is_counted",
@@ -47,7 +47,7 @@ FAULTS = (
     slip(
         "engine",
         "error of A z",
-        "search/rounding.py",
+        "exact/rounding.py",
         "(error + (d + 1) * UNIT)",
         "error",
         "test_states::test_the_error_of_a_query_holds",
@@ -56,7 +56,7 @@ FAULTS = (
     slip(
         "engine",
         "twice the radius",
-        "search/rounding.py",
+        "exact/rounding.py",
         "ratio = gap / (2 * norm)",
         "ratio = gap / norm",
         "test_states::test_robustness_solves_its_equation",
@@ -128,7 +128,7 @@ FAULTS = (
     slip(
         "engine",
         "multiplicities forgotten in exact means",
-        "exact/positions.py",
+        "exact/arithmetic.py",
         "combine(weights, [before[j] for j in members])",
         "combine([total // len(members)] * len(members), [before[j] for j in members])",
         "test_limits::test_copies_weigh_in_the_mean",
@@ -137,7 +137,7 @@ FAULTS = (
     slip(
         "engine",
         "centroid without multiplicities",
-        "exact/positions.py",
+        "exact/arithmetic.py",
         "members, weights, _ = sets.shares(r, self._counts)\n        return combine(weights,",
         "members, weights, _ = sets.shares(r, self._counts)\n        return combine([1] * len(weights),",
         "test_limits::test_copies_weigh_in_the_centroid_of_theorem_4",
@@ -191,7 +191,7 @@ FAULTS = (
     slip(
         "engine",
         "the radius stops a layer early",
-        "exact/limit_set.py",
+        "exact/run.py",
         "while run.layer < self.layer:",
         "while run.layer < self.layer - 1:",
         "test_limits::test_the_radius_counts_every_layer_up_to_the_deciding_one",
@@ -281,7 +281,7 @@ FAULTS = (
     slip(
         "engine",
         "weights of one that sees itself",
-        "exact/limit_set.py",
+        "exact/run.py",
         "others = total - sum(w for j, w in zip(members, shares, strict=True) if j == i)",
         "others = total",
         "test_certificates::test_token_in_the_middle_of_an_edge_by_t",
@@ -290,7 +290,7 @@ FAULTS = (
     slip(
         "engine",
         "centroid not divided",
-        "exact/limit_set.py",
+        "exact/run.py",
         "run.sets, i), D * total)",
         "run.sets, i), D)",
         "test_certificates::test_square_by_theorem_4_at_layer_0",
@@ -299,7 +299,7 @@ FAULTS = (
     slip(
         "engine",
         "limits of leaders that met",
-        "exact/limit_set.py",
+        "exact/run.py",
         "column[i] = numbered.setdefault(row, len(numbered))",
         "column[i] = numbered[row] = len(numbered)",
         "test_limits::test_leaders_that_met_count_once",
@@ -371,7 +371,7 @@ FAULTS = (
     slip(
         "certificates",
         "radius of equal tokens",
-        "exact/limit_set.py",
+        "exact/run.py",
         "if not (self.classes.distinct and by_theorem.all()):",
         "if not by_theorem.all():",
         "test_limits::test_ties_and_copies_have_no_radius",

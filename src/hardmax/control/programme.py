@@ -32,7 +32,7 @@ from hardmax._errors import ParameterError, needed_for
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
 from hardmax._validation import check_tokens
 from hardmax.exact.argmax import argmax_sets
-from hardmax.search.rounding import Scaled
+from hardmax.exact.rounding import Scaled
 from hardmax.search.sets import Classes
 
 MAX_PRODUCTS = 1 << 22  # inner products in memory at a time

@@ -14,9 +14,9 @@ from hardmax._exact import over_one_denominator
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax._validation import as_array
 from hardmax.exact.comparison import ExactRows, compared
+from hardmax.exact.rounding import Metric, Scaled, ScaledClouds, slack_of
 from hardmax.search.dispatch import Search, check_kernel, is_small, products_of_batch, search_batch, use_compiled
 from hardmax.search.reference import TILE, near_maxima, near_maxima_of_clouds
-from hardmax.search.rounding import Metric, Scaled, ScaledClouds, slack_of
 from hardmax.search.sets import Classes, Sets, TooMany
 
 MAX_FLOAT64_FACTOR = 1e150  # its square is still a float

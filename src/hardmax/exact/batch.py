@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.exact.certificates import Point
-from hardmax.exact.limit_set import LimitSet
-from hardmax.exact.positions import History
-from hardmax.exact.run import Proof
+from hardmax.exact.arithmetic import History
+from hardmax.exact.certificates import Point, Proof
+from hardmax.exact.rounding import next_layer, slack_of
+from hardmax.exact.run import LimitSet
 from hardmax.search.dispatch import count_numpy_work, explain_choice, products_of_batch, search_batch
 from hardmax.search.reference import near_maxima_of_clouds
-from hardmax.search.rounding import next_layer, slack_of
 from hardmax.search.sets import Classes, Sets
 
 if TYPE_CHECKING:

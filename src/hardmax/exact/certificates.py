@@ -15,6 +15,7 @@ All positions are integers over one denominator, which changes no sign.
 """
 
 from dataclasses import dataclass
+from enum import IntEnum
 from fractions import Fraction
 from functools import lru_cache
 from math import comb, lcm
@@ -25,10 +26,24 @@ import numpy as np
 
 from hardmax._exact import apply, as_floats, combine, dot
 from hardmax._types import IntArray, Row
-from hardmax.exact.run import Proof
 from hardmax.search.sets import Sets
 
 Point: TypeAlias = tuple[Fraction, ...]
+
+
+class Proof(IntEnum):
+    """The theorem or certificate that decided a token, from the simplest on."""
+
+    NONE = 0
+    THEOREM_1 = 1
+    THEOREM_4 = 2
+    T = 3
+    CHAIN = 4
+
+    def __str__(self) -> str:
+        return {Proof.THEOREM_1: "Theorem 1", Proof.THEOREM_4: "Theorem 4", Proof.CHAIN: "chain"}.get(self, self.name)
+
+
 MAX_EXPONENT = 1000  # exponent; powers of rho beyond it cost more than a looser bound
 
 

@@ -18,7 +18,7 @@ from hardmax._display import count
 from hardmax._errors import InputError, ParameterIndexError
 from hardmax._exact import apply, as_floats
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
-from hardmax.exact.positions import History
+from hardmax.exact.arithmetic import History
 from hardmax.rules.base import Rule
 from hardmax.rules.hardmax import Hardmax, attention_over_tokens
 from hardmax.search.sets import Classes, Sets
