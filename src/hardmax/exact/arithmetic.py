@@ -6,8 +6,8 @@ Tolerant  products within a tolerance count as equal, as a modelling choice. No 
 
 To add an arithmetic, write `choose` and, if there is a history, `from_centroids`.
 
-`History` holds exact positions, computed on access. All tokens of a layer are integers over one denominator. A layer with
-alpha = p/q is, in those integers,
+`History` holds exact positions, computed on access. All tokens of a layer are integers over one denominator; a layer
+with alpha = p/q is, in those integers,
 
     N_i+ = q L N_i + (p L / M_i) sum_{j in C_i} w_j N_j,     D+ = (p + q) L D,
 
