@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import hardmax as hm
-from hardmax import _private_apis
 
 ROOT = Path(__file__).parents[1]
 
@@ -82,17 +81,3 @@ def test_extras_state_ranges_and_constraints_pin_torch() -> None:
     assert not [entry for entries in [project["dependencies"], *extras.values()] for entry in entries if "==" in entry]
     assert extras["all"] == ["hardmax[app,cluster,control,exact,excel,fast,movies,notebook,scale,text,topics]"]
     assert "torch==2.13.0" in (ROOT / "constraints.txt").read_text().splitlines()
-
-
-@pytest.mark.parametrize("package", ["numba", "torch"])
-def test_private_names_are_used_only_in_versions_that_were_tested(
-    package: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip(package)
-    ask = _private_apis.may_use_private.__wrapped__
-    assert ask(package)
-    below = _private_apis.TESTED_BELOW[package]
-    monkeypatch.setattr(_private_apis, "version", lambda _: f"{below[0]}.{below[1]}.0+cpu")
-    assert not ask(package)
-    monkeypatch.setattr(_private_apis, "version", lambda _: f"{below[0]}.{below[1] - 1}.7rc1")
-    assert ask(package)

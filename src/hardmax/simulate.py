@@ -18,8 +18,8 @@ from hardmax.flows import integrate
 from hardmax.flows.coordinates import choose_coordinates
 from hardmax.flows.integrate import Method, Times
 from hardmax.rules.base import Flow, Layered, Rule
+from hardmax.rules.compose import MultiHead
 from hardmax.rules.hardmax import Hardmax
-from hardmax.rules.heads import MultiHead
 from hardmax.search.dispatch import check_kernel, share_search
 from hardmax.search.sets import Sets
 from hardmax.trajectories.base import Trajectory

@@ -96,7 +96,7 @@ FAULTS = (
     slip(
         "flows",
         "heads of layers all count in full",
-        "rules/heads.py",
+        "rules/compose.py",
         "[1.0 if self.continuous else 1 / len(self.heads)]",
         "[1.0]",
         "test_rules::test_shared_layers_add_their_moves",

@@ -1,8 +1,6 @@
 """One hardmax layer of tensors on the CPU: means of the values of exact sets, and the gradient of the values."""
 
 import math
-from functools import cache
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -10,8 +8,8 @@ import torch
 from torch import Tensor
 
 from hardmax._errors import ParameterError
-from hardmax._types import AnyArray, IntArray
-from hardmax.attention.masks import exact_sets_seen
+from hardmax._types import AnyArray, BoolArray, IntArray
+from hardmax.exact.argmax import exact_sets_of_batch
 from hardmax.search.dispatch import is_small, products_of_batch, use_compiled
 from hardmax.search.sets import Sets
 
@@ -29,11 +27,13 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -
     values, some = _numbers(v), None
     if not causal and (mask is None or mask.ndim == 2) and _can_compile(q, k, v):
         keys, seen = values if k is v else _numbers(k), None if mask is None else mask.numpy()
-        some = _compiled_module().attend(_numbers(q), keys, values, seen, out.numpy(), found.numpy())
+        from hardmax.attention import layers_compiled
+
+        some = layers_compiled.attend(_numbers(q), keys, values, seen, out.numpy(), found.numpy())
     if some is None or len(some):
         elements = np.arange(batch) if some is None else some
         _attend_by_sets(q, k, values, mask, causal, elements, out.numpy(), found.numpy())
-    return _narrowed(out, v), found
+    return out.to(v.dtype), found
 
 
 def _can_compile(q: Tensor, k: Tensor, v: Tensor) -> bool:
@@ -41,14 +41,6 @@ def _can_compile(q: Tensor, k: Tensor, v: Tensor) -> bool:
     (batch, n, d), m = q.shape, k.shape[1]
     single = _wide(q) == _wide(v) == torch.float32
     return single and is_small(d, max(n, m), True) and use_compiled("attention", products_of_batch(batch, n, m))
-
-
-@cache
-def _compiled_module() -> ModuleType:
-    """Import the module that needs numba, once: even an import that does nothing takes a while in each call."""
-    from hardmax.attention import layers_compiled
-
-    return layers_compiled
 
 
 def _attend_by_sets(
@@ -77,10 +69,14 @@ def spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, f
         return out.zero_().to(g.dtype)
     gradients, records = _numbers(g), found.contiguous().numpy()
     compiled = use_compiled("attention", products_of_batch(batch, n + m, dv))
-    some = _compiled_module().spread(gradients, records, out.numpy()) if compiled else np.arange(batch)
+    some = np.arange(batch)
+    if compiled:
+        from hardmax.attention import layers_compiled
+
+        some = layers_compiled.spread(gradients, records, out.numpy())
     if len(some):
         _spread_by_sets(gradients, records, q, k, mask, causal, some, out.numpy())
-    return _narrowed(out, g)
+    return out.to(g.dtype)
 
 
 def _spread_by_sets(
@@ -117,7 +113,24 @@ def _sets(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, some: IntArra
     """Return the exact sets of some batch elements."""
     elements = slice(None) if len(some) == len(q) else some
     queries, keys = as_array(q, "q"), as_array(k, "k")
-    return exact_sets_seen(queries[elements], keys[elements], None if mask is None else mask.numpy()[elements], causal)
+    return _exact_sets_seen(queries[elements], keys[elements], None if mask is None else mask.numpy()[elements], causal)
+
+
+def _exact_sets_seen(queries: AnyArray, keys: AnyArray, mask: BoolArray | None, causal: bool) -> Sets:
+    """Return the sets of `exact_sets_of_batch`, also for a mask of shape (batch, n, m)."""
+    if mask is None or mask.ndim == 2:
+        return exact_sets_of_batch(queries, keys, mask, causal)
+    found: list[IntArray] = []
+    for q, k, own in zip(queries, keys, mask, strict=True):
+        rows: list[IntArray] = [np.empty(0, np.intp)] * len(q)
+        different, kind = np.unique(own, axis=0, return_inverse=True)
+        for number, row in enumerate(different):  # queries that see the same keys, together
+            some, seen = np.flatnonzero(kind.reshape(-1) == number), np.flatnonzero(row)
+            if len(seen):
+                for i, members in zip(some.tolist(), exact_sets_of_batch(q[None, some], k[None, seen]), strict=True):
+                    rows[i] = seen[members]
+        found += rows
+    return Sets.of(found)
 
 
 def _wide(x: Tensor) -> torch.dtype:
@@ -128,10 +141,6 @@ def _numbers(x: Tensor) -> AnyArray:
     """Return a tensor as a NumPy array; widening bfloat16 and float16 to float32 loses nothing."""
     wide = x.detach() if x.dtype == _wide(x) else x.detach().to(torch.float32)
     return wide.contiguous().numpy()
-
-
-def _narrowed(x: Tensor, like: Tensor) -> Tensor:
-    return x if x.dtype == like.dtype else x.to(like.dtype)
 
 
 def as_array(x: Tensor, name: str) -> AnyArray:

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from hardmax._errors import InputError, ParameterError
 from hardmax.attention import cpu
-from hardmax.attention.masks import find_seen
 
 CPU_TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 GPU_TYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -94,7 +93,7 @@ def hardmax_attention(
     q, k, v = _flatten(q), _flatten(k), _flatten(v)
     seen = None
     if mask is not None or attn_mask is not None:
-        seen = find_seen(mask, attn_mask, k, tuple(leading), q.shape[1])
+        seen = _find_seen(mask, attn_mask, k, tuple(leading), q.shape[1])
         if seen.ndim == 3 and causal:
             seen, causal = seen & seen.new_ones(seen.shape[1:]).tril(), False
     attend = torch.ops.hardmax.attend if torch.compiler.is_compiling() else Attend.apply
@@ -304,3 +303,31 @@ for _name, _run, _fake, _differentiable in (
     torch.library.register_fake(_name, _fake)
     torch.library.register_autograd(_name, _differentiable.backward, setup_context=_differentiable.setup_context)
 torch.library.register_vmap("hardmax::spread", partial(_map_batches, torch.ops.hardmax.spread))
+
+
+def _find_seen(mask: Tensor | None, attn_mask: Tensor | None, k: Tensor, leading: tuple[int, ...], n: int) -> Tensor:
+    """Return which of the (B, m, d) keys are seen: (B, m) by all queries of a batch element, or (B, n, m) by each."""
+    if mask is not None and attn_mask is not None:
+        raise ParameterError("attn_mask", "not go with `mask`", "both", "Join them with &.")
+    name, given = ("attn_mask", attn_mask) if mask is None else ("mask", mask)
+    if not isinstance(given, Tensor) or given.dtype != torch.bool or given.ndim < 1:
+        got = str(given.dtype) if isinstance(given, Tensor) else type(given).__name__
+        raise ParameterError(name, "be a boolean tensor, (..., m) or (..., n, m), True for keys that are seen", got)
+    if given.device != k.device:
+        raise ParameterError(name, f"be on the device of `k`, {k.device}", given.device, "Move it there.")
+    if given.shape[-1] not in (1, k.shape[1]):
+        raise ParameterError(name, f"end in the number of keys, {k.shape[1]}", f"shape {tuple(given.shape)}")
+    if mask is not None and _can_broadcast(tuple(given.shape[:-1]), leading):
+        return given.expand(*leading, k.shape[1]).reshape(len(k), k.shape[1])
+    given = given[None] if given.ndim == 1 else given
+    if given.shape[-2] not in (1, n) or not _can_broadcast(tuple(given.shape[:-2]), leading):
+        axes = ", ".join(map(str, (*leading, n, "m")))
+        alone = "" if mask is None else f", or without that of the {n} queries"
+        raise ParameterError(name, f"have axes that broadcast to ({axes}){alone}", f"shape {tuple(given.shape)}")
+    seen = given.expand(*leading, given.shape[-2], k.shape[1]).reshape(len(k), given.shape[-2], k.shape[1])
+    return seen[:, 0] if given.shape[-2] == 1 else seen
+
+
+def _can_broadcast(shape: tuple[int, ...], leading: tuple[int, ...]) -> bool:
+    fits = all(size in (1, wanted) for size, wanted in zip(shape[::-1], leading[::-1], strict=False))
+    return fits and len(shape) <= len(leading)

@@ -114,13 +114,9 @@ def _lead_of_winners(queries: FloatArray, keys: FloatArray, slack: FloatArray, w
     for digit in range((len(won) - 1).bit_length()):
         upper = (np.arange(len(won)) >> digit & 1).astype(bool)
         for side in (upper, ~upper):
-            _raise(second, side[number], queries, keys[won[~side]], slack)
+            rows = side[number]
+            second[rows] = np.maximum(second[rows], _best_products(queries[rows], keys[won[~side]], slack[rows]))
     return np.asarray(np.einsum("ij,ij->i", queries, keys[winners]) - second)
-
-
-def _raise(second: FloatArray, rows: BoolArray, queries: FloatArray, keys: FloatArray, slack: FloatArray) -> None:
-    """Raise the second best products of some rows to the best of these keys."""
-    second[rows] = np.maximum(second[rows], _best_products(queries[rows], keys, slack[rows]))
 
 
 def _best_products(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> FloatArray:

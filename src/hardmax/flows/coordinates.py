@@ -22,7 +22,7 @@ from hardmax._errors import ParameterError
 from hardmax._types import Array, FloatArray
 from hardmax.flows.matrix_exponential import find_growth
 from hardmax.rules.base import Flow
-from hardmax.rules.heads import MultiHead
+from hardmax.rules.compose import MultiHead
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere, on_sphere
 

@@ -1,9 +1,8 @@
 """Rules: how tokens move. A rule is immutable and holds no tokens."""
 
 from hardmax.rules.base import Flow, Layered, Rule
-from hardmax.rules.compose import Compose
+from hardmax.rules.compose import Compose, MultiHead
 from hardmax.rules.hardmax import Hardmax
-from hardmax.rules.heads import MultiHead
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.softmax import Softmax
 from hardmax.rules.sphere import Sphere

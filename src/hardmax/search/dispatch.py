@@ -228,7 +228,12 @@ class Search:
             from hardmax.search import kdtree
 
             sets = kdtree.near_maxima(queries, keys, slack)
-        elif name == "symmetric" and limits is None and np.array_equal(queries, keys) and _is_moderate(keys):
+        elif (
+            name == "symmetric"
+            and limits is None
+            and np.array_equal(queries, keys)
+            and np.abs(keys).max() <= MAX_SYMMETRIC
+        ):
             from hardmax.search import symmetric
 
             sets = symmetric.near_maxima(keys, slack)
@@ -298,10 +303,6 @@ class Search:
             must = "have tokens in two dimensions"
             raise ParameterError('kernel="hull"', must, f"d = {d}", 'Use `kernel="auto"`.')
         return self.kernel
-
-
-def _is_moderate(keys: FloatArray) -> bool:
-    return bool(max(keys.max(), -keys.min()) <= MAX_SYMMETRIC)
 
 
 _shared: ContextVar[Search | None] = ContextVar("the search of a run", default=None)
