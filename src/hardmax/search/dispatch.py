@@ -38,7 +38,6 @@ LOADING, COMPILING = 1 << 27, 1 << 31  # products that NumPy finds while a kerne
 NUMPY_CALL, NUMPY_ELEMENT = 1 << 15, 1 << 10  # products in NumPy's time for a batch, and per batch element, at least
 MAX_SMALL_PLANE, MAX_SMALL = 4096, 512  # tokens of a batch element up to which "small" is faster than "scan"
 MIN_SYMMETRIC_D, MIN_SYMMETRIC = 16, 1 << 16  # dimensions and coordinates from which "symmetric" is fastest
-MAX_SYMMETRIC = 2.0**30  # a coordinate up to which lengths stay in the range of float32
 MAX_GAPS_D, MIN_GAPS = 16, 1 << 23  # dimensions and products between which several searches beat all products
 
 PACKAGE = Path(__file__).parents[1]
@@ -228,12 +227,7 @@ class Search:
             from hardmax.search import kdtree
 
             sets = kdtree.near_maxima(queries, keys, slack)
-        elif (
-            name == "symmetric"
-            and limits is None
-            and np.array_equal(queries, keys)
-            and np.abs(keys).max() <= MAX_SYMMETRIC
-        ):
+        elif name == "symmetric" and limits is None and np.array_equal(queries, keys):
             from hardmax.search import symmetric
 
             sets = symmetric.near_maxima(keys, slack)

@@ -25,6 +25,7 @@ from hardmax.search.threads import Output, collect_sets, entry, share
 
 LENGTH_LEVELS = 60_000  # by which tokens are sorted
 MAX_LENGTH = 32_000  # of a token in units: coordinates stay below 2^15, and products below 2^30 and some
+MAX_TOKEN = 2.0**30  # length up to which products stay in the range of float32
 MAX_UNSURE = 2.0**29  # of a product, so that sums with a cut stay in the range of int32
 N_SAMPLES, N_SAMPLED_KEYS = 8, 512  # tokens and keys, spread over all lengths, that are compared first
 MAX_CLUSTERED = 1 / 8  # share of the tokens that `scan` may have to search again
@@ -56,10 +57,7 @@ class Best(NamedTuple):
 
 
 def near_maxima(tokens: FloatArray, slack: FloatArray) -> Sets:
-    """Return `reference.near_maxima` for tokens that are their own keys; empty sets for rows left to `scan`.
-
-    Coordinates must not exceed 2^30 in size.
-    """
+    """Return `reference.near_maxima` for tokens that are their own keys; empty sets for rows left to `scan`."""
     (n, d), left_out = tokens.shape, Sets(np.zeros(len(tokens) + 1, np.intp), np.empty(0, np.intp))
     packed = _pack_tokens(tokens, slack)
     if packed is None:
@@ -91,6 +89,8 @@ def _pack_tokens(tokens: FloatArray, slack: FloatArray) -> Packed | None:
     n, d = tokens.shape
     lengths = np.sqrt(np.einsum("ij,ij->i", tokens, tokens))  # by no library whose threads would spin for a while
     longest = max(float(lengths.max()), MIN_SCALED)
+    if longest > MAX_TOKEN:
+        return None
     levels = (LENGTH_LEVELS * (1.0 - lengths / longest)).astype(np.uint16)
     order = np.argsort(levels, kind="stable")  # uint16 are sorted in linear time
     order = np.r_[order, np.repeat(order[-1:], -n % LANES)]
