@@ -1,4 +1,4 @@
-"""Which files of the package four calls run through: `python tests/walks.py`. docs/developers.md tells the same."""
+"""Which files of the package four calls run through: `python tests/walks.py`. docs/developers.md lists the same."""
 
 import sys
 from collections.abc import Callable
@@ -7,14 +7,15 @@ from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
+import torch
+
 import hardmax as hm
-from hardmax.sentiment.corpus import reviews
 
 PACKAGE = Path(hm.__file__).parent
 
 
 def files_of(call: Callable[[], Any]) -> list[str]:
-    """Files whose functions run in a call, in the order in which they are reached; modules are loaded before."""
+    """Return the files whose functions run in a call, in the order in which they are reached."""
     call()
     reached: dict[str, None] = {}
 
@@ -32,16 +33,15 @@ def files_of(call: Callable[[], Any]) -> list[str]:
 
 
 def walks() -> dict[str, list[str]]:
-    """The four calls, and the files of each."""
-    tokens, rule = hm.configuration("edge-clusters"), hm.Hardmax(0.5)
-    points, flow = [[1.0, 1.0], [-1.0, -1.0], [0.5, 0.0]], hm.SelfAttention()
-    classifier, corpus = hm.pretrained("imdb"), reviews(200, seed=1)
-    beginner = hm.HardmaxClassifier(n_heads=4, groups=2, epochs=2)
+    """Return the four calls, and the files of each."""
+    plane, space = hm.configuration("gaussian", n=10_000), hm.configuration("gaussian", n=1000, d=16)
+    rule, flow, start = hm.Hardmax(0.5), hm.SelfAttention(), hm.configuration("gaussian", n=50)
+    x, attend = torch.randn(8, 64, 16), hm.hardmax_attention
     calls: dict[str, Callable[[], Any]] = {
-        "limit": lambda: hm.limit(tokens, rule),
-        "simulate": lambda: hm.simulate(points, flow, times=[0, 1, 10]),
-        "explain": lambda: classifier.explain("a wonderful film, not dull at all"),
-        "fit": lambda: beginner.fit(corpus.texts, corpus.labels),
+        "limit": lambda: hm.limit(plane, rule),
+        "simulate": lambda: hm.simulate(space, rule, layers=10),
+        "attention": lambda: attend(x, x, x),
+        "flow": lambda: hm.simulate(start, flow, times=[0, 1, 5]),
     }
     with patch("hardmax.search.dispatch.is_loaded", lambda kernel: True):  # as after many calls
         return {name: files_of(call) for name, call in calls.items()}
