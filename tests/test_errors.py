@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import hardmax as hm
-from hardmax.app.problems import keep_followable, respell, spell_problem
 from hardmax._files import check_ending
+from hardmax.app.problems import keep_followable, respell, spell_problem
 from hardmax.cli import main as command_line
 from hardmax.cli import output
 
@@ -49,7 +49,9 @@ def test_kinds_and_pickling(error, kinds):
 
 
 def test_a_surface_spells_what_it_has_and_leaves_out_advice_that_it_cannot_follow():
-    assert spell_problem(ERROR, as_options) == "--alpha must be positive. Got -1. A step of 0.5 is usual. Try --alpha 0.5."
+    assert (
+        spell_problem(ERROR, as_options) == "--alpha must be positive. Got -1. A step of 0.5 is usual. Try --alpha 0.5."
+    )
     assert respell("Of `beta`, `alpha` and `f(x)`.", as_options) == "Of `beta`, --alpha and `f(x)`."
     assert keep_followable("`alpha` is 1.5. See `f(x)`. 2 is more. `beta` is less.", as_options) == "--alpha is 1.5."
     assert spell_problem(hm.InputError("See `alpha`, or `beta`."), as_options) == "See --alpha, or `beta`."
