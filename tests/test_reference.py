@@ -144,7 +144,7 @@ def test_versions_of_files_are_those_of_the_code() -> None:
     page = (REFERENCE / "file-formats.md").read_text(encoding="utf-8")
     table = page.partition("| what |")[2].partition("\n\n")[0]
     told = {version for row in table.splitlines()[2:] for version in re.findall(r"`(hardmax-[\w-]+)`", row)}
-    formats = {*Trajectory._kinds, import_module("hardmax.limit").FORMAT}
+    formats = {*(kind._format for kind in Trajectory.__subclasses__()), import_module("hardmax.limit").FORMAT}
     assert told == formats | {storage.FORMAT, checkpoint.FORMAT, manifest.FORMAT}
     assert f"`{storage.FORMAT}`, version {storage.VERSION} |" in table
 

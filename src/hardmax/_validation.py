@@ -217,35 +217,24 @@ def is_positive_definite(A: AnyArray) -> bool:
     return has_positive_pivots(exact)
 
 
-def check_weight(weight: Array, name: str, *, square: bool) -> Array:
-    """Return a matrix of finite numbers: a read-only float64 array, or the given tensor."""
-    array = as_array(weight, name, "be a matrix")
-    if array.ndim != 2 or array.size == 0 or (square and array.shape[0] != array.shape[1]):
-        kind = "a square matrix" if square else "a matrix"
-        got = f"the text {weight!r}" if isinstance(weight, str) else f"shape {array.shape}"
-        advice = "hm.matrix(name) makes a named one." if isinstance(weight, str) else "Pass an array with two axes."
-        raise ParameterError(name, f"be {kind}", got, advice)
-    return _finite_weight(weight, array, name)
-
-
-def check_bias(bias: Array, name: str, size: int) -> Array:
-    """Return a vector of `size` finite numbers: a read-only float64 array, or the given tensor."""
-    must = f"have shape ({size},)"
-    array = as_array(bias, name, must, "Flatten it.")
-    if array.shape != (size,):
-        raise ParameterError(name, must, f"shape {array.shape}", "Pass one number for each.")
-    return _finite_weight(bias, array, name)
-
-
-def _finite_weight(weight: Array, array: AnyArray, name: str) -> Array:
-    must, floats = "hold finite real numbers", None
+def check_weight(weight: Array, name: str, *, square: bool = False, size: int | None = None) -> Array:
+    """Return a matrix, or with `size` a vector, of finite numbers: a read-only float64 array, or the given tensor."""
+    must, advice = "be a square matrix" if square else "be a matrix", "Pass an array with two axes."
+    if size is not None:
+        must, advice = f"have shape ({size},)", "Pass one number for each."
+    array, floats = as_array(weight, name, "be a matrix" if size is None else must), None
+    is_matrix = array.ndim == 2 and array.size > 0 and (not square or array.shape[0] == array.shape[1])
+    if isinstance(weight, str):
+        raise ParameterError(name, must, f"the text {weight!r}", "hm.matrix(name) makes a named one.")
+    if not is_matrix if size is None else array.shape != (size,):
+        raise ParameterError(name, must, f"shape {array.shape}", advice)
     if array.dtype.kind in "fiubO":
         with suppress(TypeError, ValueError, OverflowError):
             floats = array.astype(np.float64)
     if floats is None:
-        raise ParameterError(name, must, array.dtype, "Convert it to floats.")
+        raise ParameterError(name, "hold finite real numbers", array.dtype, "Convert it to floats.")
     if not np.isfinite(floats).all():
-        raise ParameterError(name, must, "NaN or infinite ones", "Clean it first.")
+        raise ParameterError(name, "hold finite real numbers", "NaN or infinite ones", "Clean it first.")
     if is_tensor(weight):
         return weight
     floats.setflags(write=False)

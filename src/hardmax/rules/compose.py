@@ -8,7 +8,7 @@ from typing import Any
 from hardmax._arrays import join, stack
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import Array
-from hardmax._validation import check_bias, check_positive
+from hardmax._validation import check_positive, check_weight
 from hardmax.rules.base import Layered, Rule, check_rules, no_attention
 
 
@@ -150,7 +150,7 @@ class MultiHead(Rule):
         if self.shares is not None:
             if not self.shared:
                 raise ParameterError("shares", "go with `shared=True`", "it without", "Leave it out.")
-            self._set(shares=check_bias(self.shares, "shares", len(heads)))
+            self._set(shares=check_weight(self.shares, "shares", size=len(heads)))
         sizes = [head.dimension for head in heads]
         if self.shared and len(set(sizes) - {None}) > 1:
             must = "have matrices of one size with `shared=True`"

@@ -124,14 +124,14 @@ class FeedForward(TokenWise):
 
     def __post_init__(self) -> None:
         for name in ("W1", "W2"):
-            self._set(**{name: _validation.check_weight(getattr(self, name), name, square=False)})
+            self._set(**{name: _validation.check_weight(getattr(self, name), name)})
         shapes = tuple(self.W1.shape), tuple(self.W2.shape)
         if shapes[1] != shapes[0][::-1]:
             must, advice = "have shapes (width, d) and (d, width)", "Transpose one, or change its size."
             raise ParameterError(("W1", "W2"), must, f"{shapes[0]} and {shapes[1]}", advice)
         for name, bias, size in (("b1", self.b1, len(self.W1)), ("b2", self.b2, len(self.W2))):
             if bias is not None:
-                self._set(**{name: _validation.check_bias(bias, name, size)})
+                self._set(**{name: _validation.check_weight(bias, name, size=size)})
         if not is_tensor(self.gain):
             self._set(gain=_validation.check_number(self.gain, "gain"))
         if not callable(self.activation) and not (isinstance(self.activation, str) and self.activation in ACTIVATIONS):

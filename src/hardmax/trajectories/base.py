@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from numbers import Integral
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -35,13 +35,7 @@ class LazySequence(Sequence[Result]):
     def _make(self, b: int) -> Result:
         """Create item b."""
 
-    @overload
-    def __getitem__(self, b: int) -> Result: ...
-
-    @overload
-    def __getitem__(self, b: slice) -> Sequence[Result]: ...
-
-    def __getitem__(self, b: int | slice) -> Result | Sequence[Result]:
+    def __getitem__(self, b: Any) -> Any:  # an item, or a list of them for a slice
         if isinstance(b, slice):
             return [self[each] for each in range(len(self))[b]]
         b = range(len(self))[b]  # negative indices count from the end, indices out of range raise IndexError
