@@ -62,9 +62,7 @@ def softmax(scores: Array, seen: Array | None = None, scale: Array | float = 1.0
     The largest score of each row is subtracted before it is scaled, so that nothing overflows for any `scale`. An array
     of scores is overwritten: no second matrix of that size is allocated.
     """
-    blind = None
-    if seen is not None:
-        blind = ~seen.any(-1)[..., None]  # rows of padding that see no key: they get a row of zeros, never NaN
+    blind = None if seen is None else ~seen.any(-1)[..., None]  # padding that sees no key: a row of zeros, never NaN
     if is_tensor(scores):
         if not is_tensor(scale):
             scale = match_array(np.minimum(scale, library_of(scores).finfo(scores.dtype).max), scores)
@@ -73,10 +71,7 @@ def softmax(scores: Array, seen: Array | None = None, scale: Array | float = 1.0
         scores = (scores - visible.detach().amax(dim=-1, keepdim=True)) * scale
         P = (scores if hidden is None else scores.masked_fill(hidden, -float("inf"))).softmax(dim=-1)
         return P if seen is None else P.masked_fill(~seen, 0.0)
-    if isinstance(scale, float):
-        scale = min(scale, largest_float(scores.dtype))
-    else:
-        scale = np.minimum(to_numpy(scale), largest_float(scores.dtype)).astype(scores.dtype)
+    scale = np.minimum(to_numpy(scale), largest_float(scores.dtype)).astype(scores.dtype)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # scores that are not finite stay visible as NaN
         hidden = None if seen is None else ~np.broadcast_to(seen | blind, scores.shape)
         if hidden is not None:
@@ -104,13 +99,7 @@ def softmax_means(
         return softmax(queries @ keys.swapaxes(-1, -2), seen, scale) @ values
     (n, _), m = queries.shape[-2:], keys.shape[-2]
     if n * m > MAX_BLOCK and queries.ndim > 2:
-        inputs: list[Any] = [
-            queries,
-            keys,
-            values,
-            seen,
-            scale,
-        ]  # some without an axis for the batch, or with one of length 1
+        inputs: list[Any] = [queries, keys, values, seen, scale]  # an axis for the batch may miss or have length 1
         each = ([x if np.ndim(x) < 3 else x[min(b, len(x) - 1)] for x in inputs] for b in range(len(queries)))
         return np.stack([softmax_means(*one) for one in each])
     columns, rows = np.ascontiguousarray(keys.swapaxes(-1, -2)), max(1, MAX_BLOCK // m)

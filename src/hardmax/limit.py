@@ -440,14 +440,10 @@ def _find_limit(
         sets = run.choose()
         if progress is not None:
             progress(int(run.classes.counts[run.decided].sum()), len(array))
-        if run.decided.all():
-            break
-        if sets == before and run.layer >= next_try:
+        if not run.decided.all() and sets == before and run.layer >= next_try:
             found = _decide_the_rest(run, rule)
             next_try = run.layer + 1 + run.layer // 8
-            if found:
-                break
-        if run.layer == max_layers:
+        if run.decided.all() or run.layer == max_layers:
             break
         run.advance()
         before = sets
@@ -475,7 +471,7 @@ def _find_batch_limits(
 
     tokens, clusters, leads = batch.astype(np.float64), np.full(real.shape, -1), np.zeros(real.shape, bool)
     certified, layer, in_pass = np.ones(len(batch), bool), np.zeros(len(batch), np.intp), np.zeros(len(batch), bool)
-    if can_share_pass(rule, batch, kernel):
+    if len(batch) > 1 and can_share_pass(rule, batch, kernel):
         shared = BatchLimit(rule, Batch(rule, batch, real, kernel), max_layers, report)
         in_pass, leads, layer, known = shared.in_pass, shared.leads, shared.layer, shared.in_pass[:, None] & real
         clusters = np.where(known, shared.clusters, -1)
@@ -521,20 +517,17 @@ def _make_limit(
 
 def _decide_the_rest(run: Run, rule: Hardmax) -> dict[int, Point]:
     """Try T and chain on the exact positions of this layer; mark what they prove, and return those limits."""
-    history, sets = run.state.history, run.sets
+    history, sets, undecided = run.state.history, run.sets, np.flatnonzero(~run.decided).tolist()
     if history is None or run.layer < len(rule.steps) - 1:  # alpha must be constant from here on
         return {}
-    undecided = np.flatnonzero(~run.decided).tolist()
     if (sets.sizes[undecided] == 1).all():  # then the frozen picture ends at leaders, which is Theorem 1's to see
         return {}
-    positions = history.at(run.layer, range(len(run.classes)))
+    positions, D = history.at(run.layer, range(len(run.classes))), history.denominator(run.layer)
     proved = certify(Frozen(positions, sets, run.classes.counts, undecided, rule.step(run.layer), rule.metric.rows))
     if proved is None:
         return {}
-    proof, limits = proved
-    D = history.denominator(run.layer)
-    run.settle(np.array(undecided), proof)
-    return {i: tuple(x / D for x in point) for i, point in limits.items()}
+    run.settle(np.array(undecided), proved[0])
+    return {i: tuple(x / D for x in point) for i, point in proved[1].items()}
 
 
 def _reason(rule: Hardmax) -> str:

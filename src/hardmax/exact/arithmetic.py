@@ -58,9 +58,8 @@ class History:
 
     def at(self, layer: int, ids: Iterable[int]) -> list[Row]:
         """Return integer rows of the given classes at a layer; divide by `denominator(layer)`."""
-        ids = list(ids)
         missing: list[set[int]] = []  # at this layer and at those before it
-        needed = set(ids)
+        needed = set(ids := list(ids))
         while todo := needed - self._known[layer - len(missing)].keys():
             missing.append(todo)
             if len(missing) > layer:
@@ -110,22 +109,13 @@ class State(ABC):
         start = Scaled.of(self.classes.rows)
         self.error = start.error
         self._Z, self._exponent = start.values, start.exponent
-        self._rule, self._metric, self._search = rule, rule.metric, search
+        self._rule, self._metric, self.search = rule, rule.metric, search
         self._reach = 1.01 * float(np.linalg.norm(start.values, axis=1).max())
 
     @property
     def tokens(self) -> FloatArray:
         """Positions, shape (m, d), in the units of the input."""
         return np.ldexp(self._Z, self._exponent)
-
-    @property
-    def kernel(self) -> str:
-        return str(self._search)
-
-    @property
-    def why(self) -> str:
-        """Why that kernel ran."""
-        return self._search.why
 
     def _limits(self, rows: IntArray) -> IntArray | None:
         """Return the number of classes that each row sees; None is all."""
@@ -182,7 +172,7 @@ class Adaptive(State):
 
     def _maximisers(self, points: Points, limits: IntArray | None = None) -> tuple[Sets, FloatArray | None]:
         keys = Points(self._Z, self.error, lambda some: self.history.at(self.layer, some))
-        sets, gaps, leads = exact_sets(points, keys, self._metric, self._search, limits)
+        sets, gaps, leads = exact_sets(points, keys, self._metric, self.search, limits)
         self.exact_rows += len(leads)
         if gaps is not None:
             close = list(leads)
@@ -197,15 +187,11 @@ class Rational(State):
 
     @property
     def tokens(self) -> FloatArray:
-        return as_floats(self._rows(), self.history.denominator(self.layer))
-
-    def _rows(self) -> list[Row]:
-        return self.history.at(self.layer, range(len(self.classes)))
-
-    kernel = "flint"
-    why = "`exact=True` multiplies integers."
+        rows = self.history.at(self.layer, range(len(self.classes)))
+        return as_floats(rows, self.history.denominator(self.layer))
 
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:
+        self.search.record("flint", len(rows), "`exact=True` multiplies integers.")
         self.exact_rows += len(rows)
         return self._maximisers(self.history.at(self.layer, rows.tolist()), self._limits(rows))
 
@@ -216,7 +202,7 @@ class Rational(State):
         with needed_for("`exact=True`", "python-flint", "exact"):
             from flint import fmpz_mat
         queries = fmpz_mat([list(apply(self._metric.rows, x)) for x in points])  # (rows, d)
-        keys = fmpz_mat([list(x) for x in self._rows()]).transpose()  # (d, m)
+        keys = fmpz_mat([list(x) for x in self.history.at(self.layer, range(len(self.classes)))]).transpose()  # (d, m)
         members, gaps = [], np.zeros(len(points))  # 0 where tied
         for r, products in enumerate((queries * keys).tolist()):
             products = products if limits is None else products[: limits[r]]
@@ -231,9 +217,7 @@ class Rational(State):
 class Tolerant(State):
     """Use floats without a history: no gap is claimed, and nothing is proved."""
 
-    kernel = "numpy"
-    why = SEES_ALL
-
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:
+        self.search.record("numpy", len(rows), SEES_ALL)
         ties, limits = float(self._rule.ties), self._limits(rows)
         return tolerant_sets(self._Z[rows], self._Z, self._metric, ties, limits), np.zeros(len(rows))

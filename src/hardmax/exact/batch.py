@@ -31,8 +31,8 @@ MAX_PASS_LAYERS = 200  # layers kept for all token sets at once; those undecided
 
 
 def can_share_pass(rule: "Hardmax", batch: AnyArray, kernel: str) -> bool:
-    """Return whether a batch (batch, n, d) may go in one pass: several small sets of floats, with exact ties."""
-    floats = batch.dtype != object and len(batch) > 1 and batch.shape[1] <= MAX_TOKENS
+    """Return whether a batch (batch, n, d) may go in one pass: small sets of floats, with exact ties."""
+    floats = batch.dtype != object and batch.shape[1] <= MAX_TOKENS
     return floats and kernel in ("auto", "scan") and rule.ties == "exact" and not rule.exact
 
 
@@ -104,8 +104,15 @@ class Batch:
         self.in_pass[active[~good]] = False
         self.queries[active] += asked.sum(axis=1)
         asked &= good[:, None]
-        top = active[:, None] * self.real.shape[1]
-        self._record((top + places)[asked], (top + near.targets.reshape(asked.shape))[asked])
+        top = active[:, None] * self.real.shape[1]  # rows and targets are flat indices
+        rows, targets = (top + places)[asked], (top + near.targets.reshape(asked.shape))[asked]
+        follows, emerged, settled = self.follows.reshape(-1).copy(), self.emerged.reshape(-1), self.settled.reshape(-1)
+        follows[rows] = targets % self.real.shape[1]
+        self.follows = follows.reshape(self.real.shape)
+        leaders = rows[rows == targets]
+        emerged[leaders[emerged[leaders] < 0]] = self.layer
+        if not self._rule.causal:  # Theorem 1 needs leaders that see all keys
+            settled[rows[emerged[targets] >= 0]] = self.layer
 
     def _near_maxima(self, points: FloatArray, keys: FloatArray, real: BoolArray) -> Sets:
         """Return every key that may be the largest for points (a, w, d) among keys (a, n, d)."""
@@ -117,17 +124,6 @@ class Batch:
         if not self._compiled:
             return near_maxima_of_clouds(queries, keys, slack, mask, causal)
         return search_batch(queries, keys, None if exact else slack, mask, causal)[0]
-
-    def _record(self, rows: IntArray, targets: IntArray) -> None:
-        """Store whom rows follow, as flat indices; Theorem 1 needs leaders that see all keys."""
-        n = self.real.shape[1]
-        follows, emerged, settled = self.follows.reshape(-1).copy(), self.emerged.reshape(-1), self.settled.reshape(-1)
-        follows[rows] = targets % n
-        leaders = rows[rows == targets]
-        emerged[leaders[emerged[leaders] < 0]] = self.layer
-        if not self._rule.causal:
-            settled[rows[emerged[targets] >= 0]] = self.layer
-        self.follows = follows.reshape(self.real.shape)
 
     def advance(self, moving: IntArray | None = None) -> None:
         """Move the tokens of some token sets, or of all: z_i <- z_i + alpha/(1 + alpha) (c_i - z_i)."""

@@ -60,8 +60,8 @@ class Run:
     @property
     def stats(self) -> dict[str, Any]:
         return {
-            "kernel": self.state.kernel,
-            "why": self.state.why,
+            "kernel": str(self.state.search),
+            "why": self.state.search.why,
             "arithmetic": type(self.state).__name__.lower(),
             "layers": self.layer,
             "queries": self.queries,
@@ -103,16 +103,13 @@ class Run:
         return self.sets
 
     def _find_leaders(self, rows: IntArray, sets: Sets) -> None:
-        """Mark i as a leader when C_i holds nothing but i; classes that have met count as one.
-
-        With exact ties it then leads for ever. With a tolerance others may come near enough to be in C_i, too.
-        """
+        """Mark i as a leader when C_i holds nothing but i; classes that have met count as one."""
         leads = (sets.sizes == 1) & (sets.targets == rows)
         if self.state.history is not None:
             for r in sets.tied:
                 if self.emerged[rows[r]] < 0 and rows[r] in sets[r]:
                     leads[r] = len(set(self.state.history.at(self.layer, sets[r].tolist()))) == 1
-        else:
+        else:  # with a tolerance others may come near enough to be in C_i, too
             self.emerged[rows[~leads]] = -1
         fresh = rows[leads]
         self.emerged[fresh[self.emerged[fresh] < 0]] = self.layer

@@ -197,9 +197,9 @@ class Trajectory(ABC):
         n = self.n if self.batched else int(self.mask.sum())
         return f"{sets}{count(n, 'token')} of dimension {self.array.shape[-1]}."
 
-    def _first_lost(self) -> int | None:
-        """Return the first position in `tokens` with a real token that is not finite."""
-        finite = np.isfinite(self.array[..., self.mask, :]).all(axis=(-1, -2))
+    def _first_lost(self, array: AnyArray) -> int | None:
+        """Return the first position with a real token that is not finite."""
+        finite = np.isfinite(array[..., self.mask, :]).all(axis=(-1, -2))
         return None if finite.all() else int(np.argmin(finite))
 
     def to_json(self) -> str:
@@ -221,9 +221,8 @@ class Trajectory(ABC):
         A rule of your own, and one with a Python function for a matrix, is stored by its `repr` alone: `from_npz` then
         needs the rule.
         """
-        texts = {"format": self._format, "stats": json.dumps(self.stats)}
-        texts["rule"] = json.dumps(storage.rule_to_data(self.rule))
-        shared = {"tokens": self.array, "saved": self.saved, "batched": self.batched}
+        texts = {"stats": json.dumps(self.stats), "rule": json.dumps(storage.rule_to_data(self.rule))}
+        shared = {"format": self._format, "tokens": self.array, "saved": self.saved, "batched": self.batched}
         storage.write_archive(path, texts | shared | self._arrays())
 
     def to_csv(self, path: str | PathLike[str]) -> None:

@@ -131,8 +131,8 @@ class SmoothTrajectory(Trajectory):
     @property
     def reached(self) -> int:
         """The number of saved layers or times with finite tokens: all, unless tokens overflowed or time stopped."""
-        finite = np.asarray(np.isfinite(self.drawn[..., self.real, :]).all(axis=(-1, -2)))
-        return len(finite) if finite.all() else int(np.argmin(finite))
+        lost = self._first_lost(self.drawn)
+        return len(self.saved) if lost is None else lost
 
     def index(self, k: int) -> int:
         """Return position k in `tokens`; negative counts from the last. With every layer saved it is the layer."""
@@ -145,6 +145,7 @@ class SmoothTrajectory(Trajectory):
     def label(self, at: int) -> str:
         return f"t = {self.saved[at]:.3g}" if self.rule.continuous else f"layer {self.saved[at]}"
 
+    @np.errstate(over="ignore", invalid="ignore", under="ignore")  # tokens beyond the range of floats have NaN
     def attention(self, k: int = -1) -> Array:
         """Return the row-stochastic matrix P at position k.
 
@@ -166,10 +167,7 @@ class SmoothTrajectory(Trajectory):
         ParameterIndexError
             If there is no such position.
         """
-        with np.errstate(over="ignore", invalid="ignore", under="ignore"):  # tokens beyond the range of floats have NaN
-            return self._attention(self.index(k))
-
-    def _attention(self, at: int) -> Array:
+        at = self.index(k)
         when = float(self.saved[at])
         if self.heads:
             return by_heads([head.attention(at) for head in self.heads], self.real.ndim + 1)
@@ -315,7 +313,7 @@ class SmoothTrajectory(Trajectory):
             text = f" The error control was loosened to {self.stats['rtol_reached']:.0e} for sharp attention.{text}"
         if held is not None:
             text = f" From t = {held:.4g} on attention is Boolean up to rounding, and was held.{text}"
-        lost = self._first_lost()
+        lost = self._first_lost(self.array)
         if lost is None or self.problem:
             return text
         rest = "; the rescaled ones stay in it" if self.reached == len(self.saved) else ""
