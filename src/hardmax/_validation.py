@@ -31,8 +31,8 @@ def check_tokens(tokens: Array, mask: Array = None) -> tuple[AnyArray, BoolArray
     array = as_array(tokens, "tokens", "have rows of equal length", advice)
     if array.ndim not in (2, 3):
         on_a_line = " For tokens on a line, pass `tokens.reshape(-1, 1)`." if array.ndim == 1 else ""
-        hint = f"Use one token per row.{on_a_line}"
-        raise ParameterError("tokens", "have shape (n, d) or (batch, n, d)", f"shape {array.shape}", hint)
+        must, got = "have shape (n, d) or (batch, n, d)", f"shape {array.shape}"
+        raise ParameterError("tokens", must, got, f"Use one token per row.{on_a_line}")
     if 0 in array.shape:
         must = "hold at least one token of at least one dimension"
         advice = "Check that the file or the filter before this step is not empty."
@@ -52,13 +52,10 @@ def as_array(value: Array, name: str, must: str, advice: str = "Fill them up.") 
     """Return `value` as an array; refuse rows of different lengths, masked values and sparse arrays."""
     refuse_gaps(value, name)
     try:
-        return _keep_integers(value, np.asarray(to_numpy(value)))
+        array = np.asarray(to_numpy(value))
     except ValueError:
         raise ParameterError(name, must, "rows of different lengths", advice) from None
-
-
-def _keep_integers(value: Array, array: AnyArray) -> AnyArray:
-    """Return an object array with the integers of a list or table that NumPy may have rounded to float64."""
+    # Keep the integers of a list or table that NumPy may have rounded to float64.
     if isinstance(value, np.ndarray) or is_tensor(value) or array.dtype.kind != "f" or not array.size:
         return array
     large = np.argwhere(np.abs(array) >= MAX_EXACT_INTEGER)

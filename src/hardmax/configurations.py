@@ -104,8 +104,6 @@ PAPER_MATRICES: dict[str, list[list[float]]] = {
     ],
     "paper-product": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, -0.5]],
 }
-
-
 SIZED: dict[str, Callable[[np.random.Generator, int], FloatArray]] = {
     "identity": lambda rng, d: np.eye(d),
     "minus-identity": lambda rng, d: -np.eye(d),

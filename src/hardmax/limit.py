@@ -335,7 +335,6 @@ class Limits(_Comparable, LazySequence[Limit]):
         return len(self.certified)
 
     def _make(self, b: int) -> Limit:
-        """Return the limit of a token set that the pass decided."""
         assert self._batch_limit is not None
         found, emerged, queries = self._batch_limit.limit_set(b)
         stats = self._batch_limit.stats | {"layers": found.layer, "queries": queries}
@@ -476,19 +475,16 @@ def _find_batch_limits(
         in_pass, leads, layer, known = shared.in_pass, shared.leads, shared.layer, shared.in_pass[:, None] & real
         clusters = np.where(known, shared.clusters, -1)
         tokens = shared.tokens if known.all() else np.where(known[..., None], shared.tokens, tokens)
-    each, alone = [shared.stats] if shared is not None and in_pass.any() else [], dict[int, Limit]()
-    done = int(real[in_pass].sum())
+    done, alone = int(real[in_pass].sum()), dict[int, Limit]()
     for b in np.flatnonzero(~in_pass).tolist():
         ids = np.flatnonzero(real[b])
-        one = _find_limit(batch[b, ids], rule, max_layers, kernel, report, given)
+        one = alone[b] = _find_limit(batch[b, ids], rule, max_layers, kernel, report, given)
         tokens[b, ids], clusters[b, ids] = to_numpy(one.tokens), one.clusters
         certified[b], layer[b] = one.certified, one.layer
-        leads[b] = False
-        leads[b, ids[one.leaders]] = True
+        leads[b] = np.isin(np.arange(real.shape[1]), ids[one.leaders])
         done += len(ids)
-        alone[b] = one
-        each.append(one.stats)
-    stats = merge_stats(each, int(in_pass.sum()))
+    each = [shared.stats] if shared is not None and in_pass.any() else []
+    stats = merge_stats(each + [one.stats for one in alone.values()], int(in_pass.sum()))
     return Limits(like(tokens, given), certified, layer, clusters, leads, stats, shared, alone)
 
 
@@ -531,7 +527,6 @@ def _decide_the_rest(run: Run, rule: Hardmax) -> dict[int, Point]:
 
 
 def _reason(rule: Hardmax) -> str:
-    """Return why there is no certificate."""
     if rule.ties != "exact":
         return 'A tolerance treats near-ties as ties, and no theorem covers that; use `ties="exact"`.'
     if not rule.positive_definite:

@@ -4,8 +4,6 @@ Adaptive  the default: floats with an error bound, and exact positions where a c
 Rational  no float decides anything. Slower, and independent of the error bounds: each of the two tests the other.
 Tolerant  products within a tolerance count as equal, as a modelling choice. No theorem covers this dynamics.
 
-To add an arithmetic, write `choose` and, if there is a history, `from_centroids`.
-
 `History` holds exact positions, computed on access. All tokens of a layer are integers over one denominator; a layer
 with alpha = p/q is, in those integers,
 
@@ -128,11 +126,6 @@ class State(ABC):
     def from_centroids(self, sets: Sets) -> Sets:
         """Return the maximisers that a token at the centroid of each set of classes would have; needs a history."""
         raise NotImplementedError
-
-    def sees(self, sets: Sets) -> list[bool]:
-        """Return for each set of classes whether a token at its centroid has all of them among its maximisers."""
-        seen = self.from_centroids(sets)
-        return [set(sets[r].tolist()) <= set(seen[r].tolist()) for r in range(len(sets))]
 
     def radius(self, gap: float) -> float:
         """Return how far each input row may move, in the units of the input, such that gaps of `gap` stay positive."""

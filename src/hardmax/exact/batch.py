@@ -16,7 +16,7 @@ from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.exact.arithmetic import History
 from hardmax.exact.certificates import Point, Proof
 from hardmax.exact.rounding import next_layer, slack_of
-from hardmax.exact.run import LimitSet
+from hardmax.exact.run import LimitSet, to_point
 from hardmax.search.dispatch import count_numpy_work, explain_choice, products_of_batch, search_batch
 from hardmax.search.reference import near_maxima_of_clouds
 from hardmax.search.sets import Classes, Sets
@@ -163,31 +163,25 @@ class BatchLimit:
         column = np.cumsum(self.leads, axis=1) - 1  # index of a leader among those of its token set
         self.clusters: IntArray = np.take_along_axis(column, batch.follows, axis=1)  # (batch, n)
         self._late: dict[tuple[int, int], Point] = {}  # positions of leaders that moved before they led
+        n = self.real.shape[1]
         for b in np.flatnonzero(self.in_pass & (self._emerged > 0).any(axis=1)).tolist():
-            self._find_late_leaders(b, moves)
+            history = History(self._start[b], np.ones(n, np.intp), rule.step)
+            for moving, follows in moves[: self._emerged[b].max()]:  # this token set moved in all of them
+                history.record(Sets(np.arange(n + 1), follows[np.searchsorted(moving, b)]))
+            for i in np.flatnonzero(self._emerged[b] > 0).tolist():
+                layer = int(self._emerged[b, i])
+                self._late[b, i] = to_point(history.at(layer, [i])[0], history.denominator(layer))
         self._places: FloatArray = batch.start.copy()  # (batch, n, d), right for leaders
         for leader, point in self._late.items():
             self._places[leader] = list(map(float, point))
         self.tokens: FloatArray = _take_tokens(self._places, batch.follows)  # (batch, n, d)
 
-    def _find_late_leaders(self, b: int, moves: list[tuple[IntArray, IntArray]]) -> None:
-        """Move the late leaders of a token set in exact arithmetic."""
-        n = self.real.shape[1]
-        history = History(self._start[b], np.ones(n, np.intp), self._rule.step)
-        for moving, follows in moves[: self._emerged[b].max()]:  # this token set moved in all of them
-            history.record(Sets(np.arange(n + 1), follows[np.searchsorted(moving, b)]))
-        for i in np.flatnonzero(self._emerged[b] > 0).tolist():
-            layer = int(self._emerged[b, i])
-            row, D = history.at(layer, [i])[0], history.denominator(layer)
-            self._late[b, i] = tuple(Fraction(x, D) for x in row)
-
     def limit_set(self, b: int) -> tuple[LimitSet, IntArray, int]:
         """Return the limits of the real tokens of one token set, when each leader emerged, and the queries."""
         ids = np.flatnonzero(self.real[b])
-        classes, leaders = Classes.singly(self._start[b, ids]), np.flatnonzero(self.leads[b, ids])
+        classes, leads = Classes.singly(self._start[b, ids]), self.leads[b, ids]
         sets = Sets(np.arange(len(ids) + 1), np.searchsorted(ids, self._follows[b, ids]))
-        column = np.full(len(ids), -1)
-        column[leaders] = np.arange(len(leaders))
+        leaders, column = np.flatnonzero(leads), np.where(leads, np.cumsum(leads) - 1, -1)
         places, proof = ids[leaders].tolist(), np.full(len(ids), Proof.THEOREM_1)
         exact = [self._late.get((b, i)) or tuple(map(Fraction, self._start[b, i].tolist())) for i in places]
         found = LimitSet(

@@ -123,9 +123,10 @@ class Run:
             if self.settled[rows[r]] < 0 and leads[sets[r]].all():
                 followers.setdefault(sets[r].tobytes(), []).append(int(rows[r]))
         if followers:
-            seen = self.state.sees(Sets.of([np.frombuffer(key, np.intp) for key in followers]))
-            for members, holds in zip(followers.values(), seen, strict=True):
-                if holds:
+            leading = Sets.of([np.frombuffer(key, np.intp) for key in followers])
+            seen = self.state.from_centroids(leading)
+            for r, members in enumerate(followers.values()):
+                if set(leading[r].tolist()) <= set(seen[r].tolist()):
                     self.settle(np.array(members), Proof.THEOREM_4)
 
     def settle(self, rows: IntArray, proof: Proof) -> None:
@@ -177,10 +178,10 @@ class LimitSet:
         place[simple] = column[run.sets.targets[simple]]
         deep = np.flatnonzero(run.proof > Proof.THEOREM_1)
         deep = deep[np.argsort(run.classes.first[deep])].tolist()
-        known = {_point(row, D): number for row, number in numbered.items()} if deep else {}
+        known = {to_point(row, D): number for row, number in numbered.items()} if deep else {}
         for i in deep:
             total = run.sets.shares(i, run.classes.counts)[2]
-            point = found.get(i) or _point(history.centroid(run.layer, run.sets, i), D * total)
+            point = found.get(i) or to_point(history.centroid(run.layer, run.sets, i), D * total)
             place[i] = known.setdefault(point, len(known))
         others = list(known)[len(rows) :]
         floats = [as_floats(list(rows), D), np.array([list(map(float, point)) for point in others])]
@@ -189,7 +190,7 @@ class LimitSet:
 
     def exact_points(self) -> list[Point]:
         """Return all points; none where a tolerance decides ties."""
-        return [_point(row, self.denominator) for row in self.rows] + self.others
+        return [to_point(row, self.denominator) for row in self.rows] + self.others
 
     def weights(self) -> "scipy.sparse.csr_array":
         """Return convex weights of the limit of each token on the leaders, (n, n_leaders); a row may be empty.
@@ -238,7 +239,8 @@ class LimitSet:
         return run.state.radius(run.smallest_gap)
 
 
-def _point(row: Row, denominator: int) -> Point:
+def to_point(row: Row, denominator: int) -> Point:
+    """Return integers over one denominator as Fractions."""
     return tuple(Fraction(x, denominator) for x in row)
 
 
