@@ -78,14 +78,10 @@ def refuse_gaps(value: object, name: str, *, sparse: bool = False) -> None:
         padding = " For padding, pass `tokens.data` and `mask`, True for the real tokens." if name == "tokens" else ""
         advice = f"Fill them, or leave their rows out.{padding}"
         raise ParameterError(name, "have all its values", f"a masked array with {hidden} masked", advice)
-    if (is_sparse(value) and not sparse) or (is_tensor(value) and "sparse" in str(getattr(value, "layout", ""))):
+    is_sparse = "scipy.sparse" in sys.modules and scipy.sparse.issparse(value)  # there is none before it is loaded
+    if (is_sparse and not sparse) or (is_tensor(value) and "sparse" in str(getattr(value, "layout", ""))):
         advice = "Use its method to_dense()." if is_tensor(value) else "Use its method toarray()."
         raise ParameterTypeError(name, "be a dense array", f"a sparse one, {type(value).__name__}", advice)
-
-
-def is_sparse(value: object) -> bool:
-    """Return whether a value is a sparse matrix of SciPy; there is none before `scipy.sparse` is loaded."""
-    return "scipy.sparse" in sys.modules and bool(scipy.sparse.issparse(value))
 
 
 def exact_numbers(array: AnyArray, name: str, real: BoolArray | None = None) -> AnyArray:
@@ -138,7 +134,8 @@ def check_alpha(alpha: object) -> tuple[Fraction, ...]:
         raise ParameterError("alpha", "hold at least one value", "an empty sequence", "Pass one number, such as 0.5.")
     steps: list[Any] = [value.item() if isinstance(value, np.generic) else value for value in values]
     for value in steps:
-        if not isinstance(value, Rational | float) or isinstance(value, bool) or not 0 < value < np.inf:
+        good = isinstance(value, Rational | float) and not isinstance(value, bool)
+        if not good or not 0 < value < np.inf:
             must = "be a positive finite number, or a sequence of such, one per layer"
             raise ParameterError("alpha", must, repr(value), "Typical values lie between 0.1 and 5.")
     return tuple(map(Fraction, steps))

@@ -217,7 +217,6 @@ class _Job:
 
     @property
     def searches(self) -> bool:
-        """Whether a search kernel is used."""
         return isinstance(self.rule, Hardmax) or (self.by_heads and any(head.searches for head in self.heads))
 
     @property
@@ -308,6 +307,9 @@ def _run_hardmax(job: _Job, rule: Hardmax) -> HardmaxTrajectory:
                 sets.append(run.sets)
             tick()
         alone[b] = TokenSet(run.classes, tuple(sets), run.emerged, run.settled, ids)
+        if shared is not None:
+            shared.emerged[b, ids] = run.emerged[run.classes.labels]
+            shared.settled[b, ids] = run.settled[run.classes.labels]
         each.append(run.stats)
     stats = merge_stats(each, in_pass) if job.batched else each[0]
     stats["dtype"] = str(kept.dtype)

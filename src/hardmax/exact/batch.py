@@ -65,7 +65,6 @@ class Batch:
 
     @property
     def stats(self) -> dict[str, Any]:
-        """Return kernel, layers and queries of the token sets in the pass."""
         return {
             "kernel": "scan" if self._compiled else "numpy",
             "why": self._why,
@@ -85,8 +84,7 @@ class Batch:
 
     @property
     def undecided(self) -> BoolArray:
-        """Return which tokens need a query, (batch, n)."""
-        return self.real & (self.settled < 0) & self.in_pass[:, None]
+        return self.real & (self.settled < 0) & self.in_pass[:, None]  # (batch, n)
 
     def choose(self) -> None:
         """Find the token that every undecided one follows, then the leaders and the decided tokens."""
@@ -99,7 +97,15 @@ class Batch:
         if not self._rule.causal:  # there no token is decided, and keys are counted by position
             places = np.argsort(~asked, axis=1, kind="stable")[:, : asked.sum(axis=1).max()]
             asked = np.take_along_axis(asked, places, axis=1)  # (a, w)
-        near = self._near_maxima(_take_tokens(keys, places), keys, real)
+        points, metric, causal = _take_tokens(keys, places), self._rule.metric, self._rule.causal  # (a, w, d)
+        queries, query_error = metric.queries(points.reshape(-1, keys.shape[2]), self.error)
+        slack = slack_of(queries, query_error, keys.reshape(-1, keys.shape[2]), self.error)
+        exact = self._rule.metric.A is None and not self.error  # then the search finds the slack itself
+        queries, mask = queries.reshape(points.shape), None if real.all() else real
+        if self._compiled:
+            near, _ = search_batch(queries, keys, None if exact else slack, mask, causal)
+        else:
+            near = near_maxima_of_clouds(queries, keys, slack, mask, causal)
         good = ((near.sizes == 1).reshape(asked.shape) | ~asked).all(axis=1)
         self.in_pass[active[~good]] = False
         self.queries[active] += asked.sum(axis=1)
@@ -113,17 +119,6 @@ class Batch:
         emerged[leaders[emerged[leaders] < 0]] = self.layer
         if not self._rule.causal:  # Theorem 1 needs leaders that see all keys
             settled[rows[emerged[targets] >= 0]] = self.layer
-
-    def _near_maxima(self, points: FloatArray, keys: FloatArray, real: BoolArray) -> Sets:
-        """Return every key that may be the largest for points (a, w, d) among keys (a, n, d)."""
-        rows, width = keys.reshape(-1, keys.shape[2]), points.shape[2]
-        queries, query_error = self._rule.metric.queries(points.reshape(-1, width), self.error)
-        slack = slack_of(queries, query_error, rows, self.error)
-        exact = self._rule.metric.A is None and not self.error  # then the search finds the slack itself
-        mask, causal, queries = None if real.all() else real, self._rule.causal, queries.reshape(points.shape)
-        if not self._compiled:
-            return near_maxima_of_clouds(queries, keys, slack, mask, causal)
-        return search_batch(queries, keys, None if exact else slack, mask, causal)[0]
 
     def advance(self, moving: IntArray | None = None) -> None:
         """Move the tokens of some token sets, or of all: z_i <- z_i + alpha/(1 + alpha) (c_i - z_i)."""

@@ -171,10 +171,7 @@ class LimitSet:
         for i, row in zip(leaders.tolist(), history.at(run.layer, leaders.tolist()), strict=True):
             column[i] = numbered.setdefault(row, len(numbered))
         leaders = leaders[np.unique(column[leaders], return_index=True)[1]]
-        rows = tuple(numbered)
-
-        place = np.full(len(run.classes), -1)
-        simple = run.proof == Proof.THEOREM_1
+        rows, place, simple = tuple(numbered), np.full(len(run.classes), -1), run.proof == Proof.THEOREM_1
         place[simple] = column[run.sets.targets[simple]]
         deep = np.flatnonzero(run.proof > Proof.THEOREM_1)
         deep = deep[np.argsort(run.classes.first[deep])].tolist()

@@ -275,8 +275,9 @@ class Trajectory(ABC):
         right = tokens.dtype.kind == "f" and tokens.ndim == 3 + bool(batched) and tokens.size > 0
         require(right, "`tokens` must be numbers")
         require(saved.shape == tokens.shape[:1], "`saved` must name a layer or time for each of `tokens`")
-        kind = "f" if rule.continuous else "i"
-        require(saved.dtype.kind == kind, "`saved` must be layers or times, as the rule has")
+        require(
+            saved.dtype.kind == ("f" if rule.continuous else "i"), "`saved` must be layers or times, as the rule has"
+        )
         require(np.isfinite(saved).all() and saved[0] >= 0 and (np.diff(saved) > 0).all(), "`saved` must increase")
         require(rule.dimension in (None, tokens.shape[-1]), "`tokens` must have the size of the rule's matrices")
         require(isinstance(stats, dict), "`stats` must be a dictionary")

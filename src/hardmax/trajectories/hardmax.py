@@ -1,7 +1,4 @@
-"""The result of `simulate` for `Hardmax`: tokens layer by layer, their exact sets, leaders and margins.
-
-Layer k has the tokens Z^k and the sets C_i(Z^k).
-"""
+"""The result of `simulate` for `Hardmax`: tokens Z^k of each layer k, their exact sets C_i(Z^k), leaders and margins."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -51,7 +48,6 @@ class TokenSet:
         return attention_over_tokens(self.sets[index], self.classes, self.real, n)
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return the arrays of a file."""
         arrays = {name: getattr(self.classes, name) for name in ("rows", "labels", "first")}
         if arrays["rows"].dtype == object:
             arrays["rows"] = arrays["rows"].astype(str)  # Fractions
@@ -98,11 +94,6 @@ class TokenSets(LazySequence[TokenSet]):
     settled: IntArray  # (batch, n) layer from which it is decided, or -1
     causal: bool
     _made: dict[int, TokenSet]
-
-    def __post_init__(self) -> None:
-        for b, own in self._made.items():
-            for name in ("emerged", "settled"):
-                getattr(self, name)[b] = own.to_tokens(getattr(own, name), self.real.shape[1])
 
     def __len__(self) -> int:
         return len(self.real)
@@ -430,7 +421,7 @@ class HardmaxTrajectory(Trajectory):
             b, _, rest = name.partition("/")
             if rest:
                 parts[int(b)][rest] = array
-        found = tuple(TokenSet.from_arrays(part, *tokens.shape[-2:], saved) for part in parts)
+        found = tuple(TokenSet.from_arrays(part, tokens.shape[-2], tokens.shape[-1], saved) for part in parts)
         return cls(tokens, rule, saved, batched, stats, found)
 
 

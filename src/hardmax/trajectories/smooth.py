@@ -172,14 +172,16 @@ class SmoothTrajectory(Trajectory):
         if self.heads:
             return by_heads([head.attention(at) for head in self.heads], self.real.ndim + 1)
         keys = None if self.real.all() else self.real[..., None, :]
-        power = self._power(at)
+        growth, power = self._growth, self.powers[at] if self.powers else None  # from z to x, which may leave the range
+        if power is None and growth is not None and self.stats["adaptive"] and growth.grows:
+            power = growth.bounded_factor(when), growth.rate * when  # a matrix, and the log of its factor
         if power is None:
             tokens = where(self.real[..., None], self.tokens[at], 0.0)
             P = self.rule.attention(tokens, when, as_mask(keys, tokens))
         else:
             assert isinstance(self.rule, SelfAttention)
             unit = self._unit(at, *power)
-            P = self.rule.unit_attention(unit, when, as_mask(keys, unit), power[1])
+            P = self.rule.attention(unit, when, as_mask(keys, unit), power[1])
             if not self.powers:
                 P = np.asarray(P)
                 matrices, real = P if self.batched else P[None], np.atleast_2d(self.real)
@@ -189,15 +191,6 @@ class SmoothTrajectory(Trajectory):
                 P = like(P, self.tokens)
         rows = self.real[..., None, :, None] if P.ndim > self.real.ndim + 1 else self.real[..., None]
         return P if keys is None else where(np.broadcast_to(rows, tuple(P.shape)), P, 0.0)
-
-    def _power(self, at: int) -> tuple[Array, float] | None:
-        """Return the map from z to x where x may leave the range of floats: a matrix, and the log of its factor."""
-        if self.powers:
-            return self.powers[at]
-        growth, when = self._growth, float(self.saved[at])
-        if growth is None or not self.stats["adaptive"] or not growth.grows:
-            return None
-        return growth.bounded_factor(when), growth.rate * when
 
     def _unit(self, at: int, power: Array, log: float) -> Array:
         """Return e^{-log} x, from x where it is finite: rounding of z in weak directions would reach the others."""
@@ -306,7 +299,6 @@ class SmoothTrajectory(Trajectory):
         return f"{ran} {clusters} of {which} at {end}.{leaders if named else ''}{self._describe_problems()}"
 
     def _describe_problems(self) -> str:
-        """State problems of the integrator, and where tokens left the range of floats."""
         text = f" {self.problem}" if self.problem else ""
         held = self.stats.get("held_from")
         if self.stats.get("rtol_reached", 0) > self.stats.get("rtol", np.inf):
@@ -348,23 +340,19 @@ class SmoothTrajectory(Trajectory):
         check_array(file, "problems", "U", (None,))
         problems = tuple(file["problems"].tolist())
         require(len(problems) in (0, len(real) if batched else 1), "`problems` must be one for each token set")
-        held = tuple(_held(file, b, int(own.sum())) for b, own in enumerate(np.atleast_2d(real)))
+        held: list[tuple[float, FloatArray] | None] = [None] * len(np.atleast_2d(real))
+        for b, n in enumerate(np.atleast_2d(real).sum(axis=1).tolist()):
+            if f"held/{b}/from" in file:
+                check_array(file, f"held/{b}/from", "f", ())
+                check_array(file, f"held/{b}/attention", "f", (n, n))
+                held[b] = float(file[f"held/{b}/from"]), file[f"held/{b}/attention"]
         return cls(
             *(tokens, rule, file["saved"], batched, stats, real, file["start"]),
             rescaled=file.get("rescaled"),
             problems=problems,
             powers=tuple(zip(file["powers"], file["logs"].tolist(), strict=True)) if "powers" in file else (),
-            held=held if any(held) else (),
+            held=tuple(held) if any(held) else (),
         )
-
-
-def _held(file: Arrays, b: int, n: int) -> tuple[float, FloatArray] | None:
-    """Return since when attention of a token set of n tokens was held, and that attention."""
-    if f"held/{b}/from" not in file:
-        return None
-    check_array(file, f"held/{b}/from", "f", ())
-    check_array(file, f"held/{b}/attention", "f", (n, n))
-    return float(file[f"held/{b}/from"]), file[f"held/{b}/attention"]
 
 
 def label_clusters(tokens: AnyArray, first: AnyArray, real: BoolArray, *, tol: float = CLUSTER_TOL) -> IntArray:
