@@ -222,10 +222,8 @@ def _finite_weight(weight: Array, array: AnyArray, name: str) -> Array:
         raise ParameterError(name, must, array.dtype, "Convert it to floats.") from None
     if not np.isfinite(floats).all():
         raise ParameterError(name, must, "NaN or infinite ones", "Clean it first.")
-    if is_tensor(weight):
-        return weight
     floats.setflags(write=False)
-    return floats
+    return weight if is_tensor(weight) else floats
 
 
 def check_ties(ties: object) -> str | float:

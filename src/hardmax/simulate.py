@@ -284,13 +284,15 @@ def _run_hardmax(job: _Job, rule: Hardmax) -> HardmaxTrajectory:
     kept[:] = batch  # padding stays as given; so does layer 0
     left, each, shared, total = np.arange(len(batch)), list[dict[str, Any]](), None, len(batch) * (layers + 1)
     if len(batch) > 1 and can_share_pass(rule, batch, job.kernel):
-        shared, follows, written = Batch(rule, batch, real, job.kernel), list[IntArray](), real[..., None]
+        shared, follows = Batch(rule, batch, real, job.kernel), list[IntArray]()
         for k in _choose_layers(shared, layers):
             if not shared.in_pass.any():
                 break
             if k in job.saved:
                 if k > 0:
-                    np.copyto(kept[len(follows)], rule.grow(shared.tokens, k), "same_kind", real.all() or written)
+                    np.copyto(
+                        kept[len(follows)], rule.grow(shared.tokens, k), "same_kind", real.all() or real[..., None]
+                    )
                 follows.append(shared.follows)
             if job.progress is not None:
                 job.progress(int(shared.in_pass.sum()) * (k + 1), total)
@@ -311,8 +313,7 @@ def _run_hardmax(job: _Job, rule: Hardmax) -> HardmaxTrajectory:
             shared.emerged[b, ids] = run.emerged[run.classes.labels]
             shared.settled[b, ids] = run.settled[run.classes.labels]
         each.append(run.stats)
-    stats = merge_stats(each, in_pass) if job.batched else each[0]
-    stats["dtype"] = str(kept.dtype)
+    stats = (merge_stats(each, in_pass) if job.batched else each[0]) | {"dtype": str(kept.dtype)}
     token_sets: Sequence[TokenSet] = tuple(alone.values())
     if shared is not None:
         token_sets = TokenSets(batch, real, follows, shared.emerged, shared.settled, rule.causal, alone)
@@ -397,7 +398,6 @@ def _run_adaptive(job: _Job, method: Method) -> SmoothTrajectory:
 def _run_heads(job: _Job) -> SmoothTrajectory:
     """Run each head by itself: heads on coordinates of their own are independent models."""
     heads = tuple(_run(one) for one in job.heads)
-    tokens = join([head.tokens for head in heads])
     stats: dict[str, Any] = {"heads": [head.stats for head in heads]}
     searched = [head.stats for head in heads if "kernel" in head.stats]
     if searched:
@@ -407,4 +407,4 @@ def _run_heads(job: _Job) -> SmoothTrajectory:
         stats |= {"kernel": ", ".join(kernels), "why": " ".join(reasons), "queries": queries}
     by_head = [head.problems for head in heads if isinstance(head, SmoothTrajectory)]
     problems = tuple(" ".join(filter(None, own)) for own in zip(*by_head, strict=True))
-    return job.smooth(tokens, "heads", stats, heads=heads, problems=problems)
+    return job.smooth(join([head.tokens for head in heads]), "heads", stats, heads=heads, problems=problems)

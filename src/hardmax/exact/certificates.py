@@ -84,11 +84,9 @@ def _standing(frozen: Frozen, means: list[Point]) -> set[int]:
     """Return undecided classes whose centroid stands still: the mean of c_j over C_i is c_i, also for members."""
     open_rows = set(frozen.undecided)
     standing = {i for i in open_rows if frozen.mean(i, means) == means[i]}
-    while True:
-        unsure = {i for i in standing if not (set(frozen.sets[i].tolist()) & open_rows) <= standing}
-        if not unsure:
-            return standing
+    while unsure := {i for i in standing if not (set(frozen.sets[i].tolist()) & open_rows) <= standing}:
         standing -= unsure
+    return standing
 
 
 def _chain(frozen: Frozen, standing: set[int]) -> list[int] | None:

@@ -89,9 +89,8 @@ class Sphere(Flow):
 
     def energy(self, tokens: Array) -> FloatArray:
         """Return E of each token set: 1/(2 beta) times the mean of exp(beta ⟨x_i, x_j⟩); half the mean for beta = 0."""
-        products = np.asarray(to_numpy(tokens), np.float64)
-        products = products @ products.swapaxes(-1, -2)
-        beta = float(self.beta)
+        points, beta = np.asarray(to_numpy(tokens), np.float64), float(self.beta)
+        products = points @ points.swapaxes(-1, -2)
         if beta == 0:
             return products.mean(axis=(-1, -2)) / 2
         with np.errstate(over="ignore"):

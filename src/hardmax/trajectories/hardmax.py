@@ -1,4 +1,4 @@
-"""The result of `simulate` for `Hardmax`: tokens Z^k of each layer k, their exact sets C_i(Z^k), leaders and margins."""
+"""The result of `simulate` for `Hardmax`: tokens Z^k of layers k, their exact sets C_i(Z^k), leaders and margins."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -378,8 +378,9 @@ class HardmaxTrajectory(Trajectory):
         if not self.batched:
             known = f"{leaders_since(self.emerged[self.leaders])} {known}"
         if lost is not None:
-            kind = self.array.dtype
-            known += f" Without normalisation tokens leave the range of {kind} from layer {self.saved[lost]} on."
+            known += (
+                f" Without normalisation tokens leave the range of {self.array.dtype} from layer {self.saved[lost]} on."
+            )
         return f"Ran {count(self.layers, 'layer')} on {self._describe_size()} {known}"
 
     def _describe_decided(self) -> str:
