@@ -62,9 +62,7 @@ def softmax(scores: Array, seen: Array | None = None, scale: Array | float = 1.0
     The largest score of each row is subtracted before it is scaled, so that nothing overflows for any `scale`. An array
     of scores is overwritten: no second matrix of that size is allocated.
     """
-    blind = None
-    if seen is not None:
-        blind = ~seen.any(-1)[..., None]  # rows of padding that see no key: they get a row of zeros, never NaN
+    blind = None if seen is None else ~seen.any(-1)[..., None]  # padding that sees no key: a row of zeros, never NaN
     if is_tensor(scores):
         if not is_tensor(scale):
             scale = match_array(np.minimum(scale, library_of(scores).finfo(scores.dtype).max), scores)
@@ -101,7 +99,7 @@ def softmax_means(
         return softmax(queries @ keys.swapaxes(-1, -2), seen, scale) @ values
     (n, _), m = queries.shape[-2:], keys.shape[-2]
     if n * m > MAX_BLOCK and queries.ndim > 2:
-        inputs: list[Any] = [queries, keys, values, seen, scale]  # the axis of the batch may be missing, or of length 1
+        inputs: list[Any] = [queries, keys, values, seen, scale]  # an axis for the batch may miss or have length 1
         each = ([x if np.ndim(x) < 3 else x[min(b, len(x) - 1)] for x in inputs] for b in range(len(queries)))
         return np.stack([softmax_means(*one) for one in each])
     columns, rows = np.ascontiguousarray(keys.swapaxes(-1, -2)), max(1, MAX_BLOCK // m)

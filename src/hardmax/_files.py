@@ -54,8 +54,7 @@ def _not_writable(path: Path, reason: str | None, folder: bool = False) -> OSErr
 def written_whole(path: str | PathLike[str], *, once: bool = False) -> Iterator[Path]:
     """Yield a temporary path beside `path`, with its suffix; rename it when the block succeeds, else remove it.
 
-    With `once` it is on the disk before it has its name, so that a machine may stop at any time; and a file of this
-    name stays as it is: several processes may write the same, and the first one keeps it.
+    With `once` it is on the disk before it has its name, and a file that another process wrote first stays as it is.
     """
     target = Path(path)
     try:

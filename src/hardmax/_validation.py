@@ -31,13 +31,20 @@ def check_tokens(tokens: Array, mask: Array = None) -> tuple[AnyArray, BoolArray
     array = as_array(tokens, "tokens", "have rows of equal length", advice)
     if array.ndim not in (2, 3):
         on_a_line = " For tokens on a line, pass `tokens.reshape(-1, 1)`." if array.ndim == 1 else ""
-        hint = f"Use one token per row.{on_a_line}"
-        raise ParameterError("tokens", "have shape (n, d) or (batch, n, d)", f"shape {array.shape}", hint)
+        must, got = "have shape (n, d) or (batch, n, d)", f"shape {array.shape}"
+        raise ParameterError("tokens", must, got, f"Use one token per row.{on_a_line}")
     if 0 in array.shape:
         must = "hold at least one token of at least one dimension"
         advice = "Check that the file or the filter before this step is not empty."
         raise ParameterError("tokens", must, f"shape {array.shape}", advice)
-    real = np.ones(array.shape[:-1], bool) if mask is None else check_mask(mask, array.shape[:-1])
+    shape = array.shape[:-1]
+    real = np.ones(shape, bool) if mask is None else as_array(mask, "mask", f"have shape {shape}")
+    if real.dtype != bool or real.shape != shape:
+        must, got = f"be boolean of shape {shape}, True for real tokens", f"{real.dtype} of shape {real.shape}"
+        raise ParameterError("mask", must, got, "Use mask.astype(bool), without the last axis of `tokens`.")
+    if not real.any(axis=-1).all():
+        must, got = "leave at least one real token in each token set", "a token set that is padding alone"
+        raise ParameterError("mask", must, got, "Drop it from the batch.")
     return exact_numbers(array, "tokens", real), real
 
 
@@ -45,27 +52,20 @@ def as_array(value: Array, name: str, must: str, advice: str = "Fill them up.") 
     """Return `value` as an array; refuse rows of different lengths, masked values and sparse arrays."""
     refuse_gaps(value, name)
     try:
-        return _keep_integers(value, np.asarray(to_numpy(value)))
+        array = np.asarray(to_numpy(value))
     except ValueError:
         raise ParameterError(name, must, "rows of different lengths", advice) from None
-
-
-def _keep_integers(value: Array, array: AnyArray) -> AnyArray:
-    """Return an object array that holds the integers of a list or table which conversion to float64 may have rounded.
-
-    NumPy converts integers beside floats to float64, without an error where it rounds them.
-    """
+    # Keep the integers of a list or table that NumPy may have rounded to float64.
     if isinstance(value, np.ndarray) or is_tensor(value) or array.dtype.kind != "f" or not array.size:
         return array
-    large = np.abs(array) >= MAX_EXACT_INTEGER
-    if not large.any():
+    large = np.argwhere(np.abs(array) >= MAX_EXACT_INTEGER)
+    if not len(large):
         return array
     frame = type(value).__module__.partition(".")[0] == "pandas"  # which would convert to one type first
-    given = np.asarray(value.astype(object) if frame else value, object)
+    given, exact = np.asarray(value.astype(object) if frame else value, object), array.astype(object)
     if given.shape != array.shape:
         return array
-    exact = array.astype(object)
-    for where in map(tuple, np.argwhere(large)):
+    for where in map(tuple, large):
         if isinstance(given[where], Integral):
             exact[where] = int(given[where])
     return exact if (exact != array).any() else array
@@ -78,33 +78,14 @@ def refuse_gaps(value: object, name: str, *, sparse: bool = False) -> None:
         padding = " For padding, pass `tokens.data` and `mask`, True for the real tokens." if name == "tokens" else ""
         advice = f"Fill them, or leave their rows out.{padding}"
         raise ParameterError(name, "have all its values", f"a masked array with {hidden} masked", advice)
-    if (is_sparse(value) and not sparse) or (is_tensor(value) and "sparse" in str(getattr(value, "layout", ""))):
+    is_sparse = "scipy.sparse" in sys.modules and scipy.sparse.issparse(value)  # there is none before it is loaded
+    if (is_sparse and not sparse) or (is_tensor(value) and "sparse" in str(getattr(value, "layout", ""))):
         advice = "Use its method to_dense()." if is_tensor(value) else "Use its method toarray()."
         raise ParameterTypeError(name, "be a dense array", f"a sparse one, {type(value).__name__}", advice)
 
 
-def is_sparse(value: object) -> bool:
-    """Return whether a value is a sparse matrix of SciPy; there is none before `scipy.sparse` is loaded."""
-    return "scipy.sparse" in sys.modules and bool(scipy.sparse.issparse(value))
-
-
-def check_mask(mask: Array, shape: tuple[int, ...]) -> BoolArray:
-    """Return a mask of shape `shape`, True for real tokens, with at least one real token in each token set."""
-    array = as_array(mask, "mask", f"have shape {shape}")
-    if array.dtype != bool or array.shape != shape:
-        must, got = f"be boolean of shape {shape}, True for real tokens", f"{array.dtype} of shape {array.shape}"
-        raise ParameterError("mask", must, got, "Use mask.astype(bool), without the last axis of `tokens`.")
-    if not array.any(axis=-1).all():
-        must, got = "leave at least one real token in each token set", "a token set that is padding alone"
-        raise ParameterError("mask", must, got, "Drop it from the batch.")
-    return array
-
-
 def exact_numbers(array: AnyArray, name: str, real: BoolArray | None = None) -> AnyArray:
-    """Return an array of finite floats, or of Fractions where float64 could not hold the values.
-
-    float16, float32 and float64 keep their dtype. Rows where `real` is False may hold anything.
-    """
+    """Return an array of finite floats, or of Fractions where float64 could not hold the values, except in padding."""
     if array.dtype.kind not in "fiubO":
         raise ParameterTypeError(name, "hold real numbers", f"values of type {array.dtype}", ADVICE[name])
     real = np.ones(array.shape[:-1], bool) if real is None else real
@@ -131,13 +112,11 @@ def exact_numbers(array: AnyArray, name: str, real: BoolArray | None = None) -> 
 
 
 def _fraction(value: Any, name: str, index: tuple[int, ...]) -> Fraction:
-    try:
-        if isinstance(value, str | bytes):
-            raise TypeError
-        exact = value.as_integer_ratio() if hasattr(value, "as_integer_ratio") else (value, 1)
-        fraction = Fraction(int(exact[0]), int(exact[1])) if value == value else None
-    except (TypeError, ValueError, OverflowError, AttributeError):
-        fraction = None
+    fraction = None
+    with suppress(TypeError, ValueError, OverflowError, AttributeError):
+        if value == value and not isinstance(value, str | bytes):
+            p, q = value.as_integer_ratio() if hasattr(value, "as_integer_ratio") else (value, 1)
+            fraction = Fraction(int(p), int(q))
     if fraction is None:
         raise ParameterError(name, "hold finite real numbers", f"{value!r} at index {index}", ADVICE[name])
     if abs(fraction) > MAX_FLOAT:
@@ -153,15 +132,13 @@ def check_alpha(alpha: object) -> tuple[Fraction, ...]:
     values = plain if isinstance(plain, Sequence) and not isinstance(plain, str) else [plain]
     if not len(values):
         raise ParameterError("alpha", "hold at least one value", "an empty sequence", "Pass one number, such as 0.5.")
-    return tuple(_step(value.item() if isinstance(value, np.generic) else value) for value in values)
-
-
-def _step(value: Any) -> Fraction:
-    good = isinstance(value, Rational | float) and not isinstance(value, bool)
-    if not good or not 0 < value < np.inf:
-        must = "be a positive finite number, or a sequence of such, one per layer"
-        raise ParameterError("alpha", must, repr(value), "Typical values lie between 0.1 and 5.")
-    return Fraction(value)
+    steps: list[Any] = [value.item() if isinstance(value, np.generic) else value for value in values]
+    for value in steps:
+        good = isinstance(value, Rational | float) and not isinstance(value, bool)
+        if not good or not 0 < value < np.inf:
+            must = "be a positive finite number, or a sequence of such, one per layer"
+            raise ParameterError("alpha", must, repr(value), "Typical values lie between 0.1 and 5.")
+    return tuple(map(Fraction, steps))
 
 
 def check_matrix(A: Array, *, any_A: bool) -> AnyArray:
@@ -222,23 +199,22 @@ def check_weight(weight: Array, name: str, *, square: bool = False, size: int | 
     must, advice = "be a square matrix" if square else "be a matrix", "Pass an array with two axes."
     if size is not None:
         must, advice = f"have shape ({size},)", "Pass one number for each."
-    array, floats = as_array(weight, name, "be a matrix" if size is None else must), None
+    array = as_array(weight, name, "be a matrix" if size is None else must)
     is_matrix = array.ndim == 2 and array.size > 0 and (not square or array.shape[0] == array.shape[1])
     if isinstance(weight, str):
         raise ParameterError(name, must, f"the text {weight!r}", "hm.matrix(name) makes a named one.")
     if not is_matrix if size is None else array.shape != (size,):
         raise ParameterError(name, must, f"shape {array.shape}", advice)
-    if array.dtype.kind in "fiubO":
-        with suppress(TypeError, ValueError, OverflowError):
-            floats = array.astype(np.float64)
-    if floats is None:
-        raise ParameterError(name, "hold finite real numbers", array.dtype, "Convert it to floats.")
+    try:
+        floats = array.astype(np.float64, casting="unsafe" if array.dtype.kind in "fiubO" else "no")
+    except (TypeError, ValueError, OverflowError):
+        raise ParameterError(name, "hold finite real numbers", array.dtype, "Convert it to floats.") from None
     if not np.isfinite(floats).all():
         raise ParameterError(name, "hold finite real numbers", "NaN or infinite ones", "Clean it first.")
     if is_tensor(weight):
         return weight
     floats.setflags(write=False)
-    return floats
+    return weight if is_tensor(weight) else floats
 
 
 def check_ties(ties: object) -> str | float:

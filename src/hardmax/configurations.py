@@ -78,12 +78,10 @@ def configuration(name: str, *, n: int | None = None, d: int | None = None, seed
             raise ParameterError(("n", "d"), must, f"them with {name!r}", "Leave them out.")
         return PAPER_CONFIGURATIONS[name](rng)
     if name in RANDOM_CONFIGURATIONS:
-        n, d = 100 if n is None else n, 2 if d is None else d
-        sizes = _validation.check_count(n, "n", least=1), _validation.check_count(d, "d", least=1)
-        return RANDOM_CONFIGURATIONS[name](rng, *sizes)
-    raise ParameterError(
-        "name", f"be one of {', '.join(CONFIGURATIONS)}", repr(name), did_you_mean(str(name), CONFIGURATIONS)
-    )
+        n = 100 if n is None else _validation.check_count(n, "n", least=1)
+        return RANDOM_CONFIGURATIONS[name](rng, n, 2 if d is None else _validation.check_count(d, "d", least=1))
+    must, advice = f"be one of {', '.join(CONFIGURATIONS)}", did_you_mean(str(name), CONFIGURATIONS)
+    raise ParameterError("name", must, repr(name), advice)
 
 
 # The published examples, to the digits given in the paper's code.
@@ -106,8 +104,6 @@ PAPER_MATRICES: dict[str, list[list[float]]] = {
     ],
     "paper-product": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, -0.5]],
 }
-
-
 SIZED: dict[str, Callable[[np.random.Generator, int], FloatArray]] = {
     "identity": lambda rng, d: np.eye(d),
     "minus-identity": lambda rng, d: -np.eye(d),

@@ -335,7 +335,6 @@ class Limits(_Comparable, LazySequence[Limit]):
         return len(self.certified)
 
     def _make(self, b: int) -> Limit:
-        """Return the limit of a token set that the pass decided."""
         assert self._batch_limit is not None
         found, emerged, queries = self._batch_limit.limit_set(b)
         stats = self._batch_limit.stats | {"layers": found.layer, "queries": queries}
@@ -440,14 +439,10 @@ def _find_limit(
         sets = run.choose()
         if progress is not None:
             progress(int(run.classes.counts[run.decided].sum()), len(array))
-        if run.decided.all():
-            break
-        if sets == before and run.layer >= next_try:
+        if not run.decided.all() and sets == before and run.layer >= next_try:
             found = _decide_the_rest(run, rule)
             next_try = run.layer + 1 + run.layer // 8
-            if found:
-                break
-        if run.layer == max_layers:
+        if run.decided.all() or run.layer == max_layers:
             break
         run.advance()
         before = sets
@@ -475,24 +470,21 @@ def _find_batch_limits(
 
     tokens, clusters, leads = batch.astype(np.float64), np.full(real.shape, -1), np.zeros(real.shape, bool)
     certified, layer, in_pass = np.ones(len(batch), bool), np.zeros(len(batch), np.intp), np.zeros(len(batch), bool)
-    if can_share_pass(rule, batch, kernel):
+    if len(batch) > 1 and can_share_pass(rule, batch, kernel):
         shared = BatchLimit(rule, Batch(rule, batch, real, kernel), max_layers, report)
         in_pass, leads, layer, known = shared.in_pass, shared.leads, shared.layer, shared.in_pass[:, None] & real
         clusters = np.where(known, shared.clusters, -1)
         tokens = shared.tokens if known.all() else np.where(known[..., None], shared.tokens, tokens)
-    each, alone = [shared.stats] if shared is not None and in_pass.any() else [], dict[int, Limit]()
-    done = int(real[in_pass].sum())
+    done, alone = int(real[in_pass].sum()), dict[int, Limit]()
     for b in np.flatnonzero(~in_pass).tolist():
         ids = np.flatnonzero(real[b])
-        one = _find_limit(batch[b, ids], rule, max_layers, kernel, report, given)
+        one = alone[b] = _find_limit(batch[b, ids], rule, max_layers, kernel, report, given)
         tokens[b, ids], clusters[b, ids] = to_numpy(one.tokens), one.clusters
         certified[b], layer[b] = one.certified, one.layer
-        leads[b] = False
-        leads[b, ids[one.leaders]] = True
+        leads[b] = np.isin(np.arange(real.shape[1]), ids[one.leaders])
         done += len(ids)
-        alone[b] = one
-        each.append(one.stats)
-    stats = merge_stats(each, int(in_pass.sum()))
+    each = [shared.stats] if shared is not None and in_pass.any() else []
+    stats = merge_stats(each + [one.stats for one in alone.values()], int(in_pass.sum()))
     return Limits(like(tokens, given), certified, layer, clusters, leads, stats, shared, alone)
 
 
@@ -521,24 +513,20 @@ def _make_limit(
 
 def _decide_the_rest(run: Run, rule: Hardmax) -> dict[int, Point]:
     """Try T and chain on the exact positions of this layer; mark what they prove, and return those limits."""
-    history, sets = run.state.history, run.sets
+    history, sets, undecided = run.state.history, run.sets, np.flatnonzero(~run.decided).tolist()
     if history is None or run.layer < len(rule.steps) - 1:  # alpha must be constant from here on
         return {}
-    undecided = np.flatnonzero(~run.decided).tolist()
     if (sets.sizes[undecided] == 1).all():  # then the frozen picture ends at leaders, which is Theorem 1's to see
         return {}
-    positions = history.at(run.layer, range(len(run.classes)))
+    positions, D = history.at(run.layer, range(len(run.classes))), history.denominator(run.layer)
     proved = certify(Frozen(positions, sets, run.classes.counts, undecided, rule.step(run.layer), rule.metric.rows))
     if proved is None:
         return {}
-    proof, limits = proved
-    D = history.denominator(run.layer)
-    run.settle(np.array(undecided), proof)
-    return {i: tuple(x / D for x in point) for i, point in limits.items()}
+    run.settle(np.array(undecided), proved[0])
+    return {i: tuple(x / D for x in point) for i, point in proved[1].items()}
 
 
 def _reason(rule: Hardmax) -> str:
-    """Return why there is no certificate."""
     if rule.ties != "exact":
         return 'A tolerance treats near-ties as ties, and no theorem covers that; use `ties="exact"`.'
     if not rule.positive_definite:

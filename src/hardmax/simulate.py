@@ -172,8 +172,8 @@ def simulate(
         if value is not None and not rule.continuous:
             got = f"{value!r} with {type(rule).__name__}, which moves tokens by layers"
             raise ParameterError(option, "go with a rule in continuous time", got, "Leave it out.")
-    steps, name = Method.from_arguments(**settings), type(rule).__name__
-    if not rule.continuous:
+    steps, name = Method.from_arguments(**settings) if rule.continuous else None, type(rule).__name__
+    if steps is None:
         if times is not None:
             raise ParameterError("layers", f"be given: {name} moves tokens by layers", "`times`", "Pass `layers=30`.")
         saved = np.arange(_validation.check_count(layers, "layers", least=0) + 1)
@@ -182,7 +182,8 @@ def simulate(
         raise ParameterError("times", must, got, "Pass `times=np.linspace(0, 15, 101)`.")
     else:
         saved = steps.check_times(times)
-    job = _Job(rule, tokens, array, real, saved if save == "all" else saved[-1:], steps, kernel, progress)
+    kept = saved if save == "all" else saved[-1:]
+    job = _Job(rule, tokens, array, real, array.ndim == 3, kept, steps, kernel, progress)
     if kernel != "auto" and check_kernel(kernel) and not job.searches:
         must = "go with Hardmax, by itself or as a head with coordinates of its own, and without gradients"
         raise ParameterError("kernel", must, f"{kernel!r} with {name}", "Leave it out.")
@@ -197,27 +198,15 @@ class _Job:
     tokens: Array  # as given
     array: AnyArray  # (n, d) or (batch, n, d), floats or Fractions
     real: BoolArray  # False for padding
+    batched: bool
     saved: AnyArray  # layers or times to keep
-    method: Method
+    method: Method | None  # None for rules with layers
     kernel: str
     progress: Progress | None
 
     @property
-    def batched(self) -> bool:
-        return self.array.ndim == 3
-
-    @property
-    def batch(self) -> AnyArray:
-        """The tokens with an axis for the batch, (batch, n, d)."""
-        return self.array if self.batched else self.array[None]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return np.dtype(np.float64 if self.array.dtype == object else self.array.dtype)
-
-    @property
     def start(self) -> AnyArray:
-        return self.array.astype(self.dtype)
+        return self.array.astype(np.float64 if self.array.dtype == object else self.array.dtype)
 
     @property
     def by_heads(self) -> bool:
@@ -228,7 +217,6 @@ class _Job:
 
     @property
     def searches(self) -> bool:
-        """Whether a search kernel is used."""
         return isinstance(self.rule, Hardmax) or (self.by_heads and any(head.searches for head in self.heads))
 
     @property
@@ -252,9 +240,6 @@ class _Job:
         numbers, progress = count(done + 1), self.progress
         return (lambda: None) if progress is None else (lambda: progress(next(numbers), total))
 
-    def is_saved(self, k: int) -> bool:
-        return len(self.saved) > 1 or k == self.saved[-1]
-
     def floats(self) -> tuple[Array, Array | None]:
         """Return the tokens as a float array or tensor with zeros for padding, and the keys that are not padding."""
         state: Array = self.tokens if is_tensor(self.tokens) else self.start
@@ -273,11 +258,11 @@ class _Job:
     def as_given(self, kept: AnyArray) -> Array:
         """Return tokens (saved, batch, n, d) with the axes, dtype and array type of the input."""
         with np.errstate(over="ignore", invalid="ignore"):  # numbers beyond the dtype become infinite
-            return like((kept if self.batched else kept[:, 0]).astype(self.dtype, copy=False), self.tokens)
+            return like((kept if self.batched else kept[:, 0]).astype(self.start.dtype, copy=False), self.tokens)
 
-    def smooth(self, tokens: Array, stats: dict[str, Any], **more: Any) -> SmoothTrajectory:
+    def smooth(self, tokens: Array, method: str, stats: dict[str, Any], **more: Any) -> SmoothTrajectory:
         dtype = str(tokens.dtype).removeprefix("torch.")
-        stats = {"method": self.method.name, "dtype": dtype, "adaptive": False} | stats
+        stats = {"method": method, "dtype": dtype, "adaptive": False} | stats
         return SmoothTrajectory(tokens, self.rule, self.saved, self.batched, stats, self.real, self.start, **more)
 
 
@@ -286,37 +271,49 @@ def _run(job: _Job) -> Trajectory:
         return _run_hardmax(job, job.rule)
     if job.by_heads:
         return _run_heads(job)
-    if not job.rule.continuous:
+    if job.method is None:
         return _run_layers(job)
-    return _run_adaptive(job) if job.method.is_adaptive else _run_fixed(job)
+    return _run_adaptive(job, job.method) if job.method.is_adaptive else _run_fixed(job, job.method)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # numbers beyond the dtype become infinite
 def _run_hardmax(job: _Job, rule: Hardmax) -> HardmaxTrajectory:
     """Run all token sets in one pass where possible, and every other one by itself; exact sets in both."""
-    batch, real, layers = job.batch, np.atleast_2d(job.real), int(job.saved[-1])  # (batch, n, d), (batch, n)
-    kept = np.empty((len(job.saved), *batch.shape), job.dtype)
+    batch, real = job.array.reshape(-1, *job.array.shape[-2:]), np.atleast_2d(job.real)  # (batch, n, d), (batch, n)
+    layers, kept = int(job.saved[-1]), np.empty((len(job.saved), *batch.shape), job.start.dtype)
     kept[:] = batch  # padding stays as given; so does layer 0
-    left, each, shared = np.arange(len(batch)), list[dict[str, Any]](), None
-    if can_share_pass(rule, batch, job.kernel):
-        shared = Batch(rule, batch, real, job.kernel)
-        follows = _run_batch(shared, rule, kept, job)
+    left, each, shared, total = np.arange(len(batch)), list[dict[str, Any]](), None, len(batch) * (layers + 1)
+    if len(batch) > 1 and can_share_pass(rule, batch, job.kernel):
+        shared, follows = Batch(rule, batch, real, job.kernel), list[IntArray]()
+        for k in _choose_layers(shared, layers):
+            if not shared.in_pass.any():
+                break
+            if k in job.saved:
+                if k > 0:
+                    np.copyto(
+                        kept[len(follows)], rule.grow(shared.tokens, k), "same_kind", real.all() or real[..., None]
+                    )
+                follows.append(shared.follows)
+            if job.progress is not None:
+                job.progress(int(shared.in_pass.sum()) * (k + 1), total)
         left = np.flatnonzero(~shared.in_pass)
         each = [shared.stats] if len(left) < len(batch) else []
     alone, in_pass = dict[int, TokenSet](), len(batch) - len(left)
-    tick = job.ticker(len(batch) * (layers + 1), in_pass * (layers + 1))
+    tick = job.ticker(total, in_pass * (layers + 1))
     for b in left.tolist():
         run, ids, sets = Run(rule, batch[b, real[b]], kernel=job.kernel), np.flatnonzero(real[b]), list[Sets]()
         for k in _choose_layers(run, layers):
-            if job.is_saved(k):
+            if k in job.saved:
                 if k > 0:
-                    with np.errstate(over="ignore", invalid="ignore"):  # numbers beyond the dtype become infinite
-                        kept[len(sets), b, ids] = rule.grow(run.tokens, k)[run.classes.labels]
+                    kept[len(sets), b, ids] = rule.grow(run.tokens, k)[run.classes.labels]
                 sets.append(run.sets)
             tick()
         alone[b] = TokenSet(run.classes, tuple(sets), run.emerged, run.settled, ids)
+        if shared is not None:
+            shared.emerged[b, ids] = run.emerged[run.classes.labels]
+            shared.settled[b, ids] = run.settled[run.classes.labels]
         each.append(run.stats)
-    stats = merge_stats(each, in_pass) if job.batched else each[0]
-    stats["dtype"] = str(kept.dtype)
+    stats = (merge_stats(each, in_pass) if job.batched else each[0]) | {"dtype": str(kept.dtype)}
     token_sets: Sequence[TokenSet] = tuple(alone.values())
     if shared is not None:
         token_sets = TokenSets(batch, real, follows, shared.emerged, shared.settled, rule.causal, alone)
@@ -332,23 +329,6 @@ def _choose_layers(run: Run | Batch, layers: int) -> Iterator[int]:
             run.advance()
 
 
-def _run_batch(batch: Batch, rule: Hardmax, kept: AnyArray, job: _Job) -> list[IntArray]:
-    """Run a batch to the last layer; write its tokens into `kept`, and return whom they follow at each saved layer."""
-    layers, follows = int(job.saved[-1]), list[IntArray]()
-    written = True if batch.real.all() else batch.real[..., None]
-    for k in _choose_layers(batch, layers):
-        if not batch.in_pass.any():
-            break
-        if job.is_saved(k):
-            if k > 0:
-                with np.errstate(over="ignore", invalid="ignore"):  # numbers beyond the dtype become infinite
-                    np.copyto(kept[len(follows)], rule.grow(batch.tokens, k), "same_kind", written)
-            follows.append(batch.follows)
-        if job.progress is not None:
-            job.progress(int(batch.in_pass.sum()) * (k + 1), len(batch.real) * (layers + 1))
-    return follows
-
-
 def _run_layers(job: _Job) -> SmoothTrajectory:
     """Run all token sets at once, layer by layer; tensors keep their gradients."""
     assert isinstance(job.rule, Layered | MultiHead)
@@ -357,39 +337,39 @@ def _run_layers(job: _Job) -> SmoothTrajectory:
     tick, kept = job.ticker(layers + 1), []
     with np.errstate(over="ignore", invalid="ignore", under="ignore"), share_search() as search:
         for k in range(layers + 1):
-            if job.is_saved(k):
+            if k in job.saved:
                 kept.append(state)
             tick()
             if k < layers:
                 state = job.rule.layer(state, k, keys)
-    return job.smooth(job.with_padding(stack(kept)), {"method": "layers", "layers": layers} | search.stats)
+    return job.smooth(job.with_padding(stack(kept)), "layers", {"layers": layers} | search.stats)
 
 
-def _run_fixed(job: _Job) -> SmoothTrajectory:
+def _run_fixed(job: _Job, method: Method) -> SmoothTrajectory:
     """Run all token sets at once with Euler or RK4 steps; tensors keep their gradients."""
     assert isinstance(job.rule, Flow | MultiHead)
     state, keys = job.floats()
-    coordinates = choose_coordinates(job.rule, state, keys, steps=job.method)
+    coordinates = choose_coordinates(job.rule, state, keys, steps=method)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        found = integrate.integrate_fixed(coordinates, state, job.saved, job.method, job.ticker(len(job.saved)))
+        found = integrate.integrate_fixed(coordinates, state, job.saved, method, job.ticker(len(job.saved)))
     tokens, rescaled = job.with_padding(found.tokens), job.with_padding(found.rescaled)
-    return job.smooth(tokens, {"dt": job.method.dt, "steps": found.steps}, rescaled=rescaled, powers=found.powers)
+    stats = {"dt": method.dt, "steps": found.steps}
+    return job.smooth(tokens, method.name, stats, rescaled=rescaled, powers=found.powers)
 
 
-def _run_adaptive(job: _Job) -> SmoothTrajectory:
+def _run_adaptive(job: _Job, method: Method) -> SmoothTrajectory:
     """Run every token set by itself in float64 with error control."""
-    rule, method = job.rule, job.method
-    assert isinstance(rule, Flow | MultiHead)
-    if needs_gradient(job.tokens, *rule.weights):
+    assert isinstance(job.rule, Flow | MultiHead)
+    if needs_gradient(job.tokens, *job.rule.weights):
         got = f"{method.name!r}, which runs outside torch"
         advice = 'Use `method="rk4"` and `dt=0.1`, or detach the tensors.'
         raise ParameterError("method", "take fixed steps where gradients are needed", got, advice)
-    batch = job.batch.astype(np.float64)  # (batch, n, d)
+    batch = job.array.reshape(-1, *job.array.shape[-2:]).astype(np.float64)  # (batch, n, d)
     kept = np.broadcast_to(batch, (len(job.saved), *batch.shape)).copy()
     rescaled, tick, found = kept.copy(), job.ticker(len(batch) * len(job.saved)), []
     for b, real in enumerate(np.atleast_2d(job.real)):
         tokens = batch[b, real]
-        one = integrate.integrate_adaptive(choose_coordinates(rule, tokens), tokens, job.saved, method, tick)
+        one = integrate.integrate_adaptive(choose_coordinates(job.rule, tokens), tokens, job.saved, method, tick)
         kept[:, b, real] = one.tokens
         if one.rescaled is not None:
             rescaled[:, b, real] = one.rescaled
@@ -407,6 +387,7 @@ def _run_adaptive(job: _Job) -> SmoothTrajectory:
     }
     return job.smooth(
         job.as_given(kept),
+        method.name,
         stats,
         rescaled=None if found[0].rescaled is None else job.as_given(rescaled),
         problems=tuple(one.problem for one in found),
@@ -417,8 +398,7 @@ def _run_adaptive(job: _Job) -> SmoothTrajectory:
 def _run_heads(job: _Job) -> SmoothTrajectory:
     """Run each head by itself: heads on coordinates of their own are independent models."""
     heads = tuple(_run(one) for one in job.heads)
-    tokens = join([head.tokens for head in heads])
-    stats: dict[str, Any] = {"method": "heads", "heads": [head.stats for head in heads]}
+    stats: dict[str, Any] = {"heads": [head.stats for head in heads]}
     searched = [head.stats for head in heads if "kernel" in head.stats]
     if searched:
         kernels = dict.fromkeys(name for own in searched for name in own["kernel"].split(", "))
@@ -427,4 +407,4 @@ def _run_heads(job: _Job) -> SmoothTrajectory:
         stats |= {"kernel": ", ".join(kernels), "why": " ".join(reasons), "queries": queries}
     by_head = [head.problems for head in heads if isinstance(head, SmoothTrajectory)]
     problems = tuple(" ".join(filter(None, own)) for own in zip(*by_head, strict=True))
-    return job.smooth(tokens, stats, heads=heads, problems=problems)
+    return job.smooth(join([head.tokens for head in heads]), "heads", stats, heads=heads, problems=problems)

@@ -313,7 +313,7 @@ FAULTS = (
         "checks",
         "padding alone",
         "_validation.py",
-        "if not array.any(axis=-1).all():",
+        "if not real.any(axis=-1).all():",
         "if not array.any():",
         "test_checks::test_bad_mask",
         "A cloud without a token is run.",

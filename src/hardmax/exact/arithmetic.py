@@ -4,8 +4,6 @@ Adaptive  the default: floats with an error bound, and exact positions where a c
 Rational  no float decides anything. Slower, and independent of the error bounds: each of the two tests the other.
 Tolerant  products within a tolerance count as equal, as a modelling choice. No theorem covers this dynamics.
 
-To add an arithmetic, write `choose` and, if there is a history, `from_centroids`.
-
 `History` holds exact positions, computed on access. All tokens of a layer are integers over one denominator; a layer
 with alpha = p/q is, in those integers,
 
@@ -58,9 +56,8 @@ class History:
 
     def at(self, layer: int, ids: Iterable[int]) -> list[Row]:
         """Return integer rows of the given classes at a layer; divide by `denominator(layer)`."""
-        ids = list(ids)
         missing: list[set[int]] = []  # at this layer and at those before it
-        needed = set(ids)
+        needed = set(ids := list(ids))
         while todo := needed - self._known[layer - len(missing)].keys():
             missing.append(todo)
             if len(missing) > layer:
@@ -110,22 +107,13 @@ class State(ABC):
         start = Scaled.of(self.classes.rows)
         self.error = start.error
         self._Z, self._exponent = start.values, start.exponent
-        self._rule, self._metric, self._search = rule, rule.metric, search
+        self._rule, self._metric, self.search = rule, rule.metric, search
         self._reach = 1.01 * float(np.linalg.norm(start.values, axis=1).max())
 
     @property
     def tokens(self) -> FloatArray:
         """Positions, shape (m, d), in the units of the input."""
         return np.ldexp(self._Z, self._exponent)
-
-    @property
-    def kernel(self) -> str:
-        return str(self._search)
-
-    @property
-    def why(self) -> str:
-        """Why that kernel ran."""
-        return self._search.why
 
     def _limits(self, rows: IntArray) -> IntArray | None:
         """Return the number of classes that each row sees; None is all."""
@@ -138,11 +126,6 @@ class State(ABC):
     def from_centroids(self, sets: Sets) -> Sets:
         """Return the maximisers that a token at the centroid of each set of classes would have; needs a history."""
         raise NotImplementedError
-
-    def sees(self, sets: Sets) -> list[bool]:
-        """Return for each set of classes whether a token at its centroid has all of them among its maximisers."""
-        seen = self.from_centroids(sets)
-        return [set(sets[r].tolist()) <= set(seen[r].tolist()) for r in range(len(sets))]
 
     def radius(self, gap: float) -> float:
         """Return how far each input row may move, in the units of the input, such that gaps of `gap` stay positive."""
@@ -182,7 +165,7 @@ class Adaptive(State):
 
     def _maximisers(self, points: Points, limits: IntArray | None = None) -> tuple[Sets, FloatArray | None]:
         keys = Points(self._Z, self.error, lambda some: self.history.at(self.layer, some))
-        sets, gaps, leads = exact_sets(points, keys, self._metric, self._search, limits)
+        sets, gaps, leads = exact_sets(points, keys, self._metric, self.search, limits)
         self.exact_rows += len(leads)
         if gaps is not None:
             close = list(leads)
@@ -197,15 +180,11 @@ class Rational(State):
 
     @property
     def tokens(self) -> FloatArray:
-        return as_floats(self._rows(), self.history.denominator(self.layer))
-
-    def _rows(self) -> list[Row]:
-        return self.history.at(self.layer, range(len(self.classes)))
-
-    kernel = "flint"
-    why = "`exact=True` multiplies integers."
+        rows = self.history.at(self.layer, range(len(self.classes)))
+        return as_floats(rows, self.history.denominator(self.layer))
 
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:
+        self.search.record("flint", len(rows), "`exact=True` multiplies integers.")
         self.exact_rows += len(rows)
         return self._maximisers(self.history.at(self.layer, rows.tolist()), self._limits(rows))
 
@@ -216,7 +195,7 @@ class Rational(State):
         with needed_for("`exact=True`", "python-flint", "exact"):
             from flint import fmpz_mat
         queries = fmpz_mat([list(apply(self._metric.rows, x)) for x in points])  # (rows, d)
-        keys = fmpz_mat([list(x) for x in self._rows()]).transpose()  # (d, m)
+        keys = fmpz_mat([list(x) for x in self.history.at(self.layer, range(len(self.classes)))]).transpose()  # (d, m)
         members, gaps = [], np.zeros(len(points))  # 0 where tied
         for r, products in enumerate((queries * keys).tolist()):
             products = products if limits is None else products[: limits[r]]
@@ -231,9 +210,7 @@ class Rational(State):
 class Tolerant(State):
     """Use floats without a history: no gap is claimed, and nothing is proved."""
 
-    kernel = "numpy"
-    why = SEES_ALL
-
     def choose(self, rows: IntArray) -> tuple[Sets, FloatArray]:
+        self.search.record("numpy", len(rows), SEES_ALL)
         ties, limits = float(self._rule.ties), self._limits(rows)
         return tolerant_sets(self._Z[rows], self._Z, self._metric, ties, limits), np.zeros(len(rows))

@@ -16,7 +16,7 @@ from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.exact.arithmetic import History
 from hardmax.exact.certificates import Point, Proof
 from hardmax.exact.rounding import next_layer, slack_of
-from hardmax.exact.run import LimitSet
+from hardmax.exact.run import LimitSet, to_point
 from hardmax.search.dispatch import count_numpy_work, explain_choice, products_of_batch, search_batch
 from hardmax.search.reference import near_maxima_of_clouds
 from hardmax.search.sets import Classes, Sets
@@ -31,8 +31,8 @@ MAX_PASS_LAYERS = 200  # layers kept for all token sets at once; those undecided
 
 
 def can_share_pass(rule: "Hardmax", batch: AnyArray, kernel: str) -> bool:
-    """Return whether a batch (batch, n, d) may go in one pass: several small sets of floats, with exact ties."""
-    floats = batch.dtype != object and len(batch) > 1 and batch.shape[1] <= MAX_TOKENS
+    """Return whether a batch (batch, n, d) may go in one pass: small sets of floats, with exact ties."""
+    floats = batch.dtype != object and batch.shape[1] <= MAX_TOKENS
     return floats and kernel in ("auto", "scan") and rule.ties == "exact" and not rule.exact
 
 
@@ -65,7 +65,6 @@ class Batch:
 
     @property
     def stats(self) -> dict[str, Any]:
-        """Return kernel, layers and queries of the token sets in the pass."""
         return {
             "kernel": "scan" if self._compiled else "numpy",
             "why": self._why,
@@ -85,8 +84,7 @@ class Batch:
 
     @property
     def undecided(self) -> BoolArray:
-        """Return which tokens need a query, (batch, n)."""
-        return self.real & (self.settled < 0) & self.in_pass[:, None]
+        return self.real & (self.settled < 0) & self.in_pass[:, None]  # (batch, n)
 
     def choose(self) -> None:
         """Find the token that every undecided one follows, then the leaders and the decided tokens."""
@@ -99,35 +97,28 @@ class Batch:
         if not self._rule.causal:  # there no token is decided, and keys are counted by position
             places = np.argsort(~asked, axis=1, kind="stable")[:, : asked.sum(axis=1).max()]
             asked = np.take_along_axis(asked, places, axis=1)  # (a, w)
-        near = self._near_maxima(_take_tokens(keys, places), keys, real)
+        points, metric, causal = _take_tokens(keys, places), self._rule.metric, self._rule.causal  # (a, w, d)
+        queries, query_error = metric.queries(points.reshape(-1, keys.shape[2]), self.error)
+        slack = slack_of(queries, query_error, keys.reshape(-1, keys.shape[2]), self.error)
+        exact = self._rule.metric.A is None and not self.error  # then the search finds the slack itself
+        queries, mask = queries.reshape(points.shape), None if real.all() else real
+        if self._compiled:
+            near, _ = search_batch(queries, keys, None if exact else slack, mask, causal)
+        else:
+            near = near_maxima_of_clouds(queries, keys, slack, mask, causal)
         good = ((near.sizes == 1).reshape(asked.shape) | ~asked).all(axis=1)
         self.in_pass[active[~good]] = False
         self.queries[active] += asked.sum(axis=1)
         asked &= good[:, None]
-        top = active[:, None] * self.real.shape[1]
-        self._record((top + places)[asked], (top + near.targets.reshape(asked.shape))[asked])
-
-    def _near_maxima(self, points: FloatArray, keys: FloatArray, real: BoolArray) -> Sets:
-        """Return every key that may be the largest for points (a, w, d) among keys (a, n, d)."""
-        rows, width = keys.reshape(-1, keys.shape[2]), points.shape[2]
-        queries, query_error = self._rule.metric.queries(points.reshape(-1, width), self.error)
-        slack = slack_of(queries, query_error, rows, self.error)
-        exact = self._rule.metric.A is None and not self.error  # then the search finds the slack itself
-        mask, causal, queries = None if real.all() else real, self._rule.causal, queries.reshape(points.shape)
-        if not self._compiled:
-            return near_maxima_of_clouds(queries, keys, slack, mask, causal)
-        return search_batch(queries, keys, None if exact else slack, mask, causal)[0]
-
-    def _record(self, rows: IntArray, targets: IntArray) -> None:
-        """Store whom rows follow, as flat indices; Theorem 1 needs leaders that see all keys."""
-        n = self.real.shape[1]
+        top = active[:, None] * self.real.shape[1]  # rows and targets are flat indices
+        rows, targets = (top + places)[asked], (top + near.targets.reshape(asked.shape))[asked]
         follows, emerged, settled = self.follows.reshape(-1).copy(), self.emerged.reshape(-1), self.settled.reshape(-1)
-        follows[rows] = targets % n
+        follows[rows] = targets % self.real.shape[1]
+        self.follows = follows.reshape(self.real.shape)
         leaders = rows[rows == targets]
         emerged[leaders[emerged[leaders] < 0]] = self.layer
-        if not self._rule.causal:
+        if not self._rule.causal:  # Theorem 1 needs leaders that see all keys
             settled[rows[emerged[targets] >= 0]] = self.layer
-        self.follows = follows.reshape(self.real.shape)
 
     def advance(self, moving: IntArray | None = None) -> None:
         """Move the tokens of some token sets, or of all: z_i <- z_i + alpha/(1 + alpha) (c_i - z_i)."""
@@ -167,31 +158,25 @@ class BatchLimit:
         column = np.cumsum(self.leads, axis=1) - 1  # index of a leader among those of its token set
         self.clusters: IntArray = np.take_along_axis(column, batch.follows, axis=1)  # (batch, n)
         self._late: dict[tuple[int, int], Point] = {}  # positions of leaders that moved before they led
+        n = self.real.shape[1]
         for b in np.flatnonzero(self.in_pass & (self._emerged > 0).any(axis=1)).tolist():
-            self._find_late_leaders(b, moves)
+            history = History(self._start[b], np.ones(n, np.intp), rule.step)
+            for moving, follows in moves[: self._emerged[b].max()]:  # this token set moved in all of them
+                history.record(Sets(np.arange(n + 1), follows[np.searchsorted(moving, b)]))
+            for i in np.flatnonzero(self._emerged[b] > 0).tolist():
+                layer = int(self._emerged[b, i])
+                self._late[b, i] = to_point(history.at(layer, [i])[0], history.denominator(layer))
         self._places: FloatArray = batch.start.copy()  # (batch, n, d), right for leaders
         for leader, point in self._late.items():
             self._places[leader] = list(map(float, point))
         self.tokens: FloatArray = _take_tokens(self._places, batch.follows)  # (batch, n, d)
 
-    def _find_late_leaders(self, b: int, moves: list[tuple[IntArray, IntArray]]) -> None:
-        """Move the late leaders of a token set in exact arithmetic."""
-        n = self.real.shape[1]
-        history = History(self._start[b], np.ones(n, np.intp), self._rule.step)
-        for moving, follows in moves[: self._emerged[b].max()]:  # this token set moved in all of them
-            history.record(Sets(np.arange(n + 1), follows[np.searchsorted(moving, b)]))
-        for i in np.flatnonzero(self._emerged[b] > 0).tolist():
-            layer = int(self._emerged[b, i])
-            row, D = history.at(layer, [i])[0], history.denominator(layer)
-            self._late[b, i] = tuple(Fraction(x, D) for x in row)
-
     def limit_set(self, b: int) -> tuple[LimitSet, IntArray, int]:
         """Return the limits of the real tokens of one token set, when each leader emerged, and the queries."""
         ids = np.flatnonzero(self.real[b])
-        classes, leaders = Classes.singly(self._start[b, ids]), np.flatnonzero(self.leads[b, ids])
+        classes, leads = Classes.singly(self._start[b, ids]), self.leads[b, ids]
         sets = Sets(np.arange(len(ids) + 1), np.searchsorted(ids, self._follows[b, ids]))
-        column = np.full(len(ids), -1)
-        column[leaders] = np.arange(len(leaders))
+        leaders, column = np.flatnonzero(leads), np.where(leads, np.cumsum(leads) - 1, -1)
         places, proof = ids[leaders].tolist(), np.full(len(ids), Proof.THEOREM_1)
         exact = [self._late.get((b, i)) or tuple(map(Fraction, self._start[b, i].tolist())) for i in places]
         found = LimitSet(

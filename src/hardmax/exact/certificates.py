@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from fractions import Fraction
 from functools import lru_cache
+from graphlib import CycleError, TopologicalSorter
 from math import comb, lcm
 from operator import sub
 from typing import TypeAlias
@@ -72,9 +73,9 @@ def certify(frozen: Frozen) -> tuple[Proof, dict[int, Point]] | None:
         return None
     for i in order:
         limits[i] = frozen.mean(i, limits)
-    if not _plausible(frozen, limits) or not _same_sets_for_ever(
-        frozen, limits, _levels(frozen, points, limits, order)
-    ):
+    if not _plausible(frozen, limits):
+        return None
+    if not _same_sets_for_ever(frozen, limits, _levels(frozen, points, limits, order)):
         return None
     return Proof.CHAIN if order else Proof.T, {i: limits[i] for i in frozen.undecided}
 
@@ -83,25 +84,18 @@ def _standing(frozen: Frozen, means: list[Point]) -> set[int]:
     """Return undecided classes whose centroid stands still: the mean of c_j over C_i is c_i, also for members."""
     open_rows = set(frozen.undecided)
     standing = {i for i in open_rows if frozen.mean(i, means) == means[i]}
-    while True:
-        unsure = {i for i in standing if not (set(frozen.sets[i].tolist()) & open_rows) <= standing}
-        if not unsure:
-            return standing
+    while unsure := {i for i in standing if not (set(frozen.sets[i].tolist()) & open_rows) <= standing}:
         standing -= unsure
+    return standing
 
 
 def _chain(frozen: Frozen, standing: set[int]) -> list[int] | None:
     """Return the other undecided classes, each after all that it follows; None if some follow each other in a cycle."""
-    order: list[int] = []
-    waiting = {i: set(frozen.sets[i].tolist()) for i in frozen.undecided if i not in standing}
-    while waiting:
-        ready = [i for i, members in waiting.items() if not members & waiting.keys()]
-        if not ready:
-            return None
-        order += ready
-        for i in ready:
-            del waiting[i]
-    return order
+    others = set(frozen.undecided) - standing
+    try:
+        return list(TopologicalSorter({i: others.intersection(frozen.sets[i].tolist()) for i in others}).static_order())
+    except CycleError:
+        return None
 
 
 def _levels(frozen: Frozen, points: list[Point], limits: list[Point], order: list[int]) -> list[list[Point]]:
@@ -124,8 +118,7 @@ def _same_sets_for_ever(frozen: Frozen, limits: list[Point], levels: list[list[P
     s, *a = [[tuple(int(x * denominator) for x in row) for row in rows] for rows in lists]
     rho = 1 / (1 + frozen.alpha)
     for i in frozen.undecided:
-        members = set(frozen.sets[i].tolist())
-        level = frozen.sets[i][0]
+        members, level = set(frozen.sets[i].tolist()), frozen.sets[i][0]
         As, Aa = apply(frozen.A, s[i]), [apply(frozen.A, row[i]) for row in a]
         for j in range(len(s)):
             gap = _gap(As, Aa, tuple(map(sub, s[level], s[j])), [tuple(map(sub, row[level], row[j])) for row in a])

@@ -60,8 +60,8 @@ class Run:
     @property
     def stats(self) -> dict[str, Any]:
         return {
-            "kernel": self.state.kernel,
-            "why": self.state.why,
+            "kernel": str(self.state.search),
+            "why": self.state.search.why,
             "arithmetic": type(self.state).__name__.lower(),
             "layers": self.layer,
             "queries": self.queries,
@@ -103,16 +103,13 @@ class Run:
         return self.sets
 
     def _find_leaders(self, rows: IntArray, sets: Sets) -> None:
-        """Mark i as a leader when C_i holds nothing but i; classes that have met count as one.
-
-        With exact ties it then leads for ever. With a tolerance others may come near enough to be in C_i, too.
-        """
+        """Mark i as a leader when C_i holds nothing but i; classes that have met count as one."""
         leads = (sets.sizes == 1) & (sets.targets == rows)
         if self.state.history is not None:
             for r in sets.tied:
                 if self.emerged[rows[r]] < 0 and rows[r] in sets[r]:
                     leads[r] = len(set(self.state.history.at(self.layer, sets[r].tolist()))) == 1
-        else:
+        else:  # with a tolerance others may come near enough to be in C_i, too
             self.emerged[rows[~leads]] = -1
         fresh = rows[leads]
         self.emerged[fresh[self.emerged[fresh] < 0]] = self.layer
@@ -126,9 +123,10 @@ class Run:
             if self.settled[rows[r]] < 0 and leads[sets[r]].all():
                 followers.setdefault(sets[r].tobytes(), []).append(int(rows[r]))
         if followers:
-            seen = self.state.sees(Sets.of([np.frombuffer(key, np.intp) for key in followers]))
-            for members, holds in zip(followers.values(), seen, strict=True):
-                if holds:
+            leading = Sets.of([np.frombuffer(key, np.intp) for key in followers])
+            seen = self.state.from_centroids(leading)
+            for r, members in enumerate(followers.values()):
+                if set(leading[r].tolist()) <= set(seen[r].tolist()):
                     self.settle(np.array(members), Proof.THEOREM_4)
 
     def settle(self, rows: IntArray, proof: Proof) -> None:
@@ -173,17 +171,14 @@ class LimitSet:
         for i, row in zip(leaders.tolist(), history.at(run.layer, leaders.tolist()), strict=True):
             column[i] = numbered.setdefault(row, len(numbered))
         leaders = leaders[np.unique(column[leaders], return_index=True)[1]]
-        rows = tuple(numbered)
-
-        place = np.full(len(run.classes), -1)
-        simple = run.proof == Proof.THEOREM_1
+        rows, place, simple = tuple(numbered), np.full(len(run.classes), -1), run.proof == Proof.THEOREM_1
         place[simple] = column[run.sets.targets[simple]]
         deep = np.flatnonzero(run.proof > Proof.THEOREM_1)
         deep = deep[np.argsort(run.classes.first[deep])].tolist()
-        known = {_point(row, D): number for row, number in numbered.items()} if deep else {}
+        known = {to_point(row, D): number for row, number in numbered.items()} if deep else {}
         for i in deep:
             total = run.sets.shares(i, run.classes.counts)[2]
-            point = found.get(i) or _point(history.centroid(run.layer, run.sets, i), D * total)
+            point = found.get(i) or to_point(history.centroid(run.layer, run.sets, i), D * total)
             place[i] = known.setdefault(point, len(known))
         others = list(known)[len(rows) :]
         floats = [as_floats(list(rows), D), np.array([list(map(float, point)) for point in others])]
@@ -192,7 +187,7 @@ class LimitSet:
 
     def exact_points(self) -> list[Point]:
         """Return all points; none where a tolerance decides ties."""
-        return [_point(row, self.denominator) for row in self.rows] + self.others
+        return [to_point(row, self.denominator) for row in self.rows] + self.others
 
     def weights(self) -> "scipy.sparse.csr_array":
         """Return convex weights of the limit of each token on the leaders, (n, n_leaders); a row may be empty.
@@ -241,7 +236,8 @@ class LimitSet:
         return run.state.radius(run.smallest_gap)
 
 
-def _point(row: Row, denominator: int) -> Point:
+def to_point(row: Row, denominator: int) -> Point:
+    """Return integers over one denominator as Fractions."""
     return tuple(Fraction(x, denominator) for x in row)
 
 

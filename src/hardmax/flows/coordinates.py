@@ -155,7 +155,7 @@ class Rescaled(Coordinates):
 
     def hold_attention(self, state: FloatArray, t: float) -> FloatArray | None:
         """Hold attention constant from now on if it is Boolean and not yet held, and return it; else return None."""
-        P = np.asarray(self._rule.unit_attention(self._unit(state, t), t, None, self._growth.rate * t))
+        P = np.asarray(self._rule.attention(self._unit(state, t), t, None, self._growth.rate * t))
         if self.held is not None or P.max(axis=1).min() < MIN_BOOLEAN:
             return None
         self.held = P

@@ -166,11 +166,9 @@ class Hardmax(Layered):
 
     def attention(self, tokens: Any, at: float, keys: Any = None) -> Any:
         """Return the matrix that is uniform on the exact C_i of these tokens, (..., n, n)."""
-        array = np.asarray(to_numpy(tokens))
-        P = np.full((int(np.prod(array.shape[:-2])), array.shape[-2], array.shape[-2]), np.nan)
-        for b, one in enumerate(self._each(array, keys)):
-            P[b] = np.nan if one is None else one.toarray()
-        return like(P.reshape(*array.shape[:-1], array.shape[-2]), tokens)
+        array, n = np.asarray(to_numpy(tokens)), tokens.shape[-2]
+        P = [np.full((n, n), np.nan) if one is None else one.toarray() for one in self._each(array, keys)]
+        return like(np.reshape(P, (*array.shape[:-1], n)), tokens)
 
     def _each(self, array: AnyArray, keys: Any) -> "Iterator[scipy.sparse.csr_array | None]":
         """Yield attention of each token set as a sparse matrix; None where tokens left the range of floats."""
@@ -178,17 +176,14 @@ class Hardmax(Layered):
         real = np.ones(batch.shape[:2], bool) if keys is None else np.asarray(to_numpy(keys)).reshape(batch.shape[:2])
         for b, tokens in enumerate(batch):
             ids = np.flatnonzero(real[b])
-            if not np.isfinite(tokens[ids]).all():
-                yield None
-                continue
-            yield attention_over_tokens(*self._sets(tokens[ids]), ids, batch.shape[1])
+            finite = np.isfinite(tokens[ids]).all()
+            yield attention_over_tokens(*self._sets(tokens[ids]), ids, batch.shape[1]) if finite else None
 
     def _sets(self, tokens: AnyArray) -> tuple[Sets, Classes]:
         """Return the exact sets of one token set, over classes of equal tokens."""
         classes = Classes.singly(tokens) if self.causal else Classes.of(tokens)
-        points = Points.of(classes.rows)
+        points, search = Points.of(classes.rows), current_search()
         limits = np.arange(1, len(classes) + 1) if self.causal else None
-        search = current_search()
         if isinstance(self.ties, float):
             search.record("numpy", len(classes), SEES_ALL)
             return tolerant_sets(points.values, points.values, self.metric, self.ties, limits), classes

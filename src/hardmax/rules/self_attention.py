@@ -106,13 +106,10 @@ class SelfAttention(Flow):
         weight = self.weight(name, t)
         return tokens if weight is None else tokens @ match_array(weight, tokens).T
 
-    def attention(self, tokens: Array, at: float, keys: Array | None = None) -> Array:
-        return self.unit_attention(tokens, at, keys, 0.0)
-
-    def unit_attention(self, unit: Array, t: float, keys: Array | None, log: float) -> Array:
-        """Return P for u = e^{-log} x: scores e^{2 log} ⟨Q u_i, K u_j⟩."""
-        queries, to, scale = scale_into_range(self._image("Q", unit, t), self._image("K", unit, t), log)
-        return softmax(queries @ to.swapaxes(-1, -2), seen_keys(unit, keys, self.causal), scale)
+    def attention(self, tokens: Array, at: float, keys: Array | None = None, log: float = 0.0) -> Array:
+        """Return P for tokens u = e^{-log} x: scores e^{2 log} ⟨Q u_i, K u_j⟩."""
+        queries, to, scale = scale_into_range(self._image("Q", tokens, at), self._image("K", tokens, at), log)
+        return softmax(queries @ to.swapaxes(-1, -2), seen_keys(tokens, keys, self.causal), scale)
 
     def unit_means(self, unit: Array, t: float, keys: Array | None, log: float, values: Array) -> Array:
         """Return P @ values for that P."""

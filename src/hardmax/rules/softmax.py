@@ -59,8 +59,8 @@ class Softmax(Layered):
             _validation.check_positive(self.alpha, "alpha", "A tensor must hold one number.")
         self._set(_steps=[self.alpha] if is_tensor(self.alpha) else _validation.check_alpha(self.alpha))
         advice = "Small values such as 0.01 come close to hardmax."
-        self._set(temperature=_validation.check_positive(self.temperature, "temperature", advice))
-        self._set(normalize=check_normalize(self.normalize))
+        temperature = _validation.check_positive(self.temperature, "temperature", advice)
+        self._set(temperature=temperature, normalize=check_normalize(self.normalize))
         if self.A is not None:
             self._set(A=_validation.check_weight(self.A, "A", square=True))
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hardmax import _validation
-from hardmax._arrays import is_tensor, softmax, softmax_means, to_numpy
+from hardmax._arrays import is_tensor, library_of, softmax, softmax_means, to_numpy
 from hardmax._errors import ParameterError
 from hardmax._types import Array, FloatArray
 from hardmax.rules.base import Flow, seen_keys
@@ -77,28 +77,20 @@ class Sphere(Flow):
         return softmax(tokens @ tokens.swapaxes(-1, -2), seen_keys(tokens, keys, self.causal), self.beta)
 
     def velocity(self, tokens: Array, t: float, keys: Array | None = None) -> Array:
-        tokens = on_sphere(tokens)
+        tokens, seen = on_sphere(tokens), seen_keys(tokens, keys, self.causal)
         if self.normalized:
-            pull = softmax_means(tokens, tokens, tokens, seen_keys(tokens, keys, self.causal), self.beta)
-        else:
-            pull = self._kernel(tokens, keys) @ tokens
+            pull = softmax_means(tokens, tokens, tokens, seen, self.beta)
+        else:  # exp(beta ⟨x_i, x_j⟩) divided by the number of tokens that i sees
+            beta = self.beta if is_tensor(tokens) else float(to_numpy(self.beta))
+            weights = library_of(tokens).exp(beta * (tokens @ tokens.swapaxes(-1, -2)))
+            number = tokens.shape[-2] if seen is None else (seen * (weights * 0 + 1)).sum(-1)[..., None]
+            pull = (weights if seen is None else weights * seen) / number @ tokens
         return pull - (tokens * pull).sum(-1)[..., None] * tokens
-
-    def _kernel(self, tokens: Array, keys: Array | None) -> Array:
-        """Return exp(beta ⟨x_i, x_j⟩) divided by the number of tokens that i sees."""
-        beta = self.beta if is_tensor(tokens) else float(to_numpy(self.beta))
-        weights = beta * (tokens @ tokens.swapaxes(-1, -2))
-        weights = weights.exp() if hasattr(weights, "exp") else np.exp(weights)
-        seen = seen_keys(tokens, keys, self.causal)
-        if seen is None:
-            return weights / tokens.shape[-2]
-        return weights * seen / (seen * (weights * 0 + 1)).sum(-1)[..., None]
 
     def energy(self, tokens: Array) -> FloatArray:
         """Return E of each token set: 1/(2 beta) times the mean of exp(beta ⟨x_i, x_j⟩); half the mean for beta = 0."""
-        products = np.asarray(to_numpy(tokens), np.float64)
-        products = products @ products.swapaxes(-1, -2)
-        beta = float(self.beta)
+        points, beta = np.asarray(to_numpy(tokens), np.float64), float(self.beta)
+        products = points @ points.swapaxes(-1, -2)
         if beta == 0:
             return products.mean(axis=(-1, -2)) / 2
         with np.errstate(over="ignore"):

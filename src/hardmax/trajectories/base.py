@@ -191,9 +191,9 @@ class Trajectory(ABC):
         n = self.n if self.batched else int(self.mask.sum())
         return f"{sets}{count(n, 'token')} of dimension {self.array.shape[-1]}."
 
-    def _first_lost(self) -> int | None:
-        """Return the first position in `tokens` with a real token that is not finite."""
-        finite = np.isfinite(self.array[..., self.mask, :]).all(axis=(-1, -2))
+    def _first_lost(self, array: AnyArray) -> int | None:
+        """Return the first position with a real token that is not finite."""
+        finite = np.isfinite(array[..., self.mask, :]).all(axis=(-1, -2))
         return None if finite.all() else int(np.argmin(finite))
 
     def to_json(self) -> str:
@@ -215,9 +215,8 @@ class Trajectory(ABC):
         A rule of your own, and one with a Python function for a matrix, is stored by its `repr` alone: `from_npz` then
         needs the rule.
         """
-        texts = {"format": self._format, "stats": json.dumps(self.stats)}
-        texts["rule"] = json.dumps(storage.rule_to_data(self.rule))
-        shared = {"tokens": self.array, "saved": self.saved, "batched": self.batched}
+        texts = {"stats": json.dumps(self.stats), "rule": json.dumps(storage.rule_to_data(self.rule))}
+        shared = {"format": self._format, "tokens": self.array, "saved": self.saved, "batched": self.batched}
         storage.write_archive(path, texts | shared | self._arrays())
 
     def to_csv(self, path: str | PathLike[str]) -> None:
@@ -270,8 +269,9 @@ class Trajectory(ABC):
         right = tokens.dtype.kind == "f" and tokens.ndim == 3 + bool(batched) and tokens.size > 0
         require(right, "`tokens` must be numbers")
         require(saved.shape == tokens.shape[:1], "`saved` must name a layer or time for each of `tokens`")
-        kind = "f" if rule.continuous else "i"
-        require(saved.dtype.kind == kind, "`saved` must be layers or times, as the rule has")
+        require(
+            saved.dtype.kind == ("f" if rule.continuous else "i"), "`saved` must be layers or times, as the rule has"
+        )
         require(np.isfinite(saved).all() and saved[0] >= 0 and (np.diff(saved) > 0).all(), "`saved` must increase")
         require(rule.dimension in (None, tokens.shape[-1]), "`tokens` must have the size of the rule's matrices")
         require(isinstance(stats, dict), "`stats` must be a dictionary")

@@ -1,7 +1,4 @@
-"""The result of `simulate` for `Hardmax`: tokens layer by layer, their exact sets, leaders and margins.
-
-Layer k has the tokens Z^k and the sets C_i(Z^k).
-"""
+"""The result of `simulate` for `Hardmax`: tokens Z^k of layers k, their exact sets C_i(Z^k), leaders and margins."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -51,7 +48,6 @@ class TokenSet:
         return attention_over_tokens(self.sets[index], self.classes, self.real, n)
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return the arrays of a file."""
         arrays = {name: getattr(self.classes, name) for name in ("rows", "labels", "first")}
         if arrays["rows"].dtype == object:
             arrays["rows"] = arrays["rows"].astype(str)  # Fractions
@@ -98,11 +94,6 @@ class TokenSets(LazySequence[TokenSet]):
     settled: IntArray  # (batch, n) layer from which it is decided, or -1
     causal: bool
     _made: dict[int, TokenSet]
-
-    def __post_init__(self) -> None:
-        for b, own in self._made.items():
-            for name in ("emerged", "settled"):
-                getattr(self, name)[b] = own.to_tokens(getattr(own, name), self.real.shape[1])
 
     def __len__(self) -> int:
         return len(self.real)
@@ -314,12 +305,20 @@ class HardmaxTrajectory(Trajectory):
         """
         own, at = self.only_token_set("trajectory[b].margins(k)"), self.index(k)
         Z = self.array[at][own.real[own.classes.first]].astype(np.float64)  # (m, d)
-        history = self.history if self.keeps_exact_positions else None
         wanted = np.arange(self.n) if tokens is None else np.asarray(tokens, np.intp)
         labels = own.to_tokens(np.arange(len(own.classes)), self.n)[wanted]  # class of each
         rows, places = np.unique(labels[labels >= 0], return_inverse=True)
         margins = np.full(len(wanted), np.nan)
-        margins[labels >= 0] = find_margins(Z, own.sets[at], rows, self.rule, int(self.saved[at]), history)[places]
+        size, step = np.abs(Z).max() or 1.0, max(1, MAX_PRODUCTS // len(Z))
+        if not np.isfinite(size):  # tokens left the range of floats
+            return margins
+        parts = [_float_gaps(Z / size, own.sets[at], rows[p : p + step], self.rule) for p in range(0, len(rows), step)]
+        gaps = np.maximum(np.concatenate([np.empty(0), *parts]), 0) * size
+        close, layer = np.flatnonzero(gaps < EXACT_BELOW * size), int(self.saved[at])
+        if len(close) and self.keeps_exact_positions:
+            exact = _exact_gaps(rows[close], own.sets[at], self.rule, layer, self.history)
+            gaps[close] = self.rule.grow(exact, layer)
+        margins[labels >= 0] = gaps[places]
         return margins
 
     @cached_property
@@ -375,12 +374,13 @@ class HardmaxTrajectory(Trajectory):
     @cached_property
     def status(self) -> str:
         """State layers, leaders and since when, and which tokens are decided, in sentences."""
-        known, lost = self._describe_decided(), self._first_lost()
+        known, lost = self._describe_decided(), self._first_lost(self.array)
         if not self.batched:
             known = f"{leaders_since(self.emerged[self.leaders])} {known}"
         if lost is not None:
-            kind = self.array.dtype
-            known += f" Without normalisation tokens leave the range of {kind} from layer {self.saved[lost]} on."
+            known += (
+                f" Without normalisation tokens leave the range of {self.array.dtype} from layer {self.saved[lost]} on."
+            )
         return f"Ran {count(self.layers, 'layer')} on {self._describe_size()} {known}"
 
     def _describe_decided(self) -> str:
@@ -422,8 +422,7 @@ class HardmaxTrajectory(Trajectory):
             b, _, rest = name.partition("/")
             if rest:
                 parts[int(b)][rest] = array
-        n, d = tokens.shape[-2:]
-        found = tuple(TokenSet.from_arrays(part, n, d, saved) for part in parts)
+        found = tuple(TokenSet.from_arrays(part, tokens.shape[-2], tokens.shape[-1], saved) for part in parts)
         return cls(tokens, rule, saved, batched, stats, found)
 
 
@@ -433,22 +432,6 @@ def leaders_since(emerged: IntArray) -> str:
         return f"1 leader, since layer {emerged[0]}." if len(emerged) else "No leader."
     last = emerged.max()
     return f"{len(emerged)} leaders, {f'the last since layer {last}' if last else 'all since layer 0'}."
-
-
-def find_margins(
-    Z: FloatArray, sets: Sets, rows: IntArray, rule: Hardmax, layer: int, history: History | None
-) -> FloatArray:
-    """Return the margins of some classes at a layer, from the positions Z of all (m, d) and, if kept, exact ones."""
-    size = np.abs(Z).max() or 1.0
-    if not np.isfinite(size):
-        return np.full(len(rows), np.nan)  # tokens that left the range of floats
-    step = max(1, MAX_PRODUCTS // len(Z))
-    parts = [_float_gaps(Z / size, sets, rows[k : k + step], rule) for k in range(0, len(rows), step)]
-    gaps = np.maximum(np.concatenate([np.empty(0), *parts]), 0) * size
-    close = np.flatnonzero(gaps < EXACT_BELOW * size)
-    if len(close) and history is not None:
-        gaps[close] = rule.grow(_exact_gaps(rows[close], sets, rule, layer, history), layer)
-    return gaps
 
 
 def _float_gaps(unit: FloatArray, sets: Sets, rows: IntArray, rule: Hardmax) -> FloatArray:

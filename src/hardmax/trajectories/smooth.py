@@ -131,8 +131,8 @@ class SmoothTrajectory(Trajectory):
     @property
     def reached(self) -> int:
         """The number of saved layers or times with finite tokens: all, unless tokens overflowed or time stopped."""
-        finite = np.asarray(np.isfinite(self.drawn[..., self.real, :]).all(axis=(-1, -2)))
-        return len(finite) if finite.all() else int(np.argmin(finite))
+        lost = self._first_lost(self.drawn)
+        return len(self.saved) if lost is None else lost
 
     def index(self, k: int) -> int:
         """Return position k in `tokens`; negative counts from the last. With every layer saved it is the layer."""
@@ -145,6 +145,7 @@ class SmoothTrajectory(Trajectory):
     def label(self, at: int) -> str:
         return f"t = {self.saved[at]:.3g}" if self.rule.continuous else f"layer {self.saved[at]}"
 
+    @np.errstate(over="ignore", invalid="ignore", under="ignore")  # tokens beyond the range of floats have NaN
     def attention(self, k: int = -1) -> Array:
         """Return the row-stochastic matrix P at position k.
 
@@ -166,22 +167,21 @@ class SmoothTrajectory(Trajectory):
         ParameterIndexError
             If there is no such position.
         """
-        with np.errstate(over="ignore", invalid="ignore", under="ignore"):  # tokens beyond the range of floats have NaN
-            return self._attention(self.index(k))
-
-    def _attention(self, at: int) -> Array:
+        at = self.index(k)
         when = float(self.saved[at])
         if self.heads:
             return by_heads([head.attention(at) for head in self.heads], self.real.ndim + 1)
         keys = None if self.real.all() else self.real[..., None, :]
-        power = self._power(at)
+        growth, power = self._growth, self.powers[at] if self.powers else None  # from z to x, which may leave the range
+        if power is None and growth is not None and self.stats["adaptive"] and growth.grows:
+            power = growth.bounded_factor(when), growth.rate * when  # a matrix, and the log of its factor
         if power is None:
             tokens = where(self.real[..., None], self.tokens[at], 0.0)
             P = self.rule.attention(tokens, when, as_mask(keys, tokens))
         else:
             assert isinstance(self.rule, SelfAttention)
             unit = self._unit(at, *power)
-            P = self.rule.unit_attention(unit, when, as_mask(keys, unit), power[1])
+            P = self.rule.attention(unit, when, as_mask(keys, unit), power[1])
             if not self.powers:
                 P = np.asarray(P)
                 matrices, real = P if self.batched else P[None], np.atleast_2d(self.real)
@@ -191,15 +191,6 @@ class SmoothTrajectory(Trajectory):
                 P = like(P, self.tokens)
         rows = self.real[..., None, :, None] if P.ndim > self.real.ndim + 1 else self.real[..., None]
         return P if keys is None else where(np.broadcast_to(rows, tuple(P.shape)), P, 0.0)
-
-    def _power(self, at: int) -> tuple[Array, float] | None:
-        """Return the map from z to x where x may leave the range of floats: a matrix, and the log of its factor."""
-        if self.powers:
-            return self.powers[at]
-        growth, when = self._growth, float(self.saved[at])
-        if growth is None or not self.stats["adaptive"] or not growth.grows:
-            return None
-        return growth.bounded_factor(when), growth.rate * when
 
     def _unit(self, at: int, power: Array, log: float) -> Array:
         """Return e^{-log} x, from x where it is finite: rounding of z in weak directions would reach the others."""
@@ -308,14 +299,13 @@ class SmoothTrajectory(Trajectory):
         return f"{ran} {clusters} of {which} at {end}.{leaders if named else ''}{self._describe_problems()}"
 
     def _describe_problems(self) -> str:
-        """State problems of the integrator, and where tokens left the range of floats."""
         text = f" {self.problem}" if self.problem else ""
         held = self.stats.get("held_from")
         if self.stats.get("rtol_reached", 0) > self.stats.get("rtol", np.inf):
             text = f" The error control was loosened to {self.stats['rtol_reached']:.0e} for sharp attention.{text}"
         if held is not None:
             text = f" From t = {held:.4g} on attention is Boolean up to rounding, and was held.{text}"
-        lost = self._first_lost()
+        lost = self._first_lost(self.array)
         if lost is None or self.problem:
             return text
         rest = "; the rescaled ones stay in it" if self.reached == len(self.saved) else ""
@@ -350,23 +340,19 @@ class SmoothTrajectory(Trajectory):
         check_array(file, "problems", "U", (None,))
         problems = tuple(file["problems"].tolist())
         require(len(problems) in (0, len(real) if batched else 1), "`problems` must be one for each token set")
-        held = tuple(_held(file, b, int(own.sum())) for b, own in enumerate(np.atleast_2d(real)))
+        held: list[tuple[float, FloatArray] | None] = [None] * len(np.atleast_2d(real))
+        for b, n in enumerate(np.atleast_2d(real).sum(axis=1).tolist()):
+            if f"held/{b}/from" in file:
+                check_array(file, f"held/{b}/from", "f", ())
+                check_array(file, f"held/{b}/attention", "f", (n, n))
+                held[b] = float(file[f"held/{b}/from"]), file[f"held/{b}/attention"]
         return cls(
             *(tokens, rule, file["saved"], batched, stats, real, file["start"]),
             rescaled=file.get("rescaled"),
             problems=problems,
             powers=tuple(zip(file["powers"], file["logs"].tolist(), strict=True)) if "powers" in file else (),
-            held=held if any(held) else (),
+            held=tuple(held) if any(held) else (),
         )
-
-
-def _held(file: Arrays, b: int, n: int) -> tuple[float, FloatArray] | None:
-    """Return since when attention of a token set of n tokens was held, and that attention."""
-    if f"held/{b}/from" not in file:
-        return None
-    check_array(file, f"held/{b}/from", "f", ())
-    check_array(file, f"held/{b}/attention", "f", (n, n))
-    return float(file[f"held/{b}/from"]), file[f"held/{b}/attention"]
 
 
 def label_clusters(tokens: AnyArray, first: AnyArray, real: BoolArray, *, tol: float = CLUSTER_TOL) -> IntArray:
