@@ -25,7 +25,6 @@ from hardmax.control.request import Clash, ControlResult, Request, check_request
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
 
-CHOICES = {"method": ("cuts", "full"), "prefer": ("margin", "identity")}
 DEFAULT_CONDITIONS = (1e2, 1e6)  # bounds on the condition number, tried in turn
 MAX_CONDITION = 1e12
 KEPT_MARGIN = 0.5  # default part of the largest margin that `prefer="identity"` keeps
@@ -111,9 +110,9 @@ def choose_A(
     Theorems 5, 6 and 7 of this project (docs/control.md).
     """
     request = check_request(tokens, leaders, followers)
-    for name, value in {"method": method, "prefer": prefer}.items():
-        if not isinstance(value, str) or value not in CHOICES[name]:
-            raise ParameterError(name, f"be {' or '.join(map(repr, CHOICES[name]))}", f"{value!r}")
+    for name, value, choices in (("method", method, ("cuts", "full")), ("prefer", prefer, ("margin", "identity"))):
+        if not isinstance(value, str) or value not in choices:
+            raise ParameterError(name, f"be {' or '.join(map(repr, choices))}", f"{value!r}")
     if margin is not None and prefer != "identity":
         got = '`prefer="margin"`, which finds the largest one'
         raise ParameterError("margin", 'go with `prefer="identity"`', got)
@@ -137,7 +136,7 @@ def choose_A(
         for tried, (assigned, best) in enumerate(pairs):
             if progress:
                 progress(min(tried, most), most)
-            if best.A is not None and _meets_demands(request, assigned, best.A):
+            if _meets_demands(request, assigned, best.A):
                 break
         else:
             return _explain_not_exclusive(request, demands, solved, programme)
@@ -145,21 +144,26 @@ def choose_A(
         programme, solved, _ = _solve(request, demands, programmes)
     if prefer == "identity":
         solved = _approach_identity(request, demands, solved, programme, margin)
-    return _explain_success(request, demands, solved, only, prefer)
+    A = np.asarray(solved.A)
+    size = f"Margin {format_down(solved.margin, 3)}, c" if np.isfinite(solved.margin) else "C"
+    away = f", distance to the identity {np.linalg.norm(A - np.eye(len(A))):.3g}" if prefer == "identity" else ""
+    away += f" (the solver gave up on a closer one: {solved.failure})" if solved.failure else ""
+    about = f"{size}ondition number {np.linalg.cond(A):.3g}{away}. Checked by simulation."
+    return _answer(request, demands, solved, only, f"Found: {request.describe(only)}. {about}", A=A, found=True)
 
 
 def _solve(request: Request, demands: Demands, programmes: list[Programme]) -> tuple[Programme, Solution, bool]:
     """Return the first programme whose A meets the demands, its solution and True; else the last one and False."""
     for programme in programmes:
         solved = programme.maximise_margin(demands)
-        if solved.A is not None and _meets_demands(request, demands, solved.A):
+        if _meets_demands(request, demands, solved.A):
             return programme, solved, True
     return programme, solved, False
 
 
-def _meets_demands(request: Request, demands: Demands, A: FloatArray) -> bool:
+def _meets_demands(request: Request, demands: Demands, A: FloatArray | None) -> bool:
     """Return whether every demand is met: positive gaps in NumPy, a definite A, and the exact sets of layer 0."""
-    if demands.margin(A) <= 0 or not is_positive_definite(A):
+    if A is None or demands.margin(A) <= 0 or not is_positive_definite(A):
         return False
     sets = simulate(request.given, Hardmax(1, A), layers=0).sets(0)
     first, labels = request.classes.first, request.classes.labels
@@ -177,19 +181,18 @@ def _approach_identity(
         must = f"be at most the largest that there is, {solved.margin!r}"
         raise ParameterError("margin", must, f"{aim!r}", "Ask for less.")
     closer = programme.approach_identity(demands, aim, solved.pairs)
-    if closer.A is not None and _meets_demands(request, demands, closer.A):
+    if _meets_demands(request, demands, closer.A):
         return closer
     return replace(solved, failure=closer.failure or "its answer fails the check")
 
 
 def check_condition(condition: Any) -> float:
     """Return a bound on the condition number."""
-    value = float(condition) if isinstance(condition, Real) and not isinstance(condition, bool) else np.nan
-    if not 1 <= value <= MAX_CONDITION:
+    if isinstance(condition, bool) or not isinstance(condition, Real) or not 1 <= float(condition) <= MAX_CONDITION:
         reason = "beyond which floats do not know a definite matrix from others"
         must = f"be a number from 1, the condition number of the identity, to {MAX_CONDITION:g}, {reason}"
         raise ParameterError("condition", must, f"{condition!r}", "Use 1e4, say.")
-    return value
+    return float(condition)
 
 
 def alternate(
@@ -239,15 +242,6 @@ def _separating_direction(request: Request, order: IntArray) -> FloatArray | Non
         ahead += [np.delete(rows, order[1], axis=0) - bottom, -bottom[None]]
         ahead += [rows[[labels[i]]] * (1 if labels[t] == order[0] else -1) for i, t in request.followers.items()]
     return find_direction(np.concatenate(ahead))
-
-
-def _explain_success(request: Request, demands: Demands, solved: Solution, only: bool, prefer: str) -> ControlResult:
-    A = np.asarray(solved.A)
-    size = f"Margin {format_down(solved.margin, 3)}, c" if np.isfinite(solved.margin) else "C"
-    away = f", distance to the identity {np.linalg.norm(A - np.eye(len(A))):.3g}" if prefer == "identity" else ""
-    away += f" (the solver gave up on a closer one: {solved.failure})" if solved.failure else ""
-    about = f"{size}ondition number {np.linalg.cond(A):.3g}{away}. Checked by simulation."
-    return _answer(request, demands, solved, only, f"Found: {request.describe(only)}. {about}", A=A, found=True)
 
 
 def _explain_failure(

@@ -25,7 +25,7 @@ from scipy.linalg import qr
 
 from hardmax._arrays import unit_rows
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.control.programme import Demands, Solution, add_cuts, as_fractions, dual_weights, load_cvxpy, solve
+from hardmax.control.programme import Demands, Solution, add_cuts, as_fractions, load_cvxpy, solve
 
 MAX_CROSS = 1e3  # R
 SPAN_TOL = 1e-10  # smaller singular values, relative to the largest, belong to directions without demands
@@ -53,7 +53,7 @@ def decide_existence(demands: Demands, options: Mapping[str, Any] | None = None)
     while True:
         _, values, axes = np.linalg.svd(unit_rows(demands.tokens[demands.chooser]), full_matrices=False)
         basis = axes[values > SPAN_TOL * values[0]].T  # (d, p)
-        solved = add_cuts(demands, partial(_solve, demands, basis, options or {}))
+        solved = add_cuts(demands, partial(_solve, demands, basis, options))
         refuted = solved.A is not None and solved.margin <= MIN_MARGIN and _is_refuted(demands, solved)
         kept = np.unique(solved.pairs[solved.weights > MIN_WEIGHT * solved.weights.max(initial=0.0), 0])
         if solved.A is None or solved.margin > MIN_MARGIN or refuted or len(kept) in (0, len(demands)):
@@ -64,13 +64,13 @@ def decide_existence(demands: Demands, options: Mapping[str, Any] | None = None)
 def _is_refuted(demands: Demands, solved: Solution) -> bool:
     for part in NOISE if solved.weights.any() else ():
         kept = solved.weights > part * solved.weights.max()
-        z, g = demands.exact(solved.pairs[kept])
+        z, g = demands.vectors(solved.pairs[kept], exact=True)
         if refutes(z, g, as_fractions(solved.weights[kept] / demands.lengths(solved.pairs[kept]))):
             return True
     return False
 
 
-def _solve(demands: Demands, basis: FloatArray, options: Mapping[str, Any], pairs: IntArray) -> Solution:
+def _solve(demands: Demands, basis: FloatArray, options: Mapping[str, Any] | None, pairs: IntArray) -> Solution:
     cp = load_cvxpy()
     N = np.linalg.svd(basis, full_matrices=True)[0][:, basis.shape[1] :]  # the complement of P
     p, k = basis.shape[1], N.shape[1]
@@ -81,14 +81,13 @@ def _solve(demands: Demands, basis: FloatArray, options: Mapping[str, Any], pair
     F = cp.Variable((p, k)) if k else None
     if F is not None:
         gaps = gaps + np.einsum("ri,rj->rij", z, beside).reshape(-1, p * k) @ cp.vec(F, order="C")
-    ahead_of = gaps >= m
     limits = [B >> 0, cp.trace(B) == 1, *([cp.abs(F) <= MAX_CROSS] if F is not None else [])]
-    failure = solve(cp.Problem(cp.Maximize(m), [ahead_of, *limits]), options)
-    if failure:
-        return Solution(None, failure=failure)
-    cross = F.value if F is not None else np.zeros((p, 0))
-    A = basis @ B.value @ basis.T + basis @ cross @ N.T + N @ cross.T @ basis.T
-    return Solution(A, float(m.value), dual_weights(ahead_of))
+
+    def read_A() -> FloatArray:
+        half = basis @ F.value @ N.T if F is not None else np.zeros((len(N), len(N)))
+        return np.asarray(basis @ B.value @ basis.T + half + half.T)
+
+    return solve(cp.Problem(cp.Maximize(m), [gaps >= m, *limits]), m, read_A, options)
 
 
 def refutes(z: AnyArray, g: AnyArray, weights: AnyArray) -> bool:
@@ -96,7 +95,9 @@ def refutes(z: AnyArray, g: AnyArray, weights: AnyArray) -> bool:
 
     All are arrays of Fractions: z and g of shape (r, d), weights of shape (r,).
     """
-    for equations in (_orthogonal_equations(z, g), _zero_equations(z, g), _kernel_equations(z, g, weights)):
+    a, b = np.triu_indices(z.shape[1])
+    zero = (z[:, a] * g[:, b] + z[:, b] * g[:, a]).T  # S = 0, entry by entry
+    for equations in (_orthogonal_equations(z, g), zero, _kernel_equations(z, g, weights)):
         exact = _solve_exactly(np.array(list(equations)).reshape(-1, len(z)), weights)
         if exact is not None and _is_negative_semidefinite(_sum(z, g, exact)):
             return True
@@ -110,12 +111,6 @@ def _orthogonal_equations(z: AnyArray, g: AnyArray) -> Iterator[AnyArray]:
         x = as_fractions(np.arange(z.shape[1]) == free)
         x[pivots] = -reduced[:, free]
         yield from (z[:, pivots] * (g @ x)[:, None]).T
-
-
-def _zero_equations(z: AnyArray, g: AnyArray) -> Iterator[AnyArray]:
-    """Yield S = 0, entry by entry."""
-    for a, b in zip(*np.triu_indices(z.shape[1]), strict=True):
-        yield z[:, a] * g[:, b] + z[:, b] * g[:, a]
 
 
 def _kernel_equations(z: AnyArray, g: AnyArray, weights: AnyArray) -> Iterator[AnyArray]:
@@ -133,8 +128,7 @@ def _kernel_equations(z: AnyArray, g: AnyArray, weights: AnyArray) -> Iterator[A
 def _solve_exactly(equations: AnyArray, weights: AnyArray) -> AnyArray | None:
     """Return weights at least 0, not all 0, that solve the equations: the others determine the largest ones."""
     order = np.argsort(-weights, kind="stable")
-    reduced, pivots = rref(equations[:, order])
-    ranked = weights[order]
+    ranked, (reduced, pivots) = weights[order], rref(equations[:, order])
     others = np.setdiff1d(np.arange(len(order)), pivots)
     ranked[pivots] = -reduced[:, others] @ ranked[others]
     if min(ranked) < 0 or not any(ranked):
@@ -174,8 +168,7 @@ def rref(rows: AnyArray) -> tuple[AnyArray, list[int]]:
 
 
 def _rref(rows: AnyArray) -> tuple[AnyArray, list[int]]:
-    rows = rows.copy()
-    pivots: list[int] = []
+    rows, pivots = rows.copy(), list[int]()
     for column in range(rows.shape[1]):
         top = len(pivots)
         if not rows[top:, column].any():

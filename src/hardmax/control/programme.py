@@ -65,27 +65,25 @@ class Demands:
     def subset(self, kept: IntArray) -> "Demands":
         return replace(self, chooser=self.chooser[kept], target=self.target[kept])
 
-    def _vectors(self, pairs: IntArray, convert: Callable[[AnyArray], AnyArray], tokens: AnyArray) -> list[AnyArray]:
-        """Return z_i and z_t - z_j for pairs (demand, rival j), each (pairs, d)."""
-        demand, rival = pairs.T
+    def vectors(self, pairs: IntArray, *, exact: bool = False) -> list[AnyArray]:
+        """Return z_i and z_t - z_j for pairs (demand, rival j), each (pairs, d): scaled floats, or given Fractions."""
+        (demand, rival), convert, tokens = pairs.T, np.asarray, self.tokens
+        if exact:
+            convert, tokens = as_fractions, self.given
         z, target, other = (convert(tokens[i]) for i in (self.chooser[demand], self.target[demand], rival))
         return [z, target - other]
 
     def units(self, pairs: IntArray) -> list[FloatArray]:
         """Return z_i / |z_i| and (z_t - z_j) / |z_t - z_j|, each (pairs, d)."""
-        return [unit_rows(each) for each in self._vectors(pairs, np.asarray, self.tokens)]
+        return [unit_rows(each) for each in self.vectors(pairs)]
 
     def lengths(self, pairs: IntArray) -> FloatArray:
         """Return |z_i| |z_t - z_j|; each vector is divided by its largest entry first, so that no square underflows."""
         product = np.ones(len(pairs))
-        for vectors in self._vectors(pairs, np.asarray, self.tokens):
+        for vectors in self.vectors(pairs):
             sizes = np.abs(vectors).max(axis=1)
             product *= sizes * np.linalg.norm(vectors / sizes[:, None], axis=1)
         return product
-
-    def exact(self, pairs: IntArray) -> list[AnyArray]:
-        """Return z_i and z_t - z_j of the given tokens, each (pairs, d) Fractions."""
-        return self._vectors(pairs, as_fractions, self.given)
 
     def rows(self, pairs: IntArray) -> FloatArray:
         """Return the coefficients of the gaps in the upper triangle of A, shape (pairs, d (d + 1) / 2)."""
@@ -121,11 +119,6 @@ class Demands:
         order = np.argsort(gaps, kind="stable")[:most]
         return gaps[order], pairs[order]
 
-    def every_pair(self) -> IntArray:
-        """Return all pairs (demand, rival), shape (r (n - 1), 2)."""
-        grid = np.indices((len(self), len(self.tokens))).reshape(2, -1).T
-        return np.asarray(grid[grid[:, 1] != self.target[grid[:, 0]]])
-
 
 @dataclass(frozen=True, eq=False)
 class Solution:
@@ -150,10 +143,19 @@ class Programme:
 
     def maximise_margin(self, demands: Demands) -> Solution:
         """Find the A of largest margin. Stop as soon as rows show that no margin is positive."""
-        pairs = NO_PAIRS
+        pairs, (n, d) = NO_PAIRS, demands.tokens.shape
         if not self.cuts:
-            _check_memory(len(demands) * (len(demands.tokens) - 1), demands.tokens.shape[1])
-            pairs = demands.every_pair()
+            rows = len(demands) * (n - 1)
+            needed = 8 * COPIES * rows * d * (d + 1) / 2
+            room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else np.inf
+            if needed > room:
+                raise MemoryError(
+                    f'`method="full"` must hold all {rows:,} rows of the programme at once, about '
+                    f"{needed / 2**30:,.0f} GiB. Got a machine with {room / 2**30:,.0f}. "
+                    'Use `method="cuts"`, which adds rows as it needs them.'
+                )
+            pairs = np.indices((len(demands), n)).reshape(2, -1).T
+            pairs = pairs[pairs[:, 1] != demands.target[pairs[:, 0]]]
         return add_cuts(demands, partial(self._solve, demands, None), pairs)
 
     def approach_identity(self, demands: Demands, margin: float, pairs: IntArray) -> Solution:
@@ -168,10 +170,8 @@ class Programme:
         ahead = demands.rows(pairs) @ cp.vec(X, order="C")[upper] >= m
         bounded = [X - (u / self.condition) * np.eye(d) >> 0, u * np.eye(d) - X >> 0, cp.trace(X) == d]
         goal = cp.Maximize(m) if margin is None else cp.Minimize(cp.sum_squares(X - np.eye(d)))
-        failure = solve(cp.Problem(goal, [ahead, *bounded]), self.options or {})
-        if failure:
-            return Solution(None, failure=failure)
-        return Solution(clip_condition(X.value, self.condition), float(m.value), dual_weights(ahead))
+        problem = cp.Problem(goal, [ahead, *bounded])
+        return solve(problem, m, lambda: clip_condition(X.value, self.condition), self.options)
 
 
 def add_cuts(
@@ -195,27 +195,23 @@ def add_cuts(
         now, rounds = optimise(pairs), rounds + 1
 
 
-def solve(problem: Any, options: Mapping[str, Any]) -> str:
-    """Solve a CVXPY problem, and return why it failed, or "". The caller checks inaccurate solutions."""
-    cp = load_cvxpy()
+def solve(problem: Any, m: Any, read_A: Callable[[], FloatArray], options: Mapping[str, Any] | None) -> Solution:
+    """Solve a CVXPY problem for the margin m, whose first constraint is the rows. The caller checks A."""
+    cp, options = load_cvxpy(), options or {}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "Solution may be inaccurate": every answer is checked in NumPy
             problem.solve(solver=cp.CLARABEL, **options)
     except cp.error.SolverError as error:
-        return str(error).split(". ")[0]
+        return Solution(None, failure=str(error).split(". ")[0])
     except (TypeError, AttributeError, ValueError) as error:
         if not options:
             raise
         raise ParameterError("solver_options", "be settings of Clarabel", f"{options!r}: {error}") from None
-    good = problem.status in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE)
-    return "" if good else f"Solver 'CLARABEL' ended with the status {problem.status}"
-
-
-def dual_weights(constraint: Any) -> FloatArray:
-    """Return the weights of rows, at least 0 and with sum 1."""
-    weights = np.maximum(np.atleast_1d(constraint.dual_value), 0.0)
-    return np.asarray(weights / (weights.sum() or 1.0))
+    if problem.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
+        return Solution(None, failure=f"Solver 'CLARABEL' ended with the status {problem.status}")
+    weights = np.maximum(np.atleast_1d(problem.constraints[0].dual_value), 0.0)
+    return Solution(read_A(), float(m.value), weights / (weights.sum() or 1.0))
 
 
 def clip_condition(X: FloatArray, condition: float) -> FloatArray:
@@ -224,16 +220,6 @@ def clip_condition(X: FloatArray, condition: float) -> FloatArray:
     values = np.maximum(values, values[-1] / condition)
     A = (vectors * (values * len(X) / values.sum())) @ vectors.T
     return np.asarray((A + A.T) / 2)
-
-
-def _check_memory(rows: int, d: int) -> None:
-    needed = 8 * COPIES * rows * d * (d + 1) / 2
-    room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else np.inf
-    if needed > room:
-        raise MemoryError(
-            f'`method="full"` must hold all {rows:,} rows of the programme at once, about {needed / 2**30:,.0f} GiB. '
-            f'Got a machine with {room / 2**30:,.0f}. Use `method="cuts"`, which adds rows as it needs them.'
-        )
 
 
 def load_cvxpy() -> Any:
@@ -286,13 +272,12 @@ def can_lead(tokens: Any, *, progress: Callable[[int, int], None] | None = None)
     classes = Classes.of(array)
     if len(classes) == 1:
         return np.ones(len(array), bool)
-    hull = Vertices(scale_tokens(classes.rows))
-    answers = np.zeros(len(classes), bool)
+    hull, answers = Vertices(scale_tokens(classes.rows)), list[bool]()
     for i in range(len(classes)):
-        answers[i] = hull.has(i)
+        answers.append(hull.has(i))
         if progress:
             progress(i + 1, len(classes))
-    return answers[classes.labels]
+    return np.array(answers)[classes.labels]
 
 
 class Vertices:
@@ -308,9 +293,8 @@ class Vertices:
         if not self.tokens[i].any():
             return False
         while i not in self.known:
-            # A direction in which z_i is ahead of 0 and of every known vertex
             ahead = np.vstack([self.tokens[i], self.tokens[i] - self.tokens[sorted(self.known)]])
-            p = find_direction(ahead)
+            p = find_direction(ahead)  # in which z_i is ahead of 0 and of every known vertex
             if p is None or (vertex := self._farthest(p)) in self.known:  # none, or by rounding one that is known
                 return False
             self.known.add(vertex)

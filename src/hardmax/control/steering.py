@@ -144,7 +144,18 @@ def steer(
         if not trials:
             trials = [evaluate(_random_matrix(len(best.A), condition, rng), alphas[rng.integers(len(alphas))])]
         best = min(best, _descend(evaluate, trials.pop(0), alphas, condition, rng), key=lambda trial: trial.cost)
-    return _answer(request, best, evaluate.most - evaluate.left)
+    done = evaluate.most - evaluate.left
+    words, found, limits = request.describe(True, at=" at the limit"), best.cost[0] == 0, count(done, "limit")
+    status = f"Found: {words}, with alpha = {best.alpha:g}. Certified at layer {best.limit.layer} after {limits}."
+    if not found:
+        status = (
+            f"Not found in {limits}: {words}. The closest had {count(len(best.limit.leaders), 'leader')}, and "
+            f"{count(best.cost[0], 'token')} wrong; that is no proof. Raise `evaluations`, or pass several values of "
+            "`alpha`."
+        )
+    stats = {"limits": done, "layer": best.limit.layer, "wrong": best.cost[0]}
+    about = {"margin": request.demands().margin(best.A), "only": True, "alpha": best.alpha, "stats": stats}
+    return request.answer(A=best.A if found else None, found=found, status=status, **about)
 
 
 def _starting_matrices(request: Request, condition: float, rng: np.random.Generator) -> Iterator[FloatArray]:
@@ -190,17 +201,3 @@ def _perturb(A: FloatArray, request: Request, condition: float, rng: np.random.G
     p = p / (np.linalg.norm(p) or 1.0)
     stretch = size * d * rng.choice([-0.5, 1.0])
     return clip_condition(A + stretch * np.outer(p, p), condition)
-
-
-def _answer(request: Request, best: Trial, done: int) -> ControlResult:
-    words, found, limits = request.describe(True, at=" at the limit"), best.cost[0] == 0, count(done, "limit")
-    status = f"Found: {words}, with alpha = {best.alpha:g}. Certified at layer {best.limit.layer} after {limits}."
-    if not found:
-        status = (
-            f"Not found in {limits}: {words}. The closest had {count(len(best.limit.leaders), 'leader')}, and "
-            f"{count(best.cost[0], 'token')} wrong; that is no proof. Raise `evaluations`, or pass several values of "
-            "`alpha`."
-        )
-    stats = {"limits": done, "layer": best.limit.layer, "wrong": best.cost[0]}
-    about = {"margin": request.demands().margin(best.A), "only": True, "alpha": best.alpha, "stats": stats}
-    return request.answer(A=best.A if found else None, found=found, status=status, **about)
