@@ -142,8 +142,14 @@ def choose_A(
             return _explain_not_exclusive(request, demands, solved, programme)
         demands = assigned
         programme, solved, _ = _solve(request, demands, programmes)
-    if prefer == "identity":
-        solved = _approach_identity(request, demands, solved, programme, margin)
+    aim = KEPT_MARGIN * solved.margin if margin is None else margin
+    if prefer == "identity" and np.isfinite(aim):  # a single token has no demands
+        if aim > solved.margin:
+            must = f"be at most the largest that there is, {solved.margin!r}"
+            raise ParameterError("margin", must, f"{aim!r}", "Ask for less.")
+        closer = programme.approach_identity(demands, aim, solved.pairs)
+        failure = closer.failure or "its answer fails the check"
+        solved = closer if _meets_demands(request, demands, closer.A) else replace(solved, failure=failure)
     A = np.asarray(solved.A)
     size = f"Margin {format_down(solved.margin, 3)}, c" if np.isfinite(solved.margin) else "C"
     away = f", distance to the identity {np.linalg.norm(A - np.eye(len(A))):.3g}" if prefer == "identity" else ""
@@ -168,22 +174,6 @@ def _meets_demands(request: Request, demands: Demands, A: FloatArray | None) -> 
     sets = simulate(request.given, Hardmax(1, A), layers=0).sets(0)
     first, labels = request.classes.first, request.classes.labels
     return all((labels[sets[first[i]]] == t).all() for i, t in zip(demands.chooser, demands.target, strict=True))
-
-
-def _approach_identity(
-    request: Request, demands: Demands, solved: Solution, programme: Programme, margin: float | None
-) -> Solution:
-    """Return the A closest to the identity that keeps a margin; the one of largest margin if the solver fails."""
-    aim = KEPT_MARGIN * solved.margin if margin is None else margin
-    if not np.isfinite(aim):  # a single token has no demands
-        return solved
-    if aim > solved.margin:
-        must = f"be at most the largest that there is, {solved.margin!r}"
-        raise ParameterError("margin", must, f"{aim!r}", "Ask for less.")
-    closer = programme.approach_identity(demands, aim, solved.pairs)
-    if _meets_demands(request, demands, closer.A):
-        return closer
-    return replace(solved, failure=closer.failure or "its answer fails the check")
 
 
 def check_condition(condition: Any) -> float:
@@ -304,13 +294,12 @@ def _explain_not_exclusive(request: Request, demands: Demands, solved: Solution,
 
 def _name_clashes(request: Request, existence: Existence) -> tuple[Clash, ...]:
     """Return the products with a weight that matters, the largest first, in token numbers."""
-    weights, demands, clashes = existence.solved.weights, existence.demands, list[Clash]()
-    for r in np.argsort(-weights, kind="stable"):
-        if weights[r] > MIN_WEIGHT * weights.max():
-            demand, rival = existence.solved.pairs[r]
-            token, target, other = map(request.name_token, (demands.chooser[demand], demands.target[demand], rival))
-            clashes.append(Clash(token, target, other, float(weights[r])))
-    return tuple(clashes)
+    weights, demands = existence.solved.weights, existence.demands
+    order = np.argsort(-weights, kind="stable")
+    order = order[weights[order] > MIN_WEIGHT * weights.max(initial=0.0)]
+    demand, rival = existence.solved.pairs[order].T
+    named = (map(request.name_token, labels) for labels in (demands.chooser[demand], demands.target[demand], rival))
+    return tuple(map(Clash, *named, weights[order].tolist()))
 
 
 def _answer(

@@ -50,12 +50,11 @@ as_fractions = np.vectorize(Fraction, otypes=[object])
 class Demands:
     """Demands on layer 0: token i = `chooser[r]` attends to t = `target[r]` alone; a leader is its own target.
 
-    So ⟨A z_i, z_t - z_j⟩ > 0 for every other token j, which is linear in A. A row of the programme is one pair
-    (demand r, rival j). It is divided by |z_i| |z_t - z_j|, so that a margin has one meaning for all rows.
+    A row of the programme is one pair (demand r, rival j).
     """
 
     given: AnyArray  # (n, d) distinct tokens, floats or Fractions
-    tokens: FloatArray  # (n, d) the same, scaled by `scale_tokens`
+    tokens: FloatArray  # (n, d) the same, scaled by `check_token_set`
     chooser: IntArray  # (r,)
     target: IntArray  # (r,)
 
@@ -77,29 +76,13 @@ class Demands:
         """Return z_i / |z_i| and (z_t - z_j) / |z_t - z_j|, each (pairs, d)."""
         return [unit_rows(each) for each in self.vectors(pairs)]
 
-    def lengths(self, pairs: IntArray) -> FloatArray:
-        """Return |z_i| |z_t - z_j|; each vector is divided by its largest entry first, so that no square underflows."""
-        product = np.ones(len(pairs))
-        for vectors in self.vectors(pairs):
-            sizes = np.abs(vectors).max(axis=1)
-            product *= sizes * np.linalg.norm(vectors / sizes[:, None], axis=1)
-        return product
-
-    def rows(self, pairs: IntArray) -> FloatArray:
-        """Return the coefficients of the gaps in the upper triangle of A, shape (pairs, d (d + 1) / 2)."""
-        (z, ahead), (a, b) = self.units(pairs), np.triu_indices(self.tokens.shape[1])
-        return np.asarray(z[:, a] * ahead[:, b] + np.where(a == b, 0.0, z[:, b] * ahead[:, a]))
-
     def margin(self, A: FloatArray) -> float:
         """Return the smallest gap of all pairs; infinite without demands."""
         gaps, _ = self.tightest(A, 1, 1)
         return float(gaps[0]) if len(gaps) else np.inf
 
     def tightest(self, A: FloatArray, per_demand: int, most: int) -> tuple[FloatArray, IntArray]:
-        """Return the `per_demand` smallest gaps of each demand, of these the `most` smallest, sorted, with pairs.
-
-        A gap is ⟨A z_i, z_t - z_j⟩ / (|z_i| |z_t - z_j|), from differences, which cancel less than products.
-        """
+        """Return the `per_demand` smallest gaps of each demand, of these the `most` smallest, sorted, with pairs."""
         per_demand = min(per_demand, len(self.tokens) - 1)
         if not per_demand or not len(self):
             return np.zeros(0), NO_PAIRS
@@ -115,7 +98,7 @@ class Demands:
             parts.append(np.column_stack([np.repeat(part, per_demand), rivals.ravel()]))
         pairs = np.concatenate(parts)
         z, ahead = self.units(pairs)
-        gaps = np.asarray(((z @ A) * ahead).sum(axis=1))
+        gaps = np.asarray(((z @ A) * ahead).sum(axis=1))  # again from differences, which cancel less than products
         order = np.argsort(gaps, kind="stable")[:most]
         return gaps[order], pairs[order]
 
@@ -166,8 +149,9 @@ class Programme:
         cp, d = load_cvxpy(), demands.tokens.shape[1]
         X, u = cp.Variable((d, d), symmetric=True), cp.Variable()
         m = cp.Variable() if margin is None else cp.Constant(margin)
-        upper = np.ravel_multi_index(np.triu_indices(d), (d, d))
-        ahead = demands.rows(pairs) @ cp.vec(X, order="C")[upper] >= m
+        (z, g), (a, b) = demands.units(pairs), np.triu_indices(d)
+        rows = z[:, a] * g[:, b] + np.where(a == b, 0.0, z[:, b] * g[:, a])  # (pairs, d (d + 1) / 2)
+        ahead = rows @ cp.vec(X, order="C")[np.ravel_multi_index((a, b), (d, d))] >= m
         bounded = [X - (u / self.condition) * np.eye(d) >> 0, u * np.eye(d) - X >> 0, cp.trace(X) == d]
         goal = cp.Maximize(m) if margin is None else cp.Minimize(cp.sum_squares(X - np.eye(d)))
         problem = cp.Problem(goal, [ahead, *bounded])
@@ -177,12 +161,9 @@ class Programme:
 def add_cuts(
     demands: Demands, optimise: Callable[[IntArray], Solution], pairs: IntArray = NO_PAIRS, least: float = np.inf
 ) -> Solution:
-    """Add the rows that an optimum violates until it violates none, or until rows show that no margin is positive.
-
-    A violation is a gap below the optimum's own margin, before the first one below `least`.
-    """
+    """Add the rows that an optimum violates until it violates none, or until rows show that no margin is positive."""
     number = np.array([len(demands.tokens), 1])  # of a pair
-    now, rounds = Solution(np.eye(demands.tokens.shape[1]), least), 0
+    now, rounds = Solution(np.eye(demands.tokens.shape[1]), least), 0  # gaps below `least` are the first violations
     while True:
         if now.A is not None:
             gaps, tight = demands.tightest(now.A, MAX_CUTS_PER_DEMAND, MAX_CUTS)
@@ -230,12 +211,19 @@ def load_cvxpy() -> Any:
     return cvxpy
 
 
-def check_token_set(tokens: Array, advice: str) -> AnyArray:
-    """Return the tokens of one token set."""
+def check_token_set(tokens: Array, advice: str) -> tuple[AnyArray, Classes, FloatArray]:
+    """Return one token set, its classes of equal tokens, and these as floats of at most 1: no product overflows."""
     array, _ = check_tokens(tokens)
     if array.ndim == 3:
         raise ParameterError("tokens", "be one token set of shape (n, d)", f"a batch of shape {array.shape}", advice)
-    return array
+    classes = Classes.of(array)
+    floats = Scaled.of(classes.rows).values  # scaled by a power of two
+    lost = (floats == 0).all(axis=1) != (classes.rows == 0).all(axis=1)
+    if lost.any() or len(np.unique(floats, axis=0)) < len(floats):
+        must = "differ from each other and from 0 when they are divided by the largest entry and rounded to floats"
+        advice = "Leave out tokens that are equal but for rounding, or those that are tiny."
+        raise ParameterError("tokens", must, "some that do not", advice)
+    return array, classes, floats
 
 
 def can_lead(tokens: Any, *, progress: Callable[[int, int], None] | None = None) -> BoolArray:
@@ -268,11 +256,10 @@ def can_lead(tokens: Any, *, progress: Callable[[int, int], None] | None = None)
 
     Theorem 5 of this project (docs/control.md).
     """
-    array = check_token_set(tokens, "Ask cloud by cloud.")
-    classes = Classes.of(array)
+    array, classes, floats = check_token_set(tokens, "Ask cloud by cloud.")
     if len(classes) == 1:
         return np.ones(len(array), bool)
-    hull, answers = Vertices(scale_tokens(classes.rows)), list[bool]()
+    hull, answers = Vertices(floats), list[bool]()
     for i in range(len(classes)):
         answers.append(hull.has(i))
         if progress:
@@ -318,14 +305,3 @@ def find_direction(vectors: FloatArray) -> FloatArray | None:
         bounds=[(-1, 1)] * d + [(0, None)],
     )
     return None if found.x is None or found.x[d] <= FORWARD_TOL else np.asarray(found.x[:d])
-
-
-def scale_tokens(rows: AnyArray) -> FloatArray:
-    """Return distinct tokens as floats with no entry above 1, scaled by a power of two: no product overflows."""
-    floats = Scaled.of(rows).values
-    lost = (floats == 0).all(axis=1) != (rows == 0).all(axis=1)
-    if lost.any() or len(np.unique(floats, axis=0)) < len(floats):
-        must = "differ from each other and from 0 when they are divided by the largest entry and rounded to floats"
-        advice = "Leave out tokens that are equal but for rounding, or those that are tiny."
-        raise ParameterError("tokens", must, "some that do not", advice)
-    return floats

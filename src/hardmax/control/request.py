@@ -12,7 +12,7 @@ import numpy as np
 
 from hardmax._errors import InputError, ParameterError, ParameterTypeError
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.control.programme import Demands, can_lead, check_token_set, scale_tokens
+from hardmax.control.programme import Demands, can_lead, check_token_set
 from hardmax.search.sets import Classes
 
 MAX_NAMED = 8  # tokens that a sentence lists
@@ -134,7 +134,7 @@ class Request:
 
     given: AnyArray  # (n, d) the tokens as given
     classes: Classes
-    tokens: FloatArray  # (m, d) distinct tokens, scaled by `scale_tokens`
+    tokens: FloatArray  # (m, d) distinct tokens, scaled by `check_token_set`
     leaders: tuple[int, ...]
     followers: dict[int, int]
 
@@ -183,11 +183,10 @@ def list_tokens(tokens: Iterable[int]) -> str:
 
 def check_request(tokens: Any, leaders: Any, followers: Any) -> Request:
     """Validate the arguments of `choose_A` and `steer`."""
-    array = check_token_set(tokens, "Choose A cloud by cloud.")
+    array, classes, floats = check_token_set(tokens, "Choose A cloud by cloud.")
     leading = _check_leaders(leaders, len(array))
     following = _check_followers(followers, leading, len(array))
-    classes = Classes.of(array)
-    request = Request(array, classes, scale_tokens(classes.rows), leading, following)
+    request = Request(array, classes, floats, leading, following)
     for i in (*leading, *following) if len(classes) > 1 else ():
         if not request.tokens[classes.labels[i]].any():
             role = "lead" if i in leading else "follow one token"
@@ -195,7 +194,23 @@ def check_request(tokens: Any, leaders: Any, followers: Any) -> Request:
                 f"Token {i} must not be zero to {role}: all its products are 0, so it sees every token alike. "
                 "Got a zero row. Choose another token, or shift the cloud."
             )
-    _check_targets(request)
+    labels, leader_of, seen = classes.labels, dict[int, int](), dict[tuple[Fraction, ...], int]()
+    for i in leading:
+        other = leader_of.setdefault(int(labels[i]), i)
+        if other != i:
+            got = f"tokens {other} and {i}, which are equal: they lead as one or not at all"
+            raise ParameterError("leaders", "be distinct tokens", got, "Name one of them.")
+    targets = {i: i for i in leading} | following
+    for j in sorted(targets):  # tokens on one ray have the same maximisers for every A, so they need one target
+        exact = [Fraction(x) for x in array[j].tolist()]
+        size = abs(next((x for x in exact if x), Fraction(1)))
+        i = seen.setdefault(tuple(x / size for x in exact), j)  # positive multiples have the same key
+        if labels[targets[j]] != labels[targets[i]]:
+            alike = "one is a positive multiple of the other, so for every A they see the same token"
+            got = f". Got the targets {targets[i]} and {targets[j]}. Make them equal."
+            if targets[i] == i and targets[j] == j:
+                got = ", the longer of them or another. Got both as leaders. Drop the shorter one."
+            raise InputError(f"Tokens {i} and {j} must have one target: {alike}{got}")
     return request
 
 
@@ -235,24 +250,3 @@ def _check_index(value: Any, name: str, n: int) -> int:
     if not 0 <= int(value) < n:
         raise ParameterError(name, f"be tokens between 0 and {n - 1}", int(value), "The first token is 0.")
     return int(value)
-
-
-def _check_targets(request: Request) -> None:
-    """Refuse equal leaders, and different targets on one ray: its tokens have the same maximisers for every A."""
-    labels, leader_of, seen = request.classes.labels, dict[int, int](), dict[tuple[Fraction, ...], int]()
-    for i in request.leaders:
-        other = leader_of.setdefault(int(labels[i]), i)
-        if other != i:
-            got = f"tokens {other} and {i}, which are equal: they lead as one or not at all"
-            raise ParameterError("leaders", "be distinct tokens", got, "Name one of them.")
-    targets = {i: i for i in request.leaders} | request.followers
-    for j in sorted(targets):
-        exact = [Fraction(x) for x in request.given[j].tolist()]
-        size = abs(next((x for x in exact if x), Fraction(1)))
-        i = seen.setdefault(tuple(x / size for x in exact), j)  # positive multiples have the same key
-        if labels[targets[j]] != labels[targets[i]]:
-            alike = "one is a positive multiple of the other, so for every A they see the same token"
-            got = f". Got the targets {targets[i]} and {targets[j]}. Make them equal."
-            if targets[i] == i and targets[j] == j:
-                got = ", the longer of them or another. Got both as leaders. Drop the shorter one."
-            raise InputError(f"Tokens {i} and {j} must have one target: {alike}{got}")

@@ -180,24 +180,19 @@ def _descend(
     evaluate: Evaluator, trial: Trial, alphas: list[float], condition: float, rng: np.random.Generator
 ) -> Trial:
     """Keep changes that do not raise the cost, until it is 0 or nothing helps."""
-    stalled = 0
+    tokens, d, stalled = evaluate.request.tokens, len(trial.A), 0
     while trial.cost[0] and stalled < MAX_STALLED and evaluate.left:
         other = len(alphas) > 1 and rng.random() < OTHER_ALPHA
         alpha = alphas[rng.integers(len(alphas))] if other else trial.alpha
-        new = evaluate(_perturb(trial.A, evaluate.request, condition, rng), alpha)
+        size = MIN_CHANGE * (MAX_CHANGE / MIN_CHANGE) ** rng.random()
+        if rng.random() < 0.5:  # rotate and stretch A a little: all of it, or along a combination of a few tokens
+            M = np.eye(d) + size * rng.normal(size=(d, d)) / np.sqrt(d)
+            A = M @ trial.A @ M.T
+        else:
+            p = rng.normal(size=3) @ tokens[rng.integers(len(tokens), size=3)]
+            p = p / (np.linalg.norm(p) or 1.0)
+            A = trial.A + size * d * rng.choice([-0.5, 1.0]) * np.outer(p, p)
+        new = evaluate(clip_condition(A, condition), alpha)
         stalled = 0 if new.cost < trial.cost else stalled + 1
         trial = new if new.cost <= trial.cost else trial
     return trial
-
-
-def _perturb(A: FloatArray, request: Request, condition: float, rng: np.random.Generator) -> FloatArray:
-    """Rotate and stretch A a little: all of it, or along a combination of a few tokens."""
-    d = len(A)
-    size = MIN_CHANGE * (MAX_CHANGE / MIN_CHANGE) ** rng.random()
-    if rng.random() < 0.5:
-        M = np.eye(d) + size * rng.normal(size=(d, d)) / np.sqrt(d)
-        return clip_condition(M @ A @ M.T, condition)
-    p = rng.normal(size=3) @ request.tokens[rng.integers(len(request.tokens), size=3)]
-    p = p / (np.linalg.norm(p) or 1.0)
-    stretch = size * d * rng.choice([-0.5, 1.0])
-    return clip_condition(A + stretch * np.outer(p, p), condition)
