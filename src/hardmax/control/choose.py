@@ -19,9 +19,8 @@ from hardmax._errors import ParameterError
 from hardmax._exact import format_down
 from hardmax._types import FloatArray, IntArray
 from hardmax._validation import check_count, check_positive, is_positive_definite
-from hardmax.control.infeasible import MAX_CROSS, MIN_MARGIN, MIN_WEIGHT, Existence, decide_existence
-from hardmax.control.programme import Demands, Programme, Solution, Vertices, find_direction
-from hardmax.control.request import Clash, ControlResult, Request, check_request, list_tokens
+from hardmax.control.programme import MAX_CROSS, MIN_MARGIN, MIN_WEIGHT, Demands, Existence, Programme, Solution
+from hardmax.control.request import Clash, ControlResult, Request, Vertices, check_request, find_direction, list_tokens
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
 
@@ -243,7 +242,7 @@ def _explain_failure(
         advice = 'Pass other `solver_options`, or try `prefer="identity"`.'
         status = f"Not found: {words}. The solver gave up ({solved.failure}). {advice}"
         return _answer(request, demands, solved, only, status)
-    unbounded = decide_existence(demands, programme.options)
+    unbounded = Existence.decide(demands, programme.options)
     if unbounded.solved.margin > MIN_MARGIN and len(unbounded.demands) == len(demands):
         bound = f"with a condition number of at most {programme.condition:g}"
         status = f"Not found: {words}, {bound}. There is such an A without that bound. Raise `condition`."
@@ -251,7 +250,7 @@ def _explain_failure(
     # Leaders that lead for no A, whatever the other demands; those within rounding of the hull are not among them
     hull, inside = Vertices(request.tokens), list[int]()
     for r, label in enumerate(request.leading):
-        if not hull.has(int(label)) and decide_existence(demands.subset(np.array([r])), programme.options).is_refuted:
+        if not hull.has(int(label)) and Existence.decide(demands.subset(np.array([r])), programme.options).is_refuted:
             inside.append(request.leaders[r])
     clashes, proved = _name_clashes(request, unbounded), unbounded.is_refuted
     conflict = f"what is asked of {list_tokens(sorted({clash.token for clash in clashes}))}" if clashes else ""
@@ -275,14 +274,12 @@ def _explain_not_exclusive(request: Request, demands: Demands, solved: Solution,
     words = request.describe(True)
     if len(request.leaders) == 1:
         forced = request.demands(request.free, np.repeat(request.leading, len(request.free)))
-        unbounded = decide_existence(forced, programme.options)
+        unbounded = Existence.decide(forced, programme.options)
         if unbounded.is_refuted:
             clashes = _name_clashes(request, unbounded)
             conflict = list_tokens(sorted({clash.token for clash in clashes}))
-            status = (
-                f"Impossible at layer 0: {words}. What is asked of {conflict} conflicts for every A, by Farkas "
-                "weights. `steer` looks for an A that does it at the limit."
-            )
+            why = f"What is asked of {conflict} conflicts for every A, by Farkas weights"
+            status = f"Impossible at layer 0: {words}. {why}. `steer` looks for an A that does it at the limit."
             return _answer(request, forced, unbounded.solved, True, status, proved=True, conflict=clashes)
     status = (
         f"Not found: {words}. {list_tokens(request.leaders).capitalize()} can lead with margin "

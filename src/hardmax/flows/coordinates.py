@@ -263,7 +263,8 @@ class RescaledSteps(Coordinates):
     def __init__(self, rule: SelfAttention, keys: Array, tokens: Array, steps: "Method") -> None:
         super().__init__(rule, keys)
         self._tokens, self._steps = tokens, steps
-        self._identity = self._basis = self._inverse = _to_double(match_array(np.eye(tokens.shape[-1]), tokens))
+        double = library_of(tokens).float64
+        self._identity = self._basis = self._inverse = _cast(match_array(np.eye(tokens.shape[-1]), tokens), double)
         self._blocks = rule.values(self._identity, 0.0).T
         if not needs_gradient(rule.V):
             growth = find_growth(rule, tokens.shape[-1])
@@ -277,7 +278,7 @@ class RescaledSteps(Coordinates):
         return self._basis @ self._power @ self._inverse, self._log
 
     def start(self, tokens: Array) -> Array:
-        return _to_double(tokens) @ self._inverse.T  # in narrower floats S would spoil the input
+        return _cast(tokens, self._inverse.dtype) @ self._inverse.T  # in narrower floats S would spoil the input
 
     def rate(self, state: Array, t: float) -> Array:
         unit = state @ (self._basis @ self._power).T
@@ -306,10 +307,6 @@ class RescaledSteps(Coordinates):
     def read(self, state: Array, t: float) -> tuple[Array, Array]:
         grown = _scale(state @ (self._basis @ self._power).T, self._log)
         return match_array(grown, self._tokens), match_array(state @ self._basis.T, self._tokens)
-
-
-def _to_double(tokens: Array) -> Array:
-    return _cast(tokens, library_of(tokens).float64)
 
 
 def _scale(values: Array, log: float) -> Array:

@@ -10,7 +10,7 @@ eigenvalues as discs (Bauer and Fike).
 
 from dataclasses import dataclass
 from importlib.util import find_spec
-from math import fsum, sqrt
+from math import hypot
 from threading import Lock
 from typing import Any
 
@@ -47,10 +47,8 @@ def find_eigenvalues(V: FloatArray) -> Eigenvalues:
 
 
 def frobenius_norm(V: FloatArray) -> float:
-    """Return the Frobenius norm, summed without rounding: the same on every machine."""
-    exponent = int(np.frexp(np.abs(V).max())[1])
-    unit = np.ldexp(V, -exponent).ravel().tolist()
-    return float(np.ldexp(sqrt(fsum(x * x for x in unit)), exponent))
+    """Return the Frobenius norm, the same on every machine: `hypot` sums with extended precision."""
+    return hypot(*V.ravel().tolist())
 
 
 def is_exact(V: FloatArray) -> bool:
@@ -109,8 +107,6 @@ def bound_eigenvalues(V: FloatArray) -> Eigenvalues:
 def examine_simple_eigenvalue(V: FloatArray, value: complex, B: AnyArray) -> tuple[float, bool]:
     """Return the condition number of a simple eigenvalue, and whether ⟨phi, B phi⟩ > 0 for a real eigenvector phi.
 
-    Positive means larger than `MIN_FORM_ROUNDINGS` rounding errors of B, which may hold large integers.
-
     With a certified lambda the system (N - lambda) x + mu b = 0, ⟨c, x⟩ = 1 has one solution, x = phi / ⟨c, phi⟩ and
     mu = 0, unless b or c is orthogonal to an eigenvector. It is solved in interval arithmetic, and so is the transposed
     one, for psi. The condition number is |phi| |psi| / |⟨psi, phi⟩|.
@@ -155,16 +151,13 @@ def _solve_eigenvector(N: Any, root: Any, border: list[int], scale: int) -> Any:
 
 
 def find_eigenspace(V: FloatArray, top: complex, multiplicity: int) -> tuple[FloatArray, FloatArray]:
-    """Return a real basis of the leading eigenspace (the plane of a complex pair), and the dual one, zero on the rest.
-
-    Found from the null spaces of V - lambda I and its transpose; a defective eigenvalue has fewer columns.
-    """
+    """Return a real basis of the leading eigenspace (the plane of a complex pair), and the dual one, 0 on the rest."""
     bases, is_complex = [], abs(np.imag(top)) > EQUAL_TOL * frobenius_norm(V)
     shift = top if is_complex else np.real(top)
     for M in (V, V.T):
         _, sizes, rows = np.linalg.svd(M - shift * np.eye(len(V)))
         count = max(1, min(multiplicity, int((sizes <= NULL_TOL * float(np.linalg.norm(V, 2))).sum())))
-        basis = rows[-count:].conj().T
+        basis = rows[-count:].conj().T  # the null space; a defective eigenvalue has fewer columns
         bases.append(np.linalg.qr(np.hstack([basis.real, basis.imag]))[0] if is_complex else basis)
     right, left = bases
     pairing = left.T @ right

@@ -223,9 +223,7 @@ def _check_hull(problem: Problem, dual: FloatArray | None) -> Verdict | None:
 
 
 def outer_normals(points: FloatArray) -> FloatArray:
-    """Return normals (m, k) of half-spaces around the hull of points (n, k): its facets', or if these are too many or
-    the hull is flat, the principal axes and the directions from the mean to the farthest points.
-    """
+    """Return unit normals (m, k) of half-spaces around the hull of points (n, k): of its facets if these are few."""
     n, k = points.shape
     if k == 1:
         return np.array([[1.0], [-1.0]])
@@ -234,7 +232,7 @@ def outer_normals(points: FloatArray) -> FloatArray:
             return np.unique(scipy.spatial.ConvexHull(points).equations[:, :-1], axis=0)
         except scipy.spatial.QhullError:  # all points lie in a subspace
             pass
-    centred = points - points.mean(axis=0)
+    centred = points - points.mean(axis=0)  # else principal axes, and directions from the mean to the farthest points
     lengths = np.linalg.norm(centred, axis=1)
     farthest = np.argsort(-lengths, kind="stable")[:MAX_DIRECTIONS]
     farthest = farthest[lengths[farthest] > 0]
