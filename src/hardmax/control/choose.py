@@ -113,8 +113,7 @@ def choose_A(
         if not isinstance(value, str) or value not in choices:
             raise ParameterError(name, f"be {' or '.join(map(repr, choices))}", f"{value!r}")
     if margin is not None and prefer != "identity":
-        got = '`prefer="margin"`, which finds the largest one'
-        raise ParameterError("margin", 'go with `prefer="identity"`', got)
+        raise ParameterError("margin", 'go with `prefer="identity"`', '`prefer="margin"`, which finds the largest one')
     if margin is not None:
         margin = float(check_positive(margin, "margin", "Leave it out for half of the largest one."))
     attempts, seed = (check_count(*pair, least=0) for pair in ((attempts, "attempts"), (seed, "seed")))
@@ -176,7 +175,6 @@ def _meets_demands(request: Request, demands: Demands, A: FloatArray | None) -> 
 
 
 def check_condition(condition: Any) -> float:
-    """Return a bound on the condition number."""
     if isinstance(condition, bool) or not isinstance(condition, Real) or not 1 <= float(condition) <= MAX_CONDITION:
         reason = "beyond which floats do not know a definite matrix from others"
         must = f"be a number from 1, the condition number of the identity, to {MAX_CONDITION:g}, {reason}"
@@ -206,9 +204,8 @@ def alternate(
 
 def _starting_matrices(request: Request, first: FloatArray, attempts: int, seed: int) -> Iterator[FloatArray]:
     """Yield the A of Theorem 7 if it applies, the A of the leaders alone, the identity, then random ones."""
-    d, rng = request.tokens.shape[1], np.random.default_rng(seed)
-    one_or_two = len(request.leading) if len(request.leading) <= 2 else 0
-    for order in (request.leading, request.leading[::-1])[:one_or_two]:
+    d, rng, leading = request.tokens.shape[1], np.random.default_rng(seed), request.leading
+    for order in (leading, leading[::-1])[: len(leading)] if len(leading) <= 2 else ():
         p = _separating_direction(request, order)
         if p is not None:
             yield np.outer(p, p) + RANK_ONE_WEIGHT * (p @ p) * np.eye(d)

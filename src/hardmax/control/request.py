@@ -292,8 +292,7 @@ def list_tokens(tokens: Iterable[int]) -> str:
 def check_request(tokens: Any, leaders: Any, followers: Any) -> Request:
     """Validate the arguments of `choose_A` and `steer`."""
     array, classes, floats = check_token_set(tokens, "Choose A cloud by cloud.")
-    leading = _check_leaders(leaders, len(array))
-    following = _check_followers(followers, leading, len(array))
+    leading, following = _check_roles(leaders, followers, len(array))
     request = Request(array, classes, floats, leading, following)
     for i in (*leading, *following) if len(classes) > 1 else ():
         if not request.tokens[classes.labels[i]].any():
@@ -322,7 +321,7 @@ def check_request(tokens: Any, leaders: Any, followers: Any) -> Request:
     return request
 
 
-def _check_leaders(leaders: Any, n: int) -> tuple[int, ...]:
+def _check_roles(leaders: Any, followers: Any, n: int) -> tuple[tuple[int, ...], dict[int, int]]:
     if isinstance(leaders, str | Mapping) or leaders is None:
         raise ParameterTypeError("leaders", "be token numbers, such as [0, 3]", f"{leaders!r}")
     values = [leaders] if isinstance(leaders, Integral) else np.atleast_1d(leaders).tolist()
@@ -332,24 +331,19 @@ def _check_leaders(leaders: Any, n: int) -> tuple[int, ...]:
     twice = sorted({i for i in numbers if numbers.count(i) > 1})
     if twice:
         raise ParameterError("leaders", "name each token once", f"token {twice[0]} twice", "Drop one.")
-    return numbers
-
-
-def _check_followers(followers: Any, leaders: tuple[int, ...], n: int) -> dict[int, int]:
-    if followers is None:
-        return {}
+    followers = {} if followers is None else followers
     if not isinstance(followers, Mapping):
         must = "map a token to the leader it shall follow, such as {5: 0}"
         raise ParameterTypeError("followers", must, f"{followers!r}")
     found = {_check_index(i, "followers", n): _check_index(t, "followers", n) for i, t in followers.items()}
     for i, t in found.items():
-        if i in leaders:
+        if i in numbers:
             must = "name different tokens, as a token leads or follows"
             raise ParameterError(("leaders", "followers"), must, f"token {i} in both", "Drop one.")
-        if t not in leaders:
+        if t not in numbers:
             got, advice = f"{i}: {t}, and {t} does not lead", f"Add {t} to `leaders`, or choose another target."
             raise ParameterError("followers", "follow tokens in `leaders`", got, advice)
-    return found
+    return numbers, found
 
 
 def _check_index(value: Any, name: str, n: int) -> int:
