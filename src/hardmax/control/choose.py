@@ -175,6 +175,7 @@ def _meets_demands(request: Request, demands: Demands, A: FloatArray | None) -> 
 
 
 def check_condition(condition: Any) -> float:
+    """Return a bound on the condition number."""
     if isinstance(condition, bool) or not isinstance(condition, Real) or not 1 <= float(condition) <= MAX_CONDITION:
         reason = "beyond which floats do not know a definite matrix from others"
         must = f"be a number from 1, the condition number of the identity, to {MAX_CONDITION:g}, {reason}"

@@ -60,6 +60,7 @@ def is_exact(V: FloatArray) -> bool:
 
 
 def has_flint() -> bool:
+    """Return whether python-flint is installed."""
     return find_spec("flint") is not None
 
 

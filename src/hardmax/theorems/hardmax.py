@@ -351,7 +351,6 @@ def _rounding(trajectory: HardmaxTrajectory) -> float:
 
 
 def _largest(trajectory: HardmaxTrajectory) -> float:
-    """Return the largest coordinate of any real token at any layer; 1 if all are zero."""
     return float(np.abs(trajectory.array[:, trajectory.mask]).max()) or 1.0
 
 
