@@ -13,16 +13,18 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax.control import steering
-from hardmax.control.infeasible import (
+from hardmax.control.programme import (
+    Existence,
+    Programme,
     _is_negative_semidefinite,
     _rref,
     _solve_exactly,
-    decide_existence,
+    as_fractions,
+    clip_condition,
     refutes,
     rref,
 )
-from hardmax.control.programme import Programme, Vertices, as_fractions, clip_condition
-from hardmax.control.request import check_request
+from hardmax.control.request import Vertices, check_request
 
 PROFILE = {"deadline": None, "derandomize": True}
 TRIANGLE = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 0.0], [0.9, 0.0]])
@@ -241,8 +243,8 @@ def test_what_can_be_met_is_never_proved_impossible(seeds: range) -> None:
     for seed in seeds:
         tokens, leaders = planted(14, 6, seed)
         demands = check_request(tokens, leaders, None).demands()
-        assert not decide_existence(demands).is_refuted
-        assert not decide_existence(demands.subset(np.array([0]))).is_refuted
+        assert not Existence.decide(demands).is_refuted
+        assert not Existence.decide(demands.subset(np.array([0]))).is_refuted
 
 
 def test_a_bound_on_the_condition_number_is_named() -> None:

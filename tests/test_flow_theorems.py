@@ -76,7 +76,8 @@ def test_the_self_maximal_test_fails_for_another_form():
     tokens = np.random.default_rng(0).uniform(-1, 1, (20, 2))
     turned = np.array([[0.0, -1.0], [1.0, 0.0]])
     given = self_attention.Problem.of(hm.simulate(tokens, hm.SelfAttention(V=np.eye(2)), times=[0, 15]))
-    found = self_attention.check_limit(given, partial(self_attention._measure_gain, turned, np.eye(2)), 1e-4)
+    measure = partial(self_attention._measure_gain, replace(given, B=turned))
+    found = self_attention.check_limit(given, measure, 1e-4)
     assert found.outcome == "fails"
     assert found.margin < 0
 

@@ -211,8 +211,6 @@ def check_weight(weight: Array, name: str, *, square: bool = False, size: int | 
         raise ParameterError(name, "hold finite real numbers", array.dtype, "Convert it to floats.") from None
     if not np.isfinite(floats).all():
         raise ParameterError(name, "hold finite real numbers", "NaN or infinite ones", "Clean it first.")
-    if is_tensor(weight):
-        return weight
     floats.setflags(write=False)
     return weight if is_tensor(weight) else floats
 

@@ -369,7 +369,8 @@ def _run_adaptive(job: _Job, method: Method) -> SmoothTrajectory:
     rescaled, tick, found = kept.copy(), job.ticker(len(batch) * len(job.saved)), []
     for b, real in enumerate(np.atleast_2d(job.real)):
         tokens = batch[b, real]
-        one = integrate.integrate_adaptive(choose_coordinates(job.rule, tokens), tokens, job.saved, method, tick)
+        coordinates = choose_coordinates(job.rule, tokens)
+        one = integrate.AdaptiveIntegration(coordinates, tokens, job.saved, method, tick).solve()
         kept[:, b, real] = one.tokens
         if one.rescaled is not None:
             rescaled[:, b, real] = one.rescaled

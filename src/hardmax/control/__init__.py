@@ -6,8 +6,7 @@ use; `can_lead` needs only SciPy.
 """
 
 from hardmax.control.choose import choose_A
-from hardmax.control.programme import can_lead
-from hardmax.control.request import Clash, ControlResult
+from hardmax.control.request import Clash, ControlResult, can_lead
 from hardmax.control.steering import steer
 
 __all__ = ["Clash", "ControlResult", "can_lead", "choose_A", "steer"]

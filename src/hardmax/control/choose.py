@@ -19,13 +19,11 @@ from hardmax._errors import ParameterError
 from hardmax._exact import format_down
 from hardmax._types import FloatArray, IntArray
 from hardmax._validation import check_count, check_positive, is_positive_definite
-from hardmax.control.infeasible import MAX_CROSS, MIN_MARGIN, MIN_WEIGHT, Existence, decide_existence
-from hardmax.control.programme import Demands, Programme, Solution, Vertices, find_direction
-from hardmax.control.request import Clash, ControlResult, Request, check_request, list_tokens
+from hardmax.control.programme import MAX_CROSS, MIN_MARGIN, MIN_WEIGHT, Demands, Existence, Programme, Solution
+from hardmax.control.request import Clash, ControlResult, Request, Vertices, check_request, find_direction, list_tokens
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
 
-CHOICES = {"method": ("cuts", "full"), "prefer": ("margin", "identity")}
 DEFAULT_CONDITIONS = (1e2, 1e6)  # bounds on the condition number, tried in turn
 MAX_CONDITION = 1e12
 KEPT_MARGIN = 0.5  # default part of the largest margin that `prefer="identity"` keeps
@@ -111,12 +109,11 @@ def choose_A(
     Theorems 5, 6 and 7 of this project (docs/control.md).
     """
     request = check_request(tokens, leaders, followers)
-    for name, value in {"method": method, "prefer": prefer}.items():
-        if not isinstance(value, str) or value not in CHOICES[name]:
-            raise ParameterError(name, f"be {' or '.join(map(repr, CHOICES[name]))}", f"{value!r}")
+    for name, value, choices in (("method", method, ("cuts", "full")), ("prefer", prefer, ("margin", "identity"))):
+        if not isinstance(value, str) or value not in choices:
+            raise ParameterError(name, f"be {' or '.join(map(repr, choices))}", f"{value!r}")
     if margin is not None and prefer != "identity":
-        got = '`prefer="margin"`, which finds the largest one'
-        raise ParameterError("margin", 'go with `prefer="identity"`', got)
+        raise ParameterError("margin", 'go with `prefer="identity"`', '`prefer="margin"`, which finds the largest one')
     if margin is not None:
         margin = float(check_positive(margin, "margin", "Leave it out for half of the largest one."))
     attempts, seed = (check_count(*pair, least=0) for pair in ((attempts, "attempts"), (seed, "seed")))
@@ -137,59 +134,53 @@ def choose_A(
         for tried, (assigned, best) in enumerate(pairs):
             if progress:
                 progress(min(tried, most), most)
-            if best.A is not None and _meets_demands(request, assigned, best.A):
+            if _meets_demands(request, assigned, best.A):
                 break
         else:
             return _explain_not_exclusive(request, demands, solved, programme)
         demands = assigned
         programme, solved, _ = _solve(request, demands, programmes)
-    if prefer == "identity":
-        solved = _approach_identity(request, demands, solved, programme, margin)
-    return _explain_success(request, demands, solved, only, prefer)
+    aim = KEPT_MARGIN * solved.margin if margin is None else margin
+    if prefer == "identity" and np.isfinite(aim):  # a single token has no demands
+        if aim > solved.margin:
+            must = f"be at most the largest that there is, {solved.margin!r}"
+            raise ParameterError("margin", must, f"{aim!r}", "Ask for less.")
+        closer = programme.approach_identity(demands, aim, solved.pairs)
+        failure = closer.failure or "its answer fails the check"
+        solved = closer if _meets_demands(request, demands, closer.A) else replace(solved, failure=failure)
+    A = np.asarray(solved.A)
+    size = f"Margin {format_down(solved.margin, 3)}, c" if np.isfinite(solved.margin) else "C"
+    away = f", distance to the identity {np.linalg.norm(A - np.eye(len(A))):.3g}" if prefer == "identity" else ""
+    away += f" (the solver gave up on a closer one: {solved.failure})" if solved.failure else ""
+    about = f"{size}ondition number {np.linalg.cond(A):.3g}{away}. Checked by simulation."
+    return _answer(request, demands, solved, only, f"Found: {request.describe(only)}. {about}", A=A, found=True)
 
 
 def _solve(request: Request, demands: Demands, programmes: list[Programme]) -> tuple[Programme, Solution, bool]:
     """Return the first programme whose A meets the demands, its solution and True; else the last one and False."""
     for programme in programmes:
         solved = programme.maximise_margin(demands)
-        if solved.A is not None and _meets_demands(request, demands, solved.A):
+        if _meets_demands(request, demands, solved.A):
             return programme, solved, True
     return programme, solved, False
 
 
-def _meets_demands(request: Request, demands: Demands, A: FloatArray) -> bool:
+def _meets_demands(request: Request, demands: Demands, A: FloatArray | None) -> bool:
     """Return whether every demand is met: positive gaps in NumPy, a definite A, and the exact sets of layer 0."""
-    if demands.margin(A) <= 0 or not is_positive_definite(A):
+    if A is None or demands.margin(A) <= 0 or not is_positive_definite(A):
         return False
     sets = simulate(request.given, Hardmax(1, A), layers=0).sets(0)
     first, labels = request.classes.first, request.classes.labels
     return all((labels[sets[first[i]]] == t).all() for i, t in zip(demands.chooser, demands.target, strict=True))
 
 
-def _approach_identity(
-    request: Request, demands: Demands, solved: Solution, programme: Programme, margin: float | None
-) -> Solution:
-    """Return the A closest to the identity that keeps a margin; the one of largest margin if the solver fails."""
-    aim = KEPT_MARGIN * solved.margin if margin is None else margin
-    if not np.isfinite(aim):  # a single token has no demands
-        return solved
-    if aim > solved.margin:
-        must = f"be at most the largest that there is, {solved.margin!r}"
-        raise ParameterError("margin", must, f"{aim!r}", "Ask for less.")
-    closer = programme.approach_identity(demands, aim, solved.pairs)
-    if closer.A is not None and _meets_demands(request, demands, closer.A):
-        return closer
-    return replace(solved, failure=closer.failure or "its answer fails the check")
-
-
 def check_condition(condition: Any) -> float:
     """Return a bound on the condition number."""
-    value = float(condition) if isinstance(condition, Real) and not isinstance(condition, bool) else np.nan
-    if not 1 <= value <= MAX_CONDITION:
+    if isinstance(condition, bool) or not isinstance(condition, Real) or not 1 <= float(condition) <= MAX_CONDITION:
         reason = "beyond which floats do not know a definite matrix from others"
         must = f"be a number from 1, the condition number of the identity, to {MAX_CONDITION:g}, {reason}"
         raise ParameterError("condition", must, f"{condition!r}", "Use 1e4, say.")
-    return value
+    return float(condition)
 
 
 def alternate(
@@ -214,9 +205,8 @@ def alternate(
 
 def _starting_matrices(request: Request, first: FloatArray, attempts: int, seed: int) -> Iterator[FloatArray]:
     """Yield the A of Theorem 7 if it applies, the A of the leaders alone, the identity, then random ones."""
-    d, rng = request.tokens.shape[1], np.random.default_rng(seed)
-    one_or_two = len(request.leading) if len(request.leading) <= 2 else 0
-    for order in (request.leading, request.leading[::-1])[:one_or_two]:
+    d, rng, leading = request.tokens.shape[1], np.random.default_rng(seed), request.leading
+    for order in (leading, leading[::-1])[: len(leading)] if len(leading) <= 2 else ():
         p = _separating_direction(request, order)
         if p is not None:
             yield np.outer(p, p) + RANK_ONE_WEIGHT * (p @ p) * np.eye(d)
@@ -241,15 +231,6 @@ def _separating_direction(request: Request, order: IntArray) -> FloatArray | Non
     return find_direction(np.concatenate(ahead))
 
 
-def _explain_success(request: Request, demands: Demands, solved: Solution, only: bool, prefer: str) -> ControlResult:
-    A = np.asarray(solved.A)
-    size = f"Margin {format_down(solved.margin, 3)}, c" if np.isfinite(solved.margin) else "C"
-    away = f", distance to the identity {np.linalg.norm(A - np.eye(len(A))):.3g}" if prefer == "identity" else ""
-    away += f" (the solver gave up on a closer one: {solved.failure})" if solved.failure else ""
-    about = f"{size}ondition number {np.linalg.cond(A):.3g}{away}. Checked by simulation."
-    return _answer(request, demands, solved, only, f"Found: {request.describe(only)}. {about}", A=A, found=True)
-
-
 def _explain_failure(
     request: Request, demands: Demands, solved: Solution, programme: Programme, only: bool
 ) -> ControlResult:
@@ -259,7 +240,7 @@ def _explain_failure(
         advice = 'Pass other `solver_options`, or try `prefer="identity"`.'
         status = f"Not found: {words}. The solver gave up ({solved.failure}). {advice}"
         return _answer(request, demands, solved, only, status)
-    unbounded = decide_existence(demands, programme.options)
+    unbounded = Existence.decide(demands, programme.options)
     if unbounded.solved.margin > MIN_MARGIN and len(unbounded.demands) == len(demands):
         bound = f"with a condition number of at most {programme.condition:g}"
         status = f"Not found: {words}, {bound}. There is such an A without that bound. Raise `condition`."
@@ -267,7 +248,7 @@ def _explain_failure(
     # Leaders that lead for no A, whatever the other demands; those within rounding of the hull are not among them
     hull, inside = Vertices(request.tokens), list[int]()
     for r, label in enumerate(request.leading):
-        if not hull.has(int(label)) and decide_existence(demands.subset(np.array([r])), programme.options).is_refuted:
+        if not hull.has(int(label)) and Existence.decide(demands.subset(np.array([r])), programme.options).is_refuted:
             inside.append(request.leaders[r])
     clashes, proved = _name_clashes(request, unbounded), unbounded.is_refuted
     conflict = f"what is asked of {list_tokens(sorted({clash.token for clash in clashes}))}" if clashes else ""
@@ -291,14 +272,12 @@ def _explain_not_exclusive(request: Request, demands: Demands, solved: Solution,
     words = request.describe(True)
     if len(request.leaders) == 1:
         forced = request.demands(request.free, np.repeat(request.leading, len(request.free)))
-        unbounded = decide_existence(forced, programme.options)
+        unbounded = Existence.decide(forced, programme.options)
         if unbounded.is_refuted:
             clashes = _name_clashes(request, unbounded)
             conflict = list_tokens(sorted({clash.token for clash in clashes}))
-            status = (
-                f"Impossible at layer 0: {words}. What is asked of {conflict} conflicts for every A, by Farkas "
-                "weights. `steer` looks for an A that does it at the limit."
-            )
+            why = f"What is asked of {conflict} conflicts for every A, by Farkas weights"
+            status = f"Impossible at layer 0: {words}. {why}. `steer` looks for an A that does it at the limit."
             return _answer(request, forced, unbounded.solved, True, status, proved=True, conflict=clashes)
     status = (
         f"Not found: {words}. {list_tokens(request.leaders).capitalize()} can lead with margin "
@@ -310,13 +289,12 @@ def _explain_not_exclusive(request: Request, demands: Demands, solved: Solution,
 
 def _name_clashes(request: Request, existence: Existence) -> tuple[Clash, ...]:
     """Return the products with a weight that matters, the largest first, in token numbers."""
-    weights, demands, clashes = existence.solved.weights, existence.demands, list[Clash]()
-    for r in np.argsort(-weights, kind="stable"):
-        if weights[r] > MIN_WEIGHT * weights.max():
-            demand, rival = existence.solved.pairs[r]
-            token, target, other = map(request.name_token, (demands.chooser[demand], demands.target[demand], rival))
-            clashes.append(Clash(token, target, other, float(weights[r])))
-    return tuple(clashes)
+    weights, demands = existence.solved.weights, existence.demands
+    order = np.argsort(-weights, kind="stable")
+    order = order[weights[order] > MIN_WEIGHT * weights.max(initial=0.0)]
+    demand, rival = existence.solved.pairs[order].T
+    named = (map(request.name_token, labels) for labels in (demands.chooser[demand], demands.target[demand], rival))
+    return tuple(map(Clash, *named, weights[order].tolist()))
 
 
 def _answer(

@@ -1,4 +1,4 @@
-"""The semidefinite programme for A, and linear programmes that find the tokens that can lead at all.
+"""The semidefinite programme for A, and proofs that no A meets the demands.
 
 The A of largest margin, or the one closest to the identity:
 
@@ -8,39 +8,50 @@ The A of largest margin, or the one closest to the identity:
 There are r (n - 1) rows and few of them are tight, so they are added as cutting planes: solve with some rows, evaluate
 all of them in NumPy, add those that are violated, and repeat until none is.
 
-Tokens that can lead (Theorem 5): token i leads at layer 0 for some symmetric positive definite A if and only if z_i is
-not 0 and is a vertex of the hull of all tokens and 0: with p = A z_i, ⟨p, z_i⟩ > 0 and ⟨p, z_i - z_j⟩ > 0; and such a
-p gives A = ppᵀ/⟨p, z_i⟩ + t (I - z_i z_iᵀ/|z_i|²). Each linear programme has the vertices known so far as its rows, not
-all tokens, and a token that it cannot rule out gives a new vertex (Clarkson, "More output-sensitive geometric
-algorithms", 1994).
+Proofs that no A meets the demands are Farkas weights, checked in rational arithmetic. If weights λ >= 0, not all 0,
+make S = Σ λ sym(z gᵀ) with z = z_i, g = z_t - z_j negative semidefinite, then Σ λ ⟨A z, g⟩ = ⟨S, A⟩ <= 0 for every
+positive semidefinite A, so not all of these products are positive: a proof.
+
+Let P be the span of the z that make demands, and N its complement. S vanishes on N, so S ⪯ 0 needs S_PN = 0 and
+S_PP ⪯ 0. The programme that has these weights as its dual is
+
+    maximise m   over A_PP ⪰ 0 with trace 1, and A_PN with entries between -R and R,
+
+where A_NN does not matter: it can always be made large enough for A to be definite.
+
+For an exact proof, look for rational weights near those of the solver. S ⪯ 0 needs S x = 0 for every x orthogonal to
+all z, which is linear in λ; if rows depend on each other S may be 0 altogether; and on lattices it may vanish along
+simple directions. Such equations are solved exactly, and the result is checked exactly.
 """
 
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import linprog
+from scipy.linalg import qr
 from scipy.spatial.distance import cdist
 
 from hardmax._arrays import unit_rows
 from hardmax._errors import ParameterError, needed_for
-from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
-from hardmax._validation import check_tokens
-from hardmax.exact.argmax import argmax_sets
-from hardmax.exact.rounding import Scaled
-from hardmax.search.sets import Classes
+from hardmax._types import AnyArray, FloatArray, IntArray
 
 MAX_PRODUCTS = 1 << 22  # inner products in memory at a time
 MAX_CUTS, MAX_CUTS_PER_DEMAND = 1000, 2  # rows that a round adds
 MAX_ROUNDS = 200
 CUT_TOL = 1e-7  # smaller violations of a row are the solver's tolerance
 COPIES = 12  # of the rows, that the solver and CVXPY hold in memory
-FORWARD_TOL = 1e-8  # the smallest ⟨p, v⟩ / |v| that counts as positive: programmes are solved to about 1e-9
+MAX_CROSS = 1e3  # R
+SPAN_TOL = 1e-10  # smaller singular values, relative to the largest, belong to directions without demands
+NOISE = (1e-6, 1e-4, 1e-2)  # weights below these parts of the largest one may be the solver's noise
+MIN_MARGIN = 1e-6  # a larger margin is certainly positive
+MIN_WEIGHT = 1e-3  # relative to the largest: demands with smaller weights have no part in a conflict
+NULL_TOL = 1e-6  # smaller eigenvalues of S, relative to the largest, may be 0
+MAX_DENOMINATOR = 1000  # of vectors that S maps to 0
 NO_PAIRS = np.zeros((0, 2), np.intp)
 
 as_fractions = np.vectorize(Fraction, otypes=[object])
@@ -50,12 +61,11 @@ as_fractions = np.vectorize(Fraction, otypes=[object])
 class Demands:
     """Demands on layer 0: token i = `chooser[r]` attends to t = `target[r]` alone; a leader is its own target.
 
-    So ⟨A z_i, z_t - z_j⟩ > 0 for every other token j, which is linear in A. A row of the programme is one pair
-    (demand r, rival j). It is divided by |z_i| |z_t - z_j|, so that a margin has one meaning for all rows.
+    A row of the programme is one pair (demand r, rival j).
     """
 
     given: AnyArray  # (n, d) distinct tokens, floats or Fractions
-    tokens: FloatArray  # (n, d) the same, scaled by `scale_tokens`
+    tokens: FloatArray  # (n, d) the same, scaled by `check_token_set`
     chooser: IntArray  # (r,)
     target: IntArray  # (r,)
 
@@ -65,32 +75,17 @@ class Demands:
     def subset(self, kept: IntArray) -> "Demands":
         return replace(self, chooser=self.chooser[kept], target=self.target[kept])
 
-    def _vectors(self, pairs: IntArray, convert: Callable[[AnyArray], AnyArray], tokens: AnyArray) -> list[AnyArray]:
-        """Return z_i and z_t - z_j for pairs (demand, rival j), each (pairs, d)."""
-        demand, rival = pairs.T
+    def vectors(self, pairs: IntArray, *, exact: bool = False) -> list[AnyArray]:
+        """Return z_i and z_t - z_j for pairs (demand, rival j), each (pairs, d): scaled floats, or given Fractions."""
+        (demand, rival), convert, tokens = pairs.T, np.asarray, self.tokens
+        if exact:
+            convert, tokens = as_fractions, self.given
         z, target, other = (convert(tokens[i]) for i in (self.chooser[demand], self.target[demand], rival))
         return [z, target - other]
 
     def units(self, pairs: IntArray) -> list[FloatArray]:
         """Return z_i / |z_i| and (z_t - z_j) / |z_t - z_j|, each (pairs, d)."""
-        return [unit_rows(each) for each in self._vectors(pairs, np.asarray, self.tokens)]
-
-    def lengths(self, pairs: IntArray) -> FloatArray:
-        """Return |z_i| |z_t - z_j|; each vector is divided by its largest entry first, so that no square underflows."""
-        product = np.ones(len(pairs))
-        for vectors in self._vectors(pairs, np.asarray, self.tokens):
-            sizes = np.abs(vectors).max(axis=1)
-            product *= sizes * np.linalg.norm(vectors / sizes[:, None], axis=1)
-        return product
-
-    def exact(self, pairs: IntArray) -> list[AnyArray]:
-        """Return z_i and z_t - z_j of the given tokens, each (pairs, d) Fractions."""
-        return self._vectors(pairs, as_fractions, self.given)
-
-    def rows(self, pairs: IntArray) -> FloatArray:
-        """Return the coefficients of the gaps in the upper triangle of A, shape (pairs, d (d + 1) / 2)."""
-        (z, ahead), (a, b) = self.units(pairs), np.triu_indices(self.tokens.shape[1])
-        return np.asarray(z[:, a] * ahead[:, b] + np.where(a == b, 0.0, z[:, b] * ahead[:, a]))
+        return [unit_rows(each) for each in self.vectors(pairs)]
 
     def margin(self, A: FloatArray) -> float:
         """Return the smallest gap of all pairs; infinite without demands."""
@@ -98,10 +93,7 @@ class Demands:
         return float(gaps[0]) if len(gaps) else np.inf
 
     def tightest(self, A: FloatArray, per_demand: int, most: int) -> tuple[FloatArray, IntArray]:
-        """Return the `per_demand` smallest gaps of each demand, of these the `most` smallest, sorted, with pairs.
-
-        A gap is ⟨A z_i, z_t - z_j⟩ / (|z_i| |z_t - z_j|), from differences, which cancel less than products.
-        """
+        """Return the `per_demand` smallest gaps of each demand, of these the `most` smallest, sorted, with pairs."""
         per_demand = min(per_demand, len(self.tokens) - 1)
         if not per_demand or not len(self):
             return np.zeros(0), NO_PAIRS
@@ -117,14 +109,9 @@ class Demands:
             parts.append(np.column_stack([np.repeat(part, per_demand), rivals.ravel()]))
         pairs = np.concatenate(parts)
         z, ahead = self.units(pairs)
-        gaps = np.asarray(((z @ A) * ahead).sum(axis=1))
+        gaps = np.asarray(((z @ A) * ahead).sum(axis=1))  # again from differences, which cancel less than products
         order = np.argsort(gaps, kind="stable")[:most]
         return gaps[order], pairs[order]
-
-    def every_pair(self) -> IntArray:
-        """Return all pairs (demand, rival), shape (r (n - 1), 2)."""
-        grid = np.indices((len(self), len(self.tokens))).reshape(2, -1).T
-        return np.asarray(grid[grid[:, 1] != self.target[grid[:, 0]]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,10 +137,19 @@ class Programme:
 
     def maximise_margin(self, demands: Demands) -> Solution:
         """Find the A of largest margin. Stop as soon as rows show that no margin is positive."""
-        pairs = NO_PAIRS
+        pairs, (n, d) = NO_PAIRS, demands.tokens.shape
         if not self.cuts:
-            _check_memory(len(demands) * (len(demands.tokens) - 1), demands.tokens.shape[1])
-            pairs = demands.every_pair()
+            rows = len(demands) * (n - 1)
+            needed = 8 * COPIES * rows * d * (d + 1) / 2
+            room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else np.inf
+            if needed > room:
+                raise MemoryError(
+                    f'`method="full"` must hold all {rows:,} rows of the programme at once, about '
+                    f"{needed / 2**30:,.0f} GiB. Got a machine with {room / 2**30:,.0f}. "
+                    'Use `method="cuts"`, which adds rows as it needs them.'
+                )
+            pairs = np.indices((len(demands), n)).reshape(2, -1).T
+            pairs = pairs[pairs[:, 1] != demands.target[pairs[:, 0]]]
         return add_cuts(demands, partial(self._solve, demands, None), pairs)
 
     def approach_identity(self, demands: Demands, margin: float, pairs: IntArray) -> Solution:
@@ -164,25 +160,21 @@ class Programme:
         cp, d = load_cvxpy(), demands.tokens.shape[1]
         X, u = cp.Variable((d, d), symmetric=True), cp.Variable()
         m = cp.Variable() if margin is None else cp.Constant(margin)
-        upper = np.ravel_multi_index(np.triu_indices(d), (d, d))
-        ahead = demands.rows(pairs) @ cp.vec(X, order="C")[upper] >= m
+        (z, g), (a, b) = demands.units(pairs), np.triu_indices(d)
+        rows = z[:, a] * g[:, b] + np.where(a == b, 0.0, z[:, b] * g[:, a])  # (pairs, d (d + 1) / 2)
+        ahead = rows @ cp.vec(X, order="C")[np.ravel_multi_index((a, b), (d, d))] >= m
         bounded = [X - (u / self.condition) * np.eye(d) >> 0, u * np.eye(d) - X >> 0, cp.trace(X) == d]
         goal = cp.Maximize(m) if margin is None else cp.Minimize(cp.sum_squares(X - np.eye(d)))
-        failure = solve(cp.Problem(goal, [ahead, *bounded]), self.options or {})
-        if failure:
-            return Solution(None, failure=failure)
-        return Solution(clip_condition(X.value, self.condition), float(m.value), dual_weights(ahead))
+        problem = cp.Problem(goal, [ahead, *bounded])
+        return solve(problem, m, lambda: clip_condition(X.value, self.condition), self.options)
 
 
 def add_cuts(
     demands: Demands, optimise: Callable[[IntArray], Solution], pairs: IntArray = NO_PAIRS, least: float = np.inf
 ) -> Solution:
-    """Add the rows that an optimum violates until it violates none, or until rows show that no margin is positive.
-
-    A violation is a gap below the optimum's own margin, before the first one below `least`.
-    """
+    """Add the rows that an optimum violates until it violates none, or until rows show that no margin is positive."""
     number = np.array([len(demands.tokens), 1])  # of a pair
-    now, rounds = Solution(np.eye(demands.tokens.shape[1]), least), 0
+    now, rounds = Solution(np.eye(demands.tokens.shape[1]), least), 0  # gaps below `least` are the first violations
     while True:
         if now.A is not None:
             gaps, tight = demands.tightest(now.A, MAX_CUTS_PER_DEMAND, MAX_CUTS)
@@ -195,27 +187,23 @@ def add_cuts(
         now, rounds = optimise(pairs), rounds + 1
 
 
-def solve(problem: Any, options: Mapping[str, Any]) -> str:
-    """Solve a CVXPY problem, and return why it failed, or "". The caller checks inaccurate solutions."""
-    cp = load_cvxpy()
+def solve(problem: Any, m: Any, read_A: Callable[[], FloatArray], options: Mapping[str, Any] | None) -> Solution:
+    """Solve a CVXPY problem for the margin m, whose first constraint is the rows. The caller checks A."""
+    cp, options = load_cvxpy(), options or {}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "Solution may be inaccurate": every answer is checked in NumPy
             problem.solve(solver=cp.CLARABEL, **options)
     except cp.error.SolverError as error:
-        return str(error).split(". ")[0]
+        return Solution(None, failure=str(error).split(". ")[0])
     except (TypeError, AttributeError, ValueError) as error:
         if not options:
             raise
         raise ParameterError("solver_options", "be settings of Clarabel", f"{options!r}: {error}") from None
-    good = problem.status in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE)
-    return "" if good else f"Solver 'CLARABEL' ended with the status {problem.status}"
-
-
-def dual_weights(constraint: Any) -> FloatArray:
-    """Return the weights of rows, at least 0 and with sum 1."""
-    weights = np.maximum(np.atleast_1d(constraint.dual_value), 0.0)
-    return np.asarray(weights / (weights.sum() or 1.0))
+    if problem.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
+        return Solution(None, failure=f"Solver 'CLARABEL' ended with the status {problem.status}")
+    weights = np.maximum(np.atleast_1d(problem.constraints[0].dual_value), 0.0)
+    return Solution(read_A(), float(m.value), weights / (weights.sum() or 1.0))
 
 
 def clip_condition(X: FloatArray, condition: float) -> FloatArray:
@@ -226,16 +214,6 @@ def clip_condition(X: FloatArray, condition: float) -> FloatArray:
     return np.asarray((A + A.T) / 2)
 
 
-def _check_memory(rows: int, d: int) -> None:
-    needed = 8 * COPIES * rows * d * (d + 1) / 2
-    room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else np.inf
-    if needed > room:
-        raise MemoryError(
-            f'`method="full"` must hold all {rows:,} rows of the programme at once, about {needed / 2**30:,.0f} GiB. '
-            f'Got a machine with {room / 2**30:,.0f}. Use `method="cuts"`, which adds rows as it needs them.'
-        )
-
-
 def load_cvxpy() -> Any:
     """Import CVXPY and Clarabel, or raise an error with the command that installs them."""
     with needed_for("`hardmax.control`", "CVXPY", "control"):
@@ -244,104 +222,139 @@ def load_cvxpy() -> Any:
     return cvxpy
 
 
-def check_token_set(tokens: Array, advice: str) -> AnyArray:
-    """Return the tokens of one token set."""
-    array, _ = check_tokens(tokens)
-    if array.ndim == 3:
-        raise ParameterError("tokens", "be one token set of shape (n, d)", f"a batch of shape {array.shape}", advice)
-    return array
+class Existence(NamedTuple):
+    """The solution of the programme above for some of the demands: a positive margin, or weights."""
+
+    demands: Demands
+    solved: Solution
+    is_refuted: bool  # weights near these prove that no positive definite A meets the demands
+
+    @classmethod
+    def decide(cls, demands: Demands, options: Mapping[str, Any] | None = None) -> "Existence":
+        """Decide whether some symmetric positive definite A, of any condition number, meets the demands."""
+        while True:  # if only some demands conflict, weights are vague: drop demands without weight and decide again
+            _, values, axes = np.linalg.svd(unit_rows(demands.tokens[demands.chooser]), full_matrices=False)
+            basis = axes[values > SPAN_TOL * values[0]].T  # (d, p)
+            solved = add_cuts(demands, partial(_solve, demands, basis, options))
+            refuted = solved.A is not None and solved.margin <= MIN_MARGIN and _is_refuted(demands, solved)
+            kept = np.unique(solved.pairs[solved.weights > MIN_WEIGHT * solved.weights.max(initial=0.0), 0])
+            if solved.A is None or solved.margin > MIN_MARGIN or refuted or len(kept) in (0, len(demands)):
+                return cls(demands, solved, refuted)
+            demands = demands.subset(kept)
 
 
-def can_lead(tokens: Any, *, progress: Callable[[int, int], None] | None = None) -> BoolArray:
-    """Find the tokens that lead at layer 0 for some symmetric positive definite A.
-
-    Parameters
-    ----------
-    tokens : (n, d) array
-    progress : callable, optional
-        Called with (tokens tested, tokens in all).
-
-    Returns
-    -------
-    (n,) bool array
-        Equal tokens have equal answers: they lead as one, and if all tokens are equal they do. A token whose distance
-        from the hull of the others is below 1e-8 of its distance to them counts as inside.
-
-    Raises
-    ------
-    ParameterError
-        If `tokens` are not one batch element of finite numbers.
-    ParameterTypeError
-        If they are not real numbers.
-
-    Examples
-    --------
-    >>> import hardmax as hm
-    >>> hm.control.can_lead([[1, 1], [1, -1], [-1, 0], [0.9, 0], [0, 0]])
-    array([ True,  True,  True, False, False])
-
-    Theorem 5 of this project (docs/control.md).
-    """
-    array = check_token_set(tokens, "Ask cloud by cloud.")
-    classes = Classes.of(array)
-    if len(classes) == 1:
-        return np.ones(len(array), bool)
-    hull = Vertices(scale_tokens(classes.rows))
-    answers = np.zeros(len(classes), bool)
-    for i in range(len(classes)):
-        answers[i] = hull.has(i)
-        if progress:
-            progress(i + 1, len(classes))
-    return answers[classes.labels]
+def _is_refuted(demands: Demands, solved: Solution) -> bool:
+    for part in NOISE if solved.weights.any() else ():
+        kept = solved.weights > part * solved.weights.max()
+        pairs = solved.pairs[kept]
+        lengths = [np.hypot.reduce(np.abs(vectors), axis=1) for vectors in demands.vectors(pairs)]  # of z and g
+        z, g = demands.vectors(pairs, exact=True)
+        if refutes(z, g, as_fractions(solved.weights[kept] / np.prod(lengths, axis=0))):
+            return True
+    return False
 
 
-class Vertices:
-    """The vertices of conv(tokens and 0), found one by one on demand."""
+def _solve(demands: Demands, basis: FloatArray, options: Mapping[str, Any] | None, pairs: IntArray) -> Solution:
+    cp = load_cvxpy()
+    N = np.linalg.svd(basis, full_matrices=True)[0][:, basis.shape[1] :]  # the complement of P
+    p, k = basis.shape[1], N.shape[1]
+    z, ahead = demands.units(pairs)
+    z, onto, beside = z @ basis, ahead @ basis, ahead @ N  # (rows, p), (rows, p), (rows, k)
+    B, m = cp.Variable((p, p), symmetric=True), cp.Variable()
+    gaps = np.einsum("ri,rj->rij", z, onto).reshape(-1, p * p) @ cp.vec(B, order="C")
+    F = cp.Variable((p, k)) if k else None
+    if F is not None:
+        gaps = gaps + np.einsum("ri,rj->rij", z, beside).reshape(-1, p * k) @ cp.vec(F, order="C")
+    limits = [B >> 0, cp.trace(B) == 1, *([cp.abs(F) <= MAX_CROSS] if F is not None else [])]
 
-    def __init__(self, tokens: FloatArray) -> None:
-        self.tokens = tokens  # (m, d) distinct
-        sets = argmax_sets(tokens)  # leaders for A = I are vertices; the longest token is one of them
-        self.known = {int(i) for i in np.flatnonzero(sets.sizes == 1) if sets[int(i)][0] == i and tokens[i].any()}
+    def read_A() -> FloatArray:
+        half = basis @ F.value @ N.T if F is not None else np.zeros((len(N), len(N)))
+        return np.asarray(basis @ B.value @ basis.T + half + half.T)
 
-    def has(self, i: int) -> bool:
-        """Return whether token i is a vertex."""
-        if not self.tokens[i].any():
+    return solve(cp.Problem(cp.Maximize(m), [gaps >= m, *limits]), m, read_A, options)
+
+
+def refutes(z: AnyArray, g: AnyArray, weights: AnyArray) -> bool:
+    """Return whether Fractions near `weights` prove that ⟨A z_r, g_r⟩ > 0 for all r has no positive definite A."""
+    a, b = np.triu_indices(z.shape[1])
+    zero = (z[:, a] * g[:, b] + z[:, b] * g[:, a]).T  # S = 0, entry by entry
+    for equations in (_orthogonal_equations(z, g), zero, _kernel_equations(z, g, weights)):
+        exact = _solve_exactly(np.array(list(equations)).reshape(-1, len(z)), weights)
+        if exact is not None and _is_negative_semidefinite(_sum(z, g, exact)):
+            return True
+    return False
+
+
+def _orthogonal_equations(z: AnyArray, g: AnyArray) -> Iterator[AnyArray]:
+    """Yield S x = 0 for x orthogonal to all z: Σ λ z ⟨g, x⟩ = 0, in coordinates that span the z."""
+    reduced, pivots = rref(z)
+    for free in np.setdiff1d(np.arange(z.shape[1]), pivots):
+        x = as_fractions(np.arange(z.shape[1]) == free)
+        x[pivots] = -reduced[:, free]
+        yield from (z[:, pivots] * (g @ x)[:, None]).T
+
+
+def _kernel_equations(z: AnyArray, g: AnyArray, weights: AnyArray) -> Iterator[AnyArray]:
+    """Yield S x = 0 for x that S nearly maps to 0: on lattices these are simple fractions."""
+    values, vectors = np.linalg.eigh(_sum(z, g, weights).astype(np.float64))
+    near = vectors[:, np.abs(values) <= NULL_TOL * np.abs(values).max()].T
+    if not len(near):
+        return
+    columns = qr(near, mode="r", pivoting=True)[1][: len(near)]  # the same span, with the identity where that is stable
+    for row in np.linalg.solve(near[:, columns], near).tolist():
+        x = np.array([Fraction(entry).limit_denominator(MAX_DENOMINATOR) for entry in row])
+        yield from (z * (g @ x)[:, None] + g * (z @ x)[:, None]).T
+
+
+def _solve_exactly(equations: AnyArray, weights: AnyArray) -> AnyArray | None:
+    """Return weights at least 0, not all 0, that solve the equations: the others determine the largest ones."""
+    order = np.argsort(-weights, kind="stable")
+    ranked, (reduced, pivots) = weights[order], rref(equations[:, order])
+    others = np.setdiff1d(np.arange(len(order)), pivots)
+    ranked[pivots] = -reduced[:, others] @ ranked[others]
+    if min(ranked) < 0 or not any(ranked):
+        return None
+    return ranked[np.argsort(order)]
+
+
+def _sum(z: AnyArray, g: AnyArray, weights: AnyArray) -> AnyArray:
+    half = (z * weights[:, None]).T @ g
+    return np.asarray(half + half.T)
+
+
+def _is_negative_semidefinite(S: AnyArray) -> bool:
+    """Eliminate -S symmetrically: pivots must be at least 0, and the row of a zero pivot must be 0."""
+    M = -S
+    for k, row in enumerate(M):
+        if row[k] < 0 or (row[k] == 0 and any(row[k:])):
             return False
-        while i not in self.known:
-            # A direction in which z_i is ahead of 0 and of every known vertex
-            ahead = np.vstack([self.tokens[i], self.tokens[i] - self.tokens[sorted(self.known)]])
-            p = find_direction(ahead)
-            if p is None or (vertex := self._farthest(p)) in self.known:  # none, or by rounding one that is known
-                return False
-            self.known.add(vertex)
-        return True
-
-    def _farthest(self, p: FloatArray) -> int:
-        """Return the token farthest along p; of several on one face, a vertex of that face."""
-        values = self.tokens @ p
-        face = np.flatnonzero(values >= values.max() - 1e-12 * (np.abs(values).max() or 1.0))
-        return int(face[np.lexsort(self.tokens[face].T)[-1]])
+        if row[k]:
+            M[k + 1 :, k:] -= np.outer(M[k + 1 :, k] / row[k], row[k:])
+    return True
 
 
-def find_direction(vectors: FloatArray) -> FloatArray | None:
-    """Find the p, |p| <= 1 in each coordinate, with the largest min ⟨p, v⟩ / |v|; None if that is not positive."""
-    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    d = units.shape[1]
-    found = linprog(  # maximise s such that <p, unit> >= s for all
-        np.r_[np.zeros(d), -1.0],
-        A_ub=np.column_stack([-units, np.ones(len(units))]),
-        b_ub=np.zeros(len(units)),
-        bounds=[(-1, 1)] * d + [(0, None)],
-    )
-    return None if found.x is None or found.x[d] <= FORWARD_TOL else np.asarray(found.x[:d])
+def rref(rows: AnyArray) -> tuple[AnyArray, list[int]]:
+    """Return the reduced row echelon form, without its zero rows, and its pivot columns."""
+    try:  # 55 rows of 120 floats take 0.7 s instead of 18 s
+        from flint import fmpq, fmpq_mat
+    except ImportError:
+        return _rref(rows)
+    n, columns = rows.shape
+    reduced, rank = fmpq_mat(n, columns, [fmpq(x.numerator, x.denominator) for x in rows.flat]).rref()
+    found = np.array([Fraction(int(x.p), int(x.q)) for x in reduced.entries()], object).reshape(n, columns)[:rank]
+    return found, [int(np.flatnonzero(row)[0]) for row in found]
 
 
-def scale_tokens(rows: AnyArray) -> FloatArray:
-    """Return distinct tokens as floats with no entry above 1, scaled by a power of two: no product overflows."""
-    floats = Scaled.of(rows).values
-    lost = (floats == 0).all(axis=1) != (rows == 0).all(axis=1)
-    if lost.any() or len(np.unique(floats, axis=0)) < len(floats):
-        must = "differ from each other and from 0 when they are divided by the largest entry and rounded to floats"
-        advice = "Leave out tokens that are equal but for rounding, or those that are tiny."
-        raise ParameterError("tokens", must, "some that do not", advice)
-    return floats
+def _rref(rows: AnyArray) -> tuple[AnyArray, list[int]]:
+    rows, pivots = rows.copy(), list[int]()
+    for column in range(rows.shape[1]):
+        top = len(pivots)
+        if not rows[top:, column].any():
+            continue
+        at = top + int(np.flatnonzero(rows[top:, column])[0])
+        rows[[top, at]] = rows[[at, top]]
+        rows[top] /= rows[top, column]
+        others = np.setdiff1d(np.flatnonzero(rows[:, column]), top)
+        rows[others] -= np.outer(rows[others, column], rows[top])
+        pivots.append(column)
+    return rows[: len(pivots)], pivots

@@ -1,7 +1,14 @@
-"""The request (which tokens shall lead, which shall follow which), its checks, and the result that answers it."""
+"""The request (which tokens shall lead, which shall follow which), its checks, and the result that answers it.
+
+Tokens that can lead (Theorem 5): token i leads at layer 0 for some symmetric positive definite A if and only if z_i is
+not 0 and is a vertex of the hull of all tokens and 0: with p = A z_i, ⟨p, z_i⟩ > 0 and ⟨p, z_i - z_j⟩ > 0; and such a
+p gives A = ppᵀ/⟨p, z_i⟩ + t (I - z_i z_iᵀ/|z_i|²). Each linear programme has the vertices known so far as its rows, not
+all tokens, and a token that it cannot rule out gives a new vertex (Clarkson, "More output-sensitive geometric
+algorithms", 1994).
+"""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -9,13 +16,18 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from scipy.optimize import linprog
 
 from hardmax._errors import InputError, ParameterError, ParameterTypeError
-from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.control.programme import Demands, can_lead, check_token_set, scale_tokens
+from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
+from hardmax._validation import check_tokens
+from hardmax.control.programme import Demands
+from hardmax.exact.argmax import argmax_sets
+from hardmax.exact.rounding import Scaled
 from hardmax.search.sets import Classes
 
 MAX_NAMED = 8  # tokens that a sentence lists
+FORWARD_TOL = 1e-8  # the smallest ⟨p, v⟩ / |v| that counts as positive: programmes are solved to about 1e-9
 NO_CLASSES = np.zeros(0, np.intp)
 
 
@@ -134,7 +146,7 @@ class Request:
 
     given: AnyArray  # (n, d) the tokens as given
     classes: Classes
-    tokens: FloatArray  # (m, d) distinct tokens, scaled by `scale_tokens`
+    tokens: FloatArray  # (m, d) distinct tokens, scaled by `check_token_set`
     leaders: tuple[int, ...]
     followers: dict[int, int]
 
@@ -173,6 +185,102 @@ class Request:
         return ControlResult(**{"A": None, "found": False, "proved": False} | request | fields)
 
 
+def check_token_set(tokens: Array, advice: str) -> tuple[AnyArray, Classes, FloatArray]:
+    """Return one token set, its classes of equal tokens, and these as floats of at most 1: no product overflows."""
+    array, _ = check_tokens(tokens)
+    if array.ndim == 3:
+        raise ParameterError("tokens", "be one token set of shape (n, d)", f"a batch of shape {array.shape}", advice)
+    classes = Classes.of(array)
+    floats = Scaled.of(classes.rows).values  # scaled by a power of two
+    lost = (floats == 0).all(axis=1) != (classes.rows == 0).all(axis=1)
+    if lost.any() or len(np.unique(floats, axis=0)) < len(floats):
+        must = "differ from each other and from 0 when they are divided by the largest entry and rounded to floats"
+        advice = "Leave out tokens that are equal but for rounding, or those that are tiny."
+        raise ParameterError("tokens", must, "some that do not", advice)
+    return array, classes, floats
+
+
+def can_lead(tokens: Any, *, progress: Callable[[int, int], None] | None = None) -> BoolArray:
+    """Find the tokens that lead at layer 0 for some symmetric positive definite A.
+
+    Parameters
+    ----------
+    tokens : (n, d) array
+    progress : callable, optional
+        Called with (tokens tested, tokens in all).
+
+    Returns
+    -------
+    (n,) bool array
+        Equal tokens have equal answers: they lead as one, and if all tokens are equal they do. A token whose distance
+        from the hull of the others is below 1e-8 of its distance to them counts as inside.
+
+    Raises
+    ------
+    ParameterError
+        If `tokens` are not one batch element of finite numbers.
+    ParameterTypeError
+        If they are not real numbers.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> hm.control.can_lead([[1, 1], [1, -1], [-1, 0], [0.9, 0], [0, 0]])
+    array([ True,  True,  True, False, False])
+
+    Theorem 5 of this project (docs/control.md).
+    """
+    array, classes, floats = check_token_set(tokens, "Ask cloud by cloud.")
+    if len(classes) == 1:
+        return np.ones(len(array), bool)
+    hull, answers = Vertices(floats), list[bool]()
+    for i in range(len(classes)):
+        answers.append(hull.has(i))
+        if progress:
+            progress(i + 1, len(classes))
+    return np.array(answers)[classes.labels]
+
+
+class Vertices:
+    """The vertices of conv(tokens and 0), found one by one on demand."""
+
+    def __init__(self, tokens: FloatArray) -> None:
+        self.tokens = tokens  # (m, d) distinct
+        sets = argmax_sets(tokens)  # leaders for A = I are vertices; the longest token is one of them
+        self.known = {int(i) for i in np.flatnonzero(sets.sizes == 1) if sets[int(i)][0] == i and tokens[i].any()}
+
+    def has(self, i: int) -> bool:
+        """Return whether token i is a vertex."""
+        if not self.tokens[i].any():
+            return False
+        while i not in self.known:
+            ahead = np.vstack([self.tokens[i], self.tokens[i] - self.tokens[sorted(self.known)]])
+            p = find_direction(ahead)  # in which z_i is ahead of 0 and of every known vertex
+            if p is None or (vertex := self._farthest(p)) in self.known:  # none, or by rounding one that is known
+                return False
+            self.known.add(vertex)
+        return True
+
+    def _farthest(self, p: FloatArray) -> int:
+        """Return the token farthest along p; of several on one face, a vertex of that face."""
+        values = self.tokens @ p
+        face = np.flatnonzero(values >= values.max() - 1e-12 * (np.abs(values).max() or 1.0))
+        return int(face[np.lexsort(self.tokens[face].T)[-1]])
+
+
+def find_direction(vectors: FloatArray) -> FloatArray | None:
+    """Find the p, |p| <= 1 in each coordinate, with the largest min ⟨p, v⟩ / |v|; None if that is not positive."""
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    d = units.shape[1]
+    found = linprog(  # maximise s such that <p, unit> >= s for all
+        np.r_[np.zeros(d), -1.0],
+        A_ub=np.column_stack([-units, np.ones(len(units))]),
+        b_ub=np.zeros(len(units)),
+        bounds=[(-1, 1)] * d + [(0, None)],
+    )
+    return None if found.x is None or found.x[d] <= FORWARD_TOL else np.asarray(found.x[:d])
+
+
 def list_tokens(tokens: Iterable[int]) -> str:
     """Return "token 3", or "tokens 1, 2 and 5"."""
     names = [str(i) for i in tokens]
@@ -183,11 +291,9 @@ def list_tokens(tokens: Iterable[int]) -> str:
 
 def check_request(tokens: Any, leaders: Any, followers: Any) -> Request:
     """Validate the arguments of `choose_A` and `steer`."""
-    array = check_token_set(tokens, "Choose A cloud by cloud.")
-    leading = _check_leaders(leaders, len(array))
-    following = _check_followers(followers, leading, len(array))
-    classes = Classes.of(array)
-    request = Request(array, classes, scale_tokens(classes.rows), leading, following)
+    array, classes, floats = check_token_set(tokens, "Choose A cloud by cloud.")
+    leading, following = _check_roles(leaders, followers, len(array))
+    request = Request(array, classes, floats, leading, following)
     for i in (*leading, *following) if len(classes) > 1 else ():
         if not request.tokens[classes.labels[i]].any():
             role = "lead" if i in leading else "follow one token"
@@ -195,11 +301,27 @@ def check_request(tokens: Any, leaders: Any, followers: Any) -> Request:
                 f"Token {i} must not be zero to {role}: all its products are 0, so it sees every token alike. "
                 "Got a zero row. Choose another token, or shift the cloud."
             )
-    _check_targets(request)
+    labels, leader_of, seen = classes.labels, dict[int, int](), dict[tuple[Fraction, ...], int]()
+    for i in leading:
+        other = leader_of.setdefault(int(labels[i]), i)
+        if other != i:
+            got = f"tokens {other} and {i}, which are equal: they lead as one or not at all"
+            raise ParameterError("leaders", "be distinct tokens", got, "Name one of them.")
+    targets = {i: i for i in leading} | following
+    for j in sorted(targets):  # tokens on one ray have the same maximisers for every A, so they need one target
+        exact = [Fraction(x) for x in array[j].tolist()]
+        size = abs(next((x for x in exact if x), Fraction(1)))
+        i = seen.setdefault(tuple(x / size for x in exact), j)  # positive multiples have the same key
+        if labels[targets[j]] != labels[targets[i]]:
+            alike = "one is a positive multiple of the other, so for every A they see the same token"
+            got = f". Got the targets {targets[i]} and {targets[j]}. Make them equal."
+            if targets[i] == i and targets[j] == j:
+                got = ", the longer of them or another. Got both as leaders. Drop the shorter one."
+            raise InputError(f"Tokens {i} and {j} must have one target: {alike}{got}")
     return request
 
 
-def _check_leaders(leaders: Any, n: int) -> tuple[int, ...]:
+def _check_roles(leaders: Any, followers: Any, n: int) -> tuple[tuple[int, ...], dict[int, int]]:
     if isinstance(leaders, str | Mapping) or leaders is None:
         raise ParameterTypeError("leaders", "be token numbers, such as [0, 3]", f"{leaders!r}")
     values = [leaders] if isinstance(leaders, Integral) else np.atleast_1d(leaders).tolist()
@@ -209,24 +331,19 @@ def _check_leaders(leaders: Any, n: int) -> tuple[int, ...]:
     twice = sorted({i for i in numbers if numbers.count(i) > 1})
     if twice:
         raise ParameterError("leaders", "name each token once", f"token {twice[0]} twice", "Drop one.")
-    return numbers
-
-
-def _check_followers(followers: Any, leaders: tuple[int, ...], n: int) -> dict[int, int]:
-    if followers is None:
-        return {}
+    followers = {} if followers is None else followers
     if not isinstance(followers, Mapping):
         must = "map a token to the leader it shall follow, such as {5: 0}"
         raise ParameterTypeError("followers", must, f"{followers!r}")
     found = {_check_index(i, "followers", n): _check_index(t, "followers", n) for i, t in followers.items()}
     for i, t in found.items():
-        if i in leaders:
+        if i in numbers:
             must = "name different tokens, as a token leads or follows"
             raise ParameterError(("leaders", "followers"), must, f"token {i} in both", "Drop one.")
-        if t not in leaders:
+        if t not in numbers:
             got, advice = f"{i}: {t}, and {t} does not lead", f"Add {t} to `leaders`, or choose another target."
             raise ParameterError("followers", "follow tokens in `leaders`", got, advice)
-    return found
+    return numbers, found
 
 
 def _check_index(value: Any, name: str, n: int) -> int:
@@ -235,24 +352,3 @@ def _check_index(value: Any, name: str, n: int) -> int:
     if not 0 <= int(value) < n:
         raise ParameterError(name, f"be tokens between 0 and {n - 1}", int(value), "The first token is 0.")
     return int(value)
-
-
-def _check_targets(request: Request) -> None:
-    """Refuse equal leaders, and different targets on one ray: its tokens have the same maximisers for every A."""
-    labels, leader_of, seen = request.classes.labels, dict[int, int](), dict[tuple[Fraction, ...], int]()
-    for i in request.leaders:
-        other = leader_of.setdefault(int(labels[i]), i)
-        if other != i:
-            got = f"tokens {other} and {i}, which are equal: they lead as one or not at all"
-            raise ParameterError("leaders", "be distinct tokens", got, "Name one of them.")
-    targets = {i: i for i in request.leaders} | request.followers
-    for j in sorted(targets):
-        exact = [Fraction(x) for x in request.given[j].tolist()]
-        size = abs(next((x for x in exact if x), Fraction(1)))
-        i = seen.setdefault(tuple(x / size for x in exact), j)  # positive multiples have the same key
-        if labels[targets[j]] != labels[targets[i]]:
-            alike = "one is a positive multiple of the other, so for every A they see the same token"
-            got = f". Got the targets {targets[i]} and {targets[j]}. Make them equal."
-            if targets[i] == i and targets[j] == j:
-                got = ", the longer of them or another. Got both as leaders. Drop the shorter one."
-            raise InputError(f"Tokens {i} and {j} must have one target: {alike}{got}")

@@ -144,7 +144,18 @@ def steer(
         if not trials:
             trials = [evaluate(_random_matrix(len(best.A), condition, rng), alphas[rng.integers(len(alphas))])]
         best = min(best, _descend(evaluate, trials.pop(0), alphas, condition, rng), key=lambda trial: trial.cost)
-    return _answer(request, best, evaluate.most - evaluate.left)
+    done = evaluate.most - evaluate.left
+    words, found, limits = request.describe(True, at=" at the limit"), best.cost[0] == 0, count(done, "limit")
+    status = f"Found: {words}, with alpha = {best.alpha:g}. Certified at layer {best.limit.layer} after {limits}."
+    if not found:
+        status = (
+            f"Not found in {limits}: {words}. The closest had {count(len(best.limit.leaders), 'leader')}, and "
+            f"{count(best.cost[0], 'token')} wrong; that is no proof. Raise `evaluations`, or pass several values of "
+            "`alpha`."
+        )
+    stats = {"limits": done, "layer": best.limit.layer, "wrong": best.cost[0]}
+    about = {"margin": request.demands().margin(best.A), "only": True, "alpha": best.alpha, "stats": stats}
+    return request.answer(A=best.A if found else None, found=found, status=status, **about)
 
 
 def _starting_matrices(request: Request, condition: float, rng: np.random.Generator) -> Iterator[FloatArray]:
@@ -169,38 +180,19 @@ def _descend(
     evaluate: Evaluator, trial: Trial, alphas: list[float], condition: float, rng: np.random.Generator
 ) -> Trial:
     """Keep changes that do not raise the cost, until it is 0 or nothing helps."""
-    stalled = 0
+    tokens, d, stalled = evaluate.request.tokens, len(trial.A), 0
     while trial.cost[0] and stalled < MAX_STALLED and evaluate.left:
         other = len(alphas) > 1 and rng.random() < OTHER_ALPHA
         alpha = alphas[rng.integers(len(alphas))] if other else trial.alpha
-        new = evaluate(_perturb(trial.A, evaluate.request, condition, rng), alpha)
+        size = MIN_CHANGE * (MAX_CHANGE / MIN_CHANGE) ** rng.random()
+        if rng.random() < 0.5:  # rotate and stretch A a little: all of it, or along a combination of a few tokens
+            M = np.eye(d) + size * rng.normal(size=(d, d)) / np.sqrt(d)
+            A = M @ trial.A @ M.T
+        else:
+            p = rng.normal(size=3) @ tokens[rng.integers(len(tokens), size=3)]
+            p = p / (np.linalg.norm(p) or 1.0)
+            A = trial.A + size * d * rng.choice([-0.5, 1.0]) * np.outer(p, p)
+        new = evaluate(clip_condition(A, condition), alpha)
         stalled = 0 if new.cost < trial.cost else stalled + 1
         trial = new if new.cost <= trial.cost else trial
     return trial
-
-
-def _perturb(A: FloatArray, request: Request, condition: float, rng: np.random.Generator) -> FloatArray:
-    """Rotate and stretch A a little: all of it, or along a combination of a few tokens."""
-    d = len(A)
-    size = MIN_CHANGE * (MAX_CHANGE / MIN_CHANGE) ** rng.random()
-    if rng.random() < 0.5:
-        M = np.eye(d) + size * rng.normal(size=(d, d)) / np.sqrt(d)
-        return clip_condition(M @ A @ M.T, condition)
-    p = rng.normal(size=3) @ request.tokens[rng.integers(len(request.tokens), size=3)]
-    p = p / (np.linalg.norm(p) or 1.0)
-    stretch = size * d * rng.choice([-0.5, 1.0])
-    return clip_condition(A + stretch * np.outer(p, p), condition)
-
-
-def _answer(request: Request, best: Trial, done: int) -> ControlResult:
-    words, found, limits = request.describe(True, at=" at the limit"), best.cost[0] == 0, count(done, "limit")
-    status = f"Found: {words}, with alpha = {best.alpha:g}. Certified at layer {best.limit.layer} after {limits}."
-    if not found:
-        status = (
-            f"Not found in {limits}: {words}. The closest had {count(len(best.limit.leaders), 'leader')}, and "
-            f"{count(best.cost[0], 'token')} wrong; that is no proof. Raise `evaluations`, or pass several values of "
-            "`alpha`."
-        )
-    stats = {"limits": done, "layer": best.limit.layer, "wrong": best.cost[0]}
-    about = {"margin": request.demands().margin(best.A), "only": True, "alpha": best.alpha, "stats": stats}
-    return request.answer(A=best.A if found else None, found=found, status=status, **about)

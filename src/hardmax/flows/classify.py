@@ -15,8 +15,8 @@ from hardmax._errors import InputError
 from hardmax._exact import UNIT, over_one_denominator
 from hardmax._types import AnyArray, Array, FloatArray
 from hardmax.flows import eigenvalues
+from hardmax.flows.coordinates import cache_per_rule
 from hardmax.flows.eigenvalues import EQUAL_TOL, Eigenvalues, frobenius_norm
-from hardmax.flows.matrix_exponential import cache_per_rule
 from hardmax.rules.self_attention import SelfAttention
 
 IDENTITY_TOL = 1e-12  # distance of V from a multiple of the identity, relative to |V|
@@ -54,14 +54,9 @@ LIMITS = {  # of each kind
     "complex": "Rescaled tokens settle in the plane of the leading complex pair of eigenvalues.",
     "unknown": "No theorem says where tokens end.",
 }
-THEOREMS = {  # which prove these limits
-    "boolean": f"Theorem 2.1 of {PAPER}",
-    "polytope": f"Theorem 3.1 of {PAPER}",
-    "hyperplanes": f"Theorem 4.2 of {PAPER}",
-    "product": f"Theorem 5.2 of {PAPER}",
-    "collapse": f"{PAPER}, on V = -I",
-    "still": "V = 0",
-}
+NUMBERS = {"boolean": "2.1", "polytope": "3.1", "hyperplanes": "4.2", "product": "5.2"}
+THEOREMS = {kind: f"Theorem {number} of {PAPER}" for kind, number in NUMBERS.items()}  # which prove these limits
+THEOREMS |= {"collapse": f"{PAPER}, on V = -I", "still": "V = 0"}
 CONJECTURES = {"complex": f"conjecture in {PAPER}", "unknown": ""}
 
 

@@ -1,7 +1,10 @@
 """The variables in which a flow is integrated, by SciPy's integrators and by fixed steps.
 
-For self-attention with constant V, tokens x grow as e^{tV}, and the rescaled tokens z = e^{-tV} x stay bounded. They
-are integrated in the eigenbasis S of V (`matrix_exponential.py`), as y = S^{-1} z.
+For self-attention with constant V, tokens x grow as e^{tV} = e^{t lambda} e^{t(V - lambda I)}, lambda = max Re eig V: a
+growing number times a bounded matrix. The rescaled tokens z = e^{-tV} x stay bounded. If V has both growing and
+decaying directions, components of z have very different sizes, and rounding errors of the large ones would spoil the
+leading ones. In a real eigenbasis S, with V = S D S^{-1} and D made of blocks of size 1 and 2, each component has its
+own rounding error: integrators work on y = S^{-1} z.
 
 A fixed step of an explicit Runge-Kutta method multiplies equal tokens by a polynomial R = R(hV): I + hV for Euler. The
 discrete counterpart of z is therefore z_k = R^{-k} x_k. Since V commutes with R, the step can be done on z itself with
@@ -12,15 +15,18 @@ the scores of R^k z:
 which is the residual network x_{k+1} = step(x_k) in other coordinates.
 """
 
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
+import scipy  # submodules load on first use
 
 from hardmax._arrays import is_tensor, join, library_of, match_array, needs_gradient, to_numpy, where
 from hardmax._errors import ParameterError
 from hardmax._types import Array, FloatArray
-from hardmax.flows.matrix_exponential import find_growth
 from hardmax.rules.base import Flow
 from hardmax.rules.compose import MultiHead
 from hardmax.rules.self_attention import SelfAttention
@@ -29,10 +35,77 @@ from hardmax.rules.sphere import Sphere, on_sphere
 if TYPE_CHECKING:
     from hardmax.flows.integrate import Method
 
+MAX_BASIS_CONDITION = 1e4  # condition number of the eigenbasis above which S is the identity
+GROWTH_TOL = 1e-12  # a smaller lambda, relative to |D|, counts as zero
 MIN_BOOLEAN = 1 - 1e-3  # smallest row maximum for attention to count as Boolean
 MAX_EXPONENT = 600.0  # scores grow by at most e^600 in the noise estimate: larger factors overflow
 MAX_STEP_CONDITION = 1e12  # condition number of R above which z_k cannot be computed
 TERMS = {"euler": 1, "rk4": 4}  # degree of the polynomial R(hV)
+Result = TypeVar("Result")
+
+
+def cache_per_rule(find: Callable[[SelfAttention, int], Result]) -> Callable[[SelfAttention, int], Result]:
+    """Decorate a function of a rule and a dimension to cache its results as long as the rule lives."""
+    cache: WeakKeyDictionary[SelfAttention, dict[tuple[int, ...], Result]] = WeakKeyDictionary()
+
+    @wraps(find)
+    def find_once(rule: SelfAttention, d: int) -> Result:
+        results = cache.setdefault(rule, {})
+        key = (d, *(getattr(weight, "_version", 0) for weight in rule.weights))  # a tensor may change in place
+        if key not in results:
+            results[key] = find(rule, d)
+        return results[key]
+
+    return find_once
+
+
+@dataclass(frozen=True, eq=False)
+class Growth:
+    """A constant V in its real eigenbasis, and its exponential at any time."""
+
+    rate: float  # lambda
+    basis: FloatArray  # S
+    inverse: FloatArray
+    blocks: FloatArray  # D; V itself if S is the identity
+    imaginary: FloatArray | None  # (d,) imaginary part of each column's eigenvalue; None if S is the identity
+
+    @cached_property
+    def grows(self) -> bool:
+        """Whether lambda is positive beyond rounding."""
+        return self.rate > GROWTH_TOL * float(np.linalg.norm(self.blocks, 2))
+
+    def basis_at(self, t: float) -> FloatArray:
+        """Return S e^{t(D - lambda I)}, which maps y to e^{-lambda t} x."""
+        if self.imaginary is None:
+            return np.asarray(scipy.linalg.expm(t * (self.blocks - self.rate * np.eye(len(self.blocks)))))
+        decay = np.exp(t * (np.diag(self.blocks) - self.rate))
+        if not self.imaginary.any():
+            return np.asarray(self.basis * decay)
+        partners = self.basis[:, np.arange(len(decay)) + np.sign(self.imaginary).astype(np.intp)]  # in each pair
+        straight = self.basis * (decay * np.cos(t * self.imaginary))
+        return np.asarray(straight - partners * (decay * np.sin(t * self.imaginary)))
+
+    def bounded_factor(self, t: float) -> FloatArray:
+        """Return e^{t(V - lambda I)}."""
+        return np.asarray(self.basis_at(t) @ self.inverse)
+
+
+@cache_per_rule
+def find_growth(rule: SelfAttention, d: int) -> Growth:
+    """Find the real eigenbasis of V for a rule whose V is constant."""
+    V = rule.value_matrix(d)
+    if np.array_equal(V, V.T):
+        values, S = np.linalg.eigh(V)
+        return Growth(float(values.max()), S, S.T, np.diag(values), np.zeros(len(V)))
+    values, vectors = np.linalg.eig(V)  # complex pairs are neighbours, the positive imaginary part first
+    rate, imaginary = float(values.real.max()), values.imag.astype(np.float64)
+    S = np.where(imaginary < 0, np.roll(vectors.imag, 1, axis=1), vectors.real)
+    blocks = np.diag(values.real)
+    for p in np.flatnonzero(imaginary > 0):
+        blocks[p, p + 1], blocks[p + 1, p] = imaginary[p], -imaginary[p]
+    if np.linalg.cond(S) > MAX_BASIS_CONDITION:
+        return Growth(rate, np.eye(len(V)), np.eye(len(V)), V, None)
+    return Growth(rate, S, np.linalg.inv(S), blocks, imaginary)
 
 
 class Coordinates:
@@ -91,7 +164,7 @@ class Decaying(Coordinates):
 
     def read(self, state: FloatArray, t: float) -> tuple[FloatArray, FloatArray]:
         growth = find_growth(self._rule, state.shape[-1])
-        return state, growth.scale(state @ growth.bounded_factor(-t).T, -t)
+        return state, _scale(state @ growth.bounded_factor(-t).T, -growth.rate * t)
 
 
 class TokensAndGrowth(Coordinates):
@@ -176,7 +249,7 @@ class Rescaled(Coordinates):
         return np.asarray((means - state) @ self._growth.blocks.T)
 
     def read(self, state: FloatArray, t: float) -> tuple[FloatArray, FloatArray]:
-        return self._growth.scale(self._unit(state, t), t), state @ self._growth.basis.T
+        return _scale(self._unit(state, t), self._growth.rate * t), state @ self._growth.basis.T
 
 
 class RescaledSteps(Coordinates):
@@ -190,7 +263,8 @@ class RescaledSteps(Coordinates):
     def __init__(self, rule: SelfAttention, keys: Array, tokens: Array, steps: "Method") -> None:
         super().__init__(rule, keys)
         self._tokens, self._steps = tokens, steps
-        self._identity = self._basis = self._inverse = _to_double(match_array(np.eye(tokens.shape[-1]), tokens))
+        double = library_of(tokens).float64
+        self._identity = self._basis = self._inverse = _cast(match_array(np.eye(tokens.shape[-1]), tokens), double)
         self._blocks = rule.values(self._identity, 0.0).T
         if not needs_gradient(rule.V):
             growth = find_growth(rule, tokens.shape[-1])
@@ -204,7 +278,7 @@ class RescaledSteps(Coordinates):
         return self._basis @ self._power @ self._inverse, self._log
 
     def start(self, tokens: Array) -> Array:
-        return _to_double(tokens) @ self._inverse.T  # in narrower floats S would spoil the input
+        return _cast(tokens, self._inverse.dtype) @ self._inverse.T  # in narrower floats S would spoil the input
 
     def rate(self, state: Array, t: float) -> Array:
         unit = state @ (self._basis @ self._power).T
@@ -231,19 +305,14 @@ class RescaledSteps(Coordinates):
         return R, float(np.abs(np.linalg.eigvals(plain)).max())
 
     def read(self, state: Array, t: float) -> tuple[Array, Array]:
-        grown = _scaled(state @ (self._basis @ self._power).T, float(np.exp(self._log)))
+        grown = _scale(state @ (self._basis @ self._power).T, self._log)
         return match_array(grown, self._tokens), match_array(state @ self._basis.T, self._tokens)
 
 
-def _to_double(tokens: Array) -> Array:
-    """Return an array or tensor in float64; gradients are kept."""
-    return tokens.double() if is_tensor(tokens) else np.asarray(tokens, np.float64)
-
-
-def _scaled(values: Array, factor: float) -> Array:
-    """Return values * factor, with 0 where a value is 0 although the factor is infinite."""
+def _scale(values: Array, log: float) -> Array:
+    """Multiply by e^log; 0 stays 0 although the factor may be infinite."""
     with np.errstate(over="ignore", invalid="ignore"):
-        product = values * factor
+        product = values * float(np.exp(log))
     return where(np.asarray(to_numpy(values)) == 0, values, product)
 
 

@@ -10,7 +10,7 @@ eigenvalues as discs (Bauer and Fike).
 
 from dataclasses import dataclass
 from importlib.util import find_spec
-from math import fsum, sqrt
+from math import hypot
 from threading import Lock
 from typing import Any
 
@@ -47,10 +47,8 @@ def find_eigenvalues(V: FloatArray) -> Eigenvalues:
 
 
 def frobenius_norm(V: FloatArray) -> float:
-    """Return the Frobenius norm, summed without rounding: the same on every machine."""
-    exponent = int(np.frexp(np.abs(V).max())[1])
-    unit = np.ldexp(V, -exponent).ravel().tolist()
-    return float(np.ldexp(sqrt(fsum(x * x for x in unit)), exponent))
+    """Return the Frobenius norm, the same on every machine: `hypot` sums with extended precision."""
+    return hypot(*V.ravel().tolist())
 
 
 def is_exact(V: FloatArray) -> bool:
@@ -71,27 +69,21 @@ def _find_exact(V: FloatArray) -> Eigenvalues:
 
     rows, denominator = over_one_denominator(V)
     N: Any = fmpz_mat(rows)
-    size = frobenius_norm(V)
+    size, identity = frobenius_norm(V), fmpz_mat(np.eye(len(V), dtype=int).tolist())
     found: list[tuple[complex, int, int]] = []
     with _flint_precision, ctx.workprec(ROOT_BITS):
         for factor, multiplicity in N.charpoly().factor()[1]:
-            vectors = multiplicity if multiplicity == 1 else (len(V) - _evaluate(factor, N).rank()) // factor.degree()
+            vectors = 1
+            if multiplicity > 1:
+                value = identity * 0  # of the factor at N, by Horner's rule
+                for coefficient in reversed(factor.coeffs()):
+                    value = value * N + identity * coefficient
+                vectors = (len(V) - value.rank()) // factor.degree()
             for root, _ in factor.complex_roots():
                 found += [(complex(root / denominator), multiplicity, vectors)] * multiplicity
     found.sort(key=lambda each: (-each[0].real, -each[0].imag))
-    values, multiplicities, vectors = map(np.array, zip(*found, strict=True))
-    return Eigenvalues(values, size, 4 * UNIT * size, multiplicities, vectors)
-
-
-def _evaluate(polynomial: Any, N: Any) -> Any:
-    """Evaluate a polynomial at an integer matrix by Horner's rule."""
-    from flint import fmpz_mat
-
-    identity = fmpz_mat([[int(i == j) for j in range(N.ncols())] for i in range(N.nrows())])
-    value = identity * 0
-    for coefficient in reversed(polynomial.coeffs()):
-        value = value * N + identity * coefficient
-    return value
+    values, multiplicities, eigenvectors = map(np.array, zip(*found, strict=True))
+    return Eigenvalues(values, size, 4 * UNIT * size, multiplicities, eigenvectors)
 
 
 def bound_eigenvalues(V: FloatArray) -> Eigenvalues:
@@ -114,8 +106,6 @@ def bound_eigenvalues(V: FloatArray) -> Eigenvalues:
 
 def examine_simple_eigenvalue(V: FloatArray, value: complex, B: AnyArray) -> tuple[float, bool]:
     """Return the condition number of a simple eigenvalue, and whether ⟨phi, B phi⟩ > 0 for a real eigenvector phi.
-
-    Positive means larger than `MIN_FORM_ROUNDINGS` rounding errors of B, which may hold large integers.
 
     With a certified lambda the system (N - lambda) x + mu b = 0, ⟨c, x⟩ = 1 has one solution, x = phi / ⟨c, phi⟩ and
     mu = 0, unless b or c is orthogonal to an eigenvector. It is solved in interval arithmetic, and so is the transposed
@@ -161,22 +151,16 @@ def _solve_eigenvector(N: Any, root: Any, border: list[int], scale: int) -> Any:
 
 
 def find_eigenspace(V: FloatArray, top: complex, multiplicity: int) -> tuple[FloatArray, FloatArray]:
-    """Return a real basis of the leading eigenspace (the plane of a complex pair), and the dual one, zero on the rest.
-
-    Found from the null spaces of V - lambda I and its transpose; a defective eigenvalue has fewer columns.
-    """
-    right, left = _find_null_space(V, top, multiplicity), _find_null_space(V.T, top, multiplicity)
-    if abs(np.imag(top)) > EQUAL_TOL * frobenius_norm(V):
-        right, left = (np.linalg.qr(np.hstack([M.real, M.imag]))[0] for M in (right, left))
-    right, left = right.real, left.real
+    """Return a real basis of the leading eigenspace (the plane of a complex pair), and the dual one, 0 on the rest."""
+    bases, is_complex = [], abs(np.imag(top)) > EQUAL_TOL * frobenius_norm(V)
+    shift = top if is_complex else np.real(top)
+    for M in (V, V.T):
+        _, sizes, rows = np.linalg.svd(M - shift * np.eye(len(V)))
+        count = max(1, min(multiplicity, int((sizes <= NULL_TOL * float(np.linalg.norm(V, 2))).sum())))
+        basis = rows[-count:].conj().T  # the null space; a defective eigenvalue has fewer columns
+        bases.append(np.linalg.qr(np.hstack([basis.real, basis.imag]))[0] if is_complex else basis)
+    right, left = bases
     pairing = left.T @ right
     if right.shape != left.shape or np.linalg.cond(pairing) > 1e12:  # defective: left and right are orthogonal
         return right, left
     return right, np.asarray(left @ np.linalg.inv(pairing).T)
-
-
-def _find_null_space(V: FloatArray, top: complex, max_dimension: int) -> AnyArray:
-    shift = top if abs(np.imag(top)) > EQUAL_TOL * frobenius_norm(V) else np.real(top)
-    _, sizes, rows = np.linalg.svd(V - shift * np.eye(len(V)))
-    count = max(1, min(max_dimension, int((sizes <= NULL_TOL * float(np.linalg.norm(V, 2))).sum())))
-    return np.asarray(rows[-count:].conj().T)

@@ -22,7 +22,6 @@ FIXED = ("euler", "rk4")
 MAX_STEPS, MAX_FIXED_STEPS = 10_000, 1_000_000  # defaults of `max_steps`
 MIN_RTOL, MAX_TOLERANCE = 1e-13, 0.1  # float64 cannot deliver less; more would not control the error
 SCIPY_MIN_RTOL = 100 * float(np.finfo(np.float64).eps)  # SciPy raises smaller values to this one, with a warning
-MEAN_NORM = ("DOP853", "RK45", "RK23", "Radau", "BDF")  # error control by the root mean square; LSODA: maximum
 STEPS_PER_CHECK = 100  # steps between two checks of progress
 MAX_NOISE = 1e-3  # rounding error of attention above which Boolean attention is held
 MAX_LOOSENED_RTOL = 1e-2
@@ -93,24 +92,19 @@ class Method:
             raise ParameterError("times", must, _validation.shortened(times), "Try `times=np.linspace(0, 15, 101)`.")
         if self.dt is None:
             return array
-        steps = self._count_steps(array[-1:] if end_alone else array)
-        return self.dt * np.arange(steps + 1) if end_alone else array
-
-    def _count_steps(self, times: FloatArray) -> int:
-        """Count fixed steps, which must end at every saved time and number at most `max_steps`."""
-        assert self.dt is not None
-        steps = times / self.dt
-        if not _divides(self.dt, times):
-            worst = float(times[int(np.abs(steps - np.rint(steps)).argmax())])
+        array = array[-1:] if end_alone else array
+        steps = array / self.dt
+        if not _divides(self.dt, array):
+            worst = float(array[int(np.abs(steps - np.rint(steps)).argmax())])
             must, got = "be multiples of `dt`, which steps of one length meet", f"{worst:.6g} with `dt={self.dt:g}`"
             counts = max(1, int(np.ceil(steps[-1]))) + np.arange(MAX_SUGGESTIONS)
-            fitting = [f"`dt={x:.6g}`, or " for x in times[-1] / counts if _divides(float(f"{x:.6g}"), times)]
+            fitting = [f"`dt={x:.6g}`, or " for x in array[-1] / counts if _divides(float(f"{x:.6g}"), array)]
             raise ParameterError("times", must, got, f"Use {''.join(fitting[:1])}multiples of `dt` for `times`.")
         if steps[-1] > self.max_steps:
             must = f"need at most `max_steps={self.max_steps}` steps"
-            got = f"{steps[-1]:.3g} steps of {self.dt:g} to {times[-1]:g}"
+            got = f"{steps[-1]:.3g} steps of {self.dt:g} to {array[-1]:g}"
             raise ParameterError("dt", must, got, "Use a larger `dt`, or raise `max_steps`.")
-        return int(np.rint(steps[-1]))
+        return self.dt * np.arange(int(np.rint(steps[-1])) + 1) if end_alone else array
 
 
 def _divides(dt: float, times: FloatArray) -> bool:
@@ -132,26 +126,19 @@ class Solution:
     powers: tuple[tuple[Array, float], ...] = ()  # R^k at each time: see `Coordinates.power`
 
 
-def integrate_adaptive(
-    coordinates: Coordinates, tokens: FloatArray, times: FloatArray, method: Method, tick: Callable[[], None]
-) -> Solution:
-    """Integrate one token set (n, d) from time 0 with error control, and read the state at `times`."""
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        return _Integration(coordinates, tokens, times, method, tick).solve()
+class AdaptiveIntegration:
+    """SciPy's solver for one token set (n, d) from time 0, the states read so far, and changes to keep it going."""
 
-
-class _Integration:
-    """SciPy's solver for one token set, the states read so far, and the changes made to keep it going."""
-
+    @np.errstate(over="ignore", invalid="ignore", under="ignore")
     def __init__(
         self, coordinates: Coordinates, tokens: FloatArray, times: FloatArray, method: Method, tick: Callable[[], None]
     ) -> None:
         self._coordinates, self._times, self._method, self._tick = coordinates, times, method, tick
         start = coordinates.start(tokens)
         self._shape, self._sizes = start.shape, coordinates.sizes(start).ravel()
-        # One token between two clusters may carry the whole error, which a mean over N coordinates hides. A mean of at
-        # most tolerance / sqrt(N) keeps every coordinate within the tolerance.
-        self._norm_ratio = float(np.sqrt(start.size)) if method.name in MEAN_NORM else 1.0
+        # One token between two clusters may carry the whole error, which a mean over N coordinates hides (LSODA takes
+        # the maximum). A mean of at most tolerance / sqrt(N) keeps every coordinate within the tolerance.
+        self._norm_ratio = 1.0 if method.name == "LSODA" else float(np.sqrt(start.size))
         self._rtol, self._atol = max(method.rtol / self._norm_ratio, SCIPY_MIN_RTOL), method.atol / self._norm_ratio
         self._loosened = False
         x, z = coordinates.read(start, 0.0)
@@ -167,10 +154,11 @@ class _Integration:
     def _start_at(self, t: float, state: FloatArray) -> None:
         make: Any = getattr(scipy.integrate, self._method.name)
         end, atol = float(self._times[-1]), self._atol * self._sizes
-        self._solver = make(self._rate, t, state, end, rtol=self._rtol, atol=atol)
 
-    def _rate(self, t: float, state: FloatArray) -> FloatArray:
-        return np.asarray(self._coordinates.rate(state.reshape(self._shape), t)).ravel()
+        def find_rate(t: float, state: FloatArray) -> FloatArray:
+            return np.asarray(self._coordinates.rate(state.reshape(self._shape), t)).ravel()
+
+        self._solver = make(find_rate, t, state, end, rtol=self._rtol, atol=atol)
 
     def _save(self, states: FloatArray) -> None:
         for flat in states:
@@ -178,6 +166,7 @@ class _Integration:
             self._read.append(self._coordinates.read(state, t) if np.isfinite(flat).all() else self._lost)
             self._tick()
 
+    @np.errstate(over="ignore", invalid="ignore", under="ignore")
     def solve(self) -> Solution:
         """Step until the last time is reached or the solver stops."""
         problem = ""
@@ -221,20 +210,17 @@ class _Integration:
         if P is not None:
             self._held = t, P
         elif noise > 0.01 * max(self._rtol, self._method.rtol) and self._rtol < MAX_LOOSENED_RTOL:
-            self._loosen(noise)
+            # Drop the bound on each coordinate first, then raise the bound on the mean above the rounding noise
+            if not self._loosened and self._rtol < self._method.rtol:
+                self._rtol, self._atol = self._method.rtol, self._method.atol
+            else:
+                self._rtol = min(10 * max(noise, self._rtol), MAX_LOOSENED_RTOL)
+                self._atol = max(self._atol, self._rtol / 10)
+            self._loosened = True
         else:
             return
         self._evaluations += int(self._solver.nfev)
         self._start_at(t, self._solver.y)
-
-    def _loosen(self, noise: float) -> None:
-        """Drop the bound on each coordinate first, then raise the bound on the mean above the rounding noise."""
-        if not self._loosened and self._rtol < self._method.rtol:
-            self._rtol, self._atol = self._method.rtol, self._method.atol
-        else:
-            self._rtol = min(10 * max(noise, self._rtol), MAX_LOOSENED_RTOL)
-            self._atol = max(self._atol, self._rtol / 10)
-        self._loosened = True
 
 
 def _step(solver: Any) -> str:

@@ -9,8 +9,7 @@ from hardmax.rules.hardmax import Hardmax
 from hardmax.rules.self_attention import SelfAttention
 from hardmax.rules.sphere import Sphere
 from hardmax.theorems.hardmax import STATEMENTS, limit_of
-from hardmax.theorems.self_attention import SELF_ATTENTION
-from hardmax.theorems.sphere import energy
+from hardmax.theorems.self_attention import SELF_ATTENTION, energy
 from hardmax.theorems.verdict import Outcome, Statement, Verdict, Verdicts
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory

@@ -178,9 +178,8 @@ def leaders(trajectory: HardmaxTrajectory) -> Verdict:
         if lost:
             where = {"layer": lost[0], "token": _token(trajectory, int(i))}
             return report(False, f"Token {where['token']} stops leading at layer {lost[0]}.", witness=where)
-    worst = max(moved)
-    at_most = format_up(worst, 2)
-    reason = f"{len(found)} of {len(emerged)} tokens lead; after that they move by {at_most} of the largest token."
+    worst, lead = max(moved), f"{len(found)} of {len(emerged)} tokens lead"
+    reason = f"{lead}; after that they move by {format_up(worst, 2)} of the largest token."
     witness = {"token": _token(trajectory, int(found[moved.index(worst)]))}
     return report(worst == 0, reason, margin=-worst if worst else 0.0, witness=witness)
 
@@ -352,7 +351,6 @@ def _rounding(trajectory: HardmaxTrajectory) -> float:
 
 
 def _largest(trajectory: HardmaxTrajectory) -> float:
-    """Return the largest coordinate of any real token at any layer; 1 if all are zero."""
     return float(np.abs(trajectory.array[:, trajectory.mask]).max()) or 1.0
 
 

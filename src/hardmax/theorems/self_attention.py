@@ -1,4 +1,4 @@
-"""Theorems and conjectures of arXiv 2305.05465 about the limit of self-attention, by the spectrum of V.
+"""Theorems and conjectures of arXiv 2305.05465 about the limit of self-attention, and the energy on the sphere.
 
 A limit is tested at the end of the trajectory, and if need be of longer second integrations: see `theorems.check`. The
 tolerances are those of docs/theorems.md.
@@ -17,6 +17,7 @@ from hardmax._exact import format_down, format_up
 from hardmax._types import FloatArray, IntArray
 from hardmax.flows.classify import Expectation, classify_rule
 from hardmax.rules.self_attention import SelfAttention
+from hardmax.rules.sphere import Sphere
 from hardmax.simulate import simulate
 from hardmax.theorems.verdict import Outcome, Statement, Verdict, report, report_not_met
 from hardmax.trajectories.smooth import SmoothTrajectory, label_clusters
@@ -177,13 +178,17 @@ def check_limit(
         about: dict[str, Any] = {"margin": tolerance - distance, "witness": witness}
         if distance < tolerance:
             return report(True, found, **about)
+    # Sharpness: the least attention that a row gives to one cluster at the end, 1 if every token has chosen
+    P, points = np.asarray(test.trajectory.attention(test.last)), test.trajectory.gathering[test.last]
+    labels = label_clusters(points, points, test.trajectory.real)  # at the present spread, maybe far below the first
+    sharpness = float((P @ (labels[:, None] == np.arange(labels.max() + 1))).max(axis=1).min())
     small = float(np.abs(test.tokens).max()) < MIN_SIZE * float(np.abs(problem.start).max())
-    if small or _sharpness(test) < MIN_SHARPNESS:
-        open_ = "Attention is not sharp by then: such tokens need longer, or rest in a balance."
-        return report(None, f"{found} {open_}", **about)
+    if small or sharpness < MIN_SHARPNESS:
+        found += " Attention is not sharp by then: such tokens need longer, or rest in a balance."
+        return report(None, found, **about)
     if gap * HORIZONS[-1] < HORIZONS[0]:
-        close = f"The next eigenvalue is within {gap:.2g} of the leading one, too close to be waited for."
-        return report(None, f"{found} {close}", **about)
+        found += f" The next eigenvalue is within {gap:.2g} of the leading one, too close to be waited for."
+        return report(None, found, **about)
     return _report_failure(test.accurate, found, **about)
 
 
@@ -193,20 +198,9 @@ def _report_failure(accurate: bool, found: str, **about: Any) -> Verdict:
     return report(False if accurate else None, f"{found}{doubt}", **about)
 
 
-def _sharpness(test: LimitTest) -> float:
-    """Return the least attention that a row gives to one cluster at the end: 1 if every token has chosen."""
-    trajectory, k = test.trajectory, test.last
-    P, points = np.asarray(trajectory.attention(k)), trajectory.gathering[k]
-    labels = label_clusters(points, points, trajectory.real)  # at the present spread, which may be far below the first
-    return float((P @ (labels[:, None] == np.arange(labels.max() + 1))).max(axis=1).min())
-
-
 def _check_hull(problem: Problem, dual: FloatArray | None) -> Verdict | None:
-    """Return the verdict for a trajectory that leaves the initial hull of its tokens, None if it stays inside.
-
-    The components along left eigenvectors of a positive eigenvalue obey y_i' = lambda sum_j P_ij (y_j - y_i): no
-    maximum over the tokens grows.
-    """
+    """Return the verdict for a trajectory that leaves the initial hull of its tokens, None if it stays inside."""
+    # Components along left eigenvectors of lambda > 0 obey y_i' = lambda sum_j P_ij (y_j - y_i): no maximum grows
     trajectory = problem.trajectory
     reader = np.eye(problem.start.shape[1]) if dual is None else dual
     size = float(np.abs(problem.start @ reader).max()) or 1.0
@@ -229,11 +223,7 @@ def _check_hull(problem: Problem, dual: FloatArray | None) -> Verdict | None:
 
 
 def outer_normals(points: FloatArray) -> FloatArray:
-    """Return unit normals (m, k) of half-spaces around the hull of points (n, k).
-
-    These are the normals of its facets. If the facets are too many or the hull is flat, they are the principal axes and
-    the directions from the mean to the farthest points.
-    """
+    """Return unit normals (m, k) of half-spaces around the hull of points (n, k): of its facets if these are few."""
     n, k = points.shape
     if k == 1:
         return np.array([[1.0], [-1.0]])
@@ -242,7 +232,7 @@ def outer_normals(points: FloatArray) -> FloatArray:
             return np.unique(scipy.spatial.ConvexHull(points).equations[:, :-1], axis=0)
         except scipy.spatial.QhullError:  # all points lie in a subspace
             pass
-    centred = points - points.mean(axis=0)
+    centred = points - points.mean(axis=0)  # else principal axes, and directions from the mean to the farthest points
     lengths = np.linalg.norm(centred, axis=1)
     farthest = np.argsort(-lengths, kind="stable")[:MAX_DIRECTIONS]
     farthest = farthest[lengths[farthest] > 0]
@@ -287,7 +277,7 @@ def _boolean_distance(test: LimitTest) -> tuple[float, str, object]:
 def polytope(trajectory: SmoothTrajectory) -> Verdict:
     """Measure max_ij ⟨B z_i, z_j - z_i⟩ / (|B| R^2), with R the largest norm."""
     problem = Problem.of(trajectory)
-    return check_limit(problem, partial(_measure_gain, problem.B, np.eye(len(problem.B))), GAIN_TOL, hull=True)
+    return check_limit(problem, partial(_measure_gain, problem), GAIN_TOL, hull=True)
 
 
 @Statement(
@@ -302,13 +292,12 @@ def polytope(trajectory: SmoothTrajectory) -> Verdict:
 def product(trajectory: SmoothTrajectory) -> Verdict:
     """Measure the same as for the polytope for the components in the leading eigenspace."""
     problem = Problem.of(trajectory)
-    dual = problem.expected.dual
-    measure = partial(_measure_gain, problem.B, problem.expected.leading @ dual.T)
-    return check_limit(problem, measure, GAIN_TOL, dual=dual, hull=True)
+    return check_limit(problem, partial(_measure_gain, problem), GAIN_TOL, dual=problem.expected.dual, hull=True)
 
 
-def _measure_gain(B: FloatArray, projector: FloatArray, test: LimitTest) -> tuple[float, str, object]:
-    points = test.tokens @ projector.T
+def _measure_gain(problem: Problem, test: LimitTest) -> tuple[float, str, object]:
+    B, expected = problem.B, problem.expected
+    points = test.tokens if expected.kind == "polytope" else test.tokens @ expected.dual @ expected.leading.T
     points = points / (float(np.abs(points).max()) or 1.0)  # squares must neither overflow nor underflow
     points = points / (float(np.linalg.norm(points, axis=1).max()) or 1.0)
     products = points @ B @ points.T  # ⟨B^T z_i, z_j⟩: B is symmetric
@@ -394,16 +383,16 @@ def label_values(coordinates: FloatArray) -> IntArray:
 def complex_pair(trajectory: SmoothTrajectory) -> Verdict:
     """Measure the last move of the components in the leading plane."""
     problem = Problem.of(trajectory)
-    return check_limit(problem, partial(_measure_move, problem), MOVE_TOL)
 
+    def measure(test: LimitTest) -> tuple[float, str, object]:
+        saved, dual = test.trajectory.saved, problem.expected.dual
+        back = int(np.searchsorted(saved, saved[test.last] - 3 / problem.rate, side="right")) - 1
+        earlier = test.trajectory.drawn[back] if back >= 0 else problem.start  # z = x at time 0
+        now, then = test.tokens @ dual, earlier @ dual
+        moved = np.abs(now - then).max(axis=1) / (float(np.abs(now).max()) or 1.0)
+        return float(moved.max()), "The last move in the leading plane", {"token": int(moved.argmax())}
 
-def _measure_move(problem: Problem, test: LimitTest) -> tuple[float, str, object]:
-    trajectory, dual = test.trajectory, problem.expected.dual
-    back = int(np.searchsorted(trajectory.saved, trajectory.saved[test.last] - 3 / problem.rate, side="right")) - 1
-    earlier = trajectory.drawn[back] if back >= 0 else problem.start  # z = x at time 0
-    now, then = test.tokens @ dual, earlier @ dual
-    moved = np.abs(now - then).max(axis=1) / (float(np.abs(now).max()) or 1.0)
-    return float(moved.max()), "The last move in the leading plane", {"token": int(moved.argmax())}
+    return check_limit(problem, measure, MOVE_TOL)
 
 
 @Statement(
@@ -450,6 +439,38 @@ def _largest_variance(tokens: FloatArray) -> float:
     centred = tokens - tokens.mean(axis=0)
     c = float(np.linalg.norm(centred, 2)) ** 2 / len(tokens)
     return c if c > (1e-12 * float(np.abs(tokens).max())) ** 2 else 0.0
+
+
+@Statement(
+    "energy",
+    "On the unit sphere E = 1/(2 beta n^2) sum_ij exp(beta ⟨x_i, x_j⟩) never decreases, with softmax or without it.",
+    "Geshkovski, Letrouit, Polyanskiy, Rigollet, arXiv 2312.10794, section 3",
+    example='hm.configuration("sphere", n=8, d=3), hm.Sphere(beta=2), times=5',
+)
+def energy(trajectory: SmoothTrajectory) -> Verdict:
+    """Measure the smallest growth of E between consecutive saved times, relative to E."""
+    trajectory.refuse_batch("hm.theorems.check(trajectory[b])")
+    rule = trajectory.rule
+    if not isinstance(rule, Sphere):
+        return report_not_met(f"the rule is {type(rule).__name__}, not Sphere")
+    if rule.causal:
+        return report_not_met("attention is causal")
+    values = trajectory.energy[: trajectory.reached]
+    if len(values) < 2:
+        return Verdict(Outcome.NOTHING, "One saved time shows no growth.")
+    if not np.isfinite(values).all():
+        return report(None, "The energy leaves the range of floats; use a smaller beta.")
+    growth = np.diff(values) / np.abs(values[1:])
+    worst = int(growth.argmin())
+    # An error of size rtol in a token changes E by a factor of about 1 + beta rtol. With a loose rtol or long fixed
+    # steps E may fall although that of the flow does not: this leaves the question open.
+    sensitivity, rtol = 1 + float(rule.beta), reached_rtol(trajectory)
+    tolerance = sensitivity * 10 * min(rtol, MAX_FAIL_RTOL) if np.isfinite(rtol) else 1e-12
+    holds = bool(growth[worst] >= -tolerance)
+    answer = None if not holds and growth[worst] >= -sensitivity * ERROR_PER_RTOL * rtol else holds
+    smallest, where = format_down(growth[worst], 2), {"time": float(trajectory.saved[worst])}
+    reason = f"The smallest relative growth between saved times is {smallest} (tolerance {tolerance:.0e})."
+    return report(answer, reason, margin=float(growth[worst] + tolerance), witness=where)
 
 
 SELF_ATTENTION = (boolean, polytope, hyperplanes, product, collapse, codimension, complex_pair)

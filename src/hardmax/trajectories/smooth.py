@@ -13,7 +13,7 @@ from hardmax._display import count
 from hardmax._errors import ParameterError, ParameterIndexError
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
 from hardmax.flows.classify import classify_values
-from hardmax.flows.matrix_exponential import Growth, find_growth
+from hardmax.flows.coordinates import Growth, find_growth
 from hardmax.rules.base import Rule
 from hardmax.rules.compose import by_heads
 from hardmax.rules.self_attention import SelfAttention
