@@ -10,9 +10,8 @@ import hardmax as hm
 from benchmarks import data
 from benchmarks.registry import Answer, Case, Method, Target, equal, size
 from hardmax._types import FloatArray
-from hardmax.exact.argmax import exact_rows
+from hardmax.exact.argmax import Scaled, exact_rows, slack_of
 from hardmax.exact.comparison import compared
-from hardmax.exact.rounding import Scaled, slack_of
 from hardmax.exact.run import Run
 from hardmax.search.reference import near_maxima
 from hardmax.search.sets import Sets

@@ -57,7 +57,7 @@ def what_runs(tokens: AnyArray) -> str:
 
 def search_arguments(tokens: AnyArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Queries, keys and slack as `argmax_sets` passes them on."""
-    from hardmax.exact.rounding import Scaled, slack_of
+    from hardmax.exact.argmax import Scaled, slack_of
 
     scaled = Scaled.of(tokens)
     return scaled.values, scaled.values, slack_of(scaled.values, scaled.error, scaled.values, scaled.error)

@@ -12,7 +12,7 @@ from benchmarks.agreement import choice, same_sets
 from benchmarks.peers import search_arguments
 from benchmarks.registry import Case, Method, Target, size
 from hardmax._types import FloatArray
-from hardmax.exact.rounding import slack_of
+from hardmax.exact.argmax import slack_of
 from hardmax.search.dispatch import Search
 
 WHY = "chooses other tokens"

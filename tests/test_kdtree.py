@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.exact.argmax import argmax_sets
-from hardmax.exact.rounding import slack_of
+from hardmax.exact.argmax import argmax_sets, slack_of
 from hardmax.search import kdtree, scan
 from hardmax.search.dispatch import Search
 from hardmax.search.sets import TooMany

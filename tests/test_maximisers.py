@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.exact.argmax import argmax_sets
-from hardmax.exact.rounding import slack_of
+from hardmax.exact.argmax import argmax_sets, slack_of
 from hardmax.search import reference
 from hardmax.search import threads as compiled
 from hardmax.search.dispatch import KERNELS, Search

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from hardmax.exact import argmax as exact_sets
-from hardmax.exact.rounding import slack_of
+from hardmax.exact.argmax import slack_of
 from hardmax.search import dispatch, reference, scan
 from hardmax.search.sets import Sets
 

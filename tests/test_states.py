@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import hardmax as hm
+from hardmax.exact.argmax import Metric, Scaled, ScaledBatch, slack_of
 from hardmax.exact.argmax import _lead_of_winners as gaps_of
-from hardmax.exact.rounding import Metric, Scaled, ScaledClouds, next_layer, robustness, slack_of
+from hardmax.exact.arithmetic import next_layer, robustness
 from hardmax.exact.run import Run
 from hardmax.search.sets import Sets
 from tests.problems import clouds
@@ -166,7 +167,7 @@ def test_clouds_of_a_batch_are_scaled_as_each_alone():
         batch[3] *= 1e300
         batch[3, 0, 0], batch[4], batch[5, 1] = 5e-324, 0.0, 0.0
     queries[3, 0, 0] = 1.0
-    Q, K = ScaledClouds.of(queries), ScaledClouds.of(keys)
+    Q, K = ScaledBatch.of(queries), ScaledBatch.of(keys)
     for b in range(6):
         for batch, cloud in ((Q, Scaled.of(queries[b])), (K, Scaled.of(keys[b]))):
             np.testing.assert_array_equal(batch.values[b], cloud.values)

@@ -15,7 +15,7 @@ pytest.importorskip("numba")
 
 from numba import njit
 
-from hardmax.exact.rounding import slack_of
+from hardmax.exact.argmax import slack_of
 from hardmax.search import symmetric
 from hardmax.search.simd import count_accumulators, tile_maxima
 

@@ -6,7 +6,7 @@ FAULTS = (
     Fault(
         "engine",
         "slack halved",
-        "exact/rounding.py",
+        "exact/argmax.py",
         (
             (
                 "slack *= 2.02 * ((d + 4) * UNIT * highest + error)",
@@ -20,7 +20,7 @@ FAULTS = (
     slip(
         "engine",
         "lost digits of small numbers",
-        "exact/rounding.py",
+        "exact/argmax.py",
         "2.0 ** (exponent - 1022)",
         "2.0 ** (exponent - 1074)",
         "test_states::test_scaling_is_exact_or_says_by_how_much_not",
@@ -29,7 +29,7 @@ FAULTS = (
     slip(
         "engine",
         "slack of a batch halved",
-        "exact/rounding.py",
+        "exact/argmax.py",
         "slope = 2.02 * ((d + 4) * UNIT * highest + e_z)",
         "slope = 1.01 * ((d + 4) * UNIT * highest + e_z)",
         "test_states::test_clouds_of_a_batch_are_scaled_as_each_alone",
@@ -38,7 +38,7 @@ FAULTS = (
     slip(
         "engine",
         "error of a large mean",
-        "exact/rounding.py",
+        "exact/arithmetic.py",
         "(2 * largest * UNIT if largest > 1 else 0.0)",
         "(2 * UNIT if largest > 1 else 0.0)",
         "test_states::test_the_error_of_a_mean_of_many_is_counted",
@@ -47,7 +47,7 @@ FAULTS = (
     slip(
         "engine",
         "error of A z",
-        "exact/rounding.py",
+        "exact/argmax.py",
         "(error + (d + 1) * UNIT)",
         "error",
         "test_states::test_the_error_of_a_query_holds",
@@ -56,7 +56,7 @@ FAULTS = (
     slip(
         "engine",
         "twice the radius",
-        "exact/rounding.py",
+        "exact/arithmetic.py",
         "ratio = gap / (2 * norm)",
         "ratio = gap / norm",
         "test_states::test_robustness_solves_its_equation",

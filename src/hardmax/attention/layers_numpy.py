@@ -119,7 +119,7 @@ def _sets_under(z: AnyArray, A: AnyArray, seen: BoolArray | None) -> Sets:
 
 
 def _slack(z: AnyArray, A: AnyArray | None, seen: BoolArray | None, e: FloatArray) -> FloatArray:
-    """Return `rounding.slack_of` for positions that are off by up to e, shape (batch,): (batch, n).
+    """Return `exact.argmax.slack_of` for positions that are off by up to e, shape (batch,): (batch, n).
 
     Where only keys at one place have products within it of the largest, exact positions have the same sets: keys at
     one place are equal tokens, which stay equal.

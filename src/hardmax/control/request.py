@@ -22,8 +22,7 @@ from hardmax._errors import InputError, ParameterError, ParameterTypeError
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray
 from hardmax._validation import check_tokens
 from hardmax.control.programme import Demands
-from hardmax.exact.argmax import argmax_sets
-from hardmax.exact.rounding import Scaled
+from hardmax.exact.argmax import Scaled, argmax_sets
 from hardmax.search.sets import Classes
 
 MAX_NAMED = 8  # tokens that a sentence lists

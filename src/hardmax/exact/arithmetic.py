@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hardmax._errors import needed_for
-from hardmax._exact import UNIT, apply, as_floats, combine, common_denominator
+from hardmax._exact import TINY, UNIT, apply, as_floats, combine, common_denominator
 from hardmax._types import AnyArray, FloatArray, IntArray, Row
-from hardmax.exact.argmax import SEES_ALL, Points, exact_sets, tolerant_sets
-from hardmax.exact.rounding import Scaled, next_layer, robustness
+from hardmax.exact.argmax import SEES_ALL, Points, Scaled, exact_sets, tolerant_sets
 from hardmax.search.dispatch import Search
 from hardmax.search.sets import Classes, Sets
 
@@ -91,6 +90,21 @@ class History:
     def fractions(self, layer: int) -> AnyArray:
         rows, D = self.at(layer, range(len(self._rows))), self.denominator(layer)
         return np.array([[Fraction(x, D) for x in row] for row in rows], object)
+
+
+def next_layer(tokens: FloatArray, error: float, sets: Sets, counts: IntArray, b: float) -> tuple[FloatArray, float]:
+    """Return the tokens after one layer in float64, z + b (c - z), and their error."""
+    moved = tokens + b * (sets.mean(tokens, counts) - tokens)
+    largest = 1 if sets.single else int(sets.sizes.max())
+    return moved, error + 8 * UNIT + (2 * largest * UNIT if largest > 1 else 0.0) + 4 * TINY
+
+
+def robustness(gap: float, reach: float, norm: float) -> float:
+    """Return the largest eps with |A| (4 R eps + 2 eps^2) <= gap: moving each input row by less changes no set."""
+    if np.isinf(gap) or norm == 0:
+        return np.inf
+    ratio = gap / (2 * norm)
+    return float(ratio / (reach + np.sqrt(reach**2 + ratio))) if ratio else 0.0
 
 
 class State(ABC):

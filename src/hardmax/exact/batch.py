@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.exact.arithmetic import History
+from hardmax.exact.argmax import slack_of
+from hardmax.exact.arithmetic import History, next_layer
 from hardmax.exact.certificates import Point, Proof
-from hardmax.exact.rounding import next_layer, slack_of
 from hardmax.exact.run import LimitSet, to_point
 from hardmax.search.dispatch import count_numpy_work, explain_choice, products_of_batch, search_batch
-from hardmax.search.reference import near_maxima_of_clouds
+from hardmax.search.reference import near_maxima_of_elements
 from hardmax.search.sets import Classes, Sets
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Batch:
         if self._compiled:
             near, _ = search_batch(queries, keys, None if exact else slack, mask, causal)
         else:
-            near = near_maxima_of_clouds(queries, keys, slack, mask, causal)
+            near = near_maxima_of_elements(queries, keys, slack, mask, causal)
         good = ((near.sizes == 1).reshape(asked.shape) | ~asked).all(axis=1)
         self.in_pass[active[~good]] = False
         self.queries[active] += asked.sum(axis=1)

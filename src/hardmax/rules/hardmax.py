@@ -15,8 +15,7 @@ from hardmax import _validation
 from hardmax._arrays import like, to_numpy, weighted_sums
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.exact.argmax import SEES_ALL, Points, exact_sets, tolerant_sets
-from hardmax.exact.rounding import Metric
+from hardmax.exact.argmax import SEES_ALL, Metric, Points, exact_sets, tolerant_sets
 from hardmax.rules.base import Layered
 from hardmax.rules.token_wise import check_normalize
 from hardmax.search.dispatch import current_search

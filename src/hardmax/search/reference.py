@@ -52,7 +52,7 @@ def near_maxima(
     return Sets(starts, np.concatenate(members)), gaps
 
 
-def near_maxima_of_clouds(
+def near_maxima_of_elements(
     queries: FloatArray, keys: FloatArray, slack: FloatArray, mask: BoolArray | None = None, causal: bool = False
 ) -> Sets:
     """Return the sets of a batch: queries (batch, w, d), keys (batch, n, d), and slack (batch * w,).

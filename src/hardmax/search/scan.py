@@ -90,7 +90,7 @@ def list_seen(mask: AnyArray, element: int, m: int, seen: IntArray) -> int:
 
 @njit(inline="always", fastmath=FLAGS)
 def slack_of_products(d: int, highest: float, size: float) -> float:
-    """Return `rounding.slack_of` for exact positions: |q|_1 = size, and keys with coordinates up to `highest`."""
+    """Return `exact.argmax.slack_of` for exact positions: |q|_1 = size, and keys with coordinates up to `highest`."""
     return 2.02 * ((d + 4) * UNIT * highest * size + d * TINY)
 
 

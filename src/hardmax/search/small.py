@@ -259,7 +259,7 @@ def _thresholds(
 ) -> tuple[np.float32, np.float32, np.float32]:
     """Return the lead that decides in float32 as slope * |q| + base, and the least |q|^2 that it holds for.
 
-    Errors of positions change a product by error (|q|_1 + |k|_1 + d error); see `rounding.slack_of`. `form` is the
+    Errors of positions change a product by error (|q|_1 + |k|_1 + d error); see `exact.argmax.slack_of`. `form` is the
     length of the matrix by which queries are multiplied, or 0.
     """
     units = (2 * d + 8 if form else d + 4) * UNIT32
