@@ -20,8 +20,8 @@ from hardmax._errors import InputError, ParameterError, ParameterTypeError
 from hardmax._exact import format_up
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray, Progress
 from hardmax.exact.batch import Batch, BatchLimit, can_share_pass
-from hardmax.exact.certificates import Frozen, Point, Proof, certify
-from hardmax.exact.run import LimitSet, Run, merge_stats
+from hardmax.exact.certificates import Frozen, Point, certify
+from hardmax.exact.run import LimitSet, Proof, Run, merge_stats
 from hardmax.polytope import Polytope
 from hardmax.rules.hardmax import Hardmax
 from hardmax.search.dispatch import check_kernel, has_numba
@@ -522,8 +522,9 @@ def _decide_the_rest(run: Run, rule: Hardmax) -> dict[int, Point]:
     proved = certify(Frozen(positions, sets, run.classes.counts, undecided, rule.step(run.layer), rule.metric.rows))
     if proved is None:
         return {}
-    run.settle(np.array(undecided), proved[0])
-    return {i: tuple(x / D for x in point) for i, point in proved[1].items()}
+    is_chain, limits = proved
+    run.settle(np.array(undecided), Proof.CHAIN if is_chain else Proof.T)
+    return {i: tuple(x / D for x in point) for i, point in limits.items()}
 
 
 def _reason(rule: Hardmax) -> str:

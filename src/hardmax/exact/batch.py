@@ -15,8 +15,8 @@ import numpy as np
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.exact.argmax import slack_of
 from hardmax.exact.arithmetic import History, next_layer
-from hardmax.exact.certificates import Point, Proof
-from hardmax.exact.run import LimitSet, to_point
+from hardmax.exact.certificates import Point
+from hardmax.exact.run import LimitSet, Proof, to_point
 from hardmax.search.dispatch import count_numpy_work, explain_choice, products_of_batch, search_batch
 from hardmax.search.reference import near_maxima_of_elements
 from hardmax.search.sets import Classes, Sets

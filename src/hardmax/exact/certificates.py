@@ -15,7 +15,6 @@ All positions are integers over one denominator, which changes no sign.
 """
 
 from dataclasses import dataclass
-from enum import IntEnum
 from fractions import Fraction
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
@@ -30,21 +29,6 @@ from hardmax._types import IntArray, Row
 from hardmax.search.sets import Sets
 
 Point: TypeAlias = tuple[Fraction, ...]
-
-
-class Proof(IntEnum):
-    """The theorem or certificate that decided a token, from the simplest on."""
-
-    NONE = 0
-    THEOREM_1 = 1
-    THEOREM_4 = 2
-    T = 3
-    CHAIN = 4
-
-    def __str__(self) -> str:
-        return {Proof.THEOREM_1: "Theorem 1", Proof.THEOREM_4: "Theorem 4", Proof.CHAIN: "chain"}.get(self, self.name)
-
-
 MAX_EXPONENT = 1000  # exponent; powers of rho beyond it cost more than a looser bound
 
 
@@ -64,7 +48,7 @@ class Frozen:
         return tuple(x / total for x in combine(weights, [rows[j] for j in members]))  # type: ignore[misc]
 
 
-def certify(frozen: Frozen) -> tuple[Proof, dict[int, Point]] | None:
+def certify(frozen: Frozen) -> tuple[bool, dict[int, Point]] | None:
     """Return the kind of proof, T or chain, and the limit of each undecided class; or None if there is none yet."""
     points = [tuple(map(Fraction, row)) for row in frozen.positions]
     limits = [frozen.mean(i, points) for i in range(len(points))]  # right for decided classes, and under T
@@ -77,7 +61,7 @@ def certify(frozen: Frozen) -> tuple[Proof, dict[int, Point]] | None:
         return None
     if not _same_sets_for_ever(frozen, limits, _levels(frozen, points, limits, order)):
         return None
-    return Proof.CHAIN if order else Proof.T, {i: limits[i] for i in frozen.undecided}
+    return bool(order), {i: limits[i] for i in frozen.undecided}
 
 
 def _standing(frozen: Frozen, means: list[Point]) -> set[int]:

@@ -6,6 +6,7 @@ Both hold for any A and any steps. A decided token needs no more queries; it sta
 """
 
 from dataclasses import dataclass
+from enum import IntEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +17,25 @@ from hardmax._errors import ParameterError
 from hardmax._exact import as_floats
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Row
 from hardmax.exact.arithmetic import Adaptive, Rational, State, Tolerant
-from hardmax.exact.certificates import Point, Proof
+from hardmax.exact.certificates import Point
 from hardmax.search.dispatch import Search
 from hardmax.search.sets import Classes, Sets
 
 if TYPE_CHECKING:
     from hardmax.rules.hardmax import Hardmax
+
+
+class Proof(IntEnum):
+    """The theorem or certificate that decided a token, from the simplest on."""
+
+    NONE = 0
+    THEOREM_1 = 1
+    THEOREM_4 = 2
+    T = 3
+    CHAIN = 4
+
+    def __str__(self) -> str:
+        return {Proof.THEOREM_1: "Theorem 1", Proof.THEOREM_4: "Theorem 4", Proof.CHAIN: "chain"}.get(self, self.name)
 
 
 class Run:

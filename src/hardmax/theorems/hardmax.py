@@ -7,8 +7,7 @@ import numpy as np
 
 from hardmax._exact import apply, as_floats, dot, format_down, format_up, over_one_denominator
 from hardmax._types import FloatArray, IntArray, Row
-from hardmax.exact.certificates import Proof
-from hardmax.exact.run import Run
+from hardmax.exact.run import Proof, Run
 from hardmax.limit import Limit, quick_radius
 from hardmax.limit import limit as find_limit
 from hardmax.search.sets import Sets
