@@ -54,26 +54,26 @@ class Layer:
 
 
 LAYERS = [
-    Layer("plane_gaussian", "gaussian", 10_000, 2, PLANE | {"triple": 5000.0, "faiss": 300.0, "keops": 60.0}),
+    Layer("plane_gaussian", "gaussian", 10_000, 2, PLANE | {"triple": 5000.0, "faiss": 50.0, "keops": 60.0}),
     Layer("plane_circle", "sphere", 10_000, 2, PLANE),
     Layer("plane_clustered", "clustered", 10_000, 2, PLANE),
     Layer("plane_duplicated", "duplicated", 10_000, 2, PLANE),
     Layer("space_gaussian", "gaussian", 100_000, 3, {"faiss": 500.0, "keops": None}),
     Layer("space_ball", "ball", 100_000, 3, {"faiss": None}),
-    Layer("space_sphere", "sphere", 100_000, 3, {"faiss": 200.0}),
+    Layer("space_sphere", "sphere", 100_000, 3, {"faiss": 20.0}),
     Layer("space_clustered", "clustered", 100_000, 3, {"faiss": None}),
-    Layer("d16_gaussian", "gaussian", 10_000, 16, {"faiss": 4.0, "keops": 10.0, "torch": None}),
+    Layer("d16_gaussian", "gaussian", 10_000, 16, {"faiss": 3.0, "keops": 10.0, "torch": None}),
     Layer("d16_sphere", "sphere", 10_000, 16, {"faiss": None, "keops": None, "torch": None}),
     Layer("d16_clustered", "clustered", 10_000, 16, {"faiss": None, "keops": None, "torch": None}),
     Layer("d16_gaussian_large", "gaussian", 100_000, 16, {"faiss": 4.0, "keops": 10.0, "torch": None}),
     Layer("d16_sphere_large", "sphere", 100_000, 16, {"faiss": None, "torch": None}),
     Layer("d16_clustered_large", "clustered", 100_000, 16, {"faiss": None, "torch": None}),
-    Layer("d128_gaussian", "gaussian", 10_000, 128, {"faiss": 1.3, "torch": None, "peak": 0.7}),
+    Layer("d128_gaussian", "gaussian", 10_000, 128, {"faiss": 2.5, "torch": None, "peak": 0.7}),
     Layer("d128_gaussian_large", "gaussian", 30_000, 128, {"faiss": 1.3, "torch": None, "peak": 0.7}),
     Layer("d128_sphere", "sphere", 10_000, 128, {"faiss": None, "torch": None, "peak": None}),
     Layer("d128_clustered", "clustered", 10_000, 128, {"faiss": None, "torch": None, "peak": None}),
     Layer("d768_gaussian", "gaussian", 20_000, 768, {"faiss": 1.1, "torch": None, "peak": 0.7}),
-    Layer("batch_plane", "gaussian", 256, 2, {"torch": 40.0}, clouds=256),
-    Layer("batch_d16", "gaussian", 256, 16, {"torch": 5.0}, clouds=256),
+    Layer("batch_plane", "gaussian", 256, 2, {"torch": 25.0}, clouds=256),
+    Layer("batch_d16", "gaussian", 256, 16, {"torch": 6.0}, clouds=256),
 ]
 CASES = [Case(layer.name, layer.title, layer.methods, same_sets, WHY) for layer in LAYERS]

@@ -111,7 +111,7 @@ def test_half_of_the_products_gives_all_sets(kind, n, d, clustered, monkeypatch)
 
 
 @pytest.mark.parametrize("d", [1, 3, 16, 40])
-@pytest.mark.parametrize("scale", [1e-140, 1.0, 1e9])
+@pytest.mark.parametrize("scale", [1e-140, 1.0, 1e8])
 def test_int16_products_are_within_their_bound(d, scale):
     tokens = scale * np.random.default_rng(d).normal(size=(200, d))
     packed = symmetric._pack_tokens(tokens, np.zeros(200))

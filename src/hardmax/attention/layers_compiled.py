@@ -26,16 +26,7 @@ LEFT_OUT = -1  # in place of a size: of a batch element that is left to exact ar
 SAMPLE = 16  # one batch element in 16 runs first, to estimate the work
 PLANE_WORK = 60.0  # multiplications per token of a plane and layer, about
 SPREAD_WORK = 8.0  # multiplications in the time of one number of a gradient, which waits for memory
-MAX_FLOAT32 = np.finfo(np.float32).max
 Encoded: TypeAlias = tuple[IntArray, IntArray, IntArray]  # token ids, where texts start, and multiplicities
-
-
-@njit(fastmath=False)
-def _is_finite(rows: AnyArray) -> bool:
-    finite = True
-    for number in rows.reshape(-1):
-        finite &= abs(number) <= MAX_FLOAT32
-    return finite
 
 
 @entry()
@@ -52,16 +43,18 @@ def _attend(
     (n, d), (m, dv) = queries.shape[1:], values.shape[1:]
     space, seen, clear = allocate(n, m, d), np.empty(m, np.intp), np.empty(n, np.bool_)
     for element in elements:
-        own, known, argmax, rows = queries[element], keys[element], found[element], out[element]
-        count, decided = list_seen(mask, element, m, seen), _is_finite(own) and _is_finite(known)
-        if decided and count:
-            decided = find_argmax(own, known, seen[:count], 0.0, known[:0], space, argmax, clear)[1]
-        for i in range(n if decided else 0):
-            argmax[n + i] = min(count, 1)
-            argmax[i] = argmax[i] if count else -1
-            for r in range(dv):
-                rows[i, r] = values[element, argmax[i], r] if count else 0
-        if not decided:
+        own, known, argmax = queries[element], keys[element], found[element]
+        count = list_seen(mask, element, m, seen)
+        if not count:
+            argmax[:n], argmax[n:], out[element] = -1, 0, 0
+        elif find_argmax(own, known, seen[:count], 0.0, known[:0], space, argmax, clear)[1]:
+            given, rows = values[element], out[element]
+            argmax[n:] = 1
+            for i in range(n):
+                source = given[argmax[i]]
+                for r in range(dv):
+                    rows[i, r] = source[r]
+        else:
             argmax[n] = LEFT_OUT
 
 
