@@ -190,13 +190,12 @@ def first_and_sizes(found: Tensor, n: int) -> tuple[Tensor, Tensor]:
 
 
 class Attend(torch.autograd.Function):
-    """The operator `attend` with its gradient, as torch.func needs it; `torch.compile` needs the operator itself."""
+    """`_attend` with its gradient, as torch.func needs it and eager calls use it; `torch.compile` uses the operator."""
 
     @staticmethod
     def forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, Tensor]:
         """Return the outputs of (B, n, d) queries, and the record of their sets for `first_and_sizes` and `Spread`."""
-        out: tuple[Tensor, Tensor] = torch.ops.hardmax.attend(q, k, v, mask, causal)
-        return out
+        return _attend(q, k, v, mask, causal)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -206,11 +205,7 @@ class Attend(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        if not ctx.needs_input_grad[2]:
-            return None, None, None, None, None
-        q, k, mask, found = ctx.saved_tensors
-        spread = Spread.apply if torch.is_grad_enabled() else torch.ops.hardmax.spread  # `create_graph=True`
-        return None, None, spread(g, q, k, mask, ctx.causal, found), None, None
+        return _attend_backward(Spread.apply if torch.is_grad_enabled() else _spread, ctx, g, _)  # `create_graph=True`
 
     @staticmethod
     def vmap(info: Any, in_dims: Sequence[int | None], *inputs: Any) -> Any:
@@ -218,12 +213,11 @@ class Attend(torch.autograd.Function):
 
 
 class Spread(torch.autograd.Function):
-    """The operator `spread`, the gradient of the values. It is linear in g, and its transpose is attention again."""
+    """`_spread`, the gradient of the values, in the same form. It is linear in g, and its transpose is attention."""
 
     @staticmethod
     def forward(*inputs: Any) -> Tensor:
-        out: Tensor = torch.ops.hardmax.spread(*inputs)
-        return out
+        return _spread(*inputs)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -232,12 +226,22 @@ class Spread(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, h: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, mask = ctx.saved_tensors
-        return Attend.apply(q, k, h, mask, ctx.causal)[0], None, None, None, None, None
+        return _spread_backward(Attend.apply, ctx, h)
 
     @staticmethod
     def vmap(info: Any, in_dims: Sequence[int | None], *inputs: Any) -> Any:
         return _map_batches(Spread.apply, info, in_dims, *inputs)
+
+
+def _attend_backward(spread: Callable[..., Tensor], ctx: Any, g: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    q, k, mask, found = ctx.saved_tensors
+    wanted = ctx.needs_input_grad[2]
+    return None, None, spread(g, q, k, mask, ctx.causal, found) if wanted else None, None, None
+
+
+def _spread_backward(attend: Callable[..., Any], ctx: Any, h: Tensor) -> tuple[Tensor | None, ...]:
+    q, k, mask = ctx.saved_tensors
+    return attend(q, k, h, mask, ctx.causal)[0], None, None, None, None, None
 
 
 def _map_batches(function: Callable[..., Any], info: Any, in_dims: Sequence[int | None], *inputs: Any) -> Any:
@@ -295,13 +299,13 @@ torch.library.define("hardmax::attend", "(Tensor q, Tensor k, Tensor v, Tensor? 
 torch.library.define(
     "hardmax::spread", "(Tensor g, Tensor q, Tensor k, Tensor? mask, bool causal, Tensor found) -> Tensor"
 )
-for _name, _run, _fake, _differentiable in (
-    ("hardmax::attend", _attend, _fake_attend, Attend),
-    ("hardmax::spread", _spread, _fake_spread, Spread),
+for _name, _run, _fake, _backward, _differentiable in (
+    ("hardmax::attend", _attend, _fake_attend, partial(_attend_backward, torch.ops.hardmax.spread), Attend),
+    ("hardmax::spread", _spread, _fake_spread, partial(_spread_backward, torch.ops.hardmax.attend), Spread),
 ):
     torch.library.impl(_name, ("cpu", "cuda"), _run)
     torch.library.register_fake(_name, _fake)
-    torch.library.register_autograd(_name, _differentiable.backward, setup_context=_differentiable.setup_context)
+    torch.library.register_autograd(_name, _backward, setup_context=_differentiable.setup_context)
 torch.library.register_vmap("hardmax::spread", partial(_map_batches, torch.ops.hardmax.spread))
 
 
