@@ -102,9 +102,9 @@ def _methods(quick: bool) -> list[Method]:
     return [
         _method("hardmax_attention", partial(one_by_one, hardmax), quick, same=True, times=None),
         _method("hardmax_layers, all layers in one call", all_at_once, quick, same=True, times=None),
-        _method("softmax(q k^T) v", partial(one_by_one, softmax), quick, same=False, times=5.0),
-        _method("scaled_dot_product_attention", partial(one_by_one, sdpa), quick, same=False, times=5.0),
-        _method("argmax and gather in torch, no ties", partial(one_by_one, gather), quick, same=True, times=2.0),
+        _method("softmax(q k^T) v", partial(one_by_one, softmax), quick, same=False, times=3.5),
+        _method("scaled_dot_product_attention", partial(one_by_one, sdpa), quick, same=False, times=3.5),
+        _method("argmax and gather in torch, no ties", partial(one_by_one, gather), quick, same=True, times=1.5),
     ]
 
 

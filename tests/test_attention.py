@@ -319,14 +319,16 @@ def test_clouds_that_have_gathered_more_or_less(d):
     torch.testing.assert_close(hardmax_attention(q, k, v), weights(q, k).float() @ v)
 
 
+@pytest.mark.parametrize("openmp", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 3, 16])
-def test_every_batch_element_is_done_by_some_thread(count, monkeypatch):
+def test_every_batch_element_is_done_by_some_thread(count, openmp, monkeypatch):
     threads = pytest.importorskip("hardmax.search.threads")
     generator = torch.Generator().manual_seed(14)
     q, k, v, g = (torch.randn(11, 40, 8, generator=generator) for _ in range(4))
     out, grad = (weights(q, k).float() @ v), weights(q, k).float().mT @ g
     v.requires_grad_()
     monkeypatch.setattr(threads, "MIN_PARALLEL", 0)
+    monkeypatch.setattr(threads, "MIN_OPENMP", 0 if openmp else float("inf"))
     monkeypatch.setattr(threads.numba, "get_num_threads", lambda: count)
     monkeypatch.setattr(cpu, "_attend_by_sets", None)  # so that a call raises
     monkeypatch.setattr(cpu, "_spread_by_sets", None)
@@ -340,6 +342,7 @@ def test_every_batch_element_is_done_by_some_thread(count, monkeypatch):
 def test_a_forked_process_can_attend(monkeypatch):
     threads = pytest.importorskip("hardmax.search.threads")
     monkeypatch.setattr(threads, "MIN_PARALLEL", 0)
+    monkeypatch.setattr(threads, "MIN_OPENMP", 0)
     tokens = torch.randn(24, 65, 16)
     expected = hardmax_attention(tokens, tokens, tokens)
     child = os.fork()
@@ -358,8 +361,9 @@ def test_a_forked_process_can_attend(monkeypatch):
 def test_one_number_that_is_not_finite_is_found(name, number, d):
     given = {"q": torch.randn(20, 30, d), "k": torch.randn(20, 30, d), "v": torch.randn(20, 30, 2)}
     given[name][13, 29, 1] = number
-    with pytest.raises(ValueError, match=f"`{name}` must be finite"):
-        hardmax_attention(**given)
+    for mask in (None, torch.arange(30) < 20):  # also in a key that is not seen
+        with pytest.raises(ValueError, match=f"`{name}` must be finite"):
+            hardmax_attention(**given, mask=mask)
 
 
 def test_without_numba_outputs_and_gradients_have_the_same_bits(without_numba):

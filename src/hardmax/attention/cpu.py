@@ -26,10 +26,12 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -
         return out.zero_().to(v.dtype), found
     values, some = _numbers(v), None
     if not causal and (mask is None or mask.ndim == 2) and _can_compile(q, k, v):
-        keys, seen = as_array(k, "k"), None if mask is None else mask.numpy()
+        # Without a mask the compiled pass leaves out elements that are not finite.
+        queries, keys = (_numbers(x) if mask is None else as_array(x, name) for x, name in ((q, "q"), (k, "k")))
+        seen = None if mask is None else mask.numpy()
         from hardmax.attention import layers_compiled
 
-        some = layers_compiled.attend(as_array(q, "q"), keys, values, seen, out.numpy(), found.numpy())
+        some = layers_compiled.attend(queries, keys, values, seen, out.numpy(), found.numpy())
     if some is None or len(some):
         elements = np.arange(batch) if some is None else some
         _attend_by_sets(q, k, values, mask, causal, elements, out.numpy(), found.numpy())

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import torch
@@ -294,6 +295,9 @@ def _fake_attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: b
 def _fake_spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, found: Tensor) -> Tensor:
     return g.new_empty(*k.shape[:2], g.shape[2])
 
+
+for _class in (Attend, Spread):  # torch binds arguments in every call; this saves finding the signature again
+    _class.forward.__signature__ = signature(_class.forward)  # type: ignore[attr-defined]
 
 torch.library.define("hardmax::attend", "(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal) -> (Tensor, Tensor)")
 torch.library.define(

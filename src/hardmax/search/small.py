@@ -31,6 +31,7 @@ from hardmax.search.threads import Output, collect_sets, entry
 
 UNIT32 = 2.0**-24  # rounding of float32
 MAX_SCALE32 = 2.0**100
+BLOCK = 64
 MIN_SQUARE = np.float32(1e-36)  # of a scaled query, from which numbers below the range of float32 do not matter
 DEPTH = 8e-6  # how deep inside a key must be to be left out, over the largest |coordinate|; a quarter may be rounding
 MIN_SIZE = 1e-280  # |q| |k| below which the slack is more than a few units of rounding
@@ -83,20 +84,21 @@ def allocate(n: int, m: int, d: int) -> Workspace:
     )
 
 
-@njit(fastmath=FLAGS)
-def _largest(points: AnyArray, ids: IntArray) -> float:
-    """Return the largest |coordinate| of the points `ids`, of all if there are none."""
-    highest = points.dtype.type(0)
-    if len(ids) == len(points) or not len(ids):
-        numbers = points.reshape(-1)
-        for i in range(len(numbers)):
-            value = abs(numbers[i])
-            highest = value if value > highest else highest
-    else:
-        for j in ids:
-            for r in range(points.shape[1]):
-                highest = max(highest, abs(points[j, r]))
-    return np.float64(highest)
+@njit(fastmath=False)
+def _largest(points: AnyArray, ids: IntArray) -> tuple[float, bool]:
+    """Return the largest |coordinate| of the points `ids`, of all if there are none, and whether sums are finite."""
+    numbers = (points[ids] if 0 < len(ids) < len(points) else points).reshape(-1)
+    largest, sums = np.zeros(BLOCK, points.dtype), np.zeros(BLOCK, points.dtype)
+    whole = len(numbers) // BLOCK * BLOCK
+    for start in range(0, whole, BLOCK):  # numbers side by side, of which LLVM makes vectors
+        for i in range(BLOCK):
+            value = abs(numbers[start + i])
+            largest[i] = value if value > largest[i] else largest[i]
+            sums[i] += value
+    for i in range(whole, len(numbers)):
+        largest[0] = max(largest[0], abs(numbers[i]))
+        sums[0] += abs(numbers[i])
+    return np.float64(largest.max()), bool(np.isfinite(sums).all())
 
 
 @njit
@@ -217,17 +219,18 @@ def _load_rows(
 ) -> None:
     """Write 16 scaled rows, those of ids[top:], as lanes, and their sums of squares; zeros for missing rows."""
     d, count = rows.shape[1], min(LANES, len(ids) - top)
-    squares[:] = 0.0
-    for lane in range(count):
-        row = rows[ids[top + lane]]
-        for r in range(d):
-            out[at + r * LANES + lane] = row[r] * scale
-    for lane in range(count, LANES):
-        for r in range(d):
-            out[at + r * LANES + lane] = 0.0
-    for r in range(d):
-        for lane in range(LANES):
-            squares[lane] += out[at + r * LANES + lane] * out[at + r * LANES + lane]
+    for lane in range(LANES):
+        total = np.float32(0.0)
+        if lane < count:
+            row = rows[ids[top + lane]]
+            for r in range(d):
+                value = np.float32(row[r] * scale)
+                out[at + r * LANES + lane] = value
+                total += value * value
+        else:
+            for r in range(d):
+                out[at + r * LANES + lane] = 0.0
+        squares[lane] = total
 
 
 @njit(fastmath=FLAGS)
@@ -327,18 +330,23 @@ def find_argmax(
     """Write for each query which of the keys `ids` has the largest product, and whether no other may have it.
 
     Queries and keys may be off by `error` in each coordinate, and queries are multiplied by the matrix `form` if it is
-    not empty; not both. Returns the largest |coordinate| of a key, and whether all queries are clear.
+    not empty; not both. Returns the largest |coordinate| of a key, and whether all queries are clear: none is where
+    numbers are not finite, or so large that their sums are not.
     """
     space = borrow(space)
     (n, d), all_clear = queries.shape, True
-    highest = _largest(keys, ids)
+    highest, finite = _largest(keys, ids)
     scale = _choose_scale(keys, highest)
     by, by_form, length = scale, scale, 0.0
     if queries.ctypes.data != keys.ctypes.data or n != len(ids):
-        by = _choose_scale(queries, _largest(queries, space.order[:n]))
+        size, also_finite = _largest(queries, space.order[:n])
+        by, finite = _choose_scale(queries, size), finite & also_finite
     if len(form):
-        by_form = _choose_scale(form, _largest(form, space.order[:0]))
+        by_form = _choose_scale(form, _largest(form, space.order[:0])[0])
         length = _length(form) * by_form
+    if not finite:
+        clear[:] = False
+        return highest, False
     h, few = highest * scale, len(ids)
     if d == 2:
         few = _keep_outer(keys, ids, scale, h, space)

@@ -1,5 +1,9 @@
 """Compile functions, run them in threads, and collect the sets they write."""
 
+import ctypes
+import multiprocessing
+import os
+import sys
 from _thread import LockType, allocate_lock, start_new_thread
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,9 +19,12 @@ from numba import njit
 from hardmax._types import BoolArray, IntArray
 from hardmax.search.sets import Sets, TooMany
 
-MIN_PARALLEL = 2e7  # multiplications below which one thread is done before others have started
+PROCESS = os.getpid()
+MIN_PARALLEL = 2e7  # multiplications below which one thread is done before others have started ...
+MIN_OPENMP = 4e6  # ... and before those of torch have, which run already
 PARTS_PER_THREAD, FEW_PARTS, MIN_LONG = 4, 2, 2e8  # tasks come in more parts from MIN_LONG multiplications on
 ROOM_PER_ROW = 16  # average members of a tied row; beyond it a search runs again with more room
+CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
@@ -56,18 +63,41 @@ def entry(fastmath: bool | set[str] = False) -> Callable[[Function], Function]:
     return compile_it
 
 
+def _find_openmp() -> Callable[..., None] | None:
+    """Return what runs a callback in the threads of torch, or None where torch or GNU OpenMP is not loaded.
+
+    After an operation of torch its threads spin for milliseconds, and threads of our own would wait for a core. They
+    do not survive a fork.
+    """
+    if "torch" not in sys.modules or os.getpid() != PROCESS or multiprocessing.parent_process():
+        return None
+    return _load_openmp()
+
+
+@cache
+def _load_openmp() -> Callable[..., None] | None:
+    try:
+        parallel = ctypes.CDLL(None).GOMP_parallel
+    except (AttributeError, OSError, TypeError):  # another OpenMP, or Windows
+        return None
+    parallel.restype, parallel.argtypes = None, (CALLBACK, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
+    return cast(Callable[..., None], parallel)
+
+
 def share(work: Callable[[IntArray], None], tasks: int, effort: float, max_threads: int | None = None) -> None:
     """Call `work` with arrays of task numbers, in as many threads as numba would use, each taking more when done.
 
     `effort` is the number of multiplications. Threads of Python start in less time than this takes and survive a fork;
     those of `threading` would wait for one another until each has begun.
     """
-    threads = min(numba.get_num_threads(), max_threads or tasks) if effort > MIN_PARALLEL else 1
+    parallel = _find_openmp() if effort > MIN_OPENMP else None
+    least = MIN_OPENMP if parallel else MIN_PARALLEL
+    threads = min(numba.get_num_threads(), max_threads or tasks) if effort > least else 1
     parts = min(tasks, 1 if threads == 1 else threads * (PARTS_PER_THREAD if effort > MIN_LONG else FEW_PARTS))
     left = [np.arange(first, tasks, parts) for first in reversed(range(parts))]  # as causal queries take ever more
     failed: list[BaseException] = []
 
-    def run() -> None:
+    def run(_: object = None) -> None:
         try:
             while True:
                 try:
@@ -82,6 +112,9 @@ def share(work: Callable[[IntArray], None], tasks: int, effort: float, max_threa
         run()
         lock.release()
 
+    if parallel and threads > 1:
+        parallel(CALLBACK(run), None, threads, 0)
+        threads = 1
     locks = [allocate_lock() for _ in range(threads - 1)]
     for lock in locks:
         lock.acquire()
