@@ -297,7 +297,7 @@ def _fake_spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: b
 
 
 for _class in (Attend, Spread):  # torch binds arguments in every call; this saves finding the signature again
-    _class.forward.__signature__ = signature(_class.forward)  # type: ignore[attr-defined]
+    _class.forward.__signature__ = signature(_class.forward)  # type: ignore[union-attr]
 
 torch.library.define("hardmax::attend", "(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal) -> (Tensor, Tensor)")
 torch.library.define(
