@@ -30,7 +30,7 @@ def words(quick: bool) -> tuple[IntArray, IntArray]:
 
 def encoded(drawn: IntArray) -> Any:
     """Distinct words of each text with their counts, as `Vocabulary.encode` gives them for distinct=False."""
-    from hardmax.sentiment.vocabulary import Encoded
+    from hardmax.text.vocabulary import Encoded
 
     owners = np.repeat(np.arange(len(drawn)), N)
     _, first, counts = np.unique(owners * VOCABULARY + drawn.ravel(), return_index=True, return_counts=True)
@@ -43,8 +43,8 @@ def start(d: int) -> tuple[Any, Any]:
     """The paper's network with its first weights, and how it is trained; without dropout, which the paper has not."""
     import torch
 
-    from hardmax.sentiment.classifier import HardmaxClassifier
-    from hardmax.sentiment.network import new_network
+    from hardmax.text.classifier import HardmaxClassifier
+    from hardmax.text.network import new_network
 
     torch.set_num_threads(THREADS)
     plain: dict[str, Any] = {"lemmas": None, "stop_words": None, "dropout": 0.0, "embedding_dropout": 0.0}
@@ -56,8 +56,8 @@ def hardmax_step(d: int, quick: bool) -> Callable[[], Any]:
     """A step as the library trains. The learning rate is 0, so each run has the same weights and does the same."""
     import torch
 
-    from hardmax.sentiment.training import _optimiser, _set_rates, _step
-    from hardmax.sentiment.vocabulary import Data
+    from hardmax.text.training import _optimiser, _set_rates, _step
+    from hardmax.text.vocabulary import Data
 
     network, settings = start(d)
     drawn, labels = words(quick)

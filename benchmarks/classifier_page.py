@@ -12,8 +12,8 @@ from pathlib import Path
 from benchmarks.report import fill_all
 from hardmax._files import written_whole
 from hardmax.figures.shared import PAPER_BEST, Row, by_start, read_results
-from hardmax.sentiment.settings import ModelSettings, RunSettings, TrainingSettings, type_name
-from hardmax.sentiment.small import NAMES
+from hardmax.text.settings import ModelSettings, RunSettings, TrainingSettings, type_name
+from hardmax.text.small import NAMES
 
 
 def paper_cells(row: Row) -> list[str]:

@@ -27,9 +27,9 @@ from benchmarks import report
 from benchmarks.machine import machine
 from hardmax._files import written_whole
 from hardmax._types import AnyArray, FloatArray
-from hardmax.sentiment.imdb import load_imdb
-from hardmax.sentiment.small import DRAWS, MEASURED, NAMES, Row, _summary, drawn, largest, pool, quality
-from hardmax.sentiment.tables import Table
+from hardmax.text.imdb import load_imdb
+from hardmax.text.small import DRAWS, MEASURED, NAMES, Row, _summary, drawn, largest, pool, quality
+from hardmax.text.tables import Table
 
 CS = np.logspace(-1, 3, 9)  # values of C to choose from
 FOLDS = 5

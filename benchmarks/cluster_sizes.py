@@ -38,7 +38,7 @@ def sentences(n: int) -> tuple[AnyArray, Any]:
     """Sentences of reviews, by MiniLM; nobody knows their clusters."""
     import pyarrow.parquet
 
-    from hardmax.inspection import embed
+    from hardmax.transformers import embed
 
     reviews = pyarrow.parquet.read_table(os.environ["IMDB"], columns=["text"])["text"][:2000].to_pylist()
     cut = [part.strip() for text in reviews for part in text.replace("<br />", " ").split(". ")]

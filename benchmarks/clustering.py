@@ -50,7 +50,7 @@ def data_sets(quick: bool = False) -> Iterator[tuple[str, FloatArray, IntArray]]
     from sklearn import datasets
 
     from benchmarks.topics import SHORT, WAYS, sentences
-    from hardmax.inspection import embed
+    from hardmax.transformers import embed
 
     n = 300 if quick else ROWS
     for seed in range(1 if quick else SEEDS):

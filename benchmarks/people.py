@@ -16,8 +16,8 @@ import hardmax as hm
 from benchmarks import report
 from benchmarks.machine import machine
 from hardmax._types import FloatArray
-from hardmax.sentiment.explainers import EXPLAINERS, Question
-from hardmax.sentiment.faithfulness import agreement, read_rationales
+from hardmax.text.explainers import EXPLAINERS, Question
+from hardmax.text.faithfulness import agreement, read_rationales
 
 
 def linear(vectors: Any, coefficients: FloatArray, question: Question, seed: int) -> FloatArray:

@@ -6,8 +6,8 @@ import pytest
 pytest.importorskip("sklearn")
 
 import hardmax as hm
-from hardmax.sentiment.explanation import explain
-from hardmax.sentiment.flips import without
+from hardmax.text.explanation import explain
+from hardmax.text.flips import without
 
 TEXT = "Wonderful. I (truly) loved it, though the end is dull;  the end! A wonderful film."
 TEXTS = [TEXT, "Not good, not bad: a film.", "no", "wonderful", "  . , !"]
@@ -149,7 +149,7 @@ def test_changes_add_up_to_that_of_the_logit(classifier):
     assert "The answer stays pos" in repr(found)
     assert why.counterfactual(TEXT).change == 0
     with pytest.raises(hm.InputError, match="same model"):
-        why.counterfactual(hm.HardmaxClassifier.load(hm.sentiment.MODELS / "imdb-2d").explain(TEXT))
+        why.counterfactual(hm.HardmaxClassifier.load(hm.text.MODELS / "imdb-2d").explain(TEXT))
 
 
 def test_a_table_of_tokens_adds_up_over_texts_and_classes():

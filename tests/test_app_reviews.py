@@ -26,8 +26,8 @@ from hardmax.app.review_texts import Edit, Text, pieces
 from hardmax.app.review_views import ReviewPage
 from hardmax.app.reviews import EXAMPLES, Reviews, change, loaded, sentence
 from hardmax.app.work import Latest
-from hardmax.sentiment.corpus import reviews as made_reviews
-from hardmax.sentiment.explanation import explain
+from hardmax.text.corpus import reviews as made_reviews
+from hardmax.text.explanation import explain
 
 MODELS = ("imdb", "imdb-2d")
 

@@ -9,7 +9,7 @@ from benchmarks import CASES, chance, cluster_sizes, clustering, measure, report
 from benchmarks.results import Row
 from benchmarks.studies import STUDIES
 
-from hardmax.inspection import embed
+from hardmax.transformers import embed
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "clustering.json"

@@ -23,13 +23,13 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hardmax import HardmaxClassifier, ParameterError
-from hardmax.sentiment import fitting, model
-from hardmax.sentiment.classifier import SEVERAL
-from hardmax.sentiment.corpus import reviews
-from hardmax.sentiment.network import Network
-from hardmax.sentiment.settings import ModelSettings, RunSettings, TrainingSettings
-from hardmax.sentiment.training import dropped, rate
-from hardmax.sentiment.vocabulary import Encoded
+from hardmax.text import fitting, model
+from hardmax.text.classifier import SEVERAL
+from hardmax.text.corpus import reviews
+from hardmax.text.network import Network
+from hardmax.text.settings import ModelSettings, RunSettings, TrainingSettings
+from hardmax.text.training import dropped, rate
+from hardmax.text.vocabulary import Encoded
 
 SMALL = {"n_heads": 4, "groups": 2, "ngram_range": (1, 2), "epochs": 30}
 

@@ -13,7 +13,7 @@ from benchmarks.classifier_page import decided, filled
 from hardmax import HardmaxClassifier
 from hardmax.cli.main import main
 from hardmax.figures.shared import by_start, read_results
-from hardmax.sentiment.studies import COUNTED, LONG_ENOUGH, PART
+from hardmax.text.studies import COUNTED, LONG_ENOUGH, PART
 from tests.shell_pages import number_free
 
 PAGE = Path(__file__).parents[1] / "docs" / "classifier.md"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hardmax.sentiment.corpus import LANGUAGE, reviews
+from hardmax.text.corpus import LANGUAGE, reviews
 
 SIGN = {"positive": 1, "negative": -1}
 SIGNS = {word: sign for label, sign in SIGN.items() for word in chain(*LANGUAGE["words"][label])}

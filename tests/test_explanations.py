@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax import HardmaxClassifier
-from hardmax.sentiment.corpus import reviews
-from hardmax.sentiment.explanation import by_word, explain
-from hardmax.sentiment.followers import Followers
-from hardmax.sentiment.model import Model, contributions
-from hardmax.sentiment.settings import ModelSettings
-from hardmax.sentiment.vocabulary import Encoded, Vocabulary
-from hardmax.sentiment.weights import Weights
+from hardmax.text.corpus import reviews
+from hardmax.text.explanation import by_word, explain
+from hardmax.text.followers import Followers
+from hardmax.text.model import Model, contributions
+from hardmax.text.settings import ModelSettings
+from hardmax.text.vocabulary import Encoded, Vocabulary
+from hardmax.text.weights import Weights
 
 ODD = ["", " ", "zzz qqq", "!!!", "<br />", "😀", "not good " * 300, "a" * 5000, "\x00", "GOOD<b>bad</b> &amp; ugly"]
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from hardmax._types import FloatArray
-from hardmax.sentiment import explainers
-from hardmax.sentiment.classifier import HardmaxClassifier
-from hardmax.sentiment.corpus import Corpus, reviews
-from hardmax.sentiment.explainers import EXPLAINERS, Question
-from hardmax.sentiment.faithfulness import (
+from hardmax.text import explainers
+from hardmax.text.classifier import HardmaxClassifier
+from hardmax.text.corpus import Corpus, reviews
+from hardmax.text.explainers import EXPLAINERS, Question
+from hardmax.text.faithfulness import (
     Comparison,
     Rationale,
     agreement,
@@ -22,10 +22,10 @@ from hardmax.sentiment.faithfulness import (
     read_rationales,
     top_words,
 )
-from hardmax.sentiment.model import Model
-from hardmax.sentiment.settings import ModelSettings
-from hardmax.sentiment.vocabulary import Vocabulary
-from hardmax.sentiment.weights import Weights
+from hardmax.text.model import Model
+from hardmax.text.settings import ModelSettings
+from hardmax.text.vocabulary import Vocabulary
+from hardmax.text.weights import Weights
 
 EXACT = ("hardmax", "integrated-gradients", "gradient-times-input")
 QUICK = [*EXACT, "leave-one-out", "random"]

@@ -33,8 +33,8 @@ from hardmax.figures import (
     spectra_heads,
     table1_leaders,
 )
-from hardmax.sentiment.classifier import HardmaxClassifier
-from hardmax.sentiment.corpus import reviews
+from hardmax.text.classifier import HardmaxClassifier
+from hardmax.text.corpus import reviews
 
 _NUMBERS: dict[str, object] = {}
 

@@ -12,8 +12,8 @@ from typing import Any
 import pooch
 import pytest
 
-from hardmax.sentiment import imdb
-from hardmax.sentiment.imdb import FILE, load_imdb
+from hardmax.text import imdb
+from hardmax.text.imdb import FILE, load_imdb
 
 REVIEWS = {
     f"{split}/{label}/{number}_{rating}.txt": f"{split} {label} {number} caf\u00e9<br />"

@@ -9,15 +9,15 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from hardmax import HardmaxClassifier
 from hardmax.cli.evaluate import measured
-from hardmax.sentiment import linear, small
-from hardmax.sentiment.corpus import reviews
-from hardmax.sentiment.fitting import LONG, MANY, starts_linear
-from hardmax.sentiment.linear import Linear, encoded, fit_linear, folds, logits, steps
-from hardmax.sentiment.model import contributions, decided, sums_by_text
-from hardmax.sentiment.settings import Settings
-from hardmax.sentiment.start import COST, as_heads, lift_of
-from hardmax.sentiment.tables import Table
-from hardmax.sentiment.vocabulary import Data, Encoded, Vocabulary
+from hardmax.text import linear, small
+from hardmax.text.corpus import reviews
+from hardmax.text.fitting import LONG, MANY, starts_linear
+from hardmax.text.linear import Linear, encoded, fit_linear, folds, logits, steps
+from hardmax.text.model import contributions, decided, sums_by_text
+from hardmax.text.settings import Settings
+from hardmax.text.start import COST, as_heads, lift_of
+from hardmax.text.tables import Table
+from hardmax.text.vocabulary import Data, Encoded, Vocabulary
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from benchmarks import scaling, tables
 
 import hardmax as hm
 from hardmax.figures.shared import by_start, read_results
-from hardmax.sentiment.studies import PART
+from hardmax.text.studies import PART
 
 ROOT = Path(__file__).parents[1]
 LEFT_OUT = {"gallery", "developers.md", "changelog.md", "contributing.md", "command-line.md"}

@@ -54,7 +54,7 @@ def test_completion_offers_the_public_names() -> None:
         "pretrained",
         "sweep",
     }
-    modules = {"control", "draw", "scale", "sentiment"}
+    modules = {"control", "draw", "scale", "text"}
     classes = {"HardmaxAttention", "HardmaxClassifier", "HardmaxClustering", "HardmaxTopics"}
     assert set(dir(hm)) == {*hm.__all__, "__version__", *classes, *functions, *modules}
     assert callable(hm.inspect)

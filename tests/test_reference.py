@@ -18,7 +18,7 @@ from numpydoc.docscrape import ClassDoc, FunctionDoc
 import hardmax as hm
 from hardmax.cli.main import app
 from hardmax.scale import manifest
-from hardmax.sentiment import checkpoint, storage
+from hardmax.text import checkpoint, storage
 from hardmax.trajectories.base import Trajectory
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
@@ -26,7 +26,7 @@ PLACE = re.compile(r"^\.\. (?:auto\w+|py:data):: (hardmax\.\S+)", re.MULTILINE)
 MADE = "command-line.md"
 PAGES = [page for page in sorted(REFERENCE.glob("*.md")) if page.name != MADE]
 PLACES = [name for page in PAGES for name in PLACE.findall(page.read_text(encoding="utf-8"))]
-ROOMS = ("control", "draw", "inspection", "rules", "scale", "sentiment", "theorems")
+ROOMS = ("control", "draw", "rules", "scale", "text", "theorems", "transformers")
 RAISES_NOTHING = {"plot_half_space", "plot_inspection"}  # beyond what Python and Matplotlib do
 
 

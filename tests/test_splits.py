@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hardmax import HardmaxClassifier, ParameterError
-from hardmax.sentiment.corpus import reviews
-from hardmax.sentiment.splits import check_groups, folds, held_back, join_groups, number_texts, split_rows
+from hardmax.text.corpus import reviews
+from hardmax.text.splits import check_groups, folds, held_back, join_groups, number_texts, split_rows
 
 STARTS = {"linear": {}, "random": {"epochs": 8, "ngram_range": (1, 2), "min_df": 1}}
 

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardmax.search import dispatch
-from hardmax.sentiment.settings import ModelSettings
-from hardmax.sentiment.text import Splitter
-from hardmax.sentiment.vocabulary import Encoded, Vocabulary
+from hardmax.text.settings import ModelSettings
+from hardmax.text.text import Splitter
+from hardmax.text.vocabulary import Encoded, Vocabulary
 
 
 @pytest.mark.parametrize(

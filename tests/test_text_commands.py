@@ -24,12 +24,12 @@ pyarrow = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402
 
 import hardmax as hm  # noqa: E402
-from hardmax import HardmaxClassifier, sentiment  # noqa: E402
+from hardmax import HardmaxClassifier, text  # noqa: E402
 from hardmax.cli import texts as shared  # noqa: E402
 from hardmax.cli.main import main  # noqa: E402
 from hardmax.cli.train import train  # noqa: E402
-from hardmax.sentiment import training  # noqa: E402
-from hardmax.sentiment.corpus import reviews  # noqa: E402
+from hardmax.text import training  # noqa: E402
+from hardmax.text.corpus import reviews  # noqa: E402
 
 CORPUS = reviews(400, seed=1, negation=0.1, contrast=0, length=(6, 15))
 SMALL = (
@@ -362,9 +362,9 @@ def test_a_model_says_what_it_is(run, home, model) -> None:
     found = json.loads(run("inspect-model", model, "--json")[1])
     classifier = HardmaxClassifier.load(model)
     assert found["training"] == dataclasses.asdict(classifier.training_)
-    again = hm.sentiment.record.Record.of(CORPUS.texts, CORPUS.labels)
+    again = hm.text.record.Record.of(CORPUS.texts, CORPUS.labels)
     assert found["training"]["sha256"] == again.sha256
-    assert again.sha256 != hm.sentiment.record.Record.of(CORPUS.texts[::-1], CORPUS.labels[::-1]).sha256
+    assert again.sha256 != hm.text.record.Record.of(CORPUS.texts[::-1], CORPUS.labels[::-1]).sha256
     path = Path(model, "model.json")
     about = json.loads(path.read_text())
     for bad in (7, {"texts": 3}, about["training"] | {"classes": {"x": "many"}}):
@@ -594,7 +594,7 @@ def test_film_reviews_by_name(run, monkeypatch) -> None:
     code, out, _ = run("train", "--data", "imdb", "--data-source", copy, "--out", "models/imdb", *TINY)
     assert code == 0
     assert "Read 60 rows of imdb" in out
-    monkeypatch.setattr(sentiment, "MODELS", Path("models").resolve())
+    monkeypatch.setattr(text, "MODELS", Path("models").resolve())
     code, out, _ = run("evaluate", "--data", "imdb", "--data-source", copy)
     assert code == 0
     assert "on 60 texts of imdb." in out

@@ -12,8 +12,8 @@ from sklearn.base import clone
 
 from hardmax import HardmaxClassifier, ParameterError
 from hardmax.app.review_texts import Text, pieces
-from hardmax.sentiment.text import Splitter
-from hardmax.sentiment.tokenizers import full_name, placed
+from hardmax.text.text import Splitter
+from hardmax.text.tokenizers import full_name, placed
 
 GOOD = ["とても良い映画だ", "この映画は素晴らしい。", "良い話で、音楽も素晴らしい", "素晴らしい俳優と良い脚本"]
 BAD = ["とても悪い映画だ", "この映画は退屈だ。", "悪い話で、音楽も退屈", "退屈な俳優と悪い脚本"]

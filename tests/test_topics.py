@@ -18,8 +18,8 @@ import hardmax as hm
 from hardmax.cluster.telling import telling_words
 from hardmax.draw import topics_page
 from hardmax.draw.topics_page import principal_plane
-from hardmax.inspection import embed
-from hardmax.sentiment.text import Splitter
+from hardmax.text.text import Splitter
+from hardmax.transformers import embed
 from tests import browser
 
 SUBJECTS = {

@@ -15,7 +15,7 @@ import numpy as np
 
 import hardmax as hm
 from hardmax.draw.style import AGAINST, EDGE, FOR
-from hardmax.sentiment.explanation import Explanation, explain
+from hardmax.text.explanation import Explanation, explain
 
 REVIEW = (
     "I wanted to like this film. The camera work is superb and the first half hour is funny, but then the story falls "

@@ -65,16 +65,16 @@ __all__ = [
 ]
 
 
-LAZY = ("control", "draw", "scale", "sentiment")  # packages that load CVXPY, Matplotlib, Dask or scikit-learn
+LAZY = ("control", "draw", "scale", "text")  # packages that load CVXPY, Matplotlib, Dask or scikit-learn
 MODULES = {  # load torch, widgets, scikit-learn, Plotly, transformers or Dask
     "attention.functional": ["HardmaxAttention", "hardmax_attention"],
     "attention.layers": ["hardmax_layers"],
     "app.notebook": ["playground"],
     "cluster": ["HardmaxClustering", "HardmaxTopics"],
     "draw.pages": ["interactive"],
-    "inspection": ["inspect"],
+    "transformers": ["inspect"],
     "scale": ["predict_files", "sweep"],
-    "sentiment": ["HardmaxClassifier", "pretrained"],
+    "text": ["HardmaxClassifier", "pretrained"],
 }
 FUNCTIONS = {name: f"hardmax.{module}" for module, names in MODULES.items() for name in names}
 

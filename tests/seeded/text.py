@@ -6,7 +6,7 @@ FAULTS = (
     slip(
         "text",
         "ties left as they are",
-        "sentiment/model.py",
+        "text/model.py",
         "left = np.flatnonzero(~clear)  # some",
         "left = np.flatnonzero(~clear)[1:]  # some",
         "test_explanations::test_ties_of_later_layers_are_not_decided_by_rounding",
@@ -15,7 +15,7 @@ FAULTS = (
     slip(
         "text",
         "attention of the first layer",
-        "sentiment/followers.py",
+        "text/followers.py",
         "(share @ run.attention(k, sparse=True) - share)",
         "(share @ run.attention(0, sparse=True) - share)",
         "test_explanations::test_tied_texts_get_the_exact_answer_with_and_without_numba",
@@ -24,7 +24,7 @@ FAULTS = (
     slip(
         "text",
         "leaders before the last layer",
-        "sentiment/followers.py",
+        "text/followers.py",
         "layers_of(z, step, weights.layers + beyond, A=A",
         "layers_of(z, step, weights.layers, A=A",
         "test_explanations::test_leaders_are_those_of_the_trajectories",
@@ -33,7 +33,7 @@ FAULTS = (
     slip(
         "text",
         "shares of one layer more",
-        "sentiment/followers.py",
+        "text/followers.py",
         "ahead = np.where(layer.decided, self.weights.layers - k, 1)",
         "ahead = layer.ahead",
         "test_explanations::test_tied_texts_get_the_exact_answer_with_and_without_numba",
@@ -42,7 +42,7 @@ FAULTS = (
     slip(
         "text",
         "sums in the order of tokens",
-        "sentiment/model.py",
+        "text/model.py",
         "np.repeat(np.arange(len(encoded)), encoded.sizes)\n    return np.stack",
         "np.repeat(np.arange(len(encoded)), encoded.sizes[::-1])\n    return np.stack",
         "test_explanations::test_texts_of_other_lengths_do_not_matter",
@@ -51,7 +51,7 @@ FAULTS = (
     slip(
         "text",
         "strongest words by sign",
-        "sentiment/explanation.py",
+        "text/explanation.py",
         "order = np.argsort(-np.abs(values), kind",
         "order = np.argsort(-values, kind",
         "test_explanations::test_the_strongest_words_speak_for_either_side",
@@ -60,7 +60,7 @@ FAULTS = (
     slip(
         "text",
         "left out with all its counts",
-        "sentiment/explanation.py",
+        "text/explanation.py",
         "np.broadcast_to(self.counts, kept.shape)[kept],",
         "np.ones(kept.sum(), int),",
         "test_explanations::test_leaving_one_out_keeps_the_counts_of_the_others",
@@ -69,7 +69,7 @@ FAULTS = (
     slip(
         "text",
         "bins rounded down",
-        "sentiment/faithfulness.py",
+        "text/faithfulness.py",
         "top_words(scores, -(-n * share // 100))",
         "top_words(scores, n * share // 100)",
         "test_faithfulness::test_the_measures_are_those_of_eraser",
@@ -78,7 +78,7 @@ FAULTS = (
     slip(
         "text",
         "last of equal words",
-        "sentiment/faithfulness.py",
+        "text/faithfulness.py",
         'top[np.argsort(-scores, kind="stable")[:count]] = True',
         'top[np.argsort(scores, kind="stable")[::-1][:count]] = True',
         "test_faithfulness::test_the_top_words_of_equal_ones_are_the_earlier",
@@ -87,7 +87,7 @@ FAULTS = (
     slip(
         "text",
         "marks a word early",
-        "sentiment/faithfulness.py",
+        "text/faithfulness.py",
         'side="right") - 1]',
         'side="left") - 1]',
         "test_faithfulness::test_rationales_come_from_a_file_with_a_known_answer",
@@ -96,7 +96,7 @@ FAULTS = (
     slip(
         "text",
         "log-odds of the other class",
-        "sentiment/explainers.py",
+        "text/explainers.py",
         "return self.towards(scores)\n        return np.asarray(scores[:, self.place] - np",
         "return scores[:, 0]\n        return np.asarray(scores[:, self.place] - np",
         "test_faithfulness::test_leaving_one_out_and_the_other_class_by_hand",
@@ -105,7 +105,7 @@ FAULTS = (
     slip(
         "text",
         "as many words as there were",
-        "sentiment/text.py",
+        "text/text.py",
         "for new, old in pairs if new is not None][: self.max_words]",
         "for new, old in pairs if new is not None]",
         "test_text::test_spans_stop_where_words_do",
@@ -114,7 +114,7 @@ FAULTS = (
     slip(
         "text",
         "stop words by their lemma alone",
-        "sentiment/text.py",
+        "text/text.py",
         "return None if lemma in self._left_out else lemma",
         "return lemma",
         "test_text",
@@ -123,7 +123,7 @@ FAULTS = (
     slip(
         "text",
         "runs across texts",
-        "sentiment/vocabulary.py",
+        "text/vocabulary.py",
         "        stream.append(UNKNOWN)\n        lengths.append(len(words) + 1)",
         "        lengths.append(len(words))",
         "test_text::test_runs_do_not_cross_unknown_words_or_texts",
@@ -132,7 +132,7 @@ FAULTS = (
     slip(
         "text",
         "runs counted by words",
-        "sentiment/vocabulary.py",
+        "text/vocabulary.py",
         "pairs = np.unique(owner[starts] * len(names) + place)",
         "pairs = owner[starts] * len(names) + place",
         "test_text::test_vocabulary_counts_texts_and_not_words",
@@ -141,7 +141,7 @@ FAULTS = (
     slip(
         "text",
         "one text too many",
-        "sentiment/vocabulary.py",
+        "text/vocabulary.py",
         "kept = np.flatnonzero(total >= (settings.min_df or LEAST))",
         "kept = np.flatnonzero(total > (settings.min_df or LEAST))",
         "test_text::test_vocabulary_counts_texts_and_not_words",
@@ -150,7 +150,7 @@ FAULTS = (
     slip(
         "text",
         "heads louder by groups",
-        "sentiment/network.py",
+        "text/network.py",
         "embedding.reshape(-1, self.heads, self.d), decoder / self.groups",
         "embedding.reshape(-1, self.heads, self.d), decoder",
         "test_classifier::test_the_weights_of_a_network_say_what_it_says",
@@ -159,7 +159,7 @@ FAULTS = (
     slip(
         "text",
         "bias of all groups",
-        "sentiment/network.py",
+        "text/network.py",
         "A, decoder, bias.mean(axis=0), self.layers)",
         "A, decoder, bias.sum(axis=0), self.layers)",
         "test_classifier::test_the_weights_of_a_network_say_what_it_says",
@@ -168,7 +168,7 @@ FAULTS = (
     slip(
         "text",
         "rare classes held back",
-        "sentiment/splits.py",
+        "text/splits.py",
         "if len(members) >= MIN_ROWS else 0",
         "if len(members) >= 2 else 0",
         "test_classifier::test_held_back_texts_are_of_every_class",
@@ -177,7 +177,7 @@ FAULTS = (
     slip(
         "text",
         "texts without words",
-        "sentiment/training.py",
+        "text/training.py",
         "return kept | (left == 0)[owners]",
         "return kept",
         "test_classifier::test_a_text_never_loses_all_its_tokens",
@@ -186,7 +186,7 @@ FAULTS = (
     slip(
         "text",
         "dropout without its factor",
-        "sentiment/training.py",
+        "text/training.py",
         "return kept / np.float32(1 - dropout)",
         "return kept.astype(np.float32)",
         "test_classifier::test_dropped_numbers_keep_their_mean",
@@ -195,7 +195,7 @@ FAULTS = (
     slip(
         "text",
         "class weights upside down",
-        "sentiment/training.py",
+        "text/training.py",
         "weights = compute_class_weight(",
         "weights = 1 / compute_class_weight(",
         "test_classifier::test_balanced_classes_weigh_the_same",
@@ -204,7 +204,7 @@ FAULTS = (
     slip(
         "text",
         "softmax forgets counts",
-        "sentiment/network.py",
+        "text/network.py",
         "log_counts = counts.to(z.dtype).log()",
         "log_counts = counts.clamp(max=1).to(z.dtype).log()",
         "test_classifier::test_counts_stand_for_repeated_tokens",
@@ -213,7 +213,7 @@ FAULTS = (
     slip(
         "text",
         "leading once in all texts",
-        "sentiment/statistics.py",
+        "text/statistics.py",
         "np.add.at(led, ids[somewhere], 1)",
         "led[ids[somewhere]] += 1",
         "test_explanations::test_words_lead_in_as_many_texts_as_counted",
@@ -222,25 +222,25 @@ FAULTS = (
     slip(
         "text",
         "rows numbered from 0",
-        "sentiment/tables.py",
+        "text/tables.py",
         "for row, value in enumerate(frame[second], 1)]",
         "for row, value in enumerate(frame[second])]",
-        "test_sentiment_tables",
+        "test_text_tables",
         "An error names the row before.",
     ),
     slip(
         "text",
         "missing labels kept",
-        "sentiment/tables.py",
+        "text/tables.py",
         'return written if written and written.casefold() != "nan" else None',
         "return written or None",
-        "test_sentiment_tables",
+        "test_text_tables",
         'Missing labels become a class "nan".',
     ),
     slip(
         "text",
         "changed weights are loaded",
-        "sentiment/storage.py",
+        "text/storage.py",
         'if sha256(data).hexdigest() != about["sha256"]:',
         'if not about["sha256"]:',
         "test_classifier::test_broken_files_get_a_sentence",
@@ -249,7 +249,7 @@ FAULTS = (
     slip(
         "text",
         "paths from a file",
-        "sentiment/storage.py",
+        "text/storage.py",
         "return {name: found[name] for name in SETTINGS if name in found}",
         "return found",
         "test_classifier::test_nothing_of_a_run_is_taken_from_a_file",
@@ -258,25 +258,25 @@ FAULTS = (
     slip(
         "text",
         "blank texts are learned from",
-        "sentiment/tables.py",
+        "text/tables.py",
         "return not value.strip()",
         "return False",
-        "test_sentiment_tables::test_rows_without_text_or_label_are_counted",
+        "test_text_tables::test_rows_without_text_or_label_are_counted",
         "Rows without a word are trained on in silence.",
     ),
     slip(
         "text",
         "the usual delimiter always",
-        "sentiment/files.py",
+        "text/files.py",
         "signs = (usual, *(sign for sign in OTHERS if sign != usual))",
         "signs = (usual,)",
-        "test_sentiment_tables::test_delimiters_are_found",
+        "test_text_tables::test_delimiters_are_found",
         "A file with semicolons has one column.",
     ),
     slip(
         "text",
         "formulas in a spreadsheet",
-        "sentiment/files.py",
+        "text/files.py",
         'made.data_type = "s"',
         "pass",
         "test_text_commands::test_answers_stand_beside_the_columns_of_the_file",
@@ -285,7 +285,7 @@ FAULTS = (
     slip(
         "text",
         "every text has known words",
-        "sentiment/answers.py",
+        "text/answers.py",
         '"no_known_word": known == 0,',
         '"no_known_word": known < 0,',
         "test_text_commands::test_answers_stand_beside_the_columns_of_the_file",
@@ -303,7 +303,7 @@ FAULTS = (
     slip(
         "text",
         "labels as objects",
-        "sentiment/classifier.py",
+        "text/classifier.py",
         'labels = _of_one_kind(list(labels), getattr(labels, "dtype", None))',
         "labels = np.asarray(labels)",
         "test_classifier::test_labels_of_every_kind_survive_a_file",
@@ -312,7 +312,7 @@ FAULTS = (
     slip(
         "text",
         "texts in one part",
-        "sentiment/model.py",
+        "text/model.py",
         "if size + len(text) > PART and end > start:",
         "if False:",
         "test_classifier::test_memory_does_not_grow_with_the_number_of_texts",

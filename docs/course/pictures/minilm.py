@@ -6,7 +6,7 @@ from course.pictures.shared import page as paged
 import hardmax as hm
 from hardmax.draw.shown import Page
 from hardmax.draw.style import BLUE
-from hardmax.inspection.measures import cosines
+from hardmax.transformers.measures import cosines
 
 SENTENCE = "The acting was wonderful, but the plot could not have been more predictable."
 

@@ -11,9 +11,9 @@ import numpy as np
 from hardmax._errors import ParameterIndexError
 from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.app.review_texts import along
-from hardmax.sentiment.explanation import Explanation
-from hardmax.sentiment.followers import simulated
-from hardmax.sentiment.model import Model
+from hardmax.text.explanation import Explanation
+from hardmax.text.followers import simulated
+from hardmax.text.model import Model
 
 STEPS = 8  # words of a waterfall
 READABLE = {"pos": "positive", "neg": "negative"}

@@ -16,7 +16,7 @@ from hardmax.app.review_html import (
     waterfall_html,
 )
 from hardmax.app.review_plane import crosses, plane_svg
-from hardmax.sentiment.explanation import Explanation
+from hardmax.text.explanation import Explanation
 
 NO_PLANE = "Only a head with two coordinates, of a model with two classes, has a plane to show."
 PLANE = (

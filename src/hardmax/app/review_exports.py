@@ -11,9 +11,9 @@ import matplotlib.pyplot as plt
 from hardmax._errors import InputError
 from hardmax.app.exports import DRAWING
 from hardmax.app.reviews import loaded
-from hardmax.sentiment.explanation import Explanation, explain
-from hardmax.sentiment.storage import FILE
-from hardmax.sentiment.table_files import escape_formulas
+from hardmax.text.explanation import Explanation, explain
+from hardmax.text.storage import FILE
+from hardmax.text.table_files import escape_formulas
 
 KINDS = ("html", "png", "svg", "gif", "csv", "json")
 

@@ -13,10 +13,10 @@ from hardmax._errors import InputError, MissingExtra, ParameterError
 from hardmax.app.problems import in_words, keep_followable
 from hardmax.app.review_accounts import named
 from hardmax.app.review_texts import towards
-from hardmax.sentiment.explanation import Explanation, explain_many
-from hardmax.sentiment.model import Model
-from hardmax.sentiment.table_files import escape_formula
-from hardmax.sentiment.tables import Table, read_texts
+from hardmax.text.explanation import Explanation, explain_many
+from hardmax.text.model import Model
+from hardmax.text.table_files import escape_formula
+from hardmax.text.tables import Table, read_texts
 
 MOST_BYTES = 20_000_000
 MOST_UNPACKED = 100_000_000  # bytes of an Excel file without its packing

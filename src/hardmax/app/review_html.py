@@ -12,8 +12,8 @@ from hardmax.app.review_accounts import named, waterfall
 from hardmax.app.review_texts import along
 from hardmax.app.reviews import logit, percent
 from hardmax.draw.style import AGAINST, FOR
-from hardmax.sentiment.accounts import Part
-from hardmax.sentiment.explanation import Explanation
+from hardmax.text.accounts import Part
+from hardmax.text.explanation import Explanation
 
 MOST_FOLLOWERS, MOST_LEADERS, MOST_PARTS = 8, 12, 40
 LONGEST_SENTENCE = 240  # characters that are shown

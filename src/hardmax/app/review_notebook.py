@@ -8,7 +8,7 @@ from hardmax.app.review_html import CSS, answer_html, key, leading_html, paragra
 from hardmax.app.review_texts import Text
 from hardmax.app.reviews import answered
 from hardmax.app.widgets import WordsWidget, styled
-from hardmax.sentiment.explanation import Explanation
+from hardmax.text.explanation import Explanation
 
 with needed_for("`explanation.show()`", "ipywidgets", "notebook"):
     import ipywidgets

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hardmax._errors import ParameterError
-from hardmax.sentiment.explanation import Explanation
+from hardmax.text.explanation import Explanation
 
 MOST_CHARACTERS = 20_000  # of a text: some 3,500 words, the longest review of IMDb has 2,500
 MOST_REPLACED = 200  # characters in the place of a word

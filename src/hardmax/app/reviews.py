@@ -14,11 +14,11 @@ from hardmax.app.review_accounts import check_head, named
 from hardmax.app.review_files import Answers
 from hardmax.app.review_texts import Edit, Text, pieces
 from hardmax.figures.demo import REVIEWS
-from hardmax.sentiment import MODELS, HardmaxClassifier, pretrained
-from hardmax.sentiment.explanation import Explanation, explain
-from hardmax.sentiment.flips import Flip
-from hardmax.sentiment.model import Model
-from hardmax.sentiment.storage import FILE
+from hardmax.text import MODELS, HardmaxClassifier, pretrained
+from hardmax.text.explanation import Explanation, explain
+from hardmax.text.flips import Flip
+from hardmax.text.model import Model
+from hardmax.text.storage import FILE
 
 MOST_TEXTS = 6  # side by side
 EXAMPLES = tuple(REVIEWS.values())

@@ -145,7 +145,7 @@ def _contributions() -> None:
 
 
 def _encoding() -> None:
-    from hardmax.sentiment.compiled_encoding import Options, encode, table_of
+    from hardmax.text.compiled_encoding import Options, encode, table_of
 
     table = table_of(("good", "film"), np.array([[0, -1], [1, -1]]))
     if table is not None:

@@ -34,7 +34,7 @@ class CorpusOptions:
 
 def corpus_files(given: list[str] | None, path: str | None, out: list[Path] | None) -> list[str] | str | None:
     """The files that are meant where the answers shall be a folder; None where texts are meant, or one file."""
-    from hardmax.sentiment.files import ENDINGS
+    from hardmax.text.files import ENDINGS
 
     targets = out or []
     if len(targets) != 1 or not (targets[0].is_dir() or not targets[0].suffix):
@@ -62,7 +62,7 @@ def predict_corpus(
     from hardmax.scale import Scored, predict_files
     from hardmax.scale.manifest import FILE
     from hardmax.scale.scored import SWEEP
-    from hardmax.sentiment.files import WRITABLE, write_frame
+    from hardmax.text.files import WRITABLE, write_frame
 
     table = output.check_files([chosen.tokens] if chosen.tokens else [], WRITABLE, name="tokens")
     for name, said in (("sheet", how.sheet), ("keep", keep)):

@@ -16,8 +16,8 @@ from hardmax.cli.options import UNSAID, option
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from hardmax.sentiment.classifier import HardmaxClassifier
-    from hardmax.sentiment.tables import Table
+    from hardmax.text.classifier import HardmaxClassifier
+    from hardmax.text.tables import Table
 
 MOST_LED = 2000  # texts whose leaders are counted
 MOST_COLUMNS = 10  # classes of a confusion table
@@ -54,7 +54,7 @@ def evaluate(
     --out writes everything (.json), or the table of classes (.csv, .jsonl, .parquet, .xlsx); --tokens a table, too, and
     --mistakes a page (.html).
     """
-    from hardmax.sentiment.files import WRITABLE, write_frame
+    from hardmax.text.files import WRITABLE, write_frame
 
     files = output.check_files(out, (".json", *WRITABLE), read=given.path)
     counted = output.check_files(None if tokens is None else [tokens], WRITABLE, read=given.path, name="tokens")
@@ -64,7 +64,7 @@ def evaluate(
     table = given.read("test")
     texts.note_what_was_read(table)
     classifier = texts.load(model)
-    from hardmax.sentiment.faithfulness import compare, read_rationales
+    from hardmax.text.faithfulness import compare, read_rationales
 
     marked = None if rationales is None else read_rationales(rationales)  # before the long work
     result = measured(classifier, table, given.name)
@@ -120,8 +120,8 @@ def measured(classifier: "HardmaxClassifier", table: "Table", name: str) -> dict
     """Accuracy, loss, what is confused with what, and leaders."""
     from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
 
-    from hardmax.sentiment.abstention import coverage
-    from hardmax.sentiment.linear import both, loss
+    from hardmax.text.abstention import coverage
+    from hardmax.text.linear import both, loss
 
     classes, labels = [str(label) for label in classifier.classes_.tolist()], table.labels or []
     _check_known(labels, classes, name)  # before the long work

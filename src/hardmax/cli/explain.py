@@ -18,7 +18,7 @@ from hardmax.cli.options import option
 from hardmax.draw import text_page
 
 if TYPE_CHECKING:
-    from hardmax.sentiment.explanation import Explanation
+    from hardmax.text.explanation import Explanation
 
 ENDINGS = (*output.PICTURES, *output.MOVIES, ".json", ".html")
 MOST_WORDS, MOST_SENTENCES, MOST_TERMS, MOST_LEADING = 15, 12, 40, 8

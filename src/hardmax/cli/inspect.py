@@ -10,7 +10,7 @@ from hardmax import draw
 from hardmax.cli import options, output
 
 if TYPE_CHECKING:
-    from hardmax.inspection import Inspection
+    from hardmax.transformers import Inspection
 
 MOST_PIECES = 12  # named in a cell
 
@@ -37,7 +37,7 @@ def inspect(
     Nothing is downloaded. --out writes a picture (.png, .svg, .pdf) or everything (.json).
     """
     files = output.check_files(out, (*output.PICTURES, ".json"))
-    from hardmax.inspection import inspect as look
+    from hardmax.transformers import inspect as look
 
     result = look(model, text, layers=layers or None)
     output.write(files, text=result.to_json, figure=lambda: draw.plot_inspection(result))

@@ -15,8 +15,8 @@ from hardmax.cli.options import option
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from hardmax.sentiment.classifier import HardmaxClassifier
-    from hardmax.sentiment.tables import Table
+    from hardmax.text.classifier import HardmaxClassifier
+    from hardmax.text.tables import Table
 
 BEGINNING = 60  # characters of a text
 NOTHING_KNOWN = "(no known word)"
@@ -79,7 +79,7 @@ def predict(
             raise ParameterError("stream", "stand alone: texts come from standard input", "more", "Leave it out.")
         _stream(texts.load(model), explain=explain, at_least=at_least)
         return
-    from hardmax.sentiment.files import WRITABLE, as_json_lines, write_frame
+    from hardmax.text.files import WRITABLE, as_json_lines, write_frame
 
     files = output.check_files(out, WRITABLE, read=path)
     table = _read(some, path, how)
@@ -102,7 +102,7 @@ def predict(
 
 def _stream(classifier: "HardmaxClassifier", *, explain: bool, at_least: float) -> None:
     from hardmax.cli.stream import answers
-    from hardmax.sentiment.answers import NOT_SURE
+    from hardmax.text.answers import NOT_SURE
 
     for found in answers(classifier, sys.stdin, explain=explain):
         if found.get("probability", 1.0) < at_least:
@@ -111,8 +111,8 @@ def _stream(classifier: "HardmaxClassifier", *, explain: bool, at_least: float) 
 
 
 def _read(given: list[str] | None, path: str | None, how: texts.FileOptions) -> "Table":
-    from hardmax.sentiment.files import ENDINGS
-    from hardmax.sentiment.tables import Table
+    from hardmax.text.files import ENDINGS
+    from hardmax.text.tables import Table
 
     if bool(given) == bool(path):
         got = "both" if path else "neither"
@@ -133,7 +133,7 @@ def _answers(classifier: "HardmaxClassifier", given: list[str], at_least: float)
     """A row for each text."""
     import pandas
 
-    from hardmax.sentiment.answers import answer_columns
+    from hardmax.text.answers import answer_columns
 
     scores, known = texts.answered(classifier, given)
     columns = answer_columns(classifier.model_, scores, known, at_least)
@@ -144,7 +144,7 @@ def _beside(frame: "DataFrame", answers: "DataFrame") -> "DataFrame":
     """The columns of a file, then the answers; under other names, where the file has theirs."""
     import pandas
 
-    from hardmax.sentiment.files import as_numbers
+    from hardmax.text.files import as_numbers
 
     added, kept = answers.drop(columns="row"), frame.reset_index(drop=True)
     if set(added) & set(frame):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hardmax._errors import InputError, ParameterError
 
 if TYPE_CHECKING:
-    from hardmax.sentiment.classifier import HardmaxClassifier
+    from hardmax.text.classifier import HardmaxClassifier
 
 
 def answers(classifier: "HardmaxClassifier", lines: Iterable[str], *, explain: bool) -> Iterator[dict[str, Any]]:

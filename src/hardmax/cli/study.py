@@ -29,7 +29,7 @@ def study(
     A row takes seconds to some minutes. Each is written when it is done.
     """
     with needed_for("`hardmax study`", None, "text"):
-        from hardmax.sentiment.studies import names_of, rows_of
+        from hardmax.text.studies import names_of, rows_of
 
     if name not in STUDIES:
         raise ParameterError("name", f"be one of {', '.join(STUDIES)}", f"{name!r}")

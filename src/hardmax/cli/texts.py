@@ -15,8 +15,8 @@ from hardmax.cli import output
 from hardmax.cli.options import option
 
 if TYPE_CHECKING:
-    from hardmax.sentiment.classifier import HardmaxClassifier
-    from hardmax.sentiment.tables import Table
+    from hardmax.text.classifier import HardmaxClassifier
+    from hardmax.text.tables import Table
 
 CHECKPOINT = "checkpoint"  # of an unfinished run, beside the model that it will be
 AT_A_TIME = 500  # texts between two moves of the bar
@@ -44,7 +44,7 @@ class FileOptions:
 
     def read_file(self, path: str, **more: Any) -> "Table":
         """The texts of a file."""
-        from hardmax.sentiment.tables import read_texts
+        from hardmax.text.tables import read_texts
 
         how: dict[str, Any] = {"delimiter": self.delimiter, "encoding": self.encoding, "sheet": self.sheet}
         return read_texts(path, text=self.text, **how, **more)
@@ -75,7 +75,7 @@ class LabelledOptions(FileOptions):
 
     def read(self, split: str) -> "Table":
         """Texts and labels of FILE, or of a split of --data; not of both, nor with options of the other one."""
-        from hardmax.sentiment import HardmaxClassifier  # noqa: F401 (a missing extra is said before a download)
+        from hardmax.text import HardmaxClassifier  # noqa: F401 (a missing extra is said before a download)
 
         if (self.path is None) == (self.data is None):
             got = "neither" if self.path is None else f"both, {self.path} and {self.data}"
@@ -103,8 +103,8 @@ def note_what_was_read(table: "Table") -> None:
 
 def load(model: str) -> "HardmaxClassifier":
     """A model from its folder, or one that comes with the package."""
-    from hardmax.sentiment import HardmaxClassifier, pretrained
-    from hardmax.sentiment.storage import FILE
+    from hardmax.text import HardmaxClassifier, pretrained
+    from hardmax.text.storage import FILE
 
     if (Path(model) / FILE).is_file():
         return HardmaxClassifier.load(model)
@@ -120,7 +120,7 @@ def load(model: str) -> "HardmaxClassifier":
 
 def imdb(source: str | None, *, ratings: bool = False) -> "dict[str, Table]":
     """Both splits of IMDb, labels or ratings, with a bar while it is downloaded."""
-    from hardmax.sentiment.imdb import load_imdb
+    from hardmax.text.imdb import load_imdb
 
     with output.progress_bar("Megabytes") as progress:
 

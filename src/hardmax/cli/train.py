@@ -18,11 +18,11 @@ from hardmax.app.problems import respell
 from hardmax.cli import options, output, texts
 from hardmax.cli.options import UNSAID, option
 from hardmax.cli.texts import CHECKPOINT
-from hardmax.sentiment.settings import ModelSettings, RunSettings, TrainingSettings, check_settings
+from hardmax.text.settings import ModelSettings, RunSettings, TrainingSettings, check_settings
 
 if TYPE_CHECKING:
-    from hardmax.sentiment.classifier import HardmaxClassifier
-    from hardmax.sentiment.tables import Table
+    from hardmax.text.classifier import HardmaxClassifier
+    from hardmax.text.tables import Table
 
 TELLING = 0.6  # share of the largest class beyond which accuracy alone misleads
 PANELS = {"Model": ModelSettings, "Training": TrainingSettings, "Run": RunSettings}
@@ -96,14 +96,14 @@ def train(
     """
     check_writable(out, folder=True)
     _keep_what_is_there(out, resume=settings["resume"], force=force)
-    from hardmax.sentiment.tables import class_counts
+    from hardmax.text.tables import class_counts
 
     classifier = configured(context, checkpoint=out / CHECKPOINT)
     check_settings(classifier)  # before anything is read or downloaded
     table = given.read("train")
     counts = class_counts(table.labels or [])
-    from hardmax.sentiment.splits import find_duplicates, number_texts
-    from hardmax.sentiment.training import joined
+    from hardmax.text.splits import find_duplicates, number_texts
+    from hardmax.text.training import joined
 
     duplicates = find_duplicates(number_texts(table.texts)).tolist()
     with joined(settings["device"]) as process:
@@ -155,7 +155,7 @@ train = options.with_options(train)
 
 def configured(context: typer.Context, **more: Any) -> "HardmaxClassifier":
     """The classifier that the options describe; what is not given stays as it is there, or as in the paper."""
-    from hardmax.sentiment import HardmaxClassifier
+    from hardmax.text import HardmaxClassifier
 
     known = HardmaxClassifier().get_params()
     given = {
@@ -171,7 +171,7 @@ def configured(context: typer.Context, **more: Any) -> "HardmaxClassifier":
 
 def _keep_what_is_there(out: Path, *, resume: bool, force: bool) -> None:
     """Refuse a folder with a model or an unfinished run in it, unless a person says what to do with that."""
-    from hardmax.sentiment.storage import FILE
+    from hardmax.text.storage import FILE
 
     if force or (resume and (out / CHECKPOINT).exists()):
         return
@@ -194,7 +194,7 @@ def _what_is_kept(out: Path) -> str:
 
 def _notes(counts: dict[str, int], out: Path, *, balanced: bool, resume: bool) -> None:
     """What is unusual about the classes or the folder."""
-    from hardmax.sentiment.tables import imbalance_note
+    from hardmax.text.tables import imbalance_note
 
     if uneven := imbalance_note(counts):
         output.note(uneven + ("" if balanced else " Pass --balanced to let rare classes weigh as much."))
@@ -204,7 +204,7 @@ def _notes(counts: dict[str, int], out: Path, *, balanced: bool, resume: bool) -
 
 def _note_duplicates(duplicates: list[int], table: "Table") -> None:
     """Print how many texts are duplicates, and the first of their row numbers in the file."""
-    from hardmax.sentiment.splits import duplicate_note
+    from hardmax.text.splits import duplicate_note
 
     if duplicates:
         rows = [table.rows[i] if table.rows else i + 1 for i in duplicates]
@@ -214,7 +214,7 @@ def _note_duplicates(duplicates: list[int], table: "Table") -> None:
 @contextmanager
 def _warnings_as_notes(shown: bool) -> Iterator[None]:
     """Print warnings as notes, but for that of duplicates, whose row numbers would not be those of the file."""
-    from hardmax.sentiment.splits import DuplicateWarning
+    from hardmax.text.splits import DuplicateWarning
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         if shown:

@@ -9,7 +9,7 @@ from scipy import sparse
 from hardmax._errors import ParameterError
 from hardmax._types import AnyArray
 from hardmax._validation import refuse_gaps, shortened
-from hardmax.sentiment.tables import is_missing
+from hardmax.text.tables import is_missing
 
 
 def check_texts(texts: Any) -> list[str]:

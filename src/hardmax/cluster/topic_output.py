@@ -10,7 +10,7 @@ import numpy as np
 from hardmax._errors import ParameterError, needed_for
 from hardmax._files import check_ending, save_text
 from hardmax.cluster.topic import shortened
-from hardmax.sentiment.files import WRITABLE, write_frame
+from hardmax.text.files import WRITABLE, write_frame
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -18,8 +18,8 @@ from hardmax.cluster.clustering import HardmaxClustering
 from hardmax.cluster.telling import telling_words
 from hardmax.cluster.topic import Standing, Topic
 from hardmax.cluster.topic_input import check_texts, check_vectors, said
-from hardmax.inspection.sentences import embed as embedded
-from hardmax.sentiment.text import Splitter
+from hardmax.text.text import Splitter
+from hardmax.transformers.sentences import embed as embedded
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -45,7 +45,7 @@ class HardmaxTopics(ClusterMixin, BaseEstimator):
         How many to look for. By default as many as the density of the vectors has peaks beyond chance, which may be
         one.
     embed : str, path, pair or callable
-        How texts become vectors: "minilm", or another model as for `hardmax.inspection.embed`; or a function from a
+        How texts become vectors: "minilm", or another model as for `hardmax.transformers.embed`; or a function from a
         list of texts to an array with a row for each.
     noise : float, optional
         Label -1 for texts that belong nowhere: around them it is so many times emptier than where the densest quarter

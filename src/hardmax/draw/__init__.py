@@ -10,7 +10,7 @@ MODULES = {
     "clusters": ["plot_clusters", "plot_tree"],
     "control": ["plot_control"],
     "flows": ["plot_attention", "plot_connections", "plot_flow", "plot_times"],
-    "inspection": ["plot_inspection", "plot_spectra"],
+    "transformers": ["plot_inspection", "plot_spectra"],
     "movies": ["movie"],
     "pages": ["interactive"],
     "report": ["trajectory_page"],

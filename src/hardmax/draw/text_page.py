@@ -7,7 +7,7 @@ import numpy as np
 from markupsafe import Markup
 
 if TYPE_CHECKING:
-    from hardmax.sentiment.explanation import Explanation
+    from hardmax.text.explanation import Explanation
 
 FOR, AGAINST = "0, 114, 178", "213, 94, 0"  # those of `draw.style`, which would load Matplotlib
 MOST_WORDS, MOST_SENTENCES, MOST_TOKENS, MOST_LEADERS, MOST_FOLLOWERS, MOST_HEADS = 15, 40, 60, 10, 12, 4

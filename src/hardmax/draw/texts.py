@@ -24,8 +24,8 @@ from hardmax.draw.style import AGAINST, BESIDE_WORDS, CLASSES, EDGE, FOR, GREY, 
 from hardmax.draw.tokens import Palette, plot_tokens
 
 if TYPE_CHECKING:
-    from hardmax.sentiment.explanation import Explanation
-    from hardmax.sentiment.statistics import LeaderStatistics
+    from hardmax.text.explanation import Explanation
+    from hardmax.text.statistics import LeaderStatistics
 
 MOST_WORDS, MOST_NAMES = 20, 12
 KINDS = ("auto", "words", "plane")

@@ -10,10 +10,10 @@ from hardmax.draw.projection import Projection
 from hardmax.draw.style import BESIDE_WORDS
 from hardmax.draw.texts import draw_decision, name_leaders, plane_legend
 from hardmax.draw.tokens import Palette, plot_tokens
-from hardmax.sentiment import pretrained
+from hardmax.text import pretrained
 
 if TYPE_CHECKING:
-    from hardmax.sentiment.explanation import Explanation
+    from hardmax.text.explanation import Explanation
 
 TITLE = "arXiv 2407.01602: layers 0, 1, 2 and 8 of a positive and a negative review"
 LAYERS = (0, 1, 2, 8)

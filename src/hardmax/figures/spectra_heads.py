@@ -10,10 +10,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from hardmax._types import ComplexArray
-from hardmax.draw.inspection import plot_spectra
-from hardmax.inspection.loading import load
-from hardmax.inspection.measures import product_eigenvalues
-from hardmax.inspection.weights import read_heads
+from hardmax.draw.transformers import plot_spectra
+from hardmax.transformers.loading import load
+from hardmax.transformers.measures import product_eigenvalues
+from hardmax.transformers.weights import read_heads
 
 TITLE = "arXiv 2305.05465: eigenvalues of the value matrices of trained heads"
 MODEL = "minilm"

@@ -25,9 +25,9 @@ from hardmax.scale.scored import SWEEP, Scored
 from hardmax.scale.scoring import Scoring, answers_name, tokens_name
 from hardmax.scale.slices import Slice, as_cells, files_of, guessed, slices_of
 from hardmax.scale.sweep import run
-from hardmax.sentiment import MODELS
-from hardmax.sentiment.files import How
-from hardmax.sentiment.storage import FILE, load_model
+from hardmax.text import MODELS
+from hardmax.text.files import How
+from hardmax.text.storage import FILE, load_model
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -18,11 +18,11 @@ from hardmax.scale.design import Params
 from hardmax.scale.parts import sha256_of
 from hardmax.scale.slice_texts import texts_of
 from hardmax.scale.slices import Slice
-from hardmax.sentiment.answers import answer_columns
-from hardmax.sentiment.model import Model, contributions, decided, in_parts, sums_by_text
-from hardmax.sentiment.storage import FILE, load_model
-from hardmax.sentiment.token_table import TokenSums, logit_classes
-from hardmax.sentiment.vocabulary import Encoded
+from hardmax.text.answers import answer_columns
+from hardmax.text.model import Model, contributions, decided, in_parts, sums_by_text
+from hardmax.text.storage import FILE, load_model
+from hardmax.text.token_table import TokenSums, logit_classes
+from hardmax.text.vocabulary import Encoded
 
 if TYPE_CHECKING:
     import pyarrow as pa

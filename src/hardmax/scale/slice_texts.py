@@ -9,8 +9,8 @@ from typing import Any
 
 from hardmax._errors import InputError
 from hardmax.scale.slices import LONGEST, Slice
-from hardmax.sentiment.files import csv_records, json_object
-from hardmax.sentiment.tables import text_of
+from hardmax.text.files import csv_records, json_object
+from hardmax.text.tables import text_of
 
 AT_A_TIME = 1000  # rows of Parquet that are decoded together
 BUFFER = 1 << 20  # bytes of Parquet that are read together

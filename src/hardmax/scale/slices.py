@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from hardmax._errors import InputError, ParameterError
-from hardmax.sentiment.files import (
+from hardmax.text.files import (
     DELIMITERS,
     ENDINGS,
     JSON_ENDINGS,
@@ -24,7 +24,7 @@ from hardmax.sentiment.files import (
     ending_of,
     json_object,
 )
-from hardmax.sentiment.tables import TEXT_NAMES, choose_column
+from hardmax.text.tables import TEXT_NAMES, choose_column
 
 ROWS = 20_000  # of a slice: some seconds of short texts
 SIZE = 8 << 20  # bytes of a slice: some seconds of long ones

@@ -1,0 +1,163 @@
+"""Studies on IMDb: the paper's models for several d, what each part of the model is worth, and files of every size.
+
+Each returns plain rows, to be kept as JSON; the tables of the docs and the figures are made from those.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from hardmax._types import IntArray
+from hardmax.text.classifier import HardmaxClassifier
+from hardmax.text.fitting import Problem, prepare
+from hardmax.text.model import Epoch, Model
+from hardmax.text.settings import Settings
+from hardmax.text.small import NAMES, small_row
+from hardmax.text.splits import number_texts, split_rows
+from hardmax.text.statistics import leader_statistics
+from hardmax.text.tables import Table
+
+DIMENSIONS = (2, 4, 8, 16)
+STARTS: dict[str, dict[str, Any]] = {
+    "small alpha": {},
+    # so slowly that it stays near 1: left free it falls to 0.02
+    "alpha 1": {"alpha": 1.0, "alpha_rate": 1e-4, "learning_rate": 0.2, "scale": 2.0},
+}
+PART = 0.7  # of all reviews, to train with
+LONG_ENOUGH = 200  # layers in which trained models have all tokens decided, or are said not to
+COUNTED = 2000  # texts whose leaders are counted
+
+Row = dict[str, Any]
+_PREPARED: dict[tuple[Any, ...], Problem] = {}
+
+BASE: dict[str, Any] = {"max_words": 400}  # softmax attention needs n by n numbers: texts of 2,000 words do not fit
+ABLATIONS: dict[str, dict[str, Any]] = {
+    "hardmax (the model)": {},
+    "no attention: bag of words": {"training": "none"},
+    "random attention": {"training": "random"},
+    "softmax attention, temperature 1": {"training": "softmax", "temperature": 1.0},
+    "softmax attention, temperature 0.1": {"training": "softmax", "temperature": 0.1},
+    "trained with softmax, served as hardmax": {"training": "softmax", "temperature": 0.1, "served": "hardmax"},
+    "the same with trained A": {"training": "softmax", "temperature": 0.1, "served": "hardmax", "trained_A": True},
+    "1 head": {"n_heads": 1, "groups": 1},
+    "8 heads": {"n_heads": 8, "groups": 1},
+    "32 heads in 1 group": {"groups": 1},
+    "1 layer": {"layers": 1},
+    "4 layers": {"layers": 4},
+    "8 layers": {"layers": 8},
+    "12 layers": {"layers": 12},
+    "words alone": {"ngram_range": (1, 1), "min_df": 2, "max_features": None},
+}
+
+
+def ablation(name: str, texts: Sequence[str], labels: IntArray, *, seed: int, device: str) -> Row:
+    """Train one variant of the general model; accuracy is on texts held back from training."""
+    options = BASE | ABLATIONS[name]
+    served = options.pop("served", options.get("training", "hardmax"))
+    classifier = HardmaxClassifier(**options, epochs=5, random_state=seed, device=device)
+    start = perf_counter()
+    problem = _prepared(texts, labels, replace(classifier, random_state=0))
+    model, history, _ = _trained(problem, classifier, served)
+    row = {"variant": name, "seed": seed, "accuracy": _kept(history).accuracy, "seconds": perf_counter() - start}
+    return row | (_leaders(model, [texts[i] for i in problem.held_places[:COUNTED]]) if served == "hardmax" else {})
+
+
+def paper_run(d: int, start: str, texts: Sequence[str], labels: IntArray, *, seed: int, device: str) -> Row:
+    """Train the paper's model on 70 % of all reviews, with a part held back to choose the epoch; test on the others."""
+    classifier = HardmaxClassifier.paper(d, epochs=8, random_state=seed, device=device, **STARTS[start])
+    learned, tested = split_rows(number_texts(texts), PART, seed)
+    began = perf_counter()
+    problem = prepare([texts[i] for i in learned], labels[learned], classifier)
+    model, history, others = _trained(problem, classifier, "hardmax")
+    asked = [texts[i] for i in tested]
+    return {
+        "d": d,
+        "start": start,
+        "seed": seed,
+        "training": classifier.training,
+        "accuracy": float(np.mean((model.logits(asked)[:, 0] > 0) == labels[tested])),
+        "validation": _kept(history).accuracy,
+        "alpha": float(model.weights.alpha[0]),
+        "seconds": perf_counter() - began,
+        "epochs": [asdict(epoch) | {"softmax_loss": other} for epoch, other in zip(history, others, strict=True)],
+    } | _leaders(model, asked[:COUNTED])
+
+
+def _kept(history: Sequence[Epoch]) -> Epoch:
+    return next(epoch for epoch in history if epoch.kept)
+
+
+def _prepared(texts: Sequence[str], labels: IntArray, settings: Settings) -> Problem:
+    """Texts as tokens; most variants read them alike, so the last ones are kept."""
+    key = (id(texts), settings.max_words, settings.ngram_range, settings.min_df, settings.max_features)
+    if key not in _PREPARED:
+        _PREPARED.clear()
+        _PREPARED[key] = prepare(texts, labels, settings)
+    return _PREPARED[key]
+
+
+def _trained(problem: Problem, settings: Settings, served: str) -> tuple[Model, list[Epoch], list[float]]:
+    """A model, its epochs, and the validation loss after each with softmax attention instead of hardmax."""
+    import torch
+
+    from hardmax.text.network import new_network
+    from hardmax.text.training import evaluate, train
+
+    held = problem.held
+    network = new_network(len(problem.vocabulary), 2, settings)
+    others: list[float] = []
+
+    def report(done: int, total: int, loss: Any, epoch: Epoch | None) -> None:
+        if epoch is not None and held is not None and settings.n_heads == 1:
+            factors = torch.ones(2, device=network.embedding.device)
+            others.append(evaluate(network, held, "softmax", settings.temperature, factors)[0])
+
+    epochs = settings.epochs or 1
+    history = train(network, problem.learned, held, settings, epochs=epochs, served=served, report=report)
+    return Model(problem.vocabulary, network.weights(), np.array([0, 1])), history, others
+
+
+def _leaders(model: Model, texts: Sequence[str]) -> Row:
+    """Leaders of a text and head, and the layers until every token is decided, if the model had many layers."""
+    deep = Model(model.vocabulary, replace(model.weights, layers=LONG_ENOUGH), model.classes)
+    decided = leader_statistics(deep, texts).decided
+    settled = decided[decided >= 0]
+    return {
+        "leaders": leader_statistics(model, texts).summary(),
+        "decided_median": float(np.median(settled)) if settled.size else None,
+        "decided_most": int(settled.max()) if settled.size else None,
+        "undecided": float(np.mean(decided < 0)),
+    }
+
+
+def rows_of(
+    study: str, splits: dict[str, Table], *, only: Sequence[str] = (), seed: int = 0, device: str = "auto"
+) -> Iterator[Row]:
+    """Rows of a study, "paper", "ablations" or "small", all or those whose names are given, each as it is done.
+
+    `splits` are those of IMDb, as `imdb.load_imdb` gives them; with ratings for "small", which leaves rows out that
+    they have too few texts for. Ablations see the first alone.
+    """
+    if study == "small":
+        found = (small_row(name, splits, seed=seed, device=device) for name in only or names_of(study))
+        yield from (row for row in found if row is not None)
+        return
+    used = [splits["train"]] if study == "ablations" else [splits["train"], splits["test"]]
+    texts = [text for table in used for text in table.texts]
+    labels = np.array([label == "pos" for table in used for label in table.labels or []], dtype=np.int64)
+    for name in only or names_of(study):
+        if study == "ablations":
+            yield ablation(name, texts, labels, seed=seed, device=device)
+        else:
+            d, start = name.split(" ", 1)
+            yield paper_run(int(d), start, texts, labels, seed=seed, device=device)
+
+
+def names_of(study: str) -> list[str]:
+    """Names of the rows of a study."""
+    if study == "small":
+        return list(NAMES)
+    return list(ABLATIONS) if study == "ablations" else [f"{d} {start}" for start in STARTS for d in DIMENSIONS]

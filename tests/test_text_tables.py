@@ -1,0 +1,343 @@
+"""Labelled texts from files: every format gives the same table, and every broken file a sentence."""
+
+import csv
+import gzip
+import io
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hardmax.text.files import ENDINGS
+from hardmax.text.tables import Table, class_counts, imbalance_note, read_texts
+
+TEXTS = ["a warm film, twice", "", 'he said "no"\nand left', "caf\u00e9 \u2028 \U0001f3ac", "plain"]
+LABELS = ["pos", "neg", "neg", "pos", "pos"]
+ROWS = [{"id": str(i), "text": text, "label": label} for i, (text, label) in enumerate(zip(TEXTS, LABELS, strict=True))]
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    """Write rows in the format of the ending."""
+    kind = path.name.removesuffix(".gz").rpartition(".")[2]
+    if kind == "parquet":
+        arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(arrow.Table.from_pylist(rows), path)
+        return path
+    if kind == "xlsx":
+        book = pytest.importorskip("openpyxl").Workbook()
+        for row in (list(rows[0]), *(list(row.values()) for row in rows)):
+            book.active.append(row)
+        book.save(path)
+        return path
+    text = io.StringIO(newline="")
+    if kind in ("csv", "tsv"):
+        writer = csv.DictWriter(text, list(rows[0]), delimiter="," if kind == "csv" else "\t")
+        writer.writeheader()
+        writer.writerows(rows)
+    else:
+        text.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    data = text.getvalue().encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def raises(path: Path, sentence: str, *, error: type[Exception] = ValueError, **options: Any) -> None:
+    with pytest.raises(error, match=sentence):
+        read_texts(path, **options)
+
+
+@pytest.mark.parametrize("ending", [ending for ending in (*ENDINGS, ".CSV") if ending != ".txt"])
+def test_every_format_gives_the_same_table(tmp_path: Path, ending: str) -> None:
+    path = write(tmp_path / f"reviews.v1{ending}", ROWS) if ending != ".CSV" else tmp_path / "reviews.CSV"
+    if ending == ".CSV":
+        write(tmp_path / "reviews.csv", ROWS).rename(path)
+    said, labels = ([column[i] for i in (0, 2, 3, 4)] for column in (TEXTS, LABELS))
+    assert read_texts(path) == Table(said, labels, "text", "label", 1)  # the row without text is left out
+    assert read_texts(str(path), labelled=False) == Table(TEXTS, None, "text", None, 0, blank=1)
+    assert read_texts(path, text="label", label="id") == Table(LABELS, list("01234"), "label", "id", 0)
+    assert read_texts(path, text="label", label="id").note == ""
+
+
+def test_one_text_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "reviews.txt"
+    path.write_bytes("one\r\n\r\ntwo \u2028 three\nlast".encode())
+    table = Table(["one", "", "two \u2028 three", "last"], None)
+    assert read_texts(path, labelled=False) == table
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes()), "ascii"))
+    assert read_texts("-", labelled=False) == table
+    raises(
+        path,
+        "`path` must be a table with a column of labels, .* one text a line. Make one. Or pass `labelled=False`",
+    )
+    raises(path, "`text` and `label` must name columns of a table. Got .* Leave them out", labelled=False, text="text")
+
+
+def test_a_long_field_and_the_limit_stays(tmp_path: Path) -> None:
+    csv.field_size_limit(131_072)  # as Python sets it
+    path = write(tmp_path / "long.csv", [{"text": "word " * 100_000, "label": "a"}])
+    assert len(read_texts(path).texts[0]) == 500_000
+    assert csv.field_size_limit() == 131_072
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "expected"),
+    [
+        (["Review", "Sentiment", "stars"], {}, ("Review", "Sentiment")),
+        (["id", "BODY", "y"], {}, ("BODY", "y")),
+        (["words", "mood"], {"text": "words"}, ("words", "mood")),
+        (["words", "mood"], {"label": "mood"}, ("words", "mood")),
+        (["text", "mood"], {}, ("text", "mood")),
+        (["text", "review", "label"], {"text": "review"}, ("review", "label")),
+        (["class", "text"], {"text": "class", "label": "text"}, ("class", "text")),
+        (["words"], {"labelled": False}, ("words", None)),
+        ([" text ", " label"], {}, ("text", "label")),
+    ],
+)
+def test_columns_found(tmp_path: Path, columns: list[str], options: dict[str, Any], expected: tuple[str, str]) -> None:
+    path = write(tmp_path / "t.csv", [{name: f"{name.strip()} {i}" for name in columns} for i in range(2)])
+    table = read_texts(path, **options)
+    assert (table.text_column, table.label_column) == expected
+    assert table.texts == [f"{expected[0]} 0", f"{expected[0]} 1"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "sentence"),
+    [
+        (
+            "text,label",
+            {"text": "txt"},
+            "`text` must name one column of .*. Got 'txt'. Did you mean 'text'? The columns",
+        ),
+        (
+            "text,label",
+            {"label": "Label"},
+            "`label` must name one .* Did you mean 'label'? The columns are: text, label.",
+        ),
+        ("text,label", {"text": "zz"}, "Got 'zz'. Check the spelling. The columns are: text, label."),
+        ("text,review,label", {}, "Got no name. Name one, or add a header line with a column called text. The columns"),
+        ("text,a,b", {}, "`label` must name one column of .*. Got no name. Name one, .* called label"),
+        ("text", {}, "`label` must name one column of .* The columns are: text."),
+        ("text,text,label", {"text": "text"}, "Got 'text', which names 2. Rename them."),
+        (
+            "text,label",
+            {"text": "text", "label": "text"},
+            "`text` and `label` must name two columns. Got 'text' for both",
+        ),
+        (",".join(f"c{i}" for i in range(30)), {}, "c18, c19 and 10 more."),
+        (f"{'very long ' * 9},b,c", {}, "The columns are: very long very long very long very lo..., b, c."),
+    ],
+)
+def test_columns_not_found(tmp_path: Path, columns: str, options: dict[str, Any], sentence: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"{columns}\n{','.join('x' for _ in columns.split(','))}\n")
+    raises(path, re.escape(sentence).replace(r"\.\*", ".*"), **options)
+
+
+def test_numbers_are_labels_as_they_are_written(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,label\na,1\nb,1.0\nc,True\nd, x \n")
+    assert read_texts(tmp_path / "a.csv").labels == ["1", "1.0", "True", "x"]
+    (tmp_path / "a.jsonl").write_text('{"text": 7, "label": 1}\n{"text": 0.10, "label": 1.0}\n')
+    assert read_texts(tmp_path / "a.jsonl").labels == ["1", "1.0"]
+    assert read_texts(tmp_path / "a.jsonl").texts == ["7", "0.10"]
+    path = write(tmp_path / "a.parquet", [{"text": 3, "label": 1.0}, {"text": 4, "label": 0.0}])
+    assert read_texts(path) == Table(["3", "4"], ["1.0", "0.0"], "text", "label")
+    path = write(tmp_path / "b.parquet", [{"text": "x", "label": False}])
+    assert read_texts(path).labels == ["False"]
+
+
+def test_rows_without_text_or_label_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(
+        '{"text": "a", "label": "x"}\n\n{"text": null, "label": "x"}\n{"label": "x"}\n{"text": "b"}\n'
+        '{"text": "c", "label": NaN}\n{"text": "d", "label": " "}\n{"text": NaN, "label": "x"}\n'
+    )
+    assert read_texts(path) == Table(["a"], ["x"], "text", "label", 6)
+    assert read_texts(path).note == "Left out 6 of 7 rows without text or label."
+    unlabelled = read_texts(path, labelled=False)
+    assert unlabelled.texts == ["a", "", "", "b", "c", "d", ""]  # rows keep their numbers
+    assert unlabelled.note == "3 of 7 rows have no text; they count as empty texts."
+    rows = [{"text": "a", "label": 1.0}, {"text": "b", "label": float("nan")}, {"text": None, "label": 0.0}]
+    assert read_texts(write(tmp_path / "a.parquet", rows)).skipped == 2
+    (tmp_path / "a.csv").write_text("text,label\n\n,x\nb,\nc,nan\n  ,x\nd,y\n")
+    assert read_texts(tmp_path / "a.csv") == Table(["d"], ["y"], "text", "label", 4)
+    (tmp_path / "none.csv").write_text("text,label\na,\nb,\n")
+    raises(tmp_path / "none.csv", "must hold at least one row with a text and a label. Got 2, all without. Check the")
+
+
+@pytest.mark.parametrize(
+    ("name", "sign"), [("a.csv", ";"), ("a.csv", "\t"), ("a.csv", "|"), ("a.tsv", ","), ("a.tsv", ";"), ("a.csv", ",")]
+)
+def test_delimiters_are_found(tmp_path: Path, name: str, sign: str) -> None:
+    path = tmp_path / name
+    rows = [["id", "text", "label"], ["1", f"warm{sign} twice; or, more", "pos"], ["2", "cold", "neg"]]
+    with path.open("w", newline="") as file:
+        csv.writer(file, delimiter=sign).writerows(rows)
+    assert read_texts(path) == Table([rows[1][1], "cold"], ["pos", "neg"], "text", "label")
+    assert read_texts(path, delimiter="tab" if sign == "\t" else sign) == read_texts(path)
+
+
+def test_delimiters_that_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("text~label\na, b~x\n")
+    assert read_texts(path, delimiter="~") == Table(["a, b"], ["x"], "text", "label")
+    raises(path, "`delimiter` must be one sign, or tab. Got ';;'", delimiter=";;")
+    (tmp_path / "a.jsonl").write_text('{"text": "a", "label": "x"}\n')
+    raises(tmp_path / "a.jsonl", "`delimiter` must go with a .csv or .tsv file. Got it with .* out.", delimiter=";")
+    raises(path, "`sheet` must go with an .xlsx file", sheet="a")
+
+
+def test_encodings(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    content = "text,label\nok,x\ncaf\u00e9,y\n"
+    path.write_bytes(content.encode("utf-8-sig"))
+    assert read_texts(path, encoding="UTF-8").text_column == read_texts(path).text_column == "text"
+    path.write_bytes(content.encode("latin-1"))
+    raises(path, r"must be text in utf-8. Got a byte .* 19 in line 3. .* `encoding='latin-1'`.", encoding="utf-8")
+    assert read_texts(path, encoding="latin-1").texts == ["ok", "caf\u00e9"]
+    path.write_bytes(content.encode("utf-16"))
+    raises(path, "at offset 0 in line 1. Pass its encoding, such as `encoding='utf-16'`", encoding="utf-8")
+    assert read_texts(path).texts == read_texts(path, encoding="utf-16").texts == ["ok", "caf\u00e9"]
+    raises(path, "`encoding` must name a text encoding. Got 'klingon'. Try utf-8, latin-1", encoding="klingon")
+    for text in (content, "text,label\na,x\n"):  # without its mark half of the bytes are 0, which is not Latin-1
+        path.write_bytes(text.encode("utf-16-le"))
+        raises(path, "must be text in utf-8. Got .* Pass its encoding, such as `encoding='")
+        assert len(read_texts(path, encoding="utf-16-le").texts) == text.count("\n") - 1
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [(b"caf\xe9", "caf\u00e9"), (b"\x93ok\x94 \x80 5", "\u201cok\u201d \u20ac 5"), (b"\x81\xe9", "\x81\u00e9")],
+)
+def test_latin_letters_are_guessed_and_said(tmp_path: Path, data: bytes, text: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"text,label\nok,x\n" + data + b",y\n")
+    assert read_texts(path).texts == ["ok", text]
+    note = read_texts(path, labelled=False).note
+    assert re.search(
+        r"a.csv is not UTF-8 \(a byte at offset \d+ in line 3\), and was read as Latin-1. If .* `encoding`", note
+    )
+    assert read_texts(path, encoding="latin-1").note == ""
+
+
+def test_sheets_of_excel(tmp_path: Path) -> None:
+    book = pytest.importorskip("openpyxl").Workbook()
+    book.active.title = "May"
+    for row in ([None, None], ["Comment ", "Label"], ["warm", 1], [None, None], ["cold", 0], ["", 1]):
+        book["May"].append(row)
+    path = tmp_path / "a.xlsx"
+    book.save(path)
+    assert read_texts(path) == Table(["warm", "cold"], ["1", "0"], "Comment", "Label", 1)
+    for row in (["text", "label"], ["other", "x"]):
+        (book["June"] if "June" in book else book.create_sheet("June")).append(row)
+    book.save(path)
+    assert re.fullmatch(
+        "Read sheet 'May' of .*a.xlsx; for June pass `sheet`. Left out 1 of 3 rows.*", read_texts(path).note
+    )
+    assert read_texts(path, sheet="June") == Table(["other"], ["x"], "text", "label")
+    raises(
+        path,
+        "`sheet` must name a sheet of .* Got 'Jun'. Did you mean 'June'\\? The sheets are: May, June.",
+        sheet="Jun",
+    )
+    raises(path, "`encoding` must go with a file of text", encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("rows", "got"),
+    [
+        ('{"text": "a", "label": "good"}\n{"text": "b", "label": 1}', "a text in row 1 and a number in row 2"),
+        ('{"text": "a", "label": true}\n{"text": "b", "label": "x"}', "a boolean in row 1 and a text in row 2"),
+    ],
+)
+def test_labels_of_two_kinds_are_refused(tmp_path: Path, rows: str, got: str) -> None:
+    (tmp_path / "a.jsonl").write_text(rows)
+    raises(tmp_path / "a.jsonl", f"must hold labels of one kind: text, numbers or booleans. Got {got}. Write them")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("a.csv", "", "must hold texts. Got an empty file. Check how it was written."),
+        ("a.jsonl", "\n\n", "must hold texts. Got an empty file"),
+        ("a.csv", "text,label\n", "must hold rows. Got a header alone. Add a row for each text."),
+        ("a.csv", 'text,label\n"a\nb",x\n\nc,x,y\n', "must have 2 fields in each row, .* Got 3 in line 5. Put quotes"),
+        ("a.tsv", "text\tlabel\na\n", "must have 2 fields in each row, as in its header. Got 1 in line 2"),
+        ("a.csv", 'text,label\na,x\n"b,x\nc,y\n', "must be CSV. Got the row that starts in line 3: unexpected end"),
+        ("a.csv", 'text,label\n"b" c,x\n', "must be CSV. Got the row that starts in line 2: .* quoted text twice"),
+        ("a.jsonl", '{"text": "a"}\n\n{"text": \n', "must hold one JSON object a line. Got line 3: Expecting value"),
+        ("a.jsonl", '{"text": "a"}\n[1, 2]\n', r"one JSON object a line. Got \[1, 2\] in line 2. Write"),
+        ("a.jsonl", "7\n", "one JSON object a line. Got 7 in line 1"),
+        ("a.jsonl", "[" * 100_000, "one JSON object a line. Got line 1: maximum recursion"),
+        (
+            "a.jsonl",
+            '{"text": "a", "label": 1}\n{"text": ["b"], "label": 1}\n',
+            "The text column .* Got a list in row 2",
+        ),
+        ("a.jsonl", '{"text": "a", "label": {}}\n', "label column .* texts or numbers. Got a dict in row 1. .*`label`"),
+        ("a.csv.gz", "text,label\n", "must be a whole gzip file. Got: Not a gzipped file .* write it again"),
+        ("a.parquet", "text,label\n", "must be a Parquet file. Got: .* Download or write it again."),
+        ("a.xlsx", "x", r"must be an Excel file. Got: .* Save it again as .xlsx."),
+        ("a.ods", "x", r"`path` must be a file that ends in .csv, .tsv, .* Got '.*a.ods'. Rename or convert it"),
+        ("a.gz", "x", "`path` must be a file that ends in"),
+        ("a", "x", "`path` must be a file that ends in"),
+    ],
+)
+def test_broken_files(tmp_path: Path, name: str, content: str, sentence: str) -> None:
+    (tmp_path / name).write_text(content)
+    raises(tmp_path / name, sentence)
+
+
+def test_files_that_are_cut_or_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    raises(tmp_path / "no.csv", "no.csv` must be a file. Got nothing at that path", error=FileNotFoundError)
+    (tmp_path / "folder.csv").mkdir()
+    raises(tmp_path / "folder.csv", "must be a file that can be read. Got: It is a folder", error=OSError)
+    path = write(tmp_path / "a.jsonl.gz", ROWS)
+    path.write_bytes(path.read_bytes()[:-9])
+    raises(path, "must be a whole gzip file. Got: Compressed file ended")
+    path = write(tmp_path / "a.parquet", ROWS)
+    raises(write(tmp_path / "b.parquet", ROWS), "Did you mean 'text'", text="texts")
+    data = path.read_bytes()
+    pages = len(data) - 8 - int.from_bytes(data[-8:-4], "little")  # the directory behind them stays whole
+    path.write_bytes(data[:4] + b"\xff" * (pages - 4) + data[pages:])
+    raises(path, "must be a Parquet file. Got: ")
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(arrow.table({"text": arrow.array([], "string"), "label": arrow.array([], "string")}), path)
+    raises(path, "must hold rows. Got columns without any.")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    raises(path, r"Reading Parquet needs pyarrow: pip install 'hardmax\[text\]'.", error=ImportError)
+
+
+def test_labels_worth_learning() -> None:
+    assert list(class_counts(["b", "a", "b"]).items()) == [("a", 1), ("b", 2)]
+    assert len(class_counts([str(i) for i in range(20)])) == 20
+    assert len(class_counts([str(i // 2) for i in range(42)])) == 21
+    with pytest.raises(ValueError, match=r"`label` must hold at least two classes. Got only 'pos' in 120 rows. Check"):
+        class_counts(["pos"] * 120)
+    with pytest.raises(ValueError, match=r"`label` must hold at least two classes. Got no rows"):
+        class_counts([])
+    with pytest.raises(ValueError, match=r"Got 21 classes in 21 rows, so it is probably the wrong column. Name the"):
+        class_counts([str(i) for i in range(21)])
+
+
+def test_uneven_classes_are_told() -> None:
+    assert imbalance_note({"a": 50, "b": 950}) == ""
+    told = imbalance_note({"a": 49, "b": 951})
+    assert told.startswith("The classes are uneven: b 95.1 %, a 4.9 %. Always answering 'b' would be right in 95.1 %")
+    assert imbalance_note({"a": 1, "b": 1, "c": 1}) == ""
+    assert imbalance_note({}) == ""
+    assert "and 5 more" in imbalance_note({str(i): 1 if i else 9999 for i in range(25)})
+
+
+def test_whole_numbers_stay_whole_beside_gaps(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,label\na,1.0\nb,0.0\nc,\n")
+    assert read_texts(tmp_path / "a.csv").labels == ["1", "0"]
+    (tmp_path / "b.csv").write_text("text,label\na,1.0\nb,0.5\nc,\n")
+    assert read_texts(tmp_path / "b.csv").labels == ["1.0", "0.5"]
+
+
+def test_a_first_line_that_says_the_delimiter(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("sep=;\r\ntext;label\r\na, b;x\r\n")
+    assert read_texts(tmp_path / "a.csv") == Table(["a, b"], ["x"], "text", "label")

