@@ -20,8 +20,8 @@ from hardmax._exact import (
 )
 from hardmax.exact.argmax import argmax_sets
 from hardmax.exact.arithmetic import History
-from hardmax.exact.comparison import compared
-from hardmax.search.sets import MOST, Classes, Sets
+from hardmax.exact.comparison import compare_exactly
+from hardmax.search.sets import MAX_MEMBERS, Classes, Sets
 from tests.problems import clouds
 from tests.problems.oracle import definition
 
@@ -82,7 +82,7 @@ def test_history_computes_no_more_than_it_needs():
 
 def argmax(points, candidates, keys, A):
     """The exact maximisers of each query among its candidates, and their leads."""
-    return compared(Sets.of(candidates), points, lambda ids: [keys[j] for j in ids], A)
+    return compare_exactly(Sets.of(candidates), points, lambda ids: [keys[j] for j in ids], A)
 
 
 @pytest.mark.parametrize("A", [None, [(2, 1), (-1, 0)]])
@@ -137,8 +137,8 @@ def test_tokens_within_rounding_take_linear_memory(kernel):
     sets = argmax_sets(tokens, kernel=kernel)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 8 * MOST * 4  # all candidates at once, which are copied several times, would take more
-    assert len(tokens) ** 2 > MOST
+    assert peak < 8 * MAX_MEMBERS * 4  # all candidates at once, which are copied several times, would take more
+    assert len(tokens) ** 2 > MAX_MEMBERS
     whole = [[int(x * 2**52) for x in row] for row in tokens.tolist()]
     for i in rng.integers(len(tokens), size=5).tolist():
         products = [sum(map(mul, whole[i], row)) for row in whole]

@@ -106,7 +106,7 @@ def test_queries_near_zero_are_left_to_the_scan():
 
 
 def test_more_members_than_memory_allows_are_refused(monkeypatch):
-    monkeypatch.setattr(kdtree, "MOST", 1000)
+    monkeypatch.setattr(kdtree, "MAX_MEMBERS", 1000)
     keys = np.repeat(MORE["sphere"](np.random.default_rng(0), 20, 3), 20, axis=0)
     with pytest.raises(TooMany):
         kdtree.near_maxima(keys, keys, np.full(400, 1e-12))

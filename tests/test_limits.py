@@ -245,7 +245,7 @@ def test_decided_tokens_cost_no_queries_and_progress_is_told():
 
 def test_t_and_chain_are_not_tried_where_nothing_is_tied(monkeypatch):
     calls = []
-    monkeypatch.setattr(sys.modules["hardmax.limit"], "certify", lambda frozen: calls.append(frozen))
+    monkeypatch.setattr(sys.modules["hardmax.exact.run"], "certify", lambda frozen: calls.append(frozen))
     limit = hm.limit(clouds.ball(np.random.default_rng(0), 1000, 8), hm.Hardmax(0.1))
     assert limit.certified
     assert not calls  # they cost a hundred times more than the layers themselves

@@ -20,7 +20,7 @@ from hardmax._errors import InputError, ParameterError, ParameterTypeError
 from hardmax._exact import format_up
 from hardmax._types import AnyArray, Array, BoolArray, FloatArray, IntArray, Progress
 from hardmax.exact.batch import Batch, BatchLimit, can_share_pass
-from hardmax.exact.certificates import Frozen, Point, certify
+from hardmax.exact.certificates import Point
 from hardmax.exact.run import LimitSet, Proof, Run, merge_stats
 from hardmax.polytope import Polytope
 from hardmax.rules.hardmax import Hardmax
@@ -434,19 +434,8 @@ def _find_limit(
 ) -> Limit:
     """Return the limit of one token set of checked tokens; tensors as `given` is."""
     run = Run(rule, array, kernel=kernel)
-    before, next_try, found = None, 0, dict[int, Point]()
-    while True:
-        sets = run.choose()
-        if progress is not None:
-            progress(int(run.classes.counts[run.decided].sum()), len(array))
-        if not run.decided.all() and sets == before and run.layer >= next_try:
-            found = _decide_the_rest(run, rule)
-            next_try = run.layer + 1 + run.layer // 8
-        if run.decided.all() or run.layer == max_layers:
-            break
-        run.advance()
-        before = sets
-    limit_set, tokens = LimitSet.of(run, found), run.tokens  # (m, d)
+    limit_set = run.find_limits(max_layers, progress)
+    tokens = run.tokens  # (m, d)
     decided = limit_set.place >= 0
     tokens[decided] = limit_set.points[limit_set.place[decided]]
     return _make_limit(limit_set, tokens, run.emerged[limit_set.leaders], run.stats, given, run.pace)
@@ -504,32 +493,8 @@ def _make_limit(
         points=found.points,
         pace=0.0 if certified else pace,
         proofs={str(Proof(code)): int(number) for code, number in zip(codes, numbers, strict=True) if code},
-        reason="" if certified else _reason(found.rule),
+        reason="" if certified else found.reason,
         stats=stats,
         start=classes.rows[labels].astype(np.float64),
         _limit_set=found,
     )
-
-
-def _decide_the_rest(run: Run, rule: Hardmax) -> dict[int, Point]:
-    """Try T and chain on the exact positions of this layer; mark what they prove, and return those limits."""
-    history, sets, undecided = run.state.history, run.sets, np.flatnonzero(~run.decided).tolist()
-    if history is None or run.layer < len(rule.steps) - 1:  # alpha must be constant from here on
-        return {}
-    if (sets.sizes[undecided] == 1).all():  # then the frozen picture ends at leaders, which is Theorem 1's to see
-        return {}
-    positions, D = history.at(run.layer, range(len(run.classes))), history.denominator(run.layer)
-    proved = certify(Frozen(positions, sets, run.classes.counts, undecided, rule.step(run.layer), rule.metric.rows))
-    if proved is None:
-        return {}
-    is_chain, limits = proved
-    run.settle(np.array(undecided), Proof.CHAIN if is_chain else Proof.T)
-    return {i: tuple(x / D for x in point) for i, point in limits.items()}
-
-
-def _reason(rule: Hardmax) -> str:
-    if rule.ties != "exact":
-        return 'A tolerance treats near-ties as ties, and no theorem covers that; use `ties="exact"`.'
-    if not rule.positive_definite:
-        return "A is not symmetric positive definite, so no theorem promises a certificate."
-    return "Raise `max_layers` to go on."

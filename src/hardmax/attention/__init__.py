@@ -1,1 +1,1 @@
-"""Hardmax attention for torch, and many layers of many clouds, on CPU and GPU. Importing this loads nothing."""
+"""Hardmax attention for torch, and layers of batches of token sets, on CPU and GPU. Importing this loads nothing."""

@@ -57,7 +57,7 @@ def _attend_by_sets(
 ) -> None:
     """Write the same for some batch elements, by their sets."""
     sets, (n, m) = _sets(q, k, mask, causal, some), (q.shape[1], k.shape[1])
-    everywhere = sets.flattened(n, m)
+    everywhere = sets.flatten(n, m)
     means = everywhere.mean(values[some].reshape(-1, values.shape[2]), np.ones(len(some) * m, np.intp))
     out[some] = means.reshape(len(some), n, -1)
     found[some, :n], found[some, n:] = sets.targets.reshape(-1, n), sets.sizes.reshape(-1, n)
@@ -97,7 +97,7 @@ def _spread_by_sets(
     if not tied.all():  # in the same order as compiled code, and in the same type: to the last bit
         single = some[~tied]
         first, sizes = (half.astype(np.intp).reshape(-1) for half in np.split(records[single], 2, axis=1))
-        sets = Sets.joined(first, sizes, np.empty(0, np.intp))
+        sets = Sets.from_first(first, sizes, np.empty(0, np.intp))
         out[single] = _transpose(sets, gradients[single], m, gradients.dtype)
     if tied.any():  # searched again, as members take memory
         several = some[tied]
@@ -107,7 +107,7 @@ def _spread_by_sets(
 def _transpose(sets: Sets, g: AnyArray, m: int, dtype: Any) -> AnyArray:
     """Return what the members of sets get of the gradients (batch, n, dv), summed in `dtype`: (batch, m, dv)."""
     batch, n, dv = g.shape
-    P = sets.flattened(n, m).matrix(np.ones(batch * m, np.intp)).astype(dtype)
+    P = sets.flatten(n, m).matrix(np.ones(batch * m, np.intp)).astype(dtype)
     return np.asarray((P.T @ g.reshape(-1, dv)).reshape(batch, m, dv))
 
 

@@ -23,8 +23,8 @@ def hardmax_layers(
     """Run tokens through hardmax layers: z_i <- z_i + b (mean of C_i - z_i), b = alpha / (1 + alpha).
 
     The sets C_i of each layer are exact for the floats it starts from, as in `hardmax_attention`; on the CPU A z is not
-    rounded either. `simulate` knows them without the rounding of earlier layers, too. A cloud in which each
-    token follows one leader goes through all layers to come in one step, which is the same by Theorem 1.
+    rounded either. `simulate` also avoids the rounding of earlier layers. A batch element in which
+    each token follows one leader passes the remaining layers in one step, with the same result by Theorem 1.
 
     Parameters
     ----------
@@ -108,13 +108,13 @@ def _check(z: Tensor, alpha: Tensor, A: Tensor | None, counts: Tensor | None) ->
 
 
 def _one_by_one(z: Tensor, step: Tensor, count: int, A: Tensor | None, counts: Tensor | None) -> Tensor:
-    """Layer by layer; clouds in which each token follows one leader go through the others at once and leave."""
-    done: list[tuple[Tensor, Tensor]] = []  # tokens that are through, and the places of their clouds
-    clouds = torch.arange(len(z), device=z.device)
+    """Run layer by layer; batch elements in which each token follows one leader pass the remaining layers at once."""
+    done: list[tuple[Tensor, Tensor]] = []  # indices of finished batch elements, and their tokens
+    elements = torch.arange(len(z), device=z.device)
     mask = None if counts is None else counts > 0
     counts = None if counts is None or not (counts > 1).any() else counts
     for k in range(count):
-        if not len(clouds):
+        if not len(elements):
             break
         queries = (z if A is None else z @ A).contiguous()
         out, found = Attend.apply(queries, z, z, mask, False)
@@ -126,25 +126,25 @@ def _one_by_one(z: Tensor, step: Tensor, count: int, A: Tensor | None, counts: T
         b = torch.where(settled, 1 - (1 - step) ** (count - k), step)
         z = z + b[:, None, None] * (out - z)
         if k + 1 < count and settled.any():
-            done.append((clouds[settled], z[settled]))
+            done.append((elements[settled], z[settled]))
             left = ~settled
-            z, step, clouds = z[left], step[left], clouds[left]
+            z, step, elements = z[left], step[left], elements[left]
             A, mask, counts = (None if x is None else x[left] for x in (A, mask, counts))
-    places = torch.cat([clouds, *(where for where, _ in done)])
-    return torch.cat([z, *(tokens for _, tokens in done)])[places.argsort()]
+    order = torch.cat([elements, *(where for where, _ in done)])
+    return torch.cat([z, *(tokens for _, tokens in done)])[order.argsort()]
 
 
 def _weighted(queries: Tensor, z: Tensor, mask: Tensor | None, counts: Tensor) -> Tensor:
-    """The mean of C_i in which members count several times: the mean of w z over that of w."""
+    """Return the mean of C_i weighted by `counts`: the mean of w z over that of w."""
     w = counts[..., None].to(z.dtype)
     means = Attend.apply(queries, z, torch.cat([w * z, w], -1), mask, False)[0]
-    return means[..., :-1] / means[..., -1:].clamp(min=0.5)  # 0 where nobody is seen, else 1 at least
+    return means[..., :-1] / means[..., -1:].clamp(min=0.5)  # 0 where no key is seen, else at least 1
 
 
 def _on_line(z: Tensor, step: Tensor, count: int, counts: Tensor | None) -> Tensor:
-    """One coordinate: (batch, n) tokens follow the largest or the smallest; 0 follows all. Any positive A is the same.
+    """Run layers in one dimension: tokens follow the largest or the smallest; 0 follows all. Any A > 0 is the same.
 
-    The gradient of a tie is shared by the members, as often as each counts.
+    The gradient of a tie is shared by its members, in proportion to their counts.
     """
     w = torch.ones_like(z) if counts is None else counts.to(z.dtype)
     total = w.sum(1, keepdim=True)
@@ -158,7 +158,7 @@ def _on_line(z: Tensor, step: Tensor, count: int, counts: Tensor | None) -> Tens
 
 
 def _extreme(z: Tensor, w: Tensor, value: Tensor) -> Tensor:
-    """(batch, 1) the largest or smallest token exactly, with the gradient of the mean of those that are there."""
+    """Return the extreme `value` (batch, 1) exactly, with the gradient of the mean of the tokens that equal it."""
     value = value.detach()
     there = w * (z == value)
     offset = (there * torch.where(there > 0, z - value, 0)).sum(1, keepdim=True)  # 0, but for its gradient
@@ -166,7 +166,7 @@ def _extreme(z: Tensor, w: Tensor, value: Tensor) -> Tensor:
 
 
 def _compiled(tokens: AnyArray, step: AnyArray, count: int, A: AnyArray | None) -> bool:
-    """Whether clouds are small enough to go through all layers in one compiled pass, and it pays for so many."""
+    """Return whether batch elements are small enough for one compiled pass over all layers, and it is worth loading."""
     (batch, n, d), number = tokens.shape, tokens.dtype
     possible = is_small(d, n, number == np.float32) and (A is None or (d > 2 and A.dtype == number))
     pays = bool(batch and count) and possible and use_compiled("layers", count * products_of_batch(batch, n, n))

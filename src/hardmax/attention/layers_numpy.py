@@ -13,7 +13,7 @@ import numpy as np
 from hardmax._exact import TINY, UNIT, over_one_denominator
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.exact.argmax import exact_rows, exact_sets_of_batch, near_maxima_of_batch
-from hardmax.exact.comparison import compared
+from hardmax.exact.comparison import compare_exactly
 from hardmax.search.sets import Sets
 
 
@@ -43,7 +43,7 @@ class Layer(NamedTuple):
 
     def scatter(self, g: AnyArray) -> FloatArray:
         """Return the sum of the shares of g_i that each token gets as a member of C_i, in float64 in the order of i."""
-        P = self.sets.flattened(g.shape[1], g.shape[1]).matrix(self.counts)
+        P = self.sets.flatten(g.shape[1], g.shape[1]).matrix(self.counts)
         return np.asarray(P.T @ g.reshape(-1, g.shape[2])).reshape(g.shape)
 
 
@@ -82,7 +82,7 @@ def layers_of(
             if not len(z):
                 return
         error[active] += (8 + 2 * sets.sizes.reshape(-1, n).max(axis=1)) * UNIT * reach[active]
-        flat, everywhere = many[active].reshape(-1), sets.flattened(n, n)
+        flat, everywhere = many[active].reshape(-1), sets.flatten(n, n)
         places, alone = everywhere.targets, everywhere.sizes == 1
         decided = (alone & alone[places] & (places[places] == places)).reshape(-1, n).all(axis=1)
         ahead = np.where(decided, count - k, 1)
@@ -114,7 +114,7 @@ def _sets_under(z: AnyArray, A: AnyArray, seen: BoolArray | None) -> Sets:
     for b in np.unique(rows // n).tolist():
         some = rows[rows // n == b]
         asked, form = over_one_denominator(z[b, some % n])[0], over_one_denominator(A[b].T)[0]
-        answers += compared(near.take(some), asked, exact_rows(z[b]), form)[0]
+        answers += compare_exactly(near.take(some), asked, exact_rows(z[b]), form)[0]
     return near.replace(rows, Sets.of(answers))
 
 

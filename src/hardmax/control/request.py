@@ -229,7 +229,7 @@ def can_lead(tokens: Any, *, progress: Callable[[int, int], None] | None = None)
 
     Theorem 5 of this project (docs/control.md).
     """
-    array, classes, floats = check_token_set(tokens, "Ask cloud by cloud.")
+    array, classes, floats = check_token_set(tokens, "Pass one token set at a time.")
     if len(classes) == 1:
         return np.ones(len(array), bool)
     hull, answers = Vertices(floats), list[bool]()
@@ -290,7 +290,7 @@ def list_tokens(tokens: Iterable[int]) -> str:
 
 def check_request(tokens: Any, leaders: Any, followers: Any) -> Request:
     """Validate the arguments of `choose_A` and `steer`."""
-    array, classes, floats = check_token_set(tokens, "Choose A cloud by cloud.")
+    array, classes, floats = check_token_set(tokens, "Choose A for one token set at a time.")
     leading, following = _check_roles(leaders, followers, len(array))
     request = Request(array, classes, floats, leading, following)
     for i in (*leading, *following) if len(classes) > 1 else ():
@@ -298,7 +298,7 @@ def check_request(tokens: Any, leaders: Any, followers: Any) -> Request:
             role = "lead" if i in leading else "follow one token"
             raise InputError(
                 f"Token {i} must not be zero to {role}: all its products are 0, so it sees every token alike. "
-                "Got a zero row. Choose another token, or shift the cloud."
+                "Got a zero row. Choose another token, or shift all tokens."
             )
     labels, leader_of, seen = classes.labels, dict[int, int](), dict[tuple[Fraction, ...], int]()
     for i in leading:

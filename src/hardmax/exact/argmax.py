@@ -19,7 +19,7 @@ from hardmax._errors import ParameterError
 from hardmax._exact import TINY, UNIT, over_one_denominator
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Row
 from hardmax._validation import as_array
-from hardmax.exact.comparison import ExactRows, compared
+from hardmax.exact.comparison import ExactRows, compare_exactly
 from hardmax.search.dispatch import Search, check_kernel, is_small, products_of_batch, search_batch, use_compiled
 from hardmax.search.reference import TILE, near_maxima, near_maxima_of_elements
 from hardmax.search.sets import Classes, Sets, TooMany
@@ -95,13 +95,13 @@ class ScaledBatch(NamedTuple):
     errors: FloatArray  # (batch,)
 
     @classmethod
-    def of(cls, clouds: AnyArray) -> "ScaledBatch":
+    def of(cls, batch: AnyArray) -> "ScaledBatch":
         """Scale each element of a batch of floats."""
-        sizes = np.abs(clouds)
+        sizes = np.abs(batch)
         exponents = np.frexp(sizes.max(axis=(1, 2), initial=0).astype(np.float64))[1]
         lost = (sizes > 0) & (sizes < np.ldexp(1.0, exponents - 1022)[:, None, None])
         errors = np.where(lost.any(axis=(1, 2)) & (exponents > 0), TINY, 0.0)
-        return cls(np.ldexp(clouds.astype(np.float64), -exponents[:, None, None]), exponents, errors)
+        return cls(np.ldexp(batch.astype(np.float64), -exponents[:, None, None]), exponents, errors)
 
     def slack(self, keys: "ScaledBatch") -> FloatArray:
         """Return `slack_of` each batch element, with these as queries: (batch, n)."""
@@ -178,7 +178,7 @@ def exact_sets(points: Points, keys: Points, metric: Metric, search: Search, lim
         for some in (slice(0, half), slice(half, len(points.values)))
     )
     gaps = None if upper[1] is None or lower[1] is None else np.r_[upper[1], lower[1]]
-    return upper[0].followed_by(lower[0]), gaps, upper[2] | {row + half: lead for row, lead in lower[2].items()}
+    return upper[0].concatenate(lower[0]), gaps, upper[2] | {row + half: lead for row, lead in lower[2].items()}
 
 
 def _exact_sets(points: Points, keys: Points, metric: Metric, search: Search, limits: IntArray | None) -> Answer:
@@ -189,7 +189,7 @@ def _exact_sets(points: Points, keys: Points, metric: Metric, search: Search, li
     rows = near.tied if keys.error else _with_different_keys(near, keys.values)
     sets = near
     if len(rows):
-        decided, by = compared(near.take(rows), points.exact(rows.tolist()), keys.exact, metric.rows)
+        decided, by = compare_exactly(near.take(rows), points.exact(rows.tolist()), keys.exact, metric.rows)
         sets, leads = near.replace(rows, decided), leads | dict(zip(rows.tolist(), by, strict=True))
     if not search.gaps:
         return sets, None, leads
@@ -282,7 +282,7 @@ def exact_sets_of_batch(queries: AnyArray, keys: AnyArray, mask: BoolArray | Non
     for b in np.unique(rows // n).tolist():
         some = rows[rows // n == b]
         asked, _ = over_one_denominator(queries[b, some % n])
-        answers += compared(near.take(some), asked, exact_rows(keys[b]))[0]
+        answers += compare_exactly(near.take(some), asked, exact_rows(keys[b]))[0]
     return near.replace(rows, Sets.of(answers))
 
 
@@ -309,7 +309,7 @@ def near_maxima_of_batch(
             allowed += np.ldexp(slack.reshape(batch, n), -(Q.exponents + K.exponents)[:, None])
     near = near_maxima_of_elements(Q.values, K.values, allowed.reshape(-1), mask, causal)
     same = np.ones(batch * n, bool)
-    same[_with_different_keys(near.flattened(n, m), keys.reshape(-1, keys.shape[2]))] = False
+    same[_with_different_keys(near.flatten(n, m), keys.reshape(-1, keys.shape[2]))] = False
     return near, same
 
 

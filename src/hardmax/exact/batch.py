@@ -138,7 +138,7 @@ class BatchLimit:
     """
 
     def __init__(self, rule: "Hardmax", batch: Batch, max_layers: int, progress: Callable[[int], None]) -> None:
-        moves: list[tuple[IntArray, IntArray]] = []  # token sets that moved, and whom their tokens followed
+        moves: list[tuple[IntArray, IntArray]] = []  # token sets that moved, and the token that each token followed
         while True:
             batch.choose()
             undecided = batch.undecided.any(axis=1)

@@ -10,7 +10,7 @@ import numpy as np
 from hardmax._exact import TINY, UNIT, apply, as_floats, dot
 from hardmax._types import FloatArray, IntArray, Row
 from hardmax.search.dispatch import Search
-from hardmax.search.sets import MOST, Sets
+from hardmax.search.sets import MAX_MEMBERS, Sets
 
 MIN_FILTERED = 256  # comparisons below which the float filter costs more than it saves
 MAX_INT64 = 1 << 62  # differences of two integers below this fit into int64
@@ -18,7 +18,7 @@ MAX_INT64 = 1 << 62  # differences of two integers below this fit into int64
 ExactRows: TypeAlias = Callable[[list[int]], list[Row]]
 
 
-def compared(
+def compare_exactly(
     candidates: Sets, queries: list[Row], keys: ExactRows, A: list[Row] | None = None
 ) -> tuple[Sets, list[int]]:
     """Return the candidates j of each query x with the largest <A x, N_j>, and a lower bound of their lead.
@@ -107,10 +107,10 @@ def _narrow(directions: list[Row], keys: FloatArray, spread: int) -> tuple[Sets,
     # Keys are rounded 3 times, directions and products once, sums d times: an error of at most (d + 5) units.
     error = 1.01 * ((d + 5) * UNIT * np.abs(Q).sum(axis=1) + d * TINY)  # (directions,)
     slack = 4 * error  # a key outside it is behind by more than slack - 2 error = 2 error
-    step = max(1, MOST // len(keys))
+    step = max(1, MAX_MEMBERS // len(keys))
     near, *more = (Search().near_maxima(Q[k : k + step], keys, slack[k : k + step])[0] for k in range(0, len(Q), step))
     for part in more:
-        near = near.followed_by(part)
+        near = near.concatenate(part)
     if (near.sizes == len(keys)).all():
         return None
     return near, [int(2 * Fraction(e) * size * spread) for e, size in zip(error.tolist(), sizes, strict=True)]

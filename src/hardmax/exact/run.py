@@ -15,9 +15,9 @@ import scipy  # whose parts load when they are used
 
 from hardmax._errors import ParameterError
 from hardmax._exact import as_floats
-from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Row
+from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray, Progress, Row
 from hardmax.exact.arithmetic import Adaptive, Rational, State, Tolerant
-from hardmax.exact.certificates import Point
+from hardmax.exact.certificates import Frozen, Point, certify
 from hardmax.search.dispatch import Search
 from hardmax.search.sets import Classes, Sets
 
@@ -150,6 +150,37 @@ class Run:
     def advance(self) -> None:
         self.state.advance(self.sets)
 
+    def find_limits(self, max_layers: int, progress: Progress | None = None) -> "LimitSet":
+        """Run layers until every class is decided, or `max_layers`; report the tokens decided and all to `progress`."""
+        before, next_try, found = None, 0, dict[int, Point]()
+        while True:
+            sets = self.choose()
+            if progress is not None:
+                progress(int(self.classes.counts[self.decided].sum()), len(self.classes.labels))
+            if not self.decided.all() and sets == before and self.layer >= next_try:
+                found = self._certify()
+                next_try = self.layer + 1 + self.layer // 8
+            if self.decided.all() or self.layer == max_layers:
+                return LimitSet.of(self, found)
+            self.advance()
+            before = sets
+
+    def _certify(self) -> dict[int, Point]:
+        """Try T and chain on the exact positions of this layer; mark what they prove, and return those limits."""
+        history, undecided = self.state.history, np.flatnonzero(~self.decided).tolist()
+        if history is None or self.layer < len(self.rule.steps) - 1:  # alpha must be constant from here on
+            return {}
+        if (self.sets.sizes[undecided] == 1).all():  # the frozen map ends at leaders, which Theorem 1 will decide
+            return {}
+        positions, D = history.at(self.layer, range(len(self.classes))), history.denominator(self.layer)
+        step, A = self.rule.step(self.layer), self.rule.metric.rows
+        proved = certify(Frozen(positions, self.sets, self.classes.counts, undecided, step, A))
+        if proved is None:
+            return {}
+        is_chain, limits = proved
+        self.settle(np.array(undecided), Proof.CHAIN if is_chain else Proof.T)
+        return {i: tuple(x / D for x in point) for i, point in limits.items()}
+
 
 @dataclass(frozen=True, eq=False)
 class LimitSet:
@@ -198,6 +229,15 @@ class LimitSet:
         floats = [as_floats(list(rows), D), np.array([list(map(float, point)) for point in others])]
         points = np.vstack([part for part in floats if part.size] or [np.empty((0, run.classes.rows.shape[1]))])
         return cls(*last, leaders, column, place, points, others, rows, D)
+
+    @property
+    def reason(self) -> str:
+        """Why limits are undecided, if some are."""
+        if self.rule.ties != "exact":
+            return 'A tolerance treats near-ties as ties, and no theorem covers that; use `ties="exact"`.'
+        if not self.rule.positive_definite:
+            return "A is not symmetric positive definite, so no theorem promises a certificate."
+        return "Raise `max_layers` to go on."
 
     def exact_points(self) -> list[Point]:
         """Return all points; none where a tolerance decides ties."""

@@ -20,7 +20,7 @@ import numpy as np
 from hardmax._errors import MissingExtra, ParameterError
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.search import reference
-from hardmax.search.sets import MOST, Sets
+from hardmax.search.sets import MAX_MEMBERS, Sets
 
 if TYPE_CHECKING:
     from hardmax.search.hull import Hull
@@ -128,7 +128,7 @@ def products_of_batch(batch: int, n: float, m: float) -> float:
 
 
 def is_small(d: int, tokens: int, single: bool) -> bool:
-    """Return whether "small" searches batch elements of so many tokens; `single` says that they are float32."""
+    """Return whether "small" searches batch elements of this size; `single` states that they are float32."""
     return 0 < tokens <= MAX_SMALL_PLANE if d == 2 else single and d > 3 and 0 < tokens <= MAX_SMALL
 
 
@@ -214,7 +214,7 @@ class Search:
         """
         name = self._choose(queries, keys, limits is not None)
         if name == "numpy":
-            sets, gaps = reference.near_maxima(queries, keys, slack, limits, MOST)
+            sets, gaps = reference.near_maxima(queries, keys, slack, limits, MAX_MEMBERS)
             self.ran["numpy"] += len(queries)
             return sets, gaps if self.gaps else None
         queries, keys, slack = (np.ascontiguousarray(x, np.float64) for x in (queries, keys, slack))
@@ -247,7 +247,7 @@ class Search:
         numpy_pays = self.kernel == "auto" and name != "scan" and not use_compiled("scan", len(queries) * len(keys))
         if numpy_pays or not has_numba():
             self.ran["numpy"] += len(queries)
-            return reference.near_maxima(queries, keys, slack, limits, MOST)[0]
+            return reference.near_maxima(queries, keys, slack, limits, MAX_MEMBERS)[0]
         from hardmax.search import scan
 
         self.ran["scan"] += len(queries)

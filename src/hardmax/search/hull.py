@@ -22,7 +22,7 @@ from numba import njit
 
 from hardmax._exact import UNIT
 from hardmax._types import FloatArray, IntArray
-from hardmax.search.sets import MOST, Sets
+from hardmax.search.sets import MAX_MEMBERS, Sets
 from hardmax.search.threads import Output, collect_sets, entry, share
 
 MAX_WIDTH = 1e-2  # a walk along a wider band visits too many keys
@@ -76,7 +76,7 @@ def near_maxima(
     count = min(max(64, 4 * len(hull.angles)), MAX_BUCKETS)
     buckets = np.searchsorted(hull.angles, np.arange(count + 1) * (4 / count))  # where a search by angle starts
     walk = partial(_walk, queries, slack, hull, along, buckets)
-    return collect_sets(walk, n, tasks, QUERIES_PER_TASK, effort, MOST)[0], hull
+    return collect_sets(walk, n, tasks, QUERIES_PER_TASK, effort, MAX_MEMBERS)[0], hull
 
 
 @entry()

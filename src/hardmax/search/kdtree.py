@@ -14,7 +14,7 @@ from scipy.spatial import cKDTree
 
 from hardmax._exact import UNIT
 from hardmax._types import FloatArray
-from hardmax.search.sets import MOST, Sets, TooMany
+from hardmax.search.sets import MAX_MEMBERS, Sets, TooMany
 
 MIN_DIMENSIONS, MAX_DIMENSIONS = 3, 6
 MIN_PRODUCTS = 1 << 28  # n times m below which the scan is done first
@@ -60,7 +60,7 @@ def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> Set
     radii = np.sqrt(distances**2 + 4 * scale * slack[rows] + 16 * (d + 8) * UNIT * M * M)
     sizes[rows] = tree.query_ball_point(lifted, radii, return_length=True, workers=-1)
     several = np.flatnonzero(sizes[rows] > 1)
-    if sizes.sum() > MOST and n > 1:
+    if sizes.sum() > MAX_MEMBERS and n > 1:
         raise TooMany
     first = np.full(n, -1)
     first[rows] = nearest
@@ -71,7 +71,7 @@ def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray) -> Set
         found = found[products >= products.max() - slack[row]]
         first[row], sizes[row] = found[0], len(found)
         members += [found] if len(found) > 1 else []
-    return Sets.joined(first, sizes, np.concatenate(members) if members else np.empty(0, np.intp))
+    return Sets.from_first(first, sizes, np.concatenate(members) if members else np.empty(0, np.intp))
 
 
 def _centre(keys: FloatArray) -> FloatArray:

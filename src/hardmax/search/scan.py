@@ -16,7 +16,7 @@ from numba import njit
 
 from hardmax._exact import TINY, UNIT
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.search.sets import MOST, Sets
+from hardmax.search.sets import MAX_MEMBERS, Sets
 from hardmax.search.simd import (
     FLAGS,
     LANES,
@@ -441,7 +441,7 @@ def _search(
 
 def near_maxima(queries: FloatArray, keys: FloatArray, slack: FloatArray, limits: IntArray | None = None) -> Sets:
     """Return, for each query, every key whose float64 product is within `slack` of the largest; see the reference."""
-    return near_maxima_of_batch(queries[None], keys[None], slack, limits=limits, most=MOST)[0]
+    return near_maxima_of_batch(queries[None], keys[None], slack, limits=limits, most=MAX_MEMBERS)[0]
 
 
 def near_maxima_of_batch(

@@ -20,7 +20,7 @@ import scipy  # whose parts load when they are used
 from hardmax._types import AnyArray, IntArray
 
 Index: TypeAlias = int | np.intp
-MOST = 1 << 22  # members that one search returns: 32 MB
+MAX_MEMBERS = 1 << 22  # members that one search returns: 32 MB
 
 
 class TooMany(Exception):
@@ -74,7 +74,7 @@ class Sets:
         return cls(_starts([len(row) for row in rows]), members)
 
     @classmethod
-    def joined(cls, first: IntArray, sizes: IntArray, tied_members: IntArray) -> "Sets":
+    def from_first(cls, first: IntArray, sizes: IntArray, tied_members: IntArray) -> "Sets":
         """Return sets from the first member and size of each row, and the members of all rows with several."""
         if not len(tied_members) and sizes.all():
             return cls(np.arange(len(first) + 1), first)
@@ -106,7 +106,7 @@ class Sets:
         """Rows with more than one member."""
         return np.empty(0, np.intp) if self.single else np.flatnonzero(self.sizes > 1)
 
-    def followed_by(self, more: "Sets") -> "Sets":
+    def concatenate(self, more: "Sets") -> "Sets":
         """Return the rows of both."""
         return Sets(np.r_[self.starts, self.starts[-1] + more.starts[1:]], np.r_[self.members, more.members])
 
@@ -128,9 +128,9 @@ class Sets:
             return Sets(self.starts, members)
         places = np.arange(len(self))
         places[rows] = len(self) + np.arange(len(rows))
-        return self.followed_by(new).take(places)
+        return self.concatenate(new).take(places)
 
-    def flattened(self, n: int, m: int) -> "Sets":
+    def flatten(self, n: int, m: int) -> "Sets":
         """Return the sets of a batch of n queries and m keys as those of one token set: members count all keys."""
         return Sets(self.starts, self.members + np.repeat(np.arange(len(self)) // n * m, self.sizes))
 

@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 
 from hardmax._types import AnyArray, FloatArray, IntArray
-from hardmax.search.sets import MOST, Sets
+from hardmax.search.sets import MAX_MEMBERS, Sets
 from hardmax.search.simd import FLAGS, LANES, MIN_SCALED, borrow, lowest_bit, products_above, tile_maxima
 from hardmax.search.threads import Output, collect_sets, entry, share
 
@@ -77,7 +77,7 @@ def near_maxima(tokens: FloatArray, slack: FloatArray) -> Sets:
     places = np.empty(n, np.intp)
     places[packed.order[:n]] = np.arange(n)
     decide = partial(_decide, tokens, slack, packed, best, places)
-    sets = collect_sets(decide, n, -(-n // ROWS_PER_TASK), ROWS_PER_TASK, effort, MOST)[0]
+    sets = collect_sets(decide, n, -(-n // ROWS_PER_TASK), ROWS_PER_TASK, effort, MAX_MEMBERS)[0]
     if sets.single:
         return sets
     rows = np.repeat(np.arange(n), sets.sizes)

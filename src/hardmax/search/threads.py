@@ -156,4 +156,4 @@ def collect_sets(
         share(lambda some: search(some, output), tasks, effort)
     parts = [output.members[s : s + u] for s, u in zip(output.starts[:-1], output.used, strict=True) if u]
     members = np.concatenate(parts) if parts else np.empty(0, np.intp)
-    return Sets.joined(output.first, output.sizes, members), (output.sizes < 2) | output.same
+    return Sets.from_first(output.first, output.sizes, members), (output.sizes < 2) | output.same

@@ -70,8 +70,8 @@ def require_model(trajectory: HardmaxTrajectory, *missing: str) -> Verdict | Non
 
 def require_paper(trajectory: HardmaxTrajectory) -> Verdict | None:
     """Return the same, and the verdict if hypotheses of the paper fail: A SPD, tokens distinct and nonzero."""
-    cloud, missing = trajectory.only_token_set(CALL), list[str]()
-    classes = cloud.classes
+    token_set, missing = trajectory.only_token_set(CALL), list[str]()
+    classes = token_set.classes
     if not trajectory.rule.positive_definite:
         missing.append("A is not symmetric positive definite")
     zero = np.flatnonzero(~(classes.rows != 0).any(axis=1))  # the exact input: floats may round a token to zero
@@ -79,7 +79,7 @@ def require_paper(trajectory: HardmaxTrajectory) -> Verdict | None:
         missing.append(f"token {_token(trajectory, int(zero[0]))} is zero")
     if not classes.distinct:
         label = int(np.flatnonzero(classes.counts > 1)[0])
-        i, j = cloud.real[np.flatnonzero(classes.labels == label)[:2]]
+        i, j = token_set.real[np.flatnonzero(classes.labels == label)[:2]]
         missing.append(f"tokens {i} and {j} are equal")
     return require_model(trajectory, *missing)
 
@@ -355,8 +355,8 @@ def _largest(trajectory: HardmaxTrajectory) -> float:
 
 def _unit_tokens(trajectory: HardmaxTrajectory) -> FloatArray:
     """Return distinct tokens at every layer, divided by the largest coordinate: (layers + 1, m, d)."""
-    cloud = trajectory.token_sets[0]
-    return trajectory.array[:, cloud.real[cloud.classes.first]].astype(np.float64) / _largest(trajectory)
+    token_set = trajectory.token_sets[0]
+    return trajectory.array[:, token_set.real[token_set.classes.first]].astype(np.float64) / _largest(trajectory)
 
 
 def _images(trajectory: HardmaxTrajectory) -> tuple[FloatArray, FloatArray, float]:
@@ -369,12 +369,12 @@ def _images(trajectory: HardmaxTrajectory) -> tuple[FloatArray, FloatArray, floa
 
 def _largest_residual(trajectory: HardmaxTrajectory, since: IntArray | int = 0) -> tuple[float, dict[str, int]]:
     """Return the largest relative distance of a token, from layer `since` on, from (1 - b) z_i + b mean(C_i)."""
-    Z, cloud = _unit_tokens(trajectory), trajectory.token_sets[0]
-    residuals = np.empty((trajectory.layers, len(cloud.classes)))
+    Z, token_set = _unit_tokens(trajectory), trajectory.token_sets[0]
+    residuals = np.empty((trajectory.layers, len(token_set.classes)))
     for k in range(trajectory.layers):
         alpha = trajectory.rule.step(k)
         b = float(alpha / (1 + alpha))
-        expected = (1 - b) * Z[k] + b * cloud.sets[k].mean(Z[k], cloud.classes.counts)  # (m, d)
+        expected = (1 - b) * Z[k] + b * token_set.sets[k].mean(Z[k], token_set.classes.counts)  # (m, d)
         residuals[k] = np.where(k >= since, np.abs(Z[k + 1] - expected).max(axis=1), -1.0)
     if residuals.max(initial=-1.0) < 0:
         return 0.0, {}
@@ -384,8 +384,8 @@ def _largest_residual(trajectory: HardmaxTrajectory, since: IntArray | int = 0) 
 
 def _token(trajectory: HardmaxTrajectory, i: int) -> int:
     """Return the index in the input of a distinct token."""
-    cloud = trajectory.token_sets[0]
-    return int(cloud.real[cloud.classes.first[i]])
+    token_set = trajectory.token_sets[0]
+    return int(token_set.real[token_set.classes.first[i]])
 
 
 STATEMENTS = (hull, norm, half_space, leaders, limit, theorem1, theorem2, theorem3, theorem4)
