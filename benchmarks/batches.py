@@ -11,7 +11,7 @@ from benchmarks import data
 from benchmarks.registry import Answer, Case, Method, Target, equal, size
 from hardmax._types import FloatArray
 from hardmax.exact.argmax import Scaled, exact_rows, slack_of
-from hardmax.exact.comparison import compared
+from hardmax.exact.comparison import compare_exactly
 from hardmax.exact.run import Run
 from hardmax.search.reference import near_maxima
 from hardmax.search.sets import Sets
@@ -99,7 +99,7 @@ def _at_once(tokens: FloatArray) -> Sets:
     scaled = Scaled.of(tokens)
     slack = slack_of(scaled.values, scaled.error, scaled.values, scaled.error)
     rows = exact_rows(tokens)
-    return compared(near_maxima(scaled.values, scaled.values, slack)[0], rows(list(range(len(tokens)))), rows)[0]
+    return compare_exactly(near_maxima(scaled.values, scaled.values, slack)[0], rows(list(range(len(tokens)))), rows)[0]
 
 
 def _memory(quick: bool) -> list[Method]:
