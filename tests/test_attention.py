@@ -454,3 +454,16 @@ def test_tensors_on_other_devices_get_a_sentence():
     x = torch.empty(1, 2, 3, device="meta")
     with pytest.raises(hm.ParameterError, match="`q` must be on"):
         hardmax_attention(x, x, x)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("leading", [(), (2,), (2, 3)])
+def test_outputs_may_be_changed_in_place(device, leading):
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+    x = torch.randn(*leading, 5, 4, device=device)
+    v = torch.randn(*leading, 5, 3, device=device, requires_grad=True)
+    out, changed = hardmax_attention(x, x, v), hardmax_attention(x, x, v)
+    changed *= 2
+    assert torch.equal(changed, 2 * out)
+    assert torch.equal(*(torch.autograd.grad(y, v, torch.ones_like(y))[0] for y in (2 * out, changed)))

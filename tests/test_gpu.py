@@ -326,6 +326,23 @@ def test_heads_broadcast_and_inputs_need_not_be_contiguous():
     assert torch.equal(hardmax_attention(q, shifted, v), out)
 
 
+def shift(x):
+    """Return a copy of x whose address is not a multiple of 16 bytes."""
+    return torch.empty(x.numel() + 1, device="cuda", dtype=x.dtype)[1:].view(x.shape).copy_(x)
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_values_gradients_and_masks_need_not_be_aligned(each):
+    q, k, v, g = (normal(2, 70, 16, dtype=torch.bfloat16) for _ in range(4))
+    mask = torch.rand((2, 70, 70) if each else (2, 70), device="cuda") < 0.7
+    results = []
+    for place in (torch.clone, shift):  # the first call compiles
+        values, seen = place(v).requires_grad_(), place(mask)
+        out = hardmax_attention(q, k, values, seen)
+        results.append((out, *torch.autograd.grad(out, values, place(g))))
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
 def test_no_token_and_no_key():
     assert hardmax_attention(normal(2, 0, 8), normal(2, 5, 8), normal(2, 5, 3)).shape == (2, 0, 3)
     assert not hardmax_attention(normal(2, 4, 8), normal(2, 0, 8), normal(2, 0, 3)).any()

@@ -91,15 +91,16 @@ def hardmax_attention(
     if not leading == k.shape[:-2] == v.shape[:-2]:
         leading = torch.broadcast_shapes(leading, k.shape[:-2], v.shape[:-2])
         q, k, v = (x.expand(*leading, *x.shape[-2:]) for x in (q, k, v))
-    q, k, v = _flatten(q), _flatten(k), _flatten(v)
+    if not leading:
+        q, k, v = q[None], k[None], v[None]
     seen = None
     if mask is not None or attn_mask is not None:
-        seen = _find_seen(mask, attn_mask, k, tuple(leading), q.shape[1])
+        seen = _find_seen(mask, attn_mask, k, tuple(leading), q.shape[-2])
         if seen.ndim == 3 and causal:
             seen, causal = seen & seen.new_ones(seen.shape[1:]).tril(), False
     attend = torch.ops.hardmax.attend if torch.compiler.is_compiling() else Attend.apply
     out: Tensor = attend(q, k, v, seen, causal)[0]
-    return out.view(*leading, *out.shape[1:])
+    return out if leading else out[0]
 
 
 class HardmaxAttention(torch.nn.Module):
@@ -179,11 +180,6 @@ def _check(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> None:
         )
 
 
-def _flatten(x: Tensor) -> Tensor:
-    """Return x with one leading axis."""
-    return x if x.ndim == 3 else x.reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
-
-
 def first_and_sizes(found: Tensor, n: int) -> tuple[Tensor, Tensor]:
     """Return the (B, n) lowest members of the sets, -1 for none, and the sizes of the sets."""
     first = found[:, :n]
@@ -194,18 +190,19 @@ class Attend(torch.autograd.Function):
     """`_attend` with its gradient, as torch.func needs it and eager calls use it; `torch.compile` uses the operator."""
 
     @staticmethod
-    def forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, Tensor]:
-        """Return the outputs of (B, n, d) queries, and the record of their sets for `first_and_sizes` and `Spread`."""
-        return _attend(q, k, v, mask, causal)
+    def forward(*inputs: Any) -> tuple[Tensor, Tensor]:
+        """Return the outputs of (..., n, d) queries, and the record of the sets for `first_and_sizes` and `Spread`."""
+        return _attend(*inputs)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
         q, k, _, mask, ctx.causal = inputs
         ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)  # else torch fills a tensor of zeros as the gradient of the record
         ctx.save_for_backward(q, k, mask, output[1])
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, g: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
         return _attend_backward(Spread.apply if torch.is_grad_enabled() else _spread, ctx, g, _)  # `create_graph=True`
 
     @staticmethod
@@ -234,9 +231,9 @@ class Spread(torch.autograd.Function):
         return _map_batches(Spread.apply, info, in_dims, *inputs)
 
 
-def _attend_backward(spread: Callable[..., Tensor], ctx: Any, g: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+def _attend_backward(spread: Callable[..., Tensor], ctx: Any, g: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
     q, k, mask, found = ctx.saved_tensors
-    wanted = ctx.needs_input_grad[2]
+    wanted = ctx.needs_input_grad[2] and g is not None
     return None, None, spread(g, q, k, mask, ctx.causal, found) if wanted else None, None, None
 
 
@@ -260,16 +257,17 @@ def _map_batches(function: Callable[..., Any], info: Any, in_dims: Sequence[int 
 
 def new_record(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
     """Return an empty record of the sets: see `gpu.attend`; on the CPU it has lowest members and sizes alone."""
-    n, common = q.shape[1], not causal and (mask is None or mask.ndim == 2)  # all queries see the same keys
-    size = 4 * n + (2 * k.shape[1] + 1 if common else 0) if q.is_cuda else 2 * n
-    return q.new_empty(len(q), size, dtype=torch.int32)
+    n, common = q.shape[-2], not causal and (mask is None or mask.ndim == 2)  # all queries see the same keys
+    size = 4 * n + (2 * k.shape[-2] + 1 if common else 0) if q.is_cuda else 2 * n
+    return q.new_empty(math.prod(q.shape[:-2]), size, dtype=torch.int32)
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, Tensor]:
-    if not v.shape[2]:
-        return v.new_empty(*q.shape[:2], 0), new_record(q, k, mask, causal).zero_()
+    if not v.shape[-1]:
+        return v.new_empty(*q.shape[:-1], 0), new_record(q, k, mask, causal).zero_()
     if not q.is_cuda:
-        return cpu.attend(q, k, v, mask, causal)
+        out, found = cpu.attend(q.flatten(0, -3), k.flatten(0, -3), v.flatten(0, -3), mask, causal)
+        return out.resize_(*q.shape[:-1], v.shape[-1]), found  # not a view, which autograd would not let users change
     from hardmax.attention import gpu
 
     found = new_record(q, k, mask, causal)
@@ -278,10 +276,11 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) 
 
 
 def _spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, found: Tensor) -> Tensor:
-    if not g.shape[2]:
-        return g.new_empty(*k.shape[:2], 0)
+    if not g.shape[-1]:
+        return g.new_empty(*k.shape[:-1], 0)
     if not g.is_cuda:
-        return cpu.spread(g, q, k, mask, causal, found)
+        out = cpu.spread(g.flatten(0, -3), q.flatten(0, -3), k.flatten(0, -3), mask, causal, found)
+        return out.resize_(*k.shape[:-1], g.shape[-1])
     from hardmax.attention import gpu
 
     with torch.cuda.device(g.device):
@@ -289,11 +288,11 @@ def _spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, 
 
 
 def _fake_attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, Tensor]:
-    return v.new_empty(*q.shape[:2], v.shape[2]), new_record(q, k, mask, causal)
+    return v.new_empty(*q.shape[:-1], v.shape[-1]), new_record(q, k, mask, causal)
 
 
 def _fake_spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, found: Tensor) -> Tensor:
-    return g.new_empty(*k.shape[:2], g.shape[2])
+    return g.new_empty(*k.shape[:-1], g.shape[-1])
 
 
 for _class in (Attend, Spread):  # torch binds arguments in every call; this saves finding the signature again
@@ -314,7 +313,8 @@ torch.library.register_vmap("hardmax::spread", partial(_map_batches, torch.ops.h
 
 
 def _find_seen(mask: Tensor | None, attn_mask: Tensor | None, k: Tensor, leading: tuple[int, ...], n: int) -> Tensor:
-    """Return which of the (B, m, d) keys are seen: (B, m) by all queries of a batch element, or (B, n, m) by each."""
+    """Return which of the (..., m, d) keys are seen: (B, m) by all queries of a batch element, or (B, n, m) by each."""
+    batch, m = math.prod(leading), k.shape[-2]
     if mask is not None and attn_mask is not None:
         raise ParameterError("attn_mask", "not go with `mask`", "both", "Join them with &.")
     name, given = ("attn_mask", attn_mask) if mask is None else ("mask", mask)
@@ -323,16 +323,16 @@ def _find_seen(mask: Tensor | None, attn_mask: Tensor | None, k: Tensor, leading
         raise ParameterError(name, "be a boolean tensor, (..., m) or (..., n, m), True for keys that are seen", got)
     if given.device != k.device:
         raise ParameterError(name, f"be on the device of `k`, {k.device}", given.device, "Move it there.")
-    if given.shape[-1] not in (1, k.shape[1]):
-        raise ParameterError(name, f"end in the number of keys, {k.shape[1]}", f"shape {tuple(given.shape)}")
+    if given.shape[-1] not in (1, m):
+        raise ParameterError(name, f"end in the number of keys, {m}", f"shape {tuple(given.shape)}")
     if mask is not None and _can_broadcast(tuple(given.shape[:-1]), leading):
-        return given.expand(*leading, k.shape[1]).reshape(len(k), k.shape[1])
+        return given.expand(*leading, m).reshape(batch, m)
     given = given[None] if given.ndim == 1 else given
     if given.shape[-2] not in (1, n) or not _can_broadcast(tuple(given.shape[:-2]), leading):
         axes = ", ".join(map(str, (*leading, n, "m")))
         alone = "" if mask is None else f", or without that of the {n} queries"
         raise ParameterError(name, f"have axes that broadcast to ({axes}){alone}", f"shape {tuple(given.shape)}")
-    seen = given.expand(*leading, given.shape[-2], k.shape[1]).reshape(len(k), given.shape[-2], k.shape[1])
+    seen = given.expand(*leading, given.shape[-2], m).reshape(batch, given.shape[-2], m)
     return seen[:, 0] if given.shape[-2] == 1 else seen
 
 

@@ -42,6 +42,7 @@ underflow in float32 included. Non-finite inputs have no exact answer: outputs a
 No step waits for the GPU, so that calls can be recorded in a CUDA graph.
 """
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -53,12 +54,13 @@ from hardmax.attention import gpu_duplicates, gpu_exact, gpu_gradient, gpu_searc
 WIDTHS = (32, 64, 128, 256)  # columns of queries and keys that a search holds at once; each is compiled for
 MAX_TOTALS = 1 << 23  # 64-bit integers that collect the gradients of tied rows at a time: 64 MB
 TILE = gpu_search.TILE.value
+_compiled: dict[Any, Any] = {}  # kernels by name and case
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, found: Tensor) -> Tensor:
-    """Return hardmax attention of (B, n, d) queries on (B, m, d) keys and (B, m, dv) values, and fill `found`.
+    """Return hardmax attention of (..., n, d) queries on (..., m, d) keys and (..., m, dv) values, and fill `found`.
 
-    The mask is (B, m) or (B, n, m). Each row of `found` describes the sets of one batch element for `spread`:
+    The mask is (B, m) or (B, n, m) for B batch elements. Each row of `found` describes the sets of one for `spread`:
 
     - (n,) the lowest member of C_i, -1 for none, or -2 - j if j is the lowest member and distinct keys tie;
     - (n,) sizes of C_i;
@@ -66,73 +68,76 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, f
     - if it has room, which it has where all queries see the same keys: (m,) the lowest duplicate of each key, m for
       hidden keys; (m,) list of distinct keys; and the length of that list, -1 where all keys are distinct and seen.
     """
-    q, k, v = _align(q), _align(k), v.contiguous()
-    (batch, n, d), m, dv, record = q.shape, k.shape[1], v.shape[2], found.shape[1]
+    q, k, v = _pad(q), _pad(k), _align(v)
+    (n, d), m, dv, (batch, record) = q.shape[-2:], k.shape[-2], v.shape[-1], found.shape
+    out = v.new_empty(*q.shape[:-1], dv)
     if batch * n == 0 or m == 0:
         found[:, :n], found[:, n:] = -1, 0
-        return v.new_zeros(batch, n, dv)
-    out = v.new_empty(batch, n, dv)
-    rows, units, slots = batch * n, d * q.dtype.itemsize // 16, 1 << (2 * m - 1).bit_length()
-    norms, pending = q.new_empty(2 * batch, dtype=torch.float32), found.new_empty(rows + 1)
-    mask = None if mask is None else mask.contiguous().view(torch.uint8)
-    common = mask if mask is not None and mask.ndim == 2 else None
-    tf32, stride = q.dtype == torch.float32, 5 * m + slots
-    work = short = None
-    if record > 4 * n:
-        work, short, mask = found.new_empty(batch * stride), torch.empty_like(k), None
-    block = 512 if m <= 512 else 1024 if m <= 1024 else 2048
-    gpu_duplicates.prepare_keys[(batch,)](
-        k, common, norms, found, work, short, pending, n, m, rows, units, record, stride, slots, m.bit_length(),
-        BLOCK=block, TF32=tf32, num_warps=block // 128, maxnreg=128,
-    )  # fmt: skip
+        return out.zero_()
+    mask = None if mask is None else _align(mask).view(torch.uint8)
+    mask_rows = 1 if mask is None or mask.ndim == 2 else n
+    common = mask if mask_rows == 1 else None
+    rows, units, slots, stride = batch * n, d * q.dtype.itemsize // 16, 1 << (2 * m - 1).bit_length(), 2
+    short, has_list = None, record > 4 * n
+    if has_list:
+        short, mask, stride = torch.empty_like(k), None, 2 + 5 * m + slots
+    work = found.new_empty(1 + rows + batch * stride)
+    block, tf32 = 512 if m <= 512 else 1024 if m <= 1024 else 2048, q.dtype == torch.float32
+    case = q.device, q.dtype, v.dtype, d, dv, block, common is None, mask is None, has_list
+    _launch(gpu_duplicates.prepare_keys, batch, case, k, common, found, work, short, n, m, rows, units, record, stride,
+            slots, m.bit_length(), block, tf32, num_warps=block // 128, maxnreg=128)  # fmt: skip
     width = next((w for w in WIDTHS if w >= d and w * q.dtype.itemsize <= 512), 512 // q.dtype.itemsize)
     parts, is_short = _count_blocks(d, width), width * q.dtype.itemsize <= 256
     stages = 3 if is_short else 2 if parts == 1 else 1  # these and the number of registers were fastest on Hopper
-    options = {"maxnreg": 96} if is_short and mask is None else {}
-    tiles = [None if x is None else TensorDescriptor.from_tensor(x.view(-1, d), [TILE, width]) for x in (q, k, short)]
+    layout = [d, 1], [TILE, width]
+    tiles = [x if x is None else TensorDescriptor(x, [x.numel() // d, d], *layout) for x in (q, k, short)]
     keep = -(1 << (_count_blocks(m, TILE) - 1).bit_length())
-    seen = (int(causal), *_strides(mask))
-    gpu_search.search[(batch * _count_blocks(n, TILE),)](
-        *tiles, v, mask, norms, out, found, work, pending, n, m, rows, d, *seen, record, stride, keep, dv,
-        WIDTH=width, PARTS=parts, STAGES=stages, TF32=tf32, num_warps=4, **options,
-    )  # fmt: skip
-    gpu_exact.decide[(_programs(q),)](
-        q, k, v, mask, out, found, work, pending, n, m, rows, units, *seen, record, stride, dv,
-        num_warps=4, maxnreg=64,
-    )  # fmt: skip
+    _launch(gpu_search.search, batch * _count_blocks(n, TILE), case, *tiles, v, mask, out, found, work, n, m, rows,
+            d, int(causal), mask_rows, record, stride, keep, dv, width, parts, stages, tf32,
+            num_warps=4, maxnreg=96 if is_short and mask is None else None)  # fmt: skip
+    _launch(gpu_exact.decide, _count_programs(q.device), case, q, k, v, mask, out, found, work, n, m, rows, units,
+            int(causal), mask_rows, record, stride, dv, has_list, num_warps=4, maxnreg=64)  # fmt: skip
     return out
 
 
 def spread(g: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, found: Tensor) -> Tensor:
     """Return the gradient of the values: each g_i / |C_i| goes to the members of C_i. The same bits on every run."""
-    q, k, g, found = _align(q), _align(k), g.contiguous(), found.contiguous()
-    (batch, n, d), m, dv, record = q.shape, k.shape[1], g.shape[2], found.shape[1]
+    q, k, g, found = _pad(q), _pad(k), _align(g), _align(found)
+    (n, d), m, dv, (batch, record) = q.shape[-2:], k.shape[-2], g.shape[-1], found.shape
+    out = g.new_empty(*k.shape[:-1], dv)
     if g.numel() == 0 or m == 0:
-        return g.new_zeros(batch, m, dv)
+        return out.zero_()
     keys, order = torch.sort(found[:, :n], dim=1, stable=True)
     has_list, units, bits = record > 4 * n, d * q.dtype.itemsize // 16, n.bit_length()
-    mask = None if mask is None or has_list else mask.contiguous().view(torch.uint8)
+    mask = None if mask is None or has_list else _align(mask).view(torch.uint8)
+    mask_rows = 1 if mask is None or mask.ndim == 2 else n
     count = min(batch, max(1, MAX_TOTALS // (m * dv)))  # batch elements at a time
-    out, largest = g.new_empty(batch, m, dv), g.new_empty(count, dv, dtype=torch.float32)
-    totals, begins = found.new_empty(count, m, dv, dtype=torch.int64), found.new_empty(batch, m + 2)
-    each, block, index_block = max(1, _programs(q) // count), 16, 1024
+    totals, begins = found.new_empty(count, m + 1, dv, dtype=torch.int64), found.new_empty(batch, m + 2)
+    each, block, index_block = max(1, _count_programs(q.device) // count), 16, 1024
+    case = q.device, q.dtype, g.dtype, dv, mask is None, has_list
     for first in range(0, batch, count):
         some = min(count, batch - first)
-        gpu_gradient.index_rows[(some * _count_blocks(m + 2, index_block),)](
-            g, largest, totals, keys, begins, first, n, m, bits, dv, KEYS=index_block, num_warps=8
-        )
-        gpu_gradient.scatter_ties[(some * each,)](
-            g, largest, totals, q, k, mask, found, begins, order, first, n, m, units, each, int(causal),
-            *_strides(mask), record, bits, dv, HAS_LIST=has_list, num_warps=4, maxnreg=64,
-        )  # fmt: skip
-        gpu_gradient.collect[(some * _count_blocks(m, block),)](
-            g, out, largest, totals, found, begins, order, first, n, m, record, bits, dv, KEYS=block, num_warps=4,
-            maxnreg=64,
-        )  # fmt: skip
+        _launch(gpu_gradient.index_rows, some * _count_blocks(m + 2, index_block), case, g, totals, keys, begins, first,
+                n, m, bits, dv, index_block, num_warps=8)  # fmt: skip
+        _launch(gpu_gradient.scatter_ties, some * each, case, g, totals, q, k, mask, found, begins, order, first, n, m,
+                units, each, int(causal), mask_rows, record, bits, dv, has_list, num_warps=4, maxnreg=64)  # fmt: skip
+        _launch(gpu_gradient.collect, some * _count_blocks(m, block), case, g, out, totals, found, begins, order, first,
+                n, m, record, bits, dv, block, num_warps=4, maxnreg=64)  # fmt: skip
     if has_list:
         programs = batch * _count_blocks(m, gpu_gradient.ROWS.value)
-        gpu_gradient.copy_to_duplicates[(programs,)](out, found, n, m, record, dv, num_warps=4)
+        _launch(gpu_gradient.copy_to_duplicates, programs, case, out, found, n, m, record, dv, num_warps=4)
     return out
+
+
+def _launch(kernel: Any, programs: int, case: tuple[Any, ...], *arguments: Any, **options: Any) -> None:
+    """Launch a kernel that is compiled once per case, which holds all that Triton specializes on but alignment.
+
+    `kernel[grid]` classifies all arguments at every call and takes twice as long: most of an eager call at small n.
+    """
+    compiled = _compiled.get((kernel.__name__, case))
+    if compiled is None:
+        compiled = _compiled[kernel.__name__, case] = kernel.warmup(*arguments, grid=(1,), **options)
+    compiled[programs, 1, 1](*arguments)
 
 
 def _count_blocks(length: int, block: int) -> int:
@@ -140,20 +145,19 @@ def _count_blocks(length: int, block: int) -> int:
 
 
 def _align(x: Tensor) -> Tensor:
-    """Return vectors contiguous and padded with zeros to multiples of 16 bytes, which tensor descriptors require."""
-    missing = -x.shape[-1] % (16 // x.dtype.itemsize)
-    x = torch.nn.functional.pad(x, (0, missing)) if missing else x.contiguous()
+    """Return x contiguous from an address that is a multiple of 16 bytes, for which all kernels are compiled."""
+    x = x.contiguous()
     return x if x.data_ptr() % 16 == 0 else x.clone()
 
 
-def _strides(mask: Tensor | None) -> tuple[int, int]:
-    """Return how far apart batch elements, and queries, are in a mask."""
-    if mask is None or mask.ndim == 2:
-        return (0, 0) if mask is None else (mask.shape[1], 0)
-    return mask.shape[1] * mask.shape[2], mask.shape[2]
+def _pad(x: Tensor) -> Tensor:
+    """Return vectors aligned and padded with zeros to multiples of 16 bytes, which tensor descriptors require."""
+    missing = -x.shape[-1] % (16 // x.dtype.itemsize)
+    return _align(torch.nn.functional.pad(x, (0, missing)) if missing else x)
 
 
-def _programs(x: Tensor) -> int:
+@cache
+def _count_programs(device: torch.device) -> int:
     """Return how many programs share the pending or tied rows: enough to fill the GPU."""
-    properties: Any = torch.cuda.get_device_properties(x.device)
+    properties: Any = torch.cuda.get_device_properties(device)
     return 8 * int(properties.multi_processor_count)

@@ -67,8 +67,8 @@ def _measure(k, mask, norms, hashes, table, b, m, slots, D, KEYS: tl.constexpr, 
             bits = bits ^ ((bits >> 12) & 0xFFFFF)
             tl.store(hashes + keys, bits, mask=seen)
             tl.store(table + _slot(bits, 1, slots), keys, mask=seen)
-    tl.store(norms + 2 * b, tl.max(largest, 0))
-    tl.store(norms + 2 * b + 1, tl.max(largest_rest, 0))
+    tl.store(norms, tl.max(largest, 0).to(tl.int32, bitcast=True))
+    tl.store(norms + 1, tl.max(largest_rest, 0).to(tl.int32, bitcast=True))
 
 
 @triton.jit
@@ -197,21 +197,23 @@ def _list_keys(k, short, kept, used, weights, starts, b, m, D, BLOCK: tl.constex
 
 @triton.jit(do_not_specialize=["n", "m", "rows", "units", "record", "stride", "slots", "bits"])
 def prepare_keys(
-    k, mask, norms, found, work, short, pending, n, m, rows, units, record, stride, slots, bits,
+    k, mask, found, work, short, n, m, rows, units, record, stride, slots, bits,
     BLOCK: tl.constexpr, TF32: tl.constexpr
 ):  # fmt: skip
-    """Measure the keys of one batch element per program; list the distinct and seen ones where `work` is given.
+    """Measure the keys of one batch element per program; list the distinct and seen ones where `short` is given.
 
-    `work` has (m,) weights, starts, members, hashes and spare room, and the (slots,) table; `found` is that of
+    `work` has the number of pending rows and (rows,) these, and for each batch element the bits of its two norms and,
+    with a list, (m,) weights, starts, members, hashes and spare room, and the (slots,) table. `found` is that of
     `gpu.attend`. Without duplicates and hidden keys there is no list, and `used` is -1.
     """
     D = units * (128 // k.dtype.element_ty.primitive_bitwidth)
     b = tl.program_id(0).to(tl.int64)
-    tl.store(pending + rows, 0)
-    if work is None:
+    tl.store(work, 0)
+    norms = work + 1 + rows + b * stride
+    if short is None:
         _measure(k, mask, norms, None, None, b, m, slots, D, BLOCK // 4, TF32)
     else:
-        weights = work + b * stride
+        weights = norms + 2
         starts, members, hashes, spare, table = (
             weights + m, weights + 2 * m, weights + 3 * m, weights + 4 * m, weights + 5 * m
         )  # fmt: skip

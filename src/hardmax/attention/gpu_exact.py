@@ -173,7 +173,7 @@ def count_candidates(amount, bits, pair):
 
 
 @triton.jit
-def find_candidates(found, mask, b, i, n, m, bits, pair, amount, limit, listed, start, mask_batch, mask_row, record):
+def find_candidates(found, mask, b, i, n, m, bits, pair, amount, limit, listed, start, mask_rows, record):
     """Return the keys number `start` on in the lanes and tiles of a row, and which of them exist and are seen."""
     each = _count_in_lane(amount, pair)
     until = tl.cumsum((bits >> tl.arange(0, LANES)) & 1, 0)  # (LANES,) how many of these lanes end here
@@ -185,7 +185,7 @@ def find_candidates(found, mask, b, i, n, m, bits, pair, amount, limit, listed, 
     key = lane + LANES * row
     real = (lane < LANES) & (key < limit) & ((again & (low == high)) == 0)
     if mask is not None:
-        real &= tl.load(mask + b * mask_batch + i.to(tl.int64) * mask_row + key, mask=real, other=0) != 0
+        real &= tl.load(mask + (b * mask_rows + tl.minimum(i, mask_rows - 1)) * m + key, mask=real, other=0) != 0
     else:
         key = tl.where(listed, tl.load(found + b * record + 4 * n + m + key, mask=real & listed, other=0), key)
     return key, real
@@ -193,7 +193,7 @@ def find_candidates(found, mask, b, i, n, m, bits, pair, amount, limit, listed, 
 
 @triton.jit
 def _find_best(
-    q, k, found, mask, row, b, i, n, m, bits, pair, amount, limit, listed, count, mask_batch, mask_row, record, D
+    q, k, found, mask, row, b, i, n, m, bits, pair, amount, limit, listed, count, mask_rows, record, D
 ):  # fmt: skip
     """Return the best key in float64, its score and the bound of its error, and a bound of all other scores."""
     best = tl.full([BLOCK], float("-inf"), tl.float64)
@@ -201,8 +201,8 @@ def _find_best(
     best_key = -1 - tl.arange(0, BLOCK)  # no two the same
     others = tl.full([BLOCK], float("-inf"), tl.float64)
     for start in range(0, count, BLOCK):
-        keys, real = find_candidates(found, mask, b, i, n, m, bits, pair, amount, limit, listed, start, mask_batch,
-                                     mask_row, record)  # fmt: skip
+        keys, real = find_candidates(found, mask, b, i, n, m, bits, pair, amount, limit, listed, start, mask_rows,
+                                     record)  # fmt: skip
         score, error = _score(q, k, row, b * m + keys, real, D, BLOCK)
         score = tl.where(real & (tl.abs(score) + error < float("inf")), score, float("-inf"))
         higher = score > best
@@ -241,10 +241,10 @@ def _add_duplicates(v, starts, members, keys, member, weight, b, m, columns, wit
 
 
 @triton.jit(do_not_specialize=[
-    "n", "m", "rows", "units", "causal", "mask_batch", "mask_row", "record", "stride", "DV"
+    "n", "m", "rows", "units", "causal", "mask_rows", "record", "stride", "DV"
 ])  # fmt: skip
 def decide(
-    q, k, v, mask, out, found, work, pending, n, m, rows, units, causal, mask_batch, mask_row, record, stride, DV
+    q, k, v, mask, out, found, work, n, m, rows, units, causal, mask_rows, record, stride, DV, HAS_LIST: tl.constexpr
 ):  # fmt: skip
     """Find C_i of the pending rows exactly, and write the mean of their values.
 
@@ -253,20 +253,20 @@ def decide(
     repeated: a loop of its own for that would have to be compiled again.
     """
     D = units * (128 // q.dtype.element_ty.primitive_bitwidth)
-    for slot in range(tl.program_id(0), tl.load(pending + rows), tl.num_programs(0)):
-        row = tl.load(pending + slot).to(tl.int64)
+    for slot in range(tl.program_id(0), tl.load(work), tl.num_programs(0)):
+        row = tl.load(work + 1 + slot).to(tl.int64)
         b = row // n
         i = (row % n).to(tl.int32)
-        bits, pair, amount, limit, listed = load_row(found, b, i, n, m, causal, record, work is not None)
+        bits, pair, amount, limit, listed = load_row(found, b, i, n, m, causal, record, HAS_LIST)
         count = count_candidates(amount, bits, pair)
+        weights = work + 1 + rows + b * stride + 2
         pivot, pivot_score, pivot_error, others = _find_best(
-            q, k, found, mask, row, b, i, n, m, bits, pair, amount, limit, listed, count, mask_batch, mask_row, record,
-            D
+            q, k, found, mask, row, b, i, n, m, bits, pair, amount, limit, listed, count, mask_rows, record, D
         )  # fmt: skip
         lowest, kinds = pivot, tl.where(pivot >= 0, 1, 0)
         size = kinds
-        if work is not None:
-            size = tl.load(work + b * stride + pivot, mask=listed & (pivot >= 0), other=kinds)
+        if HAS_LIST:
+            size = tl.load(weights + pivot, mask=listed & (pivot >= 0), other=kinds)
         unclear = (pivot_score - pivot_error <= others) & (size > 0)
         start_v = 0
         while start_v < DV or unclear:
@@ -279,7 +279,7 @@ def decide(
                 lowest, size, kinds = m, 0, 0
                 for start in range(0, count, BLOCK):
                     keys, real = find_candidates(found, mask, b, i, n, m, bits, pair, amount, limit, listed, start,
-                                                 mask_batch, mask_row, record)  # fmt: skip
+                                                 mask_rows, record)  # fmt: skip
                     sign, score, error = compare(
                         q, k, row, b * m + keys, real, b * m + pivot, pivot_score, pivot_error, D
                     )
@@ -292,10 +292,9 @@ def decide(
                     at = v + (b * m + keys[:, None]) * DV + columns[None, :]
                     x = tl.load(at, mask=member[:, None] & within[None, :], other=0.0)
                     total += tl.sum(x.to(tl.float32), 0)
-                    if work is not None and listed:
-                        classes = work + b * stride
-                        weight = tl.load(classes + keys, mask=member, other=0)
-                        total += _add_duplicates(v, classes + m, classes + 2 * m, keys, member, weight, b, m, columns,
+                    if HAS_LIST and listed:
+                        weight = tl.load(weights + keys, mask=member, other=0)
+                        total += _add_duplicates(v, weights + m, weights + 2 * m, keys, member, weight, b, m, columns,
                                              within, DV)  # fmt: skip
                     size += tl.sum(weight, 0)
                     lowest = tl.minimum(lowest, tl.min(tl.where(member, keys, m), 0))

@@ -17,14 +17,14 @@ ROWS: tl.constexpr = tl.constexpr(64)  # rows read at a time
 
 
 @triton.jit
-def _unit(most, bits):
-    """Return the power of two that the integers of a column count: the sum of n < 2^bits gradients is below 2^62 units.
+def _load_units(totals, part, m, columns, bits, DV):
+    """Return the powers of two that the integers of columns count: the sum of n < 2^bits gradients is below 2^62 units.
 
-    It is infinite in a column with a gradient that is not finite.
+    A unit is infinite in a column with a gradient that is not finite.
     """
-    exponent = (most.to(tl.int32, bitcast=True) >> 23).to(tl.int64)  # most < 2^(exponent - 126)
-    unit = ((exponent - 126 + bits - 61 + 1023) << 52).to(tl.float64, bitcast=True)
-    return tl.where(most < float("inf"), unit, float("inf"))
+    most = tl.load(totals + (part * (m + 1) + m) * DV + columns, mask=columns < DV, other=0)
+    unit = (((most >> 23) - 126 + bits - 61 + 1023) << 52).to(tl.float64, bitcast=True)  # most < 2^(exponent - 126)
+    return tl.where(most < 255 << 23, unit, float("inf"))
 
 
 @triton.jit
@@ -45,11 +45,11 @@ def _sum_rows(g, order, count, b, n, columns, DV):
 
 
 @triton.jit(do_not_specialize=["batch", "n", "m", "bits"])
-def index_rows(g, largest, totals, keys, begins, batch, n, m, bits, DV, KEYS: tl.constexpr):
+def index_rows(g, totals, keys, begins, batch, n, m, bits, DV, KEYS: tl.constexpr):
     """Write the number of tied rows and where the rows of each key begin in the sorted `keys` of rows.
 
-    Where rows are tied, also write the largest |g| of each column, infinite for NaN, and clear the totals. `batch` is
-    the first batch element of `totals`; programs have KEYS keys of an element.
+    Where rows are tied, also clear the (m,) rows of totals, and write to the row after them the bits of the largest |g|
+    of each column, infinite for NaN. `batch` is the first batch element of `totals`; programs have KEYS keys of one.
     """
     blocks = tl.cdiv(m + 2, KEYS)
     block, part = tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
@@ -71,8 +71,9 @@ def index_rows(g, largest, totals, keys, begins, batch, n, m, bits, DV, KEYS: tl
                 i = top + tl.arange(0, ROWS)
                 x = tl.abs(_load_rows(g, b, n, i, i < n, columns, DV))
                 most = tl.maximum(most, tl.where(x < float("inf"), x, float("inf")))
-            tl.store(largest + part * DV + columns, tl.max(most, 0), mask=columns < DV)
-        totals += (part * m + block * KEYS) * DV
+            bits_of_most = tl.max(most, 0).to(tl.int32, bitcast=True).to(tl.int64)
+            tl.store(totals + (part * (m + 1) + m) * DV + columns, bits_of_most, mask=columns < DV)
+        totals += (part * (m + 1) + block * KEYS) * DV
         end = tl.minimum(m - block * KEYS, KEYS) * DV
         for start in range(0, end, KEYS):
             place = start + tl.arange(0, KEYS)
@@ -80,11 +81,11 @@ def index_rows(g, largest, totals, keys, begins, batch, n, m, bits, DV, KEYS: tl
 
 
 @triton.jit(do_not_specialize=[
-    "batch", "n", "m", "units", "each", "causal", "mask_batch", "mask_row", "record", "bits"
+    "batch", "n", "m", "units", "each", "causal", "mask_rows", "record", "bits"
 ])  # fmt: skip
 def scatter_ties(
-    g, largest, totals, q, k, mask, found, begins, order, batch, n, m, units, each, causal, mask_batch, mask_row,
-    record, bits, DV, HAS_LIST: tl.constexpr
+    g, totals, q, k, mask, found, begins, order, batch, n, m, units, each, causal, mask_rows, record, bits, DV,
+    HAS_LIST: tl.constexpr
 ):  # fmt: skip
     """Add the gradient of each tied row, divided by the size of its set, to its keys; `each` programs per element."""
     D = units * (128 // q.dtype.element_ty.primitive_bitwidth)
@@ -98,21 +99,21 @@ def scatter_ties(
         size = tl.load(found + b * record + n + i).to(tl.float64)
         pivot_score, pivot_error = score_one(q, k, row, b * m + pivot, D)
         for start in range(0, count_candidates(amount, lanes, pair), BLOCK):
-            keys, real = find_candidates(found, mask, b, i, n, m, lanes, pair, amount, limit, listed, start, mask_batch,
-                                         mask_row, record)  # fmt: skip
+            keys, real = find_candidates(found, mask, b, i, n, m, lanes, pair, amount, limit, listed, start, mask_rows,
+                                         record)  # fmt: skip
             sign, _score, _error = compare(q, k, row, b * m + keys, real, b * m + pivot, pivot_score, pivot_error, D)
             for begin in range(0, DV, CHUNK):
                 columns = begin + tl.arange(0, CHUNK)
-                unit = _unit(tl.load(largest + part * DV + columns, mask=columns < DV, other=0.0), bits)
+                unit = _load_units(totals, part, m, columns, bits, DV)
                 x = tl.load(g + row * DV + columns, mask=columns < DV, other=0.0).to(tl.float64)
                 number = (x / size * (1.0 / unit)).to(tl.int64)[None, :] + tl.zeros([BLOCK, 1], tl.int64)
-                at = totals + (part * m + keys[:, None]) * DV + columns[None, :]
+                at = totals + (part * (m + 1) + keys[:, None]) * DV + columns[None, :]
                 tl.atomic_add(at, number, mask=(sign == 0)[:, None] & (columns < DV)[None, :], sem="relaxed")
 
 
 @triton.jit(do_not_specialize=["batch", "n", "m", "record", "bits"])
 def collect(
-    g, out, largest, totals, found, begins, order, batch, n, m, record, bits, DV, KEYS: tl.constexpr
+    g, out, totals, found, begins, order, batch, n, m, record, bits, DV, KEYS: tl.constexpr
 ):  # fmt: skip
     """Write the gradients of KEYS keys per program: the sums of their rows, and the shares of tied rows."""
     blocks = tl.cdiv(m, KEYS)
@@ -143,8 +144,8 @@ def collect(
         total /= size[:, None]
         inside = (key < m)[:, None] & (columns < DV)[None, :]
         if tl.load(begins) > 0:
-            unit = _unit(tl.load(largest + part * DV + columns, mask=columns < DV, other=0.0), bits)[None, :]
-            at = totals + (part * m + key[:, None]) * DV + columns[None, :]
+            unit = _load_units(totals, part, m, columns, bits, DV)[None, :]
+            at = totals + (part * (m + 1) + key[:, None]) * DV + columns[None, :]
             share = tl.load(at, mask=inside, other=0).to(tl.float64) * unit
             total = (total.to(tl.float64) + tl.where(unit < float("inf"), share, float("nan"))).to(tl.float32)
         tl.store(out + (b * m + key[:, None]) * DV + columns[None, :], total.to(out.dtype.element_ty), mask=inside)

@@ -75,15 +75,15 @@ def _scan(
     return lanes, best, second
 
 
-@triton.jit(do_not_specialize=["n", "m", "rows", "d", "causal", "mask_batch", "mask_row", "record", "stride", "keep"])
+@triton.jit(do_not_specialize=["n", "m", "rows", "d", "causal", "mask_rows", "record", "stride", "keep"])
 def search(
-    q_tiles, k_tiles, short_tiles, v, mask, norms, out, found, work, pending, n, m, rows, d, causal, mask_batch,
-    mask_row, record, stride, keep, DV, WIDTH: tl.constexpr, PARTS: tl.constexpr, STAGES: tl.constexpr,
-    TF32: tl.constexpr
+    q_tiles, k_tiles, short_tiles, v, mask, out, found, work, n, m, rows, d, causal, mask_rows, record, stride, keep,
+    DV, WIDTH: tl.constexpr, PARTS: tl.constexpr, STAGES: tl.constexpr, TF32: tl.constexpr
 ):  # fmt: skip
     """Find C_i of a tile of queries where it clearly is one key with its duplicates; list other rows as pending.
 
-    `keep` masks the last bits of a score, which hold the index of a tile. The bounds are those of `gpu`.
+    `keep` masks the last bits of a score, which hold the index of a tile. The bounds are those of `gpu`. A mask has
+    `mask_rows` rows per batch element: one for all queries, or n. `work` is that of `prepare_keys`.
     """
     tiles = tl.cdiv(n, TILE)
     tile, b = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
@@ -98,8 +98,8 @@ def search(
         more, more_rest = _square(q_tiles.load([q_row, part * WIDTH]), TF32)
         square += more
         rest += more_rest
-    used = tl.load(found + b * record + 4 * n + 2 * m) if work is not None else -1
-    if work is not None and used >= 0:
+    used = tl.load(found + b * record + 4 * n + 2 * m) if short_tiles is not None else -1
+    if short_tiles is not None and used >= 0:
         limit = tl.zeros([TILE], tl.int32) + used
         lanes, best, second = _scan(q0, q_tiles, short_tiles, None, q_row, k_row, used // TILE, tl.cdiv(used, TILE),
                                     limit, m, keep, WIDTH, PARTS, STAGES)  # fmt: skip
@@ -109,17 +109,19 @@ def search(
         last = tl.cdiv(tl.minimum(m, tl.where(causal != 0, top + TILE, m)), TILE)
         seen = None
         if mask is not None:
-            own = mask + b * mask_batch + tl.minimum(query, n - 1).to(tl.int64) * mask_row
+            own = mask + (b * mask_rows + tl.minimum(query, mask_rows - 1)) * m
             seen = own[:, None] + tl.arange(0, TILE)[None, :]
         lanes, best, second = _scan(q0, q_tiles, k_tiles, seen, q_row, k_row, whole, last, limit, m, keep, WIDTH,
                                     PARTS, STAGES)  # fmt: skip
 
-    k_norm = _round_norm_up(tl.load(norms + 2 * b))
+    norms = work + 1 + rows + b * stride
+    k_norm = _round_norm_up(tl.load(norms).to(tl.float32, bitcast=True))
     q_norm = _round_norm_up(square)
     size = q_norm * k_norm
     error = (d + 16) * 2.0**-22 * size
     if TF32:
-        error += _round_norm_up(rest) * k_norm + q_norm * _round_norm_up(tl.load(norms + 2 * b + 1))
+        k_rest = _round_norm_up(tl.load(norms + 1).to(tl.float32, bitcast=True))
+        error += _round_norm_up(rest) * k_norm + q_norm * k_rest
     packing = -keep * 2.0**-23
     score = tl.max(lanes, 1)
     near = score - 2.1 * (1.0 + packing) * (error + packing * tl.abs(score))
@@ -145,14 +147,14 @@ def search(
         high = tl.max(tl.where(near_tile, number, 0), 1)
         others = tl.max((near_tile & (number != low[:, None]) & (number != high[:, None])).to(tl.int32), 1)
         pair = tl.where(bounded & apart & (others == 0) & (high < 1 << 15), low | (high << 16), -1)
-        slot = tl.atomic_add(pending + rows + tl.zeros([TILE], tl.int32), 1, mask=unsure, sem="relaxed")
-        tl.store(pending + slot, row.to(tl.int32), mask=unsure)
+        slot = tl.atomic_add(work + tl.zeros([TILE], tl.int32), 1, mask=unsure, sem="relaxed")
+        tl.store(work + 1 + slot, row.to(tl.int32), mask=unsure)
     weight = tl.where(winner < 0, 0, 1)
     begin = tl.zeros([TILE], tl.int32)
-    if work is not None and used >= 0:
+    if short_tiles is not None and used >= 0:
         winner = tl.load(found + b * record + 4 * n + m + winner, mask=winner >= 0, other=-1)
-        weight = tl.load(work + b * stride + winner, mask=winner >= 0, other=0)
-        begin = tl.load(work + b * stride + m + winner, mask=winner >= 0, other=0)
+        weight = tl.load(norms + 2 + winner, mask=winner >= 0, other=0)
+        begin = tl.load(norms + 2 + m + winner, mask=winner >= 0, other=0)
     tl.store(at_row, winner, mask=inside)
     tl.store(at_row + n, weight, mask=inside)
     tl.store(at_row + 2 * n, bits, mask=inside)
@@ -162,10 +164,10 @@ def search(
         within = inside[:, None] & (columns < DV)[None, :]
         chosen = within & (winner >= 0)[:, None]
         value = tl.load(v + (b * m + winner)[:, None] * DV + columns[None, :], mask=chosen, other=0.0)
-        if work is not None and used >= 0:
+        if short_tiles is not None and used >= 0:
             total = value.to(tl.float32)
             for index in range(1, tl.max(weight, 0)):
-                other = tl.load(work + b * stride + 2 * m + begin + index, mask=index < weight, other=0)
+                other = tl.load(norms + 2 + 2 * m + begin + index, mask=index < weight, other=0)
                 at = v + (b * m + other)[:, None] * DV + columns[None, :]
                 total += tl.load(at, mask=chosen & (index < weight)[:, None], other=0.0).to(tl.float32)
             value = (total / tl.maximum(weight, 1).to(tl.float32)[:, None]).to(value.dtype)
