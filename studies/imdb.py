@@ -12,10 +12,8 @@ from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
-
 from benchmarks.memory import with_peak
 
-BEGIN = "<!-- made by python -m benchmarks imdb -->"
 LINEAR = "TF-IDF of words and pairs, logistic regression"
 SHIPPED = {
     '`hm.pretrained("imdb")`: 100,000 words, pairs and triples, a byte a number': "imdb",
@@ -55,7 +53,7 @@ def _timed(call: Callable[..., Any], *given: Any) -> tuple[float, Any]:
     return time.process_time() - start, result
 
 
-def measure(quick: bool, progress: Callable[[str], None] | None = None) -> dict[str, Any]:
+def measure(quick: bool, progress: Callable[[str], None]) -> dict[str, Any]:
     """Every model, in a process of its own, whose memory no other has used; a trial has a few reviews."""
     import hardmax as hm
     from hardmax.text.imdb import load_imdb
@@ -68,8 +66,7 @@ def measure(quick: bool, progress: Callable[[str], None] | None = None) -> dict[
     asked |= {name: partial(hm.pretrained, folder) for name, folder in SHIPPED.items()}
     rows = []
     for name, make in asked.items():
-        if progress is not None:
-            progress(f"imdb: {name}")
+        progress(f"imdb: {name}")
         with ProcessPoolExecutor(1, get_context("spawn")) as own:
             rows.append(own.submit(row, name, make, train, test).result())
     return {"rows": rows}

@@ -1,16 +1,11 @@
 """The tables of docs/classifier.md: recorded studies, and every setting of the classifier.
 
-`python -m benchmarks.classifier_page docs/classifier.md` fills the page between its marks. The numbers come from
-`hardmax study` and `hardmax evaluate --explanations`.
+`python -m studies.pages` fills the page between its marks. The numbers come from the studies of the classifier.
 """
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from pathlib import Path
 
-from benchmarks.report import fill_all
-from hardmax._files import written_whole
 from hardmax.figures.shared import PAPER_BEST, Row, by_start, read_results
 from hardmax.text.settings import ModelSettings, RunSettings, TrainingSettings, type_name
 from hardmax.text.small import NAMES
@@ -144,21 +139,9 @@ TABLES: dict[str, Callable[[], str]] = {
 }
 
 
-def filled(text: str) -> str:
-    """A page with each table between its mark and the next end mark."""
-    return fill_all(text, TABLES, "benchmarks.classifier_page")
-
-
 def _head(columns: Sequence[str]) -> list[str]:
     return [_line(columns), f"|---|{'---:|' * (len(columns) - 1)}"]
 
 
 def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-if __name__ == "__main__":
-    page = Path(sys.argv[1])
-    text = filled(page.read_text(encoding="utf-8"))
-    with written_whole(page) as temporary:
-        temporary.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.flow_accuracy`: the error of flows against the `rtol` that was requested.
+"""`python -m studies.flow_accuracy`: the error of flows against the `rtol` that was requested.
 
 The error is max |z - z_ref| / max |z_ref| over all tokens and 101 saved times, in rescaled coordinates where the rule
 has them. The reference is DOP853 with the smallest `rtol`. Each heading shows how far LSODA with that `rtol` is from

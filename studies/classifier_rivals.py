@@ -1,6 +1,6 @@
 """Rivals of the classifier on files of every size: TF-IDF and sentence embeddings, each with logistic regression.
 
-`IMDB=FOLDER python -m benchmarks.classifier_rivals small small.json [ROW ...]` measures them on the draws and the test
+`IMDB=FOLDER python -m studies.classifier_rivals small small.json [ROW ...]` measures them on the draws and the test
 texts of `hardmax study small`, and puts them into the rows of the file that this command wrote: into all rows, or into
 those that are named. `... imdb imdb_rivals.json` trains TF-IDF on all training reviews and asks about all test reviews.
 Without `IMDB` the reviews are downloaded once.
@@ -16,6 +16,8 @@ from time import process_time
 from typing import Any
 
 import numpy as np
+from benchmarks import report
+from benchmarks.machine import machine
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from sklearn.linear_model import LogisticRegression
@@ -23,8 +25,6 @@ from sklearn.metrics import f1_score, log_loss
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import FunctionTransformer
 
-from benchmarks import report
-from benchmarks.machine import machine
 from hardmax._files import written_whole
 from hardmax._types import AnyArray, FloatArray
 from hardmax.text.imdb import load_imdb
