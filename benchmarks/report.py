@@ -26,9 +26,9 @@ def cell(value: Any) -> str:
     """Return a value as the text of a cell."""
     if value is None:
         return ""
-    if isinstance(value, bool):
-        return "reached" if value else "missed"
-    return number(value) if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return number(value) if isinstance(value, float) else str(value)
 
 
 def lines(columns: Sequence[str], rows: Iterable[Sequence[Any]], text: Sequence[str] = ()) -> str:

@@ -11,6 +11,8 @@ import hardmax as hm  # noqa: E402
 from hardmax.attention import cpu  # noqa: E402
 from hardmax.attention.functional import HardmaxAttention, hardmax_attention  # noqa: E402
 
+pytestmark = pytest.mark.portable
+
 
 def weights(q, k, mask=None, causal=False):
     """The matrix P with P_ij = 1/|C_i| for j in C_i, by rational arithmetic; (B, n, m)."""

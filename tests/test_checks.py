@@ -13,6 +13,8 @@ import hardmax as hm
 from hardmax import _validation
 from hardmax.exact.argmax import argmax_sets
 
+pytestmark = [pytest.mark.quick, pytest.mark.portable]
+
 RULE = hm.Hardmax(0.5)
 GOOD = [[1.0, 2.0], [0.5, 1.0]]
 

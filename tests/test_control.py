@@ -26,6 +26,8 @@ from hardmax.control.programme import (
 )
 from hardmax.control.request import Vertices, check_request
 
+pytestmark = pytest.mark.portable
+
 PROFILE = {"deadline": None, "derandomize": True}
 TRIANGLE = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 0.0], [0.9, 0.0]])
 

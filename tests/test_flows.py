@@ -14,6 +14,8 @@ import hardmax as hm
 from hardmax.flows.coordinates import Rescaled, choose_coordinates
 from hardmax.flows.integrate import ADAPTIVE
 
+pytestmark = pytest.mark.portable
+
 RNG = np.random.default_rng(11)
 TOKENS = RNG.normal(size=(5, 2))
 Q, K, V = RNG.normal(size=(3, 2)), RNG.normal(size=(3, 2)), RNG.normal(size=(2, 2)) * 0.8

@@ -14,6 +14,8 @@ from hardmax.attention.functional import hardmax_attention
 from hardmax.attention.layers import hardmax_layers
 from hardmax.attention.layers_numpy import layers_of, shares
 
+pytestmark = pytest.mark.portable
+
 
 def one_by_one(z, alpha, count, A=None, mask=None):
     step = (alpha / (1 + alpha))[:, None, None]

@@ -19,6 +19,8 @@ from hardmax.search.sets import Sets
 from tests.problems import clouds
 from tests.problems.oracle import choose, fractions
 
+pytestmark = pytest.mark.portable
+
 COMPILED = [name for name in KERNELS if name not in ("auto", "numpy")]
 SIZES = [1, 2, 3, 63, 100, 257]
 KINDS = {

@@ -15,6 +15,8 @@ from scipy.optimize import linprog
 
 import hardmax as hm
 
+pytestmark = pytest.mark.quick
+
 RNG = np.random.default_rng(7)
 TOKENS = RNG.normal(size=(6, 3))
 ANY_A = RNG.normal(size=(3, 3))

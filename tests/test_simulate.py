@@ -12,6 +12,8 @@ import hardmax as hm
 from tests.problems import clouds, theory
 from tests.problems.oracle import definition, positions_of, sets_of
 
+pytestmark = pytest.mark.portable
+
 ALPHAS = [0.1, Fraction(1, 10), Fraction(1, 2), 5, [Fraction(1, 2), 3, Fraction(1, 10)]]
 
 

@@ -9,6 +9,8 @@ import pytest
 
 import hardmax as hm
 
+pytestmark = pytest.mark.quick
+
 RNG = np.random.default_rng(4)
 TOKENS = RNG.normal(size=(6, 4))
 SPHERE = TOKENS / np.linalg.norm(TOKENS, axis=1, keepdims=True)

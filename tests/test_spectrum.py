@@ -11,6 +11,8 @@ from hardmax.configurations import MATRICES, PAPER_MATRICES
 from hardmax.flows import classify, eigenvalues
 from tests import machines
 
+pytestmark = [pytest.mark.quick, pytest.mark.portable]
+
 GROWING_PAIR = [[1, -1, 0], [1, 1, 0], [0, 0, -0.3]]
 
 

@@ -12,6 +12,8 @@ import hardmax as hm
 from tests.problems import clouds, theory
 from tests.problems.oracle import sets_of
 
+pytestmark = pytest.mark.quick
+
 MATRIX = [[2.0, 0.1], [0.1, 1.0]]
 THIRDS = [[Fraction(1, 3), 0], [0, Fraction(2, 3)]]
 

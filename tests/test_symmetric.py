@@ -19,6 +19,8 @@ from hardmax.exact.argmax import slack_of
 from hardmax.search import symmetric
 from hardmax.search.simd import count_accumulators, tile_maxima
 
+pytestmark = pytest.mark.portable
+
 ON_X86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names of other processors")
 PROGRAM = """
 import numpy as np

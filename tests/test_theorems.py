@@ -13,6 +13,8 @@ import hardmax as hm
 from hardmax.search.sets import Sets
 from hardmax.theorems import hardmax as statements
 
+pytestmark = [pytest.mark.quick, pytest.mark.portable]
+
 NAMES = ["F1 hull", "F2 norm", "F3 half-space", "F4 leaders", "F5 limit"] + [f"Theorem {k}" for k in (1, 2, 3, 4)]
 RULE = hm.Hardmax(Fraction(1, 2))
 

@@ -9,6 +9,8 @@ import hardmax as hm
 from tests.problems import clouds, theory
 from tests.problems.oracle import definition, sets_of
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize("kind", ["gaussian", "duplicates", "zeros", "mirrored"])
 def test_attention_is_uniform_on_the_sets_and_moves_the_tokens(kind):
