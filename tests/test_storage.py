@@ -261,7 +261,7 @@ def test_attention_that_was_held_is_checked(tmp_path):
     held.to_npz(tmp_path / "run.npz")
     assert hm.Trajectory.from_npz(tmp_path / "run.npz").held[0][0] == 0.5
     path = spoiled(held, tmp_path / "run.npz", "held/0/attention", lambda a: a[:2])
-    with pytest.raises(ValueError, match="`held/0/attention` must have shape"):
+    with pytest.raises(ValueError, match="`held/0/attention`"):
         hm.Trajectory.from_npz(path)
 
 

@@ -80,7 +80,7 @@ def test_only_the_last_layer_is_too_little() -> None:
     verdicts = hm.theorems.check(hm.simulate(hm.configuration("triangle"), RULE, layers=5, save="last"))
     assert all(verdict.outcome == "undecided" for verdict in verdicts)
     assert all('simulate with `save="all"`' in verdict.reason for verdict in verdicts)
-    with pytest.raises(TypeError, match=r"`check` must get a Trajectory from hm.simulate. Got Limit."):
+    with pytest.raises(TypeError, match="`check`"):
         hm.theorems.check(hm.limit([[1.0]], RULE))
 
 
