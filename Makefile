@@ -3,18 +3,10 @@ PYTHON ?= python3
 GPU_PYTHON ?= python3
 BIN := .venv/bin
 PIP := -m pip install -q --disable-pip-version-check
+TEST := $(BIN)/python -m pytest -n 2 --dist worksteal -q  # a worker without tests takes some of the other's
 
-# What must come out the same everywhere: run again as if on other processors, and on other Pythons.
-named = $(patsubst %,tests/test_%.py,$(1))
-NUMERICAL := $(call named,causal checks edge_cases exact flows kernels limits maximisers sets simulate softmax_means spectrum states theorems)
-WITH_TORCH := $(call named,explanations layers)
-BLAS := $(call named,checks control flows kernels limits spectrum)
-VECTORS := $(call named,attention scan symmetric)
-TWO := -n 2 --dist worksteal  # a worker that is done takes tests from the other
-QUICKLY := $(TWO) -q -m "not slow and not site"
-UNITS := $(call named,causal checks classes configurations errors exact leaders map polytope rules sets smooth_trajectory \
-	spectrum states storage text theorems trajectory)  # a little of every room
-PEERS := --ignore-glob='tests/test_bench*' --ignore=tests/test_faithfulness.py  # they need other projects
+# Files with tests of a marker: the others may import what is not installed.
+marked = $(shell grep -l 'mark\.$(1)\b' tests/*.py)
 
 # Other Pythons that this version may run on: by name, or where pyenv keeps them.
 PYTHONS := $(foreach name,python3.12 python3.13 python3.14,$(shell command -v $(name) 2>/dev/null)) \
@@ -26,13 +18,13 @@ PYTHONS := $(foreach name,python3.12 python3.13 python3.14,$(shell command -v $(
 demo: .venv/installed
 	$(BIN)/hardmax demo --out demo
 
-# For every commit: in a minute or so, a little of every room.
+# For every commit: about a minute.
 check: lint types
-	$(BIN)/python -m pytest $(QUICKLY) $(UNITS)
+	$(TEST) -m "quick and not slow" $(call marked,quick)
 
 test: .venv/installed
 	$(MAKE) --no-print-directory -j3 -O lint types compiled
-	$(MAKE) --no-print-directory pytest test-machines
+	$(MAKE) --no-print-directory pytest
 
 lint: .venv/installed
 	$(BIN)/ruff check .
@@ -42,30 +34,25 @@ lint: .venv/installed
 types: .venv/installed
 	$(BIN)/mypy
 
-# What tests use of compiled code, once: two workers would each compile what they need at the same time.
+# Compile once: two test workers would compile the same functions at the same time.
 compiled: .venv/installed
 	$(BIN)/hardmax compile
 
 pytest: .venv/installed
-	$(BIN)/python -m pytest $(TWO) -m "not slow and not site"
+	$(TEST) -m "not slow and not site"
 
-# What takes long and seldom breaks: the rest of the hundred seeds, every example as a script, what depends on BLAS as if
-# on a processor without AVX-512, with two threads, and kernels for narrow registers.
 test-slow: .venv/installed
-	$(BIN)/python -m pytest $(TWO) -m slow
-	OPENBLAS_CORETYPE=Haswell OPENBLAS_NUM_THREADS=2 ATEN_CPU_CAPABILITY=avx2 \
-		$(BIN)/python -m pytest $(QUICKLY) $(BLAS)
-	NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES= $(BIN)/python -m pytest $(TWO) -q -m "not site" $(VECTORS)
+	$(TEST) -m "slow and not site"
 
-# As if on an old processor: OpenBLAS, numba and torch round differently there.
+# As if on other processors, on which OpenBLAS, numba and torch round differently: one without AVX, and one without AVX-512.
 test-machines: .venv/installed
-	OPENBLAS_CORETYPE=Prescott OPENBLAS_NUM_THREADS=1 NUMBA_CPU_NAME=generic ATEN_CPU_CAPABILITY=default \
-		$(BIN)/python -m pytest $(QUICKLY) -k "not under_all_kernels" $(NUMERICAL) $(WITH_TORCH)
+	OPENBLAS_CORETYPE=Prescott OPENBLAS_NUM_THREADS=1 NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES= ATEN_CPU_CAPABILITY=default \
+		$(TEST) -m "portable and not slow" $(call marked,portable)
+	OPENBLAS_CORETYPE=Haswell OPENBLAS_NUM_THREADS=2 ATEN_CPU_CAPABILITY=avx2 $(TEST) -m "portable and not slow" $(call marked,quick)
 
-# The suite with the oldest versions that pyproject.toml allows; `make test` has the newest. Without transformers, of
-# which one version was tested, and without peers.
+# With the oldest versions that pyproject.toml allows; `make test` has the newest.
 test-oldest: .venv-oldest/installed
-	.venv-oldest/bin/python -m pytest $(TWO) -q -k "not inspect" $(PEERS)
+	.venv-oldest/bin/python -m pytest -n 2 -q -m "(quick or portable) and not slow" $(call marked,quick) $(call marked,portable)
 
 .venv-oldest/installed: pyproject.toml constraints.txt tests/oldest.py
 	$(PYTHON) -m venv --clear .venv-oldest
@@ -74,7 +61,7 @@ test-oldest: .venv-oldest/installed
 		pytest pytest-timeout pytest-xdist hypothesis
 	touch $@
 
-# The numerical tests on every other Python at hand, without torch, of which there may be no small build for it.
+# On every other Python at hand, without torch, of which there may be no small build for it.
 test-pythons:
 	@seen=""; for python in $(PYTHONS); do \
 		version=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || continue; \
@@ -82,7 +69,7 @@ test-pythons:
 		seen="$$seen $$version"; echo "Python $$version"; \
 		rm -rf .venv-other && $$python -m venv .venv-other && \
 		.venv-other/bin/python $(PIP) -e '.[exact,fast]' pytest pytest-timeout pytest-xdist hypothesis && \
-		.venv-other/bin/python -m pytest $(QUICKLY) $(NUMERICAL) || exit 1; \
+		.venv-other/bin/python -m pytest -n 2 -q -m "portable and not slow" $(call marked,portable) || exit 1; \
 	done; echo "Other Pythons at hand:$${seen:- none}"
 
 # The wheel in an environment of its own, without extras and away from the source.
@@ -97,7 +84,7 @@ try-wheel:
 	.venv-wheel/bin/python $(PIP) dist/*.whl
 	cd dist && ../.venv-wheel/bin/python ../tests/wheel.py
 
-# Everything of a release but the upload: the archive and the wheel made from it, checked, and the wheel tried by itself.
+# All of a release except the upload: the archive and the wheel made from it, checked, and the wheel tried by itself.
 release: .venv/installed
 	$(BIN)/python $(PIP) build twine
 	rm -rf dist
@@ -105,16 +92,16 @@ release: .venv/installed
 	$(BIN)/python -m twine check --strict dist/*
 	$(MAKE) --no-print-directory try-wheel
 
-# The site in site/. A second run runs again only the examples that changed; `make clean` forgets them.
+# The site in site/. A second run repeats only the examples that changed; `make clean` removes their results.
 docs: .venv/docs
 	MPLBACKEND=Agg $(BIN)/sphinx-build -q -W --keep-going -d site/.doctrees docs site
 
 docs-open: docs
 	$(BIN)/python -m webbrowser -t "file://$(CURDIR)/site/index.html"
 
-# The site in a browser: no request to another host, links, search, both colours, a narrow screen.
+# The site in a browser: no request to another host, links, search, both colour schemes, a narrow screen.
 test-docs: docs
-	$(BIN)/python -m pytest $(TWO) -q -m site
+	$(TEST) -m site
 
 .venv/docs: .venv/installed
 	$(BIN)/python $(PIP) -c constraints.txt -e '.[docs]'
@@ -129,12 +116,12 @@ screenshots: .venv/installed
 
 # On a machine with a GPU, with its own Python: torch, Triton, pytest and what `import hardmax` needs.
 test-gpu:
-	PYTHONPATH=src $(GPU_PYTHON) -m pytest -n 4 -m gpu -p no:benchmark tests/test_gpu.py tests/test_layers.py tests/test_attention.py
+	PYTHONPATH=src $(GPU_PYTHON) -m pytest -n 4 -m gpu -p no:benchmark $(call marked,gpu)
 
 bench-gpu:
 	PYTHONPATH=src $(GPU_PYTHON) -m benchmarks.gpu benchmarks/results/gpu.json benchmarks/README.md
 
-# Both kinds of machine: as it is, and without AVX-512.
+# On both kinds of machine: the processor as it is, and without AVX-512.
 bench: .venv/installed
 	$(BIN)/python -m benchmarks --out benchmarks/results/cpu.json --markdown benchmarks/README.md
 	$(BIN)/python -m benchmarks.avx2 --out benchmarks/results/cpu.json --markdown benchmarks/README.md
@@ -143,7 +130,7 @@ clean:
 	rm -rf .venv .venv-oldest .venv-other .venv-wheel demo dist site figures \
 		docs/gallery docs/static/live docs/static/mathjax docs/reference/command-line.md
 
-# The mark is renewed when what is installed changes; an editable install follows the source by itself.
+# Made again when what is installed changes; an editable install follows the source by itself.
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python $(PIP) -c constraints.txt -e '.[test]'

@@ -1,42 +1,14 @@
-"""Speed as ratios to real peers, measured in one run: what `python -m benchmarks` prints.
+"""Speed as ratios to peers, measured in one run: `python -m benchmarks`.
 
-A case is a list of methods that answer the same question. Each runs in a process of its own (`worker`), in turns with
-the others (`measure`), and a ratio is printed only if its answer agrees with ours (`agreement`).
+`registry` says what a case is, `runner` measures it, `report` writes results and tables. The other files hold the
+cases, one file per family. What is measured without a peer, such as curves and accuracies, is in `studies/`.
 """
 
-from benchmarks import (
-    batches,
-    classifier,
-    clustering,
-    control,
-    first_call,
-    flows,
-    layers,
-    limits,
-    one_layer,
-    ties,
-    training,
-)
-from benchmarks.measure import measure
-from benchmarks.registry import Case, Method, Target
-from benchmarks.results import Result, Row
+from benchmarks import attention, classifier, clustering, engine, first_call, flows, search
+from benchmarks.registry import Case, Method, Result, Row, Target
+from benchmarks.runner import measure
 
 __all__ = ["CASES", "Case", "Method", "Result", "Row", "Target", "measure"]
 
-CASES = {
-    case.name: case
-    for family in (
-        one_layer,
-        limits,
-        batches,
-        ties,
-        training,
-        classifier,
-        clustering,
-        control,
-        layers,
-        flows,
-        first_call,
-    )
-    for case in family.CASES
-}
+FAMILIES = (search, engine, attention, classifier, clustering, flows, first_call)
+CASES: dict[str, Case] = {case.name: case for family in FAMILIES for case in family.CASES}

@@ -1,4 +1,4 @@
-"""The classifier: a training step of the paper's model, and reviews that are labelled and explained a second."""
+"""The classifier: a training step against the paper's, and labels and explanations against TF-IDF."""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,29 +7,29 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machine import THREADS
-from benchmarks.registry import Answer, Case, Method, Target, equal, size
-from benchmarks.results import Row, number
+from benchmarks.registry import Answer, Case, Method, Row, Target, equal, size
+from benchmarks.report import number
 from hardmax._types import FloatArray, IntArray
 
 VOCABULARY, BATCH, N, LAYERS = 20_000, 64, 128, 8
-WORD_POWER = 0.95  # 128 words drawn so are 101 distinct ones; as the paper reads them, long reviews have 104
+WORD_POWER = 0.95  # 128 words drawn so have 101 distinct ones; long reviews, as the paper reads them, have 104
 TEMPERATURE, CLIP = 1e-3, 5.0
-CLOSE = 0.01  # of the largest logit: softmax mixes words whose products differ by little more than its temperature
-REVIEWS, LEARNED = 1000, 5000  # texts to explain, and those the baseline learns from
-RUNS, SPREAD = 123, 0.6  # median of the runs of a text, and deviation of their logarithm
-LENGTHS = (0.4, 0.4, 0.2)  # parts of the runs that are words, pairs, triples
-RATE = 2000  # reviews a second
+MAX_DIFFERENCE = 0.01  # of the largest logit: softmax mixes words whose products differ by about its temperature
+REVIEWS, TRAINING_REVIEWS = 1000, 5000
+TOKENS, SPREAD = 123, 0.6  # median of the n-grams of a text, and deviation of their logarithm
+LENGTHS = (0.4, 0.4, 0.2)  # shares of words, pairs and triples
+MIN_RATE = 2000  # reviews per second
 
 
 def words(quick: bool) -> tuple[IntArray, IntArray]:
-    """(texts, 128) word numbers, those of low rank more often, and labels."""
+    """Return (texts, 128) word indices, frequent words more often, and labels."""
     chances = np.arange(1.0, VOCABULARY + 1) ** -WORD_POWER
     drawn = np.random.default_rng(0).choice(VOCABULARY, (size(BATCH, quick), N), p=chances / chances.sum())
     return drawn, np.arange(len(drawn)) % 2
 
 
-def encoded(drawn: IntArray) -> Any:
-    """Distinct words of each text with their counts, as `Vocabulary.encode` gives them for distinct=False."""
+def encode(drawn: IntArray) -> Any:
+    """Return the distinct words of each text with their counts, as `Vocabulary.encode` does for distinct=False."""
     from hardmax.text.vocabulary import Encoded
 
     owners = np.repeat(np.arange(len(drawn)), N)
@@ -39,8 +39,8 @@ def encoded(drawn: IntArray) -> Any:
     return Encoded(drawn.ravel()[first[order]], np.r_[0, np.cumsum(sizes)], counts[order])
 
 
-def start(d: int) -> tuple[Any, Any]:
-    """The paper's network with its first weights, and how it is trained; without dropout, which the paper has not."""
+def new_paper_network(d: int) -> tuple[Any, Any]:
+    """Return the paper's network with its initial weights, and its settings, without dropout."""
     import torch
 
     from hardmax.text.classifier import HardmaxClassifier
@@ -53,15 +53,15 @@ def start(d: int) -> tuple[Any, Any]:
 
 
 def hardmax_step(d: int, quick: bool) -> Callable[[], Any]:
-    """A step as the library trains. The learning rate is 0, so each run has the same weights and does the same."""
+    """Prepare a step as the library trains. The learning rate is 0, so that each run does the same."""
     import torch
 
     from hardmax.text.training import _optimiser, _set_rates, _step
     from hardmax.text.vocabulary import Data
 
-    network, settings = start(d)
+    network, settings = new_paper_network(d)
     drawn, labels = words(quick)
-    data, batch, factors = Data(encoded(drawn), labels), np.arange(len(drawn)), torch.ones(2)
+    data, batch, factors = Data(encode(drawn), labels), np.arange(len(drawn)), torch.ones(2)
     optimiser = _optimiser(network, settings)
     _set_rates(optimiser, 0.0)
 
@@ -78,10 +78,10 @@ def hardmax_step(d: int, quick: bool) -> Callable[[], Any]:
 
 
 def softmax_step(d: int, quick: bool) -> Callable[[], Any]:
-    """A step as the paper trains, in plain torch: all 128 words, softmax, Adam, every gradient clipped."""
+    """Prepare a step as the paper trains, in plain torch: all 128 words, softmax, Adam, clipped gradients."""
     import torch
 
-    network, _ = start(d)
+    network, _ = new_paper_network(d)
     drawn, labels = words(quick)
     ids, wanted = torch.from_numpy(drawn), torch.from_numpy(labels).float()
     optimiser = torch.optim.Adam(network.parameters(), lr=0.0, fused=True)  # fused is the fastest
@@ -104,99 +104,99 @@ def softmax_step(d: int, quick: bool) -> Callable[[], Any]:
     return run
 
 
-def needed(d: int, quick: bool) -> str:
-    """How many layers ran: those after all texts are decided are one with the last."""
+def layers_run(d: int, quick: bool) -> dict[str, str]:
+    """Return how many layers run: those after all texts are decided are merged into the last."""
     from hardmax.attention.layers_numpy import layers_of
 
-    network, _ = start(d)
-    ids, counts = encoded(words(quick)[0]).padded()
+    network, _ = new_paper_network(d)
+    ids, counts = encode(words(quick)[0]).padded()
     step = (network.alpha / (1 + network.alpha)).detach().numpy().repeat(len(ids))
     layers = list(layers_of(network.embedding.detach().numpy()[ids], step, LAYERS, counts=counts))
-    return f"{len(layers)} of {LAYERS} layers run"
+    return {"layers": f"{len(layers)} of {LAYERS} layers run"}
 
 
-def near(ours: Answer, theirs: Answer) -> bool:
-    """Whether logits agree as far as those of softmax can."""
+def have_close_logits(ours: Answer, theirs: Answer) -> bool:
+    """Return True if logits agree as far as those of softmax can."""
     difference = np.abs(ours["logits"] - theirs["logits"]).max()
-    return bool(difference <= CLOSE * np.abs(ours["logits"]).max())
+    return bool(difference <= MAX_DIFFERENCE * np.abs(ours["logits"]).max())
 
 
-def _step_methods(d: int, quick: bool) -> list[Method]:
-    def answer(logits: Callable[[], Any]) -> Answer:
-        return {"logits": logits().detach().numpy()}
+def _step_case(d: int) -> Case:
+    def methods(quick: bool) -> list[Method]:
+        def method(name: str, step: Callable[..., Any], **options: Any) -> Method:
+            answer: Callable[[Any], Answer] = lambda logits: {"logits": logits().detach().numpy()}  # noqa: E731
+            return Method(name, partial(step, d, quick), answer, package="torch", **options)
 
-    ours, paper = "the library's step: hardmax, distinct words", "the paper's step: softmax, all words"
-    return [
-        Method(
-            ours, partial(hardmax_step, d, quick), answer, package="torch", facts=lambda _: {"layers": needed(d, quick)}
-        ),
-        Method(paper, partial(softmax_step, d, quick), answer, package="torch", target=Target(5.0)),
-    ]
+        ours, paper = "the library's step: hardmax, distinct words", "the paper's step: softmax, all words"
+        return [
+            method(ours, hardmax_step, facts=lambda _: layers_run(d, quick)),
+            method(paper, softmax_step, target=Target(5.0)),
+        ]
+
+    title = (
+        f"Training step of the paper's classifier, {N} words by Zipf's law of {VOCABULARY:,}, batch {BATCH}, d = {d}, "
+        f"{LAYERS} layers, Gaussian embedding"
+    )
+    return Case(f"classifier_step_{d}", title, methods, have_close_logits, "has other logits")
 
 
 def reviews(vocabulary: Any, count: int, seed: int) -> list[str]:
-    """Texts without meaning that have as many words and known tokens as reviews: runs of a vocabulary, joined.
+    """Return texts without meaning that have as many words and known tokens as film reviews.
 
-    A run is a word, a pair or a triple, drawn among those of its length by rank with Zipf's law. With the shipped
-    vocabulary a text has about 253 words and signs and 259 distinct known tokens; real reviews have 256 and 259.
+    They join n-grams of a vocabulary, drawn among those of their length by rank with Zipf's law. With the shipped
+    vocabulary a text has about 253 words and punctuation marks and 259 distinct known tokens; reviews have 256 and 259.
     """
     random = np.random.default_rng(seed)
     lengths = (vocabulary.runs >= 0).sum(axis=1)
-    by_length = [np.flatnonzero(lengths == k + 1) for k in range(len(LENGTHS))]
-    sizes = np.maximum(1, random.lognormal(np.log(RUNS), SPREAD, count)).astype(np.intp)
+    sizes = np.maximum(1, random.lognormal(np.log(TOKENS), SPREAD, count)).astype(np.intp)
     kinds = random.choice(len(LENGTHS), sizes.sum(), p=LENGTHS)
     tokens = np.empty(len(kinds), np.intp)
-    for k, known in enumerate(by_length):
-        tokens[kinds == k] = known[_ranks(len(known), int((kinds == k).sum()), random)]
-    runs = np.array([vocabulary.name(token) for token in range(len(vocabulary))], dtype=object)[tokens]
-    return [" ".join(text) for text in np.split(runs, np.cumsum(sizes)[:-1])]
+    for k in range(len(LENGTHS)):
+        known, wanted = np.flatnonzero(lengths == k + 1), kinds == k
+        chances: FloatArray = np.cumsum(1 / np.arange(1.0, len(known) + 1))
+        ranks = np.searchsorted(chances / chances[-1], random.random(int(wanted.sum())))
+        tokens[wanted] = known[ranks.clip(max=len(known) - 1)]
+    names = np.array([vocabulary.name(token) for token in range(len(vocabulary))], dtype=object)[tokens]
+    return [" ".join(text) for text in np.split(names, np.cumsum(sizes)[:-1])]
 
 
-def _ranks(known: int, count: int, random: np.random.Generator) -> IntArray:
-    """Numbers below `known`, r with a chance like 1 / (r + 1)."""
-    chances: FloatArray = np.cumsum(1 / np.arange(1.0, known + 1))
-    return np.searchsorted(chances / chances[-1], random.random(count)).clip(max=known - 1)
-
-
-def explaining(quick: bool, named: bool) -> Callable[[], Any]:
-    """Labels and contributions of all tokens, and with `named` the tokens as text."""
+def _model_and_texts(quick: bool) -> tuple[Any, list[str]]:
     import hardmax as hm
 
-    classifier = hm.pretrained("imdb")
-    texts = reviews(classifier.model_.vocabulary, size(REVIEWS, quick), 0)
+    model = hm.pretrained("imdb")
+    return model, reviews(model.model_.vocabulary, size(REVIEWS, quick), 0)
+
+
+def explain(with_names: bool, quick: bool) -> Callable[[], Any]:
+    """Prepare labels and contributions of all tokens, optionally with the tokens as text."""
+    classifier, texts = _model_and_texts(quick)
 
     def run(count: int = len(texts)) -> Any:
         found = classifier.explain_many(texts[:count])
-        return [(one.prediction, one.contributions, one.words if named else None, one.logit) for one in found]
+        return [(one.prediction, one.contributions, one.words if with_names else None, one.logit) for one in found]
 
     run(100)  # loads compiled code
     return run
 
 
-def labelling(quick: bool) -> Callable[[], Any]:
-    """Labels alone."""
-    import hardmax as hm
-
-    classifier = hm.pretrained("imdb")
-    texts = reviews(classifier.model_.vocabulary, size(REVIEWS, quick), 0)
+def label(quick: bool) -> Callable[[], Any]:
+    """Prepare labels alone."""
+    classifier, texts = _model_and_texts(quick)
     classifier.predict(texts[:100])  # loads compiled code
     return lambda: classifier.decision_function(texts)
 
 
-def predicting(quick: bool) -> Callable[[], Any]:
-    """TF-IDF of words and pairs with logistic regression, which has learned our labels of other such texts."""
+def predict_tf_idf(quick: bool) -> Callable[[], Any]:
+    """Prepare TF-IDF of words and pairs with logistic regression, trained on our labels of other such texts."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
 
-    import hardmax as hm
-
-    classifier = hm.pretrained("imdb")
-    vocabulary = classifier.model_.vocabulary
-    learned, texts = reviews(vocabulary, size(LEARNED, quick), 1), reviews(vocabulary, size(REVIEWS, quick), 0)
+    classifier, texts = _model_and_texts(quick)
+    training = reviews(classifier.model_.vocabulary, size(TRAINING_REVIEWS, quick), 1)
     words_and_pairs = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)
     baseline = make_pipeline(words_and_pairs, LogisticRegression(C=10, max_iter=1000))
-    baseline.fit(learned, classifier.predict(learned))
+    baseline.fit(training, classifier.predict(training))
     return lambda: baseline.predict(texts)
 
 
@@ -204,51 +204,35 @@ def _explain_methods(quick: bool) -> list[Method]:
     def answer(found: Any) -> Answer:
         return {"terms": np.concatenate([one[1] for one in found]), "logits": np.array([one[3] for one in found])}
 
-    ours, named, theirs = (
-        "explain_many, labels",
-        "and every token as text",
-        "TF-IDF and logistic regression, labels alone",
-    )
+    theirs = "TF-IDF and logistic regression, labels alone"
     return [
-        Method(ours, partial(explaining, quick, False), answer, package="sklearn"),
-        Method(named, partial(explaining, quick, True), answer, package="sklearn", alone=True),
-        Method(theirs, partial(predicting, quick), lambda labels: {}, package="sklearn", compared=False),
+        Method("explain_many, labels", partial(explain, False, quick), answer, package="sklearn"),
+        Method("and every token as text", partial(explain, True, quick), answer, package="sklearn", alone=True),
+        Method(theirs, partial(predict_tf_idf, quick), lambda labels: {}, package="sklearn", compared=False),
     ]
 
 
 def _label_methods(quick: bool) -> list[Method]:
-    theirs = "TF-IDF of words and pairs, logistic regression"
+    theirs, options = "TF-IDF of words and pairs, logistic regression", {"package": "sklearn", "compared": False}
     return [
-        Method("predict", partial(labelling, quick), lambda logits: {"logits": logits}, package="sklearn"),
-        Method(
-            theirs, partial(predicting, quick), lambda labels: {}, package="sklearn", compared=False, target=Target(1.0)
-        ),
+        Method("predict", partial(label, quick), lambda logits: {"logits": logits}, package="sklearn"),
+        Method(theirs, partial(predict_tf_idf, quick), lambda labels: {}, target=Target(1.0), **options),
     ]
 
 
-def rate(rows: list[Row]) -> list[Row]:
-    """Reviews a second."""
-    seconds = rows[0].seconds
-    if seconds is None:
+def rate_row(rows: list[Row]) -> list[Row]:
+    """Return a row with the reviews per second."""
+    if rows[0].seconds is None:
         return []
-    found = REVIEWS / seconds
-    target, name = f"at least {RATE:,}", "reviews labelled and explained a second"
-    return [Row(name, measured=number(found), target=target, reached=found >= RATE)]
+    rate, name = REVIEWS / rows[0].seconds, "reviews labelled and explained a second"
+    return [Row(name, measured=number(rate), target=f"at least {MIN_RATE:,}", reached=rate >= MIN_RATE)]
 
 
-def _step_case(d: int) -> Case:
-    title = (
-        f"Training step of the paper's classifier, {N} words by Zipf's law of {VOCABULARY:,}, batch {BATCH}, d = {d}, "
-        f"{LAYERS} layers, Gaussian embedding"
-    )
-    return Case(f"classifier_step_{d}", title, partial(_step_methods, d), near, "has other logits")
-
-
-EXPLAIN = f"{REVIEWS:,} texts as long as reviews, runs of the shipped vocabulary by Zipf's law, by the shipped model"
-LABEL = f"Labels of {REVIEWS:,} texts as long as reviews, runs of the shipped vocabulary by Zipf's law"
+TEXTS = "texts as long as reviews, runs of the shipped vocabulary by Zipf's law"
+EXPLAIN = f"{REVIEWS:,} {TEXTS}, by the shipped model"
 CASES = [
     _step_case(2),
     _step_case(16),
-    Case("classifier_predict", LABEL, _label_methods, equal, "answers otherwise"),
-    Case("classifier_explain", EXPLAIN, _explain_methods, equal, "explains otherwise", rate),
+    Case("classifier_predict", f"Labels of {REVIEWS:,} {TEXTS}", _label_methods, equal, "answers otherwise"),
+    Case("classifier_explain", EXPLAIN, _explain_methods, equal, "explains otherwise", rate_row),
 ]

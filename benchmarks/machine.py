@@ -1,48 +1,95 @@
-"""Where a measurement was made: processor, instructions, threads, versions."""
+"""Facts about the machine, and the environment variables of every measured process.
+
+Results are recorded for two kinds of machine: the processor as it is, and the same processor with every library
+restricted to AVX2 (`python -m benchmarks.avx2`). The second has the clock and the caches of the first.
+"""
 
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from benchmarks.vectors import alone, instructions
 from hardmax import __version__
 
-ROOT = Path(__file__).parents[1]  # of the repository: where `python -m benchmarks` works
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-THREADS = min(2, CORES)  # for everyone
-LIBRARIES = ("OMP", "OPENBLAS", "MKL", "NUMBA")
+THREADS = min(2, CORES)  # for every library
 PACKAGES = ("numpy", "scipy", "numba", "faiss-cpu", "pykeops", "torch")
+MARK = "BENCHMARKS_VECTORS"  # environment variable of restricted processes
+AVX2_ONLY = {
+    MARK: "avx2",
+    "NUMBA_CPU_NAME": "haswell",
+    "NUMBA_CPU_FEATURES": "+avx2,+fma",  # with the name alone numba uses the features of the processor
+    "OPENBLAS_CORETYPE": "Haswell",  # of NumPy, SciPy and FAISS
+    "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR AVX512F AVX512CD AVX512_SKX",  # new and old names
+    "FAISS_SIMD_LEVEL": "AVX2",  # of a FAISS that chooses at run time
+    "FAISS_OPT_LEVEL": "AVX2",  # of a FAISS that chooses when it is loaded
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-AVX512DQ,-AVX512CD",
+}
+
+
+def is_restricted() -> bool:
+    """Return True if this process is restricted to AVX2."""
+    return os.environ.get(MARK) == AVX2_ONLY[MARK]
+
+
+def instructions() -> str:
+    """Return the vector instructions that libraries may use."""
+    if is_restricted():
+        return "AVX2 (kept from AVX-512)"
+    flags = _cpu_info("flags").split()
+    return "AVX-512" if "avx512f" in flags else "AVX2" if "avx2" in flags else platform.machine()
+
+
+def results_file(path: Path) -> Path:
+    """Return the file in which this kind of machine keeps its results."""
+    return path.with_stem(f"{path.stem}_avx2") if is_restricted() else path
+
+
+def results_files(path: Path) -> list[Path]:
+    """Return the files of both kinds of machine that exist."""
+    return [each for each in (path, path.with_stem(f"{path.stem}_avx2")) if each.exists()]
 
 
 def machine() -> dict[str, str]:
-    """Facts to print beside every table."""
-    found = {"hardmax": __version__, "Python": platform.python_version()}
+    """Return facts to print beside every table."""
+    found = {
+        "processor": _cpu_info("model name") or platform.processor() or platform.machine(),
+        "instructions": instructions(),
+        "cores": str(CORES),
+        "threads": str(THREADS),
+        "hardmax": __version__,
+        "Python": platform.python_version(),
+    }
     for package in PACKAGES:
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             found[package] = "not installed"
-    here = {"processor": _processor(), "instructions": instructions(), "cores": str(CORES), "threads": str(THREADS)}
-    return here | found
+    return found
 
 
 def environment() -> dict[str, str]:
-    """Variables that give every library the same number of threads, and KeOps the instructions of the others."""
+    """Return variables that give every library the same number of threads, and KeOps the same instructions."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    architecture = "haswell" if alone() else "native"
-    return {f"{library}_NUM_THREADS": str(THREADS) for library in LIBRARIES} | {
+    architecture = "haswell" if is_restricted() else "native"
+    return {f"{library}_NUM_THREADS": str(THREADS) for library in ("OMP", "OPENBLAS", "MKL", "NUMBA")} | {
         "CXXFLAGS": f"-march={architecture}",
-        # A folder of its own: KeOps would take what it compiled before, without these flags.
+        # A separate folder: KeOps would reuse what it compiled without these flags.
         "KEOPS_CACHE_FOLDER": str(home / "hardmax" / f"keops-{architecture}"),
         "KEOPS_VERBOSE": "0",
         "PYKEOPS_VERBOSE": "0",
     }
 
 
-def _processor() -> str:
+def _cpu_info(field: str) -> str:
+    """Return a field of the first processor in /proc/cpuinfo, or an empty string."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith(field))
     except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
+        return ""

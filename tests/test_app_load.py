@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import json
 import logging
 import threading
 import time
@@ -15,9 +14,8 @@ import pytest
 
 pytest.importorskip("panel")
 
-from benchmarks import app, app_load, report
-from benchmarks.machine import ROOT
-from benchmarks.visitors import Refused, Trouble, Visitor
+from studies import app_load
+from studies.app_load import Refused, Trouble, Visitor
 from tornado.ioloop import IOLoop
 
 from hardmax._errors import InputError
@@ -205,10 +203,3 @@ def test_what_takes_long_stands_in_another_line() -> None:
     assert takes_long(scene.changed(rule="softmax", layers=200), final=False)
     assert takes_long(scene.changed(rule="sphere"), final=False)
     assert takes_long(Scene.of_cloud("gaussian", n=20_000), final=True)
-
-
-def test_the_readme_shows_what_was_measured() -> None:
-    text = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
-    found = json.loads((ROOT / "benchmarks" / "results" / "app.json").read_text(encoding="utf-8"))
-    assert report.fill(text, app.markdown(found), app.BEGIN) == text
-    assert found["refused"] == []

@@ -11,6 +11,8 @@ import hardmax as hm  # noqa: E402
 from hardmax.attention import cpu  # noqa: E402
 from hardmax.attention.functional import HardmaxAttention, hardmax_attention  # noqa: E402
 
+pytestmark = pytest.mark.portable
+
 
 def weights(q, k, mask=None, causal=False):
     """The matrix P with P_ij = 1/|C_i| for j in C_i, by rational arithmetic; (B, n, m)."""
@@ -312,10 +314,10 @@ def test_a_cloud_has_the_same_bits_in_any_batch_and_with_any_number_of_threads(w
 @pytest.mark.parametrize("d", [4, 7, 16])
 def test_clouds_that_have_gathered_more_or_less(d):
     generator = torch.Generator().manual_seed(d)
-    k = torch.randn(24, 90, d, generator=generator)
-    widths = 10.0 ** -torch.arange(24).remainder(9)  # some are told by whole numbers, some by float32, or by neither
-    k += (k[:, :4].repeat(1, 23, 1)[:, :90] - k) * (1 - widths[:, None, None])
-    q, v = torch.randn(24, 70, d, generator=generator), torch.randn(24, 90, 3, generator=generator)
+    k = torch.randn(9, 60, d, generator=generator)
+    widths = 10.0 ** -torch.arange(9)  # some are decided by integers, some by float32, some by neither
+    k += (k[:, :4].repeat(1, 15, 1) - k) * (1 - widths[:, None, None])
+    q, v = torch.randn(9, 40, d, generator=generator), torch.randn(9, 60, 3, generator=generator)
     torch.testing.assert_close(hardmax_attention(q, k, v), weights(q, k).float() @ v)
 
 
@@ -324,8 +326,9 @@ def test_clouds_that_have_gathered_more_or_less(d):
 def test_every_batch_element_is_done_by_some_thread(count, openmp, monkeypatch):
     threads = pytest.importorskip("hardmax.search.threads")
     generator = torch.Generator().manual_seed(14)
-    q, k, v, g = (torch.randn(11, 40, 8, generator=generator) for _ in range(4))
-    out, grad = (weights(q, k).float() @ v), weights(q, k).float().mT @ g
+    q, k, v, g = (torch.randn(11, 20, 8, generator=generator) for _ in range(4))
+    P = weights(q, k).float()
+    out, grad = P @ v, P.mT @ g
     v.requires_grad_()
     monkeypatch.setattr(threads, "MIN_PARALLEL", 0)
     monkeypatch.setattr(threads, "MIN_OPENMP", 0 if openmp else float("inf"))
@@ -400,7 +403,7 @@ def test_autocast_casts_as_scaled_dot_product_attention_does(dtype, device):
     assert torch.equal(out, module)
     (grad,) = torch.autograd.grad(out.sum(), x)
     assert grad.dtype == torch.float32
-    with torch.autocast(device, enabled=False), pytest.raises(hm.ParameterError, match="`k` must have the type of `q`"):
+    with torch.autocast(device, enabled=False), pytest.raises(hm.ParameterError, match="`k`"):
         hardmax_attention(x.to(dtype), x, x)
 
 
@@ -452,7 +455,7 @@ def test_a_large_value_does_not_change_other_means():
 
 def test_tensors_on_other_devices_get_a_sentence():
     x = torch.empty(1, 2, 3, device="meta")
-    with pytest.raises(hm.ParameterError, match="`q` must be on"):
+    with pytest.raises(hm.ParameterError, match="`q`"):
         hardmax_attention(x, x, x)
 
 

@@ -12,6 +12,8 @@ from hypothesis.extra.numpy import arrays
 import hardmax as hm
 from tests.problems.oracle import dot, fractions, layer, positions_of, sets_of
 
+pytestmark = [pytest.mark.quick, pytest.mark.portable]
+
 LAYERS = 4
 PROFILE = {"deadline": None, "derandomize": True, "max_examples": 60}
 shapes = st.tuples(st.integers(1, 8), st.integers(1, 3))

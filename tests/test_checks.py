@@ -13,6 +13,8 @@ import hardmax as hm
 from hardmax import _validation
 from hardmax.exact.argmax import argmax_sets
 
+pytestmark = [pytest.mark.quick, pytest.mark.portable]
+
 RULE = hm.Hardmax(0.5)
 GOOD = [[1.0, 2.0], [0.5, 1.0]]
 
@@ -86,7 +88,7 @@ def test_bad_tokens(name):
     ids=["ragged with a mask", "long double nan"],
 )
 def test_bad_tokens_by_other_ways(tokens, options):
-    with pytest.raises(ValueError, match=r"`tokens` must"):
+    with pytest.raises(ValueError, match="`tokens`"):
         hm.simulate(tokens, RULE, layers=1, **options)
 
 
@@ -113,14 +115,12 @@ def test_masked_and_sparse_arrays_are_refused_wherever_they_come(value, name, ca
 
 @pytest.mark.parametrize("alpha", [0, -1.0, np.nan, np.inf, "0.5", None, True, 1j, [0.5, -1], [[0.5]]], ids=repr)
 def test_bad_alpha(alpha):
-    with pytest.raises(ValueError, match=r"`alpha` must be a positive finite number.* Got .*Typical values lie"):
+    with pytest.raises(ValueError, match="`alpha`"):
         hm.Hardmax(alpha)
 
 
 def test_empty_alpha():
-    with pytest.raises(
-        ValueError, match=r"`alpha` must hold at least one value. Got an empty sequence. Pass one number"
-    ):
+    with pytest.raises(ValueError, match="`alpha`"):
         hm.Hardmax([])
 
 
@@ -184,9 +184,9 @@ def test_large_integers_in_matrices_and_queries():
     A = [[2**54 + 2, 0.5], [0.5, 2**54 + 6]]
     assert hm.Hardmax(1, A).matrix[0, 0] == 2**54 + 2
     assert hm.Hardmax(1, [[2**53 + 1, 0.5], [0.5, 2**53]]).matrix[0, 0] == 2**53 + 1
-    with pytest.raises(ValueError, match="`queries` must be floats"):
+    with pytest.raises(ValueError, match="`queries`"):
         argmax_sets(LARGE_INTEGERS)
-    with pytest.raises(ValueError, match="`keys` must be floats"):
+    with pytest.raises(ValueError, match="`keys`"):
         argmax_sets([[1.0, 0.5]], LARGE_INTEGERS)
     assert argmax_sets([[2**60, 0.5]])[0].tolist() == [0]
 
@@ -219,30 +219,26 @@ def test_matrix_of_another_size_than_the_tokens():
 
 @pytest.mark.parametrize("ties", ["near", -0.1, 1.0, None, True, np.nan])
 def test_bad_ties(ties):
-    with pytest.raises(
-        ValueError, match=r'`ties` must be "exact" or a relative tolerance in .*Got .*Use "exact" unless'
-    ):
+    with pytest.raises(ValueError, match="`ties`"):
         hm.Hardmax(1, ties=ties)
 
 
 def test_tolerance_and_rational_arithmetic_exclude_each_other():
-    with pytest.raises(ValueError, match=r'`exact=True` must go with `ties="exact"`. Got `ties=0.1`. Drop one of them'):
+    with pytest.raises(ValueError, match="`exact=True`"):
         hm.Hardmax(1, ties=0.1, exact=True)
 
 
 @pytest.mark.parametrize("count", [-1, 2.0, "3", True, None])
 def test_bad_counts(count):
-    with pytest.raises(ValueError, match=r"`layers` must be an integer of at least 0. Got .*Pass an int."):
+    with pytest.raises(ValueError, match="`layers`"):
         hm.simulate(GOOD, RULE, layers=count)
-    with pytest.raises(ValueError, match=r"`max_layers` must be an integer of at least 0. Got .*Pass an int."):
+    with pytest.raises(ValueError, match="`max_layers`"):
         hm.limit(GOOD, RULE, max_layers=count)
 
 
 def test_bad_mask():
     for mask in ([1, 0], [True], [[True], [True]]):
-        with pytest.raises(
-            ValueError, match=r"`mask` must be boolean of shape \(2,\).* Got .* of shape .*mask.astype\(bool\)"
-        ):
+        with pytest.raises(ValueError, match="`mask`"):
             hm.simulate(GOOD, RULE, layers=1, mask=mask)
     with pytest.raises(
         ValueError, match=r"at least one real token in each token set. Got a token set that is padding alone. Drop"
@@ -251,27 +247,23 @@ def test_bad_mask():
 
 
 def test_bad_rule_and_options():
-    with pytest.raises(TypeError, match=r"`rule` must be a rule such as hm.Hardmax\(alpha=0.5\). Got float."):
+    with pytest.raises(TypeError, match="`rule`"):
         hm.simulate(GOOD, 0.5, layers=1)
-    with pytest.raises(TypeError, match=r"`rule` must be a rule such as .* Got the class Softmax; call it."):
+    with pytest.raises(TypeError, match="`rule`"):
         hm.simulate(GOOD, hm.Softmax, layers=1)
     for rule in (0.5, hm.Softmax(1)):
-        with pytest.raises(TypeError, match=r"`rule` must be a hm.Hardmax, whose limits are proved. Got (float|S)"):
+        with pytest.raises(TypeError, match="`rule`"):
             hm.limit(GOOD, rule)
     smooth = hm.simulate(GOOD, hm.Softmax(1), layers=1)
-    with pytest.raises(TypeError, match=r"`leader_table` must get the trajectory of hm.Hardmax. Got SmoothTrajectory"):
+    with pytest.raises(TypeError, match="`leader_table`"):
         hm.leader_table(smooth)
-    with pytest.raises(ValueError, match=r"`V` must be a square matrix. Got the text 'paper-2d'. hm.matrix\(name\)"):
+    with pytest.raises(ValueError, match="`V`"):
         hm.SelfAttention(V="paper-2d")
-    with pytest.raises(ValueError, match=r'`save` must be "all" or "last". Got .first.'):
+    with pytest.raises(ValueError, match="`save`"):
         hm.simulate(GOOD, RULE, layers=1, save="first")
-    with pytest.raises(
-        ValueError, match=r"`tokens` must have shape \(n, d\) or \(batch, n, d\). Got shape \(1, 1, 2, 2\)"
-    ):
+    with pytest.raises(ValueError, match="`tokens`"):
         hm.limit([[GOOD]], RULE)
-    with pytest.raises(
-        ValueError, match=r"`rule` must have `normalize=True` .* Got `normalize=False`, where tokens grow"
-    ):
+    with pytest.raises(ValueError, match="`rule`"):
         hm.limit(GOOD, hm.Hardmax(1, normalize=False))
 
 
@@ -309,5 +301,5 @@ def test_hardmax_knows_rescaling_and_none_alone():
             ValueError, match=rf'`normalize` must be "rescaling" or "none" for Hardmax.* Got \'{kind}\''
         ):
             hm.Hardmax(1, normalize=kind)
-    with pytest.raises(ValueError, match="`normalize` must be one of 'none', 'rescaling', 'rms', 'layer'"):
+    with pytest.raises(ValueError, match="`normalize`"):
         hm.Hardmax(1, normalize="batch")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.classifier_page import decided, filled
+from studies.classifier_page import decided
 
 from hardmax import HardmaxClassifier
 from hardmax.cli.main import main
@@ -23,12 +23,6 @@ HELD = 2500  # a tenth of the training reviews
 BEHIND = {f"sentences, 4 classes, 90:10, {rows} rows" for rows in (3000, 10_000)}
 ATTENTION = ("no attention: bag of words", "random attention", "softmax attention, temperature 1")
 ATTENTION += ("softmax attention, temperature 0.1", "trained with softmax, served as hardmax")
-
-
-def test_the_tables_are_those_of_the_recorded_runs() -> None:
-    assert filled(TEXT) == TEXT
-    with pytest.raises(ValueError, match=r"must be a file with the marks <!-- made by .*: settings -->"):
-        filled("no marks")
 
 
 def test_the_numbers_around_them_are_those_of_the_study() -> None:

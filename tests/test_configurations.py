@@ -6,6 +6,8 @@ import pytest
 import hardmax as hm
 from hardmax.configurations import CONFIGURATIONS, PAPER_CONFIGURATIONS
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize("name", PAPER_CONFIGURATIONS)
 @pytest.mark.parametrize("seed", range(20))

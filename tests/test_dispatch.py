@@ -178,6 +178,7 @@ print(before, loaded, dispatch.is_loaded("symmetric"), hits)
 """
 
 
+@pytest.mark.slow
 def test_compiled_code_is_stored_and_found_again(tmp_path):
     own = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     said = [
@@ -219,6 +220,7 @@ def test_every_kernel_can_be_compiled_ahead(run, monkeypatch):
     assert "`hardmax compile` needs numba" in err
 
 
+@pytest.mark.slow
 def test_kernels_are_compiled_by_processes_of_their_own(run, monkeypatch):
     monkeypatch.setattr("hardmax.cli.compile.RUNS", {"symmetric": RUNS["symmetric"], "encoding": RUNS["encoding"]})
     monkeypatch.setattr("hardmax.cli.compile._has_gpu", lambda: False)

@@ -14,6 +14,8 @@ from hardmax.draw.tokens import plot_limit, plot_tokens
 from hardmax.exact.certificates import _peak
 from hardmax.polytope import Polytope
 
+pytestmark = pytest.mark.portable
+
 HALF = Fraction(1, 2)
 LATTICE = [[-2, -1], [-2, 2], [-1, -3], [-1, 0], [-1, 3], [0, -3], [1, -3], [1, 0], [1, 3], [2, -1], [2, 2]]
 PLATE = [[x, y, -1 + (x != 0) * (y == 0)] for x in (-1, 0, 1) for y in (-1, 0, 1)]

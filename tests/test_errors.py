@@ -13,6 +13,8 @@ from hardmax.app.problems import keep_followable, respell, spell_problem
 from hardmax.cli import main as command_line
 from hardmax.cli import output
 
+pytestmark = pytest.mark.quick
+
 ERROR = hm.ParameterError("alpha", "be positive", -1, "A step of 0.5 is usual. Or pass `mask`. Try `alpha=0.5`.")
 
 

@@ -25,6 +25,8 @@ from hardmax.search.sets import MAX_MEMBERS, Classes, Sets
 from tests.problems import clouds
 from tests.problems.oracle import definition
 
+pytestmark = [pytest.mark.quick, pytest.mark.portable]
+
 
 def test_one_denominator_for_floats_and_fractions():
     rows, D = over_one_denominator(np.array([[0.5, -0.75], [3.0, 2.0**-20]]))

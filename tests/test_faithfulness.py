@@ -226,7 +226,7 @@ def test_a_missing_package_is_named_unless_it_is_left_out(monkeypatch: pytest.Mo
     monkeypatch.setattr(explainers, "find_spec", lambda name: None)
     for name in ("lime", "shap"):
         method = [each for each in EXPLAINERS if each.startswith(name)][:1]
-        with pytest.raises(ImportError, match=rf"needs {name}: pip install 'hardmax\[explainers\]'"):
+        with pytest.raises(ImportError, match=rf"needs {name}: pip install 'hardmax\[bench\]'"):
             compare(plain(), ["good"], methods=method)
     assert len(compare(plain(), ["good"], methods=["hardmax"]).rows) == 1
 

@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from benchmarks import flow_accuracy
+from studies import flow_accuracy
 
 import hardmax as hm
 

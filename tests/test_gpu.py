@@ -372,9 +372,7 @@ def test_compiled_in_one_graph():
 
 def test_double_precision_stays_on_the_cpu():
     x = normal(1, 2, 2).double()
-    with pytest.raises(
-        ValueError, match=r"`q` must be one of float32, bfloat16, float16 on cuda\. Got torch\.float64\."
-    ):
+    with pytest.raises(ValueError, match="`q`"):
         hardmax_attention(x, x, x)
 
 

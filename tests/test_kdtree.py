@@ -35,7 +35,7 @@ def check(queries, keys, slack):
     assert not np.any(ours & ~dense(near(queries, keys, slack + rounding), len(keys)))
 
 
-@pytest.mark.parametrize("d", [3, 6, *(pytest.param(d, marks=pytest.mark.slow) for d in (1, 2, 4, 5))])
+@pytest.mark.parametrize("d", [3, *(pytest.param(d, marks=pytest.mark.slow) for d in (1, 2, 4, 5, 6))])
 @pytest.mark.parametrize("kind", MORE)
 def test_keys_of_every_kind(kind, d):
     rng = np.random.default_rng(d)
@@ -123,5 +123,5 @@ def test_clustered_tokens_and_far_queries_go_to_the_scan():
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(ValueError, match=r"`kernel=\"kdtree\"` must have `causal=False`"):
+    with pytest.raises(ValueError, match=r"`kernel=\"kdtree\"`"):
         hm.simulate(np.ones((2, 3)), hm.Hardmax(1, causal=True), layers=1, kernel="kdtree")

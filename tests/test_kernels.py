@@ -6,6 +6,8 @@ import pytest
 from hardmax.search import reference
 from hardmax.search.reference import near_maxima
 
+pytestmark = pytest.mark.portable
+
 
 def naive(queries, keys, slack):
     sets, gaps = [], []

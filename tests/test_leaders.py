@@ -10,6 +10,8 @@ from hardmax.trajectories import hardmax as module
 from tests.problems import clouds, theory
 from tests.problems.oracle import definition
 
+pytestmark = pytest.mark.quick
+
 
 def test_table_of_the_square():
     table = hm.leader_table(hm.simulate(theory.SQUARE, hm.Hardmax(1), layers=2))

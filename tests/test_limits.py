@@ -13,6 +13,8 @@ import hardmax as hm
 from tests.problems import clouds, theory
 from tests.problems.oracle import definition, dot, sets_of
 
+pytestmark = pytest.mark.portable
+
 MATRIX = np.array([[3.0, 1.0], [1.0, 0.5]])
 
 

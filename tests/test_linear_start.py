@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from benchmarks.classifier_page import small_table
+from studies.classifier_page import small_table
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from hardmax import HardmaxClassifier

@@ -8,6 +8,8 @@ import pytest
 
 from tests.walks import walks
 
+pytestmark = pytest.mark.quick
+
 ROOT = Path(__file__).parents[1]
 MAP = (ROOT / "docs" / "developers.md").read_text(encoding="utf-8")
 CALLS = {

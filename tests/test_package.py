@@ -79,5 +79,5 @@ def test_extras_state_ranges_and_constraints_pin_torch() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     assert not [entry for entries in [project["dependencies"], *extras.values()] for entry in entries if "==" in entry]
-    assert extras["all"] == ["hardmax[app,cluster,control,exact,excel,fast,movies,notebook,scale,text,topics]"]
+    assert extras["all"] == ["hardmax[app,cluster,control,encoders,exact,excel,fast,movies,notebook,scale,text]"]
     assert "torch==2.13.0" in (ROOT / "constraints.txt").read_text().splitlines()

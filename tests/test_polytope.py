@@ -9,6 +9,8 @@ import hardmax as hm
 from hardmax.polytope import Polytope
 from tests.problems import clouds, theory
 
+pytestmark = pytest.mark.quick
+
 
 def test_square():
     polytope = hm.limit(theory.SQUARE, hm.Hardmax(1)).polytope

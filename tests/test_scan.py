@@ -9,6 +9,8 @@ from hardmax.exact.argmax import slack_of
 from hardmax.search import dispatch, reference, scan
 from hardmax.search.sets import Sets
 
+pytestmark = pytest.mark.portable
+
 SIZES = [1, 2, 3, 63, 100, 257, 2000]
 GENERATORS = {
     "gaussian": lambda rng, n, d: rng.standard_normal((n, d)),

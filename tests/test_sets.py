@@ -5,6 +5,8 @@ import pytest
 
 from hardmax.search.sets import Sets
 
+pytestmark = [pytest.mark.quick, pytest.mark.portable]
+
 
 @pytest.fixture
 def sets():

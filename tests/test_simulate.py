@@ -12,6 +12,8 @@ import hardmax as hm
 from tests.problems import clouds, theory
 from tests.problems.oracle import definition, positions_of, sets_of
 
+pytestmark = pytest.mark.portable
+
 ALPHAS = [0.1, Fraction(1, 10), Fraction(1, 2), 5, [Fraction(1, 2), 3, Fraction(1, 10)]]
 
 
@@ -202,15 +204,15 @@ def test_settings_of_flows_are_refused_for_layers(rule, setting):
     ],
 )
 def test_a_kernel_is_refused_where_nothing_is_searched(rule, more):
-    with pytest.raises(ValueError, match="`kernel` must go with Hardmax, by itself or as a head"):
+    with pytest.raises(ValueError, match="`kernel`"):
         hm.simulate(np.eye(2), rule, kernel="numpy", **more)
 
 
 def test_a_kernel_is_refused_where_another_arithmetic_runs():
     for rule in (hm.Hardmax(1, exact=True), hm.Hardmax(1, ties=1e-6)):
-        with pytest.raises(ValueError, match='`kernel` must be "auto" with '):
+        with pytest.raises(ValueError, match="`kernel`"):
             hm.simulate(np.eye(2), rule, layers=1, kernel="numpy")
-        with pytest.raises(ValueError, match='`kernel` must be "auto" with '):
+        with pytest.raises(ValueError, match="`kernel`"):
             hm.limit(np.eye(2), rule, kernel="numpy")
 
 
@@ -223,10 +225,10 @@ def test_heads_get_the_kernel_and_tell_how_far_they_are():
     assert len(seen) == 4 + 4  # all clouds at once for both
     assert seen[-1][0] == seen[-1][1]
     assert len({total for _, total in seen}) == 1
-    with pytest.raises(ValueError, match=r'`kernel="hull"` must have tokens in two dimensions. Got d = 3'):
+    with pytest.raises(ValueError, match='`kernel="hull"`'):
         hm.simulate(np.eye(6), hm.MultiHead([hm.Hardmax(1)] * 2), layers=1, kernel="hull")
 
 
 def test_error_control_is_refused_for_fixed_steps():
-    with pytest.raises(ValueError, match=r"`rtol` must go with a method that controls its error. Got 1e-06 with 'rk4'"):
+    with pytest.raises(ValueError, match="`rtol`"):
         hm.simulate(np.eye(2), hm.SelfAttention(), times=1, method="rk4", dt=0.5, rtol=1e-6)

@@ -8,6 +8,8 @@ import pytest
 import hardmax as hm
 from hardmax._arrays import softmax, softmax_means
 
+pytestmark = pytest.mark.portable
+
 RANDOM = np.random.default_rng(0)
 
 

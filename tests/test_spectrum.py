@@ -11,6 +11,8 @@ from hardmax.configurations import MATRICES, PAPER_MATRICES
 from hardmax.flows import classify, eigenvalues
 from tests import machines
 
+pytestmark = [pytest.mark.quick, pytest.mark.portable]
+
 GROWING_PAIR = [[1, -1, 0], [1, 1, 0], [0, 0, -0.3]]
 
 
@@ -79,9 +81,9 @@ def test_queries_and_keys_matter():
     assert hm.classify(V=np.eye(2), Q=skew).missing == ["Q^T K is not symmetric positive definite"]
     assert not hm.classify(V=np.diag([2.0, 1.0]), Q=np.diag([-1.0, 1.0])).proved
     assert hm.classify(V=np.diag([2.0, 1.0]), Q=[[1.0, 0.0]], K=[[1.0, 0.0]]).proved
-    with pytest.raises(ValueError, match=r"`Q` and `K` must have one shape \(k, d\), and `V` the shape \(d, d\)"):
+    with pytest.raises(ValueError, match="`Q`"):
         hm.classify(V=np.eye(2), Q=np.eye(3))
-    with pytest.raises(ValueError, match="`V` must be a square matrix"):
+    with pytest.raises(ValueError, match="`V`"):
         hm.classify(V=np.ones((2, 3)))
 
 
@@ -148,9 +150,9 @@ def test_named_matrices():
         np.testing.assert_array_equal(hm.matrix(name, d=4, seed=1), hm.matrix(name, d=4, seed=1))
     assert np.linalg.eigvalsh(hm.matrix("definite", d=6)).min() > 0
     assert hm.classify(V=hm.matrix("positive", d=5)).proved
-    with pytest.raises(ValueError, match=r"`d` must be 3 for 'paper-3d', which has its own size. Got 2."):
+    with pytest.raises(ValueError, match="`d`"):
         hm.matrix("paper-3d", d=2)
-    with pytest.raises(ValueError, match=r"`name` must be one of identity, .* Got 'eye'. Check the spelling."):
+    with pytest.raises(ValueError, match="`name`"):
         hm.matrix("eye")
 
 
@@ -236,9 +238,7 @@ def test_definiteness_is_decided_exactly_and_beyond_rounding():
     assert _validation.is_positive_definite(rational)
     rational[1, 1] = 1 + Fraction(1, 10**17)
     assert not _validation.is_positive_definite(rational)
-    with pytest.raises(
-        ValueError, match=r"`A` must be symmetric positive definite. Got a 2 by 2 matrix whose smallest"
-    ):
+    with pytest.raises(ValueError, match="`A`"):
         hm.Hardmax(1, A=[[1, 1], [1, 1]])
 
 

@@ -191,41 +191,25 @@ def test_beta_zero_with_masks():
 
 
 BAD = {
-    "off": (
-        lambda: hm.simulate([[1.0, 0.0], [0.6, 0.9]], hm.Sphere(1), times=1),
-        "`tokens` must lie on the unit sphere: norms within 1e-06 of 1. Got norm 1.08167 for token 1. "
-        "Divide each token by its norm. Use `tokens / np.linalg.norm(tokens, axis=-1, keepdims=True)`.",
-    ),
+    "off": (lambda: hm.simulate([[1.0, 0.0], [0.6, 0.9]], hm.Sphere(1), times=1), "`tokens`"),
     "off in a batch": (
         lambda: hm.simulate([[[1.0, 0.0]] * 3, [[1.0, 0.0], [0, 1], [0, 2]]], hm.Sphere(1), times=1),
         "Got norm 2 for token 2 of token set 1.",
     ),
-    "beta negative": (
-        lambda: hm.Sphere(-1),
-        "`beta` must be a finite number, 0 or larger. Got -1. Values between 1 and",
-    ),
-    "beta nan": (lambda: hm.Sphere(np.nan), "`beta` must be a finite number, 0 or larger. Got nan."),
-    "beta infinite": (lambda: hm.Sphere(np.inf), "`beta` must be a finite number, 0 or larger. Got inf."),
-    "beta text": (lambda: hm.Sphere("hot"), "`beta` must be a finite number, 0 or larger. Got 'hot'."),
-    "beta large": (
-        lambda: hm.Sphere(701, normalized=False),
-        "`beta` must be at most 700 with `normalized=False`, where e^beta must be finite. Got 701.0. Use",
-    ),
-    "layers": (
-        lambda: hm.simulate(TOKENS, hm.Sphere(1), layers=3),
-        "`times` must be given: Sphere moves tokens in continuous time. Got `layers`.",
-    ),
-    "energy of others": (
-        lambda: hm.simulate(TOKENS, hm.Softmax(1), layers=1).energy,
-        "`energy` must belong to a run of hm.Sphere. Got Softmax(alpha=1). See `similarity`.",
-    ),
+    "beta negative": (lambda: hm.Sphere(-1), "`beta`"),
+    "beta nan": (lambda: hm.Sphere(np.nan), "`beta`"),
+    "beta infinite": (lambda: hm.Sphere(np.inf), "`beta`"),
+    "beta text": (lambda: hm.Sphere("hot"), "`beta`"),
+    "beta large": (lambda: hm.Sphere(701, normalized=False), "`beta`"),
+    "layers": (lambda: hm.simulate(TOKENS, hm.Sphere(1), layers=3), "`times`"),
+    "energy of others": (lambda: hm.simulate(TOKENS, hm.Softmax(1), layers=1).energy, "`energy`"),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_input_gets_a_sentence(name):
-    call, sentence = BAD[name]
-    with pytest.raises(ValueError, match=re.escape(sentence)):
+def test_an_invalid_argument_is_named(name):
+    call, parameter = BAD[name]
+    with pytest.raises(ValueError, match=re.escape(parameter)):
         call()
 
 

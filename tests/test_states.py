@@ -15,6 +15,8 @@ from hardmax.search.sets import Sets
 from tests.problems import clouds
 from tests.problems.oracle import choose, dot, fractions, sets_of
 
+pytestmark = [pytest.mark.quick, pytest.mark.portable]
+
 
 def advanced(tokens, rule, layers, **options):
     run = Run(rule, np.asarray(tokens, float), **options)

@@ -12,6 +12,8 @@ import hardmax as hm
 from tests.problems import clouds, theory
 from tests.problems.oracle import sets_of
 
+pytestmark = pytest.mark.quick
+
 MATRIX = [[2.0, 0.1], [0.1, 1.0]]
 THIRDS = [[Fraction(1, 3), 0], [0, Fraction(2, 3)]]
 
@@ -259,7 +261,7 @@ def test_attention_that_was_held_is_checked(tmp_path):
     held.to_npz(tmp_path / "run.npz")
     assert hm.Trajectory.from_npz(tmp_path / "run.npz").held[0][0] == 0.5
     path = spoiled(held, tmp_path / "run.npz", "held/0/attention", lambda a: a[:2])
-    with pytest.raises(ValueError, match="`held/0/attention` must have shape"):
+    with pytest.raises(ValueError, match="`held/0/attention`"):
         hm.Trajectory.from_npz(path)
 
 

@@ -19,6 +19,8 @@ from hardmax.exact.argmax import slack_of
 from hardmax.search import symmetric
 from hardmax.search.simd import count_accumulators, tile_maxima
 
+pytestmark = pytest.mark.portable
+
 ON_X86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names of other processors")
 PROGRAM = """
 import numpy as np
@@ -32,7 +34,8 @@ print(count_accumulators())
 
 
 @ON_X86
-@pytest.mark.parametrize(("cpu", "sums"), [("haswell", 6), pytest.param("generic", 2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("cpu", "sums"), [("haswell", 6), ("generic", 2)])
 def test_sets_are_the_same_for_narrower_registers(cpu, sums, tmp_path):
     flags = {"NUMBA_CPU_NAME": cpu, "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(tmp_path)}
     run = subprocess.run(

@@ -13,6 +13,8 @@ import hardmax as hm
 from hardmax.search.sets import Sets
 from hardmax.theorems import hardmax as statements
 
+pytestmark = [pytest.mark.quick, pytest.mark.portable]
+
 NAMES = ["F1 hull", "F2 norm", "F3 half-space", "F4 leaders", "F5 limit"] + [f"Theorem {k}" for k in (1, 2, 3, 4)]
 RULE = hm.Hardmax(Fraction(1, 2))
 
@@ -78,7 +80,7 @@ def test_only_the_last_layer_is_too_little() -> None:
     verdicts = hm.theorems.check(hm.simulate(hm.configuration("triangle"), RULE, layers=5, save="last"))
     assert all(verdict.outcome == "undecided" for verdict in verdicts)
     assert all('simulate with `save="all"`' in verdict.reason for verdict in verdicts)
-    with pytest.raises(TypeError, match=r"`check` must get a Trajectory from hm.simulate. Got Limit."):
+    with pytest.raises(TypeError, match="`check`"):
         hm.theorems.check(hm.limit([[1.0]], RULE))
 
 

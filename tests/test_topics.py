@@ -197,7 +197,7 @@ def test_it_is_an_estimator_and_says_what_is_missing(monkeypatch):
         hm.HardmaxTopics().predict(["a"])
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(
-        ImportError, match=r"Embedding texts needs transformers and PyTorch: pip install 'hardmax\[topics\]'"
+        ImportError, match=r"Embedding texts needs transformers and PyTorch: pip install 'hardmax\[encoders\]'"
     ):
         hm.HardmaxTopics().fit(["a"])
 

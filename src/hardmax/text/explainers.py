@@ -168,7 +168,7 @@ def check_methods(methods: Collection[str] | None) -> list[str]:
         raise ParameterError("methods", f"be some of {', '.join(EXPLAINERS)}", got, "Leave it out for all.")
     for package in ("lime", "shap"):
         if any(name.startswith(package) for name in names) and find_spec(package) is None:
-            raise MissingExtra(f"A comparison with {package.upper()}", package, "explainers")
+            raise MissingExtra(f"A comparison with {package.upper()}", package, "bench")
     return names
 
 

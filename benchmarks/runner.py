@@ -1,0 +1,230 @@
+"""Measure a case: each method in a process of its own, in turns, and ratios only of answers that agree."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from multiprocessing import Pipe, get_context
+from multiprocessing.connection import Connection
+from typing import Any
+
+from benchmarks.machine import environment
+from benchmarks.memory import with_peak
+from benchmarks.registry import Answer, Case, Method, Progress, Result, Row, wall_seconds
+
+TURN = 0.05  # seconds for which short runs are repeated in a turn
+ENOUGH_SECONDS, MAX_TURNS = 3.0, 30  # a method that has reached either gets no more turns
+MIN_TURNS, MAX_SECONDS = 3, 10.0  # turns of a slow method, unless they take longer than this
+INSTALL = "pip install -e '.[bench]'"
+
+
+class Local:
+    """A method in this process."""
+
+    def __init__(self, method: Method) -> None:
+        self.method = method
+        self._is_first = True
+        self._result: Any = None
+
+    def prepare(self) -> None:
+        self._run = self.method.prepare()
+
+    def run(self) -> tuple[float, float | None]:
+        """Return the seconds of the best run of a turn, and in the first turn the peak memory in MB."""
+        self._result = None  # frees the last result
+        is_own = self.method.seconds is wall_seconds  # else another process does the work
+        (seconds, self._result), peak = with_peak(self._time) if self._is_first and is_own else (self._time(), None)
+        if self.method.peak is not None:
+            peak = self.method.peak(self._result)
+        self._is_first = False
+        spent = seconds
+        while is_own and spent < TURN:  # other methods have used the caches in between
+            self._result = None
+            again, self._result = self._time()
+            seconds, spent = min(seconds, again), spent + again
+        return self.method.seconds(seconds, self._result), peak
+
+    def finish(self) -> tuple[Answer, dict[str, Any]]:
+        """Return the answer and the facts of the last run."""
+        return self.method.answer(self._result), self.method.facts(self._result)
+
+    def stop(self) -> None:
+        """Do nothing: there is no process to end."""
+
+    def _time(self) -> tuple[float, Any]:
+        start = time.perf_counter()
+        result = self._run()
+        return time.perf_counter() - start, result
+
+
+class Child:
+    """A method of a registered case in a fresh process, with the same interface as `Local`."""
+
+    def __init__(self, case: str, method: str, quick: bool) -> None:
+        self._name = f"{case}, {method}"
+        self._pipe, theirs = Pipe()
+        self._process = get_context("spawn").Process(target=_serve, args=(theirs, case, method, quick))
+        with _variables(environment()):  # before any library is loaded there
+            self._process.start()
+        theirs.close()
+
+    def prepare(self) -> None:
+        self._call("prepare")
+
+    def run(self) -> tuple[float, float | None]:
+        return self._call("run")
+
+    def finish(self) -> tuple[Answer, dict[str, Any]]:
+        found = self._call("finish")
+        self.stop()
+        return found
+
+    def stop(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.join()
+
+    def _call(self, name: str) -> Any:
+        try:
+            self._pipe.send(name)
+            value, error = self._pipe.recv()
+        except (EOFError, OSError):
+            raise RuntimeError(f"{self._name}: its process ended. It may have run out of memory.") from None
+        if error:
+            raise RuntimeError(f"{self._name}: {error}")
+        return value
+
+
+def _serve(pipe: Connection, case: str, method: str, quick: bool) -> None:
+    """Answer the calls of a `Child` until it closes the pipe."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):  # libraries print
+        os.dup2(nowhere, stream)
+    from benchmarks import CASES
+    from hardmax.search import dispatch
+
+    dispatch.is_loaded = lambda kernel: True  # as after a second of use; `first_call` measures the first calls
+    local = Local(next(each for each in CASES[case].methods(quick) if each.name == method))
+    while True:
+        try:
+            name = pipe.recv()
+        except EOFError:
+            return
+        try:
+            pipe.send((getattr(local, name)(), ""))
+        except Exception as error:
+            pipe.send((None, f"{type(error).__name__}: {error}"))
+
+
+@contextmanager
+def _variables(values: dict[str, str]) -> Iterator[None]:
+    """Set environment variables for the time of a block."""
+    before = dict(os.environ)
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def measure(
+    case: Case, *, quick: bool = False, slow: bool = False, local: bool = False, progress: Progress = lambda text: None
+) -> Result:
+    """Measure one case.
+
+    Methods run in turns, each until it has had 3 seconds or 30 turns, and at least three unless these take more than 10
+    seconds. The best run counts. If an answer does not agree with ours, the case is refused.
+
+    Parameters
+    ----------
+    case : Case
+    quick : bool
+        Use sizes 20 times smaller, and compare with no target.
+    slow : bool
+        Measure also methods that take minutes.
+    local : bool
+        Run in this process, for cases that are not registered.
+    progress : callable
+        Called with the name of what is measured.
+    """
+    methods = [method for method in case.methods(quick) if slow or not method.slow]
+    date = datetime.now(UTC).strftime("%Y-%m-%d")
+    if not is_installed(methods[0]):
+        return Result(case.name, case.title, date, [], f"{methods[0].name} needs {methods[0].package}: {INSTALL}.")
+    workers: dict[str, Local | Child] = {}
+    try:
+        for method in filter(is_installed, methods):
+            workers[method.name] = Local(method) if local else Child(case.name, method.name, quick)
+        for worker in workers.values():
+            progress(f"{case.name}: preparing")
+            worker.prepare()
+        times, peaks = _run_in_turns(workers, quick, lambda name: progress(f"{case.name}: {name}"))
+        found = {name: worker.finish() for name, worker in workers.items()}
+        _check_answers(case, methods, {name: answer for name, (answer, _) in found.items()})
+    except (RuntimeError, ValueError, ImportError) as problem:
+        return Result(case.name, case.title, date, [], refused=str(problem))
+    finally:
+        for worker in workers.values():
+            worker.stop()
+    rows = _rows(methods, times, peaks, {name: facts for name, (_, facts) in found.items()}, quick)
+    return Result(case.name, case.title, date, rows + ([] if quick else case.finish(rows)))
+
+
+def is_installed(method: Method) -> bool:
+    """Return True if the package that a method needs is there."""
+    return not method.package or find_spec(method.package) is not None
+
+
+def _run_in_turns(
+    workers: dict[str, Local | Child], quick: bool, progress: Progress
+) -> tuple[dict[str, list[float]], dict[str, float | None]]:
+    """Return the seconds of all runs of each method, and its peak memory."""
+    times: dict[str, list[float]] = {method: [] for method in workers}
+    peaks: dict[str, float | None] = {}
+    waiting = list(workers)
+    while waiting:
+        for method in waiting:
+            progress(method)
+            seconds, peak = workers[method].run()
+            times[method].append(seconds)
+            peaks.setdefault(method, peak)
+        waiting = [method for method in waiting if _has_another_turn(times[method], quick)]
+    return times, peaks
+
+
+def _has_another_turn(seconds: list[float], quick: bool) -> bool:
+    if len(seconds) < MIN_TURNS:
+        return sum(seconds) < (ENOUGH_SECONDS if quick else MAX_SECONDS)
+    return not quick and sum(seconds) < ENOUGH_SECONDS and len(seconds) < MAX_TURNS
+
+
+def _check_answers(case: Case, methods: list[Method], answers: dict[str, Answer]) -> None:
+    """Raise an error if an answer does not agree with ours."""
+    ours = answers[methods[0].name]
+    for method in methods[1:]:
+        if method.compared and method.name in answers and not case.agrees(ours, answers[method.name]):
+            raise ValueError(f"{method.name} {case.why}: no ratio.")
+
+
+def _rows(
+    methods: list[Method],
+    times: dict[str, list[float]],
+    peaks: dict[str, float | None],
+    facts: dict[str, dict[str, Any]],
+    quick: bool,
+) -> list[Row]:
+    rows = []
+    for method in methods:
+        name, target = method.name, None if quick else method.target
+        if name not in times:
+            rows.append(Row(name, measured=f"not installed: {INSTALL}"))
+            continue
+        seconds = min(times[name])
+        ratio = None if method is methods[0] or method.alone else seconds / min(times[methods[0].name])
+        measured = None if target is None else seconds if target.unit == "s" else ratio
+        reached = None if target is None or measured is None else target.is_reached(measured)
+        rows.append(Row(name, seconds, peaks[name], ratio, "", str(target or ""), reached, facts[name]))
+    return rows

@@ -1,0 +1,89 @@
+"""`python -m studies.flow_accuracy`: the error of flows against the `rtol` that was requested.
+
+The error is max |z - z_ref| / max |z_ref| over all tokens and 101 saved times, in rescaled coordinates where the rule
+has them. The reference is DOP853 with the smallest `rtol`. Each heading shows how far LSODA with that `rtol` is from
+it: smaller errors cannot be resolved.
+"""
+
+import sys
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+import hardmax as hm
+from hardmax._types import FloatArray
+from hardmax.rules.base import Flow
+
+RTOLS = (1e-4, 1e-6, 1e-8, 1e-10)
+METHODS = ("DOP853", "RK45", "LSODA")
+SMALL_METHODS = ("RK23", "Radau", "BDF")  # Jacobians and short steps: only for few coordinates, only with a large rtol
+MAX_SMALL_COORDINATES, MIN_SMALL_RTOL = 150, 1e-6
+FINEST: dict[str, Any] = {"rtol": 1e-13, "atol": 1e-16, "max_steps": 1_000_000}
+
+Problem = tuple[FloatArray, Flow, float]  # tokens, rule, last time
+
+
+def problems() -> dict[str, Problem]:
+    """Return the problems by name."""
+
+    def uniform(n: int, d: int, seed: int = 0) -> FloatArray:
+        return np.random.default_rng(seed).uniform(-1, 1, (n, d))
+
+    sphere = hm.configuration("sphere", n=100, d=3)
+    return {
+        "uniform (300, 3), V = I": (uniform(300, 3), hm.SelfAttention(), 5.0),
+        "uniform (300, 3), V = I, seed 1": (uniform(300, 3, 1), hm.SelfAttention(), 5.0),
+        "uniform (40, 3), V = I": (uniform(40, 3), hm.SelfAttention(), 15.0),
+        "Gaussian (300, 8), V = I": (hm.configuration("gaussian", n=300, d=8), hm.SelfAttention(), 5.0),
+        "uniform (100, 3), V = paper-3d": (uniform(100, 3), hm.SelfAttention(V=hm.matrix("paper-3d")), 5.0),
+        "uniform (100, 3), V = -I": (uniform(100, 3), hm.SelfAttention(V=-np.eye(3)), 10.0),
+        "uniform (40, 2), V(t) = I": (uniform(40, 2), hm.SelfAttention(V=lambda t: np.eye(2)), 2.0),
+        "sphere (100, 3), beta = 1": (sphere, hm.Sphere(1.0), 15.0),
+        "sphere (100, 3), beta = 9": (sphere, hm.Sphere(9.0), 15.0),
+    }
+
+
+def solve(problem: Problem, **settings: Any) -> tuple[FloatArray, dict[str, Any]]:
+    """Return (rescaled) tokens at 101 times, and the counters of the run."""
+    tokens, rule, end = problem
+    run = hm.simulate(tokens, rule, times=end, **settings)
+    return np.asarray(run.array if run.rescaled is None else run.rescaled), run.stats
+
+
+def relative_error(found: FloatArray, reference: FloatArray) -> float:
+    """Return max |found - reference| / max |reference|."""
+    return float(np.abs(found - reference).max() / np.abs(reference).max())
+
+
+def combinations(problem: Problem) -> Iterable[tuple[str, float]]:
+    """Yield the methods and tolerances that are measured on a problem."""
+    yield from ((method, rtol) for method in METHODS for rtol in RTOLS)
+    if problem[0].size <= MAX_SMALL_COORDINATES:
+        yield from ((method, rtol) for method in SMALL_METHODS for rtol in RTOLS if rtol >= MIN_SMALL_RTOL)
+
+
+def main(names: list[str]) -> None:
+    """Print a table for each problem whose name contains one of `names`; for all problems without names."""
+    worst = 0.0
+    for name, problem in problems().items():
+        if names and not any(part in name for part in names):
+            continue
+        reference, _ = solve(problem, method="DOP853", **FINEST)
+        other, _ = solve(problem, method="LSODA", **FINEST)
+        print(f"\n{name}, T = {problem[2]:g} (two references differ by {relative_error(other, reference):.0e})\n")
+        print("| method | rtol | error | error / rtol | evaluations | seconds |\n|---|---:|---:|---:|---:|---:|")
+        for method, rtol in combinations(problem):
+            began = time.perf_counter()
+            found, stats = solve(problem, method=method, rtol=rtol)
+            seconds, error = time.perf_counter() - began, relative_error(found, reference)
+            worst = max(worst, error / rtol)
+            print(
+                f"| {method} | {rtol:.0e} | {error:.1e} | {error / rtol:.2g} | {stats['evaluations']} | {seconds:.2f} |"
+            )
+    print(f"\nLargest error / rtol: {worst:.3g}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

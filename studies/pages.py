@@ -1,0 +1,255 @@
+"""`python -m studies.pages`: fill every table of the docs that shows recorded runs. It measures nothing.
+
+The records are in `benchmarks/results`, and those of the classifier's studies beside the figures.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from benchmarks import gpu, report
+from benchmarks.machine import RESULTS, ROOT
+from benchmarks.registry import Result, Row
+
+from hardmax.figures.shared import read_results
+from studies import app_load, classifier_page, imdb
+from studies.clusterers import NO_NUMBER, shape
+from studies.measure import STUDIES, mark
+
+CLUSTERERS = ("hardmax", NO_NUMBER, "KMeans", "HDBSCAN", "AffinityPropagation")
+EXPLAINERS = ("hardmax", "hardmax-even", "lime", "shap-partition", "shap-permutation", "leave-one-out", "random")
+GPU_CASES = (  # how the names of cases begin
+    "forward, bfloat16, batch 64, n = 4096, d = 64, against SDPA",
+    "forward and backward, bfloat16, batch 64, n = 4096, d = 64, against SDPA",
+    "forward and backward, bfloat16, batch 64, n = 4096, d = 64, causal, against SDPA",
+    "forward and backward, bfloat16, batch 8, n = 16384, d = 128, against SDPA",
+    "forward and backward, bfloat16, batch 256, n = 1024, d = 64, against SDPA",
+    "forward, bfloat16, batch 64, n = 4096, d = 64, every key 2 times, against SDPA",
+    "forward, bfloat16, batch 256, n = 1024, d = 64, against SDPA",
+    "forward, bfloat16, batch 512, n = 512, d = 64, against SDPA",
+    "forward and backward, bfloat16, batch 512, n = 512, d = 64, against SDPA",
+    "exact sets, bfloat16, batch 64, n = 4096, d = 64, against matmul and argmax",
+)
+LOOPS = ("plane_gaussian", "plane_duplicated", "gaussian", "slow_ball", "all_leaders")
+SEARCHES = ("plane_gaussian", "plane_circle", "space_gaussian", "space_sphere", "d16_gaussian_large")
+SEARCHES += ("d16_sphere_large", "d128_gaussian_large", "d128_sphere", "d768_gaussian")
+EVEN = {"accuracy": "accuracy", "log loss": "log_loss", "calibration error": "ece", "training seconds": "seconds"}
+UNEVEN = {"mean F1": "f1", "accuracy": "accuracy"}
+Table = Callable[[], str]
+
+
+def record(name: str) -> dict[str, Any]:
+    """Read a recorded study."""
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def kinds(file: str = "cpu") -> list[tuple[str, dict[str, Result]]]:
+    """Return the instructions and the cases of each kind of machine that was measured."""
+    return [(report.kind(each), report.cases_by_name(each)) for each in report.documents(RESULTS / f"{file}.json")]
+
+
+def _row(cases: dict[str, Result], case: str, method: str) -> Row:
+    """Return the row of a method, empty if it was not measured."""
+    rows = cases[case].rows if case in cases else []
+    return next((row for row in rows if row.method == method), Row(method))
+
+
+def against(peers: Sequence[str], names: Iterable[str], file: str = "cpu") -> str:
+    """Return a line for each of the peers in each case: our time, theirs, and the ratio, for each kind of machine."""
+    measured = kinds(file)
+    columns = ["what", "the other"]
+    for kind, _ in measured:
+        end = f", {kind}" if len(measured) > 1 else ""
+        columns += [f"ours, ms{end}", f"its ms{end}", f"times as fast{end}"]
+    body = []
+    for name in names:
+        title, (ours, *others) = measured[0][1][name].title, measured[0][1][name].rows
+        for row in others:
+            if row.method.startswith(tuple(peers)) and row.ratio is not None:
+                cells: list[Any] = []
+                for _, cases in measured:
+                    first, peer = (_row(cases, name, method) for method in (ours.method, row.method))
+                    cells += [report.milliseconds(first), report.milliseconds(peer), report.times(peer)]
+                body.append([title, row.label, *cells])
+                title = ""  # said once
+    return report.lines(columns, body, ["the other"])
+
+
+def flow_accuracy() -> str:
+    """Return errors of loops and of `simulate` on the same flow, with their times."""
+    measured = kinds()
+    columns = ["flow", "method", *(f"ms, {kind}" for kind, _ in measured), "largest error"]
+    body = []
+    for name in ("polytope_flow", "hyperplane_flow"):
+        title = measured[0][1][name].title
+        for row in measured[0][1][name].rows:
+            times = [report.milliseconds(_row(cases, name, row.method)) for _, cases in measured]
+            body.append([title, row.method, *times, row.facts["error"].removeprefix("error ")])
+            title = ""
+    return report.lines(columns, body, ["method"])
+
+
+def answers() -> str:
+    """Return what a thousand answers cost, with and without reasons."""
+    measured = kinds()
+    names = {"explain_many, labels": "hardmax: labels, and what each token adds"}
+    names |= {"and every token as text": "hardmax: the same, with every token as text"}
+    rows = [row.method for row in measured[0][1]["classifier_explain"].rows if row.seconds is not None]
+    columns = ["1,000 texts as long as reviews", *(f"ms, {kind}" for kind, _ in measured)]
+    times = lambda method: [report.milliseconds(_row(cases, "classifier_explain", method)) for _, cases in measured]  # noqa: E731
+    return report.lines(columns, ([names.get(method, method), *times(method)] for method in rows))
+
+
+def explanations() -> str:
+    """Return the explanations of LIME, SHAP and ours."""
+    found = read_results("explanations")
+    rows = [row for row in found["rows"] if row["method"] in EXPLAINERS]
+    return classifier_page.explanation_table(found | {"rows": rows})
+
+
+def small_files(kind: str, key_of: dict[str, str], methods: Sequence[str]) -> str:
+    """Return files of some sizes with even or uneven classes; a cell has one number for each method."""
+    body = []
+    for row in read_results("small"):
+        if kind in row["variant"] and row["rows"] in (100, 1000, 10_000):
+            values = [[row["methods"][method][key][0] for method in methods] for key in key_of.values()]
+            digits = [".2g" if key == "seconds" else ".3f" for key in key_of.values()]
+            cells = [" / ".join(format(x, form) for x in each) for each, form in zip(values, digits, strict=True)]
+            body.append([row["variant"].rpartition(",")[0].removesuffix(f", {kind}"), row["rows"], *cells])
+    return report.lines(["texts", "rows", *key_of], body)
+
+
+def clusters() -> str:
+    """Return the adjusted Rand index of some clusterers on every data set."""
+    rows = {(row["data"], row["method"]): row for row in record("clustering")["rows"]}
+    columns = ["points", "n, d, clusters", *CLUSTERERS]
+    body = (
+        [data, shape(rows[data, "hardmax"]), *(f"{rows[data, method]['ARI']:.3f}" for method in CLUSTERERS)]
+        for data in dict.fromkeys(data for data, _ in rows)
+    )
+    return report.lines(columns, body, ["n, d, clusters"])
+
+
+def many_points() -> str:
+    """Return processor seconds and memory of clusterers on many points."""
+    columns = {
+        "points": lambda row: f"{row['n']:,} {row['data']}",
+        "method": "method",
+        "seconds of the processor": "processor",
+        "MB beside the data": "peak",
+        "clusters found": "found",
+    }
+    return report.table(record("clustering_sizes")["rows"], columns, ["method"])
+
+
+def on_a_gpu() -> str:
+    """Return hardmax attention against softmax attention."""
+    columns = {"what": "case", "how": "how", "ours, ms": "ours ms", "the other, ms": "other ms"}
+    columns |= {"times as fast": "times as fast"}
+    rows = [row for case in GPU_CASES for row in record("gpu")["rows"] if row["case"].startswith(case)]
+    return report.table(rows, columns, ["how"])
+
+
+def tiny() -> str:
+    """Return one layer of a hundred tokens, for which starting the call takes most of the time."""
+    rows = [row for row in record("scaling")["rows"] if row["n"] == 100 and row["tokens"] == "gaussian"]
+
+    def best(d: int, is_faiss: bool) -> float:
+        wanted = (row for row in rows if row["d"] == d and (row["method"] == "FAISS") == is_faiss)
+        return 1e3 * min(row["seconds"] for row in wanted)
+
+    columns = ["one layer, 100 Gaussian tokens", "best of our kernels, ms", "FAISS, ms"]
+    dimensions = dict.fromkeys(row["d"] for row in rows)
+    return report.lines(columns, ([f"d = {d}", best(d, False), best(d, True)] for d in dimensions))
+
+
+def file_sizes() -> str:
+    """Return memory and disk space of predicting files of some sizes."""
+    columns = {
+        "rows": "rows",
+        "largest process, MB": "child MB",
+        "the client, MB": "client MB",
+        "answers with reasons, bytes a row": lambda row: round(row["answers MB"] * 1e6 / row["rows"]),
+    }
+    return report.table(record("corpora_rows")["rows"], columns)
+
+
+def a_billion() -> str:
+    """Return what follows for 10^9 texts on 160 workers, from rows per second of one worker; computed, not run."""
+    measured = {row["what"]: float(row["measured"].split()[0].replace(",", "")) for row in record("corpora")["rows"]}
+    largest = max(record("corpora_rows")["rows"], key=lambda row: row["rows"])
+    short, share = measured["files on one worker, beyond the start"], measured["files against the loop"]
+    long = share * 1000 / (kinds()[0][1]["classifier_explain"].rows[0].seconds or 1)
+    gigabytes = largest["answers MB"] / largest["rows"] * 1e6  # of 10^9 rows
+    columns = ("10^9 texts", "rows a second and worker", "core-hours", "minutes on 160 workers", "answers, GB")
+    body = (
+        [what, f"{rate:,.0f}", f"{1e9 / rate / 3600:,.0f}", f"{1e9 / rate / 160 / 60:,.0f}", size]
+        for what, rate, size in (("made reviews", short, gigabytes), ("as long as film reviews", long, None))
+    )
+    return report.lines(columns, body)
+
+
+PAGES: dict[str, dict[str, Table]] = {  # the tables of a page by name
+    "docs/compare/papers-code.md": {
+        "loops": lambda: against(("loop over tokens", "triple loop"), LOOPS),
+        "flows": flow_accuracy,
+        "steps": lambda: against(("the paper's step",), ("classifier_step_2", "classifier_step_16")),
+    },
+    "docs/compare/lime-and-shap.md": {"explanations": explanations},
+    "docs/compare/tfidf-logistic-regression.md": {
+        "imdb": lambda: imdb.markdown(record("imdb")),
+        "even": lambda: small_files("even", EVEN, ("hardmax", "TF-IDF")),
+        "uneven": lambda: small_files("90:10", UNEVEN, ("hardmax", "TF-IDF", "TF-IDF, balanced")),
+        "answers": answers,
+    },
+    "docs/compare/clusterers.md": {
+        "clusters": clusters,
+        "seconds": lambda: against(
+            ("KMeans", "HDBSCAN", "AffinityPropagation"), ("clustering_5000", "clustering_20000"), "clustering_speed"
+        ),
+        "sizes": many_points,
+    },
+    "docs/compare/faiss-and-flashattention.md": {
+        "searches": lambda: against(("FAISS",), SEARCHES),
+        "tiny": tiny,
+        "training": lambda: against(("softmax", "scaled_dot_product"), ("training_step",)),
+        "gpu": on_a_gpu,
+    },
+    "docs/how-to/gpu.md": {"gpu": on_a_gpu},
+    "docs/corpora.md": {"rows": file_sizes, "billion": a_billion},
+    "docs/classifier.md": classifier_page.TABLES,
+}
+
+
+def tables() -> dict[str, dict[str, str]]:
+    """Return every recorded table: the table by mark, by page."""
+    found: dict[str, dict[str, str]] = {}
+
+    def add(page: str, begin: str, table: str) -> None:
+        found.setdefault(page, {})[begin] = table
+
+    for page, named in PAGES.items():
+        for name, make in named.items():
+            add(page, f"<!-- made by python -m studies.pages: {name} -->", make())
+    for name, study in STUDIES.items():
+        if study.table is not None:
+            add(study.page, mark(name), study.table(record(name)))
+    readme = "benchmarks/README.md"
+    add(readme, report.BEGIN, report.markdown(report.documents(RESULTS / "cpu.json")))
+    add("docs/clustering.md", report.BEGIN, report.markdown(report.documents(RESULTS / "clustering_speed.json")))
+    add(readme, report.GPU, gpu.markdown(record("gpu")))
+    add(readme, app_load.MARK, app_load.markdown(record("app")))
+    return found
+
+
+def fill_page(page: str, named: dict[str, str]) -> str:
+    """Return the text of a page with its tables."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for begin, table in named.items():
+        text = report.fill(text, table, begin)
+    return text
+
+
+if __name__ == "__main__":
+    for page, named in tables().items():
+        (ROOT / page).write_text(fill_page(page, named), encoding="utf-8")
