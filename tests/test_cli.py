@@ -638,18 +638,18 @@ def test_shells_complete(run) -> None:
 
 
 def test_all_figures_that_can_be_drawn(run, monkeypatch) -> None:
-    from hardmax._errors import MissingExtra
-    from hardmax.cli import reproduce
-
-    def written(module, path) -> None:
+    def save(figure, path) -> None:
         if "review" in path.name:
-            raise MissingExtra("`hardmax.HardmaxClassifier`", "sklearn", "text")
+            raise hm.MissingExtra("`hardmax.HardmaxClassifier`", "sklearn", "text")
 
-    monkeypatch.setattr(reproduce, "_write", written)
+    for module in FIGURES.values():
+        monkeypatch.setattr(module, "compute", lambda: None)
+        monkeypatch.setattr(module, "draw", lambda data: None)
+    monkeypatch.setattr("hardmax.cli.output.save_figure", save)
     code, out, err = run("reproduce", "all")
     assert code == 0
     assert "spectra_heads.png" in out
-    assert err == "Left out reviews. `hardmax.HardmaxClassifier` needs sklearn: pip install 'hardmax[text]'.\n"
+    assert err == "Skipped reviews. `hardmax.HardmaxClassifier` needs sklearn: pip install 'hardmax[text]'.\n"
     assert run("reproduce", "reviews")[0] == 2
 
 
