@@ -21,7 +21,7 @@ from hardmax.cli.control import control
 from hardmax.cli.limit import limit
 from hardmax.cli.main import app
 from hardmax.cli.simulate import simulate
-from hardmax.draw import movies, pages
+from hardmax.draw import movies, player
 from hardmax.figures import FIGURES
 
 
@@ -30,7 +30,7 @@ def _short_movies(monkeypatch) -> None:
     """Few frames; that a movie has all of them is shown where movies are."""
     monkeypatch.setattr("hardmax.cli.limit.AFTERWARDS", 2)
     few = movies.even_frames
-    for module in (movies, pages):
+    for module in (movies, player):
         monkeypatch.setattr(module, "even_frames", lambda last, most=4: few(last, 4))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hardmax.draw.shown import Page
+from hardmax.draw.pages import Page
 from tests import browser
 
 ROOT = Path(__file__).parents[1]

@@ -13,7 +13,8 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pytest
 
-from hardmax.draw.shown import Movie, Page
+from hardmax.draw.movies import Movie
+from hardmax.draw.pages import Page
 from hardmax.figures import FIGURES
 
 ROOT = Path(__file__).parents[1]

@@ -10,7 +10,6 @@ from hardmax import limit as find_limit
 from hardmax._exact import format_down
 from hardmax.cli import options, output
 from hardmax.cli.rules import HardmaxOptions
-from hardmax.draw.html import limit_points
 from hardmax.limit import quick_radius
 
 AFTERWARDS = 12  # layers that a movie goes on after the certificate, to be seen arriving
@@ -55,8 +54,9 @@ def limit(
         radius = quick_radius(result)
         if 0 < radius < np.inf:
             output.say(f"Moving each token by less than {format_down(radius, 2)} changes no set at any layer.")
-        columns = ("point", "what it is", "since layer", "tokens")
-        output.show(output.table("Limit points", *columns, rows=limit_points(result, output.MOST_ROWS)))
+        from hardmax.draw.pages import POINTS, limit_points
+
+        output.show(output.table("Limit points", *POINTS, rows=limit_points(result, output.MOST_ROWS)))
         output.say_written(files)
     if not result.certified:
         raise typer.Exit(1)

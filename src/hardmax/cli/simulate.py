@@ -6,12 +6,12 @@ import numpy as np
 import typer
 
 from hardmax import HardmaxTrajectory, SelfAttention, SmoothTrajectory, draw, leader_table
+from hardmax._display import format_point
 from hardmax._errors import ParameterError
 from hardmax._exact import format_down
 from hardmax.cli import options, output
 from hardmax.cli.options import UNSAID, option
 from hardmax.cli.rules import RunOptions
-from hardmax.draw.html import coordinates
 from hardmax.flows.classify import classify_rule
 
 
@@ -71,7 +71,7 @@ def print_leaders(trajectory: HardmaxTrajectory) -> None:
     rows = [
         (
             str(one.index),
-            coordinates(one.position),
+            format_point(one.position),
             str(one.emerged),
             format_down(one.margin, 3),
             str(len(one.followers)),
@@ -97,6 +97,6 @@ def print_clusters(trajectory: SmoothTrajectory) -> None:
     for label in np.argsort(-sizes, kind="stable")[: output.MOST_ROWS]:
         members = np.flatnonzero(labels == label)
         lead = ", ".join(map(str, np.intersect1d(members, trajectory.leaders)[:6]))
-        rows.append((coordinates(points[members].mean(axis=0)), str(len(members)), *([lead] if lead else [])))
+        rows.append((format_point(points[members].mean(axis=0)), str(len(members)), *([lead] if lead else [])))
     columns = (where, "how many tokens", "led by token")[: 3 if len(trajectory.leaders) else 2]
     output.show(output.table("Clusters at the end", *columns, rows=rows, total=len(sizes)))
