@@ -28,7 +28,7 @@ from hardmax.figures import FIGURES
 @pytest.fixture
 def _short_movies(monkeypatch) -> None:
     """Few frames; that a movie has all of them is shown where movies are."""
-    monkeypatch.setattr("hardmax.cli.limit.AFTERWARDS", 2)
+    monkeypatch.setattr("hardmax.cli.limit.EXTRA_LAYERS", 2)
     few = movies.even_frames
     for module in (movies, player):
         monkeypatch.setattr(module, "even_frames", lambda last, most=4: few(last, 4))
@@ -51,7 +51,7 @@ def test_commands_share_the_options_of_a_run() -> None:
     assert names["simulate"] - names["verify"] == {"k", "save"}
     assert names["verify"] < names["simulate"]
     assert names["limit"] - names["simulate"] == {"max_layers"}
-    assert {"tokens", "n", "d", "seed", "cloud", "json", "out"} < names["control"] & names["limit"]
+    assert {"tokens", "n", "d", "seed", "batch_index", "json", "out"} < names["control"] & names["limit"]
     flags = {option.name: option.opts for option in commands["limit"].params}
     assert all(option.opts == flags.get(option.name, option.opts) for option in commands["simulate"].params)
 
@@ -84,7 +84,7 @@ def test_printed_bounds_are_rounded_in_the_safe_direction(run) -> None:
         np.save("tokens.npy", tokens)
         limit = hm.limit(tokens, hm.Hardmax(0.5))
         out = run("limit", "tokens.npy")[1]
-        radius = float(re.search(r"by less than (\S+) changes no set", out)[1])
+        radius = float(re.search(r"by less than (\S+) changes no argmax set", out)[1])
         assert 0.9 * limit.radius < radius <= limit.radius
         trajectory = hm.simulate(tokens, hm.Hardmax(0.5), layers=30)
         for leader in hm.leader_table(trajectory):
@@ -202,11 +202,11 @@ def test_batches_are_asked_for_one_cloud(run) -> None:
     assert run("simulate", "batch.npy")[1].startswith("Ran 30 layers on 3 token sets of up to 5 tokens")
     code, _, err = run("simulate", "batch.npy", "--out", "a.npz", "--out", "b.png")
     assert code == 2
-    assert "`--cloud` must name one of the 3 clouds in batch.npy. Got no choice. Pass a number from 0 to 2." in err
+    assert "`--batch-index` must be the index of one of the 3 token sets" in err
     assert not Path("a.npz").exists()
-    assert run("verify", "batch.npy", "--cloud", "7")[0] == 2
-    assert "Got -1. Pass a number from 0 to 2." in run("limit", "batch.npy", "--cloud", "-1")[2]
-    found = json.loads(run("limit", "batch.npy", "--cloud", "1", "--json")[1])
+    assert run("verify", "batch.npy", "--batch-index", "7")[0] == 2
+    assert "Got -1. Pass a number from 0 to 2." in run("limit", "batch.npy", "--batch-index", "-1")[2]
+    found = json.loads(run("limit", "batch.npy", "--batch-index", "1", "--json")[1])
     assert found["leaders"] == hm.limit(batch[1], hm.Hardmax(0.5)).leaders.tolist()
 
 
@@ -352,7 +352,7 @@ def test_reproduce(run) -> None:
 
 def test_a_table_of_clusters_names_leaders_only_where_there_are_some(run) -> None:
     soft = run("simulate", "gaussian", "--n", "30", "--rule", "softmax", "--layers", "12")[1]
-    assert "how many tokens" in soft
+    assert "Clusters at the end" in soft
     assert "led by" not in soft
     assert "led by token" in run("simulate", "gaussian", "--n", "10", "--rule", "self-attention")[1]
 
@@ -441,10 +441,10 @@ def test_causal_attention_is_not_called_proved(run) -> None:
 def test_batches_of_flows(run) -> None:
     np.save("batch.npy", np.random.default_rng(0).normal(size=(2, 5, 2)))
     flow = ["simulate", "batch.npy", "--rule", "self-attention"]
-    assert "pass --cloud with its number" in run(*flow)[1]
-    assert "Clusters at the end" in run(*flow, "--cloud", "1")[1]
+    assert "Use --batch-index" in run(*flow)[1]
+    assert "Clusters at the end" in run(*flow, "--batch-index", "1")[1]
     np.save("one.npy", np.eye(2))
-    assert "`--cloud` must go with a batch" in run("simulate", "one.npy", "--cloud", "0")[2]
+    assert "`--batch-index` must go with a batch" in run("simulate", "one.npy", "--batch-index", "0")[2]
 
 
 def test_matrices_come_from_files_too(run) -> None:
@@ -500,7 +500,7 @@ def test_verify_flows(run) -> None:
     assert re.search(r"polytope times subspace\s+holds", out)
     code, out, _ = run("verify", "gaussian", "--n", "12", "--rule", "softmax")
     assert code == 0
-    assert "OPEN: no theorem speaks of Softmax." in out
+    assert "OPEN: no theorem covers Softmax." in out
     assert run("verify", "gaussian", "--n", "12", *flow, "--out", "page.html")[0] == 0
     assert "polytope</td>" in Path("page.html").read_text()
     verdicts = json.loads(run("verify", "gaussian", "--n", "9", "--rule", "self-attention", "--json")[1])
@@ -545,12 +545,12 @@ def test_the_last_layer_alone(run) -> None:
 
 def test_tokens_are_brought_to_the_sphere(run) -> None:
     code, _, err = run("simulate", "3,4;0,2", "--rule", "sphere", "--time", "1", "--out", "s.csv")
-    assert (code, err) == (0, "Tokens were divided by their lengths, to lie on the unit sphere.\n")
+    assert (code, err) == (0, "Tokens were divided by their norms, to lie on the unit sphere.\n")
     assert Path("s.csv").read_text().splitlines()[1:3] == ["0.0,0,0.6,0.8", "0.0,1,0.0,1.0"]
     assert run("simulate", "1,0;0,1", "--rule", "sphere", "--time", "1")[2] == ""
     code, _, err = run("simulate", "1,0;0,0", "--rule", "sphere")
     assert code == 2
-    assert "`TOKENS` must have a direction to lie on the unit sphere. Got one that is 0 or not finite." in err
+    assert "`TOKENS` must be finite and not 0 to lie on the unit sphere. Got one that is 0 or not finite." in err
 
 
 def test_a_narrow_terminal_gets_lines_instead_of_broken_words(run, monkeypatch) -> None:
@@ -597,7 +597,7 @@ def test_a_report_that_cannot_be_written_is_found_before_the_work(run, monkeypat
 def test_options_without_effect_are_refused(run) -> None:
     for arguments, sentence in (
         (["--only"], "`--leaders` must be given for --followers, --only, --limit, a matrix or a picture."),
-        (["--leaders", "3", "--alpha", "0.1,0.5"], "`--alpha` must be one step, unless --limit has several to choose"),
+        (["--leaders", "3", "--alpha", "0.1,0.5"], "`--alpha` must be one step size without --limit"),
         (["--leaders", "3", "--alpha", "0"], "`--alpha` must be positive. Got '0'."),
         (["--leaders", "3", "--attempts", "4"], "`--attempts` must go with --only."),
         (["--leaders", "3", "--evaluations", "4"], "`--evaluations` must go with --limit."),
@@ -658,7 +658,7 @@ def test_the_file_that_is_read_is_not_replaced(run, command) -> None:
     Path("in.csv").write_text("0,1\n1,0\n")
     code, _, err = run(command, "in.csv", "--out", "./in.csv")
     assert code == 2
-    assert "`--out` must be another file than the one that is read. Got 'in.csv'. Rename it." in err
+    assert "`--out` must differ from the input file. Got 'in.csv'." in err
     assert Path("in.csv").read_text() == "0,1\n1,0\n"
 
 
@@ -679,7 +679,7 @@ def test_numbers_of_rows_are_no_coordinates(run) -> None:
     [
         (["simulate", "triangle", "--layer", "2"], "`--layer` must go with a picture in --out. Got none."),
         (["simulate", "triangle", "--layer", "2", "--out", "x.csv"], "`--layer` must go with a picture in --out."),
-        (["limit", "triangle", "--cloud", "1"], "`--cloud` must go with a batch"),
+        (["limit", "triangle", "--batch-index", "1"], "`--batch-index` must go with a batch"),
         (["control", "ball", "--attempts", "4"], "`--attempts` must go with --only."),
         (
             ["cluster", "ball", "--features", "points", "--neighbors", "5"],

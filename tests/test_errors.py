@@ -62,7 +62,7 @@ def options_of():
     """The options of a command, as while it runs."""
     from typer.main import get_command
 
-    return lambda name: output.speaking_of(get_command(command_line.app).commands[name].params)
+    return lambda name: output.use_options(get_command(command_line.app).commands[name].params)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def fails_with(monkeypatch, error: BaseException) -> None:
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr("hardmax.cli.rules.simulate", fail)
+    monkeypatch.setattr("hardmax.cli.options.simulate", fail)
 
 
 @pytest.mark.parametrize("bug", [ValueError("Unseen."), TypeError("Unseen."), AssertionError(), ImportError("Unseen.")])
@@ -113,7 +113,7 @@ def test_a_bug_shows_its_traceback_and_asks_for_a_report(run, monkeypatch, bug):
     assert (code, out) == (70, "")
     assert err.startswith("Traceback (most recent call last):")
     assert type(bug).__name__ in err
-    assert f"a bug in hardmax {hm.__version__}, not in what you gave it" in err
+    assert f"a bug in hardmax {hm.__version__}, not an error in the input" in err
     assert err.endswith("with the lines above and the command: hardmax simulate triangle --alpha 1/2\n")
 
 
@@ -124,7 +124,7 @@ def test_a_bug_shows_its_traceback_and_asks_for_a_report(run, monkeypatch, bug):
         (hm.MissingExtra("`exact=True`", "python-flint", "exact"), "`--exact` needs python-flint: pip install"),
         (PermissionError(13, "Permission denied", "a.csv"), "Permission denied: 'a.csv'"),
         (MemoryError("Unable to allocate 8 TiB."), "Unable to allocate 8 TiB."),
-        (MemoryError(), "This does not fit in memory."),
+        (MemoryError(), "Not enough memory."),
     ],
     ids=lambda value: type(value).__name__,
 )

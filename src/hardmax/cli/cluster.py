@@ -14,8 +14,7 @@ from hardmax._errors import InputError, ParameterError, did_you_mean
 from hardmax._types import FloatArray
 from hardmax._validation import check_tokens
 from hardmax.cli import options, output
-from hardmax.cli.control import numbers_of
-from hardmax.cli.options import UNSAID, option
+from hardmax.cli.options import UNSAID, option, parse_indices
 from hardmax.trajectories.storage import coordinate_columns, write_rows
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def cluster(
     X = np.asarray(check_tokens(cloud.read_tokens())[0], np.float64)
     given = {name: context.params[name] for name in SETTINGS if options.was_given(context, name)}
     given |= {"A": "whiten"} if whiten else {}
-    given |= {"must_lead": numbers_of(must_lead, "must_lead")} if must_lead else {}
+    given |= {"must_lead": parse_indices(must_lead, "must_lead")} if must_lead else {}
     try:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")

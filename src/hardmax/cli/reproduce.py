@@ -1,4 +1,4 @@
-"""`hardmax reproduce` and `hardmax demo`."""
+"""`hardmax reproduce`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from hardmax._errors import MissingExtra, ParameterError, did_you_mean
-from hardmax._files import check_ending, check_writable
+from hardmax._files import check_writable
 from hardmax.cli import output
 from hardmax.cli.options import option
 
@@ -43,22 +43,3 @@ def reproduce(
             output.note(f"Skipped {key}. {missing}")
             continue
         output.say(f"Wrote {path}")
-
-
-def demo(
-    out: Annotated[Path, option("--out", "Folder for the report, or a file that ends in .html.")] = Path("demo"),
-) -> None:
-    """Write a report that shows the main results: one HTML file that needs no network."""
-    from hardmax.figures.demo import demo as report
-
-    if out.suffix[1:].isalpha() and not out.is_dir():  # a name such as x.csv is not meant as a folder
-        check_ending(out, [".html"], "out")
-        path = out
-    else:
-        check_writable(out, folder=True)
-        path = out / "index.html"
-    check_writable(path)
-    with output.progress_bar("Sections") as progress:
-        page = report(progress)
-    output.save_text(page, path)
-    output.say(f"Wrote {path}. Open it in a browser; it needs no network.")
