@@ -205,7 +205,7 @@ MAX_ROUNDING = 1e-12  # norms this close to 1 differ from it by rounding
 HORIZON = 15.0  # default of lambda t at the end, by which limits are visible
 
 _layered, _flow = panel("Layers: hardmax and softmax"), panel("Flows: self-attention and sphere")
-_hardmax, _softmax = panel("--rule hardmax"), panel("--rule softmax")
+_hardmax, _softmax = panel("Hardmax"), panel("--rule softmax")
 _self_attention = panel("--rule self-attention")
 _sphere = panel("--rule sphere (tokens are divided by their norms)")
 
