@@ -231,7 +231,7 @@ def test_kernels_are_compiled_by_processes_of_their_own(run, monkeypatch):
         "symmetric",
         "encoding",
     ]
-    assert last.startswith("Stored in ")
+    assert last.startswith("Compiled code is in ")
     assert run("compile", "--workers", 0)[0] == 2
 
 
@@ -241,7 +241,7 @@ def test_compile_reports_a_version_of_triton_that_does_not_fit(run, monkeypatch)
     monkeypatch.setitem(sys.modules, "hardmax.attention.gpu", None)  # as where Triton lacks what it imports
     code, out, _ = run("compile")
     assert code == 0
-    assert out.startswith("for the GPU: nothing, because this version of Triton does not fit")
+    assert out.startswith("GPU kernels: not compiled, because this version of Triton is not supported")
 
 
 def test_an_interruption_ends_the_compiling_processes(run, monkeypatch):

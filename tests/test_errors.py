@@ -2,7 +2,6 @@
 
 import pickle
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -64,7 +63,7 @@ def options_of():
     """The options of a command, as while it runs."""
     from typer.main import get_command
 
-    return lambda name: output.speaking_of(get_command(command_line.app).commands[name].params)
+    return lambda name: output.use_options(get_command(command_line.app).commands[name].params)
 
 
 @pytest.mark.parametrize(
@@ -99,54 +98,3 @@ def test_endings_of_files():
         check_ending("a.gif", [".png", ".svg"])
     with pytest.raises(hm.ParameterError, match=re.escape("`out` must end in one of .a, .b, .c. Got 'noending'.")):
         check_ending("noending", [".a", ".b", ".c"], "out")
-
-
-def fails_with(monkeypatch, error: BaseException) -> None:
-    def fail(*_, **__):
-        raise error
-
-    monkeypatch.setattr("hardmax.cli.rules.simulate", fail)
-
-
-@pytest.mark.parametrize("bug", [ValueError("Unseen."), TypeError("Unseen."), AssertionError(), ImportError("Unseen.")])
-def test_a_bug_shows_its_traceback_and_asks_for_a_report(run, monkeypatch, bug):
-    fails_with(monkeypatch, bug)
-    code, out, err = run("simulate", "triangle", "--alpha", "1/2")
-    assert (code, out) == (70, "")
-    assert err.startswith("Traceback (most recent call last):")
-    assert type(bug).__name__ in err
-    assert f"a bug in hardmax {hm.__version__}, not in what you gave it" in err
-    assert err.endswith("with the lines above and the command: hardmax simulate triangle --alpha 1/2\n")
-
-
-@pytest.mark.parametrize(
-    ("problem", "sentence"),
-    [
-        (hm.InputError("Tokens must move. Use `alpha=1`."), "Tokens must move. Use `--alpha 1`."),
-        (hm.MissingExtra("`exact=True`", "python-flint", "exact"), "`--exact` needs python-flint: pip install"),
-        (PermissionError(13, "Permission denied", "a.csv"), "Permission denied: 'a.csv'"),
-        (MemoryError("Unable to allocate 8 TiB."), "Unable to allocate 8 TiB."),
-        (MemoryError(), "This does not fit in memory."),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_problems_that_are_no_bugs_are_a_sentence(run, monkeypatch, problem, sentence):
-    fails_with(monkeypatch, problem)
-    code, out, err = run("simulate", "triangle")
-    assert (code, out) == (2, "")
-    assert err.startswith("Error: ")
-    assert sentence in err
-    assert "Traceback" not in err
-
-
-def test_an_interrupted_command_has_exit_code_130(run, monkeypatch):
-    fails_with(monkeypatch, KeyboardInterrupt())
-    assert run("simulate", "triangle")[0] == 130
-
-
-def test_a_closed_pipe_is_no_bug(run, monkeypatch):
-    fails_with(monkeypatch, BrokenPipeError(32, "Broken pipe"))
-    monkeypatch.setattr(sys, "stdout", sys.stdout)  # which click replaces
-    monkeypatch.setattr(sys, "stderr", sys.stderr)
-    code, _, err = run("simulate", "triangle")
-    assert (code, err) == (141, "")

@@ -9,7 +9,6 @@ from matplotlib.colors import to_hex
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from hardmax import simulate
-from hardmax.cli import reproduce
 from hardmax.draw.style import CLASSES, COLOURS
 from hardmax.figures import (
     FIGURES,
@@ -117,7 +116,6 @@ def test_polytope_has_its_tokens_at_self_maximal_points() -> None:
         points = np.array([Z[labels == c].mean(axis=0) for c in range(labels.max() + 1)])
         products = points @ points.T
         assert (products.argmax(axis=1) == np.arange(len(points))).all()
-    assert polytope_2d3d.movie_of(computed("polytope")).rescaled.shape[-1] == 3
 
 
 def test_hyperplanes_are_at_most_three_and_hold_every_token() -> None:
@@ -150,7 +148,6 @@ def test_codimension_k_is_called_a_conjecture_and_gathers_on_lines() -> None:
         assert apart[0] < 1e-6 * np.ptp(start[:, 0])
         assert apart[1] <= numbers.scatter < 0.05 * np.ptp(start[:, :2])
     assert np.abs(end[:, 2]).max() > 10 * np.abs(start[:, 2]).max()
-    assert codimension_k.movie_of(numbers).times[-1] == codimension_k.PLAYED_UNTIL
 
 
 def test_product_is_a_polygon_times_a_line() -> None:
@@ -161,7 +158,6 @@ def test_product_is_a_polygon_times_a_line() -> None:
     assert ((products.max(axis=1) - np.diag(products)) / np.linalg.norm(plane, axis=1).max() ** 2).max() < 1e-3
     assert 3 <= groups.max() + 1 < len(plane) / 2
     assert np.abs(end[:, 2]).max() > 10 * np.abs(start[:, 2]).max()
-    assert product_polytope_subspace.movie_of((trajectory, groups)) is trajectory
 
 
 def test_attention_loses_its_rank() -> None:
@@ -179,7 +175,7 @@ def test_attention_loses_its_rank() -> None:
 def test_queries_connect_to_ever_fewer_tokens() -> None:
     trajectory = computed("connections")
     ends = [int(np.abs(connections_leaders.UNITS - unit).argmin()) for unit in connections_leaders.SHOWN]
-    seen = [connections_leaders.followed(trajectory, k) for k in ends]
+    seen = [connections_leaders.count_seen(trajectory, k) for k in ends]
     assert seen[0] == 20
     assert seen[-1] == len(set(trajectory.attention(-1).argmax(axis=1))) == 2
     assert seen == sorted(seen, reverse=True)
@@ -281,7 +277,7 @@ def test_thresholds_and_names_are_said() -> None:
     figure = connections_leaders.draw(computed("connections"))
     assert "seen: $P_{ij}$ > 0.01" in figure.legends[0].get_title().get_text()
     titles = [ax.get_title() for ax in coordinates_128.draw(computed("coordinates")).axes]
-    chosen = [r for sign in (1, -1) for r in coordinates_128.shown(computed("coordinates"), sign)]
+    chosen = [r for sign in (1, -1) for r in coordinates_128.choose_coordinates(computed("coordinates"), sign)]
     assert titles[:6] == [rf"$\lambda_r$ = {computed('coordinates').eigenvalues[r]:.2f}" for r in chosen]
     assert titles[0] == r"$\lambda_r$ = 6.72"
     texts = [text.get_text() for text in phase_sphere.draw(computed("phase")).axes[0].texts]
@@ -299,47 +295,6 @@ def test_titles_and_names_are_within_the_figure(name: str) -> None:
             box = text.get_window_extent()
             assert not text.get_text() or (box.x0 >= 0 and box.x1 <= figure.bbox.x1)
             assert not text.get_text() or (box.y0 >= 0 and box.y1 <= figure.bbox.y1)
-
-
-def test_scenes_show_what_their_figures_show() -> None:
-    scene = attention_rank.scene(computed("attention"))
-    scene.draw(8)
-    above, below = scene.figure.axes
-    assert np.allclose(above.images[0].get_array(), computed("attention").attention(8))
-    assert len(below.lines[0].get_xdata()) == 9
-    scene = connections_leaders.scene(computed("connections"))
-    scene.draw(80)
-    assert scene.figure.axes[0].get_title() == r"$\lambda_1 t$ = 4: 2 tokens seen"
-    for module, name in ((hyperplanes_2d3d, "hyperplanes"), (product_polytope_subspace, "product")):
-        scene = module.scene(computed(name))
-        scene.draw(scene.frames[-1])
-        assert any(isinstance(c, Poly3DCollection) for c in scene.figure.axes[0].collections)
-    assert scene.frames[-1] == product_polytope_subspace.LAST
-    scene = codimension_k.scene(computed("codimension"))
-    scene.draw(scene.frames[-1])
-    assert scene.figure.axes[0].get_title() == "t = 12"
-    assert "Conjecture" in scene.figure.get_suptitle()
-
-
-def test_figures_of_tokens_on_their_way_can_be_played(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(attention_rank, "even_frames", lambda last: [0, last])
-    reproduce.reproduce("polytope", tmp_path, "html")
-    page = (tmp_path / "polytope_2d3d.html").read_text(encoding="utf-8")
-    assert f"<h1>{polytope_2d3d.TITLE} (here d = 3)</h1>" in page
-    assert "polytope_2d3d.html (d = 3)" in capsys.readouterr().out
-    reproduce.reproduce("attention", tmp_path, "gif")
-    assert (tmp_path / "attention_rank.gif").read_bytes()[:6] == b"GIF89a"
-    with pytest.raises(
-        ValueError,
-        match=r"`file_format='gif'` must go with a figure that can be played: polytope, .*connections. Got 'fig1'",
-    ):
-        reproduce.reproduce("fig1", tmp_path, "gif")
-    with pytest.raises(
-        ValueError, match=r"`file_format='html'` must go with .*: polytope, .*product. Got 'connections'"
-    ):
-        reproduce.reproduce("connections", tmp_path, "html")
 
 
 def epochs(*accuracies: float) -> list[dict[str, float]]:

@@ -11,7 +11,7 @@ from mpl_toolkits.mplot3d import Axes3D
 from PIL import Image
 
 import hardmax as hm
-from hardmax.draw import movies, thinning
+from hardmax.draw import movies, style
 from hardmax.draw.clusters import plot_clusters
 from hardmax.draw.control import plot_control
 from hardmax.draw.projection import Projection
@@ -271,7 +271,7 @@ def test_of_many_clusters_the_largest_have_the_colours(monkeypatch: pytest.Monke
     assert figure.get_supxlabel() == "grey: the smaller clusters"
     few = plot_clusters(X[labels < 5], labels[labels < 5], leaders[:5])
     assert few.get_supxlabel() == ""
-    monkeypatch.setattr(thinning, "MOST_DRAWN", 40)
+    monkeypatch.setattr(style, "MOST_DRAWN", 40)
     figure = plot_clusters(X, labels, leaders)
     shown = {tuple(x) for x in figure.axes[0].collections[0].get_offsets()}
     assert 10 < len(shown) <= 40

@@ -9,7 +9,8 @@ from sphinx_gallery.scrapers import figure_rst
 from sphinx_gallery.sorting import ExampleTitleSortKey, ExplicitOrder
 
 from extensions import live
-from hardmax.draw.shown import Movie, Page
+from hardmax.draw.movies import Movie
+from hardmax.draw.pages import Page
 
 GROUPS = ("see_it", "prove_it", "explain_texts", "cluster", "control", "flows", "speed")
 MOST_SECONDS = 120  # of one example, on a machine with two cores, where compiled code may have to be made first

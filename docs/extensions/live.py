@@ -3,7 +3,7 @@
     ```{live} three_tokens
     ```
 
-shows what `page()` of `docs/course/pictures/three_tokens.py` returns: a `hardmax.draw.shown.Page`, as `hm.interactive`
+shows what `page()` of `docs/course/pictures/three_tokens.py` returns: a `hardmax.draw.pages.Page`, as `hm.interactive`
 makes it, or as `shared.py` beside it does. Plotly's script, which such pages hold, is one file for all of them.
 """
 
@@ -18,7 +18,7 @@ from docutils.parsers.rst import directives
 from plotly.offline import get_plotlyjs, get_plotlyjs_version
 from sphinx.util.docutils import SphinxDirective
 
-from hardmax.draw.shown import Page
+from hardmax.draw.pages import Page
 
 HEIGHT = 640  # pixels
 

@@ -8,18 +8,16 @@ that gives each word a vector in :math:`\\mathbb{R}^d`, hardmax layers, and a li
 .. math:: \\text{logit} = \\beta + v \\cdot \\frac1n \\sum_i z_i^K .
 
 It reports an accuracy that grows with :math:`d`. Does it have to? The same model was trained here again, from two
-starts of the step :math:`\\alpha`, and every epoch was recorded (``hardmax study``). These are the curves;
-``hardmax reproduce accuracy`` draws them, too.
+initial values of the step :math:`\\alpha`, and every epoch was recorded. These are the curves;
+``hardmax reproduce accuracy`` writes them to a file.
 """
 
 import matplotlib.pyplot as plt
-from matplotlib.lines import Line2D
 
-from hardmax.draw.style import COLOURS
-from hardmax.figures.shared import PAPER_BEST, recorded_runs
+from hardmax.figures.accuracy_by_dimension import compute, draw
+from hardmax.figures.shared import PAPER_BEST
 
-starts = recorded_runs()  # by the alpha that training started from: a list of rows, one for each d
-colour_of = dict(zip(PAPER_BEST, COLOURS, strict=False))
+starts = compute()  # one list of rows per initial alpha, one row per d
 for start, rows in starts.items():
     for row in rows:
         print(f"{start}, d = {row['d']}: test accuracy {row['accuracy']:.3f}, the paper's {PAPER_BEST[row['d']]:.3f}")
@@ -27,18 +25,7 @@ for start, rows in starts.items():
 # %%
 # Validation accuracy by epoch. Dashed is the best accuracy that the paper reports for the same d.
 
-figure, axes = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained", sharey=True)
-for ax, (start, rows) in zip(axes, starts.items(), strict=True):
-    for row in rows:
-        epochs = [epoch["number"] + 1 for epoch in row["epochs"]]
-        ax.plot(epochs, [epoch["accuracy"] for epoch in row["epochs"]], "o-", color=colour_of[row["d"]], ms=4)
-        ax.axhline(PAPER_BEST[row["d"]], color=colour_of[row["d"]], lw=1.2, ls="--")
-    ax.set_title(f"{start}: it ends near {rows[-1]['alpha']:.2g}", fontsize=11)
-    ax.set(xlabel="epoch", ylabel="validation accuracy" if ax is axes[0] else "")
-    ax.spines[["top", "right"]].set_visible(False)
-handles = [Line2D([], [], color=colour, marker="o", ms=4, label=f"d = {d}") for d, colour in colour_of.items()]
-dashed = Line2D([], [], color="#444", ls="--", label="the paper's best")
-figure.legend(handles=[*handles, dashed], loc="outside right center", frameon=False)
+figure = draw(starts)
 plt.show()
 
 # %%
@@ -55,5 +42,4 @@ assert all(row["accuracy"] > PAPER_BEST[row["d"]] for row in small)
 # %%
 # What to try
 # -----------
-# ``hardmax study --help`` says how such runs are made; they need the reviews of IMDb.
-# ``hm.HardmaxClassifier.paper(d=2)`` is the model, to be fitted on texts of your own.
+# ``hm.HardmaxClassifier.paper(d=2)`` is the model: fit it on texts of your own.

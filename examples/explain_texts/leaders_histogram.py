@@ -8,32 +8,23 @@ If leaders carry the meaning, the words that lead most often should be words of 
 
 .. math:: C_i = \\{i\\}
 
-at some layer. The reviews do not come with the package, the counts do. ``hardmax reproduce leaders`` draws the same.
+at some layer. The reviews do not come with the package, the counts do. ``hardmax reproduce leaders`` writes
+the figure to a file.
 """
 
 import matplotlib.pyplot as plt
-from matplotlib.patches import Patch
 
-from hardmax.draw.style import CLASSES
-from hardmax.figures.shared import read_results
+from hardmax.figures.leaders_histogram import SHOWN, compute, draw
 
-counts = read_results("leaders")
-words, scores = counts["words"][:30], counts["scores"][:30]
-shares = [100 * led / counts["texts"] for led in counts["texts_led"][:30]]
-print("lead most often:", ", ".join(f"{word} ({share:.1f} %)" for word, share in zip(words[:8], shares, strict=False)))
+counts = compute()
+words = counts["words"][:SHOWN]
+shares = [f"{word} ({led / counts['texts']:.1%})" for word, led in zip(words, counts["texts_led"], strict=False)]
+print("lead most often:", ", ".join(shares[:8]))
 
 # %%
-# The colour of a word is that of the answer it speaks for when it stands alone.
+# The colour of a word is that of the class it predicts when it stands alone.
 
-figure, ax = plt.subplots(figsize=(10.5, 4.4), layout="constrained")
-ax.bar(range(30), shares, color=[CLASSES[int(score > 0)] for score in scores])
-ax.set_xticks(range(30), words, rotation=55, ha="right", rotation_mode="anchor")
-ax.set(ylabel="reviews in which it leads (%)", xlim=(-0.7, 29.7))
-ax.spines[["top", "right"]].set_visible(False)
-handles = [
-    Patch(color=colour, label=f"speaks for {name}") for colour, name in zip(CLASSES, ("neg", "pos"), strict=True)
-]
-ax.legend(handles=handles, frameon=False)
+figure = draw(counts)
 plt.show()
 
 # %%

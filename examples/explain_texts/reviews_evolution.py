@@ -9,16 +9,15 @@ side of a line,
 .. math:: v \\cdot \\frac1n \\sum_i z_i^K + \\beta > 0 .
 
 The layers pull the mean towards the leaders. Here are two reviews, written for this page, in the model ``imdb-2d`` that
-comes with the package. ``hardmax reproduce reviews`` draws the same.
+comes with the package. ``hardmax reproduce reviews`` writes the figure to a file.
 """
 
 import matplotlib.pyplot as plt
 
 import hardmax as hm
-from hardmax.figures.reviews_evolution import REVIEWS, draw
+from hardmax.figures.reviews_evolution import REVIEWS, compute, draw
 
-classifier = hm.pretrained("imdb-2d")
-good, bad = classifier.explain_many(list(REVIEWS))
+good, bad = compute()
 for review, why in zip(REVIEWS, (good, bad), strict=True):
     print(f"{review}\n    {why.prediction}, probability {why.probability:.3f}")
     print("    leaders: " + ", ".join(leader.word for leader in why.leaders[0]) + "\n")
@@ -51,5 +50,5 @@ movie = good.movie()
 # %%
 # What to try
 # -----------
-# A review of your own in ``classifier.explain``. Say something good and something bad, and see which of the leaders
-# ends up with the larger share. ``hardmax app`` has a page on which to type.
+# ``hm.pretrained("imdb-2d").explain`` with a review of your own. Write something good and something bad,
+# and see which of the leaders has the larger share. ``hardmax app`` has a page on which to type.

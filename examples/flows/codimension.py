@@ -10,42 +10,26 @@ components
 
 settle at a few points, so that tokens end on parallel subspaces of codimension :math:`k`: in three dimensions, with
 :math:`k = 2`, on lines. Nobody has proved it, and floats cannot decide it here. This example shows how far they reach,
-and says so. ``hardmax reproduce codimension`` draws the figure of the paper.
+and says so. ``hardmax reproduce codimension`` writes the figure to a file.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 import hardmax as hm
-from hardmax.draw.style import EDGE, SIZE, cluster_colours
-from hardmax.figures.shared import near_labels
+from hardmax.figures.codimension_k import V, compute, draw
 
-V = hm.matrix("paper-codimension")
-eigenvalues, phi = np.linalg.eigh(V)
-eigenvalues, phi = eigenvalues[::-1], phi[:, ::-1]  # the largest first
-assert (eigenvalues > 0).sum() == 2
-
-times = np.linspace(0, 12, 121)
-run = hm.simulate(np.random.default_rng(1).uniform(-5, 5, (20, 3)), hm.SelfAttention(V=V), times=times)
-coordinates = run.rescaled @ phi  # (times, n, 3)
+result = compute()
+run = result.trajectory
+assert (result.eigenvalues > 0).sum() == 2
 print(hm.classify(V=V))
 
 # %%
-# Tokens in the plane of the two growing directions, at the start and at the end. They gather at two points, each the
-# foot of a line along the third direction. Along :math:`\varphi_2` they have not yet come together.
+# Tokens in the plane of the two growing directions, at the start and at the end, then in all three coordinates. They
+# gather at two points of the plane, each the foot of a line along the third direction. Along :math:`\varphi_2` they
+# have not yet come together.
 
-plane = coordinates[..., :2]
-lines = near_labels(plane[-1], 0.2 * np.ptp(plane[0]))
-colours = cluster_colours(lines)
-figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained", sharex=True, sharey=True)
-for ax, k in zip(axes, (0, -1), strict=True):
-    if k:
-        for way, colour in zip(plane.swapaxes(0, 1), colours, strict=True):
-            ax.plot(*way.T, color=colour, lw=0.8, alpha=0.6)
-    ax.scatter(*plane[k].T, s=SIZE, c=colours, edgecolors=EDGE, linewidths=0.6, zorder=3)
-    ax.set_title(f"t = {times[k]:g}", fontsize=12)
-    ax.set_xlabel(rf"$\varphi_1 \cdot z$  ($\lambda_1$ = {eigenvalues[0]:.2f})")
-axes[0].set_ylabel(rf"$\varphi_2 \cdot z$  ($\lambda_2$ = {eigenvalues[1]:.2f})")
+figure = draw(result)
 plt.show()
 
 # %%
@@ -53,7 +37,8 @@ plt.show()
 # second by much: its eigenvalue is a small part of the first, so attention becomes too sharp for floats long before
 # that direction settles. The check says exactly that, and does not guess.
 
-scatter = np.array([max(np.ptp(coordinates[-1, lines == g, r]) for g in set(lines)) for r in (0, 1)])
+end, lines = result.coordinates[-1], result.lines
+scatter = np.array([max(np.ptp(end[lines == g, r]) for g in set(lines)) for r in (0, 1)])
 print(f"scatter within a line: {scatter[0]:.0e} along phi_1, {scatter[1]:.1f} along phi_2")
 assert scatter[0] < 1e-2 < scatter[1]
 verdicts = {verdict.name: verdict for verdict in hm.theorems.check(run)}

@@ -12,30 +12,23 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hardmax as hm
+from hardmax.figures.connections_leaders import UNITS, compute, count_seen, draw
 
-rng = np.random.default_rng(3)
-B, V = (W @ W.T for W in rng.uniform(-1, 1, (2, 2, 2)))
-units = np.linspace(0, 4, 81)  # times in units of 1 / lambda_1
-times = units / np.linalg.eigvalsh(V)[-1]
-run = hm.simulate(rng.uniform(-1, 1, (20, 2)), hm.SelfAttention(Q=B, V=V), times=times)
+run = compute()
 print(run)
 
 # %%
 # Tokens are shown as they are, not rescaled, so each panel has axes of its own. A token is seen if some token gives it
-# a weight above 1/100.
+# a weight above 1/100. Times are in units of :math:`1 / \lambda_1`.
 
-shown = (0, 40, 60, 80)
-seen = {k: int((run.attention(k) > 0.01).any(axis=0).sum()) for k in shown}
-figure, axes = plt.subplots(2, 2, figsize=(11, 7.8), layout="constrained")
-for ax, k in zip(axes.flat, shown, strict=True):
-    hm.draw.plot_connections(run, k, ax=ax, legend=k == 0)
-    ax.set_title(rf"$\lambda_1 t$ = {units[k]:g}: {seen[k]} tokens seen", fontsize=12)
+figure = draw(run)
 plt.show()
 
 # %%
 # The count only falls here, and the tokens that remain are the leaders.
 
-print("tokens seen:", ", ".join(f"{count} at {units[k]:g}" for k, count in seen.items()))
+seen = {k: count_seen(run, k) for k in (0, 40, 60, 80)}
+print("tokens seen:", ", ".join(f"{count} at {UNITS[k]:g}" for k, count in seen.items()))
 counts = list(seen.values())
 assert counts == sorted(counts, reverse=True)
 assert counts[0] == run.n
@@ -45,7 +38,7 @@ assert set(run.leaders) <= set(np.flatnonzero((run.attention(-1) > 0.01).any(axi
 # Both eigenvalues of :math:`V` are positive. The theorem on the leading direction holds on this run, and so does the
 # conjecture on both.
 
-print(hm.classify(V=V))
+print(hm.classify(V=run.rule.V))
 for verdict in hm.theorems.check(run):
     if verdict.name in ("hyperplanes", "codimension k"):
         print(verdict)

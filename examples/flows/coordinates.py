@@ -19,51 +19,24 @@ import matplotlib.pyplot as plt
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-import hardmax as hm
-from hardmax.draw.style import BLUE, EDGE, ORANGE
+from hardmax.figures.coordinates_128 import compute, draw
 
-rng, d = np.random.default_rng(0), 128
-sparse = rng.uniform(size=(d, d)) * (rng.uniform(size=(d, d)) < 0.1)
-eigenvalues, phi = np.linalg.eigh((sparse + sparse.T) / 2)
-small = np.abs(eigenvalues) <= 1  # these would take long to show what they do
-eigenvalues[small] = np.sign(eigenvalues[small]) * rng.uniform(1, 2, small.sum())
-V = (phi * eigenvalues) @ phi.T
-tokens = rng.uniform(-0.5, 0.5, (d, d))
-times = np.linspace(0, 4, 41)
-with threadpool_limits(1):  # thousands of small products: where others compute, threads would wait for each other
-    run = hm.simulate(tokens, hm.SelfAttention(V=(V + V.T) / 2), times=times, rtol=1e-6, atol=1e-8)
-values = run.rescaled @ phi  # (times, tokens, coordinates)
+with threadpool_limits(1):  # many small matrix products: threads would cost more than they gain
+    result = compute()
+eigenvalues, values = result  # (128,), (times, tokens, coordinates)
 
 # %%
-# On the left one coordinate of every token in time: above of the largest eigenvalue, below of the smallest. On the
-# right how wide each of the 128 coordinates is, from the lowest token to the highest, at the start and at the end.
+# On the left some coordinates of every token in time: above for positive eigenvalues, below for negative ones. On the
+# right the mean modulus of each of the 128 coordinates, at the start and at the end.
 
-figure = plt.figure(figsize=(12, 5.4), layout="constrained")
-grid = figure.add_gridspec(2, 3)
-for row, (r, colour) in enumerate(((d - 1, BLUE), (0, ORANGE))):
-    ax = figure.add_subplot(grid[row, 0])
-    ax.plot(times, values[..., r], color=colour, lw=0.6, alpha=0.4)
-    ax.set(xlabel="t", ylabel=r"$\langle\varphi_r, z_i\rangle$")
-    ax.set_title(rf"$\lambda_r$ = {eigenvalues[r]:.2f}", fontsize=11)
-    ax.spines[["top", "right"]].set_visible(False)
-ax, widths = figure.add_subplot(grid[:, 1:]), np.ptp(values, axis=1)  # widths: (times, coordinates)
-colours = np.where(eigenvalues > 0, BLUE, ORANGE)
-ax.scatter(eigenvalues, widths[0], s=14, c="white", edgecolors=EDGE, linewidths=0.6, label="t = 0")
-for name, colour in (("positive", BLUE), ("negative", ORANGE)):
-    rows = colours == colour
-    label = f"t = 4, the {rows.sum()} with {name} eigenvalue"
-    ax.scatter(eigenvalues[rows], widths[-1, rows], s=26, c=colour, edgecolors=EDGE, linewidths=0.4, label=label)
-ax.set(
-    yscale="log", xlabel=r"eigenvalue $\lambda_r$", ylabel=r"width of $\langle\varphi_r, z_i\rangle$ over the tokens"
-)
-ax.legend(frameon=False)
-ax.spines[["top", "right"]].set_visible(False)
+figure = draw(result)
 plt.show()
 
 # %%
 # The equation says more than the picture: where :math:`\lambda_r > 0`, the highest token can only fall and the lowest
 # only rise, so the width never grows; where :math:`\lambda_r < 0`, it never shrinks. No exception among the 128.
 
+widths = np.ptp(values, axis=1)  # from the lowest token to the highest: (times, coordinates)
 growth = widths[-1] / widths[0]
 print(f"positive eigenvalues: widths between {growth[eigenvalues > 0].min():.2f} and 1 times those at the start")
 print(f"negative eigenvalues: widths at least {growth[eigenvalues < 0].min():.0f} times those at the start")
@@ -82,5 +55,5 @@ assert len(levels) <= 3
 # %%
 # What to try
 # -----------
-# Leave out the line with ``small``: eigenvalues near 0 hardly move their coordinates. Or make ``V`` not symmetric, and
-# look at real and imaginary parts: with a complex pair the coordinate turns while it gathers.
+# The same equation with a matrix of your own: ``hm.simulate(tokens, hm.SelfAttention(V=V), times=4.0)``. Eigenvalues
+# near 0 hardly move their coordinates. With a complex pair of eigenvalues the coordinates rotate while they converge.

@@ -21,11 +21,10 @@ below on a finer grid.
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.colors import LogNorm
 
 import hardmax as hm
 from hardmax.draw.style import BLUE
-from hardmax.figures.phase_sphere import count_clusters
+from hardmax.figures.phase_sphere import compute, draw
 
 TIMES = np.geomspace(0.1, 3000, 61)
 tokens = hm.configuration("sphere", n=32, d=2)
@@ -50,22 +49,13 @@ print(verdict)
 assert verdict.holds
 
 # %%
-# The map: mean number of clusters over four clouds, by beta and time. Neighbours farther apart than 0.05 radians count
-# as different clusters.
+# The map: mean number of clusters over four token sets, by beta and time, on a coarse grid. Neighbours farther apart
+# than 0.05 radians count as different clusters.
 
-betas, times = np.geomspace(0.1, 200, 13), np.geomspace(0.1, 1000, 25)
-clouds = np.stack([hm.configuration("sphere", n=32, d=2, seed=seed) for seed in range(4)])
-counts = []
-for beta in betas:
-    runs = hm.simulate(clouds, hm.Sphere(beta), times=times, method="LSODA", rtol=1e-5, atol=1e-7)
-    counts.append(count_clusters(runs.array).mean(axis=1))
-counts = np.array(counts)  # (betas, times)
-
-figure, ax = plt.subplots(figsize=(8, 4.8), layout="constrained")
-mesh = ax.pcolormesh(times, betas, counts, norm=LogNorm(1, 32), cmap="cividis", shading="gouraud")
-ax.contour(times, betas, counts, levels=[1.5, 2.5, 4.5, 8.5, 16.5], colors="white", linewidths=0.8)
-figure.colorbar(mesh, ax=ax, ticks=[1, 2, 4, 8, 16, 32], format="%d", label="clusters").minorticks_off()
-ax.set(xscale="log", yscale="log", xlabel="t", ylabel=r"$\beta$")
+betas = np.geomspace(0.1, 200, 13)
+result = compute(betas, np.geomspace(0.1, 1000, 25), seeds=4)
+counts = result.clusters  # (betas, times)
+figure = draw(result)
 plt.show()
 
 # %%

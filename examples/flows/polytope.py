@@ -8,32 +8,24 @@ What is the simplest thing that self-attention does to a cloud? Take :math:`V = 
 .. math:: z_i(t) = e^{-t} x_i(t)
 
 tends to a point of the boundary of a convex polytope, as a rule to one of its vertices. That is why deep attention
-makes clusters: few places, and all tokens in them. ``hardmax reproduce polytope`` draws the figure of the paper.
+makes clusters: few places, and all tokens in them. ``hardmax reproduce polytope`` writes the figure to a file.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 import hardmax as hm
+from hardmax.figures.polytope_2d3d import compute, draw
 
-TIMES = np.linspace(0, 10, 61)
-flat, solid = (
-    hm.simulate(np.random.default_rng(1).uniform(-5, 5, (n, d)), hm.SelfAttention(), times=TIMES)
-    for n, d in ((40, 2), (25, 3))
-)
+runs = compute()  # by dimension
+flat, solid = runs[2], runs[3]
 print(flat, solid, sep="\n")
 
 # %%
-# Forty tokens in the plane, at four times. Stars lead at the end: they attend to themselves more than to all others
-# together. Colours say who is together at the end. The hull of all tokens only ever shrinks; shaded is the last one.
+# Forty tokens in the plane and 25 in space, at four times. Stars lead at the end: they attend to themselves more than
+# to all others together. Tokens of one colour are together at the end. Shaded is the hull of the tokens at the end.
 
-hm.draw.plot_times(flat, [0, 3, 9])
-plt.show()
-
-# %%
-# Twenty-five tokens in space.
-
-hm.draw.plot_times(solid, [0, 9])
+figure = draw(runs)
 plt.show()
 
 # %%
@@ -53,9 +45,9 @@ for trajectory in (flat, solid):
     assert corners == set(trajectory.clusters)
 
 # %%
-# The last one as a movie.
+# The tokens in space as a movie.
 
-movie = hm.draw.movie(solid)
+movie = hm.draw.movie(hm.simulate(solid.tokens[0], solid.rule, times=np.linspace(0, 10, 61)))
 
 # %%
 # What to try

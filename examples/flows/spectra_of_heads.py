@@ -5,25 +5,24 @@ Eigenvalues of the value matrices of a trained sentence encoder
 The theorems of `arXiv 2305.05465 <https://arxiv.org/abs/2305.05465>`_ ask for the spectrum of :math:`V`. Are the value
 matrices of trained models of the kinds they speak of? The paper looked at ALBERT; here are the 72 heads of
 all-MiniLM-L6-v2, whose weights come with a Python package. For head :math:`a` the matrix that plays the part of
-:math:`V` is the product :math:`O_a V_a` of its output and its value weights. ``hardmax reproduce spectra`` draws the
-same, and ``hardmax inspect`` does it for a model of your own.
+:math:`V` is the product :math:`O_a V_a` of its output and its value weights. ``hardmax reproduce spectra`` writes
+the figure to a file, and ``hardmax inspect`` does it for a model of your own.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-import hardmax as hm
+from hardmax.figures.spectra_heads import compute, draw
 
-found = hm.inspect("minilm", "Words gather around leaders.")
-spectra = [heads.value_eigenvalues for heads in found.weights]  # (12 heads, 32 eigenvalues) for each of six layers
-print(found)
+found = compute()
+spectra = found.layers  # (12 heads, 32 eigenvalues) for each of six layers
+print(found.name)
 
 # %%
 # Every head of a layer in one complex plane. The eigenvalue of largest modulus of each head has an edge; it is orange
-# where it is real and positive, as Theorem 4.2 wants it, and white where it is not.
+# where it is real and positive, as Theorem 4.2 requires, and white where it is not.
 
-figure = hm.draw.plot_spectra(spectra, labels=[f"layer {k}" for k in found.layers])
-figure.set_size_inches(10, 4.4)
+figure = draw(found)
 plt.show()
 
 # %%

@@ -10,17 +10,17 @@ combination of leaders,
 .. math:: \\lim_{k \\to \\infty} z_i^k = \\sum_{\\ell} w_{i\\ell}\\, z_\\ell, \\qquad w_{i\\ell} \\ge 0, \\quad
    \\sum_\\ell w_{i\\ell} = 1.
 
-Four small clouds show the four things that can happen. ``hardmax reproduce fig2`` draws the same figure.
+Four small clouds show the four things that can happen. ``hardmax reproduce fig2`` writes this figure to a file.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 import hardmax as hm
+from hardmax.figures.fig2_clusters import compute, draw
 
-names = ("triangle", "emerging-leader", "square", "edge-clusters")
 rule = hm.Hardmax(alpha=0.5)
-runs = {name: hm.simulate(hm.configuration(name), rule, layers=30) for name in names}
+runs = compute()
 
 # %%
 # Stars lead, circles have the colour of the token they follow, and two colours in one circle are a tie. Shaded in the
@@ -31,13 +31,7 @@ runs = {name: hm.simulate(hm.configuration(name), rule, layers=30) for name in n
 # 3. *square*: four leaders, none of them in anybody's way.
 # 4. *edge-clusters*: two tokens follow two leaders at once, and end in the middle of an edge.
 
-layers = (0, 1, 2, 5, 30)
-figure, axes = plt.subplots(len(runs), len(layers), figsize=(10.5, 8.6), layout="constrained")
-for line, (name, run) in zip(axes, runs.items(), strict=True):
-    for ax, k in zip(line, layers, strict=True):
-        hm.draw.plot_tokens(run, k, ax=ax, tails=False)
-        ax.set(xlabel="", ylabel="", xticks=[], yticks=[], title=f"layer {k}" if name == names[0] else "")
-    line[0].set_ylabel(name)
+figure = draw(runs)
 plt.show()
 
 # %%

@@ -5,21 +5,23 @@ Modules below `draw` name the function that draws; `draw` imports it, so that im
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from hardmax._types import AnyArray
+
 DRAWERS = {  # the module of each function that draws results; it loads Matplotlib or templates when it is called
     "explanation_widget": "app.review_notebook",
-    "limit_card": "draw.cards",
-    "limit_figure": "draw.cards",
+    "limit_card": "draw.pages",
+    "limit_figure": "draw.pages",
     "plot_clusters": "draw.clusters",
     "plot_tree": "draw.clusters",
-    "trajectory_card": "draw.cards",
-    "trajectory_figure": "draw.cards",
-    "verdicts_card": "draw.cards",
+    "trajectory_card": "draw.pages",
+    "trajectory_figure": "draw.pages",
+    "verdicts_card": "draw.pages",
 }
 Known = Callable[[], str]  # returns the state so far as text; called only when it is shown
 
@@ -30,6 +32,12 @@ MIN_UPDATE = 0.2  # seconds between calls of `known`, which may synchronize a GP
 def count(number: int, noun: str) -> str:
     """Return a number with its noun, in the plural unless it is 1."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def format_point(point: Sequence[Any] | AnyArray) -> str:
+    """Return a point as text, shortened beyond six coordinates."""
+    shown = ", ".join(f"{float(x):.4g}" for x in point[:6])
+    return f"({shown}, ...)" if len(point) > 6 else f"({shown})"
 
 
 def draw(name: str, *results: Any, **options: Any) -> Any:

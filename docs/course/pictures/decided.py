@@ -5,7 +5,7 @@ from course.pictures.shared import Frame, axes, dots, lines, polygon
 from course.pictures.shared import page as paged
 
 import hardmax as hm
-from hardmax.draw.shown import Page
+from hardmax.draw.pages import Page
 from hardmax.draw.style import COLOURS, point_colours
 
 RULE, LAYERS = hm.Hardmax(alpha=0.2), 16

@@ -4,7 +4,7 @@ from course.pictures.shared import Frame
 from course.pictures.shared import page as paged
 
 import hardmax as hm
-from hardmax.draw.shown import Page
+from hardmax.draw.pages import Page
 from hardmax.draw.style import AGAINST, FOR
 
 TEXT = "The start is slow and the plot is not new, but the ending is wonderful."

@@ -1,7 +1,7 @@
 """Ten tokens, one of which leads from layer 2 on."""
 
 import hardmax as hm
-from hardmax.draw.shown import Page
+from hardmax.draw.pages import Page
 
 TOKENS = [
     *([0.51, 0.19], [-0.29, -2.5], [0.8, -0.32], [0, 1.35], [0.68, -0.86]),

@@ -4,7 +4,7 @@ from course.pictures.shared import Frame
 from course.pictures.shared import page as paged
 
 import hardmax as hm
-from hardmax.draw.shown import Page
+from hardmax.draw.pages import Page
 from hardmax.draw.style import BLUE
 from hardmax.transformers.measures import cosines
 

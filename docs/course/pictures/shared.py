@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import plotly.graph_objects as go
 
-from hardmax.draw.shown import Page
+from hardmax.draw.pages import Page
 from hardmax.draw.style import COLOURS, EDGE, GREY, SHADE
 from hardmax.polytope import Polytope
 

@@ -6,7 +6,7 @@ from course.pictures.shared import page as paged
 
 import hardmax as hm
 from hardmax.draw.flows import clusters_by_size
-from hardmax.draw.shown import Page
+from hardmax.draw.pages import Page
 from hardmax.draw.style import cluster_colours
 
 MU = [1.0, 0.9, 0.8, 0.6, 0.4, 0.2, 0.0, -0.1, -0.2]

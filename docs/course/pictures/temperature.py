@@ -5,7 +5,7 @@ from course.pictures.shared import Frame, axes, dots, lines
 from course.pictures.shared import page as paged
 
 import hardmax as hm
-from hardmax.draw.shown import Page
+from hardmax.draw.pages import Page
 from hardmax.draw.style import SHADE, cluster_colours
 
 TEMPERATURES = [10.0, 5.0, 3.0, 2.0, 1.5, 1.0, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.0]

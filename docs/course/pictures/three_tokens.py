@@ -5,7 +5,7 @@ from course.pictures.shared import Frame, arrow, axes, dots, lines, listed
 from course.pictures.shared import page as paged
 
 import hardmax as hm
-from hardmax.draw.shown import Page
+from hardmax.draw.pages import Page
 from hardmax.draw.style import COLOURS, GREY
 
 STILL = np.array([[2.0, 0.5], [-1.0, 1.0]])

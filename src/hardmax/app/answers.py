@@ -11,7 +11,7 @@ from hardmax._errors import InputError
 from hardmax._types import AnyArray, FloatArray, Progress
 from hardmax.app.scene import Scene
 from hardmax.app.unshown import MOST_HULLS, MOST_MATRIX, unshown
-from hardmax.draw.html import limit_points
+from hardmax.draw.pages import limit_points
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import COLOURS, REST
 from hardmax.draw.tokens import Palette

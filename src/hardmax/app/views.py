@@ -130,7 +130,7 @@ class Playground:
 
     async def _turn_it(self, scene: Scene, turn: int) -> None:
         """Three dimensions are turned by Plotly."""
-        from hardmax.draw.pages import figure_of
+        from hardmax.draw.player import figure_of
 
         try:
             figure = await off_the_loop(lambda: figure_of(run(scene, lambda: self._turn != turn)), long=True)

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from hardmax._display import count
+from hardmax._display import count, format_point
 from hardmax._errors import InputError, ParameterError, did_you_mean
 from hardmax._types import FloatArray
 from hardmax._validation import check_tokens
 from hardmax.cli import options, output
-from hardmax.cli.control import numbers_of
-from hardmax.cli.options import UNSAID, option
-from hardmax.draw.html import coordinates
+from hardmax.cli.options import UNSAID, option, parse_indices
 from hardmax.trajectories.storage import coordinate_columns, write_rows
 
 if TYPE_CHECKING:
@@ -88,7 +86,7 @@ def cluster(
     X = np.asarray(check_tokens(cloud.read_tokens())[0], np.float64)
     given = {name: context.params[name] for name in SETTINGS if options.was_given(context, name)}
     given |= {"A": "whiten"} if whiten else {}
-    given |= {"must_lead": numbers_of(must_lead, "must_lead")} if must_lead else {}
+    given |= {"must_lead": parse_indices(must_lead, "must_lead")} if must_lead else {}
     try:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
@@ -136,6 +134,6 @@ def _print(found: "HardmaxClustering", result: dict[str, Any], X: FloatArray) ->
     if found.n_clusters_ == 1 and found.n_clusters is None and found.granularity is None:
         output.say("No clusters: the points are denser in places, but not more than chance makes them.")
     order = np.argsort(-sizes, kind="stable")[: output.MOST_ROWS]
-    rows = [(str(c), str(sizes[c]), str(found.leaders_[c]), coordinates(X[found.leaders_[c]])) for c in order]
+    rows = [(str(c), str(sizes[c]), str(found.leaders_[c]), format_point(X[found.leaders_[c]])) for c in order]
     columns = ("cluster", "points", "led by point", "its position")
     output.show(output.table("Clusters", *columns, rows=rows, total=len(sizes)))

@@ -21,14 +21,13 @@ from hardmax.search.dispatch import LAST_COMPILED, has_numba
 
 
 def compile(
-    workers: Annotated[int | None, option("--workers", "Processes that compile: one a core.", min=1, **UNSAID)] = None,
+    workers: Annotated[int | None, option("--workers", "Processes. Default: one per core.", min=1, **UNSAID)] = None,
 ) -> None:
-    """Compile the faster kernels ahead, once for this machine, so that no first call waits for it.
+    """Compile the numba and Triton kernels ahead of time, once per machine.
 
-    Nothing needs it: small inputs are answered without compiled code, and large ones compile what they need, which
-    takes seconds, up to half a minute, each. Run it where that would be in the way: when you build an image, or before
-    a talk. Where torch sees a GPU, the kernels for attention on it are compiled, too, for all types and the usual
-    widths.
+    This is optional: small inputs need no compiled code, and large inputs compile what they need at the first call, in
+    up to half a minute per kernel. Use it when you build a container image, or before a talk. With a GPU, the attention
+    kernels for all data types and the usual widths are compiled, too.
     """
     processes, gpu = workers or os.cpu_count() or 1, _has_gpu()
     if not (has_numba() or gpu):
@@ -40,9 +39,9 @@ def compile(
 
 
 def _compile_for_cpu(processes: int) -> None:
-    """In processes: numba compiles in one thread at a time."""
+    """Compile in several processes, because numba compiles in one thread at a time."""
     with (
-        output.progress_bar("compiling") as progress,
+        output.progress_bar("Kernels") as progress,
         ProcessPoolExecutor(processes, get_context("spawn"), signal, (SIGINT, SIG_IGN)) as pool,
     ):
         runs = [pool.submit(_compile_one, kernel) for kernel in RUNS]
@@ -50,15 +49,15 @@ def _compile_for_cpu(processes: int) -> None:
             for done, run in enumerate(as_completed(runs), 1):
                 output.say(run.result())
                 progress(done, len(runs))
-        except BaseException:  # such as Ctrl-C, which those do not hear that compile
+        except BaseException:  # such as Ctrl-C, which the child processes ignore
             for process in active_children():
                 process.terminate()
             raise
-    output.say("Stored in the cache of numba.")
+    output.say("Compiled code is in the cache of numba.")
 
 
 def _has_gpu() -> bool:
-    """Whether torch and Triton are here, and a GPU."""
+    """Return whether torch, Triton and a GPU are available."""
     if not (find_spec("torch") and find_spec("triton")):
         return False
     import torch
@@ -72,28 +71,28 @@ def _compile_for_gpu() -> None:
     try:
         from hardmax.attention import gpu
     except ImportError as problem:
-        output.say(f"for the GPU: nothing, because this version of Triton does not fit ({problem})")
+        output.say(f"GPU kernels: not compiled, because this version of Triton is not supported ({problem})")
         return
     import torch
 
     from hardmax.attention.functional import GPU_TYPES, hardmax_attention
 
     runs = list(product(GPU_TYPES, gpu.WIDTHS, (512, 1024, 2048), (False, True)))
-    with output.progress_bar("compiling for the GPU") as progress:
+    with output.progress_bar("GPU kernels") as progress:
         for done, (dtype, d, n, causal) in enumerate(runs, 1):
             x = torch.ones(1, n, d, device="cuda", dtype=dtype, requires_grad=True)
             hardmax_attention(x, x, x, causal=causal).sum().backward()
             progress(done, len(runs))
-    output.say(f"for the GPU: {time.perf_counter() - start:.1f} s")
+    output.say(f"GPU kernels: {time.perf_counter() - start:.1f} s")
 
 
 def _compile_one(kernel: str) -> str:
-    """How long it took, as a line; in a process of its own."""
+    """Compile one kernel in a child process, and return a line with the time it took."""
     start = time.perf_counter()
     RUNS[kernel]()
     module, function = f"hardmax.{LAST_COMPILED[kernel]}".rsplit(".", 1)
     made = sum(getattr(import_module(module), function).stats.cache_misses.values())
-    return f"{kernel}: {f'{time.perf_counter() - start:.1f} s' if made else 'was stored'}"
+    return f"{kernel}: {f'{time.perf_counter() - start:.1f} s' if made else 'already compiled'}"
 
 
 def _search(kernel: str, d: int) -> Callable[[], object]:
@@ -156,7 +155,7 @@ def _tokens(clouds: int, n: int, d: int) -> "np.ndarray[tuple[int, ...], np.dtyp
     return np.random.default_rng(0).normal(size=(clouds, n, d)).astype(np.float32)
 
 
-# Each of `LAST_COMPILED`, on all types of numbers that it meets. What takes long comes first.
+# Every kernel of `LAST_COMPILED` on all its data types, the slowest to compile first.
 RUNS: dict[str, Callable[[], object]] = {
     "layers": _layers,
     "scan": _scan,

@@ -14,15 +14,14 @@ from hardmax._errors import ParameterError
 from hardmax._files import written_whole
 from hardmax._types import AnyArray, IntArray
 from hardmax.cli import options, output
-from hardmax.cli.options import option
-from hardmax.cli.rules import read_steps
+from hardmax.cli.options import option, parse_indices, parse_steps
 
 if TYPE_CHECKING:
     from hardmax.control.request import ControlResult
 
-MATRICES = (".npy", ".csv")
-MOST_CLASHES, MOST_NAMED = 8, 100
-FEW_TOKENS = 1000  # for which it takes seconds to know who can lead
+MATRIX_ENDINGS = (".npy", ".csv")
+MAX_CONFLICTS, MAX_INDICES = 8, 100  # printed
+MAX_CAN_LEAD = 1000  # tokens: `can_lead` of more takes longer than seconds
 
 
 @options.with_options
@@ -30,37 +29,45 @@ def control(
     *,
     context: typer.Context,
     leaders: Annotated[
-        str, option("--leaders", "Tokens that shall lead. Without it: which tokens can lead.", metavar="0,5")
+        str,
+        option(
+            "--leaders",
+            "Indices of the tokens to lead. Without it: list the tokens that can lead.",
+            metavar="0,5",
+        ),
     ] = "",
     followers: Annotated[
-        str, option("--followers", "Tokens that shall follow, each with its leader.", metavar="7:0,8:5")
+        str, option("--followers", "Pairs token:leader of tokens to follow a leader at layer 0.", metavar="7:0,8:5")
     ] = "",
-    only: Annotated[bool, option("--only", "Those leaders and no others: all decided at layer 0.")] = False,
+    only: Annotated[bool, option("--only", "No other leaders at layer 0.")] = False,
     steer: Annotated[
-        bool, option("--limit", "Those leaders and no others in the end; a search, verified by the limit.")
+        bool, option("--limit", "No other leaders in the limit: search for A, and verify each candidate by its limit.")
     ] = False,
-    prefer: Annotated[str, option("--prefer", "margin, or identity: the A closest to it.")] = "margin",
-    margin: Annotated[float | None, option("--margin", "What --prefer identity keeps.")] = None,
+    prefer: Annotated[
+        str, option("--prefer", "Choose the A of largest margin, or the one closest to identity.")
+    ] = "margin",
+    margin: Annotated[float | None, option("--margin", "Margin to keep with --prefer identity.")] = None,
     condition: Annotated[
-        float | None, option("--condition", "Condition number of A at most.", show_default="100, else 1e6")
+        float | None, option("--condition", "Maximum condition number of A. Default: 100, then 1e6; with --limit 1e4.")
     ] = None,
-    alpha: Annotated[str, option("--alpha", "Step, for --limit also several to choose from: 0.1,0.5.")] = "0.5",
-    attempts: Annotated[int, option("--attempts", "Random starts of --only.")] = 10,
-    evaluations: Annotated[int, option("--evaluations", "Limits that --limit computes at most.")] = 500,
+    alpha: Annotated[str, option("--alpha", "Step size; with --limit a list to choose from, such as 0.1,0.5.")] = "0.5",
+    attempts: Annotated[int, option("--attempts", "Number of random starts of --only.")] = 10,
+    evaluations: Annotated[int, option("--evaluations", "Maximum number of limits that --limit computes.")] = 500,
     picture: Annotated[
-        bool, option("--picture/--no-picture", "A picture before and after, beside a matrix in --out.")
+        bool,
+        option("--picture/--no-picture", "Write a picture before and after beside a matrix in --out."),
     ] = True,
-    cloud: options.TokenOptions,
+    source: options.TokenOptions,
     json: options.Json = False,
     out: options.Out = None,
 ) -> None:
-    """Choose A so that chosen tokens lead and chosen tokens follow them.
+    """Choose the matrix A so that given tokens lead and given tokens follow them.
 
-    Exit code 1 when there is no such A, or none was found. --out writes the matrix (.npy, .csv) with a picture beside
-    it, a picture (.png, .svg, .pdf) or the result (.json).
+    --out writes the matrix (.npy, .csv) and a picture beside it, only a picture (.png, .svg, .pdf), or the result
+    (.json). Exit code 1 if no such A exists or none was found.
     """
-    files = output.check_files(out, (*MATRICES, *output.PICTURES, ".json"), read=cloud.tokens)
-    tokens, steps = cloud.read_tokens(), read_steps(alpha)
+    files = output.check_files(out, (*MATRIX_ENDINGS, *output.PICTURES, ".json"), read=source.tokens)
+    tokens, steps = source.read_tokens(), parse_steps(alpha)
     for name, needs, met in (
         ("attempts", "--only", only),
         ("evaluations", "--limit", steer),
@@ -69,24 +76,23 @@ def control(
         if options.was_given(context, name) and not met:
             raise ParameterError(name, f"go with {needs}", "it without", "Leave it out.")
     if not leaders:
-        asked = followers or only or steer
-        if asked or any(path.suffix.lower() != ".json" for path in files):
+        if followers or only or steer or any(path.suffix.lower() != ".json" for path in files):
             must = "be given for --followers, --only, --limit, a matrix or a picture"
-            raise ParameterError("leaders", must, "none", "Name some, such as 0,5.")
-        _say_who_can_lead(tokens, json, files)
+            raise ParameterError("leaders", must, "none", "Add --leaders, such as --leaders 0,5.")
+        _print_can_lead(tokens, json, files)
         return
     if steer and (only or prefer != "margin" or margin is not None):
         must = (
-            "go without --only, --prefer and --margin: it asks for those leaders and no others already, and takes the "
-            "first A that does it"
+            "go without --only, --prefer and --margin: it allows no other leaders already, and takes the first A that "
+            "is found"
         )
         raise ParameterError("steer", must, "one of them", "Leave it out.")
     if len(steps) > 1 and not steer:
-        must, got = "be one step, unless --limit has several to choose from", f"{len(steps)}"
-        raise ParameterError("alpha", must, got, "Name one, or add --limit.")
+        must, got = "be one step size without --limit", f"{len(steps)}"
+        raise ParameterError("alpha", must, got, "Pass one, or add --limit.")
     if not all(step > 0 for step in steps):
         raise ParameterError("alpha", "be positive", f"{alpha!r}", "Try 0.5.")
-    wanted = {"leaders": numbers_of(leaders), "followers": _pairs(followers), "seed": cloud.seed}
+    wanted = {"leaders": parse_indices(leaders), "followers": _parse_pairs(followers), "seed": source.seed}
     if steer:
         most = 1e4 if condition is None else condition
         with output.progress_bar("Limits") as progress:
@@ -94,16 +100,16 @@ def control(
             result = hm.control.steer(tokens, **wanted, **search)
     else:
         choice = {"only": only, "prefer": prefer, "margin": margin, "condition": condition, "attempts": attempts}
-        with output.progress_bar("Choices") as progress:
+        with output.progress_bar("Attempts") as progress:
             result = hm.control.choose_A(tokens, **wanted, **choice, progress=progress)
-    beside = [path.with_suffix(".png") for path in files if picture and path.suffix.lower() in MATRICES]
+    beside = [path.with_suffix(".png") for path in files if picture and path.suffix.lower() in MATRIX_ENDINGS]
     writable = [*files, *beside] if result.found else [path for path in files if path.suffix.lower() == ".json"]
     for path in dict.fromkeys(writable):
         _write(result, path, steps[0])
     if json:
         print(result.to_json())
     else:
-        _report(result)
+        _print_result(result)
         output.say_written(dict.fromkeys(writable))
         for path in files:
             if path not in writable:
@@ -112,20 +118,9 @@ def control(
         raise typer.Exit(1)
 
 
-def numbers_of(text: str, name: str = "leaders") -> list[int]:
-    """Numbers of tokens, such as 0,5."""
-    try:
-        numbers = [int(part) for part in _parts(text)]
-    except ValueError:
-        numbers = []
-    if not numbers:
-        raise ParameterError(name, "be token numbers, such as 0,5", f"{text!r}")
-    return numbers
-
-
-def _pairs(text: str) -> dict[int, int]:
+def _parse_pairs(text: str) -> dict[int, int]:
     found: dict[int, int] = {}
-    for part in _parts(text):
+    for part in text.replace(",", " ").split():
         try:
             token, leader = (int(number) for number in part.split(":"))
         except ValueError:
@@ -136,12 +131,8 @@ def _pairs(text: str) -> dict[int, int]:
     return found
 
 
-def _parts(text: str) -> list[str]:
-    return text.replace(",", " ").split()
-
-
-def _say_who_can_lead(tokens: AnyArray, json: bool, files: list[Path]) -> None:
-    """Theorem 5 for every token."""
+def _print_can_lead(tokens: AnyArray, json: bool, files: list[Path]) -> None:
+    """Print the tokens that can lead at layer 0 for some A, by Theorem 5."""
     with output.progress_bar("Tokens") as progress:
         able = hm.control.can_lead(tokens, progress=progress)
     numbers = np.flatnonzero(able)
@@ -151,17 +142,19 @@ def _say_who_can_lead(tokens: AnyArray, json: bool, files: list[Path]) -> None:
     if json:
         print(text)
         return
-    output.say(f"{len(numbers)} of {len(able)} tokens can lead at layer 0 for some A (Theorem 5): {_few(numbers)}")
-    output.say("Choose some with --leaders, such as --leaders " + ",".join(map(str, numbers[:2])))
+    output.say(
+        f"{len(numbers)} of {len(able)} tokens can lead at layer 0 for some A (Theorem 5): {_format_indices(numbers)}"
+    )
+    output.say("Choose leaders with --leaders, such as --leaders " + ",".join(map(str, numbers[:2])))
 
 
-def _few(numbers: IntArray) -> str:
-    return ", ".join(map(str, numbers[:MOST_NAMED])) + (", ..." if len(numbers) > MOST_NAMED else "")
+def _format_indices(numbers: IntArray) -> str:
+    return ", ".join(map(str, numbers[:MAX_INDICES])) + (", ..." if len(numbers) > MAX_INDICES else "")
 
 
 def _write(result: "ControlResult", path: Path, alpha: float | Fraction) -> None:
     ending = path.suffix.lower()
-    if ending not in MATRICES:
+    if ending not in MATRIX_ENDINGS:
         picture = partial(hm.draw.plot_control, result, alpha=result.alpha or alpha)
         output.write([path], text=result.to_json, figure=picture)
     elif result.A is not None:
@@ -169,12 +162,12 @@ def _write(result: "ControlResult", path: Path, alpha: float | Fraction) -> None
             np.save(file, result.A) if ending == ".npy" else np.savetxt(file, result.A, delimiter=",")
 
 
-def _report(result: "ControlResult") -> None:
+def _print_result(result: "ControlResult") -> None:
     output.say_status(result.status)
-    for clash in result.conflict[:MOST_CLASHES]:
+    for clash in result.conflict[:MAX_CONFLICTS]:
         output.say(f"  {clash}")
-    if result.cannot_lead and len(result.tokens) <= FEW_TOKENS:
-        output.say(f"Tokens that can lead for some A: {_few(result.can_lead)}")
+    if result.cannot_lead and len(result.tokens) <= MAX_CAN_LEAD:
+        output.say(f"Tokens that can lead for some A: {_format_indices(result.can_lead)}")
     if result.A is not None and len(result.A) <= 6:
         grid = output.table("A", *[""] * len(result.A))
         for row in result.A:

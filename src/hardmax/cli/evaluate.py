@@ -98,7 +98,7 @@ def labels_of(classifier: "HardmaxClassifier", table: "Table") -> list[Any]:
 
 def mistakes_page(classifier: "HardmaxClassifier", given: Sequence[str], labels: Sequence[Any], name: str) -> str:
     """The mistakes that a model is surest of, each explained."""
-    from hardmax.draw.html import render
+    from hardmax.draw.pages import render
     from hardmax.draw.text_page import explanation_parts
 
     probabilities = classifier.predict_proba(given)

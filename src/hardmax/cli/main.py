@@ -15,14 +15,16 @@ from hardmax.cli.app import app as open_app
 from hardmax.cli.cluster import cluster
 from hardmax.cli.compile import compile as compile_ahead
 from hardmax.cli.control import control
+from hardmax.cli.demo import demo
 from hardmax.cli.evaluate import evaluate
 from hardmax.cli.explain import explain
 from hardmax.cli.inspect import inspect
 from hardmax.cli.inspect_model import inspect_model
 from hardmax.cli.limit import limit
-from hardmax.cli.matrices import WRITTEN_OUT
+from hardmax.cli.options import NUMBERS
 from hardmax.cli.predict import predict
-from hardmax.cli.reproduce import demo, reproduce
+from hardmax.cli.removed import find_removed
+from hardmax.cli.reproduce import reproduce
 from hardmax.cli.simulate import simulate
 from hardmax.cli.study import study
 from hardmax.cli.sweep import app as sweep
@@ -79,36 +81,41 @@ def about(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Attention as a dynamical system: tokens follow the token with the largest projection, and gather around leaders.
+    """Simulate attention as a dynamical system, prove where tokens converge, and train text classifiers built on it.
 
-    hardmax simulates that, layer by layer and without rounding errors in any decision, and proves where every token
-    ends. TOKENS is a CSV or .npy file with one token per row, or the name of a ready-made input such as triangle.
-    Exit codes: 0 done, 1 the answer is no, 2 bad input, 70 a bug of hardmax, 130 interrupted,
-    141 nobody reads on.
+    In a hardmax layer each token moves towards the token with the largest projection on its own direction, so tokens
+    gather around leaders. Argmax sets are exact. TOKENS is a CSV or .npy file with one token per row, or the name of a
+    configuration such as triangle.
+
+    Exit codes: 0 done; 1 the answer is "no"; 2 invalid input; 70 a bug; 130 interrupted; 141 output pipe closed.
     """
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line, and return its exit code."""
+    """Run the command line and return its exit code."""
     return run(app, "hardmax", sys.argv[1:] if arguments is None else arguments)
 
 
 def run(app: typer.Typer, program: str, arguments: list[str]) -> int:
-    """Run the commands of an app, and make a sentence of what goes wrong."""
+    """Run a command of an app, print an error as a sentence, and return the exit code."""
     import matplotlib as mpl
 
     mpl.use("Agg")  # files only: no window, no display needed
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that has no lambda shows a question mark
-    # numbers written out may begin with a minus, which is none of an option's
-    arguments = [f" {one}" if one.startswith("-") and WRITTEN_OUT.match(one) else one for one in arguments]
-    every = typer.main.get_command(app)
-    with output.speaking_of(_asked_for(every, arguments).params):
+            stream.reconfigure(errors="replace")  # characters that the terminal cannot encode become question marks
+    # A list of numbers may begin with a minus, which would make it an option.
+    arguments = [f" {one}" if one.startswith("-") and NUMBERS.match(one) else one for one in arguments]
+    root = typer.main.get_command(app)
+    removed = find_removed(root, arguments)
+    if removed is not None:
+        output.error(InputError(removed))
+        return BAD_INPUT
+    with output.use_options(_find_command(root, arguments).params):
         try:
-            every(args=arguments)
+            root(args=arguments, prog_name=program)
         except SystemExit as stop:
-            if isinstance(stop.__context__, BrokenPipeError):  # of `hardmax ... | head`, which 1 is not the answer to
+            if isinstance(stop.__context__, BrokenPipeError):  # as in `hardmax ... | head`
                 return CLOSED_PIPE
             return int(stop.code or 0)
         except KeyboardInterrupt:
@@ -119,15 +126,15 @@ def run(app: typer.Typer, program: str, arguments: list[str]) -> int:
         except Exception:
             traceback.print_exc()
             output.note(
-                f"This is a bug in hardmax {__version__}, not in what you gave it. Please report it to the developers "
-                f"of hardmax, with the lines above and the command: {program} {shlex.join(arguments)}"
+                f"This is a bug in hardmax {__version__}, not an error in the input. Please report it with the lines "
+                f"above and the command: {program} {shlex.join(arguments)}"
             )
             return BUG
     return 0
 
 
-def _asked_for(command: Any, arguments: list[str]) -> Any:
-    """The command that the arguments name, within groups such as `hardmax sweep`."""
+def _find_command(command: Any, arguments: list[str]) -> Any:
+    """Return the command that the arguments name, also inside a group such as `hardmax sweep`."""
     for argument in arguments:
         if argument not in getattr(command, "commands", {}):
             break

@@ -1,4 +1,4 @@
-"""What commands print and write."""
+"""Printed results, error messages, tables and output files of all commands."""
 
 import ast
 import time
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 PICTURES = (".png", ".svg", ".pdf")
 MOVIES = (".gif", ".mp4")
 ENDINGS = (*PICTURES, *MOVIES, ".npz", ".json", ".csv", ".html")
-MOST_ROWS = 20
+MOST_ROWS = 20  # of a printed table
 INTERRUPTED = 130  # the exit code of Ctrl-C, as shells count
-WIDE = 10_000  # no table is wider
+MAX_WIDTH = 10_000  # characters; every table is narrower
 
 _options: ContextVar[Mapping[str | None, typer.CallbackParam]] = ContextVar("options of the running command")
 
 
 @contextmanager
-def speaking_of(options: Iterable[typer.CallbackParam]) -> Iterator[None]:
-    """Let sentences mention the options of a command while it runs."""
+def use_options(options: Iterable[typer.CallbackParam]) -> Iterator[None]:
+    """Let messages name parameters as the options of the running command."""
     token = _options.set({option.name: option for option in options})
     try:
         yield
@@ -43,7 +43,7 @@ def speaking_of(options: Iterable[typer.CallbackParam]) -> Iterator[None]:
 
 
 def spell(name: str, value: str | None = None) -> str | None:
-    """A parameter of the library as an option or argument of the running command; None if it has no such.
+    """Return a parameter of the library as an option or argument of the running command; None if it has none.
 
     Options are found by the names of their variables, which are those of the library: `alpha` is `--alpha`,
     `kernel="auto"` is `--kernel auto`, `normalize=False` is `--no-normalize`, `exact=False` is no `--exact`.
@@ -62,11 +62,11 @@ def spell(name: str, value: str | None = None) -> str | None:
     try:
         return f"`{on[0]} {ast.literal_eval(value)}`"
     except (ValueError, SyntaxError):
-        return None  # an expression, which no command line can have
+        return None  # an expression, which a command line cannot contain
 
 
 def with_speed(moved: Callable[..., None], what: str) -> Callable[[int, int], None]:
-    """A progress that also tells how many of `what` are done in a second, since the first ones were."""
+    """Return a progress function that also shows the speed, in `what` per second since the first call."""
     first: tuple[int, float] | None = None
 
     def progress(done: int, total: int) -> None:
@@ -81,33 +81,33 @@ def with_speed(moved: Callable[..., None], what: str) -> Callable[[int, int], No
 
 
 def console() -> Console:
-    """Standard output, made anew so that it follows redirection."""
+    """Return a console on standard output; a new one per call, so that it follows redirection."""
     return Console(highlight=False)
 
 
 def say(sentence: str) -> None:
-    """A sentence to standard output, on one line however narrow the terminal."""
+    """Print a sentence to standard output, without line breaks."""
     Console(highlight=False, markup=False, soft_wrap=True).print(sentence)
 
 
 def say_status(status: str) -> None:
-    """What the library says of a result, in the words of the command."""
+    """Print the status of a result, with parameters named as options of the command."""
     say(keep_followable(status, spell))
 
 
 def note(sentence: str) -> None:
-    """A sentence to standard error, beside the result."""
+    """Print a sentence to standard error."""
     Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(sentence)
 
 
 def error(problem: Exception) -> None:
-    """The sentence of a problem to standard error, in the words of the command."""
+    """Print an error to standard error, with parameters named as options of the command."""
     Console(stderr=True, highlight=False, soft_wrap=True).print("[bold red]Error:[/]", end=" ")
-    note(spell_problem(problem, spell) or "This does not fit in memory.")  # a MemoryError may have no words
+    note(spell_problem(problem, spell) or "Not enough memory.")  # a MemoryError may have no message
 
 
 def table(title: str, *columns: str, rows: Sequence[Sequence[str]] = (), total: int = 0) -> Table:
-    """A plain table with a title; the first rows of `total`, if there are more."""
+    """Return a plain table with a title; with a last line "and ... more" if `total` exceeds its rows."""
     grid = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for name in columns:
         grid.add_column(name, overflow="fold")
@@ -119,9 +119,9 @@ def table(title: str, *columns: str, rows: Sequence[Sequence[str]] = (), total: 
 
 
 def show(grid: Table) -> None:
-    """Print a table; where the terminal is too narrow for its words, each row as lines of its own."""
+    """Print a table; on a terminal too narrow for its words, one line per cell."""
     screen = console()
-    if Measurement.get(screen, screen.options.update_width(WIDE), grid).minimum <= screen.width:
+    if Measurement.get(screen, screen.options.update_width(MAX_WIDTH), grid).minimum <= screen.width:
         screen.print(grid)
         return
     screen.print(grid.title, style="bold")
@@ -135,12 +135,12 @@ def show(grid: Table) -> None:
 def check_files(
     paths: list[Path] | None, endings: tuple[str, ...] = ENDINGS, *, read: str | None = None, name: str = "out"
 ) -> list[Path]:
-    """The files of --out, refused before any work if one cannot be written, or would replace the file that is read."""
+    """Check the files of --out before any work: writable, of a known ending, and not the input file."""
     for path in paths or []:
         check_ending(path, endings, name)
         check_writable(path)
         if read is not None and path.exists() and path.resolve() == Path(read).resolve():
-            raise ParameterError(name, "be another file than the one that is read", f"{str(path)!r}", "Rename it.")
+            raise ParameterError(name, "differ from the input file", f"{str(path)!r}", "Choose another name.")
     return list(paths or [])
 
 
@@ -156,7 +156,7 @@ def write(
 ) -> None:
     """Write a result to files by their endings: JSON, a NumPy archive, CSV, a movie, a page, else a picture.
 
-    `archive`, `rows` and `film` write their files themselves, `film` with a `progress` to call after each frame.
+    `archive`, `rows` and `film` write their files themselves; `film` calls `progress` after each frame.
     """
     for path in files:
         ending = path.suffix.lower()
@@ -176,17 +176,17 @@ def write(
 
 
 def say_written(paths: Iterable[Path]) -> None:
-    """Name the files that were written."""
+    """Print the names of the files that were written."""
     for path in paths:
         say(f"Wrote {path}")
 
 
 def save_figure(figure: "Figure", path: Path) -> None:
-    """Write a picture whole or not at all, and forget the figure."""
+    """Write a figure to a file atomically, and close it."""
     import matplotlib.pyplot as plt
 
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-    # The same bytes on every run, and fonts that journals take.
+    # The same bytes on every run, and embedded TrueType fonts, as journals require.
     with plt.rc_context({"svg.hashsalt": "hardmax", "pdf.fonttype": 42}), written_whole(path) as temporary:
         figure.savefig(temporary, dpi=150, metadata=undated.get(path.suffix.lower()))
     plt.close(figure)

@@ -6,7 +6,7 @@ import typer
 
 from hardmax import draw, theorems
 from hardmax.cli import options, output
-from hardmax.cli.rules import RunOptions
+from hardmax.cli.options import RunOptions
 
 COLOURS = {
     "holds": "green",
@@ -19,10 +19,10 @@ COLOURS = {
 
 @options.with_options
 def verify(run: RunOptions, json: options.Json = False, out: options.Out = None) -> None:
-    """Test every lemma and theorem on a simulation. Exit code 1 when one fails.
+    """Check every lemma and theorem on a simulation.
 
     --out writes the verdicts (.json), a page with pictures (.html), or the simulation as a picture (.png, .svg, .pdf),
-    a movie (.gif, .mp4), an archive (.npz) or a table of positions (.csv).
+    a movie (.gif, .mp4), an archive (.npz) or a table of positions (.csv). Exit code 1 if a statement fails.
     """
     files = output.check_files(out, read=run.tokens)
     tokens = run.read_tokens()
@@ -43,17 +43,19 @@ def verify(run: RunOptions, json: options.Json = False, out: options.Out = None)
         print(text)
     else:
         output.say_status(trajectory.status)
-        grid = output.table("Verdicts", "statement", "verdict", "found")
-        of_others = [v for v in verdicts if not v.applies]
+        grid = output.table("Verdicts", "statement", "verdict", "reason")
+        inapplicable = [v for v in verdicts if not v.applies]
         for verdict in (v for v in verdicts if v.applies):
             outcome = f"[{COLOURS[verdict.outcome]}]{verdict.outcome}[/]"
             grid.add_row(verdict.name, outcome + (" (conjecture)" if verdict.conjecture else ""), verdict.reason)
         if verdicts:
             output.show(grid)
         else:
-            output.say(f"OPEN: no theorem speaks of {type(rule).__name__}.")
-        if of_others:
-            output.say(f"For other spectra of V: {', '.join(v.name for v in of_others)}.")
+            output.say(f"OPEN: no theorem covers {type(rule).__name__}.")
+        if inapplicable:
+            output.say(
+                f"Not checked, because they require another spectrum of V: {', '.join(v.name for v in inapplicable)}."
+            )
         output.say_written(files)
     if any(verdict.holds is False and not verdict.conjecture for verdict in verdicts):
         raise typer.Exit(1)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from hardmax.cluster.topics import HardmaxTopics
-    from hardmax.draw.shown import Page
+    from hardmax.draw.pages import Page
 
 ENDINGS = (".html", ".json", *WRITABLE)
 NAMED, MOST_ROWS = 5, 20  # topics in a sentence, and in a table
@@ -97,7 +97,7 @@ def rows(found: "HardmaxTopics", most: int = MOST_ROWS) -> list[tuple[str, ...]]
 
 def card(found: "HardmaxTopics") -> str:
     """What a notebook shows."""
-    from hardmax.draw.cards import card
+    from hardmax.draw.pages import card
 
     return card(sentence(found), head=HEAD, rows=rows(found))
 

@@ -24,7 +24,7 @@ from hardmax.transformers.sentences import embed as embedded
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from hardmax.draw.shown import Page
+    from hardmax.draw.pages import Page
 
 
 class HardmaxTopics(ClusterMixin, BaseEstimator):

@@ -1,6 +1,6 @@
-"""Everything that touches Matplotlib, Plotly or HTML. Nothing here decides anything: it shows what was computed.
+"""Everything that uses Matplotlib, Plotly or HTML: pictures, movies and pages of computed results.
 
-The public functions can be had from here, each loading what it needs when it is first asked for.
+The public functions are imported lazily, at first access.
 """
 
 from importlib import import_module
@@ -11,12 +11,10 @@ MODULES = {
     "control": ["plot_control"],
     "flows": ["plot_attention", "plot_connections", "plot_flow", "plot_times"],
     "transformers": ["plot_inspection", "plot_spectra"],
-    "movies": ["movie"],
-    "pages": ["interactive"],
-    "report": ["trajectory_page"],
+    "movies": ["Movie", "movie"],
+    "pages": ["Page", "interactive", "trajectory_page"],
     "sweeps": ["plot_sweep"],
     "projection": ["Projection"],
-    "shown": ["Movie", "Page"],
     "tokens": ["Palette", "plot_half_space", "plot_layers", "plot_limit", "plot_tokens"],
 }
 PUBLIC = {name: module for module, names in MODULES.items() for name in names}

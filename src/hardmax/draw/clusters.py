@@ -10,8 +10,7 @@ from scipy.cluster.hierarchy import dendrogram
 from hardmax._types import FloatArray, IntArray
 from hardmax.draw import style
 from hardmax.draw.projection import Projection
-from hardmax.draw.shown import shows_once
-from hardmax.draw.thinning import drawn_rows, thinned_line
+from hardmax.draw.style import drawn_rows, shows_once, thinned_line
 
 
 @shows_once

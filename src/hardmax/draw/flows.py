@@ -20,7 +20,7 @@ from hardmax._errors import InputError, ParameterError
 from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.draw import style
 from hardmax.draw.projection import Projection
-from hardmax.draw.shown import shows_once
+from hardmax.draw.style import shows_once
 from hardmax.flows.classify import classify_rule
 from hardmax.polytope import Polytope
 from hardmax.rules.self_attention import SelfAttention

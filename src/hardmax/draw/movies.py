@@ -1,9 +1,11 @@
 """Movies of a trajectory: GIF through Pillow, MP4 through ffmpeg."""
 
 import shutil
+from base64 import b64encode
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from html import escape
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
@@ -18,15 +20,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
-from hardmax._errors import InputError, needed_for
+from hardmax._errors import InputError, ParameterError, needed_for
 from hardmax._files import check_ending, written_whole
 from hardmax._validation import check_count
-from hardmax.draw.checks import check_trajectory
 from hardmax.draw.flows import clusters_by_size, legend_of, plot_flow, position
 from hardmax.draw.projection import Projection
-from hardmax.draw.shown import Movie
 from hardmax.draw.style import add_legend, new_axes
-from hardmax.draw.tokens import Palette, legend_line, plot_tokens, shown_rows
+from hardmax.draw.tokens import Palette, check_trajectory, legend_line, plot_tokens, shown_rows
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
@@ -35,6 +35,53 @@ ENDINGS = (".gif", ".mp4")
 MOST_FRAMES = 120  # of a flow
 
 Progress: TypeAlias = Callable[[int, int], None]  # called with (frames done, frames in all)
+
+
+@dataclass(frozen=True, repr=False)
+class Movie:
+    """A movie that a notebook plays.
+
+    Attributes
+    ----------
+    data : bytes
+        The file.
+    ending : ".gif" or ".mp4"
+        What it is.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate(hm.configuration("triangle"), hm.Hardmax(0.5), layers=1)
+    >>> movie = hm.draw.movie(trajectory, steps=1)
+    >>> movie.save("gathering.mp4")
+    Traceback (most recent call last):
+    hardmax.ParameterError: `path` must end in .gif, as this movie is one. Got 'gathering.mp4'. ...
+    """
+
+    data: bytes
+    ending: str
+
+    @classmethod
+    def of(cls, path: str | PathLike[str]) -> "Movie":
+        """The movie that the file at `path` holds."""
+        return cls(Path(path).read_bytes(), Path(path).suffix.lower())
+
+    def __repr__(self) -> str:
+        return f"<Movie of {len(self.data) / 1e3:,.0f} kB: movie.save('movie{self.ending}') writes it>"
+
+    def _repr_html_(self) -> str:
+        code = b64encode(self.data).decode()
+        if self.ending == ".gif":
+            return f'<img alt="{escape(repr(self))}" src="data:image/gif;base64,{code}">'
+        return f'<video controls autoplay loop muted src="data:video/mp4;base64,{code}"></video>'
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write it to `path`, which must have its ending, whole or not at all."""
+        if check_ending(path, ENDINGS) != self.ending:
+            advice = f"Make the movie anew: movie(trajectory, '{Path(path).name}')."
+            raise ParameterError("path", f"end in {self.ending}, as this movie is one", repr(str(path)), advice)
+        with written_whole(path) as temporary:
+            temporary.write_bytes(self.data)
 
 
 class Scene(NamedTuple):

@@ -1,40 +1,111 @@
-"""A self-contained HTML page that plays a trajectory: drag to turn, slide through time, point at a token.
+"""HTML: pages and reports of trajectories, and the cards that notebooks show.
 
-Plotly draws it, and its script is inside the page: nothing is loaded from anywhere.
+Templates are in `templates/`. A page is one file: nothing is loaded from another host.
 """
 
+import base64
+import io
 import re
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
+from functools import cache
+from html import escape
+from importlib.util import find_spec
 from os import PathLike
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, cast
 
+import matplotlib.pyplot as plt
 import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
-from hardmax._arrays import to_numpy
+from hardmax._display import format_point
 from hardmax._errors import needed_for
 from hardmax._files import check_ending, save_text
-from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
-from hardmax.draw import flows
-from hardmax.draw.checks import check_trajectory
-from hardmax.draw.html import render
-from hardmax.draw.movies import even_frames
+from hardmax._types import AnyArray
+from hardmax._version import __version__
+from hardmax.draw.flows import expectation_line
+from hardmax.draw.player import player_parts
 from hardmax.draw.projection import Projection
-from hardmax.draw.shown import HTML, Page
-from hardmax.draw.style import EDGE, GREY, REST, SHADE, cluster_colours
-from hardmax.draw.thinning import drawn_rows, thinned_line
-from hardmax.draw.tokens import Palette, leading
-from hardmax.polytope import Polytope
-from hardmax.rules.sphere import Sphere
+from hardmax.draw.style import shows_once
+from hardmax.draw.tokens import check_trajectory, limit_colours, plot_layers, plot_limit, plot_tokens
+from hardmax.limit import Limit
+from hardmax.theorems import Verdict, check, limit_of
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
 
-MOST_FRAMES = 60
-MOST_TOKENS = 3_000
-MOST_TAIL_POINTS = 50_000  # over all frames: tails are thinned to keep the page at a few megabytes
+HTML = (".html", ".htm")
+HEIGHT = 820  # of a page in a notebook, in pixels
+MOST_SHAPES = 3_000  # of a collection, beyond which its SVG would be megabytes
+DOTS = 200  # an inch, of an image in its place
+CARD_ROWS, PAGE_ROWS = 12, 40  # of a table of limit points
+MOST_LEADERS = 12  # in a card
+POINTS = ("point", "what it is", "since layer", "tokens")
+LIMIT = "From every token to its limit: here stars lead, and squares are convex combinations of leaders."
+RESCALED = Markup("Rescaled tokens z = e<sup>-tV</sup> x")
 
-Spec: TypeAlias = dict[str, Any]  # of a figure, a trace or an axis, as Plotly's own documentation has it
+
+class Page(str):
+    """A page of HTML: a string that prints as a sentence, and that a notebook shows as the page it is.
+
+    `str(page)` is the HTML, and `page.save(path)` writes it.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate(hm.configuration("triangle"), hm.Hardmax(0.5), layers=4)
+    >>> page = hm.interactive(trajectory)
+    >>> str(page)[:15].lower()
+    '<!doctype html>'
+    """
+
+    def __repr__(self) -> str:
+        return f"<Page of {len(self) / 1e3:,.0f} kB: page.save('page.html') writes it>"
+
+    __str__ = str.__str__
+
+    def _repr_html_(self) -> str:
+        frame = f'width="100%" height="{HEIGHT}" style="border: 0" sandbox="allow-scripts"'
+        return f'<iframe {frame} srcdoc="{escape(self)}"></iframe>'
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write it to a .html file at `path`, whole or not at all."""
+        check_ending(path, HTML)
+        save_text(str(self), path)
+
+
+@cache
+def _templates() -> Environment:
+    space: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
+    return Environment(loader=PackageLoader("hardmax.draw"), autoescape=True, undefined=StrictUndefined, **space)
+
+
+def render(template: str, *, title: str, **values: object) -> str:
+    """A whole page: a template, its heading and what it says; strings are escaped, save those marked as HTML."""
+    return _templates().get_template(f"{template}.html.j2").render(title=title, version=__version__, **values)
+
+
+class Picture(NamedTuple):
+    """A picture inside a page: its bytes as an address, words for those who cannot see it, and a caption."""
+
+    source: str
+    alternative: str
+    caption: str
+    width: int = 0  # in rem; as wide as fits if 0
+
+    @classmethod
+    def of(cls, figure: Figure, alternative: str, caption: str, *, width: int = 0) -> "Picture":
+        """A figure as SVG, in which very many markers or lines are one image; the figure is closed."""
+        for collection in (drawn for ax in figure.axes for drawn in ax.collections):
+            if max(len(collection.get_paths()), len(np.asarray(collection.get_offsets()))) > MOST_SHAPES:
+                collection.set_rasterized(True)
+        buffer = io.BytesIO()
+        with plt.rc_context({"svg.hashsalt": "hardmax"}):  # the same bytes on every run
+            figure.savefig(buffer, format="svg", dpi=DOTS, metadata={"Date": None})
+        plt.close(figure)
+        data = base64.b64encode(buffer.getvalue()).decode()
+        return cls(f"data:image/svg+xml;base64,{data}", alternative, caption, width)
 
 
 def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None, *, title: str = "") -> Page:
@@ -87,7 +158,7 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
         "player",
         title=title or repr(trajectory.rule),
         status=trajectory.status,
-        expectation=flows.expectation_line(trajectory),
+        expectation=expectation_line(trajectory),
         player=player_parts(trajectory),
     )
     if path is not None:
@@ -95,237 +166,195 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
     return Page(page)
 
 
-def player_parts(trajectory: Trajectory) -> dict[str, str]:
-    """What the templates show of a player: the plot as HTML, what it means, and what pointing at a token tells."""
-    import plotly.graph_objects as plotly
+class Table(NamedTuple):
+    """Names of columns, and rows."""
 
-    figure = figure_of(trajectory)
-    plot = plotly.Figure(figure).to_html(
-        include_plotlyjs=True,
-        include_mathjax=False,
-        full_html=False,
-        div_id="tokens",  # the same bytes on every run
-        auto_play=False,
-        default_height="clamp(470px, 110vw, 720px)",  # on a narrow screen a tall scene would be cut at its sides
-        config={"displaylogo": False, "responsive": True, "plotlyServerURL": ""},
-    )
-    told = "its number, cluster and leader" if len(trajectory.leaders) else "its number and cluster"
-    drag = "turn or zoom" if figure["data"][1]["type"] == "scatter3d" else "zoom"
-    return {"plot": Markup(plot), "legend": _legend(trajectory, figure), "told": told, "drag": drag}
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
 
 
-def _legend(trajectory: Trajectory, figure: Spec) -> str:
-    """What markers, colours and shading mean, as in pictures."""
-    tokens, hull = figure["data"][1], any(trace.get("name") == "hull" for trace in figure["data"])
-    markers = [frame["data"][1]["marker"] for frame in figure["frames"]]
-    symbols, colours = ({value for marker in markers for value in marker[key]} for key in ("symbol", "color"))
-    if isinstance(trajectory, SmoothTrajectory):
-        clusters = flows.clusters_by_size(trajectory)[trajectory.mask]
-        line = flows.legend_line(clusters, stars=len(symbols - {"circle"}) > 0, hull=hull)
-    else:
-        parts = ["stars lead", "colours: whom they follow"]
-        parts += ["white: several"] if "#FFFFFF" in colours else []
-        parts += ["grey: beyond eight colours"] if REST in colours else []
-        line = "; ".join([*parts, "shaded: hull of the leaders"] if hull else parts)
-    line = line.replace("stars", "diamonds") if "diamond" in symbols else line
-    sentences = f"{line[:1].upper()}{line[1:]}", thinned_line(len(tokens["x"]), int(trajectory.mask.sum()))
-    return "".join(f"{sentence}. " for sentence in sentences if sentence)
+class Section(NamedTuple):
+    """One input and what is said and shown of it, in this order; what is empty is left out."""
+
+    title: str
+    about: str = ""
+    status: str = ""
+    player: Mapping[str, str] | None = None  # from `player_parts`
+    explanation: Mapping[str, object] | None = None  # from `explanation_parts`
+    pictures: Sequence[Picture] = ()
+    table: Table | None = None  # beside pictures that are not as wide as the page
+    verdicts: Sequence[Verdict] | None = None
+
+    @property
+    def anchor(self) -> str:
+        """What the contents of a page link to."""
+        return re.sub(r"\W+", "-", self.title.lower()).strip("-")
 
 
-def figure_of(trajectory: Trajectory) -> Spec:
-    """Data, layout and frames for Plotly, as a dictionary."""
-    projection = Projection.of_trajectory(trajectory)
-    real = shown_tokens(trajectory, projection)
-    look = (
-        _hardmax_look(trajectory, real)
+def hardmax_section(
+    title: str, about: str, trajectory: HardmaxTrajectory, end: Limit | None = None, *, brief: bool = False
+) -> Section:
+    """Layers, limit and every theorem; without normalisation there is no limit, else it is found if not given.
+
+    Layers are played where Plotly is installed. A brief section has a row of them instead, and no verdicts.
+    """
+    if end is None and trajectory.rule.normalize:
+        end = limit_of(trajectory)
+    view = Projection.of_trajectory(trajectory)
+    player = None if brief else _player(trajectory)
+    pictures = []
+    if player is None:
+        pictures.append(Picture.of(plot_layers(trajectory, projection=view), f"{title}: layers", ""))
+    if end is not None:
+        figure = cast(Figure, plot_limit(end, trajectory.array[0], projection=view).figure)
+        pictures.append(Picture.of(figure, f"{title}: limit", LIMIT, width=16 if brief else 24))
+    points = None if end is None else Table(POINTS, _marked_points(end))
+    verdicts = None if brief else check(trajectory)
+    return Section(title, about, (end or trajectory).status, player, None, pictures, points, verdicts)
+
+
+def smooth_section(title: str, trajectory: SmoothTrajectory, *, brief: bool = False) -> Section:
+    """What to expect, what is seen, and the theorems that speak of it; a brief section has a row of pictures."""
+    what = RESCALED if trajectory.shows_rescaled else f"Tokens {trajectory.letter}"
+    player = None if brief else _player(trajectory)
+    pictures = [Picture.of(plot_layers(trajectory), f"{title}: times", what + ".")] if player is None else []
+    answered = [v for v in check(trajectory) if v.outcome in ("holds", "fails", "undecided")]
+    return Section(title, expectation_line(trajectory), trajectory.status, player, pictures=pictures, verdicts=answered)
+
+
+def verdicts_table(checked: Mapping[str, Sequence[Verdict]]) -> Table:
+    """What was found of each statement on several inputs, which have the same statements: one column each."""
+    rows = []
+    for verdicts in zip(*checked.values(), strict=True):
+        first = verdicts[0]
+        outcomes = [Markup('<span class="verdict {0}">{0}</span>').format(v.outcome) for v in verdicts]
+        rows.append([Markup("{}<br><small>{}</small>").format(first.name, first.statement), *outcomes])
+    return Table(("statement", *checked), rows)
+
+
+def trajectory_page(trajectory: HardmaxTrajectory | SmoothTrajectory, title: str, end: Limit | None = None) -> str:
+    """A page on one trajectory, as a string of HTML: a player or pictures, limit and verdicts.
+
+    Parameters
+    ----------
+    trajectory : HardmaxTrajectory or SmoothTrajectory
+        Of one cloud.
+    title : str
+        The heading.
+    end : Limit, optional
+        Its limit, if it is known already.
+
+    Returns
+    -------
+    str
+        HTML that needs no network.
+
+    Raises
+    ------
+    InputError
+        If it is that of a batch.
+
+    Examples
+    --------
+    >>> import hardmax as hm
+    >>> trajectory = hm.simulate(hm.configuration("triangle"), hm.Hardmax(0.5), layers=4)
+    >>> "Three leaders" in hm.draw.trajectory_page(trajectory, "Three leaders")
+    True
+    """
+    section = (
+        hardmax_section(title, trajectory.status, trajectory, end)
         if isinstance(trajectory, HardmaxTrajectory)
-        else _smooth_look(cast(SmoothTrajectory, trajectory), real)
+        else smooth_section(title, trajectory)
     )
-    positions = even_frames(look.last, MOST_FRAMES)
-    Z = projection(trajectory.drawn[: look.last + 1, real].astype(np.float64)).astype(np.float32)
-    frames: list[Spec] = [
-        {"name": trajectory.label(at), "data": _moving(Z, positions, f, look, projection)}
-        for f, at in enumerate(positions)
+    return render("report", title=f"hardmax: {title}", intro=repr(trajectory.rule), sections=[section])
+
+
+def _player(trajectory: HardmaxTrajectory | SmoothTrajectory) -> Mapping[str, str] | None:
+    """The player, where Plotly is installed and there is something to play."""
+    return player_parts(trajectory) if find_spec("plotly") and len(trajectory.saved) > 1 else None
+
+
+def _marked_points(end: Limit) -> list[Sequence[str]]:
+    """The table of limit points, each with its mark in the pictures."""
+    rows, colours = limit_points(end, PAGE_ROWS), limit_colours(end)
+    mark = Markup('<span style="color:{}">{}</span> {}')
+    marked = [
+        (mark.format(colour, "★" if p < len(end.leaders) else "■", row[0]), *row[1:])
+        for p, (row, colour) in enumerate(zip(rows, colours[:PAGE_ROWS], strict=False))
     ]
-    data: list[Spec] = [{"showlegend": False, **trace} for trace in frames[0]["data"]]
-    data[0] |= {"mode": "lines", "line": {"color": GREY, "width": 1.5}, "opacity": 0.6, "hoverinfo": "skip"}
-    data[1] |= {"mode": "markers", "text": look.texts, "hovertemplate": "%{text}<extra></extra>"}
-    corners = None if look.hull is None else projection(look.hull)
-    if corners is not None and Polytope(corners).dimension > 1:  # a segment would look like a tail
-        data.append(_hull(corners) | {"opacity": 0.0})
-        for f, frame in enumerate(frames):  # it comes with the last frame
-            frame["data"].append({"type": data[-1]["type"], "opacity": 0.25 if f == len(frames) - 1 else 0.0})
-    for frame in frames:
-        frame["traces"] = list(range(len(data)))
-    if isinstance(trajectory.rule, Sphere) and projection.source in (2, 3):
-        data.append(_sphere(projection.source))
-    return {"data": data, "layout": _layout(projection, [frame["name"] for frame in frames]), "frames": frames}
+    return [*marked, *rows[len(marked) :]]
 
 
-def shown_tokens(trajectory: Trajectory, projection: Projection) -> IntArray:
-    """Which tokens are on the page: every frame holds them all, so they are fewer than in a picture."""
-    real = np.flatnonzero(trajectory.mask)
-    start = projection(trajectory.drawn[0, real].astype(np.float64))
-    return real[drawn_rows(start, np.searchsorted(real, trajectory.leaders), MOST_TOKENS)]
+def limit_points(limit: Limit, most: int) -> list[tuple[str, str, str, str]]:
+    """Return rows of a table of the set S: the point, what it is, since which layer, how many tokens tend to it."""
+    rows = []
+    for p, point in enumerate(limit.points[:most]):
+        tokens = np.flatnonzero(limit.clusters == p)
+        if p < len(limit.leaders):
+            what, since = f"leader {limit.leaders[p]}", str(limit.emerged[p])
+        else:
+            weights = limit.weights[tokens[0]]
+            terms = [f"{w:.3g} x leader {i}" for w, i in zip(weights, limit.leaders, strict=True) if w > 0]
+            what, since = " + ".join(terms) or "no combination of leaders", ""
+        rows.append((format_point(point), what, since, str(len(tokens))))
+    if len(limit.points) > most:
+        rows.append(("...", f"and {len(limit.points) - most} more", "", ""))
+    if (limit.clusters < 0).any():
+        rows.append(("", "undecided", "", str(int((limit.clusters < 0).sum()))))
+    return rows
 
 
-class Look(NamedTuple):
-    """What a rule decides: colours, edges and stars at a position, words for each token, and the hull at the end."""
-
-    last: int
-    colours: Callable[[int], list[str]]
-    edges: Callable[[int], list[str]]
-    leads: Callable[[int], BoolArray]
-    texts: list[str]
-    hull: FloatArray | None
+@shows_once
+def trajectory_figure(trajectory: Trajectory, k: int | None = None, **options: Any) -> Figure:
+    """Some layers or times side by side, or the one that k names."""
+    trajectory.refuse_batch("trajectory[b].plot()")
+    if k is None:
+        return plot_layers(trajectory, **options)
+    return cast(Figure, plot_tokens(trajectory, k, **options).figure)
 
 
-def _hardmax_look(trajectory: HardmaxTrajectory, real: IntArray) -> Look:
-    palette, cloud = Palette(trajectory), trajectory.token_sets[0]
-    own = cloud.classes.labels[np.searchsorted(cloud.real, real)]  # class of each token
-    end = trajectory.attention(-1, sparse=True)
-    follows = [", ".join(map(str, end.indices[end.indptr[i] : end.indptr[i + 1]])) for i in real]
-    numbers = {members: c for c, members in enumerate(dict.fromkeys(follows))}
-
-    def colours(at: int) -> list[str]:
-        return palette.faces(cloud.sets[at])[own].tolist()
-
-    def edges(at: int) -> list[str]:
-        return palette.edges(cloud, cloud.sets[at])[own].tolist()
-
-    texts = [
-        f"token {i}<br>cluster {numbers[members]}<br>{'leads' if star else f'follows {members}'}"
-        for i, members, star in zip(real, follows, leading(trajectory, len(trajectory.saved) - 1)[own], strict=True)
-    ]
-    leaders = trajectory.leaders
-    hull = trajectory.array[-1, leaders].astype(np.float64) if len(leaders) and trajectory.rule.normalize else None
-    return Look(len(trajectory.saved) - 1, colours, edges, lambda at: leading(trajectory, at)[own], texts, hull)
+@shows_once
+def limit_figure(limit: Limit, **options: Any) -> Figure:
+    """From every token a line to its limit."""
+    return cast(Figure, plot_limit(limit, **options).figure)
 
 
-def _smooth_look(trajectory: SmoothTrajectory, real: IntArray) -> Look:
-    last = flows.position(trajectory, -1)
-    colours, labels = cluster_colours(flows.clusters_by_size(trajectory)[real]), trajectory.clusters[real]
-    texts = [f"token {i}<br>cluster {c}" for i, c in zip(real, labels, strict=True)]
-    if trajectory.rule.attends and len(trajectory.leaders):  # without leaders weights are spread over all
-        P = np.asarray(to_numpy(trajectory.attention(last)), np.float64)
-        P = P.mean(axis=0) if P.ndim == 3 else P
-        followed, leaders = P.argmax(axis=-1), set(trajectory.leaders.tolist())
-        texts = [
-            f"{text}<br>{'leads' if i in leaders else f'follows {followed[i]} ({P[i, followed[i]]:.0%})'}"
-            for i, text in zip(real, texts, strict=True)
-        ]
-    hull = None
-    if flows.has_shrinking_hull(trajectory):
-        Z = trajectory.drawn[last, real].astype(np.float64)
-        hull = np.array([Z[labels == c].mean(axis=0) for c in range(labels.max() + 1)])
-    edges = [EDGE] * len(real)
-    return Look(last, lambda at: colours, lambda at: edges, lambda at: flows.leads(trajectory, at)[real], texts, hull)
+def card(
+    sentence: str = "",
+    *,
+    facts: dict[str, object] | None = None,
+    head: Sequence[str] = (),
+    rows: Sequence[Sequence[object]] = (),
+    verdicts: Sequence[Verdict] = (),
+    explanation: dict[str, object] | None = None,
+) -> str:
+    """A piece of HTML: a sentence, facts by name, a table, verdicts, or the parts of an explanation."""
+    shown: dict[str, object] = {"facts": facts, "head": head, "rows": rows, "verdicts": verdicts}
+    return render("card", title=sentence, explanation=explanation, **shown)
 
 
-def _trace(points: AnyArray, **style: Any) -> Spec:
-    columns = {axis: np.ascontiguousarray(column) for axis, column in zip("xyz", points.T, strict=False)}
-    return {"type": "scatter3d" if len(columns) == 3 else "scatter", **columns, **style}
+def trajectory_card(trajectory: Trajectory) -> str:
+    """What ran and what came of it."""
+    first, last = trajectory.label(0), trajectory.label(len(trajectory.saved) - 1)
+    facts: dict[str, object] = {"rule": repr(trajectory.rule), "saved": f"{len(trajectory.saved)}, {first} to {last}"}
+    facts["tokens"] = " by ".join(map(str, trajectory.array.shape[1:]))
+    if not trajectory.batched and trajectory.rule.attends:
+        facts["leaders"] = _listed(trajectory.leaders)
+    return card(trajectory.status, facts=facts)
 
 
-def _moving(Z: AnyArray, positions: list[int], f: int, look: Look, projection: Projection) -> list[Spec]:
-    """Tails up to a position, and the tokens there; those under a star have no size."""
-    at, (n, dimension) = positions[f], Z.shape[1:]
-    step = max(1, -(-n * len(positions) ** 2 // (2 * MOST_TAIL_POINTS)))  # each tail has (f / step) points
-    way = Z[[*positions[:f:step], at]]  # (points, n, dimension)
-    gap = np.full((1, n, dimension), np.nan, np.float32)  # parts one tail from the next
-    tails = np.concatenate([way, gap]).swapaxes(0, 1).reshape(-1, dimension)
-    stars = look.leads(at)
-    hidden = ~stars & flows.is_under(Z[at], stars, projection)
-    symbol, large, small = ("diamond", 9, 7) if dimension == 3 else ("star", 15, 9)
-    marker = {
-        "color": look.colours(at),
-        "symbol": [symbol if star else "circle" for star in stars],
-        "size": np.where(stars, large, np.where(hidden, 0, small)).tolist(),
-        "line": _outlines(look.edges(at), stars, solid=dimension == 3),
-        "opacity": 1,
-    }
-    return [_trace(tails), _trace(Z[at], marker=marker)]
+def _listed(numbers: AnyArray) -> str:
+    shown = ", ".join(map(str, numbers[:MOST_LEADERS])) or "none"
+    return f"{shown}, and {len(numbers) - MOST_LEADERS} more" if len(numbers) > MOST_LEADERS else shown
 
 
-def _outlines(edges: list[str], stars: BoolArray, *, solid: bool) -> Spec:
-    """Circles that others follow have a ring in their own colour, as in pictures; Plotly's scenes have one width."""
-    colours = [EDGE if star else edge for edge, star in zip(edges, stars, strict=True)]
-    if all(colour == EDGE for colour in colours):
-        return {"color": EDGE, "width": 1}
-    widths = [1 if colour == EDGE else 2.5 for colour in colours]
-    return {"color": colours, "width": 2 if solid else widths}
+def limit_card(limit: Limit) -> str:
+    """The proof in a sentence, and the points where tokens end."""
+    return card(
+        limit.status, head=("point", "what it is", "since layer", "tokens"), rows=limit_points(limit, CARD_ROWS)
+    )
 
 
-def _hull(points: FloatArray) -> Spec:
-    hull, trace = Polytope(points), {"name": "hull", "hoverinfo": "skip", "showlegend": False}
-    if hull.dimension == 3:
-        corners = dict(zip("ijk", hull.facets.T, strict=True))
-        return {**_trace(points), "type": "mesh3d", **corners, "color": SHADE, **trace}
-    outline = points[np.append(hull.outline, hull.outline[:1])]
-    filled = {} if points.shape[1] == 3 else {"fill": "toself", "fillcolor": SHADE}
-    return _trace(outline, mode="lines", line={"color": SHADE, "width": 4}, **filled, **trace)
-
-
-def _sphere(d: int) -> Spec:
-    """The unit circle, or meridians and parallels of the unit sphere."""
-    turn = np.linspace(0, 2 * np.pi, 61)
-    lines = circle = np.column_stack([np.cos(turn), np.sin(turn)])
-    if d == 3:
-        gap, parts = np.full((1, 3), np.nan), []
-        for angle in np.pi * np.arange(1, 6) / 6:
-            parallel = np.column_stack([np.sin(angle) * circle, np.full(len(turn), np.cos(angle))])
-            meridian = np.column_stack([np.outer(circle[:, 0], [np.cos(angle), np.sin(angle)]), circle[:, 1]])
-            parts += [parallel, gap, meridian, gap]
-        lines = np.vstack(parts).astype(np.float32)
-    return _trace(lines, showlegend=False, mode="lines", line={"color": "#CCCCCC", "width": 1}, hoverinfo="skip")
-
-
-def _layout(projection: Projection, names: list[str]) -> Spec:
-    """Axes as in the pictures, a play button and a slider over the frames of these names."""
-    solid = projection.dimension == 3
-    top = 10 if solid else 62  # below the name of the axis
-    at_once = {"mode": "immediate", "transition": {"duration": 0}}
-    play = {"frame": {"duration": 80, "redraw": True}, "fromcurrent": True, **at_once}
-    stop = {"frame": {"duration": 0, "redraw": False}, **at_once}
-    show = {"frame": {"duration": 0, "redraw": True}, **at_once}
-    buttons = [
-        {"label": "Play", "method": "animate", "args": [None, play]},
-        {"label": "Pause", "method": "animate", "args": [[None], stop]},
-    ]
-    steps = [{"label": name, "method": "animate", "args": [[name], show]} for name in names]
-    menu = {"type": "buttons", "buttons": buttons, "direction": "right", "x": 0, "y": 0, "pad": {"t": top}}
-    # Below the buttons, so that they do not meet on a narrow screen.
-    slider = {"steps": steps, "x": 0, "len": 1, "pad": {"t": top + 10, "b": 16}, "currentvalue": {"xanchor": "right"}}
-    return {
-        **_axes(projection),
-        "template": "none",
-        "margin": {"l": 10, "r": 10, "t": 0, "b": 40} if solid else {"l": 55, "r": 20, "t": 20, "b": 40},
-        "updatemenus": [{**menu, "xanchor": "left", "yanchor": "top", "showactive": False}],
-        "sliders": [slider],
-    }
-
-
-def _axes(projection: Projection) -> Spec:
-    axes = {f"{letter}axis": _axis(projection, r) for r, letter in enumerate("xyz"[: projection.dimension])}
-    if projection.dimension == 3:
-        span = projection.high - projection.low
-        ratio = span / span.max() if projection.equal else np.ones(3)
-        camera = {"eye": {"x": 1.2, "y": -1.35, "z": 0.75}, "center": {"x": 0, "y": 0, "z": -0.15}}
-        aspect = {"aspectmode": "manual", "aspectratio": dict(zip("xyz", ratio.tolist(), strict=True))}
-        return {"scene": {**axes, **aspect, "camera": camera}}
-    axes["yaxis"]["showticklabels"] = projection.source > 1
-    if projection.equal and projection.source > 1:
-        axes["yaxis"]["scaleanchor"] = "x"
-    return {**axes, "hovermode": "closest"}
-
-
-def _axis(projection: Projection, r: int) -> Spec:
-    # Symbols and their indices in HTML: formulas would need a script that is not in the page.
-    plain = re.sub(r"_\{(\d+)\}", r"<sub>\1</sub>", projection.labels[r]).replace("$", "")
-    axis: Spec = {"title": {"text": plain}, "zeroline": False}
-    axis["range"] = [float(projection.low[r]), float(projection.high[r])]
-    ticks = projection.ticks(r)
-    if ticks is not None:
-        texts = [f"{x:.0e}".replace("e+0", "e") if x else "0" for x in ticks.values()]
-        axis |= {"tickvals": list(ticks), "ticktext": texts}
-    return axis
+def verdicts_card(verdicts: Sequence[Verdict]) -> str:
+    """A table of verdicts."""
+    return card(verdicts=verdicts)

@@ -7,8 +7,9 @@ takes 2-D and 3-D axes alike.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial, wraps
 from textwrap import fill
-from typing import Any
+from typing import Any, ParamSpec
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -20,6 +21,7 @@ from matplotlib.patches import Polygon
 from mpl_toolkits.mplot3d import Axes3D
 from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 from numpy.typing import ArrayLike
+from scipy.spatial import ConvexHull, QhullError
 
 from hardmax._types import FloatArray, IntArray
 from hardmax.draw.projection import Projection
@@ -39,6 +41,8 @@ STAR = 3.2  # times the area of a circle
 MANY = 80  # tokens beyond which markers shrink
 SIDE_3D = 3.7  # inches of a panel in 3-D
 LAYERS = (0, 1, 2, 5, 30)  # those of Figure 2 of arXiv 2407.01602
+MOST_DRAWN = 20_000  # tokens of a picture: a million markers take minutes and hide each other
+Parameters = ParamSpec("Parameters")
 
 
 def ranked_colours(sizes: ArrayLike, colours: Sequence[str] = COLOURS) -> list[str]:
@@ -175,3 +179,58 @@ def add_legend(figure: Figure, line: str, *, fontsize: float = 9) -> None:
     """Write a line below a figure, under the name of its axis where it has one for all panels."""
     wrapped = fill(line, int(130 * figure.get_figwidth() / fontsize))
     figure.supxlabel("\n".join(filter(None, (figure.get_supxlabel(), wrapped))), fontsize=fontsize)
+
+
+def drawn_rows(points: FloatArray, always: IntArray, most: int | None = None) -> IntArray:
+    """Choose the rows of points (n, 2 or 3) to draw: all up to MOST_DRAWN, else a sample with a fixed seed.
+
+    The sample contains the rows `always` and the extreme points.
+    """
+    n, most = len(points), most or MOST_DRAWN
+    if n <= most:
+        return np.arange(n)
+    sample = np.random.default_rng(0).choice(n, most, replace=False)
+    kept = np.unique(np.concatenate([always, find_extreme_rows(points)]))
+    return np.union1d(kept, sample[: max(most - len(kept), 0)])
+
+
+def find_extreme_rows(points: FloatArray) -> IntArray:
+    """Return the rows that are extreme along an axis, and the vertices of the hull unless it is flat."""
+    ends = np.concatenate([points.argmin(axis=0), points.argmax(axis=0)])
+    try:
+        return np.union1d(ends, ConvexHull(points).vertices)
+    except QhullError:  # all on a line or in a plane
+        return np.unique(ends)
+
+
+def thinned_line(shown: int, n: int, what: str = "tokens") -> str:
+    """Return the legend "20,000 of 50,000 tokens drawn"; empty if all are drawn."""
+    return f"{shown:,} of {n:,} {what} drawn" if shown < n else ""
+
+
+def shows_once(plot: Callable[Parameters, Figure]) -> Callable[Parameters, Figure]:
+    """Decorate a function that returns a figure so that a notebook shows it once.
+
+    A notebook shows the value of a cell, and then all figures that Matplotlib has open: the same one twice.
+    """
+
+    @wraps(plot)
+    def once(*arguments: Parameters.args, **options: Parameters.kwargs) -> Figure:
+        figure = plot(*arguments, **options)
+        figure._ipython_display_ = partial(_show, figure)  # type: ignore[attr-defined]
+        return figure
+
+    return once
+
+
+def _show(figure: Any) -> None:
+    """Show a figure as the value of a cell, and close it where open figures are shown after the cell."""
+    from IPython.display import display
+
+    hook = figure.__dict__.pop("_ipython_display_")
+    try:
+        display(figure)
+    finally:
+        figure._ipython_display_ = hook
+    if "inline" in plt.get_backend():
+        plt.close(figure)

@@ -8,8 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from hardmax._errors import ParameterError
-from hardmax.draw.shown import shows_once
-from hardmax.draw.style import COLOURS
+from hardmax.draw.style import COLOURS, shows_once
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,10 +17,9 @@ from matplotlib.patheffects import withStroke
 
 from hardmax._errors import InputError, ParameterError
 from hardmax._types import FloatArray
-from hardmax.draw.movies import movie
+from hardmax.draw.movies import Movie, movie
 from hardmax.draw.projection import Projection
-from hardmax.draw.shown import Movie, shows_once
-from hardmax.draw.style import AGAINST, BESIDE_WORDS, CLASSES, EDGE, FOR, GREY, REST, padded_layout
+from hardmax.draw.style import AGAINST, BESIDE_WORDS, CLASSES, EDGE, FOR, GREY, REST, padded_layout, shows_once
 from hardmax.draw.tokens import Palette, plot_tokens
 
 if TYPE_CHECKING:

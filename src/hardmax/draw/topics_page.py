@@ -5,10 +5,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hardmax._types import AnyArray, FloatArray
-from hardmax.draw.html import render
-from hardmax.draw.shown import Page
-from hardmax.draw.style import REST, ranked_colours
-from hardmax.draw.thinning import drawn_rows, thinned_line
+from hardmax.draw.pages import Page, render
+from hardmax.draw.style import REST, drawn_rows, ranked_colours, thinned_line
 
 if TYPE_CHECKING:
     from hardmax.cluster.topic import Topic

@@ -14,8 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from hardmax._errors import ParameterError
 from hardmax._types import FloatArray
-from hardmax.draw.shown import shows_once
-from hardmax.draw.style import BLUE, COLOURS, EDGE, GREY, ORANGE
+from hardmax.draw.style import BLUE, COLOURS, EDGE, GREY, ORANGE, shows_once
 
 if TYPE_CHECKING:
     from hardmax.transformers.measures import ComplexArray

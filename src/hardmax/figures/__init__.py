@@ -1,8 +1,6 @@
-"""Figures of the papers, one file each: `compute()` gives the numbers, `draw(numbers)` the figure.
+"""Figures of the papers, one file per figure: `compute()` returns the data, `draw(data)` the Matplotlib figure.
 
-A figure's name on the command line is the part of its file's name before the first underscore. A figure that shows
-tokens on their way has `movie_of(numbers)` too, the trajectory to play, and in `PLAYED` which of several that is. One
-whose movie shows more than tokens has `scene(numbers)`, which draws itself.
+A figure's name on the command line is the part of its file name before the first underscore.
 """
 
 from importlib import import_module

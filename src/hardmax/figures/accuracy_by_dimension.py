@@ -12,7 +12,7 @@ compute = recorded_runs
 
 
 def draw(starts: dict[str, list[dict[str, Any]]]) -> Figure:
-    """A panel for each alpha to start from; dashed is the best accuracy that the paper reports for that d."""
+    """Draw one panel per initial alpha; dashed is the best accuracy that the paper reports for the same d."""
     figure, axes = epoch_panels(starts, 4.6, {"validation accuracy": 1})
     for ax, rows in zip(axes[0], starts.values(), strict=True):
         for row in rows:

@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 from hardmax import SelfAttention, SmoothTrajectory, simulate
 from hardmax._types import FloatArray
 from hardmax.draw.flows import RANK_TOL, plot_attention
-from hardmax.draw.movies import Scene, even_frames
-from hardmax.draw.style import COLOURS, padded_layout
+from hardmax.draw.style import COLOURS
 
 TITLE = "arXiv 2305.05465: the rank of the attention matrix falls as leaders emerge, n = 40, d = 80"
 UNITS = np.linspace(0, 16, 33)  # times in units of 1 / lambda_1
@@ -18,7 +17,7 @@ SHOWN = (0, 4, 6, 8, 16)
 
 
 def compute() -> SmoothTrajectory:
-    """Tokens uniform in [-1, 1]^80, V = W W^T with W uniform in [-1, 1], Q^T K = I."""
+    """Simulate tokens uniform in [-1, 1]^80, V = W W^T with W uniform in [-1, 1], Q^T K = I."""
     rng = np.random.default_rng(0)
     W = rng.uniform(-1, 1, (80, 80))
     V = W @ W.T
@@ -27,24 +26,12 @@ def compute() -> SmoothTrajectory:
 
 
 def ranks(trajectory: SmoothTrajectory) -> FloatArray:
-    """Rank of the attention matrix at each saved time, singular values below 1e-6 of the largest left out."""
+    """Return the rank of the attention matrix at each saved time: singular values above 1e-6 of the largest."""
     return np.linalg.matrix_rank([trajectory.attention(k) for k in range(len(trajectory.saved))], rtol=RANK_TOL)
 
 
-def scene(trajectory: SmoothTrajectory) -> Scene:
-    """The matrix in time, and its rank until then."""
-    figure, (above, below) = plt.subplots(2, 1, figsize=(6.2, 6.8), layout=padded_layout(), height_ratios=(2.4, 1))
-    rank = ranks(trajectory)
-
-    def draw_both(k: int) -> None:
-        _draw_matrix(above, trajectory, k, rank)
-        _draw_ranks(below, rank[: k + 1])
-
-    return Scene(figure, draw_both, even_frames(len(UNITS) - 1))
-
-
 def draw(trajectory: SmoothTrajectory) -> Figure:
-    """Above: matrices at five times. Below: their rank in time."""
+    """Draw the matrix at five times, and below its rank in time."""
     figure = plt.figure(figsize=(13, 5.8), layout="constrained")
     grid = figure.add_gridspec(2, len(SHOWN), height_ratios=(1.5, 1))
     axes: list[Any] = [figure.add_subplot(grid[0, column]) for column in range(len(SHOWN))]

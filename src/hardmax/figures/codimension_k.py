@@ -8,20 +8,17 @@ from matplotlib.figure import Figure
 
 from hardmax import SelfAttention, SmoothTrajectory, matrix, simulate
 from hardmax._types import FloatArray, IntArray
-from hardmax.draw.movies import Scene, even_frames
-from hardmax.draw.style import EDGE, GREY, SIZE, add_legend, cluster_colours, padded_layout
-from hardmax.figures.shared import near_labels
+from hardmax.draw.style import EDGE, GREY, SIZE, add_legend, cluster_colours
+from hardmax.figures.shared import label_near_points
 
 TITLE = "arXiv 2305.05465: conjecture, two positive eigenvalues of three give lines (codimension 2)"
 V = matrix("paper-codimension")
 TIMES = np.linspace(0, 12, 121)  # later, rounding would decide attention
-PLAYED_UNTIL = 8.0  # until when a movie runs
-LEGEND = "colours: who ends on one line"
-NEAR = 0.2  # of the spread at the start: points of the plane closer than that are one
+MERGE_DISTANCE = 0.2  # points of the plane closer than this part of the initial spread count as one
 
 
-class Numbers(NamedTuple):
-    """A trajectory, its tokens in the eigenbasis of V from the largest eigenvalue down, and who ends on one line."""
+class Codimension(NamedTuple):
+    """A trajectory, its tokens in the eigenbasis of V (largest eigenvalue first), and the line each token ends on."""
 
     trajectory: SmoothTrajectory
     eigenvalues: FloatArray  # (3,)
@@ -30,7 +27,7 @@ class Numbers(NamedTuple):
 
     @property
     def scatter(self) -> float:
-        """How far phi_2 . z still differs on a line at the end, at most."""
+        """The largest range of phi_2 . z among the tokens of one line at the end."""
         return max(float(np.ptp(self.coordinates[-1, self.lines == g, 1])) for g in range(int(self.lines.max()) + 1))
 
     @property
@@ -42,65 +39,52 @@ class Numbers(NamedTuple):
         return [rf"$\varphi_{r} \cdot z$  ($\lambda_{r}$ = {x:.2f})" for r, x in enumerate(self.eigenvalues, 1)]
 
 
-def compute() -> Numbers:
-    """Twenty tokens uniform in [-5, 5]^3 under the paper's V, with Q^T K = I."""
+def compute() -> Codimension:
+    """Simulate twenty tokens uniform in [-5, 5]^3 under the paper's V, with Q^T K = I."""
     trajectory = simulate(np.random.default_rng(1).uniform(-5, 5, (20, 3)), SelfAttention(V=V), times=TIMES)
     eigenvalues, vectors = np.linalg.eigh(V)
     coordinates = trajectory.rescaled @ vectors[:, ::-1]
     plane = coordinates[..., :2]
-    lines = near_labels(plane[-1], NEAR * np.ptp(plane[0], axis=0).max())
-    return Numbers(trajectory, eigenvalues[::-1], coordinates, lines)
+    lines = label_near_points(plane[-1], MERGE_DISTANCE * np.ptp(plane[0], axis=0).max())
+    return Codimension(trajectory, eigenvalues[::-1], coordinates, lines)
 
 
-def movie_of(numbers: Numbers) -> SmoothTrajectory:
-    """The trajectory to play, while the third coordinate is near."""
-    return simulate(numbers.trajectory.tokens[0], SelfAttention(V=V), times=TIMES[TIMES <= PLAYED_UNTIL])
-
-
-def scene(numbers: Numbers) -> Scene:
-    """The coordinates of positive eigenvalues in time."""
-    figure, ax = plt.subplots(figsize=(5.6, 5.4), layout=padded_layout())
-    figure.suptitle(f"Conjecture: two eigenvalues positive\n{numbers.unsettled}", fontsize=11)
-    add_legend(figure, LEGEND)
-    return Scene(figure, lambda k: _draw_plane(ax, numbers, k), even_frames(len(TIMES) - 1))
-
-
-def draw(numbers: Numbers) -> Figure:
-    """Tokens in the eigenbasis: coordinates of positive eigenvalues at the start and the end, then all three."""
+def draw(result: Codimension) -> Figure:
+    """Draw the coordinates of the positive eigenvalues at the start and at the end, then all three."""
     figure = plt.figure(figsize=(13.5, 5.6))
     figure.subplots_adjust(left=0.05, right=0.94, bottom=0.15, top=0.81, wspace=0.2)
     figure.suptitle(
         "Conjecture: tokens gather on parallel lines when two of three eigenvalues are positive\n"
-        f"t = {TIMES[-1]:g}, {numbers.unsettled}",
+        f"t = {TIMES[-1]:g}, {result.unsettled}",
         fontsize=13,
     )
     for place, k in ((1, 0), (2, len(TIMES) - 1)):
-        _draw_plane(figure.add_subplot(1, 3, place), numbers, k)
-    _draw_lines(figure.add_subplot(1, 3, 3, projection="3d"), numbers)
-    add_legend(figure, LEGEND, fontsize=11)
+        _draw_plane(figure.add_subplot(1, 3, place), result, k)
+    _draw_lines(figure.add_subplot(1, 3, 3, projection="3d"), result)
+    add_legend(figure, "colours: who ends on one line", fontsize=11)
     return figure
 
 
-def _draw_plane(ax: Any, numbers: Numbers, k: int) -> None:
-    """The coordinates of positive eigenvalues at position k, with the way there."""
-    plane, colours = numbers.coordinates[..., :2], cluster_colours(numbers.lines)
+def _draw_plane(ax: Any, result: Codimension, k: int) -> None:
+    """Draw the coordinates of the positive eigenvalues at saved time k, and the paths up to it."""
+    plane, colours = result.coordinates[..., :2], cluster_colours(result.lines)
     for i, colour in enumerate(colours):
         ax.plot(*plane[: k + 1, i].T, color=colour, lw=0.8, alpha=0.6)
     ax.scatter(*plane[k].T, zorder=3, s=SIZE, c=colours, edgecolors=EDGE, linewidths=0.6)
     low, high, pad = plane.min(axis=(0, 1)), plane.max(axis=(0, 1)), 0.06 * np.ptp(plane)
     ax.set(xlim=(low[0] - pad, high[0] + pad), ylim=(low[1] - pad, high[1] + pad), aspect="equal")
-    ax.set(xlabel=numbers.names[0], ylabel=numbers.names[1])
+    ax.set(xlabel=result.names[0], ylabel=result.names[1])
     ax.set_title(f"t = {TIMES[k]:g}", fontsize=12)
 
 
-def _draw_lines(ax: Any, numbers: Numbers) -> None:
-    """All three coordinates at the end, and the lines along the third that tokens gather on."""
-    end, (first, second, third) = numbers.coordinates[-1], numbers.names
+def _draw_lines(ax: Any, result: Codimension) -> None:
+    """Draw all three coordinates at the end, and the lines along the third that tokens gather on."""
+    end, (first, second, third) = result.coordinates[-1], result.names
     reach = 1.15 * np.abs(end[:, 2]).max()
-    for g in range(numbers.lines.max() + 1):
-        foot = end[numbers.lines == g, :2].mean(axis=0)
+    for g in range(result.lines.max() + 1):
+        foot = end[result.lines == g, :2].mean(axis=0)
         ax.plot(*np.repeat(foot[:, None], 2, axis=1), [-reach, reach], color=GREY, lw=1.2)
-    colours = cluster_colours(numbers.lines)
+    colours = cluster_colours(result.lines)
     ax.scatter(*end.T, depthshade=False, s=SIZE, c=colours, edgecolors=EDGE, linewidths=0.6)
     ax.set(xlabel=first, ylabel=second, zlabel=third, zlim=(-reach, reach))
     ax.locator_params(nbins=4)

@@ -16,7 +16,7 @@ TITLE = (
 )
 D = 128
 TIMES = np.linspace(0, 4, 81)  # 4 is about 27 / lambda_1
-DENSITY = 0.1  # of the entries of V before its eigenvalues are changed
+DENSITY = 0.1  # part of the entries of V that are not 0, before its eigenvalues are changed
 SHOWN = 3  # coordinates of each sign that are drawn token by token
 SIGNS = {1: ("positive", BLUE), -1: ("negative", ORANGE)}
 
@@ -29,7 +29,7 @@ class Coordinates(NamedTuple):
 
 
 def compute() -> Coordinates:
-    """128 tokens uniform in [-1/2, 1/2]^128 under a sparse random symmetric V, all eigenvalues of modulus above 1."""
+    """Simulate 128 tokens uniform in [-1/2, 1/2]^128 under a sparse random symmetric V with |eigenvalues| above 1."""
     rng = np.random.default_rng(0)
     sparse = rng.uniform(size=(D, D)) * (rng.uniform(size=(D, D)) < DENSITY)
     eigenvalues, vectors = np.linalg.eigh((sparse + sparse.T) / 2)
@@ -41,19 +41,19 @@ def compute() -> Coordinates:
     return Coordinates(eigenvalues, trajectory.rescaled @ vectors)
 
 
-def shown(result: Coordinates, sign: int) -> list[int]:
-    """Coordinates of this sign to draw: the largest modulus, the median and the smallest."""
+def choose_coordinates(result: Coordinates, sign: int) -> list[int]:
+    """Return the coordinates of this sign to draw: eigenvalues of largest, median and smallest modulus."""
     rows = np.flatnonzero(sign * result.eigenvalues > 0)
     order = rows[np.argsort(-np.abs(result.eigenvalues[rows]))]
     return order[np.linspace(0, len(order) - 1, SHOWN).round().astype(int)].tolist()
 
 
 def draw(result: Coordinates) -> Figure:
-    """Some coordinates of every token in time; on the right how large each of the 128 coordinates is at the end."""
+    """Draw some coordinates of every token in time, and on the right the final size of all 128 coordinates."""
     figure = plt.figure(figsize=(13.5, 6.2), layout="constrained")
     grid = figure.add_gridspec(2, SHOWN + 2)
     for row, (sign, (name, colour)) in enumerate(SIGNS.items()):
-        for column, r in enumerate(shown(result, sign)):
+        for column, r in enumerate(choose_coordinates(result, sign)):
             ax = figure.add_subplot(grid[row, column])
             _draw_tokens(ax, result.values[..., r], colour)
             ax.set_title(rf"$\lambda_r$ = {result.eigenvalues[r]:.2f}", fontsize=11)
@@ -64,7 +64,7 @@ def draw(result: Coordinates) -> Figure:
 
 
 def _draw_tokens(ax: Any, values: FloatArray, colour: str) -> None:
-    """One coordinate of every token, (times, n)."""
+    """Draw one coordinate of every token, (times, n)."""
     lines = np.stack(np.broadcast_arrays(TIMES[:, None], values), axis=-1).swapaxes(0, 1)  # (n, times, 2)
     ax.add_collection(LineCollection(list(lines), colors=colour, linewidths=0.6, alpha=0.35))
     ax.set(xlabel="t", xlim=(0, TIMES[-1]), ylim=np.array([-1.05, 1.05]) * np.abs(values).max())
@@ -72,7 +72,7 @@ def _draw_tokens(ax: Any, values: FloatArray, colour: str) -> None:
 
 
 def _draw_sizes(ax: Any, result: Coordinates) -> None:
-    """The mean size of each coordinate over the tokens, at the start and at the end, by its eigenvalue."""
+    """Draw the mean modulus of each coordinate over the tokens, at the start and at the end, by eigenvalue."""
     sizes = np.abs(result.values[[0, -1]]).mean(axis=1)  # (2, d)
     ax.scatter(result.eigenvalues, sizes[0], s=14, c="white", edgecolors=EDGE, linewidths=0.6, label="t = 0, all alike")
     for sign, (name, colour) in SIGNS.items():

@@ -11,8 +11,7 @@ import hardmax as hm
 from hardmax._types import FloatArray, Progress
 from hardmax.configurations import PAPER_CONFIGURATIONS
 from hardmax.draw.control import plot_control
-from hardmax.draw.html import Picture, render
-from hardmax.draw.report import Section, hardmax_section, smooth_section, verdicts_table
+from hardmax.draw.pages import Picture, Section, hardmax_section, render, smooth_section, verdicts_table
 from hardmax.draw.style import LAYERS
 from hardmax.draw.text_page import explanation_parts
 

@@ -18,13 +18,13 @@ MATRICES = {"(a) A = I": None, "(b) A = (2 1; 1 1)": [[2, 1], [1, 1]]}
 
 
 def compute() -> dict[str, HardmaxTrajectory]:
-    """One layer for each of the two matrices, on exact tenths."""
+    """Simulate one layer for each of the two matrices, on exact tenths."""
     tokens = [[Fraction(x, 10) for x in row] for row in TENTHS]
     return {title: simulate(tokens, Hardmax(Fraction(1, 2), A), layers=1) for title, A in MATRICES.items()}
 
 
 def draw(panels: dict[str, HardmaxTrajectory]) -> Figure:
-    """Half-space H_1, the direction A z_1 and its line through 0, the projections, and the chosen tokens in colour."""
+    """Draw the half-space H_1, the direction A z_1, the projections on it, and in colour the tokens attracting z_1."""
     figure, axes = plt.subplots(1, 2, figsize=(10, 5), layout="constrained")
     for ax, (title, trajectory) in zip(axes, panels.items(), strict=True):
         Z = trajectory.array[0]

@@ -15,13 +15,13 @@ TITLE = "Figure 2: layers 0, 1, 2, 5 and 30 of four inputs, alpha = 0.5, A = I"
 
 
 def compute() -> dict[str, HardmaxTrajectory]:
-    """The four configurations through 30 layers."""
+    """Simulate the four configurations through 30 layers."""
     rule = Hardmax(Fraction(1, 2))
     return {name: simulate(configuration(name), rule, layers=LAYERS[-1]) for name in PAPER_CONFIGURATIONS}
 
 
 def draw(rows: dict[str, HardmaxTrajectory]) -> Figure:
-    """A row for each configuration, a column for each layer; the hull of the leaders in the last column."""
+    """Draw a row per configuration and a column per layer, with the hull of the leaders in the last column."""
     figure, axes = plt.subplots(len(rows), len(LAYERS), figsize=(13, 10.6), layout="constrained")
     for row, (line, (name, trajectory)) in enumerate(zip(axes, rows.items(), strict=True)):
         palette, projection = Palette(trajectory), Projection.of_trajectory(trajectory)

@@ -16,7 +16,7 @@ DELTA = 0.22
 
 
 def compute() -> tuple[HardmaxTrajectory, Limit, int]:
-    """The square with two tokens on the way to its edges, its limit, and the first layer with every token near S."""
+    """Return the run of "edge-clusters", its limit, and the first layer at which every token is within delta of S."""
     tokens, rule = configuration("edge-clusters"), Hardmax(Fraction(1, 2))
     end, trajectory = limit(tokens, rule), simulate(tokens, rule, layers=30)
     distances = np.linalg.norm(trajectory.array[:, :, None] - end.points, axis=-1).min(axis=2)  # (layers + 1, n)
@@ -24,9 +24,9 @@ def compute() -> tuple[HardmaxTrajectory, Limit, int]:
     return trajectory, end, inside
 
 
-def draw(numbers: tuple[HardmaxTrajectory, Limit, int]) -> Figure:
-    """K shaded, S with its balls, and the tokens' ways into them."""
-    trajectory, end, inside = numbers
+def draw(data: tuple[HardmaxTrajectory, Limit, int]) -> Figure:
+    """Draw K shaded, the balls around the points of S, and the paths of the tokens into them."""
+    trajectory, end, inside = data
     ax: Any
     figure, ax = plt.subplots(figsize=(5.8, 6), layout="constrained")
     shade_polytope(ax, end.polytope)

@@ -16,7 +16,7 @@ POINTS = np.array([[0.0, 1.5], [-1.4, 0.3], [1.3, 0.45]])  # s0, s1, s2; S' = {s
 
 
 class Separation(NamedTuple):
-    """The largest radius at which every such hyperplane keeps the balls apart, and some x at two thirds of it."""
+    """The largest radius at which every hyperplane separates the balls, the radius drawn, and points x to draw."""
 
     points: FloatArray
     delta: float
@@ -44,7 +44,7 @@ def compute() -> Separation:
 
 
 def draw(result: Separation) -> Figure:
-    """Balls around s0, s1, s2, and the hyperplane through each sample x with normal x."""
+    """Draw balls around s0, s1, s2, and the hyperplane through each sample x with normal x."""
     ax: Any
     figure, ax = plt.subplots(figsize=(6.4, 4.6), layout="constrained")
     for x in result.samples:

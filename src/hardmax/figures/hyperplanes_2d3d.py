@@ -10,27 +10,24 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 from hardmax import SelfAttention, SmoothTrajectory, matrix, simulate
 from hardmax._types import FloatArray, IntArray
 from hardmax.draw.flows import legend_line, plot_flow
-from hardmax.draw.movies import Scene, even_frames
-from hardmax.draw.projection import Projection
-from hardmax.draw.style import COLOURS, add_legend, cluster_colours, new_axes, padded_layout
+from hardmax.draw.style import COLOURS, add_legend, cluster_colours, padded_layout
 
 TITLE = (
     "arXiv 2305.05465: tokens converge to at most three parallel hyperplanes, leading eigenvalue simple and positive"
 )
-NEGATIVE = "d = 3, other eigenvalues with negative real part"
 MATRICES = {
     "d = 2": matrix("paper-2d"),
-    NEGATIVE: matrix("paper-3d"),
+    "d = 3, other eigenvalues with negative real part": matrix("paper-3d"),
     "d = 3, other eigenvalues with positive real part": matrix("paper-3d-positive"),
 }
 SEEDS = (5, 2, 2)
 TIMES = np.linspace(0, 10, 201)
 LEGEND = f"{legend_line(np.zeros(1, np.intp), stars=True, hull=False)}; planes and lines: where they tend to"
-NEAR = 1e-3  # of the spread: values closer than that are one
+MERGE_DISTANCE = 1e-3  # values closer than this part of the spread count as one
 
 
 class Panel(NamedTuple):
-    """A trajectory, the functional phi_1 with phi_1 V = lambda_1 phi_1, its values in time, and who shares one."""
+    """A trajectory, the functional phi_1 with phi_1 V = lambda_1 phi_1, its values, and groups of equal values."""
 
     trajectory: SmoothTrajectory
     phi: FloatArray  # (d,), of length 1, with positive sum
@@ -44,7 +41,7 @@ class Panel(NamedTuple):
 
 
 def compute() -> dict[str, Panel]:
-    """Twenty tokens uniform in [-5, 5]^d for each V, with Q^T K = I."""
+    """Simulate twenty tokens uniform in [-5, 5]^d for each V, with Q^T K = I."""
     panels = {}
     for (name, V), seed in zip(MATRICES.items(), SEEDS, strict=True):
         tokens = np.random.default_rng(seed).uniform(-5, 5, (20, len(V)))
@@ -54,36 +51,17 @@ def compute() -> dict[str, Panel]:
         phi = np.asarray(phi / np.linalg.norm(phi) * np.sign(phi.sum()))
         values = trajectory.rescaled @ phi
         order = np.argsort(values[-1])
-        steps = np.diff(values[-1, order]) > NEAR * np.ptp(values[-1])
+        steps = np.diff(values[-1, order]) > MERGE_DISTANCE * np.ptp(values[-1])
         planes = np.empty(20, np.intp)
         planes[order] = np.concatenate([[0], np.cumsum(steps)])
         panels[name] = Panel(trajectory, phi, values, planes)
     return panels
 
 
-def movie_of(panels: dict[str, Panel]) -> SmoothTrajectory:
-    """The trajectory to play: the first in three dimensions."""
-    return panels[NEGATIVE].trajectory
-
-
-def scene(panels: dict[str, Panel]) -> Scene:
-    """The same, with the planes that tokens tend to."""
-    panel = panels[NEGATIVE]
-    projection = Projection.of_trajectory(panel.trajectory)
-    ax = new_axes(projection)
-    add_legend(ax.figure, LEGEND)
-
-    def draw_position(k: int) -> None:
-        plot_flow(panel.trajectory, k, ax=ax, clusters=panel.planes, projection=projection)
-        _draw_hyperplanes(ax, panel)
-
-    return Scene(ax.figure, draw_position, even_frames(len(TIMES) - 1))
-
-
 def draw(panels: dict[str, Panel]) -> Figure:
-    """Above: tokens at the end on their hyperplanes. Below: phi_1 . z_i in time."""
+    """Draw tokens at the end on their hyperplanes, and below phi_1 . z_i in time."""
     layout = padded_layout()
-    layout.set(rect=(0, 0, 0.97, 1))  # it does not know how far the name of a third axis reaches
+    layout.set(rect=(0, 0, 0.97, 1))  # constrained layout does not measure the label of the z axis
     figure = plt.figure(figsize=(13, 7.8), layout=layout)
     grid = figure.add_gridspec(2, len(panels), height_ratios=(1.75, 1))
     for column, (name, panel) in enumerate(panels.items()):
@@ -105,7 +83,7 @@ def draw(panels: dict[str, Panel]) -> Figure:
 
 
 def _draw_hyperplanes(ax: Any, panel: Panel) -> None:
-    """Each in the colour of its tokens, seen from the side."""
+    """Draw each hyperplane in the colour of its tokens, seen from the side."""
     for level, colour in zip(panel.levels, COLOURS, strict=False):
         _draw_hyperplane(ax, panel.phi, level, panel.trajectory.drawn[-1], colour)
     if len(panel.phi) == 3:
@@ -115,12 +93,12 @@ def _draw_hyperplanes(ax: Any, panel: Panel) -> None:
         side /= np.linalg.norm(side)
         view = side + 0.3 * np.cross(side, panel.phi) + 0.12 * panel.phi  # nearly from the side
         view /= np.linalg.norm(view)
-        ax.set_proj_type("ortho")  # what is parallel looks so
+        ax.set_proj_type("ortho")  # parallel planes look parallel
         ax.view_init(elev=np.degrees(np.arcsin(view[2])), azim=np.degrees(np.arctan2(view[1], view[0])))
 
 
 def _draw_hyperplane(ax: Any, phi: FloatArray, level: float, Z: FloatArray, colour: str) -> None:
-    """{z : phi . z = level}, as a line, or as a piece of a plane around the tokens."""
+    """Draw {z : phi . z = level}, as a line, or as a piece of a plane around the tokens."""
     middle = Z.mean(axis=0)
     foot = middle + (level - middle @ phi) * phi
     across = np.linalg.svd(phi[None])[2][1:]  # (d - 1, d)

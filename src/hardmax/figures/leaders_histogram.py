@@ -1,4 +1,4 @@
-"""arXiv 2407.01602: the words that lead most often in film reviews, coloured by what they say."""
+"""arXiv 2407.01602: the words that lead most often in film reviews, coloured by the sign of their score."""
 
 from typing import Any
 
@@ -14,15 +14,12 @@ SHOWN = 30
 
 
 def compute() -> dict[str, Any]:
-    """Recorded counts of leaders: reviews themselves do not come with the package.
-
-    They are those of `pretrained("imdb-2d").leaders(texts)`, of the test reviews.
-    """
+    """Read the recorded counts of `pretrained("imdb-2d").leaders(texts)` on the test reviews of IMDb."""
     return read_results("leaders")
 
 
 def draw(counts: dict[str, Any]) -> Figure:
-    """A bar for each word: in which part of the reviews it leads."""
+    """Draw one bar per word: the part of the reviews in which it leads."""
     words, scores = counts["words"][:SHOWN], counts["scores"][:SHOWN]
     shares = [100 * led / counts["texts"] for led in counts["texts_led"][:SHOWN]]
     figure, ax = plt.subplots(figsize=(10.5, 4.6), layout="constrained")

@@ -13,7 +13,7 @@ compute = recorded_runs
 
 
 def draw(starts: dict[str, list[dict[str, Any]]]) -> Figure:
-    """Above the losses, below the size of their difference; a column for each start of alpha."""
+    """Draw the losses, and below the absolute difference; one column per initial alpha."""
     figure, axes = epoch_panels(starts, 6, {"validation loss": 1.7, "|softmax - hardmax|": 1})
     for (above, below), rows in zip(axes.T, starts.values(), strict=True):
         for row in rows:

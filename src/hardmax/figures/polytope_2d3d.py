@@ -12,25 +12,19 @@ from hardmax.draw.projection import Projection
 from hardmax.draw.style import add_legend
 
 TITLE = "arXiv 2305.05465: tokens converge to the vertices of a convex polytope, V = I, d = 2 and 3"
-PLAYED = "d = 3"
-TOKENS = {2: 40, 3: 25}  # how many for each dimension
+TOKENS = {2: 40, 3: 25}  # number of tokens by dimension
 TIMES = np.linspace(0, 10, 201)
 SHOWN = (0.0, 0.5, 1.5, 10.0)
 
 
 def compute() -> dict[int, SmoothTrajectory]:
-    """Tokens uniform in [-5, 5]^d under V = I, Q^T K = I, for each d."""
+    """Simulate tokens uniform in [-5, 5]^d under V = I, Q^T K = I, for each d."""
     starts = {d: np.random.default_rng(1).uniform(-5, 5, (n, d)) for d, n in TOKENS.items()}
     return {d: simulate(tokens, SelfAttention(), times=TIMES) for d, tokens in starts.items()}
 
 
-def movie_of(rows: dict[int, SmoothTrajectory]) -> SmoothTrajectory:
-    """The trajectory to play: that in three dimensions."""
-    return rows[3]
-
-
 def draw(rows: dict[int, SmoothTrajectory]) -> Figure:
-    """A row for each dimension, a column for each time; the hull of the tokens in the last column."""
+    """Draw a row per dimension and a column per time, with the hull of the tokens in the last column."""
     figure = plt.figure(figsize=(13, 7.2))
     figure.subplots_adjust(left=0.04, right=0.955, bottom=0.08, top=0.94, wspace=0.16, hspace=0.18)
     for row, (d, trajectory) in enumerate(rows.items()):

@@ -26,13 +26,13 @@ REVIEWS = (
 
 
 def compute() -> list["Explanation"]:
-    """Both reviews, explained by the model that lives in the plane."""
+    """Explain both reviews with the model of dimension 2."""
     classifier = pretrained("imdb-2d")
     return [classifier.explain(text) for text in REVIEWS]
 
 
 def draw(explanations: list["Explanation"]) -> Figure:
-    """A row for each review, a column for each layer; leaders are named, the mean is a cross."""
+    """Draw a row per review and a column per layer, with leaders named and the mean as a cross."""
     figure, axes = plt.subplots(
         len(explanations), len(LAYERS), figsize=(13.6, 3.3 * len(explanations) + 0.6), layout="constrained"
     )

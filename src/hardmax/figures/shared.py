@@ -1,4 +1,4 @@
-"""What several figures share, and the studies of the classifier as `hardmax study` recorded them."""
+"""Helpers of several figures, and the recorded results of the classifier."""
 
 import json
 from collections.abc import Sequence
@@ -16,19 +16,19 @@ from hardmax.draw.style import COLOURS
 
 RESULTS = Path(__file__).parents[1] / "text" / "results"
 PAPER_BEST = {2: 0.791, 4: 0.823, 8: 0.851, 16: 0.882}  # Table 1 of arXiv 2407.01602
-COLOUR_OF = dict(zip(PAPER_BEST, COLOURS, strict=False))  # by the dimension d of a recorded run
+COLOUR_OF = dict(zip(PAPER_BEST, COLOURS, strict=False))  # by dimension d
 
 Row = dict[str, Any]
 
 
-def near_labels(points: FloatArray, reach: float) -> IntArray:
-    """Labels of points: those within `reach` of the first of them share one."""
+def label_near_points(points: FloatArray, reach: float) -> IntArray:
+    """Label points: each gets the label of the first point within `reach` of it."""
     near = np.linalg.norm(points[:, None] - points, axis=-1) < reach  # (n, n)
     return np.unique(near.argmax(axis=1), return_inverse=True)[1]
 
 
 def read_results(name: str) -> Any:
-    """What was recorded under a name: "paper" and "ablations" are lists of rows, "leaders" is one dictionary."""
+    """Read recorded results: "paper" and "ablations" are lists of rows, "leaders" is a dictionary."""
     path = RESULTS / f"{name}.json"
     if not path.is_file():
         raise FileNotFoundError(
@@ -38,24 +38,24 @@ def read_results(name: str) -> Any:
 
 
 def by_start(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Rows of the paper's model by the alpha they started from, each in the order of d."""
+    """Group the rows of the paper's model by initial alpha, each group ordered by d."""
     starts = dict.fromkeys(row["start"] for row in sorted(rows, key=lambda row: row["alpha"]))
     return {start: sorted((r for r in rows if r["start"] == start), key=lambda r: r["d"]) for start in starts}
 
 
 def recorded_runs() -> dict[str, list[Row]]:
-    """The recorded runs, by the alpha that training started from."""
+    """Read the recorded runs of the paper's model, grouped by initial alpha."""
     return by_start(read_results("paper"))
 
 
 def start_title(start: str, rows: list[Row]) -> str:
-    """Where alpha started, and where it ended."""
+    """Return a title with the initial and the final alpha."""
     alphas = sorted({f"{row['alpha']:.2g}" for row in rows}, key=float)
     return f"{start}; alpha ends at {' to '.join(dict.fromkeys([alphas[0], alphas[-1]]))}"
 
 
 def epoch_panels(starts: dict[str, list[Row]], height: float, ylabels: dict[str, float]) -> tuple[Figure, Any]:
-    """A column for each start of alpha, and rows with these labels and relative heights, over the epochs."""
+    """Make axes over epochs: a column per initial alpha, a row per label with its relative height."""
     shape, size = (len(ylabels), len(starts)), (2.2 + 4.8 * len(starts), height)
     shared: dict[str, Any] = {"squeeze": False, "sharex": True, "sharey": "row"}
     figure, axes = plt.subplots(
@@ -74,7 +74,7 @@ def epoch_panels(starts: dict[str, list[Row]], height: float, ylabels: dict[str,
 
 
 def epoch_legend(figure: Figure, starts: dict[str, list[Row]], *others: Line2D, **style: Any) -> None:
-    """The colour of each dimension, then other lines."""
+    """Add a legend with the colour of each dimension, then other lines."""
     dimensions = sorted({row["d"] for rows in starts.values() for row in rows})
     handles = [Line2D([], [], color=COLOUR_OF[d], label=f"d = {d}", **style) for d in dimensions]
     figure.legend(handles=[*handles, *others], loc="outside right center", frameon=False)

@@ -21,30 +21,30 @@ LAYERS, HEADS, WIDTH, DIMENSION = 6, 12, 32, 384  # those of the model, for Gaus
 
 
 class Spectra(NamedTuple):
-    """Eigenvalues of the value matrices of all heads, layer by layer, and whose they are."""
+    """Eigenvalues of the value matrices of all heads by layer, and the name of the model."""
 
     name: str
     layers: list[ComplexArray]  # (heads, width) each
 
     @property
     def positive(self) -> int:
-        """In how many heads the eigenvalue of largest modulus is real and positive."""
+        """The number of heads whose eigenvalue of largest modulus is real and positive."""
         leading = np.concatenate([values[:, 0] for values in self.layers])
         return int(((leading.imag == 0) & (leading.real > 0)).sum())
 
 
 def compute() -> Spectra:
-    """The eigenvalues of O_a V_a for every head a of every layer."""
+    """Return the eigenvalues of O_a V_a for every head a of every layer."""
     try:
         _, model, _ = load(MODEL)
     except (ImportError, ValueError):  # transformers, or the package with the weights, is not installed
-        return gaussian()
+        return sample_gaussian_heads()
     weights, used = read_heads(model, list(range(1, LAYERS + 1)))
     return Spectra("all-MiniLM-L6-v2", [weights[w].value_eigenvalues for w in used])
 
 
-def gaussian() -> Spectra:
-    """Heads O_a V_a of Gaussian matrices with entries of variance 1/d."""
+def sample_gaussian_heads() -> Spectra:
+    """Sample heads O_a V_a of Gaussian matrices with entries of variance 1/d."""
     rng = np.random.default_rng(0)
     shape = (LAYERS, HEADS, WIDTH, DIMENSION)
     outputs, values = rng.normal(size=(2, *shape)) / np.sqrt(DIMENSION)
@@ -53,7 +53,7 @@ def gaussian() -> Spectra:
 
 
 def draw(result: Spectra) -> Figure:
-    """One complex plane a layer, the eigenvalue of largest modulus of each head marked."""
+    """Draw one complex plane per layer, with the eigenvalue of largest modulus of each head marked."""
     heads = sum(len(values) for values in result.layers)
     title = (
         f"{result.name}: the eigenvalue largest in modulus is real and positive in {result.positive} of {heads} heads"

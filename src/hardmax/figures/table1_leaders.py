@@ -14,8 +14,8 @@ LINE = 0.3  # height of a line in inches
 compute = recorded_runs
 
 
-def cells(row: dict[str, Any]) -> list[str]:
-    """One line of the table."""
+def format_row(row: dict[str, Any]) -> list[str]:
+    """Return one line of the table."""
     led = row["leaders"]
     accuracy = [f"{row['accuracy']:.4f}", f"{PAPER_BEST[row['d']]:.3f}"]
     spread = [f"{led['average']:.1f}", f"{led['deviation']:.1f}", f"{led['min']:.0f}", f"{led['max']:.0f}"]
@@ -23,12 +23,12 @@ def cells(row: dict[str, Any]) -> list[str]:
 
 
 def draw(starts: dict[str, list[dict[str, Any]]]) -> Figure:
-    """Ruled lines as in print: a block of rows for each start of alpha."""
+    """Draw the table with horizontal rules: one block of rows per initial alpha."""
     count = 2 + sum(1 + len(rows) for rows in starts.values())
     figure, ax = plt.subplots(figsize=(8.4, LINE * (count + 0.6)), layout="constrained")
     ax.set(xlim=(0, 1), ylim=(count, 0))
     ax.axis("off")
-    edges = [sum(WIDTHS[: i + 1]) - 0.01 for i in range(len(WIDTHS))]  # numbers end at the right of their column
+    edges = [sum(WIDTHS[: i + 1]) - 0.01 for i in range(len(WIDTHS))]  # right aligned
 
     def write(at: float, words: list[str], **style: Any) -> None:
         for edge, word in zip(edges, words, strict=True):
@@ -46,7 +46,7 @@ def draw(starts: dict[str, list[dict[str, Any]]]) -> Figure:
         rule(at, 0.8)
         ax.text(0.015, at + 0.5, start_title(start, rows), va="center", fontsize=10, style="italic", color="#444")
         for k, row in enumerate(rows, 1):
-            write(at + k + 0.5, cells(row))
+            write(at + k + 0.5, format_row(row))
         at += 1 + len(rows)
     rule(count, 1.4)
     return figure

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hardmax.draw.cards import card
+from hardmax.draw.pages import card
 from hardmax.text.model import Epoch, Model
 
 MOST_LEADERS, MOST_CLASSES = 8, 12

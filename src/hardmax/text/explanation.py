@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-    from hardmax.draw.shown import Movie, Page
+    from hardmax.draw.movies import Movie
+    from hardmax.draw.pages import Page
 
 
 class Highlight(NamedTuple):
@@ -153,7 +154,7 @@ class Explanation:
         return f"<Explanation: {self.prediction} with probability {self.probability:.3f}; {strongest}>"
 
     def _repr_html_(self) -> str:
-        from hardmax.draw.cards import card
+        from hardmax.draw.pages import card
         from hardmax.draw.text_page import explanation_parts
 
         return card(explanation=explanation_parts(self))
@@ -369,8 +370,7 @@ class Explanation:
 
     def to_html(self, path: str | PathLike[str] | None = None) -> "Page":
         """A page with the highlighted text, the words that count and the leaders; written to `path` if given."""
-        from hardmax.draw.html import render
-        from hardmax.draw.shown import Page
+        from hardmax.draw.pages import Page, render
         from hardmax.draw.text_page import explanation_parts
 
         page = render("explanation", title="Why this answer", explanation=explanation_parts(self))

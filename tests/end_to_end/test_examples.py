@@ -13,10 +13,11 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pytest
 
-from hardmax.draw.shown import Movie, Page
+from hardmax.draw.movies import Movie
+from hardmax.draw.pages import Page
 from hardmax.figures import FIGURES
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*/*.py"))
 BRIEFLY = {
     "control_leaders.py": ["1"],  # tasks

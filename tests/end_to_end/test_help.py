@@ -1,20 +1,28 @@
-"""Every example line of every `--help` runs."""
+"""The help of every command: its text is that of `help.txt`, and its examples run.
 
+`HARDMAX_WRITE_HELP=1 pytest tests/end_to_end/test_help.py` writes `help.txt`.
+"""
+
+import os
 import random
+import re
 import shlex
 from pathlib import Path
 
 import pytest
+import typer
 from typer.main import get_command
 
+import hardmax
 from hardmax.cli.main import app
 
 pytest.importorskip("sklearn")
 pytest.importorskip("distributed")
 
-ELSEWHERE = ("hardmax app", "hardmax study")  # the one does not end by itself, the other needs data that are not here
+SNAPSHOT = Path(__file__).with_name("help.txt")
+NOT_RUN = ("hardmax app", "hardmax study")  # the first is a server, the second needs a data set
 SLOW = ("compile", "sweep", "demo")
-EARLIER = {  # what other examples need, and the command that makes it
+PREPARATION = {  # files that examples need, and the command that makes them
     "my-model": "train reviews.csv --text review --label sentiment --out my-model",
     "runs/leaders": "sweep leaders --alpha 0.5 --n 10 --out runs/leaders",
 }
@@ -30,7 +38,7 @@ def examples(command=None, path=("hardmax",)):
         yield from examples(inner, (*path, name))
 
 
-LINES = sorted({line for line in examples() if not line.startswith(ELSEWHERE)})
+LINES = sorted({line for line in examples() if not line.startswith(NOT_RUN)})
 
 
 def words(seed):
@@ -57,6 +65,38 @@ def make_files():
     Path("my_cells.py").write_text(CELL)
 
 
+def test_version_and_help_without_arguments(run):
+    assert run("--version") == (0, f"hardmax {hardmax.__version__}\n", "")
+    assert run()[1].strip() == run("--help")[1].strip()
+
+
+def list_commands(command=None, path=()):
+    """Yield the arguments of every command, groups first."""
+    command = get_command(app) if command is None else command
+    yield path
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from list_commands(inner, (*path, name))
+
+
+def test_help_is_that_of_the_snapshot(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr("typer.rich_utils.FORCE_TERMINAL", None)  # no colours, also in continuous integration
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", None)
+    parts = [f"Typer {typer.__version__}"]
+    for arguments in list_commands():
+        code, out, err = run(*arguments, "--help")
+        assert (code, err) == (0, "")
+        lines = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", out).splitlines()]
+        parts.append("\n".join([f"$ {' '.join(['hardmax', *arguments, '--help'])}", *filter(None, lines)]))
+    text = "\n\n".join(parts) + "\n"
+    if os.environ.get("HARDMAX_WRITE_HELP"):
+        SNAPSHOT.write_text(text, encoding="utf-8")
+    written = SNAPSHOT.read_text(encoding="utf-8")
+    if written.split("\n", 1)[0] != parts[0]:
+        pytest.skip(f"help.txt was written with {written.splitlines()[0]}, whose layout may differ")
+    assert text == written
+
+
 def test_every_command_has_an_example():
     names = {tuple(shlex.split(line))[1] for line in examples()}
     assert names >= set(get_command(app).commands) - {"sweep"}
@@ -69,7 +109,7 @@ def test_every_command_has_an_example():
 def test_example_runs(line, run):
     make_files()
     command = shlex.split(line)[1:]
-    for name, earlier in EARLIER.items():
+    for name, earlier in PREPARATION.items():
         if name in command and command[:2] != earlier.split()[:2]:
             assert run(*earlier.split())[0] == 0
     code, _, err = run(*command)

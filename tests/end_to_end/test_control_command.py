@@ -92,35 +92,3 @@ def test_not_found_speaks_of_flags(control) -> None:
     code, out, _ = control("tokens.csv", "--leaders", "3,18", "--limit", "--evaluations", "5")
     assert code == 1
     assert "Raise `--evaluations`, or pass several values of `--alpha`." in out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["--leaders", "0,x"], "`--leaders` must be token numbers, such as 0,5. Got '0,x'."),
-        (["--leaders", "99"], "`--leaders` must be tokens between 0 and 24. Got 99."),
-        (["--leaders", "0", "--followers", "7"], "`--followers` must be pairs token:leader, such as 7:0,8:5. Got '7'."),
-        (
-            ["--leaders", "0,3", "--followers", "7:0,7:3"],
-            "`--followers` must give each token one leader. Got 7:0 and 7:3.",
-        ),
-        (
-            ["--leaders", "0", "--followers", "0:0"],
-            "`--leaders` and `--followers` must name different tokens, as a token leads or follows. Got token 0",
-        ),
-        (["--leaders", "0", "--prefer", "best"], "`--prefer` must be 'margin' or 'identity'. Got 'best'."),
-        (["--leaders", "0", "--condition", "0"], "`--condition` must be a number from 1"),
-        (["--leaders", ","], "`--leaders` must be token numbers, such as 0,5. Got ','."),
-        (["--followers", "7:0"], "`--leaders` must be given for --followers, --only, --limit, a matrix or a picture."),
-        (["--out", "A.npy"], "`--leaders` must be given for --followers, --only, --limit, a matrix or a picture."),
-        (["--leaders", "0", "--limit", "--only"], "`--limit` must go without --only, --prefer and --margin"),
-        (["--leaders", "0", "--seed", "-1"], "`--seed` must be"),
-        (["--leaders", "0", "--alpha", "big"], "`--alpha` must be a positive number"),
-        (["--leaders", "0", "--out", "A.mp4"], "`--out` must end in one of .npy, .csv, .png, .svg, .pdf, .json."),
-    ],
-)
-def test_bad_input_is_exit_code_2(control, arguments: list[str], sentence: str) -> None:
-    code, out, err = control("tokens.csv", *arguments)
-    assert code == 2
-    assert out == ""
-    assert sentence in err

@@ -12,7 +12,8 @@ import sklearn
 from matplotlib.collections import LineCollection
 
 import hardmax as hm
-from hardmax.draw.shown import Movie, Page
+from hardmax.draw.movies import Movie
+from hardmax.draw.pages import Page
 
 pytest.importorskip("IPython", reason="needs IPython")
 from IPython.core.formatters import DisplayFormatter

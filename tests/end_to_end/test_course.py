@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from hardmax.draw.shown import Page
+from hardmax.draw.pages import Page
 from tests import browser
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 COURSE = ROOT / "docs" / "course"
 LESSONS = sorted(COURSE.glob("[0-9]-*.md"))
 PICTURES = sorted(path.stem for path in (COURSE / "pictures").glob("*.py") if path.stem != "shared")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.draw import report
-from hardmax.draw.pages import MOST_FRAMES, MOST_TOKENS, figure_of, interactive
-from hardmax.draw.report import trajectory_page
+from hardmax.draw import pages
+from hardmax.draw.pages import interactive, trajectory_page
+from hardmax.draw.player import MOST_FRAMES, MOST_TOKENS, figure_of
 from hardmax.draw.style import COLOURS, EDGE
 from hardmax.draw.tokens import Palette, plot_limit
 
@@ -76,7 +76,7 @@ def test_reports_have_the_player_where_plotly_is_installed(monkeypatch: pytest.M
     assert '"label":"Play"' in page
     assert "Stars lead; colours: whom they follow; white: several; shaded: hull of the leaders. Drag" in page
     assert 'alt="x: layers"' not in page
-    monkeypatch.setattr(report, "find_spec", lambda name: None)
+    monkeypatch.setattr(pages, "find_spec", lambda name: None)
     page = trajectory_page(run, "x")
     assert "Plotly" not in page
     assert 'alt="x: layers"' in page
