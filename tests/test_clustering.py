@@ -734,3 +734,18 @@ def test_points_on_a_line_are_right_or_give_a_warning(seed):
         found = HardmaxClustering(2).fit(X)
     right = adjusted_rand_score(np.repeat([0, 1], [950, 50]), found.labels_) > 0.95
     assert right or any("doubtful" in str(one.message) for one in caught)
+
+
+@pytest.mark.parametrize("noise", [None, 5.0])
+def test_the_calls_of_bertopic(noise):
+    """BERTopic 0.17 calls `fit(X, y=...)`, reads `labels_` and `probabilities_`, and calls `predict`."""
+    angles = np.repeat([0, 2, 4], 10) + 0.05 * np.random.default_rng(0).standard_normal(30)
+    directions = np.column_stack([np.cos(angles), np.sin(angles), np.zeros(30)])
+    X = np.vstack([directions, [[0, 0, 1]]]).astype(np.float32)  # the last point is an outlier
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clusterer = HardmaxClustering(3, metric="cosine", n_neighbors=5, noise=noise).fit(X, y=None)
+    assert clusterer.labels_.dtype.kind == "i"
+    assert sorted(set(clusterer.labels_)) == ([0, 1, 2] if noise is None else [-1, 0, 1, 2])
+    assert not hasattr(clusterer, "probabilities_")
+    assert clusterer.predict(X).tolist() == clusterer.labels_.tolist()

@@ -55,12 +55,18 @@ def test_completion_offers_the_public_names() -> None:
         "sweep",
     }
     modules = {"control", "draw", "scale", "text"}
-    classes = {"HardmaxAttention", "HardmaxClassifier", "HardmaxClustering", "HardmaxTopics"}
+    classes = {"HardmaxAttention", "HardmaxClassifier", "HardmaxClustering"}
     assert set(dir(hm)) == {*hm.__all__, "__version__", *classes, *functions, *modules}
     assert callable(hm.inspect)
     assert callable(hm.interactive)
     assert hm.draw.plot_tokens
     assert hm.draw.movie
+
+
+@pytest.mark.parametrize("name", hm.REMOVED)
+def test_a_removed_name_says_what_replaces_it(name: str) -> None:
+    with pytest.raises(ImportError, match=rf"`hardmax\.{name}` was removed"):
+        getattr(hm, name)
 
 
 def test_public_names_exist() -> None:
@@ -79,5 +85,5 @@ def test_extras_state_ranges_and_constraints_pin_torch() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     assert not [entry for entries in [project["dependencies"], *extras.values()] for entry in entries if "==" in entry]
-    assert extras["all"] == ["hardmax[app,cluster,control,exact,excel,fast,movies,notebook,scale,text,topics]"]
+    assert extras["all"] == ["hardmax[app,cluster,control,encoders,exact,excel,fast,movies,notebook,scale,text]"]
     assert "torch==2.13.0" in (ROOT / "constraints.txt").read_text().splitlines()

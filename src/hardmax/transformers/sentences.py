@@ -58,7 +58,7 @@ def embed(
     True
     """
     size = check_count(batch_size, "batch_size", least=1)
-    _, network, tokenizer = load(model, "Embedding texts", "topics")
+    _, network, tokenizer = load(model, "`hardmax.transformers.embed`")
     distinct = sorted({text for text in texts if text.strip()})
     pieces = _pieces(distinct, network, tokenizer)
     order = sorted((i for i in range(len(distinct)) if pieces[i]), key=lambda i: len(pieces[i]))  # texts as they were
