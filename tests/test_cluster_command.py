@@ -69,3 +69,10 @@ def test_what_the_estimator_warns_of_is_a_note(run) -> None:
     assert code == 0
     assert "Warning" not in err
     assert "clusters" in err
+
+
+def test_a_removed_command_says_what_replaces_it(run) -> None:
+    code, out, err = run("topics", "comments.csv", "--topics", 3)
+    assert (code, out) == (2, "")
+    assert "`hardmax topics` was removed" in err
+    assert "HardmaxClustering" in err

@@ -9,15 +9,14 @@ from sklearn.metrics import adjusted_rand_score
 import hardmax as hm
 from hardmax import HardmaxClustering
 from hardmax.cluster.graph import Graph
-from hardmax.cluster.how_many import chance
-from hardmax.cluster.neighbours import Search
-from hardmax.cluster.peaks import dimension, prominences
+from hardmax.cluster.n_clusters import chance_prominence, estimate_dimension, find_peaks
+from hardmax.cluster.neighbours import NeighbourSearch
 
 DIGITS = load_digits().data
 
 
 def graph_of(X, k=10):
-    return Graph.of_points(Search(np.asarray(X, float), k))
+    return Graph.of_points(NeighbourSearch(np.asarray(X, float), k))
 
 
 def without_clusters(kind, seed):
@@ -61,12 +60,12 @@ def test_the_order_of_the_points_does_not_change_how_many():
 def test_prominences_are_those_of_the_definition():
     """A peak ends where a flood that falls from the top first joins it with a higher one."""
     graph = graph_of(np.random.default_rng(0).random((120, 2)), 6)
-    density = -dimension(graph.near) * np.log(graph.scales)
-    a, b, far = graph.joined
-    near = graph.near.tocoo()
+    density = -estimate_dimension(graph.distances) * np.log(graph.scales)
+    a, b, far = graph.bridges
+    near = graph.distances.tocoo()
     edges = [(min(density[i], density[j]), i, j) for i, j in zip(near.row, near.col, strict=True)]
     edges += [
-        (min(density[i], density[j], -dimension(graph.near) * np.log(s)), i, j)
+        (min(density[i], density[j], -estimate_dimension(graph.distances) * np.log(s)), i, j)
         for i, j, s in zip(a, b, far, strict=True)
     ]
     label, expected = list(range(120)), {}
@@ -78,7 +77,7 @@ def test_prominences_are_those_of_the_definition():
         expected[low] = density[low] - level
         label = [high if each == low else each for each in label]
     expected = {peak: fall for peak, fall in expected.items() if fall > 0} | {label[0]: np.inf}
-    peaks, found = prominences(graph)
+    peaks, found = find_peaks(graph)
     kept = {int(peak): fall for peak, fall in zip(peaks, found, strict=True) if fall > 0}
     assert kept.keys() == expected.keys()
     assert all(kept[peak] == pytest.approx(expected[peak]) for peak in kept)
@@ -87,12 +86,12 @@ def test_prominences_are_those_of_the_definition():
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_the_dimension_of_a_cloud(d):
     X = np.random.default_rng(0).random((3000, d)) @ np.random.default_rng(1).standard_normal((d, 9))
-    assert dimension(graph_of(X, 20).near) == pytest.approx(d, rel=0.2)
+    assert estimate_dimension(graph_of(X, 20).distances) == pytest.approx(d, rel=0.2)
 
 
 def test_chance_grows_with_the_number_of_points_and_falls_with_neighbours():
-    assert chance(1000, 10, 2) > chance(100, 10, 2) > chance(100, 20, 2)
-    assert chance(100, 10, 2) > chance(100, 10, 4) < chance(100, 10, 100)
+    assert chance_prominence(1000, 10, 2) > chance_prominence(100, 10, 2) > chance_prominence(100, 20, 2)
+    assert chance_prominence(100, 10, 2) > chance_prominence(100, 10, 4) < chance_prominence(100, 10, 100)
 
 
 def noisy(seed):
@@ -153,9 +152,9 @@ def test_the_leaders_of_a_cut_are_those_of_layer_0():
     tree = model.tree_
     for g in (0.3, 0.5):
         _, leaders = tree.cut(granularity=g)
-        from hardmax.cluster.granularity import first_leaders
+        from hardmax.cluster.granularity import find_first_leaders
 
-        assert leaders.tolist() == first_leaders(model._model.features, (1 - g) / g).tolist()
+        assert leaders.tolist() == find_first_leaders(model._fitted.features, (1 - g) / g).tolist()
 
 
 def test_points_without_clusters_have_a_tree_of_one():

@@ -13,7 +13,7 @@ PAGES = {page.stem: page.read_text(encoding="utf-8") for page in sorted(HOW_TO.g
 WITH_COMMANDS = [name for name, page in PAGES.items() if list(commands(page))]
 WRITTEN = {
     "answers": {"answers.csv", "tokens.csv", "mistakes.html", "why.html"},
-    "words-in-a-corpus": {"scored", "tokens.csv", "topics.html"},
+    "words-in-a-corpus": {"scored", "tokens.csv"},
 }
 
 

@@ -55,12 +55,18 @@ def test_completion_offers_the_public_names() -> None:
         "sweep",
     }
     modules = {"control", "draw", "scale", "text"}
-    classes = {"HardmaxAttention", "HardmaxClassifier", "HardmaxClustering", "HardmaxTopics"}
+    classes = {"HardmaxAttention", "HardmaxClassifier", "HardmaxClustering"}
     assert set(dir(hm)) == {*hm.__all__, "__version__", *classes, *functions, *modules}
     assert callable(hm.inspect)
     assert callable(hm.interactive)
     assert hm.draw.plot_tokens
     assert hm.draw.movie
+
+
+@pytest.mark.parametrize("name", hm.REMOVED)
+def test_a_removed_name_says_what_replaces_it(name: str) -> None:
+    with pytest.raises(ImportError, match=rf"`hardmax\.{name}` was removed"):
+        getattr(hm, name)
 
 
 def test_public_names_exist() -> None:

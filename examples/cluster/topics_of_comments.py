@@ -1,79 +1,65 @@
 """
-Topics of comments, each led by a comment
-=========================================
+Topics of comments: sentence embeddings and HardmaxClustering
+=============================================================
 
-A pile of comments on a telephone: what do people write about? Sentences become vectors by MiniLM, whose weights come
-with a Python package, and gather around sentences by hardmax. So a topic is not a list of words to be guessed at: it is
-led by a comment that somebody wrote, beside the words that tell it from the other topics. Nothing is drawn by chance,
-and nothing leaves the machine.
+What do customers write about? MiniLM turns each comment into a vector, and ``HardmaxClustering`` groups the vectors
+around leaders. A leader is one of the comments, so each cluster has a readable representative; the words that are more
+frequent in the cluster than elsewhere complete the picture. The model comes with a Python package: nothing is
+downloaded.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.feature_extraction.text import CountVectorizer
 
 import hardmax as hm
-from hardmax.draw.style import cluster_colours
+from hardmax.transformers import embed
 
-SENTENCES = """
+COMMENTS = """
 The parcel arrived two days late. | Delivery took more than a week. | My package never reached me.
-The courier left the box in the rain. | The shipment was delayed again. | Tracking said delivered, but nothing had come.
-The box was delivered to my neighbour. | I waited at home all day for the courier.
+The courier left the box in the rain. | The shipment was delayed again. | The box was delivered to my neighbour.
 The screen cracked after one drop. | There is a scratch on the display. | The phone's glass broke in my pocket.
 The display flickers in the sun. | Half of the touchscreen does not respond. | Dead pixels appeared on the screen.
 The battery is empty by noon. | It needs charging twice a day. | The battery drains even when the phone is off.
-Charging takes the whole night. | The battery swelled after a month. | It does not last an hour without the charger.
-The battery gets hot while charging.
-Support answered within minutes. | The woman on the hotline was very patient. | Customer service solved it in one call.
-A friendly agent explained every step to me. | The chat team helped me at once. | Nobody at the hotline picked up.
+Charging takes the whole night. | The battery swelled after a month. | The battery gets hot while charging.
 I want my money back. | The refund was on my account after three days. | They charged my card twice.
 The invoice shows the wrong amount. | My refund is still missing. | I was billed for something I had returned.
-The camera takes sharp pictures at night. | Photos look blurred in low light. | The zoom of the camera is impressive.
-Portraits come out beautifully. | The lens fogs up in winter. | Videos are shaky without a tripod.
 """
-sentences = [part.strip() for line in SENTENCES.strip().splitlines() for part in line.split("|")]
+texts = [part.strip() for line in COMMENTS.strip().splitlines() for part in line.split("|")]
 
 # %%
-# A topic has about six sentences here, so each looks at its four nearest ones; for hundreds the default is better. With
-# so few it matters: three neighbours leave one sentence alone, and six mix two topics.
+# Only the directions of embeddings carry meaning, so use cosine distances. Each topic has six comments here: choose
+# ``n_neighbors`` a little below that. With hundreds of texts the default is better.
 
-found = hm.HardmaxTopics(6, n_neighbors=4).fit(sentences)
-print(found)
-for topic in found.topics_:
-    print(f"\n{topic.leader}   ({topic.size} texts: {', '.join(word for word, _ in topic.words)})")
-    for text in topic.exemplars[1:3]:
-        print(f"    {text}")
-assert found.clustering_.certified_
-assert len(found.topics_) == 6
+clustering = hm.HardmaxClustering(n_clusters=4, metric="cosine", n_neighbors=4).fit(embed(texts))
+assert clustering.certified_
 
 # %%
-# The tokens of the model behind it have six coordinates, of which each topic has about one to itself. Each sentence is
-# a row, in the order of the topics; a leader is the longest on its ray.
+# Words per cluster: the share of texts that contain a word, in the cluster minus elsewhere.
 
-tokens, labels = found.clustering_.tokens_, found.labels_
-lengths = np.linalg.norm(tokens, axis=1)
-order = np.lexsort((-lengths, labels))
-colours = np.array(cluster_colours(labels))
-leaders = {topic.leader for topic in found.topics_}
-figure, ax = plt.subplots(figsize=(10, 8), layout="constrained")
-ax.barh(range(len(order)), lengths[order], color=colours[order], height=0.8)
-ax.set_yticks(range(len(order)), [sentences[i] for i in order], fontsize=8)
-for tick, i in zip(ax.get_yticklabels(), order, strict=True):
-    tick.set_fontweight("bold" if sentences[i] in leaders else "normal")
-ax.invert_yaxis()
-ax.set(xlabel="length of the token; the longest of its topic leads, in bold")
-ax.spines[["top", "right"]].set_visible(False)
+counter = CountVectorizer(binary=True, stop_words="english")
+has_word = counter.fit_transform(texts).toarray()  # (texts, words)
+words = counter.get_feature_names_out()
+figure, axes = plt.subplots(2, 2, figsize=(9, 5), layout="constrained")
+for c, (leader, ax) in enumerate(zip(clustering.leaders_, axes.flat, strict=True)):
+    inside = clustering.labels_ == c
+    difference = has_word[inside].mean(axis=0) - has_word[~inside].mean(axis=0)
+    top = np.argsort(-difference, kind="stable")[:4]
+    print(f"{texts[leader]}   ({inside.sum()} comments; {', '.join(words[top])})")
+    ax.barh(words[top][::-1], difference[top][::-1], color=f"C{c}")
+    ax.set_title(texts[leader], fontsize=10)
+    ax.set_xlabel("share in the cluster minus share elsewhere", fontsize=8)
 plt.show()
 
 # %%
-# New comments follow the fitted ones, and none follows them.
+# New comments follow the fitted ones; labels of fitted comments do not change.
 
-new = ["The zoom is weak.", "The courier rang the wrong bell."]
-for text, number in zip(new, found.predict(new), strict=True):
-    print(f"New: {text} Like: {found.topics_[number].leader}")
+new = ["The glass of the display is broken.", "The courier rang the wrong bell."]
+for text, label in zip(new, clustering.predict(embed(new)), strict=True):
+    print(f"{text} -> {texts[clustering.leaders_[label]]}")
 
 # %%
 # What to try
 # -----------
-# ``found.save("topics.html")`` writes a page with a map in which each text can be pointed at.
-# ``hm.HardmaxTopics()`` without a number asks the density how many topics there are: of so few texts it sees fewer.
-# ``hardmax topics comments.csv --column comment --out topics.html`` does all this for a file.
+# ``clustering.tree_.cut(2)`` returns two coarser clusters without another fit. ``BERTopic`` accepts
+# ``HardmaxClustering`` as its clusterer: see the how-to "Cluster embeddings and name the clusters".

@@ -148,8 +148,7 @@ def _of_fit(points: Points, settings: Settings, fit: Any, why: str) -> Clusters:
 
 
 def _of_cut(points: Points, settings: Settings, base: Any) -> Clusters:
-    from hardmax.cluster.clustering import EXEMPLARS
-    from hardmax.cluster.membership import exemplars, strengths
+    from hardmax.cluster.labels import compute_strengths, find_exemplars
 
     labels, leaders = base.tree_.cut(settings.number)
     labels[base.labels_ < 0] = -1
@@ -158,8 +157,8 @@ def _of_cut(points: Points, settings: Settings, base: Any) -> Clusters:
         f"{count(len(leaders), 'cluster')} of {count(len(points.X), 'point')}, cut from the tree of the "
         f"{base.n_clusters_} that were found: no fit, so there is no proof.{_nowhere(labels)}"
     )
-    how_sure = strengths(base.tokens_, leaders, labels)
-    stand_for = exemplars(base.tokens_, leaders, labels, EXEMPLARS)
+    how_sure = compute_strengths(base.tokens_, leaders, labels)
+    stand_for = find_exemplars(base.tokens_, leaders, labels)
     return Clusters(points, settings, labels, leaders, how_sure, stand_for, status, base.tree_, None, cut=True)
 
 

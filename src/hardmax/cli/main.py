@@ -28,12 +28,11 @@ from hardmax.cli.reproduce import reproduce
 from hardmax.cli.simulate import simulate
 from hardmax.cli.study import study
 from hardmax.cli.sweep import app as sweep
-from hardmax.cli.topics import topics
 from hardmax.cli.train import train
 from hardmax.cli.verify import verify
 
 COMMANDS = (
-    *(open_app, demo, simulate, limit, verify, control, cluster, topics, reproduce, inspect),
+    *(open_app, demo, simulate, limit, verify, control, cluster, reproduce, inspect),
     *(train, predict, explain, evaluate, inspect_model, study, compile_ahead),
 )
 EXAMPLES = {
@@ -44,7 +43,6 @@ EXAMPLES = {
     "verify": "hardmax verify gaussian --n 50 --d 3 --out verdicts.json",
     "control": "hardmax control gaussian --n 20 --leaders 3,6 --out A.npy",
     "cluster": "hardmax cluster points.csv --clusters 3 --out clusters.csv",
-    "topics": "hardmax topics comments.csv --text comment --out topics.html",
     "reproduce": "hardmax reproduce fig2 --out figures",
     "inspect": 'hardmax inspect minilm "The capital of France is Paris." --out inspection.png',
     "train": "hardmax train reviews.csv --text review --label sentiment --out my-model",

@@ -13,6 +13,10 @@ REMOVED: dict[str, str] = {
     "verify --cloud": "Use --batch-index.",
     "control --cloud": "Use --batch-index.",
     "cluster --cloud": "Use --batch-index.",
+    "topics": (
+        "Embed the texts with `hardmax.transformers.embed` and cluster the vectors with "
+        "`HardmaxClustering(metric='cosine')`: docs/how-to/cluster-embeddings.md."
+    ),
 }
 
 

@@ -1,33 +1,30 @@
-"""Granularity: radii to the power tau, the value of tau at which each token stops to lead, and the choice of tau.
+"""The exponent tau: which tokens lead at which tau, a tau for a number of clusters, and the tree over all tau."""
 
-Features f_i = r_i u_i become tokens y_i = r_i^tau u_i. At layer 0 token i leads iff r_i^tau > r_j^tau cos(u_i, u_j) for
-every other j, that is iff tau < tau_i, with tau_i = min over {j : r_j > r_i, cos > 0} of -log cos / log(r_j / r_i).
-"""
-
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from hardmax._display import draw
+from hardmax._errors import ParameterError
 from hardmax._types import FloatArray, IntArray, Progress
-from hardmax.cluster.balance import MIN_CUT_RATIO, Balance
-from hardmax.cluster.prediction import labels_of
+from hardmax.cluster.labels import assign_labels
+from hardmax.cluster.preprocessing import BLOCK
 from hardmax.exact.run import Run
 from hardmax.limit import Limit, limit
 from hardmax.rules.hardmax import Hardmax
 
-BLOCK = 1 << 22  # numbers that are held at a time
-SHORTEST = 1e-140  # in units of the longest token: the squares of shorter ones would be 0
-ABOVE = 1.01  # "just above" a threshold, beyond the rounding of powers
-FEWER = 8  # how many leaders less at layer 0 are tried, for those that emerge later
-LOWER = 4  # how many numbers of eigenvectors are tried
-HALVINGS = 8  # of the interval between too many and too few
-NEAR = 4.0  # a tau from 1/4 to 4 is near enough to the plain model
-WIDE = 16.0  # how far an interval without an end is taken to reach
+MIN_LENGTH = 1e-140  # in units of the longest token: squares of shorter ones would underflow
+ABOVE = 1.01  # factor to a tau above a threshold, beyond the rounding of powers
+MAX_FEWER = 8  # leaders fewer at layer 0 that are tried, as more can emerge later
+MAX_HALVINGS = 8  # of the interval between too many and too few clusters
+OPEN_RATIO = 16.0  # assumed ratio of the ends of an unbounded interval
+MIN_FINEST = 200  # leaders of the finest clusters of a tree, if there are as many
 
 
-def tokens_at(features: FloatArray, tau: float, fitted: FloatArray | None = None) -> FloatArray:
-    """(n, m) tokens f_i (r_i / r_max)^(tau - 1), r_max that of fitted features if these are others.
+def scale_radii(features: FloatArray, tau: float, fitted: FloatArray | None = None) -> FloatArray:
+    """Return tokens f_i (r_i / r_max)^(tau - 1), (n, m), with r_max of the `fitted` features if these are others.
 
     For tau = 1 they are the features themselves, to the last bit.
     """
@@ -35,26 +32,29 @@ def tokens_at(features: FloatArray, tau: float, fitted: FloatArray | None = None
     return features * ((r / all_r.max()) ** (tau - 1))[:, None]
 
 
-def capped(features: FloatArray, tau: float) -> float:
-    """tau, or the largest one for which the shortest token is not lost to rounding."""
+def limit_tau(features: FloatArray, tau: float) -> float:
+    """Return tau, or the largest one for which the shortest token does not underflow."""
     r = np.linalg.norm(features, axis=1)
     spread = float(np.log(r.min() / r.max()))
-    return min(tau, np.log(SHORTEST) / spread) if spread < 0 else tau
+    return min(tau, np.log(MIN_LENGTH) / spread) if spread < 0 else tau
 
 
-def first_leaders(features: FloatArray, tau: float) -> IntArray:
-    """Which tokens lead at layer 0: the first of each set of equal ones."""
-    run = Run(Hardmax(1.0), tokens_at(features, tau))
+def find_first_leaders(features: FloatArray, tau: float) -> IntArray:
+    """Return the tokens that lead at layer 0: the first of each set of equal ones."""
+    run = Run(Hardmax(1.0), scale_radii(features, tau))
     run.choose()
     return np.sort(run.classes.first[run.emerged == 0])
 
 
-def rivals(features: FloatArray, rows: IntArray | None = None) -> tuple[FloatArray, IntArray]:
-    """tau_i of these rows, or of all, and the token j that sets it: infinite where nothing longer is on their side."""
+def compute_thresholds(features: FloatArray, rows: IntArray | None = None) -> tuple[FloatArray, IntArray]:
+    """Return the threshold tau_i of these rows, or of all, and the token j that sets it.
+
+    Token i leads at layer 0 iff tau < tau_i. It is infinite if no longer token has a positive product with token i.
+    """
     r = np.linalg.norm(features, axis=1)
     u, log_r = features / r[:, None], np.log(r)
     rows = np.arange(len(r)) if rows is None else rows
-    found, rival = np.empty(len(rows)), np.empty(len(rows), np.intp)
+    thresholds, rivals = np.empty(len(rows)), np.empty(len(rows), np.intp)
     step = max(1, BLOCK // len(r))
     for start in range(0, len(rows), step):
         part = rows[start : start + step]
@@ -63,47 +63,48 @@ def rivals(features: FloatArray, rows: IntArray | None = None) -> tuple[FloatArr
         valid = (longer > 0) & (cosines > 0)
         np.log(np.minimum(cosines, 1.0, out=cosines), out=cosines, where=valid)
         ratio = np.divide(-cosines, longer, out=np.full(cosines.shape, np.inf), where=valid)
-        rival[start : start + step] = ratio.argmin(axis=1)
-        found[start : start + step] = ratio.min(axis=1)
-    return found, rival
+        rivals[start : start + step] = ratio.argmin(axis=1)
+        thresholds[start : start + step] = ratio.min(axis=1)
+    return thresholds, rivals
 
 
-def thresholds(features: FloatArray, rows: IntArray | None = None) -> FloatArray:
-    """tau_i of these rows, or of all: infinite where nothing longer lies on the same side."""
-    return rivals(features, rows)[0]
+def find_largest_thresholds(features: FloatArray, at_least: int) -> FloatArray:
+    """Return the largest thresholds, falling: at least `at_least` of them if there are as many.
 
-
-def largest_thresholds(features: FloatArray, at_least: int) -> FloatArray:
-    """The largest thresholds in falling order, at least so many if there are: those above some tau of 1 or less.
-
-    The tokens that lead at that tau are those with larger thresholds, so one pass of the kernel finds whom to ask.
+    They are those of the tokens that lead at some tau of 1 or less, so one pass of the kernel finds their rows.
     """
+    rows = _find_fine_tau(features, at_least)[1]
+    return np.sort(compute_thresholds(features, rows)[0])[::-1]
+
+
+def _find_fine_tau(features: FloatArray, at_least: int) -> tuple[float, IntArray]:
+    """Return the first tau of 1, 1/4, 1/16, ..., 0 at which `at_least` tokens lead, if any, and its leaders."""
     tau = 1.0
-    while len(rows := first_leaders(features, tau)) < min(at_least, len(features)) and tau > 0:
+    while len(rows := find_first_leaders(features, tau)) < min(at_least, len(features)) and tau > 0:
         tau = tau / 4 if tau > 1e-3 else 0.0
-    return np.sort(thresholds(features, rows))[::-1]
+    return tau, rows
 
 
-def tau_of(features: FloatArray, granularity: float) -> float:
-    """tau = (1 - g) / g; where that is infinite, one just above all finite thresholds."""
+def convert_granularity(features: FloatArray, granularity: float) -> float:
+    """Return tau = (1 - g) / g; where that is infinite, a tau just above all finite thresholds."""
     tau = (1 - granularity) / granularity if granularity else np.inf
     if np.isfinite(tau):
         return tau
-    found = largest_thresholds(features, 1)
+    found = find_largest_thresholds(features, 1)
     return ABOVE * float(max(found[np.isfinite(found)], default=1.0))
 
 
-class Choice(NamedTuple):
-    """A tau and a number of coordinates, and where the tokens end with them."""
+class TauResult(NamedTuple):
+    """A tau, its tokens and their limit."""
 
     tau: float
     tokens: FloatArray  # (n, m)
     limit: Limit
 
     @classmethod
-    def of(cls, features: FloatArray, tau: float, alpha: float, progress: Progress | None = None) -> "Choice":
-        tau = capped(features, tau)
-        tokens = tokens_at(features, tau)
+    def of(cls, features: FloatArray, tau: float, alpha: float, progress: Progress | None = None) -> "TauResult":
+        tau = limit_tau(features, tau)
+        tokens = scale_radii(features, tau)
         return cls(tau, tokens, limit(tokens, Hardmax(alpha), progress=progress))
 
     @property
@@ -111,108 +112,170 @@ class Choice(NamedTuple):
         return len(self.limit.leaders)
 
     def distance(self, n_clusters: int) -> tuple[int, float]:
-        """How far from the wanted number of clusters, then how far tau is from 1."""
+        """Return the difference from the wanted number of clusters, then |log tau|."""
         return abs(self.n_clusters - n_clusters), float(abs(np.log(max(self.tau, 1e-9))))
 
 
-def choose_tau(features: FloatArray, n_clusters: int, alpha: float, progress: Progress | None = None) -> Choice:
-    """The tau nearest to 1 with so many clusters, or else with about as many."""
-    tried = [Choice.of(features, 1.0, alpha, progress)]
+def choose_tau(features: FloatArray, n_clusters: int, alpha: float, progress: Progress | None = None) -> TauResult:
+    """Return the tau nearest to 1 with `n_clusters` clusters, or with the nearest number that was found."""
+    tried = [TauResult.of(features, 1.0, alpha, progress)]
     if tried[0].n_clusters != n_clusters:
-        for tau in _candidates(largest_thresholds(features, n_clusters + 1), n_clusters):
-            tried.append(Choice.of(features, tau, alpha, progress))
+        for tau in _propose_tau(find_largest_thresholds(features, n_clusters + 1), n_clusters):
+            tried.append(TauResult.of(features, tau, alpha, progress))
             if tried[-1].n_clusters <= n_clusters:
                 break
-    for _ in range(HALVINGS):
+    for _ in range(MAX_HALVINGS):
         many = max((c.tau for c in tried if c.n_clusters > n_clusters), default=0.0)  # the largest tau with too many
         few = min((c.tau for c in tried if c.n_clusters < n_clusters and c.tau > many), default=0.0)  # next: too few
         if any(c.n_clusters == n_clusters for c in tried) or not many * few:
             break
-        tried.append(Choice.of(features, float(np.sqrt(many * few)), alpha, progress))
-    return min(tried, key=lambda choice: choice.distance(n_clusters))
+        tried.append(TauResult.of(features, float(np.sqrt(many * few)), alpha, progress))
+    return min(tried, key=lambda result: result.distance(n_clusters))
 
 
-class Fit(NamedTuple):
-    """A choice with the features behind it."""
+def _propose_tau(falling: FloatArray, n_clusters: int) -> Iterator[float]:
+    """Yield a tau with n_clusters leaders at layer 0, then with fewer.
 
-    choice: Choice
-    features: FloatArray  # (n, m)
-    groups: IntArray  # the clusters of the points of the graph
-    cut: float  # their normalised cut
-
-    def distance(self, n_clusters: int) -> tuple[float, ...]:
-        """Return how far it is from the wanted number of clusters, the normalised cut, and how far tau is from 1."""
-        number, tau = self.choice.distance(n_clusters)
-        return number, self.cut, tau
-
-
-def choose_features(
-    balance: Balance, labels: IntArray, m: int, n_clusters: int | None, pick: Callable[[FloatArray], Choice]
-) -> Fit:
-    """Return what `pick` chooses with m eigenvectors: with their own rows, or with those of a frame.
-
-    A frame is tried where it has as many groups as there are clusters, and a normalised cut less than that of the
-    clusters by a factor of MIN_CUT_RATIO. The clusters with the least cut are taken.
-    """
-    first = np.unique(labels, return_index=True)[1]
-
-    def fit(features: FloatArray) -> Fit:
-        choice = pick(features)
-        groups = labels_of(choice.tokens, choice.limit)[first]
-        return Fit(choice, features, groups, balance.cut(groups, choice.n_clusters))
-
-    plain = fit(balance.embedding.features(m)[labels])
-    if m != (n_clusters or plain.choice.n_clusters):
-        return plain
-    bound = plain.cut / MIN_CUT_RATIO if plain.choice.n_clusters == m else np.inf
-    frames = [frame for frame in balance.frames(m) if balance.cut(frame.groups, m) < bound]
-    return min([plain, *(fit(frame.features[labels]) for frame in frames)], key=lambda found: found.distance(m))
-
-
-def choose_tau_and_m(
-    balance: Balance,
-    labels: IntArray,
-    n_clusters: int,
-    top: int,
-    alpha: float,
-    progress: Progress | None = None,
-) -> Fit:
-    """As `choose_tau`, and the features: `top` eigenvectors if a tau within a factor of NEAR will do, or a few less.
-
-    k clusters that are well apart make k rays in k dimensions. With more eigenvectors clusters are split, so more are
-    taken only where a cut would fall between equal eigenvalues.
-    """
-    embedding = balance.embedding
-    sizes = [m for m in range(top, max(0, top - LOWER), -1) if m == 1 or embedding.whole(m) == m]
-    sizes += [embedding.whole(top)] if top not in sizes else []
-    fits: list[Fit] = []
-    for m in sizes:
-        fits.append(
-            choose_features(
-                balance, labels, m, n_clusters, lambda features: choose_tau(features, n_clusters, alpha, progress)
-            )
-        )
-        number, tau = fits[-1].choice.distance(n_clusters)
-        if number == 0 and tau <= np.log(NEAR):
-            break
-    return min(fits, key=lambda fit: fit.distance(n_clusters))
-
-
-def _candidates(falling: FloatArray, n_clusters: int) -> Iterator[float]:
-    """Values of tau with n_clusters leaders at layer 0, then with fewer.
-
-    `falling` holds the largest thresholds: between the c-th and the next one, c tokens lead at layer 0.
+    Between the c-th and the next of the largest thresholds, in `falling` order, c tokens lead at layer 0.
     """
     top = min(n_clusters, len(falling))
-    for c in range(top, max(0, top - FEWER), -1):
+    for c in range(top, max(0, top - MAX_FEWER), -1):
         high, low = float(falling[c - 1]), float(falling[c]) if c < len(falling) else 0.0
         if low < high and np.isfinite(low):
-            yield _between(low, high)
+            yield _choose_between(low, high)
 
 
-def _between(low: float, high: float) -> float:
-    """1 if it lies between, else a quarter of the way from the end that is nearer to 1, in the logarithm."""
+def _choose_between(low: float, high: float) -> float:
+    """Return 1 if it lies between, else a quarter of the way from the end nearer to 1, in the logarithm."""
     if low < 1 < high:
         return 1.0
-    low, high = max(low, min(high, 1.0) / WIDE), min(high, max(low, 1.0) * WIDE)
+    low, high = max(low, min(high, 1.0) / OPEN_RATIO), min(high, max(low, 1.0) * OPEN_RATIO)
     return float(low ** (3 / 4) * high ** (1 / 4) if low >= 1 else low ** (1 / 4) * high ** (3 / 4))
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterTree:
+    """Nested clusters for all values of tau; `cut` returns any number of them.
+
+    A token leads at layer 0 iff tau is below its threshold, which another token sets: the one that it follows from
+    there on. Its cluster then joins the cluster of that token, so clusters at a larger tau are unions of those at a
+    smaller one. The dynamics at that tau may differ a little: leaders can emerge at later layers.
+
+    Attributes
+    ----------
+    leaders : (m,) array
+        Indices of the points that lead the finest clusters, those with the largest thresholds first.
+    heights : (m,) array
+        Threshold tau of each leader, falling; infinite for those that lead at every tau.
+    parents : (m,) array
+        The cluster that it joins there, as an index into `leaders`; -1 where the height is infinite.
+    labels : (n,) array
+        The finest cluster of each point, as an index into `leaders`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from hardmax import HardmaxClustering
+    >>> points, _ = make_moons(100, noise=0.05, random_state=0)
+    >>> tree = HardmaxClustering(n_clusters=2).fit(points).tree_
+    >>> labels, leaders = tree.cut(2)
+    >>> labels.shape, leaders.shape
+    ((100,), (2,))
+    """
+
+    leaders: IntArray
+    heights: FloatArray
+    parents: IntArray
+    labels: IntArray
+
+    @classmethod
+    def of(cls, features: FloatArray, alpha: float) -> "ClusterTree":
+        """Build the tree of features r_i u_i, from a tau at which at least MIN_FINEST tokens lead."""
+        finest = TauResult.of(features, _find_fine_tau(features, MIN_FINEST)[0], alpha)
+        heights, rivals = compute_thresholds(features, finest.limit.leaders)
+        order = np.argsort(-heights, kind="stable")
+        labels = _invert(order)[assign_labels(finest.tokens, finest.limit)]
+        heights = heights[order]
+        heights[0] = np.inf  # at every tau some token leads
+        parents = np.where(np.isfinite(heights), labels[rivals[order]], -1)
+        for i in np.flatnonzero(np.isfinite(heights)):  # move up to a cluster with a larger height
+            passed: set[int] = set()
+            while heights[parents[i]] <= heights[i] and parents[i] not in passed:
+                passed.add(int(parents[i]))
+                parents[i] = parents[parents[i]]
+            if heights[parents[i]] <= heights[i]:  # a cycle of equal heights, as of tokens on one ray
+                parents[i] = 0
+        return cls(finest.limit.leaders[order], heights, parents, labels)
+
+    def __len__(self) -> int:
+        """Return the number of finest clusters."""
+        return len(self.leaders)
+
+    def __repr__(self) -> str:
+        least = int(np.isinf(self.heights).sum())
+        return f"<ClusterTree of {len(self.labels)} points: {least} to {len(self)} clusters>"
+
+    def cut(self, n_clusters: int | None = None, *, granularity: float | None = None) -> tuple[IntArray, IntArray]:
+        """Return labels and leaders for a number of clusters or a granularity.
+
+        Parameters
+        ----------
+        n_clusters : int, optional
+            Number of clusters.
+        granularity : float in (0, 1], optional
+            g, with tau = (1 - g) / g.
+
+        Returns
+        -------
+        labels : (n,) array of int
+            The cluster of each point.
+        leaders : (clusters,) array of int
+            The index of the point that leads each cluster.
+
+        Raises
+        ------
+        ParameterError
+            If both or none are given, or one is out of range.
+        """
+        if (n_clusters is None) == (granularity is None):
+            raise ParameterError("n_clusters", "be given, or `granularity`", "both or none", "Pass one of them.")
+        least = int(np.isinf(self.heights).sum())
+        if granularity is not None:
+            if not 0 < granularity <= 1:
+                raise ParameterError("granularity", "be above 0 and at most 1", granularity)
+            n_clusters = int((self.heights > (1 - granularity) / granularity).sum())
+        elif n_clusters is None or not least <= n_clusters <= len(self):
+            raise ParameterError("n_clusters", f"be from {least} to {len(self)} for this tree", n_clusters)
+        top = np.arange(len(self))
+        for i in range(n_clusters, len(self)):  # parents come before their children
+            top[i] = top[self.parents[i]]
+        order = np.argsort(self.leaders[:n_clusters])
+        return _invert(order)[top[self.labels]], self.leaders[:n_clusters][order]
+
+    def linkage(self) -> FloatArray:
+        """Return the tree of the finest clusters in the format of SciPy, (m - 1, 4), with heights log(1 + tau).
+
+        Clusters of infinite height join at the top.
+        """
+        m = len(self)
+        finite = self.heights[np.isfinite(self.heights)]
+        heights = np.log1p(np.where(np.isfinite(self.heights), self.heights, 2 * finite.max(initial=1.0)))
+        sizes = np.ones(m)  # in finest clusters
+        node, joined = np.arange(m), np.empty((m - 1, 4))
+        for row, i in enumerate(range(m - 1, 0, -1)):  # the lowest first; roots join the first
+            parent = max(int(self.parents[i]), 0)
+            sizes[parent] += sizes[i]
+            joined[row] = *sorted((node[i], node[parent])), heights[i], sizes[parent]
+            node[parent] = m + row
+        return joined
+
+    def plot(self, n_clusters: int | None = None) -> Any:
+        """Draw the tree, with a line at the cut into `n_clusters`, and return the Matplotlib figure."""
+        return draw("plot_tree", self, n_clusters)
+
+
+def _invert(order: IntArray) -> IntArray:
+    """Return the inverse permutation."""
+    place = np.empty(len(order), np.intp)
+    place[order] = np.arange(len(order))
+    return place

@@ -1,5 +1,8 @@
-"""Preprocessing of points: they are centred, scaled and mapped to the plain inner product."""
+"""Check the input of `HardmaxClustering`, centre and scale points, and find equal rows."""
 
+from collections.abc import Iterator
+from hashlib import blake2b
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -7,65 +10,103 @@ from scipy import sparse
 from scipy.linalg import issymmetric
 
 from hardmax._errors import ParameterError
-from hardmax._types import FloatArray, Matrix
+from hardmax._types import FloatArray, IntArray, Matrix
 from hardmax._validation import is_positive_definite
-from hardmax.cluster.rows import is_sparse
+from hardmax.search.sets import Classes
 
-LOST = 1e-10  # of the largest variance: directions with less are left out by "whiten"
-LIFT = 2.0  # the constant coordinate, in units of the longest point
+BLOCK = 1 << 22  # entries held at a time
+MAX_ASYMMETRY = 1e-8  # relative to the largest entry
+MIN_VARIANCE = 1e-10  # relative to the largest variance: "whiten" removes directions with less
+CONSTANT = 2.0  # constant coordinate of tokens, in units of the longest point
+
+
+def is_sparse(X: Matrix) -> bool:
+    """Return whether X is a sparse matrix; with SciPy's predicate type checkers would lose its methods."""
+    return bool(sparse.issparse(X))
+
+
+def check_precomputed(X: Matrix, kind: str) -> None:
+    """Raise unless X is a square matrix of non-negative "distances" or "similarities", symmetric where it is dense."""
+    if X.shape[0] != X.shape[1]:
+        advice = "To cluster points, leave `metric` and `affinity` at their defaults."
+        raise ParameterError("X", f"be a square matrix of {kind}", f"shape {X.shape}", advice)
+    smallest = float((X.data if is_sparse(X) else X).min(initial=0.0))
+    if smallest < 0:
+        advice = 'Pass similarities with `affinity="precomputed"`.'
+        if kind == "similarities":
+            advice = 'Use np.maximum(X, 0), or pass distances with `metric="precomputed"`.'
+        raise ParameterError("X", f"hold non-negative {kind}", f"{smallest:.3g}", advice)
+    if is_sparse(X):  # a graph of nearest neighbours need not be symmetric
+        return
+    tolerance = MAX_ASYMMETRY * float(np.abs(X).max(initial=0.0))
+    rows = max(1, BLOCK // len(X))
+    for start in range(0, len(X), rows):
+        part = slice(start, start + rows)
+        if np.abs(X[part] - X[:, part].T).max(initial=0.0) > tolerance:
+            advice = "Use (X + X.T) / 2, or pass a sparse graph of neighbours."
+            raise ParameterError("X", f"be a symmetric matrix of {kind}", "an asymmetric one", advice)
+
+
+def normalize_rows(X: Matrix) -> Matrix:
+    """Divide rows by their lengths, which are computed in float64; the type of X stays. Refuse rows of zeros."""
+    squares = X.multiply(X).sum(axis=1) if is_sparse(X) else np.einsum("nd,nd->n", X, X, dtype=np.float64)
+    lengths = np.sqrt(np.asarray(squares, np.float64))
+    if not lengths.all():
+        zero = int(np.flatnonzero(lengths == 0)[0])
+        advice = 'Remove such points, or use `metric="euclidean"`.'
+        raise ParameterError("X", 'have no row of zeros for `metric="cosine"`', f"zeros in row {zero}", advice)
+    if is_sparse(X):
+        return sparse.csr_array(sparse.diags_array(1 / lengths) @ X).astype(X.dtype)
+    return X / lengths[:, None].astype(X.dtype)
 
 
 class Preprocessing(NamedTuple):
-    """x -> L^T (x - origin) in units of a power of two, which rounds nothing and changes no set."""
+    """The map x -> L^T (x - origin), scaled by powers of two, which round nothing and change no argmax set."""
 
-    exponent: int  # of the largest number that came: so that no mean overflows
-    origin: FloatArray  # (d,) in those units
+    exponent: int  # of the largest input: no mean overflows
+    origin: FloatArray  # (d,) after scaling by `exponent`
     unit: int  # exponent of the largest number after centring
-    L: FloatArray | None  # (d, r) with A = L L^T, or the identity
+    L: FloatArray | None  # (d, r) with A = L L^T; None for the identity
 
     @classmethod
     def fit(cls, X: Matrix, A: Any, *, center: bool) -> "Preprocessing":
-        if is_sparse(X):  # to centre them would fill them, and changes no distance
+        if is_sparse(X):  # centring would fill the matrix, and changes no distance
             return cls(_exponent(X.data), np.zeros(0), 0, None)
         exponent = _exponent(X)
         scaled = np.ldexp(X, -exponent)
         origin = (scaled.mean(axis=0, dtype=np.float64) if center else np.zeros(X.shape[1])).astype(X.dtype)
         unit = _exponent(scaled - origin)
-        return cls(exponent, origin, unit, None if A is None else _root(A, np.ldexp(scaled - origin, -unit)))
+        return cls(exponent, origin, unit, None if A is None else _factor(A, np.ldexp(scaled - origin, -unit)))
 
     def transform(self, X: Matrix) -> Matrix:
-        """(n, d) points as (n, r) points of the plain inner product."""
+        """Map points of shape (n, d) to (n, r), with the plain inner product."""
         if is_sparse(X):
             return sparse.csr_array((np.ldexp(X.data, -self.exponent), X.indices, X.indptr), shape=X.shape)
         Y = np.ldexp(np.ldexp(X, -self.exponent) - self.origin, -self.unit)
         return Y if self.L is None else Y @ self.L
 
 
-def lift(Y: FloatArray, height: float) -> FloatArray:
-    """Append a constant coordinate: (n, d + 1).
+def append_constant(Y: FloatArray, fitted: FloatArray) -> FloatArray:
+    """Append a constant coordinate, CONSTANT times the longest fitted point: (n, d + 1).
 
-    It adds the same number to every product ⟨y_i, y_j⟩, and a mean of constants is that constant, so the plain model
-    (tau = 1) is the same with it. For other tau it makes directions of distinct points distinct, and with `height`
-    above the longest point every cosine positive, so that any number of leaders can be reached.
+    It adds one number to every product ⟨y_i, y_j⟩, and the mean of constants is that constant, so the plain model
+    (tau = 1) does not change. For other tau it makes directions of distinct points distinct and every cosine positive,
+    so that any number of leaders can be reached.
     """
+    height = CONSTANT * float(np.sqrt((fitted**2).sum(axis=1).max())) or 1.0
     return np.column_stack([Y, np.full(len(Y), height)])
-
-
-def height_of(Y: FloatArray) -> float:
-    """How far to lift: a multiple of the longest point, or 1 where all are 0."""
-    return LIFT * float(np.sqrt((Y**2).sum(axis=1).max())) or 1.0
 
 
 def _exponent(X: FloatArray) -> int:
     return int(np.frexp(max(X.max(initial=0.0), -X.min(initial=0.0)))[1])
 
 
-def _root(A: Any, Y: FloatArray) -> FloatArray:
-    """(d, r) L with A = L L^T."""
+def _factor(A: Any, Y: FloatArray) -> FloatArray:
+    """Return L of shape (d, r) with A = L L^T."""
     d = Y.shape[1]
-    if isinstance(A, str):  # the inverse root of the covariance, without directions in which the points do not vary
+    if isinstance(A, str):  # "whiten": the inverse root of the covariance
         variances, axes = np.linalg.eigh(np.cov(Y.T, bias=True).reshape(d, -1))
-        kept = variances > LOST * max(variances[-1], np.finfo(np.float64).tiny)
+        kept = variances > MIN_VARIANCE * max(variances[-1], np.finfo(np.float64).tiny)
         return np.asarray(axes[:, kept] / np.sqrt(variances[kept]) if kept.any() else axes[:, -1:])
     try:
         matrix = np.asarray(A, np.float64)
@@ -75,10 +116,63 @@ def _root(A: Any, Y: FloatArray) -> FloatArray:
     if matrix.shape != (d, d):
         must = f"be a matrix of shape ({d}, {d}), as X has {d} features"
         raise ParameterError("A", must, got, 'Pass one number for each pair of features, or "whiten".')
-    matrix = np.ldexp(matrix, -_exponent(matrix))  # one factor for all changes no set, and A + A^T may not overflow
+    matrix = np.ldexp(matrix, -_exponent(matrix))  # a factor changes no argmax set; A + A^T must not overflow
     symmetric = (matrix + matrix.T) / 2
     finite = np.isfinite(matrix).all()
     if not finite or not is_positive_definite(symmetric) or not issymmetric(matrix, atol=1e-12 * np.abs(matrix).max()):
-        advice = "Use B @ B.T + eps * np.eye(d), or drop features that depend on others."
+        advice = "Use B @ B.T + eps * np.eye(d), or remove linearly dependent features."
         raise ParameterError("A", "be symmetric positive definite", f"a {d} by {d} matrix that is not", advice)
     return np.asarray(np.linalg.cholesky(symmetric))
+
+
+class DistinctRows(NamedTuple):
+    """The distinct rows of a matrix, in an order that does not depend on the order of its rows."""
+
+    rows: Matrix  # (m, d)
+    labels: IntArray  # (n,) index of each row in `rows`
+    counts: IntArray  # (m,)
+
+    @classmethod
+    def of(cls, X: Matrix) -> "DistinctRows":
+        if not is_sparse(X):
+            classes = Classes.of(X)
+            return cls(classes.rows, classes.labels, classes.counts)
+        X = _canonical(X)
+        digests = np.array(list(_digests(X)))
+        _, first, labels, counts = np.unique(digests, return_index=True, return_inverse=True, return_counts=True)
+        return cls(X[first], labels, counts)
+
+
+class RowIndex:
+    """Find rows that equal fitted ones to the last bit."""
+
+    def __init__(self, X: Matrix) -> None:
+        self._dtype = X.dtype
+        self._first: dict[bytes, int] = {}
+        for i, digest in enumerate(_digests(_canonical(X))):
+            self._first.setdefault(digest, i)
+
+    def find(self, X: Matrix) -> IntArray:
+        """Return the first fitted row that equals each row of X, or -1: (queries,)."""
+        digests = _digests(_canonical(X).astype(self._dtype))
+        return np.array([self._first.get(digest, -1) for digest in digests], np.intp)
+
+
+def _canonical(X: Matrix) -> Matrix:
+    """Return a sparse matrix with sorted indices and without stored zeros, a dense one without negative zeros."""
+    if not is_sparse(X):
+        return X + 0.0
+    X = sparse.csr_array(X, copy=True)
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    return X
+
+
+def _digests(X: Matrix) -> Iterator[bytes]:
+    """Yield a hash of each row that does not differ between processes, so that it can be pickled."""
+    if is_sparse(X):
+        indices = X.indices.astype(np.int64)
+        rows = (indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in pairwise(X.indptr))
+    else:
+        rows = (row.tobytes() for row in X)
+    return (blake2b(row, digest_size=16).digest() for row in rows)

@@ -1,4 +1,4 @@
-"""Pictures of an inspection: eigenvalues in the complex plane, and curves by layer."""
+"""Figures of an inspection: eigenvalues in the complex plane, and measures by layer."""
 
 from collections.abc import Sequence
 from math import ceil
@@ -17,8 +17,8 @@ from hardmax._types import FloatArray
 from hardmax.draw.style import BLUE, COLOURS, EDGE, GREY, ORANGE, shows_once
 
 if TYPE_CHECKING:
+    from hardmax.transformers.inspection import Inspection
     from hardmax.transformers.measures import ComplexArray
-    from hardmax.transformers.result import Inspection
 
 PLAIN, POSITIVE, OTHER = BLUE, ORANGE, "white"
 PANEL = 2.0  # inches, width of one small panel
@@ -36,7 +36,7 @@ def plot_spectra(
     """Draw eigenvalues of matrices in the complex plane, in panels of the same scale.
 
     The eigenvalue of largest modulus of each matrix has an edge; it is orange where it is real and positive, as Theorem
-    4.2 of arXiv 2305.05465 asks of a value matrix, and white where it is not.
+    4.2 of arXiv 2305.05465 requires of a value matrix, and white otherwise.
 
     Parameters
     ----------
@@ -48,12 +48,12 @@ def plot_spectra(
     title : str
         Above all panels.
     figure : matplotlib.figure.Figure or SubFigure, optional
-        Where to draw; made if not given.
+        Figure to draw into; by default a new one.
 
     Returns
     -------
     matplotlib.figure.Figure or SubFigure
-        The one that was drawn into.
+        The figure.
 
     Raises
     ------
@@ -74,8 +74,8 @@ def plot_spectra(
     everything = np.concatenate([values.ravel() for values in panels])
     width = MARGIN * float(np.abs(everything.real).max())
     height = MARGIN * float(np.abs(everything.imag).max())
-    width, height = max(width, height / 2) or 1.0, max(height, width / 2) or 1.0  # no panel is a mere strip
-    columns = _columns((1.2 if figure else 1.6) * (height / width + 0.25), len(panels))
+    width, height = max(width, height / 2) or 1.0, max(height, width / 2) or 1.0  # limit the aspect ratio
+    columns = _count_columns((1.2 if figure else 1.6) * (height / width + 0.25), len(panels))
     rows = ceil(len(panels) / columns)
     small = figure is not None and columns > 3
     if figure is None:
@@ -93,19 +93,19 @@ def plot_spectra(
     axes[-1, 0].set_xlabel("real part", fontsize=8)  # once for all
     axes[-1, 0].set_ylabel("imaginary part", fontsize=8)
     if title:
-        figure.suptitle(title, fontsize=11, parse_math=False)  # a $ in a text is no mathematics
+        figure.suptitle(title, fontsize=11, parse_math=False)  # the text may contain a $
     figure.legend(handles=_legend(), loc="outside lower center", ncols=3, fontsize=8.5, frameon=False)
     return figure
 
 
-def _columns(shape: float, number: int) -> int:
-    """How many columns, for `shape` times as many columns as rows; one more or less where that fills every row."""
+def _count_columns(shape: float, number: int) -> int:
+    """Return the number of columns, `shape` times the rows; one more or less where that fills every row."""
     best = max(1, round(np.sqrt(shape * number)))
     return next((columns for columns in (best, best + 1, best - 1) if columns > 1 and number % columns == 0), best)
 
 
 def _ticks(reach: float, small: bool) -> list[float]:
-    """Round numbers to both sides of zero, and zero where there is room for it."""
+    """Return round numbers on both sides of zero, and zero where there is room."""
     tick = float(f"{0.7 * reach:.1g}")
     return [-tick, tick] if small else [-tick, 0.0, tick]
 
@@ -120,7 +120,7 @@ def plot_inspection(inspection: "Inspection") -> Figure:
     Parameters
     ----------
     inspection : Inspection
-        What `hardmax.inspect` returned.
+        The result of `hardmax.inspect`.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def _headline(inspection: "Inspection", most: int = 80) -> str:
     words = " ".join(inspection.text.split())
     words = words if len(words) <= most else f"{words[: most - 3].rstrip()}..."
     font = get_font(findfont(FontProperties()))
-    return "".join(c if font.get_char_index(ord(c)) else "□" for c in f"{inspection.name} reads “{words}”")
+    return "".join(c if font.get_char_index(ord(c)) else "□" for c in f"{inspection.name}: “{words}”")
 
 
 def _plot_layer(inspection: "Inspection") -> Figure:
@@ -201,7 +201,7 @@ def _plot_curves(inspection: "Inspection", figure: SubFigure) -> None:
 
 
 def _draw_band(ax: Axes, layers: list[int], values: FloatArray, colour: str) -> None:
-    """Mean over heads as a line, from the least to the most as a band, each head as a point."""
+    """Draw the mean over heads as a line, their range as a band, and each head as a point."""
     ax.fill_between(layers, values.min(axis=1), values.max(axis=1), color=colour, alpha=0.15, lw=0, label="all heads")
     ax.scatter(np.repeat(layers, values.shape[1]), values.ravel(), s=9, c=colour, alpha=0.4, linewidths=0)
     ax.plot(layers, values.mean(axis=1), color=colour, lw=2, marker="o", ms=5, label="mean over heads")
@@ -209,7 +209,7 @@ def _draw_band(ax: Axes, layers: list[int], values: FloatArray, colour: str) -> 
 
 
 def _draw_eigenvalues(ax: Axes, values: "ComplexArray", *, small: bool) -> None:
-    """Eigenvalues of h matrices, (h, r), in one complex plane."""
+    """Draw the eigenvalues of h matrices, (h, r), in one complex plane."""
     ax.axhline(0, color=GREY, lw=0.6, zorder=0)
     ax.axvline(0, color=GREY, lw=0.6, zorder=0)
     ax.scatter(values.real, values.imag, s=6 if small else 11, c=PLAIN, alpha=0.5, linewidths=0, zorder=2)
@@ -227,6 +227,6 @@ def _legend() -> list[Line2D]:
     edge = {"markeredgecolor": EDGE, "ms": 6, **dot}
     return [
         Line2D([], [], color=POSITIVE, label="largest modulus, real and positive", **edge),
-        Line2D([], [], color=OTHER, label="largest modulus, not so", **edge),
+        Line2D([], [], color=OTHER, label="largest modulus, not real and positive", **edge),
         Line2D([], [], color=PLAIN, label="others", markeredgewidth=0, ms=4, **dot),
     ]

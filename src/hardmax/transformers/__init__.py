@@ -1,7 +1,6 @@
-"""Trained transformers seen as the dynamics of the papers: spectra, attention, clusters and leaders by layer."""
+"""Trained transformers: weights, attention, hidden states and leaders by layer, and sentence embeddings."""
 
-from hardmax.transformers.inspect import inspect
-from hardmax.transformers.result import Inspection
-from hardmax.transformers.sentences import embed
+from hardmax.transformers.embedding import embed
+from hardmax.transformers.inspection import Inspection, inspect
 
 __all__ = ["Inspection", "embed", "inspect"]

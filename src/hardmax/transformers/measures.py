@@ -1,6 +1,6 @@
-"""What is measured on hidden states and weights: pure functions of NumPy arrays.
+"""Measures of hidden states and weights: pure functions of NumPy arrays.
 
-X are tokens of shape (..., n, d). Axes in front, or for weights the heads, are kept: a whole layer is measured at once.
+X are tokens of shape (..., n, d). Leading axes, such as layers or heads, are kept.
 """
 
 import numpy as np
@@ -10,14 +10,9 @@ from hardmax._types import ComplexArray, FloatArray
 
 
 def effective_number(weights: FloatArray) -> FloatArray:
-    """How many of some non-negative weights count: exp of the entropy of weights / sum, along the last axis.
+    """Return exp of the entropy of weights / sum along the last axis, for non-negative weights.
 
-    Between 1, when one of them holds everything, and their number, when all are equal; 0 when all are zero.
-
-    Examples
-    --------
-    >>> round(effective_number(np.array([3.0, 3.0, 0.0])).item(), 12)
-    2.0
+    It lies between 1, if one weight is positive, and their number, if all are equal; it is 0 if all are zero.
     """
     total = weights.sum(axis=-1, keepdims=True)
     shares = weights / np.where(total > 0, total, 1)
@@ -25,15 +20,7 @@ def effective_number(weights: FloatArray) -> FloatArray:
 
 
 def cosines(X: FloatArray) -> FloatArray:
-    """Cosine of the angle between every two rows of X: (..., n, n). A zero row has cosine 0 with all others.
-
-    Examples
-    --------
-    >>> cosines(np.array([[2.0, 0.0], [0.0, 1.0], [3.0, 3.0]])).round(3)
-    array([[1.   , 0.   , 0.707],
-           [0.   , 1.   , 0.707],
-           [0.707, 0.707, 1.   ]])
-    """
+    """Return the cosines of all pairs of rows of X: (..., n, n). A zero row has cosine 0 with all others."""
     lengths = np.linalg.norm(X, axis=-1, keepdims=True)
     unit = X / np.where(lengths > 0, lengths, 1)
     G = unit @ unit.swapaxes(-1, -2)  # (..., n, n)
@@ -43,11 +30,11 @@ def cosines(X: FloatArray) -> FloatArray:
 
 
 def effective_clusters(X: FloatArray) -> FloatArray:
-    """How many directions the tokens X gather around: exp of the entropy of the eigenvalues of cosines(X) / n.
+    """Return the effective number of directions of tokens: exp of the entropy of the eigenvalues of cosines(X) / n.
 
-    1 when all tokens point the same way, n when they are orthogonal, and m when they form m orthogonal clusters of one
-    size. (Friedman and Dieng, 2022, call it the Vendi score.) The tokens are not centred: a direction that all of them
-    share is what clustering produces, and to take it away would hide it.
+    It is 1 if all tokens have one direction, n if they are orthogonal, and m if they form m orthogonal clusters of one
+    size (the Vendi score of Friedman and Dieng 2022). Tokens are not centred: a common direction is an effect of
+    clustering.
 
     Examples
     --------
@@ -56,19 +43,14 @@ def effective_clusters(X: FloatArray) -> FloatArray:
     2.0
     """
     eigenvalues = np.linalg.eigvalsh(cosines(X))
-    return effective_number(np.maximum(eigenvalues, 0))  # a Gram matrix: what is negative is rounding
+    return effective_number(np.maximum(eigenvalues, 0))  # a Gram matrix: negative eigenvalues are rounding errors
 
 
 def product_eigenvalues(left: FloatArray, right: FloatArray) -> ComplexArray:
-    """Eigenvalues of left @ right that can differ from zero, the largest modulus first.
+    """Return the eigenvalues of left @ right that can differ from zero, the largest modulus first.
 
     With left of shape (..., d, r) and right of shape (..., r, d), r <= d, they are those of the small matrix
     right @ left; the other d - r are zero.
-
-    Examples
-    --------
-    >>> product_eigenvalues(np.array([[1.0], [2.0]]), np.array([[3.0, 1.0]]))
-    array([5.+0.j])
     """
     values = np.linalg.eigvals(right @ left).astype(np.complex128)  # (..., r)
     order = np.lexsort((-values.imag, -np.abs(values)), axis=-1)
@@ -76,15 +58,10 @@ def product_eigenvalues(left: FloatArray, right: FloatArray) -> ComplexArray:
 
 
 def symmetric_eigenvalues(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Eigenvalues, in rising order, of the symmetric part of left @ right that can differ from zero.
+    """Return the eigenvalues of the symmetric part of left @ right that can differ from zero, rising.
 
     (L R + Rᵀ Lᵀ) / 2 = U M Uᵀ with U = [L, Rᵀ] and M = [[0, I], [I, 0]] / 2. A QR factorisation U = O T leaves the
     small matrix T M Tᵀ, of size min(2 r, d) for L of shape (..., d, r).
-
-    Examples
-    --------
-    >>> symmetric_eigenvalues(np.array([[1.0], [0.0], [0.0]]), np.array([[2.0, 0.0, 0.0]])).tolist()
-    [0.0, 2.0]
     """
     U = np.concatenate([left, right.swapaxes(-1, -2)], axis=-1)  # (..., d, 2 r)
     T = np.asarray(np.linalg.qr(U, mode="r"))  # (..., min(2 r, d), 2 r)

@@ -1,4 +1,4 @@
-"""The matrices of a model's heads, family by family."""
+"""The weights of attention heads, read from each family of models."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ class Heads:
     query, key, value : (h, r, d) arrays
         Q_a, K_a and V_a of each head.
     output : (h, d, r) array
-        O_a of each head.
+        O_a of each head: its columns of the output projection.
     query_bias, key_bias, value_bias : (h, r) arrays
         q_a, k_a and v_a of each head.
     output_bias : (d,) array
-        What is added after all heads.
+        Added after all heads.
     scaling : float
-        What scores are multiplied by.
+        Factor of the scores, 1 / sqrt(r) in nearly every model.
 
     Examples
     --------
@@ -42,15 +42,15 @@ class Heads:
     ((12, 32, 384), (12, 32))
     """
 
-    query: FloatArray  # (h, r, d), Q_a
-    key: FloatArray  # (h, r, d), K_a
-    value: FloatArray  # (h, r, d), V_a
-    output: FloatArray  # (h, d, r), O_a: the head's columns of the output projection
-    query_bias: FloatArray  # (h, r)
-    key_bias: FloatArray  # (h, r)
-    value_bias: FloatArray  # (h, r)
-    output_bias: FloatArray  # (d,)
-    scaling: float  # 1 / sqrt(r) in nearly every model
+    query: FloatArray
+    key: FloatArray
+    value: FloatArray
+    output: FloatArray
+    query_bias: FloatArray
+    key_bias: FloatArray
+    value_bias: FloatArray
+    output_bias: FloatArray
+    scaling: float
 
     @cached_property
     def value_eigenvalues(self) -> ComplexArray:
@@ -69,19 +69,19 @@ class Heads:
 
 
 class Family(NamedTuple):
-    """How one kind of model keeps its attention blocks."""
+    """Access to the attention blocks of one family of models."""
 
-    blocks: Callable[[Any], list[Any]]  # of a model, that of each layer in the order they run
-    read: Callable[[Any], Heads]  # the weights of a block
+    blocks: Callable[[Any], list[Any]]  # model -> the attention block of each layer, in the order of execution
+    read: Callable[[Any], Heads]  # block -> its weights
 
 
-def _linear(layer: Any) -> tuple[FloatArray, FloatArray]:
+def _read_linear(layer: Any) -> tuple[FloatArray, FloatArray]:
     weight, bias = (part.detach().cpu().double().numpy() for part in (layer.weight, layer.bias))
     return weight, bias
 
 
-def _split(maps: list[tuple[FloatArray, FloatArray]], block: Any) -> Heads:
-    """Heads from the four maps y = W x + b of a block: query, key, value, output."""
+def _split_heads(maps: list[tuple[FloatArray, FloatArray]], block: Any) -> Heads:
+    """Return the heads of a block from its maps y = W x + b: query, key, value, output."""
     h = block.config.num_attention_heads
     (Q, q), (K, k), (V, v), (out, o) = maps
     query, key, value = (W.reshape(h, -1, W.shape[1]) for W in (Q, K, V))  # rows of a head are adjacent
@@ -90,20 +90,23 @@ def _split(maps: list[tuple[FloatArray, FloatArray]], block: Any) -> Heads:
     return Heads(query, key, value, output, q, k, v, o, float(block.scaling))
 
 
-def _named(names: str) -> Callable[[Any], Heads]:
-    """Read blocks whose query, key, value and output maps are linear layers of these names."""
+def _make_reader(names: str) -> Callable[[Any], Heads]:
+    """Return a function that reads blocks whose query, key, value and output maps are linear layers of these names."""
 
     def read(block: Any) -> Heads:
-        maps = [_linear(attrgetter(name)(block)) for name in names.split()]
-        return _split(maps, getattr(block, "self", block))  # BERT keeps its settings there
+        maps = [_read_linear(attrgetter(name)(block)) for name in names.split()]
+        return _split_heads(maps, getattr(block, "self", block))  # BERT keeps its configuration there
 
     return read
 
 
 def _read_gpt2(block: Any) -> Heads:
-    (W, b), (out, o) = _linear(block.c_attn), _linear(block.c_proj)  # y = x W + b: the transpose of a linear layer
+    (W, b), (out, o) = (
+        _read_linear(block.c_attn),
+        _read_linear(block.c_proj),
+    )  # y = x W + b: the transpose of a linear layer
     parts = zip(np.split(W.T, 3), np.split(b, 3), strict=True)  # query, key and value on top of each other
-    return _split([*parts, (out.T, o)], block)
+    return _split_heads([*parts, (out.T, o)], block)
 
 
 def _albert_blocks(model: Any) -> list[Any]:
@@ -114,13 +117,13 @@ def _albert_blocks(model: Any) -> list[Any]:
 
 _BERT = Family(
     lambda model: [layer.attention for layer in model.encoder.layer],
-    _named("self.query self.key self.value output.dense"),
+    _make_reader("self.query self.key self.value output.dense"),
 )
 FAMILIES = {
-    "albert": Family(_albert_blocks, _named("query key value dense")),
+    "albert": Family(_albert_blocks, _make_reader("query key value dense")),
     "bert": _BERT,
     "distilbert": Family(
-        lambda model: [layer.attention for layer in model.transformer.layer], _named("q_lin k_lin v_lin out_lin")
+        lambda model: [layer.attention for layer in model.transformer.layer], _make_reader("q_lin k_lin v_lin out_lin")
     ),
     "gpt2": Family(lambda model: [layer.attn for layer in model.h], _read_gpt2),
     "roberta": _BERT,
@@ -129,7 +132,7 @@ FAMILIES = {
 
 
 def read_heads(model: Any, layers: list[int]) -> tuple[tuple[Heads, ...], tuple[int, ...]]:
-    """Distinct weights of these layers, counted from 1, and which of them each layer uses."""
+    """Return the distinct weights of these layers, counted from 1, and the index of the weights of each layer."""
     family = FAMILIES[model.config.model_type]
     blocks = family.blocks(model)
     used = [blocks[k - 1] for k in layers]

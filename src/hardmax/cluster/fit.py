@@ -1,0 +1,344 @@
+"""Fit and predict: the functions behind `HardmaxClustering`, without validation."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import linear_sum_assignment
+
+from hardmax._errors import InputError, ParameterError
+from hardmax._types import FloatArray, IntArray, Matrix, Progress
+from hardmax.cluster.granularity import ClusterTree, TauResult, choose_tau, convert_granularity, scale_radii
+from hardmax.cluster.graph import Graph
+from hardmax.cluster.labels import (
+    FittedLayers,
+    NoiseThreshold,
+    assign_labels,
+    interpolate_by_distance,
+    interpolate_precomputed,
+)
+from hardmax.cluster.n_clusters import assign_basins, count_clusters, estimate_dimension, has_one_peak
+from hardmax.cluster.neighbours import NeighbourSearch
+from hardmax.cluster.preprocessing import DistinctRows, Preprocessing, RowIndex, append_constant, normalize_rows
+from hardmax.cluster.spectral import MAX_COMPONENTS, Frame, SpectralEmbedding, normalised_cut
+from hardmax.control import choose_A
+from hardmax.limit import limit
+from hardmax.rules.hardmax import Hardmax
+from hardmax.search.sets import Classes
+
+MARGIN_SHARE = 0.01  # of the largest margin, that `must_lead` keeps
+N_EXTRA = 3  # eigenvalues beyond the wanted ones, to detect equal ones
+PLAIN_GRANULARITY = 0.5  # leaves radii as they are
+MAX_EIGENVECTORS = 50  # for n_clusters: beyond, tau < 1 makes the other leaders
+MAX_REMOVED = 4  # numbers of eigenvectors that are tried
+MAX_TAU_RATIO = 4.0  # a tau from 1/4 to 4 is near enough to the plain model
+MIN_CUT_RATIO = 2.0  # old over new normalised cut from which on features are changed
+MAX_CUT_RATIO = 4.0  # of the normalised cut to the least known one, above which clusters are doubtful
+MAX_DISAGREEMENT = 0.1  # share of points on a line whose cluster differs from the basin of their density peak
+MAX_PEAK_CLUSTERS = 4  # more clusters may be requested as pieces, and need not be density peaks
+MIN_EIGENVALUE_GAP = 1.5  # ratio of 1 - lambda of successive eigenvectors from which on there is a gap
+
+
+@dataclass(eq=False, repr=False)
+class ClusteringParameters:
+    """The parameters of `HardmaxClustering`, which documents them."""
+
+    n_clusters: int | None = None
+    _: KW_ONLY
+    granularity: float | None = None
+    features: str = "graph"
+    n_neighbors: int = 10
+    n_components: int | None = None
+    metric: str = "euclidean"
+    affinity: str = "neighbors"
+    search: Any = None
+    noise: float | None = None
+    A: Any = None
+    center: bool = True
+    must_lead: Sequence[int] | None = None
+    alpha: float = 1.0
+    verbose: bool | int = False
+
+    @property
+    def _is_precomputed(self) -> bool:
+        """Return whether X holds distances or similarities instead of points."""
+        return "precomputed" in (self.metric, self.affinity)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedPoints:
+    """Preprocessed points, each distinct one once."""
+
+    preprocessing: Preprocessing
+    Y: Matrix  # (m, r)
+    labels: IntArray  # (n,) index of each point in Y
+    search: NeighbourSearch | None  # for features="graph"
+
+    @cached_property
+    def first(self) -> IntArray:
+        """A point for each row of Y: (m,)."""
+        return np.unique(self.labels, return_index=True)[1]
+
+    @classmethod
+    def of(cls, X: Matrix, parameters: ClusteringParameters) -> "FittedPoints":
+        on_graph = parameters.features == "graph"
+        distinct = DistinctRows.of(X)  # sorted, so that no sum depends on the order of the points
+        ranked = distinct.rows
+        if len(distinct.counts) < len(distinct.labels):
+            ranked = ranked[np.repeat(np.arange(len(distinct.counts)), distinct.counts)]
+        preprocessing = Preprocessing.fit(ranked, parameters.A, center=parameters.center or on_graph)
+        again = DistinctRows.of(preprocessing.transform(distinct.rows))  # whitening may make points equal
+        search = NeighbourSearch(again.rows, parameters.n_neighbors) if on_graph and again.rows.shape[0] > 1 else None
+        return cls(preprocessing, again.rows, again.labels[distinct.labels], search)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedClustering:
+    """Fitted points, and the layers of their tokens."""
+
+    parameters: ClusteringParameters
+    X: Matrix  # (n, d) as given
+    points: FittedPoints | None  # None for given distances or similarities
+    features: FloatArray  # (n, m) r_i u_i
+    L: FloatArray | None  # of must_lead
+    tau: float
+    layers: FittedLayers
+    noise: NoiseThreshold | None
+    labels: IntArray  # (n,)
+    doubt: str  # the reason why the clusters are doubtful, or ""
+
+    @cached_property
+    def rows(self) -> RowIndex:
+        """The fitted rows, to find equal ones."""
+        return RowIndex(self.X)
+
+    @cached_property
+    def tree(self) -> ClusterTree:
+        """The clusters for all values of tau."""
+        return ClusterTree.of(self.features, self.parameters.alpha)
+
+    def predict(self, X: Matrix) -> IntArray:
+        """Return labels, (queries,). A point that equals a fitted one to the last bit gets its label."""
+        at = self.rows.find(X)
+        labels = self.labels[at]
+        new = np.flatnonzero(at < 0)
+        if len(new):
+            tokens, scales = self.place(X[new])
+            labels[new] = self.layers.predict(tokens)
+            if self.noise is not None:
+                labels[new] = self.noise.mark(labels[new], scales)
+        return labels
+
+    def place(self, X: Matrix) -> tuple[FloatArray, FloatArray]:
+        """Return the tokens of new points, (queries, m), and the distances of their last neighbours, (queries,)."""
+        parameters, fitted = self.parameters, self.layers.keys[0]
+        if self.points is None:
+            return interpolate_precomputed(X, parameters.metric, parameters.n_neighbors, fitted)
+        Y = self.points.preprocessing.transform(normalize_rows(X) if parameters.metric == "cosine" else X)
+        if parameters.features == "graph":
+            if self.points.search is None:  # all points are equal
+                return np.repeat(fitted[:1], Y.shape[0], axis=0), np.ones(Y.shape[0])
+            distances, near = self.points.search.query(Y, parameters.n_neighbors)
+            return interpolate_by_distance(distances, near, fitted[self.points.first]), distances.max(axis=1)
+        old = self.points.Y
+        tokens = scale_radii(append_constant(Y, old), self.tau, fitted=append_constant(old, old))
+        return tokens if self.L is None else tokens @ self.L, np.ones(len(Y))
+
+
+def fit(
+    X: Matrix, parameters: ClusteringParameters, progress: Progress | None = None
+) -> tuple[FittedClustering, TauResult]:
+    """Find the leaders of points of shape (n, d), or of distances or similarities; `progress` as for `limit`."""
+    points = graph = None
+    doubt = ""
+    if parameters._is_precomputed:
+        if X.shape[0] > 1:
+            build = Graph.of_distances if parameters.metric == "precomputed" else Graph.of_similarities
+            graph = build(X, parameters.n_neighbors)
+        result, features, doubt = _fit_graph(graph, None, np.arange(X.shape[0]), parameters, progress)
+    else:
+        points = FittedPoints.of(normalize_rows(X) if parameters.metric == "cosine" else X, parameters)
+        if parameters.features == "graph":
+            if points.search is not None:
+                graph = Graph.of_points(points.search, parameters.search)
+            result, features, doubt = _fit_graph(graph, points.Y, points.labels, parameters, progress)
+        else:
+            features = append_constant(points.Y, points.Y)[points.labels]
+            result = _fit_tau(features, parameters, progress)
+    L = None
+    if parameters.must_lead:
+        result, L = _make_lead(result, parameters)
+    layers = FittedLayers.of(result.tokens, result.limit, parameters.alpha)
+    labels, noise = layers.labels, None
+    if parameters.noise is not None and graph is not None and graph.distances is not None and graph.scales is not None:
+        scales = graph.scales if points is None else graph.scales[points.labels]
+        noise = NoiseThreshold.of(scales, labels, estimate_dimension(graph.distances), parameters.noise)
+        labels = noise.mark(labels, scales)
+        labels[layers.leaders] = layers.labels[layers.leaders]  # leaders are never noise
+    return FittedClustering(parameters, X, points, features, L, result.tau, layers, noise, labels, doubt), result
+
+
+def _fit_graph(
+    graph: Graph | None, Y: Matrix | None, labels: IntArray, parameters: ClusteringParameters, progress: Progress | None
+) -> tuple[TauResult, FloatArray, str]:
+    """Return the result, its features and `FittedClustering.doubt`; `labels` are the node of each point."""
+    if graph is None:  # all points are equal
+        features = np.ones((len(labels), 1))
+        return TauResult.of(features, 1.0, parameters.alpha), features, ""
+    n = graph.weights.shape[0]
+    k, m = parameters.n_clusters, parameters.n_components
+    if k is None and m is None and parameters.granularity is None and graph.distances is not None:
+        k = count_clusters(graph, Y)
+    wanted = m or (MAX_COMPONENTS if k is None else min(k, MAX_EIGENVECTORS))
+    embedding = SpectralEmbedding.of(graph.weights, min(wanted + N_EXTRA, n))
+    candidates = Candidates(graph, embedding, labels)
+    if k is not None and m is None:
+        found = candidates.choose_m_and_tau(k, min(wanted, n), parameters.alpha, progress)
+    else:
+        m = embedding.round_up(min(m or embedding.choose_components(), len(embedding.values)))
+        found = candidates.choose_features(m, k, lambda features: _fit_tau(features, parameters, progress))
+    doubt = "" if k is None else candidates.find_doubt(found.groups, found.result.n_clusters, Y)
+    return found.result, found.features, doubt
+
+
+def _fit_tau(features: FloatArray, parameters: ClusteringParameters, progress: Progress | None) -> TauResult:
+    if parameters.n_clusters is not None:
+        return choose_tau(features, parameters.n_clusters, parameters.alpha, progress)
+    granularity = PLAIN_GRANULARITY if parameters.granularity is None else parameters.granularity
+    return TauResult.of(features, convert_granularity(features, granularity), parameters.alpha, progress)
+
+
+def _make_lead(result: TauResult, parameters: ClusteringParameters) -> tuple[TauResult, FloatArray]:
+    """Return tokens L^T y of the plain inner product, with an A = L L^T for which `must_lead` lead."""
+    wanted = list(parameters.must_lead or ())
+    try:
+        found: Any = choose_A(result.tokens, leaders=wanted)
+        if found.found and np.isfinite(found.margin):
+            # The A with the largest margin may be far from I, and change the other leaders. A small margin suffices.
+            found = choose_A(result.tokens, leaders=wanted, prefer="identity", margin=MARGIN_SHARE * found.margin)
+        reason = "" if found.found else found.status
+    except InputError as problem:
+        reason = str(problem)
+    if reason:
+        advice = "Name fewer points, or increase `granularity`, which makes more points lead."
+        raise ParameterError("must_lead", "be points that can lead together", f"{wanted}: {reason.rstrip('.')}", advice)
+    L = np.linalg.cholesky(np.asarray(found.A, np.float64))
+    classes = Classes.of(result.tokens)
+    tokens = (classes.rows @ L)[classes.labels]
+    return TauResult(result.tau, tokens, limit(tokens, Hardmax(parameters.alpha))), L
+
+
+class FeatureResult(NamedTuple):
+    """A result with its features."""
+
+    result: TauResult
+    features: FloatArray  # (n, m)
+    groups: IntArray  # the clusters of the nodes of the graph
+    cut: float  # their normalised cut
+
+    def distance(self, n_clusters: int) -> tuple[float, ...]:
+        """Return the difference from the wanted number of clusters, the normalised cut, and |log tau|."""
+        number, tau = self.result.distance(n_clusters)
+        return number, self.cut, tau
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Candidate features of a graph, compared by the normalised cut of the clusters that they give."""
+
+    graph: Graph
+    embedding: SpectralEmbedding
+    labels: IntArray  # (n,) node of each point
+    _frames: dict[int, list[Frame]] = field(default_factory=dict)  # by the number of groups
+
+    def frames(self, m: int) -> list[Frame]:
+        """Return frames of m groups, those with the least normalised cut first.
+
+        Groups are the rays of m eigenvectors, and the basins of the m most prominent density peaks, in the span of all
+        eigenvectors.
+        """
+        if m not in self._frames:
+            roots = np.sqrt(np.asarray(self.graph.weights.sum(axis=1)))
+            found = [Frame.of_rays(np.ascontiguousarray(self.embedding.vectors[:, :m]), roots)]
+            basins = None if self.graph.distances is None else assign_basins(self.graph, m)
+            if basins is not None:
+                found.append(Frame.of_groups(self.embedding.vectors, roots, basins))
+            self._frames[m] = sorted(found, key=lambda frame: self.cut(frame.groups, m))
+        return self._frames[m]
+
+    def cut(self, groups: IntArray, count: int) -> float:
+        """Return the normalised cut of a partition into `count` groups."""
+        return normalised_cut(self.graph.weights, groups, count)
+
+    def choose_features(
+        self, m: int, n_clusters: int | None, choose: Callable[[FloatArray], TauResult]
+    ) -> FeatureResult:
+        """Return the result of `choose` with m eigenvectors, either with their own rows or with those of a frame.
+
+        A frame is tried where it has as many groups as there are clusters, and a normalised cut less than that of the
+        clusters by a factor of MIN_CUT_RATIO. The clusters with the least cut are taken.
+        """
+        first = np.unique(self.labels, return_index=True)[1]
+
+        def try_features(features: FloatArray) -> FeatureResult:
+            result = choose(features)
+            groups = assign_labels(result.tokens, result.limit)[first]
+            return FeatureResult(result, features, groups, self.cut(groups, result.n_clusters))
+
+        plain = try_features(self.embedding.features(m)[self.labels])
+        if m != (n_clusters or plain.result.n_clusters):
+            return plain
+        bound = plain.cut / MIN_CUT_RATIO if plain.result.n_clusters == m else np.inf
+        frames = [frame for frame in self.frames(m) if self.cut(frame.groups, m) < bound]
+        found = [plain, *(try_features(frame.features[self.labels]) for frame in frames)]
+        return min(found, key=lambda one: one.distance(m))
+
+    def choose_m_and_tau(
+        self, n_clusters: int, top: int, alpha: float, progress: Progress | None = None
+    ) -> FeatureResult:
+        """Return the result with `top` eigenvectors if a tau from 1/4 to 4 gives n_clusters, or with a few less.
+
+        k well separated clusters make k rays in k dimensions. More eigenvectors split clusters, so more are taken only
+        where the number would separate equal eigenvalues.
+        """
+        sizes = [m for m in range(top, max(0, top - MAX_REMOVED), -1) if m == 1 or self.embedding.round_up(m) == m]
+        sizes += [self.embedding.round_up(top)] if top not in sizes else []
+        found: list[FeatureResult] = []
+        for m in sizes:
+            found.append(
+                self.choose_features(m, n_clusters, lambda features: choose_tau(features, n_clusters, alpha, progress))
+            )
+            number, tau = found[-1].result.distance(n_clusters)
+            if number == 0 and tau <= np.log(MAX_TAU_RATIO):
+                break
+        return min(found, key=lambda one: one.distance(n_clusters))
+
+    def find_doubt(self, groups: IntArray, count: int, Y: Matrix | None) -> str:
+        """Return the reason why these `count` clusters are doubtful, or an empty string.
+
+        `Y` are the points, where there are coordinates.
+        """
+        if not 1 < count <= len(self.embedding.values):
+            return ""
+        cut, least = self.cut(groups, count), self.cut(self.frames(count)[0].groups, count)
+        if Y is not None and Y.shape[1] == 1 and self.graph.distances is not None:
+            basins = assign_basins(self.graph, count)  # every cut of a line is small, so cuts do not decide there
+            if basins is not None and _compute_disagreement(groups, basins) > MAX_DISAGREEMENT:
+                return "on a line, the most prominent density peaks bound other clusters"
+        if cut > MAX_CUT_RATIO * least:
+            times = f"{cut / least:.1f}" if least else "many"
+            return f"their normalised cut is {times} times that of another partition of the graph into {count}"
+        has_gap = self.embedding.gap(count) >= MIN_EIGENVALUE_GAP
+        if count <= MAX_PEAK_CLUSTERS and not has_gap and has_one_peak(self.graph, Y):
+            close = f"eigenvalues {count} and {count + 1} of the graph are close"
+            return f"the density of the points has one peak beyond chance, and {close}"
+        return ""
+
+
+def _compute_disagreement(groups: IntArray, others: IntArray) -> float:
+    """Return the share of points that two partitions do not have in common, under the best matching of their parts."""
+    table = sparse.coo_array((np.ones(len(groups)), (groups, others))).toarray()
+    return 1 - float(table[linear_sum_assignment(-table)].sum()) / len(groups)

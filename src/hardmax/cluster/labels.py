@@ -1,0 +1,199 @@
+"""Labels of fitted and new points, membership strengths, exemplars and noise."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from hardmax._errors import ParameterError
+from hardmax._types import FloatArray, IntArray, Matrix
+from hardmax.cluster.preprocessing import BLOCK, is_sparse
+from hardmax.exact.argmax import argmax_sets
+from hardmax.limit import Limit
+from hardmax.rules.hardmax import Hardmax
+from hardmax.search.sets import Classes, Sets
+from hardmax.simulate import simulate
+
+NEVER = np.iinfo(np.intp).max
+MAX_LAYERS = 1000  # that a new point moves after all fitted tokens are decided
+MAX_LOG_RATIO = 37.0  # e^-37 is below the precision of floats
+N_EXEMPLARS = 5  # per cluster
+DENSE_QUANTILE = 0.75  # of the densities in a cluster: noise is measured from there
+
+
+def assign_labels(tokens: FloatArray, limit: Limit) -> IntArray:
+    """Return the index of each token's leader in `limit.leaders`: (n,).
+
+    A token that tends to a mean of several leaders is assigned to the one of largest weight; one whose limit is not
+    proved, to the leader that has the largest product with its last position. Ties go to the first leader in the order
+    of coordinates, which does not depend on the order of the points.
+    """
+    labels = limit.clusters.copy()
+    labels[labels >= len(limit.leaders)] = -1
+    shared = np.flatnonzero(labels < 0)
+    rank = np.lexsort(tokens[limit.leaders].T[::-1])  # by the first coordinate first
+    weights = limit.sparse_weights[shared].toarray()[:, rank]
+    products = np.asarray(limit.tokens)[shared] @ tokens[limit.leaders[rank]].T
+    labels[shared] = rank[np.where(weights.any(axis=1), weights.argmax(axis=1), products.argmax(axis=1))]
+    return labels
+
+
+@dataclass(frozen=True, eq=False)
+class FittedLayers:
+    """The fitted tokens at each layer until all are decided, to predict labels of new points.
+
+    A new point is a query and never a key, so the fitted tokens do not change. Theorem 1 holds for such a token, too:
+    once its argmax set is one leader, it remains so, and its limit is that leader.
+    """
+
+    keys: FloatArray  # (layers + 1, n, m)
+    limits: FloatArray  # (n, m)
+    leads_from: IntArray  # (n,) first layer at which a token leads, or NEVER
+    labels: IntArray  # (n,)
+    leaders: IntArray  # (n_leaders,)
+    alpha: float
+
+    @classmethod
+    def of(cls, tokens: FloatArray, limit: Limit, alpha: float) -> "FittedLayers":
+        keys = np.asarray(simulate(tokens, Hardmax(alpha), layers=limit.layer).tokens)
+        classes = Classes.of(tokens)
+        leads_from = np.full(len(classes), NEVER)
+        leads_from[classes.labels[limit.leaders]] = limit.emerged
+        labels = assign_labels(tokens, limit)
+        return cls(keys, np.asarray(limit.tokens), leads_from[classes.labels], labels, limit.leaders, alpha)
+
+    def tokens_at(self, layer: int) -> FloatArray:
+        """Return the tokens at a layer, (n, m). Once all are decided, distances to limits shrink by 1 + alpha."""
+        beyond = layer - len(self.keys) + 1
+        if beyond <= 0:
+            return self.keys[layer]
+        return self.limits + (self.keys[-1] - self.limits) * (1 + self.alpha) ** -beyond
+
+    def predict(self, queries: FloatArray) -> IntArray:
+        """Return the labels of new tokens: (queries,)."""
+        z, labels = queries.copy(), np.full(len(queries), -1)
+        n_layers = len(self.keys) + min(int(MAX_LOG_RATIO / np.log1p(self.alpha)), MAX_LAYERS)
+        for layer in range(n_layers):
+            open_rows = np.flatnonzero(labels < 0)
+            if not len(open_rows):
+                return labels
+            keys = self.tokens_at(layer)
+            sets = argmax_sets(z[open_rows], keys)
+            labels[open_rows] = self._decide(sets, layer)
+            ones = np.ones(len(keys), np.intp)
+            z[open_rows] += self.alpha / (1 + self.alpha) * (sets.mean(keys, ones) - z[open_rows])
+        rest = np.flatnonzero(labels < 0)  # tied, or slow: the leader with the largest product
+        leaders = self.keys[0][self.leaders]
+        rank = np.lexsort(leaders.T[::-1])
+        labels[rest] = rank[(z[rest] @ leaders[rank].T).argmax(axis=1)]
+        return labels
+
+    def _decide(self, sets: Sets, layer: int) -> IntArray:
+        """Return the label where the argmax set is one leader (and its copies) at this layer, else -1."""
+        own = np.where(self.leads_from <= layer, self.labels, -1)[sets.members]
+        least, most = (f.reduceat(own, sets.starts[:-1]) for f in (np.minimum, np.maximum))
+        return np.where(least == most, least, -1)
+
+
+def interpolate_by_distance(distances: FloatArray, near: IntArray, values: FloatArray) -> FloatArray:
+    """Return means of the values of the nearest points, weighted by 1 / distance^2 (Shepard 1968): (queries, m)."""
+    return _interpolate((distances.min(axis=1, keepdims=True) / distances) ** 2, near, values)
+
+
+def _interpolate(weights: FloatArray, near: IntArray, values: FloatArray) -> FloatArray:
+    weights = weights / weights.sum(axis=1, keepdims=True)
+    mean = np.zeros((len(near), values.shape[1]))
+    for weight, neighbour in zip(weights.T, near.T, strict=True):  # no array of shape (queries, k, m)
+        mean += weight[:, None] * values[neighbour]
+    return mean
+
+
+def interpolate_precomputed(
+    X: Matrix, metric: str, n_neighbors: int, tokens: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return tokens of new points, (queries, m), and the distances of their last neighbours, (queries,).
+
+    X holds distances to the fitted points for metric="precomputed", else similarities.
+    """
+    dense = np.asarray(X.toarray() if is_sparse(X) else X, np.float64)
+    k = min(n_neighbors, dense.shape[1])
+    if metric == "precomputed":
+        if is_sparse(X):
+            stored = sparse.csr_array((np.ones(X.nnz), X.indices, X.indptr), shape=X.shape).toarray() > 0
+            dense = np.where(stored, dense, np.inf)
+        near = np.argpartition(dense, k - 1, axis=1)[:, :k]
+        distances = np.maximum(np.take_along_axis(dense, near, 1), np.finfo(np.float64).tiny ** 0.5)
+        _check_known(np.isfinite(distances).any(axis=1))
+        return interpolate_by_distance(distances, near, tokens), distances.max(axis=1)
+    near = np.argpartition(-dense, k - 1, axis=1)[:, :k]
+    weights = np.take_along_axis(dense, near, 1)
+    _check_known(weights.any(axis=1))
+    return _interpolate(weights, near, tokens), np.full(len(dense), np.nan)
+
+
+def _check_known(known: Any) -> None:
+    if not known.all():
+        must = "hold a distance or positive similarity to a fitted point in each row"
+        raise ParameterError("X", must, f"none in row {int(np.flatnonzero(~known)[0])}", "Add one, or remove the row.")
+
+
+def compute_strengths(tokens: FloatArray, leaders: IntArray, labels: IntArray) -> FloatArray:
+    """Return membership strengths 1 - p / q, (n,), with q the product with the own leader and p the largest other.
+
+    1 if no other leader has a positive product, 0 if another product is as large (the point follows its leader through
+    other points), and 0 for noise.
+    """
+    found = np.zeros(len(tokens))
+    targets = tokens[leaders]  # (clusters, m)
+    rows = max(1, BLOCK // max(1, len(leaders)))
+    for start in range(0, len(tokens), rows):
+        part = slice(start, start + rows)
+        products = tokens[part] @ targets.T  # (rows, clusters)
+        each = np.arange(len(products))
+        own = products[each, labels[part]]
+        products[each, labels[part]] = -np.inf
+        other = np.maximum(products.max(axis=1), 0.0)
+        ratio = np.divide(other, own, out=np.ones(len(own)), where=own > 0)
+        found[part] = np.where(labels[part] < 0, 0.0, np.clip(1 - ratio, 0.0, 1.0))
+    return found
+
+
+def find_exemplars(tokens: FloatArray, leaders: IntArray, labels: IntArray) -> list[IntArray]:
+    """Return for each cluster its leader and the points with the largest products with it, N_EXEMPLARS at most.
+
+    Of points with equal tokens only the first is an exemplar.
+    """
+    exemplars = []
+    order = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[order], np.arange(len(leaders) + 1))
+    for c, leader in enumerate(leaders):
+        members = order[starts[c] : starts[c + 1]]
+        products = tokens[members] @ tokens[leader]
+        found = [int(leader)]
+        for i in members[np.argsort(-products, kind="stable")]:
+            if len(found) == N_EXEMPLARS:
+                break
+            if not (tokens[i] == tokens[found]).all(axis=1).any():
+                found.append(int(i))
+        exemplars.append(np.array(found))
+    return exemplars
+
+
+class NoiseThreshold(NamedTuple):
+    """The log density of each cluster below which a point is noise."""
+
+    dimension: float
+    floors: FloatArray  # (clusters,)
+
+    @classmethod
+    def of(cls, scales: FloatArray, labels: IntArray, dimension: float, ratio: float) -> "NoiseThreshold":
+        """Set the thresholds: a `ratio` below the density that a quarter of the cluster exceeds."""
+        density = -dimension * np.log(scales)
+        clusters = range(labels.max(initial=0) + 1)
+        dense = [np.quantile(density[labels == c], DENSE_QUANTILE) for c in clusters]
+        return cls(dimension, np.array(dense) - np.log(ratio))
+
+    def mark(self, labels: IntArray, scales: FloatArray) -> IntArray:
+        """Return labels with -1 for noise; `scales` are the distances of the last neighbours."""
+        return np.where(-self.dimension * np.log(scales) < self.floors[labels], -1, labels)
