@@ -25,8 +25,8 @@ from benchmarks import report
 from benchmarks.machine import machine
 from benchmarks.memory import peak_memory
 from hardmax.scale.cell_process import ONE_THREAD
-from hardmax.scale.engine import connected
-from hardmax.scale.scoring import explanations
+from hardmax.scale.executor import connected
+from hardmax.scale.slice_predictor import explanations
 from hardmax.text.answers import answer_columns
 from hardmax.text.corpus import reviews
 from hardmax.text.model import contributions, sums_by_text

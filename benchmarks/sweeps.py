@@ -12,7 +12,7 @@ import cloudpickle
 
 import hardmax as hm
 from benchmarks.memory import peak_memory, resident
-from hardmax.scale.engine import connected
+from hardmax.scale.executor import connected
 
 BEGIN = "<!-- made by python -m benchmarks sweeps -->"
 SIZES = {0.001: (1000, 9000), 0.1: (40, 120)}  # seconds of a cell, and how many in the short and in the long sweep
@@ -55,7 +55,7 @@ def sweep_seconds(client: Any, rounds: int, cells: int) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         grid = {"rounds": [rounds], "seed": range(cells)}
         wall = _seconds(lambda: hm.sweep(cell, grid, out=folder, engine=client))
-        within = sum(part.seconds for part in hm.scale.Sweep.open(folder).manifest.done)
+        within = sum(part.seconds for part in hm.scale.SweepTable.open(folder).manifest.done)
     return wall, within
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from hardmax._errors import ParameterError, did_you_mean
 from hardmax._types import AnyArray
 from hardmax.cli import output
-from hardmax.text.table_files import parse_table
+from hardmax.text.tables import parse_table
 
 WRITTEN_OUT = re.compile(r"\s*[-+]?[\d.][^,;]*[,;]")  # begins with a number and what comes between two
 READABLE = (".csv", ".tsv", ".txt", ".npy")

@@ -18,7 +18,7 @@ from hardmax.configurations import MATRICES, PAPER_MATRICES, matrix
 from hardmax.flows.classify import classify_values
 from hardmax.rules.base import Flow, Layered, Rule
 from hardmax.search.dispatch import KERNELS
-from hardmax.text.table_files import exact_number
+from hardmax.text.files import exact_number
 
 # Which options belong to which rule; all others go with every rule.
 BELONGS = {
