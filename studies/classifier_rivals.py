@@ -29,7 +29,7 @@ from hardmax._files import written_whole
 from hardmax._types import AnyArray, FloatArray
 from hardmax.text.imdb import load_imdb
 from hardmax.text.small import DRAWS, MEASURED, NAMES, Row, _summary, drawn, largest, pool, quality
-from hardmax.text.tables import Table
+from hardmax.text.tables import TextTable
 
 CS = np.logspace(-1, 3, 9)  # values of C to choose from
 FOLDS = 5
@@ -130,7 +130,7 @@ def minilm() -> Any:
     return load_model("cpu")
 
 
-def rivals(name: str, splits: dict[str, Table], *, seed: int = 0) -> dict[str, Any]:
+def rivals(name: str, splits: dict[str, TextTable], *, seed: int = 0) -> dict[str, Any]:
     """Measure every rival on the draws of a row of `hardmax study small`: means and standard errors."""
     kind, size = NAMES[name]
     train, test = (pool(splits[split], kind) for split in ("train", "test"))

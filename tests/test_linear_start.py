@@ -16,7 +16,7 @@ from hardmax.text.linear import Linear, encoded, fit_linear, folds, logits, step
 from hardmax.text.model import contributions, decided, sums_by_text
 from hardmax.text.settings import Settings
 from hardmax.text.start import COST, as_heads, lift_of
-from hardmax.text.tables import Table
+from hardmax.text.tables import TextTable
 from hardmax.text.vocabulary import Data, Encoded, Vocabulary
 
 
@@ -124,7 +124,9 @@ def test_a_lift_decides_but_is_not_believed(tmp_path, corpus) -> None:
     assert why.prediction == "positive"
     assert why.probability == pytest.approx(found.predict_proba([texts[place]])[0, 1])
     sure = found.predict_proba(texts)[np.arange(len(some)), (labels[some] == "positive").astype(int)]
-    assert measured(found, Table(texts, labels[some].tolist()), "a file")["loss"] == pytest.approx(-np.log(sure).mean())
+    assert measured(found, TextTable(texts, labels[some].tolist()), "a file")["loss"] == pytest.approx(
+        -np.log(sure).mean()
+    )
     found.save(tmp_path / "model")
     again = HardmaxClassifier.load(tmp_path / "model").model_
     assert (again.weights.power, again.weights.lift.tolist()) == (model.weights.power, lift.tolist())
@@ -200,7 +202,7 @@ def test_the_study_of_sizes(monkeypatch) -> None:
     monkeypatch.setattr(small, "DRAWS", 2)
     made = {split: reviews(300, seed=seed) for seed, split in enumerate(("train", "test"))}
     splits = {
-        split: Table(found.texts, [("8" if label == "positive" else "2") for label in found.labels])
+        split: TextTable(found.texts, [("8" if label == "positive" else "2") for label in found.labels])
         for split, found in made.items()
     }
     name = "reviews, 2 classes, 90:10, 100 rows"

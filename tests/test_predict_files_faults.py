@@ -15,8 +15,8 @@ pytest.importorskip("distributed")
 from distributed import Client, LocalCluster
 
 import hardmax as hm
-from hardmax.scale import Scored, slices
-from hardmax.scale.engine import LOCAL, connected
+from hardmax.scale import PredictedFiles, slices
+from hardmax.scale.executor import LOCAL, connected
 from tests.processes import PATIENCE, process, wait_for
 from tests.test_predict_files import MODEL, TEXTS, answers_alone, hashes, write
 
@@ -31,7 +31,7 @@ def client() -> Iterator[Client]:
 
 @pytest.fixture(autouse=True)
 def _small_slices(monkeypatch) -> None:
-    monkeypatch.setattr(slices, "ROWS", 100)
+    monkeypatch.setattr(slices, "MAX_ROWS", 100)
 
 
 @pytest.fixture(scope="module")
@@ -40,14 +40,14 @@ def quiet(client, tmp_path_factory) -> tuple[Path, dict[str, str]]:
     folder = tmp_path_factory.mktemp("quiet")
     path = write(folder / "reviews.parquet")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slices, "ROWS", 100)
+        patch.setattr(slices, "MAX_ROWS", 100)
         found = hm.predict_files(path, MODEL, out=folder / "out", explain=True, engine=client)
     return path, answers_alone(hashes(found.out))
 
 
 def check_whole(out: Path, expected: dict[str, str]) -> None:
     assert answers_alone(hashes(out)) == expected
-    assert Scored.open(out).table()["row"].to_pylist() == list(range(1, len(TEXTS) + 1))
+    assert PredictedFiles.open(out).table()["row"].to_pylist() == list(range(1, len(TEXTS) + 1))
     assert not [path for path in out.rglob("*") if path.name.startswith(".")]
 
 
@@ -79,10 +79,10 @@ def test_the_scheduler_is_lost(client, quiet, tmp_path: Path) -> None:
     ):
         wait_for(address.exists, scheduler)
         engine = Client(scheduler_file=str(address), set_as_default=False)
-        with pytest.raises(OSError, match=r"The scheduler was lost. What is done is kept"):
+        with pytest.raises(OSError, match=r"The scheduler was lost. Finished parts are kept"):
             hm.predict_files(path, MODEL, out=out, explain=True, engine=engine, progress=lambda *_: scheduler.kill())
         engine.close(timeout=1)
-    assert 0 < Scored.open(out).rows < len(TEXTS)
+    assert 0 < PredictedFiles.open(out).rows < len(TEXTS)
     hm.predict_files(path, MODEL, out=out, explain=True, engine=client)
     check_whole(out, expected)
 
@@ -128,6 +128,6 @@ def test_a_process_that_is_killed_fails_its_slice_and_the_next_call_mends_it(cli
     try:
         hm.predict_files(path, MODEL, out=out, explain=True, engine=client, progress=kill_cells)
     except hm.InputError as problem:  # one that waits for work is replaced without a word
-        assert "Killed: the process of the cell was ended by SIGKILL. What is done is kept" in str(problem)  # noqa: PT017
+        assert "Killed: the process of the cell was ended by SIGKILL. Finished parts are kept" in str(problem)  # noqa: PT017
     hm.predict_files(path, MODEL, out=out, explain=True, engine=client)
     check_whole(out, expected)

@@ -1,6 +1,6 @@
-"""Sweeps when something goes wrong: no row is lost, none comes twice, and the table is that of a plain loop.
+"""Sweeps with faults: no row is lost, none is duplicated, and the table equals that of a plain loop.
 
-The clusters are real: schedulers and workers in processes of their own, killed and stopped by signals.
+Schedulers and workers are real processes, killed and stopped by signals.
 """
 
 import os
@@ -22,12 +22,11 @@ import psutil
 from distributed import Client, LocalCluster, WorkerPlugin
 
 import hardmax as hm
-from hardmax.scale import Sweep, cell_process, chunks, engine
-from hardmax.scale.cell_process import Chunk, answers
-from hardmax.scale.child import answer
-from hardmax.scale.design import design_of
-from hardmax.scale.engine import LOCAL, connected
-from hardmax.scale.parts import sha256_of
+from hardmax.scale import SweepTable, cell_process, store
+from hardmax.scale.cell_process import Task, run_cell, run_cells
+from hardmax.scale.design import make_design
+from hardmax.scale.executor import LOCAL, connected
+from hardmax.scale.store import hash_file
 from tests import scale_cells
 from tests.processes import PATIENCE, ROOT, process, wait_for
 
@@ -49,27 +48,26 @@ def client() -> Iterator[Client]:
 
 @pytest.fixture(autouse=True)
 def _few_parts(monkeypatch) -> None:
-    monkeypatch.setattr(chunks, "MOST_TASKS", 6)
-    monkeypatch.setattr(chunks, "GROWTH", 1)
+    monkeypatch.setattr(store, "MAX_PARTS", 6)
 
 
-def rows_of(result: Sweep) -> list[dict]:
+def rows_of(result: SweepTable) -> list[dict]:
     return [dict(sorted(row.items())) for row in result.table().drop_columns(["seconds"]).to_pylist()]
 
 
 def plain_loop(cell, grid) -> list[dict]:
-    design = design_of(grid, None, 0)
-    found = [(design[i], answer(cell, design[i], 0, i)) for i in range(len(design))]
+    design = make_design(grid, None, 0)
+    found = [(design[i], run_cell(cell, design[i], 0, i)) for i in range(len(design))]
     rows = [{"cell": i, **params, **row, "error": error} for i, (params, (row, _, error)) in enumerate(found)]
     return [dict(sorted(row.items())) for row in rows]
 
 
-def check_whole(result: Sweep) -> None:
-    """Every row of GRID once, with what a plain loop has; every file as the manifest says, and no other."""
+def check_whole(result: SweepTable) -> None:
+    """Check that the rows equal those of a plain loop, and that the folder holds the files of the manifest only."""
     assert rows_of(result) == plain_loop(scale_cells.draw, GRID)
     names = {path.name for path in result.out.iterdir()}
     assert names == {"manifest.jsonl", *result.manifest.parts}
-    assert all(sha256_of(result.out / part.name) == part.sha256 for part in result.manifest.done)
+    assert all(hash_file(result.out / part.name) == part.sha256 for part in result.manifest.done)
 
 
 class Fault(WorkerPlugin):
@@ -144,7 +142,7 @@ def test_cells_that_misbehave_are_rows(client, tmp_path: Path) -> None:
     }
     assert errors["returns a parameter"].startswith("ValueError: A row must have columns of its own. Got 'kind'")
     assert errors["returns an object"].startswith("TypeError: A row must hold numbers")
-    for index, row in rows.items():  # neighbours have what they would have alone
+    for index, row in rows.items():  # other cells of the part are not affected
         if row["error"] is None:
             drawn = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(index,))).normal()
             assert row["drawn"] == drawn
@@ -154,21 +152,21 @@ def test_cells_that_misbehave_are_rows(client, tmp_path: Path) -> None:
     assert (others["others"], others["x"]) == ([1, 2], None)
 
 
-def test_a_process_is_waited_for_no_longer_than_loading_may_take(monkeypatch) -> None:
+def test_loading_a_cell_has_a_time_limit(monkeypatch) -> None:
     class Endless:
         def __reduce__(self):
             return time.sleep, (1000,)
 
-    monkeypatch.setattr(cell_process, "LOADING", 0.2)
-    job = Chunk("sweep", cloudpickle.dumps(Endless()), 0, 0, [{}], None, "part")
+    monkeypatch.setattr(cell_process, "MAX_LOADING_SECONDS", 0.2)
+    job = Task("sweep", cloudpickle.dumps(Endless()), 0, 0, [{}], None, "part")
     with pytest.raises(hm.InputError, match=r"A worker cannot load the cell. Got no answer in 0.2 s"):
-        list(answers(job))
+        list(run_cells(job))
 
 
-@pytest.mark.parametrize("stopped", [True, False], ids=["which is stopped", "whose worker is gone"])
-def test_what_cells_have_started_ends_with_their_process(stopped: bool) -> None:
-    job = Chunk("sweep", cloudpickle.dumps(scale_cells.start_another), 0, 0, [{}], None, "part")
-    [(row, _, _)] = answers(job)
+@pytest.mark.parametrize("stopped", [True, False], ids=["which is stopped", "whose worker has ended"])
+def test_processes_that_cells_start_end_with_the_process_of_the_cell(stopped: bool) -> None:
+    job = Task("sweep", cloudpickle.dumps(scale_cells.start_another), 0, 0, [{}], None, "part")
+    [(row, _, _)] = run_cells(job)
     assert psutil.pid_exists(row["pid"])
     ours = cell_process._idle.pop()
     ours.stop() if stopped else ours.connection.close()
@@ -176,12 +174,12 @@ def test_what_cells_have_started_ends_with_their_process(stopped: bool) -> None:
     wait_for(lambda: not psutil.pid_exists(row["pid"]) or psutil.Process(row["pid"]).status() == psutil.STATUS_ZOMBIE)
 
 
-def test_a_machine_that_can_start_no_worker_is_waited_for_no_longer(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(engine, "STARTING", 0.5)
+def test_a_cluster_without_workers_is_an_error(tmp_path: Path) -> None:
     with (
+        dask.config.set(LOCAL | {"distributed.scheduler.no-workers-timeout": "500ms"}),
         LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster, set_as_default=False) as client,
-        pytest.raises(OSError, match=r"No worker process could be started for 0.5 s. What is done is kept"),
+        pytest.raises(OSError, match=r"No worker process could be started .* Finished parts are kept"),
     ):
         hm.sweep(scale_cells.draw, GRID, out=tmp_path, engine=client)
 
@@ -191,18 +189,17 @@ def allow_failures(number: int, dask_scheduler=None) -> None:
 
 
 @pytest.mark.slow
-def test_a_cell_that_kills_its_worker_is_found_by_halving(client, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(chunks, "MOST_TASKS", 1)
+def test_only_the_cell_that_kills_its_worker_has_an_error(client, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(store, "MAX_PARTS", 1)
     client.run_on_scheduler(allow_failures, 0)  # fewer workers have to die
     result = hm.sweep(scale_cells.kill_worker, {"a": range(4, 8)}, out=tmp_path, engine=client)
     client.run_on_scheduler(allow_failures, 1)
     rows = result.table().to_pylist()
     assert [row["a"] for row in rows] == [4, 5, 6, 7]
     assert [row["error"] for row in rows if row["a"] != 5] == [None] * 3
-    assert rows[1]["error"] == "KilledWorker: every worker that was given the cell died"
+    assert rows[1]["error"] == "KilledWorker: every worker that ran the cell died"
     drawn = [np.random.default_rng(np.random.SeedSequence(0, spawn_key=(i,))).normal() for i in range(4)]
     assert [row["drawn"] for row in rows] == [drawn[0], None, *drawn[2:]]
-    assert [(part.start, part.stop) for part in result.manifest.done] == [(0, 1), (1, 2), (2, 4)]
 
 
 def test_a_disk_that_fills_up_keeps_what_it_has(client, tmp_path: Path) -> None:
@@ -216,7 +213,7 @@ def test_a_disk_that_fills_up_keeps_what_it_has(client, tmp_path: Path) -> None:
     try:
         with pytest.raises(OSError, match="No space left on device"):
             hm.sweep(scale_cells.draw, GRID, out=disk, engine=client)
-        done = len(Sweep.open(disk).manifest.parts)
+        done = len(SweepTable.open(disk).manifest.parts)
         assert 0 < done < 6
         subprocess.run(["cp", "-r", disk, aside], check=True)
     finally:
@@ -233,7 +230,7 @@ def test_the_scheduler_is_lost_and_the_sweep_goes_on_with_another(client, tmp_pa
     ):
         wait_for(address.exists, scheduler)
         engine = Client(scheduler_file=str(address), set_as_default=False)
-        with pytest.raises(OSError, match=r"The scheduler was lost. What is done is kept"):
+        with pytest.raises(OSError, match=r"The scheduler was lost. Finished parts are kept"):
             hm.sweep(
                 scale_cells.draw,
                 GRID,
@@ -242,7 +239,7 @@ def test_the_scheduler_is_lost_and_the_sweep_goes_on_with_another(client, tmp_pa
                 progress=lambda done, total: scheduler.kill(),
             )
         engine.close(timeout=1)
-    stopped = Sweep.open(tmp_path / "out")
+    stopped = SweepTable.open(tmp_path / "out")
     assert 0 < stopped.rows < stopped.cells
     before = {part.name: part.sha256 for part in stopped.manifest.done}
     result = hm.sweep(scale_cells.draw, GRID, out=tmp_path / "out", engine=client)
@@ -291,7 +288,7 @@ def test_a_worker_stops_and_wakes_when_all_is_done(tmp_path: Path) -> None:
             check_whole(result)
             stopped.send_signal(signal.SIGCONT)
             time.sleep(3)  # it goes on with what it had begun
-            check_whole(Sweep.open(tmp_path / "out"))
+            check_whole(SweepTable.open(tmp_path / "out"))
 
 
 @pytest.mark.slow
@@ -299,6 +296,7 @@ def test_the_client_is_killed_and_the_sweep_goes_on(client, tmp_path: Path) -> N
     code = (
         "import hardmax as hm, os, signal, sys\n"
         "from tests import scale_cells\n"
+        "from hardmax.scale import store; store.MAX_PARTS = 6\n"
         "import cloudpickle; cloudpickle.register_pickle_by_value(scale_cells)\n"
         "def progress(done, total):\n"
         "    if done >= total / 2: os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -311,5 +309,5 @@ def test_the_client_is_killed_and_the_sweep_goes_on(client, tmp_path: Path) -> N
     command = [sys.executable, tmp_path / "script.py", tmp_path / "out"]
     done = subprocess.run(command, env=env, check=False, timeout=PATIENCE)
     assert done.returncode == -signal.SIGKILL
-    assert 12 <= Sweep.open(tmp_path / "out").rows < 24
+    assert 12 <= SweepTable.open(tmp_path / "out").rows < 24
     check_whole(hm.sweep(scale_cells.draw, GRID, out=tmp_path / "out", engine=client))

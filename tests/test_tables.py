@@ -13,7 +13,7 @@ from hardmax import HardmaxClassifier, pretrained
 from hardmax.app import cluster_exports, review_exports, review_files
 from hardmax.app.cluster_points import read
 from hardmax.app.clusters import ClusterStore
-from hardmax.text.table_files import escape_formulas
+from hardmax.text.files import escape_formulas
 
 RISKY = ['=HYPERLINK("http://host")', "+1 great film", "-2+3 cmd", "@SUM(A1)", "\t=1+1"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hardmax.text.files import ENDINGS
-from hardmax.text.tables import Table, class_counts, imbalance_note, read_texts
+from hardmax.text.tables import TextTable, class_counts, imbalance_note, read_texts
 
 TEXTS = ["a warm film, twice", "", 'he said "no"\nand left', "caf\u00e9 \u2028 \U0001f3ac", "plain"]
 LABELS = ["pos", "neg", "neg", "pos", "pos"]
@@ -55,22 +55,22 @@ def test_every_format_gives_the_same_table(tmp_path: Path, ending: str) -> None:
     if ending == ".CSV":
         write(tmp_path / "reviews.csv", ROWS).rename(path)
     said, labels = ([column[i] for i in (0, 2, 3, 4)] for column in (TEXTS, LABELS))
-    assert read_texts(path) == Table(said, labels, "text", "label", 1)  # the row without text is left out
-    assert read_texts(str(path), labelled=False) == Table(TEXTS, None, "text", None, 0, blank=1)
-    assert read_texts(path, text="label", label="id") == Table(LABELS, list("01234"), "label", "id", 0)
+    assert read_texts(path) == TextTable(said, labels, "text", "label", 1)  # the row without text is left out
+    assert read_texts(str(path), labelled=False) == TextTable(TEXTS, None, "text", None, 0, blank=1)
+    assert read_texts(path, text="label", label="id") == TextTable(LABELS, list("01234"), "label", "id", 0)
     assert read_texts(path, text="label", label="id").note == ""
 
 
 def test_one_text_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "reviews.txt"
     path.write_bytes("one\r\n\r\ntwo \u2028 three\nlast".encode())
-    table = Table(["one", "", "two \u2028 three", "last"], None)
+    table = TextTable(["one", "", "two \u2028 three", "last"], None)
     assert read_texts(path, labelled=False) == table
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes()), "ascii"))
     assert read_texts("-", labelled=False) == table
     raises(
         path,
-        "`path` must be a table with a column of labels, .* one text a line. Make one. Or pass `labelled=False`",
+        "`path` must be a table with a column of labels, .* one text per line. Make one. Or pass `labelled=False`",
     )
     raises(path, "`text` and `label` must name columns of a table. Got .* Leave them out", labelled=False, text="text")
 
@@ -143,7 +143,7 @@ def test_numbers_are_labels_as_they_are_written(tmp_path: Path) -> None:
     assert read_texts(tmp_path / "a.jsonl").labels == ["1", "1.0"]
     assert read_texts(tmp_path / "a.jsonl").texts == ["7", "0.10"]
     path = write(tmp_path / "a.parquet", [{"text": 3, "label": 1.0}, {"text": 4, "label": 0.0}])
-    assert read_texts(path) == Table(["3", "4"], ["1.0", "0.0"], "text", "label")
+    assert read_texts(path) == TextTable(["3", "4"], ["1.0", "0.0"], "text", "label")
     path = write(tmp_path / "b.parquet", [{"text": "x", "label": False}])
     assert read_texts(path).labels == ["False"]
 
@@ -154,7 +154,7 @@ def test_rows_without_text_or_label_are_counted(tmp_path: Path) -> None:
         '{"text": "a", "label": "x"}\n\n{"text": null, "label": "x"}\n{"label": "x"}\n{"text": "b"}\n'
         '{"text": "c", "label": NaN}\n{"text": "d", "label": " "}\n{"text": NaN, "label": "x"}\n'
     )
-    assert read_texts(path) == Table(["a"], ["x"], "text", "label", 6)
+    assert read_texts(path) == TextTable(["a"], ["x"], "text", "label", 6)
     assert read_texts(path).note == "Left out 6 of 7 rows without text or label."
     unlabelled = read_texts(path, labelled=False)
     assert unlabelled.texts == ["a", "", "", "b", "c", "d", ""]  # rows keep their numbers
@@ -162,7 +162,7 @@ def test_rows_without_text_or_label_are_counted(tmp_path: Path) -> None:
     rows = [{"text": "a", "label": 1.0}, {"text": "b", "label": float("nan")}, {"text": None, "label": 0.0}]
     assert read_texts(write(tmp_path / "a.parquet", rows)).skipped == 2
     (tmp_path / "a.csv").write_text("text,label\n\n,x\nb,\nc,nan\n  ,x\nd,y\n")
-    assert read_texts(tmp_path / "a.csv") == Table(["d"], ["y"], "text", "label", 4)
+    assert read_texts(tmp_path / "a.csv") == TextTable(["d"], ["y"], "text", "label", 4)
     (tmp_path / "none.csv").write_text("text,label\na,\nb,\n")
     raises(tmp_path / "none.csv", "must hold at least one row with a text and a label. Got 2, all without. Check the")
 
@@ -175,15 +175,15 @@ def test_delimiters_are_found(tmp_path: Path, name: str, sign: str) -> None:
     rows = [["id", "text", "label"], ["1", f"warm{sign} twice; or, more", "pos"], ["2", "cold", "neg"]]
     with path.open("w", newline="") as file:
         csv.writer(file, delimiter=sign).writerows(rows)
-    assert read_texts(path) == Table([rows[1][1], "cold"], ["pos", "neg"], "text", "label")
+    assert read_texts(path) == TextTable([rows[1][1], "cold"], ["pos", "neg"], "text", "label")
     assert read_texts(path, delimiter="tab" if sign == "\t" else sign) == read_texts(path)
 
 
 def test_delimiters_that_are_said(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("text~label\na, b~x\n")
-    assert read_texts(path, delimiter="~") == Table(["a, b"], ["x"], "text", "label")
-    raises(path, "`delimiter` must be one sign, or tab. Got ';;'", delimiter=";;")
+    assert read_texts(path, delimiter="~") == TextTable(["a, b"], ["x"], "text", "label")
+    raises(path, "`delimiter` must be one character, or tab. Got ';;'", delimiter=";;")
     (tmp_path / "a.jsonl").write_text('{"text": "a", "label": "x"}\n')
     raises(tmp_path / "a.jsonl", "`delimiter` must go with a .csv or .tsv file. Got it with .* out.", delimiter=";")
     raises(path, "`sheet` must go with an .xlsx file", sheet="a")
@@ -229,14 +229,14 @@ def test_sheets_of_excel(tmp_path: Path) -> None:
         book["May"].append(row)
     path = tmp_path / "a.xlsx"
     book.save(path)
-    assert read_texts(path) == Table(["warm", "cold"], ["1", "0"], "Comment", "Label", 1)
+    assert read_texts(path) == TextTable(["warm", "cold"], ["1", "0"], "Comment", "Label", 1)
     for row in (["text", "label"], ["other", "x"]):
         (book["June"] if "June" in book else book.create_sheet("June")).append(row)
     book.save(path)
     assert re.fullmatch(
         "Read sheet 'May' of .*a.xlsx; for June pass `sheet`. Left out 1 of 3 rows.*", read_texts(path).note
     )
-    assert read_texts(path, sheet="June") == Table(["other"], ["x"], "text", "label")
+    assert read_texts(path, sheet="June") == TextTable(["other"], ["x"], "text", "label")
     raises(
         path,
         "`sheet` must name a sheet of .* Got 'Jun'. Did you mean 'June'\\? The sheets are: May, June.",
@@ -263,14 +263,18 @@ def test_labels_of_two_kinds_are_refused(tmp_path: Path, rows: str, got: str) ->
         ("a.csv", "", "must hold texts. Got an empty file. Check how it was written."),
         ("a.jsonl", "\n\n", "must hold texts. Got an empty file"),
         ("a.csv", "text,label\n", "must hold rows. Got a header alone. Add a row for each text."),
-        ("a.csv", 'text,label\n"a\nb",x\n\nc,x,y\n', "must have 2 fields in each row, .* Got 3 in line 5. Put quotes"),
-        ("a.tsv", "text\tlabel\na\n", "must have 2 fields in each row, as in its header. Got 1 in line 2"),
-        ("a.csv", 'text,label\na,x\n"b,x\nc,y\n', "must be CSV. Got the row that starts in line 3: unexpected end"),
-        ("a.csv", 'text,label\n"b" c,x\n', "must be CSV. Got the row that starts in line 2: .* quoted text twice"),
-        ("a.jsonl", '{"text": "a"}\n\n{"text": \n', "must hold one JSON object a line. Got line 3: Expecting value"),
-        ("a.jsonl", '{"text": "a"}\n[1, 2]\n', r"one JSON object a line. Got \[1, 2\] in line 2. Write"),
-        ("a.jsonl", "7\n", "one JSON object a line. Got 7 in line 1"),
-        ("a.jsonl", "[" * 100_000, "one JSON object a line. Got line 1: maximum recursion"),
+        ("a.csv", 'text,label\n"a\nb",x\n\nc,x,y\n', "must have 2 fields in each row, .* Got 3 in row 2. Put quotes"),
+        ("a.tsv", "text\tlabel\na\n", "must have 2 fields in each row, as in its header. Got 1 in row 1"),
+        (
+            "a.csv",
+            'text,label\na,x\n"b,x\nc,y\n',
+            "must have 2 fields in each row, .* Got 1 in row 2. Put quotes .* close each quote",
+        ),
+        ("a.csv", 'text,label\na,"b\nc,d\n', "must be CSV. Got a quote that is not closed in the last row. Close each"),
+        ("a.jsonl", '{"text": "a"}\n\n{"text": \n', "must hold one JSON object per line. Got line 3: Expecting value"),
+        ("a.jsonl", '{"text": "a"}\n[1, 2]\n', r"one JSON object per line. Got \[1, 2\] in line 2. Write"),
+        ("a.jsonl", "7\n", "one JSON object per line. Got 7 in line 1"),
+        ("a.jsonl", "[" * 100_000, "one JSON object per line. Got line 1: maximum recursion"),
         (
             "a.jsonl",
             '{"text": "a", "label": 1}\n{"text": ["b"], "label": 1}\n',
@@ -340,4 +344,4 @@ def test_whole_numbers_stay_whole_beside_gaps(tmp_path: Path) -> None:
 
 def test_a_first_line_that_says_the_delimiter(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("sep=;\r\ntext;label\r\na, b;x\r\n")
-    assert read_texts(tmp_path / "a.csv") == Table(["a, b"], ["x"], "text", "label")
+    assert read_texts(tmp_path / "a.csv") == TextTable(["a, b"], ["x"], "text", "label")

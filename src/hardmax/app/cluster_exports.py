@@ -13,7 +13,7 @@ from hardmax.app.cluster_settings import parameters
 from hardmax.app.clusters import Clusters, placed
 from hardmax.app.exports import DRAWING, MOST_WRITTEN
 from hardmax.draw.clusters import plot_clusters
-from hardmax.text.table_files import escape_formula
+from hardmax.text.files import escape_formula
 
 KINDS = ("csv", "png", "svg")
 FILE = "hardmax-clusters"

@@ -12,7 +12,8 @@ from hardmax._errors import InputError, ParameterError, needed_for
 from hardmax._types import FloatArray
 from hardmax.app.controls import MOST_BYTES
 from hardmax.app.scene import MOST_TOKENS
-from hardmax.text.table_files import is_number, parse_table
+from hardmax.text.files import is_number
+from hardmax.text.tables import parse_table
 
 MOST_COLUMNS = 2_000
 LONGEST_NAME = 200  # characters that are kept

@@ -12,8 +12,8 @@ from hardmax._errors import InputError
 from hardmax.app.exports import DRAWING
 from hardmax.app.reviews import loaded
 from hardmax.text.explanation import Explanation, explain
+from hardmax.text.files import escape_formulas
 from hardmax.text.storage import FILE
-from hardmax.text.table_files import escape_formulas
 
 KINDS = ("html", "png", "svg", "gif", "csv", "json")
 

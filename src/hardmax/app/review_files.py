@@ -14,9 +14,9 @@ from hardmax.app.problems import in_words, keep_followable
 from hardmax.app.review_accounts import named
 from hardmax.app.review_texts import towards
 from hardmax.text.explanation import Explanation, explain_many
+from hardmax.text.files import escape_formula
 from hardmax.text.model import Model
-from hardmax.text.table_files import escape_formula
-from hardmax.text.tables import Table, read_texts
+from hardmax.text.tables import TextTable, read_texts
 
 MOST_BYTES = 20_000_000
 MOST_UNPACKED = 100_000_000  # bytes of an Excel file without its packing
@@ -70,7 +70,7 @@ class Answers:
         return out.getvalue()
 
 
-def texts_of(name: str, data: bytes, column: str = "") -> Table:
+def texts_of(name: str, data: bytes, column: str = "") -> TextTable:
     """The texts of a file that was sent, in the column named, or a sentence that calls the file as its owner does."""
     shown, ending = Path(name).name or "The file", Path(name).suffix.lower()
     if ending not in TAKEN:
@@ -107,7 +107,7 @@ def _check_unpacked(shown: str, data: bytes) -> None:
         raise ParameterError("file", must, f"{size / 1e6:.0f} MB", "Save it as CSV, in several files.")
 
 
-def answered(model: Model, name: str, table: Table, progress: Callable[[int, int], None] | None = None) -> Answers:
+def answered(model: Model, name: str, table: TextTable, progress: Callable[[int, int], None] | None = None) -> Answers:
     """Answers to the texts of a table; `progress` is called with how many are done of how many."""
     rows: list[Row] = []
     for start in range(0, len(table.texts), AT_A_TIME):

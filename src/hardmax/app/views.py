@@ -23,7 +23,7 @@ from hardmax.app.store import Store
 from hardmax.app.verdict import PARTS
 from hardmax.app.work import off_the_loop, takes_long
 from hardmax.configurations import RANDOM_CONFIGURATIONS
-from hardmax.text.table_files import parse_table
+from hardmax.text.tables import parse_table
 
 MOMENT = 0.3  # seconds
 TOO_LONG = "This scene is too large for a link. Download it as a file instead: Export, scene."

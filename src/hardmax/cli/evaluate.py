@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from hardmax.text.classifier import HardmaxClassifier
-    from hardmax.text.tables import Table
+    from hardmax.text.tables import TextTable
 
 MOST_LED = 2000  # texts whose leaders are counted
 MOST_COLUMNS = 10  # classes of a confusion table
@@ -90,7 +90,7 @@ def evaluate(
         output.say_written([*files, *counted, *told])
 
 
-def labels_of(classifier: "HardmaxClassifier", table: "Table") -> list[Any]:
+def labels_of(classifier: "HardmaxClassifier", table: "TextTable") -> list[Any]:
     """The labels of a file as the model has them: a CSV file holds text alone."""
     by_name = {str(label): label for label in classifier.classes_.tolist()}
     return [by_name[str(label)] for label in table.labels or []]
@@ -116,7 +116,7 @@ def mistakes_page(classifier: "HardmaxClassifier", given: Sequence[str], labels:
     return render("mistakes", title="Mistakes", about=about, sections=sections)
 
 
-def measured(classifier: "HardmaxClassifier", table: "Table", name: str) -> dict[str, Any]:
+def measured(classifier: "HardmaxClassifier", table: "TextTable", name: str) -> dict[str, Any]:
     """Accuracy, loss, what is confused with what, and leaders."""
     from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
 

@@ -25,7 +25,8 @@ from hardmax.configurations import CONFIGURATIONS, MATRICES, PAPER_MATRICES, RAN
 from hardmax.flows.classify import classify_values
 from hardmax.rules.base import Flow, Layered, Rule
 from hardmax.search.dispatch import KERNELS
-from hardmax.text.table_files import exact_number, parse_table
+from hardmax.text.files import exact_number
+from hardmax.text.tables import parse_table
 
 
 def panel(name: str | None = None) -> Callable[..., Any]:

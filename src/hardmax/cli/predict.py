@@ -9,14 +9,14 @@ import typer
 
 from hardmax._errors import InputError, ParameterError
 from hardmax.cli import options, output, texts
-from hardmax.cli.corpus import CorpusOptions, corpus_files, predict_corpus
 from hardmax.cli.options import option
+from hardmax.cli.predict_files import FolderOptions, find_inputs, predict_into_folder
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from hardmax.text.classifier import HardmaxClassifier
-    from hardmax.text.tables import Table
+    from hardmax.text.tables import TextTable
 
 BEGINNING = 60  # characters of a text
 NOTHING_KNOWN = "(no known word)"
@@ -25,7 +25,7 @@ NOTHING_KNOWN = "(no known word)"
 @options.with_options
 def predict(
     how: texts.FileOptions,
-    chosen: CorpusOptions,
+    chosen: FolderOptions,
     some: Annotated[
         list[str] | None,
         typer.Argument(metavar="TEXT", help="Texts in quotes, or files for a folder as --out; - reads a text a line."),
@@ -56,10 +56,10 @@ def predict(
     A folder as --out takes files, and folders of files, of any size: hardmax predict big.parquet --out scored/ writes
     Parquet parts, on every core or on a cluster. The same command goes on after a stop.
     """
-    files_meant = None if stream else corpus_files(some, path, out)
-    if files_meant is not None and out:
-        predict_corpus(
-            files_meant,
+    inputs = None if stream else find_inputs(some, path, out)
+    if inputs is not None and out:
+        predict_into_folder(
+            inputs,
             out=out[0],
             model=model,
             how=how,
@@ -70,7 +70,7 @@ def predict(
             json=json,
         )
         return
-    chosen.refuse_alone()
+    chosen.check_unused()
     if explain and not stream:
         must = "go with --stream, or with files and a folder as --out"
         raise ParameterError("explain", must, "it alone", "Use hardmax explain for one text.")
@@ -110,9 +110,9 @@ def _stream(classifier: "HardmaxClassifier", *, explain: bool, at_least: float) 
         print(json_format.dumps(found, ensure_ascii=False), flush=True)
 
 
-def _read(given: list[str] | None, path: str | None, how: texts.FileOptions) -> "Table":
+def _read(given: list[str] | None, path: str | None, how: texts.FileOptions) -> "TextTable":
     from hardmax.text.files import ENDINGS
-    from hardmax.text.tables import Table
+    from hardmax.text.tables import TextTable
 
     if bool(given) == bool(path):
         got = "both" if path else "neither"
@@ -125,7 +125,7 @@ def _read(given: list[str] | None, path: str | None, how: texts.FileOptions) -> 
             advice = "Pass it as --file. Or write into a folder: --out scored/."
             raise ParameterError("some", "be texts", f"{one!r}, the name of a file", advice)
     if given and given != ["-"]:
-        return Table(given, None)
+        return TextTable(given, None)
     return how.read_file(path or "-", labelled=False)
 
 

@@ -13,6 +13,7 @@ REMOVED: dict[str, str] = {
     "verify --cloud": "Use --batch-index.",
     "control --cloud": "Use --batch-index.",
     "cluster --cloud": "Use --batch-index.",
+    "sweep --NAME": "Write parameters of a cell as --set NAME=VALUES.",
     "topics": (
         "Embed the texts with `hardmax.transformers.embed` and cluster the vectors with "
         "`HardmaxClustering(metric='cosine')`: docs/how-to/cluster-embeddings.md."

@@ -16,7 +16,7 @@ from hardmax.cli.options import option
 
 if TYPE_CHECKING:
     from hardmax.text.classifier import HardmaxClassifier
-    from hardmax.text.tables import Table
+    from hardmax.text.tables import TextTable
 
 CHECKPOINT = "checkpoint"  # of an unfinished run, beside the model that it will be
 AT_A_TIME = 500  # texts between two moves of the bar
@@ -42,7 +42,7 @@ class FileOptions:
     ] = None
     sheet: Annotated[str | None, option("--sheet", "Sheet of an .xlsx file, if not the first.", metavar="NAME")] = None
 
-    def read_file(self, path: str, **more: Any) -> "Table":
+    def read_file(self, path: str, **more: Any) -> "TextTable":
         """The texts of a file."""
         from hardmax.text.tables import read_texts
 
@@ -73,7 +73,7 @@ class LabelledOptions(FileOptions):
     def name(self) -> str:
         return str(self.path or self.data)
 
-    def read(self, split: str) -> "Table":
+    def read(self, split: str) -> "TextTable":
         """Texts and labels of FILE, or of a split of --data; not of both, nor with options of the other one."""
         from hardmax.text import HardmaxClassifier  # noqa: F401 (a missing extra is said before a download)
 
@@ -95,7 +95,7 @@ class LabelledOptions(FileOptions):
         return {"label": self.label}
 
 
-def note_what_was_read(table: "Table") -> None:
+def note_what_was_read(table: "TextTable") -> None:
     """Say what was guessed or left out, if anything."""
     if table.note:
         output.note(respell(table.note, output.spell))
@@ -118,7 +118,7 @@ def load(model: str) -> "HardmaxClassifier":
         raise ParameterError("model", must, problem.got, "Check the path.") from None
 
 
-def imdb(source: str | None, *, ratings: bool = False) -> "dict[str, Table]":
+def imdb(source: str | None, *, ratings: bool = False) -> "dict[str, TextTable]":
     """Both splits of IMDb, labels or ratings, with a bar while it is downloaded."""
     from hardmax.text.imdb import load_imdb
 

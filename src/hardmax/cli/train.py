@@ -22,7 +22,7 @@ from hardmax.text.settings import ModelSettings, RunSettings, TrainingSettings, 
 
 if TYPE_CHECKING:
     from hardmax.text.classifier import HardmaxClassifier
-    from hardmax.text.tables import Table
+    from hardmax.text.tables import TextTable
 
 TELLING = 0.6  # share of the largest class beyond which accuracy alone misleads
 PANELS = {"Model": ModelSettings, "Training": TrainingSettings, "Run": RunSettings}
@@ -202,7 +202,7 @@ def _notes(counts: dict[str, int], out: Path, *, balanced: bool, resume: bool) -
         output.note(f"{out} holds no unfinished run. Starting at the beginning.")
 
 
-def _note_duplicates(duplicates: list[int], table: "Table") -> None:
+def _note_duplicates(duplicates: list[int], table: "TextTable") -> None:
     """Print how many texts are duplicates, and the first of their row numbers in the file."""
     from hardmax.text.splits import duplicate_note
 
@@ -227,7 +227,7 @@ def _warnings_as_notes(shown: bool) -> Iterator[None]:
         yield
 
 
-def _what_was_read(table: "Table", counts: dict[str, int], name: str) -> str:
+def _what_was_read(table: "TextTable", counts: dict[str, int], name: str) -> str:
     listed = [f"{label}: {count:,}" for label, count in counts.items()]
     more = f" and {len(listed) - output.MOST_ROWS} more" if len(listed) > output.MOST_ROWS else ""
     columns = f"texts from column {table.text_column}, labels from column {table.label_column}"

@@ -1,4 +1,4 @@
-"""The table of a sweep as curves."""
+"""Plots of the table of a sweep."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,23 +13,23 @@ from hardmax.draw.style import COLOURS, shows_once
 if TYPE_CHECKING:
     import pandas as pd
 
-WIDE = 20  # times the smallest value, from which an axis is logarithmic
+MIN_LOG_RATIO = 20  # of the largest and the smallest value on a logarithmic axis
 
 
 @shows_once
 def plot_sweep(frame: "pd.DataFrame", *, x: str, y: str, by: str | None = None) -> Figure:
-    """Draw the mean of a column against a parameter, with the middle half of the values shaded.
+    """Plot the mean of a column against a parameter, with the range between the quartiles shaded.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        `Sweep.to_frame()`. Rows with an error are left out, and so are missing values.
+        `SweepTable.to_frame()`. Rows with an error and missing values are left out.
     x : str
-        The column along the axis.
+        The column on the x axis.
     y : str
-        The column whose mean is drawn; of texts the share of each.
+        The column on the y axis; for texts, the share of each text.
     by : str, optional
-        A column of few values, each with a curve of its own; not where y holds texts.
+        A column with one curve per value; not used if `y` holds texts.
 
     Returns
     -------
@@ -38,7 +38,7 @@ def plot_sweep(frame: "pd.DataFrame", *, x: str, y: str, by: str | None = None) 
     Raises
     ------
     ParameterError
-        If there is no such column, or `by` does not go with `y`.
+        If there is no such column.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def plot_sweep(frame: "pd.DataFrame", *, x: str, y: str, by: str | None = None) 
             ax.fill_between(at, low, high, color=colour, alpha=0.15, lw=0)
     if named:
         ax.set_xticks(range(len(places)), [str(place) for place in places])
-    elif len(places) > 2 and places[0] > 0 and places[-1] >= WIDE * places[0]:
+    elif len(places) > 2 and places[0] > 0 and places[-1] >= MIN_LOG_RATIO * places[0]:
         ax.set_xscale("log")
     ax.set_xlabel(x)
     ax.set_ylabel(f"share of {y}" if texts else y)
@@ -86,7 +86,7 @@ def _groups(frame: "pd.DataFrame", y: str, by: str | None) -> list[tuple[str, An
 
 
 def _summary(values: Any, x: Any, places: Sequence[Any]) -> tuple[Any, Any, Any]:
-    """Mean and quartiles at each place; NaN where there is no value."""
+    """Return mean and quartiles at each value of x; NaN if there is no value."""
     groups = values.groupby(x[values.index])
     quartiles = groups.quantile([0.25, 0.75]).unstack()
     return groups.mean().reindex(places), quartiles[0.25].reindex(places), quartiles[0.75].reindex(places)

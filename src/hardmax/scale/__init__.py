@@ -1,10 +1,10 @@
-"""Many runs, one table: sweeps and corpora of texts, on this machine or on a Dask cluster.
+"""Sweeps over parameters and predictions for large files, on this machine or on a Dask cluster.
 
-Correctness lives in the files, not in the engine: a row follows from the cell, its parameters, the seed of the sweep
-and its number, and a part is written whole or not at all. Dask is loaded when a sweep starts.
+A row depends only on the cell, its parameters, the seed of the sweep and its index, and parts are written atomically,
+so that results do not depend on the workers. Dask is imported when a sweep starts.
 """
 
-from hardmax.scale.corpus import Scored, predict_files
-from hardmax.scale.sweep import Sweep, sweep
+from hardmax.scale.predict_files import PredictedFiles, predict_files
+from hardmax.scale.sweep import SweepTable, sweep
 
-__all__ = ["Scored", "Sweep", "predict_files", "sweep"]
+__all__ = ["PredictedFiles", "SweepTable", "predict_files", "sweep"]

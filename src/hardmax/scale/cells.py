@@ -1,4 +1,4 @@
-"""Cells that are built in: one run each, of the questions that sweeps are asked most."""
+"""Built-in cells of sweeps: one run each."""
 
 import inspect
 from collections.abc import Callable, Iterable
@@ -19,38 +19,38 @@ from hardmax.simulate import simulate
 from hardmax.trajectories.smooth import label_clusters
 
 Row = dict[str, Any]
-NEAR = 0.05  # distance on the sphere below which tokens are in one cluster, as in arXiv 2312.10794's figure
-BLOCK = 50  # layers between two looks at a run
-LONGEST_CYCLE = 20  # layers after which tokens are where they were
-STILL = 1e-6  # of the spread: a run that moves less has settled
+CLUSTER_DISTANCE = 0.05  # on the sphere, between tokens of one cluster, as in the figure of arXiv 2312.10794
+BLOCK_LAYERS = 50  # between two checks of a run
+MAX_CYCLE_LAYERS = 20
+SETTLED = 1e-6  # movement relative to the spread of the tokens, below which a run has settled
 
 
 @dataclass(frozen=True)
 class BuiltIn:
-    """A cell that is written as a function of a generator and keywords, whose defaults are those of the sweep."""
+    """A cell as a function of a generator and keyword parameters, whose defaults are those of the sweep."""
 
     function: Callable[..., Row]
-    shown: str  # the column that is drawn
+    plotted: str  # the column that `hardmax sweep plot` draws
 
     def __call__(self, params: Params, rng: np.random.Generator) -> Row:
         return self.function(rng, **{name: value for name, value in params.items() if name != REPEAT})
 
     @property
     def about(self) -> str:
-        """Its first sentence."""
+        """The first line of its docstring."""
         return inspect.getdoc(self.function).splitlines()[0]  # type: ignore[union-attr]
 
     @property
     def defaults(self) -> Params:
-        """Every parameter with its value unless said."""
+        """Every parameter with its default."""
         parameters = list(inspect.signature(self.function).parameters.values())[1:]
         return {each.name: each.default for each in parameters} | {REPEAT: 0}
 
-    def design(self, design: Design, *, drawn: bool = False) -> Design:
-        """Return a design with all parameters; refuse one that the cell does not have.
+    def complete(self, design: Design, *, drawn: bool = False) -> Design:
+        """Return a design with all parameters; raise an error for a parameter that the cell does not have.
 
-        The default of "seed" is 0, so that all cells have common random numbers; where cells are `drawn` at random it
-        is their index, so that each has its own.
+        The default of "seed" is 0, so that all cells have common random numbers; if cells are `drawn` at random it is
+        their index, so that they have independent random numbers.
         """
         if design.cells is not None:
             for cell in design.cells:
@@ -62,11 +62,11 @@ class BuiltIn:
         given = design.axes or {}
         for name, values in given.items():
             self.check(name, values)
-        left_out = {name: [value] for name, value in self.defaults.items() if name not in given}
-        return Design(axes=left_out | given)
+        defaults = {name: [value] for name, value in self.defaults.items() if name not in given}
+        return Design(axes=defaults | given)
 
     def check(self, name: str, values: Iterable[Any]) -> None:
-        """Refuse parameters that it does not have, and values of another kind."""
+        """Raise an error for an unknown parameter, and for values of another type than its default."""
         if name not in self.defaults:
             must = f"be one of {', '.join(self.defaults)}"
             raise ParameterError("parameter", must, repr(name), did_you_mean(name, self.defaults))
@@ -74,26 +74,26 @@ class BuiltIn:
         kinds = (int, float) if isinstance(default, float) else (type(default),)
         for value in values:
             if isinstance(value, bool) != isinstance(default, bool) or not isinstance(value, kinds):
-                kind = {float: "a number", int: "a whole number", str: "a text"}.get(type(default), "True or False")
-                raise ParameterError(name, f"be {kind}", repr(value), f"Such as {default!r}.")
+                kind = {float: "a number", int: "an integer", str: "a text"}.get(type(default), "True or False")
+                raise ParameterError(name, f"be {kind}", repr(value), f"For example {default!r}.")
 
 
-def cloud(rng: np.random.Generator, tokens: str, n: int, d: int) -> FloatArray:
-    """Random tokens, (n, d)."""
+def make_tokens(rng: np.random.Generator, tokens: str, n: int, d: int) -> FloatArray:
+    """Return random tokens, (n, d)."""
     if tokens not in RANDOM_CONFIGURATIONS:
         raise ParameterError("tokens", f"be one of {', '.join(RANDOM_CONFIGURATIONS)}", repr(tokens))
     return RANDOM_CONFIGURATIONS[tokens](rng, n, d)
 
 
-def definite(rng: np.random.Generator, d: int) -> FloatArray:
-    """A random symmetric positive definite matrix, far enough from singular."""
+def make_definite(rng: np.random.Generator, d: int) -> FloatArray:
+    """Return a random symmetric positive definite matrix with eigenvalues of at least 0.1."""
     W = rng.normal(size=(d, d))
     return np.asarray(W @ W.T / d + 0.1 * np.eye(d))
 
 
 MATRICES: dict[str, Callable[[np.random.Generator, int], FloatArray | None]] = {
     "identity": lambda rng, d: None,
-    "definite": definite,
+    "definite": make_definite,
     "skew": lambda rng, d: np.asarray(np.eye(d) + 3 * ((W := rng.normal(size=(d, d))) - W.T) / 2),
     "indefinite": lambda rng, d: np.asarray((W := rng.normal(size=(d, d))) + W.T) / 2,
     "gaussian": lambda rng, d: rng.normal(size=(d, d)),
@@ -102,8 +102,8 @@ MATRICES: dict[str, Callable[[np.random.Generator, int], FloatArray | None]] = {
 }
 
 
-def matrix(rng: np.random.Generator, name: str, d: int) -> FloatArray | None:
-    """A random matrix of some kind; None is the identity."""
+def make_matrix(rng: np.random.Generator, name: str, d: int) -> FloatArray | None:
+    """Return a random matrix of a kind of MATRICES; None is the identity."""
     if name not in MATRICES:
         raise ParameterError("A", f"be one of {', '.join(MATRICES)}", repr(name), did_you_mean(name, MATRICES))
     return MATRICES[name](rng, d)
@@ -119,8 +119,10 @@ def leaders(
     A: str = "identity",
     max_layers: int = 1000,
 ) -> Row:
-    """How many leaders emerge, and after how many layers all is proved."""
-    found = limit(cloud(rng, tokens, n, d), Hardmax(alpha, matrix(rng, A, d), any_A=True), max_layers=max_layers)
+    """Count the leaders, and the layers after which the limit is proved."""
+    found = limit(
+        make_tokens(rng, tokens, n, d), Hardmax(alpha, make_matrix(rng, A, d), any_A=True), max_layers=max_layers
+    )
     return {
         "leaders": len(found.leaders),
         "layer": found.layer,
@@ -142,13 +144,13 @@ def endings(
     tokens: str = "gaussian",
     layers: int = 600,
 ) -> Row:
-    """How runs end outside the hypotheses: clusters, consensus, a cycle, or unsettled; for any A, heads, feed-forward.
+    """Classify how runs end for any A, heads and feed-forward part: clusters, consensus, a cycle, or unsettled.
 
-    Heads see all coordinates. `gain` is that of a random feed-forward part after them, none if 0. Nothing is proved of
-    these endings: they are what was seen within so many layers.
+    Heads use all coordinates. `gain` scales a random feed-forward part after the heads; 0 leaves it out. The endings
+    are observed within `layers` layers, not proved.
     """
-    start = cloud(rng, tokens, n, d)  # first, so that it is the same for all matrices, heads and gains
-    each = [Hardmax(alpha, matrix(rng, A, d), any_A=True) for _ in range(heads)]
+    start = make_tokens(rng, tokens, n, d)  # first, so that it is the same for all matrices, heads and gains
+    each = [Hardmax(alpha, make_matrix(rng, A, d), any_A=True) for _ in range(heads)]
     rule: Any = each[0] if heads == 1 else MultiHead(each, shared=True)
     if gain:
         rule = Compose([rule, FeedForward.random(d, gain=gain, seed=int(rng.integers(1 << 30)))])
@@ -158,35 +160,35 @@ def endings(
 
 
 def _ending(rule: Layered, tokens: FloatArray, layers: int) -> tuple[str, FloatArray, int]:
-    """How a run ends, its tokens then, and the layer.
+    """Return how a run ends, its last tokens, and the layer.
 
-    To the sets only directions and relative sizes matter, so a run is followed by its shapes: a cycle is one of shapes,
-    also where they shrink to 0 meanwhile. Tokens whose shape stays, but shrinks, meet at 0.
+    Argmax sets depend on directions and relative norms only, so the tokens are compared after scaling: a cycle is one
+    of scaled tokens, also if they shrink to 0. Tokens that shrink to 0 without moving otherwise are a consensus.
     """
     first, layer, scale = np.ptp(tokens, axis=0).max(), 0, 1.0
     while layer < layers:
-        run = np.asarray(simulate(tokens, rule, layers=min(BLOCK, layers - layer)).array)  # (block + 1, n, d)
+        run = np.asarray(simulate(tokens, rule, layers=min(BLOCK_LAYERS, layers - layer)).array)  # (block + 1, n, d)
         layer += len(run) - 1
         size = np.abs(run).max(axis=(1, 2), keepdims=True)
         shapes = run / np.where(size == 0, 1, size)
         spread = np.ptp(shapes[-1], axis=0).max()
-        scale *= float(size[-1, 0, 0]) / first  # of the shape now, in units of the input
-        gone = scale * spread < STILL
-        if spread < STILL:  # beyond that argmax sees rounding alone
+        scale *= float(size[-1, 0, 0]) / first  # of the tokens, relative to the input
+        has_vanished = scale * spread < SETTLED
+        if spread < SETTLED:  # differences are of the order of rounding errors
             return "consensus", run[-1], layer
         moved = np.abs(shapes - shapes[-1]).max(axis=(1, 2))  # (block + 1,)
-        back = np.flatnonzero(moved[-LONGEST_CYCLE - 1 : -1][::-1] < STILL * spread) + 1  # layers ago
+        back = np.flatnonzero(moved[-MAX_CYCLE_LAYERS - 1 : -1][::-1] < SETTLED * spread) + 1  # layers ago
         if len(back):
-            return "cycle" if back[0] > 1 else "consensus" if gone else "clusters", run[-1], layer
+            return "cycle" if back[0] > 1 else "consensus" if has_vanished else "clusters", run[-1], layer
         tokens = np.asarray(shapes[-1] * first)
-    return "consensus" if gone else "unsettled", tokens, layer
+    return "consensus" if has_vanished else "unsettled", tokens, layer
 
 
 def sphere(rng: np.random.Generator, *, beta: float = 9.0, t: float = 10.0, n: int = 32, d: int = 2) -> Row:
-    """How many clusters there are on the unit sphere at time t, and how alike all tokens are."""
-    run = simulate(cloud(rng, "sphere", n, d), Sphere(beta), times=[0, t], method="LSODA", rtol=1e-5, atol=1e-7)
+    """Count the clusters on the unit sphere at time t, and measure the similarity of the tokens."""
+    run = simulate(make_tokens(rng, "sphere", n, d), Sphere(beta), times=[0, t], method="LSODA", rtol=1e-5, atol=1e-7)
     last = run.array[-1]
-    clusters = fcluster(linkage(last, "single"), NEAR, "distance").max() if n > 1 else 1
+    clusters = fcluster(linkage(last, "single"), CLUSTER_DISTANCE, "distance").max() if n > 1 else 1
     return {"clusters": int(clusters), "similarity": float(run.similarity[-1])}
 
 
@@ -200,14 +202,14 @@ def temperature(
     d: int = 2,
     tokens: str = "gaussian",
 ) -> Row:
-    """How far softmax at a temperature is from hardmax, against depth, with bounds.
+    """Measure the distance of softmax at a temperature from hardmax, with bounds.
 
-    `distance` is that of the farthest token after all layers, in units of the diameter R of the input. After one layer
-    it is at most `one_layer_bound` = alpha/(1 + alpha) max_i min(1, n exp(-gap_i/temperature)), which is proved.
+    `distance` is the largest of a token after all layers, in units of the diameter of the input. After one layer it is
+    at most `one_layer_bound` = alpha/(1 + alpha) max_i min(1, n exp(-gap_i/temperature)), which is proved.
     `constant` is the smallest C for which sqrt(log beta / beta) e^{Ct} is no smaller than the distance, with
     beta = 1/temperature, t = layers alpha/(1 + alpha).
     """
-    start = cloud(rng, tokens, n, d)
+    start = make_tokens(rng, tokens, n, d)
     hard = simulate(start, Hardmax(alpha), layers=layers)
     soft = simulate(start, Softmax(alpha, temperature=temperature), layers=layers)
     diameter = float(np.linalg.norm(start[:, None] - start, axis=-1).max()) or 1.0
@@ -240,7 +242,7 @@ def classifier(
     negation: float = 0.2,
     contrast: float = 0.2,
 ) -> Row:
-    """Accuracy of the classifier over its settings, on made reviews: as many to test as to learn from."""
+    """Measure the accuracy of the classifier on generated reviews, half of them for training, half for testing."""
     with needed_for("the cell `classifier`", None, "text"):
         from hardmax.text.classifier import HardmaxClassifier
         from hardmax.text.corpus import reviews as made

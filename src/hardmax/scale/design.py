@@ -1,4 +1,4 @@
-"""Which cells a sweep has: a grid, a list, or random draws; and the values that files can hold."""
+"""The design of a sweep: the parameters of its cells, as a grid, a list, or random draws."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,15 +10,15 @@ import numpy as np
 from hardmax._errors import ParameterError, ParameterTypeError
 
 RESERVED = ("cell", "seconds", "error")  # columns of every table
-REPEAT = "seed"  # a parameter whose values are repetitions: cells with equal values have common random numbers
+REPEAT = "seed"  # parameter that numbers repetitions: cells with equal values have common random numbers
 Params = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Design:
-    """Parameters of every cell, in an order that never changes.
+    """The parameters of every cell, in a fixed order.
 
-    `axes` is a grid, in which the last parameter changes first; or `cells` says them one by one. JSON can hold either.
+    Either `axes` is a grid, in which the last parameter varies fastest, or `cells` lists the cells.
     """
 
     axes: dict[str, list[Any]] | None = None
@@ -31,8 +31,8 @@ class Design:
         if self.cells is not None:
             return self.cells[index]
         axes = self.axes or {}
-        places = np.unravel_index(index, [len(values) for values in axes.values()])
-        return {name: values[int(at)] for (name, values), at in zip(axes.items(), places, strict=True)}
+        indices = np.unravel_index(index, [len(values) for values in axes.values()])
+        return {name: values[int(i)] for (name, values), i in zip(axes.items(), indices, strict=True)}
 
     @property
     def names(self) -> list[str]:
@@ -40,55 +40,57 @@ class Design:
         return list(self.cells[0] if self.cells is not None else self.axes or {})
 
 
-def design_of(grid: object, samples: int | None, seed: int) -> Design:
-    """The design that a person wrote; see `sweep`."""
+def make_design(grid: object, samples: int | None, seed: int) -> Design:
+    """Return the design of the parameters `grid`, `samples` and `seed` of `sweep`."""
     if samples is not None:
-        return Design(cells=_drawn(_axes(grid, "samples"), samples, seed))
+        return Design(cells=_draw(_axes(grid, "samples"), samples, seed))
     if isinstance(grid, Mapping):
         axes = {name: [plain(value, f"grid[{name!r}]") for value in values] for name, values in _axes(grid).items()}
-        return _with_cells(Design(axes=axes))
+        return _check_not_empty(Design(axes=axes))
     if isinstance(grid, Sequence) and not isinstance(grid, str) and all(isinstance(cell, Mapping) for cell in grid):
-        return _with_cells(Design(cells=[_plain_cell(cell, index, set(grid[0])) for index, cell in enumerate(grid)]))
+        return _check_not_empty(
+            Design(cells=[_plain_cell(cell, index, set(grid[0])) for index, cell in enumerate(grid)])
+        )
     must = "be a dict of lists, or a list of dicts"
     raise ParameterTypeError("grid", must, type(grid).__name__, "Such as {'alpha': [0.1, 0.5], 'n': [10, 100]}.")
 
 
-def _with_cells(design: Design) -> Design:
+def _check_not_empty(design: Design) -> Design:
     if not len(design):
         raise ParameterError("grid", "have at least one cell", "none", "Give every parameter a value.")
     return design
 
 
-def _axes(grid: object, asked_by: str = "") -> dict[str, Any]:
-    """Names and what they take: lists, or with `samples` also distributions."""
+def _axes(grid: object, option: str = "") -> dict[str, Any]:
+    """Return the values of each parameter: lists, or with `samples` also distributions."""
     if not isinstance(grid, Mapping) or not grid:
-        must = f"be a dict of lists or distributions with `{asked_by}`" if asked_by else "name parameters"
+        must = f"be a dict of lists or distributions with `{option}`" if option else "name parameters"
         raise ParameterTypeError("grid", must, shown(grid), "Such as {'alpha': scipy.stats.loguniform(0.05, 5)}.")
     axes = {}
     for name, values in grid.items():
         _check_name(name)
-        draws = bool(asked_by) and hasattr(values, "rvs")
-        if not draws and (isinstance(values, str) or not isinstance(values, Iterable)):
-            advice = (
-                f"Write [{values!r}] for one value." if asked_by or not hasattr(values, "rvs") else "Add `samples`."
-            )
+        is_distribution = bool(option) and hasattr(values, "rvs")
+        if not is_distribution and (isinstance(values, str) or not isinstance(values, Iterable)):
+            advice = f"Write [{values!r}] for one value." if option or not hasattr(values, "rvs") else "Add `samples`."
             raise ParameterTypeError(f"grid[{name!r}]", "be a list of values", shown(values), advice)
-        axes[name] = values if draws else list(values)
-        if not draws and not axes[name]:
+        axes[name] = values if is_distribution else list(values)
+        if not is_distribution and not axes[name]:
             raise ParameterError(f"grid[{name!r}]", "have at least one value", "none", "Leave the parameter out.")
     return axes
 
 
-def _drawn(axes: dict[str, Any], samples: object, seed: int) -> list[Params]:
+def _draw(axes: dict[str, Any], samples: object, seed: int) -> list[Params]:
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
         raise ParameterError("samples", "be an integer of at least 1", repr(samples), "Pass an int.")
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 0)))  # cells have keys of one number
+    rng = np.random.default_rng(
+        np.random.SeedSequence(seed, spawn_key=(0, 0))
+    )  # the spawn keys of cells have one number
     columns = {}
     for name, values in axes.items():
         if hasattr(values, "rvs"):
             drawn = values.rvs(size=samples, random_state=rng)
         else:
-            drawn = [values[at] for at in rng.integers(len(values), size=samples)]
+            drawn = [values[i] for i in rng.integers(len(values), size=samples)]
         columns[name] = [plain(value, f"grid[{name!r}]") for value in drawn]
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
@@ -104,20 +106,20 @@ def _plain_cell(cell: Mapping[Any, Any], index: int, names: set[str]) -> Params:
 
 def _check_name(name: object) -> None:
     if not isinstance(name, str) or not name or name in RESERVED:
-        must = f"name parameters by words other than {', '.join(RESERVED)}, which are columns of every table"
+        must = f"name parameters differently from {', '.join(RESERVED)}, which are columns of every table"
         raise ParameterError("grid", must, repr(name), "Choose another name.")
 
 
 def plain(value: Any, name: str) -> Any:
-    """A number, a text, a truth value or None, of Python; that is what JSON and Parquet give back as it was."""
+    """Return a number, text, boolean or None of Python, which JSON and Parquet preserve."""
     value = value.item() if isinstance(value, np.generic) else value
     if value is None or isinstance(value, bool | int | float | str):
         return value
     must = "hold numbers, texts, True, False or None"
-    raise ParameterTypeError(name, must, shown(value), "Pass a name or a number, and build the thing within the cell.")
+    raise ParameterTypeError(name, must, shown(value), "Pass a name or a number, and build the object inside the cell.")
 
 
 def shown(value: object) -> str:
-    """What came, in few letters."""
+    """Return the repr of a value, or its type if that is long."""
     text = repr(value)
     return text if len(text) < 60 else type(value).__name__

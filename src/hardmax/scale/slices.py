@@ -1,76 +1,69 @@
-"""Where files of texts are cut: into slices that fit in memory, found without holding more than one.
+"""Slices of input files: consecutive rows that fit in memory, read from Parquet.
 
-CSV is cut by the parser that reads it, so that a line break within quotes ends no row, and a file that is no CSV is
-refused before any work. Of Parquet only the footer is read.
+CSV, JSON lines and text files are first copied to Parquet, one row group per slice, so that a file that cannot be read
+is refused before any prediction, and so that workers read all formats alike.
 """
 
-import io
+import codecs
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
-from itertools import islice
+from dataclasses import dataclass
+from itertools import count, islice, pairwise
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, TextIO
 
 from hardmax._errors import InputError, ParameterError
+from hardmax._files import written_whole
 from hardmax.text.files import (
+    BYTE_ORDER_MARKS,
     DELIMITERS,
     ENDINGS,
     JSON_ENDINGS,
-    MARKED,
+    MAX_ROW_BYTES,
+    CsvFile,
     How,
-    csv_opening,
-    csv_records,
     ending_of,
     json_object,
 )
-from hardmax.text.tables import TEXT_NAMES, choose_column
+from hardmax.text.tables import TEXT_NAMES, choose_column, text_of
 
-ROWS = 20_000  # of a slice: some seconds of short texts
-SIZE = 8 << 20  # bytes of a slice: some seconds of long ones
-LONGEST = 64 << 20  # bytes of a line, and letters of a field
-HEAD = 1000  # lines that tell the columns of a file
-CUT = (*DELIMITERS, *JSON_ENDINGS, ".parquet", ".txt")
-GUESSES = ("utf-8", "cp1252", "latin-1")  # one after the other, as `files.read_text` has them
+MAX_ROWS = 20_000  # per slice: a few seconds of work for short texts
+MAX_BYTES = 8 << 20  # per slice: a few seconds of work for long texts
+HEAD_LINES = 1000  # of JSON lines, whose keys are the columns
+BATCH_ROWS = 1000  # of Parquet that are decoded together
+BUFFER_BYTES = 1 << 20  # of Parquet that are read together
+COPIED = (*DELIMITERS, *JSON_ENDINGS, ".txt")
+ENCODINGS = ("utf-8-sig", "cp1252", "latin-1")  # tried in this order
+COLUMN = "text"  # of a copy
 
 
 @dataclass(frozen=True)
 class Slice:
-    """Rows of a file that lie together, and all that reading them needs. JSON can hold it."""
+    """Rows `start` to `stop` - 1 of a file, counted from 0. All fields can be written as JSON."""
 
+    number: int
     file: str
-    name: str | None  # of the file in the answers; None where there is only one
-    size: int  # of the file, which is not to change while it is read
-    changed: int  # when it was written last, in ns
-    column: str | int | None = None  # name, or place in CSV; None where a line is a text
-    encoding: str | None = None
-    delimiter: str | None = None
-    width: int = 0  # fields of CSV
-    number: int = 0  # of the slice
-    start: int = 0  # bytes from here to `stop`; of Parquet, rows of the file
-    stop: int = 0
-    line: int = 1  # number of its first line
-    first: int = 1  # number of its first row
-    rows: int = 0
+    name: str | None  # of the file in the predictions; None for a single file
+    size: int  # of the file in bytes, which must not change while it is read
+    modified_ns: int
+    parquet: str  # the file itself, or its copy
+    column: str
+    start: int
+    stop: int
+
+    @property
+    def rows(self) -> int:
+        return self.stop - self.start
 
     @property
     def where(self) -> str:
-        """Its rows in words."""
-        return f"rows {self.first:,} to {self.first + self.rows - 1:,} of `{self.file}`"
+        return f"rows {self.start + 1:,} to {self.stop:,} of `{self.file}`"
 
 
-def slices_of(found: list[tuple[Path, str | None]], text: str | None, how: How) -> list[Slice]:
-    """The slices of files, which come with their names in the answers, in their order."""
-    cut = [part for path, name in found for part in _cut_file(path, name, text, how)]
-    if not cut:
-        raise ParameterError("files", "hold rows", "none", "Add a row for each text.")
-    return [replace(part, number=number) for number, part in enumerate(cut)]
-
-
-def files_of(given: Any, out: Path) -> list[tuple[Path, str | None]]:
-    """The files of a path, a folder or a list of them, in order; with names where there may be several."""
+def find_files(given: Any, out: Path) -> list[tuple[Path, str | None]]:
+    """Return the files of a path, a folder or a list of them, in order, with names if there may be several."""
     if not isinstance(given, str | PathLike):
-        return [(path, name or str(each)) for each in given for path, name in files_of(each, out)]
+        return [(path, name or str(each)) for each in given for path, name in find_files(each, out)]
     path = Path(given)
     if not path.exists():
         raise FileNotFoundError(f"`{path}` must be a file or a folder. Got nothing at that path. Check the spelling.")
@@ -78,177 +71,185 @@ def files_of(given: Any, out: Path) -> list[tuple[Path, str | None]]:
         return [(path, None)]
     if out.resolve().is_relative_to(path.resolve()):
         raise ParameterError("out", "be outside of the folder that is read", f"{str(out)!r}", "Choose another folder.")
-    within = sorted(each for each in path.rglob("*") if each.is_file())
-    names = [each.relative_to(path) for each in within]
-    seen = [name for name in names if not any(part[0] in "._" for part in name.parts)]  # as Spark and Arrow have it
+    names = [each.relative_to(path) for each in sorted(path.rglob("*")) if each.is_file()]
+    visible = [name for name in names if not any(part[0] in "._" for part in name.parts)]  # as in Spark and Arrow
     found: list[tuple[Path, str | None]] = [
-        (path / name, name.as_posix()) for name in seen if name.name.lower().endswith(ENDINGS)
+        (path / name, name.as_posix()) for name in visible if name.name.lower().endswith(ENDINGS)
     ]
     if not found:
-        raise ParameterError("files", f"hold files that end in {', '.join(CUT)}", f"none in {str(path)!r}")
+        must = f"hold files that end in {', '.join((*COPIED, '.parquet'))}"
+        raise ParameterError("files", must, f"none in {str(path)!r}")
     return found
 
 
-def _cut_file(path: Path, name: str | None, text: str | None, how: How) -> list[Slice]:
-    ending = ending_of(path)
-    if ending not in CUT:
-        packed = ending.endswith(".gz")
-        advice = "Unpack it: gunzip." if packed else "Save it as .csv or .parquet."
-        raise ParameterError(path, "be a file that can be cut", f"{ending}, which can be read as a whole only", advice)
-    if ending == ".parquet":
-        about = path.stat()
-        return list(_cut_parquet(Slice(str(path.resolve()), name, about.st_size, about.st_mtime_ns), path, text))
-    for encoding in GUESSES if how.encoding is None else (how.encoding,):
-        _check_encoding(encoding)
-        try:
-            return list(_cut_text(path, name, ending, text, how._replace(encoding=encoding)))
-        except UnicodeError:
-            continue
-    raise ParameterError(path, f"be text in {how.encoding}", "bytes that are not", "Pass its `encoding`.")
+def make_slices(
+    found: list[tuple[Path, str | None]], text: str | None, how: How, copies: Path
+) -> tuple[list[Slice], list[str]]:
+    """Return the slices of files with their names, and a sentence for each file whose encoding was guessed.
+
+    Copies of files in other formats than Parquet are written to the folder `copies`.
+    """
+    slices: list[Slice] = []
+    notes: list[str] = []
+    for index, (path, name) in enumerate(found):
+        ending, about = ending_of(path), path.stat()
+        if ending == ".parquet":
+            parquet, (column, sizes) = path.resolve(), _cut_parquet(path, text)
+        elif ending in COPIED:
+            parquet, column = copies / f"{index:06d}.parquet", COLUMN
+            sizes, encoding = _copy(path, ending, text, how, parquet)
+            if how.encoding is None and encoding != ENCODINGS[0]:
+                notes.append(
+                    f"{path} is not UTF-8, and was read as Latin-1. If characters look wrong, pass `encoding`."
+                )
+        else:
+            advice = "Unpack it: gunzip." if ending.endswith(".gz") else "Save it as .csv or .parquet."
+            raise ParameterError(path, "be a file that is read in parts", f"a {ending} file", advice)
+        start, now = 0, path.stat()
+        if (now.st_size, now.st_mtime_ns) != (about.st_size, about.st_mtime_ns):
+            raise _changed(path)
+        for size in sizes:
+            known = (len(slices), str(path.resolve()), name, about.st_size, about.st_mtime_ns, str(parquet), column)
+            slices.append(Slice(*known, start, start + size))
+            start += size
+    if not slices:
+        raise ParameterError("files", "hold rows", "none", "Add a row for each text.")
+    return slices, notes
 
 
-def _check_encoding(encoding: str) -> None:
-    plain = bytes(range(128))
-    try:
-        fits = plain.decode(encoding) == plain.decode("ascii")
-    except (LookupError, UnicodeError):
-        fits = False
-    if not fits:
-        must = "name an encoding in which the letters of ASCII are single bytes, so that files can be cut"
-        raise ParameterError("encoding", must, repr(encoding), "Write the file as UTF-8: iconv -t utf-8.")
+def _changed(path: Path) -> InputError:
+    return InputError(f"`{path}` must not change while it is read. Got another size or time. Call it again.")
 
 
-class _Lines:
-    """Lines of a file one by one, and where they end; with `split` also a lone carriage return ends one."""
-
-    def __init__(self, file: BinaryIO, path: Path, encoding: str, *, split: bool) -> None:
-        self.file, self.path, self.encoding, self.split = file, path, encoding, split
-        self.offset, self.count = file.tell(), 0  # of what was given out
-
-    def __iter__(self) -> Iterator[str]:
-        while raw := self.file.readline(LONGEST + 1):
-            if len(raw) > LONGEST:
-                must, got = f"have lines of at most {LONGEST:,} bytes", f"a longer one, line {self.count + 1:,}"
-                raise ParameterError(self.path, must, got, "Put each row on a line of its own.")
-            text = raw.decode(self.encoding)
-            if "\0" in text:
-                raise ParameterError(self.path, f"be text in {self.encoding}", "bytes that are 0", "Convert it.")
-            if not self.split or "\r" not in text[:-2]:
-                self.count, self.offset = self.count + 1, self.offset + len(raw)
-                yield text
-                continue
-            for piece in io.StringIO(text, newline=""):
-                self.count, self.offset = self.count + 1, self.offset + len(piece.encode(self.encoding))
-                yield piece
-
-
-def _cut_text(path: Path, name: str | None, ending: str, text: str | None, how: How) -> Iterator[Slice]:
-    about, encoding = path.stat(), str(how.encoding)
-    known = Slice(str(path.resolve()), name, about.st_size, about.st_mtime_ns, encoding=encoding)
-    with path.open("rb") as file:
-        begins = file.read(3)
-        if begins[:2] in MARKED:
-            raise ParameterError(path, "be a file that can be cut", "UTF-16", "Write it as UTF-8: iconv -t utf-8.")
-        file.seek(3 if begins == b"\xef\xbb\xbf" else 0)
-        lines = _Lines(file, path, encoding, split=ending not in JSON_ENDINGS)
-        rows: Iterable[object] = lines
-        if ending in JSON_ENDINGS:
-            columns = _json_columns(path, encoding, file)
-            column = choose_column(columns, text, "text", TEXT_NAMES, None, path) if columns else None
-            known, rows = replace(known, column=column), (line for line in lines if line.strip())
-        elif ending != ".txt":
-            known, rows = _csv_rows(known, path, lines, text, how.delimiter or "", DELIMITERS[ending])
-        elif text is not None:
-            raise ParameterError("text", "name a column of a table", f"{str(path)!r}", "Leave it out.")
-        yield from _cut(known, lines, rows)
-
-
-def _csv_rows(
-    known: Slice, path: Path, lines: _Lines, text: str | None, wanted: str, usual: str
-) -> tuple[Slice, Iterable[object]]:
-    """What the header of CSV says, and the rows below it."""
-    start = lines.offset
-    opening = "".join(_head(lines))
-    lines.file.seek(start)
-    said, delimiter = csv_opening(opening, usual, wanted or None)
-    lines.offset, lines.count = start, 0
-    if said:
-        next(iter(lines))
-        lines.count = 0  # as in `files.read_frame`, the line that says the delimiter is none
-    records = csv_records(path, lines, delimiter, longest=LONGEST)
-    _, header = next(records, (0, []))
-    if not header:
-        return known, ()
-    names = [each.strip() for each in header]
-    column = names.index(choose_column(names, text, "text", TEXT_NAMES, None, path))
-    return replace(known, column=column, delimiter=delimiter, width=len(names)), records
-
-
-def _head(lines: _Lines) -> Iterator[str]:
-    """The first lines, as many as tell of the others."""
-    start = lines.offset
-    for line in islice(lines, HEAD):
-        yield line
-        if lines.offset - start >= SIZE:
-            return
-
-
-def _json_columns(path: Path, encoding: str, file: BinaryIO) -> list[str]:
-    """Columns of the first lines, in the order in which they come."""
-    start = file.tell()
-    some = [(n, line) for n, line in enumerate(_head(_Lines(file, path, encoding, split=False)), 1) if line.strip()]
-    file.seek(start)
-    return list(dict.fromkeys(key for number, line in some for key in json_object(path, number, line)))
-
-
-def _cut(known: Slice, lines: _Lines, rows: Iterable[object]) -> Iterator[Slice]:
-    first, count = 1, 0
-    start, line = lines.offset, lines.count + 1
-    for _ in rows:
-        count += 1
-        if count >= ROWS or lines.offset - start >= SIZE:
-            yield replace(known, start=start, stop=lines.offset, line=line, first=first, rows=count)
-            start, line, first, count = lines.offset, lines.count + 1, first + count, 0
-    if count:
-        yield replace(known, start=start, stop=lines.offset, line=line, first=first, rows=count)
-
-
-def _cut_parquet(known: Slice, path: Path, text: str | None) -> Iterator[Slice]:
+def _cut_parquet(path: Path, text: str | None) -> tuple[str, list[int]]:
+    """Return the column of texts, and the number of rows of each slice, from the footer of the file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(path) as file:
-            about, schema = file.metadata, file.schema_arrow
+            footer, schema = file.metadata, file.schema_arrow
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"`{path}` must be a Parquet file. Got: {error} Download or write it again.") from None
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     columns = [column for column in schema.names if column not in index]
-    known = replace(known, column=choose_column(columns, text, "text", TEXT_NAMES, None, path))
-    start = count = size = 0
-    for group in map(about.row_group, range(about.num_row_groups)):
-        leaves = map(group.column, range(group.num_columns))
-        texts = sum(leaf.total_uncompressed_size for leaf in leaves if leaf.path_in_schema == known.column)
-        left, each = group.num_rows, texts / max(group.num_rows, 1)
-        while left:
-            room = min(ROWS - count, int((SIZE - size) / max(each, 1e-9)))
-            if room < 1 and count:
-                yield replace(known, start=start, stop=start + count, first=start + 1, rows=count)
-                start, count, size = start + count, 0, 0
-                continue
-            taken = min(max(room, 1), left)
-            left, count, size = left - taken, count + taken, size + int(taken * each)
-    if count:
-        yield replace(known, start=start, stop=start + count, first=start + 1, rows=count)
+    column, pieces = choose_column(columns, text, "text", TEXT_NAMES, None, path), list[tuple[int, int]]()
+    for group in map(footer.row_group, range(footer.num_row_groups)):
+        chunks = map(group.column, range(group.num_columns))
+        size = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == column)
+        slices = max(-(-group.num_rows // MAX_ROWS), -(-size // MAX_BYTES), 1)
+        bounds = [group.num_rows * i // slices for i in range(slices + 1)]
+        for start, stop in pairwise(bounds):  # large row groups are cut, small ones joined
+            rows, length = pieces.pop() if pieces else (0, 0)
+            whole = rows + stop - start, length + size // slices
+            pieces += (
+                [whole]
+                if whole[0] <= MAX_ROWS and whole[1] <= MAX_BYTES
+                else [(rows, length), (stop - start, size // slices)]
+            )
+    return column, [rows for rows, _ in pieces if rows]
 
 
-def guessed(cut: Iterable[Slice], encoding: str | None) -> list[str]:
-    """Sentences on files whose encoding was guessed."""
-    other = dict.fromkeys(part.file for part in cut if part.encoding not in (None, GUESSES[0]))
-    said = "is not UTF-8, and was read as Latin-1. If letters look wrong, pass `encoding`."
-    return [f"{file} {said}" for file in other] if encoding is None else []
+def _copy(path: Path, ending: str, text: str | None, how: How, target: Path) -> tuple[list[int], str]:
+    """Write the texts of a file to Parquet; return the number of rows of each row group, and the encoding."""
+    with path.open("rb") as file:
+        mark = BYTE_ORDER_MARKS.get(file.read(2))
+    for encoding in ENCODINGS if how.encoding is None and mark is None else (how.encoding or mark,):
+        try:
+            utf8 = codecs.lookup(str(encoding)).name == "utf-8"
+        except LookupError:
+            advice = "Try utf-8, latin-1 or utf-16."
+            raise ParameterError("encoding", "name a text encoding", f"{encoding!r}", advice) from None
+        try:
+            newline = {".txt": None, ".jsonl": "\n", ".ndjson": "\n"}.get(ending, "")
+            with path.open(encoding="utf-8-sig" if utf8 else encoding, newline=newline) as opened:
+                return _write_groups(_texts(path, ending, opened, text, how.delimiter), target), str(encoding)
+        except UnicodeError:
+            continue
+    raise ParameterError(path, f"be text in {how.encoding or mark}", "other bytes", "Pass its `encoding`.")
 
 
-def as_cells(cut: Iterable[Slice]) -> list[dict[str, Any]]:
-    """Slices as the cells of a sweep."""
-    return [asdict(part) for part in cut]
+def _texts(path: Path, ending: str, file: TextIO, text: str | None, delimiter: str | None) -> Iterator[str]:
+    """Yield the text of each row, an empty one if it is missing."""
+    values: Iterable[Any]
+    if ending in DELIMITERS:
+        table = CsvFile(path, file, DELIMITERS[ending], delimiter)
+        names = table.names
+        column = names.index(choose_column(names, text, "text", TEXT_NAMES, None, path)) if names else 0
+        values = (value for batch in table.batches([column]) for value in batch.column(0).to_pylist())
+    elif ending in JSON_ENDINGS:
+        rows = ((number, line) for number, line in enumerate(_lines(path, file), 1) if line.strip())
+        head = [json_object(path, *row) for row in islice(rows, HEAD_LINES)]
+        keys = list(dict.fromkeys(key for row in head for key in row))
+        key = choose_column(keys, text, "text", TEXT_NAMES, None, path) if keys else None
+        file.seek(0)
+        rows = ((number, line) for number, line in enumerate(_lines(path, file), 1) if line.strip())
+        values = (json_object(path, *row).get(key or "") for row in rows)
+    else:
+        if text is not None:
+            raise ParameterError("text", "name a column of a table", f"{str(path)!r}", "Leave it out.")
+        values = (line.removesuffix("\n") for line in _lines(path, file))
+    for row, value in enumerate(values, 1):
+        found = text_of(value, path, row) or ""
+        if "\0" in found:
+            advice = "Pass its encoding, such as `encoding='utf-16'`."
+            raise ParameterError(path, "be text", f"null bytes in row {row}", advice)
+        yield found
+
+
+def _lines(path: Path, file: TextIO) -> Iterator[str]:
+    for number in count(1):
+        if not (line := file.readline(MAX_ROW_BYTES + 1)):
+            return
+        if len(line) > MAX_ROW_BYTES:
+            must, got = f"have lines of at most {MAX_ROW_BYTES:,} characters", f"a longer one, line {number:,}"
+            raise ParameterError(path, must, got, "Put each row on a line of its own.")
+        yield line
+
+
+def _write_groups(texts: Iterator[str], target: Path) -> list[int]:
+    """Write texts as row groups of at most MAX_ROWS rows and about MAX_BYTES; return their numbers of rows."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema, sizes = pa.schema([(COLUMN, pa.string())]), list[int]()
+    with written_whole(target) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+        group, size = list[str](), 0
+        for text in texts:
+            group.append(text)
+            size += len(text)
+            if len(group) >= MAX_ROWS or size >= MAX_BYTES:
+                writer.write_table(pa.table([group], schema=schema))
+                sizes.append(len(group))
+                group, size = [], 0
+        if group:
+            writer.write_table(pa.table([group], schema=schema))
+            sizes.append(len(group))
+    return sizes
+
+
+def read_slice(part: Slice) -> list[str]:
+    """Return the texts of a slice; a missing one is an empty text."""
+    import pyarrow.parquet as pq
+
+    path = Path(part.file)
+    if part.parquet == part.file:
+        now = path.stat()
+        if (now.st_size, now.st_mtime_ns) != (part.size, part.modified_ns):
+            raise _changed(path)
+    values: list[Any] = []
+    with pq.ParquetFile(part.parquet, buffer_size=BUFFER_BYTES, pre_buffer=False) as file:
+        first, groups = 0, list[int]()  # row groups that overlap the slice, and the first row of the first one
+        for group in range(file.num_row_groups):
+            rows = file.metadata.row_group(group).num_rows
+            if not groups and first + rows <= part.start:
+                first += rows
+            else:
+                groups.append(group)
+        for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=[part.column]):
+            if first + batch.num_rows > part.start:
+                values += batch.column(0)[max(part.start - first, 0) : part.stop - first].to_pylist()
+            first += batch.num_rows
+            if first >= part.stop:
+                break
+    return [text_of(value, path, row) or "" for row, value in enumerate(values, part.start + 1)]

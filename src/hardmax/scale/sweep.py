@@ -1,4 +1,4 @@
-"""The verb, and the table that it returns."""
+"""`sweep`, which runs a function on many parameters, and the table that it returns."""
 
 import inspect
 import json
@@ -15,14 +15,11 @@ from hardmax._errors import InputError, ParameterError, ParameterTypeError, did_
 from hardmax._files import check_writable
 from hardmax._types import Progress
 from hardmax._validation import check_count, check_positive
-from hardmax.scale.cell_process import Chunk
+from hardmax.scale.cell_process import Cell, Task
 from hardmax.scale.cells import CELLS, BuiltIn
-from hardmax.scale.child import Cell
-from hardmax.scale.chunks import Chunks
-from hardmax.scale.design import design_of
-from hardmax.scale.engine import Engine, check_engine, connected, run_chunks
-from hardmax.scale.manifest import FILE, Configuration, Interval, Manifest
-from hardmax.scale.parts import Part, joined
+from hardmax.scale.design import make_design
+from hardmax.scale.executor import Engine, check_engine, connected, run_tasks
+from hardmax.scale.store import FILE, Configuration, Interval, Manifest, join_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,18 +28,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Sweep:
-    """The table of a sweep, in the files of its folder. It prints as a sentence.
+class SweepTable:
+    """The table of a sweep, stored as Parquet in a folder. Its repr is a sentence.
 
     Attributes
     ----------
     manifest : Manifest
-        The configuration, and which parts are done.
+        The configuration, and the parts that are finished.
 
     Examples
     --------
     >>> import hardmax as hm
-    >>> found = hm.scale.Sweep.open("runs/leaders")  # doctest: +SKIP
+    >>> found = hm.scale.SweepTable.open("runs/leaders")  # doctest: +SKIP
     >>> found.complete, found.errors  # doctest: +SKIP
     (True, 0)
     """
@@ -50,8 +47,8 @@ class Sweep:
     manifest: Manifest
 
     @classmethod
-    def open(cls, out: str | PathLike[str]) -> "Sweep":
-        """The sweep in a folder, done or not.
+    def open(cls, out: str | PathLike[str]) -> "SweepTable":
+        """Open the sweep in a folder, complete or not.
 
         Parameters
         ----------
@@ -60,7 +57,7 @@ class Sweep:
 
         Returns
         -------
-        Sweep
+        SweepTable
 
         Raises
         ------
@@ -76,17 +73,17 @@ class Sweep:
 
     @property
     def cells(self) -> int:
-        """How many cells there are."""
+        """Number of cells."""
         return len(self.manifest.configuration.design)
 
     @cached_property
     def rows(self) -> int:
-        """How many of them have a row."""
+        """Number of cells that have a row."""
         return sum(part.stop - part.start for part in self.manifest.parts.values())
 
     @cached_property
     def errors(self) -> int:
-        """How many rows hold an error."""
+        """Number of rows that hold an error."""
         return sum(part.errors for part in self.manifest.parts.values())
 
     @property
@@ -96,7 +93,7 @@ class Sweep:
 
     @property
     def status(self) -> str:
-        """How far it is, as a sentence."""
+        """The progress as a sentence."""
         parts = len(self.manifest.parts)
         known = f"{self.rows:,} of {self.cells:,} cells of `{self.manifest.configuration.cell}` have a row"
         return f"{known}, {self.errors:,} of them an error; {parts:,} part{'s' * (parts != 1)} in {self.out}."
@@ -105,29 +102,26 @@ class Sweep:
         return self.status
 
     def table(self) -> "pa.Table":
-        """The rows that there are, in the order of the cells: number, parameters, row, seconds, error."""
-        with needed_for("A sweep's table", None, "scale"):
+        """Return the rows in the order of the cells: index, parameters, returned values, seconds, error."""
+        with needed_for("The table of a sweep", None, "scale"):
             import pyarrow as pa
             import pyarrow.parquet as pq
         if not self.rows:
             raise InputError(f"A table needs at least one row. Got none: {self.status}")
         try:
-            paths = [self.out / part.name for part in self.manifest.done]
-            return joined([pq.read_table(path, page_checksum_verification=True) for path in paths])
+            return join_tables([pq.read_table(self.out / part.name) for part in self.manifest.done])
         except (OSError, pa.ArrowException) as problem:
-            advice = "Run the sweep again: it computes what is missing."
-            raise InputError(
-                f"The parts in `{self.out}` must be as they were written. Got {problem}. {advice}"
-            ) from None
+            advice = "Run the sweep again, which computes missing parts."
+            raise InputError(f"The parts in `{self.out}` must be unchanged. Got {problem}. {advice}") from None
 
     def to_frame(self) -> "pd.DataFrame":
-        """The same as a pandas table."""
-        with needed_for("`Sweep.to_frame`", None, "scale"):
+        """Return the rows as a pandas table."""
+        with needed_for("`SweepTable.to_frame`", None, "scale"):
             import pandas  # noqa: F401
         return self.table().to_pandas()
 
     def error_counts(self) -> dict[str, int]:
-        """How often each error occurs, the most frequent first."""
+        """Return the number of rows with each error, in descending order."""
         counts = Counter(error for error in (self.table()["error"].to_pylist() if self.rows else []) if error)
         return dict(counts.most_common())
 
@@ -144,30 +138,31 @@ def sweep(
     time_limit: float | None = None,
     progress: Progress | None = None,
     started: "Callable[[Client], object] | None" = None,
-) -> Sweep:
-    """Run one function on many parameters, on every core or on a cluster, into one table.
+) -> SweepTable:
+    """Run one function on many parameters, on all cores or on a cluster, into one table.
 
-    A row depends on the function, its parameters, the seed and its index: not on the order, nor on which or how many
-    workers there are. Called again with the same folder, a sweep goes on where it stood. A cell that fails, hangs
-    beyond `time_limit` or kills its process is a row with its error.
+    A row depends on the function, its parameters, the seed and its index: not on the order, nor on the workers. The
+    same call on the same folder continues an interrupted sweep. A cell that fails, exceeds `time_limit` or crashes is a
+    row with its error.
 
-    In a script, call it below ``if __name__ == "__main__":``, since worker processes import the script.
+    In a script, call it below ``if __name__ == "__main__":``, because worker processes import the script.
 
     Parameters
     ----------
     cell : callable, or the name of a built-in one
-        `cell(params, rng)` returns a dict of numbers, texts, truth values, None, or lists of them: a row. It shall
-        depend on nothing else. Built in are "leaders", "endings", "sphere", "temperature" and "classifier".
+        `cell(params, rng)` returns a row: a dict of numbers, texts, booleans, None, or lists of them. It must depend on
+        nothing else. Built-in cells are "leaders", "endings", "sphere", "temperature" and "classifier".
     grid : dict of lists, or list of dicts
-        Every combination of the lists, or the cells one by one.
+        Every combination of the lists, or the parameters of each cell.
     out : path
-        Folder for the table, as Parquet parts, and its manifest. Workers on other machines must see it, too.
+        Folder for the table, as Parquet parts, and its manifest. Workers on other machines must have access to it.
     engine : "local", address or distributed.Client
         Worker processes on this machine, or a Dask cluster.
     workers : int, optional
-        How many worker processes there are with "local": one a core unless said.
+        Number of worker processes with "local"; the default is one per core.
     samples : int, optional
-        Instead of every combination, draw so many cells: from lists, and from distributions of `scipy.stats`.
+        Number of cells to draw at random from lists, and from distributions of `scipy.stats`, instead of every
+        combination.
     seed : int
         Cells with a parameter "seed" of value s have ``numpy.random.SeedSequence(seed, spawn_key=(s,))``: common random
         numbers, so that cells that differ in alpha, say, have the same tokens. Cell i without it has the key (i,).
@@ -175,19 +170,19 @@ def sweep(
     time_limit : float, optional
         Seconds after which a cell is stopped.
     progress : callable, optional
-        Called with (cells done, cells in all) after each part.
+        Called with (cells done, cells in total) after each part.
     started : callable, optional
-        Called with the client when there is one; `client.dashboard_link` is the address of Dask's page.
+        Called with the client when it is connected; `client.dashboard_link` is the address of Dask's dashboard.
 
     Returns
     -------
-    Sweep
+    SweepTable
         The table, in the files of `out`.
 
     Raises
     ------
     ParameterError
-        If there is no such cell, the grid, the engine or a number has no meaning, or `out` holds another sweep.
+        If there is no such cell, an option is invalid, or `out` holds another sweep.
     ParameterTypeError
         If `cell` is neither a function nor a name.
     MissingExtra
@@ -199,16 +194,16 @@ def sweep(
     >>> found = hm.sweep("leaders", {"n": [10, 100], "d": [2, 8]}, out="runs/leaders")  # doctest: +SKIP
     >>> found.to_frame()[["n", "d", "leaders", "layer"]]  # doctest: +SKIP
     """
-    function = built_in(cell) if isinstance(cell, str) else cell
+    function = find_built_in(cell) if isinstance(cell, str) else cell
     if not callable(function):
         raise ParameterTypeError("cell", "be a function, or the name of one", type(cell).__name__)
     seed = check_count(seed, "seed", least=0)
-    limit = None if time_limit is None else float(check_positive(time_limit, "time_limit", "It counts in seconds."))
-    design = design_of(grid, samples, seed)
+    limit = None if time_limit is None else float(check_positive(time_limit, "time_limit", "It is in seconds."))
+    design = make_design(grid, samples, seed)
     if isinstance(function, BuiltIn):
-        design = function.design(design, drawn=samples is not None)
-    name = cell if isinstance(cell, str) else name_of(function)
-    configuration = Configuration(name, source_hash(function), design, seed, limit)
+        design = function.complete(design, drawn=samples is not None)
+    name = cell if isinstance(cell, str) else full_name(function)
+    configuration = Configuration(name, hash_source(function), design, seed, limit)
     return run(function, configuration, out, engine, workers, progress, started)
 
 
@@ -223,12 +218,12 @@ def run(
     *,
     is_good: Callable[[Path], bool] | None = None,
     weight: Callable[[Interval], int] = lambda interval: interval[1] - interval[0],
-    failed: Callable[[Path], object] | None = None,
-) -> Sweep:
-    """Begin the sweep of a configuration in a folder, or go on with it.
+    on_errors: Callable[[Path], object] | None = None,
+) -> SweepTable:
+    """Start or continue the sweep of a configuration in a folder.
 
-    A part of earlier calls is computed again unless `is_good` is true of its file. `weight` says what cells count for
-    in the progress: one each. `failed` is called with the file of a part that holds an error, and may raise.
+    A finished part is computed again unless `is_good` is true of its file. `weight` is the progress that cells count
+    for. `on_errors` is called with the file of a part that holds an error, and may raise.
     """
     with needed_for("`hardmax.sweep`", None, "scale"):
         import cloudpickle
@@ -237,74 +232,76 @@ def run(
     check_engine(engine, workers)
     check_writable(out, folder=True)
     folder, pickled = Path(out).resolve(), cloudpickle.dumps(function)
-    # A process for cells serves one sweep, and one state of its function, which may hold more than the configuration.
-    serves = f"{configuration.fingerprint}-{sha256(pickled).hexdigest()[:12]}"
+    # A process for cells is reused for one sweep and one state of its function, which the configuration may not show.
+    name = f"{configuration.fingerprint}-{sha256(pickled).hexdigest()[:12]}"
     design, total = configuration.design, weight((0, len(configuration.design)))
     with Manifest.create(folder, configuration) as manifest:
         _check_same(manifest.configuration, configuration)
         manifest.forget_damaged(is_good)
-        asked, free = manifest.missing()
-        done = total - sum(map(weight, asked + free))
-
-        def ask_for(interval: Interval) -> Chunk:
-            manifest.plan(interval)
-            cells = [design[index] for index in range(*interval)]
-            path = str(folder / configuration.name_of(interval))
-            seed, limit = configuration.seed, configuration.time_limit
-            return Chunk(serves, pickled, seed, interval[0], cells, limit, path)
-
-        def add(part: Part) -> None:
-            nonlocal done
-            if not (folder / part.name).exists():
-                must, advice = "be a folder that the workers share with the client", "Choose one on a shared disk."
-                raise ParameterError("out", must, f"{folder}, where {part.name} is not to be seen", advice)
-            manifest.add(part)
-            done += weight((part.start, part.stop))
-            if progress is not None:
-                progress(done, total)
-            if failed is not None and part.errors:
-                failed(folder / part.name)
-
-        if asked or free:
-            try:
+        manifest.delete_others()
+        missing = manifest.missing
+        done = total - sum(map(weight, missing))
+        tasks = [
+            Task(
+                *(name, pickled, configuration.seed, start, [design[index] for index in range(start, stop)]),
+                time_limit=configuration.time_limit,
+                path=str(folder / configuration.part_name((start, stop))),
+            )
+            for start, stop in missing
+        ]
+        try:
+            if tasks:
                 with connected(engine, workers) as client:
                     if started is not None:
                         started(client)
-                    run_chunks(client, Chunks(asked, free, len(design)), ask_for, add)
-            except ParameterError:
-                if not manifest.planned:  # no such cluster: the folder stays free for any sweep
-                    (folder / FILE).unlink()
-                raise
+                    for part in run_tasks(client, tasks):
+                        check_shared(folder, part.name)
+                        manifest.add(part)
+                        done += weight((part.start, part.stop))
+                        if progress is not None:
+                            progress(done, total)
+                        if on_errors is not None and part.errors:
+                            on_errors(folder / part.name)
+        except ParameterError:
+            if not manifest.parts:  # no such cluster: the folder stays free for any sweep
+                (folder / FILE).unlink()
+            raise
         manifest.delete_others()
-    return Sweep.open(out)
+    return SweepTable.open(out)
 
 
-def built_in(name: str) -> BuiltIn:
-    """The cell of that name."""
+def check_shared(folder: Path, name: str) -> None:
+    """Raise an error if a file that a worker wrote is not visible to the client."""
+    if not (folder / name).exists():
+        must, advice = "be a folder that the workers share with the client", "Choose one on a shared disk."
+        raise ParameterError("out", must, f"{folder}, without the file {name} of a worker", advice)
+
+
+def find_built_in(name: str) -> BuiltIn:
+    """Return the built-in cell of a name."""
     if name not in CELLS:
-        raise ParameterError(
-            "cell", f"be a function, or one of {', '.join(CELLS)}", repr(name), did_you_mean(name, CELLS)
-        )
+        must = f"be a function, or one of {', '.join(CELLS)}"
+        raise ParameterError("cell", must, repr(name), did_you_mean(name, CELLS))
     return CELLS[name]
 
 
-def name_of(function: Cell) -> str:
-    """Where a function is written, and its name."""
+def full_name(function: Cell) -> str:
+    """Return the module and the name of a function."""
     kind = function if hasattr(function, "__qualname__") else type(function)
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
-def source_hash(function: Cell) -> str:
-    """Says whether a function was changed since; nothing where its source cannot be read."""
+def hash_source(function: Cell) -> str:
+    """Return the hash of the source of a function, or an empty text if it cannot be read."""
     try:
         return sha256(inspect.getsource(function).encode()).hexdigest()[:12]
     except (OSError, TypeError):
         return ""
 
 
-def _check_same(found: Configuration, asked: Configuration) -> None:
-    """Refuse to mix rows of two sweeps in one folder."""
-    theirs, ours = ({key: json.dumps(value) for key, value in asdict(each).items()} for each in (found, asked))
+def _check_same(found: Configuration, requested: Configuration) -> None:
+    """Raise an error if the folder holds another sweep."""
+    theirs, ours = ({key: json.dumps(value) for key, value in asdict(each).items()} for each in (found, requested))
     other = [key.replace("_", " ") for key in ours if ours[key] != theirs[key]]
     if other:
         must, got = "be empty, or hold the same sweep", f"one with another {' and '.join(other)}"

@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 
 from hardmax._errors import InputError, ParameterError, needed_for
-from hardmax.text.tables import Table, read_texts
+from hardmax.text.tables import TextTable, read_texts
 
 URL = "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz"
 SHA256 = "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe"
@@ -33,7 +33,7 @@ def load_imdb(
     sha256: str = SHA256,
     ratings: bool = False,
     progress: Progress | None = None,
-) -> dict[str, Table]:
+) -> dict[str, TextTable]:
     """Load "train" and "test", 25,000 reviews each, labelled "neg" and "pos", or with their ratings.
 
     The first use downloads 84 MB and checks their SHA-256; later ones check it again and need no network, unless the
@@ -117,7 +117,7 @@ def _folder_reviews(path: Path) -> Iterator[tuple[re.Match[str], bytes]]:
                 yield match, file.read_bytes()
 
 
-def _tables(reviews: Iterable[tuple[re.Match[str], bytes]], path: Path, *, ratings: bool) -> dict[str, Table]:
+def _tables(reviews: Iterable[tuple[re.Match[str], bytes]], path: Path, *, ratings: bool) -> dict[str, TextTable]:
     ordered = sorted(((name[1], name[2], int(name[3]), int(name[4])), data) for name, data in reviews)
     found = {key[:2] for key, _ in ordered}
     missing = [f"{split}/{label}" for split in SPLITS for label in LABELS if (split, label) not in found]
@@ -126,7 +126,7 @@ def _tables(reviews: Iterable[tuple[re.Match[str], bytes]], path: Path, *, ratin
         raise ParameterError(path, must, f"none in {', '.join(missing)}", f"Download {URL}.")
     texts = {split: [_text(key, data, path) for key, data in ordered if key[0] == split] for split in SPLITS}
     labels = {split: [str(key[3]) if ratings else key[1] for key, _ in ordered if key[0] == split] for split in SPLITS}
-    return {split: Table(texts[split], labels[split], "text", "label") for split in SPLITS}
+    return {split: TextTable(texts[split], labels[split], "text", "label") for split in SPLITS}
 
 
 def _text(key: Key, data: bytes, path: Path) -> str:
@@ -137,7 +137,7 @@ def _text(key: Key, data: bytes, path: Path) -> str:
         raise ParameterError(path, "hold reviews in UTF-8", got, f"Download {URL} again.") from None
 
 
-def _from_parquet(path: Path, *, ratings: bool) -> Table:
+def _from_parquet(path: Path, *, ratings: bool) -> TextTable:
     if ratings:
         return read_texts(path, text="text", label="rating")
     table = read_texts(path, text="text", label="label")
@@ -146,4 +146,4 @@ def _from_parquet(path: Path, *, ratings: bool) -> Table:
         raise InputError(f"The labels of `{path}` must be 0 or 1. Got {wrong[0]!r}. Write 0 for neg and 1 for pos.")
     labels = [NUMBERS[label] for label in table.labels or ()]
     order = sorted(range(len(labels)), key=labels.__getitem__)  # stable: as in the archive, if each label is in order
-    return Table([table.texts[i] for i in order], [labels[i] for i in order], "text", "label", table.skipped)
+    return TextTable([table.texts[i] for i in order], [labels[i] for i in order], "text", "label", table.skipped)

@@ -15,7 +15,7 @@ from scipy.sparse import csr_matrix, diags_array
 
 from hardmax._types import AnyArray, FloatArray, IntArray
 from hardmax.text.classifier import HardmaxClassifier
-from hardmax.text.tables import Table
+from hardmax.text.tables import TextTable
 
 SIZES = (100, 300, 1000, 3000, 10_000)
 DRAWS, MEASURED, BINS = 5, 3000, 15
@@ -93,7 +93,7 @@ METHODS: dict[str, Callable[[Kind, int, str], Any]] = {
 }
 
 
-def small_row(name: str, splits: dict[str, Table], *, seed: int, device: str) -> Row | None:
+def small_row(name: str, splits: dict[str, TextTable], *, seed: int, device: str) -> Row | None:
     """Every method on several draws of so many texts: means and standard errors. None where texts are too few."""
     kind, size = NAMES[name]
     train, test = (pool(splits[split], kind) for split in ("train", "test"))
@@ -116,7 +116,7 @@ def small_row(name: str, splits: dict[str, Table], *, seed: int, device: str) ->
     return head | {"rows": size, "measured": len(wanted), "methods": methods}
 
 
-def pool(table: Table, kind: Kind) -> tuple[list[str], AnyArray]:
+def pool(table: TextTable, kind: Kind) -> tuple[list[str], AnyArray]:
     """Texts and labels of a kind; `table` has the ratings of reviews as labels."""
     ratings = {"reviews": None, "sentences": EXTREMES}[kind.texts] if kind.classes == 2 else RATINGS
     pairs = [

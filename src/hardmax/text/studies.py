@@ -18,7 +18,7 @@ from hardmax.text.settings import Settings
 from hardmax.text.small import NAMES, small_row
 from hardmax.text.splits import number_texts, split_rows
 from hardmax.text.statistics import leader_statistics
-from hardmax.text.tables import Table
+from hardmax.text.tables import TextTable
 
 DIMENSIONS = (2, 4, 8, 16)
 STARTS: dict[str, dict[str, Any]] = {
@@ -134,7 +134,7 @@ def _leaders(model: Model, texts: Sequence[str]) -> Row:
 
 
 def rows_of(
-    study: str, splits: dict[str, Table], *, only: Sequence[str] = (), seed: int = 0, device: str = "auto"
+    study: str, splits: dict[str, TextTable], *, only: Sequence[str] = (), seed: int = 0, device: str = "auto"
 ) -> Iterator[Row]:
     """Rows of a study, "paper", "ablations" or "small", all or those whose names are given, each as it is done.
 

@@ -1,4 +1,4 @@
-"""`hardmax predict FILES --out FOLDER/`: answers to a corpus of any size."""
+"""`hardmax predict FILES --out FOLDER/`: predictions for files of any size."""
 
 import json as json_format
 import warnings
@@ -10,30 +10,30 @@ from hardmax._errors import ParameterError
 from hardmax.app.problems import respell
 from hardmax.cli import output, texts
 from hardmax.cli.options import UNSAID, option
-from hardmax.cli.sweep import Engine, Workers, say_cluster
+from hardmax.cli.sweep import Engine, Workers, note_cluster
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorpusOptions:
-    """What goes with a folder as --out."""
+class FolderOptions:
+    """Options that go with a folder as --out."""
 
     engine: Engine = "local"
     workers: Workers = None
     tokens: Annotated[
         Path | None,
-        option("--tokens", "Write which tokens carry the answers: .csv, .jsonl, .parquet.", metavar="FILE", **UNSAID),
+        option("--tokens", "Write the contributions of each token: .csv, .jsonl, .parquet.", metavar="FILE", **UNSAID),
     ] = None
 
-    def refuse_alone(self) -> None:
-        """Refuse options that do nothing without a folder."""
+    def check_unused(self) -> None:
+        """Raise an error for options that have no effect without a folder."""
         for name, default in (("engine", "local"), ("workers", None), ("tokens", None)):
             if getattr(self, name) != default:
                 must, got = "go with a file or folder of texts, and with a folder as --out", "it without"
-                raise ParameterError(name, must, got, "Such as: hardmax predict big.parquet --out scored/")
+                raise ParameterError(name, must, got, "For example: hardmax predict big.parquet --out scored/")
 
 
-def corpus_files(given: list[str] | None, path: str | None, out: list[Path] | None) -> list[str] | str | None:
-    """The files that are meant where the answers shall be a folder; None where texts are meant, or one file."""
+def find_inputs(given: list[str] | None, path: str | None, out: list[Path] | None) -> list[str] | str | None:
+    """Return the input files if --out is a folder; None if the arguments are texts, or --out is a file."""
     from hardmax.text.files import ENDINGS
 
     targets = out or []
@@ -46,30 +46,27 @@ def corpus_files(given: list[str] | None, path: str | None, out: list[Path] | No
     return None
 
 
-def predict_corpus(
+def predict_into_folder(
     files: list[str] | str,
     *,
     out: Path,
     model: str,
     how: texts.FileOptions,
-    chosen: CorpusOptions,
+    chosen: FolderOptions,
     explain: bool,
     at_least: float,
     keep: bool,
     json: bool,
 ) -> None:
-    """Score files into a folder, with a bar, and say how it ended."""
-    from hardmax.scale import Scored, predict_files
-    from hardmax.scale.manifest import FILE
-    from hardmax.scale.scored import SWEEP
+    """Classify files into a folder with a progress bar, and print the number of rows."""
+    from hardmax.scale import PredictedFiles, predict_files
     from hardmax.text.files import WRITABLE, write_frame
 
     table = output.check_files([chosen.tokens] if chosen.tokens else [], WRITABLE, name="tokens")
-    for name, said in (("sheet", how.sheet), ("keep", keep)):
-        if said:
+    for name, is_given in (("sheet", how.sheet), ("keep", keep)):
+        if is_given:
             raise ParameterError(name, "go with a file as --out", "it with a folder", "Leave it out.")
-    texts.load(model)  # a wrong name is said as everywhere
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         try:
             with output.progress_bar("Rows") as moved:
@@ -85,13 +82,15 @@ def predict_corpus(
                     engine=chosen.engine,
                     workers=chosen.workers,
                     progress=output.with_speed(moved, "rows"),
-                    started=say_cluster,
+                    started=note_cluster,
                 )
         except KeyboardInterrupt:
-            if (out / SWEEP / FILE).exists():
-                output.note(f"Stopped. {Scored.open(out).rows:,} rows are kept. The same command goes on from there.")
+            try:
+                output.note(f"Stopped. {PredictedFiles.open(out).rows:,} rows are kept. The same command continues.")
+            except ParameterError:  # stopped before the first part
+                output.note("Stopped. The same command continues.")
             raise
-    for warning in told:
+    for warning in caught:
         output.note(respell(str(warning.message), output.spell))
     for file in table:
         write_frame(result.tokens(), file)
@@ -99,5 +98,5 @@ def predict_corpus(
         print(json_format.dumps({"out": str(result.out), "rows": result.rows, "parts": len(result.parts())}))
         return
     parts = len(result.parts())
-    output.say(f"{result.rows:,} rows have an answer, in {parts:,} part{'s' * (parts != 1)} in {result.out}.")
+    output.say(f"{result.rows:,} rows have a prediction, in {parts:,} part{'s' * (parts != 1)} in {result.out}.")
     output.say_written(table)

@@ -1,4 +1,4 @@
-"""The cell that answers a slice: it writes the answers, and what each token adds to them, and returns their hashes."""
+"""The cell of `predict_files`: write the predictions and token sums of a slice."""
 
 import json
 from collections.abc import Sequence
@@ -15,9 +15,8 @@ from hardmax._files import written_whole
 from hardmax._types import FloatArray
 from hardmax._version import __version__
 from hardmax.scale.design import Params
-from hardmax.scale.parts import sha256_of
-from hardmax.scale.slice_texts import texts_of
-from hardmax.scale.slices import Slice
+from hardmax.scale.slices import Slice, read_slice
+from hardmax.scale.store import hash_file
 from hardmax.text.answers import answer_columns
 from hardmax.text.model import Model, contributions, decided, in_parts, sums_by_text
 from hardmax.text.storage import FILE, load_model
@@ -27,56 +26,60 @@ from hardmax.text.vocabulary import Encoded
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TOKENS = "_tokens"  # folder, which programs that read the answers pass over
-MARK, ABOUT = b"hardmax", b"hardmax_tokens"  # in the footer of a file: what it follows from, and what its sums are of
+TOKENS = "_tokens"  # folder; programs that read Parquet folders skip names with an underscore
+SOURCE, ABOUT = b"hardmax", b"hardmax_tokens"  # metadata of a file: hash of its inputs; description of its sums
 
 
 def answers_name(number: int) -> str:
-    """The file of the answers to a slice."""
+    """Return the file of the predictions for a slice."""
     return f"answers-{number:09d}.parquet"
 
 
 def tokens_name(number: int) -> str:
-    """The file of the sums of a slice."""
+    """Return the file of the token sums of a slice."""
     return f"{TOKENS}/tokens-{number:09d}.parquet"
 
 
 @dataclass(frozen=True)
-class Scoring:
-    """From a slice to its files; a picklable function with all that answers follow from, but for the slice."""
+class SlicePredictor:
+    """The cell of the sweep: it writes the predictions and token sums of a slice, and returns the hashes of the files.
+
+    Its fields, the slice and the version determine the files.
+    """
 
     out: str
     model: str  # folder
-    sha256: str  # of the file in it that has the hash of all others
+    sha256: str  # of the file in it that holds the hashes of all others
     explain: bool
     at_least: float
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What answers follow from, but for the texts; not where the model lies."""
+        """All fields except locations."""
         return {name: value for name, value in asdict(self).items() if name not in ("out", "model")}
 
     def __call__(self, params: Params, rng: np.random.Generator) -> dict[str, Any]:
         part = Slice(**params)
-        texts, out = texts_of(part), Path(self.out)
-        paths, mark = [out / answers_name(part.number), out / tokens_name(part.number)], self._mark(part, texts)
-        whole = [_is_whole(path, mark) for path in paths]  # what was written before a kill is kept
-        if not all(whole):
-            model, names = loaded(self.model, self.sha256)
+        texts, out = read_slice(part), Path(self.out)
+        paths, source = [out / answers_name(part.number), out / tokens_name(part.number)], self._hash(part, texts)
+        kept = [_is_from(path, source) for path in paths]  # after a kill, or if another file has changed
+        if not all(kept):
+            model, names = load_once(self.model, self.sha256)
             for path, table in zip(paths, self._tables(part, texts, model, names), strict=True):
-                _write(table, path, mark)
-        return {"answered": len(texts), "answers_sha256": sha256_of(paths[0]), "tokens_sha256": sha256_of(paths[1])}
+                _write(table, path, source)
+        return {"answered": len(texts), "answers_sha256": hash_file(paths[0]), "tokens_sha256": hash_file(paths[1])}
 
-    def _mark(self, part: Slice, texts: Sequence[str]) -> bytes:
-        """A hash of all that the files follow from: parts that were written with another one are none of ours."""
-        told = [__version__, self.settings, part.name, part.number, part.first, [len(text) for text in texts]]
-        digest = sha256(json.dumps(told).encode())
+    def _hash(self, part: Slice, texts: Sequence[str]) -> bytes:
+        """Return a hash of all inputs of the files."""
+        known = [__version__, self.settings, part.name, part.number, part.start, [len(text) for text in texts]]
+        digest = sha256(json.dumps(known).encode())
         digest.update("".join(texts).encode(errors="surrogatepass"))
         return digest.hexdigest().encode()
 
     def _tables(
         self, part: Slice, texts: Sequence[str], model: Model, names: "pa.Array"
     ) -> tuple["pa.Table", "pa.Table"]:
+        """Return the table of predictions and the table of token sums."""
         import pyarrow as pa
 
         sums = [TokenSums(len(model.weights.embedding), model.weights.outputs) for _ in model.classes]
@@ -94,25 +97,25 @@ class Scoring:
                 explained.append(explanations(encoded, terms, names))
         answered = answer_columns(model, np.concatenate(scores), np.concatenate(known), self.at_least)
         columns = {} if part.name is None else {"file": pa.repeat(part.name, part.rows)}
-        columns |= {"row": pa.array(range(part.first, part.first + part.rows), pa.int64()), **answered}
+        columns |= {"row": pa.array(range(part.start + 1, part.stop + 1), pa.int64()), **answered}
         if self.explain:
             columns["explanation"] = pa.chunked_array(explained)
         return pa.table(columns), sums_table(model, sums, names)
 
 
 @lru_cache(maxsize=1)
-def loaded(folder: str, digest: str) -> tuple[Model, "pa.Array"]:
-    """A model and the names of all its tokens, once in a process."""
+def load_once(folder: str, digest: str) -> tuple[Model, "pa.Array"]:
+    """Return a model and the names of all its tokens, once per process."""
     import pyarrow as pa
 
-    if sha256_of(Path(folder) / FILE) != digest:
+    if hash_file(Path(folder) / FILE) != digest:
         raise InputError(f"`{folder}` must hold the same model for every worker. Got another one. Copy it.")
     model = load_model(Path(folder)).model
     return model, pa.array(model.vocabulary.names(np.arange(len(model.vocabulary))), pa.string())
 
 
 def explanations(encoded: Encoded, terms: FloatArray, names: "pa.Array") -> "pa.Array":
-    """For each text its tokens in their order, each with what it adds to the logit, or to the logit of each class."""
+    """Return for each text its tokens in order, each with its contribution to the logit, or to each logit."""
     import pyarrow as pa
 
     values = pa.array(terms.ravel())
@@ -124,18 +127,18 @@ def explanations(encoded: Encoded, terms: FloatArray, names: "pa.Array") -> "pa.
 
 
 def sums_table(model: Model, sums: Sequence[TokenSums], names: "pa.Array") -> "pa.Table":
-    """Sums as rows: a token, the class that its texts were answered with, the class `for` whose logit they are."""
+    """Return sums as rows: a token, the class `answer` of its texts, the class `for` whose logit the sums are of."""
     import pyarrow as pa
 
     blocks = []
     for label, found in zip(model.classes.tolist(), sums, strict=True):
         seen = np.flatnonzero(found.count)
-        for output, spoken in enumerate(logit_classes(model.classes)):
+        for output, logit_class in enumerate(logit_classes(model.classes)):
             columns = {
                 "id": pa.array(seen.astype(np.int32)),
                 "token": names.take(pa.array(seen)),
                 "answer": pa.repeat(label, len(seen)),
-                "for": pa.repeat(spoken, len(seen)),
+                "for": pa.repeat(logit_class, len(seen)),
                 "count": found.count[seen],
                 "sum": found.sum[seen, output],
                 "sum_abs": found.absolute[seen, output],
@@ -145,37 +148,31 @@ def sums_table(model: Model, sums: Sequence[TokenSums], names: "pa.Array") -> "p
     return pa.concat_tables(blocks).replace_schema_metadata({ABOUT: json.dumps(about)})
 
 
-def _write(table: "pa.Table", path: Path, mark: bytes) -> None:
-    """Write a file beside, read its bytes back, sync, rename."""
+def _write(table: "pa.Table", path: Path, source: bytes) -> None:
+    """Write a file atomically, with the hash of its inputs in the metadata."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    sink = pa.BufferOutputStream()
-    marked = table.replace_schema_metadata((table.schema.metadata or {}) | {MARK: mark})
-    # texts pay to be written as numbers of a dictionary, contributions do not
+    marked = table.replace_schema_metadata((table.schema.metadata or {}) | {SOURCE: source})
+    # Dictionary encoding pays for texts, not for contributions.
     texts = [field.name for field in table.schema if pa.types.is_string(field.type)]
     coded = [*texts, "explanation.list.element.token"]
-    pq.write_table(marked, sink, compression="zstd", use_dictionary=coded, write_page_checksum=True)
-    data = sink.getvalue()
     with written_whole(path, once=True) as temporary:
-        with temporary.open("wb") as file:
-            file.write(data)
-        if sha256_of(temporary) != sha256(data).hexdigest():
-            raise OSError(f"`{path}` must hold what was written to it. Got something else. Check the disk.")
+        pq.write_table(marked, temporary, compression="zstd", use_dictionary=coded, write_page_checksum=True)
 
 
-def _is_whole(path: Path, mark: bytes) -> bool:
-    """Whether a file is there as it was written; deletes any other of that name."""
+def _is_from(path: Path, source: bytes) -> bool:
+    """Return whether a file is intact and was written from these inputs; delete any other."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         table = pq.read_table(path, page_checksum_verification=True)
-        whole = (table.schema.metadata or {}).get(MARK) == mark
+        is_ours = (table.schema.metadata or {}).get(SOURCE) == source
     except FileNotFoundError:
         return False
     except (OSError, pa.ArrowException):
-        whole = False
-    if not whole:
+        is_ours = False
+    if not is_ours:
         path.unlink(missing_ok=True)
-    return whole
+    return is_ours
