@@ -12,7 +12,7 @@ import hardmax as hm
 from hardmax.theorems import self_attention
 
 KINDS = ("boolean", "polytope", "hyperplanes", "product", "collapse", "codimension", "complex_pair")
-FIRST = dict.fromkeys(KINDS, 20) | dict.fromkeys(("product", "codimension", "complex_pair"), 8)  # seeds of every run
+FIRST = dict.fromkeys(KINDS, 10) | dict.fromkeys(("product", "codimension", "complex_pair"), 4)  # seeds of every run
 
 
 def definite(rng, d):
