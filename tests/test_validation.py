@@ -1,8 +1,6 @@
-"""Bad input gets a sentence: what must hold, what came, what to do. Each is tested by its text."""
+"""Invalid input is refused with the parameter and what was given; unusual numbers are not rounded."""
 
 import re
-import subprocess
-import sys
 from fractions import Fraction
 
 import numpy as np
@@ -17,79 +15,37 @@ pytestmark = [pytest.mark.quick, pytest.mark.portable]
 
 RULE = hm.Hardmax(0.5)
 GOOD = [[1.0, 2.0], [0.5, 1.0]]
-
 TOKENS = {
-    "nan": (
-        [[1.0, np.nan]],
-        ValueError,
-        "must be finite. Got nan at index (0, 1). Turn words into vectors first, drop or fill",
-    ),
-    "infinity": ([[1.0], [-np.inf]], ValueError, "must be finite. Got -inf at index (1, 0)"),
-    "nan in a batch": (np.full((2, 1, 1), np.nan), ValueError, "Got nan at index (0, 0, 0), 2 such values in all."),
-    "empty": ([], ValueError, "must have shape (n, d) or (batch, n, d). Got shape (0,)"),
-    "no tokens": (
-        np.empty((0, 3)),
-        ValueError,
-        "at least one token of at least one dimension. Got shape (0, 3). Check",
-    ),
-    "no dimension": (np.empty((3, 0)), ValueError, "at least one token of at least one dimension. Got shape (3, 0)"),
-    "number": (3.0, ValueError, "must have shape (n, d) or (batch, n, d). Got shape ()."),
-    "one axis": (
-        [1.0, 2.0],
-        ValueError,
-        "Got shape (2,). Use one token per row. For tokens on a line, pass `tokens.reshape(-1, 1)`.",
-    ),
-    "four axes": (
-        np.ones((1, 1, 1, 1)),
-        ValueError,
-        "must have shape (n, d) or (batch, n, d). Got shape (1, 1, 1, 1).",
-    ),
-    "ragged": ([[1.0, 2.0], [3.0]], ValueError, "must have rows of equal length. Got rows of different lengths. Pad"),
-    "strings": (
-        [["good", "film"]],
-        TypeError,
-        "must hold real numbers. Got values of type <U4. Turn words into vectors",
-    ),
-    "complex": ([[1j]], TypeError, "must hold real numbers. Got values of type complex128. Turn words"),
-    "dates": (np.zeros((1, 1), "M8[s]"), TypeError, "must hold real numbers. Got values of type datetime64[s]."),
-    "mixed words": (np.array([[1, "a"]], object), ValueError, "Got 'a' at index (0, 1). Turn words into vectors"),
-    "nothing": ([[1.0, None]], ValueError, "must hold finite real numbers. Got None at index (0, 1)."),
-    "nan object": (np.array([[np.nan]], object), ValueError, "must hold finite real numbers. Got nan at index (0, 0)."),
-    "masked": (
-        np.ma.masked_array([[1.0, 2.0], [3.0, 4.0]], [[False, True], [False, False]]),
-        ValueError,
-        "must have all its values. Got a masked array with 1 masked. Fill them, or leave their rows out. For padding,",
-    ),
-    "sparse": (
-        csr_array([[1.0, 2.0]]),
-        TypeError,
-        "must be a dense array. Got a sparse one, csr_array. Use its method toarray().",
-    ),
-    "too large": (
-        [[10**400]],
-        ValueError,
-        "within float64's range, 1.8e308. Got a larger number at index (0, 0). Divide",
-    ),
+    "nan": ([[1.0, np.nan]], "nan at index (0, 1)"),
+    "infinity": ([[1.0], [-np.inf]], "-inf at index (1, 0)"),
+    "nan in a batch": (np.full((2, 1, 1), np.nan), "nan at index (0, 0, 0), 2 such values"),
+    "empty": ([], "shape (0,)"),
+    "no tokens": (np.empty((0, 3)), "shape (0, 3)"),
+    "no dimension": (np.empty((3, 0)), "shape (3, 0)"),
+    "number": (3.0, "shape ()"),
+    "one axis": ([1.0, 2.0], "shape (2,)"),
+    "four axes": (np.ones((1, 1, 1, 1)), "shape (1, 1, 1, 1)"),
+    "ragged": ([[1.0, 2.0], [3.0]], "rows of different lengths"),
+    "strings": ([["good", "film"]], "<U4"),
+    "complex": ([[1j]], "complex128"),
+    "dates": (np.zeros((1, 1), "M8[s]"), "datetime64[s]"),
+    "mixed words": (np.array([[1, "a"]], object), "'a' at index (0, 1)"),
+    "nothing": ([[1.0, None]], "None at index (0, 1)"),
+    "nan object": (np.array([[np.nan]], object), "nan at index (0, 0)"),
+    "long double nan": (np.array([[np.nan]], np.longdouble), ""),
+    "masked": (np.ma.masked_array([[1.0, 2.0]], [[False, True]]), "masked array with 1 masked"),
+    "sparse": (csr_array([[1.0, 2.0]]), "csr_array"),
+    "too large": ([[10**400]], "larger number at index (0, 0)"),
 }
 
 
 @pytest.mark.parametrize("name", TOKENS)
-def test_bad_tokens(name):
-    tokens, kind, sentence = TOKENS[name]
+def test_invalid_tokens_are_named_with_what_was_given(name):
+    tokens, given = TOKENS[name]
+    kind = TypeError if name in ("strings", "complex", "dates", "sparse") else ValueError
     for call in (lambda: hm.simulate(tokens, RULE, layers=1), lambda: hm.limit(tokens, RULE)):
-        with pytest.raises(kind, match=re.escape(sentence)) as caught:
+        with pytest.raises(kind, match="^`tokens` must .*" + re.escape(given)):
             call()
-        assert str(caught.value).startswith("`tokens` must")
-
-
-@pytest.mark.parametrize(
-    ("tokens", "options"),
-    [([[1.0, 2.0], [3.0]], {"mask": [True, True]}), (np.array([[np.nan]], np.longdouble), {})],
-    ids=["ragged with a mask", "long double nan"],
-)
-def test_bad_tokens_by_other_ways(tokens, options):
-    with pytest.raises(ValueError, match="`tokens`"):
-        hm.simulate(tokens, RULE, layers=1, **options)
 
 
 def test_a_masked_array_that_hides_nothing_is_an_array():
@@ -108,58 +64,37 @@ def test_a_masked_array_that_hides_nothing_is_an_array():
         ("times", lambda value: hm.simulate(GOOD, hm.SelfAttention(), times=value)),
     ],
 )
-def test_masked_and_sparse_arrays_are_refused_wherever_they_come(value, name, call):
-    with pytest.raises(ValueError, match=f"^`{name}` must (have all its values|be a dense array)"):
+def test_masked_and_sparse_arrays_are_refused_by_every_parameter(value, name, call):
+    with pytest.raises(ValueError, match=f"^`{name}`"):
         call(value)
 
 
-@pytest.mark.parametrize("alpha", [0, -1.0, np.nan, np.inf, "0.5", None, True, 1j, [0.5, -1], [[0.5]]], ids=repr)
-def test_bad_alpha(alpha):
-    with pytest.raises(ValueError, match="`alpha`"):
+@pytest.mark.parametrize("alpha", [0, -1.0, np.nan, np.inf, "0.5", None, True, 1j, [0.5, -1], [[0.5]], []], ids=repr)
+def test_invalid_alpha_is_named(alpha):
+    with pytest.raises(ValueError, match=r"^`alpha`"):
         hm.Hardmax(alpha)
 
 
-def test_empty_alpha():
-    with pytest.raises(ValueError, match="`alpha`"):
-        hm.Hardmax([])
-
-
-@pytest.mark.parametrize(
-    ("alpha", "value"),
-    [(Fraction(10**400), Fraction(10**400)), (np.array(0.5), Fraction(1, 2))],
-    ids=["huge", "array of no axis"],
-)
-def test_unusual_alpha_has_a_defined_answer(alpha, value):
-    try:
-        assert hm.Hardmax(alpha).steps == (value,)
-    except ValueError as error:
-        assert str(error).startswith("`alpha` must")  # noqa: PT017  either answer is a defined one
-
-
 MATRICES = {
-    "words": (
-        [["a", "b"], ["c", "d"]],
-        TypeError,
-        "`A` must hold real numbers. Got values of type <U1. Check how it was computed.",
-    ),
-    "ragged": ([[1.0], [1.0, 2.0]], ValueError, "`A` must be a square matrix. Got rows of different lengths."),
-    "oblong": (np.ones((2, 3)), ValueError, "`A` must be a square matrix. Got shape (2, 3). With queries Q and keys K"),
-    "vector": ([1.0, 2.0], ValueError, "`A` must be a square matrix. Got shape (2,)."),
-    "empty": (np.ones((0, 0)), ValueError, "`A` must be a square matrix. Got shape (0, 0)."),
-    "nan": ([[np.nan]], ValueError, "`A` must be finite. Got nan at index (0, 0). Check how it was computed."),
-    "skew": ([[1, 2], [0, 1]], ValueError, "2 by 2 matrix that differs from its transpose by 2. Use (A + A.T) / 2, or"),
-    "indefinite": ([[1, 2], [2, 1]], ValueError, "2 by 2 matrix whose smallest eigenvalue is -1. Pass `any_A=True`"),
-    "singular": ([[1, 1], [1, 1]], ValueError, "eigenvalue is not above 4.4e-16 times its largest entry. Pass `any_A="),
-    "zero": ([[0.0]], ValueError, "eigenvalue is not above 2.2e-16 times its largest entry. Pass `any_A=True`"),
-    "spread": (np.diag([1e200, 1e-200]), ValueError, "is not above 4.4e-16 times its largest entry."),
-    "large Fractions": ([[2**53 + 1, 2**53], [2**53, 2**53 + 3]], ValueError, "is not above 4.4e-16 times its largest"),
+    "words": ([["a", "b"], ["c", "d"]], "<U1"),
+    "ragged": ([[1.0], [1.0, 2.0]], "different lengths"),
+    "oblong": (np.ones((2, 3)), "shape (2, 3)"),
+    "vector": ([1.0, 2.0], "shape (2,)"),
+    "empty": (np.ones((0, 0)), "shape (0, 0)"),
+    "nan": ([[np.nan]], "nan at index (0, 0)"),
+    "skew": ([[1, 2], [0, 1]], "differs from its transpose by 2"),
+    "indefinite": ([[1, 2], [2, 1]], "smallest eigenvalue is -1"),
+    "singular": ([[1, 1], [1, 1]], "not above 4.4e-16"),
+    "zero": ([[0.0]], "not above 2.2e-16"),
+    "spread": (np.diag([1e200, 1e-200]), "not above 4.4e-16"),
+    "large Fractions": ([[2**53 + 1, 2**53], [2**53, 2**53 + 3]], "not above 4.4e-16"),
 }
 
 
 @pytest.mark.parametrize("name", MATRICES)
-def test_bad_matrix(name):
-    A, kind, sentence = MATRICES[name]
-    with pytest.raises(kind, match=re.escape(sentence)):
+def test_an_invalid_matrix_is_named_with_what_was_given(name):
+    A, given = MATRICES[name]
+    with pytest.raises(TypeError if name == "words" else ValueError, match="^`A` must .*" + re.escape(given)):
         hm.Hardmax(1, A)
     if name in ("skew", "indefinite", "singular", "zero"):
         assert not hm.Hardmax(1, A, any_A=True).positive_definite
@@ -192,13 +127,20 @@ def test_large_integers_in_matrices_and_queries():
 
 
 @pytest.mark.parametrize(
-    "A", [[[1j]], [[Fraction(10**400)]], [[1.7e308]]], ids=["complex", "too large", "near the end"]
+    ("call", "name"),
+    [
+        (lambda: hm.Hardmax(1, [[1j]]).matrix.tolist() == [[1j]], "A"),
+        (lambda: hm.Hardmax(1, [[Fraction(10**400)]]).matrix.tolist() == [[Fraction(10**400)]], "A"),
+        (lambda: hm.Hardmax(1, [[1.7e308]]).matrix.tolist() == [[1.7e308]], "A"),
+        (lambda: hm.Hardmax(Fraction(10**400)).steps == (Fraction(10**400),), "alpha"),
+        (lambda: hm.Hardmax(np.array(0.5)).steps == (Fraction(1, 2),), "alpha"),
+    ],
 )
-def test_unusual_matrix_has_a_defined_answer(A):
+def test_unusual_numbers_are_kept_exactly_or_refused(call, name):
     try:
-        assert hm.Hardmax(1, A).matrix.tolist() == A
+        assert call()
     except (TypeError, ValueError) as error:
-        assert str(error).startswith("`A` must")  # noqa: PT017  either answer is a defined one
+        assert str(error).startswith(f"`{name}`")  # noqa: PT017  either is a defined answer
 
 
 def test_matrix_symmetric_up_to_rounding_is_taken_as_symmetric():
@@ -209,69 +151,36 @@ def test_matrix_symmetric_up_to_rounding_is_taken_as_symmetric():
         rule.matrix[0, 0] = 5
 
 
-def test_matrix_of_another_size_than_the_tokens():
-    for call in (lambda r: hm.simulate(GOOD, r, layers=1), lambda r: hm.limit(GOOD, r)):
-        with pytest.raises(
-            ValueError, match=r"with d = 3, the size of `A`. Got \(2, 2\). Use tokens of dimension 3, or"
-        ):
-            call(hm.Hardmax(1, np.eye(3)))
+SMOOTH = hm.simulate(GOOD, hm.Softmax(1), layers=1)
+CALLS = {
+    "ties": [lambda ties=ties: hm.Hardmax(1, ties=ties) for ties in ("near", -0.1, 1.0, None, True, np.nan)],
+    "exact=True": [lambda: hm.Hardmax(1, ties=0.1, exact=True)],
+    "layers": [lambda n=n: hm.simulate(GOOD, RULE, layers=n) for n in (-1, 2.0, "3", True, None)],
+    "max_layers": [lambda n=n: hm.limit(GOOD, RULE, max_layers=n) for n in (-1, 2.0, "3", True, None)],
+    "mask": [
+        *(lambda m=m: hm.simulate(GOOD, RULE, layers=1, mask=m) for m in ([1, 0], [True], [[True], [True]])),
+        lambda: hm.simulate([GOOD, GOOD], RULE, layers=1, mask=[[True, True], [False, False]]),
+    ],
+    "tokens": [lambda: hm.limit(GOOD, hm.Hardmax(1, np.eye(3))), lambda: hm.limit([[GOOD]], RULE)],
+    "rule": [
+        lambda: hm.simulate(GOOD, 0.5, layers=1),
+        lambda: hm.simulate(GOOD, hm.Softmax, layers=1),
+        lambda: hm.limit(GOOD, 0.5),
+        lambda: hm.limit(GOOD, hm.Softmax(1)),
+        lambda: hm.limit(GOOD, hm.Hardmax(1, normalize=False)),
+    ],
+    "leader_table": [lambda: hm.leader_table(SMOOTH)],
+    "V": [lambda: hm.SelfAttention(V="paper-2d")],
+    "save": [lambda: hm.simulate(GOOD, RULE, layers=1, save="first")],
+    "normalize": [lambda kind=kind: hm.Hardmax(1, normalize=kind) for kind in ("rms", "layer", "batch")],
+}
 
 
-@pytest.mark.parametrize("ties", ["near", -0.1, 1.0, None, True, np.nan])
-def test_bad_ties(ties):
-    with pytest.raises(ValueError, match="`ties`"):
-        hm.Hardmax(1, ties=ties)
-
-
-def test_tolerance_and_rational_arithmetic_exclude_each_other():
-    with pytest.raises(ValueError, match="`exact=True`"):
-        hm.Hardmax(1, ties=0.1, exact=True)
-
-
-@pytest.mark.parametrize("count", [-1, 2.0, "3", True, None])
-def test_bad_counts(count):
-    with pytest.raises(ValueError, match="`layers`"):
-        hm.simulate(GOOD, RULE, layers=count)
-    with pytest.raises(ValueError, match="`max_layers`"):
-        hm.limit(GOOD, RULE, max_layers=count)
-
-
-def test_bad_mask():
-    for mask in ([1, 0], [True], [[True], [True]]):
-        with pytest.raises(ValueError, match="`mask`"):
-            hm.simulate(GOOD, RULE, layers=1, mask=mask)
-    with pytest.raises(
-        ValueError, match=r"at least one real token in each token set. Got a token set that is padding alone. Drop"
-    ):
-        hm.simulate([GOOD, GOOD], RULE, layers=1, mask=[[True, True], [False, False]])
-
-
-def test_bad_rule_and_options():
-    with pytest.raises(TypeError, match="`rule`"):
-        hm.simulate(GOOD, 0.5, layers=1)
-    with pytest.raises(TypeError, match="`rule`"):
-        hm.simulate(GOOD, hm.Softmax, layers=1)
-    for rule in (0.5, hm.Softmax(1)):
-        with pytest.raises(TypeError, match="`rule`"):
-            hm.limit(GOOD, rule)
-    smooth = hm.simulate(GOOD, hm.Softmax(1), layers=1)
-    with pytest.raises(TypeError, match="`leader_table`"):
-        hm.leader_table(smooth)
-    with pytest.raises(ValueError, match="`V`"):
-        hm.SelfAttention(V="paper-2d")
-    with pytest.raises(ValueError, match="`save`"):
-        hm.simulate(GOOD, RULE, layers=1, save="first")
-    with pytest.raises(ValueError, match="`tokens`"):
-        hm.limit([[GOOD]], RULE)
-    with pytest.raises(ValueError, match="`rule`"):
-        hm.limit(GOOD, hm.Hardmax(1, normalize=False))
-
-
-def test_missing_extra_names_the_command():
-    hidden = "import sys; sys.modules['flint'] = None; import hardmax as hm; "
-    script = hidden + "hm.simulate([[1]], hm.Hardmax(1, exact=True), layers=1)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert "hardmax.MissingExtra: `exact=True` needs python-flint: pip install 'hardmax[exact]'." in done.stderr
+@pytest.mark.parametrize("name", CALLS)
+def test_an_invalid_argument_is_named(name):
+    for call in CALLS[name]:
+        with pytest.raises((ValueError, TypeError), match=f"`{name}`"):
+            call()
 
 
 def test_what_is_not_bad():
@@ -293,13 +202,6 @@ def test_one_token_in_one_dimension_leads_at_once(value):
     assert (limit.certified, limit.layer, limit.tokens.tolist(), limit.radius) == (True, 0, [[value]], np.inf)
 
 
-def test_hardmax_knows_rescaling_and_none_alone():
+def test_names_of_normalisations_of_hardmax():
     assert hm.Hardmax(1, normalize="rescaling") == hm.Hardmax(1)
     assert hm.Hardmax(1, normalize="none") == hm.Hardmax(1, normalize=False)
-    for kind in ("rms", "layer"):
-        with pytest.raises(
-            ValueError, match=rf'`normalize` must be "rescaling" or "none" for Hardmax.* Got \'{kind}\''
-        ):
-            hm.Hardmax(1, normalize=kind)
-    with pytest.raises(ValueError, match="`normalize`"):
-        hm.Hardmax(1, normalize="batch")
