@@ -35,7 +35,7 @@ def check(queries, keys, slack):
     assert not np.any(ours & ~dense(near(queries, keys, slack + rounding), len(keys)))
 
 
-@pytest.mark.parametrize("d", [3, *(pytest.param(d, marks=pytest.mark.slow) for d in (1, 2, 4, 5, 6))])
+@pytest.mark.parametrize("d", [3, *(pytest.param(d, marks=pytest.mark.slow) for d in (1, 2, 6))])
 @pytest.mark.parametrize("kind", MORE)
 def test_keys_of_every_kind(kind, d):
     rng = np.random.default_rng(d)
