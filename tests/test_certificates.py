@@ -116,7 +116,9 @@ def unaided(tokens, rule, layers):
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(50), pytest.param(range(50, 400), marks=pytest.mark.slow), CHAIN_SEEDS], ids=str
+    "seeds",
+    [range(50), pytest.param(range(50, 400), marks=(pytest.mark.slow, pytest.mark.exhaustive)), CHAIN_SEEDS],
+    ids=str,
 )
 def test_tied_clouds_end_where_their_certificate_says(seeds):
     proofs = Counter()
@@ -179,7 +181,9 @@ def frozen_at(layer, tokens, alpha, A=None):
     return Frozen(rows, sets, run.classes.counts, undecided, Fraction(alpha), matrix), run
 
 
-@pytest.mark.parametrize("seeds", [range(150), pytest.param(range(150, 1000), marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize(
+    "seeds", [range(150), pytest.param(range(150, 1000), marks=(pytest.mark.slow, pytest.mark.exhaustive))], ids=str
+)
 def test_a_certificate_at_any_layer_is_never_wrong(seeds):
     proofs = Counter()
     for seed in [*seeds, *CHAIN_SEEDS]:
