@@ -12,7 +12,7 @@ marked = $(shell grep -l 'mark\.$(1)\b' tests/*.py)
 PYTHONS := $(foreach name,python3.12 python3.13 python3.14,$(shell command -v $(name) 2>/dev/null)) \
 	$(wildcard $(HOME)/.pyenv/versions/3.1[2-9].*/bin/python)
 
-.PHONY: demo check test lint types compiled pytest test-slow test-machines test-oldest test-pythons test-wheel try-wheel release \
+.PHONY: demo check test lint types compiled pytest test-slow test-exhaustive test-blas test-machines test-oldest test-pythons test-wheel try-wheel release \
 	docs docs-open test-docs app screenshots test-gpu bench bench-gpu clean
 
 demo: .venv/installed
@@ -42,13 +42,22 @@ pytest: .venv/installed
 	$(TEST) -m "not slow and not site"
 
 test-slow: .venv/installed
-	$(TEST) -m "slow and not site"
+	$(TEST) -m "slow and not exhaustive and not site"
 
-# As if on other processors, on which OpenBLAS, numba and torch round differently: one without AVX, and one without AVX-512.
+# More seeds and sizes of the properties that `make test` tests with some.
+test-exhaustive: .venv/installed
+	$(TEST) -m exhaustive
+
+# As if on other processors, on which OpenBLAS and torch round differently: one without AVX, and one without AVX-512.
+test-blas: .venv/installed
+	OPENBLAS_CORETYPE=Prescott OPENBLAS_NUM_THREADS=1 ATEN_CPU_CAPABILITY=default \
+		$(TEST) -m "portable and not slow" $(call marked,portable)
+	OPENBLAS_CORETYPE=Haswell OPENBLAS_NUM_THREADS=2 ATEN_CPU_CAPABILITY=avx2 $(TEST) -m "portable and not slow" $(call marked,quick)
+
+# The same, with kernels compiled for a processor without AVX: they are compiled again, which takes minutes.
 test-machines: .venv/installed
 	OPENBLAS_CORETYPE=Prescott OPENBLAS_NUM_THREADS=1 NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES= ATEN_CPU_CAPABILITY=default \
 		$(TEST) -m "portable and not slow" $(call marked,portable)
-	OPENBLAS_CORETYPE=Haswell OPENBLAS_NUM_THREADS=2 ATEN_CPU_CAPABILITY=avx2 $(TEST) -m "portable and not slow" $(call marked,quick)
 
 # With the oldest versions that pyproject.toml allows; `make test` has the newest.
 test-oldest: .venv-oldest/installed

@@ -231,37 +231,28 @@ def test_compiled_in_one_graph(shape):
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("parameter", "change"),
     [
-        ({"k": torch.ones(2, 5, 8)}, r"`k` must have the last axis of `q`, 3\. Got shape \(2, 5, 8\)\."),
-        ({"v": torch.ones(2, 4, 3)}, r"`v` must have one row for each row of `k`, 5\. Got shape \(2, 4, 3\)\."),
-        ({"q": torch.ones(2, 4, 0)}, r"`q` must have at least one column\. Got shape \(2, 4, 0\)\."),
-        ({"q": torch.ones(3)}, r"`q` must be a tensor of at least 2 axes, .* Got shape \(3,\)\."),
-        ({"q": [[1.0]]}, r"`q` must be a tensor of at least 2 axes, .* Got list\."),
-        ({"k": torch.ones(2, 5, 3).double()}, r"`k` must have the type of `q`, torch\.float32\. Got torch\.float64\."),
-        ({"v": torch.ones(2, 5, 3).int()}, r"`v` must be one of float32, .* Got torch\.int32\. Convert it\."),
-        ({"causal": True}, r"`causal` attention must have as many queries as keys\. Got 4 and 5\."),
-        ({"mask": torch.ones(2, 5)}, r"`mask` must be a boolean tensor, .* Got torch\.float32\."),
-        ({"mask": torch.ones(2, 4).bool()}, r"`mask` must end in the number of keys, 5\. Got shape \(2, 4\)\."),
-        (
-            {"mask": torch.ones(3, 5).bool()},
-            r"`mask` must have axes that broadcast to \(2, 4, m\), or without .* Got shape",
-        ),
-        (
-            {"attn_mask": torch.ones(3, 5).bool()},
-            r"`attn_mask` must have axes that broadcast to \(2, 4, m\)\. Got shape \(3, 5\)",
-        ),
-        (
-            {"attn_mask": torch.ones(4, 5).bool(), "mask": torch.ones(2, 5).bool()},
-            r"`attn_mask` must not go with `mask`",
-        ),
-        ({"k": torch.full((2, 5, 3), torch.nan)}, r"`k` must be finite\."),
-        ({"v": torch.ones(2, 5, 3, device="meta")}, r"`v` must be on the device of `q`, cpu\. Got meta\."),
+        ("k", {"k": torch.ones(2, 5, 8)}),
+        ("v", {"v": torch.ones(2, 4, 3)}),
+        ("q", {"q": torch.ones(2, 4, 0)}),
+        ("q", {"q": torch.ones(3)}),
+        ("q", {"q": [[1.0]]}),
+        ("k", {"k": torch.ones(2, 5, 3).double()}),
+        ("v", {"v": torch.ones(2, 5, 3).int()}),
+        ("causal", {"causal": True}),
+        ("mask", {"mask": torch.ones(2, 5)}),
+        ("mask", {"mask": torch.ones(2, 4).bool()}),
+        ("mask", {"mask": torch.ones(3, 5).bool()}),
+        ("attn_mask", {"attn_mask": torch.ones(3, 5).bool()}),
+        ("attn_mask", {"attn_mask": torch.ones(4, 5).bool(), "mask": torch.ones(2, 5).bool()}),
+        ("k", {"k": torch.full((2, 5, 3), torch.nan)}),
+        ("v", {"v": torch.ones(2, 5, 3, device="meta")}),
     ],
 )
-def test_errors_are_sentences(change, sentence):
+def test_an_invalid_argument_is_named(parameter, change):
     given = {"q": torch.ones(2, 4, 3), "k": torch.ones(2, 5, 3), "v": torch.ones(2, 5, 2)} | change
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(ValueError, match=f"^`{parameter}`"):
         hardmax_attention(**given)
 
 

@@ -116,7 +116,9 @@ def unaided(tokens, rule, layers):
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(50), pytest.param(range(50, 400), marks=pytest.mark.slow), CHAIN_SEEDS], ids=str
+    "seeds",
+    [range(50), pytest.param(range(50, 400), marks=(pytest.mark.slow, pytest.mark.exhaustive)), CHAIN_SEEDS],
+    ids=str,
 )
 def test_tied_clouds_end_where_their_certificate_says(seeds):
     proofs = Counter()
@@ -179,7 +181,9 @@ def frozen_at(layer, tokens, alpha, A=None):
     return Frozen(rows, sets, run.classes.counts, undecided, Fraction(alpha), matrix), run
 
 
-@pytest.mark.parametrize("seeds", [range(150), pytest.param(range(150, 1000), marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize(
+    "seeds", [range(150), pytest.param(range(150, 1000), marks=(pytest.mark.slow, pytest.mark.exhaustive))], ids=str
+)
 def test_a_certificate_at_any_layer_is_never_wrong(seeds):
     proofs = Counter()
     for seed in [*seeds, *CHAIN_SEEDS]:
@@ -299,3 +303,13 @@ def test_standing_goes_on_to_its_fixed_point():
     still = [i for i in frozen.undecided if frozen.mean(i, means) == means[i]]
     assert still == [6, 8]  # by the looks of this layer
     assert _standing(frozen, means) == set()
+
+
+LATTICE = [[-2, -1], [-2, 2], [-1, -3], [-1, 0], [-1, 3], [0, -3], [1, -3], [1, 0], [1, 3], [2, -1], [2, 2]]
+
+
+@pytest.mark.parametrize("alpha", [1e-5, 1e-12, Fraction(1, 10**9)])
+def test_small_steps_do_not_hang_the_certificate(alpha: float) -> None:
+    assert not hm.limit(LATTICE, hm.Hardmax(alpha), max_layers=3).certified
+    rho = 1 / (1 + Fraction(alpha))
+    assert _peak(2, rho) == rho**2 / (1 - rho) ** 3  # and not a power of rho with millions of digits

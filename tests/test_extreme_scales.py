@@ -2,10 +2,14 @@
 
 from fractions import Fraction
 
+import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 import hardmax as hm
+from hardmax.draw.movies import movie
+from hardmax.draw.tokens import plot_limit, plot_tokens
 from hardmax.exact.argmax import argmax_sets
 from hardmax.search.dispatch import KERNELS
 
@@ -128,3 +132,59 @@ def test_rounding_to_16_bits_does_not_decide():
     assert rounded[0] - rounded[1] > 260_000
     assert exact_sets(queries[0, :1], keys[0]) == [[1]]
     assert [members.tolist() for members in argmax_sets(queries, keys)] == [[1]] * 32
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        [[1.0, 2, 3, 4, 5]],
+        [[1e20, 1e20]],
+        [[1e300, 0, 1e299], [0, 1e300, 1e298]],
+        [[1e-300, 0, 0], [0, 1e-300, 1e-301]],
+        [[1e308, -1e308]],
+        [[0.0, 0.0]],
+    ],
+    ids=["one token of five", "one far token", "huge", "tiny", "at the end", "zero"],
+)
+def test_every_cloud_can_be_drawn(tokens: list) -> None:
+    mpl.use("Agg")
+    rule = hm.Hardmax(0.5)
+    plot_tokens(hm.simulate(tokens, rule, layers=1)).figure.canvas.draw()
+    plot_limit(hm.limit(tokens, rule), tokens).figure.canvas.draw()
+    plt.close("all")
+
+
+def test_what_cannot_be_drawn_says_why(tmp_path) -> None:
+    mpl.use("Agg")
+    endless = hm.simulate([[1.0, 2.0]], hm.Hardmax(1, normalize=False), layers=1100)
+    with pytest.raises(ValueError, match=r"Tokens must be finite to be drawn. Got infinities"):
+        plot_tokens(endless)
+    last = hm.simulate([[1.0, 2.0]], hm.Hardmax(1), layers=5, save="last")
+    with pytest.raises(ValueError, match=r'A movie needs every layer. Got the last alone. Simulate with `save="all"`'):
+        movie(last, tmp_path / "film.gif")
+    tolerant = hm.limit([[1.0, 2.0], [0, 1]], hm.Hardmax(1, ties=0.1), max_layers=2)
+    with pytest.raises(ValueError, match="Exact points need exact ties"):
+        _ = tolerant.exact_points
+    plt.close("all")
+
+
+def test_pages_are_of_the_exact_input(tmp_path, monkeypatch) -> None:
+    from hardmax.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "square.csv").write_text("0.1,0.3\n0.3,-0.1\n-0.3,0.1\n-0.1,-0.3\n0.02,0.01\n")
+    for command in ("simulate", "limit", "verify"):
+        assert main([command, "square.csv", "--exact", "--out", f"{command}.html"]) == 0
+        assert "5 cluster points" in (tmp_path / f"{command}.html").read_text()
+
+
+def test_the_command_line_survives_odd_numbers(tmp_path, monkeypatch, capsys) -> None:
+    from hardmax.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    np.save("complex.npy", np.array([[1j]]))
+    np.save("words.npy", np.array([["a"]]))
+    for name in ("complex.npy", "words.npy"):
+        assert main(["limit", name]) == 2
+    assert "must hold real numbers" in capsys.readouterr().err
+    assert main(["limit", "triangle", "--alpha", "1e400", "--exact"]) == 0

@@ -35,7 +35,9 @@ def check(queries, keys, slack):
     assert not np.any(ours & ~dense(near(queries, keys, slack + rounding), len(keys)))
 
 
-@pytest.mark.parametrize("d", [3, *(pytest.param(d, marks=pytest.mark.slow) for d in (1, 2, 4, 5, 6))])
+@pytest.mark.parametrize(
+    "d", [3, *(pytest.param(d, marks=(pytest.mark.slow, pytest.mark.exhaustive)) for d in (1, 2, 6))]
+)
 @pytest.mark.parametrize("kind", MORE)
 def test_keys_of_every_kind(kind, d):
     rng = np.random.default_rng(d)
@@ -56,7 +58,7 @@ def test_any_slack(kind, slack):
     check(queries, keys, np.full(len(queries), slack))
 
 
-@pytest.mark.parametrize("d", [3, pytest.param(4, marks=pytest.mark.slow), 6])
+@pytest.mark.parametrize("d", [3, pytest.param(4, marks=(pytest.mark.slow, pytest.mark.exhaustive)), 6])
 def test_several_levels_and_parts(d):
     rng = np.random.default_rng(d)
     for kind in ("sphere", "ellipsoid", "clusters", "gaussian"):
@@ -65,7 +67,7 @@ def test_several_levels_and_parts(d):
         check(queries, keys, slack_of(queries, 0.0, keys, 0.0))
 
 
-@pytest.mark.parametrize("d", [3, pytest.param(5, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("d", [3, pytest.param(5, marks=(pytest.mark.slow, pytest.mark.exhaustive))])
 @pytest.mark.parametrize("kind", ["sphere", "shell", "rounded", "half", "away"])
 def test_tokens_of_several_thousands_with_ties(kind, d):
     tokens = MORE["shell" if kind == "shell" else "sphere"](np.random.default_rng(d), 9000, d)

@@ -1,6 +1,5 @@
 """Several layers at once: the same numbers and gradients as layer by layer, and as the simulation."""
 
-import re
 from fractions import Fraction
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 import torch
 
 import hardmax as hm
-from hardmax._errors import ParameterError
 from hardmax.attention import layers
 from hardmax.attention.functional import hardmax_attention
 from hardmax.attention.layers import hardmax_layers
@@ -188,11 +186,6 @@ def test_a_gradient_of_the_gradient_is_refused():
         (g**2).sum().backward()
 
 
-def test_nan_gets_a_sentence():
-    with pytest.raises(ValueError, match="`z`"):
-        hardmax_layers(torch.full((1, 2, 2), float("nan")), torch.ones(1), 1)
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_gpu_agrees():
@@ -315,47 +308,33 @@ def test_padding_is_not_followed_where_slack_overflows(numba, without_numba):
     assert torch.equal(out[0, [0, 1, 3]], z[0, [0, 1, 3]])  # each follows itself
 
 
-def test_a_matrix_must_be_finite():
-    with pytest.raises(ValueError, match="`A`"):
-        hardmax_layers(torch.randn(1, 2, 2), torch.ones(1), 1, A=torch.full((1, 2, 2), float("inf")))
-
-
-@pytest.mark.parametrize(
-    ("name", "z", "alpha", "more"),
-    [
-        ("z", (5, 4), (2,), {}),
-        ("alpha", (2, 5, 4), (1,), {}),
-        ("alpha", (2, 5, 4), (), {}),
-        ("A", (2, 5, 4), (2,), {"A": torch.eye(4)}),
-        ("counts", (2, 5, 4), (2,), {"counts": torch.ones(2, 4, dtype=torch.int64)}),
-    ],
-)
-def test_shapes_that_do_not_fit_are_refused(name, z, alpha, more):
-    with pytest.raises(ParameterError, match=f"`{name}` must"):
-        hardmax_layers(torch.zeros(z), torch.ones(alpha), 2, **more)
-
-
 GOOD = {"z": torch.randn(2, 5, 3), "alpha": torch.tensor([0.5, 1.0]), "count": 2}
 WRONG = {
-    "negative alpha": ({"alpha": torch.tensor([0.5, -1.0])}, "`alpha` must be finite and 0 or larger. Got -1.0"),
-    "nan alpha": ({"alpha": torch.tensor([0.5, torch.nan])}, "`alpha` must be finite and 0 or larger. Got nan"),
-    "infinite alpha": ({"alpha": torch.tensor([torch.inf, 1.0])}, "`alpha` must be finite and 0 or larger. Got inf"),
-    "integer alpha": ({"alpha": torch.tensor([1, 1])}, "`alpha` must be a tensor of floats. Got torch.int64"),
-    "number alpha": ({"alpha": 0.5}, "`alpha` must be a tensor of shape (2,). Got float"),
-    "negative count": ({"count": -1}, "`count` must be"),
-    "fractional count": ({"count": 1.5}, "`count` must be"),
-    "negative counts": ({"counts": torch.tensor([[1, 1, 1, 1, -1]] * 2)}, "`counts` must be 0 or larger. Got -1"),
-    "float counts": ({"counts": torch.ones(2, 5)}, "`counts` must be a tensor of integers. Got torch.float32"),
-    "integers": ({"z": torch.ones(2, 5, 3, dtype=torch.int64)}, "`z` must be a tensor of floats. Got torch.int64"),
-    "list": ({"z": [[[1.0]]]}, "`z` must be a tensor of shape (batch, n, d). Got list"),
+    "z": [
+        {"z": torch.ones(5, 4)},
+        {"z": torch.ones(2, 5, 3, dtype=torch.int64)},
+        {"z": [[[1.0]]]},
+        {"z": torch.full((2, 5, 3), torch.nan)},
+    ],
+    "alpha": [
+        *({"alpha": torch.tensor(value)} for value in ([0.5, -1.0], [0.5, torch.nan], [torch.inf, 1.0], [1, 1])),
+        *({"alpha": value} for value in (0.5, torch.ones(1), torch.ones(()))),
+    ],
+    "count": [{"count": -1}, {"count": 1.5}],
+    "counts": [
+        {"counts": torch.tensor([[1, 1, 1, 1, -1]] * 2)},
+        {"counts": torch.ones(2, 5)},
+        {"counts": torch.ones(2, 4, dtype=torch.int64)},
+    ],
+    "A": [{"A": torch.eye(3)}, {"A": torch.full((2, 3, 3), torch.inf)}],
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_wrong_arguments_are_refused(name):
-    change, sentence = WRONG[name]
-    with pytest.raises(hm.ParameterError, match=re.escape(sentence)):
-        hm.hardmax_layers(**(GOOD | change))
+def test_an_invalid_argument_is_named(name):
+    for change in WRONG[name]:
+        with pytest.raises(hm.ParameterError, match=f"^`{name}`"):
+            hm.hardmax_layers(**(GOOD | change))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])

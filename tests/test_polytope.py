@@ -88,3 +88,8 @@ def test_a_polytope_can_be_pickled_also_with_its_facets() -> None:
     again = pickle.loads(pickle.dumps(polytope))
     assert again.facets.tolist() == facets
     np.testing.assert_array_equal(again.vertices, polytope.vertices)
+
+
+def test_a_polytope_flat_within_rounding_has_facets() -> None:
+    flat = Polytope(np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 4e-15]]))
+    assert len(flat.facets) >= 2

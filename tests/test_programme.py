@@ -118,7 +118,9 @@ def test_random_requests_are_decided(n: int, d: int, n_leaders: int, n_followers
             assert not any(_meets(tokens, leaders, followers, rng.normal(size=(d, d))) for _ in range(100))
 
 
-@pytest.mark.parametrize("seeds", [range(12), pytest.param(range(12, 40), marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize(
+    "seeds", [range(12), pytest.param(range(12, 40), marks=(pytest.mark.slow, pytest.mark.exhaustive))], ids=str
+)
 def test_what_can_be_met_is_never_proved_impossible(seeds: range) -> None:
     """Feasible demands that need a large condition number once looked like a proof."""
     for seed in seeds:

@@ -1,6 +1,7 @@
 """All rules: invalid arguments, representations, immutability, custom rules."""
 
 import re
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -141,3 +142,19 @@ def test_a_rule_that_the_file_has_is_not_given_again(tmp_path):
     hm.simulate(TOKENS, hm.Softmax(1), layers=1).to_npz(tmp_path / "run.npz")
     with pytest.raises(hm.ParameterError, match="`rule`"):
         hm.Trajectory.from_npz(tmp_path / "run.npz", rule=hm.Softmax(1))
+
+
+def test_names_of_rules_tell_a_float_from_a_fraction() -> None:
+    steps = (0.1, Fraction(1, 10), 1e-12, 2, [0.5, Fraction(1, 3)])
+    assert [repr(hm.Hardmax(a)) for a in steps] == [
+        "Hardmax(alpha=0.1)",
+        "Hardmax(alpha=1/10)",
+        "Hardmax(alpha=1e-12)",
+        "Hardmax(alpha=2)",
+        "Hardmax(alpha=[0.5, 1/3])",
+    ]
+
+
+def test_rules_are_values() -> None:
+    assert hm.Hardmax(0.5) == hm.Hardmax(Fraction(1, 2)) != hm.Hardmax(0.5, exact=True)
+    assert len({hm.Hardmax(0.5, np.eye(2)), hm.Hardmax(0.5, [[1, 0], [0, 1]]), hm.Hardmax(0.5)}) == 2

@@ -88,14 +88,6 @@ def test_single_precision_stays(name):
         )
 
 
-@pytest.mark.parametrize("name", ["softmax", "feed-forward", "flow", "heads"])
-def test_whole_numbers_become_double(name):
-    whole = torch.tensor([[1, 2], [-1, 0], [3, 1]])
-    run = ran(whole, rules(np.array)[name])
-    assert run.tokens.dtype == torch.float64
-    np.testing.assert_allclose(run.tokens.numpy(), ran(whole.numpy(), rules(np.array)[name]).tokens, atol=1e-12)
-
-
 def test_weights_may_be_tensors_where_tokens_are_arrays():
     made = rules(torch.tensor)
     for name in ("softmax", "feed-forward", "flow", "shared flows"):
@@ -229,10 +221,3 @@ def test_alpha_as_a_tensor_is_one_positive_number():
     for alpha in (torch.tensor([0.5, 0.1]), torch.tensor(-1.0), torch.tensor(float("nan"))):
         with pytest.raises(ValueError, match="`alpha`"):
             hm.Softmax(alpha)
-
-
-# e^600 is no single-precision number.
-def test_fixed_steps_at_large_times_in_single_precision():
-    tokens = torch.tensor(TOKENS, dtype=torch.float32)
-    run = hm.simulate(tokens, hm.SelfAttention(), times=[0, 20, 100], method="euler", dt=0.5)
-    assert torch.isfinite(run.rescaled).all()

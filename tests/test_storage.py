@@ -95,37 +95,28 @@ def test_truncated_file(share, saved):
         hm.Trajectory.from_npz(saved)
 
 
-def test_foreign_files(tmp_path):
-    path = tmp_path / "other.npz"
-    np.savez(path, tokens=np.eye(2))
-    with pytest.raises(ValueError, match=SENTENCE + "another kind of archive. Choose another file."):
-        hm.Trajectory.from_npz(path)
-    np.savez(path, format="hardmax-trajectory-99")
-    with pytest.raises(
-        ValueError, match=SENTENCE + "the format 'hardmax-trajectory-99'. A newer version of hardmax may read"
-    ):
-        hm.Trajectory.from_npz(path)
-    np.savez(path, format="hardmax-trajectory-1")
-    with pytest.raises(ValueError, match=SENTENCE + r"a broken file \('rule' is missing\)"):
-        hm.Trajectory.from_npz(path)
-    with pytest.raises(FileNotFoundError, match=SENTENCE + "no file by that name."):
-        hm.Trajectory.from_npz(tmp_path / "missing.npz")
-    with pytest.raises(ValueError, match=SENTENCE + "another kind of file"):
-        hm.Trajectory.from_npz(tmp_path)
+FOREIGN = {
+    "other archive": lambda path: np.savez(path, tokens=np.eye(2)),
+    "newer format": lambda path: np.savez(path, format="hardmax-trajectory-99"),
+    "no rule": lambda path: np.savez(path, format="hardmax-trajectory-1"),
+    "pickle": lambda path: np.savez(path, format=np.array(["hardmax-trajectory-1", None], object)),
+    "text": lambda path: path.write_text("x,y\n1,2\n"),
+    "folder": lambda path: path.mkdir(),
+    "array": lambda path: (np.save(path.with_suffix(".npy"), np.eye(2)), path.with_suffix(".npy").rename(path)),
+}
 
 
-def test_text_file(tmp_path):
+@pytest.mark.parametrize("name", FOREIGN)
+def test_another_file_is_refused_without_running_code(name, tmp_path):
     path = tmp_path / "run.npz"
-    path.write_text("x,y\n1,2\n")
-    with pytest.raises(ValueError, match=SENTENCE) as caught:
-        hm.Trajectory.from_npz(path)
-    assert "pickle" not in str(caught.value)
-
-
-def test_array_file(tmp_path):
-    np.save(tmp_path / "run.npy", np.eye(2))
+    FOREIGN[name](path)
     with pytest.raises(ValueError, match=SENTENCE):
-        hm.Trajectory.from_npz(tmp_path / "run.npy")
+        hm.Trajectory.from_npz(path)
+
+
+def test_a_missing_file_is_reported(tmp_path):
+    with pytest.raises(FileNotFoundError, match=SENTENCE):
+        hm.Trajectory.from_npz(tmp_path / "missing.npz")
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -137,13 +128,6 @@ def test_flipped_bytes_are_harmless_or_get_the_sentence(saved):
             hm.Trajectory.from_npz(saved)
         except ValueError as error:
             assert "must be a trajectory saved with to_npz" in str(error)  # noqa: PT017  many are harmless
-
-
-def test_no_code_comes_from_a_file(tmp_path):
-    path = tmp_path / "run.npz"
-    np.savez(path, format=np.array(["hardmax-trajectory-1", None], object))  # an object array is a pickle
-    with pytest.raises(ValueError, match=SENTENCE + ".*allow_pickle=False"):
-        hm.Trajectory.from_npz(path)
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(saved, monkeypatch):
@@ -160,17 +144,13 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(saved, monkeypa
     assert [p.name for p in saved.parent.iterdir()] == ["run.npz"]
 
 
-def test_folders_are_made_and_impossible_paths_get_a_sentence(tmp_path):
+def test_folders_are_made_and_impossible_paths_are_reported(tmp_path):
     run = hm.simulate(theory.SQUARE, hm.Hardmax(1), layers=1)
     run.to_npz(tmp_path / "a" / "b" / "run.npz")
     assert [p.name for p in (tmp_path / "a" / "b").iterdir()] == ["run.npz"]
-    with pytest.raises(OSError, match=r"must be a file that can be written. Got: .*. Choose another path."):
-        run.to_npz(tmp_path / "a" / "b" / "run.npz" / "x.npz")
-
-
-def test_writing_onto_a_folder_gets_a_sentence(tmp_path):
-    with pytest.raises(OSError, match=r"must be a file that can be written. Got: .*Choose another path."):
-        RUNS["single"].to_npz(tmp_path)
+    for path in (tmp_path / "a" / "b" / "run.npz" / "x.npz", tmp_path):
+        with pytest.raises(OSError, match="must be a file that can be written"):
+            run.to_npz(path)
 
 
 def spoiled(run, path, name, change):
@@ -192,66 +172,66 @@ def beyond(array):
 @pytest.mark.parametrize(
     ("name", "change", "what"),
     [
-        ("0/labels", beyond, r"`labels` must lie in \[0, 7\]"),
-        ("0/members", beyond, r"`members` must lie in \[0, 7\]"),
-        ("0/members", lambda a: a.astype(float), "`members` must have shape"),
-        ("0/members", lambda a: a[:-1], "`members` must be as many as `sizes` says"),
-        ("0/sizes", lambda a: a * 0, r"`sizes` must lie in \[1, 8\]"),
-        ("0/first", beyond, r"`first` must lie in \[0, 7\]"),
-        ("0/first", lambda a: a[::-1], "`first` must be a token of each class"),
-        ("0/emerged", beyond, r"`emerged` must lie in \[-1, 3\]"),
-        ("0/settled", lambda a: a - 5, r"`settled` must lie in \[-1, 3\]"),
-        ("0/real", beyond, r"`real` must lie in \[0, 7\]"),
-        ("0/real", lambda a: a[::-1], "`real` must increase"),
-        ("0/rows", lambda a: a[:, :1], "`rows` must have shape"),
-        ("0/rows", lambda a: a * np.nan, "`rows` must be finite"),
-        ("tokens", lambda a: a[0], "`tokens` must be numbers"),
-        ("tokens", lambda a: a[..., :1], "`rows` must have shape"),
-        ("saved", lambda a: a[::-1], "`saved` must increase"),
-        ("saved", lambda a: a + 1, "`saved` must be all layers, or the last"),
-        ("saved", lambda a: a[:-1], "`saved` must name a layer or time for each"),
-        ("token_sets", lambda a: 5, r"`token_sets` must lie in \[1, 1\]"),
-        ("token_sets", lambda a: 1.5, "`token_sets` must have shape"),
+        ("0/labels", beyond, "labels"),
+        ("0/members", beyond, "members"),
+        ("0/members", lambda a: a.astype(float), "members"),
+        ("0/members", lambda a: a[:-1], "members"),
+        ("0/sizes", lambda a: a * 0, "sizes"),
+        ("0/first", beyond, "first"),
+        ("0/first", lambda a: a[::-1], "first"),
+        ("0/emerged", beyond, "emerged"),
+        ("0/settled", lambda a: a - 5, "settled"),
+        ("0/real", beyond, "real"),
+        ("0/real", lambda a: a[::-1], "real"),
+        ("0/rows", lambda a: a[:, :1], "rows"),
+        ("0/rows", lambda a: a * np.nan, "rows"),
+        ("tokens", lambda a: a[0], "tokens"),
+        ("tokens", lambda a: a[..., :1], "rows"),
+        ("saved", lambda a: a[::-1], "saved"),
+        ("saved", lambda a: a + 1, "saved"),
+        ("saved", lambda a: a[:-1], "saved"),
+        ("token_sets", lambda a: 5, "token_sets"),
+        ("token_sets", lambda a: 1.5, "token_sets"),
         ("0/rows", lambda a: np.full(a.shape, "1e30000000"), "'1e30000000' is no fraction"),
         ("rule", lambda a: str(a).replace("3602879701896397", "1e30000000"), "'1e30000000/"),
-        ("rule", lambda a: '{"rule": "Normalize"}', "`rule` must be Hardmax"),
-        ("batched", lambda a: "x", "`batched` must be true or false"),
-        ("stats", lambda a: "[]", "`stats` must be a dictionary"),
+        ("rule", lambda a: '{"rule": "Normalize"}', "rule"),
+        ("batched", lambda a: "x", "batched"),
+        ("stats", lambda a: "[]", "stats"),
     ],
 )
 def test_every_array_of_a_run_is_checked(name, change, what, tmp_path):
     tokens = np.random.default_rng(0).normal(size=(8, 2))
     path = spoiled(hm.simulate(tokens, hm.Hardmax(0.1), layers=3), tmp_path / "run.npz", name, change)
-    with pytest.raises(ValueError, match=r"must be a trajectory saved with to_npz. Got a broken file \(" + what):
+    with pytest.raises(ValueError, match=SENTENCE + r"a broken file \(.*" + what):
         hm.Trajectory.from_npz(path)
 
 
 @pytest.mark.parametrize(
     ("name", "change", "what"),
     [
-        ("real", lambda a: a[:-1], "`real` must have shape"),
-        ("real", lambda a: ~a, "`real` must leave a token in each token set"),
-        ("rescaled", lambda a: a[:-1], "`rescaled` must have shape"),
-        ("start", lambda a: a[:-1], "`start` must have shape"),
-        ("powers", lambda a: a[:-1], "`powers` must have shape"),
-        ("logs", lambda a: a[:-1], "`logs` must have shape"),
-        ("saved", lambda a: a * np.nan, "`saved` must increase"),
-        ("saved", lambda a: np.arange(len(a)), "`saved` must be layers or times, as the rule has"),
-        ("tokens", lambda a: a[..., :1], "`tokens` must have the size of the rule's matrices"),
+        ("real", lambda a: a[:-1], "real"),
+        ("real", lambda a: ~a, "real"),
+        ("rescaled", lambda a: a[:-1], "rescaled"),
+        ("start", lambda a: a[:-1], "start"),
+        ("powers", lambda a: a[:-1], "powers"),
+        ("logs", lambda a: a[:-1], "logs"),
+        ("saved", lambda a: a * np.nan, "saved"),
+        ("saved", lambda a: np.arange(len(a)), "saved"),
+        ("tokens", lambda a: a[..., :1], "tokens"),
     ],
 )
 def test_every_array_of_a_smooth_run_is_checked(name, change, what, tmp_path):
     rule = hm.SelfAttention(V=np.diag([1.0, 0.5]))
     run = hm.simulate(np.eye(2), rule, times=1, method="euler", dt=0.25)
     path = spoiled(run, tmp_path / "run.npz", name, change)
-    with pytest.raises(ValueError, match=r"must be a trajectory saved with to_npz. Got a broken file \(" + what):
+    with pytest.raises(ValueError, match=SENTENCE + r"a broken file \(.*" + what):
         hm.Trajectory.from_npz(path)
 
 
-def test_members_of_a_set_are_in_order(tmp_path):
+def test_members_of_a_set_must_increase(tmp_path):
     run = hm.simulate([[1, 1], [1, -1], [-1, 1], [-1, -1], [0.5, 0]], hm.Hardmax(1), layers=0)
     path = spoiled(run, tmp_path / "run.npz", "0/members", lambda a: a[np.r_[0, 1, 2, 4, 3, 5]])
-    with pytest.raises(ValueError, match="`members` of a set must increase"):
+    with pytest.raises(ValueError, match="members"):
         hm.Trajectory.from_npz(path)
 
 

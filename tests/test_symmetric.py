@@ -28,7 +28,8 @@ from hardmax.exact.argmax import argmax_sets
 from hardmax.search.simd import count_accumulators
 rng = np.random.default_rng(0)
 for tokens in (rng.normal(size=(700, 21)), np.repeat(rng.normal(size=(90, 16)), 2, axis=0)):
-    assert argmax_sets(tokens, kernel="symmetric") == argmax_sets(tokens, kernel="numpy")
+    for kernel in ("symmetric", "scan"):
+        assert argmax_sets(tokens, kernel=kernel) == argmax_sets(tokens, kernel="numpy")
 print(count_accumulators())
 """
 

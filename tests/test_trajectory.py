@@ -162,3 +162,22 @@ def test_zero_tokens_see_everything_and_leave():
     stays = hm.simulate([[0, 0], [1, 0], [-1, 0]], hm.Hardmax(1), layers=3)  # the mean of all is 0
     assert [tuple(x) for x in stays.exact(3)] == definition([[0, 0], [1, 0], [-1, 0]], 1, layers=3).positions[3]
     assert stays.emerged.tolist() == [-1, 0, 0]
+
+
+def test_growth_beyond_floats_of_tokens_below_them() -> None:
+    trajectory = hm.simulate([[1e-300, 0.0]], hm.Hardmax(1e10, normalize=False), layers=31)
+    assert trajectory.tokens[31, 0, 0] == pytest.approx(1e10, rel=1e-8)
+    assert trajectory.tokens[31, 0, 1] == 0
+
+
+def test_a_batch_is_indexed_by_whole_numbers_and_iterated_by_clouds() -> None:
+    batch = hm.simulate(np.random.default_rng(0).normal(size=(3, 4, 2)), hm.Hardmax(0.5), layers=1)
+    assert [cloud.tokens.shape for cloud in batch] == [(2, 4, 2)] * 3
+    with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+        batch[0:2]
+
+
+def test_padding_of_fractions_keeps_its_values() -> None:
+    tokens = np.array([[Fraction(1, 3), 1], [2, 0], [7, 7]], object)
+    trajectory = hm.simulate(tokens, hm.Hardmax(0.5), layers=1, mask=[True, True, False])
+    assert trajectory.tokens[1, 2].tolist() == [7, 7]

@@ -1,4 +1,4 @@
-"""The wheel in an environment without extras: commands of the README that need none, and the sentence for each extra.
+"""The wheel in an environment without extras: commands that need none, and the error for each missing extra.
 
     python -m venv fresh && fresh/bin/pip install hardmax-*.whl && fresh/bin/python tests/wheel.py
 
@@ -30,10 +30,8 @@ EXTRAS: dict[str, tuple[str, Callable[[], object]]] = {
 COMMANDS = {  # arguments, the exit code, and what is said
     "demo": (("demo", "--out", "demo"), 0, "Wrote demo/index.html"),
     "limit": (("limit", "triangle"), 0, "Certified at layer 0. 3 leaders"),
-    "reproduce": (("reproduce", "all", "--out", "figures"), 0, "Left out reviews. `hardmax.HardmaxClassifier` needs"),
-    "study": (("study", "paper", "--out", "x.json"), 2, "`hardmax study` needs sklearn: pip install 'hardmax[text]'"),
+    "reproduce": (("reproduce", "fig2", "--out", "fig2.png"), 0, "Wrote fig2.png"),
     "cluster": (("cluster", "ball"), 2, "pip install 'hardmax[cluster]'"),
-    "topics": (("topics", "texts.csv"), 2, "was removed"),
     "predict": (("predict", "a text"), 2, "pip install 'hardmax[text]'"),
     "evaluate": (("evaluate", "--data", "imdb"), 2, "pip install 'hardmax[text]'"),
     "control": (("control", "ball", "--leaders", "1"), 2, "pip install 'hardmax[control]'"),
@@ -43,7 +41,7 @@ COMMANDS = {  # arguments, the exit code, and what is said
 
 
 def check_extra(extra: str, use: Callable[[], object]) -> str:
-    """What is wrong with the answer where an extra is missing; nothing if it is the sentence."""
+    """Return what is wrong with the error for a missing extra, or an empty string."""
     try:
         use()
     except ImportError as error:
@@ -53,7 +51,7 @@ def check_extra(extra: str, use: Callable[[], object]) -> str:
 
 
 def check_command(arguments: tuple[str, ...], code: int, said: str, folder: str) -> str:
-    """What is wrong with a command."""
+    """Return what is wrong with a command, or an empty string."""
     command = [str(Path(sys.executable).parent / "hardmax"), *arguments]
     done = run(command, cwd=folder, capture_output=True, text=True, check=False)
     answer = " ".join((done.stdout + done.stderr).split())
@@ -61,7 +59,7 @@ def check_command(arguments: tuple[str, ...], code: int, said: str, folder: str)
 
 
 def main() -> int:
-    """Run all checks, say what failed, and return how many."""
+    """Run all checks, print what failed, and return how many failed."""
     place = Path(hm.__file__)
     if "site-packages" not in place.parts:
         print(f"hardmax must be installed from the wheel. Got {place}.")

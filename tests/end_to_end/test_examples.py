@@ -75,16 +75,9 @@ def test_an_example_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert all(Path(name).is_file() for name in files), files  # what it says it wrote is there
 
 
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, marks=[] if path.stem == AS_A_SCRIPT else pytest.mark.slow) for path in EXAMPLES],
-    ids=_name,
-)
-def test_an_example_runs_as_a_script(path: Path, tmp_path: Path) -> None:
-    """Each as a reader starts it: one of them in every run of the suite, all of them where slow tests run.
-
-    The site runs them, too, and `test_site.py` sees that each shows something.
-    """
+def test_an_example_runs_as_a_script(tmp_path: Path) -> None:
+    """Run one example as a reader starts it; the site runs them all."""
+    (path,) = [path for path in EXAMPLES if path.stem == AS_A_SCRIPT]
     environment = {name: value for name, value in os.environ.items() if name != "DISPLAY"} | {"MPLBACKEND": "Agg"}
     done = subprocess.run(
         [sys.executable, "-W", "error", str(path)],

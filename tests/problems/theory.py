@@ -6,6 +6,8 @@ in exact arithmetic, and each answers a question that one might get wrong.
 
 from fractions import Fraction
 
+import hardmax as hm
+
 HALF = Fraction(1, 2)
 
 # The square with (+-1/2, 0). Each inner token is tied between two corners for ever and tends to their midpoint, so
@@ -56,3 +58,8 @@ _DEPENDS = [
 ]
 DEPENDS_ON_ALPHA = [(Fraction(x, 100), Fraction(y, 100)) for x, y in _DEPENDS]
 DEPENDS_ON_ALPHA_ANSWERS = {HALF: 2, Fraction(1, 10): -1, Fraction(5): -1}
+
+
+def outcomes(trajectory: hm.Trajectory) -> dict[str, str]:
+    """Return the outcome of every statement about a trajectory, by its name."""
+    return {verdict.name: verdict.outcome for verdict in hm.theorems.check(trajectory)}

@@ -372,3 +372,34 @@ def test_every_number_of_an_answer_is_written(kind, monkeypatch):
 
     monkeypatch.setattr(np, "empty", poisoned)
     assert [run() for run in runs] == expected
+
+
+@pytest.mark.parametrize("power", [-400, -520, -600, -900, -1070])
+def test_a_tiny_query_still_finds_its_maximum(power: int) -> None:
+    t, u = 2.0**power, 2.0**-53  # the square of the query underflows; the products differ in their last bit
+    tokens = [[1, u, u], [1, 1.5 * u, 0], [t, t, t]]
+    found, exact = (hm.limit(tokens, hm.Hardmax(0.5, exact=exact)) for exact in (False, True))
+    assert found.clusters.tolist() == exact.clusters.tolist() == [0, 1, 0]
+    assert np.isfinite(hm.simulate(tokens, hm.Hardmax(0.5), layers=0).margins(0)).all()
+
+
+def test_near_ties_seen_by_tiny_queries() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        near = 1 + rng.integers(-2, 3, (4, 3)) * 2.0**-52
+        tokens = np.vstack([near, rng.uniform(0.5, 1, (3, 3)) * 2.0 ** -rng.integers(500, 600)])
+        found, exact = (hm.simulate(tokens, hm.Hardmax(0.5, exact=exact), layers=0) for exact in (False, True))
+        assert [s.tolist() for s in found.sets(0)] == [s.tolist() for s in exact.sets(0)]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_strict_choice_never_shows_a_margin_of_zero(exact: bool) -> None:
+    for tokens, i, margin in (
+        ([[2**53 + 1, 1], [2**53, 1], [-5, -5]], 0, 1),
+        ([[1e300, 1], [-1e300, 1], [1e-300, 2]], 2, 0.5),
+        ([[1, 1e-9], [1, 0], [-1, 0]], 0, 1e-18),
+    ):
+        trajectory = hm.simulate(tokens, hm.Hardmax(0.5, exact=exact), layers=1)
+        assert trajectory.margins(0)[i] == pytest.approx(margin)
+    late = hm.simulate([[1.0, 1], [-1, -1], [0.5, 0.25]], hm.Hardmax(0.5, exact=exact), layers=200)
+    assert 0 < late.margins(200)[0] < 1e-30

@@ -1,6 +1,7 @@
 """Limits: geometry, weights, robustness, cost, and what is said when nothing is proved."""
 
 import gc
+import json
 import pickle
 import sys
 import weakref
@@ -12,6 +13,7 @@ import pytest
 import hardmax as hm
 from tests.problems import clouds, theory
 from tests.problems.oracle import definition, dot, sets_of
+from tests.problems.theory import outcomes
 
 pytestmark = pytest.mark.portable
 
@@ -366,3 +368,67 @@ def test_every_array_of_a_limit_is_checked(changes, said, tmp_path):
     path = spoiled(RESULTS["theorem 1"], tmp_path / "end.npz", **changes)
     with pytest.raises(hm.ParameterError, match=said):
         hm.Limit.from_npz(path)
+
+
+HALF = Fraction(1, 2)
+
+
+PLATE = [[x, y, -1 + (x != 0) * (y == 0)] for x in (-1, 0, 1) for y in (-1, 0, 1)]
+
+
+def test_a_token_that_sees_everything_leaves_no_radius() -> None:
+    tokens = [[1, 0], [-1, 0.5], [0, 0]]
+    assert [hm.limit(tokens, hm.Hardmax(0.5, exact=exact)).radius for exact in (False, True)] == [0, 0]
+    assert [hm.limit([[1, 0]], hm.Hardmax(0.5, exact=exact)).radius for exact in (False, True)] == [np.inf, np.inf]
+
+
+def test_weights_are_never_negative_by_rounding() -> None:
+    limit = hm.limit(PLATE, hm.Hardmax(HALF))
+    assert limit.certified
+    assert limit.weights.min() == 0
+    assert outcomes(hm.simulate(PLATE, hm.Hardmax(HALF), layers=1))["F5 limit"] == "holds"
+
+
+def test_a_limit_that_no_leader_makes_has_no_weights() -> None:
+    tokens = [[-2, 1], [-1, -2], [-1, -2], [2, 2], [1, -1], [2, -1], [0, -2]]
+    limit = hm.limit(tokens, hm.Hardmax(HALF, [[2, 1], [0, 0]], any_A=True))
+    assert limit.certified
+    reached = ~np.isnan(limit.weights).any(axis=1)
+    assert not reached[3]
+    np.testing.assert_allclose(limit.weights[reached] @ limit.points[: len(limit.leaders)], limit.tokens[reached])
+
+
+def test_limits_between_the_smallest_floats() -> None:
+    tokens = np.array([[8, -7], [9, 9], [-9, 7], [-9, 2], [-6, 3]]) * 5e-324  # one ends halfway between two of these
+    A = [[6, 3], [3, 6]]
+    assert len(hm.limit(tokens, hm.Hardmax(5, A)).points) == 5
+    assert outcomes(hm.simulate(tokens, hm.Hardmax(5, A), layers=3))["F5 limit"] == "holds"
+
+
+def test_a_zero_matrix_ties_everything() -> None:
+    limit = hm.limit([[1.0, 2.0]], hm.Hardmax(0.5, np.zeros((2, 2)), any_A=True))
+    assert limit.certified
+    assert limit.radius == np.inf
+    trajectory = hm.simulate([[1.0, 2.0], [3.0, 4.0]], hm.Hardmax(0.5, np.zeros((2, 2)), any_A=True), layers=1)
+    assert trajectory.margins(0).tolist() == [np.inf, np.inf]
+
+
+def test_a_radius_between_integers_beyond_floats() -> None:
+    tokens = [[2**53 + 1, 1], [2**53, 1], [-5, -5]]
+    radii = [hm.limit(tokens, hm.Hardmax(0.5, exact=exact)).radius for exact in (False, True)]
+    assert radii == pytest.approx([0.25, 0.25], rel=0.1)
+
+
+def test_points_come_in_the_order_of_their_tokens() -> None:
+    assert hm.limit(hm.configuration("edge-clusters"), hm.Hardmax(0.5)).clusters[4:6].tolist() == [4, 5]
+
+
+def test_a_limit_as_json_and_archive(tmp_path) -> None:
+    limit = hm.limit(hm.configuration("emerging-leader"), hm.Hardmax(0.5), max_layers=0)
+    data = json.loads(limit.to_json())
+    assert data["certified"] is False
+    assert data["weights"][1] == [None, None]
+    limit.to_npz(tmp_path / "limit.npz")
+    with np.load(tmp_path / "limit.npz") as file:
+        assert np.array_equal(file["clusters"], limit.clusters)
+        assert str(file["status"]) == limit.status

@@ -12,15 +12,12 @@ from scipy import sparse
 import hardmax as hm
 from hardmax.search.sets import Sets
 from hardmax.theorems import hardmax as statements
+from tests.problems.theory import outcomes
 
 pytestmark = [pytest.mark.quick, pytest.mark.portable]
 
 NAMES = ["F1 hull", "F2 norm", "F3 half-space", "F4 leaders", "F5 limit"] + [f"Theorem {k}" for k in (1, 2, 3, 4)]
 RULE = hm.Hardmax(Fraction(1, 2))
-
-
-def outcomes(trajectory: hm.Trajectory) -> dict[str, str]:
-    return {verdict.name: verdict.outcome for verdict in hm.theorems.check(trajectory)}
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.5, 5.0])
@@ -208,3 +205,49 @@ def test_a_batch_is_asked_cloud_by_cloud() -> None:
     with pytest.raises(ValueError, match=r"one token set. Got a batch. Use hm.theorems.check\(trajectory\[b\]\)."):
         hm.theorems.check(batch)
     assert outcomes(batch[1])["F1 hull"] == "holds"
+
+
+def test_a_token_amid_those_it_follows_stands_still_without_leading() -> None:
+    tokens = [[1, 1], [1, -1], [1, 0]]
+    trajectory = hm.simulate(tokens, hm.Hardmax(0.5), layers=3)
+    assert trajectory.sets(0)[2].tolist() == [0, 1, 2]
+    assert (trajectory.exact(3)[2] == [1, 0]).all()
+    assert outcomes(hm.simulate(tokens, hm.Hardmax(0.5), layers=3))["F2 norm"] == "holds"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "alpha", "layers"),
+    [
+        ([[1.0, 1], [-1, -1], [0.5, 0.25]], 1e12, 40),
+        ([[1.0, 1], [-1, -1], [0.5, 0.25]], 0.5, 2500),
+        ([[1.0], [1e-200]], 1e-12, 3),
+    ],
+)
+def test_growth_of_norms_beyond_floats(tokens: list, alpha: float, layers: int) -> None:
+    assert outcomes(hm.simulate(tokens, hm.Hardmax(alpha), layers=layers))["F2 norm"] == "holds"
+
+
+def test_verdicts_for_a_matrix_near_singular() -> None:
+    A = [[0.668875908015357, 0.4706110546150983], [0.4706110546150983, 0.3311427042396938]]
+    tokens = [[141.47608947904504, -198.87965568200798], [92.43594770873511, -130.0453635066387]]
+    assert outcomes(hm.simulate(tokens, hm.Hardmax([0.1, 0.5, 2], A), layers=60))["F2 norm"] == "holds"
+
+
+@pytest.mark.parametrize("scale", [1e300, 1.0, 1e-300, 1e-308, 1e-315, 1e-320])
+def test_verdicts_at_every_scale(scale: float) -> None:
+    tokens = np.random.default_rng(1).integers(-9, 10, (12, 3)) * scale
+    found = outcomes(hm.simulate(np.unique(tokens[tokens.any(axis=1)], axis=0), hm.Hardmax(0.5), layers=12))
+    assert set(found.values()) <= {"holds", "hypotheses not met", "nothing to check"}
+    assert found["F1 hull"] == found["Theorem 1"] == "holds"
+
+
+def test_a_token_below_all_floats_is_not_zero() -> None:
+    found = outcomes(hm.simulate([[Fraction(1, 2**1200), 0], [1, 1], [-1, 2]], hm.Hardmax(0.5), layers=3))
+    assert found["F1 hull"] == found["F5 limit"] == "holds"
+
+
+def test_leaders_keep_their_last_bit_beside_huge_numbers() -> None:
+    tokens = [[1e308, 5e-324], [-1e308, 1.0]]
+    trajectory = hm.simulate(tokens, hm.Hardmax(0.5), layers=3)
+    assert (trajectory.tokens == trajectory.tokens[0]).all()
+    assert outcomes(hm.simulate(tokens, hm.Hardmax(0.5), layers=3))["F4 leaders"] == "holds"

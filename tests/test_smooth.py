@@ -302,20 +302,6 @@ def test_trouble_of_heads_belongs_to_its_cloud(tmp_path):
     assert hm.Trajectory.from_npz(tmp_path / "run.npz").problems == run.problems
 
 
-def test_broken_and_strange_files(tmp_path):
-    ran(hm.Softmax(1)).to_npz(tmp_path / "run.npz")
-    with np.load(tmp_path / "run.npz") as file:
-        arrays = dict(file)
-    for change, said in [
-        ({"rule": np.array('{"rule": "Danger"}')}, "Got a broken file (no rule is called 'Danger'). Save it again."),
-        ({"rule": np.array('{"rule": "Softmax", "alpha": -1}')}, "Got a broken file (`alpha` must be a positive"),
-        ({"format": np.array("hardmax-smooth-2")}, "Got the format 'hardmax-smooth-2'. A newer version of hardmax"),
-    ]:
-        np.savez(tmp_path / "strange.npz", **(arrays | change))
-        with pytest.raises(ValueError, match=re.escape(said)):
-            hm.Trajectory.from_npz(tmp_path / "strange.npz")
-
-
 # What simulate takes, files take.
 @pytest.mark.parametrize(
     ("rule", "options"),
