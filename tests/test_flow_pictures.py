@@ -362,7 +362,7 @@ def test_what_is_not_finite_is_not_drawn(plane) -> None:
     assert position(broken, -1) == 59
     assert plot_flow(broken).get_title() == "t = 5.9"
     assert plot_layers(broken).axes[-1].get_title() == "t = 5.9"
-    with pytest.raises(ValueError, match=r"must be finite to be drawn. Got t = 8, beyond .* Draw a position below 60"):
+    with pytest.raises(ValueError, match=r"must be finite to be drawn\. Got t = 8"):
         plot_flow(broken, 80)
 
 
@@ -383,9 +383,7 @@ def test_a_movie_of_a_flow_has_a_frame_a_time(tmp_path: Path) -> None:
         assert film.n_frames >= 6
     long = hm.simulate(uniform(5, 2), hm.SelfAttention(), times=np.linspace(0, 2, 400))
     _, shown, _ = movies._flow_frames(long, Projection.of_trajectory(long))
-    assert (len(shown), shown[0], shown[-1]) == (movies.MOST_FRAMES, 0, 399)
+    assert (len(shown), shown[0], shown[-1]) == (movies.MAX_FRAMES, 0, 399)
     last = hm.simulate(uniform(5, 2), hm.SelfAttention(), times=2, save="last")
-    with pytest.raises(
-        ValueError, match=r'needs several layers or times. Got the last alone. Simulate with `save="all"`'
-    ):
+    with pytest.raises(hm.InputError, match='Simulate with `save="all"`'):
         movies.movie(last, tmp_path / "last.gif")

@@ -59,7 +59,7 @@ def test_a_page_holds_very_many_lines_as_one_image(monkeypatch: pytest.MonkeyPat
     tokens = hm.configuration("gaussian", n=1000)
     limit = hm.limit(tokens, RULE)
     drawn = Picture.of(plot_limit(limit).figure, "limit", "")
-    monkeypatch.setattr(pages, "MOST_SHAPES", 500)
+    monkeypatch.setattr(pages, "MAX_SHAPES", 500)
     thin = Picture.of(plot_limit(limit).figure, "limit", "")
     whole, image = (b64decode(picture.source.partition(",")[2]) for picture in (drawn, thin))
     assert b"data:image/png" not in whole
