@@ -27,7 +27,7 @@ from hardmax.draw.flows import (
     position,
 )
 from hardmax.draw.projection import Projection
-from hardmax.draw.style import COLOURS, REST, cluster_colours
+from hardmax.draw.style import COLOURS, REST
 from hardmax.draw.tokens import plot_layers, plot_tokens
 
 pytestmark = pytest.mark.usefixtures("headless")
@@ -274,12 +274,6 @@ def test_one_line_says_what_is_drawn(plane) -> None:
     assert legend_line(np.array([-1, -1]), stars=False, hull=False) == "grey: alone"
 
 
-def test_clusters_beyond_the_palette_are_grey() -> None:
-    clusters = np.array([0, 7, 8, 40, -1])
-    assert cluster_colours(clusters) == [COLOURS[0], COLOURS[7], REST, REST, REST]
-    assert "grey: alone, or in a small cluster" in legend_line(clusters, stars=True, hull=False)
-
-
 def test_stars_are_the_leaders_and_equal_tokens_have_one() -> None:
     tokens = np.array([[3.0, 0], [3, 0], [-3, 1], [0.5, 0.2]])
     trajectory = hm.simulate(tokens, hm.SelfAttention(), times=3)
@@ -287,12 +281,6 @@ def test_stars_are_the_leaders_and_equal_tokens_have_one() -> None:
     assert np.flatnonzero(leads(trajectory, last)).tolist() == trajectory.leaders.tolist() == [0, 2]
     early = trajectory.leaders_at(0)
     assert np.flatnonzero(leads(trajectory, 0)).tolist() == early.tolist() == [0, 2]
-
-
-def test_connections_name_keys_and_queries() -> None:
-    rule = hm.SelfAttention(Q=np.diag([2.0, 1.0]))
-    ax = plot_connections(hm.simulate(uniform(5, 2, side=1), rule, times=1))
-    assert ax.get_xlabel() == "$x_{1}$, $(Bx)_{1}$"
 
 
 def test_attention_is_drawn_with_its_rank(plane) -> None:

@@ -303,10 +303,6 @@ def test_a_run_that_stops_early_has_exit_code_1(run) -> None:
     assert "after 2 steps, the most allowed. Raise `--max-steps`, loosen `--rtol`" in out
 
 
-def test_causal_attention_is_not_called_proved(run) -> None:
-    assert "OPEN: attention is causal." in run(*FLOW, "--causal")[1]
-
-
 def test_batches_of_flows(run) -> None:
     np.save("batch.npy", np.random.default_rng(0).normal(size=(2, 5, 2)))
     flow = ["simulate", "batch.npy", "--rule", "self-attention"]
