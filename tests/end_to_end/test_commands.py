@@ -18,9 +18,9 @@ from hardmax.figures import FIGURES
 def _short_movies(monkeypatch) -> None:
     """Few frames; that a movie has all of them is shown where movies are."""
     monkeypatch.setattr("hardmax.cli.limit.EXTRA_LAYERS", 2)
-    few = movies.even_frames
+    few = movies.choose_frames
     for module in (movies, player):
-        monkeypatch.setattr(module, "even_frames", lambda last, most=4: few(last, 4))
+        monkeypatch.setattr(module, "choose_frames", lambda last, most=4: few(last, 4))
 
 
 def test_simulate_prints_leaders(run) -> None:

@@ -85,12 +85,12 @@ def plot_flow(
     't = 0'
     """
     trajectory.refuse_batch("plot_flow(trajectory[b], k)")
-    at = position(trajectory, k)
+    at = find_index(trajectory, k)
     projection = projection or Projection.of_trajectory(trajectory)
     alone, ax = ax is None, style.new_axes(projection) if ax is None else ax
     real = trajectory.mask
     Z = projection(trajectory.drawn[: at + 1, real].astype(np.float64))  # (saved until k, tokens, 2 or 3)
-    clusters = (clusters_by_size(trajectory) if clusters is None else np.asarray(clusters))[real]
+    clusters = (rank_clusters(trajectory) if clusters is None else np.asarray(clusters))[real]
     projection.label(ax)
     if isinstance(trajectory.rule, Sphere):
         draw_sphere(ax, projection.source)
@@ -101,15 +101,15 @@ def plot_flow(
     colours = np.array(style.cluster_colours(clusters))
     if tails and at > 0:
         style.draw_tails(ax, Z, colours.tolist(), 0.8)
-    stars = leads(trajectory, at)[real]
-    seen = ~stars & ~is_under(Z[at], stars, projection)
+    stars = is_leader(trajectory, at)[real]
+    seen = ~stars & ~is_covered(Z[at], stars, projection)
     for rows, marker, scale in ((seen, "o", 1.0), (stars, "*", style.STAR)):
         size = scale * style.marker_size(max(int(rows.sum()), 1))
         faces = colours[rows].tolist()
         style.scatter(ax, Z[at, rows], s=size, c=faces, marker=marker, edgecolors=style.EDGE, linewidths=0.6, zorder=3)
     ax.set_title(trajectory.label(at), fontsize=10)
     if alone:
-        style.add_legend(cast(Figure, ax.figure), legend_line(clusters, stars=bool(stars.any()), hull=shaded))
+        style.add_legend(cast(Figure, ax.figure), make_flow_legend(clusters, stars=bool(stars.any()), hull=shaded))
     return ax
 
 
@@ -147,25 +147,25 @@ def plot_times(
     ['t = 0', 't = 4', 't = 8']
     """
     trajectory.refuse_batch("plot_layers(trajectory[b])")
-    last = position(trajectory, -1)
-    wanted = even_positions(trajectory, PANELS) if positions is None else positions
-    kept = [k for k in dict.fromkeys(position(trajectory, k) for k in wanted if k <= last) if k != last] + [last]
-    view, clusters = projection or Projection.of_trajectory(trajectory), clusters_by_size(trajectory)
+    last = find_index(trajectory, -1)
+    wanted = choose_indices(trajectory, PANELS) if positions is None else positions
+    kept = [k for k in dict.fromkeys(find_index(trajectory, k) for k in wanted if k <= last) if k != last] + [last]
+    view, clusters = projection or Projection.of_trajectory(trajectory), rank_clusters(trajectory)
     figure = style.draw_row(
         view, kept, lambda ax, k: plot_flow(trajectory, k, ax=ax, projection=view, clusters=clusters)
     )
-    style.add_legend(figure, legend_of(trajectory, kept))
+    style.add_legend(figure, make_times_legend(trajectory, kept))
     return figure
 
 
-def legend_of(trajectory: SmoothTrajectory, positions: Sequence[int]) -> str:
+def make_times_legend(trajectory: SmoothTrajectory, positions: Sequence[int]) -> str:
     """Return a legend for pictures at several saved times."""
-    stars = any(leads(trajectory, k)[trajectory.mask].any() for k in positions)
-    clusters = clusters_by_size(trajectory)[trajectory.mask]
-    return legend_line(clusters, stars=stars, hull=has_hull_at_end(trajectory))
+    stars = any(is_leader(trajectory, k)[trajectory.mask].any() for k in positions)
+    clusters = rank_clusters(trajectory)[trajectory.mask]
+    return make_flow_legend(clusters, stars=stars, hull=has_hull_at_end(trajectory))
 
 
-def legend_line(clusters: IntArray, *, stars: bool, hull: bool) -> str:
+def make_flow_legend(clusters: IntArray, *, stars: bool, hull: bool) -> str:
     """Return a legend of the markers, colours and shading that are present, in one line."""
     parts = ["stars lead at the end"] if stars else []
     parts += ["colours: who is together at the end of the run"] if (clusters >= 0).any() else []
@@ -213,7 +213,7 @@ def plot_attention(trajectory: Trajectory, k: int = -1, *, ax: Axes | None = Non
     """
     trajectory.refuse_batch("plot_attention(trajectory[b], k)")
     if isinstance(trajectory, SmoothTrajectory):
-        k = position(trajectory, k)
+        k = find_index(trajectory, k)
     at, real = trajectory.index(k), trajectory.mask
     P = np.asarray(to_numpy(trajectory.attention(k)), np.float64)[..., real, :][..., real]
     heads = f", mean of {len(P)} heads" if P.ndim == 3 else ""
@@ -267,9 +267,9 @@ def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Axes | No
     't = 1.6'
     """
     trajectory.refuse_batch("plot_connections(trajectory[b], k)")
-    at, real = position(trajectory, k), trajectory.mask
+    at, real = find_index(trajectory, k), trajectory.mask
     X = trajectory.array[at, real].astype(np.float64)  # (n, d)
-    form = score_form(trajectory, at)
+    form = find_score_matrix(trajectory, at)
     queries = X if form is None else X @ form.T
     projection = Projection.of(np.stack([X, queries]), letter="x")
     ax = style.new_axes(projection) if ax is None else ax
@@ -293,7 +293,7 @@ def plot_connections(trajectory: SmoothTrajectory, k: int = -1, *, ax: Axes | No
     return ax
 
 
-def position(trajectory: SmoothTrajectory, k: int) -> int:
+def find_index(trajectory: SmoothTrajectory, k: int) -> int:
     """Return the saved index k; negative counts from the last with finite tokens, so that -1 can always be drawn."""
     reached = trajectory.reached
     at = reached + k if -reached <= trajectory.check_index(k) < 0 else trajectory.index(k)
@@ -305,7 +305,7 @@ def position(trajectory: SmoothTrajectory, k: int) -> int:
     return at
 
 
-def clusters_by_size(trajectory: SmoothTrajectory) -> IntArray:
+def rank_clusters(trajectory: SmoothTrajectory) -> IntArray:
     """Return the final clusters, numbered by size from the largest; -1 for single tokens that do not lead."""
     labels = trajectory.clusters
     sizes = np.bincount(labels[labels >= 0])
@@ -316,9 +316,9 @@ def clusters_by_size(trajectory: SmoothTrajectory) -> IntArray:
     return np.asarray(numbers[labels])
 
 
-def leads(trajectory: SmoothTrajectory, at: int) -> BoolArray:
+def is_leader(trajectory: SmoothTrajectory, at: int) -> BoolArray:
     """Return which tokens lead both at a saved index and at the end."""
-    last = position(trajectory, -1)
+    last = find_index(trajectory, -1)
     lasting = trajectory.leaders_at(last)
     found = lasting if at == last else np.intersect1d(lasting, trajectory.leaders_at(at))
     return np.isin(np.arange(trajectory.n), found)
@@ -338,7 +338,7 @@ def has_hull_at_end(trajectory: SmoothTrajectory) -> bool:
     return has_shrinking_hull(trajectory) and len(np.unique(trajectory.clusters[trajectory.mask])) > 1
 
 
-def expectation_line(trajectory: Trajectory) -> str:
+def describe_expected_limit(trajectory: Trajectory) -> str:
     """Return the limit expected from the spectrum of V, for self-attention with constant matrices; else empty."""
     rule = trajectory.rule
     if not isinstance(rule, SelfAttention) or any(map(callable, rule.weights)):
@@ -346,7 +346,7 @@ def expectation_line(trajectory: Trajectory) -> str:
     return repr(classify_rule(rule, trajectory.array.shape[-1]))
 
 
-def score_form(trajectory: SmoothTrajectory, at: int) -> FloatArray | None:
+def find_score_matrix(trajectory: SmoothTrajectory, at: int) -> FloatArray | None:
     """Return the matrix M of the scores ⟨M x_i, x_j⟩; None is the identity."""
     rule = trajectory.rule
     if isinstance(rule, SelfAttention):
@@ -363,7 +363,7 @@ def score_form(trajectory: SmoothTrajectory, at: int) -> FloatArray | None:
     )
 
 
-def even_positions(trajectory: SmoothTrajectory, number: int) -> list[int]:
+def choose_indices(trajectory: SmoothTrajectory, number: int) -> list[int]:
     """Return saved indices that divide the path of the tokens into equal lengths; for layers those of Figure 2.
 
     Only coordinates that converge count: the others may grow without bound, mostly near the end.
@@ -388,7 +388,7 @@ def draw_sphere(ax: Axes, d: int) -> None:
         ax.plot_wireframe(*round_, color=style.GREY, lw=0.4, alpha=0.35, rcount=13, ccount=25, zorder=0)
 
 
-def is_under(Z: FloatArray, stars: BoolArray, projection: Projection) -> BoolArray:
+def is_covered(Z: FloatArray, stars: BoolArray, projection: Projection) -> BoolArray:
     """Return which tokens are covered by a star in the picture."""
     unit = np.where(projection.high > projection.low, projection.high - projection.low, 1.0)
     gaps = np.linalg.norm((Z[:, None] - Z[stars]) / unit, axis=-1)

@@ -24,10 +24,10 @@ from hardmax._errors import InputError, ParameterError, needed_for
 from hardmax._files import check_ending, written_whole
 from hardmax._types import Progress
 from hardmax._validation import check_count
-from hardmax.draw.flows import clusters_by_size, legend_of, plot_flow, position
+from hardmax.draw.flows import find_index, make_times_legend, plot_flow, rank_clusters
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import add_legend, new_axes
-from hardmax.draw.tokens import Palette, check_trajectory, legend_line, plot_tokens, shown_rows
+from hardmax.draw.tokens import Palette, check_trajectory, choose_shown_rows, make_tokens_legend, plot_tokens
 from hardmax.trajectories.base import Trajectory
 from hardmax.trajectories.hardmax import HardmaxTrajectory
 from hardmax.trajectories.smooth import SmoothTrajectory
@@ -197,7 +197,7 @@ def movie(
         return Movie.of(file)
 
 
-def even_frames(last: int, most: int = MAX_FRAMES) -> list[int]:
+def choose_frames(last: int, most: int = MAX_FRAMES) -> list[int]:
     """Return indices from 0 to `last`, at most `most` at equal distances."""
     return [int(k) for k in np.unique(np.linspace(0, last, min(last + 1, most)).round())]
 
@@ -219,26 +219,26 @@ def _hardmax_frames(trajectory: HardmaxTrajectory, projection: Projection, steps
         plot_tokens(between, k, ax=ax, palette=palette, projection=projection, polytope=k == trajectory.layers)
 
     frames = [k + s / steps for k in range(trajectory.layers) for s in range(steps)] + [trajectory.layers]
-    shown = len(shown_rows(trajectory, projection))
-    return draw, frames, legend_line(trajectory, palette, shown, shaded=len(trajectory.leaders) > 0)
+    shown = len(choose_shown_rows(trajectory, projection))
+    return draw, frames, make_tokens_legend(trajectory, palette, shown, shaded=len(trajectory.leaders) > 0)
 
 
 def _flow_frames(trajectory: SmoothTrajectory, projection: Projection) -> Frames:
     if len(trajectory.saved) < 2:
         raise InputError('A movie needs several layers or times. Got only the last. Simulate with `save="all"`.')
-    clusters, frames = clusters_by_size(trajectory), even_frames(position(trajectory, -1))
+    clusters, frames = rank_clusters(trajectory), choose_frames(find_index(trajectory, -1))
     draw = partial(plot_flow, trajectory, projection=projection, clusters=clusters)
-    return lambda ax, k: draw(k, ax=ax), frames, legend_of(trajectory, frames)
+    return lambda ax, k: draw(k, ax=ax), frames, make_times_legend(trajectory, frames)
 
 
 def _make_writer(ending: str, fps: int) -> animation.AbstractMovieWriter:
     if ending == ".gif":
-        return OnePalette(fps=fps)
+        return SharedPaletteWriter(fps=fps)
     mpl.rcParams["animation.ffmpeg_path"] = find_ffmpeg()
     return animation.FFMpegWriter(fps=fps, extra_args=["-pix_fmt", "yuv420p"])
 
 
-class OnePalette(animation.PillowWriter):
+class SharedPaletteWriter(animation.PillowWriter):
     """Write a GIF whose frames share the palette of the first and last frame, so that colours stay the same."""
 
     def setup(self, *figure_and_file: Any, **options: Any) -> None:

@@ -24,11 +24,11 @@ from hardmax._errors import needed_for
 from hardmax._files import check_ending, save_text
 from hardmax._types import AnyArray
 from hardmax._version import __version__
-from hardmax.draw.flows import expectation_line
-from hardmax.draw.player import player_parts
+from hardmax.draw.flows import describe_expected_limit
+from hardmax.draw.player import make_player
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import shows_once
-from hardmax.draw.tokens import check_trajectory, limit_colours, plot_layers, plot_limit, plot_tokens
+from hardmax.draw.tokens import check_trajectory, choose_limit_colours, plot_layers, plot_limit, plot_tokens
 from hardmax.limit import Limit
 from hardmax.theorems import Verdict, check, limit_of
 from hardmax.trajectories.base import Trajectory
@@ -158,8 +158,8 @@ def interactive(trajectory: Trajectory, path: str | PathLike[str] | None = None,
         "player",
         title=title or repr(trajectory.rule),
         status=trajectory.status,
-        expectation=expectation_line(trajectory),
-        player=player_parts(trajectory),
+        expectation=describe_expected_limit(trajectory),
+        player=make_player(trajectory),
     )
     if path is not None:
         save_text(page, path)
@@ -179,7 +179,7 @@ class Section(NamedTuple):
     title: str
     about: str = ""
     status: str = ""
-    player: Mapping[str, str] | None = None  # from `player_parts`
+    player: Mapping[str, str] | None = None  # from `make_player`
     explanation: Mapping[str, object] | None = None  # from `explanation_parts`
     pictures: Sequence[Picture] = ()
     table: Table | None = None  # beside pictures that are not as wide as the page
@@ -191,7 +191,7 @@ class Section(NamedTuple):
         return re.sub(r"\W+", "-", self.title.lower()).strip("-")
 
 
-def hardmax_section(
+def make_hardmax_section(
     title: str, about: str, trajectory: HardmaxTrajectory, end: Limit | None = None, *, brief: bool = False
 ) -> Section:
     """Return a section with layers, limit and verdicts; without normalisation there is no limit.
@@ -213,16 +213,18 @@ def hardmax_section(
     return Section(title, about, (end or trajectory).status, player, None, pictures, points, verdicts)
 
 
-def smooth_section(title: str, trajectory: SmoothTrajectory, *, brief: bool = False) -> Section:
+def make_flow_section(title: str, trajectory: SmoothTrajectory, *, brief: bool = False) -> Section:
     """Return a section with the expected limit, the tokens in time and verdicts; a brief one has a row of pictures."""
     what = RESCALED if trajectory.shows_rescaled else f"Tokens {trajectory.letter}"
     player = None if brief else _player(trajectory)
     pictures = [Picture.of(plot_layers(trajectory), f"{title}: times", what + ".")] if player is None else []
     answered = [v for v in check(trajectory) if v.outcome in ("holds", "fails", "undecided")]
-    return Section(title, expectation_line(trajectory), trajectory.status, player, pictures=pictures, verdicts=answered)
+    return Section(
+        title, describe_expected_limit(trajectory), trajectory.status, player, pictures=pictures, verdicts=answered
+    )
 
 
-def verdicts_table(checked: Mapping[str, Sequence[Verdict]]) -> Table:
+def make_verdicts_table(checked: Mapping[str, Sequence[Verdict]]) -> Table:
     """Return a table of verdicts on several inputs with the same statements: one column per input."""
     rows = []
     for verdicts in zip(*checked.values(), strict=True):
@@ -262,21 +264,21 @@ def trajectory_page(trajectory: HardmaxTrajectory | SmoothTrajectory, title: str
     True
     """
     section = (
-        hardmax_section(title, trajectory.status, trajectory, end)
+        make_hardmax_section(title, trajectory.status, trajectory, end)
         if isinstance(trajectory, HardmaxTrajectory)
-        else smooth_section(title, trajectory)
+        else make_flow_section(title, trajectory)
     )
     return render("report", title=f"hardmax: {title}", intro=repr(trajectory.rule), sections=[section])
 
 
 def _player(trajectory: HardmaxTrajectory | SmoothTrajectory) -> Mapping[str, str] | None:
     """Return the player if Plotly is installed and several layers or times are saved, else None."""
-    return player_parts(trajectory) if find_spec("plotly") and len(trajectory.saved) > 1 else None
+    return make_player(trajectory) if find_spec("plotly") and len(trajectory.saved) > 1 else None
 
 
 def _marked_points(end: Limit) -> list[Sequence[str]]:
     """Return the rows of limit points, each with its marker in the pictures."""
-    rows, colours = limit_points(end, MAX_PAGE_ROWS), limit_colours(end)
+    rows, colours = list_limit_points(end, MAX_PAGE_ROWS), choose_limit_colours(end)
     mark = Markup('<span style="color:{}">{}</span> {}')
     marked = [
         (mark.format(colour, "★" if p < len(end.leaders) else "■", row[0]), *row[1:])
@@ -285,7 +287,7 @@ def _marked_points(end: Limit) -> list[Sequence[str]]:
     return [*marked, *rows[len(marked) :]]
 
 
-def limit_points(limit: Limit, most: int) -> list[tuple[str, str, str, str]]:
+def list_limit_points(limit: Limit, most: int) -> list[tuple[str, str, str, str]]:
     """Return the rows of a table of the set S, with the columns POINTS."""
     rows = []
     for p, point in enumerate(limit.points[:most]):
@@ -350,7 +352,7 @@ def _format_leaders(numbers: AnyArray) -> str:
 
 def limit_card(limit: Limit) -> str:
     """Return the card of a limit: its status and the limit points."""
-    return card(limit.status, head=POINTS, rows=limit_points(limit, MAX_CARD_ROWS))
+    return card(limit.status, head=POINTS, rows=list_limit_points(limit, MAX_CARD_ROWS))
 
 
 def verdicts_card(verdicts: Sequence[Verdict]) -> str:

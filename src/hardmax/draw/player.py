@@ -13,10 +13,10 @@ from markupsafe import Markup
 from hardmax._arrays import to_numpy
 from hardmax._types import AnyArray, BoolArray, FloatArray, IntArray
 from hardmax.draw import flows
-from hardmax.draw.movies import even_frames
+from hardmax.draw.movies import choose_frames
 from hardmax.draw.projection import Projection
 from hardmax.draw.style import EDGE, GREY, REST, SHADE, cluster_colours, drawn_rows, thinned_line
-from hardmax.draw.tokens import Palette, leading
+from hardmax.draw.tokens import Palette, is_leading_class
 from hardmax.polytope import Polytope
 from hardmax.rules.sphere import Sphere
 from hardmax.trajectories.base import Trajectory
@@ -30,11 +30,11 @@ MAX_TAIL_POINTS = 50_000  # over all frames, to keep the page at a few megabytes
 Spec: TypeAlias = dict[str, Any]  # of a figure, a trace or an axis, as in the manual of Plotly
 
 
-def player_parts(trajectory: Trajectory) -> dict[str, str]:
+def make_player(trajectory: Trajectory) -> dict[str, str]:
     """Return the parts of a player for the templates: plot as HTML, legend, content of tooltips, effect of dragging."""
     import plotly.graph_objects as plotly
 
-    figure = figure_of(trajectory)
+    figure = make_figure(trajectory)
     plot = plotly.Figure(figure).to_html(
         include_plotlyjs=True,
         include_mathjax=False,
@@ -55,8 +55,8 @@ def _legend(trajectory: Trajectory, figure: Spec) -> str:
     markers = [frame["data"][1]["marker"] for frame in figure["frames"]]
     symbols, colours = ({value for marker in markers for value in marker[key]} for key in ("symbol", "color"))
     if isinstance(trajectory, SmoothTrajectory):
-        clusters = flows.clusters_by_size(trajectory)[trajectory.mask]
-        line = flows.legend_line(clusters, stars=len(symbols - {"circle"}) > 0, hull=hull)
+        clusters = flows.rank_clusters(trajectory)[trajectory.mask]
+        line = flows.make_flow_legend(clusters, stars=len(symbols - {"circle"}) > 0, hull=hull)
     else:
         parts = ["stars lead", "colours: whom they follow"]
         parts += ["white: several"] if "#FFFFFF" in colours else []
@@ -67,16 +67,16 @@ def _legend(trajectory: Trajectory, figure: Spec) -> str:
     return "".join(f"{sentence}. " for sentence in sentences if sentence)
 
 
-def figure_of(trajectory: Trajectory) -> Spec:
+def make_figure(trajectory: Trajectory) -> Spec:
     """Return data, layout and frames for Plotly, as a dictionary."""
     projection = Projection.of_trajectory(trajectory)
-    real = shown_tokens(trajectory, projection)
+    real = choose_shown_tokens(trajectory, projection)
     look = (
         _hardmax_look(trajectory, real)
         if isinstance(trajectory, HardmaxTrajectory)
         else _smooth_look(cast(SmoothTrajectory, trajectory), real)
     )
-    positions = even_frames(look.last, MAX_FRAMES)
+    positions = choose_frames(look.last, MAX_FRAMES)
     Z = projection(trajectory.drawn[: look.last + 1, real].astype(np.float64)).astype(np.float32)
     frames: list[Spec] = [
         {"name": trajectory.label(at), "data": _moving(Z, positions, f, look, projection)}
@@ -97,7 +97,7 @@ def figure_of(trajectory: Trajectory) -> Spec:
     return {"data": data, "layout": _layout(projection, [frame["name"] for frame in frames]), "frames": frames}
 
 
-def shown_tokens(trajectory: Trajectory, projection: Projection) -> IntArray:
+def choose_shown_tokens(trajectory: Trajectory, projection: Projection) -> IntArray:
     """Choose the tokens to draw."""
     real = np.flatnonzero(trajectory.mask)
     start = projection(trajectory.drawn[0, real].astype(np.float64))
@@ -130,16 +130,20 @@ def _hardmax_look(trajectory: HardmaxTrajectory, real: IntArray) -> Look:
 
     texts = [
         f"token {i}<br>cluster {numbers[members]}<br>{'leads' if star else f'follows {members}'}"
-        for i, members, star in zip(real, follows, leading(trajectory, len(trajectory.saved) - 1)[own], strict=True)
+        for i, members, star in zip(
+            real, follows, is_leading_class(trajectory, len(trajectory.saved) - 1)[own], strict=True
+        )
     ]
     leaders = trajectory.leaders
     hull = trajectory.array[-1, leaders].astype(np.float64) if len(leaders) and trajectory.rule.normalize else None
-    return Look(len(trajectory.saved) - 1, colours, edges, lambda at: leading(trajectory, at)[own], texts, hull)
+    return Look(
+        len(trajectory.saved) - 1, colours, edges, lambda at: is_leading_class(trajectory, at)[own], texts, hull
+    )
 
 
 def _smooth_look(trajectory: SmoothTrajectory, real: IntArray) -> Look:
-    last = flows.position(trajectory, -1)
-    colours, labels = cluster_colours(flows.clusters_by_size(trajectory)[real]), trajectory.clusters[real]
+    last = flows.find_index(trajectory, -1)
+    colours, labels = cluster_colours(flows.rank_clusters(trajectory)[real]), trajectory.clusters[real]
     texts = [f"token {i}<br>cluster {c}" for i, c in zip(real, labels, strict=True)]
     if trajectory.rule.attends and len(trajectory.leaders):  # without leaders, weights are spread over all tokens
         P = np.asarray(to_numpy(trajectory.attention(last)), np.float64)
@@ -154,7 +158,9 @@ def _smooth_look(trajectory: SmoothTrajectory, real: IntArray) -> Look:
         Z = trajectory.drawn[last, real].astype(np.float64)
         hull = np.array([Z[labels == c].mean(axis=0) for c in range(labels.max() + 1)])
     edges = [EDGE] * len(real)
-    return Look(last, lambda at: colours, lambda at: edges, lambda at: flows.leads(trajectory, at)[real], texts, hull)
+    return Look(
+        last, lambda at: colours, lambda at: edges, lambda at: flows.is_leader(trajectory, at)[real], texts, hull
+    )
 
 
 def _trace(points: AnyArray, **style: Any) -> Spec:
@@ -170,7 +176,7 @@ def _moving(Z: AnyArray, positions: list[int], f: int, look: Look, projection: P
     gap = np.full((1, n, dimension), np.nan, np.float32)  # separates two paths
     tails = np.concatenate([way, gap]).swapaxes(0, 1).reshape(-1, dimension)
     stars = look.leads(at)
-    hidden = ~stars & flows.is_under(Z[at], stars, projection)
+    hidden = ~stars & flows.is_covered(Z[at], stars, projection)
     symbol, large, small = ("diamond", 9, 7) if dimension == 3 else ("star", 15, 9)
     marker = {
         "color": look.colours(at),

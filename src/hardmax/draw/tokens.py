@@ -170,7 +170,7 @@ def plot_tokens(
     projection = projection or Projection.of_trajectory(trajectory)
     alone, ax = ax is None, style.new_axes(projection) if ax is None else ax
     palette = palette or Palette(trajectory)
-    at, shown = trajectory.index(k), shown_rows(trajectory, projection)
+    at, shown = trajectory.index(k), choose_shown_rows(trajectory, projection)
     real = np.flatnonzero(trajectory.mask)[shown]
     Z = projection(trajectory.array[: at + 1, real].astype(np.float64))  # (saved until k, tokens, 2 or 3)
     projection.label(ax)
@@ -182,18 +182,18 @@ def plot_tokens(
     _scatter_tokens(ax, Z[at], shown, trajectory, k, palette)
     ax.set_title(trajectory.label(at), fontsize=10)
     if alone:
-        style.add_legend(cast(Figure, ax.figure), legend_line(trajectory, palette, len(shown), shaded=shaded))
+        style.add_legend(cast(Figure, ax.figure), make_tokens_legend(trajectory, palette, len(shown), shaded=shaded))
     return ax
 
 
-def shown_rows(trajectory: HardmaxTrajectory, projection: Projection) -> IntArray:
+def choose_shown_rows(trajectory: HardmaxTrajectory, projection: Projection) -> IntArray:
     """Choose the tokens to draw: if there are too many, the leaders, the extreme tokens at layer 0, and a sample."""
     real = np.flatnonzero(trajectory.mask)
     points = projection(trajectory.array[0, real].astype(np.float64))
     return drawn_rows(points, np.searchsorted(real, trajectory.leaders))
 
 
-def legend_line(trajectory: HardmaxTrajectory, palette: Palette, shown: int, *, shaded: bool) -> str:
+def make_tokens_legend(trajectory: HardmaxTrajectory, palette: Palette, shown: int, *, shaded: bool) -> str:
     """Return a legend of markers, colours and shading, in one line."""
     parts = ["stars lead", "colours: whom they follow"]
     parts += ["grey: beyond eight colours"] if palette.has_rest else []
@@ -245,12 +245,12 @@ def plot_layers(
     view, palette = projection or Projection.of_trajectory(trajectory), Palette(trajectory)
     draw = partial(plot_tokens, trajectory, palette=palette, projection=view)
     figure = style.draw_row(view, kept, lambda ax, k: draw(k, ax=ax))
-    shown = len(shown_rows(trajectory, view))
-    style.add_legend(figure, legend_line(trajectory, palette, shown, shaded=len(trajectory.leaders) > 0))
+    shown = len(choose_shown_rows(trajectory, view))
+    style.add_legend(figure, make_tokens_legend(trajectory, palette, shown, shaded=len(trajectory.leaders) > 0))
     return figure
 
 
-def leading(trajectory: HardmaxTrajectory, at: int) -> BoolArray:
+def is_leading_class(trajectory: HardmaxTrajectory, at: int) -> BoolArray:
     """Return which classes of equal tokens lead at a saved layer, (m,); with a tolerance, only classes of one token."""
     cloud, sets = trajectory.token_sets[0], trajectory.token_sets[0].sets[at]
     if trajectory.rule.ties == "exact":
@@ -264,7 +264,7 @@ def _scatter_tokens(
     """Draw markers at Z (shown, 2 or 3) for the shown tokens."""
     cloud, at = trajectory.token_sets[0], trajectory.index(k)
     own, sets = cloud.classes.labels[shown], cloud.sets[at]  # own: class of each token
-    stars, parts, edges = leading(trajectory, at)[own], sets.sizes[own], palette.edges(cloud, sets)[own]
+    stars, parts, edges = is_leading_class(trajectory, at)[own], sets.sizes[own], palette.edges(cloud, sets)[own]
     widths = np.where(edges == style.EDGE, 0.6, 1.8)
     size = style.marker_size(int(trajectory.mask.sum()))
     whole = np.flatnonzero(~stars & (parts == 1))
@@ -335,7 +335,7 @@ def plot_limit(
     projection.label(ax)
     if len(limit.leaders):
         style.shade_polytope(ax, Polytope(projection(limit.points[: len(limit.leaders)])))
-    colours, points = limit_colours(limit), projection(limit.points)
+    colours, points = choose_limit_colours(limit), projection(limit.points)
     shown = drawn_rows(projection(start), limit.leaders)
     before, after = projection(start[shown]), projection(end[shown])
     faces = np.array([*colours, style.REST], object)[limit.clusters[shown]].tolist()  # undecided tokens have -1
@@ -356,7 +356,7 @@ def plot_limit(
     return ax
 
 
-def limit_colours(limit: Limit) -> list[str]:
+def choose_limit_colours(limit: Limit) -> list[str]:
     """Return the colour of each point of a limit, as in pictures of layers: leaders first, then other points."""
     sizes = np.bincount(limit.clusters[limit.clusters >= 0], minlength=len(limit.points))
     return style.point_colours(sizes[: len(limit.leaders)], sizes[len(limit.leaders) :])

@@ -11,7 +11,7 @@ import hardmax as hm
 from hardmax._types import FloatArray, Progress
 from hardmax.configurations import PAPER_CONFIGURATIONS
 from hardmax.draw.control import plot_control
-from hardmax.draw.pages import Picture, Section, hardmax_section, render, smooth_section, verdicts_table
+from hardmax.draw.pages import Picture, Section, make_flow_section, make_hardmax_section, make_verdicts_table, render
 from hardmax.draw.style import LAYERS
 from hardmax.draw.text_page import explanation_parts
 
@@ -67,11 +67,11 @@ def _title(name: str) -> str:
 
 
 def _tokens_section(name: str, run: hm.HardmaxTrajectory) -> Section:
-    return hardmax_section(_title(name), PAPER_CONFIGURATIONS[name].__doc__ or "", run, brief=True)
+    return make_hardmax_section(_title(name), PAPER_CONFIGURATIONS[name].__doc__ or "", run, brief=True)
 
 
 def _theorems_section(runs: dict[str, hm.HardmaxTrajectory]) -> Section:
-    table = verdicts_table({_title(name): hm.theorems.check(run) for name, run in runs.items()})
+    table = make_verdicts_table({_title(name): hm.theorems.check(run) for name, run in runs.items()})
     return Section("Every theorem on these four", VERIFY, table=table)
 
 
@@ -79,7 +79,7 @@ def _values_section(title: str, V: FloatArray, *, horizon: float = 15.0) -> Sect
     """Return a section on Gaussian tokens under self-attention with value matrix V, until lambda t = horizon."""
     tokens = 2 * hm.configuration("gaussian", n=30, d=len(V), seed=3)
     time = horizon / abs(hm.classify(V=V).eigenvalues[0].real)
-    return smooth_section(title, hm.simulate(tokens, hm.SelfAttention(V=V), times=time), brief=True)
+    return make_flow_section(title, hm.simulate(tokens, hm.SelfAttention(V=V), times=time), brief=True)
 
 
 def _control_section() -> Section:
